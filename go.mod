@@ -1,0 +1,3 @@
+module github.com/oncelib/once
+
+go 1.25.0
