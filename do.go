@@ -1,0 +1,95 @@
+package once
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Result is a value and how it came about.
+type Result[T any] struct {
+	Value    T
+	Replayed bool      // the value is that of an earlier call
+	Since    time.Time // when it was executed, by the database's clock; zero if that was now
+}
+
+// Do executes fn once: what it writes through tx, the key and the value commit
+// together. If the operation was executed before, fn does not run and the result
+// is that of the first time, decoded from JSON.
+//
+// fn may run more than once (a lost race, a serialization failure), but only one
+// run commits. It must not keep what it learnt in an earlier run.
+//
+// The error is an *[Error], or the *[Failure] that fn has returned, now or then.
+//
+// Cancelling ctx ends waiting and fn's statements. It does not end a COMMIT: when
+// fn has returned, the outcome is settled within Config.Settle, cancelled or not.
+func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
+	rec, replayed, err := e.Exec(ctx, op, answer(fn))
+	return decode[T](op, rec, replayed, err)
+}
+
+// Join is [Do] inside a transaction that the caller has opened and will end.
+//
+// The result is provisional: it stands when the caller's transaction commits, and
+// is gone with it otherwise. fn runs under a savepoint, so that its failure leaves
+// the caller's transaction usable. Nothing is waited for and fn runs at most once:
+// a duplicate in flight is [CodeInFlight], a lost race [CodeConflict]; both mean
+// that the caller should roll back and start again. A lost COMMIT is the caller's
+// to settle, by asking again with the same key.
+func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
+	rec, replayed, err := e.join(ctx, tx, op, answer(fn))
+	return decode[T](op, rec, replayed, err)
+}
+
+// Answer is what a handler of [Engine.Exec] wants stored.
+type Answer struct {
+	Result   store.Result
+	Rollback bool // undo the handler's writes, then store the result by itself
+}
+
+func answer[T, TX any](fn func(context.Context, TX) (T, error)) func(context.Context, TX) (Answer, error) {
+	return func(ctx context.Context, tx TX) (Answer, error) {
+		v, err := fn(ctx, tx)
+		if f := (*Failure)(nil); errors.As(err, &f) {
+			b, err := json.Marshal(f)
+			return Answer{store.Result{Kind: store.Failure, Body: b}, !f.Keep}, err
+		}
+		if err != nil {
+			return Answer{}, err
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			return Answer{}, fmt.Errorf("the value cannot be stored: %w", err)
+		}
+		return Answer{Result: store.Result{Body: b}}, nil
+	}
+}
+
+func decode[T any](op Operation, rec store.Record, replayed bool, err error) (r Result[T], _ error) {
+	if err != nil {
+		return r, err
+	}
+	r.Replayed, r.Since = replayed, rec.Since
+	switch rec.Result.Kind {
+	case store.Value:
+		err = json.Unmarshal(rec.Result.Body, &r.Value)
+	case store.Failure:
+		f := new(Failure)
+		if err = json.Unmarshal(rec.Result.Body, f); err == nil {
+			return r, f
+		}
+	case store.Omitted:
+		err = errors.New("the result was too large to be kept")
+	default:
+		err = fmt.Errorf("a result of kind %d: stored by a newer version", rec.Result.Kind)
+	}
+	if err != nil {
+		return r, &Error{Code: CodeNoResult, Effect: Applied, Scope: op.Scope, Key: op.Key, Err: err}
+	}
+	return r, nil
+}

@@ -1,0 +1,96 @@
+package once
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Defaults of [Config].
+const (
+	DefaultRetain = 72 * time.Hour // a failure on Friday evening can be retried on Monday
+	DefaultRuns   = 3
+	DefaultSettle = 5 * time.Second
+)
+
+// Config of an [Engine]. The zero value is ready to use.
+type Config struct {
+	// Retain is how long a finished operation can be replayed, by the
+	// database's clock. Afterwards the key counts as never seen. Default 72 h.
+	Retain time.Duration
+
+	// Runs bounds how often a handler runs in one call when the database
+	// answers with serialization failures or deadlocks. Default 3.
+	Runs int
+
+	// Settle bounds COMMIT, and then finding out what became of it when its
+	// answer was lost. It starts when the handler has returned and does not end
+	// with the caller's context. Default 5 s.
+	Settle time.Duration
+
+	// Synced makes a replay wait until the record that it returns is as durable
+	// as a commit: with a synchronous standby, until that has it. Default: a
+	// replay is a plain read.
+	Synced bool
+
+	// HashKeys stores the SHA-256 of each key instead of the key, for keys that
+	// carry what must not lie in a table. Keys that can be guessed can be found
+	// by hashing guesses. Changing it makes stored keys unknown.
+	HashKeys bool
+
+	// RequireNamespace refuses keys outside of this namespace, if it is set.
+	RequireNamespace Namespace
+
+	// Seal keeps Operation.Request with the operation, encrypted. Default: requests
+	// are not kept.
+	Seal Sealer
+
+	// Observer sees every decision. Default: nobody looks.
+	Observer Observer
+}
+
+// Engine executes operations on one store. Make one per database, share it
+// between all goroutines.
+type Engine[TX any] struct {
+	store   store.Store[TX]
+	cfg     Config
+	flights flights
+}
+
+// New returns an engine on s. It panics if cfg is invalid, which is a mistake in
+// the program, as with [net/http.ServeMux.Handle].
+func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
+	if cfg.Retain < 0 || cfg.Runs < 0 || cfg.Settle < 0 {
+		panic(fmt.Sprintf("once: New: Retain %v, Runs %d and Settle %v must not be negative", cfg.Retain, cfg.Runs, cfg.Settle))
+	}
+	if err := cfg.RequireNamespace.check(); cfg.RequireNamespace != (Namespace{}) && err != nil {
+		panic("once: New: RequireNamespace: " + err.Error())
+	}
+	cfg.Retain = or(cfg.Retain, DefaultRetain)
+	cfg.Runs = or(cfg.Runs, DefaultRuns)
+	cfg.Settle = or(cfg.Settle, DefaultSettle)
+	return &Engine[TX]{store: s, cfg: cfg, flights: flights{m: map[store.ID]*flight{}}}
+}
+
+// Retain returns how long operations are kept that do not say so themselves.
+func (e *Engine[TX]) Retain() time.Duration { return e.cfg.Retain }
+
+// Store returns the store under the engine.
+func (e *Engine[TX]) Store() store.Store[TX] { return e.store }
+
+// Tx returns the transaction of the operation that ctx belongs to, if this
+// engine executes it: transactions of two databases never mix.
+func (e *Engine[TX]) Tx(ctx context.Context) (tx TX, ok bool) {
+	tx, ok = ctx.Value(e).(TX)
+	return tx, ok
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}

@@ -1,0 +1,108 @@
+package once
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Code is why an operation has not returned a value. The set is closed.
+type Code string
+
+const (
+	CodeInvalid     Code = "invalid"            // the operation itself is malformed
+	CodeInFlight    Code = "in_flight"          // another caller executes it now
+	CodeMismatch    Code = "mismatch"           // the key was used for another request
+	CodeUnknown     Code = "unknown"            // an external effect may have happened; a person or reconciler decides
+	CodeStale       Code = "stale"              // the retry is older than the retention of its first attempt
+	CodeFailed      Code = "failed"             // the handler failed; nothing is stored, a retry executes
+	CodeAborted     Code = "aborted"            // the handler has swallowed a statement error; nothing is stored
+	CodeConflict    Code = "conflict"           // serialization failures in every run; nothing is stored, try later
+	CodeUnavailable Code = "unavailable"        // the store was not reached in time
+	CodeNoResult    Code = "result_unavailable" // done earlier, but its result was not kept or cannot be decoded
+	CodeMisuse      Code = "misuse"             // the handler has ended its transaction, or left it unfit to commit
+)
+
+// Effect is what an error proves about the effect of this call.
+type Effect uint8
+
+const (
+	InDoubt    Effect = iota // it may have taken effect: ask again with the same key
+	NotApplied               // nothing of this call took effect
+	Applied                  // it took effect, now or in an earlier call
+)
+
+// String returns the effect in words.
+func (e Effect) String() string {
+	switch e {
+	case NotApplied:
+		return "not applied"
+	case Applied:
+		return "applied"
+	}
+	return "in doubt"
+}
+
+// Error is how an operation fails; the other error that [Do] returns is *[Failure].
+// The message is for operators, not for clients.
+type Error struct {
+	Code   Code
+	Effect Effect
+	Scope  string
+	Key    string
+	After  time.Duration // when to ask again; 0: not said
+	Err    error         // the cause: the handler's or the store's error
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("once: %s, key %s: %s (%s)", e.Scope, e.Key, e.Code, e.Effect)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause: errors.Is and errors.As see the handler's own error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// CodeOf returns the code of the first *Error in err's chain, "" if there is none.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// EffectOf returns what err proves. A *[Failure] was applied: its key is taken
+// for good. An error that is not ours proves nothing.
+func EffectOf(err error) Effect {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Effect
+	}
+	var f *Failure
+	if errors.As(err, &f) {
+		return Applied
+	}
+	return InDoubt
+}
+
+// Failure is a final answer that is not a value, such as "card declined". A
+// handler that returns one has it stored, and every retry gets it again. The
+// handler's writes are rolled back unless Keep is set. Every other error of a
+// handler is transient: nothing is stored and a retry executes.
+type Failure struct {
+	Code    string          `json:"code"`
+	Message string          `json:"message,omitempty"`
+	Detail  json.RawMessage `json:"detail,omitempty"`
+	Keep    bool            `json:"-"`
+}
+
+func (f *Failure) Error() string {
+	if f.Message == "" {
+		return f.Code
+	}
+	return f.Code + ": " + f.Message
+}

@@ -1,0 +1,264 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Exec is [Do] below the codec, for transports: fn returns the result to store.
+// It returns the record, and whether it is that of an earlier call. A zero
+// Operation runs fn in a plain transaction that keeps no record.
+func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
+	c := e.call(op)
+	if op.Scope == "" && op.Key == "" {
+		return c.finish(ctx, c.plain(ctx, fn))
+	}
+	if err := e.check(op); err != nil {
+		return c.finish(ctx, verdict{err: c.fail(CodeInvalid, NotApplied, err)})
+	}
+	until := c.start.Add(op.Wait)
+	for {
+		fl, leads := e.flights.join(c.id)
+		if leads {
+			return c.finish(ctx, c.lead(ctx, fl, until, fn))
+		}
+		rec, busy := fl.wait(ctx, until)
+		switch {
+		case rec != nil:
+			c.waited = time.Since(c.start)
+			return c.finish(ctx, c.found(*rec))
+		case busy:
+			c.waited = time.Since(c.start)
+			return c.finish(ctx, c.found(store.Record{State: store.Running}))
+		}
+	}
+}
+
+// call is one caller's way through the engine.
+type call[TX any] struct {
+	e      *Engine[TX]
+	op     Operation
+	id     store.ID
+	start  time.Time
+	event  Event // what has been learnt so far
+	waited time.Duration
+	runs   int
+	joins  bool // the transaction is the caller's
+}
+
+func (e *Engine[TX]) call(op Operation) *call[TX] {
+	return &call[TX]{e: e, op: op, id: e.id(op), start: time.Now()}
+}
+
+// verdict is how one try has ended.
+type verdict struct {
+	rec      store.Record
+	replayed bool
+	err      error
+	again    bool // nothing was applied, and another try may succeed
+}
+
+func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
+	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.op.Key, Err: cause}
+	switch code {
+	case CodeInFlight, CodeUnavailable, CodeConflict:
+		err.After = time.Second
+	}
+	return err
+}
+
+// maxCollisions bounds how often a call starts again because another one was
+// faster. Each time somebody has made progress, so more than a few are not met.
+const maxCollisions = 20
+
+// lead tries until there is a verdict to give, in a flight that it leads.
+func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
+	var learnt *store.Record
+	defer func() { c.e.flights.leave(c.id, fl, learnt) }() // also when fn panics
+	delay := 5 * time.Millisecond
+	for collisions := 0; ; {
+		v = c.try(ctx, fl, fn)
+		switch {
+		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
+			learnt = &v.rec
+			return v
+		case ctx.Err() != nil:
+			return v
+		case store.KindOf(v.err) == store.Taken && v.again && collisions < maxCollisions:
+			collisions++ // the winner has committed or is about to: the look-up will tell
+		case v.again && c.runs < c.e.cfg.Runs:
+			c.observe(ctx, EventRerun, v.err)
+			if !sleep(ctx, rand.N(delay)) {
+				return v
+			}
+		case CodeOf(v.err) == CodeInFlight && time.Now().Before(until):
+			if c.waited == 0 {
+				c.observe(ctx, EventWaiting, nil)
+			}
+			fl.running()
+			began := time.Now()
+			ok := sleep(ctx, min(time.Until(until), delay/2+rand.N(delay)))
+			c.waited += time.Since(began)
+			if !ok {
+				return v
+			}
+			delay = min(2*delay, 200*time.Millisecond)
+		default:
+			if CodeOf(v.err) == CodeInFlight {
+				fl.running()
+			}
+			return v
+		}
+	}
+}
+
+// try asks the store once and executes if there is something to execute.
+func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context, TX) (Answer, error)) verdict {
+	began := time.Now()
+	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
+		ID: c.id, Isolation: c.op.Isolation, Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0,
+	})
+	c.event.LockWait += time.Since(began)
+	switch {
+	case err != nil && store.KindOf(err) == store.Retry:
+		return verdict{err: c.fail(CodeConflict, NotApplied, err), again: c.countRun()}
+	case err != nil:
+		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
+	case txn == nil:
+		return c.found(rec)
+	}
+	fl.running()
+	return c.execute(ctx, txn, fn)
+}
+
+// countRun counts a run that ended before its handler began, so that a store that
+// always answers Retry ends too.
+func (c *call[TX]) countRun() bool { c.runs++; return true }
+
+func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) verdict {
+	c.runs++
+	c.observe(ctx, EventClaimed, nil)
+	a, err := c.run(ctx, txn, fn)
+	if err != nil {
+		if store.KindOf(err) == store.Ended {
+			return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
+		}
+		if cl, ok := store.As[store.Classifier](c.e.store); ok && cl.Classify(err) == store.Retry {
+			return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
+		}
+		return verdict{err: c.fail(CodeFailed, NotApplied, err)}
+	}
+	change := c.change(a.Result)
+	if change.Next.Request, err = c.seal(); err != nil {
+		_ = c.end(ctx, txn)
+		return verdict{err: c.fail(CodeFailed, NotApplied, err)}
+	}
+	tail, cancel := c.tail(ctx)
+	defer cancel()
+	began := time.Now()
+	if a.Rollback {
+		if err := txn.Rollback(tail); store.KindOf(err) == store.Ended {
+			return c.committed(ctx, change, err)
+		}
+		if !c.joins {
+			return c.swap(ctx, tail, change)
+		}
+	} else {
+		c.outside(ctx, txn, a)
+	}
+	err = txn.Commit(tail, change)
+	c.event.Commit = time.Since(began)
+	return c.committed(ctx, change, err)
+}
+
+// run runs fn on an open transaction. If it does not come back with an answer,
+// the transaction is rolled back: on an error, a panic, or runtime.Goexit.
+func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) (a Answer, err error) {
+	returned := false
+	began := time.Now()
+	defer func() {
+		c.event.Handler = time.Since(began)
+		if returned && err == nil {
+			return
+		}
+		if end := c.end(ctx, txn); store.KindOf(end) == store.Ended {
+			err = errors.Join(err, end)
+		}
+		if !returned {
+			c.finish(ctx, verdict{err: c.fail(CodeFailed, NotApplied, errPanic)})
+		}
+	}()
+	tx := txn.Tx()
+	a, err = fn(context.WithValue(ctx, c.e, tx), tx)
+	returned = true
+	return a, err
+}
+
+var errPanic = errors.New("the handler panicked")
+
+// end rolls back, cancelled or not.
+func (c *call[TX]) end(ctx context.Context, txn store.Txn[TX]) error {
+	tail, cancel := c.tail(ctx)
+	defer cancel()
+	return txn.Rollback(tail)
+}
+
+// tail bounds what must be brought to its end whatever becomes of the caller.
+func (c *call[TX]) tail(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), c.e.cfg.Settle)
+}
+
+// plain runs fn without an operation.
+func (c *call[TX]) plain(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
+	for {
+		txn, _, err := c.e.store.Begin(ctx, store.Ask{Isolation: c.op.Isolation})
+		if err != nil {
+			return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
+		}
+		v := c.execute(ctx, txn, fn)
+		if !v.again || c.runs >= c.e.cfg.Runs || ctx.Err() != nil {
+			return v
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+var errNoJoin = errors.New("this store cannot join a transaction of the caller")
+
+func (e *Engine[TX]) join(ctx context.Context, tx TX, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
+	c := e.call(op)
+	return c.finish(ctx, c.joined(ctx, tx, fn))
+}
+
+func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, TX) (Answer, error)) verdict {
+	if err := c.e.check(c.op); err != nil {
+		return verdict{err: c.fail(CodeInvalid, NotApplied, err)}
+	}
+	j, ok := store.As[store.Joiner[TX]](c.e.store)
+	if !ok {
+		return verdict{err: c.fail(CodeInvalid, NotApplied, errNoJoin)}
+	}
+	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id})
+	switch {
+	case err != nil:
+		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
+	case txn == nil:
+		return c.found(rec)
+	}
+	c.joins = true
+	return c.execute(ctx, txn, fn)
+}

@@ -1,0 +1,108 @@
+package once
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Observer sees every decision and transition. Observe is called synchronously
+// and must be quick; it must not call the engine.
+type Observer interface {
+	Observe(ctx context.Context, e Event)
+}
+
+// EventType is what has happened. The set may grow.
+type EventType string
+
+const (
+	EventClaimed         EventType = "claimed"           // the claim was granted and the handler is about to run
+	EventWaiting         EventType = "waiting"           // a duplicate is in flight elsewhere; this call waits for it
+	EventRerun           EventType = "rerun"             // serialization failure or lost commit, nothing applied: the handler runs again
+	EventInDoubt         EventType = "in_doubt"          // the answer to COMMIT was lost
+	EventSettled         EventType = "settled"           // what became of that COMMIT is known; Err nil: it was applied
+	EventEffectOutsideTx EventType = "effect_outside_tx" // a successful handler has run no statement on its transaction
+	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
+)
+
+// Outcome is what a caller learns: Executed, Replayed, or the [Code] of its error.
+type Outcome string
+
+const (
+	Executed Outcome = "executed"
+	Replayed Outcome = "replayed"
+	Declined Outcome = "declined" // a final [Failure], stored by this call
+)
+
+// Event is one thing that has happened to one call. The key itself is not in it.
+type Event struct {
+	Type    EventType
+	Outcome Outcome // EventFinished only
+	Effect  Effect  // what the outcome proves
+	Err     error
+
+	Scope   string
+	KeyHash string // first 16 hex digits of SHA-256 of the key; "" for work without a key
+	Caller  Caller
+
+	Runs     int           // how often the handler has run so far in this call
+	LockWait time.Duration // getting the claim: a connection, the database's locks, the look-up
+	Waited   time.Duration // waiting for a duplicate in flight
+	Handler  time.Duration // the last run of the handler
+	Commit   time.Duration // the last commit
+	Total    time.Duration // since the call began
+}
+
+// KeyHash is how events name a key.
+func KeyHash(key string) string {
+	h := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(h[:8])
+}
+
+func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
+	if c.e.cfg.Observer != nil {
+		c.send(ctx, Event{Type: t, Err: err})
+	}
+}
+
+// finish reports the end of the call and passes its verdict on.
+func (c *call[TX]) finish(ctx context.Context, v verdict) (store.Record, bool, error) {
+	if c.e.cfg.Observer == nil {
+		return v.rec, v.replayed, v.err
+	}
+	e := Event{Type: EventFinished, Outcome: Executed, Effect: Applied, Err: v.err}
+	switch {
+	case v.err != nil:
+		e.Outcome, e.Effect = Outcome(CodeOf(v.err)), EffectOf(v.err)
+	case v.replayed:
+		e.Outcome = Replayed
+	case v.rec.Result.Kind == store.Failure:
+		e.Outcome = Declined
+	}
+	c.send(ctx, e)
+	return v.rec, v.replayed, v.err
+}
+
+func (c *call[TX]) send(ctx context.Context, e Event) {
+	e.Scope, e.Caller, e.Runs = c.op.Scope, c.op.Caller, c.runs
+	if c.op.Key != "" {
+		e.KeyHash = KeyHash(c.op.Key)
+	}
+	e.LockWait, e.Handler, e.Commit = c.event.LockWait, c.event.Handler, c.event.Commit
+	e.Waited, e.Total = c.waited, time.Since(c.start)
+	c.e.cfg.Observer.Observe(ctx, e)
+}
+
+// outside reports a success whose handler has not touched its transaction: its
+// effect, if it had one, was not made once.
+func (c *call[TX]) outside(ctx context.Context, txn store.Txn[TX], a Answer) {
+	if c.e.cfg.Observer == nil || a.Result.Kind == store.Failure || a.Result.Status >= 300 {
+		return
+	}
+	if n, ok := store.As[store.Counter](txn); ok && n.Statements() == 0 {
+		c.observe(ctx, EventEffectOutsideTx, nil)
+	}
+}

@@ -1,0 +1,113 @@
+package once
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oncelib/once/store"
+)
+
+// Longest scope and key, in bytes.
+const (
+	MaxScope = 512
+	MaxKey   = 255
+)
+
+// Operation is one intent: whoever asks for it again, with the same scope and
+// key, means the same thing and gets the same answer.
+type Operation struct {
+	// Scope says whose key it is: tenant or principal, plus the route or the
+	// kind of work. Two tenants may use the same key. Required.
+	Scope string
+
+	// Key names the intent within the scope: see [NewKey] and [DeriveKey].
+	// Required.
+	Key string
+
+	// Fingerprint of what is asked. The same key with another fingerprint is
+	// refused with [CodeMismatch]. Zero: not compared.
+	Fingerprint Fingerprint
+
+	// Wait is how long to wait for a duplicate in flight before giving up with
+	// [CodeInFlight]. Waiting holds no connection. Default: not at all.
+	Wait time.Duration
+
+	// Retain overrides Config.Retain.
+	Retain time.Duration
+
+	// Isolation of the transaction. Default: the database's.
+	Isolation store.Isolation
+
+	// First says that the caller has never sent this operation before, so that
+	// the look-up may be skipped. If that is wrong, time is lost but nothing
+	// else: the primary key decides.
+	First bool
+
+	// Request is kept with the operation if Config.Seal is set.
+	Request []byte
+
+	// Caller is passed on to the observer.
+	Caller Caller
+}
+
+// Caller says who asked, for logs and traces.
+type Caller struct {
+	RequestID     string
+	CorrelationID string
+	Attempt       int // 1, 2, ... of the client; 0: not known
+}
+
+func (e *Engine[TX]) check(op Operation) error {
+	switch err := CheckKey(op.Key); {
+	case err != nil:
+		return err
+	case op.Scope == "":
+		return errors.New("the scope is empty. Try: tenant plus route, such as \"acme POST /refunds\"")
+	case len(op.Scope) > MaxScope:
+		return fmt.Errorf("the scope has %d bytes, at most %d are allowed", len(op.Scope), MaxScope)
+	case !printable(op.Scope):
+		return errors.New("the scope contains control characters or is not UTF-8")
+	case op.Wait < 0 || op.Retain < 0:
+		return errors.New("wait and retain must not be negative")
+	case e.cfg.RequireNamespace != Namespace{} && !e.cfg.RequireNamespace.owns(op.Key):
+		return fmt.Errorf("the key is not in namespace %s. Try: %s", e.cfg.RequireNamespace, e.cfg.RequireNamespace.Key("<id>"))
+	}
+	return nil
+}
+
+// CheckKey says what is wrong with key, nil if it can be used: 1 to 255 bytes of
+// UTF-8 without control characters.
+func CheckKey(key string) error {
+	switch {
+	case key == "":
+		return errors.New("the key is empty")
+	case len(key) > MaxKey:
+		return fmt.Errorf("the key has %d bytes, at most %d are allowed", len(key), MaxKey)
+	case !printable(key):
+		return errors.New("the key contains control characters or is not UTF-8")
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// HashedKey returns what is stored in place of key under Config.HashKeys.
+func HashedKey(key string) string {
+	h := sha256.Sum256([]byte(key))
+	return "sha256-" + base64.RawURLEncoding.EncodeToString(h[:])
+}
+
+func (e *Engine[TX]) id(op Operation) store.ID {
+	if e.cfg.HashKeys {
+		op.Key = HashedKey(op.Key)
+	}
+	return store.ID{Scope: op.Scope, Key: op.Key}
+}

@@ -1,0 +1,115 @@
+package once
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// change is what the store is asked to commit when the operation is done.
+func (c *call[TX]) change(res store.Result) store.Change {
+	if c.id.IsZero() {
+		return store.Change{}
+	}
+	claim := make([]byte, 16)
+	rand.Read(claim)
+	return store.Change{
+		ID: c.id,
+		Next: store.Record{
+			State: store.Done, Fence: 1, Claim: claim,
+			Fingerprint: c.op.Fingerprint.stored(), Result: res,
+		},
+		Retain: or(c.op.Retain, c.e.cfg.Retain),
+	}
+}
+
+func (c *call[TX]) seal() ([]byte, error) {
+	if c.e.cfg.Seal == nil || len(c.op.Request) == 0 || c.id.IsZero() {
+		return nil, nil
+	}
+	return c.e.cfg.Seal.Seal(c.op.Request, SealLabel(c.id.Scope, c.id.Key))
+}
+
+// committed turns the answer to a commit into a verdict.
+func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) verdict {
+	if err == nil {
+		return verdict{rec: ch.Next}
+	}
+	switch store.KindOf(err) {
+	case store.Taken, store.Retry:
+		return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
+	case store.Lost:
+		return c.settle(ctx, ch, err)
+	case store.Down:
+		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
+	case store.Aborted:
+		return verdict{err: c.fail(CodeAborted, NotApplied, err)}
+	case store.Misused:
+		return verdict{err: c.fail(CodeMisuse, NotApplied, err)}
+	case store.Ended:
+		return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
+	}
+	return verdict{err: c.fail(CodeFailed, NotApplied, err)} // a deferred constraint or a write that travelled with the commit
+}
+
+// swap stores a result whose handler's writes were rolled back.
+func (c *call[TX]) swap(ctx, tail context.Context, ch store.Change) verdict {
+	if ch.ID.IsZero() {
+		return verdict{rec: ch.Next}
+	}
+	rec, err := c.e.store.Swap(tail, ch)
+	if err != nil && store.KindOf(err) == store.Taken && rec.State != store.Absent {
+		return c.found(rec)
+	}
+	return c.committed(ctx, ch, err)
+}
+
+// settle finds out what became of a commit whose answer was lost: either the
+// record is there, or the claim can be had again. A found record must be durable
+// to count: one that only this server has seen may still vanish in a failover.
+func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verdict {
+	c.observe(ctx, EventInDoubt, lost)
+	if ch.ID.IsZero() {
+		return verdict{err: c.fail(CodeUnavailable, InDoubt, lost)}
+	}
+	ctx, cancel := c.tail(ctx)
+	defer cancel()
+	for delay := 5 * time.Millisecond; ; delay = min(2*delay, 200*time.Millisecond) {
+		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})
+		switch {
+		case txn != nil: // absent, and nobody holds the claim: that commit can no longer happen
+			_ = txn.Rollback(ctx)
+			c.observe(ctx, EventSettled, lost)
+			return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}
+		case err == nil && rec.State == store.Done && bytes.Equal(rec.Claim, ch.Next.Claim):
+			c.observe(ctx, EventSettled, nil)
+			return verdict{rec: rec}
+		case err == nil && rec.State == store.Done:
+			c.observe(ctx, EventSettled, nil)
+			return c.found(rec)
+		}
+		if !sleep(ctx, delay) {
+			return verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err))}
+		}
+	}
+}
+
+// found turns a record that is in the way into a verdict.
+func (c *call[TX]) found(rec store.Record) verdict {
+	v := verdict{rec: rec}
+	switch {
+	case !c.op.Fingerprint.matches(rec.Fingerprint):
+		v.err = c.fail(CodeMismatch, NotApplied, nil)
+	case rec.State == store.Done:
+		v.replayed = true
+	case rec.State == store.Unknown, rec.Lapsed && rec.Calling:
+		v.err = c.fail(CodeUnknown, InDoubt, nil)
+	default:
+		v.err = c.fail(CodeInFlight, NotApplied, nil)
+	}
+	return v
+}

@@ -1,0 +1,53 @@
+package store
+
+import "context"
+
+// Optional abilities of a store, found with [As].
+type (
+	// Classifier says what an error of one of the user's statements means.
+	Classifier interface {
+		Classify(err error) Kind
+	}
+
+	// Joiner works inside a transaction that the caller has opened and will end.
+	// The Txn's Commit writes the record but does not commit. Its Rollback undoes
+	// what was done since Join and leaves the caller's transaction usable; Commit
+	// may follow it and then writes the record alone. No error of either is Lost.
+	Joiner[TX any] interface {
+		Join(ctx context.Context, tx TX, ask Ask) (Txn[TX], Record, error)
+	}
+)
+
+// Optional abilities of a transaction, found by assertion on the value that
+// Txn.Tx returns.
+type (
+	// Appender can send a write together with the commit instead of at once. The
+	// write belongs to the savepoint that is open when it is appended.
+	Appender interface {
+		Append(s Statement)
+	}
+)
+
+// Optional abilities of a [Txn], found with [As].
+type (
+	// Counter knows how many statements the user has run in the transaction.
+	Counter interface {
+		Statements() int
+	}
+)
+
+// As finds ability A in s or in what s wraps: decorators hide the optional
+// interfaces of the store below them unless they have an Unwrap() any method.
+func As[A any](s any) (a A, ok bool) {
+	for s != nil {
+		if a, ok = s.(A); ok {
+			return a, true
+		}
+		w, wraps := s.(interface{ Unwrap() any })
+		if !wraps {
+			break
+		}
+		s = w.Unwrap()
+	}
+	return a, false
+}

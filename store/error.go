@@ -1,0 +1,50 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind is what a store's error means for the operation.
+type Kind uint8
+
+const (
+	Other   Kind = iota // a statement failed; nothing was applied
+	Taken               // the record is not what was expected; nothing was applied
+	Retry               // serialization failure or deadlock: nothing was applied, another run may succeed
+	Aborted             // a statement had failed and its error was swallowed; nothing was applied
+	Misused             // rows or savepoints were left open; nothing was applied
+	Down                // the store was not reached in time; nothing was applied
+	Lost                // the answer to COMMIT was lost: applied or not, reading tells
+	Ended               // the user ended the transaction: its writes may stand without a record
+)
+
+var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended"}
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return "invalid"
+}
+
+// Error is how a store fails. Every error that a Ledger, Store or Txn returns is one.
+type Error struct {
+	Kind Kind
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("store: %s: %v", e.Kind, e.Err) }
+
+// Unwrap returns the database's own error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of the first *Error in err's chain, [Other] if there is none.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Other
+}

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+)
+
+// Result is what a replay returns.
+type Result struct {
+	Kind   ResultKind
+	Status int     // HTTP status; 0 for functions
+	Header []Field // in the order in which they are sent
+	Body   []byte
+}
+
+// ResultKind says how Body is to be read. The numbers are stored: they never change.
+type ResultKind uint8
+
+const (
+	Value   ResultKind = iota // the operation's value or response
+	Failure                   // a final failure, as JSON
+	Omitted                   // done, but too large to be kept
+)
+
+// Field is one header line.
+type Field struct{ Name, Value string }
+
+// EncodeHeader returns the stored form of h: "Name: value" lines that end in
+// "\n", and nil if h is empty. Names and values must not contain line feeds.
+func EncodeHeader(h []Field) []byte {
+	if len(h) == 0 {
+		return nil
+	}
+	n := 0
+	for _, f := range h {
+		n += len(f.Name) + len(f.Value) + 3
+	}
+	b := make([]byte, 0, n)
+	for _, f := range h {
+		b = append(b, f.Name...)
+		b = append(b, ": "...)
+		b = append(b, f.Value...)
+		b = append(b, '\n')
+	}
+	return b
+}
+
+// DecodeHeader reads what [EncodeHeader] wrote.
+func DecodeHeader(b []byte) ([]Field, error) {
+	var h []Field
+	for len(b) > 0 {
+		line, rest, ended := bytes.Cut(b, []byte("\n"))
+		name, value, split := bytes.Cut(line, []byte(": "))
+		if !ended || !split {
+			return nil, errors.New("store: stored header is damaged")
+		}
+		h = append(h, Field{string(name), string(value)})
+		b = rest
+	}
+	return h, nil
+}

@@ -1,0 +1,149 @@
+// Package store is the seam between once and the databases that keep its operations.
+//
+// An operation is one row: absent, then done (atomic work, one insert in the
+// business transaction), or absent, running, done (leased work, several
+// transactions). Whatever once does to that row is one of three verbs: read it,
+// swap it for another under a condition, or open a transaction that claims it.
+//
+// A [Ledger] can read and swap, which is all that leases, sagas and a console
+// need; Redis or DynamoDB can be one. A [Store] also lets the user's writes
+// share the commit. Parameters are structs and interfaces never grow: a new
+// ability is a small optional interface, found with [As].
+//
+// Every implementation passes the suite in store/storetest.
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// ID names one operation.
+type ID struct{ Scope, Key string }
+
+// IsZero reports whether id names no operation.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// State is where an operation stands. The numbers are stored: they never change.
+type State uint8
+
+const (
+	Absent  State = iota // never seen, released, or expired
+	Running              // a holder works on it, under a lease
+	Done                 // finished: Result is what a replay returns
+	Unknown              // an external effect may have happened and its holder is gone
+)
+
+// String returns the word that logs, tables and the CLI use.
+func (s State) String() string {
+	switch s {
+	case Absent:
+		return "absent"
+	case Running:
+		return "running"
+	case Done:
+		return "done"
+	case Unknown:
+		return "unknown"
+	}
+	return "invalid"
+}
+
+// Record is one operation as the store knows it.
+type Record struct {
+	State       State
+	Fingerprint []byte // version byte and hash; empty if nothing was fingerprinted
+	Result      Result // of a Done operation
+	Claim       []byte // 16 random bytes of the writer: after a lost COMMIT they tell "mine" from "somebody's"
+	Request     []byte // what was asked, sealed; empty unless capture is on
+	Since       time.Time
+
+	// Leased work only.
+	Fence   int64  // grows with every takeover; every later write must present it
+	Lapsed  bool   // Running, and its lease is over by the store's clock
+	Point   string // last committed recovery point
+	Calling bool   // an external call was begun after Point
+	Data    []byte // what the recovery points saved
+}
+
+// Expect is the condition under which a [Change] applies.
+type Expect struct {
+	Fence  int64 // the record's fence; 0: the operation must be absent
+	Lapsed bool  // and its lease must be over by the store's clock
+}
+
+// Change is a compare-and-set of one operation. Next.State Absent releases it.
+// A Done operation never changes; it only expires.
+type Change struct {
+	ID     ID // zero: no operation, only Writes
+	Expect Expect
+	Next   Record
+	Lease  time.Duration // Running: lapses at the store's clock + Lease
+	Retain time.Duration // Done: expires at the store's clock + Retain
+	Writes []Statement   // commit with it, or not at all
+}
+
+// Statement is a write that travels with a [Change], in its transaction.
+type Statement struct {
+	SQL  string // in the store's dialect
+	Args []any
+	Rows int // rows it must affect, or nothing commits; 0: any number
+}
+
+// Ledger keeps operations.
+//
+// Expired records are absent. All times are judged by the store's own clock.
+type Ledger interface {
+	// Read returns the record of id; its State is Absent if there is none.
+	Read(ctx context.Context, id ID) (Record, error)
+
+	// Swap applies c, in one transaction of its own, if c.Expect holds and the
+	// operation is neither Done nor claimed by an open transaction. Otherwise
+	// it writes nothing and returns a [Taken] error with the record that is in
+	// the way.
+	Swap(ctx context.Context, c Change) (Record, error)
+}
+
+// Ask is what a transaction is opened for.
+type Ask struct {
+	ID        ID        // zero: a plain transaction that claims nothing
+	Isolation Isolation // of the transaction
+	Durable   bool      // a record that is found must be as durable as a commit before it is returned
+	First     bool      // the caller has never sent this operation before: the look-up may be skipped
+}
+
+// Store is a Ledger in the user's own database.
+type Store[TX any] interface {
+	Ledger
+
+	// Begin opens a transaction, claims the operation for as long as it lasts,
+	// and looks its record up. If there is nothing to execute, Txn is nil, no
+	// connection is held, and the record says why: Done, Unknown or Running
+	// (which includes "claimed by another transaction").
+	Begin(ctx context.Context, ask Ask) (Txn[TX], Record, error)
+}
+
+// Txn is an open transaction that holds the claim of one operation. Exactly one
+// of Commit and Rollback is called, once.
+type Txn[TX any] interface {
+	// Tx returns the transaction for the user's statements.
+	Tx() TX
+
+	// Commit writes c and commits. On any error but [Lost] and [Ended] nothing
+	// was applied; the transaction is over in every case.
+	Commit(ctx context.Context, c Change) error
+
+	// Rollback undoes everything. An error means that the connection was given
+	// up, not that anything was applied.
+	Rollback(ctx context.Context) error
+}
+
+// Isolation of a transaction.
+type Isolation uint8
+
+const (
+	DefaultIsolation Isolation = iota // what the database is configured for
+	ReadCommitted
+	RepeatableRead
+	Serializable
+)
