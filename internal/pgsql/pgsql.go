@@ -1,0 +1,112 @@
+// Package pgsql holds the PostgreSQL statements that pgxstore and sqlstore share,
+// so that nodes of both kinds can work on one table.
+package pgsql
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strings"
+
+	"github.com/oncelib/once/store"
+)
+
+// LockID is the advisory lock of an operation: 64 bits, so that two operations
+// practically never share one. If they do, one of them is told "in flight".
+func LockID(id store.ID) int64 {
+	h := sha256.Sum256([]byte("once\x00" + id.Scope + "\x00" + id.Key))
+	return int64(binary.BigEndian.Uint64(h[:8]))
+}
+
+// columns of a record, in the order in which the stores scan them.
+const columns = `coalesce(state, 0), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request,
+ coalesce(point, ''), coalesce(calling, false), data, coalesce(lease_until <= clock_timestamp(), false), coalesce(since, now()), coalesce(state = 2 and expires_at <= now(), false)`
+
+const (
+	// Read returns the columns of one record.
+	Read = `select ` + columns + ` from once_operation where scope = $1 and key = $2`
+
+	// Claim returns the start of the transaction, whether the claim was granted, and
+	// the columns of the record. $4, if not empty, is the time that is left, in
+	// milliseconds: the server gives up before the client cuts the connection.
+	//
+	// The snapshot of this one statement may be older than its lock. Then it misses a
+	// record, the primary key says so at the end, and the operation starts again.
+	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columns + `, case when $4 <> '' then set_config('statement_timeout', $4, true) end
+ from (select) one left join once_operation on scope = $1 and key = $2`
+
+	// ClaimFirst is Claim for an operation that was never sent before.
+	ClaimFirst = `select now(), pg_try_advisory_xact_lock($1), case when $2 <> '' then set_config('statement_timeout', $2, true) end`
+
+	// Expired removes a record that counts as absent.
+	Expired = `delete from once_operation where scope = $1 and key = $2 and state = 2 and expires_at <= now()`
+
+	// Synced makes a transaction that has only read wait for the standby at COMMIT.
+	Synced = `select pg_logical_emit_message(true, 'once', '')`
+)
+
+// InsertDone is the whole of an atomic operation: one insert, no update, no dead
+// row. Its last argument is the start of the transaction that claimed: in any
+// other one (the handler has sent "commit; begin") it divides by zero.
+const InsertDone = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)
+ values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 / (now() = $10)::int)`
+
+// InsertDoneRequest is InsertDone with the captured request.
+const InsertDoneRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request)
+ values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11)`
+
+// Swap statements fail, by dividing by zero or on the primary key, when the record
+// is not what was expected.
+const (
+	// SwapInsert takes the claim's lock, shared: it excludes open transactions that
+	// hold the claim, but not another SwapInsert; the primary key decides between
+	// those. A record that exists excludes such transactions by itself, so that the
+	// other two need no lock.
+	SwapInsert = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, lease_until, expires_at)
+ values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, clock_timestamp() + $16 * interval '1 ms', now() + $17 * interval '1 ms')`
+
+	SwapUpdate = `with u as (update once_operation set state = $3, fence = $4, claim = $5, fingerprint = $6, status = $7, kind = $8, head = $9, body = $10,
+ request = $11, point = $12, calling = $13, data = $14, lease_until = clock_timestamp() + $15 * interval '1 ms', expires_at = now() + $16 * interval '1 ms'
+ where scope = $1 and key = $2 and ` + expected + ` returning 1) select 1 / count(*)::int from u`
+
+	SwapDelete = `with u as (delete from once_operation where scope = $1 and key = $2 and ` + expectedDelete + ` returning 1) select 1 / count(*)::int from u`
+
+	expected       = `state <> 2 and fence = $17 and (not $18 or (state = 1 and lease_until <= clock_timestamp()))`
+	expectedDelete = `state <> 2 and fence = $3 and (not $4 or (state = 1 and lease_until <= clock_timestamp()))`
+)
+
+// Expecting wraps a write so that it fails on the server, and takes its
+// transaction with it, unless it affects n rows.
+func Expecting(sql string, n string) string {
+	return "with once_write as (" + strings.TrimRight(strings.TrimSpace(sql), ";") + " returning 1) select 1 / (count(*) = " + n + ")::int from once_write"
+}
+
+// Classify says what an SQLSTATE means for the transaction that met it.
+func Classify(sqlState string) store.Kind {
+	switch sqlState {
+	case "40001", "40P01":
+		return store.Retry
+	case "25P02":
+		return store.Aborted
+	case "57P01", "57P02", "57P03":
+		return store.Lost
+	}
+	if strings.HasPrefix(sqlState, "08") {
+		return store.Lost
+	}
+	return store.Other
+}
+
+// Taken reports whether the statement that writes the record has failed because
+// the record is not what was expected.
+func Taken(sqlState string) bool { return sqlState == UniqueViolation || sqlState == DivisionByZero }
+
+// SQLSTATEs that are looked at by name.
+const (
+	UniqueViolation = "23505"
+	DivisionByZero  = "22012"
+	UndefinedTable  = "42P01"
+	QueryCanceled   = "57014"
+)
+
+// MigrationLock makes migrations that start together run one after the other.
+const MigrationLock = `select pg_advisory_xact_lock(7881702260482471168)`

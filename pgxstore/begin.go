@@ -1,0 +1,143 @@
+package pgxstore
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// claim is what the first round trip has brought.
+type claim struct {
+	start   time.Time // of the transaction
+	granted bool
+	row     row
+}
+
+// Begin sends BEGIN, the claim and the look-up in one round trip.
+func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, store.Record{}, down(err)
+	}
+	var b pgx.Batch
+	b.BeginTx(options(ask.Isolation))
+	queueClaim(&b, ctx, ask)
+	br := conn.Conn().SendBatch(ctx, &b)
+	_, err = br.Exec()
+	var c claim
+	if err == nil && !ask.ID.IsZero() {
+		c, err = readClaim(br, ask)
+	}
+	raw := br.Tx()
+	if e := br.Close(); err == nil {
+		err = e
+	}
+	t := &txn{conn: conn, raw: raw, claim: c}
+	t.user = &tx{Tx: raw, root: &t.statements}
+	switch {
+	case err != nil:
+		t.abandon(ctx)
+		return nil, store.Record{}, down(err)
+	case ask.ID.IsZero():
+		return t, store.Record{}, nil
+	}
+	rec := c.row.live()
+	switch {
+	case rec.State == store.Done && ask.Durable:
+		return nil, rec, t.synced(ctx)
+	case rec.State == store.Absent && c.granted:
+		return t, rec, nil
+	case rec.State == store.Absent:
+		rec = store.Record{State: store.Running} // by the transaction that has the lock
+	}
+	go t.abandon(ctx) // the caller need not wait for the answer to ROLLBACK
+	return nil, rec, nil
+}
+
+func queueClaim(b *pgx.Batch, ctx context.Context, ask store.Ask) {
+	switch {
+	case ask.ID.IsZero():
+	case ask.First:
+		b.Queue(pgsql.ClaimFirst, pgsql.LockID(ask.ID), budget(ctx))
+	default:
+		b.Queue(pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID), budget(ctx))
+	}
+}
+
+func readClaim(br pgx.BatchResults, ask store.Ask) (c claim, err error) {
+	if ask.First {
+		err = br.QueryRow().Scan(&c.start, &c.granted, nil)
+		return c, err
+	}
+	c.row, err = scan(budgetless{br.QueryRow()}, &c.start, &c.granted)
+	return c, err
+}
+
+// budgetless drops the last column of pgsql.Claim, which is there for its effect.
+type budgetless struct{ pgx.Row }
+
+func (r budgetless) Scan(dest ...any) error { return r.Row.Scan(append(dest, nil)...) }
+
+// budget is the time that ctx leaves, as a statement_timeout that ends a little
+// before ctx does: then it is the server that says no, and the connection survives.
+func budget(ctx context.Context) string {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ""
+	}
+	return strconv.FormatInt(max(1, time.Until(deadline).Milliseconds()-20), 10)
+}
+
+func options(i store.Isolation) pgx.TxOptions {
+	switch i {
+	case store.ReadCommitted:
+		return pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+	case store.RepeatableRead:
+		return pgx.TxOptions{IsoLevel: pgx.RepeatableRead}
+	case store.Serializable:
+		return pgx.TxOptions{IsoLevel: pgx.Serializable}
+	}
+	return pgx.TxOptions{}
+}
+
+// synced ends a transaction that has found a record by a commit that waits for the
+// synchronous standby: everything before it is then as durable as it is.
+func (t *txn) synced(ctx context.Context) error {
+	var b pgx.Batch
+	b.Queue(pgsql.Synced)
+	b.Queue(commit)
+	if err := t.conn.Conn().SendBatch(ctx, &b).Close(); err != nil {
+		t.abandon(ctx)
+		return down(err)
+	}
+	t.closed()
+	return nil
+}
+
+// abandon rolls back, cancelled or not, and gives the connection back. A pool
+// drops a connection whose transaction is still open.
+func (t *txn) abandon(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_ = t.raw.Rollback(ctx)
+	t.conn.Release()
+}
+
+// closed gives the connection back after COMMIT has travelled in a batch. pgx does
+// not know that the transaction is over; a commit under a dead context tells it,
+// and sends nothing.
+func (t *txn) closed() {
+	_ = t.raw.Commit(dead)
+	t.conn.Release()
+}
+
+var dead = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()

@@ -1,0 +1,63 @@
+package pgxstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// Classify implements [store.Classifier].
+func (s *Store) Classify(err error) store.Kind {
+	if k := store.KindOf(err); k != store.Other {
+		return k
+	}
+	if pe := serverError(err); pe != nil {
+		return pgsql.Classify(pe.Code)
+	}
+	return store.Other
+}
+
+// classify turns the error of a pipeline that carries the COMMIT into one of ours.
+// It is not a "no" unless the server has said so: an end of the connection, FATAL
+// included, leaves the COMMIT in doubt.
+func classify(err error, atRecord bool) error {
+	pe := serverError(err)
+	kind := store.Lost
+	switch {
+	case pe == nil && pgconn.SafeToRetry(err):
+		kind = store.Down
+	case pe == nil:
+	case pe.Severity == "FATAL" || pe.Severity == "PANIC":
+	case atRecord && pgsql.Taken(pe.Code):
+		kind = store.Taken
+	case pe.Code == pgsql.QueryCanceled: // the budget is spent
+		kind = store.Down
+	default:
+		kind = pgsql.Classify(pe.Code)
+	}
+	return &store.Error{Kind: kind, Err: err}
+}
+
+// down is for what happens before anything can have been applied.
+func down(err error) error {
+	kind := store.Down
+	if pe := serverError(err); pe != nil {
+		switch {
+		case pgsql.Classify(pe.Code) == store.Retry:
+			kind = store.Retry
+		case pe.Code == pgsql.UndefinedTable:
+			err = fmt.Errorf("%w. Try: once migrate up, or pgxstore.Migrate", err)
+		}
+	}
+	return &store.Error{Kind: kind, Err: err}
+}
+
+func serverError(err error) *pgconn.PgError {
+	var pe *pgconn.PgError
+	errors.As(err, &pe)
+	return pe
+}

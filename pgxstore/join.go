@@ -1,0 +1,106 @@
+package pgxstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+const (
+	savepoint = "savepoint once_join"
+	release   = "release savepoint once_join"
+	undo      = "rollback to savepoint once_join"
+)
+
+// Join implements [store.Joiner]: one round trip for savepoint, claim and look-up,
+// one for the record. The claim is held until the caller's transaction ends.
+func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+	ask.First = false
+	var b pgx.Batch
+	b.Queue(savepoint)
+	queueClaim(&b, ctx, store.Ask{ID: ask.ID}) // its budget must not outlive the operation
+	br := caller.SendBatch(ctx, &b)
+	_, err := br.Exec()
+	var c claim
+	if err == nil {
+		c, err = readClaim(br, ask)
+	}
+	if e := br.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return nil, store.Record{}, down(err)
+	}
+	j := &joined{caller: caller, claim: c}
+	j.user = &tx{Tx: caller, root: &j.statements}
+	rec := c.row.live()
+	switch {
+	case rec.State == store.Absent && c.granted:
+		return j, rec, nil
+	case rec.State == store.Absent:
+		rec = store.Record{State: store.Running}
+	}
+	if _, err := caller.Exec(ctx, release); err != nil {
+		return nil, store.Record{}, down(err)
+	}
+	return nil, rec, nil
+}
+
+// joined is a claim inside a transaction of the caller.
+type joined struct {
+	caller     pgx.Tx
+	user       *tx
+	claim      claim
+	statements int
+}
+
+func (j *joined) Tx() pgx.Tx { return j.user }
+
+// Statements implements [store.Counter].
+func (j *joined) Statements() int { return j.statements }
+
+func (j *joined) Rollback(ctx context.Context) error {
+	j.user.over, j.user.err, j.user.open, j.user.tail = true, nil, 0, nil
+	if _, err := j.caller.Exec(ctx, undo); err != nil {
+		return down(err)
+	}
+	return nil
+}
+
+func (j *joined) Commit(ctx context.Context, c store.Change) error {
+	if err := unfit(j.caller.Conn().PgConn(), j.user); err != nil {
+		_ = j.Rollback(ctx)
+		return err
+	}
+	j.user.over = true
+	b := new(pgx.Batch)
+	if j.claim.row.expired {
+		b.Queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+	}
+	record := b.Len()
+	queueDone(b, c, j.claim.start)
+	queueWrites(b, j.user.tail)
+	queueWrites(b, c.Writes)
+	b.Queue(release)
+	br := j.caller.SendBatch(ctx, b)
+	var err error
+	failed := 0
+	for ; failed < b.Len() && err == nil; failed++ {
+		_, err = br.Exec()
+	}
+	failed--
+	if e := br.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		return nil
+	}
+	_ = j.Rollback(ctx)
+	if pe := serverError(err); pe != nil {
+		return classify(err, failed == record)
+	}
+	return &store.Error{Kind: store.Down, Err: err} // with the connection went the transaction
+}

@@ -1,0 +1,89 @@
+// Package pgxstore keeps operations in PostgreSQL, through pgx: key, business
+// write and result commit together, with no round trip and no commit more than
+// the bare transaction.
+//
+//	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+//	...
+//	err = pgxstore.Migrate(ctx, pool)
+//	...
+//	engine := once.New(pgxstore.New(pool), once.Config{})
+//
+// BEGIN, the claim and the look-up travel in one pipelined round trip; the record
+// and COMMIT in another. The handler gets an ordinary [pgx.Tx].
+//
+// Behind PgBouncer in transaction mode use default_query_exec_mode=exec, or
+// PgBouncer 1.21 with max_prepared_statements.
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// Store is a [store.Store] on a pgx pool.
+type Store struct {
+	pool *pgxpool.Pool
+}
+
+var (
+	_ store.Store[pgx.Tx]  = (*Store)(nil)
+	_ store.Joiner[pgx.Tx] = (*Store)(nil)
+	_ store.Classifier     = (*Store)(nil)
+)
+
+// New returns a store on pool. Its table must exist: see [Migrate].
+func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
+
+// Read returns the record of id.
+func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	rec, err := scan(s.pool.QueryRow(ctx, pgsql.Read, id.Scope, id.Key))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return store.Record{}, nil
+	}
+	if err != nil {
+		return store.Record{}, down(err)
+	}
+	return rec.live(), nil
+}
+
+// row is a record and whether its retention is over.
+type row struct {
+	store.Record
+	expired bool
+}
+
+// live returns the record as the seam knows it: an expired one is absent.
+func (r row) live() store.Record {
+	if r.expired || r.State == store.Absent {
+		return store.Record{}
+	}
+	return r.Record
+}
+
+// scan reads the columns of pgsql.Read, behind those that go into front.
+func scan(from pgx.Row, front ...any) (r row, err error) {
+	var head []byte
+	dest := append(front, &r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, &r.Since, &r.expired)
+	if err = from.Scan(dest...); err != nil {
+		return r, err
+	}
+	r.Lapsed = r.Lapsed && r.State == store.Running
+	r.Result.Header, err = store.DecodeHeader(head)
+	return r, err
+}
+
+func millis(d time.Duration) *float64 {
+	if d == 0 {
+		return nil
+	}
+	ms := float64(d) / float64(time.Millisecond)
+	return &ms
+}

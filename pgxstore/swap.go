@@ -1,0 +1,79 @@
+package pgxstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// Swap is one round trip: a pipeline is an implicit transaction.
+func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	expired := false
+	for {
+		b := new(pgx.Batch)
+		if expired {
+			b.Queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+		}
+		record := -1
+		if !c.ID.IsZero() {
+			record = b.Len()
+			queueSwap(b, c)
+		}
+		queueWrites(b, c.Writes)
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return store.Record{}, down(err)
+		}
+		failed, _, err := send(ctx, conn.Conn(), b)
+		conn.Release()
+		if err == nil {
+			return c.Next, nil
+		}
+		err = classify(err, failed == record)
+		if store.KindOf(err) != store.Taken {
+			return store.Record{}, err
+		}
+		var r row
+		if r, expired, err = s.inTheWay(ctx, c, expired, err); expired {
+			continue
+		}
+		return r.Record, err
+	}
+}
+
+// inTheWay reads what has made a Swap fail, and whether that was only an expired
+// record that can be replaced.
+func (s *Store) inTheWay(ctx context.Context, c store.Change, tried bool, taken error) (r row, replace bool, err error) {
+	r, err = scan(s.pool.QueryRow(ctx, pgsql.Read, c.ID.Scope, c.ID.Key))
+	switch {
+	case err == pgx.ErrNoRows && c.Expect.Fence == 0: //nolint:errorlint // pgx returns it bare
+		return row{Record: store.Record{State: store.Running}}, false, taken // claimed by an open transaction
+	case err == pgx.ErrNoRows: //nolint:errorlint // as above
+		return row{}, false, taken
+	case err != nil:
+		return row{}, false, down(err)
+	case r.expired && c.Expect.Fence == 0 && !tried:
+		return row{}, true, nil
+	}
+	return row{Record: r.live()}, false, taken
+}
+
+func queueSwap(b *pgx.Batch, c store.Change) {
+	n := c.Next
+	if n.State == store.Absent {
+		b.Queue(pgsql.SwapDelete, c.ID.Scope, c.ID.Key, c.Expect.Fence, c.Expect.Lapsed)
+		return
+	}
+	fields := []any{n.State, n.Fence, n.Claim, n.Fingerprint, n.Result.Status, n.Result.Kind, store.EncodeHeader(n.Result.Header),
+		n.Result.Body, n.Request, n.Point, n.Calling, n.Data, millis(c.Lease), millis(c.Retain)}
+	if c.Expect.Fence == 0 {
+		args := append([]any{c.ID.Scope, c.ID.Key, pgsql.LockID(c.ID)}, fields...)
+		b.Queue(pgsql.SwapInsert, args...)
+		return
+	}
+	args := append([]any{c.ID.Scope, c.ID.Key}, fields...)
+	b.Queue(pgsql.SwapUpdate, append(args, c.Expect.Fence, c.Expect.Lapsed)...)
+}

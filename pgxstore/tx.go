@@ -1,0 +1,206 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/store"
+)
+
+// ErrManaged is what Commit and Rollback of a handler's transaction return: it
+// ends when the handler returns, by a commit if there is no error.
+var ErrManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
+
+// tx is the user's transaction. It embeds pgx's own, so that whatever pgx adds
+// keeps working. Ours is how it ends, that savepoints are known, and that an error
+// which the server does not see (an argument that cannot be encoded) fails the
+// transaction as one of the server's would.
+type tx struct {
+	pgx.Tx
+	parent *tx  // nil: the real transaction
+	root   *int // statements run so far
+	tail   []store.Statement
+	open   int   // savepoints
+	err    error // a statement that has failed on this side
+	over   bool
+}
+
+var _ store.Appender = (*tx)(nil)
+
+// Append implements [store.Appender].
+func (t *tx) Append(s store.Statement) {
+	*t.root++
+	t.tail = append(t.tail, s)
+}
+
+// refuse returns why no statement may follow.
+func (t *tx) refuse() error {
+	for l := t; l != nil; l = l.parent {
+		switch {
+		case l.over:
+			return pgx.ErrTxClosed
+		case l.err != nil:
+			return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("an earlier statement has failed: %w", l.err)}
+		}
+	}
+	return nil
+}
+
+// note keeps an error that the server does not know. Those that it has reported it
+// enforces itself, savepoints of any kind included.
+func (t *tx) note(err error) error {
+	if err != nil && t.err == nil && serverError(err) == nil && !errors.Is(err, pgx.ErrTxClosed) {
+		t.err = err
+	}
+	return err
+}
+
+// Begin sets a savepoint.
+func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
+	if err := t.refuse(); err != nil {
+		return nil, err
+	}
+	n, err := t.Tx.Begin(ctx)
+	if err != nil {
+		return nil, t.note(err)
+	}
+	t.open++
+	return &tx{Tx: n, parent: t, root: t.root}, nil
+}
+
+// Commit releases a savepoint; of the handler's transaction it is [ErrManaged].
+func (t *tx) Commit(ctx context.Context) error {
+	if t.parent == nil {
+		return t.managed()
+	}
+	if t.over {
+		return pgx.ErrTxClosed
+	}
+	if err := t.refuse(); err != nil {
+		return err
+	}
+	if err := t.Tx.Commit(ctx); err != nil {
+		return t.parent.note(err)
+	}
+	t.closed()
+	t.parent.tail = append(t.parent.tail, t.tail...)
+	return nil
+}
+
+// Rollback rolls back to a savepoint, and undoes an error that came after it; of
+// the handler's transaction it is [ErrManaged].
+func (t *tx) Rollback(ctx context.Context) error {
+	if t.parent == nil {
+		return t.managed()
+	}
+	if t.over {
+		return pgx.ErrTxClosed
+	}
+	if err := t.Tx.Rollback(ctx); err != nil {
+		return t.parent.note(err)
+	}
+	t.closed()
+	return nil
+}
+
+func (t *tx) managed() error {
+	if t.over {
+		return pgx.ErrTxClosed // so that a deferred Rollback stays silent
+	}
+	return ErrManaged
+}
+
+func (t *tx) closed() {
+	t.over = true
+	t.parent.open--
+}
+
+func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if err := t.refuse(); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	*t.root++
+	tag, err := t.Tx.Exec(ctx, sql, args...)
+	return tag, t.note(err)
+}
+
+func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if err := t.refuse(); err != nil {
+		return nil, err
+	}
+	*t.root++
+	rows, err := t.Tx.Query(ctx, sql, args...)
+	return rows, t.note(err)
+}
+
+func (t *tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	rows, err := t.Query(ctx, sql, args...)
+	return queriedRow{rows, err}
+}
+
+func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if err := t.refuse(); err != nil {
+		return refusedBatch{err}
+	}
+	*t.root += b.Len()
+	return t.Tx.SendBatch(ctx, b)
+}
+
+func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
+	if err := t.refuse(); err != nil {
+		return 0, err
+	}
+	*t.root++
+	n, err := t.Tx.CopyFrom(ctx, table, columns, src)
+	return n, t.note(err)
+}
+
+func (t *tx) LargeObjects() pgx.LargeObjects {
+	*t.root++
+	return t.Tx.LargeObjects()
+}
+
+func (t *tx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+	if err := t.refuse(); err != nil {
+		return nil, err
+	}
+	sd, err := t.Tx.Prepare(ctx, name, sql)
+	return sd, t.note(err)
+}
+
+// queriedRow is the first row of a query.
+type queriedRow struct {
+	rows pgx.Rows
+	err  error
+}
+
+func (r queriedRow) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return pgx.ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	r.rows.Close()
+	return r.rows.Err()
+}
+
+// refusedBatch answers for a batch that was not sent.
+type refusedBatch struct{ err error }
+
+func (b refusedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, b.err }
+func (b refusedBatch) Query() (pgx.Rows, error)         { return nil, b.err }
+func (b refusedBatch) QueryRow() pgx.Row                { return queriedRow{err: b.err} }
+func (b refusedBatch) Tx() pgx.Tx                       { return nil }
+func (b refusedBatch) Close() error                     { return b.err }

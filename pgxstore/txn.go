@@ -1,0 +1,145 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// commit is not pgx's own text: the one that closed sends into the void fails, and
+// pgx drops a text that has failed from its statement cache.
+const commit = "COMMIT"
+
+// txn is an open transaction and its claim.
+type txn struct {
+	conn       *pgxpool.Conn
+	raw        pgx.Tx
+	user       *tx
+	claim      claim
+	statements int
+}
+
+func (t *txn) Tx() pgx.Tx { return t.user }
+
+// Statements implements [store.Counter].
+func (t *txn) Statements() int { return t.statements }
+
+func (t *txn) Rollback(ctx context.Context) error {
+	pc := t.conn.Conn().PgConn()
+	ended := !pc.IsClosed() && pc.TxStatus() == 'I'
+	t.user.over = true
+	err := t.raw.Rollback(ctx)
+	t.conn.Release()
+	switch {
+	case ended:
+		return &store.Error{Kind: store.Ended, Err: errEnded}
+	case err != nil:
+		return &store.Error{Kind: store.Down, Err: err}
+	}
+	return nil
+}
+
+var errEnded = errors.New("the handler has ended the transaction by itself. Try: return an error to roll back, a value to commit")
+
+// Commit sends what was appended, the record and COMMIT in one round trip.
+func (t *txn) Commit(ctx context.Context, c store.Change) error {
+	err := unfit(t.conn.Conn().PgConn(), t.user)
+	t.user.over = true
+	switch {
+	case store.KindOf(err) == store.Ended:
+		t.closed()
+		return err
+	case err != nil:
+		t.abandon(ctx)
+		return err
+	}
+	b := new(pgx.Batch)
+	record := -1
+	if !c.ID.IsZero() {
+		if t.claim.row.expired {
+			b.Queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+		}
+		record = b.Len() // first, so that a duplicate is known before any other write
+		queueDone(b, c, t.claim.start)
+	}
+	queueWrites(b, t.user.tail)
+	queueWrites(b, c.Writes)
+	b.Queue(commit)
+	failed, tag, err := send(ctx, t.conn.Conn(), b)
+	if err == nil && tag.String() != commit {
+		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+	}
+	if err == nil {
+		t.closed()
+		return nil
+	}
+	t.abandon(ctx)
+	if pe := serverError(err); pe != nil && failed == record && pe.Code == pgsql.DivisionByZero {
+		return &store.Error{Kind: store.Ended, Err: errEnded} // it began another one
+	}
+	return classify(err, failed == record)
+}
+
+// unfit says, without asking the server, why a transaction cannot be committed.
+func unfit(pc *pgconn.PgConn, user *tx) error {
+	kind, err := store.Misused, error(nil)
+	switch {
+	case pc.IsClosed():
+		kind, err = store.Down, errors.New("the connection was lost before COMMIT was sent")
+	case pc.IsBusy():
+		err = errors.New("rows or batch results were left open. Try: close them before the handler returns")
+	case pc.TxStatus() == 'I':
+		kind, err = store.Ended, errEnded
+	case user.err != nil:
+		kind, err = store.Aborted, fmt.Errorf("a statement has failed and the handler has returned no error: %w", user.err)
+	case pc.TxStatus() == 'E':
+		kind, err = store.Aborted, errors.New("a statement has failed and the handler has returned no error. Try: return it, or put the statement into a savepoint")
+	case user.open > 0:
+		err = errors.New("a savepoint was left open. Try: commit or roll back what tx.Begin returned")
+	default:
+		return nil
+	}
+	return &store.Error{Kind: kind, Err: err}
+}
+
+func queueDone(b *pgx.Batch, c store.Change, start any) {
+	n := c.Next
+	args := []any{c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, n.Result.Status, n.Result.Kind,
+		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), start}
+	if n.Request == nil {
+		b.Queue(pgsql.InsertDone, args...)
+	} else {
+		b.Queue(pgsql.InsertDoneRequest, append(args, n.Request)...)
+	}
+}
+
+func queueWrites(b *pgx.Batch, writes []store.Statement) {
+	for _, w := range writes {
+		if w.Rows > 0 {
+			w.SQL = pgsql.Expecting(w.SQL, strconv.Itoa(w.Rows))
+		}
+		b.Queue(w.SQL, w.Args...)
+	}
+}
+
+// send runs b and returns the index of the statement that has failed, and the
+// last command tag.
+func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch) (failed int, tag pgconn.CommandTag, err error) {
+	br := conn.SendBatch(ctx, b)
+	for failed = 0; failed < b.Len() && err == nil; failed++ {
+		tag, err = br.Exec()
+	}
+	failed--
+	if e := br.Close(); err == nil && e != nil {
+		failed, err = b.Len(), e // a deferred constraint, at the end of an implicit transaction
+	}
+	return failed, tag, err
+}
