@@ -1,0 +1,74 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// packages maps the software that Need knows to the Debian package holding it.
+// A name that is not here is taken as a program of that name in a package of
+// that name.
+var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"postgresql": "postgresql",
+	"psql":       "postgresql-client",
+	"pgbouncer":  "pgbouncer",
+	"strace":     "strace",
+	"gcc":        "gcc",
+}
+
+// Need ends the test unless every piece of software is installed. It skips,
+// naming what is missing and how to install it, or fails where CI=true: a CI
+// run in which the important tests were skipped must not look green.
+//
+// "postgresql" stands for a complete server installation; any other name is
+// that of a program, such as "pgbouncer" or "strace".
+func Need(tb testing.TB, software ...string) {
+	tb.Helper()
+	text := missing(software)
+	switch {
+	case text == "":
+	case inCI():
+		tb.Fatal(text)
+	default:
+		tb.Skip(text)
+	}
+}
+
+func inCI() bool { return os.Getenv("CI") == "true" }
+
+// missing returns "" when all the software is there, and else the sentence to
+// skip or fail with.
+func missing(software []string) string {
+	if runtime.GOOS != "linux" {
+		return "testenv: servers are started on Linux only, this is " + runtime.GOOS +
+			".\nTry: run the tests on Linux, in a container or a virtual machine"
+	}
+	var names, debs []string
+	for _, name := range software {
+		if err := lookFor(name); err != nil {
+			deb, known := packages[name]
+			if !known {
+				deb = name
+			}
+			names = append(names, fmt.Sprintf("%s (%s)", name, strings.TrimPrefix(err.Error(), "testenv: ")))
+			debs = append(debs, deb)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("testenv: this test needs software that is not installed: %s.\nTry: make setup, or: apt-get install %s",
+		strings.Join(names, "; "), strings.Join(debs, " "))
+}
+
+func lookFor(name string) error {
+	if name == "postgresql" {
+		_, err := postgresBinaryDir()
+		return err
+	}
+	_, err := Binary(name)
+	return err
+}

@@ -1,0 +1,134 @@
+//go:build linux
+
+package testenv
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// victimEnv turns the test binary into a process that starts a server and waits
+// to be killed.
+const victimEnv = "ONCE_TESTENV_VICTIM"
+
+func beVictim() {
+	pg, err := StartPostgres(context.Background(), PostgresConfig{})
+	if err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	fmt.Println(pg.Pid(), pg.dir.path)
+	// Retire threads meanwhile: a server tied to one of them would die.
+	for range 100 {
+		done := make(chan struct{})
+		go func() {
+			runtime.LockOSThread() // never unlocked: the thread ends here
+			close(done)
+		}()
+		<-done
+	}
+	runtime.GC() // nothing but pg's own goroutine knows the directory any more
+	runtime.GC()
+	if _, err := psqlVersion(pg.port); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	fmt.Println("alive")
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test lets go of it, or kills us
+	os.Exit(0)
+}
+
+func psqlVersion(port int) (string, error) {
+	path, err := Binary("psql")
+	if err != nil {
+		return "", err
+	}
+	return psql(context.Background(), path, port, superuser, "show server_version")
+}
+
+// TestNothingOutlivesTheProcess kills a test process that has a busy server, and
+// lets another one exit without a word.
+func TestNothingOutlivesTheProcess(t *testing.T) {
+	t.Parallel()
+	Need(t, "postgresql")
+	for _, how := range []string{"kill", "exit"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0])
+			cmd.Env = append(os.Environ(), victimEnv+"="+how)
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(stdout)
+			lines.Scan()
+			number, dir, found := strings.Cut(lines.Text(), " ")
+			pid, err := strconv.Atoi(number)
+			if !found || err != nil {
+				t.Fatalf("the victim says %q", lines.Text())
+			}
+			if lines.Scan(); lines.Text() != "alive" {
+				t.Fatalf("the victim says %q", lines.Text())
+			}
+			if len(processesIn(t, filepath.Join(dir, "data"))) < 3 {
+				t.Error("the server is not running: the test would prove nothing")
+			}
+			if how == "kill" {
+				if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := stdin.Close(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if err := waitGone(pid); err != nil {
+				t.Error("postmaster:", err)
+			}
+			if err := poll(20*time.Second, func() bool {
+				_, err := os.Stat(dir)
+				return os.IsNotExist(err)
+			}); err != nil {
+				t.Errorf("%s is still there: %v", dir, err)
+			}
+			if left := processesIn(t, filepath.Join(dir, "data")); len(left) > 0 {
+				t.Errorf("processes %v survive", left)
+			}
+		})
+	}
+}
+
+// processesIn lists the processes that work in a data directory, as all those of
+// a PostgreSQL server do.
+func processesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && strings.TrimSuffix(target, " (deleted)") == dir {
+			found = append(found, filepath.Base(filepath.Dir(link)))
+		}
+	}
+	return found
+}

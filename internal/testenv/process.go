@@ -1,0 +1,125 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a running server. It dies with this process.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the server has been reaped
+	err  error         // what Wait said; valid once done is closed
+}
+
+// startProcess starts cmd as the given user and asks the kernel to send it the
+// death signal when this process ends, however it ends.
+//
+// The kernel ties that signal to the thread that forked, not to the process: a
+// Go thread that is retired would take a healthy server with it. So one
+// goroutine keeps its thread locked for as long as the server lives. It also
+// holds on to keep, so that what the server needs is not finalised while a
+// caller remembers only its URL.
+func startProcess(cmd *exec.Cmd, who identity, death syscall.Signal, keep any) (*process, error) {
+	if err := restrict(cmd, who, death); err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		p.err = cmd.Wait()
+		runtime.KeepAlive(keep)
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("testenv: start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// running reports whether the server has not been reaped yet.
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop sends a signal and waits for the end. A server that is still there when
+// the patience is used up is crashed.
+func (p *process) stop(sig syscall.Signal, patience time.Duration) error {
+	if !p.running() {
+		return nil
+	}
+	// An error means that it ended in between, which is what we want.
+	_ = p.cmd.Process.Signal(sig)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+		return p.crash()
+	}
+}
+
+// runTool runs a program to its end and returns what it printed on its standard
+// output; an error carries what it printed on the other one.
+func runTool(ctx context.Context, who identity, input, path string, args ...string) (string, error) {
+	// Locked for the same reason as in startProcess.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = cleanEnv()
+	cmd.Dir = "/" // the caller's directory may be closed to the user it runs as
+	cmd.Stdin = strings.NewReader(input)
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := restrict(cmd, who, syscall.SIGKILL); err != nil {
+		return "", err
+	}
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
+		return "", fmt.Errorf("testenv: %s: %w: %s", filepath.Base(path), err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSuffix(stdout.String(), "\n"), nil
+}
+
+// cleanEnv drops what would make PostgreSQL's programs talk to another server
+// or in another language than the tests expect.
+func cleanEnv() []string {
+	env := []string{"LC_ALL=C.UTF-8"}
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		switch {
+		case strings.HasPrefix(name, "PG"), strings.HasPrefix(name, "LC_"), name == "LANG", name == "LANGUAGE":
+		case name == "NOTIFY_SOCKET": // or postgres would report to our service manager
+		default:
+			env = append(env, entry)
+		}
+	}
+	return env
+}
