@@ -74,10 +74,11 @@ const (
 	expectedDelete = `state <> 2 and fence = $3 and (not $4 or (state = 1 and lease_until <= clock_timestamp()))`
 )
 
-// Expecting wraps a write so that it fails on the server, and takes its
-// transaction with it, unless it affects n rows.
+// Expecting wraps a write, which must have no RETURNING clause of its own, so that
+// it fails on the server, and takes its transaction with it, unless it affects n
+// rows.
 func Expecting(sql string, n string) string {
-	return "with once_write as (" + strings.TrimRight(strings.TrimSpace(sql), ";") + " returning 1) select 1 / (count(*) = " + n + ")::int from once_write"
+	return "with once_write as (" + strings.Trim(sql, "; \t\r\n") + "\nreturning 1) select 1 / (count(*) = " + n + ")::int from once_write"
 }
 
 // Classify says what an SQLSTATE means for the transaction that met it.

@@ -1,0 +1,52 @@
+package pgsql
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/oncelib/once/store"
+)
+
+// Of 200,000 operations about five pairs would share a 32-bit lock, and one of each
+// pair would be told "in flight" for another's work.
+func TestLockIDsAre64Bits(t *testing.T) {
+	seen := map[int64]string{}
+	for i := range 200_000 {
+		key := strconv.Itoa(i)
+		lock := LockID(store.ID{Scope: "s", Key: key})
+		if other, shared := seen[lock]; shared {
+			t.Fatalf("keys %s and %s share lock %d", other, key, lock)
+		}
+		seen[lock] = key
+	}
+}
+
+func TestLockIDsDependOnScopeAndKey(t *testing.T) {
+	ids := []store.ID{{Scope: "a", Key: "b"}, {Scope: "b", Key: "a"}, {Scope: "ab", Key: ""}, {Scope: "", Key: "ab"}}
+	for i, a := range ids {
+		for _, b := range ids[i+1:] {
+			if LockID(a) == LockID(b) {
+				t.Errorf("%v and %v share a lock", a, b)
+			}
+		}
+	}
+}
+
+func TestExpectingKeepsTheStatement(t *testing.T) {
+	got := Expecting(" update t set a = 1 ; ", "2")
+	want := "with once_write as (update t set a = 1\nreturning 1) select 1 / (count(*) = 2)::int from once_write"
+	if got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestClassifyKnowsWhatIsInDoubt(t *testing.T) {
+	for state, want := range map[string]store.Kind{
+		"40001": store.Retry, "40P01": store.Retry, "25P02": store.Aborted,
+		"08006": store.Lost, "57P01": store.Lost, "23505": store.Other, "": store.Other,
+	} {
+		if got := Classify(state); got != want {
+			t.Errorf("%s: %v, want %v", state, got, want)
+		}
+	}
+}

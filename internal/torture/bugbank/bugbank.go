@@ -1,0 +1,115 @@
+// Package bugbank keeps seeded bugs and runs the tests that must catch them.
+//
+// A mutant is an edit of one or two source files that plants a bug which designs
+// of this kind really have. It is compiled with "go test -overlay", so that the
+// tree is never touched. The named test must fail; one that passes, or does not
+// compile, or is not there, fails the bank.
+package bugbank
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Mutant is one seeded bug.
+type Mutant struct {
+	Name  string // what is wrong, in words
+	Edits []Edit
+	Tests []Killer // any one of them is enough; all are run in order until one kills
+}
+
+// Edit replaces Old, which must occur exactly once in File.
+type Edit struct{ File, Old, New string }
+
+// Killer names a test: the module's folder, the package in it, and the test.
+type Killer struct{ Module, Package, Test string }
+
+func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " " + k.Test }
+
+// Kill runs the tests of m in the tree at root. It returns which one killed it,
+// and how long that took, compiling included.
+func Kill(ctx context.Context, root string, m Mutant) (Killer, time.Duration, error) {
+	dir, err := os.MkdirTemp("", "bugbank")
+	if err != nil {
+		return Killer{}, 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	overlay, err := plant(root, dir, m.Edits)
+	if err != nil {
+		return Killer{}, 0, err
+	}
+	began := time.Now()
+	var out []byte
+	for _, k := range m.Tests {
+		killed, output, err := run(ctx, root, overlay, k)
+		if err != nil || killed {
+			return k, time.Since(began), err
+		}
+		out = output
+	}
+	return Killer{}, 0, fmt.Errorf("%q lives: %v passed with the bug in place\n%s", m.Name, m.Tests, tail(out))
+}
+
+// plant writes the edited files and the overlay that puts them in place.
+func plant(root, dir string, edits []Edit) (string, error) {
+	replace := map[string]string{}
+	for i, e := range edits {
+		path := filepath.Join(root, filepath.FromSlash(e.File))
+		from := path
+		if edited, again := replace[path]; again {
+			from = edited
+		}
+		src, err := os.ReadFile(from)
+		if err != nil {
+			return "", err
+		}
+		if n := bytes.Count(src, []byte(e.Old)); n != 1 {
+			return "", fmt.Errorf("%s: %d places to plant the bug in, 1 expected: the code has changed, change the mutant: %q", e.File, n, e.Old)
+		}
+		to := filepath.Join(dir, fmt.Sprintf("%d_%s", i, filepath.Base(path)))
+		if err := os.WriteFile(to, bytes.Replace(src, []byte(e.Old), []byte(e.New), 1), 0o600); err != nil {
+			return "", err
+		}
+		replace[path] = to
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, b, 0o600)
+}
+
+func run(ctx context.Context, root, overlay string, k Killer) (killed bool, out []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout=4m", "-v", "-run", "^"+k.Test+"$", "./"+k.Package) //nolint:gosec // our own table
+	cmd.Dir = filepath.Join(root, filepath.FromSlash(k.Module))
+	out, err = cmd.CombinedOutput()
+	test, _, _ := strings.Cut(k.Test, "$/")
+	var exit *exec.ExitError
+	switch {
+	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+test)):
+		return false, out, fmt.Errorf("%s: no such test ran\n%s", k, tail(out))
+	case err == nil:
+		return false, out, nil
+	case !errors.As(err, &exit):
+		return false, out, err
+	case !bytes.Contains(out, []byte("=== RUN   "+test)):
+		return false, out, fmt.Errorf("%s: did not get as far as the test\n%s", k, tail(out))
+	}
+	return true, out, nil
+}
+
+func tail(b []byte) []byte {
+	const keep = 2000
+	return b[max(0, len(b)-keep):]
+}
