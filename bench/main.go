@@ -1,0 +1,82 @@
+// Command bench measures what once costs, against the bare transaction and the
+// two usual ways of keeping idempotency keys by hand, on a PostgreSQL of its own.
+//
+//	go run . -o RESULTS.md
+//
+// Baselines and candidates take turns in short slices. What is reported are the
+// ratios within a round: they hold still on a machine that does not.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	m := Main{Stdout: os.Stdout}
+	err := m.ParseFlags(os.Args[1:])
+	if err == nil {
+		err = m.Run(ctx)
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// Main is the command.
+type Main struct {
+	Stdout   io.Writer
+	bench    bench
+	markdown string
+	json     string
+}
+
+// ParseFlags reads the command line.
+func (m *Main) ParseFlags(args []string) error {
+	f := flag.NewFlagSet("bench", flag.ExitOnError)
+	f.StringVar(&m.markdown, "o", "", "write the report to this `file`; default: standard output")
+	f.StringVar(&m.json, "json", "", "write the figures to this `file`, too")
+	f.IntVar(&m.bench.rounds, "rounds", 40, "rounds of every race")
+	f.DurationVar(&m.bench.slice, "slice", 300*time.Millisecond, "how long a contestant works in one round")
+	f.BoolVar(&m.bench.quick, "quick", false, "a look in a minute: few and short rounds, 10^5 keys instead of 10^6")
+	only := f.String("only", "", "comma-separated `sections`: "+strings.Join(sections, ", "))
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if m.bench.quick {
+		m.bench.rounds, m.bench.slice = 6, 150*time.Millisecond
+	}
+	return m.bench.choose(*only)
+}
+
+// Run measures and writes.
+func (m *Main) Run(ctx context.Context) error {
+	r, err := m.bench.run(ctx)
+	if err != nil {
+		return err
+	}
+	if m.json != "" {
+		b, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(m.json, append(b, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	if m.markdown != "" {
+		return os.WriteFile(m.markdown, []byte(r.markdown()), 0o644)
+	}
+	_, err = io.WriteString(m.Stdout, r.markdown())
+	return err
+}

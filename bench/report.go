@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// report is what a run has found.
+type report struct {
+	When     time.Time     `json:"when"`
+	Machine  machine       `json:"machine"`
+	Rounds   int           `json:"rounds"`
+	Slice    time.Duration `json:"slice_ns"`
+	Quick    bool          `json:"quick,omitempty"`
+	Costs    []cost        `json:"costs,omitempty"`
+	Settings []throughput  `json:"settings,omitempty"`
+}
+
+type machine struct {
+	CPUs       int           `json:"cpus"`
+	OS         string        `json:"os"`
+	Arch       string        `json:"arch"`
+	Go         string        `json:"go"`
+	PostgreSQL string        `json:"postgresql"`
+	Fsync      time.Duration `json:"fsync_ns"`
+}
+
+func (b *bench) describe(ctx context.Context) (*report, error) {
+	pool, err := b.server.pool(ctx, "postgres", 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	m := machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: strings.TrimPrefix(runtime.Version(), "go")}
+	if err := pool.QueryRow(ctx, "show server_version").Scan(&m.PostgreSQL); err != nil {
+		return nil, err
+	}
+	m.PostgreSQL, _, _ = strings.Cut(m.PostgreSQL, " ")
+	m.Fsync, err = fsyncLatency()
+	return &report{When: time.Now().UTC(), Machine: m, Rounds: b.rounds, Slice: b.slice, Quick: b.quick}, err
+}
+
+func (r *report) markdown() string {
+	var w strings.Builder
+	p := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
+	m := r.Machine
+	p("<!-- Generated: cd bench && go run . -o RESULTS.md -->")
+	p("# Results")
+	p("")
+	p("Repeat with `cd bench && go run . -o RESULTS.md`; `-quick` takes a look in a minute. PostgreSQL 15 or later must be")
+	p("installed; a private server is started and removed.")
+	p("")
+	p("%s · %d cores, %s/%s, client and server on the same ones · Go %s · PostgreSQL %s, fsync and synchronous_commit on · fsync of 8 KiB: %s",
+		r.When.Format(time.DateOnly), m.CPUs, m.OS, m.Arch, m.Go, m.PostgreSQL, micros(m.Fsync))
+	p("")
+	p("The business transaction is two inserts. **bare** has no idempotency at all. **insert-update** keeps a key row in the same")
+	p("transaction: inserted before the work, completed after it. **two-commit** commits the key, then the work, then the response,")
+	p("as most middleware does. **Do** is `once.Do` on pgxstore. All store the same response of about 300 bytes and the same")
+	p("fingerprint, in tables of the same columns, through the same pool. Contestants take turns in slices of %s, %d rounds; every ratio", r.Slice, r.Rounds)
+	p("is one of throughputs within a round: median [least .. most].")
+	r.writeCosts(p)
+	for _, s := range r.Settings {
+		s.write(p)
+	}
+	return w.String()
+}
+
+type printer func(format string, a ...any)
+
+func (r *report) writeCosts(p printer) {
+	if len(r.Costs) == 0 {
+		return
+	}
+	p("\n## Round trips and commits per operation\n")
+	p("Counted: reads after a write on the client's socket; the server's statistics. 1 client, warm.\n")
+	p("| | round trips | commits | rollbacks | WAL syncs | extra trips / commits against bare | bar | |")
+	p("|---|---|---|---|---|---|---|---|")
+	base := r.Costs[0]
+	for _, c := range r.Costs {
+		bar, holds := "", ""
+		trips, commits := c.Trips-base.Trips, c.Commits-base.Commits
+		if c.Name == nameDo || c.Name == nameFirst {
+			bar, holds = "0 / 0", word(trips <= 0 && commits <= 0)
+		}
+		p("| %s | %.4g | %.4g | %.4g | %.4g | %+.4g / %+.4g | %s | %s |", c.Name, c.Trips, c.Commits, c.Rollbacks, c.Syncs, trips, commits, bar, holds)
+	}
+}
+
+func (t *throughput) write(p printer) {
+	p("\n## %s\n", t.Title)
+	p("Bare: %.0f operations a second here; a round trip of an idle client takes %s.\n", t.PerSecond[nameBare], micros(t.RoundTrip))
+	writeVerdicts(p, t.Verdicts)
+}
+
+func writeVerdicts(p printer, verdicts []verdict) {
+	p("| throughput | ratio | bar | |")
+	p("|---|---|---|---|")
+	for _, v := range verdicts {
+		p("| %s | %s |", v.What, v.cells())
+	}
+}
+
+func (v verdict) cells() string {
+	s := fmt.Sprintf("**%.2f** [%.2f .. %.2f] | ", v.Median, v.Min, v.Max)
+	if v.Holds == nil {
+		return s + " | "
+	}
+	sign := ">="
+	if v.AtMost {
+		sign = "<="
+	}
+	return s + fmt.Sprintf("%s %.4g | %s", sign, v.Bar, word(*v.Holds))
+}
+
+func word(holds bool) string {
+	if holds {
+		return "holds"
+	}
+	return "**does not hold**"
+}
+
+func micros(d time.Duration) string {
+	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// sections can be chosen with -only.
+var sections = []string{"trips", "local1", "local16", "network16", "growth", "memory", "sqlite"}
+
+func (b *bench) choose(only string) error {
+	if only == "" {
+		return nil
+	}
+	b.only = map[string]bool{}
+	for _, s := range strings.Split(only, ",") {
+		if !slices.Contains(sections, s) {
+			return fmt.Errorf("no section %q. Try: -only %s", s, strings.Join(sections, ","))
+		}
+		b.only[s] = true
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/pgxstore"
+)
+
+// settings of the server. Commits are real. What comes at a time of its own
+// (checkpoints, autovacuum) is kept out of the slices; without autovacuum nobody
+// pays for the dead rows of the baselines that update.
+var settings = map[string]string{
+	"fsync":              "on",
+	"synchronous_commit": "on",
+	"full_page_writes":   "on",
+	"shared_buffers":     "1GB",
+	"max_wal_size":       "16GB",
+	"checkpoint_timeout": "1h",
+	"autovacuum":         "off",
+}
+
+// server is a private PostgreSQL.
+type server struct {
+	pg        *testenv.Postgres
+	databases int
+}
+
+func startServer(ctx context.Context) (*server, error) {
+	pg, err := testenv.StartPostgres(ctx, testenv.PostgresConfig{Settings: settings})
+	if err != nil {
+		return nil, err
+	}
+	return &server{pg: pg}, nil
+}
+
+// newDatabase makes a database with the tables of every contestant.
+func (s *server) newDatabase(ctx context.Context) (name string, err error) {
+	s.databases++
+	name = fmt.Sprintf("bench%d", s.databases)
+	if err := s.pg.CreateDatabase(name); err != nil {
+		return "", err
+	}
+	pool, err := s.pool(ctx, name, 1, nil)
+	if err != nil {
+		return "", err
+	}
+	defer pool.Close()
+	if err := pgxstore.Migrate(ctx, pool); err != nil {
+		return "", err
+	}
+	_, err = pool.Exec(ctx, businessSchema+baselineSchema)
+	return name, err
+}
+
+// pool opens a database; change, if not nil, says what is different about it.
+func (s *server) pool(ctx context.Context, database string, size int32, change func(*pgxpool.Config)) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(s.pg.URL(database))
+	if err != nil {
+		return nil, err
+	}
+	cfg.MinConns, cfg.MaxConns = size, size
+	if change != nil {
+		change(cfg)
+	}
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+// fsyncLatency is the median of writing and syncing one WAL page, beside the
+// server's data.
+func fsyncLatency() (time.Duration, error) {
+	f, err := os.CreateTemp("", "once-bench-fsync-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	page := make([]byte, 8192)
+	took := make([]float64, 201)
+	for i := range took {
+		began := time.Now()
+		if _, err := f.WriteAt(page, 0); err != nil {
+			return 0, err
+		}
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+		took[i] = float64(time.Since(began))
+	}
+	median, _, _ := spread(took)
+	return time.Duration(median), nil
+}
