@@ -99,7 +99,10 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		return nil
 	}
 	_ = j.Rollback(ctx)
-	if pe := serverError(err); pe != nil {
+	switch pe := serverError(err); {
+	case pe != nil && failed == record && pe.Code == pgsql.DivisionByZero:
+		return &store.Error{Kind: store.Ended, Err: errEnded}
+	case pe != nil:
 		return classify(err, failed == record)
 	}
 	return &store.Error{Kind: store.Down, Err: err} // with the connection went the transaction

@@ -133,8 +133,8 @@ type Txn[TX any] interface {
 	// was applied; the transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
-	// Rollback undoes everything. An error means that the connection was given
-	// up, not that anything was applied.
+	// Rollback undoes everything. An error of kind [Ended] means that the user had
+	// committed before; any other, only that the connection was given up.
 	Rollback(ctx context.Context) error
 }
 

@@ -1,0 +1,69 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// Classify implements [store.Classifier].
+func (s *Store) Classify(err error) store.Kind {
+	if k := store.KindOf(err); k != store.Other {
+		return k
+	}
+	k, _, _ := s.dialect.classify(err)
+	return k
+}
+
+// failed is for statements before COMMIT: nothing has been applied.
+func (s *Store) failed(err error, atRecord bool) error {
+	kind, taken, known := s.dialect.classify(err)
+	switch {
+	case errors.Is(err, sql.ErrTxDone):
+		return &store.Error{Kind: store.Misused, Err: errOver}
+	case atRecord && taken:
+		kind = store.Taken
+	case !known, kind == store.Lost:
+		kind = store.Down
+	}
+	return &store.Error{Kind: kind, Err: err}
+}
+
+var errOver = errors.New("the handler has ended the transaction, and nothing was applied. Try: remove its tx.Commit or tx.Rollback; the transaction ends with the handler")
+
+// lost is for COMMIT.
+func (s *Store) lost(err error) error {
+	kind, _, _ := s.dialect.classify(err)
+	var commit *sqlguard.CommitError
+	var refused *sqlguard.RefusedError
+	switch {
+	case errors.Is(err, sql.ErrTxDone):
+		return &store.Error{Kind: store.Misused, Err: errOver}
+	case errors.Is(err, sqlguard.ErrEnded):
+		kind = store.Ended
+	case errors.As(err, &refused):
+		kind = store.Aborted
+	case errors.As(err, &commit) && !commit.InDoubt:
+		if kind == store.Lost {
+			kind = store.Down
+		}
+	default:
+		kind = store.Lost
+	}
+	return &store.Error{Kind: kind, Err: err}
+}
+
+// down is for what happens before anything can have been applied.
+func (s *Store) down(err error) error {
+	kind := store.Down
+	if k, _, _ := s.dialect.classify(err); k == store.Retry && s.dialect.name == PostgreSQL {
+		kind = store.Retry // SQLite has waited for busy_timeout already
+	}
+	if s.dialect.undefined(err) {
+		err = fmt.Errorf("%w. Try: once migrate up, or sqlstore.Migrate", err)
+	}
+	return &store.Error{Kind: kind, Err: err}
+}

@@ -1,0 +1,78 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/migration"
+)
+
+// Dialect is the SQL that a database speaks.
+type Dialect = migration.Dialect
+
+// The dialects of [OpenDB].
+const (
+	PostgreSQL = migration.PostgreSQL
+	SQLite     = migration.SQLite
+)
+
+var (
+	drivers  = map[string]Dialect{"sqlite": SQLite, "sqlite3": SQLite, "pgx": PostgreSQL, "postgres": PostgreSQL}
+	guards   = map[Dialect]sqlguard.Dialect{SQLite: sqlguard.SQLite, PostgreSQL: sqlguard.PostgreSQL}
+	dialects = []dialect{sqlite, postgres}
+)
+
+// dialect is what differs between databases. The arguments of a text are the same
+// in both, by number.
+type dialect struct {
+	name  Dialect
+	check func(context.Context, *sql.DB) error // what New asks of a database
+
+	read       string                                                   // scope, key
+	claim      func(context.Context, *sql.Tx, store.Ask) (claim, error) // claims and looks up
+	expired    string                                                   // scope, key
+	insert     string                                                   // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request
+	swapInsert string                                                   // scope, key, lock, fields..., lease, retain
+	swapUpdate string                                                   // scope, key, fields..., lease, retain, fence, lapsed
+	swapDelete string                                                   // scope, key, fence, lapsed
+	synced     string                                                   // makes a transaction that has only read wait for the standby; "" if there are none
+	lock       string                                                   // held while migrating; "" if a transaction excludes others by itself
+	classify   func(error) (kind store.Kind, taken, known bool)         // what a statement's error means; taken: if it was the record's
+	undefined  func(error) bool                                         // the table is not there
+}
+
+// claim is what looking up has brought.
+type claim struct {
+	start   any // of the transaction, if its identity is checked when the record is written
+	granted bool
+	row     row
+}
+
+var postgres = dialect{
+	name: PostgreSQL,
+	read: pgsql.Read,
+	claim: func(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
+		var unused sql.NullString
+		from := tx.QueryRowContext(ctx, pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID), "")
+		c.row, err = scan(from, []any{&c.start, &c.granted}, []any{&unused})
+		return c, err
+	},
+	expired:    pgsql.Expired,
+	insert:     pgsql.InsertDoneRequest,
+	swapInsert: pgsql.SwapInsert,
+	swapUpdate: pgsql.SwapUpdate,
+	swapDelete: pgsql.SwapDelete,
+	synced:     pgsql.Synced,
+	lock:       pgsql.MigrationLock,
+	classify: func(err error) (kind store.Kind, taken, known bool) {
+		state := sqlguard.SQLState(err)
+		return pgsql.Classify(state), pgsql.Taken(state), state != ""
+	},
+	undefined: func(err error) bool { return sqlguard.SQLState(err) == pgsql.UndefinedTable },
+}
+
+var errBusyTimeout = errors.New("sqlstore: busy_timeout is 0, so that of two requests at one time one fails at once. Try: _pragma=busy_timeout(5000) in the data source name")

@@ -1,0 +1,70 @@
+package sqlstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// row is a record and whether its retention is over.
+type row struct {
+	store.Record
+	expired bool
+}
+
+// live returns the record as the seam knows it: an expired one is absent.
+func (r row) live() store.Record {
+	if r.expired || r.State == store.Absent {
+		return store.Record{}
+	}
+	return r.Record
+}
+
+// scan reads the columns of dialect.read, between those that go into front and back.
+func scan(from interface{ Scan(...any) error }, around ...[]any) (r row, err error) {
+	var head []byte
+	var front, back []any
+	if len(around) == 2 {
+		front, back = around[0], around[1]
+	}
+	dest := append(front, &r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, (*moment)(&r.Since), &r.expired)
+	if err = from.Scan(append(dest, back...)...); err != nil {
+		return r, err
+	}
+	r.Lapsed = r.Lapsed && r.State == store.Running
+	r.Result.Header, err = store.DecodeHeader(head)
+	return r, err
+}
+
+// fields are the values of a record in the order of every dialect's texts.
+func fields(n store.Record) []any {
+	return []any{int64(n.State), n.Fence, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+		store.EncodeHeader(n.Result.Header), n.Result.Body, n.Request, n.Point, n.Calling, n.Data}
+}
+
+// moment scans a time, or milliseconds since 1970.
+type moment time.Time
+
+func (m *moment) Scan(v any) error {
+	switch v := v.(type) {
+	case time.Time:
+		*m = moment(v)
+	case int64:
+		*m = moment(time.UnixMilli(v))
+	case nil:
+		*m = moment{}
+	default:
+		return fmt.Errorf("sqlstore: a time stored as %T", v)
+	}
+	return nil
+}
+
+// millis is d for the database: NULL if there is no such bound.
+func millis(d time.Duration) any {
+	if d == 0 {
+		return nil
+	}
+	return float64(d) / float64(time.Millisecond)
+}

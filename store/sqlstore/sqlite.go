@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// nowMillis is the database's clock. It does not move within one statement.
+const nowMillis = `cast((julianday('now') - 2440587.5) * 86400000.0 as integer)`
+
+const sqliteRead = `select state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data,
+ coalesce(lease_until <= ` + nowMillis + `, 0), since, coalesce(state = 2 and expires_at <= ` + nowMillis + `, 0)
+ from once_operation where scope = ?1 and key = ?2`
+
+const sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2`
+
+var sqlite = dialect{
+	name: SQLite,
+	check: func(ctx context.Context, db *sql.DB) error {
+		var ms int
+		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&ms); err != nil {
+			return err
+		}
+		if ms == 0 {
+			return errBusyTimeout
+		}
+		return nil
+	},
+	read: sqliteRead,
+	claim: func(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
+		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
+		c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, ask.ID.Scope, ask.ID.Key))
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return c, err
+	},
+	expired: `delete from once_operation where scope = ?1 and key = ?2 and state = 2 and expires_at <= ` + nowMillis,
+	insert: `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, since, request)
+ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ` + nowMillis + ` + ?9, ` + nowMillis + `, ?11)`,
+	swapInsert: `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, lease_until, expires_at, since)
+ values (?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ` + nowMillis + ` + ?16, ` + nowMillis + ` + ?17, ` + nowMillis + `)`,
+	swapUpdate: `update once_operation set state = ?3, fence = ?4, claim = ?5, fingerprint = ?6, status = ?7, kind = ?8, head = ?9, body = ?10,
+ request = ?11, point = ?12, calling = ?13, data = ?14, lease_until = ` + nowMillis + ` + ?15, expires_at = ` + nowMillis + ` + ?16` + sqliteExpect +
+		` and fence = ?17 and (not ?18 or (state = 1 and lease_until <= ` + nowMillis + `))`,
+	swapDelete: `delete from once_operation` + sqliteExpect + ` and fence = ?3 and (not ?4 or (state = 1 and lease_until <= ` + nowMillis + `))`,
+	classify:   classifySQLite,
+	undefined:  func(err error) bool { return err != nil && strings.Contains(err.Error(), "no such table") },
+}
+
+// SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended
+// ones.
+const (
+	codeBusy       = 5
+	codeLocked     = 6
+	codePrimaryKey = 1555
+	codeUnique     = 2067
+)
+
+func classifySQLite(err error) (kind store.Kind, taken, known bool) {
+	code, known := sqlguard.SQLiteCode(err)
+	switch {
+	case !known:
+	case code&0xff == codeBusy, code&0xff == codeLocked:
+		kind = store.Retry
+	case code == codePrimaryKey, code == codeUnique:
+		taken = true
+	}
+	return kind, taken, known
+}

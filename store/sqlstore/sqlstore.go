@@ -1,0 +1,130 @@
+// Package sqlstore keeps operations in the user's database through database/sql:
+// SQLite and PostgreSQL, with any driver. It imports none.
+//
+//	db, err := sqlstore.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+//	...
+//	err = sqlstore.Migrate(ctx, db)
+//	s, err := sqlstore.New(ctx, db)
+//	...
+//	engine := once.New(s, once.Config{})
+//
+// [Open] is [sql.Open] with a guard below it: inside of an operation, a
+// transaction that has seen a statement error can neither go on nor commit, so
+// that a handler which swallows an error never leaves a key without its effect or
+// an effect without its key. Handlers get an ordinary [*sql.Tx]; other uses of the
+// *sql.DB are not touched.
+//
+// On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
+// follow each other, and a duplicate in another process waits for the file as any
+// writer does. On PostgreSQL, pgxstore does the same in fewer round trips.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// Store is a [store.Store] on database/sql.
+type Store struct {
+	db      *sql.DB
+	dialect dialect
+}
+
+var (
+	_ store.Store[*sql.Tx]  = (*Store)(nil)
+	_ store.Joiner[*sql.Tx] = (*Store)(nil)
+	_ store.Classifier      = (*Store)(nil)
+)
+
+// Open is [sql.Open] with the guard that [New] asks for. The dialect follows from
+// the driver's name: sqlite, sqlite3, pgx or postgres. For others see [OpenDB].
+func Open(driverName, dataSourceName string) (*sql.DB, error) {
+	d, ok := drivers[driverName]
+	if !ok {
+		return nil, fmt.Errorf("sqlstore: the dialect of driver %q is not known. Try: sqlstore.OpenDB, which is told", driverName)
+	}
+	plain, err := sql.Open(driverName, dataSourceName)
+	if err != nil {
+		return nil, err
+	}
+	var c driver.Connector = dsnConnector{dataSourceName, plain.Driver()}
+	if dc, ok := plain.Driver().(driver.DriverContext); ok {
+		if c, err = dc.OpenConnector(dataSourceName); err != nil {
+			return nil, err
+		}
+	}
+	_ = plain.Close() // it has opened nothing yet
+	return OpenDB(d, c), nil
+}
+
+// OpenDB is [sql.OpenDB] with the guard that [New] asks for.
+func OpenDB(d Dialect, c driver.Connector) *sql.DB {
+	return sql.OpenDB(sqlguard.Wrap(c, guards[d]))
+}
+
+// dsnConnector is what database/sql does for drivers without connectors.
+type dsnConnector struct {
+	dsn    string
+	driver driver.Driver
+}
+
+func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
+
+// New returns a store on db, which must come from [Open] or [OpenDB] and have the
+// store's table: see [Migrate].
+func New(ctx context.Context, db *sql.DB) (*Store, error) {
+	d, err := dialectOf(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	if d.check != nil {
+		if err := d.check(ctx, db); err != nil {
+			return nil, err
+		}
+	}
+	return &Store{db, d}, nil
+}
+
+func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return dialect{}, fmt.Errorf("sqlstore: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	var guarded sqlguard.Dialect
+	err = conn.Raw(func(dc any) error {
+		var ok bool
+		if guarded, ok = sqlguard.DialectOf(dc); !ok {
+			return errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
+		}
+		return nil
+	})
+	if err != nil {
+		return dialect{}, fmt.Errorf("sqlstore: %w", err)
+	}
+	for _, d := range dialects {
+		if guards[d.name] == guarded {
+			return d, nil
+		}
+	}
+	return dialect{}, fmt.Errorf("sqlstore: no store for %v yet", guarded)
+}
+
+// Read returns the record of id.
+func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	r, err := scan(s.db.QueryRowContext(ctx, s.dialect.read, id.Scope, id.Key))
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.Record{}, nil
+	}
+	if err != nil {
+		return store.Record{}, s.down(err)
+	}
+	return r.live(), nil
+}

@@ -1,0 +1,76 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// Swap implements [store.Ledger].
+func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	t, err := s.open(ctx, store.DefaultIsolation)
+	if err != nil {
+		return store.Record{}, s.down(err)
+	}
+	defer t.release()
+	rec, err := t.swap(ctx, c)
+	if err != nil {
+		_ = t.tx.Rollback()
+		return s.inTheWay(ctx, c, rec, err)
+	}
+	t.stop()
+	if err := t.tx.Commit(); err != nil {
+		return store.Record{}, s.lost(err)
+	}
+	return c.Next, nil
+}
+
+func (t *txn) swap(ctx context.Context, c store.Change) (store.Record, error) {
+	if !c.ID.IsZero() {
+		query, args := t.s.dialect.swap(c)
+		if c.Expect.Fence == 0 {
+			if _, err := t.tx.ExecContext(ctx, t.s.dialect.expired, c.ID.Scope, c.ID.Key); err != nil {
+				return store.Record{}, t.s.failed(err, false)
+			}
+		}
+		r, err := t.tx.ExecContext(ctx, query, args...)
+		if err != nil {
+			return store.Record{}, t.s.failed(err, true)
+		}
+		if n, err := r.RowsAffected(); err != nil || n != 1 {
+			return store.Record{}, &store.Error{Kind: store.Taken, Err: errors.Join(errExpect, err)}
+		}
+	}
+	return store.Record{}, t.s.writes(ctx, t.tx, c.Writes)
+}
+
+var errExpect = errors.New("the record is not what was expected")
+
+func (d dialect) swap(c store.Change) (string, []any) {
+	key := []any{c.ID.Scope, c.ID.Key}
+	times := []any{millis(c.Lease), millis(c.Retain)}
+	switch {
+	case c.Next.State == store.Absent:
+		return d.swapDelete, append(key, c.Expect.Fence, c.Expect.Lapsed)
+	case c.Expect.Fence == 0:
+		return d.swapInsert, append(append(append(key, pgsql.LockID(c.ID)), fields(c.Next)...), times...)
+	}
+	return d.swapUpdate, append(append(append(key, fields(c.Next)...), times...), c.Expect.Fence, c.Expect.Lapsed)
+}
+
+// inTheWay reads what has made a Swap fail.
+func (s *Store) inTheWay(ctx context.Context, c store.Change, rec store.Record, failed error) (store.Record, error) {
+	if store.KindOf(failed) != store.Taken {
+		return rec, failed
+	}
+	rec, err := s.Read(ctx, c.ID)
+	if err != nil {
+		return rec, err
+	}
+	if rec.State == store.Absent && c.Expect.Fence == 0 {
+		rec.State = store.Running // claimed by an open transaction
+	}
+	return rec, failed
+}

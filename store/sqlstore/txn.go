@@ -1,0 +1,117 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// txn is an open transaction and its claim.
+type txn struct {
+	s      *Store
+	conn   *sql.Conn
+	tx     *sql.Tx
+	guard  *sqlguard.Txn
+	claim  claim
+	before int // statements of ours, before the handler's
+	cancel context.CancelFunc
+	stop   func() bool // keeps the caller's context from cancelling
+}
+
+// began hands the transaction to the handler.
+func (t *txn) began() {
+	t.stop()
+	t.before = t.guard.Statements()
+	t.guard.Hold()
+}
+
+func (t *txn) Tx() *sql.Tx { return t.tx }
+
+// Statements implements [store.Counter].
+func (t *txn) Statements() int { return t.guard.Statements() - t.before }
+
+func (t *txn) Rollback(context.Context) error {
+	err := t.end()
+	switch {
+	case errors.Is(err, sqlguard.ErrEnded):
+		return &store.Error{Kind: store.Ended, Err: err}
+	case err != nil && !errors.Is(err, sql.ErrTxDone):
+		return &store.Error{Kind: store.Down, Err: err}
+	}
+	return nil
+}
+
+// end rolls back and gives the connection back.
+func (t *txn) end() error {
+	defer t.release()
+	t.guard.Release()
+	return t.tx.Rollback()
+}
+
+func (t *txn) release() {
+	t.stop()
+	t.cancel()
+	_ = t.conn.Close() // back into the pool; a broken one is not kept
+}
+
+// Commit writes the record and commits.
+func (t *txn) Commit(ctx context.Context, c store.Change) error {
+	defer t.release()
+	t.guard.Release()
+	err := t.write(ctx, c)
+	if err == nil {
+		if err = t.tx.Commit(); err == nil {
+			return nil
+		}
+		err = t.s.lost(err)
+	}
+	_ = t.tx.Rollback() // ErrTxDone if COMMIT was tried
+	return err
+}
+
+func (t *txn) write(ctx context.Context, c store.Change) error {
+	if err := t.guard.Err(); err != nil {
+		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
+	}
+	if !c.ID.IsZero() {
+		if t.claim.row.expired {
+			if _, err := t.tx.ExecContext(ctx, t.s.dialect.expired, c.ID.Scope, c.ID.Key); err != nil {
+				return t.s.failed(err, false)
+			}
+		}
+		n := c.Next
+		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request)
+		switch {
+		case err != nil && sqlguard.SQLState(err) == pgsql.DivisionByZero:
+			return &store.Error{Kind: store.Ended, Err: errEnded}
+		case err != nil:
+			return t.s.failed(err, true)
+		}
+	}
+	return t.s.writes(ctx, t.tx, c.Writes)
+}
+
+var errEnded = errors.New("the handler has committed below the guard and begun another transaction")
+
+// writes runs what travels with a change.
+func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
+	for _, w := range writes {
+		r, err := tx.ExecContext(ctx, w.SQL, w.Args...)
+		if err != nil {
+			return s.failed(err, false)
+		}
+		if w.Rows == 0 {
+			continue
+		}
+		if n, err := r.RowsAffected(); err != nil || n != int64(w.Rows) {
+			return &store.Error{Kind: store.Other, Err: fmt.Errorf("%d rows affected, %d expected (%v): %s", n, w.Rows, err, w.SQL)}
+		}
+	}
+	return nil
+}
