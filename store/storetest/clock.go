@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// testClock proves what depends on time. Its cases follow each other: time
+// advances for all of them.
+func testClock[TX any](t *testing.T, u *suite[TX]) {
+	t.Run("TruthTable", func(t *testing.T) { testTruthTable(t, u) })
+	t.Run("Lifecycle", func(t *testing.T) { testLifecycle(t, u) })
+	t.Run("Retain", func(t *testing.T) {
+		for _, by := range []string{"Commit", "Swap"} {
+			id := newID()
+			c := done(id, "first")
+			c.Retain = 10 * time.Minute
+			if by == "Commit" {
+				u.execute(t, c)
+			} else {
+				c.Writes = []store.Statement{u.Statement(id.Key)}
+				u.swap(t, c)
+			}
+			u.Advance(t, u.s, 9*time.Minute)
+			u.wantState(t, id, store.Done)
+			u.Advance(t, u.s, 2*time.Minute)
+			u.wantState(t, id, store.Absent)
+			if err := u.begin(t, id).Rollback(bounded(t)); err != nil { // found expired, and left alone
+				t.Error(err)
+			}
+			c = done(id, "second")
+			u.execute(t, c)
+			u.same(t, "the record that has replaced an expired one", id, c.Next)
+			u.wantEffects(t, id.Key, 2)
+		}
+	})
+	t.Run("Since", func(t *testing.T) {
+		began := time.Now()
+		first, second := newID(), newID()
+		c := done(first, "r")
+		c.Retain = 2 * time.Hour
+		u.execute(t, c)
+		u.Advance(t, u.s, time.Hour)
+		u.swap(t, done(second, "r"))
+		apart := u.read(t, second).Since.Sub(u.read(t, first).Since)
+		if most := time.Hour + time.Since(began) + time.Second; apart < time.Hour-time.Second || apart > most {
+			t.Errorf("two records made an hour apart: Since says %v", apart)
+		}
+	})
+}
+
+// testLifecycle follows one leased operation through all that can happen to it.
+func testLifecycle[TX any](t *testing.T, u *suite[TX]) {
+	id := newID()
+	step := func(expect store.Expect, rec store.Record) store.Change {
+		return store.Change{ID: id, Expect: expect, Next: rec, Lease: time.Minute, Retain: time.Hour}
+	}
+	refused := func(what string, c store.Change, in store.Record) {
+		t.Helper()
+		rec, err := u.peer.Swap(bounded(t), c)
+		wantKind(t, err, store.Taken)
+		if d := diff(in, rec); d != "" {
+			t.Errorf("%s: in the way is %+v: %s", what, rec, d)
+		}
+	}
+	lapsed := func(want bool) {
+		t.Helper()
+		if rec := u.read(t, id); rec.State != store.Running || rec.Lapsed != want {
+			t.Errorf("record %+v, want running, lapsed %t", rec, want)
+		}
+	}
+	held := store.Record{State: store.Running, Fence: 1, Claim: []byte("one's claim 0123")}
+	mine := store.Expect{Fence: 1}
+	u.swap(t, step(store.Expect{}, held)) // claim
+	lapsed(false)
+	refused("a second claim", step(store.Expect{}, held), held)
+	u.Advance(t, u.s, 50*time.Second)
+	u.swap(t, step(mine, held)) // heartbeat
+	u.Advance(t, u.s, 50*time.Second)
+	lapsed(false)
+	held.Point, held.Data, held.Calling = "charged", []byte("ch_1"), true
+	u.swap(t, step(mine, held)) // checkpoint
+	theirs := store.Record{State: store.Running, Fence: 2, Point: held.Point, Data: held.Data, Claim: []byte("two's claim 0123")}
+	takeover := step(store.Expect{Fence: 1, Lapsed: true}, theirs)
+	refused("a takeover too early", takeover, held)
+	u.Advance(t, u.s, 61*time.Second)
+	lapsed(true)
+	if txn, rec, err := u.peer.Begin(bounded(t), store.Ask{ID: id}); txn != nil || err != nil || !rec.Lapsed || diff(held, rec) != "" {
+		t.Errorf("Begin on a lapsed record: %v, %+v, %v", txn, rec, err)
+	}
+	u.swap(t, takeover)
+	lapsed(false)
+	refused("the heartbeat of the old holder", step(mine, held), theirs)
+	refused("the finish of the old holder", step(mine, store.Record{State: store.Done, Fence: 1}), theirs)
+	refused("the release of the old holder", step(mine, store.Record{}), theirs)
+	unknown := store.Record{State: store.Unknown, Fence: 2, Point: "charged", Calling: true}
+	u.swap(t, step(store.Expect{Fence: 2}, unknown))
+	u.Advance(t, u.s, 1000*time.Hour)
+	u.same(t, "unknown, much later", id, unknown)
+	refused("the takeover of an unknown record", step(store.Expect{Fence: 2, Lapsed: true}, theirs), unknown)
+	final := store.Record{State: store.Done, Fence: 2, Result: store.Result{Status: 201, Body: []byte("resolved")}}
+	u.swap(t, step(store.Expect{Fence: 2}, final)) // resolve
+	for _, n := range nexts {
+		refused("to "+n.name+" when done", step(store.Expect{Fence: 2}, n.rec), final)
+	}
+	u.Advance(t, u.s, 59*time.Minute)
+	u.same(t, "done", id, final)
+	u.Advance(t, u.s, 2*time.Minute)
+	u.wantState(t, id, store.Absent)
+	u.swap(t, step(store.Expect{}, held))
+	u.Advance(t, u.s, 1000*time.Hour)
+	lapsed(true) // it never expires
+	u.swap(t, step(mine, store.Record{}))
+	u.wantState(t, id, store.Absent)
+}

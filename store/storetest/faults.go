@@ -1,0 +1,238 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/oncelib/once/store"
+)
+
+// Point is a way in which one call of a store can fail.
+type Point string
+
+const (
+	BeginDown         Point = "begin: not reached"
+	BeginRetry        Point = "begin: serialization failure"
+	CommitDown        Point = "commit: not reached"
+	CommitRetry       Point = "commit: serialization failure"
+	CommitTaken       Point = "commit: another one was faster"
+	CommitLostUndone  Point = "commit: answer lost, not applied"
+	CommitLostApplied Point = "commit: answer lost, applied"
+	RollbackDown      Point = "rollback: connection lost"
+	SwapDown          Point = "swap: not reached"
+	SwapRetry         Point = "swap: serialization failure"
+	SwapTaken         Point = "swap: another one was faster"
+	SwapLostUndone    Point = "swap: answer lost, not applied"
+	SwapLostApplied   Point = "swap: answer lost, applied"
+	ReadDown          Point = "read: not reached"
+	JoinDown          Point = "join: not reached"
+)
+
+// Plan says when a [Faults] fails. Every call passes the points that it has, in the
+// order above.
+type Plan struct {
+	// Nth are points by number: the first one counts from Arm, each other one
+	// from the one before.
+	Nth []int
+
+	// At are points by name: each fails the first time that it is passed.
+	At []Point
+
+	// Outage keeps the store out of reach after the last point of Nth or At has failed.
+	Outage bool
+
+	// Rival does at CommitTaken and SwapTaken what the faster one does. By
+	// default nobody was, and the error is false.
+	Rival func(context.Context)
+}
+
+// Faults is a store that fails where it is told to, the way a database does: what
+// is "not applied" was not applied, what is "lost" was or was not.
+type Faults[TX any] struct {
+	s    store.Store[TX]
+	mu   sync.Mutex
+	plan Plan
+	out  bool
+	hits []Point
+}
+
+// NewFaults returns s with no fault planned.
+func NewFaults[TX any](s store.Store[TX]) *Faults[TX] { return &Faults[TX]{s: s} }
+
+// Arm plans faults, in place of those that were planned before.
+func (f *Faults[TX]) Arm(p Plan) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.Nth, p.At = slices.Clone(p.Nth), slices.Clone(p.At)
+	f.plan, f.out, f.hits = p, false, nil
+}
+
+// Heal drops what is planned and returns the points that have failed.
+func (f *Faults[TX]) Heal() []Point {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	hits := f.hits
+	f.plan, f.out, f.hits = Plan{}, false, nil
+	return hits
+}
+
+// Unwrap returns the store below, for [store.As].
+func (f *Faults[TX]) Unwrap() any { return f.s }
+
+// pass reports whether p fails now.
+func (f *Faults[TX]) pass(p Point) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	struck := false
+	if len(f.plan.Nth) > 0 {
+		if f.plan.Nth[0]--; f.plan.Nth[0] == 0 {
+			f.plan.Nth, struck = f.plan.Nth[1:], true
+		}
+	}
+	if i := slices.Index(f.plan.At, p); i >= 0 && !struck {
+		f.plan.At, struck = slices.Delete(f.plan.At, i, i+1), true
+	}
+	if struck {
+		f.hits = append(f.hits, p)
+		f.out = f.plan.Outage && len(f.plan.Nth) == 0 && len(f.plan.At) == 0
+	}
+	return struck
+}
+
+// down reports whether the store is out of reach, or becomes so at p.
+func (f *Faults[TX]) down(p Point) bool {
+	f.mu.Lock()
+	out := f.out
+	f.mu.Unlock()
+	return out || f.pass(p)
+}
+
+func (f *Faults[TX]) overtaken(ctx context.Context) {
+	f.mu.Lock()
+	rival := f.plan.Rival
+	f.mu.Unlock()
+	if rival != nil {
+		rival(context.WithoutCancel(ctx))
+	}
+}
+
+var errInjected = errors.New("storetest: injected")
+
+func injected(k store.Kind) error { return &store.Error{Kind: k, Err: errInjected} }
+
+// Read implements [store.Ledger].
+func (f *Faults[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	if f.down(ReadDown) {
+		return store.Record{}, injected(store.Down)
+	}
+	return f.s.Read(ctx, id)
+}
+
+// Swap implements [store.Ledger].
+func (f *Faults[TX]) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	switch {
+	case f.down(SwapDown):
+		return store.Record{}, injected(store.Down)
+	case f.pass(SwapRetry):
+		return store.Record{}, injected(store.Retry)
+	case f.pass(SwapTaken):
+		f.overtaken(ctx)
+		rec, err := f.s.Read(context.WithoutCancel(ctx), c.ID)
+		if err != nil {
+			return rec, err
+		}
+		return rec, injected(store.Taken)
+	case f.pass(SwapLostUndone):
+		return store.Record{}, injected(store.Lost)
+	case f.pass(SwapLostApplied):
+		rec, err := f.s.Swap(context.WithoutCancel(ctx), c)
+		if err == nil {
+			rec, err = store.Record{}, injected(store.Lost)
+		}
+		return rec, err
+	}
+	return f.s.Swap(ctx, c)
+}
+
+// Begin implements [store.Store].
+func (f *Faults[TX]) Begin(ctx context.Context, ask store.Ask) (store.Txn[TX], store.Record, error) {
+	switch {
+	case f.down(BeginDown):
+		return nil, store.Record{}, injected(store.Down)
+	case f.pass(BeginRetry):
+		return nil, store.Record{}, injected(store.Retry)
+	}
+	txn, rec, err := f.s.Begin(ctx, ask)
+	if txn != nil {
+		txn = &faultyTxn[TX]{Txn: txn, f: f}
+	}
+	return txn, rec, err
+}
+
+// Join implements [store.Joiner], if the store below does.
+func (f *Faults[TX]) Join(ctx context.Context, tx TX, ask store.Ask) (store.Txn[TX], store.Record, error) {
+	j, ok := store.As[store.Joiner[TX]](f.s)
+	if !ok {
+		return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: errors.New("storetest: the store below cannot join")}
+	}
+	if f.down(JoinDown) {
+		return nil, store.Record{}, injected(store.Down)
+	}
+	txn, rec, err := j.Join(ctx, tx, ask)
+	if txn != nil {
+		txn = &faultyTxn[TX]{Txn: txn, f: f, joined: true}
+	}
+	return txn, rec, err
+}
+
+type faultyTxn[TX any] struct {
+	store.Txn[TX]
+	f      *Faults[TX]
+	joined bool // the caller's transaction: it holds its claims on, and its commit is not here
+	gone   bool // the connection
+}
+
+func (t *faultyTxn[TX]) Unwrap() any { return t.Txn }
+
+func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
+	var kind store.Kind
+	switch f := t.f; {
+	case t.gone: // rolled back already
+		return injected(store.Down)
+	case f.down(CommitDown):
+		kind = store.Down
+	case f.pass(CommitRetry):
+		kind = store.Retry
+	case !c.ID.IsZero() && f.pass(CommitTaken):
+		kind = store.Taken
+	case !t.joined && f.pass(CommitLostUndone):
+		kind = store.Lost
+	case !t.joined && f.pass(CommitLostApplied):
+		if err := t.Txn.Commit(context.WithoutCancel(ctx), c); err != nil {
+			return err
+		}
+		return injected(store.Lost)
+	default:
+		return t.Txn.Commit(ctx, c)
+	}
+	if err := t.Txn.Rollback(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if kind == store.Taken && !t.joined {
+		t.f.overtaken(ctx)
+	}
+	return injected(kind)
+}
+
+func (t *faultyTxn[TX]) Rollback(ctx context.Context) error {
+	if !t.f.down(RollbackDown) {
+		return t.Txn.Rollback(ctx)
+	}
+	t.gone = true
+	if err := t.Txn.Rollback(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	return injected(store.Down)
+}

@@ -1,0 +1,176 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// caller is a transaction of the caller's own, with one effect of its own.
+type caller[TX any] struct {
+	tx  TX
+	key string
+	end func(commit bool) error
+}
+
+func (u *suite[TX]) own(t *testing.T) caller[TX] {
+	t.Helper()
+	tx, end := u.Own(t, u.s)
+	c := caller[TX]{tx, newID().Key, end}
+	if err := u.Write(bounded(t), tx, c.key); err != nil {
+		t.Fatal("Write:", err)
+	}
+	return c
+}
+
+// testJoin proves that an operation in a transaction of the caller stands and
+// falls with it, and that its failure leaves it usable.
+func testJoin[TX any](t *testing.T, u *suite[TX]) {
+	e := once.New(u.s, once.Config{})
+	if !u.joins {
+		var none TX
+		_, err := once.Join(bounded(t), e, none, operation(newID()), func(context.Context, TX) (string, error) { return "", nil })
+		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.NotApplied {
+			t.Errorf("Join on a store that cannot: %v", err)
+		}
+		return
+	}
+	join := func(t *testing.T, c caller[TX], id store.ID, fn func(context.Context, TX) (string, error)) (once.Result[string], error) {
+		return once.Join(bounded(t), e, c.tx, operation(id), func(ctx context.Context, tx TX) (string, error) {
+			if err := u.Write(ctx, tx, id.Key); err != nil {
+				return "", err
+			}
+			return fn(ctx, tx)
+		})
+	}
+	succeed := func(context.Context, TX) (string, error) { return "value", nil }
+	// ends ends the caller's transaction and says what must be there afterwards.
+	ends := func(t *testing.T, c caller[TX], commit bool, id store.ID, state store.State, effects int) {
+		t.Helper()
+		u.wantEffects(t, c.key, 0)
+		if err := c.end(commit); err != nil {
+			t.Error("the end of the caller's transaction:", err)
+		}
+		own := 0
+		if commit {
+			own = 1
+		}
+		u.wantEffects(t, c.key, own)
+		u.wantState(t, id, state)
+		u.wantEffects(t, id.Key, effects)
+	}
+	t.Run("Commit", func(t *testing.T) {
+		c, id := u.own(t), newID()
+		r, err := join(t, c, id, succeed)
+		if err != nil || r.Replayed || r.Value != "value" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		u.busy(t, u.peer, id)
+		if err := u.Write(bounded(t), c.tx, c.key+"later"); err != nil {
+			t.Error(err)
+		}
+		ends(t, c, true, id, store.Done, 1)
+		u.wantEffects(t, c.key+"later", 1)
+		c = u.own(t)
+		if r, err = join(t, c, id, succeed); err != nil || !r.Replayed || r.Value != "value" || r.Since.IsZero() {
+			t.Errorf("%+v, %v", r, err)
+		}
+		ends(t, c, true, id, store.Done, 1)
+	})
+	t.Run("Rollback", func(t *testing.T) {
+		c, id := u.own(t), newID()
+		if _, err := join(t, c, id, succeed); err != nil {
+			t.Error(err)
+		}
+		ends(t, c, false, id, store.Absent, 0)
+		u.execute(t, done(id, "r"))
+	})
+	t.Run("Two", func(t *testing.T) { // operations in one transaction, the first one twice
+		c, a, b := u.own(t), newID(), newID()
+		for i, id := range []store.ID{a, b, a} {
+			if r, err := join(t, c, id, succeed); err != nil || r.Replayed != (i == 2) || r.Value != "value" {
+				t.Errorf("%d: %+v, %v", i, r, err)
+			}
+		}
+		ends(t, c, true, a, store.Done, 1)
+		u.wantState(t, b, store.Done)
+		u.wantEffects(t, b.Key, 1)
+	})
+	t.Run("InFlight", func(t *testing.T) {
+		if u.OneWriter {
+			return // the caller's own transaction would wait for the holder's
+		}
+		c, id := u.own(t), newID()
+		txn := u.begin(t, id)
+		if _, err := join(t, c, id, succeed); once.CodeOf(err) != once.CodeInFlight {
+			t.Errorf("%v, want %s", err, once.CodeInFlight)
+		}
+		ends(t, c, true, id, store.Absent, 0)
+		if err := txn.Rollback(bounded(t)); err != nil {
+			t.Error(err)
+		}
+	})
+	declined := &once.Failure{Code: "declined", Message: "no"}
+	kept := &once.Failure{Code: "declined", Keep: true}
+	for _, tt := range []struct {
+		name    string
+		fn      func(context.Context, TX) (string, error)
+		code    once.Code // "" for a Failure
+		state   store.State
+		effects int
+	}{
+		{"Fails", func(context.Context, TX) (string, error) { return "", errors.New("transient") }, once.CodeFailed, store.Absent, 0},
+		{"FailsOnStatement", func(ctx context.Context, tx TX) (string, error) { return "", u.Fail(ctx, tx) }, once.CodeFailed, store.Absent, 0},
+		{"Swallows", func(ctx context.Context, tx TX) (string, error) { _ = u.Fail(ctx, tx); return "value", nil }, once.CodeAborted, store.Absent, 0},
+		{"Declines", func(context.Context, TX) (string, error) { return "", declined }, "", store.Done, 0},
+		{"DeclinesOnStatement", func(ctx context.Context, tx TX) (string, error) { _ = u.Fail(ctx, tx); return "", declined }, "", store.Done, 0},
+		{"DeclinesAndKeeps", func(context.Context, TX) (string, error) { return "", kept }, "", store.Done, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, commit := range []bool{true, false} {
+				c, id := u.own(t), newID()
+				_, err := join(t, c, id, tt.fn)
+				if f := (*once.Failure)(nil); once.CodeOf(err) != tt.code || errors.As(err, &f) != (tt.code == "") {
+					t.Errorf("%v, want code %q", err, tt.code)
+				}
+				if err := u.Write(bounded(t), c.tx, c.key+"later"); err != nil {
+					t.Error("the caller's transaction is not usable:", err)
+				}
+				state, effects := tt.state, tt.effects
+				if !commit {
+					state, effects = store.Absent, 0
+				}
+				ends(t, c, commit, id, state, effects)
+				if state == store.Absent {
+					u.execute(t, done(id, "r")) // no claim was left behind
+				}
+			}
+		})
+	}
+	t.Run("Panics", func(t *testing.T) {
+		c, id := u.own(t), newID()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_, _ = join(t, c, id, func(context.Context, TX) (string, error) { panic("boom") })
+		}()
+		ends(t, c, true, id, store.Absent, 0)
+	})
+	t.Run("Again", func(t *testing.T) { // in the same transaction, after a failure
+		c, id := u.own(t), newID()
+		_, err := join(t, c, id, func(ctx context.Context, tx TX) (string, error) { return "", u.Fail(ctx, tx) })
+		if once.CodeOf(err) != once.CodeFailed {
+			t.Error(err)
+		}
+		if r, err := join(t, c, id, succeed); err != nil || r.Replayed {
+			t.Errorf("%+v, %v", r, err)
+		}
+		ends(t, c, true, id, store.Done, 1)
+	})
+}

@@ -1,0 +1,176 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// loop fails the N-th point of a flow, N = 1, 2, ... until the flow survives. After
+// each fault, what the caller was told must be true, and the same key asked again
+// must end in one effect, one record and one answer.
+type loop[TX any] struct {
+	*suite[TX]
+	mu    sync.Mutex
+	seen  map[Point]int // faults
+	doubt map[bool]int  // calls that ended in doubt, by whether they had been applied
+}
+
+func testFaults[TX any](t *testing.T, u *suite[TX]) {
+	l := &loop[TX]{suite: u, seen: map[Point]int{}, doubt: map[bool]int{}}
+	t.Run("Loop", func(t *testing.T) {
+		for _, f := range flows(u) {
+			t.Run(f.name, func(t *testing.T) {
+				u.parallel(t)
+				points := l.each(t, f, false)
+				l.each(t, f, true)
+				pairs := 0
+				for n := 1; n <= points && !testing.Short(); n++ {
+					for m := 1; l.strike(t, f, Plan{Nth: []int{n, m}}) == 2; m++ {
+						pairs++
+					}
+				}
+				t.Logf("%d points, %d pairs of points", points, pairs)
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	wanted := []Point{
+		BeginDown, BeginRetry, CommitDown, CommitRetry, CommitTaken, CommitLostUndone, CommitLostApplied,
+		RollbackDown, SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied,
+	}
+	if u.joins {
+		wanted = append(wanted, JoinDown)
+	}
+	for _, p := range wanted {
+		if l.seen[p] == 0 {
+			t.Errorf("vacuous: never reached %q", p)
+		}
+	}
+	if l.doubt[true] == 0 || l.doubt[false] == 0 {
+		t.Errorf("vacuous: in doubt and applied %d times, in doubt and not applied %d times", l.doubt[true], l.doubt[false])
+	}
+}
+
+// each runs a flow once for each point that it passes, and returns their number.
+func (l *loop[TX]) each(t *testing.T, f flow[TX], outage bool) int {
+	for n := 1; n < 1000; n++ {
+		if l.strike(t, f, Plan{Nth: []int{n}, Outage: outage}) == 0 {
+			return n - 1
+		}
+	}
+	t.Fatal("no end after 1000 points")
+	return 0
+}
+
+// strike runs a flow under a plan and returns how many points have failed.
+func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
+	t.Helper()
+	id, ctx := newID(), bounded(t)
+	op := operation(id)
+	clean := trip[TX]{t: t, e: once.New(l.peer, once.Config{}), op: op}
+	if f.prepared {
+		if r, err := f.call(ctx, clean); !answered(err) {
+			t.Fatal(r, err)
+		}
+	}
+	rivals := 0
+	p.Rival = func(ctx context.Context) {
+		rivals++
+		if r, err := f.call(ctx, clean); !answered(err) {
+			t.Errorf("the rival: %+v, %v", r, err)
+		}
+	}
+	settle := time.Minute
+	if p.Outage {
+		settle = 50 * time.Millisecond // the outage outlasts it
+	}
+	faults := NewFaults(l.s)
+	faults.Arm(p)
+	r, err := f.call(ctx, trip[TX]{t: t, e: once.New(faults, once.Config{Settle: settle}), op: op, misbehave: true})
+	hits := faults.Heal()
+
+	rec, effects := l.read(t, id), l.Effects(t, l.s, id.Key)
+	says := fmt.Sprintf("after %q (outage %t) it says %s", hits, p.Outage, outcome(r, err))
+	if wrong := f.judge(err, rec, effects, f.prepared || rivals > 0); wrong != "" {
+		t.Errorf("%s: %s; record %+v, error %v", says, wrong, rec, err)
+	}
+	l.note(hits, err, rec.State == store.Done)
+
+	again, err2 := f.call(ctx, trip[TX]{t: t, e: once.New(l.s, once.Config{}), op: op})
+	last, err3 := f.call(ctx, clean)
+	switch {
+	case !answered(err2), !answered(err3), !last.Replayed:
+		t.Errorf("%s; then %s, then %s: %v, %v", says, outcome(again, err2), outcome(last, err3), err2, err3)
+	case answer(again, err2) != answer(last, err3), answered(err) && answer(r, err) != answer(last, err3):
+		t.Errorf("%s; the answers were %q, %q, %q", says, answer(r, err), answer(again, err2), answer(last, err3))
+	}
+	if n := l.Effects(t, l.s, id.Key); n != f.effects {
+		t.Errorf("%s; in the end there are %d effects, want %d", says, n, f.effects)
+	}
+	l.wantState(t, id, store.Done)
+	return len(hits)
+}
+
+// judge says what is false about the outcome of a call, "" if it is true. Before
+// is whether the operation was done by somebody else.
+func (f flow[TX]) judge(err error, rec store.Record, effects int, before bool) string {
+	applied := rec.State == store.Done
+	want := 0
+	if applied {
+		want = f.effects
+	}
+	switch effect := once.EffectOf(err); {
+	case !applied && rec.State != store.Absent:
+		return "half a record"
+	case effects != want:
+		return fmt.Sprintf("%d effects with a record that is %s", effects, rec.State)
+	case answered(err) && !applied:
+		return "answered, but not applied"
+	case answered(err):
+		return ""
+	case effect == once.NotApplied && applied != before:
+		return "not applied, but it was"
+	case effect == once.Applied && !applied:
+		return "applied, but it was not"
+	}
+	switch code := once.CodeOf(err); code {
+	case once.CodeUnavailable, once.CodeConflict, once.CodeFailed, once.CodeAborted:
+		return ""
+	default:
+		return "no call of this flow should fail with " + string(code)
+	}
+}
+
+func (l *loop[TX]) note(hits []Point, err error, applied bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range hits {
+		l.seen[p]++
+	}
+	if err != nil && once.EffectOf(err) == once.InDoubt {
+		l.doubt[applied]++
+	}
+}
+
+// answered reports whether a call has ended with the operation's answer.
+func answered(err error) bool {
+	var f *once.Failure
+	return err == nil || errors.As(err, &f)
+}
+
+// answer is what a caller got: every run of a handler makes another one.
+func answer(r once.Result[string], err error) string {
+	if f := (*once.Failure)(nil); errors.As(err, &f) {
+		return f.Code + " " + f.Message
+	}
+	return r.Value
+}

@@ -1,0 +1,227 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// testRecord proves that what goes in comes out: every field, byte by byte.
+func testRecord[TX any](t *testing.T, u *suite[TX]) {
+	t.Run("RoundTrip", func(t *testing.T) {
+		seed := rand.Uint64()
+		r := rand.New(rand.NewPCG(seed, 0))
+		for i := range 100 {
+			rec := randomRecord(r, store.State(1+i%3))
+			id := newID()
+			u.swap(t, change(id, store.Expect{}, rec))
+			u.same(t, fmt.Sprintf("seed %d, record %d, by Swap", seed, i), id, rec)
+
+			rec.Fence++
+			next := randomRecord(r, rec.State)
+			next.Fence = rec.Fence
+			if rec.State == store.Done {
+				continue
+			}
+			u.swap(t, change(id, store.Expect{Fence: rec.Fence - 1}, next)) // nothing of the old one may show through
+			u.same(t, fmt.Sprintf("seed %d, record %d, by a second Swap", seed, i), id, next)
+		}
+		for i := range 50 {
+			rec := atomic(randomRecord(r, store.Done))
+			id := newID()
+			if err := u.begin(t, id).Commit(bounded(t), change(id, store.Expect{}, rec)); err != nil {
+				t.Fatal(err)
+			}
+			u.same(t, fmt.Sprintf("seed %d, record %d, by Commit", seed, i), id, rec)
+		}
+	})
+	t.Run("Body", func(t *testing.T) {
+		large := make([]byte, 1<<20)
+		rand.NewChaCha8([32]byte{}).Read(large)
+		for name, body := range map[string][]byte{
+			"nil": nil, "empty": {}, "zero byte": {0}, "newline": []byte("\r\n"), "not UTF-8": {0xff, 0xfe, 0x80}, "every byte": everyByte(), "1 MiB": large,
+		} {
+			for _, kind := range []store.ResultKind{store.Value, store.Failure, store.Omitted} {
+				rec := store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}}
+				id := newID()
+				if err := u.begin(t, id).Commit(bounded(t), change(id, store.Expect{}, rec)); err != nil {
+					t.Fatal(name, err)
+				}
+				u.same(t, name+", by Commit", id, rec)
+				id = newID()
+				u.swap(t, change(id, store.Expect{}, rec))
+				u.same(t, name+", by Swap", id, rec)
+			}
+		}
+	})
+	t.Run("Header", func(t *testing.T) {
+		rec := store.Record{State: store.Done, Fence: 1, Result: store.Result{Status: 201, Header: []store.Field{
+			{Name: "B", Value: "1"}, {Name: "A", Value: "2"}, {Name: "B", Value: "1"}, {Name: "b", Value: ""},
+			{Name: "A", Value: " a: b, \"c\"; ünï\x00\xff"},
+		}}}
+		id := newID()
+		u.swap(t, change(id, store.Expect{}, rec))
+		u.same(t, "order and duplicates", id, rec)
+	})
+	t.Run("Owned", func(t *testing.T) { // what callers do to their slices reaches no record
+		id := newID()
+		c := done(id, "as it was")
+		u.execute(t, c)
+		want := done(id, "as it was").Next
+		clear(c.Next.Result.Body)
+		rec := u.read(t, id)
+		u.same(t, "after the writer reused its slice", id, want)
+		clear(rec.Result.Body)
+		u.same(t, "after a reader changed what it got", id, want)
+	})
+	t.Run("Keys", func(t *testing.T) { testKeys(t, u) })
+}
+
+// testKeys proves that keys are compared by their bytes and that none needs care.
+func testKeys[TX any](t *testing.T, u *suite[TX]) {
+	tag := once.NewKey() // scopes of this run
+	ids := []store.ID{{Scope: tag + "a", Key: "bc"}, {Scope: tag + "ab", Key: "c"}, {Scope: "c", Key: tag + "ab"}}
+	for _, key := range []string{
+		"k", "K", "k ", " k", "kk", "straße", "strasse", "STRASSE", "\u00e9", "e\u0301", "é ", "ｋ", "\u212a", "日本", "😀", "\u200b", "\ufeff",
+		`'`, `"`, "`", `\`, `\'`, `''`, "%", "_", "$1", "?", ":k", "@k", "--", "/*", ";", "null", "NULL", "0", "00", "0x6b", "1e0", "{}",
+		"a:b", "a%3Ab", strings.Repeat("k", once.MaxKey), strings.Repeat("k", once.MaxKey-1), strings.Repeat("é", once.MaxKey/2), strings.Repeat("😀", once.MaxKey/4),
+		strings.Repeat("k", once.MaxKey-1) + "K",
+	} {
+		ids = append(ids, store.ID{Scope: tag, Key: key}, store.ID{Scope: tag + strings.Repeat("é", (once.MaxScope-len(tag))/2), Key: key})
+	}
+	for i, id := range ids {
+		if i%2 == 0 {
+			u.swap(t, done(id, fmt.Sprint(i)))
+		} else if err := u.begin(t, id).Commit(bounded(t), done(id, fmt.Sprint(i))); err != nil {
+			t.Fatalf("%q: %v", id, err)
+		}
+	}
+	for i, id := range ids {
+		if got := string(u.read(t, id).Result.Body); got != fmt.Sprint(i) {
+			t.Errorf("%q has the result of %q", id, got)
+		}
+	}
+}
+
+// same reads id through the peer, by Read and by Begin, and compares.
+func (u *suite[TX]) same(t *testing.T, what string, id store.ID, want store.Record) {
+	t.Helper()
+	if d := diff(want, u.read(t, id)); d != "" {
+		t.Errorf("%s: Read: %s", what, d)
+	}
+	for _, durable := range []bool{false, true} {
+		txn, got, err := u.peer.Begin(bounded(t), store.Ask{ID: id, Durable: durable})
+		if err != nil || txn != nil {
+			t.Fatalf("%s: Begin on a %s record: transaction %v, error %v", what, want.State, txn, err)
+		}
+		if d := diff(want, got); d != "" {
+			t.Errorf("%s: Begin: %s", what, d)
+		}
+		if got.Since.IsZero() {
+			t.Errorf("%s: Begin: Since is zero", what)
+		}
+	}
+}
+
+// diff says where two records differ that a store must not tell apart: nil and
+// empty bytes are the same; Since and Lapsed are the store's own.
+func diff(want, got store.Record) string {
+	var s []string
+	add := func(field string, want, got any) {
+		s = append(s, fmt.Sprintf("%s is %.80q, want %.80q", field, got, want))
+	}
+	for _, f := range []struct {
+		name      string
+		want, got []byte
+	}{
+		{"Fingerprint", want.Fingerprint, got.Fingerprint},
+		{"Claim", want.Claim, got.Claim},
+		{"Request", want.Request, got.Request},
+		{"Data", want.Data, got.Data},
+		{"Result.Body", want.Result.Body, got.Result.Body},
+	} {
+		if !bytes.Equal(f.want, f.got) {
+			add(f.name, f.want, f.got)
+		}
+	}
+	if !slices.Equal(want.Result.Header, got.Result.Header) {
+		add("Result.Header", fmt.Sprint(want.Result.Header), fmt.Sprint(got.Result.Header))
+	}
+	type plain struct {
+		State   store.State
+		Kind    store.ResultKind
+		Status  int
+		Fence   int64
+		Point   string
+		Calling bool
+	}
+	flat := func(r store.Record) plain {
+		return plain{r.State, r.Result.Kind, r.Result.Status, r.Fence, r.Point, r.Calling}
+	}
+	if flat(want) != flat(got) {
+		add("the rest", fmt.Sprintf("%+v", flat(want)), fmt.Sprintf("%+v", flat(got)))
+	}
+	return strings.Join(s, "; ")
+}
+
+// change asks for rec with times that no case outlives.
+func change(id store.ID, expect store.Expect, rec store.Record) store.Change {
+	return store.Change{ID: id, Expect: expect, Next: rec, Lease: time.Hour, Retain: time.Hour}
+}
+
+// atomic is rec without what only leased work has.
+func atomic(rec store.Record) store.Record {
+	rec.Fence, rec.Point, rec.Calling, rec.Data = 1, "", false, nil
+	return rec
+}
+
+func randomRecord(r *rand.Rand, state store.State) store.Record {
+	rec := store.Record{
+		State: state, Fence: 1 + r.Int64N(math.MaxInt64-2), Claim: randomBytes(r, 16, 16),
+		Fingerprint: randomBytes(r, 0, 33), Request: randomBytes(r, 0, 100),
+		Point: randomText(r), Calling: r.IntN(2) == 0, Data: randomBytes(r, 0, 1000),
+	}
+	if state != store.Done {
+		return rec
+	}
+	rec.Result = store.Result{Kind: store.ResultKind(r.IntN(3)), Status: r.IntN(600), Body: randomBytes(r, 0, 5000)}
+	for range r.IntN(5) {
+		value := bytes.ReplaceAll(randomBytes(r, 0, 50), []byte("\n"), nil)
+		rec.Result.Header = append(rec.Result.Header, store.Field{Name: strings.ReplaceAll(randomText(r), ":", ""), Value: string(value)})
+	}
+	return rec
+}
+
+func randomBytes(r *rand.Rand, from, to int) []byte {
+	b := make([]byte, from+r.IntN(to-from+1))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// randomText returns what may be in a column of text: no zero bytes, no line ends.
+func randomText(r *rand.Rand) string {
+	alphabet := []rune("abcXYZ09-_:/ '\"\\%$?éß日😀")
+	text := make([]rune, r.IntN(20))
+	for i := range text {
+		text[i] = alphabet[r.IntN(len(alphabet))]
+	}
+	return string(text)
+}
+
+func everyByte() []byte {
+	b := make([]byte, 256)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return b
+}

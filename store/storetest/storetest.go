@@ -1,0 +1,234 @@
+// Package storetest proves that a store keeps the promises of package store: one
+// suite for every database.
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, storetest.Harness[pgx.Tx]{ ... })
+//	}
+//
+// It also has [Faults], a store that fails at chosen points.
+package storetest
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Harness is what the suite needs to know about a store. An effect is something
+// that transactions of the store can write and that can be counted by key, such as
+// a row of a table with no unique constraint.
+type Harness[TX any] struct {
+	// Open returns a store on an empty database of its own. It is called a few
+	// times. tb's clean-up closes what it has opened.
+	Open func(tb testing.TB) store.Store[TX]
+
+	// Peer returns a second handle on the database of s, as another process has it.
+	Peer func(tb testing.TB, s store.Store[TX]) store.Store[TX]
+
+	// Advance moves the clock by which s judges leases, retention and Since: for
+	// every record that is there already, d more has passed.
+	Advance func(tb testing.TB, s store.Store[TX], d time.Duration)
+
+	// Write makes one effect.
+	Write func(ctx context.Context, tx TX, key string) error
+
+	// Statement is Write as a statement that affects one row.
+	Statement func(key string) store.Statement
+
+	// Fail runs a statement that the database refuses, and returns its error.
+	Fail func(ctx context.Context, tx TX) error
+
+	// Effects counts the committed effects of key.
+	Effects func(tb testing.TB, s store.Store[TX], key string) int
+
+	// Own opens a transaction on the database of s as the caller of once.Join
+	// does; end commits it or rolls it back. Needed if the store is a Joiner.
+	Own func(tb testing.TB, s store.Store[TX]) (tx TX, end func(commit bool) error)
+
+	// End ends a handler's transaction by a raw COMMIT, behind the store's back.
+	// nil if the store's TX makes that impossible.
+	End func(ctx context.Context, tx TX) error
+
+	// Isolations are the levels that the store offers.
+	Isolations []store.Isolation
+
+	// OneWriter says that one transaction at a time can write in this database. A
+	// duplicate then waits for the holder's transaction, and may be answered with
+	// Down when its time is over, where others answer Running at once.
+	OneWriter bool
+}
+
+// Run runs the suite. A failure prints what is needed to run it again.
+func Run[TX any](t *testing.T, h Harness[TX]) {
+	h.check(t)
+	u := open(t, h)
+	for _, g := range []struct {
+		name  string
+		cases func(*testing.T, *suite[TX])
+	}{
+		{"Record", testRecord[TX]},
+		{"Swap", testSwap[TX]},
+		{"Txn", testTxn[TX]},
+		{"Join", testJoin[TX]},
+		{"Engine", testEngine[TX]},
+		{"Race", testRace[TX]},
+	} {
+		t.Run(g.name, func(t *testing.T) {
+			u.parallel(t)
+			g.cases(t, u)
+		})
+	}
+	t.Run("Clock", func(t *testing.T) {
+		u.parallel(t)
+		testClock(t, open(t, h)) // of its own: others must not see time jump
+	})
+	t.Run("Faults", func(t *testing.T) {
+		u.parallel(t)
+		testFaults(t, open(t, h))
+	})
+}
+
+// check fails if the harness is incomplete: a test that is left out proves nothing.
+func (h Harness[TX]) check(t *testing.T) {
+	v := reflect.ValueOf(h)
+	for i := range v.NumField() {
+		switch name := v.Type().Field(i).Name; name {
+		case "Own", "End", "OneWriter":
+		default:
+			if v.Field(i).IsZero() {
+				t.Fatalf("storetest: the harness has no %s", name)
+			}
+		}
+	}
+}
+
+// suite is a store under test and its harness. Cases share it, and keep apart by
+// their keys.
+type suite[TX any] struct {
+	Harness[TX]
+	s, peer store.Store[TX]
+	joins   bool
+}
+
+func open[TX any](t *testing.T, h Harness[TX]) *suite[TX] {
+	u := &suite[TX]{Harness: h, s: h.Open(t)}
+	u.peer = h.Peer(t, u.s)
+	if _, u.joins = store.As[store.Joiner[TX]](u.s); u.joins && h.Own == nil {
+		t.Fatal("storetest: the store is a Joiner, but the harness has no Own")
+	}
+	return u
+}
+
+func (u *suite[TX]) parallel(t *testing.T) {
+	if !u.OneWriter { // there, a case that holds a transaction open would stop the others
+		t.Parallel()
+	}
+}
+
+// newID returns an operation that no other case uses.
+func newID() store.ID { return store.ID{Scope: "storetest", Key: once.NewKey()} }
+
+// bounded returns a context that ends a case which hangs.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// begin opens a transaction that must be granted.
+func (u *suite[TX]) begin(t *testing.T, id store.ID) store.Txn[TX] {
+	t.Helper()
+	txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: id})
+	if err != nil || txn == nil {
+		t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
+	}
+	return txn
+}
+
+// busy asks for a claim that somebody else holds.
+func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
+	t.Helper()
+	ctx := bounded(t)
+	if u.OneWriter {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+	}
+	txn, rec, err := s.Begin(ctx, store.Ask{ID: id})
+	switch {
+	case txn != nil:
+		_ = txn.Rollback(bounded(t))
+		t.Error("Begin: granted, while another transaction holds the claim")
+	case u.OneWriter && store.KindOf(err) == store.Down:
+	case err != nil || rec.State != store.Running:
+		t.Errorf("Begin: record %+v, error %v, want a Running record", rec, err)
+	}
+}
+
+func (u *suite[TX]) write(t *testing.T, txn store.Txn[TX], key string) {
+	t.Helper()
+	if err := u.Write(bounded(t), txn.Tx(), key); err != nil {
+		t.Fatal("Write:", err)
+	}
+}
+
+// done returns the change that finishes an atomic operation.
+func done(id store.ID, body string) store.Change {
+	return store.Change{
+		ID:     id,
+		Next:   store.Record{State: store.Done, Fence: 1, Claim: make([]byte, 16), Result: store.Result{Body: []byte(body)}},
+		Retain: time.Hour,
+	}
+}
+
+// execute runs an atomic operation with one effect.
+func (u *suite[TX]) execute(t *testing.T, c store.Change) {
+	t.Helper()
+	txn := u.begin(t, c.ID)
+	u.write(t, txn, c.ID.Key)
+	if err := txn.Commit(bounded(t), c); err != nil {
+		t.Fatal("Commit:", err)
+	}
+}
+
+func (u *suite[TX]) swap(t *testing.T, c store.Change) {
+	t.Helper()
+	if rec, err := u.s.Swap(bounded(t), c); err != nil {
+		t.Fatalf("Swap: %v, in the way is %+v", err, rec)
+	}
+}
+
+// read returns the record as the peer sees it.
+func (u *suite[TX]) read(t *testing.T, id store.ID) store.Record {
+	t.Helper()
+	rec, err := u.peer.Read(bounded(t), id)
+	if err != nil {
+		t.Fatal("Read:", err)
+	}
+	return rec
+}
+
+func (u *suite[TX]) wantState(t *testing.T, id store.ID, want store.State) {
+	t.Helper()
+	if rec := u.read(t, id); rec.State != want {
+		t.Errorf("the record is %s, want %s: %+v", rec.State, want, rec)
+	}
+}
+
+func (u *suite[TX]) wantEffects(t *testing.T, key string, want int) {
+	t.Helper()
+	if n := u.Effects(t, u.s, key); n != want {
+		t.Errorf("%d effects, want %d", n, want)
+	}
+}
+
+func wantKind(t *testing.T, err error, want store.Kind) {
+	t.Helper()
+	if err == nil || store.KindOf(err) != want {
+		t.Errorf("error %v, want one of kind %q", err, want)
+	}
+}

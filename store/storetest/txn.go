@@ -1,0 +1,201 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/oncelib/once/store"
+)
+
+// testTxn proves what Begin, Commit and Rollback do.
+func testTxn[TX any](t *testing.T, u *suite[TX]) {
+	t.Run("ClaimExcludes", func(t *testing.T) {
+		id := newID()
+		txn := u.begin(t, id)
+		u.write(t, txn, id.Key)
+		u.busy(t, u.peer, id)
+		u.busy(t, u.s, id)
+		u.wantEffects(t, id.Key, 0)
+		if err := txn.Commit(bounded(t), done(id, "r")); err != nil {
+			t.Fatal(err)
+		}
+		u.wantState(t, id, store.Done)
+		u.wantEffects(t, id.Key, 1)
+	})
+	t.Run("RollbackFrees", func(t *testing.T) {
+		id := newID()
+		for range 3 {
+			txn := u.begin(t, id)
+			u.write(t, txn, id.Key)
+			if err := txn.Rollback(bounded(t)); err != nil {
+				t.Error(err)
+			}
+			u.wantState(t, id, store.Absent)
+			u.wantEffects(t, id.Key, 0)
+		}
+		u.execute(t, done(id, "r"))
+	})
+	t.Run("OthersAreFree", func(t *testing.T) {
+		if u.OneWriter {
+			return
+		}
+		a, b := newID(), newID()
+		held := u.begin(t, a)
+		u.execute(t, done(b, "b"))
+		if err := held.Commit(bounded(t), done(a, "a")); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("First", func(t *testing.T) { // a wrong "first" costs time, nothing else
+		id := newID()
+		txn, _, err := u.s.Begin(bounded(t), store.Ask{ID: id, First: true})
+		if err != nil || txn == nil {
+			t.Fatal(txn, err)
+		}
+		u.write(t, txn, id.Key)
+		if err := txn.Commit(bounded(t), done(id, "r")); err != nil {
+			t.Fatal(err)
+		}
+		txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: id, First: true})
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case txn == nil:
+			if rec.State != store.Done {
+				t.Errorf("Begin: %+v", rec)
+			}
+		default:
+			u.write(t, txn, id.Key)
+			wantKind(t, txn.Commit(bounded(t), done(id, "again")), store.Taken)
+		}
+		u.wantEffects(t, id.Key, 1)
+		if body := string(u.read(t, id).Result.Body); body != "r" {
+			t.Errorf("the result is %q", body)
+		}
+	})
+	t.Run("Plain", func(t *testing.T) { // no operation, no record
+		id := newID()
+		for i, end := range []func(store.Txn[TX]) error{
+			func(txn store.Txn[TX]) error { return txn.Rollback(bounded(t)) },
+			func(txn store.Txn[TX]) error { return txn.Commit(bounded(t), store.Change{}) },
+		} {
+			txn := u.begin(t, store.ID{})
+			u.write(t, txn, id.Key)
+			if err := end(txn); err != nil {
+				t.Error(err)
+			}
+			u.wantEffects(t, id.Key, i)
+		}
+		u.wantState(t, store.ID{}, store.Absent)
+	})
+	t.Run("Isolation", func(t *testing.T) {
+		for _, level := range append([]store.Isolation{store.DefaultIsolation}, u.Isolations...) {
+			id := newID()
+			txn, _, err := u.s.Begin(bounded(t), store.Ask{ID: id, Isolation: level})
+			if err != nil || txn == nil {
+				t.Fatal(level, txn, err)
+			}
+			u.write(t, txn, id.Key)
+			if err := txn.Commit(bounded(t), done(id, "r")); err != nil {
+				t.Error(level, err)
+			}
+			u.wantEffects(t, id.Key, 1)
+		}
+	})
+	t.Run("HoldsNothing", func(t *testing.T) { // more often than any pool has connections
+		found, held := newID(), newID()
+		u.execute(t, done(found, "r"))
+		for range 300 {
+			if txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: found}); txn != nil || err != nil || rec.State != store.Done {
+				t.Fatal(txn, rec, err)
+			}
+			if err := u.begin(t, newID()).Rollback(bounded(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		txn := u.begin(t, held)
+		for range 300 {
+			if u.OneWriter {
+				break
+			}
+			u.busy(t, u.s, held)
+		}
+		if err := txn.Rollback(bounded(t)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("Cancelled", func(t *testing.T) {
+		dead, cancel := context.WithCancel(t.Context())
+		cancel()
+		id := newID()
+		txn, _, err := u.s.Begin(dead, store.Ask{ID: id})
+		if txn != nil {
+			t.Error("Begin: granted under a dead context")
+		}
+		wantKind(t, err, store.Down)
+		u.execute(t, done(id, "r")) // it has left no claim
+		_, err = u.s.Read(dead, id)
+		wantKind(t, err, store.Down)
+	})
+	t.Run("Swallowed", func(t *testing.T) {
+		id := newID()
+		txn := u.begin(t, id)
+		u.write(t, txn, id.Key)
+		if err := u.Fail(bounded(t), txn.Tx()); err == nil {
+			t.Error("the failing statement has not failed")
+		}
+		if err := u.Write(bounded(t), txn.Tx(), id.Key); err == nil {
+			t.Error("a statement was accepted after one has failed")
+		}
+		wantKind(t, txn.Commit(bounded(t), done(id, "r")), store.Aborted)
+		u.wantState(t, id, store.Absent)
+		u.wantEffects(t, id.Key, 0)
+
+		txn = u.begin(t, id) // the claim is free, and a rollback is no failure
+		if err := u.Fail(bounded(t), txn.Tx()); err == nil {
+			t.Error("the failing statement has not failed")
+		}
+		if err := txn.Rollback(bounded(t)); err != nil {
+			t.Error(err)
+		}
+		u.execute(t, done(id, "r"))
+	})
+	t.Run("Ended", func(t *testing.T) { testEnded(t, u) })
+	t.Run("Statements", func(t *testing.T) {
+		id := newID()
+		txn := u.begin(t, id)
+		if c, ok := store.As[store.Counter](txn); ok {
+			before := c.Statements()
+			u.write(t, txn, id.Key)
+			if before != 0 || c.Statements() < 1 {
+				t.Errorf("%d statements before the first, %d after it", before, c.Statements())
+			}
+		}
+		if err := txn.Rollback(bounded(t)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// testEnded proves that a transaction which the handler has ended is reported.
+func testEnded[TX any](t *testing.T, u *suite[TX]) {
+	if u.End == nil {
+		return // the store's TX cannot do it
+	}
+	for name, end := range map[string]func(txn store.Txn[TX], id store.ID) error{
+		"Commit":   func(txn store.Txn[TX], id store.ID) error { return txn.Commit(bounded(t), done(id, "r")) },
+		"Rollback": func(txn store.Txn[TX], _ store.ID) error { return txn.Rollback(bounded(t)) },
+	} {
+		id := newID()
+		txn := u.begin(t, id)
+		u.write(t, txn, id.Key)
+		if err := u.End(bounded(t), txn.Tx()); err != nil {
+			t.Fatal("End:", err)
+		}
+		err := end(txn, id)
+		if store.KindOf(err) != store.Ended {
+			t.Errorf("%s after a raw COMMIT: %v, want Ended", name, err)
+		}
+		u.wantEffects(t, id.Key, 1)
+	}
+}
