@@ -1,0 +1,61 @@
+package memstore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// row is a record as it is kept. It is never changed, only replaced.
+type row struct {
+	rec          store.Record
+	lease, until time.Time // zero: no lease, kept for ever
+}
+
+// newRow makes the row that c asks for, in place of old, which may be nil.
+func newRow(c *store.Change, old *row, now time.Time) *row {
+	r := &row{rec: detach(c.Next)}
+	r.rec.Lapsed, r.rec.Since = false, now
+	if old != nil {
+		r.rec.Since = old.rec.Since
+	}
+	if c.Next.State == store.Running && c.Lease > 0 {
+		r.lease = now.Add(c.Lease)
+	}
+	if c.Next.State == store.Done && c.Retain > 0 {
+		r.until = now.Add(c.Retain)
+	}
+	return r
+}
+
+func (r *row) expired(now time.Time) bool { return !r.until.IsZero() && !now.Before(r.until) }
+
+func (r *row) lapsed(now time.Time) bool { return !r.lease.IsZero() && !now.Before(r.lease) }
+
+func (r *row) record(now time.Time) store.Record {
+	rec := detach(r.rec)
+	rec.Lapsed = r.lapsed(now)
+	return rec
+}
+
+// detach returns rec with bytes of its own, all in one allocation: what the
+// caller does to its slices afterwards reaches no row, and the other way round.
+func detach(rec store.Record) store.Record {
+	parts := [...]*[]byte{&rec.Fingerprint, &rec.Result.Body, &rec.Claim, &rec.Request, &rec.Data}
+	n := 0
+	for _, p := range parts {
+		n += len(*p)
+	}
+	room := make([]byte, 0, n)
+	for _, p := range parts {
+		if *p == nil {
+			continue
+		}
+		from := len(room)
+		room = append(room, *p...)
+		*p = room[from:len(room):len(room)]
+	}
+	rec.Result.Header = slices.Clone(rec.Result.Header)
+	return rec
+}

@@ -1,0 +1,174 @@
+// Package memstore keeps operations, and a table of strings beside them, in
+// memory: a store for tests, examples and demos. Nothing survives the process.
+//
+// Transactions are optimistic and serializable: writes are buffered until the
+// commit, which fails with [store.Retry] if a key that was read has changed.
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Store is a [store.Store] in memory. Its methods can be called concurrently.
+type Store struct {
+	mu     sync.Mutex
+	ahead  time.Duration // of the process clock
+	rows   map[store.ID]*row
+	claims map[store.ID]*Tx
+	table  map[string]string
+}
+
+var (
+	_ store.Store[*Tx]  = (*Store)(nil)
+	_ store.Joiner[*Tx] = (*Store)(nil)
+	_ store.Classifier  = (*Store)(nil)
+	_ store.Appender    = (*Tx)(nil)
+	_ store.Counter     = (*txn)(nil)
+	_ store.Counter     = (*joined)(nil)
+)
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{rows: map[store.ID]*row{}, claims: map[store.ID]*Tx{}, table: map[string]string{}}
+}
+
+// Get returns the committed value of key.
+func (s *Store) Get(key string) (value string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok = s.table[key]
+	return value, ok
+}
+
+// Advance moves the store's clock, by which leases lapse and results expire.
+func (s *Store) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
+}
+
+// BeginTx opens a transaction that the caller ends, for once.Join and for work
+// without an operation.
+func (s *Store) BeginTx() *Tx {
+	t := new(Tx)
+	t.open(s)
+	return t
+}
+
+// Read implements [store.Ledger].
+func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Record{}, down(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read(id), nil
+}
+
+// Swap implements [store.Ledger].
+func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Record{}, down(err)
+	}
+	var t Tx
+	t.open(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rec, blocked := t.blocked(c.ID, c.Expect); blocked {
+		return rec, taken(rec)
+	}
+	if err := t.commit(c); err != nil {
+		return store.Record{}, err
+	}
+	return c.Next, nil
+}
+
+// Begin implements [store.Store].
+func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*Tx], store.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, store.Record{}, down(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rec := s.inTheWay(ask.ID, nil); rec.State != store.Absent {
+		return nil, rec, nil
+	}
+	t := new(txn)
+	t.tx.open(s)
+	t.tx.claim(ask.ID)
+	return t, store.Record{}, nil
+}
+
+// Join implements [store.Joiner].
+func (s *Store) Join(ctx context.Context, tx *Tx, ask store.Ask) (store.Txn[*Tx], store.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, store.Record{}, down(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case tx.s != s:
+		return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: errors.New("the transaction belongs to another store")}
+	case tx.over:
+		return nil, store.Record{}, &store.Error{Kind: store.Ended, Err: errOver}
+	case tx.err != nil:
+		return nil, store.Record{}, aborted(tx.err)
+	}
+	if rec := s.inTheWay(ask.ID, tx); rec.State != store.Absent {
+		return nil, rec, nil
+	}
+	tx.claim(ask.ID)
+	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
+}
+
+// Classify implements [store.Classifier].
+func (s *Store) Classify(err error) store.Kind { return store.KindOf(err) }
+
+// inTheWay returns the record that keeps tx from claiming id; its State is
+// Absent if there is none.
+func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
+	if tx != nil {
+		for _, p := range tx.pending {
+			if p.id == id && p.row != nil { // joined earlier in the same transaction, which sees its own writes
+				return p.row.record(s.now())
+			}
+		}
+	}
+	rec := s.read(id)
+	if holder := s.claims[id]; rec.State == store.Absent && holder != nil && holder != tx {
+		rec.State = store.Running
+	}
+	return rec
+}
+
+func (s *Store) read(id store.ID) store.Record {
+	r := s.live(id)
+	if r == nil {
+		return store.Record{}
+	}
+	return r.record(s.now())
+}
+
+// live returns the row of id, nil if it is absent.
+func (s *Store) live(id store.ID) *row {
+	r := s.rows[id]
+	if r != nil && r.expired(s.now()) {
+		delete(s.rows, id)
+		return nil
+	}
+	return r
+}
+
+func (s *Store) now() time.Time { return time.Now().Add(s.ahead) }
+
+func down(err error) error    { return &store.Error{Kind: store.Down, Err: err} }
+func aborted(err error) error { return &store.Error{Kind: store.Aborted, Err: err} }
+func taken(rec store.Record) error {
+	return &store.Error{Kind: store.Taken, Err: fmt.Errorf("the operation is %s, fence %d", rec.State, rec.Fence)}
+}

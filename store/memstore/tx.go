@@ -1,0 +1,150 @@
+package memstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once/store"
+)
+
+// Tx is a transaction on the store's table. A statement that fails poisons it, as
+// a database would: what follows is refused, and so is the commit.
+type Tx struct {
+	s       *Store
+	reads   []cell // what was seen of the table
+	writes  []cell // in order; the last one of a key counts
+	delayed []store.Statement
+	pending []pending // records of joined operations
+	claims  []store.ID
+	count   int
+	err     error // the first statement that failed
+	over    bool
+
+	room struct { // most transactions are small
+		reads, writes [4]cell
+		claims        [1]store.ID
+		pending       [1]pending
+	}
+}
+
+// cell is a key and its value, seen or written.
+type cell struct {
+	key, value string
+	gone       bool
+}
+
+// pending is a change whose record commits with the transaction.
+type pending struct {
+	id  store.ID
+	row *row // nil: the record is deleted
+}
+
+var (
+	errOver   = errors.New("memstore: the transaction is over")
+	errExists = errors.New("memstore: the key exists")
+)
+
+func (t *Tx) open(s *Store) {
+	t.s, t.reads, t.writes = s, t.room.reads[:0], t.room.writes[:0]
+	t.claims, t.pending = t.room.claims[:0], t.room.pending[:0]
+}
+
+// Get returns the value of key, as this transaction sees it.
+func (t *Tx) Get(key string) (value string, ok bool, err error) {
+	err = t.statement(func() error {
+		value, ok = t.see(key)
+		return nil
+	})
+	return value, ok, err
+}
+
+// Put sets the value of key.
+func (t *Tx) Put(key, value string) error {
+	return t.statement(func() error {
+		t.writes = append(t.writes, cell{key: key, value: value})
+		return nil
+	})
+}
+
+// Insert sets the value of key, which must not exist: like a unique constraint.
+func (t *Tx) Insert(key, value string) error {
+	return t.statement(func() error { return t.insert(key, value) })
+}
+
+// Delete removes key, if it exists.
+func (t *Tx) Delete(key string) error {
+	return t.statement(func() error {
+		t.writes = append(t.writes, cell{key: key, gone: true})
+		return nil
+	})
+}
+
+// Append implements [store.Appender]: the statement is executed by the commit,
+// and fails it if it fails. SQL is "put", "insert" or "delete", Args are a key
+// and, unless it is deleted, a value. Rows is honoured.
+func (t *Tx) Append(s store.Statement) {
+	_ = t.statement(func() error { // refused by a transaction that will not commit anyway
+		t.delayed = append(t.delayed, s)
+		return nil
+	})
+}
+
+// Commit ends a transaction of [Store.BeginTx]. In the transaction of an
+// operation it is misuse: its writes stand without a record, and the operation
+// fails with a report of that.
+func (t *Tx) Commit() error {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if t.over {
+		return errOver
+	}
+	return t.commit(store.Change{})
+}
+
+// Rollback ends a transaction of [Store.BeginTx] and undoes it. After Commit it
+// does nothing.
+func (t *Tx) Rollback() {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	t.end()
+}
+
+func (t *Tx) statement(run func() error) error {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	switch {
+	case t.over:
+		return errOver
+	case t.err != nil:
+		return fmt.Errorf("memstore: refused, an earlier statement has failed: %w", t.err)
+	}
+	t.count++
+	t.err = run()
+	return t.err
+}
+
+func (t *Tx) statements() int {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	return t.count
+}
+
+// see returns the value of key and remembers what it was.
+func (t *Tx) see(key string) (string, bool) {
+	for i := len(t.writes) - 1; i >= 0; i-- {
+		if w := t.writes[i]; w.key == key {
+			return w.value, !w.gone
+		}
+	}
+	v, ok := t.s.table[key]
+	t.reads = append(t.reads, cell{key, v, !ok})
+	return v, ok
+}
+
+func (t *Tx) insert(key, value string) error {
+	if _, ok := t.see(key); ok {
+		return fmt.Errorf("%w: %q", errExists, key)
+	}
+	t.writes = append(t.writes, cell{key: key, value: value})
+	return nil
+}
