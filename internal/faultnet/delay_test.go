@@ -1,0 +1,113 @@
+package faultnet
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// roundTrips returns how long n of them took, shortest first.
+func roundTrips(tb testing.TB, conn net.Conn, n int) []time.Duration {
+	tb.Helper()
+	times := make([]time.Duration, n)
+	for i := range times {
+		begin := time.Now()
+		send(tb, conn, "ping")
+		expect(tb, conn, "ping")
+		times[i] = time.Since(begin)
+	}
+	slices.Sort(times)
+	return times
+}
+
+// TestDelayIsPrecise demands that 0.5 ms each way is at least 1 ms, always, and
+// not much more in the typical case. The upper bound allows for a loaded machine
+// and the race detector; BenchmarkRoundTrip gives the exact numbers.
+func TestDelayIsPrecise(t *testing.T) {
+	const delay, most, tries = 500 * time.Microsecond, 1500 * time.Microsecond, 5
+	upstream := serve(t, echo)
+	for name, opts := range map[string][]Option{
+		"sleep": {Delay(delay, delay)},
+		"spin":  {Delay(delay, delay), Spin(50 * time.Microsecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := dial(t, listen(t, upstream, opts...))
+			var median time.Duration
+			for range tries {
+				times := roundTrips(t, conn, 200)
+				if median = times[len(times)/2]; times[0] < 2*delay {
+					t.Fatalf("a round trip took only %v", times[0])
+				}
+				if median <= most {
+					t.Logf("round trip: shortest %v, median %v", times[0], median)
+					return
+				}
+			}
+			t.Errorf("the median round trip took %v, want at most %v", median, most)
+		})
+	}
+}
+
+// TestDelayIsPipelined sends pieces faster than they arrive: the delay is paid
+// once, not once per piece.
+func TestDelayIsPipelined(t *testing.T) {
+	t.Parallel()
+	const delay, pieces = 20 * time.Millisecond, 200
+	conn := dial(t, listen(t, serve(t, echo), Delay(delay, delay)))
+	begin := time.Now()
+	go func() {
+		for range pieces {
+			_, _ = io.WriteString(conn, "piece")
+			time.Sleep(50 * time.Microsecond) // so that pieces stay apart
+		}
+	}()
+	expect(t, conn, strings.Repeat("piece", pieces))
+	took := time.Since(begin)
+	if took < 2*delay || took > pieces*delay/4 {
+		t.Errorf("%d pieces with a delay of %v took %v", pieces, 2*delay, took)
+	}
+}
+
+func TestSetDelay(t *testing.T) {
+	t.Parallel()
+	const delay = 30 * time.Millisecond
+	proxy := listen(t, serve(t, echo))
+	fast := dial(t, proxy)
+	roundTrips(t, fast, 1)
+	proxy.SetDelay(delay, 0)
+	slow := dial(t, proxy)
+	if took := roundTrips(t, slow, 3)[0]; took < delay {
+		t.Errorf("a new connection takes %v", took)
+	}
+	if took := roundTrips(t, fast, 20)[0]; took >= delay {
+		t.Errorf("an old connection takes %v", took)
+	}
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	upstream := serve(b, echo)
+	run := func(name string, conn net.Conn) {
+		b.Run(name, func(b *testing.B) {
+			_ = conn.SetDeadline(time.Time{})
+			for b.Loop() {
+				send(b, conn, "ping")
+				expect(b, conn, "ping")
+			}
+		})
+	}
+	direct, err := net.Dial("tcp", upstream) //nolint:noctx // loopback
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer direct.Close()
+	run("no proxy", direct)
+	run("proxy", dial(b, listen(b, upstream)))
+	for _, delay := range []time.Duration{100 * time.Microsecond, 500 * time.Microsecond, 5 * time.Millisecond} {
+		run(fmt.Sprintf("%v each way", delay), dial(b, listen(b, upstream, Delay(delay, delay))))
+		run(fmt.Sprintf("%v each way, spin", delay), dial(b, listen(b, upstream, Delay(delay, delay), Spin(60*time.Microsecond))))
+	}
+}

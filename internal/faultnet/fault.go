@@ -1,0 +1,170 @@
+package faultnet
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// PostgresIdle is what a PostgreSQL server sends when a command is over and no
+// transaction is open: after COMMIT, whether it succeeded or not. It ends the
+// answer to a commit exactly, also when earlier answers of a pipeline come first.
+const PostgresIdle = "Z\x00\x00\x00\x05I"
+
+// How long a server must be silent after it began to answer for the answer to
+// count as complete. With a known end the silence is only the way out when that
+// end never comes.
+const (
+	silence          = 20 * time.Millisecond
+	silenceBeforeEnd = 5 * time.Second
+)
+
+// Fault is something that goes wrong on a [Proxy], once it is armed there. The
+// numbers in it count from that moment, over all connections.
+type Fault struct {
+	judge func() judge
+}
+
+// judge decides on what passes the server's end of the proxy. A trigger calls it
+// under its lock.
+type judge interface {
+	// toServer sees bytes that are about to be forwarded to the server.
+	toServer(l *link, data []byte) verdict
+	// toClient sees bytes that the server has sent; first says that they begin
+	// the answer to something that the client has sent.
+	toClient(data []byte, first bool) verdict
+}
+
+// verdict is what happens to the bytes that were judged.
+type verdict struct {
+	pass    int      // this many are forwarded
+	cut     bool     // then the connection is cut
+	swallow *swallow // from now on nothing reaches the client, see swallow
+}
+
+func (v verdict) strikes() bool { return v.cut || v.swallow != nil }
+
+// CutAfterClientBytes cuts a connection in both directions once n bytes of
+// clients have been forwarded to the server.
+func CutAfterClientBytes(n int64) Fault {
+	return Fault{func() judge { return &cutAfterClient{countdown{left: n}} }}
+}
+
+// CutAfterServerBytes cuts a connection in both directions once n bytes of the
+// server have been forwarded to clients.
+func CutAfterServerBytes(n int64) Fault {
+	return Fault{func() judge { return &cutAfterServer{countdown{left: n}} }}
+}
+
+// CutBefore cuts a connection when a client sends the pattern, which the server
+// does not get: its last byte, at least, is not forwarded.
+func CutBefore(pattern string) Fault {
+	return Fault{func() judge { return &cutBefore{finder: newFinder(pattern)} }}
+}
+
+// SwallowAnswer loses the answer to the pattern. It is forwarded to the server,
+// with all that follows it; from that moment the client gets nothing any more.
+// The connection to the server stays open until it has answered, even when the
+// client gives up, and then both are cut: when the client sees the end, the
+// server has done its work.
+//
+// The answer is complete when it contains until; if that is empty, or does not
+// come, when the server falls silent. Use [PostgresIdle] for the COMMIT of a
+// PostgreSQL client, and mind that some send it in lower case.
+func SwallowAnswer(pattern, until string) Fault {
+	return Fault{func() judge { return &swallowAnswer{finder: newFinder(pattern), until: until} }}
+}
+
+// DropEvery loses every k-th answer and cuts its connection, as SwallowAnswer
+// does, again and again. An answer is what the server sends after the client has
+// sent something; the greeting of a login is one, too.
+func DropEvery(k int64, until string) Fault {
+	return Fault{func() judge { return &dropEvery{k: k, until: until} }}
+}
+
+// Trigger tells what became of an armed fault.
+type Trigger struct {
+	fired, done        chan struct{}
+	fireOnce, doneOnce sync.Once
+	count              atomic.Int64
+	mu                 sync.Mutex
+	judge              judge
+}
+
+func newTrigger(fault Fault) *Trigger {
+	return &Trigger{fired: make(chan struct{}), done: make(chan struct{}), judge: fault.judge()}
+}
+
+// Fired is closed when the fault strikes for the first time.
+func (t *Trigger) Fired() <-chan struct{} { return t.fired }
+
+// Done is closed when the first connection that it struck has been cut on both
+// sides. For a lost answer this is after the server has answered.
+func (t *Trigger) Done() <-chan struct{} { return t.done }
+
+// Count returns how often the fault has struck.
+func (t *Trigger) Count() int64 { return t.count.Load() }
+
+func (t *Trigger) toServer(l *link, data []byte) verdict {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.note(t.judge.toServer(l, data))
+}
+
+func (t *Trigger) toClient(data []byte, first bool) verdict {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.note(t.judge.toClient(data, first))
+}
+
+func (t *Trigger) note(v verdict) verdict {
+	if v.strikes() {
+		t.count.Add(1)
+		t.fireOnce.Do(func() { close(t.fired) })
+	}
+	if v.swallow != nil {
+		v.swallow.trigger = t
+	}
+	return v
+}
+
+func (t *Trigger) carriedOut() { t.doneOnce.Do(func() { close(t.done) }) }
+
+// swallow is the state of a connection whose answer is being lost.
+type swallow struct {
+	trigger *Trigger
+	silence time.Duration
+	until   *window // nil: only silence ends the answer
+}
+
+func newSwallow(until string) *swallow {
+	if until == "" {
+		return &swallow{silence: silence}
+	}
+	return &swallow{silence: silenceBeforeEnd, until: &window{pattern: []byte(until)}}
+}
+
+// complete reports whether data completes the answer.
+func (s *swallow) complete(data []byte) bool {
+	if s.until == nil {
+		return false
+	}
+	_, found := s.until.find(data)
+	return found
+}
+
+// window finds a pattern in a stream that arrives in pieces.
+type window struct {
+	pattern, tail []byte
+}
+
+// find returns where in data the first occurrence ends.
+func (w *window) find(data []byte) (int, bool) {
+	stream := append(w.tail, data...)
+	if at := bytes.Index(stream, w.pattern); at >= 0 {
+		return at + len(w.pattern) - len(w.tail), true
+	}
+	w.tail = bytes.Clone(stream[max(0, len(stream)-len(w.pattern)+1):])
+	return 0, false
+}
