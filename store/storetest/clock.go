@@ -55,7 +55,7 @@ func testClock[TX any](t *testing.T, u *suite[TX]) {
 func testLifecycle[TX any](t *testing.T, u *suite[TX]) {
 	id := newID()
 	step := func(expect store.Expect, rec store.Record) store.Change {
-		return store.Change{ID: id, Expect: expect, Next: rec, Lease: time.Minute, Retain: time.Hour}
+		return store.Change{ID: id, Expect: expect, Next: claimed(rec), Lease: time.Minute, Retain: time.Hour}
 	}
 	refused := func(what string, c store.Change, in store.Record) {
 		t.Helper()
@@ -95,12 +95,12 @@ func testLifecycle[TX any](t *testing.T, u *suite[TX]) {
 	refused("the heartbeat of the old holder", step(mine, held), theirs)
 	refused("the finish of the old holder", step(mine, store.Record{State: store.Done, Fence: 1}), theirs)
 	refused("the release of the old holder", step(mine, store.Record{}), theirs)
-	unknown := store.Record{State: store.Unknown, Fence: 2, Point: "charged", Calling: true}
+	unknown := claimed(store.Record{State: store.Unknown, Fence: 2, Point: "charged", Calling: true})
 	u.swap(t, step(store.Expect{Fence: 2}, unknown))
 	u.Advance(t, u.s, 1000*time.Hour)
 	u.same(t, "unknown, much later", id, unknown)
 	refused("the takeover of an unknown record", step(store.Expect{Fence: 2, Lapsed: true}, theirs), unknown)
-	final := store.Record{State: store.Done, Fence: 2, Result: store.Result{Status: 201, Body: []byte("resolved")}}
+	final := claimed(store.Record{State: store.Done, Fence: 2, Result: store.Result{Status: 201, Body: []byte("resolved")}})
 	u.swap(t, step(store.Expect{Fence: 2}, final)) // resolve
 	for _, n := range nexts {
 		refused("to "+n.name+" when done", step(store.Expect{Fence: 2}, n.rec), final)

@@ -50,7 +50,7 @@ func testRecord[TX any](t *testing.T, u *suite[TX]) {
 			"nil": nil, "empty": {}, "zero byte": {0}, "newline": []byte("\r\n"), "not UTF-8": {0xff, 0xfe, 0x80}, "every byte": everyByte(), "1 MiB": large,
 		} {
 			for _, kind := range []store.ResultKind{store.Value, store.Failure, store.Omitted} {
-				rec := store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}}
+				rec := claimed(store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}})
 				id := newID()
 				if err := u.begin(t, id).Commit(bounded(t), change(id, store.Expect{}, rec)); err != nil {
 					t.Fatal(name, err)
@@ -63,10 +63,10 @@ func testRecord[TX any](t *testing.T, u *suite[TX]) {
 		}
 	})
 	t.Run("Header", func(t *testing.T) {
-		rec := store.Record{State: store.Done, Fence: 1, Result: store.Result{Status: 201, Header: []store.Field{
+		rec := claimed(store.Record{State: store.Done, Fence: 1, Result: store.Result{Status: 201, Header: []store.Field{
 			{Name: "B", Value: "1"}, {Name: "A", Value: "2"}, {Name: "B", Value: "1"}, {Name: "b", Value: ""},
 			{Name: "A", Value: " a: b, \"c\"; ünï\x00\xff"},
-		}}}
+		}}})
 		id := newID()
 		u.swap(t, change(id, store.Expect{}, rec))
 		u.same(t, "order and duplicates", id, rec)
@@ -174,7 +174,16 @@ func diff(want, got store.Record) string {
 
 // change asks for rec with times that no case outlives.
 func change(id store.ID, expect store.Expect, rec store.Record) store.Change {
+	rec = claimed(rec)
 	return store.Change{ID: id, Expect: expect, Next: rec, Lease: time.Hour, Retain: time.Hour}
+}
+
+// claimed is rec with a claim, which no stored record is without.
+func claimed(rec store.Record) store.Record {
+	if rec.Claim == nil && rec.State != store.Absent {
+		rec.Claim = []byte("0123456789abcdef")
+	}
+	return rec
 }
 
 // atomic is rec without what only leased work has.

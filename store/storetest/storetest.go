@@ -178,11 +178,7 @@ func (u *suite[TX]) write(t *testing.T, txn store.Txn[TX], key string) {
 
 // done returns the change that finishes an atomic operation.
 func done(id store.ID, body string) store.Change {
-	return store.Change{
-		ID:     id,
-		Next:   store.Record{State: store.Done, Fence: 1, Claim: make([]byte, 16), Result: store.Result{Body: []byte(body)}},
-		Retain: time.Hour,
-	}
+	return change(id, store.Expect{}, store.Record{State: store.Done, Fence: 1, Result: store.Result{Body: []byte(body)}})
 }
 
 // execute runs an atomic operation with one effect.
