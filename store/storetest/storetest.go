@@ -49,8 +49,8 @@ type Harness[TX any] struct {
 	// does; end commits it or rolls it back. Needed if the store is a Joiner.
 	Own func(tb testing.TB, s store.Store[TX]) (tx TX, end func(commit bool) error)
 
-	// End ends a handler's transaction by a raw COMMIT, behind the store's back.
-	// nil if the store's TX makes that impossible.
+	// End ends a handler's transaction by a raw COMMIT, behind the store's back,
+	// and returns an error if that was refused. nil if TX knows no such thing.
 	End func(ctx context.Context, tx TX) error
 
 	// Isolations are the levels that the store offers.

@@ -177,7 +177,8 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	})
 }
 
-// testEnded proves that a transaction which the handler has ended is reported.
+// testEnded proves that a handler cannot end its transaction unnoticed: either that
+// is refused, and nothing is applied, or it is reported.
 func testEnded[TX any](t *testing.T, u *suite[TX]) {
 	if u.End == nil {
 		return // the store's TX cannot do it
@@ -189,13 +190,19 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 		id := newID()
 		txn := u.begin(t, id)
 		u.write(t, txn, id.Key)
-		if err := u.End(bounded(t), txn.Tx()); err != nil {
-			t.Fatal("End:", err)
-		}
+		refused := u.End(bounded(t), txn.Tx())
 		err := end(txn, id)
-		if store.KindOf(err) != store.Ended {
+		switch kind := store.KindOf(err); {
+		case refused == nil && kind != store.Ended:
 			t.Errorf("%s after a raw COMMIT: %v, want Ended", name, err)
+		case refused != nil && name == "Commit" && (err == nil || kind == store.Lost):
+			t.Errorf("%s after a raw COMMIT that was refused: %v, want an error that is not Lost", name, err)
 		}
-		u.wantEffects(t, id.Key, 1)
+		want := 0
+		if refused == nil {
+			want = 1
+		}
+		u.wantEffects(t, id.Key, want)
+		u.wantState(t, id, store.Absent)
 	}
 }
