@@ -1,0 +1,112 @@
+package oncehttp
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/oncelib/once/store"
+)
+
+// What an answer says about itself.
+const (
+	stored   = "stored"
+	replayed = "replayed"
+	ignored  = "ignored"
+)
+
+// lines puts header lines into a header.
+type lines struct {
+	header http.Header
+	values []string // room for the values, so that each name needs no slice of its own
+}
+
+func (l *lines) add(name, value string) {
+	if before, ok := l.header[name]; ok {
+		l.header[name] = append(before, value)
+		return
+	}
+	n := len(l.values)
+	l.values = append(l.values, value)
+	l.header[name] = l.values[n : n+1 : n+1]
+}
+
+func (l *lines) set(name, value string) {
+	delete(l.header, name)
+	l.add(name, value)
+}
+
+// about says what has become of the request.
+func (l *lines) about(p *plan, status string) {
+	for _, f := range [...]struct {
+		name, value string
+		said        bool
+	}{
+		{p.preset.StatusHeader, status, true},
+		{p.preset.ReplayedHeader, "true", status == replayed},
+		{p.preset.RetentionHeader, p.retain, status != ignored},
+	} {
+		if f.said && f.name != "" {
+			l.set(f.name, f.value)
+		}
+	}
+}
+
+// send sends what the handler has answered, all of it.
+func (x *exchange) send(rec *recorder, status string) {
+	h := x.w.Header()
+	clear(h) // what was there when the handler began is in the recorder, unless the handler has deleted it
+	l := lines{h, x.values[:0]}
+	for _, f := range rec.kept {
+		l.add(f.Name, f.Value)
+	}
+	for _, f := range rec.rest {
+		l.add(f.Name, f.Value)
+	}
+	l.about(x.plan, status)
+	switch {
+	case !bodyAllowed(rec.status):
+	case x.r.Method == http.MethodHead && len(rec.body) == 0 && rec.length != "":
+		l.set("Content-Length", rec.length)
+	default:
+		l.set("Content-Length", strconv.Itoa(len(rec.body)))
+	}
+	x.write(rec.status, rec.body)
+}
+
+// replay sends what was stored. Of the headers that are stored, the answer has
+// exactly those that the first one had; others are what the middleware around this
+// one has set for this request.
+func (x *exchange) replay(res *store.Result) {
+	if res.Kind != store.Value || res.Status < 200 || res.Status > 999 {
+		x.refuse(x.operationProblem(CodeResultUnavailable)) // too large to be kept, or not an answer to a request
+		return
+	}
+	h := x.w.Header()
+	for name := range h {
+		if x.plan.keep[http.CanonicalHeaderKey(name)] {
+			delete(h, name)
+		}
+	}
+	l := lines{h, x.values[:0]}
+	for _, f := range res.Header {
+		if !x.plan.never(http.CanonicalHeaderKey(f.Name)) {
+			l.add(f.Name, f.Value)
+		}
+	}
+	l.about(x.plan, replayed)
+	if bodyAllowed(res.Status) {
+		l.set("Content-Length", strconv.Itoa(len(res.Body)))
+	}
+	x.write(res.Status, res.Body)
+}
+
+func (x *exchange) write(status int, body []byte) {
+	h := x.w.Header()
+	if _, typed := h["Content-Type"]; !typed {
+		h["Content-Type"] = nil // the handler did not want one: nobody is to guess
+	}
+	x.w.WriteHeader(status)
+	if len(body) > 0 {
+		_, _ = x.w.Write(body) // a client that is gone can ask again
+	}
+}

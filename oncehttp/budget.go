@@ -1,0 +1,69 @@
+package oncehttp
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// budget returns how long the client will wait for the answer: X-Request-Timeout, in
+// milliseconds ("1500") or as a duration with a unit ("1.5s", "500ms"). 0: not said.
+func budget(r *http.Request) (d time.Duration, ok bool) {
+	lines, said := r.Header["X-Request-Timeout"]
+	if !said {
+		return 0, true
+	}
+	if len(lines) != 1 {
+		return 0, false
+	}
+	if ms, err := strconv.ParseInt(lines[0], 10, 64); err == nil {
+		return time.Duration(ms) * time.Millisecond, 0 < ms && ms <= math.MaxInt64/int64(time.Millisecond)
+	}
+	d, err := time.ParseDuration(lines[0])
+	return d, err == nil && d > 0
+}
+
+// callerOf returns what r says about itself, for logs. What cannot be a name there
+// is left out.
+func callerOf(r *http.Request) once.Caller {
+	c := once.Caller{RequestID: name(r.Header["X-Request-Id"]), CorrelationID: name(r.Header["X-Correlation-Id"])}
+	if lines := r.Header["Traceparent"]; c.CorrelationID == "" && lines != nil {
+		c.CorrelationID = traceID(name(lines))
+	}
+	if s := name(r.Header["Once-Attempt"]); s != "" {
+		if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+			c.Attempt = int(n)
+		}
+	}
+	return c
+}
+
+func name(lines []string) string {
+	if len(lines) != 1 || len(lines[0]) > 128 {
+		return ""
+	}
+	for i := 0; i < len(lines[0]); i++ {
+		if c := lines[0][i]; c < 0x21 || c > 0x7e {
+			return ""
+		}
+	}
+	return lines[0]
+}
+
+// traceID returns the trace id of a traceparent (W3C Trace Context), "" if it has none.
+func traceID(parent string) string {
+	parts := strings.SplitN(parent, "-", 4)
+	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 {
+		return ""
+	}
+	for i := 0; i < len(parts[1]); i++ {
+		if c := parts[1][i]; !digit(c) && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	return parts[1]
+}

@@ -1,0 +1,92 @@
+package oncehttp
+
+import (
+	"net/http"
+	"time"
+)
+
+// Defaults of [Config], in bytes.
+const (
+	DefaultMaxRequest  = 1 << 20
+	DefaultMaxResponse = 8 << 20
+	DefaultMaxStored   = 1 << 20
+)
+
+// Config says how a route is protected. Only Principal must be set.
+type Config struct {
+	// Principal returns who asks: the tenant or account that authentication, which
+	// comes before this middleware, has established. Keys of different principals
+	// never meet. "" is answered with 401, and nothing is stored. nil is a panic at
+	// start-up; where there is really only one caller, write [Global]().
+	Principal func(*http.Request) string
+
+	// Route returns what the key is unique within, for one principal. Default:
+	// method and pattern of the route, if [http.Request.Pattern] is known here
+	// (the middleware is inside of the router), otherwise method and path.
+	Route func(*http.Request) string
+
+	// Preset is the dialect. Default: [Default]().
+	Preset *Preset
+
+	// Optional lets requests without a key through. They run in a transaction as
+	// well, but a retry of them executes again, and the answer says
+	// "Idempotency-Status: ignored". Default: 400.
+	Optional bool
+
+	// Strict accepts the quoted form of the key only: "8e03978e", not 8e03978e.
+	// Default: both, as names of the same key.
+	Strict bool
+
+	// FormField is the field of an HTML form, urlencoded or multipart, that holds
+	// the key if no header does: a hidden field makes a form that is sent twice by
+	// an impatient finger take effect once. Default: none.
+	FormField string
+
+	// Key replaces headers and FormField as the source of the key. The request has
+	// its body. "" means that there is no key; an error is answered with 400, and
+	// its text goes to the client. Default: headers, then FormField.
+	Key func(*http.Request) (string, error)
+
+	// Wait is how long a duplicate waits for the request in flight before it is
+	// told 409. Waiting holds no connection of the database. It ends with the
+	// client's budget, if that is shorter. Default: 409 at once.
+	Wait time.Duration
+
+	// Retain is for how long the answers of this route are replayed. Default: the
+	// preset's, then the engine's.
+	Retain time.Duration
+
+	// MaxRequest is the largest body that is read. Beyond: 413, not executed.
+	// Default 1 MiB.
+	MaxRequest int64
+
+	// MaxResponse is the largest answer that is held in memory until the commit.
+	// Beyond: rolled back, 500. Default 8 MiB.
+	MaxResponse int64
+
+	// MaxStored is the largest answer, headers included, that is stored. Beyond:
+	// committed and answered once; a retry is told 409 and never executes.
+	// Default 1 MiB.
+	MaxStored int64
+
+	// Headers of the answer to store beside Content-Type, Content-Encoding,
+	// Content-Language, Content-Disposition, Content-Location, Location, ETag,
+	// Cache-Control, Last-Modified and Link. Credentials (Set-Cookie,
+	// Authorization, ...) and what belongs to a connection (Connection, Upgrade,
+	// ...) are never stored, also if they are listed here. Default: none.
+	Headers []string
+
+	// StatusURL returns where the state of an operation can be seen, for the
+	// status_url of problems about an operation that exists. Default: none.
+	StatusURL func(r *http.Request, key string) string
+
+	// CaptureRequest keeps the request with the operation, as it came over the
+	// wire but without its credentials, if the engine can seal it. Default: no.
+	CaptureRequest bool
+}
+
+// Global returns the principal of an API that has only one, or whose clients all
+// trust each other: whoever knows a key gets the answer that is stored under it.
+func Global() func(*http.Request) string {
+	return func(*http.Request) string { return "global" }
+}

@@ -1,0 +1,92 @@
+package oncehttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// run is one run of a handler, and the context that it is given.
+type run struct {
+	context.Context
+	key      string
+	tx       any
+	recorder recorder
+	body     body
+
+	failed  error // what the handler has told Fail
+	decided bool  // the handler has called Decide
+	verdict Verdict
+}
+
+type runKey struct{}
+
+// Value implements [context.Context].
+func (r *run) Value(key any) any {
+	if key == (runKey{}) {
+		return r
+	}
+	return r.Context.Value(key)
+}
+
+func runOf(ctx context.Context) (*run, bool) {
+	r, ok := ctx.Value(runKey{}).(*run)
+	return r, ok
+}
+
+// Tx returns the transaction in which the handler that ctx belongs to must do its
+// work: it commits together with the key and the answer. Tx panics if there is none,
+// or if it is of another type, since a handler that goes on without it would be
+// executed once by luck only.
+//
+// Behind the middleware of two engines this is the transaction of the inner one;
+// [once.Engine.Tx] returns that of each.
+func Tx[TX any](ctx context.Context) TX {
+	r, ok := runOf(ctx)
+	if !ok {
+		panic("oncehttp: Tx: this context has no transaction.\n" +
+			"Try: the context of a request that has passed Middleware, of a method that is keyed (Preset.Methods).")
+	}
+	tx, ok := r.tx.(TX)
+	if !ok {
+		panic(fmt.Sprintf("oncehttp: Tx: the transaction is a %T.\nTry: oncehttp.Tx[%[1]T](ctx).", r.tx))
+	}
+	return tx
+}
+
+// Key returns the key of the operation that ctx belongs to; ok is false outside of the
+// middleware, and where a request has none. With [once.DeriveKey] it makes the keys of
+// the calls that the handler makes.
+func Key(ctx context.Context) (key string, ok bool) {
+	r, ok := runOf(ctx)
+	if !ok {
+		return "", false
+	}
+	return r.key, r.key != ""
+}
+
+// Decide overrides the preset's verdict on the answer of this run: [Commit] keeps the
+// writes of a 402, [Store] makes a 409 final, [Forget] lets a retry execute what
+// looked like a success. Outside of the middleware it does nothing.
+func Decide(ctx context.Context, v Verdict) {
+	if r, ok := runOf(ctx); ok {
+		r.decided, r.verdict = true, v
+	}
+}
+
+// Fail ends a handler whose work has failed with err, in place of an answer: the
+// transaction is rolled back and nothing is stored. After a serialization failure or a
+// deadlock the handler runs again, up to the engine's limit, and then the client is told
+// 503; after any other error 500. The client does not see err, the engine's observer
+// does. Call it once and return.
+func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	if err == nil {
+		err = errors.New("oncehttp: Fail was called without an error")
+	}
+	if run, ok := runOf(r.Context()); ok {
+		run.failed = err
+		return
+	}
+	WriteProblem(w, new(plan).problem(CodeHandlerFailed))
+}

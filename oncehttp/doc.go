@@ -1,0 +1,94 @@
+// Package oncehttp makes HTTP handlers take effect once per idempotency key: what the
+// handler writes, the key and the answer are one commit, and a retry gets that answer
+// again, byte for byte.
+//
+//	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
+//	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
+//
+//	mux.Handle("POST /refunds", authenticate(protect(http.HandlerFunc(
+//		func(w http.ResponseWriter, r *http.Request) {
+//			tx := oncehttp.Tx[pgx.Tx](r.Context())
+//			... write through tx, answer to w as usual ...
+//		}))))
+//
+// Handlers that take the transaction as an argument are made with [Handler].
+//
+// # What a handler can rely on
+//
+// Nothing reaches the client before the commit. The answer is held in memory: Flush
+// does nothing, 1xx answers and trailers are dropped, and what cannot wait (Hijack,
+// server-sent events, deadlines of [http.ResponseController]) is refused. The body of
+// the request has been read. Answers of 2xx and 3xx commit; with a definitive 4xx the
+// writes are rolled back and the answer is stored; any other answer is sent as it is
+// and nothing is stored ([Default] has the list, [Decide] overrides it, [Fail] reports
+// an error). A panic rolls back and goes on to the server.
+//
+// A handler can run more than once before one run commits. Each run has a fresh body
+// and a fresh answer; it must not keep what it learnt in an earlier run, nor change the
+// header of the request.
+//
+// # Order of middleware
+//
+// Authentication comes first, outside of this middleware: it decides for each request,
+// retries included, and its 401 and 403 are never stored. Whoever has lost access does
+// not get the stored answer either. Rate limits come before as well. What reads the body
+// or the form belongs inside.
+//
+// Headers that outer middleware has set are visible to the handler and, if they are
+// among those that are stored, part of the stored answer. A replay has the same status,
+// the same body and the same stored headers as the first answer. Others (Set-Cookie,
+// Date, ...) are in the first answer only.
+//
+// # Headers
+//
+//	Idempotency-Key        request   "key" or key; X-Idempotency-Key is the same
+//	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; the handler's deadline
+//	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
+//	X-Request-Id, X-Correlation-Id, Traceparent   request   for the observer
+//	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again)
+//	Idempotent-Replayed    answer    true on a replay
+//	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
+//
+// The retention is a number of seconds, like Retry-After and max-age, and does not say
+// how much is left of it: only the database's clock could.
+//
+// # Problems
+//
+// Errors are application/problem+json ([Problem]). The type is
+// https://oncelib.dev/problems/ and the code in lower case, with slashes and hyphens:
+// .../conflict/idempotency/in-flight.
+//
+//	code                                    status  retryable  safe_new_key
+//	AUTH.unauthenticated                       401  no         no
+//	VALIDATION.idempotency_key_missing         400  no         yes
+//	VALIDATION.idempotency_key_invalid         400  no         yes, unless it may name an operation
+//	VALIDATION.request_timeout_invalid         400  no         no
+//	VALIDATION.body_unreadable                 400  yes        no
+//	VALIDATION.body_too_large                  413  no         no
+//	CONFLICT.idempotency.in_flight             409  yes        no
+//	CONFLICT.idempotency.mismatch              422  no         no
+//	CONFLICT.idempotency.unknown               409  no         no
+//	CONFLICT.idempotency.stale                 412  no         no
+//	CONFLICT.idempotency.result_unavailable    409  no         no
+//	TRANSIENT.conflict                         503  yes        no
+//	TRANSIENT.store_unavailable                503  yes        no
+//	INTERNAL.handler_failed                    500  yes        no
+//	INTERNAL.statement_error_swallowed         500  yes        no
+//	INTERNAL.transaction_misused               500  no         no
+//	INTERNAL.response_too_large                500  no         no
+//	INTERNAL.streaming_refused                 500  no         no
+//
+// retryable: the same request with the same key may succeed later. safe_new_key: it is
+// proven that nothing was applied under this key and nothing can be, so that starting
+// anew with another one does nothing twice. That is rare:
+//
+//   - After a rollback, or while the database is away, an earlier or delayed copy of the
+//     request may have been applied or may yet be. The same key is safe, another one is not.
+//   - What was refused before the key was looked up (401, 413) says nothing about
+//     earlier attempts.
+//   - A mismatch says that something was asked under this key. If the client has changed
+//     its request between two attempts, that something was its own first attempt, and a
+//     new key would do it twice. Whether it was, only its programmer can tell.
+//   - A key that is missing or cannot be one has never named an operation.
+//   - A stored 4xx of a handler is final: there a handler can say yes in its own problem.
+package oncehttp

@@ -1,0 +1,267 @@
+package oncehttp_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// What a client is told when something goes wrong below, and what has become of its
+// operation. The first n calls fail, the last one is made without faults.
+func TestFaults(t *testing.T) {
+	always := func(kind store.Kind) func(store.Change, func() error) error {
+		return func(store.Change, func() error) error { return fault(kind) }
+	}
+	for name, c := range map[string]struct {
+		faults     func(*faulty)
+		handler    handler
+		status     int
+		code       string
+		retryable  bool
+		retryAfter string
+		runs       int64 // of the handler, before the request is repeated
+		effects    int   // after it was repeated
+	}{
+		"store down": {
+			faults: func(f *faulty) { f.begin = func(store.Ask) error { return fault(store.Down) } },
+			status: 503, code: oncehttp.CodeStoreUnavailable, retryable: true, retryAfter: "1", effects: 1,
+		},
+		"store down at commit": {
+			faults: func(f *faulty) { f.commit = always(store.Down) },
+			status: 503, code: oncehttp.CodeStoreUnavailable, retryable: true, retryAfter: "1", runs: 1, effects: 1,
+		},
+		"serialization failures at commit": {
+			faults: func(f *faulty) { f.commit = always(store.Retry) },
+			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", runs: 3, effects: 1,
+		},
+		"serialization failures at begin": {
+			faults: func(f *faulty) { f.begin = func(store.Ask) error { return fault(store.Retry) } },
+			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", effects: 1,
+		},
+		"serialization failures of statements": {
+			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) { oncehttp.Fail(w, r, fault(store.Retry)) },
+			status:  503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", runs: 3,
+		},
+		"failed commit": {
+			faults: func(f *faulty) { f.commit = always(store.Other) },
+			status: 500, code: oncehttp.CodeHandlerFailed, retryable: true, runs: 1, effects: 1,
+		},
+		"failed handler": {
+			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+				increment(tx, "n")
+				_, _ = io.WriteString(w, "half of an answer")
+				oncehttp.Fail(w, r, errors.New("secret of the handler"))
+			},
+			status: 500, code: oncehttp.CodeHandlerFailed, retryable: true, runs: 1,
+		},
+		"swallowed error": {
+			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+				increment(tx, "n")
+				_ = tx.Insert("n", "secret of the handler")
+				w.WriteHeader(http.StatusCreated)
+			},
+			status: 500, code: oncehttp.CodeErrorSwallowed, retryable: true, runs: 1,
+		},
+		"commit by the handler": {
+			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+				_ = tx.Commit()
+				w.WriteHeader(http.StatusCreated)
+			},
+			status: 500, code: oncehttp.CodeTransactionMisuse, runs: 1,
+		},
+		"commit by a handler that then answers 503": {
+			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+				_ = tx.Commit()
+				w.WriteHeader(http.StatusServiceUnavailable)
+			},
+			status: 500, code: oncehttp.CodeTransactionMisuse, runs: 1,
+		},
+	} {
+		s := &service{}
+		healthy := new(atomic.Bool)
+		h := c.handler
+		if h == nil {
+			h = create
+		}
+		s = start(t, setup{faults: c.faults}, h)
+		begin, commit := s.store.begin, s.store.commit
+		s.store.begin = func(a store.Ask) error {
+			if begin == nil || healthy.Load() {
+				return nil
+			}
+			return begin(a)
+		}
+		s.store.commit = func(c store.Change, next func() error) error {
+			if commit == nil || healthy.Load() {
+				return next()
+			}
+			return commit(c, next)
+		}
+		got := s.post("k", "")
+		p := got.problem(t)
+		if got.status != c.status || p.Code != c.code || p.Retryable != c.retryable || p.SafeNewKey || got.header.Get("Retry-After") != c.retryAfter {
+			t.Errorf("%s: %d %q %+v", name, got.status, got.header.Get("Retry-After"), p)
+		}
+		if strings.Contains(got.body, "secret") {
+			t.Errorf("%s: the cause has leaked: %s", name, got.body)
+		}
+		if got.idempotency() != "" || got.header.Get("Location") != "" {
+			t.Errorf("%s: parts of the handler's answer have leaked: %v", name, got.header)
+		}
+		if n := s.runs.Load(); n != c.runs {
+			t.Errorf("%s: %d runs, not %d", name, n, c.runs)
+		}
+		healthy.Store(true)
+		again := s.post("k", "")
+		if v, _ := s.store.Get("n"); c.effects == 1 && (v != "1" || again.status != 201) {
+			t.Errorf("%s: then %q effects and %+v", name, v, again)
+		} else if c.effects == 0 && v != "" {
+			t.Errorf("%s: %q effects", name, v)
+		}
+	}
+}
+
+// The answer to COMMIT is lost; the database knows.
+func TestLostCommit(t *testing.T) {
+	lose := func(applied bool) func(*faulty) {
+		return func(f *faulty) {
+			var once atomic.Bool
+			f.commit = func(_ store.Change, commit func() error) error {
+				if once.Swap(true) {
+					return commit()
+				}
+				if applied {
+					if err := commit(); err != nil {
+						return err
+					}
+				}
+				return fault(store.Lost)
+			}
+		}
+	}
+	// Applied: the first answer is the answer.
+	s := start(t, setup{faults: lose(true)}, create)
+	if got := s.post("k", ""); got.status != 201 || got.body != "refund 1" || got.idempotency() != "stored" {
+		t.Errorf("applied: %+v", got)
+	}
+	s.expect(1, "n", 1)
+	// Not applied, but the claim is still held by a transaction that nobody will end:
+	// in doubt, and said so.
+	s = start(t, setup{faults: lose(false), engine: once.Config{Settle: 30 * time.Millisecond}}, create)
+	got := s.post("k", "")
+	if p := got.problem(t); got.status != 503 || p.Code != oncehttp.CodeStoreUnavailable || !p.Retryable || p.SafeNewKey || got.header.Get("Retry-After") != "1" {
+		t.Errorf("in doubt: %+v", p)
+	}
+	if e := s.log.last(); e.Effect != once.InDoubt {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A run that loses leaves nothing of its answer behind.
+func TestRerunStartsAfresh(t *testing.T) {
+	var run int
+	s := start(t, setup{faults: func(f *faulty) {
+		commits := 0
+		f.commit = func(_ store.Change, commit func() error) error {
+			if commits++; commits == 1 {
+				return fault(store.Retry)
+			}
+			return commit()
+		}
+	}}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+		body, err := io.ReadAll(r.Body)
+		if string(body) != "1000" || err != nil || r.ContentLength != 4 {
+			t.Errorf("run %d: body %q, %v", run, body, err)
+		}
+		if len(w.Header()) != 0 {
+			t.Errorf("run %d: header %v", run, w.Header())
+		}
+		if run++; run == 1 {
+			w.Header().Set("Location", "/wrong")
+			w.Header().Set("Set-Cookie", "wrong")
+		} else {
+			w.Header().Set("Etag", `"right"`)
+		}
+		create(w, r, tx)
+	})
+	got := s.post("k", "1000")
+	if got.status != 201 || got.body != "refund 1" || got.header.Get("Set-Cookie") != "" || got.header.Get("Etag") != `"right"` {
+		t.Errorf("%+v", got)
+	}
+	s.expect(2, "n", 1)
+}
+
+// A serialization failure that is reported with Fail is worth another run.
+func TestFailReruns(t *testing.T) {
+	var runs int
+	s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+		if runs++; runs < 3 {
+			oncehttp.Fail(w, r, fault(store.Retry))
+			return
+		}
+		create(w, r, tx)
+	})
+	if got := s.post("k", ""); got.status != 201 || got.idempotency() != "stored" {
+		t.Errorf("%+v", got)
+	}
+	s.expect(3, "n", 1)
+}
+
+func TestFailWithoutAnError(t *testing.T) {
+	s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+		increment(tx, "n")
+		oncehttp.Fail(w, r, nil)
+	})
+	if got := s.post("k", ""); got.problem(t).Code != oncehttp.CodeHandlerFailed {
+		t.Errorf("%+v", got)
+	}
+	s.expect(1, "n", 0)
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { oncehttp.Fail(w, r, errors.New("secret")) })
+	if got := roundTrip(h, "POST", "/", "", ""); got.problem(t).Code != oncehttp.CodeHandlerFailed || strings.Contains(got.body, "secret") {
+		t.Errorf("outside: %+v", got)
+	}
+}
+
+// Records that an HTTP answer cannot be made of.
+func TestForeignRecords(t *testing.T) {
+	id := store.ID{Scope: "global POST /refunds", Key: "k"}
+	url := func(r *http.Request, key string) string { return "/operations" + r.URL.Path + "/" + key }
+	for name, c := range map[string]struct {
+		record    store.Record
+		status    int
+		code      string
+		retryable bool
+		url       string
+	}{
+		"unknown":            {store.Record{State: store.Unknown, Fence: 1}, 409, oncehttp.CodeUnknown, false, "/operations/refunds/k"},
+		"running elsewhere":  {store.Record{State: store.Running, Fence: 1}, 409, oncehttp.CodeInFlight, true, "/operations/refunds/k"},
+		"omitted":            {store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: store.Omitted, Status: 201}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"value of a func":    {store.Record{State: store.Done, Fence: 1, Result: store.Result{Body: []byte("1")}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"failure of a func":  {store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: store.Failure, Body: []byte("{}")}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"of a later version": {store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: 77, Status: 201}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"other request":      {store.Record{State: store.Done, Fence: 1, Fingerprint: make([]byte, 33)}, 201, "", false, ""}, // version 0 is not compared
+	} {
+		s := start(t, setup{Config: oncehttp.Config{StatusURL: url}}, create)
+		if name == "other request" {
+			c.record.Fingerprint[0] = 1
+			c.status, c.code = 422, oncehttp.CodeMismatch
+		}
+		if _, err := s.store.Swap(t.Context(), store.Change{ID: id, Next: c.record, Lease: time.Hour, Retain: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		got := s.post("k", "")
+		if p := got.problem(t); got.status != c.status || p.Code != c.code || p.Retryable != c.retryable || p.SafeNewKey || p.StatusURL != c.url {
+			t.Errorf("%s: %+v", name, p)
+		}
+		s.expect(0, "n", 0)
+	}
+}

@@ -1,0 +1,223 @@
+package oncehttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Middleware protects handlers of the ordinary shape, which get their transaction from
+// [Tx]. Methods that are not keyed pass straight through, without a transaction. Inside
+// of itself it does nothing.
+//
+// It panics if cfg is invalid.
+func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
+	p := compile(cfg, e.Retain())
+	return func(next http.Handler) http.Handler {
+		return &server[TX]{engine: e, plan: p, next: next}
+	}
+}
+
+// Handler is [Middleware] for a handler that takes its transaction as an argument. It
+// has one for every method: where no key is asked for, the answer is held back until
+// the commit all the same, and a retry executes again.
+func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
+	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, always: true}
+}
+
+// server is a protected handler.
+type server[TX any] struct {
+	engine *once.Engine[TX]
+	plan   *plan
+	next   http.Handler
+	always bool // methods that are not keyed get a transaction as well
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, inside := s.engine.Tx(r.Context()); inside {
+		s.next.ServeHTTP(w, r) // a second claim of the same key would wait for the first, which waits for it
+		return
+	}
+	x := &exchange{plan: s.plan, w: w, r: r, next: s.next, keyed: s.plan.keyed(r.Method)}
+	if !x.keyed && !s.always {
+		if s.plan.keySent(r) && s.plan.preset.StatusHeader != "" {
+			w.Header()[s.plan.preset.StatusHeader] = []string{ignored}
+		}
+		s.next.ServeHTTP(w, r)
+		return
+	}
+	ctx, op, prob := r.Context(), once.Operation{}, (*Problem)(nil)
+	if d, ok := budget(r); !ok {
+		x.refuse(s.plan.problem(CodeTimeoutInvalid))
+		return
+	} else if d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	if op, prob = x.operation(); prob != nil {
+		x.refuse(*prob)
+		return
+	}
+	rec, again, err := s.engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) {
+		return x.execute(ctx, tx)
+	})
+	switch {
+	case err == nil && again:
+		x.replay(&rec.Result)
+	case err == nil && op.Key != "":
+		x.send(&x.last.recorder, stored)
+	case err == nil, x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
+		x.send(&x.last.recorder, ignored)
+	default:
+		x.refuse(x.problemOf(err))
+	}
+}
+
+// exchange is one request on its way through.
+type exchange struct {
+	plan  *plan
+	w     http.ResponseWriter
+	r     *http.Request
+	next  http.Handler
+	keyed bool
+	key   string
+	body  []byte
+	last  *run // of the handler
+
+	// Room that saves allocations.
+	first  run        // of the handler; later ones are rare
+	text   [256]byte  // of the fingerprint
+	values [10]string // of the answer's header
+}
+
+// operation reads the request. The order matters: who asks comes first, and what can
+// be refused without its body is.
+func (x *exchange) operation() (op once.Operation, prob *Problem) {
+	refuse := func(code string) (once.Operation, *Problem) {
+		p := x.plan.problem(code)
+		return op, &p
+	}
+	malformed := func(err error) (once.Operation, *Problem) {
+		p := x.plan.problem(CodeKeyInvalid)
+		p.Detail = err.Error()
+		k, ok := err.(*keyError)
+		p.SafeNewKey = ok && !k.usable
+		return op, &p
+	}
+	p, r, principal := x.plan, x.r, ""
+	if x.keyed {
+		if principal = p.Principal(r); principal == "" {
+			return refuse(CodeUnauthenticated)
+		}
+		if p.Key == nil {
+			var err error
+			if x.key, err = p.headerKey(r); err != nil {
+				return malformed(err)
+			}
+			if x.key == "" && p.FormField == "" && !p.Optional {
+				return refuse(CodeKeyMissing)
+			}
+		}
+	}
+	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
+		panic("oncehttp: a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware.")
+	}
+	body, fits, err := readBody(r, p.MaxRequest)
+	switch {
+	case fits && err != nil:
+		return refuse(CodeBodyUnreadable)
+	case !fits:
+		_, prob := refuse(CodeBodyTooLarge)
+		prob.Detail = fmt.Sprintf("At most %d bytes are accepted.", p.MaxRequest)
+		return op, prob
+	}
+	x.body = body
+	if x.keyed {
+		if x.key, err = p.bodyKey(r, body, x.key); err != nil {
+			return malformed(err)
+		}
+	}
+	op.Caller = callerOf(r)
+	switch {
+	case x.key != "":
+	case x.keyed && !p.Optional:
+		return refuse(CodeKeyMissing)
+	default:
+		return op, nil // a plain transaction
+	}
+	route := p.routeOf(r)
+	op.Scope, op.Key = scopeOf(principal, route), x.key
+	op.Fingerprint = x.fingerprint(route)
+	op.Wait, op.Retain, op.First = p.Wait, p.Retain, op.Caller.Attempt == 1
+	if p.CaptureRequest {
+		op.Request = wire(r, body)
+	}
+	return op, nil
+}
+
+// execute runs the handler, on a request and a recorder that no earlier run has seen.
+func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
+	last := &x.first
+	if x.last != nil {
+		last = new(run)
+	}
+	last.Context, last.key, last.tx, x.last = ctx, x.key, tx, last
+	before := x.w.Header()
+	last.recorder.plan, last.recorder.header = x.plan, before
+	if len(before) > 0 {
+		last.recorder.header = make(http.Header, len(before)+4)
+		for name, values := range before {
+			last.recorder.header[name] = values[:len(values):len(values)] // what the handler appends goes elsewhere
+		}
+	} else {
+		defer clear(before) // lent: the recorder has noted what was in it
+	}
+	r := x.r.WithContext(last)
+	if last.body.Reset(x.body); len(x.body) > 0 {
+		r.Body, r.ContentLength = &last.body, int64(len(x.body))
+	} else {
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+	x.next.ServeHTTP(&last.recorder, r)
+	if r.MultipartForm != nil && x.r.MultipartForm == nil {
+		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only
+	}
+	return last.answer()
+}
+
+var errForgotten = errors.New("oncehttp: an answer that is not stored")
+
+// forgotten reports whether the handler has answered and its answer is not stored.
+func (r *run) forgotten() bool {
+	return r.recorder.closed && r.recorder.refused == nil && r.verdict == Forget
+}
+
+// answer turns what the handler has done into what the engine is to store.
+func (r *run) answer() (once.Answer, error) {
+	rec := &r.recorder
+	if r.failed != nil {
+		return once.Answer{}, r.failed
+	}
+	rec.finish()
+	if rec.refused != nil {
+		return once.Answer{}, rec.refused
+	}
+	if !r.decided {
+		r.verdict = rec.plan.verdicts[rec.status]
+	}
+	if r.verdict == Forget {
+		return once.Answer{}, fmt.Errorf("%w: status %d", errForgotten, rec.status)
+	}
+	a := once.Answer{Rollback: r.verdict == Store}
+	if a.Result = (store.Result{Status: rec.status, Header: rec.kept, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
+		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
+	}
+	return a, nil
+}

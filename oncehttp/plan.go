@@ -1,0 +1,129 @@
+package oncehttp
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// plan is a Config, checked and compiled.
+type plan struct {
+	Config
+	preset   Preset
+	verdicts [1000]Verdict
+	keep     map[string]bool // canonical names of the headers that are stored
+	retain   string          // in seconds
+}
+
+func compile(cfg Config, engineRetain time.Duration) *plan {
+	if cfg.Preset == nil {
+		cfg.Preset = Default()
+	}
+	cfg.MaxRequest = or(cfg.MaxRequest, DefaultMaxRequest)
+	cfg.MaxResponse = or(cfg.MaxResponse, DefaultMaxResponse)
+	cfg.MaxStored = or(cfg.MaxStored, DefaultMaxStored)
+	cfg.Retain = or(cfg.Retain, cfg.Preset.Retain)
+	if problem := invalid(&cfg); problem != "" {
+		panic("oncehttp: " + problem) // a mistake in the program, as with http.ServeMux.Handle
+	}
+	p := &plan{Config: cfg, preset: *cfg.Preset, keep: map[string]bool{}}
+	p.preset.Methods = slices.Clone(p.preset.Methods)
+	p.preset.KeyHeaders = canonical(p.preset.KeyHeaders)
+	for _, name := range []*string{&p.preset.StatusHeader, &p.preset.ReplayedHeader, &p.preset.RetentionHeader} {
+		*name = http.CanonicalHeaderKey(*name)
+	}
+	if p.Route == nil {
+		p.Route = p.preset.Route
+	}
+	if p.preset.WriteProblem == nil {
+		p.preset.WriteProblem = WriteProblem
+	}
+	for status := range p.verdicts {
+		v, listed := p.preset.Verdicts[status]
+		if !listed {
+			v = p.preset.Verdicts[status/100]
+		}
+		p.verdicts[status] = v
+	}
+	for _, name := range slices.Concat(kept, canonical(cfg.Headers)) {
+		p.keep[name] = !p.never(name)
+	}
+	p.retain = strconv.FormatInt(int64(or(cfg.Retain, engineRetain)/time.Second), 10)
+	return p
+}
+
+// kept are the headers that are stored, beside those of Config.Headers.
+var kept = []string{
+	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
+	"Content-Type", "Etag", "Last-Modified", "Link", "Location",
+}
+
+// never reports whether a header, by its canonical name, is never stored: it is a
+// credential, belongs to one connection or to one message, or is our own.
+func (p *plan) never(name string) bool {
+	switch name {
+	case "Set-Cookie", "Set-Cookie2", "Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info",
+		"Proxy-Authentication-Info", "Www-Authenticate", "Proxy-Authenticate",
+		"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Content-Length", "Date":
+		return true
+	}
+	return p.ours(name)
+}
+
+func (p *plan) ours(name string) bool {
+	return name != "" && (name == p.preset.StatusHeader || name == p.preset.ReplayedHeader || name == p.preset.RetentionHeader)
+}
+
+func (p *plan) keyed(method string) bool { return slices.Contains(p.preset.Methods, method) }
+
+// invalid says what is wrong with cfg, whose defaults are filled in.
+func invalid(cfg *Config) string {
+	p := cfg.Preset
+	switch {
+	case cfg.Principal == nil:
+		return "Config.Principal is not set, so that all callers would share their keys and answers.\n" +
+			"Try: a function that returns the authenticated account, or oncehttp.Global() if there is only one."
+	case len(p.Methods) == 0:
+		return "the preset has no methods.\nTry: oncehttp.Default() and change what differs."
+	case len(p.KeyHeaders) == 0 && cfg.Key == nil && cfg.FormField == "":
+		return "there is no source of keys.\nTry: Preset.KeyHeaders, Config.FormField or Config.Key."
+	case min(cfg.Wait, cfg.Retain) < 0 || min(cfg.MaxRequest, cfg.MaxResponse, cfg.MaxStored) < 0:
+		return "Wait, Retain, MaxRequest, MaxResponse and MaxStored must not be negative."
+	}
+	for _, m := range p.Methods {
+		switch m {
+		case "", http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodConnect:
+			return fmt.Sprintf("method %q cannot be protected by a key.\nTry: leave it out of Preset.Methods.", m)
+		}
+	}
+	for status, v := range p.Verdicts {
+		if v > Commit || status < 2 || status > 9 && status < 200 || status > 999 {
+			return fmt.Sprintf("Preset.Verdicts[%d] = %d is not a verdict on a status.\nTry: 200 to 999, or 2 to 9 for a class; Forget, Store or Commit.", status, v)
+		}
+	}
+	for code, status := range p.Problems {
+		if _, known := problems[code]; !known || status < 400 || status > 599 {
+			return fmt.Sprintf("Preset.Problems[%q] = %d is not the status of a problem.\nTry: a code of this package, 400 to 599.", code, status)
+		}
+	}
+	return ""
+}
+
+func canonical(names []string) []string {
+	c := make([]string, len(names))
+	for i, n := range names {
+		c[i] = http.CanonicalHeaderKey(n)
+	}
+	return c
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}

@@ -1,0 +1,92 @@
+package oncehttp
+
+import (
+	"net/http"
+	"time"
+)
+
+// Verdict is what becomes of a request whose handler has answered.
+type Verdict uint8
+
+const (
+	Forget Verdict = iota // roll back and store nothing: a retry executes
+	Store                 // roll back, then store the answer: a retry replays it
+	Commit                // commit the handler's writes and the answer together
+)
+
+// String returns the verdict in words.
+func (v Verdict) String() string {
+	switch v {
+	case Forget:
+		return "forget"
+	case Store:
+		return "store"
+	case Commit:
+		return "commit"
+	}
+	return "invalid"
+}
+
+// Preset is a dialect: everything in which APIs with idempotency keys differ, as
+// data. Take [Default] and change what differs.
+type Preset struct {
+	// Name of the dialect, for documentation.
+	Name string
+
+	// Methods whose requests carry a key. HEAD, OPTIONS, TRACE and CONNECT
+	// cannot be among them.
+	Methods []string
+
+	// KeyHeaders are the request headers that carry the key, the documented name
+	// first. None: keys come from Config.FormField or Config.Key alone.
+	KeyHeaders []string
+
+	// Verdicts by status of the handler's answer: 200 to 999, or 2 to 9 for a
+	// class whose status is not listed itself. Forget is the rest.
+	Verdicts map[int]Verdict
+
+	// Problems are the codes (such as [CodeMismatch]) whose status differs from
+	// that in the package's table.
+	Problems map[string]int
+
+	// StatusHeader, ReplayedHeader and RetentionHeader are the names of what the
+	// answer says about itself. "": it does not.
+	StatusHeader    string // "stored", "replayed" or "ignored"
+	ReplayedHeader  string // "true", on a replay only
+	RetentionHeader string // for how many seconds after its execution an answer is replayed
+
+	// Retain is how long answers are kept unless Config.Retain says otherwise.
+	// Default: the engine's.
+	Retain time.Duration
+
+	// Route is the part of the scope that follows the principal unless
+	// Config.Route says otherwise. Default: see there.
+	Route func(*http.Request) string
+
+	// Body returns what of a body is compared when a key comes again. Default:
+	// all bytes as they are; of a multipart body the boundary does not count,
+	// since clients draw a new one for each try.
+	Body func(contentType string, body []byte) []byte
+
+	// WriteProblem sends an error. Default: [WriteProblem].
+	WriteProblem func(http.ResponseWriter, Problem)
+}
+
+// Default returns the preset that is used if none is configured: POST and PATCH;
+// 2xx, 3xx and definitive 4xx are stored, the writes of a 4xx are not kept. A status
+// that says "not now" or "not you" (401, 403, 408, 409, 423, 425, 429, 5xx) is never
+// stored.
+func Default() *Preset {
+	return &Preset{
+		Name:       "default",
+		Methods:    []string{http.MethodPost, http.MethodPatch},
+		KeyHeaders: []string{"Idempotency-Key", "X-Idempotency-Key"},
+		Verdicts: map[int]Verdict{
+			2: Commit, 3: Commit, 4: Store,
+			401: Forget, 403: Forget, 408: Forget, 409: Forget, 423: Forget, 425: Forget, 429: Forget,
+		},
+		StatusHeader:    "Idempotency-Status",
+		ReplayedHeader:  "Idempotent-Replayed",
+		RetentionHeader: "Idempotency-Retention",
+	}
+}

@@ -1,0 +1,185 @@
+package oncehttp
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Codes of the problems that this package answers with. The package documentation has
+// a table of them.
+const (
+	CodeUnauthenticated   = "AUTH.unauthenticated"
+	CodeKeyMissing        = "VALIDATION.idempotency_key_missing"
+	CodeKeyInvalid        = "VALIDATION.idempotency_key_invalid"
+	CodeTimeoutInvalid    = "VALIDATION.request_timeout_invalid"
+	CodeBodyUnreadable    = "VALIDATION.body_unreadable"
+	CodeBodyTooLarge      = "VALIDATION.body_too_large"
+	CodeInFlight          = "CONFLICT.idempotency.in_flight"
+	CodeMismatch          = "CONFLICT.idempotency.mismatch"
+	CodeUnknown           = "CONFLICT.idempotency.unknown"
+	CodeStale             = "CONFLICT.idempotency.stale"
+	CodeResultUnavailable = "CONFLICT.idempotency.result_unavailable"
+	CodeConflict          = "TRANSIENT.conflict"
+	CodeStoreUnavailable  = "TRANSIENT.store_unavailable"
+	CodeHandlerFailed     = "INTERNAL.handler_failed"
+	CodeErrorSwallowed    = "INTERNAL.statement_error_swallowed"
+	CodeTransactionMisuse = "INTERNAL.transaction_misused"
+	CodeResponseTooLarge  = "INTERNAL.response_too_large"
+	CodeStreaming         = "INTERNAL.streaming_refused"
+)
+
+// Problem is an error as a client sees it: the body of RFC 9457, plus what a machine
+// needs to know to go on.
+type Problem struct {
+	Type   string `json:"type,omitempty"` // a URI that names the kind of problem; none is about:blank
+	Title  string `json:"title,omitempty"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Code   string `json:"code,omitempty"` // for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ...
+
+	// Retryable says that the same request, with the same key, may succeed later.
+	Retryable bool `json:"retryable"`
+
+	// SafeNewKey says that nothing was done under the key of this request and that
+	// nothing can be any more: to start anew under another key does nothing twice.
+	SafeNewKey bool `json:"safe_new_key"`
+
+	Errors []FieldError `json:"errors,omitempty"`
+
+	// Extra are further members. They cannot replace the ones above.
+	Extra map[string]any `json:"-"`
+
+	// RetryAfter is sent as the header of that name, in full seconds. 0: not sent.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// FieldError is what is wrong with one field of a request.
+type FieldError struct {
+	Pointer string `json:"pointer"` // JSON Pointer into the body, such as "/amount"
+	Detail  string `json:"detail"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (p Problem) MarshalJSON() ([]byte, error) {
+	type plain Problem
+	body, err := json.Marshal(plain(p))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
+		if slices.Contains(members, name) {
+			continue
+		}
+		value, err := json.Marshal(p.Extra[name])
+		if err != nil {
+			return nil, err
+		}
+		body = append(body[:len(body)-1], ',')
+		body = strconv.AppendQuote(body, name)
+		body = append(append(append(body, ':'), value...), '}')
+	}
+	return body, nil
+}
+
+var members = []string{"type", "title", "status", "detail", "code", "retryable", "safe_new_key", "errors"}
+
+// WriteProblem answers with p as application/problem+json. Status 0 is 500; a missing
+// title is that of the status. A handler's own errors look like those of the
+// middleware if they are sent with it.
+func WriteProblem(w http.ResponseWriter, p Problem) {
+	if p.Status == 0 {
+		p.Status = http.StatusInternalServerError
+	}
+	if p.Title == "" {
+		p.Title = http.StatusText(p.Status)
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic("oncehttp: WriteProblem: Problem.Extra cannot be JSON: " + err.Error()) // a mistake in the program
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body)
+}
+
+// TypeOf returns the URI of the problem type of one of this package's codes.
+func typeOf(code string) string {
+	return "https://oncelib.dev/problems/" + slug.Replace(strings.ToLower(code))
+}
+
+var slug = strings.NewReplacer(".", "/", "_", "-")
+
+// problem returns the problem of a code, in the preset's dialect.
+func (p *plan) problem(code string) Problem {
+	prob := problems[code]
+	prob.Code, prob.Type = code, typeOf(code)
+	if status, differs := p.preset.Problems[code]; differs {
+		prob.Status = status
+	}
+	return prob
+}
+
+// problems by code. What is said of retries is explained in the package documentation.
+var problems = map[string]Problem{
+	CodeUnauthenticated: {
+		Status: 401, Title: "Not authenticated",
+		Detail: "This request needs an authenticated caller.",
+	},
+	CodeKeyMissing: {
+		Status: 400, Title: "Idempotency key missing", SafeNewKey: true,
+		Detail: "This operation needs an idempotency key: the same one for every retry of the same intent.",
+	},
+	CodeKeyInvalid:     {Status: 400, Title: "Idempotency key invalid"},
+	CodeTimeoutInvalid: {Status: 400, Title: "X-Request-Timeout invalid", Detail: "X-Request-Timeout is a number of milliseconds or a duration such as 1.5s, greater than zero."},
+	CodeBodyUnreadable: {Status: 400, Title: "Request body incomplete", Retryable: true, Detail: "The request ended before its body did."},
+	CodeBodyTooLarge:   {Status: 413, Title: "Request body too large"},
+	CodeInFlight: {
+		Status: 409, Title: "Operation in flight", Retryable: true,
+		Detail: "A request with this idempotency key is being executed. Send the same request again, later.",
+	},
+	CodeMismatch: {
+		Status: 422, Title: "Idempotency key used for another request",
+		Detail: "This idempotency key has come with a different request. A retry must be the same in every byte; a different intent needs a key of its own.",
+	},
+	CodeUnknown: {
+		Status: 409, Title: "Outcome unknown",
+		Detail: "This operation may have taken effect outside of this service. It will not be executed again; its outcome is being established.",
+	},
+	CodeStale: {
+		Status: 412, Title: "Retry too old",
+		Detail: "The first attempt of this operation is so old that its outcome may be forgotten. It was not executed now.",
+	},
+	CodeResultUnavailable: {
+		Status: 409, Title: "Result unavailable",
+		Detail: "This operation was executed, but its answer was not kept. It will not be executed again.",
+	},
+	CodeConflict: {
+		Status: 503, Title: "Conflict with concurrent work", Retryable: true,
+		Detail: "Nothing was applied. Send the same request again, with the same idempotency key.",
+	},
+	CodeStoreUnavailable: {
+		Status: 503, Title: "Temporarily unavailable", Retryable: true,
+		Detail: "It is not known whether this operation has taken effect. Send the same request again, with the same idempotency key: it takes effect once.",
+	},
+	CodeHandlerFailed: {
+		Status: 500, Title: "Internal error", Retryable: true,
+		Detail: "Nothing was applied. The same request can be sent again, with the same idempotency key.",
+	},
+	CodeErrorSwallowed: {
+		Status: 500, Title: "Internal error", Retryable: true,
+		Detail: "Nothing was applied. The same request can be sent again, with the same idempotency key.",
+	},
+	CodeTransactionMisuse: {Status: 500, Title: "Internal error", Detail: "The service has a defect. It is not known whether this operation has taken effect."},
+	CodeResponseTooLarge:  {Status: 500, Title: "Response too large", Detail: "Nothing was applied: the answer would have been too large."},
+	CodeStreaming:         {Status: 500, Title: "Internal error", Detail: "Nothing was applied: an idempotent operation cannot stream its answer."},
+}

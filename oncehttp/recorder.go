@@ -1,0 +1,203 @@
+package oncehttp
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// recorder holds an answer back until its operation has committed. To the handler it
+// is what net/http's own ResponseWriter is, except that nothing can be streamed.
+type recorder struct {
+	plan   *plan
+	header http.Header
+	status int           // 0: not said yet
+	kept   []store.Field // the header lines that are stored, as of WriteHeader
+	rest   []store.Field // and the others
+	typed  bool          // no content type needs to be guessed
+	length string        // the Content-Length that the handler has set
+	body   []byte
+
+	refused *refusal // the answer cannot be held back
+	closed  bool     // the handler has returned
+}
+
+// refusal is an answer that cannot be held back until the commit.
+type refusal struct{ code, text string }
+
+func (e *refusal) Error() string { return "oncehttp: " + e.text }
+
+var (
+	errTooLarge = &refusal{CodeResponseTooLarge, "the answer is larger than Config.MaxResponse"}
+	errStreamed = &refusal{CodeStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
+	errClosed   = errors.New("oncehttp: write after the handler has returned")
+)
+
+var (
+	_ http.Flusher  = (*recorder)(nil)
+	_ http.Hijacker = (*recorder)(nil)
+)
+
+// Header implements [http.ResponseWriter].
+func (rec *recorder) Header() http.Header { return rec.header }
+
+// WriteHeader implements [http.ResponseWriter]. As in net/http the first call counts,
+// and so does the header as it is then. Informational answers are not sent.
+func (rec *recorder) WriteHeader(status int) {
+	switch {
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("oncehttp: invalid WriteHeader code %v", status))
+	case rec.status != 0 || rec.closed:
+		return
+	case status == http.StatusSwitchingProtocols:
+		rec.refused = errStreamed
+	case status < 200:
+		return
+	}
+	rec.status = status
+	rec.freeze()
+}
+
+// freeze takes the header as it is now: later changes do not count.
+func (rec *recorder) freeze() {
+	rec.kept = make([]store.Field, 0, len(rec.header)+1)
+	for name, values := range rec.header {
+		standard := http.CanonicalHeaderKey(name)
+		switch standard {
+		case "Content-Length":
+			rec.length = first(values)
+			continue
+		case "Transfer-Encoding", "Trailer":
+			continue
+		case "Content-Type":
+			rec.typed = rec.typed || name == standard
+			if strings.HasPrefix(first(values), "text/event-stream") {
+				rec.refused = errStreamed
+			}
+		case "Content-Encoding":
+			rec.typed = rec.typed || first(values) != ""
+		}
+		lines := &rec.rest
+		switch {
+		case rec.plan.keep[standard]:
+			lines = &rec.kept
+		case rec.plan.ours(standard), strings.HasPrefix(name, http.TrailerPrefix):
+			continue
+		}
+		for _, v := range values {
+			*lines = append(*lines, store.Field{Name: name, Value: oneLine(v)})
+		}
+	}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// oneLine makes of a header value what net/http would send.
+func oneLine(v string) string {
+	if strings.ContainsAny(v, "\r\n") {
+		v = newlines.Replace(v)
+	}
+	return v
+}
+
+var newlines = strings.NewReplacer("\r", " ", "\n", " ")
+
+// Write implements [http.ResponseWriter].
+func (rec *recorder) Write(p []byte) (int, error) {
+	if err := rec.room(len(p)); err != nil || len(p) == 0 {
+		return 0, err
+	}
+	rec.body = append(rec.body, p...)
+	return len(p), nil
+}
+
+// WriteString implements [io.StringWriter].
+func (rec *recorder) WriteString(s string) (int, error) {
+	if err := rec.room(len(s)); err != nil || s == "" {
+		return 0, err
+	}
+	rec.body = append(rec.body, s...)
+	return len(s), nil
+}
+
+// room says whether n more bytes can be written.
+func (rec *recorder) room(n int) error {
+	if rec.status == 0 {
+		rec.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case rec.closed:
+		return errClosed
+	case rec.refused != nil:
+		return rec.refused
+	case n > 0 && !bodyAllowed(rec.status):
+		return http.ErrBodyNotAllowed
+	case int64(len(rec.body))+int64(n) > rec.plan.MaxResponse:
+		rec.refused, rec.body = errTooLarge, nil
+		return rec.refused
+	}
+	return nil
+}
+
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// Flush implements [http.Flusher]. What was written stays where it is.
+func (rec *recorder) Flush() { _ = rec.FlushError() }
+
+// FlushError is Flush for [http.ResponseController].
+func (rec *recorder) FlushError() error { return rec.room(0) }
+
+// Hijack implements [http.Hijacker] and refuses.
+func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, notSupported("Hijack")
+}
+
+// SetReadDeadline refuses: the request has been read.
+func (rec *recorder) SetReadDeadline(time.Time) error { return notSupported("SetReadDeadline") }
+
+// SetWriteDeadline refuses: what is written goes to memory.
+func (rec *recorder) SetWriteDeadline(time.Time) error { return notSupported("SetWriteDeadline") }
+
+// EnableFullDuplex refuses: the request has been read, the answer follows the commit.
+func (rec *recorder) EnableFullDuplex() error { return notSupported("EnableFullDuplex") }
+
+func notSupported(method string) error {
+	return fmt.Errorf("oncehttp: %s: the answer of a protected handler is held back until the commit: %w", method, http.ErrNotSupported)
+}
+
+// finish completes the answer of a handler that has returned.
+func (rec *recorder) finish() {
+	if rec.status == 0 {
+		rec.WriteHeader(http.StatusOK)
+	}
+	rec.closed = true
+	if len(rec.body) > 0 && !rec.typed {
+		rec.kept = append(rec.kept, store.Field{Name: "Content-Type", Value: http.DetectContentType(rec.body)})
+	}
+	if len(rec.kept) > 1 {
+		slices.SortStableFunc(rec.kept, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) })
+	}
+}
+
+// size is what the answer takes to store.
+func (rec *recorder) size() int64 {
+	n := len(rec.body)
+	for _, f := range rec.kept {
+		n += len(f.Name) + len(f.Value) + len(": \n")
+	}
+	return int64(n)
+}

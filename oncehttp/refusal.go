@@ -1,0 +1,63 @@
+package oncehttp
+
+import (
+	"errors"
+
+	"github.com/oncelib/once"
+)
+
+// refuse answers for the handler.
+func (x *exchange) refuse(p Problem) { x.plan.preset.WriteProblem(x.w, p) }
+
+// operationProblem is the problem of a code that is about an operation that exists.
+func (x *exchange) operationProblem(code string) Problem {
+	p := x.plan.problem(code)
+	if x.plan.StatusURL != nil && x.key != "" {
+		if url := x.plan.StatusURL(x.r, x.key); url != "" {
+			p.Extra = map[string]any{"status_url": url}
+		}
+	}
+	return p
+}
+
+// problemOf says what a client may know about an error of the engine: never its cause.
+func (x *exchange) problemOf(err error) Problem {
+	var e *once.Error
+	if !errors.As(err, &e) {
+		return x.plan.problem(CodeHandlerFailed)
+	}
+	var p Problem
+	switch e.Code {
+	case once.CodeInFlight:
+		p = x.operationProblem(CodeInFlight)
+	case once.CodeUnknown:
+		p = x.operationProblem(CodeUnknown)
+	case once.CodeNoResult:
+		p = x.operationProblem(CodeResultUnavailable)
+	case once.CodeMismatch:
+		p = x.plan.problem(CodeMismatch)
+	case once.CodeStale:
+		p = x.plan.problem(CodeStale)
+	case once.CodeConflict:
+		p = x.plan.problem(CodeConflict)
+	case once.CodeUnavailable:
+		p = x.plan.problem(CodeStoreUnavailable)
+	case once.CodeAborted:
+		p = x.plan.problem(CodeErrorSwallowed)
+	case once.CodeMisuse:
+		p = x.plan.problem(CodeTransactionMisuse)
+	case once.CodeInvalid:
+		p = x.plan.problem(CodeKeyInvalid)
+		p.Detail = "The idempotency key cannot be used"
+		if e.Err != nil {
+			p.Detail += ": " + e.Err.Error() // the engine's own words about the key
+		}
+	default:
+		p = x.plan.problem(CodeHandlerFailed)
+		if r := (*refusal)(nil); errors.As(err, &r) {
+			p = x.plan.problem(r.code)
+		}
+	}
+	p.RetryAfter = e.After
+	return p
+}
