@@ -1,0 +1,214 @@
+package sqlguard
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// verb is what a text does to the transaction it runs in.
+type verb uint8
+
+const (
+	ordinary verb = iota
+	setSavepoint
+	releaseSavepoint
+	rollbackTo
+	transactionControl // begins or ends a transaction, or might
+	implicitCommit     // MySQL commits before it runs this
+)
+
+// command is what the guard needs to know of a text before it runs.
+type command struct {
+	verb verb
+	name string // of the savepoint, folded so that equal names are equal strings
+}
+
+// parse classifies a text. If it is a batch of several statements, savepoints in
+// it count as transaction control: an error in the middle would leave the guard
+// not knowing which of them exist.
+func (d Dialect) parse(text string) command {
+	p := parser{lexer{text: text, dialect: d}}
+	var found command
+	statements := 0
+	for {
+		cmd, empty, more := p.statement()
+		if !empty {
+			statements++
+		}
+		if cmd.verb > found.verb {
+			found = cmd
+		}
+		if !more {
+			break
+		}
+	}
+	if statements > 1 && found.verb != ordinary && found.verb != implicitCommit {
+		return command{verb: transactionControl}
+	}
+	return found
+}
+
+type parser struct{ lexer }
+
+// inside returns the next token of the statement. It does not move past a
+// semicolon.
+func (p *parser) inside() token {
+	t := p.next()
+	if t.kind == tokenSemicolon {
+		p.pos--
+	}
+	return t
+}
+
+// statement classifies the next statement and moves past it. More is false if
+// nothing can follow.
+func (p *parser) statement() (cmd command, empty, more bool) {
+	first := p.inside()
+	creates := false
+	if first.kind == tokenWord {
+		creates = first.is("CREATE")
+		cmd = p.command(first)
+	}
+	return cmd, first.kind == tokenEnd || first.kind == tokenSemicolon, p.rest(creates)
+}
+
+// command classifies a statement by its first word and what follows it.
+func (p *parser) command(first token) command {
+	var buffer [longestKeyword]byte
+	switch keyword := upper(buffer[:0], first.text); string(keyword) {
+	case "BEGIN", "START", "COMMIT", "END", "ABORT", "XA":
+		return command{verb: transactionControl}
+	case "SAVEPOINT":
+		return p.named(setSavepoint, p.inside())
+	case "RELEASE":
+		return p.named(releaseSavepoint, p.inside())
+	case "ROLLBACK": // [WORK | TRANSACTION] [TO [SAVEPOINT] name]
+		t := p.inside()
+		if t.is("WORK") || t.is("TRANSACTION") {
+			t = p.inside()
+		}
+		if !t.is("TO") {
+			return command{verb: transactionControl}
+		}
+		return p.named(rollbackTo, p.inside())
+	case "PREPARE":
+		if p.dialect == PostgreSQL && p.inside().is("TRANSACTION") { // the first phase of two
+			return command{verb: transactionControl}
+		}
+	default:
+		if p.dialect == MySQL && p.commits(string(keyword)) {
+			return command{verb: implicitCommit}
+		}
+	}
+	return command{}
+}
+
+// named classifies a command on a savepoint: t is its name, or SAVEPOINT before
+// its name. Where the name cannot be read for certain the command counts as
+// control, which is refused.
+func (p *parser) named(v verb, t token) command {
+	next := p.inside()
+	if v != setSavepoint && t.is("SAVEPOINT") && !next.ends() {
+		t, next = next, p.inside()
+	}
+	name, ok := p.dialect.fold(t)
+	if !ok || !next.ends() {
+		return command{verb: transactionControl}
+	}
+	return command{verb: v, name: name}
+}
+
+// rest moves past the end of the statement. If the statement creates something,
+// semicolons inside its body do not end it: PostgreSQL has BEGIN ATOMIC ... END
+// in functions, SQLite BEGIN ... END in triggers.
+func (p *parser) rest(creates bool) (more bool) {
+	if strings.IndexByte(p.text[p.pos:], ';') < 0 {
+		p.pos = len(p.text)
+		return false
+	}
+	depth, trigger := 0, false
+	for previous := (token{}); ; {
+		t := p.next()
+		switch {
+		case t.kind == tokenEnd:
+			return false
+		case t.kind == tokenSemicolon && depth == 0:
+			return true
+		case !creates:
+		case t.is("TRIGGER"):
+			trigger = p.dialect == SQLite
+		case depth == 0 && trigger && t.is("BEGIN"),
+			depth == 0 && previous.is("BEGIN") && t.is("ATOMIC"),
+			depth > 0 && t.is("CASE"):
+			depth++
+		case depth > 0 && t.is("END"):
+			depth--
+		}
+		previous = t
+	}
+}
+
+// fold returns the name of a savepoint in the form in which the database
+// compares it.
+func (d Dialect) fold(t token) (name string, ok bool) {
+	name = t.text
+	switch {
+	case t.kind == tokenWord:
+	case t.kind == tokenQuoted, t.kind == tokenString && d == SQLite:
+		if d == MySQL && strings.ContainsRune(name, '\\') {
+			return "", false
+		}
+		closing := name[len(name)-1:]
+		name = strings.ReplaceAll(name[1:len(name)-1], closing+closing, closing)
+	default:
+		return "", false
+	}
+	switch d {
+	case PostgreSQL:
+		if t.kind == tokenWord {
+			name = lowerASCII(name)
+		}
+		for len(name) > longestName { // PostgreSQL cuts it, between characters
+			_, size := utf8.DecodeLastRuneInString(name)
+			name = name[:len(name)-size]
+		}
+	case SQLite:
+		name = lowerASCII(name)
+	default:
+		name = strings.ToLower(name)
+	}
+	return name, true
+}
+
+func (t token) is(keyword string) bool {
+	return t.kind == tokenWord && len(t.text) == len(keyword) && strings.EqualFold(t.text, keyword)
+}
+
+// ends reports whether the statement is over.
+func (t token) ends() bool { return t.kind == tokenEnd || t.kind == tokenSemicolon }
+
+const (
+	longestKeyword = 16 // in bytes, and to spare
+	longestName    = 63 // in bytes, in PostgreSQL
+)
+
+// upper appends a word in capitals; a word longer than any keyword is cut.
+func upper(to []byte, word string) []byte {
+	for i := 0; i < len(word) && i < longestKeyword; i++ {
+		c := word[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		to = append(to, c)
+	}
+	return to
+}
+
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}

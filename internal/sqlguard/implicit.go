@@ -1,0 +1,45 @@
+package sqlguard
+
+// commits reports whether MySQL or MariaDB commits the open transaction when it
+// runs the statement that begins with keyword. The lexer stands behind it.
+// https://dev.mysql.com/doc/refman/8.4/en/implicit-commit.html
+func (p *parser) commits(keyword string) bool {
+	switch keyword {
+	case "ALTER", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "LOCK", "UNLOCK", "OPTIMIZE", "REPAIR", "FLUSH",
+		"INSTALL", "UNINSTALL", "CHANGE", "STOP", "CHECK", "CACHE", "IMPORT", "CLONE":
+		return true
+	case "CREATE", "DROP":
+		t := p.inside()
+		if t.is("OR") { // OR REPLACE
+			p.inside()
+			t = p.inside()
+		}
+		return !t.is("TEMPORARY") && !t.is("PREPARE")
+	case "ANALYZE": // MariaDB also explains with it
+		t := p.inside()
+		return t.is("TABLE") || t.is("LOCAL") || t.is("NO_WRITE_TO_BINLOG")
+	case "RESET":
+		return !p.inside().is("PERSIST")
+	case "LOAD":
+		return p.inside().is("INDEX")
+	case "SET":
+		return p.setCommits()
+	default:
+		return false
+	}
+}
+
+// setCommits reports whether SET, of which the first word has been read, ends
+// the transaction: it does by switching on autocommit, and for accounts.
+func (p *parser) setCommits() bool {
+	t := p.inside()
+	if t.is("PASSWORD") || t.is("DEFAULT") {
+		return true
+	}
+	for ; !t.ends(); t = p.inside() {
+		if name, ok := MySQL.fold(t); ok && name == "autocommit" {
+			return true
+		}
+	}
+	return false
+}
