@@ -1,0 +1,108 @@
+package sqlguard
+
+import (
+	"errors"
+	"reflect"
+)
+
+// SQLState returns the five characters with which the database classifies the
+// error, or nothing. Both pgx and lib/pq offer them as a method.
+func SQLState(err error) string {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) {
+		return e.SQLState()
+	}
+	return ""
+}
+
+// SQLiteCode returns the result code of an error of SQLite, extended if the
+// driver knows it extended; its lowest byte is the primary code. It knows the
+// shapes of modernc.org/sqlite (a method Code), github.com/ncruces/go-sqlite3
+// (methods of types of its own) and github.com/mattn/go-sqlite3 (fields).
+func SQLiteCode(err error) (code int, ok bool) {
+	walk(err, func(err error) bool {
+		code, ok = sqliteCode(err)
+		return ok
+	})
+	return code, ok
+}
+
+func sqliteCode(err error) (code int, ok bool) {
+	if e, ok := err.(interface{ Code() int }); ok {
+		return e.Code(), true
+	}
+	v := reflect.ValueOf(err)
+	if m := v.MethodByName("ExtendedCode"); m.IsValid() && m.Type().NumIn() == 0 && m.Type().NumOut() == 1 {
+		return integer(m.Call(nil)[0])
+	}
+	if code, ok := integer(field(v, "ExtendedCode")); ok && code != 0 {
+		return code, true
+	}
+	return integer(field(v, "Code"))
+}
+
+// severityOf returns how grave PostgreSQL finds an error, in English if the
+// driver knows it so.
+func severityOf(err error) (severity string) {
+	walk(err, func(err error) bool {
+		for _, name := range []string{"SeverityUnlocalized", "Severity"} {
+			if f := field(reflect.ValueOf(err), name); f.Kind() == reflect.String && f.Len() > 0 {
+				severity = f.String()
+				return true
+			}
+		}
+		return false
+	})
+	return severity
+}
+
+// walk visits an error and what it wraps, outermost first, until visit returns
+// true.
+func walk(err error, visit func(error) bool) bool {
+	if err == nil {
+		return false
+	}
+	if visit(err) {
+		return true
+	}
+	switch e := err.(type) { //nolint:errorlint // this is what unwraps
+	case interface{ Unwrap() error }:
+		return walk(e.Unwrap(), visit)
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if walk(inner, visit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// field returns a field of the struct that v is or points to, the zero Value if
+// there is none.
+func field(v reflect.Value, name string) reflect.Value {
+	for v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	f, ok := v.Type().FieldByName(name)
+	if !ok || len(f.Index) > 1 { // one that is embedded may hang on a nil pointer
+		return reflect.Value{}
+	}
+	return v.FieldByIndex(f.Index)
+}
+
+func integer(v reflect.Value) (int, bool) {
+	switch {
+	case !v.IsValid():
+		return 0, false
+	case v.CanInt():
+		return int(v.Int()), true
+	case v.CanUint():
+		return int(v.Uint()), true
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,99 @@
+package sqlguard
+
+import (
+	"fmt"
+	"strings"
+)
+
+func newCommitError(d Dialect, err error) *CommitError {
+	if endedUnderneath(d, err) {
+		return &CommitError{Err: fmt.Errorf("%w: %w", ErrEnded, err), InDoubt: true}
+	}
+	return &CommitError{Err: err, InDoubt: !answered(d, err)}
+}
+
+// answered reports whether err is the database's own answer that a statement was
+// not carried out. Everything else, a broken line, a context that ended, an
+// error of unknown origin, may hide a success.
+func answered(d Dialect, err error) bool {
+	switch d {
+	case PostgreSQL:
+		state := SQLState(err)
+		return state != "" && !lastWords(state, err)
+	case SQLite:
+		code, ok := SQLiteCode(err)
+		return ok && !unsure(code)
+	default:
+		return false
+	}
+}
+
+// lastWords reports whether a server sent this when it gave up the connection.
+// It may do so after it committed.
+func lastWords(state string, err error) bool {
+	switch {
+	case strings.HasPrefix(state, "08"), // connection exception
+		strings.HasPrefix(state, "57P"), // shutdown, crash, terminated by an administrator
+		state == "40003":                // statement completion unknown
+		return true
+	}
+	severity := severityOf(err)
+	return severity == "FATAL" || severity == "PANIC"
+}
+
+// The primary result codes of SQLite that matter here.
+const (
+	sqliteError      = 1
+	sqlitePerm       = 3
+	sqliteAbort      = 4
+	sqliteBusy       = 5
+	sqliteLocked     = 6
+	sqliteReadOnly   = 8
+	sqliteInterrupt  = 9
+	sqliteFull       = 13
+	sqliteSchema     = 17
+	sqliteTooBig     = 18
+	sqliteConstraint = 19
+	sqliteAuth       = 23
+)
+
+// unsure reports whether COMMIT may have reached the disk in spite of the code.
+// With IOERR, and with NOMEM in WAL mode, the frame that commits may have been
+// written before the failure: then the next to open the file after a crash finds
+// it, though nobody sees it now. Codes that nobody expects at COMMIT count as
+// unsure, too.
+func unsure(code int) bool {
+	switch code & 0xff {
+	case sqliteError, sqlitePerm, sqliteAbort, sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteInterrupt,
+		sqliteFull, sqliteSchema, sqliteTooBig, sqliteConstraint, sqliteAuth:
+		return false
+	default:
+		return true
+	}
+}
+
+// endedUnderneath reports whether COMMIT or ROLLBACK found no transaction.
+// PostgreSQL says so only to the statement that commits sends along.
+func endedUnderneath(d Dialect, err error) bool {
+	switch d {
+	case SQLite:
+		return strings.Contains(err.Error(), "no transaction is active")
+	case PostgreSQL:
+		return SQLState(err) == "25P01"
+	default:
+		return false
+	}
+}
+
+// nested reports whether SQLite refused BEGIN because a transaction is open.
+func nested(err error) bool {
+	return strings.Contains(err.Error(), "within a transaction")
+}
+
+// mark adds ErrEnded to an error that means it.
+func mark(d Dialect, err error) error {
+	if err != nil && endedUnderneath(d, err) {
+		return fmt.Errorf("%w: %w", ErrEnded, err)
+	}
+	return err
+}

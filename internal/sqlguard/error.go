@@ -1,0 +1,96 @@
+package sqlguard
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// StatementError is the first error of a transaction.
+type StatementError struct {
+	Statement string // the beginning of its text, without arguments; empty if only arguments were seen
+	Err       error  // what the driver said
+}
+
+func (e *StatementError) Error() string {
+	if e.Statement == "" {
+		return "an argument of a statement was rejected: " + e.Err.Error()
+	}
+	return "statement " + strconv.Quote(e.Statement) + " failed: " + e.Err.Error()
+}
+
+func (e *StatementError) Unwrap() error { return e.Err }
+
+// RefusedError says that a statement or the COMMIT was not sent, because an
+// earlier statement of its transaction had failed. A refused COMMIT has become a
+// ROLLBACK: nothing was applied.
+type RefusedError struct {
+	Refused string // COMMIT, or the quoted beginning of a statement
+	First   *StatementError
+}
+
+func (e *RefusedError) Error() string {
+	return "once: " + e.Refused + " refused, because earlier in this transaction " + e.First.Error() +
+		". Try: return that first error, or run a statement that may fail under a SAVEPOINT of its own and ROLLBACK TO it"
+}
+
+func (e *RefusedError) Unwrap() error { return e.First }
+
+// CommitError says that the COMMIT was sent and did not succeed.
+type CommitError struct {
+	Err error
+	// InDoubt: the transaction may have been applied or not, and only the
+	// database knows. Otherwise it has been rolled back, for certain.
+	InDoubt bool
+}
+
+func (e *CommitError) Error() string {
+	if e.InDoubt {
+		return "once: outcome of COMMIT unknown: " + e.Err.Error() +
+			". Try: ask again with the same key; the database knows"
+	}
+	return "once: COMMIT failed, nothing was applied: " + e.Err.Error()
+}
+
+func (e *CommitError) Unwrap() error { return e.Err }
+
+// ErrEnded says that the transaction was gone before its owner ended it: by a
+// COMMIT or ROLLBACK that the guard could not see. What it did is in doubt.
+var ErrEnded = errors.New("the transaction had been ended underneath")
+
+var (
+	errControl = errors.New("refused, because it begins or ends the guarded transaction." +
+		" Try: Commit or Rollback of the *sql.Tx; for a part of it SAVEPOINT and ROLLBACK TO, each a statement of its own")
+	errImplicit = errors.New("refused, because MySQL commits the transaction when it runs this." +
+		" Try: run it outside the transaction")
+	errUsed = errors.New("once: this sqlguard.Txn guards, or has guarded, another transaction." +
+		" Try: a new Txn, and its Context, for each transaction")
+	errForeign = errors.New("refused, because its context carries the sqlguard.Txn of another transaction." +
+		" Try: a context that carries none")
+	errOutside = errors.New("once: a statement with the context of a sqlguard.Txn ran outside every transaction of its connection." +
+		" Try: run it on the *sql.Tx, or with a context that does not carry the Txn")
+)
+
+// headLength is how many characters of a statement an error shows.
+const headLength = 60
+
+// head returns the beginning of a statement on one line.
+func head(query string) string {
+	// Four bytes make the longest character; the rest is for indentation.
+	const enough = 8 * headLength
+	cut := len(query) > enough
+	if cut {
+		query = query[:enough]
+	}
+	query = strings.Join(strings.Fields(strings.ToValidUTF8(query, "")), " ")
+	if utf8.RuneCountInString(query) > headLength {
+		query, cut = string([]rune(query)[:headLength]), true
+	}
+	if cut {
+		query += "..."
+	}
+	return query
+}
+
+func quote(query string) string { return strconv.Quote(head(query)) }
