@@ -1,0 +1,239 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+)
+
+// conn stands between database/sql and a driver's connection. It offers every
+// optional interface and answers neutrally where the driver does not.
+type conn struct {
+	base    driver.Conn
+	dialect Dialect
+
+	// What base can do; nil if it cannot.
+	execer    driver.ExecerContext
+	queryer   driver.QueryerContext
+	checker   driver.NamedValueChecker
+	resetter  driver.SessionResetter
+	validator driver.Validator
+
+	tx     *transaction // the open one, guarded or not
+	broken bool         // the pool must drop this connection
+}
+
+var (
+	_ driver.Conn               = (*conn)(nil)
+	_ driver.ConnBeginTx        = (*conn)(nil)
+	_ driver.ConnPrepareContext = (*conn)(nil)
+	_ driver.ExecerContext      = (*conn)(nil)
+	_ driver.QueryerContext     = (*conn)(nil)
+	_ driver.NamedValueChecker  = (*conn)(nil)
+	_ driver.Pinger             = (*conn)(nil)
+	_ driver.SessionResetter    = (*conn)(nil)
+	_ driver.Validator          = (*conn)(nil)
+)
+
+func newConn(base driver.Conn, d Dialect) *conn {
+	c := &conn{base: base, dialect: d, execer: execerOf(base), queryer: queryerOf(base)}
+	c.checker, _ = base.(driver.NamedValueChecker)
+	c.resetter, _ = base.(driver.SessionResetter)
+	c.validator, _ = base.(driver.Validator)
+	return c
+}
+
+// guarded returns the Txn of the open transaction, nil if it has none.
+func (c *conn) guarded() *Txn {
+	if c.tx == nil {
+		return nil
+	}
+	return c.tx.txn
+}
+
+// enter returns the Txn under which a statement with this context runs, nil if
+// it runs unguarded. A transaction that was begun without a Txn joins here.
+func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
+	asked, current := txnOf(ctx), c.guarded()
+	switch {
+	case asked == current, asked == nil:
+		return current, nil
+	case current != nil && joins(ctx) && asked.phase.Load() == unused:
+		asked.view.Store(current)
+		return current, nil
+	case current != nil:
+		return nil, current.refuse(query, errForeign)
+	case c.tx == nil:
+		return nil, errOutside
+	default:
+		return asked, c.tx.join(ctx, asked)
+	}
+}
+
+// ExecContext runs a statement, or refuses it.
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if c.execer == nil {
+		return nil, driver.ErrSkip
+	}
+	t, err := c.enter(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return c.execer.ExecContext(ctx, query, args)
+	}
+	cmd := c.dialect.parse(query)
+	if err := t.admit(cmd, query); err != nil {
+		return nil, err
+	}
+	since := t.made
+	result, err := c.execer.ExecContext(ctx, query, args)
+	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		return nil, err
+	}
+	t.settle(c.dialect, cmd, query, since, err)
+	return result, err
+}
+
+// QueryContext runs a statement that returns rows, or refuses it.
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if c.queryer == nil {
+		return nil, driver.ErrSkip
+	}
+	t, err := c.enter(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return c.queryer.QueryContext(ctx, query, args)
+	}
+	cmd := c.dialect.parse(query)
+	if err := t.admit(cmd, query); err != nil {
+		return nil, err
+	}
+	since := t.made
+	result, err := c.queryer.QueryContext(ctx, query, args)
+	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		return nil, err
+	}
+	t.settle(c.dialect, cmd, query, since, err)
+	if err != nil {
+		return nil, err
+	}
+	return watch(ctx, result, t, query, since), nil
+}
+
+// Prepare prepares a statement.
+func (c *conn) Prepare(query string) (driver.Stmt, error) {
+	return c.PrepareContext(context.Background(), query)
+}
+
+// PrepareContext prepares a statement. It may be executed in any transaction of
+// this connection, so it is wrapped whether or not one is guarded now.
+func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	var t *Txn
+	if c.tx != nil { // outside a transaction to prepare is harmless, whatever ctx carries
+		var err error
+		if t, err = c.enter(ctx, query); err != nil {
+			return nil, err
+		}
+	}
+	if t != nil {
+		if err := t.admit(c.dialect.parse(query), query); err != nil {
+			return nil, err
+		}
+	}
+	base, err := prepare(ctx, c.base, query)
+	if err != nil {
+		if t != nil {
+			t.fail(t.made, query, err)
+		}
+		return nil, err
+	}
+	return newStmt(c, base, query), nil
+}
+
+// CheckNamedValue converts an argument of a statement that is run without being
+// prepared.
+func (c *conn) CheckNamedValue(arg *driver.NamedValue) error {
+	err := c.convert(arg)
+	if t := c.guarded(); t != nil && rejects(err) {
+		t.fail(t.made, "", err)
+	}
+	return err
+}
+
+func (c *conn) convert(arg *driver.NamedValue) error {
+	if c.execer == nil && c.queryer == nil {
+		return nil // the statement will be prepared, and its arguments converted for it
+	}
+	if c.checker != nil {
+		if err := c.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+			return err
+		}
+	}
+	return convertDefault(arg)
+}
+
+// convertDefault does what database/sql does where the driver has no opinion.
+// The guard does it itself to see it fail.
+func convertDefault(arg *driver.NamedValue) (err error) {
+	arg.Value, err = driver.DefaultParameterConverter.ConvertValue(arg.Value)
+	return err
+}
+
+// rejects reports whether the answer to an argument means that its statement
+// will not run.
+func rejects(err error) bool {
+	return err != nil && err != driver.ErrSkip && err != driver.ErrRemoveArgument //nolint:errorlint // as above
+}
+
+// Ping asks the driver, if it can be asked.
+func (c *conn) Ping(ctx context.Context) error {
+	if p, ok := c.base.(driver.Pinger); ok {
+		return p.Ping(ctx)
+	}
+	return nil
+}
+
+// ResetSession is called before the pool hands out a used connection again.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if c.broken || c.guarded() != nil {
+		return driver.ErrBadConn
+	}
+	c.tx = nil // left open by its owner; what becomes of it is the driver's to say
+	if c.resetter != nil {
+		return c.resetter.ResetSession(ctx)
+	}
+	return nil
+}
+
+// IsValid reports whether the pool may keep the connection.
+func (c *conn) IsValid() bool {
+	if c.broken || c.guarded() != nil {
+		return false
+	}
+	return c.validator == nil || c.validator.IsValid()
+}
+
+// Close closes the connection.
+func (c *conn) Close() error { return c.base.Close() }
+
+// run executes a statement of the guard's own, unseen by the Txn.
+func (c *conn) run(ctx context.Context, query string) error {
+	if c.execer != nil {
+		_, err := c.execer.ExecContext(ctx, query, nil)
+		if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+			return err
+		}
+	}
+	base, err := prepare(ctx, c.base, query)
+	if err != nil {
+		return err
+	}
+	_, err = stmtExecerOf(base).ExecContext(ctx, nil)
+	if closeErr := base.Close(); err == nil && closeErr != nil {
+		return fmt.Errorf("close %q: %w", query, closeErr)
+	}
+	return err
+}

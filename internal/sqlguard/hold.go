@@ -1,0 +1,35 @@
+package sqlguard
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrHeld is the error of a COMMIT while the Txn is held. The transaction has been
+// rolled back.
+var ErrHeld = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
+
+// Hold makes COMMIT a refusal, which rolls back, until Release is called: the
+// transaction is lent to somebody who must not end it.
+func (t *Txn) Hold() { t.real().held.Store(true) }
+
+// Release undoes Hold.
+func (t *Txn) Release() { t.real().held.Store(false) }
+
+type joinKey struct{}
+
+// Join is Context for a statement in a transaction that may be guarded already:
+// then t becomes another view of the guard that is there.
+func (t *Txn) Join(ctx context.Context) context.Context {
+	return context.WithValue(t.Context(ctx), joinKey{}, true)
+}
+
+func joins(ctx context.Context) bool { return ctx.Value(joinKey{}) != nil }
+
+// real returns the Txn that guards.
+func (t *Txn) real() *Txn {
+	if v := t.view.Load(); v != nil {
+		return v
+	}
+	return t
+}

@@ -1,0 +1,221 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+)
+
+// transaction is one open transaction of a connection.
+type transaction struct {
+	conn *conn
+	base driver.Tx       // nil if the guard sent BEGIN itself
+	txn  *Txn            // nil while it is not guarded
+	ctx  context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
+	done bool
+}
+
+// Begin begins a transaction for callers that know no context.
+func (c *conn) Begin() (driver.Tx, error) {
+	return c.BeginTx(context.Background(), driver.TxOptions{})
+}
+
+// BeginTx begins a transaction, guarded if the context carries a Txn.
+func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	t := txnOf(ctx)
+	if t == nil {
+		base, err := begin(ctx, c.base, opts)
+		if err != nil {
+			return nil, err
+		}
+		c.tx = &transaction{conn: c, base: base, ctx: ctx}
+		return c.tx, nil
+	}
+	if err := t.claim(); err != nil {
+		return nil, err
+	}
+	base, err := c.beginGuarded(ctx, opts)
+	if err != nil {
+		t.release() // database/sql may try again on another connection
+		return nil, err
+	}
+	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx}
+	return c.tx, nil
+}
+
+// beginGuarded returns no driver.Tx if it sent BEGIN itself.
+func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	text, err := c.dialect.begins(opts)
+	if err != nil {
+		return nil, err
+	}
+	if text == "" {
+		return begin(ctx, c.base, opts)
+	}
+	err = c.run(ctx, text)
+	if err != nil && !answered(c.dialect, err) {
+		// The caller gave up, or the line broke, but BEGIN may have been heard.
+		c.abandon(ctx)
+	}
+	return nil, err
+}
+
+// join arms the guard for a transaction that was begun without it, after making
+// sure that there still is a transaction: one that a failed statement or a raw
+// COMMIT ended would run what follows in autocommit.
+func (tx *transaction) join(ctx context.Context, t *Txn) error {
+	if err := t.claim(); err != nil {
+		return err
+	}
+	if err := tx.alive(ctx); err != nil {
+		t.release()
+		return fmt.Errorf("once: cannot join the transaction: %w", err)
+	}
+	tx.txn = t
+	return nil
+}
+
+func (tx *transaction) alive(ctx context.Context) error {
+	c := tx.conn
+	switch c.dialect {
+	case SQLite:
+		err := c.run(ctx, "BEGIN") // does nothing inside a transaction but say so
+		switch {
+		case err == nil:
+			c.abandon(ctx)
+			return ErrEnded
+		case nested(err):
+			return nil
+		default:
+			return err
+		}
+	case PostgreSQL:
+		return mark(c.dialect, c.run(ctx, "SAVEPOINT once_join; RELEASE SAVEPOINT once_join"))
+	default: // a savepoint outside a transaction is forgotten at once
+		if err := c.run(ctx, "SAVEPOINT once_join"); err != nil {
+			return err
+		}
+		if err := c.run(ctx, "RELEASE SAVEPOINT once_join"); err != nil {
+			return fmt.Errorf("%w: %w", ErrEnded, err)
+		}
+		return nil
+	}
+}
+
+// abandon rolls back what may or may not be open, and gives the connection up
+// if it cannot.
+func (c *conn) abandon(ctx context.Context) {
+	ctx, cancel := c.dialect.tail(ctx)
+	defer cancel()
+	if err := c.run(ctx, "ROLLBACK"); err != nil && !endedUnderneath(c.dialect, err) {
+		c.broken = true
+	}
+}
+
+// Commit commits the transaction if all its statements succeeded, and else
+// rolls it back.
+func (tx *transaction) Commit() error {
+	if !tx.end() {
+		return sql.ErrTxDone
+	}
+	t := tx.txn
+	if t == nil {
+		return tx.base.Commit()
+	}
+	if f := t.failure.Load(); f != nil {
+		tx.clear()
+		return &RefusedError{Refused: "COMMIT", First: f.first}
+	}
+	if t.held.Load() {
+		tx.clear()
+		return ErrHeld
+	}
+	if err := tx.commit(); err != nil {
+		failed := newCommitError(tx.conn.dialect, err)
+		tx.clear()
+		if failed.InDoubt && !errors.Is(failed, ErrEnded) {
+			tx.conn.broken = true // nobody knows what state it is in
+		}
+		return failed
+	}
+	return nil
+}
+
+func (tx *transaction) commit() error {
+	c := tx.conn
+	ctx, cancel := c.dialect.tail(tx.ctx)
+	defer cancel()
+	if tx.base == nil {
+		return c.run(ctx, c.dialect.commits())
+	}
+	if c.dialect == PostgreSQL {
+		if err := c.run(ctx, stillOpen); err != nil {
+			return err
+		}
+	}
+	return tx.base.Commit()
+}
+
+// Rollback rolls the transaction back.
+func (tx *transaction) Rollback() error {
+	if !tx.end() {
+		return sql.ErrTxDone
+	}
+	c := tx.conn
+	if tx.txn == nil {
+		err := tx.base.Rollback()
+		if tx.ctx.Err() != nil && (c.resetter == nil || c.validator == nil) {
+			// Whose context ended, database/sql keeps only connections that can
+			// be reset and validated, and the guard's always can.
+			c.broken = true
+		}
+		return err
+	}
+	err := tx.rollback()
+	switch {
+	case err == nil:
+		return nil
+	case endedUnderneath(c.dialect, err) && tx.txn.failure.Load() != nil:
+		return nil // the failed statement rolled it back already
+	case endedUnderneath(c.dialect, err):
+		return fmt.Errorf("once: ROLLBACK came too late: %w: %w", ErrEnded, err)
+	default:
+		c.broken = true
+		return err
+	}
+}
+
+// clear rolls back after COMMIT was refused or failed.
+func (tx *transaction) clear() {
+	if err := tx.rollback(); err != nil && !endedUnderneath(tx.conn.dialect, err) {
+		tx.conn.broken = true
+	}
+}
+
+func (tx *transaction) rollback() error {
+	if tx.base != nil {
+		return tx.base.Rollback()
+	}
+	ctx, cancel := tx.conn.dialect.tail(tx.ctx)
+	defer cancel()
+	return tx.conn.run(ctx, "ROLLBACK")
+}
+
+// end detaches the transaction from its connection. It reports false if it was
+// ended before: a second COMMIT or ROLLBACK would hit whoever has the connection
+// by then.
+func (tx *transaction) end() bool {
+	if tx.done {
+		return false
+	}
+	tx.done = true
+	if tx.conn.tx == tx {
+		tx.conn.tx = nil
+	}
+	if tx.txn != nil {
+		tx.txn.phase.Store(over)
+	}
+	return true
+}

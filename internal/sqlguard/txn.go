@@ -1,0 +1,160 @@
+package sqlguard
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+)
+
+// Txn is the guard's view of one transaction. The zero value is ready; a used
+// one cannot guard a second transaction, and a Txn must not be copied.
+type Txn struct {
+	phase      atomic.Uint32
+	statements atomic.Int64
+	failure    atomic.Pointer[failure]
+	held       atomic.Bool
+	view       atomic.Pointer[Txn] // the guard that was there already, of a Txn that has joined it
+
+	// The rest is touched only by the goroutine that holds the connection.
+
+	savepoints []savepoint // open ones, oldest first
+	made       int         // savepoints made so far: the transaction's clock
+}
+
+// The phases of a Txn.
+const (
+	unused uint32 = iota
+	live
+	over
+)
+
+type savepoint struct {
+	name string
+	born int // the clock when it had been made
+}
+
+// failure is the first error that stands, and when the earliest statement that
+// failed was begun: any older savepoint undoes them all.
+type failure struct {
+	first *StatementError
+	since int
+}
+
+type txnKey struct{}
+
+// Context returns a context that arms the guard: for the transaction that is
+// begun with it, or, for a transaction that was begun without, from the first
+// statement on that is run with it. Do not use it for anything else; a statement
+// that carries a Txn but belongs to no transaction is refused.
+//
+// Cancelling ctx rolls back the transaction that was begun with it, as
+// database/sql does; a COMMIT that is already on its way is not cut short.
+func (t *Txn) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, txnKey{}, t)
+}
+
+// Err returns the first statement error that still stands, a *[StatementError],
+// or nil.
+func (t *Txn) Err() error {
+	if f := t.real().failure.Load(); f != nil {
+		return f.first
+	}
+	return nil
+}
+
+// Statements returns how many statements have reached the database in this
+// transaction, failed ones included; savepoint control and what the guard runs
+// for itself are not counted. A caller who runs statements of its own in the
+// transaction takes the difference of two readings.
+func (t *Txn) Statements() int { return int(t.real().statements.Load()) }
+
+func txnOf(ctx context.Context) *Txn {
+	t, _ := ctx.Value(txnKey{}).(*Txn)
+	return t
+}
+
+// claim binds the Txn to a transaction; release undoes that if none came about.
+func (t *Txn) claim() error {
+	if !t.phase.CompareAndSwap(unused, live) {
+		return errUsed
+	}
+	return nil
+}
+
+func (t *Txn) release() { t.phase.Store(unused) }
+
+// fail records the error of a statement that was begun at the given clock.
+func (t *Txn) fail(since int, query string, err error) {
+	f := &failure{first: &StatementError{Statement: head(query), Err: err}, since: since}
+	if standing := t.failure.Load(); standing != nil {
+		f.first = standing.first
+		f.since = min(since, standing.since)
+	}
+	t.failure.Store(f)
+}
+
+// refuse records that a statement was not allowed, and returns the error for it.
+func (t *Txn) refuse(query string, err error) error {
+	t.fail(t.made, query, err)
+	return &StatementError{Statement: head(query), Err: err}
+}
+
+// admit decides whether a statement may reach the database.
+func (t *Txn) admit(cmd command, query string) error {
+	switch cmd.verb { //nolint:exhaustive // the others are judged below
+	case transactionControl:
+		return t.refuse(query, errControl)
+	case implicitCommit:
+		return t.refuse(query, errImplicit)
+	}
+	f := t.failure.Load()
+	if f == nil {
+		return nil
+	}
+	if cmd.verb == rollbackTo {
+		if i := t.find(cmd.name); i >= 0 && t.savepoints[i].born <= f.since {
+			return nil // if the database accepts it, it undoes whatever failed
+		}
+	}
+	return &RefusedError{Refused: quote(query), First: f.first}
+}
+
+// settle records what became of an admitted statement.
+func (t *Txn) settle(d Dialect, cmd command, query string, since int, err error) {
+	if cmd.verb == ordinary {
+		t.statements.Add(1)
+	}
+	if err != nil {
+		t.fail(since, query, err)
+		return
+	}
+	switch cmd.verb { //nolint:exhaustive // the others change nothing
+	case setSavepoint:
+		if d == MySQL { // a second savepoint of one name replaces the first
+			if i := t.find(cmd.name); i >= 0 {
+				t.savepoints = slices.Delete(t.savepoints, i, i+1)
+			}
+		}
+		t.made++
+		t.savepoints = append(t.savepoints, savepoint{name: cmd.name, born: t.made})
+	case releaseSavepoint:
+		if i := t.find(cmd.name); i >= 0 {
+			t.savepoints = t.savepoints[:i]
+		}
+	case rollbackTo:
+		t.failure.Store(nil)
+		if i := t.find(cmd.name); i >= 0 {
+			t.savepoints = t.savepoints[:i+1]
+		}
+	}
+}
+
+// find returns the index of the newest savepoint of a name, or -1.
+func (t *Txn) find(name string) int {
+	for i, sp := range slices.Backward(t.savepoints) {
+		if sp.name == name {
+			return i
+		}
+	}
+	return -1
+}
