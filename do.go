@@ -29,8 +29,8 @@ type Result[T any] struct {
 // Cancelling ctx ends waiting and fn's statements. It does not end a COMMIT: when
 // fn has returned, the outcome is settled within Config.Settle, cancelled or not.
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
-	rec, replayed, err := e.Exec(ctx, op, answer(fn))
-	return decode[T](op, rec, replayed, err)
+	c := e.call(op)
+	return decode[T](ctx, c, c.exec(ctx, answer(fn)))
 }
 
 // Join is [Do] inside a transaction that the caller has opened and will end.
@@ -42,8 +42,8 @@ func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx
 // that the caller should roll back and start again. A lost COMMIT is the caller's
 // to settle, by asking again with the same key.
 func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
-	rec, replayed, err := e.join(ctx, tx, op, answer(fn))
-	return decode[T](op, rec, replayed, err)
+	c := e.call(op)
+	return decode[T](ctx, c, c.joined(ctx, tx, answer(fn)))
 }
 
 // Answer is what a handler of [Engine.Exec] wants stored.
@@ -70,26 +70,32 @@ func answer[T, TX any](fn func(context.Context, TX) (T, error)) func(context.Con
 	}
 }
 
-func decode[T any](op Operation, rec store.Record, replayed bool, err error) (r Result[T], _ error) {
-	if err != nil {
-		return r, err
-	}
-	r.Replayed, r.Since = replayed, rec.Since
-	switch rec.Result.Kind {
-	case store.Value:
-		err = json.Unmarshal(rec.Result.Body, &r.Value)
-	case store.Failure:
-		f := new(Failure)
-		if err = json.Unmarshal(rec.Result.Body, f); err == nil {
-			return r, f
+// decode turns a verdict into what Do returns, and reports it: that a result
+// cannot be decoded is part of what the caller learns.
+func decode[T, TX any](ctx context.Context, c *call[TX], v verdict) (r Result[T], err error) {
+	var final *Failure
+	if v.err == nil {
+		r.Replayed, r.Since = v.replayed, v.rec.Since
+		if final, err = decodeInto(&r.Value, v.rec.Result); err != nil {
+			v.err = c.fail(CodeNoResult, Applied, err)
 		}
+	}
+	c.finish(ctx, v)
+	if final != nil && v.err == nil {
+		return r, final
+	}
+	return r, v.err
+}
+
+func decodeInto(value any, res store.Result) (final *Failure, err error) {
+	switch res.Kind {
+	case store.Value:
+		return nil, json.Unmarshal(res.Body, value)
+	case store.Failure:
+		final = new(Failure)
+		return final, json.Unmarshal(res.Body, final)
 	case store.Omitted:
-		err = errors.New("the result was too large to be kept")
-	default:
-		err = fmt.Errorf("a result of kind %d: stored by a newer version", rec.Result.Kind)
+		return nil, errors.New("the result was too large to be kept")
 	}
-	if err != nil {
-		return r, &Error{Code: CodeNoResult, Effect: Applied, Scope: op.Scope, Key: op.Key, Err: err}
-	}
-	return r, nil
+	return nil, fmt.Errorf("a result of kind %d: stored by a newer version", res.Kind)
 }

@@ -14,28 +14,9 @@ import (
 // Operation runs fn in a plain transaction that keeps no record.
 func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
 	c := e.call(op)
-	if op.Scope == "" && op.Key == "" {
-		return c.finish(ctx, c.plain(ctx, fn))
-	}
-	if err := e.check(op); err != nil {
-		return c.finish(ctx, verdict{err: c.fail(CodeInvalid, NotApplied, err)})
-	}
-	until := c.start.Add(op.Wait)
-	for {
-		fl, leads := e.flights.join(c.id)
-		if leads {
-			return c.finish(ctx, c.lead(ctx, fl, until, fn))
-		}
-		rec, busy := fl.wait(ctx, until)
-		switch {
-		case rec != nil:
-			c.waited = time.Since(c.start)
-			return c.finish(ctx, c.found(*rec))
-		case busy:
-			c.waited = time.Since(c.start)
-			return c.finish(ctx, c.found(store.Record{State: store.Running}))
-		}
-	}
+	v := c.exec(ctx, fn)
+	c.finish(ctx, v)
+	return v.rec, v.replayed, v.err
 }
 
 // call is one caller's way through the engine.
@@ -52,6 +33,32 @@ type call[TX any] struct {
 
 func (e *Engine[TX]) call(op Operation) *call[TX] {
 	return &call[TX]{e: e, op: op, id: e.id(op), start: time.Now()}
+}
+
+// exec brings the call to its verdict, which is yet to be reported.
+func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
+	if c.op.Scope == "" && c.op.Key == "" {
+		return c.plain(ctx, fn)
+	}
+	if err := c.e.check(c.op); err != nil {
+		return verdict{err: c.fail(CodeInvalid, NotApplied, err)}
+	}
+	until := c.start.Add(c.op.Wait)
+	for {
+		fl, leads := c.e.flights.join(c.id)
+		if leads {
+			return c.lead(ctx, fl, until, fn)
+		}
+		rec, busy := fl.wait(ctx, until)
+		switch {
+		case rec != nil:
+			c.waited = time.Since(c.start)
+			return c.found(*rec)
+		case busy:
+			c.waited = time.Since(c.start)
+			return c.found(store.Record{State: store.Running})
+		}
+	}
 }
 
 // verdict is how one try has ended.
@@ -238,11 +245,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 var errNoJoin = errors.New("this store cannot join a transaction of the caller")
-
-func (e *Engine[TX]) join(ctx context.Context, tx TX, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
-	c := e.call(op)
-	return c.finish(ctx, c.joined(ctx, tx, fn))
-}
 
 func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, TX) (Answer, error)) verdict {
 	if err := c.e.check(c.op); err != nil {

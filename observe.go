@@ -68,10 +68,10 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 	}
 }
 
-// finish reports the end of the call and passes its verdict on.
-func (c *call[TX]) finish(ctx context.Context, v verdict) (store.Record, bool, error) {
+// finish reports the end of the call.
+func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if c.e.cfg.Observer == nil {
-		return v.rec, v.replayed, v.err
+		return
 	}
 	e := Event{Type: EventFinished, Outcome: Executed, Effect: Applied, Err: v.err}
 	switch {
@@ -83,7 +83,6 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) (store.Record, bool, e
 		e.Outcome = Declined
 	}
 	c.send(ctx, e)
-	return v.rec, v.replayed, v.err
 }
 
 func (c *call[TX]) send(ctx context.Context, e Event) {
