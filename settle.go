@@ -87,9 +87,9 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 			return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}
 		case err == nil && rec.State == store.Done && bytes.Equal(rec.Claim, ch.Next.Claim):
 			c.observe(ctx, EventSettled, nil)
-			return verdict{rec: rec}
-		case err == nil && rec.State == store.Done:
-			c.observe(ctx, EventSettled, nil)
+			return verdict{rec: ch.Next}
+		case err == nil && rec.State == store.Done: // somebody else's: ours was not applied
+			c.observe(ctx, EventSettled, lost)
 			return c.found(rec)
 		}
 		if !sleep(ctx, delay) {
