@@ -91,7 +91,9 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 		v = c.try(ctx, fl, fn)
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
-			learnt = &v.rec
+			if CodeOf(v.err) != CodeMismatch || v.rec.State != store.Running { // followers may want to wait for that
+				learnt = &v.rec
+			}
 			return v
 		case ctx.Err() != nil:
 			return v
