@@ -82,11 +82,14 @@ func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
 // faster. Each time somebody has made progress, so more than a few are not met.
 const maxCollisions = 20
 
+// firstDelay is the longest pause before the first try of the same again.
+const firstDelay = 5 * time.Millisecond
+
 // lead tries until there is a verdict to give, in a flight that it leads.
 func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
 	var learnt *store.Record
 	defer func() { c.e.flights.leave(c.id, fl, learnt) }() // also when fn panics
-	delay := 5 * time.Millisecond
+	delay := firstDelay
 	for collisions := 0; ; {
 		v = c.try(ctx, fl, fn)
 		switch {
@@ -125,7 +128,8 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 	}
 }
 
-// try asks the store once and executes if there is something to execute.
+// try asks the store once and executes if there is something to execute. Work
+// without an operation has no flight.
 func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context, TX) (Answer, error)) verdict {
 	began := time.Now()
 	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
@@ -133,20 +137,30 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 	})
 	c.event.LockWait += time.Since(began)
 	switch {
-	case err != nil && store.KindOf(err) == store.Retry:
-		return verdict{err: c.fail(CodeConflict, NotApplied, err), again: c.countRun()}
 	case err != nil:
-		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
+		return c.refused(err)
 	case txn == nil:
 		return c.found(rec)
 	}
-	fl.running()
+	if fl != nil {
+		fl.running()
+	}
 	return c.execute(ctx, txn, fn)
 }
 
-// countRun counts a run that ended before its handler began, so that a store that
-// always answers Retry ends too.
-func (c *call[TX]) countRun() bool { c.runs++; return true }
+// refused turns the error of a Begin or Join into a verdict.
+func (c *call[TX]) refused(err error) verdict {
+	switch store.KindOf(err) {
+	case store.Retry:
+		c.runs++ // so that a store which always answers Retry ends too
+		return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
+	case store.Aborted:
+		return verdict{err: c.fail(CodeAborted, NotApplied, err)}
+	case store.Misused, store.Ended:
+		return verdict{err: c.fail(CodeMisuse, NotApplied, err)}
+	}
+	return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
+}
 
 func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) verdict {
 	c.runs++
@@ -224,12 +238,12 @@ func (c *call[TX]) tail(ctx context.Context) (context.Context, context.CancelFun
 // plain runs fn without an operation.
 func (c *call[TX]) plain(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
 	for {
-		txn, _, err := c.e.store.Begin(ctx, store.Ask{Isolation: c.op.Isolation})
-		if err != nil {
-			return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
-		}
-		v := c.execute(ctx, txn, fn)
+		v := c.try(ctx, nil, fn)
 		if !v.again || c.runs >= c.e.cfg.Runs || ctx.Err() != nil {
+			return v
+		}
+		c.observe(ctx, EventRerun, v.err)
+		if !sleep(ctx, rand.N(firstDelay)) {
 			return v
 		}
 	}
@@ -259,7 +273,7 @@ func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, T
 	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id})
 	switch {
 	case err != nil:
-		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
+		return c.refused(err)
 	case txn == nil:
 		return c.found(rec)
 	}

@@ -78,7 +78,7 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 	}
 	ctx, cancel := c.tail(ctx)
 	defer cancel()
-	for delay := 5 * time.Millisecond; ; delay = min(2*delay, 200*time.Millisecond) {
+	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
 		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})
 		switch {
 		case txn != nil: // absent, and nobody holds the claim: that commit can no longer happen
