@@ -106,7 +106,7 @@ func HashedKey(key string) string {
 }
 
 func (e *Engine[TX]) id(op Operation) store.ID {
-	if e.cfg.HashKeys {
+	if e.cfg.HashKeys && op.Key != "" {
 		op.Key = HashedKey(op.Key)
 	}
 	return store.ID{Scope: op.Scope, Key: op.Key}
