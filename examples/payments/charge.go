@@ -1,0 +1,53 @@
+package payments
+
+import (
+	"context"
+	"net/http"
+)
+
+// Charge is money that a card processor has captured for a tenant.
+type Charge struct {
+	ID        string `json:"id"`
+	Amount    int64  `json:"amount"`
+	Refunded  int64  `json:"refunded"`
+	Currency  string `json:"currency"`
+	Customer  string `json:"customer"`
+	CreatedAt string `json:"created_at"`
+}
+
+func createCharge(r *http.Request, tx queries) (answer, error) {
+	in, err := readForm(r)
+	if err != nil {
+		return answer{}, err
+	}
+	c := Charge{
+		ID:        newID("ch_"),
+		Amount:    in.amount("amount"),
+		Currency:  in.currency("currency"),
+		Customer:  in.text("customer", 64),
+		CreatedAt: now(),
+	}
+	if err := in.err(); err != nil {
+		return answer{}, err
+	}
+	_, err = tx.exec(r.Context(), `
+		insert into charge (tenant, id, amount, currency, customer, created_at)
+		values ($1, $2, $3, $4, $5, $6)`,
+		tenant(r), c.ID, c.Amount, c.Currency, c.Customer, c.CreatedAt)
+	return answer{status: http.StatusCreated, location: "/charges/" + c.ID, body: c}, err
+}
+
+func getCharge(r *http.Request, tx queries) (answer, error) {
+	c, err := chargeByID(r.Context(), tx, tenant(r), r.PathValue("id"))
+	return answer{status: http.StatusOK, body: c}, err
+}
+
+func chargeByID(ctx context.Context, tx queries, tenant, id string) (c Charge, err error) {
+	found, err := one(ctx, tx, []any{&c.ID, &c.Amount, &c.Refunded, &c.Currency, &c.Customer, &c.CreatedAt}, `
+		select id, amount, refunded, currency, customer, created_at
+		from charge where tenant = $1 and id = $2`, tenant, id)
+	if err == nil && !found {
+		err = notFound("charge", id)
+	}
+	return c, err
+}

@@ -1,0 +1,126 @@
+package payments
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "modernc.org/sqlite" // driver "sqlite"
+
+	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// DB is an open database of either kind. What the two do differently is in it,
+// as functions; everything above is written once.
+type DB struct {
+	protect func(cfg Config) func(action) http.Handler
+	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
+	lock    string // statement that keeps other migrations out until the transaction ends
+	close   func() error
+}
+
+// Open opens "sqlite:PATH" or "postgres://user@host/name" and brings its schema
+// up to date, that of once included. Processes that start together may all do so.
+func Open(ctx context.Context, dsn string) (*DB, error) {
+	path, isFile := strings.CutPrefix(dsn, "sqlite:")
+	var db *DB
+	var err error
+	switch {
+	case isFile && path != "":
+		db, err = openSQLite(ctx, path)
+	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
+		db, err = openPostgres(ctx, dsn)
+	default:
+		return nil, fmt.Errorf("%q names no database that is known here. Try: sqlite:payments.db or postgres://user@host/name", redact(dsn))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", redact(dsn), err)
+	}
+	if err := migrate(ctx, db); err != nil {
+		return nil, errors.Join(fmt.Errorf("migrate %s: %w", redact(dsn), err), db.Close())
+	}
+	return db, nil
+}
+
+// Close closes every connection.
+func (db *DB) Close() error { return db.close() }
+
+func openPostgres(ctx context.Context, dsn string) (*DB, error) {
+	pool, err := pgxpool.New(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := pgxstore.Migrate(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	view := func(tx pgx.Tx) queries { return pgxTx{tx} }
+	return &DB{
+		protect: protection(pgxstore.New(pool), view),
+		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
+			var opts pgx.TxOptions
+			if readOnly {
+				opts = pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}
+			}
+			return pgx.BeginTxFunc(ctx, pool, opts, func(tx pgx.Tx) error { return fn(view(tx)) })
+		},
+		lock:  "select pg_advisory_xact_lock(hashtextextended('payments migration', 0))",
+		close: func() error { pool.Close(); return nil },
+	}, nil
+}
+
+// pragmas: readers do not wait for the writer, an answered request survives a
+// power cut, foreign keys are checked, a writer waits for another process, and a
+// transaction that will write takes its place in the queue when it begins.
+const pragmas = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=busy_timeout(10000)&_txlock=immediate"
+
+func openSQLite(ctx context.Context, path string) (*DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlstore.Open("sqlite", "file:"+(&url.URL{Path: abs}).EscapedPath()+pragmas)
+	if err != nil {
+		return nil, err
+	}
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	view := func(tx *sql.Tx) queries { return sqlTx{tx} }
+	return &DB{
+		protect: protection(s, view),
+		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
+			tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }() // does nothing after Commit
+			if err := fn(view(tx)); err != nil {
+				return err
+			}
+			return tx.Commit()
+		},
+		close: db.Close,
+	}, nil
+}
+
+// redact removes the password from a URL that is about to be shown.
+func redact(dsn string) string {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "the database URL"
+	}
+	return u.Redacted()
+}

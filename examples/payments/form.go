@@ -1,0 +1,216 @@
+package payments
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oncelib/once/oncehttp"
+)
+
+const (
+	maxBody = 64 << 10
+
+	// MaxAmount is the largest amount: what every JSON reader holds exactly, also
+	// those that know only floating point.
+	MaxAmount = 1<<53 - 1
+)
+
+// form is a JSON object out of which a request is read, strictly. encoding/json
+// takes the last of two members of one name and ignores their case; where money
+// is moved, such a body is a mistake to report, not one to guess about.
+type form struct {
+	members map[string]json.RawMessage
+	wrong   []fieldError
+}
+
+// readForm reads the body of r. Its error is a *problem.
+func readForm(r *http.Request) (*form, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	return parseForm(body)
+}
+
+// noBody refuses what would be ignored: an empty body and {} are fine.
+func noBody(r *http.Request) error {
+	body, err := readBody(r)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	f, err := parseForm(body)
+	if err != nil {
+		return err
+	}
+	return f.err()
+}
+
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, refusal(http.StatusBadRequest, oncehttp.CodeBodyUnreadable, "The body could not be read.")
+	case len(body) > maxBody:
+		return nil, refusal(http.StatusRequestEntityTooLarge, oncehttp.CodeBodyTooLarge, "The body is larger than 64 KiB.")
+	}
+	return body, nil
+}
+
+func parseForm(body []byte) (*form, error) {
+	f := &form{members: map[string]json.RawMessage{}}
+	if !utf8.Valid(body) {
+		return nil, badJSON("it is not UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	if open, err := d.Token(); err != nil {
+		return nil, badJSON(syntax(err))
+	} else if open != json.Delim('{') {
+		return nil, badJSON("it is not an object")
+	}
+	key := ""
+	broken := func(err error) error {
+		if key == "" {
+			return badJSON(syntax(err))
+		}
+		return f.refuse(http.StatusBadRequest, key, "invalid_json", "is not valid JSON, or what follows it is not: "+syntax(err))
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, broken(err)
+		}
+		key = name.(string) // the decoder allows nothing else before a colon
+		if _, twice := f.members[key]; twice {
+			return nil, f.refuse(http.StatusBadRequest, key, "duplicate_field", "is there twice")
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, broken(err)
+		}
+		f.members[key] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, broken(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, badJSON("something follows the object")
+	}
+	return f, nil
+}
+
+func badJSON(why string) *problem {
+	return refusal(http.StatusBadRequest, "VALIDATION.invalid_json", "The body is not the JSON object that is expected: "+why+".")
+}
+
+func syntax(err error) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends too early"
+	}
+	return strings.TrimSuffix(err.Error(), ".")
+}
+
+// take removes a member, so that what remains at the end is unknown.
+func (f *form) take(name string) (json.RawMessage, bool) {
+	value, ok := f.members[name]
+	delete(f.members, name)
+	if !ok || string(value) == "null" {
+		f.fail(name, "missing_field", "is required")
+		return nil, false
+	}
+	return value, true
+}
+
+func (f *form) fail(name, code, detail string) {
+	f.wrong = append(f.wrong, fieldError{name, code, detail})
+}
+
+// check adds a rule about a value that is not in the body.
+func (f *form) check(name string, ok bool, detail string) {
+	if !ok {
+		f.fail(name, "invalid_text", detail)
+	}
+}
+
+func (f *form) refuse(status int, name, code, detail string) *problem {
+	f.fail(name, code, detail)
+	return invalidFields(status, f.wrong...)
+}
+
+var integer = regexp.MustCompile(`^-?[0-9]+$`)
+
+// amount reads a positive integer in minor units. It looks at the digits as they
+// were sent: no floating point comes near them.
+func (f *form) amount(name string) int64 {
+	value, ok := f.take(name)
+	if !ok {
+		return 0
+	}
+	if !integer.Match(value) {
+		f.fail(name, "invalid_amount", "must be an integer in minor units, such as 1050 for 10.50")
+		return 0
+	}
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	switch {
+	case err == nil && n >= 1 && n <= MaxAmount:
+		return n
+	case strings.HasPrefix(string(value), "-") || err == nil && n == 0:
+		f.fail(name, "invalid_amount", "must be greater than 0")
+	default:
+		f.fail(name, "invalid_amount", "must be at most "+strconv.Itoa(MaxAmount))
+	}
+	return 0
+}
+
+// text reads a string of 1 to longest bytes on one line.
+func (f *form) text(name string, longest int) string {
+	value, ok := f.take(name)
+	if !ok {
+		return ""
+	}
+	var s string
+	switch {
+	case json.Unmarshal(value, &s) != nil:
+		f.fail(name, "invalid_text", "must be a string")
+	case s == "" || len(s) > longest:
+		f.fail(name, "invalid_text", "must have 1 to "+strconv.Itoa(longest)+" bytes")
+	case strings.ContainsFunc(s, unicode.IsControl) || strings.ContainsRune(s, utf8.RuneError):
+		f.fail(name, "invalid_text", "must not contain control characters or broken Unicode")
+	default:
+		return s
+	}
+	return ""
+}
+
+var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
+func (f *form) currency(name string) string {
+	value, ok := f.take(name)
+	if !ok {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(value, &s) != nil || !currency.MatchString(s) {
+		f.fail(name, "invalid_currency", "must be three capital letters, such as EUR")
+		return ""
+	}
+	return s
+}
+
+// err reports everything that was wrong, unknown members included.
+func (f *form) err() error {
+	for _, name := range sortedNames(f.members) {
+		f.fail(name, "unknown_field", "is not a field of this request")
+	}
+	if len(f.wrong) == 0 {
+		return nil
+	}
+	return invalidFields(http.StatusUnprocessableEntity, f.wrong...)
+}

@@ -1,0 +1,84 @@
+package payments
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/oncelib/once/oncehttp"
+)
+
+// problem is an error that the client may see.
+type problem struct{ oncehttp.Problem }
+
+func (p *problem) Error() string { return p.Code + ": " + p.Detail }
+
+// refusal is a problem that is the client's to solve: nothing was done, sending
+// the same again will not help, and the corrected request is a new intent.
+func refusal(status int, code, detail string) *problem {
+	return &problem{oncehttp.Problem{Status: status, Code: code, Detail: detail, SafeNewKey: true}}
+}
+
+// fieldError is what is wrong with one member of a body.
+type fieldError struct{ name, code, detail string }
+
+func invalidFields(status int, wrong ...fieldError) *problem {
+	p := refusal(status, "VALIDATION."+wrong[0].code, "")
+	details := make([]string, len(wrong))
+	for i, w := range wrong {
+		details[i] = w.name + " " + w.detail
+		p.Errors = append(p.Errors, oncehttp.FieldError{Pointer: "/" + pointerEscape.Replace(w.name), Detail: w.detail})
+	}
+	p.Detail = strings.Join(details, "; ") + "."
+	return p
+}
+
+var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
+
+func notFound(kind, id string) *problem {
+	return refusal(http.StatusNotFound, "NOT_FOUND."+kind, fmt.Sprintf("There is no %s %s.", kind, id))
+}
+
+func exceeds(left int64) *problem {
+	return invalidFields(http.StatusUnprocessableEntity, fieldError{
+		"amount", "amount_exceeds_charge", fmt.Sprintf("is more than the %d that can still be refunded", left),
+	})
+}
+
+func alreadyVoided(id string) *problem {
+	return refusal(http.StatusUnprocessableEntity, "VALIDATION.refund_voided", "The refund "+id+" has been voided before.")
+}
+
+func notTheLast(etag string) *problem {
+	p := refusal(http.StatusPreconditionFailed, "CONFLICT.version", "The customer was changed by somebody else.")
+	if etag != "" {
+		p.Detail += " Its ETag is now " + etag + "."
+	}
+	return p
+}
+
+func unconditional() *problem {
+	return refusal(http.StatusPreconditionRequired, "VALIDATION.if_match_required",
+		"Say which version is to be replaced: If-Match with its ETag, or If-None-Match: * for a new customer.")
+}
+
+func unauthenticated() *problem {
+	return refusal(http.StatusUnauthorized, oncehttp.CodeUnauthenticated, "Say who you are: Authorization: Bearer TENANT.")
+}
+
+func writeProblem(w http.ResponseWriter, p *problem) { oncehttp.WriteProblem(w, p.Problem) }
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own types
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // a client that has gone is not our failure
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

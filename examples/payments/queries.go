@@ -1,0 +1,79 @@
+package payments
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// queries is all that the business logic wants of a transaction. Its SQL is
+// written so that both databases read it: $1 parameters, RETURNING, and updates
+// with a condition in place of "select for update".
+type queries interface {
+	// exec returns how many rows were affected.
+	exec(ctx context.Context, sql string, args ...any) (int64, error)
+
+	// each calls row for every row that sql returns.
+	each(ctx context.Context, row func(scan func(into ...any) error) error, sql string, args ...any) error
+}
+
+// one reads the only row that sql returns, and reports whether there was one.
+func one(ctx context.Context, tx queries, into []any, sql string, args ...any) (found bool, err error) {
+	err = tx.each(ctx, func(scan func(...any) error) error {
+		found = true
+		return scan(into...)
+	}, sql, args...)
+	return found, err
+}
+
+var (
+	_ queries = sqlTx{}
+	_ queries = pgxTx{}
+)
+
+type sqlTx struct{ *sql.Tx }
+
+func (t sqlTx) exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	res, err := t.ExecContext(ctx, sql, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (t sqlTx) each(ctx context.Context, row func(func(...any) error) error, sql string, args ...any) (err error) {
+	rows, err := t.QueryContext(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+type pgxTx struct{ pgx.Tx }
+
+func (t pgxTx) exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	tag, err := t.Exec(ctx, sql, args...)
+	return tag.RowsAffected(), err
+}
+
+func (t pgxTx) each(ctx context.Context, row func(func(...any) error) error, sql string, args ...any) error {
+	rows, err := t.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

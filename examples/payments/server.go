@@ -1,0 +1,139 @@
+package payments
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+)
+
+// Config of a server. The zero value is ready to use.
+type Config struct {
+	// Wait is how long a duplicate waits for the request that is in flight before
+	// it is told to come back. Default: not at all.
+	Wait time.Duration
+
+	// Unsafe leaves package oncehttp out: each request runs in a transaction of
+	// its own and keys are not looked at. It shows what that costs.
+	Unsafe bool
+
+	// Log gets the errors that clients are not told about, and what becomes of
+	// keys. Default: slog.Default().
+	Log *slog.Logger
+}
+
+// action is one endpoint: it reads r, writes through tx, and returns the answer,
+// or a *problem, or an error that is nobody's business but the operator's. It does
+// not know on which database it runs, nor what a key is.
+type action func(r *http.Request, tx queries) (answer, error)
+
+type answer struct {
+	status   int
+	location string
+	etag     string
+	body     any
+}
+
+// NewServer returns the service on db.
+func NewServer(db *DB, cfg Config) http.Handler {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
+	keyed := plain
+	if !cfg.Unsafe {
+		keyed = db.protect(cfg)
+	}
+	api := http.NewServeMux()
+	route(api, "/charges", methods{"POST": keyed(createCharge)})
+	route(api, "/charges/{id}", methods{"GET": plain(getCharge)})
+	route(api, "/refunds", methods{"POST": keyed(createRefund)})
+	route(api, "/refunds/{id}", methods{"GET": plain(getRefund)})
+	route(api, "/refunds/{id}/void", methods{"POST": keyed(voidRefund)})
+	route(api, "/ledger", methods{"GET": plain(getLedger)})
+	route(api, "/customers/{id}", methods{"GET": plain(getCustomer), "PUT": plain(putCustomer)})
+	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, notFound("path", r.URL.Path))
+	})
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", plain(health))
+	mux.Handle("/", authenticate(api))
+	return mux
+}
+
+// health says that the database answers.
+func health(r *http.Request, tx queries) (answer, error) {
+	var n int
+	_, err := one(r.Context(), tx, []any{&n}, "select count(*) from payments_migration")
+	return answer{status: http.StatusOK, body: map[string]string{"status": "ok"}}, err
+}
+
+type methods map[string]http.Handler
+
+// route registers path for its methods, and answers the others with 405.
+func route(mux *http.ServeMux, path string, by methods) {
+	for method, h := range by {
+		mux.Handle(method+" "+path, h)
+	}
+	allow := strings.Join(sortedNames(by), ", ")
+	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allow)
+		writeProblem(w, refusal(http.StatusMethodNotAllowed, "VALIDATION.method", "Here it is "+allow+"."))
+	})
+}
+
+// protection puts keys in front of actions that work on s: package oncehttp opens
+// the transaction, and commits it together with the key and the answer.
+func protection[TX any](s store.Store[TX], view func(TX) queries) func(Config) func(action) http.Handler {
+	return func(cfg Config) func(action) http.Handler {
+		engine := once.New(s, once.Config{Observer: once.Log(cfg.Log)})
+		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait}
+		return func(a action) http.Handler {
+			return oncehttp.Handler(engine, keys, func(w http.ResponseWriter, r *http.Request, tx TX) {
+				got, err := a(r, view(tx))
+				reply(w, r, got, err)
+			})
+		}
+	}
+}
+
+// unprotected runs an action in a transaction, and nothing more.
+func unprotected(db *DB, cfg Config, a action) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var got answer
+		err := db.inTx(r.Context(), r.Method == http.MethodGet, func(tx queries) (err error) {
+			got, err = a(r, tx)
+			return err
+		})
+		if !errors.As(err, new(*problem)) && err != nil {
+			cfg.Log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		}
+		reply(w, r, got, err)
+	})
+}
+
+// reply writes what an action has returned.
+func reply(w http.ResponseWriter, r *http.Request, a answer, err error) {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		writeProblem(w, p)
+		return
+	case err != nil:
+		oncehttp.Fail(w, r, err) // rolls back; a serialization failure runs the action again
+		return
+	}
+	if a.location != "" {
+		w.Header().Set("Location", a.location)
+	}
+	if a.etag != "" {
+		w.Header().Set("ETag", a.etag)
+	}
+	writeJSON(w, a.status, a.body)
+}
