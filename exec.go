@@ -164,8 +164,7 @@ func (c *call[TX]) refused(err error) verdict {
 
 func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) verdict {
 	c.runs++
-	c.observe(ctx, EventClaimed, nil)
-	a, err := c.run(ctx, txn, fn)
+	change, rollback, err := c.run(ctx, txn, fn)
 	if err != nil {
 		if store.KindOf(err) == store.Ended {
 			return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
@@ -175,50 +174,55 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		}
 		return verdict{err: c.fail(CodeFailed, NotApplied, err)}
 	}
-	change := c.change(a.Result)
-	if change.Next.Request, err = c.seal(); err != nil {
-		_ = c.end(ctx, txn)
-		return verdict{err: c.fail(CodeFailed, NotApplied, err)}
-	}
 	tail, cancel := c.tail(ctx)
 	defer cancel()
 	began := time.Now()
-	if a.Rollback {
+	if rollback {
 		if err := txn.Rollback(tail); store.KindOf(err) == store.Ended {
 			return c.committed(ctx, change, err)
 		}
 		if !c.joins {
 			return c.swap(ctx, tail, change)
 		}
-	} else {
-		c.outside(ctx, txn, a)
 	}
 	err = txn.Commit(tail, change)
 	c.event.Commit = time.Since(began)
 	return c.committed(ctx, change, err)
 }
 
-// run runs fn on an open transaction. If it does not come back with an answer,
-// the transaction is rolled back: on an error, a panic, or runtime.Goexit.
-func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) (a Answer, err error) {
+// run runs fn on an open transaction and returns what is to be committed. If it
+// does not get that far, the transaction is rolled back: on an error, on
+// runtime.Goexit, and on a panic of anybody's code (fn, the sealer, the observer).
+func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) (change store.Change, rollback bool, err error) {
 	returned := false
 	began := time.Now()
 	defer func() {
-		c.event.Handler = time.Since(began)
 		if returned && err == nil {
 			return
 		}
+		v := verdict{err: c.fail(CodeFailed, NotApplied, errPanic)}
 		if end := c.end(ctx, txn); store.KindOf(end) == store.Ended {
+			v.err = c.fail(CodeMisuse, InDoubt, errors.Join(errPanic, end))
 			err = errors.Join(err, end)
 		}
 		if !returned {
-			c.finish(ctx, verdict{err: c.fail(CodeFailed, NotApplied, errPanic)})
+			c.event.Handler = time.Since(began)
+			c.finish(ctx, v)
 		}
 	}()
+	c.observe(ctx, EventClaimed, nil)
 	tx := txn.Tx()
-	a, err = fn(context.WithValue(ctx, c.e, tx), tx)
+	a, err := fn(context.WithValue(ctx, c.e, tx), tx)
+	c.event.Handler = time.Since(began)
+	if err == nil {
+		change = c.change(a.Result)
+		change.Next.Request, err = c.seal()
+	}
+	if err == nil && !a.Rollback {
+		c.outside(ctx, txn, a)
+	}
 	returned = true
-	return a, err
+	return change, a.Rollback, err
 }
 
 var errPanic = errors.New("the handler panicked")
