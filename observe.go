@@ -42,7 +42,7 @@ type Event struct {
 	Type    EventType
 	Outcome Outcome // EventFinished only
 	Effect  Effect  // what the outcome proves
-	Err     error
+	Err     error   // the cause, if there is one: what Unwrap of the caller's *Error returns
 
 	Scope   string
 	KeyHash string // first 16 hex digits of SHA-256 of the key; "" for work without a key
@@ -86,6 +86,9 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) {
 }
 
 func (c *call[TX]) send(ctx context.Context, e Event) {
+	if own, ok := e.Err.(*Error); ok { //nolint:errorlint // the engine's own, which names the key
+		e.Err = own.Err
+	}
 	e.Scope, e.Caller, e.Runs = c.op.Scope, c.op.Caller, c.runs
 	if c.op.Key != "" {
 		e.KeyHash = KeyHash(c.op.Key)
