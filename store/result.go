@@ -26,7 +26,8 @@ const (
 type Field struct{ Name, Value string }
 
 // EncodeHeader returns the stored form of h: "Name: value" lines that end in
-// "\n", and nil if h is empty. Names and values must not contain line feeds.
+// "\n", and nil if h is empty. Names and values must not contain line feeds, and
+// names not ": "; no name or value of HTTP does.
 func EncodeHeader(h []Field) []byte {
 	if len(h) == 0 {
 		return nil
