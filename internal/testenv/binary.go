@@ -62,8 +62,8 @@ func postgresBinaryDir() (string, error) {
 		return slices.Compare(versionOf(b), versionOf(a)) // newest first
 	})
 	if path, err := exec.LookPath("postgres"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			dirs = append(dirs, filepath.Dir(real))
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(target))
 		}
 	}
 	for _, dir := range dirs {
@@ -93,6 +93,6 @@ func versionOf(path string) []int {
 }
 
 func isExecutable(path string) bool {
-	info, err := os.Stat(path)
+	info, err := os.Stat(path) //nolint:gosec // the environment of a test may point anywhere
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }

@@ -58,7 +58,7 @@ func newDirectory(prefix string, who identity) (*directory, error) {
 		return nil, errors.Join(err, os.RemoveAll(path))
 	}
 	defer input.Close()
-	cmd := exec.Command("/bin/sh", "-c", janitorScript, "once-janitor", path)
+	cmd := exec.Command("/bin/sh", "-c", janitorScript, "once-janitor", path) //nolint:noctx // it outlives every context
 	cmd.Dir = "/"
 	cmd.Stdin = input
 	// The janitor is the one process that must survive us: no death signal.

@@ -59,7 +59,7 @@ func TestNeedNamesAnIncompletePostgreSQL(t *testing.T) {
 func TestBinaryDirOverride(t *testing.T) {
 	dir := t.TempDir()
 	for _, tool := range postgresTools {
-		if err := os.WriteFile(filepath.Join(dir, tool), nil, 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(dir, tool), nil, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

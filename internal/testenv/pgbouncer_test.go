@@ -20,7 +20,11 @@ func TestPgBouncerAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bouncer.Close()
+	t.Cleanup(func() {
+		if err := bouncer.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	if !strings.Contains(bouncer.URL(), bouncer.Addr()) || !strings.Contains(bouncer.URL(), name) {
 		t.Errorf("URL = %s", bouncer.URL())
 	}
@@ -58,7 +62,11 @@ func TestPgBouncerPoolsTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bouncer.Close()
+	t.Cleanup(func() {
+		if err := bouncer.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	path, err := Binary("psql")
 	if err != nil {
 		t.Fatal(err)

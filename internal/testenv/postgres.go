@@ -205,7 +205,9 @@ func (p *Postgres) Restart(ctx context.Context) error {
 }
 
 // WaitReady waits until the server answers logins again, for example when it
-// recovers by itself from the death of a backend.
+// recovers by itself from the death of a backend. Call it when the client of that
+// backend has seen the end: before, a server that has noticed nothing yet counts
+// as ready.
 func (p *Postgres) WaitReady(ctx context.Context) error {
 	p.mu.Lock()
 	server := p.server
@@ -214,7 +216,11 @@ func (p *Postgres) WaitReady(ctx context.Context) error {
 		return errors.New("testenv: the server is down. Try: Restart")
 	}
 	log := &serverLog{path: p.LogPath()}
-	attempt := start{server: server, port: p.port, database: superuser, log: log, bound: func() bool { return true }}
+	attempt := start{server: server, port: p.port, database: superuser, log: log, bound: func() bool {
+		// A postmaster that has reaped a crashed child refuses logins until it has
+		// recovered; before that it would still let us in.
+		return !losesChild(server.pid())
+	}}
 	return attempt.await(ctx)
 }
 

@@ -117,7 +117,7 @@ func TestCloseRemovesEverything(t *testing.T) {
 	if err := pg.Restart(t.Context()); err == nil {
 		t.Error("a closed server restarted")
 	}
-	if conn, err := net.Dial("tcp", pg.Addr()); err == nil { //nolint:noctx // loopback
+	if conn, err := net.Dial("tcp", pg.Addr()); err == nil {
 		conn.Close()
 		t.Error("the port still answers")
 	}
@@ -128,7 +128,7 @@ func TestStartReportsTheLog(t *testing.T) {
 	Need(t, "postgresql")
 	pg, err := StartPostgres(t.Context(), PostgresConfig{Settings: map[string]string{"no_such_setting": "1"}})
 	if err == nil {
-		pg.Close()
+		_ = pg.Close()
 		t.Fatal("a wrong setting was accepted")
 	}
 	if !strings.Contains(err.Error(), "no_such_setting") {
@@ -142,7 +142,7 @@ func TestStartObeysTheContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if pg, err := StartPostgres(ctx, PostgresConfig{}); err == nil {
-		pg.Close()
+		_ = pg.Close()
 		t.Fatal("a whole cluster in 50 ms?")
 	} else if !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
 		t.Errorf("err = %v", err)

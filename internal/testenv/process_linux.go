@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -53,26 +54,12 @@ func freeze(pid int) ([]int, error) {
 		return nil, fmt.Errorf("testenv: stop %d: %w", pid, err)
 	}
 	if err := poll(time.Second, func() bool {
-		state, _ := status(pid)
-		return state == 'T' || state == 't' || state == 'Z' || state == 0
+		now := status(pid)
+		return now.state == 'T' || now.state == 't' || now.exiting || now == life{}
 	}); err != nil {
 		return nil, fmt.Errorf("testenv: %d does not stop: %w", pid, err)
 	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	var children []int
-	for _, entry := range entries {
-		candidate, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		if _, parent := status(candidate); parent == pid {
-			children = append(children, candidate)
-		}
-	}
-	return children, nil
+	return children(pid)
 }
 
 // sweep kills the processes that work in a directory, as every process of a
@@ -102,31 +89,63 @@ func sweep(dir string) error {
 	return nil
 }
 
-// status returns the state letter and the parent of a process, or zeroes when
-// there is none. The name field in front of them may hold any byte, so the
-// fields are counted from its closing bracket.
-func status(pid int) (byte, int) {
+// life is what the kernel knows about a process; the zero value means that there
+// is none.
+type life struct {
+	state   byte // its letter in ps, such as 'Z' for a zombie
+	parent  int
+	exiting bool // on its way out, or already a zombie
+}
+
+// status looks a process up. The name in front of the fields may hold any byte,
+// so they are counted from its closing bracket.
+func status(pid int) life {
+	const stateField, parentField, flagsField, exitingFlag = 0, 1, 6, 0x4
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return 0, 0
+		return life{}
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0, 0
+	if len(fields) <= flagsField {
+		return life{}
 	}
-	parent, err := strconv.Atoi(string(fields[1]))
+	parent, parentErr := strconv.Atoi(string(fields[parentField]))
+	flags, flagsErr := strconv.ParseUint(string(fields[flagsField]), 10, 64)
+	if parentErr != nil || flagsErr != nil {
+		return life{}
+	}
+	return life{state: fields[stateField][0], parent: parent, exiting: flags&exitingFlag != 0}
+}
+
+// children returns the process numbers of a process's children.
+func children(parent int) ([]int, error) {
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return 0, 0
+		return nil, err
 	}
-	return fields[0][0], parent
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err == nil && status(pid).parent == parent {
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}
+
+// losesChild reports whether a child of the process is dying or has not been
+// reaped yet.
+func losesChild(pid int) bool {
+	pids, err := children(pid)
+	return err != nil || slices.ContainsFunc(pids, func(pid int) bool { return status(pid).exiting })
 }
 
 // waitGone waits for the end of a process that is not our child. A zombie counts
 // as gone: it holds nothing any more, and in a container nobody may reap it.
 func waitGone(pid int) error {
 	if err := poll(10*time.Second, func() bool {
-		state, _ := status(pid)
-		return state == 0 || state == 'Z' || state == 'X'
+		now := status(pid)
+		return now == life{} || now.state == 'Z' || now.state == 'X'
 	}); err != nil {
 		return fmt.Errorf("testenv: process %d survived SIGKILL: %w", pid, err)
 	}
@@ -140,7 +159,7 @@ func poll(patience time.Duration, done func() bool) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("gave up after %v", patience)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // see above: there is no signal
 	}
 	return nil
 }

@@ -20,3 +20,6 @@ func (*process) crash() error { return nil }
 
 // sweep has nothing to kill either.
 func sweep(string) error { return nil }
+
+// losesChild knows of no children.
+func losesChild(int) bool { return false }

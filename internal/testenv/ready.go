@@ -109,7 +109,7 @@ func startupMessage(parameters ...string) []byte {
 		message = append(append(message, text...), 0)
 	}
 	message = append(message, 0)
-	binary.BigEndian.PutUint32(message, uint32(len(message))) //nolint:gosec // a few dozen bytes
+	binary.BigEndian.PutUint32(message, uint32(len(message)))
 	return message
 }
 
