@@ -62,7 +62,7 @@ func TestDelayIsPipelined(t *testing.T) {
 	go func() {
 		for range pieces {
 			_, _ = io.WriteString(conn, "piece")
-			time.Sleep(50 * time.Microsecond) // so that pieces stay apart
+			nap(50 * time.Microsecond) // so that pieces stay apart
 		}
 	}()
 	expect(t, conn, strings.Repeat("piece", pieces))
@@ -99,7 +99,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			}
 		})
 	}
-	direct, err := net.Dial("tcp", upstream) //nolint:noctx // loopback
+	direct, err := net.Dial("tcp", upstream)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package faultnet
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,7 +162,7 @@ type window struct {
 
 // find returns where in data the first occurrence ends.
 func (w *window) find(data []byte) (int, bool) {
-	stream := append(w.tail, data...)
+	stream := slices.Concat(w.tail, data)
 	if at := bytes.Index(stream, w.pattern); at >= 0 {
 		return at + len(w.pattern) - len(w.tail), true
 	}

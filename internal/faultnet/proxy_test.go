@@ -15,7 +15,7 @@ import (
 // address.
 func serve(tb testing.TB, handle func(net.Conn)) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestSetUpstream(t *testing.T) {
 
 func TestUnreachableUpstream(t *testing.T) {
 	t.Parallel()
-	dead, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

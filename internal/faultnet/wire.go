@@ -2,6 +2,7 @@ package faultnet
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -129,7 +130,7 @@ func KillProcess(*Conn) {
 	}
 	if err != nil {
 		// Going on would turn a crash test into a test of nothing.
-		os.Stderr.WriteString("faultnet: cannot kill this process: " + err.Error() + "\n")
+		fmt.Fprintln(os.Stderr, "faultnet: cannot kill this process:", err)
 		os.Exit(1)
 	}
 	select {} // the signal is on its way

@@ -38,7 +38,7 @@ func beVictim(at string) {
 		os.Exit(2)
 	}
 	wire.BeforeByte(number, KillProcess)
-	conn, err := net.Dial("tcp", addr) //nolint:noctx // loopback
+	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		os.Exit(2)
 	}
@@ -138,7 +138,7 @@ func TestWireUnderHTTP(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{DialContext: wire.DialContext}}
 	defer client.CloseIdleConnections()
 	for range 3 {
-		response, err := client.Get(server.URL) //nolint:noctx // loopback
+		response, err := client.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
