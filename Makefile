@@ -1,0 +1,82 @@
+# Everything that a change is judged by. "make" alone lists the targets.
+
+# Every directory with a go.mod. check-modules compares it with the tree.
+MODULES := . pgxstore cmd/once examples/payments internal/torture bench
+
+# The newest version that builds with every Go version that the modules support.
+LINT_VERSION := v2.12.2
+LINT := $(CURDIR)/.bin/golangci-lint-$(LINT_VERSION)
+
+FUZZTIME ?= 10s
+TESTFLAGS ?=
+
+SHELL := /bin/bash
+
+# each LABEL COMMAND runs the command in every module, also after a failure, and
+# fails if one did.
+each = @failed=; for module in $(MODULES); do \
+		echo "--- $$module: $(1)"; \
+		(cd "$$module" || exit 1; $(2)) || failed="$$failed $$module"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "make $@: failed in:$$failed" >&2; exit 1; fi
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install what the tests need from the system
+	@scripts/setup.sh
+
+.PHONY: test
+test: setup check-modules ## run the tests of every module, with the race detector, and build each alone
+	$(call each,go test -race,go test -race -timeout 20m $(TESTFLAGS) ./...)
+	$(call each,build and vet alone (GOWORK=off),GOWORK=off go build ./... && GOWORK=off go vet ./...)
+
+.PHONY: check-modules
+check-modules: ## compare the list of modules with the tree and with go.work
+	@listed=$$(printf '%s\n' $(MODULES) | sort); \
+	found=$$(git ls-files --cached --others --exclude-standard -- go.mod '*/go.mod' | xargs -n 1 dirname | sort); \
+	used=$$(go work edit -json | sed -n 's/.*"DiskPath": "\(.*\)".*/\1/p' | sed 's,^\./,,' | sort); \
+	[ "$$listed" = "$$found" ] || { echo "MODULES in the Makefile is not what the tree holds:"; diff <(echo "$$listed") <(echo "$$found"); exit 1; }; \
+	[ "$$listed" = "$$used" ] || { echo "MODULES in the Makefile is not what go.work uses:"; diff <(echo "$$listed") <(echo "$$used"); exit 1; }
+
+.PHONY: lint
+lint: $(LINT) ## run every linter on every module
+	$(call each,lint,$(LINT) run --allow-parallel-runners ./...)
+
+$(LINT):
+	GOBIN=$(CURDIR)/.bin go install -trimpath github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	mv .bin/golangci-lint $@
+
+.PHONY: torture
+torture: setup ## run the long forms of the kill, cut and failover tests (hours)
+	cd internal/torture && ONCE_TORTURE=long go test -timeout 3h $(TESTFLAGS) ./...
+
+.PHONY: bench
+bench: setup ## measure side by side with the rivals, into bench/RESULTS.md
+	cd bench && go run . -o RESULTS.md
+
+# Inside ( ... ) || ... bash does not stop at a failure by itself.
+define fuzz_module
+packages=$$(go list ./...) || exit 1; \
+		for package in $$packages; do \
+			targets=$$(go test -list '^Fuzz' "$$package") || exit 1; \
+			for target in $$(grep '^Fuzz' <<<"$$targets"); do \
+				echo "$$package $$target"; \
+				go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
+			done; \
+		done
+endef
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	$(call each,fuzz,$(fuzz_module))
+
+.PHONY: fmt
+fmt: ## format the code
+	gofmt -w .
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf .bin .cache cmd/once/once
