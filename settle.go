@@ -81,10 +81,12 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
 		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})
 		switch {
-		case txn != nil: // absent, and nobody holds the claim: that commit can no longer happen
+		case txn != nil: // nobody holds the claim any more: that commit is over, or can no longer happen
 			_ = txn.Rollback(ctx)
-			c.observe(ctx, EventSettled, lost)
-			return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}
+			if c.absent(ctx, ch.ID) {
+				c.observe(ctx, EventSettled, lost)
+				return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}
+			}
 		case err == nil && rec.State == store.Done && bytes.Equal(rec.Claim, ch.Next.Claim):
 			c.observe(ctx, EventSettled, nil)
 			return verdict{rec: ch.Next}
@@ -96,6 +98,14 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 			return verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err))}
 		}
 	}
+}
+
+// absent looks once more, after the claim was seen to be free: the look-up of Begin
+// may have a snapshot from before its claim, in which a commit that was just then
+// applied is missing.
+func (c *call[TX]) absent(ctx context.Context, id store.ID) bool {
+	rec, err := c.e.store.Read(ctx, id)
+	return err == nil && rec.State == store.Absent
 }
 
 // found turns a record that is in the way into a verdict.
