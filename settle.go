@@ -65,7 +65,12 @@ func (c *call[TX]) swap(ctx, tail context.Context, ch store.Change) verdict {
 	if err != nil && store.KindOf(err) == store.Taken && rec.State != store.Absent {
 		return c.found(rec)
 	}
-	return c.committed(ctx, ch, err)
+	v := c.committed(ctx, ch, err)
+	if store.KindOf(err) == store.Lost && EffectOf(v.err) == NotApplied {
+		// A Swap holds no claim while it is on its way: "absent" may mean "not yet".
+		v.err = c.fail(CodeUnavailable, InDoubt, err)
+	}
+	return v
 }
 
 // settle finds out what became of a commit whose answer was lost: either the
