@@ -24,14 +24,15 @@ func (s *Store) Classify(err error) store.Kind {
 // classify turns the error of a pipeline that carries the COMMIT into one of ours.
 // It is not a "no" unless the server has said so: an end of the connection, FATAL
 // included, leaves the COMMIT in doubt.
+//
+// [pgconn.SafeToRetry] does not help. In the query modes exec and simple_protocol
+// pgx reports an answer that was lost as "conn closed", and calls that safe.
 func classify(err error, atRecord bool) error {
 	pe := serverError(err)
 	kind := store.Lost
 	switch {
-	case pe == nil && pgconn.SafeToRetry(err):
-		kind = store.Down
 	case pe == nil:
-	case pe.Severity == "FATAL" || pe.Severity == "PANIC":
+	case fatal(pe):
 	case atRecord && pgsql.Taken(pe.Code):
 		kind = store.Taken
 	case pe.Code == pgsql.QueryCanceled: // the budget is spent
@@ -40,6 +41,16 @@ func classify(err error, atRecord bool) error {
 		kind = pgsql.Classify(pe.Code)
 	}
 	return &store.Error{Kind: kind, Err: err}
+}
+
+// fatal reports whether the server has ended the connection. Severity itself is in
+// the language of the server.
+func fatal(pe *pgconn.PgError) bool {
+	severity := pe.SeverityUnlocalized
+	if severity == "" {
+		severity = pe.Severity // what pgx makes itself, and servers before 9.6
+	}
+	return severity == "FATAL" || severity == "PANIC"
 }
 
 // down is for what happens before anything can have been applied.

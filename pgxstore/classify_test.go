@@ -1,0 +1,38 @@
+package pgxstore
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/store"
+)
+
+// closed is what pgx makes of an answer that was lost in mode exec.
+type closed struct{}
+
+func (closed) Error() string     { return "conn closed" }
+func (closed) SafeToRetry() bool { return true }
+
+// A "no" that is not the server's would be told to the client as "not applied",
+// although the COMMIT may stand.
+func TestOnlyTheServerSaysNo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		want store.Kind
+	}{
+		"end of file":       {errors.New("unexpected EOF"), store.Lost},
+		"lost in mode exec": {closed{}, store.Lost},
+		"FATAL":             {&pgconn.PgError{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "25P03"}, store.Lost},
+		"FATAL in Russian":  {&pgconn.PgError{Severity: "ВАЖНО", SeverityUnlocalized: "FATAL", Code: "25P03"}, store.Lost},
+		"made by pgx":       {&pgconn.PgError{Severity: "FATAL", Code: "XX000"}, store.Lost},
+		"a constraint":      {&pgconn.PgError{Severity: "ОШИБКА", SeverityUnlocalized: "ERROR", Code: "23514"}, store.Other},
+		"serialization":     {&pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "40001"}, store.Retry},
+	} {
+		if got := store.KindOf(classify(c.err, false)); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
