@@ -12,8 +12,8 @@ import (
 
 // change is what the store is asked to commit when the operation is done.
 func (c *call[TX]) change(res store.Result) store.Change {
-	if c.id.IsZero() {
-		return store.Change{}
+	if c.id.IsZero() { // the store writes no record; the caller gets the result all the same
+		return store.Change{Next: store.Record{Result: res}}
 	}
 	claim := make([]byte, 16)
 	rand.Read(claim)
