@@ -30,6 +30,9 @@ type Result[T any] struct {
 // fn has returned, the outcome is settled within Config.Settle, cancelled or not.
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	c := e.call(op)
+	if op.isZero() { // forgotten, and fn must not run unprotected
+		return decode[T](ctx, c, c.invalid(e.check(op)))
+	}
 	return decode[T](ctx, c, c.exec(ctx, answer(fn)))
 }
 

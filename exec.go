@@ -10,8 +10,8 @@ import (
 )
 
 // Exec is [Do] below the codec, for transports: fn returns the result to store.
-// It returns the record, and whether it is that of an earlier call. A zero
-// Operation runs fn in a plain transaction that keeps no record.
+// It returns the record, and whether it is that of an earlier call. An Operation
+// with neither scope nor key runs fn in a plain transaction that keeps no record.
 func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
 	c := e.call(op)
 	v := c.exec(ctx, fn)
@@ -37,11 +37,11 @@ func (e *Engine[TX]) call(op Operation) *call[TX] {
 
 // exec brings the call to its verdict, which is yet to be reported.
 func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
-	if c.op.Scope == "" && c.op.Key == "" {
+	if c.op.isZero() {
 		return c.plain(ctx, fn)
 	}
 	if err := c.e.check(c.op); err != nil {
-		return verdict{err: c.fail(CodeInvalid, NotApplied, err)}
+		return c.invalid(err)
 	}
 	until := c.start.Add(c.op.Wait)
 	for {
@@ -67,6 +67,10 @@ type verdict struct {
 	replayed bool
 	err      error
 	again    bool // nothing was applied, and another try may succeed
+}
+
+func (c *call[TX]) invalid(cause error) verdict {
+	return verdict{err: c.fail(CodeInvalid, NotApplied, cause)}
 }
 
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
@@ -268,11 +272,11 @@ var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 
 func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, TX) (Answer, error)) verdict {
 	if err := c.e.check(c.op); err != nil {
-		return verdict{err: c.fail(CodeInvalid, NotApplied, err)}
+		return c.invalid(err)
 	}
 	j, ok := store.As[store.Joiner[TX]](c.e.store)
 	if !ok {
-		return verdict{err: c.fail(CodeInvalid, NotApplied, errNoJoin)}
+		return c.invalid(errNoJoin)
 	}
 	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id})
 	switch {

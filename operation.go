@@ -63,6 +63,9 @@ type Caller struct {
 	Attempt       int // 1, 2, ... of the client; 0: not known
 }
 
+// isZero reports whether op names no operation.
+func (op Operation) isZero() bool { return op.Scope == "" && op.Key == "" }
+
 func (e *Engine[TX]) check(op Operation) error {
 	switch err := CheckKey(op.Key); {
 	case err != nil:
