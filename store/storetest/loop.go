@@ -47,6 +47,9 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 		BeginDown, BeginRetry, CommitDown, CommitRetry, CommitTaken, CommitLostUndone, CommitLostApplied,
 		RollbackDown, SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied,
 	}
+	if !testing.Short() {
+		wanted = append(wanted, ReadDown) // of settling, so after another one
+	}
 	if u.joins {
 		wanted = append(wanted, JoinDown)
 	}
