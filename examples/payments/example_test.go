@@ -18,16 +18,16 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	db, err := payments.Open(context.Background(), "sqlite:"+filepath.Join(dir, "payments.db"))
 	if err != nil {
 		panic(err)
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	service := payments.NewServer(db, payments.Config{})
 
 	for range 2 {
-		r := httptest.NewRequest("POST", "/charges", strings.NewReader(`{"amount":5000,"currency":"EUR","customer":"ada"}`))
+		r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader(`{"amount":5000,"currency":"EUR","customer":"ada"}`))
 		r.Header.Set("Authorization", "Bearer acme")
 		r.Header.Set("Idempotency-Key", "order-17")
 		w := httptest.NewRecorder()

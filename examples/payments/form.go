@@ -87,7 +87,7 @@ func parseForm(body []byte) (*form, error) {
 		if err != nil {
 			return nil, broken(err)
 		}
-		key = name.(string) // the decoder allows nothing else before a colon
+		key, _ = name.(string) // the decoder allows nothing else before a colon
 		if _, twice := f.members[key]; twice {
 			return nil, f.refuse(http.StatusBadRequest, key, "duplicate_field", "is there twice")
 		}

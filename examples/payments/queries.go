@@ -36,7 +36,7 @@ var (
 type sqlTx struct{ *sql.Tx }
 
 func (t sqlTx) exec(ctx context.Context, sql string, args ...any) (int64, error) {
-	res, err := t.ExecContext(ctx, sql, args...)
+	res, err := t.ExecContext(ctx, sql, args...) //nolint:gosec // a constant of this package
 	if err != nil {
 		return 0, err
 	}
@@ -44,7 +44,7 @@ func (t sqlTx) exec(ctx context.Context, sql string, args ...any) (int64, error)
 }
 
 func (t sqlTx) each(ctx context.Context, row func(func(...any) error) error, sql string, args ...any) (err error) {
-	rows, err := t.QueryContext(ctx, sql, args...)
+	rows, err := t.QueryContext(ctx, sql, args...) //nolint:gosec // a constant of this package
 	if err != nil {
 		return err
 	}

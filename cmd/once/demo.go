@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	mrand "math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/oncelib/once/cmd/once/internal/storm"
+	"github.com/oncelib/once/store/migration"
+)
+
+var demoEntry = entry{
+	name: "demo", brief: "kill a payments service under fire, then count the money",
+	help: `Starts the payments service as a process of its own and sends it refunds from many
+clients that retry. On the way answers are lost, requests are doubled or cut off, keys
+are used again for another amount, and the service is killed (SIGKILL) at least five
+times and started again on the same database.
+
+When the last process is dead, the refunds are counted in the database. The exit code
+is 0 only if every refund took effect exactly once and every replay was the same, byte
+for byte. With --unsafe the same storm meets the same service without once.`,
+	make: func() command { return new(demo) },
+}
+
+type demo struct {
+	ops    int
+	db     string
+	seed   uint64
+	log    string
+	json   bool
+	unsafe bool
+}
+
+func (c *demo) flags(fs *flag.FlagSet) {
+	fs.IntVar(&c.ops, "ops", 500, "how `MANY` refunds")
+	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
+	fs.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that decides what is thrown at which refund (default: a new one)")
+	fs.StringVar(&c.log, "log", "", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
+	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out, to see what it is for")
+}
+
+const (
+	clients    = 16
+	leastKills = 5
+	mostOps    = 1_000_000
+)
+
+func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
+	if c.ops < 1 || c.ops > mostOps {
+		return &usageError{fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 500"}
+	}
+	if c.seed == 0 {
+		c.seed = uint64(mrand.Uint32())
+	}
+	src, err := demoSource(c.db)
+	if err != nil {
+		return err
+	}
+	cfg := storm.Config{
+		Orders: c.ops, Clients: clients, Kills: leastKills + c.ops/100, Seed: c.seed, Unsafe: c.unsafe,
+		Tenant: "demo-" + strings.ToLower(rand.Text())[:8],
+	}
+	if cfg.Witness, err = witness(ctx, src, cfg.Tenant); err != nil {
+		return err
+	}
+	defer cfg.Witness.DB.Close()
+	if cfg.Server, err = c.server(src, cfg.Tenant); err != nil {
+		return err
+	}
+	if c.log != "" {
+		if cfg.Log, err = storm.OpenLog(c.log); err != nil {
+			return fmt.Errorf("%w. Try: --log with a folder that can be written", err)
+		}
+		cfg.Server.Log = cfg.Log.Server
+	}
+	meter := newMeter(m.Stderr)
+	cfg.Progress = meter.show
+	r, err := storm.Run(ctx, cfg)
+	meter.end()
+	if end := cfg.Log.Close(); err == nil {
+		err = end
+	}
+	if err != nil {
+		return fmt.Errorf("%w. Try: once demo --log storm, then read storm/server.log", err)
+	}
+	if c.json {
+		if c.db == "" && r.OK {
+			err = os.RemoveAll(filepath.Dir(src.path)) // scripts do not want to look into it
+		}
+		err = errors.Join(err, json.NewEncoder(m.Stdout).Encode(r))
+	} else {
+		err = c.print(m.Stdout, r, src, cfg)
+	}
+	if err == nil && !r.OK {
+		return errSaid
+	}
+	return err
+}
+
+// server is this program once more, as "once demo serve".
+func (c *demo) server(src demoDB, session string) (*storm.Server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"demo", "serve", "--db", withSession(src, session)}
+	if c.unsafe {
+		args = append(args, "--unsafe")
+	}
+	return &storm.Server{Command: func(address string) *exec.Cmd {
+		return exec.Command(self, append(args, "--listen", address)...) //nolint:noctx // the storm ends it
+	}}, nil
+}
+
+// withSession names the sessions of the service in PostgreSQL, so that the witness
+// can see the last of them end. In SQLite they end with the process.
+func withSession(src demoDB, name string) string {
+	u, err := url.Parse(src.url)
+	if src.dialect != migration.PostgreSQL || err != nil {
+		return src.url
+	}
+	q := u.Query()
+	q.Set("application_name", name)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// witness has a connection of its own, by the plain driver.
+func witness(ctx context.Context, src demoDB, session string) (storm.Witness, error) {
+	db, err := sql.Open(src.driver, src.dsn)
+	if err != nil {
+		return storm.Witness{}, err
+	}
+	w := storm.Witness{DB: db}
+	if src.dialect == migration.PostgreSQL {
+		if err := db.PingContext(ctx); err != nil {
+			return w, errors.Join(fmt.Errorf("open %s: %w. Try: --db with another URL", src.name, err), db.Close())
+		}
+		w.Quiet = func(ctx context.Context) (n int, err error) {
+			err = db.QueryRowContext(ctx, "select count(*) from pg_stat_activity where application_name = $1", session).Scan(&n)
+			return n, err
+		}
+	}
+	return w, nil
+}
+
+func number(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,146 @@
+package storm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// client asks until it is answered, with the same key and the same bytes.
+type client struct {
+	*Storm
+	wire wire
+	rng  *rand.Rand
+}
+
+const (
+	firstBackoff = 10 * time.Millisecond
+	longestWait  = 500 * time.Millisecond
+)
+
+var errGaveUp = errors.New("no final answer in time")
+
+// ask returns the first final answer to body. If fated is false, every answer of
+// the service is delivered.
+func (c client) ask(ctx context.Context, o *order, path, body string, fated bool) (answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errGaveUp)
+	defer cancel()
+	var delay time.Duration
+	for attempt := 1; ; attempt++ {
+		if err := sleep(ctx, delay); err != nil {
+			return answer{}, err
+		}
+		f := deliver
+		if fated {
+			f = pickFate(c.rng)
+			if o.index%10 == 0 && attempt == 1 {
+				f = drop
+			}
+		}
+		a, err := c.wire.post(ctx, path, o.key, body, attempt, f)
+		v := judge(a, err)
+		c.log.attempt(attempt, delay, o.key, v)
+		c.tally.attempt(v)
+		if v.final {
+			return a, nil
+		}
+		// Full jitter: clients that have failed together do not come back together.
+		ceiling := min(longestWait, firstBackoff<<min(attempt, 16))
+		delay = v.after + time.Duration(c.rng.Int64N(int64(ceiling)))
+	}
+}
+
+// verdict is what one attempt tells its client.
+type verdict struct {
+	word   string // of the vocabulary: executed, replayed, mismatch, in flight; else what went wrong
+	status int    // 0: no answer
+	code   string // of a problem
+	final  bool   // asking again would tell nothing new
+	after  time.Duration
+}
+
+const (
+	executed = "executed"
+	replayed = "replayed"
+	mismatch = "mismatch"
+	inFlight = "in flight"
+	refused  = "refused"
+	noAnswer = "no answer"
+)
+
+func judge(a answer, err error) verdict {
+	if err != nil {
+		return verdict{word: noAnswer, code: reason(err)}
+	}
+	v := verdict{status: a.status, code: problemCode(a), final: true}
+	switch {
+	case a.status < 300 && a.header.Get("Idempotency-Status") == "replayed":
+		v.word = replayed
+	case a.status < 300:
+		v.word = executed
+	case v.code == codeInFlight:
+		v.word, v.final = inFlight, false
+		seconds, _ := strconv.Atoi(a.header.Get("Retry-After")) // none, or a date: our own back-off
+		v.after = time.Duration(seconds) * time.Second
+	case v.code == codeMismatch:
+		v.word = mismatch
+	case a.status >= 500, a.status == http.StatusTooManyRequests, a.status == http.StatusRequestTimeout:
+		v.word, v.final = "failed", false
+	default:
+		v.word = refused
+	}
+	return v
+}
+
+const (
+	codeInFlight = "CONFLICT.idempotency.in_flight"
+	codeMismatch = "CONFLICT.idempotency.mismatch"
+)
+
+func problemCode(a answer) string {
+	if a.status < 400 {
+		return ""
+	}
+	var p struct {
+		Code string `json:"code"`
+	}
+	if json.Unmarshal(a.body, &p) != nil || p.Code == "" {
+		return fmt.Sprintf("http %d", a.status)
+	}
+	return p.Code
+}
+
+// reason puts a failed attempt into one word for the log.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, errDropped):
+		return "answer_dropped"
+	case errors.Is(err, errHungUp):
+		return "client_hung_up"
+	case errors.Is(err, errCutOff):
+		return "request_cut_off"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "server_down"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "gave_up"
+	}
+	return "connection_lost"
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,88 @@
+package storm
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// killAll fires the planned kills, each at a random moment after a request of the
+// order that it waits for, or of a later one, has left.
+func (s *Storm) killAll(ctx context.Context) error {
+	rng := rand.New(rand.NewPCG(s.Seed, 1<<62))
+	before := 0
+	for _, at := range s.kills {
+		if !s.reached.wait(ctx, at+1, forever) || !s.sent.wait(ctx, before+1, forever) {
+			return nil // called off, which our caller knows
+		}
+		if err := sleep(ctx, time.Duration(rng.Int64N(int64(killDelay)))); err != nil {
+			return nil //nolint:nilerr // likewise
+		}
+		if err := s.Server.kill(); err != nil {
+			return err
+		}
+		s.tally.killed()
+		s.progress()
+		if err := s.Server.start(ctx); err != nil {
+			return err
+		}
+		before = s.sent.value()
+		s.done.add(1)
+	}
+	return nil
+}
+
+// killDelay is a few requests long: the kill meets one that has just arrived, one
+// in the middle of its commit, or one on its way back.
+const killDelay = 15 * time.Millisecond
+
+const forever = time.Duration(1<<63 - 1)
+
+// meter is a number that grows, and that can be waited for.
+type meter struct {
+	mu    sync.Mutex
+	n     int
+	grown chan struct{} // closed when n has grown
+}
+
+func newMeter() *meter { return &meter{grown: make(chan struct{})} }
+
+func (m *meter) add(n int) { m.set(func() int { return m.n + n }) }
+
+func (m *meter) raise(to int) { m.set(func() int { return max(m.n, to) }) }
+
+func (m *meter) set(next func() int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.n = next()
+	close(m.grown)
+	m.grown = make(chan struct{})
+}
+
+func (m *meter) value() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.n
+}
+
+// wait reports whether the number came to want, before patience or ctx ended.
+func (m *meter) wait(ctx context.Context, want int, patience time.Duration) bool {
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	for {
+		m.mu.Lock()
+		enough, grown := m.n >= want, m.grown
+		m.mu.Unlock()
+		if enough {
+			return true
+		}
+		select {
+		case <-grown:
+		case <-over.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package storm
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Report is how a storm has ended. Its JSON form is a contract with scripts.
+type Report struct {
+	Operations        int  `json:"operations"`
+	Attempts          int  `json:"attempts"`
+	Replayed          int  `json:"replayed"`
+	MismatchesRefused int  `json:"mismatches_refused"`
+	InFlightRefused   int  `json:"in_flight_refused"`
+	Kills             int  `json:"kills"`
+	Effects           int  `json:"effects"`
+	Duplicates        int  `json:"duplicates"`
+	Lost              int  `json:"lost"`
+	ReplayDifferences int  `json:"replay_differences"`
+	OK                bool `json:"ok"`
+
+	Details `json:"-"`
+}
+
+// Details are for people.
+type Details struct {
+	Took      time.Duration
+	Clients   int
+	Dropped   int      // answers
+	Broken    int      // connections that died with the server
+	Abandoned int      // requests that their client cut off or hung up on
+	Compared  int      // answers with the first one of their order
+	Entries   int      // of the ledger
+	SampleKey string   // of an order that had every kind of trouble
+	Reasons   []string // why it is not OK
+}
+
+// report holds what clients were told against what the database has.
+func (s *Storm) report(f found, took time.Duration) Report {
+	n := s.tally.counts()
+	r := Report{
+		Operations: s.Orders, Attempts: n.attempts,
+		Replayed: n.replayed, MismatchesRefused: n.mismatch, InFlightRefused: n.inFlight,
+		Kills: n.kills, ReplayDifferences: s.tally.differences(),
+		Details: Details{
+			Took: took, Clients: s.Clients, Dropped: n.dropped, Broken: n.broken, Abandoned: n.abandoned,
+			Compared: n.compared, Entries: f.entries, SampleKey: s.orders[0].key, Reasons: f.wrong,
+		},
+	}
+	for _, o := range s.orders {
+		right, wrong := f.refunds[o.amount], f.refunds[o.amount+wrongAmount]
+		delete(f.refunds, o.amount)
+		delete(f.refunds, o.amount+wrongAmount)
+		effects := len(right) + len(wrong)
+		r.Effects += effects
+		r.Duplicates += max(0, effects-1)
+		told, answered := s.tally.answerOf(o)
+		switch {
+		case len(right) == 0:
+			r.Lost++
+		case answered && !slices.Contains(right, resultID(told)):
+			r.Lost++ // somebody has a receipt for a refund that does not exist
+		}
+		if !answered {
+			r.Reasons = append(r.Reasons, fmt.Sprintf("nobody was told how %s ended", o.key))
+		}
+	}
+	for amount, ids := range f.refunds {
+		r.Effects += len(ids)
+		r.Duplicates += len(ids)
+		r.Reasons = append(r.Reasons, fmt.Sprintf("nobody has asked for the refund of %d", amount))
+	}
+	r.judge(s.Config)
+	return r
+}
+
+// judge decides. A storm that has missed what is interesting proves nothing, and
+// so is not OK either.
+func (r *Report) judge(cfg Config) {
+	fail := func(n int, sentence string) {
+		if n > 0 {
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%d %s", n, sentence))
+		}
+	}
+	fail(r.Duplicates, "refunds too many")
+	fail(r.Lost, "refunds lost")
+	fail(r.ReplayDifferences, "answers that differ from the first one")
+	vacuous := func(n, want int, sentence string) {
+		if n < want {
+			r.Reasons = append(r.Reasons, fmt.Sprintf("proves nothing: %d %s, at least %d wanted", n, sentence, want))
+		}
+	}
+	vacuous(r.Kills, cfg.Kills, "kills")
+	vacuous(r.Dropped, 1, "dropped answers")
+	if !cfg.Unsafe {
+		vacuous(r.Replayed, 1, "replays")
+		vacuous(r.MismatchesRefused, 1, "refusals of another body")
+	}
+	r.OK = len(r.Reasons) == 0
+}

@@ -1,0 +1,143 @@
+package storm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server is the service as a process of its own, which can be killed and started
+// again at the same address.
+type Server struct {
+	// Command returns a command that serves at address when it is started.
+	Command func(address string) *exec.Cmd
+
+	// Log gets what the processes write. May be nil.
+	Log io.Writer
+
+	address string
+	last    tail // of what they wrote
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd     // nil: it is down
+	died chan struct{} // closed when cmd has ended
+}
+
+const startPatience = 20 * time.Second
+
+// start starts the process and waits until it answers.
+func (s *Server) start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.address == "" {
+		address, err := freeAddress(ctx)
+		if err != nil {
+			return err
+		}
+		s.address = address
+	}
+	cmd := s.Command(s.address)
+	out := io.Writer(&s.last)
+	if s.Log != nil {
+		out = io.MultiWriter(&s.last, s.Log)
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	diesWithUs(cmd)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the service: %w", err)
+	}
+	died := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended matters to nobody: we kill it
+		close(died)
+	}()
+	s.cmd, s.died = cmd, died
+	return s.await(ctx)
+}
+
+func (s *Server) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if a, err := (wire{address: s.address}).get(ctx, "/healthz"); err == nil && a.status == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-s.died:
+			return fmt.Errorf("the service has ended by itself. It wrote: %s", &s.last)
+		case <-ctx.Done():
+			return fmt.Errorf("the service does not answer at %s: %w. It wrote: %s", s.address, ctx.Err(), &s.last)
+		case <-tick.C:
+		}
+	}
+}
+
+var errEnded = errors.New("the service ended by itself, although nobody had killed it")
+
+// kill sends SIGKILL, to this process id and no other, and waits until the process
+// is gone and with it every lock and socket it had.
+func (s *Server) kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return nil
+	}
+	var err error
+	select {
+	case <-s.died:
+		err = fmt.Errorf("%w. It wrote: %s", errEnded, &s.last)
+	default:
+		err = s.cmd.Process.Kill()
+		<-s.died
+	}
+	s.cmd = nil
+	return err
+}
+
+// freeAddress finds a port below those that the system hands out to clients:
+// while the service is down, none of our own connections may take its place.
+func freeAddress(ctx context.Context) (string, error) {
+	const first, last = 18_080, 32_000
+	var err error
+	for port := first + int(time.Now().UnixNano()/1000)%(last-first); port <= last; port++ {
+		var l net.Listener
+		if l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return l.Addr().String(), l.Close()
+		}
+	}
+	return "", fmt.Errorf("no free port: %w", err)
+}
+
+// tail keeps the end of what is written to it, for an error message.
+type tail struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	const keep = 2 << 10
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = append(t.end, p...)
+	t.end = t.end[max(0, len(t.end)-keep):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(bytes.TrimSpace(t.end)) == 0 {
+		return "nothing"
+	}
+	return "\n" + strings.TrimSpace(string(t.end))
+}

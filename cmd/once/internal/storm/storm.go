@@ -1,0 +1,218 @@
+package storm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config of a storm. Every field but Log and Progress is required.
+type Config struct {
+	Orders  int    // refunds that somebody wants
+	Clients int    // that work at the same time
+	Kills   int    // of the service
+	Seed    uint64 // of what is thrown
+	Tenant  string // that no other storm on this database has had
+	Unsafe  bool   // the service runs without once: answers are not expected to repeat
+
+	Server  *Server
+	Witness Witness
+
+	Log      *Log
+	Progress func(Progress) // called often, by several goroutines
+}
+
+// Progress is how far a storm has come.
+type Progress struct {
+	Finished, Orders int
+	Killed, Kills    int
+	Sent, Dropped    int
+	Stage            string
+}
+
+// Storm is one run.
+type Storm struct {
+	Config
+	log    *Log
+	tally  *tally
+	orders []*order
+	kills  []int
+	stage  atomic.Value // string
+
+	reached *meter // the furthest order of which a request has left
+	sent    *meter // requests that have left
+	done    *meter // kills
+}
+
+// Run runs a storm to its end, kills the last server and asks the witness. Its
+// error means that there is no result, not that the result is bad.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	s := &Storm{
+		Config:  cfg,
+		log:     cfg.Log,
+		tally:   newTally(),
+		orders:  plan(cfg.Orders, cfg.Seed),
+		kills:   planKills(cfg.Kills, cfg.Orders, cfg.Seed),
+		reached: newMeter(),
+		sent:    newMeter(),
+		done:    newMeter(),
+	}
+	began := time.Now()
+	err := s.rage(ctx)
+	if end := s.Server.kill(); err == nil {
+		err = end
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	s.enter("counting")
+	found, err := s.Witness.count(ctx, cfg.Tenant)
+	if err != nil {
+		return Report{}, fmt.Errorf("the witness cannot see: %w", err)
+	}
+	return s.report(found, time.Since(began)), nil
+}
+
+// rage is everything that happens while there is a server.
+func (s *Storm) rage(ctx context.Context) error {
+	s.enter("starting")
+	if err := s.Server.start(ctx); err != nil {
+		return err
+	}
+	if err := s.charge(ctx); err != nil {
+		return err
+	}
+	s.enter("storm")
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		if err := s.killAll(ctx); err != nil {
+			cancel(err)
+		}
+	})
+	s.each(ctx, func(o *order) { s.serve(ctx, o) })
+	s.encore(ctx, len(s.orders)-1, s.Kills)
+	killer.Wait()
+	if !s.Unsafe && ctx.Err() == nil {
+		s.enter("replaying")
+		s.each(ctx, func(o *order) { s.replay(ctx, o) })
+	}
+	return context.Cause(ctx)
+}
+
+// charge makes what is to be refunded, in calm weather.
+func (s *Storm) charge(ctx context.Context) error {
+	var ids [charges]string
+	w := wire{address: s.Server.address, tenant: s.Tenant}
+	for i := range ids {
+		body := fmt.Sprintf(`{"amount":%d,"currency":"EUR","customer":"storm"}`, chargeAmount)
+		a, err := w.post(ctx, chargesPath, fmt.Sprintf("charge:%d", i+1), body, 1, deliver)
+		if err != nil {
+			return err
+		}
+		if ids[i] = resultID(a); ids[i] == "" {
+			return fmt.Errorf("the service made no charge: %d %s", a.status, a.body)
+		}
+	}
+	for _, o := range s.orders {
+		o.charge = ids[o.index%charges]
+	}
+	return nil
+}
+
+// each has the clients work on every order. An order waits for the kills that
+// belong before it, or the storm would be over before the last of them.
+func (s *Storm) each(ctx context.Context, work func(*order)) {
+	next := make(chan *order)
+	var clients sync.WaitGroup
+	for range s.Clients {
+		clients.Go(func() {
+			for o := range next {
+				work(o)
+			}
+		})
+	}
+	for i, o := range s.orders {
+		s.encore(ctx, max(0, i-1), i*s.Kills/s.Orders)
+		if ctx.Err() != nil {
+			break
+		}
+		next <- o
+	}
+	close(next)
+	clients.Wait()
+}
+
+// encore waits for kills to be done. A kill waits for a request to hit, so if
+// nobody has anything left to ask, the order at index is asked for again.
+func (s *Storm) encore(ctx context.Context, index, kills int) {
+	const stalled = 500 * time.Millisecond
+	for sender := 1 << 5; !s.done.wait(ctx, kills, stalled) && ctx.Err() == nil; sender++ {
+		s.ask(ctx, s.orders[index], sender, s.orders[index].body(), "encore")
+	}
+}
+
+// serve brings one order home, through everything that the plan has against it.
+func (s *Storm) serve(ctx context.Context, o *order) {
+	defer s.progress()
+	defer s.tally.finished()
+	var copies sync.WaitGroup
+	for i := range o.copies {
+		copies.Go(func() { s.ask(ctx, o, i, o.body(), "") })
+	}
+	copies.Wait()
+	if o.conflict {
+		s.ask(ctx, o, 1<<7, o.wrongBody(), "the same key for another amount")
+	}
+	if o.again {
+		s.ask(ctx, o, 1<<6, o.body(), "again, later")
+	}
+}
+
+func (s *Storm) ask(ctx context.Context, o *order, sender int, body, notes string) {
+	c := client{Storm: s, rng: o.rng(s.Seed, sender)}
+	c.wire = wire{address: s.Server.address, tenant: s.Tenant, sent: func() { s.reached.raise(o.index + 1); s.sent.add(1) }}
+	a, err := c.ask(ctx, o, refundsPath, body, true)
+	s.learn(o, body, a, err, notes)
+}
+
+// replay asks once more for an order that was answered, in calm weather.
+func (s *Storm) replay(ctx context.Context, o *order) {
+	c := client{Storm: s, rng: o.rng(s.Seed, 1<<4), wire: wire{address: s.Server.address, tenant: s.Tenant}}
+	a, err := c.ask(ctx, o, refundsPath, o.body(), false)
+	s.learn(o, o.body(), a, err, "after the storm")
+	if err == nil && judge(a, nil).word != replayed {
+		s.tally.differ(o)
+	}
+}
+
+func (s *Storm) learn(o *order, body string, a answer, err error, notes string) {
+	if err == nil && a.status < 300 && !s.tally.answered(o, a) {
+		notes = join(notes, "differs from the first answer")
+	}
+	s.log.outcome(o.key, body, a, err, notes)
+}
+
+func join(notes, more string) string {
+	if notes == "" {
+		return more
+	}
+	return notes + "; " + more
+}
+
+func (s *Storm) enter(stage string) {
+	s.stage.Store(stage)
+	s.progress()
+}
+
+func (s *Storm) progress() {
+	if s.Progress == nil {
+		return
+	}
+	n := s.tally.counts()
+	stage, _ := s.stage.Load().(string)
+	s.Progress(Progress{n.finished, s.Orders, n.kills, s.Kills, n.attempts, n.dropped, stage})
+}

@@ -1,0 +1,131 @@
+package storm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// wire sends one request on one connection, and so knows how often it has sent
+// what. http.Transport does not: a keyed POST whose kept-alive connection dies it
+// sends again by itself, and nobody counts that.
+type wire struct {
+	address string // host:port
+	tenant  string
+	sent    func() // called when a whole request has left
+}
+
+// answer is what has arrived.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+var (
+	errDropped = errors.New("the answer was dropped")
+	errHungUp  = errors.New("the client hung up")
+	errCutOff  = errors.New("the request was cut off")
+)
+
+const patience = 20 * time.Second
+
+func (w wire) get(ctx context.Context, path string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.address+path, http.NoBody)
+	if err != nil {
+		return answer{}, err
+	}
+	return w.send(ctx, req, deliver)
+}
+
+// post sends the attempt with this number.
+func (w wire) post(ctx context.Context, path, key, body string, attempt int, f fate) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.address+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	req.Header.Set("Once-Attempt", strconv.Itoa(attempt))
+	return w.send(ctx, req, f)
+}
+
+func (w wire) send(ctx context.Context, req *http.Request, f fate) (answer, error) {
+	req.Close = true
+	req.Header.Set("Authorization", "Bearer "+w.tenant)
+	var text bytes.Buffer
+	if err := req.Write(&text); err != nil {
+		return answer{}, err
+	}
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", w.address)
+	if err != nil {
+		return answer{}, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled storm waits for nobody
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return answer{}, err
+	}
+	return w.exchange(conn, req, text.Bytes(), f)
+}
+
+func (w wire) exchange(conn net.Conn, req *http.Request, text []byte, f fate) (answer, error) {
+	if f == cutOff {
+		_, err := conn.Write(text[:len(text)-int(req.ContentLength+1)/2])
+		return answer{}, errors.Join(errCutOff, err)
+	}
+	if _, err := conn.Write(text); err != nil {
+		return answer{}, err
+	}
+	if w.sent != nil {
+		w.sent()
+	}
+	if f == hangUp {
+		return answer{}, errHungUp // an orderly end: the handler's context is cancelled, the request stands
+	}
+	r := bufio.NewReader(conn)
+	if f == drop {
+		if _, err := r.Peek(1); err != nil {
+			return answer{}, err // the server died first
+		}
+		return answer{}, errors.Join(errDropped, reset(conn))
+	}
+	resp, err := http.ReadResponse(r, req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, err // the server died in the middle of it
+	}
+	return answer{resp.StatusCode, resp.Header, body}, nil
+}
+
+// reset makes Close discard what is under way, as a crashed client would.
+func reset(conn net.Conn) error {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return tcp.SetLinger(0)
+	}
+	return nil
+}
+
+// same reports whether b repeats a, in everything that a client sees of an answer.
+func (a answer) same(b answer) bool {
+	if a.status != b.status || !bytes.Equal(a.body, b.body) {
+		return false
+	}
+	for _, name := range []string{"Content-Type", "Location", "ETag"} {
+		if a.header.Get(name) != b.header.Get(name) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,147 @@
+// Command once shows what package once does, and looks after what it stores.
+//
+//	once demo          kill a payments service under fire, then count the money
+//	once demo serve    run that service
+//	once migrate       create or update the table that keeps operations
+//	once keys show     what happened to an idempotency key
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	m := &Main{Stdout: os.Stdout, Stderr: os.Stderr}
+	code := m.Run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// Main is the program. Tests run it with pipes in place of a terminal.
+type Main struct {
+	Stdout io.Writer // results, and nothing else
+	Stderr io.Writer // progress and errors
+}
+
+// command is one subcommand: its flags are fields.
+type command interface {
+	flags(fs *flag.FlagSet)
+	run(ctx context.Context, m *Main, args []string) error
+}
+
+// entry is a command in the table of commands.
+type entry struct {
+	name  string // its words: "demo serve"
+	args  string // what follows them
+	brief string // one line
+	help  string // the rest of its help
+	make  func() command
+}
+
+// entries are in the order of the help text.
+func entries() []entry {
+	return []entry{demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry, keysShowEntry, versionEntry}
+}
+
+// Run runs the command that args name and returns the exit code: 0, 1 for a
+// failure, 2 for a command line that is wrong, 130 if it was interrupted.
+func (m *Main) Run(ctx context.Context, args []string) int {
+	err := m.dispatch(ctx, args)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errSaid):
+		return 1
+	case errors.As(err, &usage):
+		m.complain(err)
+		return 2
+	case ctx.Err() != nil:
+		fmt.Fprintln(m.Stderr, "once: interrupted")
+		return 130 // as shells have it
+	}
+	m.complain(err)
+	return 1
+}
+
+func (m *Main) dispatch(ctx context.Context, args []string) error {
+	e, rest := lookup(args)
+	switch {
+	case e != nil:
+		return m.execute(ctx, *e, rest)
+	case len(args) == 0 || isHelp(args[0]):
+		m.overview(m.Stdout, args)
+		return nil
+	case isHelp(args[len(args)-1]) && len(matching(args[:len(args)-1])) > 0: // once migrate --help
+		m.overview(m.Stdout, args[:len(args)-1])
+		return nil
+	case len(matching(args[:1])) > 0:
+		return &usageError{fmt.Sprintf("%q is not complete", "once "+strings.Join(args, " ")), suggestion(args[:1])}
+	}
+	return &usageError{fmt.Sprintf("there is no command %q", args[0]), "once --help"}
+}
+
+// lookup finds the command with the most words that args begin with.
+func lookup(args []string) (found *entry, rest []string) {
+	most := 0
+	for _, e := range entries() {
+		words := strings.Fields(e.name)
+		if len(words) <= most || len(words) > len(args) || strings.Join(args[:len(words)], " ") != e.name {
+			continue
+		}
+		most, found, rest = len(words), &e, args[len(words):]
+	}
+	return found, rest
+}
+
+// matching returns the commands whose name begins with words.
+func matching(words []string) (found []entry) {
+	for _, e := range entries() {
+		if strings.HasPrefix(e.name+" ", strings.Join(words, " ")+" ") {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func suggestion(words []string) string {
+	var names []string
+	for _, e := range matching(words) {
+		names = append(names, "once "+e.name)
+	}
+	return strings.Join(names, ", or ")
+}
+
+// execute parses the flags, which may stand before and after the arguments.
+func (m *Main) execute(ctx context.Context, e entry, args []string) error {
+	c := e.make()
+	fs := flag.NewFlagSet(e.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	c.flags(fs)
+	var positional []string
+	for {
+		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+			m.help(e, fs)
+			return nil
+		} else if err != nil {
+			return &usageError{err.Error(), "once " + e.name + " --help"}
+		}
+		if fs.NArg() == 0 {
+			break
+		}
+		positional, args = append(positional, fs.Arg(0)), fs.Args()[1:]
+	}
+	if want := len(strings.Fields(e.args)); len(positional) > want {
+		return &usageError{fmt.Sprintf("once %s does not know what to do with %q", e.name, positional[want]), "once " + e.name + " --help"}
+	}
+	return c.run(ctx, m, positional)
+}

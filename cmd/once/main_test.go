@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// asMain in the environment makes the test binary the program: what the tests run
+// is a real process, and so are the processes that it starts.
+const asMain = "ONCE_TEST_AS_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+		return
+	}
+	testenv.Main(m)
+}
+
+func program(tb testing.TB, args ...string) *exec.Cmd {
+	tb.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd := exec.CommandContext(tb.Context(), self, args...)
+	cmd.Env = append(os.Environ(), asMain+"=1", "TMPDIR="+tb.TempDir(), "GORACE=atexit_sleep_ms=0") // else each run waits a second
+	return cmd
+}
+
+// output is how a run has ended.
+type output struct {
+	code           int
+	stdout, stderr string
+}
+
+func run(tb testing.TB, args ...string) output {
+	tb.Helper()
+	cmd := program(tb, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		tb.Fatal(err)
+	}
+	return output{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func (o output) want(tb testing.TB, code int) output {
+	tb.Helper()
+	if o.code != code {
+		tb.Fatalf("exit code %d, want %d\nstdout: %s\nstderr: %s", o.code, code, o.stdout, o.stderr)
+	}
+	return o
+}
+
+func sqliteURL(tb testing.TB) string {
+	tb.Helper()
+	return "sqlite:" + filepath.Join(tb.TempDir(), "once.db")
+}
+
+// onBoth runs test on SQLite and on PostgreSQL.
+func onBoth(t *testing.T, test func(t *testing.T, db string)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) { test(t, sqliteURL(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, testenv.NewDatabase(t)) })
+}
+
+// TestUsage: a command line that is wrong is answered with 2, and with what to try.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, says, try string }{
+		{"dance", `no command "dance"`, "once --help"},
+		{"migrate", "not complete", "once migrate up"},
+		{"keys", "not complete", "once keys show"},
+		{"demo --opps 3", "-opps", "once demo --help"},
+		{"demo --ops many", "many", "once demo --help"},
+		{"demo --ops 0", "--ops 0", "--ops 500"},
+		{"demo --db mysql://x", "mysql://x", "--db sqlite:PATH"},
+		{"demo tomorrow", "tomorrow", "once demo --help"},
+		{"demo serve --db sqlite:", "sqlite:", "--db sqlite:PATH"},
+		{"keys show", "which key", "once keys show KEY"},
+		{"keys show k", "--db is missing", "--db sqlite:PATH"},
+		{"keys show k -o xml --db sqlite:x", `"xml"`, "-o json"},
+		{"migrate up", "--db is missing", "--db sqlite:PATH"},
+		{"migrate print", "--dialect is missing", "--dialect postgres"},
+		{"migrate print --dialect oracle", "oracle", "--dialect postgres"},
+		{"migrate print --dialect sqlite --format x", `"x"`, "--format goose"},
+	} {
+		o := run(t, strings.Fields(c.args)...).want(t, 2)
+		what, try, _ := strings.Cut(o.stderr, "\nTry: ")
+		if !strings.Contains(what, c.says) || !strings.Contains(try, c.try) || o.stdout != "" {
+			t.Errorf("once %s:\n%s%s", c.args, o.stdout, o.stderr)
+		}
+	}
+}
+
+// TestHelp: every command tells what it does and what its flags are.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"", "--help", "help", "migrate --help", "keys -h"} {
+		if o := run(t, strings.Fields(args)...).want(t, 0); !strings.Contains(o.stdout, "Usage: once COMMAND") || o.stderr != "" {
+			t.Errorf("once %s:\n%s%s", args, o.stdout, o.stderr)
+		}
+	}
+	overview := run(t).stdout
+	for _, e := range entries() {
+		o := run(t, append(strings.Fields(e.name), "--help")...).want(t, 0)
+		if !strings.HasPrefix(o.stdout, "Usage: once "+e.name) || !strings.Contains(overview, e.name) || e.brief == "" {
+			t.Errorf("once %s --help:\n%s%s", e.name, o.stdout, o.stderr)
+		}
+	}
+	if o := run(t, "version").want(t, 0); !strings.HasPrefix(o.stdout, "once ") || !strings.Contains(o.stdout, "schema 1") {
+		t.Errorf("version: %s", o.stdout)
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/cmd/once/internal/storm"
+)
+
+// meter shows how far a storm has come: a bar on a terminal, else a line now and
+// then.
+type meter struct {
+	mu       sync.Mutex
+	w        io.Writer
+	terminal bool
+	drawn    time.Time
+	last     storm.Progress
+}
+
+func newMeter(w io.Writer) *meter {
+	f, ok := w.(*os.File)
+	if !ok {
+		return &meter{w: w}
+	}
+	info, err := f.Stat()
+	return &meter{w: w, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
+}
+
+func (m *meter) show(p storm.Progress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.terminal {
+		if time.Since(m.drawn) > 50*time.Millisecond || p.Stage != m.last.Stage {
+			m.drawn, m.last = time.Now(), p
+			fmt.Fprint(m.w, "\r"+bar(p)+"\x1b[K")
+		}
+		return
+	}
+	if p.Killed != m.last.Killed || p.Stage != m.last.Stage {
+		fmt.Fprintln(m.w, line(p))
+		m.last = p
+	}
+}
+
+// end removes the bar.
+func (m *meter) end() {
+	if m.terminal {
+		fmt.Fprint(m.w, "\r\x1b[K")
+	}
+}
+
+func bar(p storm.Progress) string {
+	const width = 30
+	full := width * p.Finished / max(1, p.Orders)
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full) + " " + line(p)
+}
+
+func line(p storm.Progress) string {
+	return fmt.Sprintf("%-9s %d/%d refunds  %d/%d kills  %d requests sent, %d answers dropped",
+		p.Stage, p.Finished, p.Orders, p.Killed, p.Kills, p.Sent, p.Dropped)
+}

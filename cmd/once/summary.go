@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oncelib/once/cmd/once/internal/storm"
+)
+
+// print tells a stranger what was thrown, what came back and what the database has.
+func (c *demo) print(w io.Writer, r storm.Report, src demoDB, cfg storm.Config) error {
+	title := "once demo"
+	if c.unsafe {
+		title += " --unsafe: the same service, without once"
+	}
+	fmt.Fprintf(w, "\n%s\n%d refunds by %d clients in %s, on %s, seed %d\n\n",
+		title, r.Operations, r.Clients, r.Took.Round(100*time.Millisecond), src.name, c.seed)
+
+	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
+	row := func(n int, what string) { fmt.Fprintf(t, "    %s\t  %s\n", number(n), what) }
+	head := func(s string) { _ = t.Flush(); fmt.Fprintf(w, "  %s\n", s) }
+	head("thrown at it")
+	row(r.Attempts, "requests")
+	row(r.Kills, "times the service was killed (SIGKILL), with "+count(r.Broken, "request")+" inside")
+	row(r.Dropped, "answers lost on their way back")
+	row(r.Abandoned, "requests cut off, or left by their client")
+	head("answered")
+	row(r.Replayed, "from the record: the refund was made before")
+	row(r.MismatchesRefused, "refused: the key belongs to another amount")
+	row(r.InFlightRefused, "told to come back: the first one was still at work")
+	head("found in the database when the last process was dead")
+	row(r.Effects, fmt.Sprintf("refunds of %d", r.Operations))
+	row(r.Duplicates, "too many")
+	row(r.Lost, "lost")
+	row(r.Entries, "ledger entries")
+	row(r.ReplayDifferences, fmt.Sprintf("of %d repeated answers differ from the first", r.Compared))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.OK {
+		fmt.Fprintf(w, "\nOK: every refund took effect exactly once, every replay was the same, byte for byte.\n")
+	} else {
+		fmt.Fprintf(w, "\nNOT OK\n")
+		for i, reason := range r.Reasons {
+			if i == 10 {
+				fmt.Fprintf(w, "  and %d more\n", len(r.Reasons)-i)
+				break
+			}
+			fmt.Fprintf(w, "  %s\n", reason)
+		}
+	}
+	return c.next(w, r, src, cfg)
+}
+
+// next is the line to run next.
+func (c *demo) next(w io.Writer, r storm.Report, src demoDB, cfg storm.Config) error {
+	same := fmt.Sprintf("--ops %d --seed %d", c.ops, c.seed)
+	if c.unsafe {
+		_, err := fmt.Fprintf(w, "\nNext: the same storm, with once\n  once demo %s\n", same)
+		return err
+	}
+	fmt.Fprintf(w, "\nNext: what happened to one of the keys\n  once keys show %s --scope %s --db %s\n",
+		quoted(r.SampleKey), quoted(cfg.Tenant+" POST /refunds"), quoted(src.name))
+	_, err := fmt.Fprintf(w, "or: the same storm, without once\n  once demo %s --unsafe\n", same)
+	return err
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return number(n) + " " + noun + "s"
+}
