@@ -44,7 +44,7 @@ func (r *request) next(key string) *http.Request {
 
 func newRequest() *request {
 	r := &request{bytes: bytes.Repeat([]byte("x"), 1024), keys: make([]string, 1)}
-	r.Request = httptest.NewRequest("POST", "/refunds", nil)
+	r.Request = httptest.NewRequest(http.MethodPost, "/refunds", nil)
 	r.ContentLength = int64(len(r.bytes))
 	r.Pattern = "POST /refunds"
 	r.Header["Content-Type"] = []string{"application/json"}

@@ -46,7 +46,7 @@ func name(lines []string) string {
 	if len(lines) != 1 || len(lines[0]) > 128 {
 		return ""
 	}
-	for i := 0; i < len(lines[0]); i++ {
+	for i := range len(lines[0]) {
 		if c := lines[0][i]; c < 0x21 || c > 0x7e {
 			return ""
 		}
@@ -60,7 +60,7 @@ func traceID(parent string) string {
 	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 {
 		return ""
 	}
-	for i := 0; i < len(parts[1]); i++ {
+	for i := range len(parts[1]) {
 		if c := parts[1][i]; !digit(c) && (c < 'a' || c > 'f') {
 			return ""
 		}

@@ -22,7 +22,8 @@ type Config struct {
 
 	// Route returns what the key is unique within, for one principal. Default:
 	// method and pattern of the route, if [http.Request.Pattern] is known here
-	// (the middleware is inside of the router), otherwise method and path.
+	// (the middleware is inside of the router), otherwise method and path. Another
+	// name for a route makes the keys unknown that are stored under the first one.
 	Route func(*http.Request) string
 
 	// Preset is the dialect. Default: [Default]().

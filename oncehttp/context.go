@@ -9,7 +9,8 @@ import (
 
 // run is one run of a handler, and the context that it is given.
 type run struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one
+
 	key      string
 	tx       any
 	recorder recorder

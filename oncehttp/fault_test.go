@@ -86,13 +86,12 @@ func TestFaults(t *testing.T) {
 			status: 500, code: oncehttp.CodeTransactionMisuse, runs: 1,
 		},
 	} {
-		s := &service{}
 		healthy := new(atomic.Bool)
 		h := c.handler
 		if h == nil {
 			h = create
 		}
-		s = start(t, setup{faults: c.faults}, h)
+		s := start(t, setup{faults: c.faults}, h)
 		begin, commit := s.store.begin, s.store.commit
 		s.store.begin = func(a store.Ask) error {
 			if begin == nil || healthy.Load() {

@@ -1,11 +1,9 @@
 package oncehttp_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -222,54 +219,6 @@ func answers(status int) handler {
 	}
 }
 
-// faulty is a store that fails when it is told to.
-type faulty struct {
-	*memstore.Store
-	begin  func(store.Ask) error                  // before BEGIN
-	commit func(store.Change, func() error) error // around COMMIT
-	asks   atomic.Int64
-	firsts atomic.Int64 // asks that may skip the look-up
-}
-
-func (f *faulty) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
-	f.asks.Add(1)
-	if ask.First {
-		f.firsts.Add(1)
-	}
-	if f.begin != nil {
-		if err := f.begin(ask); err != nil {
-			return nil, store.Record{}, err
-		}
-	}
-	txn, rec, err := f.Store.Begin(ctx, ask)
-	if txn != nil {
-		txn = &faultyTxn{txn, f}
-	}
-	return txn, rec, err
-}
-
-type faultyTxn struct {
-	store.Txn[*memstore.Tx]
-	f *faulty
-}
-
-func (t *faultyTxn) Commit(ctx context.Context, c store.Change) error {
-	done := false
-	commit := func() error { done = true; return t.Txn.Commit(ctx, c) }
-	if t.f.commit == nil {
-		return commit()
-	}
-	err := t.f.commit(c, commit)
-	if !done && store.KindOf(err) != store.Lost { // a lost one stays open: the server has not noticed yet
-		_ = t.Rollback(ctx)
-	}
-	return err
-}
-
-func fault(kind store.Kind) error {
-	return &store.Error{Kind: kind, Err: errors.New("secret of the database")}
-}
-
 // events collects what the observer is told.
 type events struct {
 	mu   sync.Mutex
@@ -291,23 +240,6 @@ func (l *events) last() once.Event {
 	return l.list[len(l.list)-1]
 }
 
-// count returns how many events of type et were seen.
-func (l *events) count(et once.EventType) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.list {
-		if e.Type == et {
-			n++
-		}
-	}
-	return n
-}
-
-// readResponse reads one answer from a raw connection.
-func readResponse(c net.Conn) (*http.Response, error) {
-	return http.ReadResponse(bufio.NewReader(c), nil)
-}
-
 // roundTrip is for what needs no server.
 func roundTrip(h http.Handler, method, target, body, key string) response {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -317,4 +249,9 @@ func roundTrip(h http.Handler, method, target, body, key string) response {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return response{w.Code, w.Result().Header, w.Body.String()}
+}
+
+// headHandler protects h with Handler, so that it runs for every method.
+func headHandler(h handler) http.Handler {
+	return oncehttp.Handler(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global()}, h)
 }

@@ -114,7 +114,7 @@ func parseKey(value string, strict bool) (string, error) {
 	if strict {
 		return "", &keyError{`Send the idempotency key in quotation marks: "key".`, true}
 	}
-	for i := 0; i < len(key); i++ {
+	for i := range len(key) {
 		switch c := key[i]; {
 		case c < 0x20 || c > 0x7e:
 			return "", &keyError{"The idempotency key has characters other than printable ASCII.", false}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
@@ -52,18 +53,16 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.next.ServeHTTP(w, r)
 		return
 	}
-	ctx, op, prob := r.Context(), once.Operation{}, (*Problem)(nil)
-	if d, ok := budget(r); !ok {
-		x.refuse(s.plan.problem(CodeTimeoutInvalid))
-		return
-	} else if d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
-	}
-	if op, prob = x.operation(); prob != nil {
+	op, prob := x.operation()
+	if prob != nil {
 		x.refuse(*prob)
 		return
+	}
+	ctx := r.Context()
+	if !x.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, x.deadline)
+		defer cancel()
 	}
 	rec, again, err := s.engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) {
 		return x.execute(ctx, tx)
@@ -91,6 +90,8 @@ type exchange struct {
 	body  []byte
 	last  *run // of the handler
 
+	deadline time.Time // until when the client waits; zero: not said
+
 	// Room that saves allocations.
 	first  run        // of the handler; later ones are rare
 	text   [256]byte  // of the fingerprint
@@ -107,8 +108,8 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	malformed := func(err error) (once.Operation, *Problem) {
 		p := x.plan.problem(CodeKeyInvalid)
 		p.Detail = err.Error()
-		k, ok := err.(*keyError)
-		p.SafeNewKey = ok && !k.usable
+		var k *keyError
+		p.SafeNewKey = errors.As(err, &k) && !k.usable
 		return op, &p
 	}
 	p, r, principal := x.plan, x.r, ""
@@ -125,6 +126,11 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 				return refuse(CodeKeyMissing)
 			}
 		}
+	}
+	if d, ok := budget(r); !ok {
+		return refuse(CodeTimeoutInvalid)
+	} else if d > 0 {
+		x.deadline = time.Now().Add(d)
 	}
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
 		panic("oncehttp: a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware.")

@@ -75,13 +75,12 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		if slices.Contains(members, name) {
 			continue
 		}
-		value, err := json.Marshal(p.Extra[name])
+		member, err := json.Marshal(map[string]any{name: p.Extra[name]})
 		if err != nil {
 			return nil, err
 		}
-		body = append(body[:len(body)-1], ',')
-		body = strconv.AppendQuote(body, name)
-		body = append(append(append(body, ':'), value...), '}')
+		body[len(body)-1] = ','
+		body = append(body, member[1:]...) // without its opening brace
 	}
 	return body, nil
 }
@@ -112,7 +111,7 @@ func WriteProblem(w http.ResponseWriter, p Problem) {
 	_, _ = w.Write(body)
 }
 
-// TypeOf returns the URI of the problem type of one of this package's codes.
+// typeOf returns the URI of the problem type of one of this package's codes.
 func typeOf(code string) string {
 	return "https://oncelib.dev/problems/" + slug.Replace(strings.ToLower(code))
 }

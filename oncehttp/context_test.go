@@ -1,0 +1,86 @@
+package oncehttp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/memstore"
+)
+
+func panicOf(f func()) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	f()
+	return ""
+}
+
+func TestTxPanics(t *testing.T) {
+	if p := panicOf(func() { oncehttp.Tx[*memstore.Tx](context.Background()) }); !strings.Contains(p, "no transaction") || !strings.Contains(p, "\nTry: ") {
+		t.Error(p)
+	}
+	s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+		if p := panicOf(func() { oncehttp.Tx[string](r.Context()) }); !strings.Contains(p, "oncehttp.Tx[*memstore.Tx](ctx)") {
+			t.Error(p)
+		}
+		type key struct{}
+		if ctx := context.WithValue(r.Context(), key{}, 1); oncehttp.Tx[*memstore.Tx](ctx) != tx {
+			t.Error("another transaction in a derived context")
+		}
+		create(w, r, tx)
+	})
+	if got := s.post("k", ""); got.status != 201 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestKeyOfContext(t *testing.T) {
+	s := start(t, setup{Config: oncehttp.Config{Optional: true}}, func(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
+		k, ok := oncehttp.Key(r.Context())
+		fmt.Fprintf(w, "%q %v", k, ok)
+	})
+	if got := s.post(`"a\"b"`, ""); got.body != `"a\"b" true` {
+		t.Error(got.body)
+	}
+	if got := s.send("POST", "/", ""); got.body != `"" false` {
+		t.Error(got.body)
+	}
+	if _, ok := oncehttp.Key(context.Background()); ok {
+		t.Error("a key outside")
+	}
+	oncehttp.Decide(context.Background(), oncehttp.Commit) // does nothing
+}
+
+// The middleware inside of itself does nothing; another engine's has its own claim.
+func TestNested(t *testing.T) {
+	m, other := memstore.New(), memstore.New()
+	e, f := once.New(m, once.Config{}), once.New(other, once.Config{})
+	cfg := oncehttp.Config{Principal: oncehttp.Global()}
+	var outer, inner *memstore.Tx
+	see := func(tx **memstore.Tx, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			*tx = oncehttp.Tx[*memstore.Tx](r.Context())
+			next.ServeHTTP(w, r)
+		})
+	}
+	last := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		create(w, r, oncehttp.Tx[*memstore.Tx](r.Context()))
+		if tx, ok := e.Tx(r.Context()); !ok || tx != outer {
+			t.Error("the outer engine's transaction is gone")
+		}
+	})
+	h := oncehttp.Middleware(e, cfg)(see(&outer, oncehttp.Middleware(e, cfg)(see(&inner, last))))
+	if got := roundTrip(h, "POST", "/", "", "k"); got.status != 201 || outer != inner {
+		t.Errorf("the same engine: %+v", got)
+	}
+	h = oncehttp.Middleware(e, cfg)(see(&outer, oncehttp.Middleware(f, cfg)(see(&inner, last))))
+	if got := roundTrip(h, "POST", "/", "", "l"); got.status != 201 || outer == inner || got.idempotency() != "stored" {
+		t.Errorf("two engines: %+v", got)
+	}
+	if v, _ := other.Get("n"); v != "1" {
+		t.Errorf("%s effects in the other store", v)
+	}
+}

@@ -1,0 +1,58 @@
+package oncehttp_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// faulty is a store that fails when it is told to.
+type faulty struct {
+	*memstore.Store
+	begin  func(store.Ask) error                  // before BEGIN
+	commit func(store.Change, func() error) error // around COMMIT
+	asks   atomic.Int64
+	firsts atomic.Int64 // asks that may skip the look-up
+}
+
+func (f *faulty) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
+	f.asks.Add(1)
+	if ask.First {
+		f.firsts.Add(1)
+	}
+	if f.begin != nil {
+		if err := f.begin(ask); err != nil {
+			return nil, store.Record{}, err
+		}
+	}
+	txn, rec, err := f.Store.Begin(ctx, ask)
+	if txn != nil {
+		txn = &faultyTxn{txn, f}
+	}
+	return txn, rec, err
+}
+
+type faultyTxn struct {
+	store.Txn[*memstore.Tx]
+	f *faulty
+}
+
+func (t *faultyTxn) Commit(ctx context.Context, c store.Change) error {
+	done := false
+	commit := func() error { done = true; return t.Txn.Commit(ctx, c) }
+	if t.f.commit == nil {
+		return commit()
+	}
+	err := t.f.commit(c, commit)
+	if !done && store.KindOf(err) != store.Lost { // a lost one stays open: the server has not noticed yet
+		_ = t.Rollback(ctx)
+	}
+	return err
+}
+
+func fault(kind store.Kind) error {
+	return &store.Error{Kind: kind, Err: errors.New("secret of the database")}
+}

@@ -1,0 +1,137 @@
+package oncehttp_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// A dialect in the manner of an older payment API: POST only, 500 is an answer like
+// any other, mismatch is 400, errors have a shape of their own.
+func TestPresetOfAnotherDialect(t *testing.T) {
+	p := oncehttp.Default()
+	p.Name = "another"
+	p.Methods = []string{"POST"}
+	p.KeyHeaders = []string{"request-id"}
+	p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.Commit, 4: oncehttp.Store, 5: oncehttp.Store, 429: oncehttp.Forget}
+	p.Problems = map[string]int{oncehttp.CodeMismatch: 400, oncehttp.CodeKeyMissing: 428}
+	p.StatusHeader, p.RetentionHeader, p.ReplayedHeader = "", "", "original-Request"
+	p.Retain = 24 * time.Hour
+	p.WriteProblem = func(w http.ResponseWriter, p oncehttp.Problem) {
+		w.Header().Set("Error-Code", p.Code)
+		w.WriteHeader(p.Status)
+		fmt.Fprintf(w, `{"error":{"message":%q}}`, p.Title)
+	}
+	status := 500
+	s := start(t, setup{Config: oncehttp.Config{Preset: p}}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+		answers(status)(w, r, tx)
+	})
+	key := []string{"Request-Id", "k"}
+	if got := s.send("POST", "/", "a", key...); got.status != 500 || got.header.Get("Original-Request") != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := s.send("POST", "/", "a", key...); got.status != 500 || got.header.Get("Original-Request") != "true" || got.header.Get("Idempotency-Status") != "" || got.header.Get("Idempotency-Retention") != "" {
+		t.Errorf("%+v", got)
+	}
+	s.expect(1, "n", 0)
+	if got := s.send("POST", "/", "b", key...); got.status != 400 || got.header.Get("Error-Code") != oncehttp.CodeMismatch || got.body != `{"error":{"message":"Idempotency key used for another request"}}` {
+		t.Errorf("%+v", got)
+	}
+	if got := s.send("POST", "/", "a", "Idempotency-Key", "k"); got.status != 428 {
+		t.Errorf("%+v", got)
+	}
+	s.store.Advance(25 * time.Hour)
+	status = 429
+	s.send("POST", "/", "a", key...)
+	s.send("POST", "/", "a", key...)
+	s.expect(3, "n", 0)
+}
+
+// A dialect of the caller: reversals by DELETE, mismatch 409, JSON compared by value.
+func TestPresetWithCanonicalBody(t *testing.T) {
+	p := oncehttp.Default()
+	p.Methods = append(p.Methods, "DELETE", "PUT", "GET")
+	p.Problems = map[string]int{oncehttp.CodeMismatch: 409}
+	p.Route = func(*http.Request) string { return "everything" }
+	p.Body = func(contentType string, body []byte) []byte {
+		var b bytes.Buffer
+		if contentType != "application/json" || json.Compact(&b, body) != nil {
+			return body
+		}
+		return b.Bytes()
+	}
+	s := start(t, setup{Config: oncehttp.Config{Preset: p}}, create)
+	for _, c := range []struct {
+		method, body string
+		status       int
+	}{
+		{"DELETE", `{"a": 1}`, 201}, {"DELETE", `{"a":1}`, 201}, {"DELETE", `{"a":2}`, 409}, {"PUT", `{"a":1}`, 409}, {"GET", "", 409},
+	} {
+		if got := s.send(c.method, "/refunds/1", c.body, "Idempotency-Key", "k", "Content-Type", "application/json"); got.status != c.status {
+			t.Errorf("%s %s: %+v", c.method, c.body, got)
+		}
+	}
+	if e := s.log.last(); e.Scope != "global everything" {
+		t.Errorf("scope %q", e.Scope)
+	}
+	s.expect(1, "n", 1)
+}
+
+func TestDefaultIsFresh(t *testing.T) {
+	oncehttp.Default().Verdicts[2] = oncehttp.Forget
+	oncehttp.Default().Methods[0] = "GET"
+	if p := oncehttp.Default(); p.Verdicts[2] != oncehttp.Commit || p.Methods[0] != "POST" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestInvalidConfig(t *testing.T) {
+	change := func(f func(*oncehttp.Preset)) oncehttp.Config {
+		p := oncehttp.Default()
+		f(p)
+		return oncehttp.Config{Principal: oncehttp.Global(), Preset: p}
+	}
+	for name, cfg := range map[string]oncehttp.Config{
+		"no principal":      {},
+		"negative wait":     {Principal: oncehttp.Global(), Wait: -1},
+		"negative size":     {Principal: oncehttp.Global(), MaxStored: -1},
+		"no methods":        {Principal: oncehttp.Global(), Preset: &oncehttp.Preset{}},
+		"HEAD":              change(func(p *oncehttp.Preset) { p.Methods = []string{"POST", "HEAD"} }),
+		"no source of keys": change(func(p *oncehttp.Preset) { p.KeyHeaders = nil }),
+		"class 1":           change(func(p *oncehttp.Preset) { p.Verdicts[1] = oncehttp.Commit }),
+		"status 100":        change(func(p *oncehttp.Preset) { p.Verdicts[100] = oncehttp.Commit }),
+		"status 1000":       change(func(p *oncehttp.Preset) { p.Verdicts[1000] = oncehttp.Commit }),
+		"verdict 3":         change(func(p *oncehttp.Preset) { p.Verdicts[2] = 3 }),
+		"unknown code":      change(func(p *oncehttp.Preset) { p.Problems = map[string]int{"X": 400} }),
+		"status of a code":  change(func(p *oncehttp.Preset) { p.Problems = map[string]int{oncehttp.CodeStale: 200} }),
+	} {
+		for _, make := range []func(){
+			func() { oncehttp.Middleware(once.New(memstore.New(), once.Config{}), cfg) },
+			func() { oncehttp.Handler(once.New(memstore.New(), once.Config{}), cfg, create) },
+		} {
+			func() {
+				defer func() {
+					if p, ok := recover().(string); !ok || name != "negative wait" && name != "negative size" && !strings.Contains(p, "\nTry: ") {
+						t.Errorf("%s: panics with %q", name, p)
+					}
+				}()
+				make()
+				t.Errorf("%s: no panic", name)
+			}()
+		}
+	}
+}
+
+func TestVerdictString(t *testing.T) {
+	if s := fmt.Sprint(oncehttp.Forget, oncehttp.Store, oncehttp.Commit, oncehttp.Verdict(9)); s != "forget store commit invalid" {
+		t.Error(s)
+	}
+}
