@@ -27,7 +27,7 @@ func (g *gauge) begin(s store.Store[tx]) func(context.Context, store.Ask) (store
 			g.most.Store(n)
 		}
 		defer g.now.Add(-1)
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 		return s.Begin(ctx, ask)
 	}
 }
@@ -63,7 +63,7 @@ func tally(n int, call func() (once.Result[string], error)) map[string]int {
 // slowly is a charge that takes a while.
 func slowly(d time.Duration, key string) func(context.Context, tx) (string, error) {
 	return func(ctx context.Context, t tx) (string, error) {
-		time.Sleep(d)
+		pass(d)
 		return charge(key)(ctx, t)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
@@ -40,6 +41,9 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// pass lets time pass: in a bubble, where it is nobody's.
+func pass(d time.Duration) { <-time.After(d) }
 
 // recorder is an observer that keeps what it sees.
 type recorder struct {

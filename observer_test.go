@@ -75,7 +75,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		_, _ = t.Insert("k", ""), t.Insert("k", "")
 		return "", nil
 	}
-	print := once.FingerprintOf([]byte("a"))
+	mine := once.FingerprintOf([]byte("a"))
 	value := store.Result{Body: []byte(`"v"`)}
 	for _, tt := range []struct {
 		name  string
@@ -103,8 +103,8 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		{"invalid", empty, once.Operation{Key: "\x00"}, pay, []string{"finished invalid, not applied"}},
 		{"replayed", with(store.Record{State: store.Done, Result: value}), once.Operation{}, pay, []string{"finished replayed, applied"}},
 		{"replayed failure", with(store.Record{State: store.Done, Result: store.Result{Kind: store.Failure, Body: []byte(`{"code":"x"}`)}}), once.Operation{}, pay, []string{"finished replayed, applied"}},
-		{"fingerprint of another version", with(store.Record{State: store.Done, Result: value, Fingerprint: make([]byte, 33)}), once.Operation{Fingerprint: print}, pay, []string{"finished replayed, applied"}},
-		{"mismatch", with(store.Record{State: store.Done, Result: value, Fingerprint: append([]byte{print[0]}, make([]byte, 32)...)}), once.Operation{Fingerprint: print}, pay, []string{"finished mismatch, not applied"}},
+		{"fingerprint of another version", with(store.Record{State: store.Done, Result: value, Fingerprint: make([]byte, 33)}), once.Operation{Fingerprint: mine}, pay, []string{"finished replayed, applied"}},
+		{"mismatch", with(store.Record{State: store.Done, Result: value, Fingerprint: append([]byte{mine[0]}, make([]byte, 32)...)}), once.Operation{Fingerprint: mine}, pay, []string{"finished mismatch, not applied"}},
 		{"unknown", with(store.Record{State: store.Unknown, Fence: 1}), once.Operation{}, pay, []string{"finished unknown, in doubt"}},
 		{"lapsed while calling", with(store.Record{State: store.Running, Fence: 1, Calling: true}), once.Operation{}, pay, []string{"finished unknown, in doubt"}},
 		{"in flight", with(store.Record{State: store.Running, Fence: 1}), once.Operation{}, pay, []string{"finished in_flight, not applied"}},
@@ -181,11 +181,11 @@ func TestObserverSeesWhereTimeGoes(t *testing.T) {
 		slow := &spy{
 			Store: s,
 			begin: func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
-				time.Sleep(1 * time.Second)
+				pass(1 * time.Second)
 				return s.Begin(ctx, ask)
 			},
 			commit: func(ctx context.Context, txn store.Txn[tx], c store.Change) error {
-				time.Sleep(3 * time.Second)
+				pass(3 * time.Second)
 				return txn.Commit(ctx, c)
 			},
 		}

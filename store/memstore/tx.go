@@ -3,6 +3,7 @@ package memstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oncelib/once/store"
 )
@@ -131,8 +132,8 @@ func (t *Tx) statements() int {
 
 // see returns the value of key and remembers what it was.
 func (t *Tx) see(key string) (string, bool) {
-	for i := len(t.writes) - 1; i >= 0; i-- {
-		if w := t.writes[i]; w.key == key {
+	for _, w := range slices.Backward(t.writes) {
+		if w.key == key {
 			return w.value, !w.gone
 		}
 	}

@@ -44,8 +44,7 @@ func testRecord[TX any](t *testing.T, u *suite[TX]) {
 		}
 	})
 	t.Run("Body", func(t *testing.T) {
-		large := make([]byte, 1<<20)
-		rand.NewChaCha8([32]byte{}).Read(large)
+		large := randomBytes(rand.New(rand.NewPCG(1, 1)), 1<<20, 1<<20)
 		for name, body := range map[string][]byte{
 			"nil": nil, "empty": {}, "zero byte": {0}, "newline": []byte("\r\n"), "not UTF-8": {0xff, 0xfe, 0x80}, "every byte": everyByte(), "1 MiB": large,
 		} {
