@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,15 +30,17 @@ func beVictim() {
 		os.Exit(1)
 	}
 	fmt.Println(pg.Pid(), pg.dir.path)
-	// Retire threads meanwhile: a server tied to one of them would die.
+	// Retire all the threads that can be: a server tied to one of them would die.
+	var locked, retired sync.WaitGroup
+	locked.Add(100)
 	for range 100 {
-		done := make(chan struct{})
-		go func() {
+		retired.Go(func() {
 			runtime.LockOSThread() // never unlocked: the thread ends here
-			close(done)
-		}()
-		<-done
+			locked.Done()
+			locked.Wait() // so that each has a thread of its own
+		})
 	}
+	retired.Wait()
 	runtime.GC() // nothing but pg's own goroutine knows the directory any more
 	runtime.GC()
 	if _, err := psqlVersion(pg.port); err != nil {
