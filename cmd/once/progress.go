@@ -54,9 +54,10 @@ func (m *meter) end() {
 }
 
 func bar(p storm.Progress) string {
-	const width = 30
+	const width = 12 // so that all of it fits into 80 columns
 	full := width * p.Finished / max(1, p.Orders)
-	return strings.Repeat("█", full) + strings.Repeat("░", width-full) + " " + line(p)
+	return fmt.Sprintf("%s%s %s  %d/%d  kills %d/%d  sent %d  dropped %d", strings.Repeat("█", full), strings.Repeat("░", width-full),
+		p.Stage, p.Finished, p.Orders, p.Killed, p.Kills, p.Sent, p.Dropped)
 }
 
 func line(p storm.Progress) string {

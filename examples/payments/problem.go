@@ -19,8 +19,13 @@ func (p *problem) Error() string { return p.Code + ": " + p.Detail }
 // refusal is a problem that is the client's to solve: nothing was done, sending
 // the same again will not help, and the corrected request is a new intent.
 func refusal(status int, code, detail string) *problem {
-	return &problem{oncehttp.Problem{Status: status, Code: code, Detail: detail, SafeNewKey: true}}
+	return &problem{oncehttp.Problem{
+		Type:   "https://oncelib.dev/problems/payments/" + slug.Replace(strings.ToLower(code)),
+		Status: status, Code: code, Detail: detail, SafeNewKey: true,
+	}}
 }
+
+var slug = strings.NewReplacer(".", "/", "_", "-")
 
 // fieldError is what is wrong with one member of a body.
 type fieldError struct{ name, code, detail string }
