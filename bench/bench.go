@@ -22,7 +22,7 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 	if b.server, err = startServer(ctx); err != nil {
 		return nil, err
 	}
-	defer b.server.pg.Close()
+	defer b.server.close()
 	if r, err = b.describe(ctx); err != nil {
 		return nil, err
 	}
@@ -42,6 +42,24 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 			return nil, fmt.Errorf("%s: %w", s.slug, err)
 		}
 		r.Settings = append(r.Settings, *t)
+	}
+	if b.wants("growth") {
+		b.say("growth")
+		if r.Growth, err = b.growth(ctx); err != nil {
+			return nil, fmt.Errorf("growth: %w", err)
+		}
+	}
+	if b.wants("memory") {
+		b.say("middleware over memstore")
+		if r.Middleware, err = b.middleware(); err != nil {
+			return nil, fmt.Errorf("memory: %w", err)
+		}
+	}
+	if b.wants("sqlite") {
+		b.say("SQLite")
+		if r.SQLite, err = b.sqlite(ctx); err != nil {
+			return nil, fmt.Errorf("sqlite: %w", err)
+		}
 	}
 	return r, nil
 }

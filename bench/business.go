@@ -80,8 +80,12 @@ func (o order) place(ctx context.Context, tx execer) (receipt, error) {
 	if err != nil {
 		return receipt{}, err
 	}
+	return o.response(), nil
+}
+
+func (o order) response() receipt {
 	return receipt{
 		Object: "charge", ID: o.ChargeID, Entry: o.EntryID, Amount: o.Amount, Currency: o.Currency, Customer: o.Customer,
-		Status: "succeeded", Description: "two seats, row 7", Self: "https://api.example.com/charges/" + o.ChargeID,
-	}, nil
+		Status: "succeeded", Description: o.Memo, Self: "https://api.example.com/charges/" + o.ChargeID,
+	}
 }

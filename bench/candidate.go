@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -80,13 +81,18 @@ func (c *candidate) replay(ctx context.Context, op once.Operation) error {
 }
 
 // learn executes n operations for later replays.
-func (c *candidate) learn(ctx context.Context, n int) error {
-	for range n {
-		k := known{once.NewKey(), newOrder()}
-		if err := c.execute(ctx, newOperation(k.key, k.order), k.order); err != nil {
-			return err
-		}
-		c.known = append(c.known, k)
+func (c *candidate) learn(ctx context.Context, n, clients int) error {
+	c.known = make([]known, n)
+	errs := make([]error, clients)
+	var wg sync.WaitGroup
+	for client := range clients {
+		wg.Go(func() {
+			for i := client; i < n && errs[client] == nil; i += clients {
+				c.known[i] = known{once.NewKey(), newOrder()}
+				errs[client] = c.execute(ctx, newOperation(c.known[i].key, c.known[i].order), c.known[i].order)
+			}
+		})
 	}
-	return nil
+	wg.Wait()
+	return errors.Join(errs...)
 }

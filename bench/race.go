@@ -13,7 +13,16 @@ type contestant struct {
 	name string
 	run  func(context.Context) error
 	ops  int64 // so far, warm-up included
+	laps []lap // one a round
 }
+
+// lap is what a contestant has done in a slice, per operation.
+type lap struct {
+	wall           time.Duration
+	client, server time.Duration // CPU time
+}
+
+func (l lap) cpu() time.Duration { return l.client + l.server }
 
 // race gives every contestant a short slice of time in turn, for many rounds: what
 // else happens on the machine hits all of them, and a ratio is only ever taken
@@ -22,19 +31,16 @@ type race struct {
 	clients int
 	rounds  int
 	slice   time.Duration
+	cpu     cpu
 	field   []*contestant
 }
 
-// pace is operations per second: by contestant, then round.
-type pace map[string][]float64
-
 // run runs the race. Every other round goes backwards, so that nobody always
 // follows the same neighbour, or always has the younger table.
-func (r race) run(ctx context.Context) (pace, error) {
-	p := pace{}
+func (r race) run(ctx context.Context) error {
 	for _, c := range r.field { // statement caches, plans, first pages
-		if _, err := r.stint(ctx, c, r.slice); err != nil {
-			return nil, err
+		if _, err := r.stint(ctx, c); err != nil {
+			return err
 		}
 	}
 	for round := range r.rounds {
@@ -42,42 +48,46 @@ func (r race) run(ctx context.Context) (pace, error) {
 			if round%2 == 1 {
 				i = len(r.field) - 1 - i
 			}
-			c := r.field[i]
-			perSecond, err := r.stint(ctx, c, r.slice)
+			l, err := r.stint(ctx, r.field[i])
 			if err != nil {
-				return nil, err
+				return err
 			}
-			p[c.name] = append(p[c.name], perSecond)
+			r.field[i].laps = append(r.field[i].laps, l)
 		}
 	}
-	return p, nil
+	return nil
 }
 
-// stint keeps all clients busy with c for about d.
-func (r race) stint(ctx context.Context, c *contestant, d time.Duration) (perSecond float64, _ error) {
+// stint keeps all clients busy with c for a slice.
+func (r race) stint(ctx context.Context, c *contestant) (lap, error) {
 	var (
 		wg    sync.WaitGroup
 		ops   atomic.Int64
 		fault atomic.Pointer[error]
 	)
+	client, server := r.cpu.used()
 	began := time.Now()
 	for range r.clients {
 		wg.Go(func() {
-			n := int64(0)
-			for ; time.Since(began) < d && fault.Load() == nil; n++ {
+			for n := int64(1); fault.Load() == nil; n++ {
 				if err := c.run(ctx); err != nil {
 					fault.CompareAndSwap(nil, &err)
 					return
 				}
+				if time.Since(began) >= r.slice {
+					ops.Add(n)
+					return
+				}
 			}
-			ops.Add(n)
 		})
 	}
 	wg.Wait()
-	elapsed := time.Since(began)
-	c.ops += ops.Load()
+	wall := time.Since(began)
+	client2, server2 := r.cpu.used()
 	if err := fault.Load(); err != nil {
-		return 0, *err
+		return lap{}, *err
 	}
-	return float64(ops.Load()) / elapsed.Seconds(), nil
+	n := ops.Load()
+	c.ops += n
+	return lap{wall / time.Duration(n), (client2 - client) / time.Duration(n), (server2 - server) / time.Duration(n)}, nil
 }

@@ -14,21 +14,30 @@ type verdict struct {
 	Median float64 `json:"median"` // of the rounds' ratios
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
+	CPU    float64 `json:"cpu,omitempty"` // the same by CPU time of client and server; median
 	Bar    float64 `json:"bar,omitempty"`
 	AtMost bool    `json:"at_most,omitempty"` // the bar is an upper bound
 	Holds  *bool   `json:"holds,omitempty"`
 }
 
 // judge takes the ratios round by round.
-func judge(p pace, c comparison) verdict {
-	over, under := p[c.over], p[c.under]
-	ratios := make([]float64, len(over))
-	for i := range over {
-		ratios[i] = over[i] / under[i]
+func judge(field []*contestant, c comparison) verdict {
+	over, under := find(field, c.over), find(field, c.under)
+	var wall, cpu []float64
+	for i, l := range over.laps {
+		wall = append(wall, float64(under.laps[i].wall)/float64(l.wall))
+		cpu = append(cpu, float64(under.laps[i].cpu())/float64(l.cpu()))
 	}
 	v := verdict{What: c.over + " / " + c.under, Bar: c.bar}
-	v.Median, v.Min, v.Max = spread(ratios)
+	v.Median, v.Min, v.Max = spread(wall)
+	if under.laps[0].server > 0 || under.laps[0].client > 0 {
+		v.CPU, _, _ = spread(cpu)
+	}
 	return v.judged()
+}
+
+func find(field []*contestant, name string) *contestant {
+	return field[slices.IndexFunc(field, func(c *contestant) bool { return c.name == name })]
 }
 
 func (v verdict) judged() verdict {
@@ -42,6 +51,7 @@ func (v verdict) judged() verdict {
 	return v
 }
 
+// spread returns the median, the least and the most of v.
 func spread(v []float64) (median, least, most float64) {
 	s := slices.Sorted(slices.Values(v))
 	n := len(s)

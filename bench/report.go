@@ -10,13 +10,16 @@ import (
 
 // report is what a run has found.
 type report struct {
-	When     time.Time     `json:"when"`
-	Machine  machine       `json:"machine"`
-	Rounds   int           `json:"rounds"`
-	Slice    time.Duration `json:"slice_ns"`
-	Quick    bool          `json:"quick,omitempty"`
-	Costs    []cost        `json:"costs,omitempty"`
-	Settings []throughput  `json:"settings,omitempty"`
+	When       time.Time     `json:"when"`
+	Machine    machine       `json:"machine"`
+	Rounds     int           `json:"rounds"`
+	Slice      time.Duration `json:"slice_ns"`
+	Quick      bool          `json:"quick,omitempty"`
+	Costs      []cost        `json:"costs,omitempty"`
+	Settings   []throughput  `json:"settings,omitempty"`
+	Growth     *growth       `json:"growth,omitempty"`
+	Middleware *middleware   `json:"middleware,omitempty"`
+	SQLite     *sqlite       `json:"sqlite,omitempty"`
 }
 
 type machine struct {
@@ -54,16 +57,26 @@ func (r *report) markdown() string {
 	p("installed; a private server is started and removed.")
 	p("")
 	p("%s · %d cores, %s/%s, client and server on the same ones · Go %s · PostgreSQL %s, fsync and synchronous_commit on · fsync of 8 KiB: %s",
-		r.When.Format(time.DateOnly), m.CPUs, m.OS, m.Arch, m.Go, m.PostgreSQL, micros(m.Fsync))
+		r.When.Format(time.DateOnly), m.CPUs, m.OS, m.Arch, m.Go, m.PostgreSQL, millis(m.Fsync))
 	p("")
 	p("The business transaction is two inserts. **bare** has no idempotency at all. **insert-update** keeps a key row in the same")
 	p("transaction: inserted before the work, completed after it. **two-commit** commits the key, then the work, then the response,")
 	p("as most middleware does. **Do** is `once.Do` on pgxstore. All store the same response of about 300 bytes and the same")
 	p("fingerprint, in tables of the same columns, through the same pool. Contestants take turns in slices of %s, %d rounds; every ratio", r.Slice, r.Rounds)
-	p("is one of throughputs within a round: median [least .. most].")
+	p("is one of throughputs within a round: median [least .. most]. **By CPU time** is the same ratio in CPU time of client and")
+	p("server together, which other programs on the machine disturb less; it says nothing about waiting.")
 	r.writeCosts(p)
 	for _, s := range r.Settings {
 		s.write(p)
+	}
+	if r.Growth != nil {
+		r.Growth.write(p)
+	}
+	if r.Middleware != nil {
+		r.Middleware.write(p)
+	}
+	if r.SQLite != nil {
+		r.SQLite.write(p)
 	}
 	return w.String()
 }
@@ -91,22 +104,28 @@ func (r *report) writeCosts(p printer) {
 
 func (t *throughput) write(p printer) {
 	p("\n## %s\n", t.Title)
-	p("Bare: %.0f operations a second here; a round trip of an idle client takes %s.\n", t.PerSecond[nameBare], micros(t.RoundTrip))
+	p("A round trip of an idle client takes %s.\n", millis(t.RoundTrip))
 	writeVerdicts(p, t.Verdicts)
-}
-
-func writeVerdicts(p printer, verdicts []verdict) {
-	p("| throughput | ratio | bar | |")
+	p("\n| per operation here | CPU client | CPU server | operations a second |")
 	p("|---|---|---|---|")
-	for _, v := range verdicts {
-		p("| %s | %s |", v.What, v.cells())
+	for _, f := range t.Figures {
+		p("| %s | %.0f µs | %.0f µs | %.0f |", f.Name, micros(f.Client), micros(f.Server), f.PerSecond)
 	}
 }
 
+func writeVerdicts(p printer, verdicts []verdict) {
+	p("| throughput | ratio | bar | | by CPU time |")
+	p("|---|---|---|---|---|")
+	for _, v := range verdicts {
+		p("| %s | %s | %.2f |", v.What, v.cells(), v.CPU)
+	}
+}
+
+// cells are ratio, bar and verdict.
 func (v verdict) cells() string {
 	s := fmt.Sprintf("**%.2f** [%.2f .. %.2f] | ", v.Median, v.Min, v.Max)
 	if v.Holds == nil {
-		return s + " | "
+		return s + "| "
 	}
 	sign := ">="
 	if v.AtMost {
@@ -122,6 +141,6 @@ func word(holds bool) string {
 	return "**does not hold**"
 }
 
-func micros(d time.Duration) string {
-	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
-}
+func millis(d time.Duration) string { return fmt.Sprintf("%.2f ms", micros(d)/1000) }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

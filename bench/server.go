@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/pgxstore"
 )
@@ -25,11 +26,21 @@ var settings = map[string]string{
 	"autovacuum":         "off",
 }
 
-// server is a private PostgreSQL.
+// server is a private PostgreSQL, and the networks in front of it.
 type server struct {
 	pg        *testenv.Postgres
 	databases int
+	proxies   []*faultnet.Proxy
 }
+
+func (s *server) close() {
+	for _, p := range s.proxies {
+		_ = p.Close() // nothing but sockets of this process
+	}
+	_ = s.pg.Close() // the janitor of testenv removes what stays
+}
+
+func (s *server) cpu() cpu { return cpu{s.pg.Pid()} }
 
 func startServer(ctx context.Context) (*server, error) {
 	pg, err := testenv.StartPostgres(ctx, testenv.PostgresConfig{Settings: settings})
@@ -69,6 +80,30 @@ func (s *server) pool(ctx context.Context, database string, size int32, change f
 		change(cfg)
 	}
 	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+// prepare executes known operations and returns a pool as s wants it, with a
+// candidate on it that can replay them.
+func (s *server) prepare(ctx context.Context, database string, known int, as setting) (*pgxpool.Pool, *candidate, error) {
+	var change func(*pgxpool.Config)
+	if as.delay > 0 {
+		p, err := faultnet.Listen(s.pg.Addr(), faultnet.Delay(as.delay, as.delay))
+		if err != nil {
+			return nil, nil, err
+		}
+		s.proxies = append(s.proxies, p)
+		change = func(cfg *pgxpool.Config) { cfg.ConnConfig.DialFunc = p.DialContext }
+	}
+	pool, err := s.pool(ctx, database, int32(as.clients), change)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := newCandidate(pool)
+	if err := c.learn(ctx, known, as.clients); err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return pool, c, nil
 }
 
 // fsyncLatency is the median of writing and syncing one WAL page, beside the

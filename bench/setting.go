@@ -66,11 +66,32 @@ func field(pool *pgxpool.Pool, c *candidate) []*contestant {
 
 // throughput is the result of one setting.
 type throughput struct {
-	Slug      string             `json:"slug"`
-	Title     string             `json:"title"`
-	RoundTrip time.Duration      `json:"round_trip_ns"` // of SELECT on an idle machine, as the clients see it
-	PerSecond map[string]float64 `json:"per_second"`    // medians
-	Verdicts  []verdict          `json:"verdicts"`
+	Slug      string        `json:"slug"`
+	Title     string        `json:"title"`
+	RoundTrip time.Duration `json:"round_trip_ns"` // of the smallest statement, as an idle client sees it
+	Figures   []figure      `json:"figures"`
+	Verdicts  []verdict     `json:"verdicts"`
+}
+
+// figure is the median of a contestant's laps.
+type figure struct {
+	Name      string        `json:"name"`
+	PerSecond float64       `json:"per_second"`
+	Client    time.Duration `json:"client_cpu_ns"` // per operation
+	Server    time.Duration `json:"server_cpu_ns"`
+}
+
+func (c *contestant) figure() figure {
+	var wall, client, server []float64
+	for _, l := range c.laps {
+		wall = append(wall, l.wall.Seconds())
+		client = append(client, float64(l.client))
+		server = append(server, float64(l.server))
+	}
+	w, _, _ := spread(wall)
+	cl, _, _ := spread(client)
+	se, _, _ := spread(server)
+	return figure{c.name, 1 / w, time.Duration(cl), time.Duration(se)}
 }
 
 func (b *bench) throughput(ctx context.Context, s setting) (*throughput, error) {
@@ -78,20 +99,7 @@ func (b *bench) throughput(ctx context.Context, s setting) (*throughput, error) 
 	if err != nil {
 		return nil, err
 	}
-	change := func(*pgxpool.Config) {}
-	if s.delay > 0 {
-		change = func(cfg *pgxpool.Config) { cfg.ConnConfig.DialFunc = delayed(s.delay) }
-	}
-	local, err := b.server.pool(ctx, database, int32(s.clients), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer local.Close()
-	c := newCandidate(local)
-	if err := c.learn(ctx, knownKeys); err != nil {
-		return nil, err
-	}
-	pool, err := b.server.pool(ctx, database, int32(s.clients), change)
+	pool, c, err := b.server.prepare(ctx, database, knownKeys, s)
 	if err != nil {
 		return nil, err
 	}
@@ -100,21 +108,19 @@ func (b *bench) throughput(ctx context.Context, s setting) (*throughput, error) 
 	if err != nil {
 		return nil, err
 	}
-	c.engine = newCandidate(pool).engine
-	r := race{s.clients, b.rounds, b.slice, field(pool, c)}
-	p, err := r.run(ctx)
-	if err != nil {
+	r := race{s.clients, b.rounds, b.slice, b.server.cpu(), field(pool, c)}
+	if err := r.run(ctx); err != nil {
 		return nil, err
 	}
 	if err := audit(ctx, pool, r.field); err != nil {
 		return nil, err
 	}
-	t := &throughput{Slug: s.slug, Title: s.title, RoundTrip: trip, PerSecond: map[string]float64{}}
-	for name, perSecond := range p {
-		t.PerSecond[name], _, _ = spread(perSecond)
+	t := &throughput{Slug: s.slug, Title: s.title, RoundTrip: trip}
+	for _, c := range r.field {
+		t.Figures = append(t.Figures, c.figure())
 	}
 	for _, c := range s.bars.comparisons() {
-		t.Verdicts = append(t.Verdicts, judge(p, c))
+		t.Verdicts = append(t.Verdicts, judge(r.field, c))
 	}
 	return t, nil
 }

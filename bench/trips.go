@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/internal/faultnet"
 )
 
 // cost is what one operation of one client costs, counted.
@@ -41,22 +43,17 @@ func (b *bench) cost(ctx context.Context, name string) (c cost, err error) {
 	if err != nil {
 		return c, err
 	}
-	var w wire
-	pool, err := b.server.pool(ctx, database, 1, func(cfg *pgxpool.Config) { cfg.ConnConfig.DialFunc = w.dial })
+	var wire faultnet.Wire
+	pool, err := b.server.pool(ctx, database, 1, func(cfg *pgxpool.Config) { cfg.ConnConfig.DialFunc = wire.DialContext })
 	if err != nil {
 		return c, err
 	}
 	defer pool.Close()
-	once := newCandidate(pool)
-	if err := once.learn(ctx, warmUps); err != nil {
+	known := newCandidate(pool)
+	if err := known.learn(ctx, warmUps, 1); err != nil {
 		return c, err
 	}
-	var run func(context.Context) error
-	for _, c := range field(pool, once) {
-		if c.name == name {
-			run = c.run
-		}
-	}
+	run := find(field(pool, known), name).run
 	repeat := func(n int) error {
 		for range n {
 			if err := run(ctx); err != nil {
@@ -72,11 +69,11 @@ func (b *bench) cost(ctx context.Context, name string) (c cost, err error) {
 	if err != nil {
 		return c, err
 	}
-	trips := w.trips.Load()
+	trips := wire.Counts().RoundTrips
 	if err := repeat(counted); err != nil {
 		return c, err
 	}
-	trips = w.trips.Load() - trips
+	trips = wire.Counts().RoundTrips - trips
 	after, err := b.server.statistics(ctx, database, pool)
 	per := func(n int64) float64 { return float64(n) / counted }
 	return cost{

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// middleware is what the HTTP middleware costs when the store costs almost nothing.
+type middleware struct {
+	Time   verdict `json:"time_us"` // over the bare handler, for an executed request of 1 KiB
+	Allocs verdict `json:"allocations"`
+}
+
+const (
+	middlewareMicros = 6
+	middlewareAllocs = 25
+)
+
+func (b *bench) middleware() (*middleware, error) {
+	testing.Init()
+	if err := flag.Set("test.benchtime", b.slice.String()); err != nil {
+		return nil, err
+	}
+	var micros, allocs []float64
+	for range b.rounds/2 + 1 {
+		bare, protected := testing.Benchmark(bareRequests), testing.Benchmark(protectedRequests)
+		micros = append(micros, (nanos(protected)-nanos(bare))/1e3)
+		allocs = append(allocs, float64(protected.AllocsPerOp()-bare.AllocsPerOp()))
+	}
+	return &middleware{
+		Time:   absolute("time", micros, middlewareMicros),
+		Allocs: absolute("allocations", allocs, middlewareAllocs),
+	}, nil
+}
+
+func nanos(r testing.BenchmarkResult) float64 { return float64(r.T) / float64(r.N) }
+
+func absolute(what string, values []float64, bar float64) verdict {
+	v := verdict{What: what, Bar: bar, AtMost: true}
+	v.Median, v.Min, v.Max = spread(values)
+	return v.judged()
+}
+
+func (m *middleware) write(p printer) {
+	p("\n## Middleware over memstore\n")
+	p("An executed request of 1 KiB with an answer of 256 bytes, less the bare handler.\n")
+	p("| more than bare | | bar | |")
+	p("|---|---|---|---|")
+	p("| µs per request | %s |", m.Time.cells())
+	p("| allocations per request | %s |", m.Allocs.cells())
+}
+
+func bareRequests(b *testing.B) { serve(b, http.HandlerFunc(answer), nil) }
+
+func protectedRequests(b *testing.B) {
+	s := memstore.New()
+	protect := oncehttp.Middleware(once.New(s, once.Config{}), oncehttp.Config{Principal: oncehttp.Global(), Retain: time.Minute})
+	serve(b, protect(http.HandlerFunc(answer)), s)
+}
+
+func answer(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(answerBody)
+}
+
+var answerBody = bytes.Repeat([]byte("y"), 256)
+
+// serve sends requests that cost nothing to make: their keys are known beforehand,
+// and s forgets them before they come again.
+func serve(b *testing.B, h http.Handler, s *memstore.Store) {
+	keys := make([]string, 4096)
+	for i := range keys {
+		keys[i] = once.NewKey()
+	}
+	body := bytes.Repeat([]byte("x"), 1024)
+	r := httptest.NewRequest(http.MethodPost, "/charges", nil)
+	r.Header.Set("Content-Type", "application/json")
+	r.Pattern = "POST /charges"
+	r.ContentLength = int64(len(body))
+	key := make([]string, 1)
+	r.Header["Idempotency-Key"] = key
+	var stream reusable
+	w := &sink{header: http.Header{}}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if i%len(keys) == 0 && s != nil {
+			s.Advance(time.Hour)
+		}
+		clear(w.header)
+		key[0] = keys[i%len(keys)]
+		stream.Reset(body)
+		r.Body = &stream
+		h.ServeHTTP(w, r)
+		if w.status != http.StatusCreated {
+			b.Fatal(w.status)
+		}
+	}
+}
+
+type reusable struct{ bytes.Reader }
+
+func (*reusable) Close() error { return nil }
+
+// sink is a ResponseWriter that costs nothing.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }

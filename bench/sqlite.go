@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+
+	_ "modernc.org/sqlite" // driver "sqlite"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// sqlite is Do against the bare transaction on a file, with one client: writers of
+// one file follow each other anyway.
+type sqlite struct {
+	Figures  []figure  `json:"figures"`
+	Verdicts []verdict `json:"verdicts"`
+}
+
+const sqliteSchema = `
+create table charge (id text primary key, customer text not null, amount integer not null, currency text not null, created_at text not null default current_timestamp);
+create table ledger_entry (id text primary key, charge_id text not null, account text not null, direction text not null, amount integer not null);`
+
+func (b *bench) sqlite(ctx context.Context) (_ *sqlite, err error) {
+	dir, err := os.MkdirTemp("", "once-bench-sqlite-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	dsn := "file:" + filepath.Join(dir, "bench.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate"
+	plain, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, plain.Close()) }()
+	guarded, err := sqlstore.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, guarded.Close()) }()
+	if err := sqlstore.Migrate(ctx, guarded); err != nil {
+		return nil, err
+	}
+	if _, err := plain.ExecContext(ctx, sqliteSchema); err != nil {
+		return nil, err
+	}
+	s, err := sqlstore.New(ctx, guarded)
+	if err != nil {
+		return nil, err
+	}
+	engine := once.New(s, once.Config{})
+	r := race{clients: 1, rounds: b.rounds, slice: b.slice, field: []*contestant{
+		{name: nameBare, run: func(ctx context.Context) error { return bareSQL(ctx, plain) }},
+		{name: nameDo, run: func(ctx context.Context) error { return doSQL(ctx, engine) }},
+	}}
+	if err := r.run(ctx); err != nil {
+		return nil, err
+	}
+	return &sqlite{
+		Figures:  []figure{r.field[0].figure(), r.field[1].figure()},
+		Verdicts: []verdict{judge(r.field, comparison{nameDo, nameBare, 0})},
+	}, nil
+}
+
+func bareSQL(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if _, err := newOrder().placeSQL(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func doSQL(ctx context.Context, engine *once.Engine[*sql.Tx]) error {
+	o := newOrder()
+	r, err := once.Do(ctx, engine, newOperation(once.NewKey(), o), o.placeSQL)
+	if err == nil && r.Replayed {
+		err = errTaken
+	}
+	return err
+}
+
+// placeSQL is place on database/sql.
+func (o order) placeSQL(ctx context.Context, tx *sql.Tx) (receipt, error) {
+	_, err := tx.ExecContext(ctx, `insert into charge (id, customer, amount, currency) values (?, ?, ?, ?)`,
+		o.ChargeID, o.Customer, o.Amount, o.Currency)
+	if err != nil {
+		return receipt{}, err
+	}
+	_, err = tx.ExecContext(ctx, `insert into ledger_entry (id, charge_id, account, direction, amount) values (?, ?, ?, ?, ?)`,
+		o.EntryID, o.ChargeID, "receivable", "debit", o.Amount)
+	if err != nil {
+		return receipt{}, err
+	}
+	return o.response(), nil
+}
+
+func (s *sqlite) write(p printer) {
+	p("\n## SQLite, 1 client\n")
+	p("sqlstore over modernc.org/sqlite, WAL, synchronous = FULL, against the same transaction without it. For information.\n")
+	writeVerdicts(p, s.Verdicts)
+}
