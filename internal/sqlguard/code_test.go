@@ -13,7 +13,6 @@ type (
 	mattnError struct {
 		Code         mattnNo
 		ExtendedCode mattnNo
-		err          string
 	}
 	ncrucesCode  uint16
 	ncrucesError struct{ code ncrucesCode }

@@ -32,7 +32,7 @@ var wrapped = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[driver.Stmt]():             reflect.TypeFor[*stmt](),
 	reflect.TypeFor[driver.StmtExecContext]():  reflect.TypeFor[*stmt](),
 	reflect.TypeFor[driver.StmtQueryContext](): reflect.TypeFor[*stmt](),
-	reflect.TypeFor[driver.ColumnConverter]():  reflect.TypeFor[*stmt](),
+	reflect.TypeFor[driver.ColumnConverter]():  reflect.TypeFor[*stmt](), //nolint:staticcheck // drivers still have it
 
 	reflect.TypeFor[driver.Rows]():                           reflect.TypeFor[*rows](),
 	reflect.TypeFor[driver.RowsNextResultSet]():              reflect.TypeFor[*rows](),
