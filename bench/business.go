@@ -59,7 +59,10 @@ func newOrder() order {
 
 // fingerprint is what every contestant that keeps keys computes and stores.
 func (o order) fingerprint() once.Fingerprint {
-	body, _ := json.Marshal(o) // strings and a number: it cannot fail
+	body, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // strings and a number
+	}
 	return once.FingerprintOf([]byte("POST"), []byte("/charges"), body)
 }
 

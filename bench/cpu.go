@@ -25,7 +25,7 @@ func (c cpu) used() (client, server time.Duration) {
 	pid := strconv.Itoa(c.postmaster)
 	server = ran(pid)
 	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children") // not there: not told
-	for _, child := range strings.Fields(string(children)) {
+	for child := range strings.FieldsSeq(string(children)) {
 		server += ran(child)
 	}
 	return client, server

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
 )
 
 // growth is how the cost of an operation depends on how many keys are stored.
@@ -145,4 +144,3 @@ func thousands(n int64) string {
 	}
 	return s
 }
-

@@ -14,7 +14,7 @@ func (b *bench) choose(only string) error {
 		return nil
 	}
 	b.only = map[string]bool{}
-	for _, s := range strings.Split(only, ",") {
+	for s := range strings.SplitSeq(only, ",") {
 		if !slices.Contains(sections, s) {
 			return fmt.Errorf("no section %q. Try: -only %s", s, strings.Join(sections, ","))
 		}

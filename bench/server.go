@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -113,8 +114,7 @@ func fsyncLatency() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
+	defer func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }()
 	page := make([]byte, 8192)
 	took := make([]float64, 201)
 	for i := range took {

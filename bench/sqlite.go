@@ -29,7 +29,7 @@ func (b *bench) sqlite(ctx context.Context) (_ *sqlite, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	dsn := "file:" + filepath.Join(dir, "bench.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate"
 	plain, err := sql.Open("sqlite", dsn)
 	if err != nil {
