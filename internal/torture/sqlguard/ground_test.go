@@ -1,0 +1,156 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"modernc.org/sqlite"
+
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// ground is a database with three tables: once_key and effect, which a
+// transaction fills together or not at all, and taken, where 1 and 2 are taken.
+type ground struct {
+	dialect   sqlguard.Dialect
+	connector driver.Connector
+	bare      *sql.DB
+	guarded   *sql.DB
+}
+
+func newGround(t testing.TB, d sqlguard.Dialect, c driver.Connector) *ground {
+	t.Helper()
+	g := &ground{dialect: d, connector: c, bare: sql.OpenDB(c), guarded: sql.OpenDB(sqlguard.Wrap(c, d))}
+	t.Cleanup(func() {
+		g.guarded.Close()
+		g.bare.Close()
+	})
+	g.run(t, "CREATE TABLE once_key (id int PRIMARY KEY)", "CREATE TABLE effect (id int)",
+		"CREATE TABLE taken (id int PRIMARY KEY)", "INSERT INTO taken VALUES (1), (2)")
+	return g
+}
+
+func postgres(t testing.TB) *ground {
+	t.Helper()
+	return newGround(t, sqlguard.PostgreSQL, connector(t, testenv.NewDatabase(t)))
+}
+
+func connector(t testing.TB, url string) driver.Connector {
+	t.Helper()
+	config, err := pgx.ParseConfig(url)
+	must(t, err)
+	return stdlib.GetConnector(*config)
+}
+
+// lite opens a new file in WAL mode.
+func lite(t testing.TB, options string) *ground {
+	t.Helper()
+	return liteAt(t, t.TempDir(), "wal", options)
+}
+
+// liteAt opens a file whose transactions are deferred unless somebody says
+// otherwise.
+func liteAt(t testing.TB, dir, journal, options string) *ground {
+	t.Helper()
+	if !strings.Contains(options, "busy_timeout") {
+		options += "&_pragma=busy_timeout(5000)"
+	}
+	c, err := sqlite.NewConnector("file:" + filepath.Join(dir, "once.db") +
+		"?_pragma=journal_mode(" + journal + ")&_pragma=foreign_keys(1)&_txlock=deferred" + options)
+	must(t, err)
+	return newGround(t, sqlguard.SQLite, c)
+}
+
+// both plays a test on each database.
+func both(t *testing.T, play func(t *testing.T, g *ground)) {
+	t.Helper()
+	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); play(t, postgres(t)) })
+	t.Run("SQLite", func(t *testing.T) { t.Parallel(); play(t, lite(t, "")) })
+}
+
+func (g *ground) run(t testing.TB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := g.bare.ExecContext(context.Background(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+func (g *ground) count(t testing.TB, table string) (n int) {
+	t.Helper()
+	must(t, g.bare.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&n))
+	return n
+}
+
+// leaves demands that this many keys and effects are there, and that the guarded
+// pool can be used.
+func (g *ground) leaves(t testing.TB, keys, effects int) {
+	t.Helper()
+	if k, e := g.count(t, "once_key"), g.count(t, "effect"); k != keys || e != effects {
+		t.Errorf("%d keys and %d effects are left, want %d and %d", k, e, keys, effects)
+	}
+	g.works(t)
+}
+
+// works demands that both pools can write.
+func (g *ground) works(t testing.TB) {
+	t.Helper()
+	g.run(t, "DELETE FROM once_key", "DELETE FROM effect")
+	tx, _ := g.begin(t)
+	insert(t, tx, "once_key")
+	must(t, tx.Commit())
+	if n := g.count(t, "once_key"); n != 1 {
+		t.Errorf("the pool wrote %d keys", n)
+	}
+	g.run(t, "DELETE FROM once_key")
+}
+
+func (g *ground) begin(t testing.TB) (*sql.Tx, *sqlguard.Txn) {
+	t.Helper()
+	txn := new(sqlguard.Txn)
+	tx, err := g.guarded.BeginTx(txn.Context(context.Background()), nil)
+	must(t, err)
+	return tx, txn
+}
+
+func insert(t testing.TB, tx *sql.Tx, table string) {
+	t.Helper()
+	_, err := tx.ExecContext(context.Background(), "INSERT INTO "+table+" VALUES (1)")
+	must(t, err)
+}
+
+// raw runs a statement on the driver's own connection, below the guard.
+func raw(t testing.TB, c *sql.Conn, statement string) {
+	t.Helper()
+	must(t, c.Raw(func(driverConn any) error {
+		_, err := sqlguard.Unwrap(driverConn).(driver.ExecerContext).ExecContext(context.Background(), statement, nil)
+		return err
+	}))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connectorVia connects through a proxy.
+func connectorVia(t testing.TB, url string, proxy *faultnet.Proxy) driver.Connector {
+	t.Helper()
+	config, err := pgx.ParseConfig(url)
+	must(t, err)
+	config.DialFunc = proxy.DialContext
+	return stdlib.GetConnector(*config)
+}
