@@ -2,6 +2,7 @@ package oncehttp_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,23 @@ func TestScope(t *testing.T) {
 		if again := s.send("POST", c[1], "", "Idempotency-Key", "k", "X-Account", c[0]); again.body != got.body {
 			t.Errorf("%.20q %.20q: again %+v", c[0], c[1], again)
 		}
+	}
+}
+
+// No principal can make up the scope of another one, whatever it is called and
+// whatever the routes are.
+func TestScopesDoNotMeet(t *testing.T) {
+	s := start(t, setup{Config: oncehttp.Config{
+		Principal: func(r *http.Request) string { return r.URL.Query().Get("p") },
+		Route:     func(r *http.Request) string { return r.URL.Query().Get("r") },
+	}}, create)
+	seen := map[string]bool{}
+	for i, c := range [][2]string{{"a", "b c"}, {"a b", "c"}, {"a%20b", "c"}, {"a", "b\x00c"}, {"a\nb", "c"}, {"a\xff", "c"}, {"a", "\xff"}, {"a", ""}, {"a ", ""}} {
+		got := s.send("POST", "/?"+url.Values{"p": {c[0]}, "r": {c[1]}}.Encode(), "", "Idempotency-Key", "k")
+		if got.status != 201 || seen[got.body] {
+			t.Errorf("%d %q: %+v", i, c, got)
+		}
+		seen[got.body] = true
 	}
 }
 

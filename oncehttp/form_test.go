@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -110,6 +111,29 @@ func TestMultipartForm(t *testing.T) {
 				t.Errorf("%s: %+v", contentType, got)
 			}
 		}
+	}
+}
+
+// Files that a form leaves on the disk go with the request.
+func TestMultipartFilesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	files := func() int {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(entries)
+	}
+	s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+		if err := r.ParseMultipartForm(1); err != nil || files() != 1 {
+			t.Errorf("%d files, %v", files(), err)
+		}
+		create(w, r, tx)
+	})
+	contentType, body := form("k", "book", strings.Repeat("x", 1000))
+	if got := s.post("k", body, "Content-Type", contentType); got.status != 201 || files() != 0 {
+		t.Errorf("%d files left, %+v", files(), got)
 	}
 }
 

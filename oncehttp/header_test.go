@@ -3,10 +3,12 @@ package oncehttp_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -64,6 +66,65 @@ func TestHeadersOfOuterMiddleware(t *testing.T) {
 	for i, want := range []string{"1", "2"} {
 		if got := s.post("k", ""); got.header.Get("X-Request-Id") != want || got.header.Get("Etag") != "1" || got.header.Get("Link") != "" {
 			t.Errorf("%d: %v", i, got.header)
+		}
+	}
+}
+
+// What is stored is what was sent: in order, one line each.
+func TestStoredHeaders(t *testing.T) {
+	s := start(t, setup{}, func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
+		h := w.Header()
+		for _, name := range []string{"Link", "ETag", "Location", "Cache-Control", "Last-Modified", "Content-Language", "Content-Location"} {
+			h[name] = []string{"b", "a\r\nX-Injected: 1"}
+		}
+		h.Set("Content-Type", "a/b")
+	})
+	s.post("k", "")
+	rec, err := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"})
+	if err != nil || len(rec.Result.Header) != 15 {
+		t.Fatalf("%+v, %v", rec.Result, err)
+	}
+	if !slices.IsSortedFunc(rec.Result.Header, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Errorf("%v", rec.Result.Header)
+	}
+	back, err := store.DecodeHeader(store.EncodeHeader(rec.Result.Header))
+	if err != nil || !slices.Equal(back, rec.Result.Header) {
+		t.Errorf("%v, %v", back, err)
+	}
+	for _, f := range rec.Result.Header {
+		if f.Value != "a/b" && f.Value != "b" && f.Value != "a  X-Injected: 1" {
+			t.Errorf("%q", f)
+		}
+	}
+}
+
+// Whoever stored it, a credential is not replayed.
+func TestStoredCredentialsStay(t *testing.T) {
+	s := start(t, setup{}, create)
+	_, err := s.store.Swap(t.Context(), store.Change{ID: store.ID{Scope: "global POST /refunds", Key: "k"}, Next: store.Record{
+		State: store.Done, Fence: 1, Claim: make([]byte, 16),
+		Result: store.Result{Status: 200, Header: []store.Field{{Name: "set-cookie", Value: "a=b"}, {Name: "Connection", Value: "x"}, {Name: "ETag", Value: "1"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.post("k", ""); got.status != 200 || got.header.Get("Set-Cookie") != "" || got.header.Get("Connection") != "" || got.header.Get("ETag") != "1" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A handler cannot say what only the middleware knows.
+func TestHandlerDoesNotSpeakForUs(t *testing.T) {
+	h := headHandler(func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
+		for _, name := range []string{"Idempotency-Status", "Idempotent-Replayed", "Idempotency-Retention", http.TrailerPrefix + "X"} {
+			w.Header()[name] = []string{"forged"}
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	for _, method := range []string{"GET", "POST"} {
+		got := roundTrip(h, method, "/", "", "k")
+		if got.idempotency() != "ignored" || len(got.header) != 3 { // and Content-Type, Content-Length
+			t.Errorf("%s: %v", method, got.header)
 		}
 	}
 }

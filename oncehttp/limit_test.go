@@ -43,6 +43,24 @@ func TestMaxRequest(t *testing.T) {
 	s.expect(2, "n", 2)
 }
 
+// What is announced to be too large is not read at all.
+func TestMaxRequestAnnounced(t *testing.T) {
+	r, _ := http.NewRequest(http.MethodPost, "/", unread{t})
+	r.Header.Set("Idempotency-Key", "k")
+	r.ContentLength = oncehttp.DefaultMaxRequest + 1
+	w := &sink{header: http.Header{}}
+	if headHandler(create).ServeHTTP(w, r); w.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d", w.status)
+	}
+}
+
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
 // A limit that outer middleware has put on the body counts as well.
 func TestMaxBytesHandlerOutside(t *testing.T) {
 	s := start(t, setup{around: func(next http.Handler) http.Handler { return http.MaxBytesHandler(next, 4) }}, create)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -178,10 +179,7 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	before := x.w.Header()
 	last.recorder.plan, last.recorder.header = x.plan, before
 	if len(before) > 0 {
-		last.recorder.header = make(http.Header, len(before)+4)
-		for name, values := range before {
-			last.recorder.header[name] = values[:len(values):len(values)] // what the handler appends goes elsewhere
-		}
+		last.recorder.header = maps.Clone(before)
 	} else {
 		defer clear(before) // lent: the recorder has noted what was in it
 	}

@@ -48,7 +48,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 		p.verdicts[status] = v
 	}
 	for _, name := range slices.Concat(kept, canonical(cfg.Headers)) {
-		p.keep[name] = !p.never(name)
+		p.keep[name] = !never(name)
 	}
 	p.retain = strconv.FormatInt(int64(or(cfg.Retain, engineRetain)/time.Second), 10)
 	return p
@@ -61,8 +61,8 @@ var kept = []string{
 }
 
 // never reports whether a header, by its canonical name, is never stored: it is a
-// credential, belongs to one connection or to one message, or is our own.
-func (p *plan) never(name string) bool {
+// credential, or belongs to one connection or to one message.
+func never(name string) bool {
 	switch name {
 	case "Set-Cookie", "Set-Cookie2", "Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info",
 		"Proxy-Authentication-Info", "Www-Authenticate", "Proxy-Authenticate",
@@ -70,9 +70,11 @@ func (p *plan) never(name string) bool {
 		"Content-Length", "Date":
 		return true
 	}
-	return p.ours(name)
+	return false
 }
 
+// ours reports whether a header is what an answer says about itself: a handler has no
+// say in that.
 func (p *plan) ours(name string) bool {
 	return name != "" && (name == p.preset.StatusHeader || name == p.preset.ReplayedHeader || name == p.preset.RetentionHeader)
 }

@@ -54,7 +54,7 @@ func (rec *recorder) WriteHeader(status int) {
 	switch {
 	case status < 100 || status > 999:
 		panic(fmt.Sprintf("oncehttp: invalid WriteHeader code %v", status))
-	case rec.status != 0 || rec.closed:
+	case rec.status != 0:
 		return
 	case status == http.StatusSwitchingProtocols:
 		rec.refused = errStreamed
@@ -86,10 +86,10 @@ func (rec *recorder) freeze() {
 		}
 		lines := &rec.rest
 		switch {
-		case rec.plan.keep[standard]:
-			lines = &rec.kept
 		case rec.plan.ours(standard), strings.HasPrefix(name, http.TrailerPrefix):
 			continue
+		case rec.plan.keep[standard]:
+			lines = &rec.kept
 		}
 		for _, v := range values {
 			*lines = append(*lines, store.Field{Name: name, Value: oneLine(v)})

@@ -1,6 +1,7 @@
 package oncehttp_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -214,5 +215,22 @@ func TestHeadOfAnUnkeyedHandler(t *testing.T) {
 	}
 	if body, n := raw(func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) { w.Header().Set("Content-Length", "9") }); body != "" || n != 9 {
 		t.Errorf("declared: %q, %d", body, n)
+	}
+}
+
+func TestWriteIsRefusedWithoutABody(t *testing.T) {
+	for _, status := range []int{204, 304} {
+		s := start(t, setup{}, func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
+			w.WriteHeader(status)
+			if n, err := w.Write(nil); n != 0 || err != nil {
+				t.Errorf("%d: nothing: %d, %v", status, n, err)
+			}
+			if n, err := w.Write([]byte("x")); n != 0 || !errors.Is(err, http.ErrBodyNotAllowed) {
+				t.Errorf("%d: %d, %v", status, n, err)
+			}
+		})
+		if got := s.post("k", ""); got.status != status {
+			t.Errorf("%+v", got)
+		}
 	}
 }
