@@ -89,9 +89,9 @@ func plant(root, dir string, edits []Edit) (string, error) {
 }
 
 func run(ctx context.Context, root, overlay string, k Killer) (killed bool, out []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout=4m", "-v", "-run", "^"+k.Test+"$", "./"+k.Package) //nolint:gosec // our own table
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout=1m", "-v", "-run", "^"+k.Test+"$", "./"+k.Package) //nolint:gosec // our own table
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(k.Module))
 	out, err = cmd.CombinedOutput()
 	test, _, _ := strings.Cut(k.Test, "$/")

@@ -1,0 +1,193 @@
+package bugbank
+
+var (
+	core      = Killer{Module: ".", Package: "store/memstore", Test: "TestConformance"}
+	pgx       = Killer{Module: "pgxstore", Package: "", Test: "TestConformance"}
+	misbehave = Killer{Module: "pgxstore", Package: "", Test: "TestHandlersThatMisbehave"}
+)
+
+// in returns a test of a package of the root module.
+func in(pkg, test string) []Killer { return []Killer{{Module: ".", Package: pkg, Test: test}} }
+
+// Mutants are the seeded bugs.
+var Mutants = []Mutant{
+	{
+		Name: "the key is committed before the effect",
+		Edits: []Edit{{
+			File: "pgxstore/txn.go",
+			Old:  "		queueDone(b, c, t.claim.start)\n	}\n	queueWrites(b, t.user.tail)",
+			New: "		early, n := new(pgx.Batch), c.Next\n" +
+				"		early.Queue(`insert into once_operation (scope, key, claim, status, kind, body) values ($1, $2, $3, $4, $5, $6)`, c.ID.Scope, c.ID.Key, n.Claim, n.Result.Status, n.Result.Kind, n.Result.Body)\n" +
+				"		other, err := pgx.ConnectConfig(ctx, t.conn.Conn().Config())\n" +
+				"		if err != nil {\n			return err\n		}\n" +
+				"		if err := other.SendBatch(ctx, early).Close(); err != nil {\n			return err\n		}\n" +
+				"		_ = other.Close(ctx)\n	}\n	queueWrites(b, t.user.tail)",
+		}},
+		Tests: []Killer{misbehave},
+	},
+	{
+		Name: "the effect is committed before the key",
+		Edits: []Edit{{
+			File: "pgxstore/txn.go",
+			Old:  "		queueDone(b, c, t.claim.start)\n	}\n	queueWrites(b, t.user.tail)\n	queueWrites(b, c.Writes)\n	b.Queue(commit)",
+			New:  "	}\n	queueWrites(b, t.user.tail)\n	queueWrites(b, c.Writes)\n	b.Queue(commit)\n	b.Queue(`begin`)\n	if record >= 0 {\n		queueDone(b, c, nil)\n	}\n	b.Queue(commit)",
+		}, {
+			File: "internal/pgsql/pgsql.go",
+			Old:  "values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 / (now() = $10)::int)`\n",
+			New:  "values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 + coalesce(extract(epoch from $10::timestamptz)::int, 0))`\n",
+		}},
+		Tests: []Killer{pgx},
+	},
+	{
+		Name: "the lock of an operation has 32 bits",
+		Edits: []Edit{{
+			File: "internal/pgsql/pgsql.go",
+			Old:  "return int64(binary.BigEndian.Uint64(h[:8]))",
+			New:  "return int64(int32(binary.BigEndian.Uint64(h[:8])))",
+		}},
+		Tests: in("internal/pgsql", "TestLockIDsAre64Bits"),
+	},
+	{
+		Name: "the fingerprint is ignored",
+		Edits: []Edit{{
+			File: "fingerprint.go",
+			Old:  "return f.IsZero() || len(s) == 0",
+			New:  "return true || f.IsZero() || len(s) == 0",
+		}},
+		Tests: in("oncehttp", "TestMismatch"),
+	},
+	{
+		Name: "the scope is ignored",
+		Edits: []Edit{{
+			File: "operation.go",
+			Old:  "return store.ID{Scope: op.Scope, Key: op.Key}",
+			New:  "return store.ID{Scope: \"all\", Key: op.Key}",
+		}},
+		Tests: in("oncehttp", "TestScope"),
+	},
+	{
+		Name: "a swallowed statement error is committed, under database/sql",
+		Edits: []Edit{{
+			File: "internal/sqlguard/txn.go",
+			Old:  "	t.failure.Store(f)\n",
+			New:  "	_ = f\n",
+		}},
+		Tests: in("internal/sqlguard", "TestEveryErrorPoisons"),
+	},
+	{
+		Name: "an error that only the client has seen is committed over",
+		Edits: []Edit{{
+			File: "pgxstore/tx.go",
+			Old:  "		t.err = err\n",
+			New:  "		_ = err\n",
+		}},
+		Tests: []Killer{misbehave},
+	},
+	{
+		Name: "a handler's own COMMIT goes unnoticed",
+		Edits: []Edit{{
+			File: "pgxstore/txn.go",
+			Old:  "	case pc.TxStatus() == 'I':\n		kind, err = store.Ended, errEnded\n",
+			New:  "",
+		}, {
+			File: "internal/pgsql/pgsql.go",
+			Old:  "values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 / (now() = $10)::int)`\n",
+			New:  "values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 + 0 * coalesce(extract(epoch from $10::timestamptz)::int, 0))`\n",
+		}},
+		Tests: []Killer{misbehave},
+	},
+	{
+		Name: "a lost COMMIT counts as rolled back",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "	case store.Lost:\n		return c.settle(ctx, ch, err)\n",
+			New:  "	case store.Lost:\n		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}\n",
+		}},
+		Tests: []Killer{core},
+	},
+	{
+		Name: "settling believes a stale look-up",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "return err == nil && rec.State == store.Absent",
+			New:  "return err == nil && rec.State <= store.Done",
+		}},
+		Tests: in("", "TestSettleDoesNotTrustAStaleLookUp"),
+	},
+	{
+		Name: "the caller's cancellation ends COMMIT",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "return context.WithTimeout(context.WithoutCancel(ctx), c.e.cfg.Settle)",
+			New:  "return context.WithTimeout(ctx, c.e.cfg.Settle)",
+		}},
+		Tests: in("", "TestCancelDoesNotEndACommit"),
+	},
+	{
+		Name: "a panic leaves its operation in flight",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "defer func() { c.e.flights.leave(c.id, fl, learnt) }()",
+			New:  "defer func() {\n		if v.err != nil || v.rec.State != store.Absent {\n			c.e.flights.leave(c.id, fl, learnt)\n		}\n	}()",
+		}},
+		Tests: []Killer{core},
+	},
+	{
+		Name: "a collision on the primary key is an error",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "store.KindOf(v.err) == store.Taken && v.again && collisions < maxCollisions",
+			New:  "store.KindOf(v.err) == store.Taken && v.again && collisions < 0",
+		}, {
+			File: "exec.go",
+			Old:  "		case v.again && c.runs < c.e.cfg.Runs:\n			c.observe",
+			New:  "		case v.again && store.KindOf(v.err) != store.Taken && c.runs < c.e.cfg.Runs:\n			c.observe",
+		}},
+		Tests: in("", "TestCollisionsAreBounded"),
+	},
+	{
+		Name: "the writes of a declined operation are committed",
+		Edits: []Edit{{
+			File: "do.go",
+			Old:  "Answer{store.Result{Kind: store.Failure, Body: b}, !f.Keep}",
+			New:  "Answer{store.Result{Kind: store.Failure, Body: b}, false}",
+		}},
+		Tests: []Killer{core},
+	},
+	{
+		Name: "a stale holder's fence is accepted",
+		Edits: []Edit{{
+			File: "internal/pgsql/pgsql.go",
+			Old:  "expected       = `state <> 2 and fence = $17 and",
+			New:  "expected       = `state <> 2 and fence >= $17 * 0 and",
+		}},
+		Tests: []Killer{pgx},
+	},
+	{
+		Name: "an expired operation is replayed",
+		Edits: []Edit{{
+			File: "pgxstore/pgxstore.go",
+			Old:  "if r.expired || r.State == store.Absent",
+			New:  "if r.State == store.Absent",
+		}},
+		Tests: []Killer{pgx},
+	},
+	{
+		Name: "401 is stored",
+		Edits: []Edit{{
+			File: "oncehttp/preset.go",
+			Old:  "401: Forget, ",
+			New:  "",
+		}},
+		Tests: in("oncehttp", "TestVerdicts"),
+	},
+	{
+		Name: "Set-Cookie is stored and replayed to whoever asks",
+		Edits: []Edit{{
+			File: "oncehttp/plan.go",
+			Old:  "\"Set-Cookie\"",
+			New:  "\"Set-Biscuit\"",
+		}},
+		Tests: in("oncehttp", "TestHeaders"),
+	},
+}
