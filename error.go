@@ -68,6 +68,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // CodeOf returns the code of the first *Error in err's chain, "" if there is none.
 func CodeOf(err error) Code {
+	if err == nil {
+		return "" // asked on every success: costs no allocation
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Code
