@@ -39,6 +39,15 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 	}
+	rec, err := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"})
+	for _, f := range rec.Result.Header {
+		if f.Value == "once" {
+			t.Errorf("%s is stored", f.Name)
+		}
+	}
+	if err != nil || len(rec.Result.Header) == 0 {
+		t.Errorf("%+v, %v", rec.Result, err)
+	}
 	for name := range again.header {
 		if _, ok := first.header[name]; !ok && name != "Idempotent-Replayed" {
 			t.Errorf("%s is new", name)
