@@ -143,7 +143,7 @@ var Mutants = []Mutant{
 			Old:  "		case v.again && c.runs < c.e.cfg.Runs:\n			c.observe",
 			New:  "		case v.again && store.KindOf(v.err) != store.Taken && c.runs < c.e.cfg.Runs:\n			c.observe",
 		}},
-		Tests: in("", "TestCollisionsAreBounded"),
+		Tests: []Killer{{Module: "pgxstore", Test: "TestACollisionIsAReplay"}},
 	},
 	{
 		Name: "the writes of a declined operation are committed",

@@ -1,0 +1,35 @@
+package pgxstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store"
+)
+
+// TestACollisionIsAReplay: whatever the claim did or, here, did not see, the primary
+// key decides, at every isolation level, and the caller gets the winner's result.
+func TestACollisionIsAReplay(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	pool := openPool(t)
+	e := once.New(pgxstore.New(pool), once.Config{Runs: 1})
+	for _, level := range []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable} {
+		id := fmt.Sprint("collide-", level)
+		op := once.Operation{Scope: "collide", Key: id, Isolation: level}
+		if _, err := once.Do(ctx, e, op, insertCharge(id)); err != nil {
+			t.Fatal(err)
+		}
+		op.First = true // skips the look-up, so that the handler runs in vain
+		r, err := once.Do(ctx, e, op, insertCharge(id+" again"))
+		if err != nil || !r.Replayed || r.Value.ID != id {
+			t.Errorf("isolation %d: %+v, %v", level, r, err)
+		}
+	}
+	if n := count(t, pool, "select count(*) from charge where id like 'collide%again'"); n != 0 {
+		t.Errorf("%d effects of losers", n)
+	}
+}
