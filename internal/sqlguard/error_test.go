@@ -1,6 +1,7 @@
 package sqlguard
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -41,4 +42,21 @@ func TestErrorsAreNotChanged(t *testing.T) {
 	}
 	must(t, tx.Rollback())
 	wantCalls(t, f, "exec UPDATE t", "exec ROLLBACK")
+}
+
+func TestImplicitCommitIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	tx, txn := begun(t, f, MySQL)
+	if _, err := tx.Exec("CREATE TABLE t (n int)"); !errors.Is(err, errImplicit) {
+		t.Errorf("got %v", err)
+	}
+	if txn.Err() == nil {
+		t.Error("not poisoned")
+	}
+	wantCalls(t, f)
+	if err := tx.Commit(); !errors.Is(err, errImplicit) {
+		t.Errorf("Commit() = %v", err)
+	}
+	wantCalls(t, f, "rollback")
 }

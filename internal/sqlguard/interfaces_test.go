@@ -1,7 +1,9 @@
 package sqlguard
 
 import (
+	"context"
 	"database/sql/driver"
+	"errors"
 	"go/ast"
 	"go/build"
 	goparser "go/parser"
@@ -174,4 +176,57 @@ func TestOldDrivers(t *testing.T) {
 	must(t, tx.Rollback())
 	wantCalls(t, f, "prepare UPDATE t", "stmt exec UPDATE t", "prepare SELECT 1", "stmt query SELECT 1",
 		"prepare ROLLBACK", "stmt exec ROLLBACK")
+}
+
+// TestOldDriversAndContexts: a driver that knows no contexts is not called once
+// the caller has given up.
+func TestOldDriversAndContexts(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.minimal = true
+	base, err := Wrap(f, SQLite).Connect(t.Context())
+	must(t, err)
+	c := base.(*conn)
+	s, err := c.PrepareContext(t.Context(), "UPDATE t")
+	must(t, err)
+	f.took()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.(*stmt).ExecContext(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Exec: %v", err)
+	}
+	if _, err := s.(*stmt).QueryContext(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Query: %v", err)
+	}
+	wantCalls(t, f)
+	if _, err := c.PrepareContext(ctx, "UPDATE t"); !errors.Is(err, context.Canceled) {
+		t.Errorf("Prepare: %v", err)
+	}
+	if _, err := c.BeginTx(ctx, driver.TxOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("BeginTx: %v", err)
+	}
+	wantCalls(t, f, "prepare UPDATE t", "begin", "rollback")
+	if _, err := s.(*stmt).ExecContext(t.Context(), []driver.NamedValue{{Name: "a"}}); !errors.Is(err, errNamed) {
+		t.Errorf("named argument: %v", err)
+	}
+}
+
+// TestConverterOfTooMany: database/sql asks a driver's converter for no argument
+// beyond those the statement has, and neither may the guard, which hides their
+// number from database/sql.
+func TestConverterOfTooMany(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.convert, f.inputs = noConverter{}, 1
+	base, err := f.Connect(t.Context())
+	must(t, err)
+	c := newConn(base, SQLite)
+	guarded, err := c.BeginTx(new(Txn).Context(t.Context()), driver.TxOptions{})
+	must(t, err)
+	s, err := c.PrepareContext(t.Context(), "UPDATE t")
+	must(t, err)
+	if got := s.(*stmt).ColumnConverter(1); got != driver.DefaultParameterConverter {
+		t.Errorf("got %T", got)
+	}
+	must(t, guarded.Rollback())
 }

@@ -250,6 +250,20 @@ func TestWhatDoesNotPoison(t *testing.T) {
 	must(t, tx.Commit())
 }
 
+// TestReadToTheEnd: what ends after the last row was read has missed nothing.
+func TestReadToTheEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &rows{Rows: &fakeRows{f: newFake(), results: []error{nil}}, ctx: ctx, txn: new(Txn)}
+	must(t, r.Next(make([]driver.Value, 1)))
+	if err := r.Next(nil); err != io.EOF { //nolint:errorlint // identity counts
+		t.Fatal(err)
+	}
+	cancel()
+	must(t, r.Close())
+	must(t, r.txn.Err())
+}
+
 // TestFirstErrorStays: what fails later is a consequence, and not worth telling.
 func TestFirstErrorStays(t *testing.T) {
 	t.Parallel()
@@ -271,21 +285,4 @@ func TestFirstErrorStays(t *testing.T) {
 	if err := tx.Commit(); !errors.Is(err, errDriver) {
 		t.Errorf("Commit() = %v", err)
 	}
-}
-
-func TestImplicitCommitIsRefused(t *testing.T) {
-	t.Parallel()
-	f := newFake()
-	tx, txn := begun(t, f, MySQL)
-	if _, err := tx.Exec("CREATE TABLE t (n int)"); !errors.Is(err, errImplicit) {
-		t.Errorf("got %v", err)
-	}
-	if txn.Err() == nil {
-		t.Error("not poisoned")
-	}
-	wantCalls(t, f)
-	if err := tx.Commit(); !errors.Is(err, errImplicit) {
-		t.Errorf("Commit() = %v", err)
-	}
-	wantCalls(t, f, "rollback")
 }

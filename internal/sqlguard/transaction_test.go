@@ -180,3 +180,29 @@ func TestGuardedTransactionLeftOpen(t *testing.T) {
 		t.Error("invalid without a transaction")
 	}
 }
+
+// TestForgottenTransaction: one that its owner left open, on a connection that
+// has been handed on, ends late and must not take the guard away from its
+// successor.
+func TestForgottenTransaction(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	base, err := Wrap(f, SQLite).Connect(t.Context())
+	must(t, err)
+	c := base.(*conn)
+	forgotten, err := c.BeginTx(t.Context(), driver.TxOptions{})
+	must(t, err)
+	must(t, c.ResetSession(t.Context()))
+	if _, err := c.ExecContext(new(Txn).Context(t.Context()), "SELECT 1", nil); !errors.Is(err, errOutside) {
+		t.Errorf("joined a forgotten transaction: %v", err)
+	}
+	txn := new(Txn)
+	tx, err := c.BeginTx(txn.Context(t.Context()), driver.TxOptions{})
+	must(t, err)
+	must(t, forgotten.Rollback())
+	f.failing("exec UPDATE t", errDriver)
+	_, _ = c.ExecContext(t.Context(), "UPDATE t", nil)
+	if txn.Err() == nil || tx.Commit() == nil {
+		t.Error("the successor is not guarded")
+	}
+}
