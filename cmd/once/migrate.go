@@ -113,7 +113,7 @@ func (c *migratePrint) run(_ context.Context, m *Main, _ []string) error {
 		fmt.Fprint(m.Stdout, "-- +goose Up\n")
 	}
 	for _, mg := range all {
-		text := "-- " + fileName(mg) + "\n" + mg.SQL
+		text := "-- " + fileName(mg) + "\n" + mg.SQL + mg.Noted()
 		if c.format == "goose" {
 			text = "-- +goose StatementBegin\n" + text + "-- +goose StatementEnd\n"
 		}

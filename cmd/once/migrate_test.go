@@ -49,6 +49,9 @@ func TestMigratePrint(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
+		if o := run(t, "migrate", "status", "--db", url).want(t, 0); o.stdout != "applied  001_operation.sql\n" {
+			t.Errorf("the migrations do not count as applied: %s", o.stdout)
+		}
 		if o := run(t, "keys", "show", "k", "--db", url).want(t, 1); !strings.Contains(o.stdout, "Nothing is known") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}

@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -58,13 +61,21 @@ func (c *demo) print(w io.Writer, r storm.Report, src demoDB, cfg storm.Config) 
 func (c *demo) next(w io.Writer, r storm.Report, src demoDB, cfg storm.Config) error {
 	same := fmt.Sprintf("--ops %d --seed %d", c.ops, c.seed)
 	if c.unsafe {
-		_, err := fmt.Fprintf(w, "\nNext: the same storm, with once\n  once demo %s\n", same)
+		_, err := fmt.Fprintf(w, "\nNext: the same storm, with once\n  %s demo %s\n", self(), same)
 		return err
 	}
-	fmt.Fprintf(w, "\nNext: what happened to one of the keys\n  once keys show %s --scope %s --db %s\n",
-		quoted(r.SampleKey), quoted(cfg.Tenant+" POST /refunds"), quoted(src.name))
-	_, err := fmt.Fprintf(w, "or: the same storm, without once\n  once demo %s --unsafe\n", same)
+	fmt.Fprintf(w, "\nNext: what happened to one of the keys\n  %s keys show %s --scope %s --db %s\n",
+		self(), quoted(r.SampleKey), quoted(cfg.Tenant+" POST /refunds"), quoted(src.name))
+	_, err := fmt.Fprintf(w, "or: the same storm, without once\n  %s demo %s --unsafe\n", self(), same)
 	return err
+}
+
+// self is how the user has called this program, so that the next line can be copied.
+func self() string {
+	if strings.Contains(os.Args[0], string(filepath.Separator)+"go-build") {
+		return "go run ./cmd/once"
+	}
+	return "once"
 }
 
 func count(n int, noun string) string {

@@ -30,6 +30,16 @@ type Migration struct {
 	SQL     string
 }
 
+// Noted returns the statements that note m as applied, for those who apply it with
+// a tool of their own.
+func (m Migration) Noted() string {
+	return createTable + ";\n" + m.note() + ";\n"
+}
+
+func (m Migration) note() string {
+	return fmt.Sprintf("insert into once_migration (version, name) values (%d, '%s')", m.Version, m.Name)
+}
+
 //go:embed */*.sql
 var files embed.FS
 
@@ -90,8 +100,7 @@ func Up(ctx context.Context, d Dialect, tx Tx) ([]Migration, error) {
 		if err := tx.Exec(ctx, m.SQL); err != nil {
 			return nil, fmt.Errorf("migration %03d_%s: %w", m.Version, m.Name, err)
 		}
-		note := fmt.Sprintf("insert into once_migration (version, name) values (%d, '%s')", m.Version, m.Name)
-		if err := tx.Exec(ctx, note); err != nil {
+		if err := tx.Exec(ctx, m.note()); err != nil {
 			return nil, fmt.Errorf("migration %03d_%s: %w", m.Version, m.Name, err)
 		}
 		done = append(done, m.Migration)
