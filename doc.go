@@ -5,7 +5,7 @@
 // commit of the user's own database. A crash at any point leaves all of it or
 // nothing; the next retry executes or replays.
 //
-//	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
+//	engine := once.New(pgxstore.New(pool), once.Config{})
 //
 //	op := once.Operation{Scope: "acme refunds", Key: once.DeriveKey("refund", "ch_9ab", "1000")}
 //	refund, err := once.Do(ctx, engine, op, func(ctx context.Context, tx pgx.Tx) (Refund, error) {
