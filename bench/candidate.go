@@ -17,6 +17,7 @@ const scope = "acme POST /charges"
 
 // candidate is once on one database.
 type candidate struct {
+	pool   *pgxpool.Pool
 	engine *once.Engine[pgx.Tx]
 	known  []known // executed before the clock starts
 }
@@ -27,7 +28,19 @@ type known struct {
 }
 
 func newCandidate(pool *pgxpool.Pool) *candidate {
-	return &candidate{engine: once.New(pgxstore.New(pool), once.Config{})}
+	c := &candidate{pool: pool}
+	c.restart()
+	return c
+}
+
+// restart forgets whatever a process may remember of the operations it has seen.
+func (c *candidate) restart() { c.engine = once.New(pgxstore.New(c.pool), once.Config{}) }
+
+// elsewhere is another process that knows which operations to ask for.
+func (c *candidate) elsewhere() *candidate {
+	other := newCandidate(c.pool)
+	other.known = c.known
+	return other
 }
 
 func newOperation(key string, o order) once.Operation {

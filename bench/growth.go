@@ -113,7 +113,7 @@ func (b *bench) growth(ctx context.Context) (*growth, error) {
 	r := race{clients: clients, rounds: min(b.rounds, 20), slice: min(b.slice, 100*time.Millisecond), cpu: b.server.cpu()}
 	for _, k := range kinds {
 		for _, s := range []*stocked{small, large} {
-			r.field = append(r.field, &contestant{name: k.name + " " + s.label, run: k.run(s)})
+			r.field = append(r.field, &contestant{name: k.name + " " + s.label, before: s.restart, run: k.run(s)})
 		}
 	}
 	if err := r.run(ctx); err != nil {

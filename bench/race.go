@@ -10,10 +10,11 @@ import (
 // contestant is one way to serve a request. run does it once, and is called by
 // several goroutines.
 type contestant struct {
-	name string
-	run  func(context.Context) error
-	ops  int64 // so far, warm-up included
-	laps []lap // one a round
+	name   string
+	before func() // every slice; may be nil
+	run    func(context.Context) error
+	ops    int64 // so far, warm-up included
+	laps   []lap // one a round
 }
 
 // lap is what a contestant has done in a slice, per operation.
@@ -65,6 +66,9 @@ func (r race) stint(ctx context.Context, c *contestant) (lap, error) {
 		ops   atomic.Int64
 		fault atomic.Pointer[error]
 	)
+	if c.before != nil {
+		c.before()
+	}
 	client, server := r.cpu.used()
 	began := time.Now()
 	for range r.clients {

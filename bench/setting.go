@@ -32,6 +32,7 @@ const (
 	nameDo           = "Do"
 	nameFirst        = "Do, first attempt"
 	nameReplays      = "replays"
+	nameElsewhere    = "replays elsewhere" // by a process that sees the operation for the first time
 )
 
 func (b bars) comparisons() []comparison {
@@ -40,6 +41,7 @@ func (b bars) comparisons() []comparison {
 		{nameDo, nameInsertUpdate, b.insertUpdate},
 		{nameDo, nameTwoCommit, b.twoCommit},
 		{nameReplays, nameDo, b.replays},
+		{nameElsewhere, nameDo, 0},
 		{nameFirst, nameBare, 0},
 		{nameFirst, nameDo, 0},
 		{nameInsertUpdate, nameBare, 0},
@@ -48,12 +50,13 @@ func (b bars) comparisons() []comparison {
 }
 
 // knownKeys is how many operations the replays are spread over.
-const knownKeys = 5000
+const knownKeys = 20000
 
 func field(pool *pgxpool.Pool, c *candidate) []*contestant {
 	over := func(f func(context.Context, *pgxpool.Pool) error) func(context.Context) error {
 		return func(ctx context.Context) error { return f(ctx, pool) }
 	}
+	other := c.elsewhere()
 	return []*contestant{
 		{name: nameBare, run: over(bare)},
 		{name: nameDo, run: c.executions},
@@ -61,6 +64,7 @@ func field(pool *pgxpool.Pool, c *candidate) []*contestant {
 		{name: nameFirst, run: c.first},
 		{name: nameTwoCommit, run: over(twoCommit)},
 		{name: nameReplays, run: c.replays},
+		{name: nameElsewhere, before: other.restart, run: other.replays},
 	}
 }
 
@@ -146,7 +150,7 @@ func audit(ctx context.Context, pool *pgxpool.Pool, field []*contestant) error {
 	for _, c := range field {
 		var keys string
 		switch c.name {
-		case nameReplays:
+		case nameReplays, nameElsewhere:
 			continue
 		case nameBare:
 		case nameDo, nameFirst:

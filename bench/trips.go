@@ -28,7 +28,7 @@ const (
 // the server's statistics, for every contestant by itself.
 func (b *bench) costs(ctx context.Context) ([]cost, error) {
 	var all []cost
-	for _, name := range []string{nameBare, nameInsertUpdate, nameTwoCommit, nameDo, nameFirst, nameReplays} {
+	for _, name := range []string{nameBare, nameInsertUpdate, nameTwoCommit, nameDo, nameFirst, nameReplays, nameElsewhere} {
 		c, err := b.cost(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -53,10 +53,13 @@ func (b *bench) cost(ctx context.Context, name string) (c cost, err error) {
 	if err := known.learn(ctx, warmUps, 1); err != nil {
 		return c, err
 	}
-	run := find(field(pool, known), name).run
+	one := find(field(pool, known), name)
 	repeat := func(n int) error {
 		for range n {
-			if err := run(ctx); err != nil {
+			if one.before != nil {
+				one.before()
+			}
+			if err := one.run(ctx); err != nil {
 				return err
 			}
 		}
