@@ -26,6 +26,8 @@
 //   - What somebody runs on the connection below the guard, reached with [Unwrap].
 //     A COMMIT there is found out at our COMMIT ([ErrEnded]); a COMMIT followed by
 //     a BEGIN, and a COMMIT followed by our ROLLBACK on PostgreSQL, are not.
+//     On PostgreSQL a transaction that was opened there by hand before BeginTx
+//     becomes part of the guarded one.
 //   - MySQL: a COMMIT inside a stored procedure or inside dynamic SQL (EXECUTE).
 //   - Lexing follows the default settings: a PostgreSQL session with
 //     standard_conforming_strings off, or a MySQL session with

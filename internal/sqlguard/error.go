@@ -66,6 +66,8 @@ var (
 		" Try: run it outside the transaction")
 	errUsed = errors.New("once: this sqlguard.Txn guards, or has guarded, another transaction." +
 		" Try: a new Txn, and its Context, for each transaction")
+	errNested = errors.New("once: a transaction is open on this connection already, and one of the two is guarded." +
+		" Try: end the first, or take another connection")
 	errForeign = errors.New("refused, because its context carries the sqlguard.Txn of another transaction." +
 		" Try: a context that carries none")
 	errOutside = errors.New("once: a statement with the context of a sqlguard.Txn ran outside every transaction of its connection." +

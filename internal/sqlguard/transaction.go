@@ -25,6 +25,9 @@ func (c *conn) Begin() (driver.Tx, error) {
 // BeginTx begins a transaction, guarded if the context carries a Txn.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	t := txnOf(ctx)
+	if c.guarded() != nil || t != nil && c.tx != nil {
+		return nil, errNested // PostgreSQL would only warn, and both would share one fate
+	}
 	if t == nil {
 		base, err := begin(ctx, c.base, opts)
 		if err != nil {

@@ -161,6 +161,33 @@ func TestEndIsFinal(t *testing.T) {
 	}
 }
 
+// TestNested: two transactions on one connection would share one fate.
+func TestNested(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	c, err := open(t, f, PostgreSQL).Conn(t.Context())
+	must(t, err)
+	defer c.Close()
+	txn := new(Txn)
+	for name, contexts := range map[string][2]context.Context{
+		"guarded in unguarded": {t.Context(), txn.Context(t.Context())},
+		"unguarded in guarded": {new(Txn).Context(t.Context()), t.Context()},
+		"guarded in guarded":   {new(Txn).Context(t.Context()), txn.Context(t.Context())},
+	} {
+		outer, err := c.BeginTx(contexts[0], nil)
+		must(t, err)
+		f.took()
+		if _, err := c.BeginTx(contexts[1], nil); !errors.Is(err, errNested) {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantCalls(t, f)
+		must(t, outer.Rollback())
+	}
+	inner, err := c.BeginTx(txn.Context(t.Context()), nil) // it is still unused
+	must(t, err)
+	must(t, inner.Commit())
+}
+
 // TestGuardedTransactionLeftOpen: the pool must not hand the connection on.
 func TestGuardedTransactionLeftOpen(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,8 @@ type txnKey struct{}
 // that carries a Txn but belongs to no transaction is refused.
 //
 // Cancelling ctx rolls back the transaction that was begun with it, as
-// database/sql does; a COMMIT that is already on its way is not cut short.
+// database/sql does; a COMMIT that is already on its way is not cut short, but
+// waits for its answer, for ten seconds at most.
 func (t *Txn) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, txnKey{}, t)
 }
