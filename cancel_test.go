@@ -110,6 +110,17 @@ func TestInDoubtAfterSettle(t *testing.T) {
 	}
 }
 
+// A Swap holds no claim on its way: that its record is not there proves nothing.
+func TestLostSwapIsInDoubt(t *testing.T) {
+	f := storetest.NewFaults(memstore.New())
+	f.Arm(storetest.Plan{At: []storetest.Point{storetest.SwapLostUndone}})
+	handler := func(context.Context, tx) (int, error) { return 0, &once.Failure{Code: "declined"} }
+	_, err := once.Do(t.Context(), once.New(f, once.Config{Runs: 1}), once.Operation{Scope: "s", Key: "k"}, handler)
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.InDoubt {
+		t.Error(err)
+	}
+}
+
 // A commit without an operation leaves nothing to look up.
 func TestInDoubtWithoutOperation(t *testing.T) {
 	f := storetest.NewFaults(memstore.New())

@@ -248,30 +248,3 @@ func TestJoinSaysWhyItWasRefused(t *testing.T) {
 		}
 	}
 }
-
-// A store that always answers "serialization failure" ends the call.
-func TestRunsAreBounded(t *testing.T) {
-	runs := 0
-	s := memstore.New()
-	e := once.New(&spy{Store: s, commit: func(ctx context.Context, txn store.Txn[tx], _ store.Change) error {
-		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.Retry, Err: errors.New("40001")})
-	}}, once.Config{Runs: 5})
-	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, t tx) (string, error) {
-		runs++
-		return charge("k")(ctx, t)
-	})
-	if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.NotApplied || runs != 5 {
-		t.Errorf("%d runs, %v", runs, err)
-	}
-}
-
-// A store that always finds somebody else's record, and never shows it, ends it too.
-func TestCollisionsAreBounded(t *testing.T) {
-	e := once.New(&spy{Store: memstore.New(), commit: func(ctx context.Context, txn store.Txn[tx], _ store.Change) error {
-		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.Taken, Err: errors.New("23505")})
-	}}, once.Config{})
-	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
-	if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.NotApplied {
-		t.Error(err)
-	}
-}

@@ -150,6 +150,32 @@ func TestFollowerWaitsNoLongerThanItSays(t *testing.T) {
 	})
 }
 
+// The leader waits for a holder elsewhere. Who does not want to wait is told so, and
+// need not ask the store.
+func TestFollowersOfAWaitingLeaderNeedNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, e, g := newGauged(once.Config{})
+		holder, _, err := s.Begin(t.Context(), store.Ask{ID: store.ID{Scope: "s", Key: "k"}})
+		must(t, err)
+		var leader sync.WaitGroup
+		leader.Go(func() {
+			if _, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Wait: time.Minute}, charge("k")); err != nil {
+				t.Error("the leader:", err)
+			}
+		})
+		pass(time.Second)
+		began, calls := time.Now(), g.calls.Load()
+		told := tally(50, func() (once.Result[string], error) {
+			return once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
+		})
+		if told["in_flight"] != 50 || time.Since(began) != 0 || g.calls.Load() != calls {
+			t.Errorf("after %v and %d store calls: %v", time.Since(began), g.calls.Load()-calls, told)
+		}
+		must(t, holder.Rollback(t.Context()))
+		leader.Wait()
+	})
+}
+
 // The leader ends without a verdict: one of its followers leads on.
 func TestFollowersOutliveTheirLeader(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
@@ -184,7 +210,7 @@ func TestFollowersOutliveACancelledLeader(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: "k", Wait: time.Minute}, charge("k"))
-			if once.CodeOf(err) != once.CodeInFlight {
+			if c := once.CodeOf(err); c != once.CodeInFlight && c != once.CodeUnavailable { // it was waiting, or asking
 				t.Errorf("the leader: %v", err)
 			}
 		}()
