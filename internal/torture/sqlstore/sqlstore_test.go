@@ -1,0 +1,240 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const schema = `create table charge (id text primary key);
+create table parent (id integer primary key);
+create table child (id integer, parent integer references parent(id) deferrable initially deferred);`
+
+// source is a database to open.
+type source struct{ driver, dsn string }
+
+func sources(tb testing.TB) map[string]source {
+	return map[string]source{
+		"SQLite":     {"sqlite", "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"},
+		"PostgreSQL": {"pgx", testenv.NewDatabase(tb)},
+	}
+}
+
+// on runs a test on a new, migrated database of each dialect.
+func on(t *testing.T, test func(t *testing.T, db *sql.DB, s *sqlstore.Store)) {
+	for name, src := range sources(t) {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			db, err := sqlstore.Open(src.driver, src.dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			if err := sqlstore.Migrate(ctx, db); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.ExecContext(ctx, schema); err != nil {
+				t.Fatal(err)
+			}
+			s, err := sqlstore.New(ctx, db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, db, s)
+		})
+	}
+}
+
+func count(t *testing.T, db *sql.DB, query string, args ...any) (n int) {
+	t.Helper()
+	if err := db.QueryRowContext(context.Background(), query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestUnguardedIsRefused: at start, with a word on what to do.
+func TestUnguardedIsRefused(t *testing.T) {
+	for name, src := range sources(t) {
+		t.Run(name, func(t *testing.T) {
+			db, err := sql.Open(src.driver, src.dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			for _, err := range []error{
+				func() error { _, err := sqlstore.New(t.Context(), db); return err }(),
+				sqlstore.Migrate(t.Context(), db),
+			} {
+				if err == nil || !strings.Contains(err.Error(), "Try: sqlstore.Open") {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestNoBusyTimeoutIsRefused: one of two concurrent requests would fail at once.
+func TestNoBusyTimeoutIsRefused(t *testing.T) {
+	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := sqlstore.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), "Try: _pragma=busy_timeout") {
+		t.Error(err)
+	}
+}
+
+// TestUnknownDriverIsRefused: nobody guesses a dialect.
+func TestUnknownDriverIsRefused(t *testing.T) {
+	if _, err := sqlstore.Open("oracle", ""); err == nil || !strings.Contains(err.Error(), "Try: sqlstore.OpenDB") {
+		t.Error(err)
+	}
+}
+
+// TestMissingTableSaysWhatToDo: the first thing that a newcomer gets wrong.
+func TestMissingTableSaysWhatToDo(t *testing.T) {
+	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
+		if _, err := db.ExecContext(t.Context(), "drop table once_operation"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := once.Do(t.Context(), once.New(s, once.Config{}), once.Operation{Scope: "s", Key: "k"},
+			func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+		if once.CodeOf(err) != once.CodeUnavailable || !strings.Contains(err.Error(), "Try: once migrate up") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMigrateTogether: nodes that start at the same time.
+func TestMigrateTogether(t *testing.T) {
+	on(t, func(t *testing.T, db *sql.DB, _ *sqlstore.Store) {
+		ctx := t.Context()
+		for _, table := range []string{"once_operation", "once_migration"} {
+			if _, err := db.ExecContext(ctx, "drop table "+table); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st, err := sqlstore.Status(ctx, db); err != nil || len(st) == 0 || st[0].Applied {
+			t.Errorf("before: %v, %v", st, err)
+		}
+		errs := make(chan error)
+		for range 8 {
+			go func() { errs <- sqlstore.Migrate(ctx, db) }()
+		}
+		for range 8 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if st, err := sqlstore.Status(ctx, db); err != nil || len(st) == 0 || !st[0].Applied {
+			t.Errorf("afterwards: %v, %v", st, err)
+		}
+	})
+}
+
+// TestHandlersThatMisbehave: whatever a handler does to its transaction, what the
+// caller is told is true, and the connection is fit for the next.
+func TestHandlersThatMisbehave(t *testing.T) {
+	insert := func(ctx context.Context, tx *sql.Tx, id string) error {
+		_, err := tx.ExecContext(ctx, "insert into charge values ($1)", id)
+		return err
+	}
+	cases := []struct {
+		name string
+		code once.Code // "": it succeeds
+		run  func(ctx context.Context, tx *sql.Tx, id string) error
+	}{
+		{"swallows a constraint", once.CodeAborted, func(ctx context.Context, tx *sql.Tx, id string) error {
+			_ = insert(ctx, tx, id)
+			return nil
+		}},
+		{"swallows an error of the client", once.CodeAborted, func(ctx context.Context, tx *sql.Tx, _ string) error {
+			_, _ = tx.ExecContext(ctx, "insert into charge values ($1)", make(chan int))
+			return nil
+		}},
+		{"heals by a savepoint", "", func(ctx context.Context, tx *sql.Tx, id string) error {
+			if _, err := tx.ExecContext(ctx, "savepoint mine"); err != nil {
+				return err
+			}
+			_ = insert(ctx, tx, id)
+			_, err := tx.ExecContext(ctx, "rollback to mine")
+			return err
+		}},
+		{"commits raw", once.CodeAborted, func(ctx context.Context, tx *sql.Tx, _ string) error {
+			_, _ = tx.ExecContext(ctx, "commit")
+			return nil
+		}},
+		{"calls Commit", once.CodeMisuse, func(_ context.Context, tx *sql.Tx, _ string) error {
+			_ = tx.Commit()
+			return nil
+		}},
+		{"calls Rollback", once.CodeMisuse, func(_ context.Context, tx *sql.Tx, _ string) error {
+			_ = tx.Rollback()
+			return nil
+		}},
+		{"violates a deferred constraint", once.CodeFailed, func(ctx context.Context, tx *sql.Tx, _ string) error {
+			_, err := tx.ExecContext(ctx, "insert into child values (1, -1)")
+			return err
+		}},
+		{"runs out of time", once.CodeFailed, func(ctx context.Context, tx *sql.Tx, _ string) error {
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			defer cancel()
+			var n int
+			return tx.QueryRowContext(ctx, "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c").Scan(&n)
+		}},
+		{"fails", once.CodeFailed, func(context.Context, *sql.Tx, string) error { return errors.New("failed") }},
+	}
+	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
+		e := once.New(s, once.Config{})
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				ctx := context.Background()
+				op := once.Operation{Scope: "misbehave", Key: c.name}
+				do := func(run func(context.Context, *sql.Tx, string) error) error {
+					_, err := once.Do(ctx, e, op, func(ctx context.Context, tx *sql.Tx) (int, error) {
+						if err := insert(ctx, tx, op.Key); err != nil {
+							t.Error(err)
+						}
+						return 1, run(ctx, tx, op.Key)
+					})
+					return err
+				}
+				err := do(c.run)
+				want := 0
+				if c.code == "" {
+					want = 1
+				}
+				if once.CodeOf(err) != c.code || err != nil && once.EffectOf(err) != once.NotApplied {
+					t.Errorf("%v, want %q and not applied", err, c.code)
+				}
+				if n := count(t, db, "select count(*) from charge where id = $1", op.Key); n != want {
+					t.Errorf("%d effects, want %d", n, want)
+				}
+				if n := count(t, db, "select count(*) from once_operation where key = $1", op.Key); n != want {
+					t.Errorf("%d records, want %d", n, want)
+				}
+				if err := do(func(context.Context, *sql.Tx, string) error { return nil }); err != nil {
+					t.Error("the retry:", err)
+				}
+				if n := count(t, db, "select count(*) from charge where id = $1", op.Key); n != 1 {
+					t.Errorf("%d effects after the retry", n)
+				}
+			})
+		}
+	})
+}
