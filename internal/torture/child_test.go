@@ -1,0 +1,129 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// Flows: what is interrupted.
+const (
+	flowDo       = "do"       // a first execution
+	flowReplay   = "replay"   // of an operation that is done
+	flowFailure  = "failure"  // rolled back, then the failure stored
+	flowJoin     = "join"     // in a transaction of the caller
+	flowCold     = "cold"     // a first execution by a new process
+	flowTakeover = "takeover" // a first execution whose holder seems to live on
+	flowHTTP     = "http"     // a first execution by a server
+	flowStorm    = "storm"    // duplicates from many processes
+)
+
+const scope = "torture"
+
+// patience bounds what should end by itself: a hang is a failure, not a wait.
+const patience = 60 * time.Second
+
+// beChild carries out a plan and returns the exit code of this process, if it
+// comes to that.
+func beChild(text string) int {
+	// strace counts the system calls of each thread by itself.
+	runtime.LockOSThread()
+	ctx, cancel := context.WithTimeout(context.Background(), stormPatience)
+	defer cancel()
+	p, err := parsePlan(text)
+	if err == nil {
+		switch p.Flow {
+		case flowStorm:
+			err = storm(ctx, p, input(3))
+		case flowHTTP:
+			err = serve(ctx, p, input(0))
+		default:
+			input(3)
+			err = perform(ctx, p)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// input tells when the parent has sent something. When its end comes this process
+// exits: nobody outlives the tests.
+func input(exit int) (sent <-chan struct{}) {
+	first := make(chan struct{})
+	go func() {
+		if n, _ := os.Stdin.Read(make([]byte, 1)); n > 0 {
+			close(first)
+			_, _ = io.Copy(io.Discard, os.Stdin)
+		}
+		os.Exit(exit)
+	}()
+	return first
+}
+
+// perform is one operation, dead or alive.
+func perform(ctx context.Context, p plan) error {
+	k := &killer{mode: p.Mode, at: p.At}
+	if p.Cold {
+		k.arm()
+	}
+	s, err := stores[p.Store](ctx, setup{dsn: p.DSN, dial: k.wire.DialContext, hook: k.named, conns: 1})
+	if err != nil {
+		return err
+	}
+	if !p.Cold {
+		if err := warm(ctx, s, p); err != nil {
+			return err
+		}
+		k.arm()
+	}
+	k.named("before the call")
+	a, err := run(ctx, s, p.Flow, operation(p.Key), work{key: p.Key, attempt: p.Attempt, hook: k.named})
+	if err != nil {
+		return err
+	}
+	k.named("before the acknowledgement")
+	if err := acknowledge(p.Witness, a); err != nil {
+		return err
+	}
+	k.named("after the acknowledgement")
+	s.Close()
+	k.named("after the end")
+	fmt.Println(k.passed())
+	return nil
+}
+
+func operation(key string) once.Operation {
+	return once.Operation{Scope: scope, Key: key, Fingerprint: once.FingerprintOf([]byte(key))}
+}
+
+// run performs w in the way of a flow.
+func run(ctx context.Context, s system, flow string, op once.Operation, w work) (a answer, err error) {
+	w.fails = flow == flowFailure
+	if flow == flowJoin {
+		a, _, err = s.Join(ctx, op, w)
+	} else {
+		a, _, err = s.Do(ctx, op, w)
+	}
+	return a, err
+}
+
+// warm does to other keys what the flow will do, so that the connection is there,
+// its statements are prepared, and nothing is under way: with one connection, a
+// ROLLBACK in the background comes before what follows.
+func warm(ctx context.Context, s system, p plan) error {
+	for _, suffix := range []string{"-warm", "-warm", "-warmer"} {
+		key := p.Key + suffix
+		if _, err := run(ctx, s, p.Flow, operation(key), work{key: key, attempt: p.Attempt}); err != nil {
+			return fmt.Errorf("warming: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package torture
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// fewest points of a store for the proof to count as one.
+const fewest = 150
+
+// TestKill kills a process at every point of an operation.
+func TestKill(t *testing.T) {
+	testenv.Need(t, "postgresql", "strace")
+	t.Run(pgxName, func(t *testing.T) { t.Parallel(); killPostgres(t, pgxName) })
+	t.Run(postgresName, func(t *testing.T) { t.Parallel(); killPostgres(t, postgresName) })
+	t.Run(sqliteName, func(t *testing.T) { t.Parallel(); killSQLite(t) })
+}
+
+func killPostgres(t *testing.T, store string) {
+	g := newGround(t, store)
+	s := &siege{t: t, g: g, heir: g.open(t, setup{}), leash: newLeash(t, address(t, g.dsn))}
+	defer s.report(time.Now())
+	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowHTTP, flowTakeover} {
+		s.loop(flow, byName, 1)
+	}
+	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowHTTP, flowCold} {
+		s.loop(flow, byWrite, 1)
+		s.loop(flow, byRead, 1)
+		s.loop(flow, byByte, int64(scale(70, 1)))
+	}
+}
+
+// killSQLite has living neighbours first, who share the dead one's memory, and then
+// nobody: the next process has to recover the file.
+func killSQLite(t *testing.T) {
+	g := newGround(t, sqliteName)
+	s := &siege{t: t, g: g, heir: g.open(t, setup{})}
+	defer s.report(time.Now())
+	s.loop(flowHTTP, byName, 1)
+	s.loop(flowHTTP, byWrite, 1)
+	s.loop(flowHTTP, byRead, 1)
+	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin} {
+		s.loop(flow, byName, 1)
+		for _, call := range syscalls {
+			s.loop(flow, call, 1)
+		}
+	}
+	for _, journal := range []string{"WAL", "DELETE"} {
+		alone := &siege{t: t, g: sqliteGround(t, sqliteName+"-"+journal, journal)}
+		for _, call := range syscalls {
+			alone.loop(flowTakeover, call, 1)
+		}
+		s.tally.add(&alone.tally)
+	}
+}
+
+// report prints what was met, and fails if it was too little.
+func (s *siege) report(start time.Time) {
+	s.t.Logf("%s: %v\nin %v, seed %d", s.g.name, &s.tally, time.Since(start).Round(time.Millisecond), seed())
+	if onlyPoint() != "" || s.t.Failed() {
+		return
+	}
+	if err := s.tally.vacuous(fewest); err != nil {
+		s.t.Errorf("%v. %s", err, rerun(s.t))
+	}
+}
+
+func address(tb testing.TB, dsn string) string {
+	tb.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return u.Host
+}

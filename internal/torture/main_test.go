@@ -1,0 +1,17 @@
+package torture
+
+import (
+	"os"
+	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// TestMain is also the entry of the children: the same binary with a plan in its
+// environment.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(planEnv); text != "" {
+		os.Exit(beChild(text))
+	}
+	testenv.Main(m)
+}

@@ -1,0 +1,199 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// siege is the kill loop of one store.
+type siege struct {
+	t     *testing.T
+	g     *ground
+	heir  system // repeats what the dead have begun
+	leash *leash // of a takeover
+	tally tally
+}
+
+// The attempts at one operation.
+const (
+	byEarlier = "earlier" // the operation that a replay finds
+	byVictim  = "victim"
+	byHeir    = "heir"
+)
+
+// loop kills at points 1, 1+step, ... until the victim survives.
+func (s *siege) loop(flow, mode string, step int64) {
+	s.t.Helper()
+	p := &point{store: s.g.name, flow: flow, mode: mode, at: 1}
+	only := onlyPoint()
+	for ; only == "" || p.is(only); p.at += step {
+		if s.visit(p) {
+			break
+		}
+		s.tally.count(p)
+		if only != "" {
+			break
+		}
+	}
+}
+
+// is moves p to the point of that name, if it is in p's loop.
+func (p *point) is(text string) bool {
+	_, err := fmt.Sscanf(text, p.loop()+"/%d", &p.at)
+	return err == nil
+}
+
+// visit kills at one point, and judges. It reports whether the victim survived.
+func (s *siege) visit(p *point) (survived bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	survived, err := s.strike(ctx, p)
+	if err != nil {
+		s.t.Fatalf("killed at point %s: %v\nseed %d. Again: %s", p, err, seed(), p.again("TestKill"))
+	}
+	return survived
+}
+
+func (s *siege) strike(ctx context.Context, p *point) (survived bool, err error) {
+	key := newKey(p)
+	if p.flow == flowReplay {
+		if _, _, err := s.heir.Do(ctx, operation(key), work{key: key, attempt: byEarlier}); err != nil {
+			return false, fmt.Errorf("before the replay: %w", err)
+		}
+	}
+	killed, ack, acked, err := s.sacrifice(ctx, p, key)
+	if err != nil {
+		return false, err
+	}
+	if acked {
+		if err := s.stands(ctx, p, key, ack); err != nil {
+			return false, fmt.Errorf("acknowledged, but: %w", err)
+		}
+	}
+	got, err := s.repeat(ctx, p, key)
+	if err != nil {
+		return false, err
+	}
+	if acked && got != ack {
+		return false, fmt.Errorf("the acknowledged answer was %+v, the repeated one is %+v", ack, got)
+	}
+	if err := s.stands(ctx, p, key, got); err != nil {
+		return false, err
+	}
+	if killed {
+		s.tally.note(p.flow, acked, got.Attempt)
+	}
+	return !killed, nil
+}
+
+// sacrifice has a process make an attempt that it may not survive. It returns the
+// answer that the outside world has got, if it has.
+func (s *siege) sacrifice(ctx context.Context, p *point, key string) (killed bool, ack answer, acked bool, err error) {
+	victim := s.plan(p, key, byVictim)
+	if p.flow == flowHTTP {
+		return askServer(ctx, victim)
+	}
+	if _, killed, err = victim.carryOut(ctx, p.tracer()...); err != nil {
+		return false, ack, false, err
+	}
+	ack, acked, err = acknowledged(victim.Witness)
+	if err == nil && !killed && !acked {
+		err = errors.New("the victim has survived and acknowledged nothing")
+	}
+	return killed, ack, acked, err
+}
+
+// plan of one process that makes an attempt.
+func (s *siege) plan(p *point, key, attempt string) plan {
+	made := plan{
+		Store: s.g.store, DSN: s.g.dsn, Flow: p.flow, Mode: p.mode, At: p.at, Cold: p.cold(),
+		Key: key, Attempt: attempt, Witness: filepath.Join(s.t.TempDir(), "witness"),
+	}
+	if p.flow == flowTakeover && s.leash != nil {
+		made.DSN = s.leash.dsn(made.DSN)
+	}
+	return made
+}
+
+// repeat does what any client does after an answer was lost: ask again.
+func (s *siege) repeat(ctx context.Context, p *point, key string) (answer, error) {
+	switch {
+	case s.heir == nil:
+		return s.inherit(ctx, p, key)
+	case p.flow == flowHTTP:
+		return askAgain(ctx, s.heir, key)
+	}
+	op := operation(key)
+	heir := work{key: key, attempt: byHeir}
+	if p.flow == flowTakeover {
+		got, err := s.impatient(ctx, op, heir)
+		if err == nil {
+			return got, nil
+		}
+		if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.NotApplied {
+			return got, fmt.Errorf("taking over: %w", err)
+		}
+		s.tally.waited++
+	}
+	op.Wait = patience // the server may not have noticed the death yet
+	got, err := run(ctx, s.heir, p.flow, op, heir)
+	for once.CodeOf(err) == once.CodeInFlight && ctx.Err() == nil { // a transaction of the caller does not wait
+		got, err = run(ctx, s.heir, p.flow, op, heir)
+	}
+	if err != nil {
+		return got, fmt.Errorf("repeated: %w", err)
+	}
+	return got, nil
+}
+
+// impatient asks while the server believes that the dead one is alive.
+func (s *siege) impatient(ctx context.Context, op once.Operation, w work) (answer, error) {
+	s.leash.settle()
+	defer s.leash.release()
+	got, _, err := s.heir.Do(ctx, op, w)
+	return got, err
+}
+
+// inherit repeats in a new process, which finds nothing but what the dead one left.
+func (s *siege) inherit(ctx context.Context, p *point, key string) (answer, error) {
+	heir := s.plan(p, key, byHeir)
+	heir.At = 0
+	_, killed, err := heir.carryOut(ctx)
+	if err != nil || killed {
+		return answer{}, fmt.Errorf("the heir (killed: %v): %w", killed, err)
+	}
+	got, acked, err := acknowledged(heir.Witness)
+	if err == nil && !acked {
+		err = errors.New("the heir has acknowledged nothing")
+	}
+	return got, err
+}
+
+// stands checks that the database holds exactly what an answer says.
+func (s *siege) stands(ctx context.Context, p *point, key string, a answer) error {
+	got, err := s.g.state(ctx, key)
+	if err != nil {
+		return err
+	}
+	want := executed(a.Attempt)
+	if p.flow == flowFailure {
+		want = declined()
+	}
+	if got != want {
+		return fmt.Errorf("key %s, answer %+v: the database has %+v, want %+v", key, a, got, want)
+	}
+	return nil
+}
+
+// newKey is fresh for each visit of a point.
+func newKey(p *point) string {
+	return fmt.Sprintf("%s-%s-%s-%d-%s", p.store, p.flow, p.mode, p.at, strconv.FormatInt(time.Now().UnixNano(), 36))
+}

@@ -1,0 +1,73 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+const (
+	postgresName = "sqlstore-postgres"
+	sqliteName   = "sqlstore-sqlite"
+)
+
+func openPostgres(ctx context.Context, su setup) (system, error) {
+	cfg, err := pgx.ParseConfig(su.dsn)
+	if err != nil {
+		return nil, err
+	}
+	if su.dial != nil {
+		cfg.DialFunc = su.dial
+	}
+	name := stdlib.RegisterConnConfig(cfg)
+	r, err := openSQL(ctx, "pgx", name, su, func(query string) string { return query })
+	if err != nil {
+		return nil, err
+	}
+	closeDB := r.close
+	r.close = func() { closeDB(); stdlib.UnregisterConnConfig(name) }
+	return r, nil
+}
+
+func openSQLite(ctx context.Context, su setup) (system, error) {
+	return openSQL(ctx, "sqlite", su.dsn, su, sqlitePlaceholders)
+}
+
+func openSQL(ctx context.Context, driver, dsn string, su setup, dialect func(string) string) (*rig[*sql.Tx], error) {
+	db, err := sqlstore.Open(driver, dsn)
+	if err != nil {
+		return nil, err
+	}
+	if su.conns > 0 {
+		db.SetMaxOpenConns(su.conns)
+		db.SetMaxIdleConns(su.conns)
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	r := newRig[*sql.Tx](s, su)
+	r.close = func() { _ = db.Close() }
+	r.exec = func(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+		_, err := tx.ExecContext(ctx, dialect(query), args...)
+		return err
+	}
+	r.begin = func(ctx context.Context) (ownTx[*sql.Tx], error) {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return ownTx[*sql.Tx]{}, err
+		}
+		return ownTx[*sql.Tx]{tx, ended(tx.Commit), ended(tx.Rollback)}, nil
+	}
+	return r, nil
+}
+
+func ended(f func() error) func(context.Context) error {
+	return func(context.Context) error { return f() }
+}

@@ -1,0 +1,221 @@
+package torture
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// stormPatience is for the long form.
+const stormPatience = time.Hour
+
+// TestStorm has 4 processes with 24 connections each send 96 duplicates of every
+// key at the same time.
+func TestStorm(t *testing.T) {
+	testenv.Need(t, "postgresql")
+	const processes = 4
+	for _, c := range []struct {
+		store         string
+		keys, workers int // of each process
+	}{
+		{pgxName, scale(500, 10_000), 24},
+		{postgresName, scale(100, 2_000), 24},
+		{sqliteName, scale(40, 400), 8},
+	} {
+		t.Run(c.store, func(t *testing.T) { // one after the other: the machine is busy enough
+			unleash(t, newGround(t, c.store), processes, c.workers, c.keys)
+		})
+	}
+}
+
+// tale is what a process of a storm has to tell.
+type tale struct {
+	Executed, Replayed, InFlight, Mismatches int64
+	Answers                                  map[string]string // attempt by key
+}
+
+func unleash(t *testing.T, g *ground, processes, workers, keys int) {
+	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
+	defer cancel()
+	tales := make([]tale, processes)
+	errs := make([]error, processes)
+	var ready, group sync.WaitGroup
+	ready.Add(processes)
+	start := make(chan struct{})
+	for i := range processes {
+		p := plan{Store: g.store, DSN: g.dsn, Flow: flowStorm, Keys: keys, Workers: workers, Process: i}
+		group.Go(func() { tales[i], errs[i] = p.join(ctx, &ready, start) })
+	}
+	ready.Wait()
+	began := time.Now()
+	close(start)
+	group.Wait()
+	took := time.Since(began)
+	var sum tale
+	for i, told := range tales {
+		if errs[i] != nil {
+			t.Fatalf("process %d: %v. %s", i, errs[i], rerun(t))
+		}
+		if !maps.Equal(told.Answers, tales[0].Answers) || len(told.Answers) != keys {
+			t.Fatalf("process %d got other answers than process 0. %s", i, rerun(t))
+		}
+		sum.Executed += told.Executed
+		sum.Replayed += told.Replayed
+		sum.InFlight += told.InFlight
+		sum.Mismatches += told.Mismatches
+	}
+	requests := sum.Executed + sum.Replayed + sum.InFlight + sum.Mismatches
+	t.Logf("%s: %d keys, %d duplicates of each; %d requests in %v: %.0f/s; executed %d, replayed %d, in flight %d, mismatch %d", g.store, keys,
+		processes*workers, requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), sum.Executed, sum.Replayed, sum.InFlight, sum.Mismatches)
+	if sum.Executed != int64(keys) || sum.InFlight == 0 && g.store != sqliteName || sum.Mismatches == 0 {
+		t.Errorf("want each key executed once, and requests that were in flight or did not match. %s", rerun(t))
+	}
+	for key, attempt := range tales[0].Answers {
+		s, err := g.state(ctx, key)
+		if err != nil || s != executed(attempt) {
+			t.Fatalf("key %s, answer %s: the database has %+v, %v. %s", key, attempt, s, err, rerun(t))
+		}
+	}
+}
+
+// join runs one process of a storm, which says when it is ready and waits for start.
+func (p plan) join(ctx context.Context, ready *sync.WaitGroup, start <-chan struct{}) (told tale, err error) {
+	output, input := io.Pipe()
+	c, err := p.start(ctx, input)
+	if err != nil {
+		ready.Done()
+		return told, err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.wait()
+		_ = input.Close()
+		ended <- err
+	}()
+	lines := bufio.NewReader(output)
+	_, err = lines.ReadString('\n')
+	ready.Done()
+	<-start
+	if err == nil {
+		_, err = c.stdin.Write([]byte("!"))
+	}
+	if err == nil {
+		err = json.NewDecoder(lines).Decode(&told)
+	}
+	_, _ = io.Copy(io.Discard, lines)
+	if end := <-ended; end != nil {
+		return told, end
+	}
+	return told, err
+}
+
+// storm is one process of it.
+func storm(ctx context.Context, p plan, sent <-chan struct{}) error {
+	// A few connections more, for those who ask from inside of a handler.
+	s, err := stores[p.Store](ctx, setup{dsn: p.DSN, conns: p.Workers + 4})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	<-sent
+	told := tale{Answers: map[string]string{}}
+	var mu sync.Mutex
+	var failure atomic.Pointer[error]
+	var group sync.WaitGroup
+	for i := range p.Workers {
+		w := &stormer{plan: p, id: i, s: s, tale: &told, mu: &mu}
+		if p.Process%2 == 0 { // otherwise the duplicates of the process coalesce
+			w.s = s.Another()
+		}
+		group.Go(func() {
+			for n := 0; n < p.Keys && failure.Load() == nil; n++ {
+				if err := w.ask(ctx, n); err != nil {
+					failure.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := failure.Load(); err != nil {
+		return *err
+	}
+	return json.NewEncoder(os.Stdout).Encode(told)
+}
+
+// stormer is one connection's worth of a storm.
+type stormer struct {
+	plan
+	id   int
+	s    system
+	tale *tale
+	mu   *sync.Mutex
+}
+
+// ask gets the answer for one key, and then asks for something else with it.
+func (w *stormer) ask(ctx context.Context, n int) error {
+	op := operation(fmt.Sprintf("storm-%d", n))
+	op.First = w.id%3 == 0
+	attempt := work{key: op.Key, attempt: fmt.Sprintf("p%dw%d", w.Process, w.id)}
+	var inside error
+	if n%50 == 0 && w.Store != sqliteName { // whose other writers wait
+		attempt.before = func() { inside = w.conflict(ctx, op, true) }
+	}
+	got, replayed, err := w.s.Do(ctx, op, attempt)
+	for once.CodeOf(err) == once.CodeInFlight {
+		w.count(&w.tale.InFlight)
+		op.Wait = patience
+		got, replayed, err = w.s.Do(ctx, op, attempt)
+	}
+	if err != nil || inside != nil {
+		return fmt.Errorf("key %s: %w; inside of the handler: %w", op.Key, err, inside)
+	}
+	w.mu.Lock()
+	first, known := w.tale.Answers[op.Key]
+	w.tale.Answers[op.Key] = got.Attempt
+	w.mu.Unlock()
+	if known && first != got.Attempt || got.Key != op.Key {
+		return fmt.Errorf("key %s: answers %q and %+v", op.Key, first, got)
+	}
+	if replayed {
+		w.count(&w.tale.Replayed)
+	} else {
+		w.count(&w.tale.Executed)
+	}
+	if (w.id+n)%8 == 0 {
+		return w.conflict(ctx, op, false)
+	}
+	return nil
+}
+
+// conflict asks for something else with a key that is taken. That never executes.
+func (w *stormer) conflict(ctx context.Context, op once.Operation, inFlight bool) error {
+	op.Fingerprint = once.FingerprintOf([]byte("something else"))
+	op.Wait, op.First = 0, false // who has not looked may meet somebody else who has not
+	got, _, err := w.s.Another().Do(ctx, op, work{key: op.Key, attempt: "conflict"})
+	switch code := once.CodeOf(err); {
+	case code == once.CodeMismatch && once.EffectOf(err) == once.NotApplied:
+		w.count(&w.tale.Mismatches)
+	case code == once.CodeInFlight && once.EffectOf(err) == once.NotApplied && inFlight:
+		w.count(&w.tale.InFlight)
+	default:
+		return fmt.Errorf("key %s was asked for something else: %+v, %w", op.Key, got, err)
+	}
+	return nil
+}
+
+func (w *stormer) count(n *int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*n++
+}

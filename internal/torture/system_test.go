@@ -1,0 +1,118 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// system is one store with an engine on it, whatever its transaction type is.
+type system interface {
+	// Do performs w once. A final failure is an answer, too.
+	Do(ctx context.Context, op once.Operation, w work) (answer, bool, error)
+
+	// Join is Do in a transaction of the caller, who commits it.
+	Join(ctx context.Context, op once.Operation, w work) (answer, bool, error)
+
+	// HTTP does the work of the key that a request brings. It sees to key and
+	// attempt itself.
+	HTTP(attempt string, hook func(place string)) http.Handler
+
+	// Another returns the same system with an engine of its own, as if in another
+	// process. It ends with the first one.
+	Another() system
+
+	Close()
+}
+
+// setup is how a system is opened.
+type setup struct {
+	dsn    string
+	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: as usual
+	hook   func(place string)                                                   // nil: nobody counts
+	engine once.Config
+	conns  int
+}
+
+// stores under torture.
+var stores = map[string]func(context.Context, setup) (system, error){
+	pgxName:      openPgx,
+	postgresName: openPostgres,
+	sqliteName:   openSQLite,
+}
+
+// ownTx is a transaction that was opened by the caller of Join.
+type ownTx[TX any] struct {
+	tx               TX
+	commit, rollback func(context.Context) error
+}
+
+// rig implements system.
+type rig[TX any] struct {
+	engine *once.Engine[TX]
+	cfg    once.Config
+	exec   func(ctx context.Context, tx TX, query string, args ...any) error
+	begin  func(context.Context) (ownTx[TX], error)
+	hook   func(string)
+	close  func()
+}
+
+func newRig[TX any](s store.Store[TX], su setup) *rig[TX] {
+	if su.hook == nil {
+		su.hook = func(string) {}
+	}
+	return &rig[TX]{engine: once.New[TX](watched[TX]{s, su.hook}, su.engine), cfg: su.engine, hook: su.hook}
+}
+
+func (r *rig[TX]) Close() { r.close() }
+
+func (r *rig[TX]) Another() system {
+	other := *r
+	other.engine = once.New[TX](r.engine.Store(), r.cfg)
+	other.close = func() {}
+	return &other
+}
+
+func (r *rig[TX]) handler(w work) func(context.Context, TX) (answer, error) {
+	return func(ctx context.Context, tx TX) (answer, error) { return w.do(ctx, r.execer(tx)) }
+}
+
+func (r *rig[TX]) execer(tx TX) execer {
+	return func(ctx context.Context, query string, args ...any) error { return r.exec(ctx, tx, query, args...) }
+}
+
+func (r *rig[TX]) Do(ctx context.Context, op once.Operation, w work) (answer, bool, error) {
+	return answered(once.Do(ctx, r.engine, op, r.handler(w)))
+}
+
+// answered makes an answer of a final failure.
+func answered(res once.Result[answer], err error) (answer, bool, error) {
+	if f := (*once.Failure)(nil); errors.As(err, &f) {
+		return answer{Attempt: f.Message}, res.Replayed, nil
+	}
+	return res.Value, res.Replayed, err
+}
+
+func (r *rig[TX]) Join(ctx context.Context, op once.Operation, w work) (answer, bool, error) {
+	r.hook("caller: before begin")
+	own, err := r.begin(ctx)
+	if err != nil {
+		return answer{}, false, err
+	}
+	r.hook("caller: after begin")
+	a, replayed, err := answered(once.Join(ctx, r.engine, own.tx, op, r.handler(w)))
+	if err != nil {
+		return a, false, errors.Join(err, own.rollback(ctx))
+	}
+	r.hook("caller: before commit")
+	if err := own.commit(ctx); err != nil {
+		return answer{}, false, fmt.Errorf("the caller's commit: %w", err)
+	}
+	r.hook("caller: after commit")
+	return a, replayed, nil
+}

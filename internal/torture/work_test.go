@@ -1,0 +1,70 @@
+package torture
+
+import (
+	"context"
+	"strings"
+
+	"github.com/oncelib/once"
+)
+
+// schema of the business. No constraint keeps an effect from being doubled: that
+// is the key's work. In ledger every execution appends its attempt, so that one
+// row shows what happened, how often and in which order.
+const schema = `
+create table charge (key text not null, attempt text not null);
+create table entry (key text not null, attempt text not null);
+create table ledger (key text primary key, attempts text not null);
+create index charge_key on charge (key);
+create index entry_key on entry (key);`
+
+const (
+	insertCharge = `insert into charge (key, attempt) values ($1, $2)`
+	insertEntry  = `insert into entry (key, attempt) values ($1, $2)`
+	appendLedger = `insert into ledger (key, attempts) values ($1, $2)
+ on conflict (key) do update set attempts = ledger.attempts || ',' || excluded.attempts`
+)
+
+// answer is the operation's value. It names the attempt that was executed, so that
+// two answers are equal only if they tell of one execution.
+type answer struct {
+	Key, Attempt string
+	Wire         string `json:"-"` // all of it, as it came over HTTP
+}
+
+// work is one attempt at the operation of a key.
+type work struct {
+	key, attempt string
+	fails        bool         // with a final failure, after its writes
+	hook         func(string) // sees the places that it passes
+	before       func()       // runs when the writes are done, before the handler returns
+}
+
+// execer runs one statement.
+type execer func(ctx context.Context, query string, args ...any) error
+
+// do is the handler.
+func (w work) do(ctx context.Context, exec execer) (answer, error) {
+	w.at("handler: start")
+	for _, query := range []string{insertCharge, insertEntry, appendLedger} {
+		if err := exec(ctx, query, w.key, w.attempt); err != nil {
+			return answer{}, err
+		}
+		w.at("handler: after a statement")
+	}
+	if w.before != nil {
+		w.before()
+	}
+	if w.fails {
+		return answer{}, &once.Failure{Code: "declined", Message: w.attempt}
+	}
+	return answer{Key: w.key, Attempt: w.attempt}, nil
+}
+
+func (w work) at(place string) {
+	if w.hook != nil {
+		w.hook(place)
+	}
+}
+
+// sqlite has its own placeholders.
+func sqlitePlaceholders(query string) string { return strings.ReplaceAll(query, "$", "?") }
