@@ -1,0 +1,141 @@
+package torture
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// TestServerKill kills the database server inside of a commit: its backend dies as
+// it enters the k-th system call after the handler has returned, and the postmaster
+// takes all others down and recovers. The client lives on, and what it is told must
+// be true.
+func TestServerKill(t *testing.T) {
+	testenv.Need(t, "postgresql", "strace")
+	for _, store := range []string{pgxName, postgresName} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = pg.Close() })
+			serverKill(t, pg, postgresGround(t, store, pg.URL("postgres")))
+		})
+	}
+}
+
+func serverKill(t *testing.T, pg *testenv.Postgres, g *ground) {
+	start := time.Now()
+	points := 0
+	met := new(doubts)
+	for _, runs := range []int{1, 3} { // with 1 the client is told, with 3 the engine runs the handler again
+		for _, call := range []string{"recvfrom", "pwrite64", "fdatasync", "sendto"} {
+			for k := 1; ; k++ {
+				survived, err := killBackend(t, pg, g, met, runs, call, k)
+				if err != nil {
+					t.Fatalf("server killed at %s %d, %d runs: %v. %s", call, k, runs, err, rerun(t))
+				}
+				if survived {
+					break
+				}
+				points++
+			}
+		}
+	}
+	t.Logf("%s: %d crashes of the server; %v; in %v", g.store, points, met, time.Since(start).Round(time.Millisecond))
+	if err := met.vacuous(); err != nil {
+		t.Errorf("%v. %s", err, rerun(t))
+	}
+}
+
+func killBackend(t *testing.T, pg *testenv.Postgres, g *ground, met *doubts, runs int, call string, k int) (survived bool, err error) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s := g.open(t, setup{conns: 2, engine: once.Config{Runs: runs, Settle: patience, Observer: met}})
+	key := fmt.Sprintf("%s-%d-%d-%d", call, k, runs, time.Now().UnixNano())
+	if err := warm(ctx, s, plan{Key: key, Attempt: "warm"}); err != nil {
+		return false, err
+	}
+	var assassin *assassin
+	c := &client{s: s, name: "client", op: operation(key), first: func() {
+		pid := 0
+		err = g.db.QueryRowContext(ctx, "select pid from pg_stat_activity where state = 'idle in transaction'").Scan(&pid)
+		if err == nil {
+			assassin, err = attach(ctx, pid, call, k)
+		}
+	}}
+	got, told := c.ask(ctx)
+	if err != nil {
+		return false, fmt.Errorf("attaching: %w", err)
+	}
+	killed := assassin.detach()
+	if err := pg.WaitReady(ctx); err != nil {
+		return false, err
+	}
+	if err := g.reconnect(ctx); err != nil {
+		return false, err
+	}
+	if told != nil {
+		t.Logf("%s %d: %v", call, k, told)
+		if got, err = c.insist(ctx); err != nil {
+			return false, err
+		}
+	}
+	return !killed, g.truthful(ctx, c, got)
+}
+
+// reconnect leaves no connection to a server that has died in the pool.
+func (g *ground) reconnect(ctx context.Context) error {
+	for {
+		err := g.db.PingContext(ctx)
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// assassin is a strace that kills a process of somebody else.
+type assassin struct {
+	cmd *exec.Cmd
+	pid int
+}
+
+// attach returns when the process is under observation.
+func attach(ctx context.Context, pid int, call string, k int) (*assassin, error) {
+	cmd := exec.CommandContext(ctx, "strace", "--output=/dev/null", "--trace="+call,
+		fmt.Sprintf("--inject=%s:signal=SIGKILL:when=%d", call, k), "--attach="+strconv.Itoa(pid))
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "attached") {
+			return &assassin{cmd, pid}, nil
+		}
+		err = errors.Join(err, errors.New(lines.Text()))
+	}
+	return nil, errors.Join(err, cmd.Wait())
+}
+
+// detach ends the observation and reports whether the process was killed.
+func (a *assassin) detach() bool {
+	_ = a.cmd.Process.Signal(os.Interrupt) // an error: it is gone, with its victim
+	_ = a.cmd.Wait()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.pid))
+	return err != nil || strings.Contains(string(status), ") Z ")
+}
