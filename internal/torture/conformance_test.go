@@ -1,0 +1,157 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/storetest"
+)
+
+// TestConformance is the suite of all stores, for those whose drivers the root module
+// must not know.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	t.Run(sqliteName, func(t *testing.T) {
+		t.Parallel()
+		h := conformance{
+			driver: "sqlite",
+			create: func(tb testing.TB) string {
+				tb.Helper()
+				return "file:" + filepath.Join(tb.TempDir(), "conformance.sqlite") +
+					"?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+			},
+			dialect: sqlitePlaceholders,
+			advance: func(d time.Duration) string {
+				return fmt.Sprintf("update once_operation set lease_until = lease_until - %[1]d, expires_at = expires_at - %[1]d, since = since - %[1]d", d.Milliseconds())
+			},
+		}.harness()
+		h.Isolations = []store.Isolation{store.DefaultIsolation}
+		h.OneWriter = true
+		storetest.Run(t, h)
+	})
+	t.Run(postgresName, func(t *testing.T) {
+		t.Parallel()
+		h := conformance{
+			driver:  "pgx",
+			create:  testenv.NewDatabase,
+			dialect: func(query string) string { return query },
+			advance: func(d time.Duration) string {
+				back := fmt.Sprintf("interval '%d ms'", d.Milliseconds())
+				return strings.ReplaceAll("update once_operation set lease_until = lease_until - D, expires_at = expires_at - D, since = since - D", "D", back)
+			},
+		}.harness()
+		h.Isolations = []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable}
+		storetest.Run(t, h)
+	})
+}
+
+// conformance is what differs between databases.
+type conformance struct {
+	driver  string
+	create  func(testing.TB) string    // a new database
+	dialect func(query string) string  // of a query with $1, $2, ...
+	advance func(time.Duration) string // lets time pass for every record
+}
+
+const insertEffect = "insert into effect (key) values ($1)"
+
+type handle struct {
+	db  *sql.DB
+	dsn string
+}
+
+func (c conformance) harness() storetest.Harness[*sql.Tx] {
+	var handles sync.Map // store.Store[*sql.Tx] -> handle
+	of := func(s store.Store[*sql.Tx]) handle {
+		h, _ := handles.Load(s)
+		return h.(handle)
+	}
+	open := func(tb testing.TB, dsn string, prepare func(context.Context, *sql.DB) error) store.Store[*sql.Tx] {
+		tb.Helper()
+		ctx := context.Background()
+		db, err := sqlstore.Open(c.driver, dsn)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { _ = db.Close() })
+		db.SetMaxOpenConns(16)
+		if err := prepare(ctx, db); err != nil {
+			tb.Fatal(err)
+		}
+		s, err := sqlstore.New(ctx, db)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		handles.Store(s, handle{db, dsn})
+		return s
+	}
+	exec := func(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+		_, err := tx.ExecContext(ctx, c.dialect(query), args...)
+		return err
+	}
+	return storetest.Harness[*sql.Tx]{
+		Open: func(tb testing.TB) store.Store[*sql.Tx] {
+			tb.Helper()
+			return open(tb, c.create(tb), prepareEffects)
+		},
+		Peer: func(tb testing.TB, s store.Store[*sql.Tx]) store.Store[*sql.Tx] {
+			tb.Helper()
+			return open(tb, of(s).dsn, func(context.Context, *sql.DB) error { return nil })
+		},
+		Advance: func(tb testing.TB, s store.Store[*sql.Tx], d time.Duration) {
+			tb.Helper()
+			if _, err := of(s).db.ExecContext(context.Background(), c.advance(d)); err != nil {
+				tb.Fatal(err)
+			}
+		},
+		Write: func(ctx context.Context, tx *sql.Tx, key string) error { return exec(ctx, tx, insertEffect, key) },
+		Statement: func(key string) store.Statement {
+			return store.Statement{SQL: c.dialect(insertEffect), Args: []any{key}}
+		},
+		Fail: func(ctx context.Context, tx *sql.Tx) error { return exec(ctx, tx, "insert into single values (1)") },
+		Effects: func(tb testing.TB, s store.Store[*sql.Tx], key string) (n int) {
+			tb.Helper()
+			if err := of(s).db.QueryRowContext(context.Background(), c.dialect("select count(*) from effect where key = $1"), key).Scan(&n); err != nil {
+				tb.Fatal(err)
+			}
+			return n
+		},
+		Own: func(tb testing.TB, s store.Store[*sql.Tx]) (*sql.Tx, func(bool) error) {
+			tb.Helper()
+			tx, err := of(s).db.BeginTx(context.Background(), nil)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return tx, func(commit bool) error {
+				if commit {
+					return tx.Commit()
+				}
+				return tx.Rollback()
+			}
+		},
+		End: func(_ context.Context, tx *sql.Tx) error { return tx.Commit() },
+	}
+}
+
+func prepareEffects(ctx context.Context, db *sql.DB) error {
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		return err
+	}
+	for _, query := range []string{
+		"create table effect (key text not null)", "create table single (id integer primary key)", "insert into single values (1)",
+	} {
+		if _, err := db.ExecContext(ctx, query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
