@@ -96,7 +96,7 @@ func EffectOf(err error) Effect {
 // handler that returns one has it stored, and every retry gets it again. The
 // handler's writes are rolled back unless Keep is set. Every other error of a
 // handler is transient: nothing is stored and a retry executes.
-type Failure struct {
+type Failure struct { //nolint:errname // it is an answer, which happens to travel as an error
 	Code    string          `json:"code"`
 	Message string          `json:"message,omitempty"`
 	Detail  json.RawMessage `json:"detail,omitempty"`

@@ -26,7 +26,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	}
 	var b pgx.Batch
 	b.BeginTx(options(ask.Isolation))
-	queueClaim(&b, ctx, ask)
+	queueClaim(ctx, &b, ask)
 	br := conn.Conn().SendBatch(ctx, &b)
 	_, err = br.Exec()
 	var c claim
@@ -59,7 +59,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	return nil, rec, nil
 }
 
-func queueClaim(b *pgx.Batch, ctx context.Context, ask store.Ask) {
+func queueClaim(ctx context.Context, b *pgx.Batch, ask store.Ask) {
 	switch {
 	case ask.ID.IsZero():
 	case ask.First:

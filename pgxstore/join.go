@@ -21,7 +21,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	ask.First = false
 	var b pgx.Batch
 	b.Queue(savepoint)
-	queueClaim(&b, ctx, store.Ask{ID: ask.ID}) // its budget must not outlive the operation
+	queueClaim(ctx, &b, store.Ask{ID: ask.ID}) // its budget must not outlive the operation
 	br := caller.SendBatch(ctx, &b)
 	_, err := br.Exec()
 	var c claim

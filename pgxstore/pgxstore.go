@@ -18,6 +18,7 @@ package pgxstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -70,8 +71,8 @@ func (r row) live() store.Record {
 // scan reads the columns of pgsql.Read, behind those that go into front.
 func scan(from pgx.Row, front ...any) (r row, err error) {
 	var head []byte
-	dest := append(front, &r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, &r.Since, &r.expired)
+	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, &r.Since, &r.expired})
 	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}

@@ -90,7 +90,8 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 
 // unfit says, without asking the server, why a transaction cannot be committed.
 func unfit(pc *pgconn.PgConn, user *tx) error {
-	kind, err := store.Misused, error(nil)
+	kind := store.Misused
+	var err error
 	switch {
 	case pc.IsClosed():
 		kind, err = store.Down, errors.New("the connection was lost before COMMIT was sent")

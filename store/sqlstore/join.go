@@ -29,7 +29,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		j.claim, err = s.dialect.claim(ctx, caller, ask)
 	}
 	if err != nil {
-		j.undo(ctx)
+		_ = j.undo(ctx) // what went wrong is in err
 		return nil, store.Record{}, s.down(err)
 	}
 	rec, free := j.claim.verdict()

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -28,9 +29,9 @@ func scan(from interface{ Scan(...any) error }, around ...[]any) (r row, err err
 	if len(around) == 2 {
 		front, back = around[0], around[1]
 	}
-	dest := append(front, &r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, (*moment)(&r.Since), &r.expired)
-	if err = from.Scan(append(dest, back...)...); err != nil {
+	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, (*moment)(&r.Since), &r.expired}, back)
+	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}
 	r.Lapsed = r.Lapsed && r.State == store.Running

@@ -15,10 +15,9 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 		return store.Record{}, s.down(err)
 	}
 	defer t.release()
-	rec, err := t.swap(ctx, c)
-	if err != nil {
+	if err := t.swap(ctx, c); err != nil {
 		_ = t.tx.Rollback()
-		return s.inTheWay(ctx, c, rec, err)
+		return s.inTheWay(ctx, c, err)
 	}
 	t.stop()
 	if err := t.tx.Commit(); err != nil {
@@ -27,23 +26,23 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return c.Next, nil
 }
 
-func (t *txn) swap(ctx context.Context, c store.Change) (store.Record, error) {
+func (t *txn) swap(ctx context.Context, c store.Change) error {
 	if !c.ID.IsZero() {
 		query, args := t.s.dialect.swap(c)
 		if c.Expect.Fence == 0 {
 			if _, err := t.tx.ExecContext(ctx, t.s.dialect.expired, c.ID.Scope, c.ID.Key); err != nil {
-				return store.Record{}, t.s.failed(err, false)
+				return t.s.failed(err, false)
 			}
 		}
 		r, err := t.tx.ExecContext(ctx, query, args...)
 		if err != nil {
-			return store.Record{}, t.s.failed(err, true)
+			return t.s.failed(err, true)
 		}
 		if n, err := r.RowsAffected(); err != nil || n != 1 {
-			return store.Record{}, &store.Error{Kind: store.Taken, Err: errors.Join(errExpect, err)}
+			return &store.Error{Kind: store.Taken, Err: errors.Join(errExpect, err)}
 		}
 	}
-	return store.Record{}, t.s.writes(ctx, t.tx, c.Writes)
+	return t.s.writes(ctx, t.tx, c.Writes)
 }
 
 var errExpect = errors.New("the record is not what was expected")
@@ -61,9 +60,9 @@ func (d dialect) swap(c store.Change) (string, []any) {
 }
 
 // inTheWay reads what has made a Swap fail.
-func (s *Store) inTheWay(ctx context.Context, c store.Change, rec store.Record, failed error) (store.Record, error) {
+func (s *Store) inTheWay(ctx context.Context, c store.Change, failed error) (store.Record, error) {
 	if store.KindOf(failed) != store.Taken {
-		return rec, failed
+		return store.Record{}, failed
 	}
 	rec, err := s.Read(ctx, c.ID)
 	if err != nil {

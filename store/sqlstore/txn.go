@@ -109,8 +109,12 @@ func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement
 		if w.Rows == 0 {
 			continue
 		}
-		if n, err := r.RowsAffected(); err != nil || n != int64(w.Rows) {
-			return &store.Error{Kind: store.Other, Err: fmt.Errorf("%d rows affected, %d expected (%v): %s", n, w.Rows, err, w.SQL)}
+		n, err := r.RowsAffected()
+		if err == nil && n != int64(w.Rows) {
+			err = fmt.Errorf("%d rows affected, %d expected: %s", n, w.Rows, w.SQL)
+		}
+		if err != nil {
+			return &store.Error{Kind: store.Other, Err: err}
 		}
 	}
 	return nil
