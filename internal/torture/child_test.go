@@ -19,6 +19,7 @@ const (
 	flowJoin     = "join"     // in a transaction of the caller
 	flowCold     = "cold"     // a first execution by a new process
 	flowTakeover = "takeover" // a first execution whose holder seems to live on
+	flowTwice    = "twice"    // as do, and the first one to repeat it dies as well
 	flowHTTP     = "http"     // a first execution by a server
 	flowStorm    = "storm"    // duplicates from many processes
 )

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -125,7 +126,7 @@ func (c *cutter) one(t *testing.T, applied, heals bool, flow string, runs int) e
 	select {
 	case <-trigger.Done():
 	case <-ctx.Done():
-		return fmt.Errorf("the fault has not struck: %w; the client was told %w", ctx.Err(), told)
+		return fmt.Errorf("the fault has not struck: %w", errors.Join(ctx.Err(), told))
 	}
 	c.proxy.SetUpstream(address(t, c.ground.dsn))
 	if err := asExpected(told, flow, applied, heals, runs); err != nil {

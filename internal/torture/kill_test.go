@@ -23,7 +23,7 @@ func killPostgres(t *testing.T, store string) {
 	g := newGround(t, store)
 	s := &siege{t: t, g: g, heir: g.open(t, setup{}), leash: newLeash(t, address(t, g.dsn))}
 	defer s.report(time.Now())
-	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowHTTP, flowTakeover} {
+	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowHTTP, flowTwice, flowTakeover} {
 		s.loop(flow, byName, 1)
 	}
 	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowHTTP, flowCold} {
@@ -39,6 +39,7 @@ func killSQLite(t *testing.T) {
 	g := newGround(t, sqliteName)
 	s := &siege{t: t, g: g, heir: g.open(t, setup{})}
 	defer s.report(time.Now())
+	s.loop(flowTwice, byName, 1)
 	s.loop(flowHTTP, byName, 1)
 	s.loop(flowHTTP, byWrite, 1)
 	s.loop(flowHTTP, byRead, 1)
@@ -65,6 +66,9 @@ func (s *siege) report(start time.Time) {
 	}
 	if err := s.tally.vacuous(fewest); err != nil {
 		s.t.Errorf("%v. %s", err, rerun(s.t))
+	}
+	if s.leash != nil && s.tally.waited == 0 {
+		s.t.Errorf("no heir has met an operation of the dead in flight. %s", rerun(s.t))
 	}
 }
 

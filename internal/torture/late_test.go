@@ -92,7 +92,7 @@ func late(t *testing.T, g *ground, flow string, runs int) error {
 	// on its way: the next run of the handler may take its place.
 	again := flow == flowFailure && runs > 1 && g.store == pgxName
 	if sl.err != nil || again != (told == nil) || !again && once.EffectOf(told) != once.InDoubt {
-		return fmt.Errorf("while the commit was on its way, the client was told %+v, %w (%w)", got, told, sl.err)
+		return fmt.Errorf("while the commit was on its way, the client was told %+v: %w", got, errors.Join(told, sl.err))
 	}
 	sl.wake()
 	if err := sl.gone(ctx); err != nil {

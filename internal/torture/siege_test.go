@@ -69,9 +69,14 @@ func (s *siege) strike(ctx context.Context, p *point) (survived bool, err error)
 			return false, fmt.Errorf("before the replay: %w", err)
 		}
 	}
-	killed, ack, acked, err := s.sacrifice(ctx, p, key)
+	killed, ack, acked, err := s.sacrifice(ctx, p, key, byVictim)
 	if err != nil {
 		return false, err
+	}
+	if killed && p.flow == flowTwice {
+		if ack, acked, err = s.again(ctx, p, key, ack, acked); err != nil {
+			return false, err
+		}
 	}
 	if acked {
 		if err := s.stands(ctx, p, key, ack); err != nil {
@@ -96,8 +101,8 @@ func (s *siege) strike(ctx context.Context, p *point) (survived bool, err error)
 
 // sacrifice has a process make an attempt that it may not survive. It returns the
 // answer that the outside world has got, if it has.
-func (s *siege) sacrifice(ctx context.Context, p *point, key string) (killed bool, ack answer, acked bool, err error) {
-	victim := s.plan(p, key, byVictim)
+func (s *siege) sacrifice(ctx context.Context, p *point, key, attempt string) (killed bool, ack answer, acked bool, err error) {
+	victim := s.plan(p, key, attempt)
 	if p.flow == flowHTTP {
 		return askServer(ctx, victim)
 	}
@@ -109,6 +114,19 @@ func (s *siege) sacrifice(ctx context.Context, p *point, key string) (killed boo
 		err = errors.New("the victim has survived and acknowledged nothing")
 	}
 	return killed, ack, acked, err
+}
+
+// again has another process repeat the attempt, which dies at the same point if it
+// gets that far. It returns the answer that one of the two has given, if one has.
+func (s *siege) again(ctx context.Context, p *point, key string, first answer, given bool) (answer, bool, error) {
+	_, second, acked, err := s.sacrifice(ctx, p, key, byVictim+" two")
+	switch {
+	case err != nil || !acked:
+		return first, given, err
+	case given && first != second:
+		return first, given, fmt.Errorf("the first one has acknowledged %+v, the second one %+v", first, second)
+	}
+	return second, true, nil
 }
 
 // plan of one process that makes an attempt.

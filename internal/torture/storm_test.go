@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -178,7 +179,7 @@ func (w *stormer) ask(ctx context.Context, n int) error {
 		got, replayed, err = w.s.Do(ctx, op, attempt)
 	}
 	if err != nil || inside != nil {
-		return fmt.Errorf("key %s: %w; inside of the handler: %w", op.Key, err, inside)
+		return fmt.Errorf("key %s: %w", op.Key, errors.Join(err, inside))
 	}
 	w.mu.Lock()
 	first, known := w.tale.Answers[op.Key]

@@ -82,7 +82,7 @@ func (m *meddler) run(t *testing.T, meddle func(*meddler, context.Context) error
 	}
 	switch {
 	case err != nil || failed != nil:
-		return fmt.Errorf("Do: %w; meddling: %w", err, failed)
+		return errors.Join(err, failed)
 	case got.Attempt == "mine":
 		return m.mine(ctx, replayed)
 	case !replayed || got.Attempt != "template":

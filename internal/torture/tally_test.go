@@ -30,7 +30,7 @@ func (t *tally) note(flow string, acked bool, attempt string) {
 	case flow == flowReplay:
 	case acked:
 		t.acknowledged++
-	case attempt == byVictim:
+	case strings.HasPrefix(attempt, byVictim):
 		t.applied++
 	default:
 		t.nothing++
