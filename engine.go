@@ -18,7 +18,8 @@ const (
 // Config of an [Engine]. The zero value is ready to use.
 type Config struct {
 	// Retain is how long a finished operation can be replayed, by the
-	// database's clock. Afterwards the key counts as never seen. Default 72 h.
+	// database's clock. Afterwards the key counts as never seen. At least a minute,
+	// and four times Settle. Default 72 h.
 	Retain time.Duration
 
 	// Runs bounds how often a handler runs in one call when the database
@@ -27,7 +28,8 @@ type Config struct {
 
 	// Settle bounds COMMIT, and then finding out what became of it when its
 	// answer was lost. It starts when the handler has returned and does not end
-	// with the caller's context. Default 5 s.
+	// with the caller's context. Stores on database/sql bound COMMIT itself by 10 s
+	// (PostgreSQL) or busy_timeout (SQLite). Default 5 s.
 	Settle time.Duration
 
 	// Synced makes a replay wait until the record that it returns is as durable
@@ -62,8 +64,8 @@ type Engine[TX any] struct {
 // New returns an engine on s. It panics if cfg is invalid, which is a mistake in
 // the program, as with [net/http.ServeMux.Handle].
 func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
-	if cfg.Retain < 0 || cfg.Runs < 0 || cfg.Settle < 0 {
-		panic(fmt.Sprintf("once: New: Retain %v, Runs %d and Settle %v must not be negative", cfg.Retain, cfg.Runs, cfg.Settle))
+	if cfg.Runs < 0 || cfg.Settle < 0 {
+		panic(fmt.Sprintf("once: New: Runs %d and Settle %v must not be negative", cfg.Runs, cfg.Settle))
 	}
 	if err := cfg.RequireNamespace.check(); cfg.RequireNamespace != (Namespace{}) && err != nil {
 		panic("once: New: RequireNamespace: " + err.Error())
@@ -71,8 +73,14 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	cfg.Retain = or(cfg.Retain, DefaultRetain)
 	cfg.Runs = or(cfg.Runs, DefaultRuns)
 	cfg.Settle = or(cfg.Settle, DefaultSettle)
+	if cfg.Retain < cfg.minRetain() {
+		panic(fmt.Sprintf("once: New: Retain is %v, at least %v is needed to settle a lost commit", cfg.Retain, cfg.minRetain()))
+	}
 	return &Engine[TX]{store: s, cfg: cfg, flights: flights{m: map[store.ID]*flight{}}}
 }
+
+// minRetain keeps a record there for whoever has lost the answer to its commit.
+func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
 // Retain returns how long operations are kept that do not say so themselves.
 func (e *Engine[TX]) Retain() time.Duration { return e.cfg.Retain }

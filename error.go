@@ -50,7 +50,7 @@ type Error struct {
 	Code   Code
 	Effect Effect
 	Scope  string
-	Key    string
+	Key    string        // as it is stored: hashed under Config.HashKeys
 	After  time.Duration // when to ask again; 0: not said
 	Err    error         // the cause: the handler's or the store's error
 }

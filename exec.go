@@ -37,6 +37,9 @@ func (e *Engine[TX]) call(op Operation) *call[TX] {
 
 // exec brings the call to its verdict, which is yet to be reported.
 func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
+	if _, inside := c.e.Tx(ctx); inside {
+		return verdict{err: c.fail(CodeMisuse, NotApplied, errNested)}
+	}
 	if c.op.isZero() {
 		return c.plain(ctx, fn)
 	}
@@ -74,7 +77,7 @@ func (c *call[TX]) invalid(cause error) verdict {
 }
 
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
-	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.op.Key, Err: cause}
+	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.id.Key, Err: cause}
 	switch code {
 	case CodeInFlight, CodeUnavailable, CodeConflict:
 		err.After = time.Second
@@ -173,6 +176,9 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		if store.KindOf(err) == store.Ended {
 			return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
 		}
+		if c.beaten(ctx) {
+			return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
+		}
 		if cl, ok := store.As[store.Classifier](c.e.store); ok && cl.Classify(err) == store.Retry {
 			return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
 		}
@@ -192,6 +198,19 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 	err = txn.Commit(tail, change)
 	c.event.Commit = time.Since(began)
 	return c.committed(ctx, change, err)
+}
+
+// beaten reports, after a handler has failed, whether the operation was done by
+// somebody else all along. Begin may have missed that (Operation.First, or a snapshot
+// that is older than its claim), and then the handler has met its own effect.
+func (c *call[TX]) beaten(ctx context.Context) bool {
+	if c.id.IsZero() || c.joins || ctx.Err() != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // it only betters an answer that is true already
+	defer cancel()
+	rec, err := c.e.store.Read(ctx, c.id)
+	return err == nil && rec.State == store.Done
 }
 
 // run runs fn on an open transaction and returns what is to be committed. If it
@@ -267,6 +286,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+var errNested = errors.New("an operation inside of the handler of another one of the same engine would wait for a second connection, and commit apart from it. Try: once.Join")
 
 var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 

@@ -76,8 +76,10 @@ func (e *Engine[TX]) check(op Operation) error {
 		return fmt.Errorf("the scope has %d bytes, at most %d are allowed", len(op.Scope), MaxScope)
 	case !printable(op.Scope):
 		return errors.New("the scope contains control characters or is not UTF-8")
-	case op.Wait < 0 || op.Retain < 0:
-		return errors.New("wait and retain must not be negative")
+	case op.Wait < 0:
+		return errors.New("wait must not be negative")
+	case op.Retain != 0 && op.Retain < e.cfg.minRetain():
+		return fmt.Errorf("retain is %v, at least %v is needed to settle a lost commit", op.Retain, e.cfg.minRetain())
 	case e.cfg.RequireNamespace != Namespace{} && !e.cfg.RequireNamespace.owns(op.Key):
 		return fmt.Errorf("the key is not in namespace %s. Try: %s", e.cfg.RequireNamespace, e.cfg.RequireNamespace.Key("<id>"))
 	}

@@ -63,6 +63,9 @@ func (c *call[TX]) swap(ctx, tail context.Context, ch store.Change) verdict {
 	}
 	rec, err := c.e.store.Swap(tail, ch)
 	if err != nil && store.KindOf(err) == store.Taken && rec.State != store.Absent {
+		if rec.State == store.Done && c.e.cfg.Synced { // Begin will read it durably
+			return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
+		}
 		return c.found(rec)
 	}
 	v := c.committed(ctx, ch, err)

@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -90,7 +91,7 @@ func budget(ctx context.Context) string {
 	if !ok {
 		return ""
 	}
-	return strconv.FormatInt(max(1, time.Until(deadline).Milliseconds()-20), 10)
+	return strconv.FormatInt(min(max(1, time.Until(deadline).Milliseconds()-20), math.MaxInt32), 10)
 }
 
 func options(i store.Isolation) pgx.TxOptions {
@@ -129,10 +130,12 @@ func (t *txn) abandon(ctx context.Context) {
 }
 
 // closed gives the connection back after COMMIT has travelled in a batch. pgx does
-// not know that the transaction is over; a commit under a dead context tells it,
-// and sends nothing.
+// not know that its transaction is over. Only large objects can still get at that; a
+// commit under a dead context, which sends nothing, then closes it.
 func (t *txn) closed() {
-	_ = t.raw.Commit(dead)
+	if t.user.large {
+		_ = t.raw.Commit(dead)
+	}
 	t.conn.Release()
 }
 

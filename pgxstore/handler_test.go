@@ -48,6 +48,38 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			}
 			return nil
 		}},
+		{"swallows a client's error in a batch", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			b := new(pgx.Batch)
+			b.Queue("insert into account values ($1, 1)", make(chan int))
+			if err := tx.SendBatch(ctx, b).Close(); err == nil {
+				t.Error("an argument that cannot be encoded was accepted")
+			}
+			return nil
+		}},
+		{"swallows a batch that was never sent", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			b := new(pgx.Batch)
+			b.Queue("update account set balance = 0")
+			_ = tx.SendBatch(ctx, b).Close()
+			return nil
+		}},
+		{"reads a batch to its end and beyond", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+			b := new(pgx.Batch)
+			b.Queue("insert into charge values ($1, 1)", id)
+			b.Queue("select 1 where false")
+			br := tx.SendBatch(ctx, b)
+			if _, err := br.Exec(); err != nil {
+				return err
+			}
+			if err := br.QueryRow().Scan(new(int)); !errors.Is(err, pgx.ErrNoRows) {
+				t.Error(err)
+			}
+			_, _ = br.Exec() // there is none
+			return br.Close()
+		}},
 		{"swallows a client's error inside of a savepoint", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
@@ -85,6 +117,16 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			insert(ctx, tx, id)
 			_, err := tx.Exec(ctx, "commit; begin")
 			return err
+		}},
+		{"commits raw, begins again, and fails", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			_, err := tx.Exec(ctx, "commit; begin")
+			return errors.Join(err, errors.New("and failed"))
+		}},
+		{"commits and chains, and declines", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			_, err := tx.Exec(ctx, "commit and chain")
+			return errors.Join(err, &once.Failure{Code: "declined"})
 		}},
 		{"calls Commit", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)

@@ -9,19 +9,28 @@ import (
 	"github.com/oncelib/once/store"
 )
 
+// One name does for joins inside of joins: the newest savepoint of a name is meant,
+// and each join leaves none behind.
 const (
 	savepoint = "savepoint once_join"
 	release   = "release savepoint once_join"
-	undo      = "rollback to savepoint once_join"
+	undo      = "rollback to savepoint once_join; release savepoint once_join"
 )
 
 // Join implements [store.Joiner]: one round trip for savepoint, claim and look-up,
 // one for the record. The claim is held until the caller's transaction ends.
 func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
 	ask.First = false
+	root := new(int)
+	if outer, ok := caller.(*tx); ok { // of a handler of ours
+		if err := outer.refuse(); err != nil {
+			return nil, store.Record{}, &store.Error{Kind: store.Aborted, Err: err}
+		}
+		caller, root = outer.Tx, outer.root
+	}
 	var b pgx.Batch
 	b.Queue(savepoint)
-	queueClaim(ctx, &b, store.Ask{ID: ask.ID}) // its budget must not outlive the operation
+	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID}) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, &b)
 	_, err := br.Exec()
 	var c claim
@@ -32,10 +41,10 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 		err = e
 	}
 	if err != nil {
+		_, _ = caller.Exec(context.WithoutCancel(ctx), undo) // fails if the savepoint was not even set
 		return nil, store.Record{}, down(err)
 	}
-	j := &joined{caller: caller, claim: c}
-	j.user = &tx{Tx: caller, root: &j.statements}
+	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, root: root}, before: *root}
 	rec := c.row.live()
 	switch {
 	case rec.State == store.Absent && c.granted:
@@ -51,19 +60,20 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 
 // joined is a claim inside a transaction of the caller.
 type joined struct {
-	caller     pgx.Tx
-	user       *tx
-	claim      claim
-	statements int
+	caller pgx.Tx
+	user   *tx
+	claim  claim
+	before int // statements
+	undone bool
 }
 
 func (j *joined) Tx() pgx.Tx { return j.user }
 
 // Statements implements [store.Counter].
-func (j *joined) Statements() int { return j.statements }
+func (j *joined) Statements() int { return *j.user.root - j.before }
 
 func (j *joined) Rollback(ctx context.Context) error {
-	j.user.over, j.user.err, j.user.open, j.user.tail = true, nil, 0, nil
+	j.user.over, j.user.err, j.user.open, j.user.tail, j.undone = true, nil, 0, nil, true
 	if _, err := j.caller.Exec(ctx, undo); err != nil {
 		return down(err)
 	}
@@ -77,6 +87,9 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	}
 	j.user.over = true
 	b := new(pgx.Batch)
+	if j.undone {
+		b.Queue(savepoint)
+	}
 	if j.claim.row.expired {
 		b.Queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 	}

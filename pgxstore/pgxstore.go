@@ -11,6 +11,9 @@
 // BEGIN, the claim and the look-up travel in one pipelined round trip; the record
 // and COMMIT in another. The handler gets an ordinary [pgx.Tx].
 //
+// A handler that changes search_path or role for its transaction changes them for the
+// record's insert, too.
+//
 // Behind PgBouncer in transaction mode use default_query_exec_mode=exec, or
 // PgBouncer 1.21 with max_prepared_statements.
 package pgxstore

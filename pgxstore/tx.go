@@ -24,6 +24,7 @@ type tx struct {
 	parent *tx  // nil: the real transaction
 	root   *int // statements run so far
 	tail   []store.Statement
+	large  bool  // large objects were handed out: they know pgx's transaction, not this one
 	open   int   // savepoints
 	err    error // a statement that has failed on this side
 	over   bool
@@ -147,7 +148,7 @@ func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 		return refusedBatch{err}
 	}
 	*t.root += b.Len()
-	return t.Tx.SendBatch(ctx, b)
+	return notedBatch{t.Tx.SendBatch(ctx, b), t}
 }
 
 func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
@@ -159,8 +160,12 @@ func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []strin
 	return n, t.note(err)
 }
 
+// LargeObjects are pgx's own: what fails in them on this side only is not noticed.
 func (t *tx) LargeObjects() pgx.LargeObjects {
 	*t.root++
+	for l := t; l != nil; l = l.parent {
+		l.large = true
+	}
 	return t.Tx.LargeObjects()
 }
 
@@ -171,36 +176,3 @@ func (t *tx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDe
 	sd, err := t.Tx.Prepare(ctx, name, sql)
 	return sd, t.note(err)
 }
-
-// queriedRow is the first row of a query.
-type queriedRow struct {
-	rows pgx.Rows
-	err  error
-}
-
-func (r queriedRow) Scan(dest ...any) error {
-	if r.err != nil {
-		return r.err
-	}
-	defer r.rows.Close()
-	if !r.rows.Next() {
-		if err := r.rows.Err(); err != nil {
-			return err
-		}
-		return pgx.ErrNoRows
-	}
-	if err := r.rows.Scan(dest...); err != nil {
-		return err
-	}
-	r.rows.Close()
-	return r.rows.Err()
-}
-
-// refusedBatch answers for a batch that was not sent.
-type refusedBatch struct{ err error }
-
-func (b refusedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, b.err }
-func (b refusedBatch) Query() (pgx.Rows, error)         { return nil, b.err }
-func (b refusedBatch) QueryRow() pgx.Row                { return queriedRow{err: b.err} }
-func (b refusedBatch) Tx() pgx.Tx                       { return nil }
-func (b refusedBatch) Close() error                     { return b.err }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,12 +33,35 @@ func (t *txn) Tx() pgx.Tx { return t.user }
 // Statements implements [store.Counter].
 func (t *txn) Statements() int { return t.statements }
 
+// Rollback also finds out whether the handler has sent "commit; begin": then this is
+// another transaction, and what it undoes is not what the handler has written.
 func (t *txn) Rollback(ctx context.Context) error {
 	pc := t.conn.Conn().PgConn()
-	ended := !pc.IsClosed() && pc.TxStatus() == 'I'
 	t.user.over = true
-	err := t.raw.Rollback(ctx)
-	t.conn.Release()
+	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.claim.start.IsZero() {
+		ended := !pc.IsClosed() && pc.TxStatus() == 'I'
+		err := t.raw.Rollback(ctx)
+		t.conn.Release()
+		return rolledBack(ended, err)
+	}
+	var b pgx.Batch
+	b.Queue(pgsql.Start)
+	b.Queue("ROLLBACK")
+	br := t.conn.Conn().SendBatch(ctx, &b)
+	var now time.Time
+	err := br.QueryRow().Scan(&now)
+	if e := br.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		t.abandon(ctx)
+		return rolledBack(false, err)
+	}
+	t.closed()
+	return rolledBack(!now.Equal(t.claim.start), nil)
+}
+
+func rolledBack(ended bool, err error) error {
 	switch {
 	case ended:
 		return &store.Error{Kind: store.Ended, Err: errEnded}

@@ -17,6 +17,13 @@ func LockID(id store.ID) int64 {
 	return int64(binary.BigEndian.Uint64(h[:8]))
 }
 
+// A budget tightens the statement_timeout that the session has, and never loosens it.
+const (
+	setBudget4 = `case when $4 <> '' and (` + timeout + ` = '0' or ` + timeout + ` > ($4 || 'ms')::interval) then set_config('statement_timeout', $4, true) end`
+	setBudget2 = `case when $2 <> '' and (` + timeout + ` = '0' or ` + timeout + ` > ($2 || 'ms')::interval) then set_config('statement_timeout', $2, true) end`
+	timeout    = `current_setting('statement_timeout')::interval`
+)
+
 // columns of a record, in the order in which the stores scan them.
 const columns = `coalesce(state, 0), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request,
  coalesce(point, ''), coalesce(calling, false), data, coalesce(lease_until <= clock_timestamp(), false), coalesce(since, now()), coalesce(state = 2 and expires_at <= now(), false)`
@@ -31,11 +38,14 @@ const (
 	//
 	// The snapshot of this one statement may be older than its lock. Then it misses a
 	// record, the primary key says so at the end, and the operation starts again.
-	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columns + `, case when $4 <> '' then set_config('statement_timeout', $4, true) end
+	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columns + `, ` + setBudget4 + `
  from (select) one left join once_operation on scope = $1 and key = $2`
 
 	// ClaimFirst is Claim for an operation that was never sent before.
-	ClaimFirst = `select now(), pg_try_advisory_xact_lock($1), case when $2 <> '' then set_config('statement_timeout', $2, true) end`
+	ClaimFirst = `select now(), pg_try_advisory_xact_lock($1), ` + setBudget2
+
+	// Start tells a transaction from another one on the same connection.
+	Start = `select now()`
 
 	// Expired removes a record that counts as absent.
 	Expired = `delete from once_operation where scope = $1 and key = $2 and state = 2 and expires_at <= now()`
@@ -48,11 +58,11 @@ const (
 // row. Its last argument is the start of the transaction that claimed: in any
 // other one (the handler has sent "commit; begin") it divides by zero.
 const InsertDone = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)
- values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 / (now() = $10)::int)`
+ values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int)`
 
 // InsertDoneRequest is InsertDone with the captured request.
 const InsertDoneRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request)
- values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11)`
+ values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11)`
 
 // Swap statements fail, by dividing by zero or on the primary key, when the record
 // is not what was expected.
@@ -62,10 +72,10 @@ const (
 	// those. A record that exists excludes such transactions by itself, so that the
 	// other two need no lock.
 	SwapInsert = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, lease_until, expires_at)
- values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, clock_timestamp() + $16 * interval '1 ms', now() + $17 * interval '1 ms')`
+ values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, clock_timestamp() + $16 * interval '1 ms', clock_timestamp() + $17 * interval '1 ms')`
 
 	SwapUpdate = `with u as (update once_operation set state = $3, fence = $4, claim = $5, fingerprint = $6, status = $7, kind = $8, head = $9, body = $10,
- request = $11, point = $12, calling = $13, data = $14, lease_until = clock_timestamp() + $15 * interval '1 ms', expires_at = now() + $16 * interval '1 ms'
+ request = $11, point = $12, calling = $13, data = $14, lease_until = clock_timestamp() + $15 * interval '1 ms', expires_at = clock_timestamp() + $16 * interval '1 ms'
  where scope = $1 and key = $2 and ` + expected + ` returning 1) select 1 / count(*)::int from u`
 
 	SwapDelete = `with u as (delete from once_operation where scope = $1 and key = $2 and ` + expectedDelete + ` returning 1) select 1 / count(*)::int from u`
@@ -88,7 +98,7 @@ func Classify(sqlState string) store.Kind {
 		return store.Retry
 	case "25P02":
 		return store.Aborted
-	case "57P01", "57P02", "57P03":
+	case "57P01", "57P02", "57P03", "40003": // the last: completion unknown
 		return store.Lost
 	}
 	if strings.HasPrefix(sqlState, "08") {

@@ -13,6 +13,9 @@ var ErrHeld = errors.New("once: the transaction ends with the handler, and was r
 // transaction is lent to somebody who must not end it.
 func (t *Txn) Hold() { t.real().held.Store(true) }
 
+// Armed reports whether t guards a transaction, or has joined one that is guarded.
+func (t *Txn) Armed() bool { return t.real().phase.Load() == live }
+
 // Release undoes Hold.
 func (t *Txn) Release() { t.real().held.Store(false) }
 

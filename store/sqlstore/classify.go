@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -26,6 +27,8 @@ func (s *Store) failed(err error, atRecord bool) error {
 		return &store.Error{Kind: store.Misused, Err: errOver}
 	case atRecord && taken:
 		kind = store.Taken
+	case errors.Is(err, driver.ErrBadConn): // what pgx's stdlib says for both
+		return &store.Error{Kind: store.Down, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
 	case !known, kind == store.Lost:
 		kind = store.Down
 	}

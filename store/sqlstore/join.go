@@ -3,11 +3,14 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
+// One name does for joins inside of joins: the newest savepoint of a name is meant,
+// and each join leaves none behind.
 const (
 	savepoint = "savepoint once_join"
 	release   = "release savepoint once_join"
@@ -21,6 +24,10 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: ask.ID}
 	if _, err := caller.ExecContext(j.guard.Join(ctx), savepoint); err != nil {
 		return nil, store.Record{}, s.down(err)
+	}
+	if !j.guard.Armed() {
+		_, err := caller.ExecContext(ctx, release)
+		return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: errors.Join(errUnguarded, err)}
 	}
 	// A write before the look-up: a SQLite transaction that has only read so far gets
 	// the file's lock here, where waiting for it still helps.
@@ -52,6 +59,7 @@ type joined struct {
 	id     store.ID
 	claim  claim
 	before int
+	undone bool
 }
 
 func (j *joined) Tx() *sql.Tx { return j.caller }
@@ -60,6 +68,7 @@ func (j *joined) Tx() *sql.Tx { return j.caller }
 func (j *joined) Statements() int { return j.guard.Statements() - j.before }
 
 func (j *joined) Rollback(ctx context.Context) error {
+	j.undone = true
 	if err := j.undo(ctx); err != nil {
 		return j.s.down(err)
 	}
@@ -67,12 +76,21 @@ func (j *joined) Rollback(ctx context.Context) error {
 }
 
 func (j *joined) undo(ctx context.Context) error {
-	_, err := j.caller.ExecContext(context.WithoutCancel(ctx), undo)
+	ctx = context.WithoutCancel(ctx)
+	if _, err := j.caller.ExecContext(ctx, undo); err != nil {
+		return err
+	}
+	_, err := j.caller.ExecContext(ctx, release)
 	return err
 }
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	t := txn{s: j.s, tx: j.caller, guard: j.guard, claim: j.claim}
+	if j.undone {
+		if _, err := j.caller.ExecContext(ctx, savepoint); err != nil {
+			return j.s.failed(err, false)
+		}
+	}
 	err := t.write(ctx, c)
 	if err == nil {
 		if _, err = j.caller.ExecContext(ctx, release); err == nil {

@@ -10,8 +10,10 @@
 //
 // [Open] is [sql.Open] with a guard below it: inside of an operation, a
 // transaction that has seen a statement error can neither go on nor commit, so
-// that a handler which swallows an error never leaves a key without its effect or
-// an effect without its key. Handlers get an ordinary [*sql.Tx]; other uses of the
+// that a handler which swallows an error of the database never leaves a key without
+// its effect or an effect without its key. (Errors that database/sql raises without
+// asking the driver, as for a context that was over before the statement, it cannot
+// see.) Handlers get an ordinary [*sql.Tx]; other uses of the
 // *sql.DB are not touched.
 //
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
@@ -92,6 +94,8 @@ func New(ctx context.Context, db *sql.DB) (*Store, error) {
 	return &Store{db, d}, nil
 }
 
+var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
+
 func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -102,7 +106,7 @@ func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
 	err = conn.Raw(func(dc any) error {
 		var ok bool
 		if guarded, ok = sqlguard.DialectOf(dc); !ok {
-			return errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
+			return errUnguarded
 		}
 		return nil
 	})

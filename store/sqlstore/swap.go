@@ -14,11 +14,12 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	if err != nil {
 		return store.Record{}, s.down(err)
 	}
-	defer t.release()
 	if err := t.swap(ctx, c); err != nil {
 		_ = t.tx.Rollback()
+		t.release() // before another is asked for, which may be the same one
 		return s.inTheWay(ctx, c, err)
 	}
+	defer t.release()
 	t.stop()
 	if err := t.tx.Commit(); err != nil {
 		return store.Record{}, s.lost(err)

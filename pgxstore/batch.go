@@ -1,0 +1,73 @@
+package pgxstore
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// notedBatch notes the errors of a batch that the server has not seen: an argument
+// that cannot be encoded, a context that was over.
+type notedBatch struct {
+	pgx.BatchResults
+	t *tx
+}
+
+func (b notedBatch) Exec() (pgconn.CommandTag, error) {
+	tag, err := b.BatchResults.Exec()
+	return tag, b.note(err)
+}
+
+func (b notedBatch) Query() (pgx.Rows, error) {
+	rows, err := b.BatchResults.Query()
+	return rows, b.note(err)
+}
+
+func (b notedBatch) QueryRow() pgx.Row {
+	rows, err := b.Query()
+	return queriedRow{rows, err}
+}
+
+func (b notedBatch) Close() error { return b.note(b.BatchResults.Close()) }
+
+// note forgives reading on after the last result, which loses nothing.
+func (b notedBatch) note(err error) error {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) && err.Error() != "no more results in batch" {
+		return b.t.note(err)
+	}
+	return err
+}
+
+// queriedRow is the first row of a query.
+type queriedRow struct {
+	rows pgx.Rows
+	err  error
+}
+
+func (r queriedRow) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return pgx.ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	r.rows.Close()
+	return r.rows.Err()
+}
+
+// refusedBatch answers for a batch that was not sent.
+type refusedBatch struct{ err error }
+
+func (b refusedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, b.err }
+func (b refusedBatch) Query() (pgx.Rows, error)         { return nil, b.err }
+func (b refusedBatch) QueryRow() pgx.Row                { return queriedRow{err: b.err} }
+func (b refusedBatch) Tx() pgx.Tx                       { return nil }
+func (b refusedBatch) Close() error                     { return b.err }
