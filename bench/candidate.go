@@ -81,6 +81,15 @@ func (c *candidate) replays(ctx context.Context) error {
 	return c.replay(ctx, newOperation(k.key, k.order))
 }
 
+// recent is how many operations are asked for again in the process that has executed
+// them: retries come soon, or from elsewhere.
+const recent = 5000
+
+func (c *candidate) recentReplays(ctx context.Context) error {
+	k := c.known[rand.N(min(recent, len(c.known)))]
+	return c.replay(ctx, newOperation(k.key, k.order))
+}
+
 var errExecuted = errors.New("a replay has executed")
 
 func (c *candidate) replay(ctx context.Context, op once.Operation) error {

@@ -110,7 +110,7 @@ func (b *bench) growth(ctx context.Context) (*growth, error) {
 		{"replays", func(s *stocked) func(context.Context) error { return s.again }},
 	}
 	// Few rounds, or the small table would not stay small.
-	r := race{clients: clients, rounds: min(b.rounds, 20), slice: min(b.slice, 100*time.Millisecond), cpu: b.server.cpu()}
+	r := race{clients: clients, rounds: min(b.rounds, 30), slice: min(b.slice, 100*time.Millisecond), cpu: b.server.cpu()}
 	for _, k := range kinds {
 		for _, s := range []*stocked{small, large} {
 			r.field = append(r.field, &contestant{name: k.name + " " + s.label, before: s.restart, run: k.run(s)})

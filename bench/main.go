@@ -46,15 +46,15 @@ func (m *Main) ParseFlags(args []string) error {
 	f := flag.NewFlagSet("bench", flag.ExitOnError)
 	f.StringVar(&m.markdown, "o", "", "write the report to this `file`; default: standard output")
 	f.StringVar(&m.json, "json", "", "write the figures to this `file`, too")
-	f.IntVar(&m.bench.rounds, "rounds", 40, "rounds of every race")
-	f.DurationVar(&m.bench.slice, "slice", 300*time.Millisecond, "how long a contestant works in one round")
+	f.IntVar(&m.bench.rounds, "rounds", 80, "rounds of every race")
+	f.DurationVar(&m.bench.slice, "slice", 100*time.Millisecond, "how long a contestant works in one round")
 	f.BoolVar(&m.bench.quick, "quick", false, "a look in a minute: few and short rounds, 10^5 keys instead of 10^6")
 	only := f.String("only", "", "comma-separated `sections`: "+strings.Join(sections, ", "))
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if m.bench.quick {
-		m.bench.rounds, m.bench.slice = 6, 150*time.Millisecond
+		m.bench.rounds, m.bench.slice = 12, 60*time.Millisecond
 	}
 	return m.bench.choose(*only)
 }
