@@ -33,3 +33,19 @@ func TestACollisionIsAReplay(t *testing.T) {
 		t.Errorf("%d effects of losers", n)
 	}
 }
+
+// TestAWrongFirstIsAReplay: a transport that sends a first attempt twice, header and
+// all, gets the answer, and not the handler's trouble with its own effect.
+func TestAWrongFirstIsAReplay(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	pool := openPool(t)
+	e := once.New(pgxstore.New(pool), once.Config{Runs: 1})
+	op := once.Operation{Scope: "first", Key: "k", First: true}
+	for i := range 2 {
+		r, err := once.Do(ctx, e, op, insertCharge("first")) // its primary key is taken the second time
+		if err != nil || r.Replayed != (i > 0) || r.Value.ID != "first" {
+			t.Errorf("attempt %d: %+v, %v", i+1, r, err)
+		}
+	}
+}

@@ -150,6 +150,64 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 			}
 		})
 	}
+	t.Run("Nested", func(t *testing.T) { // an operation inside of the handler of another one
+		lost := errors.New("transient")
+		for _, inner := range []struct {
+			err    error
+			passed bool // the outer one fails with it
+			want   int  // outer's and inner's effects
+			done   [2]store.State
+		}{
+			{nil, false, 1, [2]store.State{store.Done, store.Done}},
+			{lost, false, 1, [2]store.State{store.Done, store.Absent}},
+			{lost, true, 0, [2]store.State{store.Absent, store.Absent}},
+			{declined, false, 1, [2]store.State{store.Done, store.Done}},
+			{declined, true, 0, [2]store.State{store.Done, store.Absent}},
+		} {
+			c, a, b := u.own(t), newID(), newID()
+			_, err := join(t, c, a, func(ctx context.Context, tx TX) (string, error) {
+				_, err := once.Join(ctx, e, tx, once.Operation{Scope: b.Scope, Key: b.Key}, func(ctx context.Context, tx TX) (string, error) {
+					return "value", errors.Join(u.Write(ctx, tx, b.Key), inner.err)
+				})
+				if inner.passed {
+					return "", err
+				}
+				return "value", nil
+			})
+			if (err != nil) != inner.passed {
+				t.Errorf("inner error %v, passed on %v: %v", inner.err, inner.passed, err)
+			}
+			ends(t, c, true, a, inner.done[0], inner.want)
+			u.wantState(t, b, inner.done[1])
+			effects := 0
+			if inner.err == nil {
+				effects = 1
+			}
+			u.wantEffects(t, b.Key, effects)
+		}
+	})
+	t.Run("NestedInDo", func(t *testing.T) { // a failing one leaves the handler's transaction usable
+		a, b := newID(), newID()
+		_, err := once.Do(bounded(t), e, once.Operation{Scope: a.Scope, Key: a.Key}, func(ctx context.Context, tx TX) (string, error) {
+			if _, err := once.Do(ctx, e, once.Operation{Scope: b.Scope, Key: b.Key}, succeed); once.CodeOf(err) != once.CodeMisuse {
+				t.Error("Do inside of Do:", err)
+			}
+			_, err := once.Join(ctx, e, tx, once.Operation{Scope: b.Scope, Key: b.Key}, func(ctx context.Context, tx TX) (string, error) {
+				return "", errors.Join(u.Write(ctx, tx, b.Key), u.Fail(ctx, tx))
+			})
+			if once.CodeOf(err) != once.CodeFailed {
+				t.Error(err)
+			}
+			return "value", u.Write(ctx, tx, a.Key)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		u.wantState(t, a, store.Done)
+		u.wantEffects(t, a.Key, 1)
+		u.wantState(t, b, store.Absent)
+		u.wantEffects(t, b.Key, 0)
+	})
 	t.Run("Panics", func(t *testing.T) {
 		c, id := u.own(t), newID()
 		func() {

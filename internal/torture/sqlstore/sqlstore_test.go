@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -235,6 +237,66 @@ func TestHandlersThatMisbehave(t *testing.T) {
 					t.Errorf("%d effects after the retry", n)
 				}
 			})
+		}
+	})
+}
+
+// TestJoinOfAnUnguardedTransactionIsRefused: as New refuses its database.
+func TestJoinOfAnUnguardedTransactionIsRefused(t *testing.T) {
+	for name, src := range sources(t) {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			guarded, err := sqlstore.Open(src.driver, src.dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = guarded.Close() }()
+			if err := sqlstore.Migrate(ctx, guarded); err != nil {
+				t.Fatal(err)
+			}
+			s, err := sqlstore.New(ctx, guarded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := sql.Open(src.driver, src.dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = plain.Close() }()
+			tx, err := plain.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			_, err = once.Join(ctx, once.New(s, once.Config{}), tx, once.Operation{Scope: "s", Key: "k"},
+				func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+			if once.CodeOf(err) != once.CodeMisuse || !strings.Contains(err.Error(), "Try: sqlstore.Open") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestOneConnectionIsEnough: nothing asks for a second one while it holds the first.
+func TestOneConnectionIsEnough(t *testing.T) {
+	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
+		db.SetMaxOpenConns(1)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		e := once.New(s, once.Config{})
+		declined := &once.Failure{Code: "declined"}
+		for _, fail := range []error{nil, declined, errors.New("transient")} {
+			for range 2 {
+				_, err := once.Do(ctx, e, once.Operation{Scope: "one", Key: fmt.Sprint(fail)},
+					func(context.Context, *sql.Tx) (int, error) { return 1, fail })
+				if !errors.Is(err, fail) && !errors.As(err, new(*once.Failure)) {
+					t.Errorf("%v: %v", fail, err)
+				}
+			}
+		}
+		taken := store.Change{ID: store.ID{Scope: "one", Key: fmt.Sprint(nil)}, Next: store.Record{State: store.Running, Fence: 1, Claim: []byte("1234567890123456")}, Lease: time.Minute}
+		if rec, err := s.Swap(ctx, taken); store.KindOf(err) != store.Taken || rec.State != store.Done {
+			t.Errorf("%+v, %v", rec, err)
 		}
 	})
 }
