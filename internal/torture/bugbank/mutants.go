@@ -33,8 +33,8 @@ var Mutants = []Mutant{
 			New:  "	}\n	queueWrites(b, t.user.tail)\n	queueWrites(b, c.Writes)\n	b.Queue(commit)\n	b.Queue(`begin`)\n	if record >= 0 {\n		queueDone(b, c, nil)\n	}\n	b.Queue(commit)",
 		}, {
 			File: "internal/pgsql/pgsql.go",
-			Old:  "values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 / (now() = $10)::int)`\n",
-			New:  "values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 + coalesce(extract(epoch from $10::timestamptz)::int, 0))`\n",
+			Old:  "values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int)`\n",
+			New:  "values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 + coalesce(extract(epoch from $10::timestamptz)::int, 0))`\n",
 		}},
 		Tests: []Killer{pgx},
 	},
@@ -91,8 +91,8 @@ var Mutants = []Mutant{
 			New:  "",
 		}, {
 			File: "internal/pgsql/pgsql.go",
-			Old:  "values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 / (now() = $10)::int)`\n",
-			New:  "values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9 * interval '1 ms', 2 + 0 * coalesce(extract(epoch from $10::timestamptz)::int, 0))`\n",
+			Old:  "values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int)`\n",
+			New:  "values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 + 0 * coalesce(extract(epoch from $10::timestamptz)::int, 0))`\n",
 		}},
 		Tests: []Killer{misbehave},
 	},
@@ -189,5 +189,41 @@ var Mutants = []Mutant{
 			New:  "\"Set-Biscuit\"",
 		}},
 		Tests: in("oncehttp", "TestHeaders"),
+	},
+	{
+		Name: "a batch that was never sent is committed over",
+		Edits: []Edit{{
+			File: "pgxstore/batch.go",
+			Old:  "		return b.t.note(err)\n",
+			New:  "",
+		}},
+		Tests: []Killer{misbehave},
+	},
+	{
+		Name: "clearing the way for a new record deletes a living one",
+		Edits: []Edit{{
+			File: "internal/pgsql/pgsql.go",
+			Old:  "where scope = $1 and key = $2 and state = 2 and expires_at <= now()`",
+			New:  "where scope = $1 and key = $2 and state = 2`",
+		}},
+		Tests: []Killer{{Module: "pgxstore", Test: "TestExpiredSparesTheLiving"}},
+	},
+	{
+		Name: "a join undoes to the savepoint of a join inside of it",
+		Edits: []Edit{{
+			File: "pgxstore/join.go",
+			Old:  "rollback to savepoint once_join; release savepoint once_join",
+			New:  "rollback to savepoint once_join",
+		}},
+		Tests: []Killer{pgx},
+	},
+	{
+		Name: "the caller's time is the time of its connection's next user",
+		Edits: []Edit{{
+			File: "internal/pgsql/pgsql.go",
+			Old:  "($4 || 'ms')::interval) then set_config('statement_timeout', $4, true) end",
+			New:  "($4 || 'ms')::interval) then set_config('statement_timeout', $4, false) end",
+		}},
+		Tests: []Killer{{Module: "pgxstore", Test: "TestBudget"}},
 	},
 }
