@@ -59,6 +59,7 @@ type Engine[TX any] struct {
 	store   store.Store[TX]
 	cfg     Config
 	flights flights
+	recent  *recent
 }
 
 // New returns an engine on s. It panics if cfg is invalid, which is a mistake in
@@ -76,7 +77,7 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Retain < cfg.minRetain() {
 		panic(fmt.Sprintf("once: New: Retain is %v, at least %v is needed to settle a lost commit", cfg.Retain, cfg.minRetain()))
 	}
-	return &Engine[TX]{store: s, cfg: cfg, flights: flights{m: map[store.ID]*flight{}}}
+	return &Engine[TX]{store: s, cfg: cfg, flights: flights{m: map[store.ID]*flight{}}, recent: newRecent()}
 }
 
 // minRetain keeps a record there for whoever has lost the answer to its commit.

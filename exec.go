@@ -97,8 +97,16 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 	var learnt *store.Record
 	defer func() { c.e.flights.leave(c.id, fl, learnt) }() // also when fn panics
 	delay := firstDelay
+	var read bool
+	if v, read = c.glance(ctx); read {
+		learnt = &v.rec
+		return v
+	}
 	for collisions := 0; ; {
 		v = c.try(ctx, fl, fn)
+		if v.err == nil {
+			c.e.recent.add(c.id)
+		}
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
 			if CodeOf(v.err) != CodeMismatch || v.rec.State != store.Running { // followers may want to wait for that
@@ -133,6 +141,22 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 			return v
 		}
 	}
+}
+
+// glance reads an operation that is probably done, because this process has seen it so
+// or because the caller has asked before: a replay then takes no transaction. Where
+// replays must be durable, only Begin knows how.
+func (c *call[TX]) glance(ctx context.Context) (v verdict, done bool) {
+	if c.e.cfg.Synced || c.op.Caller.Attempt < 2 && !c.e.recent.has(c.id) {
+		return v, false
+	}
+	rec, err := c.e.store.Read(ctx, c.id)
+	if err != nil || rec.State != store.Done {
+		return v, false
+	}
+	c.event.LockWait = time.Since(c.start)
+	c.e.recent.add(c.id)
+	return c.found(rec), true
 }
 
 // try asks the store once and executes if there is something to execute. Work
