@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 			create: func(tb testing.TB) string {
 				tb.Helper()
 				return "file:" + filepath.Join(tb.TempDir(), "conformance.sqlite") +
-					"?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+					"?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 			},
 			dialect: sqlitePlaceholders,
 			advance: func(d time.Duration) string {
