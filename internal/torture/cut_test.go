@@ -169,7 +169,7 @@ func TestCutMany(t *testing.T) {
 			c := newCutter(t, store)
 			s := c.behind(t, clients, once.Config{Runs: 1, Settle: patience})
 			other := c.behind(t, clients, once.Config{Settle: patience})
-			ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
+			ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 			defer cancel()
 			finished := make(chan struct{}, clients*rounds)
 			stop := c.keepCutting(ctx, finished)

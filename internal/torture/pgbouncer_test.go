@@ -43,7 +43,7 @@ func TestPgBouncer(t *testing.T) {
 }
 
 func behindPooler(t *testing.T, g *ground, s system) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
 	for _, flow := range []string{flowDo, flowFailure, flowJoin} {
 		key := "pooled-" + flow

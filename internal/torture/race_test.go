@@ -44,7 +44,7 @@ func TestRace(t *testing.T) {
 }
 
 func race(t *testing.T, g *ground, l level) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
 	var taken, inFlight, replayed atomic.Int64
 	var racers [2]system
@@ -55,7 +55,7 @@ func race(t *testing.T, g *ground, l level) {
 			}
 		}})
 	}
-	rounds := scale(100, 5000)
+	rounds := scale(100, 2000)
 	for round := range rounds {
 		op := operation(fmt.Sprintf("race-%d-%d", l.is, round))
 		op.Isolation = l.is

@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// stormPatience is for the long form.
+// stormPatience bounds what takes its time in the long form.
 const stormPatience = time.Hour
 
 // TestStorm has 4 processes with 24 connections each send 96 duplicates of every
