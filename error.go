@@ -15,7 +15,7 @@ const (
 	CodeInFlight    Code = "in_flight"          // another caller executes it now
 	CodeMismatch    Code = "mismatch"           // the key was used for another request
 	CodeUnknown     Code = "unknown"            // an external effect may have happened; a person or reconciler decides
-	CodeStale       Code = "stale"              // the retry is older than the retention of its first attempt
+	CodeStale       Code = "stale"              // the retry is older than the retention of its first attempt; reserved, not yet given
 	CodeFailed      Code = "failed"             // the handler failed; nothing is stored, a retry executes
 	CodeAborted     Code = "aborted"            // the handler has swallowed a statement error; nothing is stored
 	CodeConflict    Code = "conflict"           // serialization failures in every run; nothing is stored, try later
@@ -79,7 +79,7 @@ func CodeOf(err error) Code {
 }
 
 // EffectOf returns what err proves. A *[Failure] was applied: its key is taken
-// for good. An error that is not ours proves nothing.
+// for good. An error that is not ours proves nothing, and neither does nil.
 func EffectOf(err error) Effect {
 	var e *Error
 	if errors.As(err, &e) {

@@ -28,7 +28,8 @@ const (
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )
 
-// Outcome is what a caller learns: Executed, Replayed, or the [Code] of its error.
+// Outcome is what a caller learns: Executed, Replayed, Declined, or the [Code] of its
+// error.
 type Outcome string
 
 const (

@@ -52,7 +52,7 @@
 // The key has 1 to 255 bytes. In quotation marks it is a String of RFC 9651, whose
 // parameters are ignored; a bare key is printable ASCII without quotation marks, commas
 // and semicolons, which could be a sign of two headers or of parameters. Two different
-// keys in one request are refused, and so are two headers.
+// keys in one request are refused, and so are two lines of one header.
 //
 // The retention is a number of seconds, like Retry-After and max-age, and does not say
 // how much is left of it: only the database's clock could.

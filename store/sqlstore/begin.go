@@ -10,6 +10,11 @@ import (
 
 // Begin opens a guarded transaction, claims and looks up.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
+	if s.dialect.name == SQLite && !ask.ID.IsZero() && !ask.First { // a replay need not wait for other writers
+		if rec, err := s.Read(ctx, ask.ID); err != nil || rec.State == store.Done {
+			return nil, rec, err
+		}
+	}
 	t, err := s.open(ctx, ask.Isolation)
 	if err != nil {
 		return nil, store.Record{}, s.down(err)
@@ -51,7 +56,9 @@ func (s *Store) open(ctx context.Context, isolation store.Isolation) (*txn, erro
 	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
+	undo := s.patience(ctx, conn)
 	t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[isolation]})
+	undo()
 	if err != nil {
 		t.release()
 		return nil, err

@@ -21,7 +21,7 @@ const (
 )
 
 var (
-	drivers  = map[string]Dialect{"sqlite": SQLite, "sqlite3": SQLite, "pgx": PostgreSQL, "postgres": PostgreSQL}
+	drivers  = map[string]Dialect{"sqlite": SQLite, "sqlite3": SQLite, "pgx": PostgreSQL, "pgx/v5": PostgreSQL, "postgres": PostgreSQL}
 	guards   = map[Dialect]sqlguard.Dialect{SQLite: sqlguard.SQLite, PostgreSQL: sqlguard.PostgreSQL}
 	dialects = []dialect{sqlite, postgres}
 )
@@ -29,8 +29,7 @@ var (
 // dialect is what differs between databases. The arguments of a text are the same
 // in both, by number.
 type dialect struct {
-	name  Dialect
-	check func(context.Context, *sql.DB) error // what New asks of a database
+	name Dialect
 
 	read       string                                                   // scope, key
 	claim      func(context.Context, *sql.Tx, store.Ask) (claim, error) // claims and looks up

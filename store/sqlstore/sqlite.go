@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -21,16 +23,6 @@ const sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2`
 
 var sqlite = dialect{
 	name: SQLite,
-	check: func(ctx context.Context, db *sql.DB) error {
-		var ms int
-		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&ms); err != nil {
-			return err
-		}
-		if ms == 0 {
-			return errBusyTimeout
-		}
-		return nil
-	},
 	read: sqliteRead,
 	claim: func(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
@@ -51,6 +43,21 @@ var sqlite = dialect{
 	swapDelete: `delete from once_operation` + sqliteExpect + ` and fence = ?3 and (not ?4 or (state = 1 and lease_until <= ` + nowMillis + `))`,
 	classify:   classifySQLite,
 	undefined:  func(err error) bool { return err != nil && strings.Contains(err.Error(), "no such table") },
+}
+
+// patience makes a connection wait for the file's lock no longer than ctx lasts:
+// SQLite does not hear a cancellation while it waits. What is returned undoes that.
+func (s *Store) patience(ctx context.Context, conn *sql.Conn) (undo func()) {
+	deadline, ok := ctx.Deadline()
+	left := time.Until(deadline).Milliseconds()
+	if s.dialect.name != SQLite || !ok || left >= s.busy {
+		return func() {}
+	}
+	set := func(ms int64) {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
+	}
+	set(max(1, left))
+	return func() { set(s.busy) }
 }
 
 // SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended

@@ -1,5 +1,6 @@
 // Package sqlstore keeps operations in the user's database through database/sql:
-// SQLite and PostgreSQL, with any driver. It imports none.
+// SQLite and PostgreSQL. It imports no driver; it is tested with modernc.org/sqlite
+// and with pgx's stdlib.
 //
 //	db, err := sqlstore.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 //	...
@@ -36,6 +37,7 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect dialect
+	busy    int64 // SQLite's busy_timeout, in milliseconds
 }
 
 var (
@@ -45,7 +47,7 @@ var (
 )
 
 // Open is [sql.Open] with the guard that [New] asks for. The dialect follows from
-// the driver's name: sqlite, sqlite3, pgx or postgres. For others see [OpenDB].
+// the driver's name: sqlite, sqlite3, pgx, pgx/v5 or postgres. For others see [OpenDB].
 func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	d, ok := drivers[driverName]
 	if !ok {
@@ -86,12 +88,16 @@ func New(ctx context.Context, db *sql.DB) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.check != nil {
-		if err := d.check(ctx, db); err != nil {
-			return nil, err
+	s := &Store{db: db, dialect: d}
+	if d.name == SQLite {
+		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&s.busy); err != nil {
+			return nil, fmt.Errorf("sqlstore: %w", err)
+		}
+		if s.busy == 0 {
+			return nil, errBusyTimeout
 		}
 	}
-	return &Store{db, d}, nil
+	return s, nil
 }
 
 var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")

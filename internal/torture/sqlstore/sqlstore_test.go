@@ -206,7 +206,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				ctx := context.Background()
-				op := once.Operation{Scope: "misbehave", Key: c.name}
+				op := once.Operation{Scope: "misbehave", Key: c.name, Wait: 10 * time.Second} // a server may take its time to notice a lost connection
 				do := func(run func(context.Context, *sql.Tx, string) error) error {
 					_, err := once.Do(ctx, e, op, func(ctx context.Context, tx *sql.Tx) (int, error) {
 						if err := insert(ctx, tx, op.Key); err != nil {
@@ -299,4 +299,58 @@ func TestOneConnectionIsEnough(t *testing.T) {
 			t.Errorf("%+v, %v", rec, err)
 		}
 	})
+}
+
+// TestSQLiteWaitsNoLongerThanItsCaller: for the file, which another process writes; and
+// a replay does not wait for it at all.
+func TestSQLiteWaitsNoLongerThanItsCaller(t *testing.T) {
+	src := sources(t)["SQLite"]
+	src.dsn = strings.Replace(src.dsn, "busy_timeout(5000)", "busy_timeout(600000)", 1) // a failure hangs
+	ctx := context.Background()
+	db, err := sqlstore.Open(src.driver, src.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(ctx context.Context, key string) (once.Result[int], error) {
+		return once.Do(ctx, once.New(s, once.Config{}), once.Operation{Scope: "s", Key: key}, // a new engine has seen nothing
+			func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+	}
+	if _, err := do(ctx, "done"); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := db.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = writer.Close() }()
+	if _, err := writer.ExecContext(ctx, "begin immediate"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := do(ctx, "done"); err != nil || !r.Replayed {
+		t.Errorf("a replay: %+v, %v", r, err)
+	}
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	if _, err := do(short, "new"); once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+		t.Error(err)
+	}
+	if _, err := writer.ExecContext(ctx, "rollback"); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 { // whichever connection it gets
+		if n := count(t, db, "pragma busy_timeout"); n != 600_000 {
+			t.Errorf("busy_timeout left behind: %d", n)
+		}
+	}
+	if _, err := do(ctx, "new"); err != nil {
+		t.Error(err)
+	}
 }
