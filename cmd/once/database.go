@@ -20,8 +20,7 @@ import (
 // database is one that the command line names.
 type database struct {
 	*sql.DB
-	dialect migration.Dialect
-	name    string // without the password
+	source
 }
 
 const dbUsage = "`URL` of the database: sqlite:PATH or postgres://user@host/name"
@@ -32,7 +31,45 @@ type source struct {
 	driver  string
 	dsn     string
 	path    string // of an SQLite file
-	name    string
+	name    string // without the password
+	paste   string // a word of a shell that names it, or URL if that would take the password
+}
+
+// failed is an error of the database, with what to look at first.
+func (s source) failed(doing string, err error) error {
+	try := "is it running, does it have this database, and may this user read it?"
+	switch {
+	case isMissingTable(err):
+		try = "once migrate up --db " + s.paste
+	case s.dialect == migration.SQLite:
+		try = "is it an SQLite file, in a folder that exists, and may you read and write it?"
+	}
+	return fmt.Errorf("%s %s: %w. Try: %s", doing, s.name, err, try)
+}
+
+func isMissingTable(err error) bool {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState() == "42P01"
+	}
+	return err != nil && strings.Contains(err.Error(), "no such table")
+}
+
+// redacted is u without its passwords, which may be in its query as well.
+func redacted(u *url.URL) string {
+	q, hidden := u.Query(), false
+	for _, name := range []string{"password", "sslpassword"} {
+		if q.Has(name) {
+			q.Set(name, "xxxxx")
+			hidden = true
+		}
+	}
+	if hidden {
+		c := *u
+		c.RawQuery = q.Encode()
+		u = &c
+	}
+	return u.Redacted()
 }
 
 func parseSource(dsn string) (source, error) {
@@ -43,14 +80,18 @@ func parseSource(dsn string) (source, error) {
 			return source{}, err
 		}
 		file := "file:" + (&url.URL{Path: abs}).EscapedPath() + "?_pragma=busy_timeout(10000)&_txlock=immediate"
-		return source{migration.SQLite, "sqlite", file, path, dsn}, nil
+		return source{migration.SQLite, "sqlite", file, path, dsn, quoted(dsn)}, nil
 	}
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
 		u, err := url.Parse(dsn)
 		if err != nil {
 			return source{}, &usageError{"--db is not a URL", "--db postgres://user@host/name"}
 		}
-		return source{migration.PostgreSQL, "pgx", dsn, "", u.Redacted()}, nil
+		src := source{migration.PostgreSQL, "pgx", dsn, "", redacted(u), "URL"}
+		if src.name == u.String() {
+			src.paste = quoted(dsn)
+		}
+		return src, nil
 	}
 	what := "--db is missing"
 	if dsn != "" {
@@ -67,15 +108,15 @@ func openDatabase(ctx context.Context, dsn string, write bool) (*database, error
 	}
 	if src.path != "" && !write {
 		if _, err := os.Stat(src.path); err != nil {
-			return nil, fmt.Errorf("open %s: %w. Try: the path that once demo serve has printed, or once migrate up --db %s", src.name, err, src.name)
+			return nil, fmt.Errorf("open %s: %w. Try: the path that once demo serve has printed, or once migrate up --db %s", src.name, err, src.paste)
 		}
 	}
 	db, err := sqlstore.Open(src.driver, src.dsn)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", src.name, err)
+		return nil, src.failed("open", err)
 	}
 	if err := db.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w. Try: --db with another URL", src.name, err), db.Close())
+		return nil, errors.Join(src.failed("open", err), db.Close())
 	}
-	return &database{db, src.dialect, src.name}, nil
+	return &database{db, src}, nil
 }

@@ -68,6 +68,11 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && !errors.Is(err, errSaid) { // after a storm that was lost it is evidence
+			src.discard()
+		}
+	}()
 	cfg := storm.Config{
 		Orders: c.ops, Clients: clients, Kills: leastKills + c.ops/100, Seed: c.seed, Unsafe: c.unsafe,
 		Tenant: "demo-" + strings.ToLower(rand.Text())[:8],
@@ -146,7 +151,7 @@ func witness(ctx context.Context, src demoDB, session string) (storm.Witness, er
 	w := storm.Witness{DB: db}
 	if src.dialect == migration.PostgreSQL {
 		if err := db.PingContext(ctx); err != nil {
-			return w, errors.Join(fmt.Errorf("open %s: %w. Try: --db with another URL", src.name, err), db.Close())
+			return w, errors.Join(src.failed("open", err), db.Close())
 		}
 		w.Quiet = func(ctx context.Context) (n int, err error) {
 			err = db.QueryRowContext(ctx, "select count(*) from pg_stat_activity where application_name = $1", session).Scan(&n)

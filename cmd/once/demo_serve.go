@@ -40,19 +40,23 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 }
 
 func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
-	src, err := demoSource(c.db)
-	if err != nil {
-		return err
+	if c.wait < 0 {
+		return &usageError{fmt.Sprintf("--wait %s is over before it begins", c.wait), "--wait 2s"}
 	}
-	db, err := payments.Open(ctx, src.url)
-	if err != nil {
-		return fmt.Errorf("%w. Try: --db with another database", err)
+	if c.db != "" {
+		if _, err := parseSource(c.db); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.listen)
 	if err != nil {
 		return fmt.Errorf("%w. Try: --listen 127.0.0.1:0, which takes a free port", err)
 	}
+	src, db, err := c.open(ctx) // last, so that a command that fails leaves no folder
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	server := &http.Server{
 		Handler:           payments.NewServer(db, payments.Config{Unsafe: c.unsafe, Wait: c.wait, Log: log}),
@@ -65,6 +69,20 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 		fmt.Fprintln(m.Stdout, "UNSAFE    keys are not looked at: a retry takes effect again")
 	}
 	return serve(ctx, server, l)
+}
+
+func (c *demoServe) open(ctx context.Context) (demoDB, *payments.DB, error) {
+	src, err := demoSource(c.db)
+	if err != nil {
+		return src, nil, err
+	}
+	db, err := payments.Open(ctx, src.url)
+	if err != nil {
+		src.discard()
+		_, why := advice(src.failed("open", err).Error())
+		return src, nil, fmt.Errorf("%w. Try: %s", err, why)
+	}
+	return src, db, nil
 }
 
 // serve serves until ctx ends, and then until the requests in flight are answered.
@@ -86,21 +104,31 @@ func serve(ctx context.Context, server *http.Server, l net.Listener) error {
 type demoDB struct {
 	source
 
-	url string
+	url  string
+	temp string // the folder that was made for it
+}
+
+// discard removes what demoSource has made.
+func (d demoDB) discard() {
+	if d.temp != "" {
+		_ = os.RemoveAll(d.temp) // at worst it stays, in a folder for such things
+	}
 }
 
 // demoSource is the database that dsn names, or a new SQLite file if it names none.
 func demoSource(dsn string) (demoDB, error) {
+	temp := ""
 	if dsn == "" {
 		dir, err := os.MkdirTemp("", "once-demo-")
 		if err != nil {
 			return demoDB{}, err
 		}
+		temp = dir
 		dsn = "sqlite:" + filepath.Join(dir, "payments.db")
 	}
 	src, err := parseSource(dsn)
 	if src.path != "" {
 		dsn = "sqlite:" + src.path
 	}
-	return demoDB{src, dsn}, err
+	return demoDB{src, dsn, temp}, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,18 +12,52 @@ import (
 // usageError is a command line that cannot be meant so.
 type usageError struct{ what, try string }
 
-func (e *usageError) Error() string { return e.what + ". Try: " + e.try }
+func (e *usageError) Error() string { return sentence(e.what) + " Try: " + e.try }
+
+// sentence ends what with a full stop, unless it has an end of its own.
+func sentence(what string) string {
+	if strings.HasSuffix(what, ".") || strings.HasSuffix(what, "?") {
+		return what
+	}
+	return what + "."
+}
 
 // errSaid is a failure about which everything has been said.
 var errSaid = errors.New("said")
 
 // complain writes what happened, and what to try on a line of its own.
 func (m *Main) complain(err error) {
-	what, try := err.Error(), "once --help"
-	if i := strings.LastIndex(what, "Try: "); i >= 0 {
-		what, try = what[:i], what[i+len("Try: "):]
+	what, try := advice(err.Error())
+	fmt.Fprintf(m.Stderr, "once: %s\nTry: %s\n", what, either(try != "", try, "once --help"))
+}
+
+// advice cuts the advice out of a message. Errors that were wrapped on their way may
+// bring several: the first is from where it happened, and knows best.
+func advice(message string) (what, try string) {
+	var kept []string
+	for line := range strings.Lines(message) {
+		before, rest, ok := strings.Cut(strings.TrimRight(line, " \n"), "Try: ")
+		if before = strings.TrimRight(before, " "); before != "" {
+			kept = append(kept, before)
+		}
+		if ok && try == "" {
+			rest, _, _ = strings.Cut(rest, "Try: ")
+			try = strings.TrimRight(rest, " .")
+		}
 	}
-	fmt.Fprintf(m.Stderr, "once: %s\nTry: %s\n", strings.TrimRight(what, " \n"), try)
+	return strings.Join(kept, "\n"), try
+}
+
+// about prints the help of the command, or of the commands, that words name.
+func (m *Main) about(ctx context.Context, words []string) error {
+	if e, rest := lookup(words); e != nil && len(rest) == 0 {
+		return m.execute(ctx, *e, []string{"--help"})
+	}
+	if !isHelp(words[0]) && len(matching(words)) == 0 {
+		return &usageError{fmt.Sprintf("there is no command %q", strings.Join(words, " ")), "once --help"}
+	}
+	m.overview(m.Stdout, words)
+	return nil
 }
 
 func isHelp(arg string) bool {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,9 +20,11 @@ a retry is answered from the record, and what was kept of it. Nothing is changed
 
 The scope is that of the route and its caller, such as "acme POST /refunds". Without
 --scope every scope that has the key is looked at. Keys that are stored as hashes are
-found by the key itself.
+found by the key itself, and a key in quotation marks, as in the log of a proxy, also
+without them.
 
-The exit code is 1 if nothing is known of the key.`,
+The exit code is 1 if nothing is known of the key, or if it is known in several scopes
+and --scope does not say which one is meant ("ambiguous" in JSON).`,
 	make: func() command { return new(keysShow) },
 }
 
@@ -37,6 +40,8 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 	switch {
 	case len(args) == 0:
 		return &usageError{"which key?", "once keys show KEY --scope SCOPE --db URL"}
+	case args[0] == "":
+		return &usageError{"the KEY is empty", "once keys show KEY --scope SCOPE --db URL"}
 	case c.output != "text" && c.output != "json":
 		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
 	}
@@ -45,23 +50,24 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 		return err
 	}
 	defer db.Close()
-	found, err := db.operations(ctx, args[0])
+	key, found, err := c.find(ctx, db, args[0])
 	if err != nil {
 		return err
 	}
-	a := keyAnswer{Key: args[0], Scope: c.scope, ScopesWithKey: []string{}}
+	a := keyAnswer{Key: key, Scope: c.scope, ScopesWithKey: []string{}}
 	for _, op := range found {
 		a.ScopesWithKey = append(a.ScopesWithKey, op.Scope)
 		if op.Scope == c.scope || c.scope == "" && len(found) == 1 {
 			a.Found, a.Operation, a.Scope = true, &op, op.Scope
 		}
 	}
+	a.Ambiguous = c.scope == "" && len(found) > 1
 	if c.output == "json" {
 		e := json.NewEncoder(m.Stdout)
 		e.SetIndent("", "  ")
 		err = e.Encode(a)
 	} else {
-		err = a.print(m.Stdout, found, db.name)
+		err = a.print(m.Stdout, found, db.source)
 	}
 	if err == nil && !a.Found {
 		return errSaid
@@ -69,32 +75,60 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 	return err
 }
 
+// find looks for the key as it was given, and if that is not in the scope, for what
+// stands between its quotation marks: a header has them, the record has not.
+func (c *keysShow) find(ctx context.Context, db *database, key string) (string, []operation, error) {
+	found, err := db.operations(ctx, key)
+	bare, quotes := unquoted(key)
+	if err != nil || !quotes || c.has(found) {
+		return key, found, err
+	}
+	other, err := db.operations(ctx, bare)
+	if len(found) == 0 && len(other) > 0 || c.has(other) {
+		return bare, other, err
+	}
+	return key, found, err
+}
+
+func (c *keysShow) has(found []operation) bool {
+	return slices.ContainsFunc(found, func(op operation) bool { return c.scope == "" || op.Scope == c.scope })
+}
+
+// unquoted reads key as a String of RFC 9651.
+func unquoted(key string) (bare string, ok bool) {
+	if len(key) < 3 || key[0] != '"' || key[len(key)-1] != '"' {
+		return "", false
+	}
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key[1 : len(key)-1]), true
+}
+
 // keyAnswer is what is known. Its JSON form is a contract with scripts.
 type keyAnswer struct {
 	Found         bool       `json:"found"`
+	Ambiguous     bool       `json:"ambiguous"` // several scopes have it, and none was asked for
 	Key           string     `json:"key"`
 	Scope         string     `json:"scope"`
 	Operation     *operation `json:"operation,omitempty"`
 	ScopesWithKey []string   `json:"scopes_with_key"`
 }
 
-func (a keyAnswer) print(w io.Writer, found []operation, db string) error {
+func (a keyAnswer) print(w io.Writer, found []operation, db source) error {
 	switch {
 	case a.Found:
 		return a.Operation.print(w)
 	case a.Scope == "" && len(found) > 0:
 		fmt.Fprintf(w, "The key %q is known in %d scopes:\n\n", a.Key, len(found))
 	case len(found) > 0:
-		fmt.Fprintf(w, "Nothing is known of the key %q in the scope %q. It is known in:\n\n", a.Key, a.Scope)
+		fmt.Fprintf(w, "Nothing is known of the key %q in the scope %q: there it was never executed to\nthe end, or has expired, or is being executed at this moment: ask again. It is known in:\n\n", a.Key, a.Scope)
 	default:
 		fmt.Fprintf(w, `Nothing is known of the key %q, in any scope.
 
-That proves one of three things:
-  - no operation with this key has ever committed in this database. If somebody has
-    tried, nothing of it took effect, and a retry with the same key will execute;
-  - or one has, so long ago that its retention is over and it was swept away;
-  - or its keys or its records are kept elsewhere: is %s the right database?
-`, a.Key, db)
+That may be for one of four reasons:
+  - it was never executed to the end: what has failed or was killed leaves no record;
+  - it is being executed at this moment: ask again;
+  - it was executed so long ago that it has expired and was swept away;
+  - it is kept elsewhere: is %s the right database?
+`, a.Key, db.name)
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -104,7 +138,7 @@ That proves one of three things:
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nTry: once keys show %s --scope %s --db %s\n", quoted(a.Key), quoted(found[0].Scope), quoted(db))
+	_, err := fmt.Fprintf(w, "\nTry: once keys show %s --scope %s --db %s\n", quoted(a.Key), quoted(found[0].Scope), db.paste)
 	return err
 }
 

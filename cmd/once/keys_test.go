@@ -31,7 +31,9 @@ func TestKeysShow(t *testing.T) {
 			{"shared", 1, []string{"known in 2 scopes", "acme POST /refunds", "globex POST /refunds", "Try: once keys show shared --scope 'acme POST /refunds'"}},
 			{"shared --scope acme", 1, []string{`in the scope "acme"`, "globex POST /refunds", "Try: "}},
 			{"shared --scope GLOBEX", 0, []string{"globex POST /refunds"}},
-			{"nobody --scope jobs", 1, []string{"Nothing is known", "has ever committed", "retention", "right database"}},
+			{"nobody --scope jobs", 1, []string{"Nothing is known", "never executed to the end", "at this moment: ask again", "expired", "right database"}},
+			{`"plain"`, 0, []string{"jobs", "done"}},
+			{`"nobody"`, 1, []string{"Nothing is known"}},
 		} {
 			args := strings.Fields(strings.Replace(c.args, "GLOBEX", "globex_POST_/refunds", 1))
 			for i := range args {
@@ -48,6 +50,10 @@ func TestKeysShow(t *testing.T) {
 		o := run(t, "keys", "show", "shared", "--scope", "globex POST /refunds", "--db", url, "-o", "json").want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || !a.Found || a.Operation.State != "done" || len(a.ScopesWithKey) != 2 {
 			t.Errorf("%v\n%s", err, o.stdout)
+		}
+		o = run(t, "keys", "show", "shared", "--db", url, "-o", "json").want(t, 1)
+		if !strings.Contains(o.stdout, `"ambiguous": true`) || !strings.Contains(o.stdout, `"found": false`) {
+			t.Errorf("%s", o.stdout)
 		}
 		o = run(t, "keys", "show", "nobody", "--db", url, "-o", "json").want(t, 1)
 		if !strings.Contains(o.stdout, `"found": false`) || !strings.Contains(o.stdout, `"scopes_with_key": []`) {
@@ -82,7 +88,10 @@ func prepare(t *testing.T, url string) {
 	}
 	do(once.Config{}, once.Operation{Scope: "jobs", Key: "plain"})
 	do(once.Config{HashKeys: true}, once.Operation{Scope: "vault", Key: "hashed", Fingerprint: once.FingerprintOf([]byte("x"))})
-	do(once.Config{}, once.Operation{Scope: "jobs", Key: "expired", Retain: time.Millisecond})
+	do(once.Config{}, once.Operation{Scope: "jobs", Key: "expired", Retain: time.Hour})
+	if _, err := db.ExecContext(ctx, "update once_operation set expires_at = since where key = 'expired'"); err != nil {
+		t.Fatal(err)
+	}
 	do(once.Config{}, once.Operation{Scope: "acme POST /refunds", Key: "shared"})
 	do(once.Config{}, once.Operation{Scope: "globex POST /refunds", Key: "shared"})
 	_, err = s.Swap(ctx, store.Change{
@@ -116,7 +125,7 @@ func TestKeysShowElsewhere(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), "create table other (id int)"); err != nil {
 			t.Fatal(err)
 		}
-		if o := run(t, "keys", "show", "k", "--db", url).want(t, 1); !strings.Contains(o.stderr, "once_operation") || !strings.Contains(o.stderr, "\nTry: once migrate status --db") {
+		if o := run(t, "keys", "show", "k", "--db", url).want(t, 1); !strings.Contains(o.stderr, "once_operation") || !strings.Contains(o.stderr, "\nTry: once migrate up --db") {
 			t.Errorf("%s", o.stderr)
 		}
 	})

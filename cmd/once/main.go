@@ -74,10 +74,15 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 }
 
 func (m *Main) dispatch(ctx context.Context, args []string) error {
+	if len(args) == 1 && (args[0] == "--version" || args[0] == "-version") {
+		args = []string{"version"} // as of other programs
+	}
 	e, rest := lookup(args)
 	switch {
 	case e != nil:
 		return m.execute(ctx, *e, rest)
+	case len(args) > 1 && isHelp(args[0]): // once help demo
+		return m.about(ctx, args[1:])
 	case len(args) == 0 || isHelp(args[0]):
 		m.overview(m.Stdout, args)
 		return nil

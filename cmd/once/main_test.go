@@ -86,7 +86,9 @@ func TestUsage(t *testing.T) {
 		{"demo --db mysql://x", "mysql://x", "--db sqlite:PATH"},
 		{"demo tomorrow", "tomorrow", "once demo --help"},
 		{"demo serve --db sqlite:", "sqlite:", "--db sqlite:PATH"},
-		{"keys show", "which key", "once keys show KEY"},
+		{"help dance", `no command "dance"`, "once --help"},
+		{"demo serve --wait -1s", "--wait -1s", "--wait 2s"},
+		{"keys show", "which key?", "once keys show KEY"},
 		{"keys show k", "--db is missing", "--db sqlite:PATH"},
 		{"keys show k -o xml --db sqlite:x", `"xml"`, "-o json"},
 		{"migrate up", "--db is missing", "--db sqlite:PATH"},
@@ -96,6 +98,9 @@ func TestUsage(t *testing.T) {
 	} {
 		o := run(t, strings.Fields(c.args)...).want(t, 2)
 		what, try, _ := strings.Cut(o.stderr, "\nTry: ")
+		if strings.Contains(what, "?.") || strings.Contains(try, "Try: ") {
+			t.Errorf("once %s: %s", c.args, o.stderr)
+		}
 		if !strings.Contains(what, c.says) || !strings.Contains(try, c.try) || o.stdout != "" {
 			t.Errorf("once %s:\n%s%s", c.args, o.stdout, o.stderr)
 		}
@@ -105,7 +110,10 @@ func TestUsage(t *testing.T) {
 // TestHelp: every command tells what it does and what its flags are.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"", "--help", "help", "migrate --help", "keys -h"} {
+	if o := run(t, "keys", "show", "", "--db", "sqlite:x").want(t, 2); !strings.Contains(o.stderr, "KEY is empty") {
+		t.Errorf("%s", o.stderr)
+	}
+	for _, args := range []string{"", "--help", "help", "help help", "help migrate", "migrate --help", "keys -h"} {
 		if o := run(t, strings.Fields(args)...).want(t, 0); !strings.Contains(o.stdout, "Usage: once COMMAND") || o.stderr != "" {
 			t.Errorf("once %s:\n%s%s", args, o.stdout, o.stderr)
 		}
@@ -116,8 +124,13 @@ func TestHelp(t *testing.T) {
 		if !strings.HasPrefix(o.stdout, "Usage: once "+e.name) || !strings.Contains(overview, e.name) || e.brief == "" {
 			t.Errorf("once %s --help:\n%s%s", e.name, o.stdout, o.stderr)
 		}
+		if other := run(t, append([]string{"help"}, strings.Fields(e.name)...)...).want(t, 0); other != o {
+			t.Errorf("once help %s:\n%s%s", e.name, other.stdout, other.stderr)
+		}
 	}
-	if o := run(t, "version").want(t, 0); !strings.HasPrefix(o.stdout, "once ") || !strings.Contains(o.stdout, "schema 1") {
-		t.Errorf("version: %s", o.stdout)
+	for _, arg := range []string{"version", "--version"} {
+		if o := run(t, arg).want(t, 0); !strings.HasPrefix(o.stdout, "once ") || !strings.Contains(o.stdout, "schema 1") {
+			t.Errorf("%s: %s", arg, o.stdout)
+		}
 	}
 }

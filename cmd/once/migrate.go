@@ -43,10 +43,10 @@ func (c *migrateUp) run(ctx context.Context, m *Main, _ []string) error {
 	defer db.Close()
 	before, err := sqlstore.Status(ctx, db.DB)
 	if err != nil {
-		return err
+		return db.failed("read", err)
 	}
 	if err := sqlstore.Migrate(ctx, db.DB); err != nil {
-		return err
+		return db.failed("migrate", err)
 	}
 	for _, s := range before {
 		if !s.Applied {
@@ -69,7 +69,7 @@ func (c *migrateStatus) run(ctx context.Context, m *Main, _ []string) error {
 	defer db.Close()
 	status, err := sqlstore.Status(ctx, db.DB)
 	if err != nil {
-		return err
+		return db.failed("read", err)
 	}
 	missing := 0
 	for _, s := range status {
@@ -81,7 +81,7 @@ func (c *migrateStatus) run(ctx context.Context, m *Main, _ []string) error {
 		fmt.Fprintf(m.Stdout, "%s  %s\n", word, fileName(s.Migration))
 	}
 	if missing > 0 {
-		return fmt.Errorf("%s lacks %d of %d migrations. Try: once migrate up --db %s", db.name, missing, len(status), db.name)
+		return fmt.Errorf("%s lacks %d of %d migrations. Try: once migrate up --db %s", db.name, missing, len(status), db.paste)
 	}
 	return nil
 }

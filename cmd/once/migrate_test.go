@@ -14,7 +14,7 @@ func TestMigrate(t *testing.T) {
 	onBoth(t, func(t *testing.T, db string) {
 		if strings.HasPrefix(db, "postgres") {
 			o := run(t, "migrate", "status", "--db", db).want(t, 1)
-			if o.stdout != "missing  001_operation.sql\n" || !strings.Contains(o.stderr, "\nTry: once migrate up --db postgres") {
+			if o.stdout != "missing  001_operation.sql\n" || !strings.Contains(o.stderr, "\nTry: once migrate up --db '"+db+"'\n") {
 				t.Errorf("%s%s", o.stdout, o.stderr)
 			}
 		} else {

@@ -47,7 +47,7 @@ func (db *database) operations(ctx context.Context, key string) (found []operati
 			coalesce(length(head), 0) + coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, `+clock[db.dialect]+`
 		from once_operation where key in ($1, $2) order by scope, key`, key, once.HashedKey(key))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w. Try: once migrate status --db %s", db.name, err, db.name)
+		return nil, db.failed("read", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -73,7 +73,10 @@ func (db *database) operations(ctx context.Context, key string) (found []operati
 		}
 		found = append(found, op)
 	}
-	return found, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, db.failed("read", err)
+	}
+	return found, nil
 }
 
 // meaning of a state, for somebody who was woken up by it.

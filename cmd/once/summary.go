@@ -65,7 +65,7 @@ func (c *demo) next(w io.Writer, r storm.Report, src demoDB, cfg storm.Config) e
 		return err
 	}
 	fmt.Fprintf(w, "\nNext: what happened to one of the keys\n  %s keys show %s --scope %s --db %s\n",
-		self(), quoted(r.SampleKey), quoted(cfg.Tenant+" POST /refunds"), quoted(src.name))
+		self(), quoted(r.SampleKey), quoted(cfg.Tenant+" POST /refunds"), src.paste)
 	_, err := fmt.Fprintf(w, "or: the same storm, without once\n  %s demo %s --unsafe\n", self(), same)
 	return err
 }

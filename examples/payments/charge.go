@@ -43,6 +43,9 @@ func getCharge(r *http.Request, tx queries) (answer, error) {
 }
 
 func chargeByID(ctx context.Context, tx queries, tenant, id string) (c Charge, err error) {
+	if !printable(id) {
+		return c, notFound("charge", id)
+	}
 	found, err := one(ctx, tx, []any{&c.ID, &c.Amount, &c.Refunded, &c.Currency, &c.Customer, &c.CreatedAt}, `
 		select id, amount, refunded, currency, customer, created_at
 		from charge where tenant = $1 and id = $2`, tenant, id)

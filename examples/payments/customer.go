@@ -34,6 +34,7 @@ func putCustomer(r *http.Request, tx queries) (answer, error) {
 	}
 	c := Customer{ID: r.PathValue("id"), Name: in.text("name", 200), Email: in.text("email", 254), UpdatedAt: now()}
 	in.check("id", len(c.ID) <= 64, "must have at most 64 bytes")
+	in.check("id", printable(c.ID), notPrintable)
 	if err := in.err(); err != nil {
 		return answer{}, err
 	}
@@ -48,8 +49,12 @@ func putCustomer(r *http.Request, tx queries) (answer, error) {
 	case creates && was.version == 0:
 		c.version = 1
 		return insertCustomer(ctx, tx, tenant, c)
-	case creates, conditional && !match:
-		return answer{}, notTheLast(was.etag())
+	case creates:
+		return answer{}, notTheLast(exists + " Its ETag is " + was.etag() + ".")
+	case conditional && was.version == 0:
+		return answer{}, notTheLast(missing)
+	case conditional && !match:
+		return answer{}, notTheLast(changed + " Its ETag is now " + was.etag() + ".")
 	case !conditional:
 		return answer{}, unconditional()
 	}
@@ -59,7 +64,7 @@ func putCustomer(r *http.Request, tx queries) (answer, error) {
 		where tenant = $1 and id = $2 and version = $5 - 1`,
 		tenant, c.ID, c.Name, c.Email, c.version, c.UpdatedAt)
 	if err == nil && n == 0 {
-		err = notTheLast("") // somebody was faster between the two statements
+		err = notTheLast(changed) // somebody was faster between the two statements
 	}
 	return answer{status: http.StatusOK, etag: c.etag(), body: c}, err
 }
@@ -70,7 +75,7 @@ func insertCustomer(ctx context.Context, tx queries, tenant string, c Customer) 
 		values ($1, $2, $3, $4, $5, $6) on conflict do nothing`,
 		tenant, c.ID, c.Name, c.Email, c.version, c.UpdatedAt)
 	if err == nil && n == 0 {
-		err = notTheLast("")
+		err = notTheLast(exists)
 	}
 	return answer{status: http.StatusCreated, etag: c.etag(), body: c}, err
 }
@@ -85,6 +90,9 @@ func getCustomer(r *http.Request, tx queries) (answer, error) {
 
 // customerByID returns version 0 if there is no such customer.
 func customerByID(ctx context.Context, tx queries, tenant, id string) (c Customer, err error) {
+	if !printable(id) {
+		return c, nil
+	}
 	_, err = one(ctx, tx, []any{&c.ID, &c.Name, &c.Email, &c.version, &c.UpdatedAt}, `
 		select id, name, email, version, updated_at from customer where tenant = $1 and id = $2`, tenant, id)
 	return c, err

@@ -59,7 +59,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, refusal(http.StatusBadRequest, oncehttp.CodeBodyUnreadable, "The body could not be read.")
 	case len(body) > maxBody:
-		return nil, refusal(http.StatusRequestEntityTooLarge, oncehttp.CodeBodyTooLarge, "The body is larger than 64 KiB.")
+		return nil, bodyTooLarge()
 	}
 	return body, nil
 }
@@ -181,12 +181,20 @@ func (f *form) text(name string, longest int) string {
 		f.fail(name, "invalid_text", "must be a string")
 	case s == "" || len(s) > longest:
 		f.fail(name, "invalid_text", "must have 1 to "+strconv.Itoa(longest)+" bytes")
-	case strings.ContainsFunc(s, unicode.IsControl) || strings.ContainsRune(s, utf8.RuneError):
-		f.fail(name, "invalid_text", "must not contain control characters or broken Unicode")
+	case !printable(s):
+		f.fail(name, "invalid_text", notPrintable)
 	default:
 		return s
 	}
 	return ""
+}
+
+const notPrintable = "must not contain control characters or broken Unicode"
+
+// printable is what every text in the database is, so that one which is not names
+// nothing there. PostgreSQL would answer the question with an error.
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, unicode.IsControl) && !strings.ContainsRune(s, utf8.RuneError)
 }
 
 var currency = regexp.MustCompile(`^[A-Z]{3}$`)

@@ -57,13 +57,16 @@ func alreadyVoided(id string) *problem {
 	return refusal(http.StatusUnprocessableEntity, "VALIDATION.refund_voided", "The refund "+id+" has been voided before.")
 }
 
-func notTheLast(etag string) *problem {
-	p := refusal(http.StatusPreconditionFailed, "CONFLICT.version", "The customer was changed by somebody else.")
-	if etag != "" {
-		p.Detail += " Its ETag is now " + etag + "."
-	}
-	return p
+// notTheLast is for a precondition that does not hold; why says what is so instead.
+func notTheLast(why string) *problem {
+	return refusal(http.StatusPreconditionFailed, "CONFLICT.version", why)
 }
+
+const (
+	missing = "There is no such customer yet. If-None-Match: * makes one."
+	exists  = "The customer exists already."
+	changed = "The customer was changed by somebody else, or never had the ETag in If-Match."
+)
 
 func unconditional() *problem {
 	return refusal(http.StatusPreconditionRequired, "VALIDATION.if_match_required",
@@ -71,7 +74,20 @@ func unconditional() *problem {
 }
 
 func unauthenticated() *problem {
-	return refusal(http.StatusUnauthorized, oncehttp.CodeUnauthenticated, "Say who you are: Authorization: Bearer TENANT.")
+	return shared(http.StatusUnauthorized, oncehttp.CodeUnauthenticated, "Not authenticated", "Say who you are: Authorization: Bearer TENANT.")
+}
+
+func bodyTooLarge() *problem {
+	return shared(http.StatusRequestEntityTooLarge, oncehttp.CodeBodyTooLarge, "Request body too large", "The body is larger than 64 KiB.")
+}
+
+// shared is a problem that package oncehttp answers with too. A client cannot tell
+// who has noticed it, so it is the same problem: in particular nobody has looked
+// whether the key has been used before, and so a new one is not called safe.
+func shared(status int, code, title, detail string) *problem {
+	p := refusal(status, code, detail)
+	p.Type, p.Title, p.SafeNewKey = "https://oncelib.dev/problems/"+slug.Replace(strings.ToLower(code)), title, false
+	return p
 }
 
 func writeProblem(w http.ResponseWriter, p *problem) { oncehttp.WriteProblem(w, p.Problem) }

@@ -74,6 +74,9 @@ func voidRefund(r *http.Request, tx queries) (answer, error) {
 		return answer{}, err
 	}
 	ctx, tenant, id, at := r.Context(), tenant(r), r.PathValue("id"), now()
+	if !printable(id) {
+		return answer{}, notFound("refund", id)
+	}
 	n, err := tx.exec(ctx, `
 		update refund set status = $3, voided_at = $4
 		where tenant = $1 and id = $2 and status = $5`,
@@ -103,6 +106,9 @@ func getRefund(r *http.Request, tx queries) (answer, error) {
 }
 
 func refundByID(ctx context.Context, tx queries, tenant, id string) (re Refund, err error) {
+	if !printable(id) {
+		return re, notFound("refund", id)
+	}
 	found, err := one(ctx, tx, []any{&re.ID, &re.ChargeID, &re.Amount, &re.Status, &re.CreatedAt, &re.VoidedAt}, `
 		select id, charge_id, amount, status, created_at, voided_at
 		from refund where tenant = $1 and id = $2`, tenant, id)

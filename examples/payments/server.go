@@ -107,12 +107,15 @@ func protection[TX any](s store.Store[TX], view func(TX) queries) func(Config) f
 func unprotected(db *DB, cfg Config, a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var got answer
+		begun := false
 		err := db.inTx(r.Context(), r.Method == http.MethodGet, func(tx queries) (err error) {
+			begun = true
 			got, err = a(r, tx)
 			return err
 		})
 		if !errors.As(err, new(*problem)) && err != nil {
 			cfg.Log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+			err = failure(r.Method, !begun || isDown(err))
 		}
 		reply(w, r, got, err)
 	})

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNoDatabase: an error says what to look at, once, and never in a line that
+// cannot be pasted because the password was taken out of it.
+func TestNoDatabase(t *testing.T) {
+	t.Parallel()
+	text := filepath.Join(t.TempDir(), "notes.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const down = "postgres://ada:secret@127.0.0.1:1/x"
+	for _, c := range []struct{ args, try string }{
+		{"migrate status --db sqlite:" + text, "SQLite file"},
+		{"migrate up --db sqlite:" + text, "SQLite file"},
+		{"keys show k --db sqlite:" + text, "SQLite file"},
+		{"demo serve --listen 127.0.0.1:0 --db sqlite:" + text, "SQLite file"},
+		{"demo --ops 1 --db sqlite:" + text, "SQLite file"},
+		{"migrate up --db " + down, "running"},
+		{"keys show k --db " + down, "running"},
+		{"demo serve --listen 127.0.0.1:0 --db " + down, "running"},
+		{"demo --db " + down, "running"},
+	} {
+		o := run(t, strings.Fields(c.args)...).want(t, 1)
+		_, try, _ := strings.Cut(o.stderr, "\nTry: ")
+		if !strings.Contains(try, c.try) || strings.Contains(try, "Try: ") || strings.Contains(o.stderr, "secret") || strings.Contains(try, "xxxxx") {
+			t.Errorf("once %s: %s", c.args, o.stderr)
+		}
+	}
+}
+
+func TestPaste(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ url, name, paste string }{
+		{"postgres://ada@h/x", "postgres://ada@h/x", "postgres://ada@h/x"},
+		{"postgres://ada:secret@h/x", "postgres://ada:xxxxx@h/x", "URL"},
+		{"postgres://h/x?password=secret", "postgres://h/x?password=xxxxx", "URL"},
+		{"sqlite:a b", "sqlite:a b", "'sqlite:a b'"},
+	} {
+		if src, err := parseSource(c.url); err != nil || src.name != c.name || src.paste != c.paste {
+			t.Errorf("%s: %+v, %v", c.url, src, err)
+		}
+	}
+}
+
+// TestNothingLeft: a command that fails leaves nothing in the folder for such things.
+func TestNothingLeft(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"demo serve --listen 256.0.0.1:1", "demo serve --wait -1s", "demo --log /dev/null/x"} {
+		cmd := program(t, strings.Fields(args)...)
+		tmp := t.TempDir()
+		cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
+		if err := cmd.Run(); err == nil {
+			t.Errorf("once %s: no error", args)
+		}
+		if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || len(left) > 0 {
+			t.Errorf("once %s leaves %v, %v", args, left, err)
+		}
+	}
+}
