@@ -82,8 +82,8 @@ func (c *candidate) replays(ctx context.Context) error {
 }
 
 // recent is how many operations are asked for again in the process that has executed
-// them: retries come soon, or from elsewhere.
-const recent = 5000
+// them: retries come soon, or from elsewhere. An engine remembers several times as many.
+const recent = 2000
 
 func (c *candidate) recentReplays(ctx context.Context) error {
 	k := c.known[rand.N(min(recent, len(c.known)))]
