@@ -29,11 +29,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	b.BeginTx(options(ask.Isolation))
 	queueClaim(ctx, &b, ask)
 	br := conn.Conn().SendBatch(ctx, &b)
-	_, err = br.Exec()
-	var c claim
-	if err == nil && !ask.ID.IsZero() {
-		c, err = readClaim(br, ask)
-	}
+	c, err := readClaim(br, &b, ask)
 	raw := br.Tx()
 	if e := br.Close(); err == nil {
 		err = e
@@ -61,28 +57,35 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 }
 
 func queueClaim(ctx context.Context, b *pgx.Batch, ask store.Ask) {
+	if ms := budget(ctx); ms != "" {
+		b.Queue(pgsql.Budget, ms)
+	}
 	switch {
 	case ask.ID.IsZero():
 	case ask.First:
-		b.Queue(pgsql.ClaimFirst, pgsql.LockID(ask.ID), budget(ctx))
+		b.Queue(pgsql.ClaimFirst, pgsql.LockID(ask.ID))
 	default:
-		b.Queue(pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID), budget(ctx))
+		b.Queue(pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
 	}
 }
 
-func readClaim(br pgx.BatchResults, ask store.Ask) (c claim, err error) {
-	if ask.First {
-		err = br.QueryRow().Scan(&c.start, &c.granted, nil)
-		return c, err
+// readClaim reads the answers to what queueClaim has queued, the last one of b.
+func readClaim(br pgx.BatchResults, b *pgx.Batch, ask store.Ask) (c claim, err error) {
+	for range b.Len() - 1 { // BEGIN or a savepoint, and the budget
+		if _, err := br.Exec(); err != nil {
+			return c, err
+		}
 	}
-	c.row, err = scan(budgetless{br.QueryRow()}, &c.start, &c.granted)
+	switch {
+	case ask.ID.IsZero():
+		_, err = br.Exec()
+	case ask.First:
+		err = br.QueryRow().Scan(&c.start, &c.granted)
+	default:
+		c.row, err = scan(br.QueryRow(), &c.start, &c.granted)
+	}
 	return c, err
 }
-
-// budgetless drops the last column of pgsql.Claim, which is there for its effect.
-type budgetless struct{ pgx.Row }
-
-func (r budgetless) Scan(dest ...any) error { return r.Row.Scan(append(dest, nil)...) }
 
 // budget is the time that ctx leaves, as a statement_timeout that ends a little
 // before ctx does: then it is the server that says no, and the connection survives.

@@ -43,7 +43,7 @@ func TestAWrongFirstIsAReplay(t *testing.T) {
 	op := once.Operation{Scope: "first", Key: "k", First: true}
 	for i := range 2 {
 		e := once.New(pgxstore.New(pool), once.Config{Runs: 1}) // one that has not seen it
-		r, err := once.Do(ctx, e, op, insertCharge("first")) // its primary key is taken the second time
+		r, err := once.Do(ctx, e, op, insertCharge("first"))    // its primary key is taken the second time
 		if err != nil || r.Replayed != (i > 0) || r.Value.ID != "first" {
 			t.Errorf("attempt %d: %+v, %v", i+1, r, err)
 		}

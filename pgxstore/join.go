@@ -32,11 +32,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	b.Queue(savepoint)
 	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID}) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, &b)
-	_, err := br.Exec()
-	var c claim
-	if err == nil {
-		c, err = readClaim(br, ask)
-	}
+	c, err := readClaim(br, &b, ask)
 	if e := br.Close(); err == nil {
 		err = e
 	}

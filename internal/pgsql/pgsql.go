@@ -17,11 +17,12 @@ func LockID(id store.ID) int64 {
 	return int64(binary.BigEndian.Uint64(h[:8]))
 }
 
-// A budget tightens the statement_timeout that the session has, and never loosens it.
+// Budget sets the time that is left, in milliseconds: the server gives up before the
+// client cuts the connection. It tightens the statement_timeout that the session has,
+// and never loosens it.
 const (
-	setBudget4 = `case when $4 <> '' and (` + timeout + ` = '0' or ` + timeout + ` > ($4 || 'ms')::interval) then set_config('statement_timeout', $4, true) end`
-	setBudget2 = `case when $2 <> '' and (` + timeout + ` = '0' or ` + timeout + ` > ($2 || 'ms')::interval) then set_config('statement_timeout', $2, true) end`
-	timeout    = `current_setting('statement_timeout')::interval`
+	Budget  = `select set_config('statement_timeout', $1, true) where ` + timeout + ` = '0' or ` + timeout + ` > ($1 || 'ms')::interval`
+	timeout = `current_setting('statement_timeout')::interval`
 )
 
 // columns of a record, in the order in which the stores scan them.
@@ -33,16 +34,15 @@ const (
 	Read = `select ` + columns + ` from once_operation where scope = $1 and key = $2`
 
 	// Claim returns the start of the transaction, whether the claim was granted, and
-	// the columns of the record. $4, if not empty, is the time that is left, in
-	// milliseconds: the server gives up before the client cuts the connection.
+	// the columns of the record.
 	//
 	// The snapshot of this one statement may be older than its lock. Then it misses a
 	// record, the primary key says so at the end, and the operation starts again.
-	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columns + `, ` + setBudget4 + `
+	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columns + `
  from (select) one left join once_operation on scope = $1 and key = $2`
 
 	// ClaimFirst is Claim for an operation that was never sent before.
-	ClaimFirst = `select now(), pg_try_advisory_xact_lock($1), ` + setBudget2
+	ClaimFirst = `select now(), pg_try_advisory_xact_lock($1)`
 
 	// Start tells a transaction from another one on the same connection.
 	Start = `select now()`

@@ -55,9 +55,8 @@ var postgres = dialect{
 	name: PostgreSQL,
 	read: pgsql.Read,
 	claim: func(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
-		var unused sql.NullString
-		from := tx.QueryRowContext(ctx, pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID), "")
-		c.row, err = scan(from, []any{&c.start, &c.granted}, []any{&unused})
+		from := tx.QueryRowContext(ctx, pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
+		c.row, err = scan(from, &c.start, &c.granted)
 		return c, err
 	},
 	expired:    pgsql.Expired,

@@ -22,15 +22,11 @@ func (r row) live() store.Record {
 	return r.Record
 }
 
-// scan reads the columns of dialect.read, between those that go into front and back.
-func scan(from interface{ Scan(...any) error }, around ...[]any) (r row, err error) {
+// scan reads the columns of dialect.read, behind those that go into front.
+func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err error) {
 	var head []byte
-	var front, back []any
-	if len(around) == 2 {
-		front, back = around[0], around[1]
-	}
 	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, (*moment)(&r.Since), &r.expired}, back)
+		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, (*moment)(&r.Since), &r.expired})
 	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}

@@ -221,8 +221,8 @@ var Mutants = []Mutant{
 		Name: "the caller's time is the time of its connection's next user",
 		Edits: []Edit{{
 			File: "internal/pgsql/pgsql.go",
-			Old:  "($4 || 'ms')::interval) then set_config('statement_timeout', $4, true) end",
-			New:  "($4 || 'ms')::interval) then set_config('statement_timeout', $4, false) end",
+			Old:  "select set_config('statement_timeout', $1, true)",
+			New:  "select set_config('statement_timeout', $1, false)",
 		}},
 		Tests: []Killer{{Module: "pgxstore", Test: "TestBudget"}},
 	},
