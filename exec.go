@@ -29,6 +29,8 @@ type call[TX any] struct {
 	waited time.Duration
 	runs   int
 	joins  bool // the transaction is the caller's
+
+	glanced bool
 }
 
 func (e *Engine[TX]) call(op Operation) *call[TX] {
@@ -97,16 +99,8 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 	var learnt *store.Record
 	defer func() { c.e.flights.leave(c.id, fl, learnt) }() // also when fn panics
 	delay := firstDelay
-	var read bool
-	if v, read = c.glance(ctx); read {
-		learnt = &v.rec
-		return v
-	}
 	for collisions := 0; ; {
 		v = c.try(ctx, fl, fn)
-		if v.err == nil {
-			c.e.recent.add(c.id)
-		}
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
 			if CodeOf(v.err) != CodeMismatch || v.rec.State != store.Running { // followers may want to wait for that
@@ -147,15 +141,15 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 // or because the caller has asked before: a replay then takes no transaction. Where
 // replays must be durable, only Begin knows how.
 func (c *call[TX]) glance(ctx context.Context) (v verdict, done bool) {
-	if c.e.cfg.Synced || c.op.Caller.Attempt < 2 && !c.e.recent.has(c.id) {
+	if c.glanced || c.e.cfg.Synced || c.id.IsZero() || c.op.Caller.Attempt < 2 && !c.e.recent.has(c.id) {
 		return v, false
 	}
+	c.glanced = true
 	rec, err := c.e.store.Read(ctx, c.id)
 	if err != nil || rec.State != store.Done {
 		return v, false
 	}
 	c.event.LockWait = time.Since(c.start)
-	c.e.recent.add(c.id)
 	return c.found(rec), true
 }
 
@@ -163,6 +157,9 @@ func (c *call[TX]) glance(ctx context.Context) (v verdict, done bool) {
 // without an operation has no flight.
 func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context, TX) (Answer, error)) verdict {
 	began := time.Now()
+	if v, done := c.glance(ctx); done {
+		return v
+	}
 	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
 		ID: c.id, Isolation: c.op.Isolation, Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0,
 	})

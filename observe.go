@@ -71,6 +71,9 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 
 // finish reports the end of the call.
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
+	if v.err == nil && !c.id.IsZero() && !c.joins {
+		c.e.recent.add(c.id)
+	}
 	if c.e.cfg.Observer == nil {
 		return
 	}
