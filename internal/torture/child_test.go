@@ -86,7 +86,9 @@ func perform(ctx context.Context, p plan) error {
 		k.arm()
 	}
 	k.named("before the call")
-	a, err := run(ctx, s, p.Flow, operation(p.Key), work{key: p.Key, attempt: p.Attempt, hook: k.named})
+	op := operation(p.Key)
+	op.Wait = patience // of two victims the second may come before the server has noticed the death of the first
+	a, err := run(ctx, s, p.Flow, op, work{key: p.Key, attempt: p.Attempt, hook: k.named})
 	if err != nil {
 		return err
 	}
