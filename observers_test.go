@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"testing"
@@ -100,7 +99,7 @@ func TestObservers(t *testing.T) {
 func ExampleObservers() {
 	var finished bytes.Buffer
 	engine := once.New(memstore.New(), once.Config{Observer: once.Observers(
-		once.Log(slog.New(slog.NewTextHandler(io.Discard, nil))),
+		once.Log(slog.New(slog.DiscardHandler)),
 		printer{&finished},
 	)})
 	_, _ = once.Do(context.Background(), engine, once.Operation{Scope: "acme refunds", Key: "k1"}, refund)
@@ -110,7 +109,7 @@ func ExampleObservers() {
 	// executed: absent -> done
 }
 
-type printer struct{ w io.Writer }
+type printer struct{ w *bytes.Buffer }
 
 func (p printer) Observe(_ context.Context, e once.Event) {
 	if e.Type == once.EventFinished {
