@@ -29,7 +29,7 @@ var journals = map[Dialect]journal{
 		sweep: `delete from once_attempt where (key_hash, id) in (select key_hash, id from once_attempt where at < ` + nowMillis + ` - ? / 1000 order by at limit ?)`,
 	},
 	PostgreSQL: {
-		ago:      `clock_timestamp() - ?::bigint * interval '1 microsecond'`,
+		ago:      `statement_timestamp() - ?::bigint * interval '1 microsecond'`,
 		again:    ` on conflict do nothing`,
 		sweep:    pgsql.SweepAttempts,
 		numbered: true,
@@ -41,19 +41,28 @@ var journals = map[Dialect]journal{
 	},
 }
 
-// maxRows keeps a statement within what SQLite takes: 32,766 arguments.
-const maxRows = 1000
+// maxRows of a statement. SQLite's driver takes the longer for an argument the more
+// there are, and a server's cache holds that many texts.
+const maxRows = 32
 
-// WriteAttempts implements [store.Journal].
+// WriteAttempts implements [store.Journal], in one transaction.
 func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.down(err)
+	}
 	for part := range slices.Chunk(list, maxRows) {
 		args := make([]any, 0, 20*len(part))
 		for i := range part {
 			args = append(args, attemptFields(&part[i])...)
 		}
-		if _, err := s.db.ExecContext(ctx, journals[s.dialect.name].insert(len(part)), args...); err != nil {
+		if _, err := tx.ExecContext(ctx, journals[s.dialect.name].insert(len(part)), args...); err != nil {
+			_ = tx.Rollback() // the first error says more
 			return s.down(err)
 		}
+	}
+	if err := tx.Commit(); err != nil {
+		return s.down(err)
 	}
 	return nil
 }
