@@ -9,7 +9,7 @@ import (
 // Entry is a row of the audit: what an operator has done. It was committed together
 // with what it tells of.
 type Entry struct {
-	ID      int64     `json:"id"`
+	ID      int64     `json:"id"` // grows, with gaps: a preview takes one too
 	At      time.Time `json:"at"`
 	Who     string    `json:"who"`
 	Action  string    `json:"action"` // forget or release

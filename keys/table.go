@@ -114,6 +114,8 @@ func (m *moment) Scan(v any) error {
 		t = v
 	case int64:
 		t = time.UnixMilli(v)
+	case float64: // of a lease or retention with a fraction of a millisecond
+		t = time.UnixMilli(int64(v))
 	default:
 		return fmt.Errorf("keys: a time stored as %T", v)
 	}
