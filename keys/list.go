@@ -92,10 +92,10 @@ func after(prefix string) string {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
-		switch {
-		case r == utf8.MaxRune:
+		switch r {
+		case utf8.MaxRune:
 			continue
-		case r == 0xD7FF: // behind it come the surrogates, which are no characters
+		case 0xD7FF: // behind it come the surrogates, which are no characters
 			r = 0xDFFF
 		}
 		return prefix + string(r+1)

@@ -2,7 +2,11 @@
 // and see who has forgotten what. The command once keys is made of it.
 //
 //	table, err := keys.Open(db, migration.PostgreSQL)
-//	found, err := table.Find(ctx, "8e03978e")
+//	...
+//	detail, err := table.Forget(ctx, keys.Order{
+//		Scope: "acme POST /refunds", Key: "8e03978e",
+//		Who: "privacy service", Reason: "request 4711 for erasure",
+//	})
 //
 // It reads and writes the tables of the SQL stores through any *sql.DB, guarded or
 // not. A pgx pool becomes one with stdlib.OpenDBFromPool.
@@ -124,7 +128,7 @@ func (m *moment) Scan(v any) error {
 	return nil
 }
 
-func (m moment) time() time.Time {
+func (m *moment) time() time.Time {
 	if m.at == nil {
 		return time.Time{}
 	}

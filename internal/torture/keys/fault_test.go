@@ -158,7 +158,7 @@ type faultyTx struct {
 func (t *faultyTx) Commit() error {
 	err := t.f.call("commit", t.Tx.Commit)
 	if errors.Is(err, errFault) && !t.f.applied {
-		_ = t.Tx.Rollback() // the connection is gone, and with it the transaction
+		_ = t.Rollback() // the connection is gone, and with it the transaction
 	}
 	return err
 }

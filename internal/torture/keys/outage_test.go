@@ -24,7 +24,7 @@ func TestServerKilled(t *testing.T) {
 	ctx := t.Context()
 	pg, err := testenv.StartPostgres(ctx, testenv.PostgresConfig{})
 	must(t, err)
-	defer pg.Close()
+	defer func() { must(t, pg.Close()) }()
 	must(t, pg.CreateDatabase("app"))
 	pool, err := pgxpool.New(ctx, pg.URL("app"))
 	must(t, err)
