@@ -12,7 +12,8 @@
 // prints the rows of a key.
 //
 // The log never stands in the way of a request. It is written in batches, behind the
-// requests and outside of their transactions, on one connection at a time. While the
+// requests and outside of their transactions, on one connection at a time. (On SQLite,
+// which has one writer, a batch takes its turn as a request does.) While the
 // database cannot be reached, attempts are kept in memory; when there is no more room,
 // new ones are dropped, and a row with outcome "dropped" says how many and when.
 // A process that is killed loses what it has not written yet: no more than

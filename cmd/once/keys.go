@@ -71,10 +71,8 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 		}
 	}
 	a.Ambiguous = c.scope == "" && len(found) > 1
-	if !a.Ambiguous {
-		if a.Timeline, err = db.timeline(ctx, a.Scope, key, c.attempts); err != nil {
-			return err
-		}
+	if a.Timeline, err = c.timeline(ctx, db, &a, args[0]); err != nil {
+		return err
 	}
 	if c.output == "json" {
 		e := json.NewEncoder(m.Stdout)
@@ -102,6 +100,20 @@ func (c *keysShow) find(ctx context.Context, db *database, key string) (string, 
 		return bare, other, err
 	}
 	return key, found, err
+}
+
+// timeline returns what the logs know of the key of a, or of what stands between the
+// quotation marks of asked if there is no record that tells which is meant.
+func (c *keysShow) timeline(ctx context.Context, db *database, a *keyAnswer, asked string) (keys.Timeline, error) {
+	if a.Ambiguous {
+		return keys.Timeline{Attempts: []keys.Attempt{}, Audit: []keys.Entry{}}, nil
+	}
+	tl, err := db.timeline(ctx, a.Scope, a.Key, c.attempts)
+	if bare, quotes := unquoted(asked); err == nil && quotes && !a.Found && tl.Total == 0 {
+		a.Key = bare
+		return db.timeline(ctx, a.Scope, bare, c.attempts)
+	}
+	return tl, err
 }
 
 func (c *keysShow) has(found []keys.Operation) bool {

@@ -205,6 +205,9 @@ request      not captured
 `) {
 			t.Errorf("%s", got)
 		}
+		if got := show(1, `"never"`, "--scope", "s"); !strings.Contains(got, "2 attempts, last: unavailable") {
+			t.Errorf("%s", got)
+		}
 		if got := show(0, "k", "--attempts", "1"); !strings.Contains(got, "3 attempts, last: replayed (applied), the last 1 of them:\n  2026-01-31T12:01") {
 			t.Errorf("%s", got)
 		}
