@@ -7,7 +7,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// run writes and sweeps until the log is closed.
+// run writes and sweeps until the log is closed. While the database is down it tries
+// once in an interval: a queue that is not written becomes full of a batch only once.
 func (l *Log) run(ctx context.Context) {
 	defer close(l.done)
 	tick := time.NewTicker(l.cfg.Interval)
@@ -16,9 +17,7 @@ func (l *Log) run(ctx context.Context) {
 	for {
 		select {
 		case <-l.full:
-			if l.failing == nil { // else not before the next tick: it would be tried for every batch that comes
-				l.write(ctx, batch, l.cfg.Batch)
-			}
+			l.write(ctx, batch, l.cfg.Batch)
 		case <-tick.C:
 			l.write(ctx, batch, 1)
 			l.sweep(ctx)

@@ -32,6 +32,7 @@ func FuzzAfter(f *testing.F) {
 		f.Add(s, s+"\U0010ffff\U0010ffff")
 		f.Add(s, "b")
 	}
+	f.Add("\ud7ff", "\ue000") // between them are no characters
 	f.Fuzz(func(t *testing.T, prefix, s string) {
 		if !utf8.ValidString(prefix) || !utf8.ValidString(s) || prefix == "" {
 			return
