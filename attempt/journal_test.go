@@ -3,6 +3,7 @@ package attempt_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,12 @@ func (j *journal) tried() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.tries
+}
+
+func (j *journal) sweeps() []int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.swept)
 }
 
 func (j *journal) batches() string {

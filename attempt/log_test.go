@@ -62,6 +62,26 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// TestCloseEnds: also while requests go on.
+func TestCloseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l *attempt.Log
+		j := &journal{Store: memstore.New()}
+		j.write = func([]store.Attempt) error {
+			if j.tried() < 100 {
+				observe(l, 0, 1)
+			}
+			return nil
+		}
+		l = attempt.New(j, attempt.Config{Batch: 2, Buffer: 4, Interval: time.Hour})
+		observe(l, 0, 1)
+		closed(t, l)
+		if n := j.tried(); n != 1 || l.Dropped() != 1 {
+			t.Errorf("%d writes, %d dropped", n, l.Dropped())
+		}
+	})
+}
+
 func TestCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
@@ -149,7 +169,7 @@ func TestSweep(t *testing.T) {
 		if got := requests(j.Attempts("s", hash)); got != "2500" {
 			t.Errorf("%d left", len(j.Attempts("s", hash)))
 		}
-		if got := fmt.Sprint(j.swept); !strings.Contains(got, "1000 1000 500") || len(j.swept) > 30 {
+		if got := fmt.Sprint(j.sweeps()); !strings.Contains(got, "1000 1000 500") || len(j.sweeps()) > 30 {
 			t.Errorf("swept %s, want batches, once in an hour", got)
 		}
 		closed(t, l)
@@ -160,8 +180,8 @@ func TestSweep(t *testing.T) {
 		observe(l, 0, 1)
 		pass(1000 * 24 * time.Hour)
 		closed(t, l)
-		if len(j.Attempts("s", hash)) != 1 || len(j.swept) != 0 {
-			t.Errorf("a log that is kept for ever was swept %v", j.swept)
+		if len(j.Attempts("s", hash)) != 1 || len(j.sweeps()) != 0 {
+			t.Errorf("a log that is kept for ever was swept %v", j.sweeps())
 		}
 	})
 }

@@ -86,6 +86,9 @@ func TestOutage(t *testing.T) {
 		if j.tried() > 11 || j.tried() < 10 || said.Load() != 1 { // the first batch that was full, and each tick
 			t.Errorf("%d tries in 10 intervals, %d words", j.tried(), said.Load())
 		}
+		if n := len(j.sweeps()); n != 0 {
+			t.Errorf("swept %d times, which is one more wait for nothing each", n)
+		}
 		down.Store(false)
 		pass(time.Second)
 		if n := len(j.Attempts("s", hash)); n != 100 || l.Dropped() != 0 {
