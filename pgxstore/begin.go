@@ -60,31 +60,48 @@ func queueClaim(ctx context.Context, b *pgx.Batch, ask store.Ask) {
 	if ms := budget(ctx); ms != "" {
 		b.Queue(pgsql.Budget, ms)
 	}
-	switch {
-	case ask.ID.IsZero():
-	case ask.First:
-		b.Queue(pgsql.ClaimFirst, pgsql.LockID(ask.ID))
-	default:
-		b.Queue(pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
+	if ask.ID.IsZero() {
+		return
+	}
+	b.Queue(pgsql.Lock, pgsql.LockID(ask.ID))
+	if !ask.First {
+		b.Queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
 	}
 }
 
-// readClaim reads the answers to what queueClaim has queued, the last one of b.
+// readClaim reads the answers to what queueClaim has queued, the last ones of b.
 func readClaim(br pgx.BatchResults, b *pgx.Batch, ask store.Ask) (c claim, err error) {
-	for range b.Len() - 1 { // BEGIN or a savepoint, and the budget
+	front := b.Len() // BEGIN or a savepoint, and the budget
+	switch {
+	case ask.ID.IsZero():
+	case ask.First:
+		front--
+	default:
+		front -= 2
+	}
+	for range front {
 		if _, err := br.Exec(); err != nil {
 			return c, err
 		}
 	}
-	switch {
-	case ask.ID.IsZero():
-		_, err = br.Exec()
-	case ask.First:
-		err = br.QueryRow().Scan(&c.start, &c.granted)
-	default:
-		c.row, err = scan(br.QueryRow(), &c.start, &c.granted)
+	if ask.ID.IsZero() {
+		return c, nil
 	}
-	return c, err
+	if err := br.QueryRow().Scan(&c.start, &c.granted); err != nil || ask.First {
+		return c, err
+	}
+	rows, err := br.Query() // not QueryRow, for which no row is an error that has to be made
+	if err != nil {
+		return c, err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		if c.row, err = scan(rows); err != nil {
+			return c, err
+		}
+	}
+	rows.Close()
+	return c, rows.Err()
 }
 
 // budget is the time that ctx leaves, as a statement_timeout that ends a little

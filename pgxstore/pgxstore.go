@@ -21,7 +21,6 @@ package pgxstore
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,12 +70,12 @@ func (r row) live() store.Record {
 	return r.Record
 }
 
-// scan reads the columns of pgsql.Read, behind those that go into front.
-func scan(from pgx.Row, front ...any) (r row, err error) {
+// scan reads the columns of pgsql.Read.
+func scan(from pgx.Row) (r row, err error) {
 	var head []byte
-	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, &r.Since, &r.expired})
-	if err = from.Scan(dest...); err != nil {
+	err = from.Scan(&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, &r.Since, &r.expired)
+	if err != nil {
 		return r, err
 	}
 	r.Lapsed = r.Lapsed && r.State == store.Running
