@@ -25,17 +25,16 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	if err != nil {
 		return nil, store.Record{}, down(err)
 	}
-	var b pgx.Batch
-	b.BeginTx(options(ask.Isolation))
+	var b trip
+	b.queue(beginText[ask.Isolation])
 	queueClaim(ctx, &b, ask)
-	br := conn.Conn().SendBatch(ctx, &b)
-	c, err := readClaim(br, &b, ask)
-	raw := br.Tx()
+	br := s.send(ctx, conn.Conn(), b)
+	c, err := readClaim(br, len(b), ask)
 	if e := br.Close(); err == nil {
 		err = e
 	}
-	t := &txn{conn: conn, raw: raw, claim: c}
-	t.user = &tx{Tx: raw, root: &t.statements}
+	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn()}, claim: c}
+	t.user = tx{Tx: &t.raw, root: &t.shared}
 	switch {
 	case err != nil:
 		t.abandon(ctx)
@@ -56,22 +55,22 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	return nil, rec, nil
 }
 
-func queueClaim(ctx context.Context, b *pgx.Batch, ask store.Ask) {
+func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
 	if ms := budget(ctx); ms != "" {
-		b.Queue(pgsql.Budget, ms)
+		b.queue(pgsql.Budget, ms)
 	}
 	if ask.ID.IsZero() {
 		return
 	}
-	b.Queue(pgsql.Lock, pgsql.LockID(ask.ID))
+	b.queue(pgsql.Lock, pgsql.LockID(ask.ID))
 	if !ask.First {
-		b.Queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
+		b.queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
 	}
 }
 
-// readClaim reads the answers to what queueClaim has queued, the last ones of b.
-func readClaim(br pgx.BatchResults, b *pgx.Batch, ask store.Ask) (c claim, err error) {
-	front := b.Len() // BEGIN or a savepoint, and the budget
+// readClaim reads the answers to what queueClaim has queued, the last ones of n.
+func readClaim(br pgx.BatchResults, n int, ask store.Ask) (c claim, err error) {
+	front := n // BEGIN or a savepoint, and the budget
 	switch {
 	case ask.ID.IsZero():
 	case ask.First:
@@ -90,18 +89,11 @@ func readClaim(br pgx.BatchResults, b *pgx.Batch, ask store.Ask) (c claim, err e
 	if err := br.QueryRow().Scan(&c.start, &c.granted); err != nil || ask.First {
 		return c, err
 	}
-	rows, err := br.Query() // not QueryRow, for which no row is an error that has to be made
-	if err != nil {
-		return c, err
+	c.row, err = scan(br.QueryRow())
+	if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
+		err = nil
 	}
-	defer rows.Close()
-	if rows.Next() {
-		if c.row, err = scan(rows); err != nil {
-			return c, err
-		}
-	}
-	rows.Close()
-	return c, rows.Err()
+	return c, err
 }
 
 // budget is the time that ctx leaves, as a statement_timeout that ends a little
@@ -114,25 +106,13 @@ func budget(ctx context.Context) string {
 	return strconv.FormatInt(min(max(1, time.Until(deadline).Milliseconds()-20), math.MaxInt32), 10)
 }
 
-func options(i store.Isolation) pgx.TxOptions {
-	switch i {
-	case store.ReadCommitted:
-		return pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
-	case store.RepeatableRead:
-		return pgx.TxOptions{IsoLevel: pgx.RepeatableRead}
-	case store.Serializable:
-		return pgx.TxOptions{IsoLevel: pgx.Serializable}
-	}
-	return pgx.TxOptions{}
-}
-
 // synced ends a transaction that has found a record by a commit that waits for the
 // synchronous standby: everything before it is then as durable as it is.
 func (t *txn) synced(ctx context.Context) error {
-	var b pgx.Batch
-	b.Queue(pgsql.Synced)
-	b.Queue(commit)
-	if err := t.conn.Conn().SendBatch(ctx, &b).Close(); err != nil {
+	var b trip
+	b.queue(pgsql.Synced)
+	b.queue(commit)
+	if err := t.s.send(ctx, t.conn.Conn(), b).Close(); err != nil {
 		t.abandon(ctx)
 		return down(err)
 	}
@@ -145,22 +125,14 @@ func (t *txn) synced(ctx context.Context) error {
 func (t *txn) abandon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_ = t.raw.Rollback(ctx)
-	t.conn.Release()
-}
-
-// closed gives the connection back after COMMIT has travelled in a batch. pgx does
-// not know that its transaction is over. Only large objects can still get at that; a
-// commit under a dead context, which sends nothing, then closes it.
-func (t *txn) closed() {
-	if t.user.large {
-		_ = t.raw.Commit(dead)
+	if t.conn.Conn().PgConn().TxStatus() != 'I' {
+		_ = t.raw.Rollback(ctx)
 	}
 	t.conn.Release()
 }
 
-var dead = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
+// closed gives the connection back after the end has travelled with other statements.
+func (t *txn) closed() {
+	t.raw.closed()
+	t.conn.Release()
+}

@@ -32,7 +32,8 @@ import (
 
 // Store is a [store.Store] on a pgx pool.
 type Store struct {
-	pool *pgxpool.Pool
+	pool  *pgxpool.Pool
+	light bool // see send
 }
 
 var (
@@ -42,7 +43,9 @@ var (
 )
 
 // New returns a store on pool. Its table must exist: see [Migrate].
-func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
+func New(pool *pgxpool.Pool) *Store {
+	return &Store{pool, light(pool.Config().ConnConfig)}
+}
 
 // Read returns the record of id.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
@@ -83,10 +86,10 @@ func scan(from pgx.Row) (r row, err error) {
 	return r, err
 }
 
-func millis(d time.Duration) *float64 {
+// millis is d for the database: NULL if there is no such bound.
+func millis(d time.Duration) any {
 	if d == 0 {
 		return nil
 	}
-	ms := float64(d) / float64(time.Millisecond)
-	return &ms
+	return float64(d) / float64(time.Millisecond)
 }

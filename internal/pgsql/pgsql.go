@@ -123,6 +123,7 @@ const (
 	DivisionByZero  = "22012"
 	UndefinedTable  = "42P01"
 	QueryCanceled   = "57014"
+	NoStatement     = "26000"
 )
 
 // MigrationLock makes migrations that start together run one after the other.
