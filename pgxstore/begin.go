@@ -2,11 +2,11 @@ package pgxstore
 
 import (
 	"context"
-	"math"
-	"strconv"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
@@ -21,9 +21,9 @@ type claim struct {
 
 // Begin sends BEGIN, the claim and the look-up in one round trip.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
 	if err != nil {
-		return nil, store.Record{}, down(err)
+		return nil, store.Record{}, err
 	}
 	var b trip
 	b.queue(beginText[ask.Isolation])
@@ -56,8 +56,14 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 }
 
 func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
-	if ms := budget(ctx); ms != "" {
-		b.queue(pgsql.Budget, ms)
+	if d := budget(ctx, ask.Timeouts.Statement); d > 0 {
+		b.queue(pgsql.Budget, pgsql.Bound(d))
+	}
+	if d := ask.Timeouts.Lock; d > 0 {
+		b.queue(pgsql.LockTimeout, pgsql.Bound(d))
+	}
+	if d := ask.Timeouts.Idle; d > 0 {
+		b.queue(pgsql.IdleTimeout, pgsql.Bound(d))
 	}
 	if ask.ID.IsZero() {
 		return
@@ -96,14 +102,36 @@ func readClaim(br pgx.BatchResults, n int, ask store.Ask) (c claim, err error) {
 	return c, err
 }
 
-// budget is the time that ctx leaves, as a statement_timeout that ends a little
-// before ctx does: then it is the server that says no, and the connection survives.
-func budget(ctx context.Context) string {
+// budget is the time for a statement: what the caller allows, and what ctx leaves less a
+// little, so that it is the server that says no, and the connection survives.
+func budget(ctx context.Context, allowed time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return ""
+		return allowed
 	}
-	return strconv.FormatInt(min(max(1, time.Until(deadline).Milliseconds()-20), math.MaxInt32), 10)
+	left := max(time.Millisecond, time.Until(deadline)-20*time.Millisecond)
+	if allowed > 0 {
+		left = min(left, allowed)
+	}
+	return left
+}
+
+// acquire waits for a connection of the pool.
+func (s *Store) acquire(ctx context.Context, patience time.Duration) (*pgxpool.Conn, error) {
+	own := ctx
+	if patience > 0 {
+		var cancel context.CancelFunc
+		own, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	conn, err := s.pool.Acquire(own)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
+	}
+	if err != nil {
+		return nil, down(err)
+	}
+	return conn, nil
 }
 
 // synced ends a transaction that has found a record by a commit that waits for the

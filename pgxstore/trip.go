@@ -65,7 +65,8 @@ func (t *trip) own() bool {
 var own = map[string]bool{
 	beginText[store.DefaultIsolation]: true, beginText[store.ReadCommitted]: true,
 	beginText[store.RepeatableRead]: true, beginText[store.Serializable]: true,
-	pgsql.Budget: true, pgsql.Lock: true, pgsql.Read: true, pgsql.InsertDone: true, commit: true,
+	pgsql.Budget: true, pgsql.LockTimeout: true, pgsql.IdleTimeout: true,
+	pgsql.Lock: true, pgsql.Read: true, pgsql.InsertDone: true, commit: true,
 }
 
 func sendLight(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {

@@ -5,7 +5,10 @@ package pgsql
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oncelib/once/store"
 )
@@ -20,10 +23,23 @@ func LockID(id store.ID) int64 {
 // Budget sets the time that is left, in milliseconds: the server gives up before the
 // client cuts the connection. It tightens the statement_timeout that the session has,
 // and never loosens it.
-const (
-	Budget  = `select set_config('statement_timeout', $1, true) where ` + timeout + ` = '0' or ` + timeout + ` > ($1 || 'ms')::interval`
-	timeout = `current_setting('statement_timeout')::interval`
+var Budget = tighten("statement_timeout")
+
+// LockTimeout and IdleTimeout bound a transaction in the same way.
+var (
+	LockTimeout = tighten("lock_timeout")
+	IdleTimeout = tighten("idle_in_transaction_session_timeout")
 )
+
+// Bound is d as an argument of Budget, LockTimeout and IdleTimeout: 0 would be no bound.
+func Bound(d time.Duration) string {
+	return strconv.FormatInt(min(max(1, d.Milliseconds()), math.MaxInt32), 10)
+}
+
+func tighten(setting string) string {
+	current := `current_setting('` + setting + `')::interval`
+	return `select set_config('` + setting + `', $1, true) where ` + current + ` = '0' or ` + current + ` > ($1 || 'ms')::interval`
+}
 
 // columns of a record, in the order in which the stores scan them. The second form is
 // for an outer join, which may find none.
@@ -104,6 +120,8 @@ func Classify(sqlState string) store.Kind {
 		return store.Retry
 	case "25P02":
 		return store.Aborted
+	case "55P03", QueryCanceled, "25P03", "25P04": // timeouts: lock, statement, idle, transaction
+		return store.Busy
 	case "57P01", "57P02", "57P03", "40003": // the last: completion unknown
 		return store.Lost
 	}

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"time"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -11,21 +13,27 @@ import (
 // Begin opens a guarded transaction, claims and looks up.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
 	if s.dialect.name == SQLite && !ask.ID.IsZero() && !ask.First { // a replay need not wait for other writers
-		if rec, err := s.Read(ctx, ask.ID); err != nil || rec.State == store.Done {
+		if rec, err := s.glance(ctx, ask); err != nil || rec.State == store.Done {
 			return nil, rec, err
 		}
 	}
-	t, err := s.open(ctx, ask.Isolation)
+	t, err := s.open(ctx, ask)
 	if err != nil {
+		return nil, store.Record{}, s.down(err)
+	}
+	if s.dialect.bound != nil {
+		err = s.dialect.bound(ctx, t.tx, ask.Timeouts)
+	}
+	if err == nil && !ask.ID.IsZero() {
+		t.claim, err = s.dialect.claim(ctx, t.tx, ask)
+	}
+	if err != nil {
+		_ = t.end()
 		return nil, store.Record{}, s.down(err)
 	}
 	if ask.ID.IsZero() {
 		t.began()
 		return t, store.Record{}, nil
-	}
-	if t.claim, err = s.dialect.claim(ctx, t.tx, ask); err != nil {
-		_ = t.end()
-		return nil, store.Record{}, s.down(err)
 	}
 	rec, free := t.claim.verdict()
 	if !free {
@@ -33,6 +41,16 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 	}
 	t.began()
 	return t, rec, nil
+}
+
+// glance is Read by someone who waits no longer for a connection than for a transaction.
+func (s *Store) glance(ctx context.Context, ask store.Ask) (store.Record, error) {
+	if ask.Timeouts.Acquire > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, ask.Timeouts.Acquire)
+		defer cancel()
+	}
+	return s.Read(ctx, ask.ID)
 }
 
 // verdict says whether there is something to execute, and what is in the way if not.
@@ -49,21 +67,36 @@ func (c claim) verdict() (rec store.Record, free bool) {
 
 // open begins a transaction that outlives the end of ctx: COMMIT is not the
 // caller's to cancel. Until began is called, ctx still ends it.
-func (s *Store) open(ctx context.Context, isolation store.Isolation) (*txn, error) {
-	conn, err := s.db.Conn(ctx)
+func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
 	if err != nil {
 		return nil, err
 	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
-	undo := s.patience(ctx, conn)
-	t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[isolation]})
+	undo := s.patience(ctx, conn, ask.Timeouts.Lock)
+	t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
 	undo()
 	if err != nil {
 		t.release()
 		return nil, err
 	}
 	return t, nil
+}
+
+// acquire waits for a connection of the pool.
+func (s *Store) acquire(ctx context.Context, patience time.Duration) (*sql.Conn, error) {
+	own := ctx
+	if patience > 0 {
+		var cancel context.CancelFunc
+		own, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	conn, err := s.db.Conn(own)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
+	}
+	return conn, err
 }
 
 var levels = map[store.Isolation]sql.IsolationLevel{
