@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 	"time"
@@ -115,7 +116,7 @@ func (t *txn) synced(ctx context.Context) error {
 	var b pgx.Batch
 	b.Queue(pgsql.Synced)
 	b.Queue(commit)
-	if err := t.conn.Conn().SendBatch(ctx, &b).Close(); err != nil {
+	if err := errors.Join(t.conn.Conn().SendBatch(ctx, &b).Close(), ctx.Err()); err != nil { // as in send
 		t.abandon(ctx)
 		return down(err)
 	}

@@ -166,5 +166,10 @@ func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch) (failed int, tag pg
 	if e := br.Close(); err == nil && e != nil {
 		failed, err = b.Len(), e // a deferred constraint, at the end of an implicit transaction
 	}
+	if err == nil && ctx.Err() != nil {
+		// A cancellation that the server has heard (pgx may be configured so) ends its wait
+		// for the standby, and the commit is answered as if that had not been missed.
+		failed, err = b.Len(), ctx.Err()
+	}
 	return failed, tag, err
 }

@@ -100,7 +100,7 @@ func (p *Proxy) SetDelay(toServer, toClient time.Duration) {
 }
 
 // SetUpstream changes where connections that are accepted from now on lead to,
-// as a failover does. With "" they are closed at once.
+// as a failover does.
 func (p *Proxy) SetUpstream(upstream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

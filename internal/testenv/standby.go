@@ -8,33 +8,25 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/oncelib/once/internal/faultnet"
 )
 
-// Standby is a streaming copy of a [Postgres]. The stream goes through a proxy, so
-// that it can be cut. It answers queries, and refuses writes until it is promoted.
+// Standby is a streaming copy of a [Postgres]. It answers queries, and refuses writes
+// until it is promoted.
 type Standby struct {
 	*Postgres
 
 	primary *Postgres
-	stream  *faultnet.Proxy
 	name    string
 }
 
 // StartStandby copies a running server and starts the copy as its standby, under a
-// name of lower-case letters for [Postgres.WaitsFor]. Close it before its primary. The
-// context bounds the start only.
+// name of lower-case letters. The context bounds the start only.
 func StartStandby(ctx context.Context, primary *Postgres, name string) (*Standby, error) {
 	dir, err := newDirectory("once-standby-", primary.who)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := faultnet.Listen(primary.Addr())
-	if err != nil {
-		return nil, errors.Join(err, dir.remove())
-	}
-	s := &Standby{Postgres: &Postgres{who: primary.who, bin: primary.bin, dir: dir}, primary: primary, stream: stream, name: name}
+	s := &Standby{Postgres: &Postgres{who: primary.who, bin: primary.bin, dir: dir}, primary: primary, name: name}
 	if err := s.copy(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -44,8 +36,7 @@ func StartStandby(ctx context.Context, primary *Postgres, name string) (*Standby
 	return s, nil
 }
 
-// copy makes a base backup and a standby of it. The port of the stream stays the
-// same over cuts.
+// copy makes a base backup and a standby of it.
 func (s *Standby) copy(ctx context.Context) error {
 	_, err := runTool(ctx, s.who, "", filepath.Join(s.bin, "pg_basebackup"), "--pgdata="+s.DataDir(),
 		"--dbname="+s.primary.URL(superuser), "--checkpoint=fast", "--no-sync")
@@ -59,11 +50,14 @@ func (s *Standby) copy(ctx context.Context) error {
 	if err := os.WriteFile(signal, nil, 0o600); err != nil {
 		return err
 	}
-	host, port, _ := strings.Cut(s.stream.Addr(), ":")
 	return errors.Join(s.who.own(signal), s.configure(PostgresConfig{Settings: map[string]string{
-		"primary_conninfo":            fmt.Sprintf("host=%s port=%s user=%s application_name=%s sslmode=disable", host, port, superuser, s.name),
+		"primary_conninfo":            s.source(),
 		"wal_retrieve_retry_interval": "50ms", // between two tries to reach the primary
 	}}))
+}
+
+func (s *Standby) source() string {
+	return fmt.Sprintf("host=%s port=%d user=%s application_name=%s sslmode=disable", loopback, s.primary.Port(), superuser, s.name)
 }
 
 // WaitsFor makes every COMMIT of the server wait until the standby has flushed it,
@@ -87,20 +81,23 @@ func (p *Postgres) Set(ctx context.Context, name, value string) error {
 	return p.until(ctx, "select pg_conf_load_time() > '"+before+"'")
 }
 
-// Cut breaks the stream, and returns when the primary has noticed: from now on the
+// Cut ends the stream, and returns when the primary has noticed: from now on the
 // standby gets nothing, and what waits for it waits.
 func (s *Standby) Cut(ctx context.Context) error {
-	s.stream.SetUpstream("")
-	s.stream.CutAll()
+	if err := s.Set(ctx, "primary_conninfo", ""); err != nil {
+		return err
+	}
 	return s.primary.until(ctx, "select count(*) = 0 from pg_stat_replication where application_name = '"+s.name+"'")
 }
 
 // Heal undoes Cut, and returns when the standby has all that the primary has had at
 // that moment.
 func (s *Standby) Heal(ctx context.Context) error {
-	s.stream.SetUpstream(s.primary.Addr())
 	lsn, err := s.primary.Query(ctx, superuser, "select pg_current_wal_flush_lsn()")
 	if err != nil {
+		return err
+	}
+	if err := s.Set(ctx, "primary_conninfo", s.source()); err != nil {
 		return err
 	}
 	return s.primary.until(ctx, "select count(*) = 1 from pg_stat_replication where application_name = '"+s.name+"' and flush_lsn >= '"+lsn+"'")
@@ -109,17 +106,12 @@ func (s *Standby) Heal(ctx context.Context) error {
 // Promote makes the standby a primary, and returns when it accepts writes. It waits
 // for no standby of its own.
 func (s *Standby) Promote(ctx context.Context) error {
-	s.stream.SetUpstream("") // whoever is promoted has no primary any more
-	s.stream.CutAll()
 	promoted, err := s.Query(ctx, superuser, "select pg_promote(true, 60)")
 	if err == nil && promoted != "t" {
 		err = errors.New("testenv: the standby was not promoted within a minute")
 	}
 	return err
 }
-
-// Close stops the standby at once and removes its directory.
-func (s *Standby) Close() error { return errors.Join(s.Postgres.Close(), s.stream.Close()) }
 
 // until asks again and again, because replication tells nobody how far it is.
 func (p *Postgres) until(ctx context.Context, question string) error {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -72,22 +73,18 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 	store.Serializable:   sql.LevelSerializable,
 }
 
-// found ends a transaction that has found a record. A durable answer is a commit
-// that waits for the synchronous standby.
+// found ends a transaction that has found a record. A durable answer waits for a
+// commit of its own, which waits for the synchronous standby, and unlike tx.Commit for
+// no longer than ctx lasts.
 func (t *txn) found(ctx context.Context, ask store.Ask, rec store.Record) error {
+	defer t.release()
+	_ = t.tx.Rollback()
 	if !ask.Durable || rec.State != store.Done || t.s.dialect.synced == "" {
-		_ = t.end()
 		return nil
 	}
-	_, err := t.tx.ExecContext(ctx, t.s.dialect.synced)
-	if err == nil {
-		err = t.tx.Commit()
-	}
-	if err != nil {
-		_ = t.tx.Rollback()
-		t.release()
+	_, err := t.conn.ExecContext(ctx, t.s.dialect.synced)
+	if err = errors.Join(err, ctx.Err()); err != nil { // a wait that was cancelled is no error to the server
 		return t.s.down(err)
 	}
-	t.release()
 	return nil
 }
