@@ -171,7 +171,9 @@ func retry(ctx context.Context, c *client, synced bool, without ...string) (*ans
 			ctx, cancel := context.WithTimeout(ctx, 2*impatient)
 			defer cancel()
 			r := reply{way: way}
-			r.answer, r.replayed, r.err = ask(c.s, ctx, c.op, work{key: c.op.Key, attempt: "retry", fails: c.flow == flowFailure})
+			for first := true; first || once.CodeOf(r.err) == once.CodeInFlight && ctx.Err() == nil; first = false { // behind another retry
+				r.answer, r.replayed, r.err = ask(c.s, ctx, c.op, work{key: c.op.Key, attempt: "retry", fails: c.flow == flowFailure})
+			}
 			replies <- r
 		}()
 	}
