@@ -20,8 +20,8 @@ type claim struct {
 	row     row
 }
 
-// Begin sends BEGIN, the claim and the look-up in one round trip.
-func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+// begin sends BEGIN, the claim and the look-up in one round trip.
+func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, store.Record{}, down(err)
@@ -39,6 +39,9 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	t.user = &tx{Tx: raw, root: &t.statements}
 	switch {
 	case err != nil:
+		if conn.Conn().IsClosed() {
+			err = &brokenError{err}
+		}
 		t.abandon(ctx)
 		return nil, store.Record{}, down(err)
 	case ask.ID.IsZero():

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/oncelib/once/internal/sqlguard"
@@ -50,21 +51,45 @@ func (c claim) verdict() (rec store.Record, free bool) {
 
 // open begins a transaction that outlives the end of ctx: COMMIT is not the
 // caller's to cancel. Until began is called, ctx still ends it.
+//
+// A connection that turns out to be broken, because the server has restarted since it
+// was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
+// Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, isolation store.Isolation) (*txn, error) {
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
-	undo := s.patience(ctx, conn)
-	t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[isolation]})
-	undo()
-	if err != nil {
+	for left := -1; ; left-- { // tries; how many is asked when one is needed
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
+		undo := s.patience(ctx, conn)
+		t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[isolation]})
+		if err == nil {
+			undo()
+			return t, nil
+		}
+		isBroken := broken(conn)
+		undo()
 		t.release()
-		return nil, err
+		if left < 0 {
+			left = 1 + s.db.Stats().Idle
+		}
+		if !isBroken || left == 0 || ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	return t, nil
+}
+
+// broken reports whether a connection is good for nothing any more.
+func broken(conn *sql.Conn) bool {
+	valid := false
+	err := conn.Raw(func(dc any) error {
+		v, ok := dc.(driver.Validator)
+		valid = !ok || v.IsValid()
+		return nil
+	})
+	return err != nil || !valid
 }
 
 var levels = map[store.Isolation]sql.IsolationLevel{
