@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// examined runs once doctor and returns what it has found, by check.
+func examined(t *testing.T, db string, flags ...string) map[string]finding {
+	t.Helper()
+	o := run(t, slices.Concat([]string{"doctor", "--json", "--db", db}, flags)...)
+	var d diagnosis
+	if err := json.Unmarshal([]byte(o.stdout), &d); err != nil {
+		t.Fatalf("%v: %s%s", err, o.stdout, o.stderr)
+	}
+	found := map[string]finding{}
+	warnings, failures := 0, 0
+	for _, f := range d.Findings {
+		if _, twice := found[f.Check]; twice || f.Check == "" || f.Says == "" || (f.Level == ok) != (f.Try == "") {
+			t.Errorf("%+v", f)
+		}
+		found[f.Check] = f
+		switch f.Level {
+		case warn:
+			warnings++
+		case fail:
+			failures++
+		case ok:
+		}
+	}
+	want := 0
+	if failures > 0 {
+		want = 1
+	}
+	if o.code != want || d.Healthy != (failures == 0) || d.Warnings != warnings || d.Failures != failures || o.stderr != "" {
+		t.Errorf("exit code %d with %d warnings and %d failures: %s%s", o.code, warnings, failures, o.stdout, o.stderr)
+	}
+	return found
+}
+
+func (f finding) want(t *testing.T, when string, l level, says string) {
+	t.Helper()
+	if f.Level != l || !strings.Contains(f.Says, says) {
+		t.Errorf("%s: %+v, want %s: ...%s...", when, f, l, says)
+	}
+}
+
+// wholesome is a server about which there is nothing to say.
+var wholesome = map[string]string{
+	"idle_in_transaction_session_timeout": "1min",
+	"lock_timeout":                        "10s",
+}
+
+func startWholesome(t *testing.T) (*testenv.Postgres, string) {
+	t.Helper()
+	testenv.Need(t, "postgresql")
+	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Settings: wholesome})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pg.Close() })
+	db := pg.URL("postgres")
+	run(t, "migrate", "up", "--db", db).want(t, 0)
+	return pg, db
+}
+
+// TestDoctorSettings: each setting in both directions, on a server that has it.
+func TestDoctorSettings(t *testing.T) {
+	t.Parallel()
+	pg, db := startWholesome(t)
+	for check, f := range examined(t, db) {
+		if f.Level != ok {
+			t.Errorf("a healthy server: %s: %+v", check, f)
+		}
+	}
+	for _, c := range []struct {
+		check string
+		level level
+		says  string
+		set   map[string]string
+	}{
+		{"fsync", fail, "acknowledged", map[string]string{"fsync": "off"}},
+		{"full_page_writes", fail, "half written", map[string]string{"full_page_writes": "off"}},
+		{"synchronous_commit", warn, "off", map[string]string{"synchronous_commit": "off"}},
+		{"synchronous_commit", warn, "local", map[string]string{"synchronous_commit": "local"}},
+		{"synchronous_commit", ok, "remote_write", map[string]string{"synchronous_commit": "remote_write"}},
+		{"primary", fail, "read_only", map[string]string{"default_transaction_read_only": "on"}},
+		{"idle_transactions", warn, "in flight", map[string]string{"idle_in_transaction_session_timeout": "0"}},
+		{"statements", warn, "until its context ends", map[string]string{"lock_timeout": "0"}},
+		{"statements", ok, "statement_timeout 1min", map[string]string{"lock_timeout": "0", "statement_timeout": "1min"}},
+		{"vanished_hosts", warn, "2 h 11 min", map[string]string{
+			"idle_in_transaction_session_timeout": "0",
+			"tcp_keepalives_idle":                 "7200", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "9",
+		}},
+		{"vanished_hosts", ok, "1 min", map[string]string{
+			"idle_in_transaction_session_timeout": "0",
+			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3",
+		}},
+		{"vanished_hosts", ok, "1 min", map[string]string{
+			"idle_in_transaction_session_timeout": "0",
+			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "100", "tcp_user_timeout": "5s",
+		}},
+		{"standby", fail, "wait for nobody", map[string]string{"synchronous_standby_names": "nobody"}},
+	} {
+		for name, value := range c.set {
+			if err := pg.Set(t.Context(), name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		examined(t, db)[c.check].want(t, c.check, c.level, c.says)
+		if err := pg.Set(t.Context(), "lock_timeout", "10s"); err != nil {
+			t.Fatal(err)
+		}
+		for name := range c.set {
+			if _, err := pg.Query(t.Context(), "postgres", "alter system reset "+name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := pg.Set(t.Context(), "lock_timeout", "10s"); err != nil { // and load what was reset
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDoctorStandby: what it says of one, and to one.
+func TestDoctorStandby(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "postgresql", "pg_basebackup")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pg, db := startWholesome(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	examined(t, db)["standby"].want(t, "none", ok, "there is none")
+	examined(t, db, "--synced")["standby"].want(t, "none, synced", ok, "gains nothing")
+	s, err := testenv.StartStandby(ctx, pg, "heir")
+	must(err)
+	t.Cleanup(func() { _ = s.Close() })
+	must(pg.WaitsFor(ctx, s))
+	examined(t, db)["standby"].want(t, "waited for", warn, "replays do not")
+	examined(t, db, "--synced")["standby"].want(t, "waited for, synced", ok, "wait for heir")
+	examined(t, s.URL("postgres"))["primary"].want(t, "the standby itself", fail, "a standby")
+
+	_, err = pg.Query(ctx, "postgres", "create role plain login; grant select on all tables in schema public to plain")
+	must(err)
+	u, err := url.Parse(db)
+	must(err)
+	u.User = url.User("plain")
+	examined(t, u.String())["standby"].want(t, "to whom standbys are hidden", warn, "replays do not")
+
+	must(pg.Set(ctx, "synchronous_standby_names", ""))
+	examined(t, db)["standby"].want(t, "not waited for", warn, "1 follow")
+	must(s.Cut(ctx))
+	must(pg.Set(ctx, "synchronous_standby_names", "heir"))
+	examined(t, db, "--synced")["standby"].want(t, "gone", fail, "none of them ends")
+}
+
+// TestDoctorPooler: one that has no transactions is of no use.
+func TestDoctorPooler(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "postgresql", "pgbouncer")
+	pg, db := startWholesome(t)
+	examined(t, db)["pooler"].want(t, "none", ok, "none")
+	for mode, l := range map[string]level{"transaction": ok, "session": ok, "statement": fail} {
+		b, err := testenv.StartPgBouncerIn(t.Context(), mode, pg, "postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := examined(t, b.URL())
+		found["pooler"].want(t, mode, l, "in the way")
+		if mode != "statement" {
+			found["migrations"].want(t, mode, ok, "all")
+		}
+		_ = b.Close()
+	}
+}
+
+// TestDoctorOperations: what waits for somebody is counted, and the oldest is named.
+func TestDoctorOperations(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, db string) {
+		p, err := parseSource(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.path != "" {
+			d, err := openDatabase(t.Context(), db, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = d.Close()
+		}
+		found := examined(t, db)
+		found["migrations"].want(t, "an empty database", fail, "are missing")
+		if f, asked := found["unknown"]; asked {
+			t.Errorf("without the table: %+v", f)
+		}
+		run(t, "migrate", "up", "--db", db).want(t, 0)
+		for _, check := range []string{"unknown", "lapsed", "expired"} {
+			examined(t, db)[check].want(t, "an empty table", ok, "")
+		}
+		rows, err := p.plain()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		ago := func(d string) string { return "now() - interval '" + d + "'" }
+		if p.path != "" {
+			ago = func(d string) string { return "cast(unixepoch('subsec', '-" + d + "') * 1000 as integer)" }
+		}
+		insert := func(key, state, since, lease, expires string) {
+			t.Helper()
+			_, err := rows.ExecContext(t.Context(), "insert into once_operation (scope, key, claim, state, since, lease_until, expires_at) values ('acme', '"+
+				key+"', '', "+state+", "+since+", "+lease+", "+expires+")")
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		insert("alive", "1", ago("1 hour"), ago("-1 hour"), "null") // none of these is anybody's trouble
+		insert("fresh", "2", ago("1 hour"), "null", ago("-1 hour"))
+		insert("gone", "2", ago("3 hour"), "null", ago("2 hour"))
+		found = examined(t, db)
+		found["lapsed"].want(t, "healthy rows", ok, "")
+		found["unknown"].want(t, "healthy rows", ok, "")
+		found["expired"].want(t, "healthy rows", ok, "1 rows")
+		insert("lost", "3", ago("5 hour"), "null", "null")
+		insert("lost later", "3", ago("4 hour"), "null", "null")
+		insert("dead", "1", ago("1 hour"), ago("30 minute"), "null")
+		insert("old", "2", ago("100 hour"), "null", ago("50 hour"))
+		found = examined(t, db)
+		found["unknown"].want(t, "rows", warn, "2 operations whose outcome is unknown, the oldest for 5 h 0 min")
+		found["lapsed"].want(t, "rows", warn, "1 running operations")
+		found["expired"].want(t, "rows", warn, "2 rows have expired, the first one 2.1 days ago")
+		if try := found["unknown"].Try; !strings.HasPrefix(try, "once keys show lost --scope acme --db ") {
+			t.Error(try)
+		}
+	})
+}
+
+// TestDoctorSQLite: what belongs to a connection is seen in its data source name.
+func TestDoctorSQLite(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "app.db")
+	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
+	dsn := func(journal, synchronous, busy string) string {
+		return "file:" + file + "?_pragma=busy_timeout(" + busy + ")&_pragma=journal_mode(" + journal + ")&_pragma=synchronous(" + synchronous + ")"
+	}
+	for _, c := range []struct {
+		db, check string
+		level     level
+		says      string
+	}{
+		{dsn("wal", "full", "5000"), "journal_mode", ok, "WAL"},
+		{"sqlite:" + file, "journal_mode", ok, "WAL"},
+		{dsn("wal", "full", "5000"), "synchronous", ok, "FULL"},
+		{dsn("wal", "extra", "5000"), "synchronous", ok, "EXTRA"},
+		{dsn("wal", "normal", "5000"), "synchronous", warn, "power failure"},
+		{dsn("wal", "off", "5000"), "synchronous", fail, "power failure"},
+		{"sqlite:" + file, "synchronous", ok, "unless"},
+		{dsn("wal", "full", "5000"), "busy_timeout", ok, "5000 ms"},
+		{dsn("wal", "full", "50"), "busy_timeout", warn, "50 ms"},
+		{dsn("wal", "full", "0"), "busy_timeout", fail, "refuses"},
+		{dsn("delete", "full", "5000"), "journal_mode", warn, "delete"},
+		{dsn("memory", "full", "5000"), "journal_mode", fail, "breaks the file"},
+		{dsn("off", "full", "5000"), "journal_mode", fail, "half an operation"},
+		{"sqlite:" + file, "filesystem", ok, "local"},
+		{"sqlite:" + file, "migrations", ok, "all"},
+	} {
+		examined(t, c.db)[c.check].want(t, c.db, c.level, c.says)
+	}
+	missing := filepath.Join(t.TempDir(), "missing.db")
+	for _, db := range []string{"sqlite:" + missing, "file:" + missing} {
+		if o := run(t, "doctor", "--db", db).want(t, 1); !strings.Contains(o.stderr, "Try: ") || o.stdout != "" {
+			t.Errorf("%s%s", o.stdout, o.stderr)
+		}
+	}
+	if left, _ := filepath.Glob(missing + "*"); len(left) > 0 {
+		t.Error("the doctor has made a patient:", left)
+	}
+}
+
+// TestDoctorPrints: for people, and for scripts that only look at the exit code.
+func TestDoctorPrints(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "app.db")
+	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
+	o := run(t, "doctor", "--db", "file:"+file+"?_pragma=busy_timeout(0)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").want(t, 1)
+	_, version, _ := strings.Cut(o.stdout, "SQLite ")
+	version, _, _ = strings.Cut(version, ",")
+	want := `ok    version             SQLite ` + version + `, which is in the program; that of the service may be another
+ok    migrations          the database has all 1
+ok    filesystem          a local one
+ok    journal_mode        WAL
+warn  synchronous         NORMAL: with WAL, a power failure takes the last commits that were acknowledged, key and effect together, and a retry executes again; without, it may break the file
+                          Try: _pragma=synchronous(FULL) in the data source name
+fail  busy_timeout        0: of two requests at one time one fails at once, and sqlstore refuses to start
+                          Try: _pragma=busy_timeout(5000) in the data source name
+ok    unknown             no operation has an unknown outcome
+ok    lapsed              no operation has lost its holder
+ok    expired             0 rows have expired and wait to be swept
+
+sqlite:` + file + `: 9 checks, 1 warnings, 1 failures.
+`
+	if o.stdout != want || o.stderr != "" {
+		t.Errorf("%s%s\nwant:\n%s", o.stdout, o.stderr, want)
+	}
+}
+
+// TestDoctorJudges: what a test cannot set on a real database.
+func TestDoctorJudges(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		f     finding
+		level level
+		says  string
+	}{
+		{"an old server", postgresVersion(130_014), warn, "13.14"},
+		{"a supported server", postgresVersion(150_018), ok, "15.18"},
+		{"equal clocks", clockFinding(now, now, now), ok, ""},
+		{"a slow answer", clockFinding(now, now.Add(-time.Minute), now.Add(time.Minute)), ok, ""},
+		{"a clock that is behind", clockFinding(now, now.Add(time.Minute), now.Add(time.Minute)), warn, "behind"},
+		{"a clock that is ahead", clockFinding(now, now.Add(-2*time.Minute), now.Add(-time.Minute)), warn, "1 min ahead"},
+		{"a local disk", filesystemFinding("a local one"), ok, ""},
+		{"a network", filesystemFinding("NFS"), fail, "NFS"},
+		{"who knows", filesystemFinding("FUSE"), warn, "FUSE"},
+		{"a system that is not asked", filesystemFinding(""), "", ""},
+		{"MySQL", judgeReadOnly("OFF"), ok, ""},
+		{"a replica", judgeReadOnly("ON"), fail, "replica"},
+		{"a flush a second", judgeFlushLog("2"), fail, "last second"},
+		{"a flush a commit", judgeFlushLog("1"), ok, ""},
+		{"torn pages", judgeDoublewrite("OFF"), fail, "half written"},
+		{"whole pages", judgeDoublewrite("ON"), ok, ""},
+		{"a lazy log", judgeSyncBinlog("0"), warn, "sync_binlog is 0"},
+		{"a log", judgeSyncBinlog("1"), ok, ""},
+		{"semi-synchronous", judgeSemiSync("ON"), warn, "replays never wait"},
+		{"not", judgeSemiSync("OFF"), "", ""},
+	} {
+		c.f.want(t, c.name, c.level, c.says)
+	}
+}
