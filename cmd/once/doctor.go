@@ -176,7 +176,7 @@ func (d diagnosis) print(w io.Writer) {
 }
 
 // text is one value that the database answers with.
-func (p *patient) text(ctx context.Context, query string, args ...any) (s string, err error) {
-	err = p.QueryRowContext(ctx, query, args...).Scan(&s)
+func (p *patient) text(ctx context.Context, query string) (s string, err error) {
+	err = p.QueryRowContext(ctx, query).Scan(&s)
 	return s, err
 }

@@ -25,8 +25,8 @@ var mysqlChecks = []check{
 // empty there is nothing to judge.
 func askVariable(name, otherwise string, judge func(value string) finding) func(context.Context, *patient) (finding, error) {
 	return func(ctx context.Context, p *patient) (finding, error) {
-		value, err := otherwise, error(nil)
-		if err = none(p.QueryRowContext(ctx, "show global variables like '"+name+"'").Scan(new(string), &value)); err != nil || value == "" {
+		value := otherwise
+		if err := none(p.QueryRowContext(ctx, "show global variables like '"+name+"'").Scan(new(string), &value)); err != nil || value == "" {
 			return finding{}, err
 		}
 		return judge(value), nil

@@ -62,7 +62,7 @@ func askJournal(ctx context.Context, p *patient) (finding, error) {
 	case "wal":
 		return fine("WAL"), err
 	}
-	return warn.because(fmt.Sprintf("%s: a replay waits for whoever writes", mode), try), err
+	return warn.because(mode+": a replay waits for whoever writes", try), err
 }
 
 func askSynchronous(ctx context.Context, p *patient) (finding, error) {

@@ -186,7 +186,7 @@ func retry(ctx context.Context, c *client, synced bool, without ...string) (*ans
 		case synced && once.EffectOf(r.err) == once.Applied, synced && once.CodeOf(r.err) == once.CodeMismatch:
 			errs = append(errs, fmt.Errorf("a retry %s was told of what the standby has not got: %w", r.way, r.err))
 		case !synced && (r.err != nil || !r.replayed || r.answer.Attempt != "client-0"):
-			errs = append(errs, fmt.Errorf("a retry %s was told %+v, replayed: %v, %v", r.way, r.answer, r.replayed, r.err))
+			errs = append(errs, fmt.Errorf("a retry %s was told %+v, replayed: %v, %v", r.way, r.answer, r.replayed, r.err)) //nolint:errorlint // nil, perhaps
 		case !synced:
 			got = &r.answer
 		}
