@@ -26,17 +26,16 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	if err != nil {
 		return nil, store.Record{}, down(err)
 	}
-	var b pgx.Batch
-	b.BeginTx(options(ask.Isolation))
+	var b trip
+	b.queue(beginText[ask.Isolation])
 	queueClaim(ctx, &b, ask)
-	br := conn.Conn().SendBatch(ctx, &b)
-	c, err := readClaim(br, &b, ask)
-	raw := br.Tx()
+	br := s.send(ctx, conn.Conn(), b)
+	c, err := readClaim(br, len(b), ask)
 	if e := br.Close(); err == nil {
 		err = e
 	}
-	t := &txn{conn: conn, raw: raw, claim: c}
-	t.user = &tx{Tx: raw, root: &t.statements}
+	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn()}, claim: c}
+	t.user = tx{Tx: &t.raw, root: &t.shared}
 	switch {
 	case err != nil:
 		if conn.Conn().IsClosed() {
@@ -60,33 +59,43 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	return nil, rec, nil
 }
 
-func queueClaim(ctx context.Context, b *pgx.Batch, ask store.Ask) {
+func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
 	if ms := budget(ctx); ms != "" {
-		b.Queue(pgsql.Budget, ms)
+		b.queue(pgsql.Budget, ms)
 	}
-	switch {
-	case ask.ID.IsZero():
-	case ask.First:
-		b.Queue(pgsql.ClaimFirst, pgsql.LockID(ask.ID))
-	default:
-		b.Queue(pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
+	if ask.ID.IsZero() {
+		return
+	}
+	b.queue(pgsql.Lock, pgsql.LockID(ask.ID))
+	if !ask.First {
+		b.queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
 	}
 }
 
-// readClaim reads the answers to what queueClaim has queued, the last one of b.
-func readClaim(br pgx.BatchResults, b *pgx.Batch, ask store.Ask) (c claim, err error) {
-	for range b.Len() - 1 { // BEGIN or a savepoint, and the budget
+// readClaim reads the answers to what queueClaim has queued, the last ones of n.
+func readClaim(br pgx.BatchResults, n int, ask store.Ask) (c claim, err error) {
+	front := n // BEGIN or a savepoint, and the budget
+	switch {
+	case ask.ID.IsZero():
+	case ask.First:
+		front--
+	default:
+		front -= 2
+	}
+	for range front {
 		if _, err := br.Exec(); err != nil {
 			return c, err
 		}
 	}
-	switch {
-	case ask.ID.IsZero():
-		_, err = br.Exec()
-	case ask.First:
-		err = br.QueryRow().Scan(&c.start, &c.granted)
-	default:
-		c.row, err = scan(br.QueryRow(), &c.start, &c.granted)
+	if ask.ID.IsZero() {
+		return c, nil
+	}
+	if err := br.QueryRow().Scan(&c.start, &c.granted); err != nil || ask.First {
+		return c, err
+	}
+	c.row, err = scan(br.QueryRow())
+	if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
+		err = nil
 	}
 	return c, err
 }
@@ -101,25 +110,13 @@ func budget(ctx context.Context) string {
 	return strconv.FormatInt(min(max(1, time.Until(deadline).Milliseconds()-20), math.MaxInt32), 10)
 }
 
-func options(i store.Isolation) pgx.TxOptions {
-	switch i {
-	case store.ReadCommitted:
-		return pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
-	case store.RepeatableRead:
-		return pgx.TxOptions{IsoLevel: pgx.RepeatableRead}
-	case store.Serializable:
-		return pgx.TxOptions{IsoLevel: pgx.Serializable}
-	}
-	return pgx.TxOptions{}
-}
-
 // synced ends a transaction that has found a record by a commit that waits for the
 // synchronous standby: everything before it is then as durable as it is.
 func (t *txn) synced(ctx context.Context) error {
-	var b pgx.Batch
-	b.Queue(pgsql.Synced)
-	b.Queue(commit)
-	if err := errors.Join(t.conn.Conn().SendBatch(ctx, &b).Close(), ctx.Err()); err != nil { // as in send
+	var b trip
+	b.queue(pgsql.Synced)
+	b.queue(commit)
+	if err := errors.Join(t.s.send(ctx, t.conn.Conn(), b).Close(), ctx.Err()); err != nil { // as in run
 		t.abandon(ctx)
 		return down(err)
 	}
@@ -132,22 +129,14 @@ func (t *txn) synced(ctx context.Context) error {
 func (t *txn) abandon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_ = t.raw.Rollback(ctx)
-	t.conn.Release()
-}
-
-// closed gives the connection back after COMMIT has travelled in a batch. pgx does
-// not know that its transaction is over. Only large objects can still get at that; a
-// commit under a dead context, which sends nothing, then closes it.
-func (t *txn) closed() {
-	if t.user.large {
-		_ = t.raw.Commit(dead)
+	if t.conn.Conn().PgConn().TxStatus() != 'I' {
+		_ = t.raw.Rollback(ctx)
 	}
 	t.conn.Release()
 }
 
-var dead = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
+// closed gives the connection back after the end has travelled with other statements.
+func (t *txn) closed() {
+	t.raw.closed()
+	t.conn.Release()
+}
