@@ -132,7 +132,7 @@ func (t *txn) abandon(ctx context.Context) {
 	if t.conn.Conn().PgConn().TxStatus() != 'I' {
 		_ = t.raw.Rollback(ctx)
 	}
-	t.conn.Release()
+	t.closed()
 }
 
 // closed gives the connection back after the end has travelled with other statements.

@@ -102,15 +102,25 @@ func TestLargeObjectsEndWithTheHandler(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e := once.New(pgxstore.New(openPool(t)), once.Config{})
-	var escaped pgx.LargeObjects
-	_, err := once.Do(ctx, e, once.Operation{Scope: "large", Key: "1"}, func(ctx context.Context, tx pgx.Tx) (uint32, error) {
-		escaped = tx.LargeObjects()
-		return escaped.Create(ctx, 0)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := escaped.Create(ctx, 0); !errors.Is(err, pgx.ErrTxClosed) {
-		t.Error("a large object after the end of its transaction:", err)
+	for name, end := range map[string]func(context.Context, pgx.Tx) error{
+		"committed":   func(context.Context, pgx.Tx) error { return nil },
+		"rolled back": func(context.Context, pgx.Tx) error { return errors.New("no") },
+		"refused at COMMIT": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "insert into child values (1, -1)")
+			return err
+		},
+	} {
+		var escaped pgx.LargeObjects
+		_, err := once.Do(ctx, e, once.Operation{Scope: "large", Key: name}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			escaped = tx.LargeObjects()
+			_, err := escaped.Create(ctx, 0)
+			return 1, errors.Join(err, end(ctx, tx))
+		})
+		if (err == nil) != (name == "committed") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := escaped.Create(ctx, 0); !errors.Is(err, pgx.ErrTxClosed) {
+			t.Errorf("%s: a large object after the end of its transaction: %v", name, err)
+		}
 	}
 }
