@@ -1,16 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/oncelib/once/internal/testenv"
 )
 
 // examined runs once doctor and returns what it has found, by check.
@@ -50,140 +46,6 @@ func (f finding) want(t *testing.T, when string, l level, says string) {
 	t.Helper()
 	if f.Level != l || !strings.Contains(f.Says, says) {
 		t.Errorf("%s: %+v, want %s: ...%s...", when, f, l, says)
-	}
-}
-
-// wholesome is a server about which there is nothing to say.
-var wholesome = map[string]string{
-	"idle_in_transaction_session_timeout": "1min",
-	"lock_timeout":                        "10s",
-}
-
-func startWholesome(t *testing.T) (*testenv.Postgres, string) {
-	t.Helper()
-	testenv.Need(t, "postgresql")
-	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Settings: wholesome})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pg.Close() })
-	db := pg.URL("postgres")
-	run(t, "migrate", "up", "--db", db).want(t, 0)
-	return pg, db
-}
-
-// TestDoctorSettings: each setting in both directions, on a server that has it.
-func TestDoctorSettings(t *testing.T) {
-	t.Parallel()
-	pg, db := startWholesome(t)
-	for check, f := range examined(t, db) {
-		if f.Level != ok {
-			t.Errorf("a healthy server: %s: %+v", check, f)
-		}
-	}
-	for _, c := range []struct {
-		check string
-		level level
-		says  string
-		set   map[string]string
-	}{
-		{"fsync", fail, "acknowledged", map[string]string{"fsync": "off"}},
-		{"full_page_writes", fail, "half written", map[string]string{"full_page_writes": "off"}},
-		{"synchronous_commit", warn, "off", map[string]string{"synchronous_commit": "off"}},
-		{"synchronous_commit", warn, "local", map[string]string{"synchronous_commit": "local"}},
-		{"synchronous_commit", ok, "remote_write", map[string]string{"synchronous_commit": "remote_write"}},
-		{"primary", fail, "read_only", map[string]string{"default_transaction_read_only": "on"}},
-		{"idle_transactions", warn, "in flight", map[string]string{"idle_in_transaction_session_timeout": "0"}},
-		{"statements", warn, "until its context ends", map[string]string{"lock_timeout": "0"}},
-		{"statements", ok, "statement_timeout 1min", map[string]string{"lock_timeout": "0", "statement_timeout": "1min"}},
-		{"vanished_hosts", warn, "2 h 11 min", map[string]string{
-			"idle_in_transaction_session_timeout": "0",
-			"tcp_keepalives_idle":                 "7200", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "9",
-		}},
-		{"vanished_hosts", ok, "1 min", map[string]string{
-			"idle_in_transaction_session_timeout": "0",
-			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3",
-		}},
-		{"vanished_hosts", ok, "1 min", map[string]string{
-			"idle_in_transaction_session_timeout": "0",
-			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "100", "tcp_user_timeout": "5s",
-		}},
-		{"standby", fail, "wait for nobody", map[string]string{"synchronous_standby_names": "nobody"}},
-	} {
-		for name, value := range c.set {
-			if err := pg.Set(t.Context(), name, value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		examined(t, db)[c.check].want(t, c.check, c.level, c.says)
-		if err := pg.Set(t.Context(), "lock_timeout", "10s"); err != nil {
-			t.Fatal(err)
-		}
-		for name := range c.set {
-			if _, err := pg.Query(t.Context(), "postgres", "alter system reset "+name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := pg.Set(t.Context(), "lock_timeout", "10s"); err != nil { // and load what was reset
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestDoctorStandby: what it says of one, and to one.
-func TestDoctorStandby(t *testing.T) {
-	t.Parallel()
-	testenv.Need(t, "postgresql", "pg_basebackup")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	pg, db := startWholesome(t)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	examined(t, db)["standby"].want(t, "none", ok, "there is none")
-	examined(t, db, "--synced")["standby"].want(t, "none, synced", ok, "gains nothing")
-	s, err := testenv.StartStandby(ctx, pg, "heir")
-	must(err)
-	t.Cleanup(func() { _ = s.Close() })
-	must(pg.WaitsFor(ctx, s))
-	examined(t, db)["standby"].want(t, "waited for", warn, "replays do not")
-	examined(t, db, "--synced")["standby"].want(t, "waited for, synced", ok, "wait for heir")
-	examined(t, s.URL("postgres"))["primary"].want(t, "the standby itself", fail, "a standby")
-
-	_, err = pg.Query(ctx, "postgres", "create role plain login; grant select on all tables in schema public to plain")
-	must(err)
-	u, err := url.Parse(db)
-	must(err)
-	u.User = url.User("plain")
-	examined(t, u.String())["standby"].want(t, "to whom standbys are hidden", warn, "replays do not")
-
-	must(pg.Set(ctx, "synchronous_standby_names", ""))
-	examined(t, db)["standby"].want(t, "not waited for", warn, "1 follow")
-	must(s.Cut(ctx))
-	must(pg.Set(ctx, "synchronous_standby_names", "heir"))
-	examined(t, db, "--synced")["standby"].want(t, "gone", fail, "none of them ends")
-}
-
-// TestDoctorPooler: one that has no transactions is of no use.
-func TestDoctorPooler(t *testing.T) {
-	t.Parallel()
-	testenv.Need(t, "postgresql", "pgbouncer")
-	pg, db := startWholesome(t)
-	examined(t, db)["pooler"].want(t, "none", ok, "none")
-	for mode, l := range map[string]level{"transaction": ok, "session": ok, "statement": fail} {
-		b, err := testenv.StartPgBouncerIn(t.Context(), mode, pg, "postgres")
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := examined(t, b.URL())
-		found["pooler"].want(t, mode, l, "in the way")
-		if mode != "statement" {
-			found["migrations"].want(t, mode, ok, "all")
-		}
-		_ = b.Close()
 	}
 }
 
@@ -247,48 +109,6 @@ func TestDoctorOperations(t *testing.T) {
 			t.Error(try)
 		}
 	})
-}
-
-// TestDoctorSQLite: what belongs to a connection is seen in its data source name.
-func TestDoctorSQLite(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "app.db")
-	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
-	dsn := func(journal, synchronous, busy string) string {
-		return "file:" + file + "?_pragma=busy_timeout(" + busy + ")&_pragma=journal_mode(" + journal + ")&_pragma=synchronous(" + synchronous + ")"
-	}
-	for _, c := range []struct {
-		db, check string
-		level     level
-		says      string
-	}{
-		{dsn("wal", "full", "5000"), "journal_mode", ok, "WAL"},
-		{"sqlite:" + file, "journal_mode", ok, "WAL"},
-		{dsn("wal", "full", "5000"), "synchronous", ok, "FULL"},
-		{dsn("wal", "extra", "5000"), "synchronous", ok, "EXTRA"},
-		{dsn("wal", "normal", "5000"), "synchronous", warn, "power failure"},
-		{dsn("wal", "off", "5000"), "synchronous", fail, "power failure"},
-		{"sqlite:" + file, "synchronous", ok, "unless"},
-		{dsn("wal", "full", "5000"), "busy_timeout", ok, "5000 ms"},
-		{dsn("wal", "full", "50"), "busy_timeout", warn, "50 ms"},
-		{dsn("wal", "full", "0"), "busy_timeout", fail, "refuses"},
-		{dsn("delete", "full", "5000"), "journal_mode", warn, "delete"},
-		{dsn("memory", "full", "5000"), "journal_mode", fail, "breaks the file"},
-		{dsn("off", "full", "5000"), "journal_mode", fail, "half an operation"},
-		{"sqlite:" + file, "filesystem", ok, "local"},
-		{"sqlite:" + file, "migrations", ok, "all"},
-	} {
-		examined(t, c.db)[c.check].want(t, c.db, c.level, c.says)
-	}
-	missing := filepath.Join(t.TempDir(), "missing.db")
-	for _, db := range []string{"sqlite:" + missing, "file:" + missing} {
-		if o := run(t, "doctor", "--db", db).want(t, 1); !strings.Contains(o.stderr, "Try: ") || o.stdout != "" {
-			t.Errorf("%s%s", o.stdout, o.stderr)
-		}
-	}
-	if left, _ := filepath.Glob(missing + "*"); len(left) > 0 {
-		t.Error("the doctor has made a patient:", left)
-	}
 }
 
 // TestDoctorPrints: for people, and for scripts that only look at the exit code.

@@ -3,12 +3,9 @@ package testenv
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,37 +95,6 @@ func (p *Postgres) makeSocketDir() error {
 		return err
 	}
 	return p.who.own(p.SocketDir())
-}
-
-// configure appends the settings, of which the last one of a name counts.
-func (p *Postgres) configure(config PostgresConfig) error {
-	path := filepath.Join(p.DataDir(), "postgresql.conf")
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(p.settings(config))
-	return errors.Join(err, file.Close())
-}
-
-func (p *Postgres) settings(config PostgresConfig) string {
-	settings := map[string]string{
-		"listen_addresses":        loopback,
-		"unix_socket_directories": p.SocketDir(),
-		"max_connections":         "300",
-		"timezone":                "UTC",
-		"log_timezone":            "UTC",
-		"log_line_prefix":         "%m [%p] ",
-	}
-	for name, value := range config.Settings {
-		settings[strings.ToLower(name)] = value
-	}
-	var text strings.Builder
-	text.WriteString("\n# testenv\n")
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		fmt.Fprintf(&text, "%s = '%s'\n", name, strings.ReplaceAll(settings[name], "'", "''"))
-	}
-	return text.String()
 }
 
 // launch starts the server and waits until it answers. The caller holds the lock

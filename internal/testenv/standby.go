@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 )
 
 // Standby is a streaming copy of a [Postgres]. It answers queries, and refuses writes
@@ -69,18 +67,6 @@ func (p *Postgres) WaitsFor(ctx context.Context, s *Standby) error {
 	return p.until(ctx, "select count(*) = 1 from pg_stat_replication where sync_state = 'sync' and state = 'streaming'")
 }
 
-// Set changes a setting of the running server, for all databases, and returns when a
-// new session sees it. Those that need a restart stay as they are: see Restart.
-func (p *Postgres) Set(ctx context.Context, name, value string) error {
-	quoted := "'" + strings.ReplaceAll(value, "'", "''") + "'"
-	before, err := p.Query(ctx, superuser, fmt.Sprintf("alter system set %s = %s; select pg_conf_load_time(); select pg_reload_conf()", name, quoted))
-	if err != nil {
-		return err
-	}
-	before, _, _ = strings.Cut(before, "\n")
-	return p.until(ctx, "select pg_conf_load_time() > '"+before+"'")
-}
-
 // Cut ends the stream, and returns when the primary has noticed: from now on the
 // standby gets nothing, and what waits for it waits.
 func (s *Standby) Cut(ctx context.Context) error {
@@ -106,24 +92,12 @@ func (s *Standby) Heal(ctx context.Context) error {
 // Promote makes the standby a primary, and returns when it accepts writes. It waits
 // for no standby of its own.
 func (s *Standby) Promote(ctx context.Context) error {
+	if err := s.Set(ctx, "synchronous_standby_names", ""); err != nil {
+		return err
+	}
 	promoted, err := s.Query(ctx, superuser, "select pg_promote(true, 60)")
 	if err == nil && promoted != "t" {
 		err = errors.New("testenv: the standby was not promoted within a minute")
 	}
 	return err
-}
-
-// until asks again and again, because replication tells nobody how far it is.
-func (p *Postgres) until(ctx context.Context, question string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		answer, err := p.Query(ctx, superuser, question)
-		if err != nil {
-			return fmt.Errorf("%s: %w", question, err)
-		}
-		if answer == "t" {
-			return nil
-		}
-	}
 }
