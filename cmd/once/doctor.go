@@ -55,9 +55,9 @@ func (c *doctor) run(ctx context.Context, m *Main, _ []string) error {
 	}
 	defer p.close()
 	p.synced = c.synced
-	d := p.examine(ctx)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	d, err := p.examine(ctx)
+	if err != nil {
+		return err
 	}
 	if c.output == "json" {
 		e := json.NewEncoder(m.Stdout)
@@ -76,7 +76,7 @@ func (c *doctor) run(ctx context.Context, m *Main, _ []string) error {
 type level string
 
 const (
-	ok   level = "ok"
+	okay level = "ok"
 	warn level = "warn"
 	fail level = "fail"
 )
@@ -90,7 +90,7 @@ type finding struct {
 }
 
 func fine(format string, args ...any) finding {
-	return finding{Level: ok, Says: fmt.Sprintf(format, args...)}
+	return finding{Level: okay, Says: fmt.Sprintf(format, args...)}
 }
 
 func (l level) because(says, try string) finding { return finding{Level: l, Says: says, Try: try} }
@@ -134,7 +134,9 @@ type diagnosis struct {
 // askPatience bounds one check: counting rows may take long.
 const askPatience = 10 * time.Second
 
-func (p *patient) examine(ctx context.Context) diagnosis {
+// examine asks everything. A question that one may not ask is a warning; a database
+// that has gone away meanwhile is an error.
+func (p *patient) examine(ctx context.Context) (diagnosis, error) {
 	d := diagnosis{Database: p.name, Dialect: string(p.dialect), Findings: []finding{}}
 	for _, c := range checks(p.dialect) {
 		f, err := func() (finding, error) {
@@ -157,12 +159,15 @@ func (p *patient) examine(ctx context.Context) diagnosis {
 			d.Warnings++
 		case fail:
 			d.Failures++
-		case ok:
+		case okay:
 		}
 		d.Findings = append(d.Findings, f)
 	}
 	d.Healthy = d.Failures == 0
-	return d
+	if err := p.PingContext(ctx); err != nil {
+		return d, p.failed("examine", err)
+	}
+	return d, nil
 }
 
 func (d diagnosis) print(w io.Writer) {

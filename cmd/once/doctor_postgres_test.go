@@ -33,7 +33,7 @@ func TestDoctorSettings(t *testing.T) {
 	t.Parallel()
 	pg, db := startWholesome(t)
 	for check, f := range examined(t, db) {
-		if f.Level != ok {
+		if f.Level != okay {
 			t.Errorf("a healthy server: %s: %+v", check, f)
 		}
 	}
@@ -47,20 +47,20 @@ func TestDoctorSettings(t *testing.T) {
 		{"full_page_writes", fail, "half written", map[string]string{"full_page_writes": "off"}},
 		{"synchronous_commit", warn, "off", map[string]string{"synchronous_commit": "off"}},
 		{"synchronous_commit", warn, "local", map[string]string{"synchronous_commit": "local"}},
-		{"synchronous_commit", ok, "remote_write", map[string]string{"synchronous_commit": "remote_write"}},
+		{"synchronous_commit", okay, "remote_write", map[string]string{"synchronous_commit": "remote_write"}},
 		{"primary", fail, "read_only", map[string]string{"default_transaction_read_only": "on"}},
 		{"idle_transactions", warn, "in flight", map[string]string{"idle_in_transaction_session_timeout": "0"}},
 		{"statements", warn, "until its context ends", map[string]string{"lock_timeout": "0"}},
-		{"statements", ok, "statement_timeout 1min", map[string]string{"lock_timeout": "0", "statement_timeout": "1min"}},
+		{"statements", okay, "statement_timeout 1min", map[string]string{"lock_timeout": "0", "statement_timeout": "1min"}},
 		{"vanished_hosts", warn, "2 h 11 min", map[string]string{
 			"idle_in_transaction_session_timeout": "0",
 			"tcp_keepalives_idle":                 "7200", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "9",
 		}},
-		{"vanished_hosts", ok, "1 min", map[string]string{
+		{"vanished_hosts", okay, "1 min", map[string]string{
 			"idle_in_transaction_session_timeout": "0",
 			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3",
 		}},
-		{"vanished_hosts", ok, "1 min", map[string]string{
+		{"vanished_hosts", okay, "1 min", map[string]string{
 			"idle_in_transaction_session_timeout": "0",
 			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "100", "tcp_user_timeout": "5s",
 		}},
@@ -99,14 +99,14 @@ func TestDoctorStandby(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	examined(t, db)["standby"].want(t, "none", ok, "there is none")
-	examined(t, db, "--synced")["standby"].want(t, "none, synced", ok, "gains nothing")
+	examined(t, db)["standby"].want(t, "none", okay, "there is none")
+	examined(t, db, "--synced")["standby"].want(t, "none, synced", okay, "gains nothing")
 	s, err := testenv.StartStandby(ctx, pg, "heir")
 	must(err)
 	t.Cleanup(func() { _ = s.Close() })
 	must(pg.WaitsFor(ctx, s))
 	examined(t, db)["standby"].want(t, "waited for", warn, "replays do not")
-	examined(t, db, "--synced")["standby"].want(t, "waited for, synced", ok, "wait for heir")
+	examined(t, db, "--synced")["standby"].want(t, "waited for, synced", okay, "wait for heir")
 	examined(t, s.URL("postgres"))["primary"].want(t, "the standby itself", fail, "a standby")
 
 	_, err = pg.Query(ctx, "postgres", "create role plain login; grant select on all tables in schema public to plain")
@@ -128,8 +128,8 @@ func TestDoctorPooler(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "postgresql", "pgbouncer")
 	pg, db := startWholesome(t)
-	examined(t, db)["pooler"].want(t, "none", ok, "none")
-	for mode, l := range map[string]level{"transaction": ok, "session": ok, "statement": fail} {
+	examined(t, db)["pooler"].want(t, "none", okay, "none")
+	for mode, l := range map[string]level{"transaction": okay, "session": okay, "statement": fail} {
 		b, err := testenv.StartPgBouncerIn(t.Context(), mode, pg, "postgres")
 		if err != nil {
 			t.Fatal(err)
@@ -137,8 +137,28 @@ func TestDoctorPooler(t *testing.T) {
 		found := examined(t, b.URL())
 		found["pooler"].want(t, mode, l, "in the way")
 		if mode != "statement" {
-			found["migrations"].want(t, mode, ok, "all")
+			found["migrations"].want(t, mode, okay, "all")
 		}
 		_ = b.Close()
+	}
+}
+
+// TestDoctorLosesItsPatient: what could not be asked is no clean bill of health.
+func TestDoctorLosesItsPatient(t *testing.T) {
+	t.Parallel()
+	pg, db := startWholesome(t)
+	p, err := admit(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if d, err := p.examine(t.Context()); err != nil || !d.Healthy {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if err := pg.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := p.examine(t.Context()); err == nil {
+		t.Errorf("a dead server: %+v", d)
 	}
 }

@@ -19,21 +19,21 @@ func TestDoctorSQLite(t *testing.T) {
 		level     level
 		says      string
 	}{
-		{dsn("wal", "full", "5000"), "journal_mode", ok, "WAL"},
-		{"sqlite:" + file, "journal_mode", ok, "WAL"},
-		{dsn("wal", "full", "5000"), "synchronous", ok, "FULL"},
-		{dsn("wal", "extra", "5000"), "synchronous", ok, "EXTRA"},
+		{dsn("wal", "full", "5000"), "journal_mode", okay, "WAL"},
+		{"sqlite:" + file, "journal_mode", okay, "WAL"},
+		{dsn("wal", "full", "5000"), "synchronous", okay, "FULL"},
+		{dsn("wal", "extra", "5000"), "synchronous", okay, "EXTRA"},
 		{dsn("wal", "normal", "5000"), "synchronous", warn, "power failure"},
 		{dsn("wal", "off", "5000"), "synchronous", fail, "power failure"},
-		{"sqlite:" + file, "synchronous", ok, "unless"},
-		{dsn("wal", "full", "5000"), "busy_timeout", ok, "5000 ms"},
+		{"sqlite:" + file, "synchronous", okay, "unless"},
+		{dsn("wal", "full", "5000"), "busy_timeout", okay, "5000 ms"},
 		{dsn("wal", "full", "50"), "busy_timeout", warn, "50 ms"},
 		{dsn("wal", "full", "0"), "busy_timeout", fail, "refuses"},
 		{dsn("delete", "full", "5000"), "journal_mode", warn, "delete"},
 		{dsn("memory", "full", "5000"), "journal_mode", fail, "breaks the file"},
 		{dsn("off", "full", "5000"), "journal_mode", fail, "half an operation"},
-		{"sqlite:" + file, "filesystem", ok, "local"},
-		{"sqlite:" + file, "migrations", ok, "all"},
+		{"sqlite:" + file, "filesystem", okay, "local"},
+		{"sqlite:" + file, "migrations", okay, "all"},
 	} {
 		examined(t, c.db)[c.check].want(t, c.db, c.level, c.says)
 	}

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncelib/once/store/migration"
 )
 
 // examined runs once doctor and returns what it has found, by check.
@@ -20,7 +23,7 @@ func examined(t *testing.T, db string, flags ...string) map[string]finding {
 	found := map[string]finding{}
 	warnings, failures := 0, 0
 	for _, f := range d.Findings {
-		if _, twice := found[f.Check]; twice || f.Check == "" || f.Says == "" || (f.Level == ok) != (f.Try == "") {
+		if _, twice := found[f.Check]; twice || f.Check == "" || f.Says == "" || (f.Level == okay) != (f.Try == "") {
 			t.Errorf("%+v", f)
 		}
 		found[f.Check] = f
@@ -29,7 +32,7 @@ func examined(t *testing.T, db string, flags ...string) map[string]finding {
 			warnings++
 		case fail:
 			failures++
-		case ok:
+		case okay:
 		}
 	}
 	want := 0
@@ -71,7 +74,7 @@ func TestDoctorOperations(t *testing.T) {
 		}
 		run(t, "migrate", "up", "--db", db).want(t, 0)
 		for _, check := range []string{"unknown", "lapsed", "expired"} {
-			examined(t, db)[check].want(t, "an empty table", ok, "")
+			examined(t, db)[check].want(t, "an empty table", okay, "")
 		}
 		rows, err := p.plain()
 		if err != nil {
@@ -94,9 +97,9 @@ func TestDoctorOperations(t *testing.T) {
 		insert("fresh", "2", ago("1 hour"), "null", ago("-1 hour"))
 		insert("gone", "2", ago("3 hour"), "null", ago("2 hour"))
 		found = examined(t, db)
-		found["lapsed"].want(t, "healthy rows", ok, "")
-		found["unknown"].want(t, "healthy rows", ok, "")
-		found["expired"].want(t, "healthy rows", ok, "1 rows")
+		found["lapsed"].want(t, "healthy rows", okay, "")
+		found["unknown"].want(t, "healthy rows", okay, "")
+		found["expired"].want(t, "healthy rows", okay, "1 rows")
 		insert("lost", "3", ago("5 hour"), "null", "null")
 		insert("lost later", "3", ago("4 hour"), "null", "null")
 		insert("dead", "1", ago("1 hour"), ago("30 minute"), "null")
@@ -117,10 +120,14 @@ func TestDoctorPrints(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "app.db")
 	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
 	o := run(t, "doctor", "--db", "file:"+file+"?_pragma=busy_timeout(0)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").want(t, 1)
+	all, err := migration.All(migration.SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, version, _ := strings.Cut(o.stdout, "SQLite ")
 	version, _, _ = strings.Cut(version, ",")
 	want := `ok    version             SQLite ` + version + `, which is in the program; that of the service may be another
-ok    migrations          the database has all 1
+ok    migrations          the database has all ` + strconv.Itoa(len(all)) + `
 ok    filesystem          a local one
 ok    journal_mode        WAL
 warn  synchronous         NORMAL: with WAL, a power failure takes the last commits that were acknowledged, key and effect together, and a retry executes again; without, it may break the file
@@ -149,23 +156,23 @@ func TestDoctorJudges(t *testing.T) {
 		says  string
 	}{
 		{"an old server", postgresVersion(130_014), warn, "13.14"},
-		{"a supported server", postgresVersion(150_018), ok, "15.18"},
-		{"equal clocks", clockFinding(now, now, now), ok, ""},
-		{"a slow answer", clockFinding(now, now.Add(-time.Minute), now.Add(time.Minute)), ok, ""},
+		{"a supported server", postgresVersion(150_018), okay, "15.18"},
+		{"equal clocks", clockFinding(now, now, now), okay, ""},
+		{"a slow answer", clockFinding(now, now.Add(-time.Minute), now.Add(time.Minute)), okay, ""},
 		{"a clock that is behind", clockFinding(now, now.Add(time.Minute), now.Add(time.Minute)), warn, "behind"},
 		{"a clock that is ahead", clockFinding(now, now.Add(-2*time.Minute), now.Add(-time.Minute)), warn, "1 min ahead"},
-		{"a local disk", filesystemFinding("a local one"), ok, ""},
+		{"a local disk", filesystemFinding("a local one"), okay, ""},
 		{"a network", filesystemFinding("NFS"), fail, "NFS"},
 		{"who knows", filesystemFinding("FUSE"), warn, "FUSE"},
 		{"a system that is not asked", filesystemFinding(""), "", ""},
-		{"MySQL", judgeReadOnly("OFF"), ok, ""},
+		{"MySQL", judgeReadOnly("OFF"), okay, ""},
 		{"a replica", judgeReadOnly("ON"), fail, "replica"},
 		{"a flush a second", judgeFlushLog("2"), fail, "last second"},
-		{"a flush a commit", judgeFlushLog("1"), ok, ""},
+		{"a flush a commit", judgeFlushLog("1"), okay, ""},
 		{"torn pages", judgeDoublewrite("OFF"), fail, "half written"},
-		{"whole pages", judgeDoublewrite("ON"), ok, ""},
+		{"whole pages", judgeDoublewrite("ON"), okay, ""},
 		{"a lazy log", judgeSyncBinlog("0"), warn, "sync_binlog is 0"},
-		{"a log", judgeSyncBinlog("1"), ok, ""},
+		{"a log", judgeSyncBinlog("1"), okay, ""},
 		{"semi-synchronous", judgeSemiSync("ON"), warn, "replays never wait"},
 		{"not", judgeSemiSync("OFF"), "", ""},
 	} {
