@@ -40,8 +40,10 @@ type Config struct {
 	Timeouts store.Timeouts
 
 	// Synced makes a replay wait until the record that it returns is as durable
-	// as a commit: with a synchronous standby, until that has it. Default: a
-	// replay is a plain read.
+	// as a commit: with a synchronous standby, until that has it. One inside of a
+	// [Join] is so when the caller's COMMIT is answered. Default: a replay is a plain
+	// read, which may tell of a commit that is still waiting for the standby, and that
+	// the next failover takes away.
 	Synced bool
 
 	// HashKeys stores the SHA-256 of each key instead of the key, for keys that

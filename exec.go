@@ -324,7 +324,7 @@ func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, T
 	if !ok {
 		return c.invalid(errNoJoin)
 	}
-	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id})
+	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id, Durable: c.e.cfg.Synced})
 	switch {
 	case err != nil:
 		return c.refused(err)

@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,8 +20,8 @@ type claim struct {
 	row     row
 }
 
-// Begin sends BEGIN, the claim and the look-up in one round trip.
-func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+// begin sends BEGIN, the claim and the look-up in one round trip.
+func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
 	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
 	if err != nil {
 		return nil, store.Record{}, err
@@ -37,6 +38,9 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	switch {
 	case err != nil:
+		if conn.Conn().IsClosed() {
+			err = &brokenError{err}
+		}
 		t.abandon(ctx)
 		return nil, store.Record{}, down(err)
 	case ask.ID.IsZero():
@@ -140,7 +144,7 @@ func (t *txn) synced(ctx context.Context) error {
 	var b trip
 	b.queue(pgsql.Synced)
 	b.queue(commit)
-	if err := t.s.send(ctx, t.conn.Conn(), b).Close(); err != nil {
+	if err := errors.Join(t.s.send(ctx, t.conn.Conn(), b).Close(), ctx.Err()); err != nil { // as in run
 		t.abandon(ctx)
 		return down(err)
 	}
@@ -156,7 +160,7 @@ func (t *txn) abandon(ctx context.Context) {
 	if t.conn.Conn().PgConn().TxStatus() != 'I' {
 		_ = t.raw.Rollback(ctx)
 	}
-	t.conn.Release()
+	t.closed()
 }
 
 // closed gives the connection back after the end has travelled with other statements.

@@ -48,10 +48,21 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	case rec.State == store.Absent:
 		rec = store.Record{State: store.Running}
 	}
-	if _, err := caller.Exec(ctx, release); err != nil {
+	if err := leave(ctx, caller, ask.Durable && rec.State == store.Done); err != nil {
 		return nil, store.Record{}, down(err)
 	}
 	return nil, rec, nil
+}
+
+// leave ends a join that has found a record. If that must be durable, even the commit
+// of a caller who writes nothing waits for the standby.
+func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
+	var b trip
+	if durable {
+		b.queue(pgsql.Synced)
+	}
+	b.queue(release)
+	return caller.SendBatch(ctx, b.batch()).Close()
 }
 
 // joined is a claim inside a transaction of the caller.

@@ -165,5 +165,10 @@ func (s *Store) run(ctx context.Context, conn *pgx.Conn, b trip) (failed int, ta
 	if e := br.Close(); err == nil && e != nil {
 		failed, err = len(b), e // a deferred constraint, at the end of an implicit transaction
 	}
+	if err == nil && ctx.Err() != nil {
+		// A cancellation that the server has heard (pgx may be configured so) ends its wait
+		// for the standby, and the commit is answered as if that had not been missed.
+		failed, err = len(b), ctx.Err()
+	}
 	return failed, tag, err
 }

@@ -109,7 +109,7 @@ type Ask struct {
 	ID        ID        // zero: a plain transaction that claims nothing
 	Isolation Isolation // of the transaction
 	Timeouts  Timeouts  // of the transaction
-	Durable   bool      // a record that is found must be as durable as a commit before it is returned
+	Durable   bool      // a record that is found must be as durable as a commit before it is returned, or, in a Join, before the caller's commit is answered
 	First     bool      // the caller has never sent this operation before: the look-up may be skipped
 }
 

@@ -72,7 +72,7 @@ const (
 	// Expired removes a record that counts as absent.
 	Expired = `delete from once_operation where scope = $1 and key = $2 and state = 2 and expires_at <= now()`
 
-	// Synced makes a transaction that has only read wait for the standby at COMMIT.
+	// Synced makes a transaction that has only read wait for the standby at its commit.
 	Synced = `select pg_logical_emit_message(true, 'once', '')`
 )
 

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"time"
 
@@ -67,21 +69,45 @@ func (c claim) verdict() (rec store.Record, free bool) {
 
 // open begins a transaction that outlives the end of ctx: COMMIT is not the
 // caller's to cancel. Until began is called, ctx still ends it.
+//
+// A connection that turns out to be broken, because the server has restarted since it
+// was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
+// Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
-	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
-	if err != nil {
-		return nil, err
-	}
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
-	undo := s.patience(ctx, conn, ask.Timeouts.Lock)
-	t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
-	undo()
-	if err != nil {
+	for left := -1; ; left-- { // tries; how many is asked when one is needed
+		conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+		if err != nil {
+			return nil, err
+		}
+		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
+		undo := s.patience(ctx, conn, ask.Timeouts.Lock)
+		t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+		if err == nil {
+			undo()
+			return t, nil
+		}
+		isBroken := broken(conn)
+		undo()
 		t.release()
-		return nil, err
+		if left < 0 {
+			left = 1 + s.db.Stats().Idle
+		}
+		if !isBroken || left == 0 || ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	return t, nil
+}
+
+// broken reports whether a connection is good for nothing any more.
+func broken(conn *sql.Conn) bool {
+	valid := false
+	err := conn.Raw(func(dc any) error {
+		v, ok := dc.(driver.Validator)
+		valid = !ok || v.IsValid()
+		return nil
+	})
+	return err != nil || !valid
 }
 
 // acquire waits for a connection of the pool.
@@ -105,22 +131,18 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 	store.Serializable:   sql.LevelSerializable,
 }
 
-// found ends a transaction that has found a record. A durable answer is a commit
-// that waits for the synchronous standby.
+// found ends a transaction that has found a record. A durable answer waits for a
+// commit of its own, which waits for the synchronous standby, and unlike tx.Commit for
+// no longer than ctx lasts.
 func (t *txn) found(ctx context.Context, ask store.Ask, rec store.Record) error {
+	defer t.release()
+	_ = t.tx.Rollback()
 	if !ask.Durable || rec.State != store.Done || t.s.dialect.synced == "" {
-		_ = t.end()
 		return nil
 	}
-	_, err := t.tx.ExecContext(ctx, t.s.dialect.synced)
-	if err == nil {
-		err = t.tx.Commit()
-	}
-	if err != nil {
-		_ = t.tx.Rollback()
-		t.release()
+	_, err := t.conn.ExecContext(ctx, t.s.dialect.synced)
+	if err = errors.Join(err, ctx.Err()); err != nil { // a wait that was cancelled is no error to the server
 		return t.s.down(err)
 	}
-	t.release()
 	return nil
 }

@@ -40,7 +40,7 @@ type dialect struct {
 	swapInsert string                                                   // scope, key, lock, fields..., lease, retain
 	swapUpdate string                                                   // scope, key, fields..., lease, retain, fence, lapsed
 	swapDelete string                                                   // scope, key, fence, lapsed
-	synced     string                                                   // makes a transaction that has only read wait for the standby; "" if there are none
+	synced     string                                                   // makes the commit of who has only read wait for the standby; "" if there are none
 	lock       string                                                   // held while migrating; "" if a transaction excludes others by itself
 	classify   func(error) (kind store.Kind, taken, known bool)         // what a statement's error means; taken: if it was the record's
 	undefined  func(error) bool                                         // the table is not there

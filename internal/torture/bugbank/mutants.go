@@ -1,5 +1,7 @@
 package bugbank
 
+import "slices"
+
 var (
 	core      = Killer{Module: ".", Package: "store/memstore", Test: "TestConformance"}
 	pgx       = Killer{Module: "pgxstore", Package: "", Test: "TestConformance"}
@@ -10,7 +12,9 @@ var (
 func in(pkg, test string) []Killer { return []Killer{{Module: ".", Package: pkg, Test: test}} }
 
 // Mutants are the seeded bugs.
-var Mutants = []Mutant{
+var Mutants = slices.Concat(everywhere, failovers)
+
+var everywhere = []Mutant{
 	{
 		Name: "the key is committed before the effect",
 		Edits: []Edit{{
