@@ -62,7 +62,7 @@ func TestCancelRollsBackALivingTransaction(t *testing.T) {
 		cancel()
 		return "", errors.Join(err, ctx.Err())
 	})
-	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied || !errors.Is(err, context.Canceled) || !undone {
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || !errors.Is(err, context.Canceled) || !undone {
 		t.Errorf("%v, rolled back under a living context: %t", err, undone)
 	}
 	wantEffects(t, s, "k", 0)

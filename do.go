@@ -19,7 +19,8 @@ type Result[T any] struct {
 
 // Do executes fn once: what it writes through tx, the key and the value commit
 // together. If the operation was executed before, fn does not run and the result
-// is that of the first time, decoded from JSON.
+// is that of the first time, decoded from JSON: what JSON leaves out of a value is
+// there only when fn has run.
 //
 // fn may run more than once (a lost race, a serialization failure), but only one
 // run commits. It must not keep what it learnt in an earlier run.
@@ -31,9 +32,11 @@ type Result[T any] struct {
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	c := e.call(op)
 	if op.isZero() { // forgotten, and fn must not run unprotected
-		return decode[T](ctx, c, c.invalid(e.check(op)))
+		return decode(ctx, c, c.invalid(e.check(op)), *new(T))
 	}
-	return decode[T](ctx, c, c.exec(ctx, answer(fn)))
+	var value T
+	v := c.exec(ctx, answer(fn, &value))
+	return decode(ctx, c, v, value)
 }
 
 // Join is [Do] inside a transaction that the caller has opened and will end.
@@ -46,7 +49,9 @@ func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx
 // to settle, by asking again with the same key.
 func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	c := e.call(op)
-	return decode[T](ctx, c, c.joined(ctx, tx, answer(fn)))
+	var value T
+	v := c.joined(ctx, tx, answer(fn, &value))
+	return decode(ctx, c, v, value)
 }
 
 // Answer is what a handler of [Engine.Exec] wants stored.
@@ -55,9 +60,11 @@ type Answer struct {
 	Rollback bool // undo the handler's writes, then store the result by itself
 }
 
-func answer[T, TX any](fn func(context.Context, TX) (T, error)) func(context.Context, TX) (Answer, error) {
+// answer leaves the value of the last run, which is the one that commits, in value.
+func answer[T, TX any](fn func(context.Context, TX) (T, error), value *T) func(context.Context, TX) (Answer, error) {
 	return func(ctx context.Context, tx TX) (Answer, error) {
 		v, err := fn(ctx, tx)
+		*value = v
 		if f := (*Failure)(nil); errors.As(err, &f) {
 			b, err := json.Marshal(f)
 			return Answer{store.Result{Kind: store.Failure, Body: b}, !f.Keep}, err
@@ -73,13 +80,15 @@ func answer[T, TX any](fn func(context.Context, TX) (T, error)) func(context.Con
 	}
 }
 
-// decode turns a verdict into what Do returns, and reports it: that a result
+// decode turns a verdict into what Do returns, and reports it: that a stored result
 // cannot be decoded is part of what the caller learns.
-func decode[T, TX any](ctx context.Context, c *call[TX], v verdict) (r Result[T], err error) {
+func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value T) (r Result[T], err error) {
 	var final *Failure
 	if v.err == nil {
 		r.Replayed, r.Since = v.replayed, v.rec.Since
-		if final, err = decodeInto(&r.Value, v.rec.Result); err != nil {
+		if !v.replayed && v.rec.Result.Kind == store.Value {
+			r.Value = value
+		} else if final, err = decodeInto(&r.Value, v.rec.Result); err != nil {
 			v.err = c.fail(CodeNoResult, Applied, err)
 		}
 	}

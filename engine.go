@@ -10,9 +10,10 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultRetain = 72 * time.Hour // a failure on Friday evening can be retried on Monday
-	DefaultRuns   = 3
-	DefaultSettle = 5 * time.Second
+	DefaultRetain  = 72 * time.Hour // a failure on Friday evening can be retried on Monday
+	DefaultRuns    = 3
+	DefaultSettle  = 5 * time.Second
+	DefaultAcquire = 5 * time.Second
 )
 
 // Config of an [Engine]. The zero value is ready to use.
@@ -32,9 +33,17 @@ type Config struct {
 	// (PostgreSQL) or busy_timeout (SQLite). Default 5 s.
 	Settle time.Duration
 
+	// Timeouts bound what every operation may wait for: operations that say otherwise
+	// go before. Default: 5 s for a connection of the pool, so that a pool which is
+	// exhausted is [CodeUnavailable] and not a hang; the rest as the database is
+	// configured.
+	Timeouts store.Timeouts
+
 	// Synced makes a replay wait until the record that it returns is as durable
-	// as a commit: with a synchronous standby, until that has it. Default: a
-	// replay is a plain read.
+	// as a commit: with a synchronous standby, until that has it. One inside of a
+	// [Join] is so when the caller's COMMIT is answered. Default: a replay is a plain
+	// read, which may tell of a commit that is still waiting for the standby, and that
+	// the next failover takes away.
 	Synced bool
 
 	// HashKeys stores the SHA-256 of each key instead of the key, for keys that
@@ -68,12 +77,16 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Runs < 0 || cfg.Settle < 0 {
 		panic(fmt.Sprintf("once: New: Runs %d and Settle %v must not be negative", cfg.Runs, cfg.Settle))
 	}
+	if negative(cfg.Timeouts) {
+		panic(fmt.Sprintf("once: New: Timeouts must not be negative: %+v", cfg.Timeouts))
+	}
 	if err := cfg.RequireNamespace.check(); cfg.RequireNamespace != (Namespace{}) && err != nil {
 		panic("once: New: RequireNamespace: " + err.Error())
 	}
 	cfg.Retain = or(cfg.Retain, DefaultRetain)
 	cfg.Runs = or(cfg.Runs, DefaultRuns)
 	cfg.Settle = or(cfg.Settle, DefaultSettle)
+	cfg.Timeouts.Acquire = or(cfg.Timeouts.Acquire, DefaultAcquire)
 	if cfg.Retain < cfg.minRetain() {
 		panic(fmt.Sprintf("once: New: Retain is %v, at least %v is needed to settle a lost commit", cfg.Retain, cfg.minRetain()))
 	}
@@ -95,6 +108,8 @@ func (e *Engine[TX]) Tx(ctx context.Context) (tx TX, ok bool) {
 	tx, ok = ctx.Value(e).(TX)
 	return tx, ok
 }
+
+func negative(t store.Timeouts) bool { return min(t.Acquire, t.Lock, t.Statement, t.Idle) < 0 }
 
 func or[T comparable](v, otherwise T) T {
 	var zero T

@@ -145,9 +145,9 @@ func (c *call[TX]) glance(ctx context.Context) (v verdict, done bool) {
 		return v, false
 	}
 	c.glanced = true
-	rec, err := c.e.store.Read(ctx, c.id)
+	rec, err := c.e.read(ctx, c.id)
 	if err != nil || rec.State != store.Done {
-		return v, false
+		return v, false // also if the pool is exhausted: Begin says so
 	}
 	c.event.LockWait = time.Since(c.start)
 	return c.found(rec), true
@@ -162,7 +162,8 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 		return v
 	}
 	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
-		ID: c.id, Isolation: c.op.Isolation, Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0,
+		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
+		Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0,
 	})
 	c.event.LockWait += time.Since(began)
 	switch {
@@ -204,8 +205,11 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		if c.beaten(ctx) {
 			return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
 		}
-		if cl, ok := store.As[store.Classifier](c.e.store); ok && cl.Classify(err) == store.Retry {
+		switch kind := c.e.classify(err); {
+		case kind == store.Retry:
 			return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
+		case kind == store.Busy, ctx.Err() != nil:
+			return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
 		}
 		return verdict{err: c.fail(CodeFailed, NotApplied, err)}
 	}
@@ -324,7 +328,7 @@ func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, T
 	if !ok {
 		return c.invalid(errNoJoin)
 	}
-	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id})
+	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id, Durable: c.e.cfg.Synced})
 	switch {
 	case err != nil:
 		return c.refused(err)
@@ -333,4 +337,18 @@ func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, T
 	}
 	c.joins = true
 	return c.execute(ctx, txn, fn)
+}
+
+func (e *Engine[TX]) classify(err error) store.Kind {
+	if c, ok := store.As[store.Classifier](e.store); ok {
+		return c.Classify(err)
+	}
+	return store.KindOf(err)
+}
+
+// read waits no longer for a connection than Begin would.
+func (e *Engine[TX]) read(ctx context.Context, id store.ID) (store.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeouts.Acquire)
+	defer cancel()
+	return e.store.Read(ctx, id)
 }

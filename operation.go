@@ -44,6 +44,10 @@ type Operation struct {
 	// Isolation of the transaction. Default: the database's.
 	Isolation store.Isolation
 
+	// Timeouts go before Config.Timeouts, one by one. In [Join] the transaction is the
+	// caller's, and so are its bounds.
+	Timeouts store.Timeouts
+
 	// First says that the caller has never sent this operation before, so that
 	// the look-up may be skipped. If that is wrong, time is lost but nothing
 	// else: the primary key decides.
@@ -78,6 +82,8 @@ func (e *Engine[TX]) check(op Operation) error {
 		return errors.New("the scope contains control characters or is not UTF-8")
 	case op.Wait < 0:
 		return errors.New("wait must not be negative")
+	case negative(op.Timeouts):
+		return errors.New("timeouts must not be negative")
 	case op.Retain != 0 && op.Retain < e.cfg.minRetain():
 		return fmt.Errorf("retain is %v, at least %v is needed to settle a lost commit", op.Retain, e.cfg.minRetain())
 	case e.cfg.RequireNamespace != Namespace{} && !e.cfg.RequireNamespace.owns(op.Key):

@@ -12,7 +12,7 @@ import (
 // may forget, and two operations may share a hash: that costs time and nothing else.
 type recent struct {
 	seed  maphash.Seed
-	slots [1 << 14]atomic.Uint64
+	slots [1 << 16]atomic.Uint64
 }
 
 func newRecent() *recent { return &recent{seed: maphash.MakeSeed()} }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
@@ -53,10 +54,10 @@ func TestAsks(t *testing.T) {
 	e := once.New(&spy{Store: f, begin: func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
 		asks = append(asks, ask)
 		return f.Begin(ctx, ask)
-	}}, once.Config{Synced: true})
-	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Isolation: store.Serializable, First: true}, charge("k"))
+	}}, once.Config{Synced: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Hour}})
+	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Isolation: store.Serializable, First: true, Timeouts: store.Timeouts{Lock: time.Minute}}, charge("k"))
 	must(t, err)
-	want := store.Ask{ID: store.ID{Scope: "s", Key: "k"}, Isolation: store.Serializable, Durable: true, First: true}
+	want := store.Ask{ID: store.ID{Scope: "s", Key: "k"}, Isolation: store.Serializable, Durable: true, First: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Minute}}
 	again := want
 	again.First = false
 	if !slices.Equal(asks, []store.Ask{want, again}) {

@@ -44,7 +44,7 @@ func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) ve
 		return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
 	case store.Lost:
 		return c.settle(ctx, ch, err)
-	case store.Down:
+	case store.Down, store.Busy:
 		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
 	case store.Aborted:
 		return verdict{err: c.fail(CodeAborted, NotApplied, err)}

@@ -58,7 +58,7 @@ func TestDeadlineEndsTheHandler(t *testing.T) {
 		}
 		oncehttp.Fail(w, r, r.Context().Err())
 	})
-	if got := s.post("k", "", "X-Request-Timeout", "20ms"); got.status != 500 || !got.problem(t).Retryable {
+	if got := s.post("k", "", "X-Request-Timeout", "20ms"); got.status != 503 || !got.problem(t).Retryable || got.header.Get("Retry-After") == "" {
 		t.Errorf("%+v", got)
 	}
 	s.expect(1, "n", 0)

@@ -3,6 +3,8 @@ package oncehttp
 import (
 	"net/http"
 	"time"
+
+	"github.com/oncelib/once/store"
 )
 
 // Defaults of [Config], in bytes.
@@ -56,6 +58,12 @@ type Config struct {
 	// Retain is for how long the answers of this route are replayed. Default: the
 	// preset's, then the engine's.
 	Retain time.Duration
+
+	// Isolation of the transactions of this route. Default: the database's.
+	Isolation store.Isolation
+
+	// Timeouts of the transactions of this route, which go before those of the engine.
+	Timeouts store.Timeouts
 
 	// MaxRequest is the largest body that is read. Beyond: 413, not executed.
 	// Default 1 MiB.

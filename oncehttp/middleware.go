@@ -151,7 +151,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 			return malformed(err)
 		}
 	}
-	op.Caller = callerOf(r)
+	op.Caller, op.Isolation, op.Timeouts = callerOf(r), p.Isolation, p.Timeouts
 	switch {
 	case x.key != "":
 	case x.keyed && !p.Optional:

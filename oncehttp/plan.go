@@ -94,6 +94,8 @@ func invalid(cfg *Config) string {
 		return "there is no source of keys.\nTry: Preset.KeyHeaders, Config.FormField or Config.Key."
 	case min(cfg.Wait, cfg.Retain) < 0 || min(cfg.MaxRequest, cfg.MaxResponse, cfg.MaxStored) < 0:
 		return "Wait, Retain, MaxRequest, MaxResponse and MaxStored must not be negative."
+	case min(cfg.Timeouts.Acquire, cfg.Timeouts.Lock, cfg.Timeouts.Statement, cfg.Timeouts.Idle) < 0:
+		return "Timeouts must not be negative."
 	}
 	for _, m := range p.Methods {
 		switch m {

@@ -42,6 +42,9 @@ func (x *exchange) problemOf(err error) Problem {
 		p = x.plan.problem(CodeConflict)
 	case once.CodeUnavailable:
 		p = x.plan.problem(CodeStoreUnavailable)
+		if e.Effect == once.NotApplied {
+			p.Detail = problems[CodeConflict].Detail
+		}
 	case once.CodeAborted:
 		p = x.plan.problem(CodeErrorSwallowed)
 	case once.CodeMisuse:

@@ -2,11 +2,12 @@ package pgxstore
 
 import (
 	"context"
-	"math"
-	"strconv"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
@@ -19,25 +20,27 @@ type claim struct {
 	row     row
 }
 
-// Begin sends BEGIN, the claim and the look-up in one round trip.
-func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
-	conn, err := s.pool.Acquire(ctx)
+// begin sends BEGIN, the claim and the look-up in one round trip.
+func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
 	if err != nil {
-		return nil, store.Record{}, down(err)
+		return nil, store.Record{}, err
 	}
-	var b pgx.Batch
-	b.BeginTx(options(ask.Isolation))
+	var b trip
+	b.queue(beginText[ask.Isolation])
 	queueClaim(ctx, &b, ask)
-	br := conn.Conn().SendBatch(ctx, &b)
-	c, err := readClaim(br, &b, ask)
-	raw := br.Tx()
+	br := s.send(ctx, conn.Conn(), b)
+	c, err := readClaim(br, len(b), ask)
 	if e := br.Close(); err == nil {
 		err = e
 	}
-	t := &txn{conn: conn, raw: raw, claim: c}
-	t.user = &tx{Tx: raw, root: &t.statements}
+	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn()}, claim: c}
+	t.user = tx{Tx: &t.raw, root: &t.shared}
 	switch {
 	case err != nil:
+		if conn.Conn().IsClosed() {
+			err = &brokenError{err}
+		}
 		t.abandon(ctx)
 		return nil, store.Record{}, down(err)
 	case ask.ID.IsZero():
@@ -56,66 +59,92 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	return nil, rec, nil
 }
 
-func queueClaim(ctx context.Context, b *pgx.Batch, ask store.Ask) {
-	if ms := budget(ctx); ms != "" {
-		b.Queue(pgsql.Budget, ms)
+func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
+	if d := budget(ctx, ask.Timeouts.Statement); d > 0 {
+		b.queue(pgsql.Budget, pgsql.Bound(d))
 	}
-	switch {
-	case ask.ID.IsZero():
-	case ask.First:
-		b.Queue(pgsql.ClaimFirst, pgsql.LockID(ask.ID))
-	default:
-		b.Queue(pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
+	if d := ask.Timeouts.Lock; d > 0 {
+		b.queue(pgsql.LockTimeout, pgsql.Bound(d))
+	}
+	if d := ask.Timeouts.Idle; d > 0 {
+		b.queue(pgsql.IdleTimeout, pgsql.Bound(d))
+	}
+	if ask.ID.IsZero() {
+		return
+	}
+	b.queue(pgsql.Lock, pgsql.LockID(ask.ID))
+	if !ask.First {
+		b.queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
 	}
 }
 
-// readClaim reads the answers to what queueClaim has queued, the last one of b.
-func readClaim(br pgx.BatchResults, b *pgx.Batch, ask store.Ask) (c claim, err error) {
-	for range b.Len() - 1 { // BEGIN or a savepoint, and the budget
+// readClaim reads the answers to what queueClaim has queued, the last ones of n.
+func readClaim(br pgx.BatchResults, n int, ask store.Ask) (c claim, err error) {
+	front := n // BEGIN or a savepoint, and the budget
+	switch {
+	case ask.ID.IsZero():
+	case ask.First:
+		front--
+	default:
+		front -= 2
+	}
+	for range front {
 		if _, err := br.Exec(); err != nil {
 			return c, err
 		}
 	}
-	switch {
-	case ask.ID.IsZero():
-		_, err = br.Exec()
-	case ask.First:
-		err = br.QueryRow().Scan(&c.start, &c.granted)
-	default:
-		c.row, err = scan(br.QueryRow(), &c.start, &c.granted)
+	if ask.ID.IsZero() {
+		return c, nil
+	}
+	if err := br.QueryRow().Scan(&c.start, &c.granted); err != nil || ask.First {
+		return c, err
+	}
+	c.row, err = scan(br.QueryRow())
+	if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
+		err = nil
 	}
 	return c, err
 }
 
-// budget is the time that ctx leaves, as a statement_timeout that ends a little
-// before ctx does: then it is the server that says no, and the connection survives.
-func budget(ctx context.Context) string {
+// budget is the time for a statement: what the caller allows, and what ctx leaves less a
+// little, so that it is the server that says no, and the connection survives.
+func budget(ctx context.Context, allowed time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return ""
+		return allowed
 	}
-	return strconv.FormatInt(min(max(1, time.Until(deadline).Milliseconds()-20), math.MaxInt32), 10)
+	left := max(time.Millisecond, time.Until(deadline)-20*time.Millisecond)
+	if allowed > 0 {
+		left = min(left, allowed)
+	}
+	return left
 }
 
-func options(i store.Isolation) pgx.TxOptions {
-	switch i {
-	case store.ReadCommitted:
-		return pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
-	case store.RepeatableRead:
-		return pgx.TxOptions{IsoLevel: pgx.RepeatableRead}
-	case store.Serializable:
-		return pgx.TxOptions{IsoLevel: pgx.Serializable}
+// acquire waits for a connection of the pool.
+func (s *Store) acquire(ctx context.Context, patience time.Duration) (*pgxpool.Conn, error) {
+	own := ctx
+	if patience > 0 {
+		var cancel context.CancelFunc
+		own, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
 	}
-	return pgx.TxOptions{}
+	conn, err := s.pool.Acquire(own)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
+	}
+	if err != nil {
+		return nil, down(err)
+	}
+	return conn, nil
 }
 
 // synced ends a transaction that has found a record by a commit that waits for the
 // synchronous standby: everything before it is then as durable as it is.
 func (t *txn) synced(ctx context.Context) error {
-	var b pgx.Batch
-	b.Queue(pgsql.Synced)
-	b.Queue(commit)
-	if err := t.conn.Conn().SendBatch(ctx, &b).Close(); err != nil {
+	var b trip
+	b.queue(pgsql.Synced)
+	b.queue(commit)
+	if err := errors.Join(t.s.send(ctx, t.conn.Conn(), b).Close(), ctx.Err()); err != nil { // as in run
 		t.abandon(ctx)
 		return down(err)
 	}
@@ -128,22 +157,14 @@ func (t *txn) synced(ctx context.Context) error {
 func (t *txn) abandon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_ = t.raw.Rollback(ctx)
-	t.conn.Release()
-}
-
-// closed gives the connection back after COMMIT has travelled in a batch. pgx does
-// not know that its transaction is over. Only large objects can still get at that; a
-// commit under a dead context, which sends nothing, then closes it.
-func (t *txn) closed() {
-	if t.user.large {
-		_ = t.raw.Commit(dead)
+	if t.conn.Conn().PgConn().TxStatus() != 'I' {
+		_ = t.raw.Rollback(ctx)
 	}
-	t.conn.Release()
+	t.closed()
 }
 
-var dead = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
+// closed gives the connection back after the end has travelled with other statements.
+func (t *txn) closed() {
+	t.raw.closed()
+	t.conn.Release()
+}

@@ -35,8 +35,6 @@ func classify(err error, atRecord bool) error {
 	case fatal(pe):
 	case atRecord && pgsql.Taken(pe.Code):
 		kind = store.Taken
-	case pe.Code == pgsql.QueryCanceled: // the budget is spent
-		kind = store.Down
 	default:
 		kind = pgsql.Classify(pe.Code)
 	}

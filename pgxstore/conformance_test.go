@@ -16,12 +16,32 @@ import (
 
 const insertEffect = "insert into effect (key) values ($1)"
 
+// TestConformance runs on every way in which pgx can carry statements: those of
+// operations go to the connection as they are, through a batch if somebody traces, and
+// unprepared behind old poolers.
 func TestConformance(t *testing.T) {
-	h := harness()
-	storetest.Run(t, h)
+	for name, configure := range map[string]func(*pgxpool.Config){
+		"prepared": func(*pgxpool.Config) {},
+		"traced":   func(c *pgxpool.Config) { c.ConnConfig.Tracer = quiet{} },
+		"exec":     func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec },
+		"simple":   func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, harness(configure))
+		})
+	}
 }
 
-func harness() storetest.Harness[pgx.Tx] {
+// quiet is a tracer.
+type quiet struct{}
+
+func (quiet) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (quiet) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func harness(configure func(*pgxpool.Config)) storetest.Harness[pgx.Tx] {
 	var pools sync.Map // store.Store[pgx.Tx] -> *pgxpool.Pool
 	pool := func(s store.Store[pgx.Tx]) *pgxpool.Pool {
 		p, _ := pools.Load(s)
@@ -34,7 +54,7 @@ func harness() storetest.Harness[pgx.Tx] {
 	}
 	return storetest.Harness[pgx.Tx]{
 		Open: func(tb testing.TB) store.Store[pgx.Tx] {
-			p := openPool(tb, func(c *pgxpool.Config) { c.MaxConns = 16 })
+			p := openPool(tb, configure, func(c *pgxpool.Config) { c.MaxConns = 16 })
 			if _, err := p.Exec(context.Background(), "create table effect (key text not null); create table single (id int primary key); insert into single values (1)"); err != nil {
 				tb.Fatal(err)
 			}

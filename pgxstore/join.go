@@ -21,18 +21,18 @@ const (
 // one for the record. The claim is held until the caller's transaction ends.
 func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
 	ask.First = false
-	root := new(int)
+	root := new(shared)
 	if outer, ok := caller.(*tx); ok { // of a handler of ours
 		if err := outer.refuse(); err != nil {
 			return nil, store.Record{}, &store.Error{Kind: store.Aborted, Err: err}
 		}
 		caller, root = outer.Tx, outer.root
 	}
-	var b pgx.Batch
-	b.Queue(savepoint)
+	var b trip
+	b.queue(savepoint)
 	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID}) // no budget: it would outlive the operation
-	br := caller.SendBatch(ctx, &b)
-	c, err := readClaim(br, &b, ask)
+	br := caller.SendBatch(ctx, b.batch())
+	c, err := readClaim(br, len(b), ask)
 	if e := br.Close(); err == nil {
 		err = e
 	}
@@ -40,7 +40,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 		_, _ = caller.Exec(context.WithoutCancel(ctx), undo) // fails if the savepoint was not even set
 		return nil, store.Record{}, down(err)
 	}
-	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, root: root}, before: *root}
+	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, root: root}, before: root.statements}
 	rec := c.row.live()
 	switch {
 	case rec.State == store.Absent && c.granted:
@@ -48,10 +48,21 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	case rec.State == store.Absent:
 		rec = store.Record{State: store.Running}
 	}
-	if _, err := caller.Exec(ctx, release); err != nil {
+	if err := leave(ctx, caller, ask.Durable && rec.State == store.Done); err != nil {
 		return nil, store.Record{}, down(err)
 	}
 	return nil, rec, nil
+}
+
+// leave ends a join that has found a record. If that must be durable, even the commit
+// of a caller who writes nothing waits for the standby.
+func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
+	var b trip
+	if durable {
+		b.queue(pgsql.Synced)
+	}
+	b.queue(release)
+	return caller.SendBatch(ctx, b.batch()).Close()
 }
 
 // joined is a claim inside a transaction of the caller.
@@ -66,7 +77,7 @@ type joined struct {
 func (j *joined) Tx() pgx.Tx { return j.user }
 
 // Statements implements [store.Counter].
-func (j *joined) Statements() int { return *j.user.root - j.before }
+func (j *joined) Statements() int { return j.user.root.statements - j.before }
 
 func (j *joined) Rollback(ctx context.Context) error {
 	j.user.over, j.user.err, j.user.open, j.user.tail, j.undone = true, nil, 0, nil, true
@@ -82,22 +93,22 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	j.user.over = true
-	b := new(pgx.Batch)
+	var b trip
 	if j.undone {
-		b.Queue(savepoint)
+		b.queue(savepoint)
 	}
 	if j.claim.row.expired {
-		b.Queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+		b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 	}
-	record := b.Len()
-	queueDone(b, c, j.claim.start)
-	queueWrites(b, j.user.tail)
-	queueWrites(b, c.Writes)
-	b.Queue(release)
-	br := j.caller.SendBatch(ctx, b)
+	record := len(b)
+	queueDone(&b, c, j.claim.start)
+	queueWrites(&b, j.user.tail)
+	queueWrites(&b, c.Writes)
+	b.queue(release)
+	br := j.caller.SendBatch(ctx, b.batch())
 	var err error
 	failed := 0
-	for ; failed < b.Len() && err == nil; failed++ {
+	for ; failed < len(b) && err == nil; failed++ {
 		_, err = br.Exec()
 	}
 	failed--

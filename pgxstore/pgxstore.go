@@ -21,7 +21,6 @@ package pgxstore
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,7 +32,8 @@ import (
 
 // Store is a [store.Store] on a pgx pool.
 type Store struct {
-	pool *pgxpool.Pool
+	pool  *pgxpool.Pool
+	light bool // see send
 }
 
 var (
@@ -43,7 +43,9 @@ var (
 )
 
 // New returns a store on pool. Its table must exist: see [Migrate].
-func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
+func New(pool *pgxpool.Pool) *Store {
+	return &Store{pool, light(pool.Config().ConnConfig)}
+}
 
 // Read returns the record of id.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
@@ -71,12 +73,12 @@ func (r row) live() store.Record {
 	return r.Record
 }
 
-// scan reads the columns of pgsql.Read, behind those that go into front.
-func scan(from pgx.Row, front ...any) (r row, err error) {
+// scan reads the columns of pgsql.Read.
+func scan(from pgx.Row) (r row, err error) {
 	var head []byte
-	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, &r.Since, &r.expired})
-	if err = from.Scan(dest...); err != nil {
+	err = from.Scan(&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, &r.Since, &r.expired)
+	if err != nil {
 		return r, err
 	}
 	r.Lapsed = r.Lapsed && r.State == store.Running
@@ -84,10 +86,10 @@ func scan(from pgx.Row, front ...any) (r row, err error) {
 	return r, err
 }
 
-func millis(d time.Duration) *float64 {
+// millis is d for the database: NULL if there is no such bound.
+func millis(d time.Duration) any {
 	if d == 0 {
 		return nil
 	}
-	ms := float64(d) / float64(time.Millisecond)
-	return &ms
+	return float64(d) / float64(time.Millisecond)
 }

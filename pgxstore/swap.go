@@ -13,21 +13,21 @@ import (
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	expired := false
 	for {
-		b := new(pgx.Batch)
+		var b trip
 		if expired {
-			b.Queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		}
 		record := -1
 		if !c.ID.IsZero() {
-			record = b.Len()
-			queueSwap(b, c)
+			record = len(b)
+			queueSwap(&b, c)
 		}
-		queueWrites(b, c.Writes)
+		queueWrites(&b, c.Writes)
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return store.Record{}, down(err)
 		}
-		failed, _, err := send(ctx, conn.Conn(), b)
+		failed, _, err := s.run(ctx, conn.Conn(), b)
 		conn.Release()
 		if err == nil {
 			return c.Next, nil
@@ -61,19 +61,19 @@ func (s *Store) inTheWay(ctx context.Context, c store.Change, tried bool, taken 
 	return row{Record: r.live()}, false, taken
 }
 
-func queueSwap(b *pgx.Batch, c store.Change) {
+func queueSwap(b *trip, c store.Change) {
 	n := c.Next
 	if n.State == store.Absent {
-		b.Queue(pgsql.SwapDelete, c.ID.Scope, c.ID.Key, c.Expect.Fence, c.Expect.Lapsed)
+		b.queue(pgsql.SwapDelete, c.ID.Scope, c.ID.Key, c.Expect.Fence, c.Expect.Lapsed)
 		return
 	}
 	fields := []any{n.State, n.Fence, n.Claim, n.Fingerprint, n.Result.Status, n.Result.Kind, store.EncodeHeader(n.Result.Header),
 		n.Result.Body, n.Request, n.Point, n.Calling, n.Data, millis(c.Lease), millis(c.Retain)}
 	if c.Expect.Fence == 0 {
 		args := append([]any{c.ID.Scope, c.ID.Key, pgsql.LockID(c.ID)}, fields...)
-		b.Queue(pgsql.SwapInsert, args...)
+		b.queue(pgsql.SwapInsert, args...)
 		return
 	}
 	args := append([]any{c.ID.Scope, c.ID.Key}, fields...)
-	b.Queue(pgsql.SwapUpdate, append(args, c.Expect.Fence, c.Expect.Lapsed)...)
+	b.queue(pgsql.SwapUpdate, append(args, c.Expect.Fence, c.Expect.Lapsed)...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,26 +16,28 @@ import (
 // ends when the handler returns, by a commit if there is no error.
 var ErrManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
 
-// tx is the user's transaction. It embeds pgx's own, so that whatever pgx adds
-// keeps working. Ours is how it ends, that savepoints are known, and that an error
+// tx is the user's transaction: how it ends is ours, savepoints are known, and an error
 // which the server does not see (an argument that cannot be encoded) fails the
 // transaction as one of the server's would.
 type tx struct {
 	pgx.Tx
-	parent *tx  // nil: the real transaction
-	root   *int // statements run so far
-	tail   []store.Statement
-	large  bool  // large objects were handed out: they know pgx's transaction, not this one
-	open   int   // savepoints
-	err    error // a statement that has failed on this side
-	over   bool
+	parent    *tx // nil: the real transaction
+	savepoint string
+	root      *shared
+	tail      []store.Statement
+	open      int   // savepoints
+	err       error // a statement that has failed on this side
+	over      bool
 }
+
+// shared is what a transaction and its savepoints count together.
+type shared struct{ statements, savepoints int }
 
 var _ store.Appender = (*tx)(nil)
 
 // Append implements [store.Appender].
 func (t *tx) Append(s store.Statement) {
-	*t.root++
+	t.root.statements++
 	t.tail = append(t.tail, s)
 }
 
@@ -65,12 +68,13 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 	if err := t.refuse(); err != nil {
 		return nil, err
 	}
-	n, err := t.Tx.Begin(ctx)
-	if err != nil {
+	t.root.savepoints++
+	name := "once_" + strconv.Itoa(t.root.savepoints)
+	if _, err := t.Tx.Exec(ctx, "savepoint "+name); err != nil {
 		return nil, t.note(err)
 	}
 	t.open++
-	return &tx{Tx: n, parent: t, root: t.root}, nil
+	return &tx{Tx: t.Tx, parent: t, savepoint: name, root: t.root}, nil
 }
 
 // Commit releases a savepoint; of the handler's transaction it is [ErrManaged].
@@ -84,7 +88,7 @@ func (t *tx) Commit(ctx context.Context) error {
 	if err := t.refuse(); err != nil {
 		return err
 	}
-	if err := t.Tx.Commit(ctx); err != nil {
+	if _, err := t.Tx.Exec(ctx, "release savepoint "+t.savepoint); err != nil {
 		return t.parent.note(err)
 	}
 	t.closed()
@@ -101,12 +105,14 @@ func (t *tx) Rollback(ctx context.Context) error {
 	if t.over {
 		return pgx.ErrTxClosed
 	}
-	if err := t.Tx.Rollback(ctx); err != nil {
+	if _, err := t.Tx.Exec(ctx, "rollback to savepoint "+t.savepoint); err != nil {
 		return t.parent.note(err)
 	}
 	t.closed()
 	return nil
 }
+
+var errBatchBegins = errors.New("pgxstore: a batch with BeginTx inside a transaction. Try: a batch without it")
 
 func (t *tx) managed() error {
 	if t.over {
@@ -124,7 +130,7 @@ func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 	if err := t.refuse(); err != nil {
 		return pgconn.CommandTag{}, err
 	}
-	*t.root++
+	t.root.statements++
 	tag, err := t.Tx.Exec(ctx, sql, args...)
 	return tag, t.note(err)
 }
@@ -133,7 +139,7 @@ func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, erro
 	if err := t.refuse(); err != nil {
 		return nil, err
 	}
-	*t.root++
+	t.root.statements++
 	rows, err := t.Tx.Query(ctx, sql, args...)
 	return rows, t.note(err)
 }
@@ -147,25 +153,26 @@ func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if err := t.refuse(); err != nil {
 		return refusedBatch{err}
 	}
-	*t.root += b.Len()
-	return notedBatch{t.Tx.SendBatch(ctx, b), t}
+	t.root.statements += b.Len()
+	br := t.Tx.SendBatch(ctx, b)
+	if br.Tx() != nil { // the server has only warned
+		return refusedBatch{errors.Join(t.note(errBatchBegins), br.Close())}
+	}
+	return notedBatch{br, t}
 }
 
 func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
 	if err := t.refuse(); err != nil {
 		return 0, err
 	}
-	*t.root++
+	t.root.statements++
 	n, err := t.Tx.CopyFrom(ctx, table, columns, src)
 	return n, t.note(err)
 }
 
 // LargeObjects are pgx's own: what fails in them on this side only is not noticed.
 func (t *tx) LargeObjects() pgx.LargeObjects {
-	*t.root++
-	for l := t; l != nil; l = l.parent {
-		l.large = true
-	}
+	t.root.statements++
 	return t.Tx.LargeObjects()
 }
 

@@ -15,23 +15,22 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// commit is not pgx's own text: the one that closed sends into the void fails, and
-// pgx drops a text that has failed from its statement cache.
 const commit = "COMMIT"
 
 // txn is an open transaction and its claim.
 type txn struct {
-	conn       *pgxpool.Conn
-	raw        pgx.Tx
-	user       *tx
-	claim      claim
-	statements int
+	s      *Store
+	conn   *pgxpool.Conn
+	raw    session
+	user   tx
+	shared shared
+	claim  claim
 }
 
-func (t *txn) Tx() pgx.Tx { return t.user }
+func (t *txn) Tx() pgx.Tx { return &t.user }
 
 // Statements implements [store.Counter].
-func (t *txn) Statements() int { return t.statements }
+func (t *txn) Statements() int { return t.shared.statements }
 
 // Rollback also finds out whether the handler has sent "commit; begin": then this is
 // another transaction, and what it undoes is not what the handler has written.
@@ -44,10 +43,10 @@ func (t *txn) Rollback(ctx context.Context) error {
 		t.conn.Release()
 		return rolledBack(ended, err)
 	}
-	var b pgx.Batch
-	b.Queue(pgsql.Start)
-	b.Queue("ROLLBACK")
-	br := t.conn.Conn().SendBatch(ctx, &b)
+	var b trip
+	b.queue(pgsql.Start)
+	b.queue("ROLLBACK")
+	br := t.s.send(ctx, t.conn.Conn(), b)
 	var now time.Time
 	err := br.QueryRow().Scan(&now)
 	if e := br.Close(); err == nil {
@@ -75,7 +74,7 @@ var errEnded = errors.New("the handler has ended the transaction by itself. Try:
 
 // Commit sends what was appended, the record and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
-	err := unfit(t.conn.Conn().PgConn(), t.user)
+	err := unfit(t.conn.Conn().PgConn(), &t.user)
 	t.user.over = true
 	switch {
 	case store.KindOf(err) == store.Ended:
@@ -85,19 +84,19 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		t.abandon(ctx)
 		return err
 	}
-	b := new(pgx.Batch)
+	var b trip
 	record := -1
 	if !c.ID.IsZero() {
 		if t.claim.row.expired {
-			b.Queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		}
-		record = b.Len() // first, so that a duplicate is known before any other write
-		queueDone(b, c, t.claim.start)
+		record = len(b) // first, so that a duplicate is known before any other write
+		queueDone(&b, c, t.claim.start)
 	}
-	queueWrites(b, t.user.tail)
-	queueWrites(b, c.Writes)
-	b.Queue(commit)
-	failed, tag, err := send(ctx, t.conn.Conn(), b)
+	queueWrites(&b, t.user.tail)
+	queueWrites(&b, c.Writes)
+	b.queue(commit)
+	failed, tag, err := t.s.run(ctx, t.conn.Conn(), b)
 	if err == nil && tag.String() != commit {
 		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
 	}
@@ -135,36 +134,41 @@ func unfit(pc *pgconn.PgConn, user *tx) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
-func queueDone(b *pgx.Batch, c store.Change, start any) {
+func queueDone(b *trip, c store.Change, start time.Time) {
 	n := c.Next
-	args := []any{c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, n.Result.Status, n.Result.Kind,
+	args := []any{c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
 		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), start}
 	if n.Request == nil {
-		b.Queue(pgsql.InsertDone, args...)
+		b.queue(pgsql.InsertDone, args...)
 	} else {
-		b.Queue(pgsql.InsertDoneRequest, append(args, n.Request)...)
+		b.queue(pgsql.InsertDoneRequest, append(args, n.Request)...)
 	}
 }
 
-func queueWrites(b *pgx.Batch, writes []store.Statement) {
+func queueWrites(b *trip, writes []store.Statement) {
 	for _, w := range writes {
 		if w.Rows > 0 {
 			w.SQL = pgsql.Expecting(w.SQL, strconv.Itoa(w.Rows))
 		}
-		b.Queue(w.SQL, w.Args...)
+		b.queue(w.SQL, w.Args...)
 	}
 }
 
-// send runs b and returns the index of the statement that has failed, and the
+// run sends b and returns the index of the statement that has failed, and the
 // last command tag.
-func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch) (failed int, tag pgconn.CommandTag, err error) {
-	br := conn.SendBatch(ctx, b)
-	for failed = 0; failed < b.Len() && err == nil; failed++ {
+func (s *Store) run(ctx context.Context, conn *pgx.Conn, b trip) (failed int, tag pgconn.CommandTag, err error) {
+	br := s.send(ctx, conn, b)
+	for failed = 0; failed < len(b) && err == nil; failed++ {
 		tag, err = br.Exec()
 	}
 	failed--
 	if e := br.Close(); err == nil && e != nil {
-		failed, err = b.Len(), e // a deferred constraint, at the end of an implicit transaction
+		failed, err = len(b), e // a deferred constraint, at the end of an implicit transaction
+	}
+	if err == nil && ctx.Err() != nil {
+		// A cancellation that the server has heard (pgx may be configured so) ends its wait
+		// for the standby, and the commit is answered as if that had not been missed.
+		failed, err = len(b), ctx.Err()
 	}
 	return failed, tag, err
 }

@@ -108,7 +108,8 @@ type Ledger interface {
 type Ask struct {
 	ID        ID        // zero: a plain transaction that claims nothing
 	Isolation Isolation // of the transaction
-	Durable   bool      // a record that is found must be as durable as a commit before it is returned
+	Timeouts  Timeouts  // of the transaction
+	Durable   bool      // a record that is found must be as durable as a commit before it is returned, or, in a Join, before the caller's commit is answered
 	First     bool      // the caller has never sent this operation before: the look-up may be skipped
 }
 
@@ -136,6 +137,30 @@ type Txn[TX any] interface {
 	// Rollback undoes everything. An error of kind [Ended] means that the user had
 	// committed before; any other, only that the connection was given up.
 	Rollback(ctx context.Context) error
+}
+
+// Timeouts bound what a transaction may wait for, so that one that is stuck or whose
+// process has been stopped does not hold up the others for ever. Beyond: nothing is
+// applied, and the store's error is [Busy] or [Down]. Zero is what the database is
+// configured for; so is a bound that is stricter there. A store whose database does not
+// know a bound ignores it, and says so in its documentation.
+type Timeouts struct {
+	Acquire   time.Duration // for a connection of the pool
+	Lock      time.Duration // for a lock that another transaction holds
+	Statement time.Duration // for the end of one statement
+	Idle      time.Duration // for the next statement, while the handler computes or is stopped
+}
+
+// Or returns t, and what t leaves open from otherwise.
+func (t Timeouts) Or(otherwise Timeouts) Timeouts {
+	for _, d := range []struct{ to, from *time.Duration }{
+		{&t.Acquire, &otherwise.Acquire}, {&t.Lock, &otherwise.Lock}, {&t.Statement, &otherwise.Statement}, {&t.Idle, &otherwise.Idle},
+	} {
+		if *d.to == 0 {
+			*d.to = *d.from
+		}
+	}
+	return t
 }
 
 // Isolation of a transaction.

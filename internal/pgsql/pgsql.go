@@ -5,7 +5,10 @@ package pgsql
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oncelib/once/store"
 )
@@ -20,29 +23,48 @@ func LockID(id store.ID) int64 {
 // Budget sets the time that is left, in milliseconds: the server gives up before the
 // client cuts the connection. It tightens the statement_timeout that the session has,
 // and never loosens it.
-const (
-	Budget  = `select set_config('statement_timeout', $1, true) where ` + timeout + ` = '0' or ` + timeout + ` > ($1 || 'ms')::interval`
-	timeout = `current_setting('statement_timeout')::interval`
+var Budget = tighten("statement_timeout")
+
+// LockTimeout and IdleTimeout bound a transaction in the same way.
+var (
+	LockTimeout = tighten("lock_timeout")
+	IdleTimeout = tighten("idle_in_transaction_session_timeout")
 )
 
-// columns of a record, in the order in which the stores scan them.
-const columns = `coalesce(state, 0), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request,
+// Bound is d as an argument of Budget, LockTimeout and IdleTimeout: 0 would be no bound.
+func Bound(d time.Duration) string {
+	return strconv.FormatInt(min(max(1, d.Milliseconds()), math.MaxInt32), 10)
+}
+
+func tighten(setting string) string {
+	current := `current_setting('` + setting + `')::interval`
+	return `select set_config('` + setting + `', $1, true) where ` + current + ` = '0' or ` + current + ` > ($1 || 'ms')::interval`
+}
+
+// columns of a record, in the order in which the stores scan them. The second form is
+// for an outer join, which may find none.
+const (
+	columns = `state, fence, claim, fingerprint, status, kind, head, body, request,
+ coalesce(point, ''), calling, data, coalesce(lease_until <= clock_timestamp(), false), since, coalesce(state = 2 and expires_at <= now(), false)`
+	columnsOrNone = `coalesce(state, 0), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request,
  coalesce(point, ''), coalesce(calling, false), data, coalesce(lease_until <= clock_timestamp(), false), coalesce(since, now()), coalesce(state = 2 and expires_at <= now(), false)`
+)
 
 const (
 	// Read returns the columns of one record.
 	Read = `select ` + columns + ` from once_operation where scope = $1 and key = $2`
 
-	// Claim returns the start of the transaction, whether the claim was granted, and
-	// the columns of the record.
+	// Lock returns the start of the transaction, and whether the claim was granted. In
+	// a pipeline, Lock and Read cost the server less than Claim, and the look-up is
+	// younger than the lock at READ COMMITTED.
+	Lock = `select now(), pg_try_advisory_xact_lock($1)`
+
+	// Claim is Lock and Read in one statement, for those who cannot pipeline.
 	//
 	// The snapshot of this one statement may be older than its lock. Then it misses a
 	// record, the primary key says so at the end, and the operation starts again.
-	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columns + `
+	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columnsOrNone + `
  from (select) one left join once_operation on scope = $1 and key = $2`
-
-	// ClaimFirst is Claim for an operation that was never sent before.
-	ClaimFirst = `select now(), pg_try_advisory_xact_lock($1)`
 
 	// Start tells a transaction from another one on the same connection.
 	Start = `select now()`
@@ -50,7 +72,7 @@ const (
 	// Expired removes a record that counts as absent.
 	Expired = `delete from once_operation where scope = $1 and key = $2 and state = 2 and expires_at <= now()`
 
-	// Synced makes a transaction that has only read wait for the standby at COMMIT.
+	// Synced makes a transaction that has only read wait for the standby at its commit.
 	Synced = `select pg_logical_emit_message(true, 'once', '')`
 )
 
@@ -98,6 +120,8 @@ func Classify(sqlState string) store.Kind {
 		return store.Retry
 	case "25P02":
 		return store.Aborted
+	case "55P03", QueryCanceled, "25P03", "25P04": // timeouts: lock, statement, idle, transaction
+		return store.Busy
 	case "57P01", "57P02", "57P03", "40003": // the last: completion unknown
 		return store.Lost
 	}
@@ -117,6 +141,7 @@ const (
 	DivisionByZero  = "22012"
 	UndefinedTable  = "42P01"
 	QueryCanceled   = "57014"
+	NoStatement     = "26000"
 )
 
 // MigrationLock makes migrations that start together run one after the other.

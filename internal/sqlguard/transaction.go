@@ -151,7 +151,12 @@ func (tx *transaction) commit() error {
 	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
 	if tx.base == nil {
-		return c.run(ctx, c.dialect.commits())
+		if err := c.run(ctx, c.dialect.commits()); err != nil {
+			return err
+		}
+		// If this ended in between, the server may have been told to wait for its
+		// standby no longer, and answers as if it had not had to.
+		return ctx.Err()
 	}
 	if c.dialect == PostgreSQL {
 		if err := c.run(ctx, stillOpen); err != nil {

@@ -12,11 +12,12 @@ import (
 // A name that is not here is taken as a program of that name in a package of
 // that name.
 var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"postgresql": "postgresql",
-	"psql":       "postgresql-client",
-	"pgbouncer":  "pgbouncer",
-	"strace":     "strace",
-	"gcc":        "gcc",
+	"postgresql":    "postgresql",
+	"psql":          "postgresql-client",
+	"pg_basebackup": "postgresql-client",
+	"pgbouncer":     "pgbouncer",
+	"strace":        "strace",
+	"gcc":           "gcc",
 }
 
 // Need ends the test unless every piece of software is installed. It skips,

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// PgBouncer is a connection pooler in transaction mode in front of a [Postgres]:
-// every transaction of a client may run in another session of the server.
+// PgBouncer is a connection pooler in front of a [Postgres]. In transaction mode every
+// transaction of a client may run in another session of the server.
 type PgBouncer struct {
 	pg       *Postgres
+	mode     string
 	dir      *directory
 	port     int
 	database string
@@ -25,9 +26,14 @@ type PgBouncer struct {
 	err     error // of Close
 }
 
-// StartPgBouncer starts a pooler in front of pg. URL leads to the given database;
-// the pooler serves the others too. The context bounds the start only.
+// StartPgBouncer starts a pooler in transaction mode in front of pg. URL leads to the
+// given database; the pooler serves the others too. The context bounds the start only.
 func StartPgBouncer(ctx context.Context, pg *Postgres, database string) (*PgBouncer, error) {
+	return StartPgBouncerIn(ctx, "transaction", pg, database)
+}
+
+// StartPgBouncerIn is StartPgBouncer in another mode: session or statement.
+func StartPgBouncerIn(ctx context.Context, mode string, pg *Postgres, database string) (*PgBouncer, error) {
 	path, err := Binary("pgbouncer")
 	if err != nil {
 		return nil, err
@@ -36,7 +42,7 @@ func StartPgBouncer(ctx context.Context, pg *Postgres, database string) (*PgBoun
 	if err != nil {
 		return nil, err
 	}
-	b := &PgBouncer{pg: pg, dir: dir, database: database}
+	b := &PgBouncer{pg: pg, mode: mode, dir: dir, database: database}
 	for range 10 { // as in StartPostgres
 		if b.port, err = freePort(); err != nil {
 			break
@@ -116,9 +122,9 @@ listen_port = %d
 unix_socket_dir =
 auth_type = trust
 auth_file = %s
-pool_mode = transaction
+pool_mode = %s
 max_client_conn = 1000
 default_pool_size = 20
 ignore_startup_parameters = extra_float_digits
-`, loopback, b.pg.Port(), loopback, b.port, b.users())
+`, loopback, b.pg.Port(), loopback, b.port, b.users(), b.mode)
 }

@@ -3,12 +3,9 @@ package testenv
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,28 +55,30 @@ func StartPostgres(ctx context.Context, config PostgresConfig) (*Postgres, error
 	if err := p.initialise(ctx, config); err != nil {
 		return nil, errors.Join(err, dir.remove())
 	}
-	// Between the choice of a port and its use, somebody else may take it.
+	if err := p.start(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// start picks a port and starts the server on it. Between the choice of a port and
+// its use, somebody else may take it.
+func (p *Postgres) start(ctx context.Context) (err error) {
 	for range 10 {
 		if p.port, err = freePort(); err != nil {
-			break
+			return err
 		}
-		if err = p.launch(ctx); err == nil {
-			return p, nil
-		}
-		if !portTaken(err) {
-			break
+		if err = p.launch(ctx); !portTaken(err) {
+			return err
 		}
 	}
-	return nil, errors.Join(err, p.Close())
+	return err
 }
 
 // initialise runs initdb and writes the settings. Only initdb goes without
 // fsync: a machine that crashes while it runs loses nothing of value.
 func (p *Postgres) initialise(ctx context.Context, config PostgresConfig) error {
-	if err := os.Mkdir(p.SocketDir(), 0o755); err != nil { //nolint:gosec // clients of any user connect
-		return err
-	}
-	if err := p.who.own(p.SocketDir()); err != nil {
+	if err := p.makeSocketDir(); err != nil {
 		return err
 	}
 	_, err := runTool(ctx, p.who, "", filepath.Join(p.bin, "initdb"),
@@ -88,33 +87,14 @@ func (p *Postgres) initialise(ctx context.Context, config PostgresConfig) error 
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(p.DataDir(), "postgresql.conf")
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(p.settings(config))
-	return errors.Join(err, file.Close())
+	return p.configure(config)
 }
 
-func (p *Postgres) settings(config PostgresConfig) string {
-	settings := map[string]string{
-		"listen_addresses":        loopback,
-		"unix_socket_directories": p.SocketDir(),
-		"max_connections":         "300",
-		"timezone":                "UTC",
-		"log_timezone":            "UTC",
-		"log_line_prefix":         "%m [%p] ",
+func (p *Postgres) makeSocketDir() error {
+	if err := os.Mkdir(p.SocketDir(), 0o755); err != nil { //nolint:gosec // clients of any user connect
+		return err
 	}
-	for name, value := range config.Settings {
-		settings[strings.ToLower(name)] = value
-	}
-	var text strings.Builder
-	text.WriteString("\n# testenv\n")
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		fmt.Fprintf(&text, "%s = '%s'\n", name, strings.ReplaceAll(settings[name], "'", "''"))
-	}
-	return text.String()
+	return p.who.own(p.SocketDir())
 }
 
 // launch starts the server and waits until it answers. The caller holds the lock

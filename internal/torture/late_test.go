@@ -157,8 +157,9 @@ func (g gated) waiting(ctx context.Context) error {
  where datname = current_database() and locktype = 'advisory' and classid = 1 and objid = 1 and not granted)`)
 }
 
-// TestOldLook has a claim granted whose look-up is older than its lock, so that it
-// misses what was committed just before.
+// TestOldLook has a claim granted just after another one was committed: a look-up that
+// is older than the lock misses that. In the pipeline of pgxstore it is younger, unless
+// the whole transaction has one snapshot.
 func TestOldLook(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "postgresql")
@@ -178,7 +179,8 @@ func TestOldLook(t *testing.T) {
 	}
 }
 
-// oldLook: the handler runs in vain, and the answer is the other's.
+// oldLook: if the look-up is old the handler runs in vain, and the answer is the
+// other's in any case.
 func oldLook(t *testing.T, g gated, l level) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -197,8 +199,10 @@ func oldLook(t *testing.T, g gated, l level) error {
 	done := make(chan error, 1)
 	go func() {
 		got, replayed, err := late.Do(ctx, op, work{key: op.Key, attempt: "late"})
-		// Above READ COMMITTED the handler's own writes collide before the record does.
-		reached := taken == 1 || l.is != store.ReadCommitted
+		reached := true // above READ COMMITTED the handler's own writes collide before the record does
+		if l.is == store.ReadCommitted {
+			reached = (taken == 1) == (g.store != pgxName)
+		}
 		if err == nil && (got.Attempt != "early" || !replayed || !reached) {
 			err = fmt.Errorf("%+v, replayed: %v, taken at the primary key %d times", got, replayed, taken)
 		}

@@ -40,6 +40,7 @@ func openPool(ctx context.Context, su setup) (*pgxpool.Pool, error) {
 	if su.dial != nil {
 		cfg.ConnConfig.DialFunc = su.dial
 	}
+	su.polite(&cfg.ConnConfig.Config)
 	if su.conns > 0 {
 		cfg.MaxConns = int32(su.conns)
 	}

@@ -24,6 +24,7 @@ func openPostgres(ctx context.Context, su setup) (system, error) {
 	if su.dial != nil {
 		cfg.DialFunc = su.dial
 	}
+	su.polite(&cfg.Config)
 	name := stdlib.RegisterConnConfig(cfg)
 	r, err := openSQL(ctx, "pgx", name, su, func(query string) string { return query })
 	if err != nil {

@@ -7,6 +7,9 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
 )
@@ -37,6 +40,16 @@ type setup struct {
 	hook   func(place string)                                                   // nil: nobody counts
 	engine once.Config
 	conns  int
+	asks   bool // a context that ends sends a cancel request, in place of closing the connection
+}
+
+// polite sets what asks says.
+func (su setup) polite(cfg *pgconn.Config) {
+	if su.asks {
+		cfg.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: patience}
+		}
+	}
 }
 
 // stores under torture.

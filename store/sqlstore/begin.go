@@ -3,6 +3,10 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -11,21 +15,27 @@ import (
 // Begin opens a guarded transaction, claims and looks up.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
 	if s.dialect.name == SQLite && !ask.ID.IsZero() && !ask.First { // a replay need not wait for other writers
-		if rec, err := s.Read(ctx, ask.ID); err != nil || rec.State == store.Done {
+		if rec, err := s.glance(ctx, ask); err != nil || rec.State == store.Done {
 			return nil, rec, err
 		}
 	}
-	t, err := s.open(ctx, ask.Isolation)
+	t, err := s.open(ctx, ask)
 	if err != nil {
+		return nil, store.Record{}, s.down(err)
+	}
+	if s.dialect.bound != nil {
+		err = s.dialect.bound(ctx, t.tx, ask.Timeouts)
+	}
+	if err == nil && !ask.ID.IsZero() {
+		t.claim, err = s.dialect.claim(ctx, t.tx, ask)
+	}
+	if err != nil {
+		_ = t.end()
 		return nil, store.Record{}, s.down(err)
 	}
 	if ask.ID.IsZero() {
 		t.began()
 		return t, store.Record{}, nil
-	}
-	if t.claim, err = s.dialect.claim(ctx, t.tx, ask); err != nil {
-		_ = t.end()
-		return nil, store.Record{}, s.down(err)
 	}
 	rec, free := t.claim.verdict()
 	if !free {
@@ -33,6 +43,16 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 	}
 	t.began()
 	return t, rec, nil
+}
+
+// glance is Read by someone who waits no longer for a connection than for a transaction.
+func (s *Store) glance(ctx context.Context, ask store.Ask) (store.Record, error) {
+	if ask.Timeouts.Acquire > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, ask.Timeouts.Acquire)
+		defer cancel()
+	}
+	return s.Read(ctx, ask.ID)
 }
 
 // verdict says whether there is something to execute, and what is in the way if not.
@@ -49,21 +69,60 @@ func (c claim) verdict() (rec store.Record, free bool) {
 
 // open begins a transaction that outlives the end of ctx: COMMIT is not the
 // caller's to cancel. Until began is called, ctx still ends it.
-func (s *Store) open(ctx context.Context, isolation store.Isolation) (*txn, error) {
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
-	undo := s.patience(ctx, conn)
-	t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[isolation]})
-	undo()
-	if err != nil {
+//
+// A connection that turns out to be broken, because the server has restarted since it
+// was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
+// Those that lie idle in the pool may be broken, too.
+func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
+	for left := -1; ; left-- { // tries; how many is asked when one is needed
+		conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+		if err != nil {
+			return nil, err
+		}
+		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
+		undo := s.patience(ctx, conn, ask.Timeouts.Lock)
+		t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+		if err == nil {
+			undo()
+			return t, nil
+		}
+		isBroken := broken(conn)
+		undo()
 		t.release()
-		return nil, err
+		if left < 0 {
+			left = 1 + s.db.Stats().Idle
+		}
+		if !isBroken || left == 0 || ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	return t, nil
+}
+
+// broken reports whether a connection is good for nothing any more.
+func broken(conn *sql.Conn) bool {
+	valid := false
+	err := conn.Raw(func(dc any) error {
+		v, ok := dc.(driver.Validator)
+		valid = !ok || v.IsValid()
+		return nil
+	})
+	return err != nil || !valid
+}
+
+// acquire waits for a connection of the pool.
+func (s *Store) acquire(ctx context.Context, patience time.Duration) (*sql.Conn, error) {
+	own := ctx
+	if patience > 0 {
+		var cancel context.CancelFunc
+		own, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	conn, err := s.db.Conn(own)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
+	}
+	return conn, err
 }
 
 var levels = map[store.Isolation]sql.IsolationLevel{
@@ -72,22 +131,18 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 	store.Serializable:   sql.LevelSerializable,
 }
 
-// found ends a transaction that has found a record. A durable answer is a commit
-// that waits for the synchronous standby.
+// found ends a transaction that has found a record. A durable answer waits for a
+// commit of its own, which waits for the synchronous standby, and unlike tx.Commit for
+// no longer than ctx lasts.
 func (t *txn) found(ctx context.Context, ask store.Ask, rec store.Record) error {
+	defer t.release()
+	_ = t.tx.Rollback()
 	if !ask.Durable || rec.State != store.Done || t.s.dialect.synced == "" {
-		_ = t.end()
 		return nil
 	}
-	_, err := t.tx.ExecContext(ctx, t.s.dialect.synced)
-	if err == nil {
-		err = t.tx.Commit()
-	}
-	if err != nil {
-		_ = t.tx.Rollback()
-		t.release()
+	_, err := t.conn.ExecContext(ctx, t.s.dialect.synced)
+	if err = errors.Join(err, ctx.Err()); err != nil { // a wait that was cancelled is no error to the server
 		return t.s.down(err)
 	}
-	t.release()
 	return nil
 }

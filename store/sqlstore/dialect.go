@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
@@ -32,13 +33,14 @@ type dialect struct {
 	name Dialect
 
 	read       string                                                   // scope, key
+	bound      func(context.Context, *sql.Tx, store.Timeouts) error     // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.Ask) (claim, error) // claims and looks up
 	expired    string                                                   // scope, key
 	insert     string                                                   // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request
 	swapInsert string                                                   // scope, key, lock, fields..., lease, retain
 	swapUpdate string                                                   // scope, key, fields..., lease, retain, fence, lapsed
 	swapDelete string                                                   // scope, key, fence, lapsed
-	synced     string                                                   // makes a transaction that has only read wait for the standby; "" if there are none
+	synced     string                                                   // makes the commit of who has only read wait for the standby; "" if there are none
 	lock       string                                                   // held while migrating; "" if a transaction excludes others by itself
 	classify   func(error) (kind store.Kind, taken, known bool)         // what a statement's error means; taken: if it was the record's
 	undefined  func(error) bool                                         // the table is not there
@@ -54,6 +56,20 @@ type claim struct {
 var postgres = dialect{
 	name: PostgreSQL,
 	read: pgsql.Read,
+	bound: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
+		for _, b := range []struct {
+			query string
+			d     time.Duration
+		}{{pgsql.Budget, t.Statement}, {pgsql.LockTimeout, t.Lock}, {pgsql.IdleTimeout, t.Idle}} {
+			if b.d == 0 {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, b.query, pgsql.Bound(b.d)); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
 	claim: func(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
 		from := tx.QueryRowContext(ctx, pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
 		c.row, err = scan(from, &c.start, &c.granted)

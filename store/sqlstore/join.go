@@ -41,7 +41,12 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 	}
 	rec, free := j.claim.verdict()
 	if !free {
-		_, err := caller.ExecContext(ctx, release)
+		if ask.Durable && rec.State == store.Done && s.dialect.synced != "" { // also for a caller who writes nothing
+			_, err = caller.ExecContext(ctx, s.dialect.synced)
+		}
+		if err == nil {
+			_, err = caller.ExecContext(ctx, release)
+		}
 		if err != nil {
 			err = s.down(err)
 		}

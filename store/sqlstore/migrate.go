@@ -15,7 +15,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	t, err := (&Store{db: db, dialect: d}).open(ctx, store.DefaultIsolation)
+	t, err := (&Store{db: db, dialect: d}).open(ctx, store.Ask{})
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,17 @@ var sqlite = dialect{
 }
 
 // patience makes a connection wait for the file's lock no longer than ctx lasts:
-// SQLite does not hear a cancellation while it waits. What is returned undoes that.
-func (s *Store) patience(ctx context.Context, conn *sql.Conn) (undo func()) {
-	deadline, ok := ctx.Deadline()
-	left := time.Until(deadline).Milliseconds()
-	if s.dialect.name != SQLite || !ok || left >= s.busy {
+// SQLite does not hear a cancellation while it waits; nor longer than lock, if that is
+// set. What is returned undoes that.
+func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration) (undo func()) {
+	left := s.busy
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(deadline).Milliseconds())
+	}
+	if lock > 0 {
+		left = min(left, lock.Milliseconds())
+	}
+	if s.dialect.name != SQLite || left >= s.busy {
 		return func() {}
 	}
 	set := func(ms int64) {

@@ -10,7 +10,7 @@ import (
 
 // Swap implements [store.Ledger].
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
-	t, err := s.open(ctx, store.DefaultIsolation)
+	t, err := s.open(ctx, store.Ask{})
 	if err != nil {
 		return store.Record{}, s.down(err)
 	}

@@ -1,5 +1,7 @@
 package bugbank
 
+import "slices"
+
 var (
 	core      = Killer{Module: ".", Package: "store/memstore", Test: "TestConformance"}
 	pgx       = Killer{Module: "pgxstore", Package: "", Test: "TestConformance"}
@@ -10,18 +12,20 @@ var (
 func in(pkg, test string) []Killer { return []Killer{{Module: ".", Package: pkg, Test: test}} }
 
 // Mutants are the seeded bugs.
-var Mutants = []Mutant{
+var Mutants = slices.Concat(everywhere, failovers)
+
+var everywhere = []Mutant{
 	{
 		Name: "the key is committed before the effect",
 		Edits: []Edit{{
 			File: "pgxstore/txn.go",
-			Old:  "		queueDone(b, c, t.claim.start)\n	}\n	queueWrites(b, t.user.tail)",
+			Old:  "		queueDone(&b, c, t.claim.start)\n	}\n	queueWrites(&b, t.user.tail)",
 			New: "		early, n := new(pgx.Batch), c.Next\n" +
 				"		early.Queue(`insert into once_operation (scope, key, claim, status, kind, body) values ($1, $2, $3, $4, $5, $6)`, c.ID.Scope, c.ID.Key, n.Claim, n.Result.Status, n.Result.Kind, n.Result.Body)\n" +
 				"		other, err := pgx.ConnectConfig(ctx, t.conn.Conn().Config())\n" +
 				"		if err != nil {\n			return err\n		}\n" +
 				"		if err := other.SendBatch(ctx, early).Close(); err != nil {\n			return err\n		}\n" +
-				"		_ = other.Close(ctx)\n	}\n	queueWrites(b, t.user.tail)",
+				"		_ = other.Close(ctx)\n	}\n	queueWrites(&b, t.user.tail)",
 		}},
 		Tests: []Killer{misbehave},
 	},
@@ -29,12 +33,12 @@ var Mutants = []Mutant{
 		Name: "the effect is committed before the key",
 		Edits: []Edit{{
 			File: "pgxstore/txn.go",
-			Old:  "		queueDone(b, c, t.claim.start)\n	}\n	queueWrites(b, t.user.tail)\n	queueWrites(b, c.Writes)\n	b.Queue(commit)",
-			New:  "	}\n	queueWrites(b, t.user.tail)\n	queueWrites(b, c.Writes)\n	b.Queue(commit)\n	b.Queue(`begin`)\n	if record >= 0 {\n		queueDone(b, c, nil)\n	}\n	b.Queue(commit)",
+			Old:  "		queueDone(&b, c, t.claim.start)\n	}\n	queueWrites(&b, t.user.tail)\n	queueWrites(&b, c.Writes)\n	b.queue(commit)",
+			New:  "	}\n	queueWrites(&b, t.user.tail)\n	queueWrites(&b, c.Writes)\n	b.queue(commit)\n	b.queue(`begin`)\n	if record >= 0 {\n		queueDone(&b, c, t.claim.start)\n	}\n	b.queue(commit)",
 		}, {
 			File: "internal/pgsql/pgsql.go",
 			Old:  "values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int)`\n",
-			New:  "values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 + coalesce(extract(epoch from $10::timestamptz)::int, 0))`\n",
+			New:  "values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 + 0 * coalesce(extract(epoch from $10::timestamptz)::int, 0))`\n",
 		}},
 		Tests: []Killer{pgx},
 	},

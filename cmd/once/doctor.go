@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/oncelib/once/store/migration"
+)
+
+var doctorEntry = entry{
+	name: "doctor", brief: "what in a database's settings would break a promise",
+	help: `Looks at a database and prints what it has found: ok, warn or fail, with what to try.
+Nothing is changed, but what a data source name itself sets when it is opened.
+
+fail means that a promise of once does not hold on this database, or that nothing can
+work; the exit code is then 1. warn means that something is left to chance, or costs
+more than it must; the exit code stays 0.
+
+Settings may belong to a role, a database or a connection: use the URL of the service,
+with its user. For SQLite that is the data source name which the service opens, such as
+--db 'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)': with sqlite:PATH
+what belongs to a connection cannot be seen.
+
+Whether the service sets once.Config.Synced is not in the database: --synced says so.`,
+	make: func() command { return new(doctor) },
+}
+
+type doctor struct {
+	db, output   string
+	json, synced bool
+}
+
+func (c *doctor) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage+", or an SQLite data source name, file:...")
+	fs.BoolVar(&c.synced, "synced", false, "the service sets once.Config.Synced")
+	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	fs.BoolVar(&c.json, "json", false, "the same as -o json")
+}
+
+func (c *doctor) run(ctx context.Context, m *Main, _ []string) error {
+	if c.json {
+		c.output = "json"
+	}
+	if c.output != "text" && c.output != "json" {
+		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
+	}
+	p, err := admit(ctx, c.db)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	p.synced = c.synced
+	d, err := p.examine(ctx)
+	if err != nil {
+		return err
+	}
+	if c.output == "json" {
+		e := json.NewEncoder(m.Stdout)
+		e.SetIndent("", "  ")
+		err = e.Encode(d)
+	} else {
+		d.print(m.Stdout)
+	}
+	if err == nil && !d.Healthy {
+		return errSaid
+	}
+	return err
+}
+
+// level is how bad a finding is.
+type level string
+
+const (
+	okay level = "ok"
+	warn level = "warn"
+	fail level = "fail"
+)
+
+// finding is the answer to one check. The zero value: there is nothing to ask.
+type finding struct {
+	Check string `json:"check"` // a name for scripts, which does not change
+	Level level  `json:"level"`
+	Says  string `json:"says"`
+	Try   string `json:"try,omitempty"`
+}
+
+func fine(format string, args ...any) finding {
+	return finding{Level: okay, Says: fmt.Sprintf(format, args...)}
+}
+
+func (l level) because(says, try string) finding { return finding{Level: l, Says: says, Try: try} }
+
+// check is one question to a database. An error means that it was not answered.
+type check struct {
+	name string
+	ask  func(context.Context, *patient) (finding, error)
+}
+
+// checks of each dialect, in the order in which they are printed.
+func checks(d migration.Dialect) []check {
+	switch d {
+	case migration.PostgreSQL:
+		return postgresChecks
+	case migration.SQLite:
+		return sqliteChecks
+	}
+	return mysqlChecks
+}
+
+// patient is the database that is examined. What is asked of it writes nothing.
+type patient struct {
+	*sql.DB
+	source
+	synced bool
+	exact  bool // its connections are set up as the service's are
+	close  func()
+}
+
+// diagnosis is what all checks have found. Its JSON form is a contract with scripts.
+type diagnosis struct {
+	Database string    `json:"database"`
+	Dialect  string    `json:"dialect"`
+	Healthy  bool      `json:"healthy"` // nothing fails
+	Warnings int       `json:"warnings"`
+	Failures int       `json:"failures"`
+	Findings []finding `json:"findings"`
+}
+
+// askPatience bounds one check: counting rows may take long.
+const askPatience = 10 * time.Second
+
+// examine asks everything. A question that one may not ask is a warning; a database
+// that has gone away meanwhile is an error.
+func (p *patient) examine(ctx context.Context) (diagnosis, error) {
+	d := diagnosis{Database: p.name, Dialect: string(p.dialect), Findings: []finding{}}
+	for _, c := range checks(p.dialect) {
+		f, err := func() (finding, error) {
+			ctx, cancel := context.WithTimeout(ctx, askPatience)
+			defer cancel()
+			return c.ask(ctx, p)
+		}()
+		if isMissingTable(err) {
+			continue // which is the finding of another check
+		}
+		if err != nil {
+			what, try := advice(err.Error())
+			f = warn.because("not known: "+what, either(try != "", try, "the user of the service, or one who may read more"))
+		}
+		f.Check = c.name
+		switch f.Level {
+		case "":
+			continue
+		case warn:
+			d.Warnings++
+		case fail:
+			d.Failures++
+		case okay:
+		}
+		d.Findings = append(d.Findings, f)
+	}
+	d.Healthy = d.Failures == 0
+	if err := p.PingContext(ctx); err != nil {
+		return d, p.failed("examine", err)
+	}
+	return d, nil
+}
+
+func (d diagnosis) print(w io.Writer) {
+	for _, f := range d.Findings {
+		fmt.Fprintf(w, "%-5s %-19s %s\n", f.Level, f.Check, f.Says)
+		if f.Try != "" {
+			fmt.Fprintf(w, "%25s Try: %s\n", "", f.Try)
+		}
+	}
+	fmt.Fprintf(w, "\n%s: %d checks, %d warnings, %d failures.\n", d.Database, len(d.Findings), d.Warnings, d.Failures)
+}
+
+// text is one value that the database answers with.
+func (p *patient) text(ctx context.Context, query string) (s string, err error) {
+	err = p.QueryRowContext(ctx, query).Scan(&s)
+	return s, err
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// admit opens a database for its examination, through one plain connection.
+func admit(ctx context.Context, dsn string) (*patient, error) {
+	if strings.HasPrefix(dsn, "file:") { // a data source name, with all that the service sets
+		u, err := url.Parse(dsn)
+		if err != nil {
+			return nil, &usageError{"--db is not a data source name", "--db 'file:app.db?_pragma=journal_mode(WAL)'"}
+		}
+		path := either(u.Opaque != "", u.Opaque, u.Path)
+		src := source{dialect: migration.SQLite, driver: "sqlite", dsn: dsn, path: path, name: "sqlite:" + path, paste: quoted("sqlite:" + path)}
+		if _, err := os.Stat(path); err != nil { // opening it would make it
+			return nil, src.failed("open", err)
+		}
+		return admitted(ctx, src, true)
+	}
+	db, err := openDatabase(ctx, dsn, false) // which has the better words for what is wrong
+	if err != nil {
+		return nil, err
+	}
+	_ = db.Close()
+	return admitted(ctx, db.source, db.dialect != migration.SQLite)
+}
+
+func admitted(ctx context.Context, src source, exact bool) (*patient, error) {
+	db, err := src.plain()
+	if err != nil {
+		return nil, src.failed("open", err)
+	}
+	db.SetMaxOpenConns(1)
+	p := &patient{DB: db, source: src, exact: exact, close: func() { _ = db.Close() }}
+	if err := db.PingContext(ctx); err != nil {
+		p.close()
+		return nil, src.failed("open", err)
+	}
+	return p, nil
+}
+
+// plain opens the database without a guard.
+func (s source) plain() (*sql.DB, error) {
+	cfg, err := s.pgx()
+	if cfg == nil || err != nil {
+		db, e := sql.Open(s.driver, s.dsn)
+		if err == nil {
+			err = e
+		}
+		return db, err
+	}
+	return stdlib.OpenDB(*cfg), nil
+}
+
+// pgx returns how to connect to PostgreSQL, nil if it is another database. Nothing is
+// prepared, which a pooler might not bear.
+func (s source) pgx() (*pgx.ConnConfig, error) {
+	if s.dialect != migration.PostgreSQL {
+		return nil, nil //nolint:nilnil // see above
+	}
+	cfg, err := pgx.ParseConfig(s.dsn)
+	if err == nil {
+		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	return cfg, err
+}
+
+// status reads the migrations.
+func (s source) status(ctx context.Context) ([]migration.Status, error) {
+	var db *sql.DB
+	cfg, err := s.pgx()
+	switch {
+	case err != nil:
+		return nil, err
+	case cfg != nil:
+		db = sqlstore.OpenDB(migration.PostgreSQL, stdlib.GetConnector(*cfg))
+	default:
+		if db, err = sqlstore.Open(s.driver, s.dsn); err != nil {
+			return nil, err
+		}
+	}
+	defer db.Close()
+	return sqlstore.Status(ctx, db)
+}
+
+// askMigrations is the same for all dialects.
+func askMigrations(ctx context.Context, p *patient) (finding, error) {
+	status, err := p.status(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	missing := 0
+	for _, s := range status {
+		if !s.Applied {
+			missing++
+		}
+	}
+	if missing > 0 {
+		return fail.because(fmt.Sprintf("%d of %d are missing: no operation can be kept", missing, len(status)), "once migrate up --db "+p.paste), nil
+	}
+	return fine("the database has all %d", len(status)), nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// wholesome is a server about which there is nothing to say.
+var wholesome = map[string]string{
+	"idle_in_transaction_session_timeout": "1min",
+	"lock_timeout":                        "10s",
+}
+
+func startWholesome(t *testing.T) (*testenv.Postgres, string) {
+	t.Helper()
+	testenv.Need(t, "postgresql")
+	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Settings: wholesome})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pg.Close() })
+	db := pg.URL("postgres")
+	run(t, "migrate", "up", "--db", db).want(t, 0)
+	return pg, db
+}
+
+// TestDoctorSettings: each setting in both directions, on a server that has it.
+func TestDoctorSettings(t *testing.T) {
+	t.Parallel()
+	pg, db := startWholesome(t)
+	for check, f := range examined(t, db) {
+		if f.Level != okay {
+			t.Errorf("a healthy server: %s: %+v", check, f)
+		}
+	}
+	for _, c := range []struct {
+		check string
+		level level
+		says  string
+		set   map[string]string
+	}{
+		{"fsync", fail, "acknowledged", map[string]string{"fsync": "off"}},
+		{"full_page_writes", fail, "half written", map[string]string{"full_page_writes": "off"}},
+		{"synchronous_commit", warn, "off", map[string]string{"synchronous_commit": "off"}},
+		{"synchronous_commit", warn, "local", map[string]string{"synchronous_commit": "local"}},
+		{"synchronous_commit", okay, "remote_write", map[string]string{"synchronous_commit": "remote_write"}},
+		{"primary", fail, "read_only", map[string]string{"default_transaction_read_only": "on"}},
+		{"idle_transactions", warn, "in flight", map[string]string{"idle_in_transaction_session_timeout": "0"}},
+		{"statements", warn, "until its context ends", map[string]string{"lock_timeout": "0"}},
+		{"statements", okay, "statement_timeout 1min", map[string]string{"lock_timeout": "0", "statement_timeout": "1min"}},
+		{"vanished_hosts", warn, "2 h 11 min", map[string]string{
+			"idle_in_transaction_session_timeout": "0",
+			"tcp_keepalives_idle":                 "7200", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "9",
+		}},
+		{"vanished_hosts", okay, "1 min", map[string]string{
+			"idle_in_transaction_session_timeout": "0",
+			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3",
+		}},
+		{"vanished_hosts", okay, "1 min", map[string]string{
+			"idle_in_transaction_session_timeout": "0",
+			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "100", "tcp_user_timeout": "5s",
+		}},
+		{"standby", fail, "wait for nobody", map[string]string{"synchronous_standby_names": "nobody"}},
+	} {
+		for name, value := range c.set {
+			if err := pg.Set(t.Context(), name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		examined(t, db)[c.check].want(t, c.check, c.level, c.says)
+		if err := pg.Set(t.Context(), "lock_timeout", "10s"); err != nil {
+			t.Fatal(err)
+		}
+		for name := range c.set {
+			if _, err := pg.Query(t.Context(), "postgres", "alter system reset "+name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := pg.Set(t.Context(), "lock_timeout", "10s"); err != nil { // and load what was reset
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDoctorStandby: what it says of one, and to one.
+func TestDoctorStandby(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "postgresql", "pg_basebackup")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pg, db := startWholesome(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	examined(t, db)["standby"].want(t, "none", okay, "there is none")
+	examined(t, db, "--synced")["standby"].want(t, "none, synced", okay, "gains nothing")
+	s, err := testenv.StartStandby(ctx, pg, "heir")
+	must(err)
+	t.Cleanup(func() { _ = s.Close() })
+	must(pg.WaitsFor(ctx, s))
+	examined(t, db)["standby"].want(t, "waited for", warn, "replays do not")
+	examined(t, db, "--synced")["standby"].want(t, "waited for, synced", okay, "wait for heir")
+	examined(t, s.URL("postgres"))["primary"].want(t, "the standby itself", fail, "a standby")
+
+	_, err = pg.Query(ctx, "postgres", "create role plain login; grant select on all tables in schema public to plain")
+	must(err)
+	u, err := url.Parse(db)
+	must(err)
+	u.User = url.User("plain")
+	examined(t, u.String())["standby"].want(t, "to whom standbys are hidden", warn, "replays do not")
+
+	must(pg.Set(ctx, "synchronous_standby_names", ""))
+	examined(t, db)["standby"].want(t, "not waited for", warn, "1 follow")
+	must(s.Cut(ctx))
+	must(pg.Set(ctx, "synchronous_standby_names", "heir"))
+	examined(t, db, "--synced")["standby"].want(t, "gone", fail, "none of them ends")
+}
+
+// TestDoctorPooler: one that has no transactions is of no use.
+func TestDoctorPooler(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "postgresql", "pgbouncer")
+	pg, db := startWholesome(t)
+	examined(t, db)["pooler"].want(t, "none", okay, "none")
+	for mode, l := range map[string]level{"transaction": okay, "session": okay, "statement": fail} {
+		b, err := testenv.StartPgBouncerIn(t.Context(), mode, pg, "postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := examined(t, b.URL())
+		found["pooler"].want(t, mode, l, "in the way")
+		if mode != "statement" {
+			found["migrations"].want(t, mode, okay, "all")
+		}
+		_ = b.Close()
+	}
+}
+
+// TestDoctorLosesItsPatient: what could not be asked is no clean bill of health.
+func TestDoctorLosesItsPatient(t *testing.T) {
+	t.Parallel()
+	pg, db := startWholesome(t)
+	p, err := admit(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if d, err := p.examine(t.Context()); err != nil || !d.Healthy {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if err := pg.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := p.examine(t.Context()); err == nil {
+		t.Errorf("a dead server: %+v", d)
+	}
+}

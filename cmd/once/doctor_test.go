@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/store/migration"
+)
+
+// examined runs once doctor and returns what it has found, by check.
+func examined(t *testing.T, db string, flags ...string) map[string]finding {
+	t.Helper()
+	o := run(t, slices.Concat([]string{"doctor", "--json", "--db", db}, flags)...)
+	var d diagnosis
+	if err := json.Unmarshal([]byte(o.stdout), &d); err != nil {
+		t.Fatalf("%v: %s%s", err, o.stdout, o.stderr)
+	}
+	found := map[string]finding{}
+	warnings, failures := 0, 0
+	for _, f := range d.Findings {
+		if _, twice := found[f.Check]; twice || f.Check == "" || f.Says == "" || (f.Level == okay) != (f.Try == "") {
+			t.Errorf("%+v", f)
+		}
+		found[f.Check] = f
+		switch f.Level {
+		case warn:
+			warnings++
+		case fail:
+			failures++
+		case okay:
+		}
+	}
+	want := 0
+	if failures > 0 {
+		want = 1
+	}
+	if o.code != want || d.Healthy != (failures == 0) || d.Warnings != warnings || d.Failures != failures || o.stderr != "" {
+		t.Errorf("exit code %d with %d warnings and %d failures: %s%s", o.code, warnings, failures, o.stdout, o.stderr)
+	}
+	return found
+}
+
+func (f finding) want(t *testing.T, when string, l level, says string) {
+	t.Helper()
+	if f.Level != l || !strings.Contains(f.Says, says) {
+		t.Errorf("%s: %+v, want %s: ...%s...", when, f, l, says)
+	}
+}
+
+// TestDoctorOperations: what waits for somebody is counted, and the oldest is named.
+func TestDoctorOperations(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, db string) {
+		p, err := parseSource(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.path != "" {
+			d, err := openDatabase(t.Context(), db, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = d.Close()
+		}
+		found := examined(t, db)
+		found["migrations"].want(t, "an empty database", fail, "are missing")
+		if f, asked := found["unknown"]; asked {
+			t.Errorf("without the table: %+v", f)
+		}
+		run(t, "migrate", "up", "--db", db).want(t, 0)
+		for _, check := range []string{"unknown", "lapsed", "expired"} {
+			examined(t, db)[check].want(t, "an empty table", okay, "")
+		}
+		rows, err := p.plain()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		ago := func(d string) string { return "now() - interval '" + d + "'" }
+		if p.path != "" {
+			ago = func(d string) string { return "cast(unixepoch('subsec', '-" + d + "') * 1000 as integer)" }
+		}
+		insert := func(key, state, since, lease, expires string) {
+			t.Helper()
+			_, err := rows.ExecContext(t.Context(), "insert into once_operation (scope, key, claim, state, since, lease_until, expires_at) values ('acme', '"+
+				key+"', '', "+state+", "+since+", "+lease+", "+expires+")")
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		insert("alive", "1", ago("1 hour"), ago("-1 hour"), "null") // none of these is anybody's trouble
+		insert("fresh", "2", ago("1 hour"), "null", ago("-1 hour"))
+		insert("gone", "2", ago("3 hour"), "null", ago("2 hour"))
+		found = examined(t, db)
+		found["lapsed"].want(t, "healthy rows", okay, "")
+		found["unknown"].want(t, "healthy rows", okay, "")
+		found["expired"].want(t, "healthy rows", okay, "1 rows")
+		insert("lost", "3", ago("5 hour"), "null", "null")
+		insert("lost later", "3", ago("4 hour"), "null", "null")
+		insert("dead", "1", ago("1 hour"), ago("30 minute"), "null")
+		insert("old", "2", ago("100 hour"), "null", ago("50 hour"))
+		found = examined(t, db)
+		found["unknown"].want(t, "rows", warn, "2 operations whose outcome is unknown, the oldest for 5 h 0 min")
+		found["lapsed"].want(t, "rows", warn, "1 running operations")
+		found["expired"].want(t, "rows", warn, "2 rows have expired, the first one 2.1 days ago")
+		if try := found["unknown"].Try; !strings.HasPrefix(try, "once keys show lost --scope acme --db ") {
+			t.Error(try)
+		}
+	})
+}
+
+// TestDoctorPrints: for people, and for scripts that only look at the exit code.
+func TestDoctorPrints(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "app.db")
+	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
+	o := run(t, "doctor", "--db", "file:"+file+"?_pragma=busy_timeout(0)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").want(t, 1)
+	all, err := migration.All(migration.SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, version, _ := strings.Cut(o.stdout, "SQLite ")
+	version, _, _ = strings.Cut(version, ",")
+	want := `ok    version             SQLite ` + version + `, which is in the program; that of the service may be another
+ok    migrations          the database has all ` + strconv.Itoa(len(all)) + `
+ok    filesystem          a local one
+ok    journal_mode        WAL
+warn  synchronous         NORMAL: with WAL, a power failure takes the last commits that were acknowledged, key and effect together, and a retry executes again; without, it may break the file
+                          Try: _pragma=synchronous(FULL) in the data source name
+fail  busy_timeout        0: of two requests at one time one fails at once, and sqlstore refuses to start
+                          Try: _pragma=busy_timeout(5000) in the data source name
+ok    unknown             no operation has an unknown outcome
+ok    lapsed              no operation has lost its holder
+ok    expired             0 rows have expired and wait to be swept
+
+sqlite:` + file + `: 9 checks, 1 warnings, 1 failures.
+`
+	if o.stdout != want || o.stderr != "" {
+		t.Errorf("%s%s\nwant:\n%s", o.stdout, o.stderr, want)
+	}
+}
+
+// TestDoctorJudges: what a test cannot set on a real database.
+func TestDoctorJudges(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		f     finding
+		level level
+		says  string
+	}{
+		{"an old server", postgresVersion(130_014), warn, "13.14"},
+		{"a supported server", postgresVersion(150_018), okay, "15.18"},
+		{"equal clocks", clockFinding(now, now, now), okay, ""},
+		{"a slow answer", clockFinding(now, now.Add(-time.Minute), now.Add(time.Minute)), okay, ""},
+		{"a clock that is behind", clockFinding(now, now.Add(time.Minute), now.Add(time.Minute)), warn, "behind"},
+		{"a clock that is ahead", clockFinding(now, now.Add(-2*time.Minute), now.Add(-time.Minute)), warn, "1 min ahead"},
+		{"a local disk", filesystemFinding("a local one"), okay, ""},
+		{"a network", filesystemFinding("NFS"), fail, "NFS"},
+		{"who knows", filesystemFinding("FUSE"), warn, "FUSE"},
+		{"a system that is not asked", filesystemFinding(""), "", ""},
+		{"MySQL", judgeReadOnly("OFF"), okay, ""},
+		{"a replica", judgeReadOnly("ON"), fail, "replica"},
+		{"a flush a second", judgeFlushLog("2"), fail, "last second"},
+		{"a flush a commit", judgeFlushLog("1"), okay, ""},
+		{"torn pages", judgeDoublewrite("OFF"), fail, "half written"},
+		{"whole pages", judgeDoublewrite("ON"), okay, ""},
+		{"a lazy log", judgeSyncBinlog("0"), warn, "sync_binlog is 0"},
+		{"a log", judgeSyncBinlog("1"), okay, ""},
+		{"semi-synchronous", judgeSemiSync("ON"), warn, "replays never wait"},
+		{"not", judgeSemiSync("OFF"), "", ""},
+	} {
+		c.f.want(t, c.name, c.level, c.says)
+	}
+}

@@ -1,0 +1,62 @@
+package bugbank
+
+// failover returns a test that has a standby.
+func failover(test string) []Killer { return []Killer{{Module: "internal/torture", Test: test}} }
+
+// failovers acknowledge what a failover takes away.
+var failovers = []Mutant{
+	{
+		Name: "settling believes what only the primary has",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "store.Ask{ID: ch.ID, Durable: true}",
+			New:  "store.Ask{ID: ch.ID}",
+		}},
+		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^local"),
+	},
+	{
+		Name: "replays ignore Config.Synced",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "Durable: c.e.cfg.Synced, First:",
+			New:  "First:",
+		}},
+		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^synced"),
+	},
+	{
+		Name: "a replay that is read first ignores Config.Synced",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "c.glanced || c.e.cfg.Synced ||",
+			New:  "c.glanced ||",
+		}},
+		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^synced"),
+	},
+	{
+		Name: "joining ignores Config.Synced",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "store.Ask{ID: c.id, Durable: c.e.cfg.Synced})",
+			New:  "store.Ask{ID: c.id})",
+		}},
+		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^synced"),
+	},
+	{
+		Name: "who has lost a race is told of what only the primary has",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "if rec.State == store.Done && c.e.cfg.Synced {",
+			New:  "if false {",
+		}},
+		Tests: failover("TestALostRaceIsDurable$/^pgxstore"),
+	},
+	{
+		Name: "a wait for the standby that was cancelled counts as its answer",
+		Edits: []Edit{{
+			File: "pgxstore/txn.go",
+			Old:  "if err == nil && ctx.Err() != nil {",
+			New:  "if false {",
+		}},
+		Tests: failover("TestACancelledWaitIsNotSuccess$/^pgxstore"),
+	},
+}

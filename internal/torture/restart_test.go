@@ -1,0 +1,81 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// TestAServerThatCameBack: operations find a pool full of connections that broke while
+// nobody used them, and go on as if nothing had been.
+func TestAServerThatCameBack(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "postgresql")
+	for _, store := range []string{pgxName, postgresName} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = pg.Close() })
+			front, err := faultnet.Listen(pg.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = front.Close() })
+			const clients = 8
+			g := postgresGround(t, store, pg.URL("postgres"))
+			s := g.open(t, setup{dsn: pg.URLVia(front.Addr(), "postgres"), conns: clients, engine: once.Config{Runs: 1}})
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for _, c := range []struct {
+				how   string
+				brake func() error
+			}{
+				{"nothing has happened", func() error { return nil }},
+				{"the server has ended the sessions", func() error {
+					return g.until(ctx, `select count(pg_terminate_backend(pid)) = 0 from pg_stat_activity
+ where backend_type = 'client backend' and pid <> pg_backend_pid()`)
+				}},
+				{"the line was cut", func() error {
+					if n := front.CutAll(); n < clients {
+						return fmt.Errorf("there were only %d connections", n)
+					}
+					return nil
+				}},
+				{"the server has restarted", func() error { return pg.Restart(ctx) }},
+			} {
+				together(ctx, t, s, clients, "before")
+				if err := c.brake(); err != nil {
+					t.Fatalf("%s: %v", c.how, err)
+				}
+				together(ctx, t, s, clients, c.how)
+			}
+		})
+	}
+}
+
+// together performs operations that hold a connection each, all at one time.
+func together(ctx context.Context, t *testing.T, s system, clients int, when string) {
+	t.Helper()
+	var group, inside sync.WaitGroup
+	inside.Add(clients)
+	for range clients {
+		group.Go(func() {
+			enter := once0(inside.Done)
+			defer enter() // so that who fails holds nobody up
+			op := operation(once.NewKey())
+			_, _, err := s.Do(ctx, op, work{key: op.Key, attempt: "only", before: func() { enter(); inside.Wait() }})
+			if err != nil {
+				t.Errorf("%s: %v", when, err)
+			}
+		})
+	}
+	group.Wait()
+}

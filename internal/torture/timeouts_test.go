@@ -1,0 +1,177 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
+)
+
+// TestTimeouts: what is stuck is told so within its bound, and holds up nobody for
+// longer than that.
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "postgresql")
+	for _, name := range []string{pgxName, postgresName} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGround(t, name)
+			switch r := g.open(t, setup{conns: 4}).(type) {
+			case *rig[pgx.Tx]:
+				timeouts(t, g, r)
+			case *rig[*sql.Tx]:
+				timeouts(t, g, r)
+			default:
+				t.Fatalf("a system of type %T", r)
+			}
+		})
+	}
+}
+
+const brief = 100 * time.Millisecond
+
+func timeouts[TX any](t *testing.T, g *ground, r *rig[TX]) {
+	insert := func(ctx context.Context, tx TX, key string) error {
+		return r.exec(ctx, tx, insertCharge, key, "stuck")
+	}
+	do := func(op once.Operation, fn func(ctx context.Context, tx TX) error) (once.Result[bool], error) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		return once.Do(ctx, r.engine, op, func(ctx context.Context, tx TX) (bool, error) { return true, fn(ctx, tx) })
+	}
+	refused := func(t *testing.T, err error) {
+		t.Helper()
+		var e *once.Error
+		if !errors.As(err, &e) || e.Code != once.CodeUnavailable || e.Effect != once.NotApplied || e.After <= 0 {
+			t.Errorf("got %v", err)
+		}
+	}
+	empty := func(t *testing.T, key string) {
+		t.Helper()
+		if s, err := g.state(t.Context(), key); err != nil || s != (state{}) {
+			t.Errorf("the database has %+v, %v", s, err)
+		}
+	}
+
+	t.Run("lock", func(t *testing.T) {
+		other, err := g.db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = other.Rollback() }()
+		if _, err := other.ExecContext(t.Context(), "lock table entry in exclusive mode"); err != nil {
+			t.Fatal(err)
+		}
+		op := operation(once.NewKey())
+		op.Timeouts = store.Timeouts{Lock: brief}
+		_, err = do(op, func(ctx context.Context, tx TX) error {
+			return errors.Join(insert(ctx, tx, op.Key), r.exec(ctx, tx, insertEntry, op.Key, "stuck"))
+		})
+		refused(t, err)
+		empty(t, op.Key)
+	})
+
+	t.Run("statement", func(t *testing.T) {
+		op := operation(once.NewKey())
+		op.Timeouts = store.Timeouts{Statement: brief}
+		_, err := do(op, func(ctx context.Context, tx TX) error {
+			return errors.Join(insert(ctx, tx, op.Key), r.exec(ctx, tx, "select pg_sleep($1)", patience.Seconds()))
+		})
+		refused(t, err)
+		empty(t, op.Key)
+	})
+
+	// The holder hangs between two statements, as a process that was stopped does. Its
+	// duplicate is in flight until the server has had enough, and then executes.
+	t.Run("idle", func(t *testing.T) {
+		op := operation(once.NewKey())
+		op.Timeouts = store.Timeouts{Idle: brief}
+		hangs, goOn, told := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			first := true
+			_, err := do(op, func(ctx context.Context, tx TX) error {
+				if err := insert(ctx, tx, op.Key); err != nil || !first {
+					return err
+				}
+				first = false
+				close(hangs)
+				<-goOn
+				return r.exec(ctx, tx, insertEntry, op.Key, "stuck")
+			})
+			told <- err
+		}()
+		select {
+		case <-hangs:
+		case err := <-told:
+			t.Fatal("the holder: ", err)
+		}
+		peer := g.open(t, setup{conns: 1}).(*rig[TX]) // another process
+		inFlight := 0
+		for {
+			res, err := once.Do(t.Context(), peer.engine, op, func(ctx context.Context, tx TX) (bool, error) {
+				return true, errors.Join(insert(ctx, tx, op.Key), peer.exec(ctx, tx, insertEntry, op.Key, "stuck"))
+			})
+			if once.CodeOf(err) == once.CodeInFlight {
+				inFlight++
+				continue
+			}
+			if err != nil || res.Replayed {
+				t.Errorf("the duplicate: %+v, %v", res, err)
+			}
+			break
+		}
+		close(goOn)
+		// It fails, and has either been beaten already or asks for itself once more.
+		if err := <-told; err != nil {
+			t.Errorf("the holder, when it went on: %v", err)
+		}
+		if inFlight == 0 {
+			t.Error("the duplicate has never been in flight")
+		}
+		if s, err := g.state(t.Context(), op.Key); err != nil || s != (state{Charges: 1, Entries: 1, Keys: 1}) {
+			t.Errorf("the database has %+v, %v", s, err)
+		}
+	})
+
+	t.Run("acquire", func(t *testing.T) {
+		small := g.open(t, setup{conns: 1, engine: once.Config{Timeouts: store.Timeouts{Acquire: brief}}}).(*rig[TX])
+		done := operation(once.NewKey())
+		run := func(op once.Operation) error {
+			_, err := once.Do(t.Context(), small.engine, op, func(ctx context.Context, tx TX) (bool, error) { return true, insert(ctx, tx, op.Key) })
+			return err
+		}
+		if err := run(done); err != nil {
+			t.Fatal(err)
+		}
+		busy, free, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := once.Do(t.Context(), small.engine, operation(once.NewKey()), func(context.Context, TX) (bool, error) {
+				close(busy)
+				<-free
+				return true, nil
+			})
+			ended <- err
+		}()
+		select {
+		case <-busy:
+		case err := <-ended:
+			t.Fatal("the holder: ", err)
+		}
+		refused(t, run(operation(once.NewKey())))
+		refused(t, run(done)) // a replay, too, needs a connection
+		close(free)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := run(done); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}

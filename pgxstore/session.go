@@ -1,0 +1,93 @@
+package pgxstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/store"
+)
+
+var beginText = map[store.Isolation]string{
+	store.DefaultIsolation: "begin",
+	store.ReadCommitted:    "begin isolation level read committed",
+	store.RepeatableRead:   "begin isolation level repeatable read",
+	store.Serializable:     "begin isolation level serializable",
+}
+
+// session is the transaction that is open on a connection: pgx makes one of its own
+// only where it sends the BEGIN. Savepoints are made by [tx].
+type session struct {
+	conn  *pgx.Conn
+	large pgx.Tx // what large objects belong to
+}
+
+var _ pgx.Tx = (*session)(nil)
+
+func (s *session) Conn() *pgx.Conn { return s.conn }
+
+func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return s.conn.Exec(ctx, sql, args...)
+}
+
+func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return s.conn.Query(ctx, sql, args...)
+}
+
+func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return s.conn.QueryRow(ctx, sql, args...)
+}
+
+func (s *session) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	return s.conn.SendBatch(ctx, b)
+}
+
+func (s *session) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
+	return s.conn.CopyFrom(ctx, table, columns, src)
+}
+
+func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+	return s.conn.Prepare(ctx, name, sql)
+}
+
+// LargeObjects know no transaction but pgx's own, which costs a round trip.
+func (s *session) LargeObjects() pgx.LargeObjects {
+	if s.large == nil {
+		var b pgx.Batch
+		b.BeginTx(pgx.TxOptions{BeginQuery: "select"})
+		br := s.conn.SendBatch(context.Background(), &b)
+		s.large = br.Tx()
+		_ = br.Close() // if it failed, every use of the large objects says so
+	}
+	return s.large.LargeObjects()
+}
+
+func (s *session) Begin(context.Context) (pgx.Tx, error) { return nil, ErrManaged }
+
+func (s *session) Commit(ctx context.Context) error { return s.end(ctx, commit) }
+
+func (s *session) Rollback(ctx context.Context) error { return s.end(ctx, "rollback") }
+
+func (s *session) end(ctx context.Context, sql string) error {
+	_, err := s.conn.Exec(ctx, sql)
+	if err != nil {
+		_ = s.conn.Close(ctx) // in a state that nobody knows
+	}
+	s.closed()
+	return err
+}
+
+// closed makes large objects that were handed out useless. Under a dead context
+// nothing is sent.
+func (s *session) closed() {
+	if s.large != nil {
+		_ = s.large.Commit(dead)
+	}
+}
+
+var dead = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()

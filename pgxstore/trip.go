@@ -1,0 +1,203 @@
+package pgxstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// trip is statements that travel together.
+type trip []statement
+
+type statement struct {
+	sql  string
+	args []any
+}
+
+func (t *trip) queue(sql string, args ...any) { *t = append(*t, statement{sql, args}) }
+
+// batch is t for pgx.
+func (t *trip) batch() *pgx.Batch {
+	b := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(*t))}
+	for _, s := range *t {
+		b.Queue(s.sql, s.args...)
+	}
+	return b
+}
+
+// send sends t in one round trip. A [pgx.Batch] is made for statements and arguments
+// of any kind and costs as much as a business transaction of two inserts does. The few
+// statements that every operation needs go without it, unless somebody traces.
+func (s *Store) send(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
+	if s.light && t.own() {
+		return sendLight(ctx, conn, t)
+	}
+	return conn.SendBatch(ctx, t.batch())
+}
+
+// light reports whether connections of the pool may keep prepared statements, and
+// nobody wants to see every statement.
+func light(cfg *pgx.ConnConfig) bool {
+	return cfg.Tracer == nil && cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
+}
+
+// own reports whether every statement is one that each operation needs, so that they
+// may stay prepared for as long as the connection lives.
+func (t *trip) own() bool {
+	for _, s := range *t {
+		if !own[s.sql] {
+			return false
+		}
+	}
+	return true
+}
+
+var own = map[string]bool{
+	beginText[store.DefaultIsolation]: true, beginText[store.ReadCommitted]: true,
+	beginText[store.RepeatableRead]: true, beginText[store.Serializable]: true,
+	pgsql.Budget: true, pgsql.LockTimeout: true, pgsql.IdleTimeout: true,
+	pgsql.Lock: true, pgsql.Read: true, pgsql.InsertDone: true, commit: true,
+}
+
+func sendLight(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
+	var b pgconn.Batch
+	for _, s := range t {
+		prepared, err := conn.Prepare(ctx, s.sql, s.sql) // asks the server once per connection
+		if err != nil {
+			return refusedBatch{err}
+		}
+		args := make([][]byte, len(s.args))
+		for i, arg := range s.args {
+			if args[i], err = encode(prepared.ParamOIDs[i], arg); err != nil {
+				return refusedBatch{err}
+			}
+		}
+		b.ExecStatement(prepared, args, binaryFormat, binaryFormat)
+	}
+	return lightResults{conn, conn.PgConn().ExecBatch(ctx, &b)}
+}
+
+var binaryFormat = []int16{pgx.BinaryFormatCode} // for all parameters, or columns
+
+// y2k is where PostgreSQL counts microseconds from.
+var y2k = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+var errEncode = errors.New("pgxstore: an argument of a type that is not expected") // a mistake in this package
+
+// encode returns the binary form of an argument of a statement of our own.
+func encode(oid uint32, arg any) ([]byte, error) {
+	switch v := arg.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		if oid == pgtype.ByteaOID {
+			return v, nil
+		}
+	case string:
+		if oid == pgtype.TextOID {
+			return []byte(v), nil
+		}
+	case int64:
+		switch oid {
+		case pgtype.Int8OID:
+			return binary.BigEndian.AppendUint64(nil, uint64(v)), nil
+		case pgtype.Int2OID:
+			return binary.BigEndian.AppendUint16(nil, uint16(v)), nil
+		}
+	case float64:
+		if oid == pgtype.Float8OID {
+			return binary.BigEndian.AppendUint64(nil, math.Float64bits(v)), nil
+		}
+	case time.Time:
+		if oid == pgtype.TimestamptzOID {
+			return binary.BigEndian.AppendUint64(nil, uint64(v.UnixMicro()-y2k)), nil
+		}
+	}
+	return nil, errEncode
+}
+
+// lightResults are those of sendLight.
+type lightResults struct {
+	conn *pgx.Conn
+	all  *pgconn.MultiResultReader
+}
+
+func (r lightResults) Exec() (pgconn.CommandTag, error) {
+	if !r.all.NextResult() {
+		return pgconn.CommandTag{}, r.ended()
+	}
+	tag, err := r.all.ResultReader().Close()
+	return tag, err
+}
+
+func (r lightResults) Query() (pgx.Rows, error) {
+	if !r.all.NextResult() {
+		return nil, r.ended()
+	}
+	return pgx.RowsFromResultReader(r.conn.TypeMap(), r.all.ResultReader()), nil
+}
+
+func (r lightResults) QueryRow() pgx.Row { return r }
+
+// Scan reads the one row of the next result, without the plans that [pgx.Rows] makes for
+// more of them.
+func (r lightResults) Scan(dest ...any) error {
+	if !r.all.NextResult() {
+		return r.ended()
+	}
+	result := r.all.ResultReader()
+	var err error
+	found := result.NextRow()
+	if found {
+		err = r.decode(result, dest)
+	}
+	if _, e := result.Close(); e != nil {
+		return e
+	}
+	if !found {
+		return pgx.ErrNoRows
+	}
+	return err
+}
+
+func (r lightResults) decode(row *pgconn.ResultReader, dest []any) error {
+	columns, values := row.FieldDescriptions(), row.Values()
+	if len(values) != len(dest) {
+		return fmt.Errorf("pgxstore: %d columns, %d expected", len(values), len(dest))
+	}
+	for i, d := range dest {
+		if err := r.conn.TypeMap().Scan(columns[i].DataTypeOID, columns[i].Format, values[i], d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r lightResults) ended() error {
+	if err := r.Close(); err != nil {
+		return err
+	}
+	return errors.New("pgxstore: no more results")
+}
+
+// Close also ends a connection on which somebody has dropped our prepared statements:
+// pgx goes on believing in them.
+func (r lightResults) Close() error {
+	err := r.all.Close()
+	if pe := serverError(err); pe != nil && pe.Code == pgsql.NoStatement {
+		_ = r.conn.Close(context.Background())
+	}
+	return err
+}
+
+func (r lightResults) Tx() pgx.Tx { return nil }
