@@ -107,7 +107,7 @@ func decodeInto(value any, res store.Result) (final *Failure, err error) {
 		final = new(Failure)
 		return final, json.Unmarshal(res.Body, final)
 	case store.Omitted:
-		return nil, errors.New("the result was too large to be kept")
+		return nil, errors.New("the result was not kept: it was too large, or was forgotten")
 	}
 	return nil, fmt.Errorf("a result of kind %d: stored by a newer version", res.Kind)
 }

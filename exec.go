@@ -157,6 +157,7 @@ func (c *call[TX]) glance(ctx context.Context) (v verdict, done bool) {
 // without an operation has no flight.
 func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context, TX) (Answer, error)) verdict {
 	began := time.Now()
+	c.event.From = ""
 	if v, done := c.glance(ctx); done {
 		return v
 	}
@@ -193,6 +194,9 @@ func (c *call[TX]) refused(err error) verdict {
 
 func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) verdict {
 	c.runs++
+	if !c.id.IsZero() {
+		c.event.From = store.Absent.String()
+	}
 	change, rollback, err := c.run(ctx, txn, fn)
 	if err != nil {
 		if store.KindOf(err) == store.Ended {

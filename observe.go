@@ -45,6 +45,10 @@ type Event struct {
 	Effect  Effect  // what the outcome proves
 	Err     error   // the cause, if there is one: what Unwrap of the caller's *Error returns
 
+	// From and To are the operation's state as this call has found and left it, in the
+	// words of [store.State]; "" is not known. EventFinished only.
+	From, To string
+
 	Scope   string
 	KeyHash string // first 16 hex digits of SHA-256 of the key; "" for work without a key
 	Caller  Caller
@@ -86,7 +90,21 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	case v.rec.Result.Kind == store.Failure:
 		e.Outcome = Declined
 	}
+	e.From, e.To = c.event.From, c.left(e, v)
 	c.send(ctx, e)
+}
+
+// left is the state in which the call has left its operation.
+func (c *call[TX]) left(e Event, v verdict) string {
+	switch {
+	case c.id.IsZero(), c.joins && v.err == nil && !v.replayed: // the caller's transaction decides
+		return ""
+	case e.Effect == Applied:
+		return store.Done.String()
+	case e.Effect == InDoubt && e.Outcome != Outcome(CodeUnknown), store.KindOf(v.err) == store.Taken:
+		return ""
+	}
+	return c.event.From
 }
 
 func (c *call[TX]) send(ctx context.Context, e Event) {

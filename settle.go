@@ -119,6 +119,7 @@ func (c *call[TX]) absent(ctx context.Context, id store.ID) bool {
 // found turns a record that is in the way into a verdict.
 func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
+	c.event.From = rec.State.String()
 	switch {
 	case !c.op.Fingerprint.matches(rec.Fingerprint):
 		v.err = c.fail(CodeMismatch, NotApplied, nil)

@@ -196,7 +196,15 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	return last.answer()
 }
 
-var errForgotten = errors.New("oncehttp: an answer that is not stored")
+// forgottenError is an answer that is not stored.
+type forgottenError struct{ status int }
+
+func (e *forgottenError) Error() string {
+	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
+}
+
+// Cause names it in the attempt log.
+func (e *forgottenError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
 
 // forgotten reports whether the handler has answered and its answer is not stored.
 func (r *run) forgotten() bool {
@@ -217,7 +225,7 @@ func (r *run) answer() (once.Answer, error) {
 		r.verdict = rec.plan.verdicts[rec.status]
 	}
 	if r.verdict == Forget {
-		return once.Answer{}, fmt.Errorf("%w: status %d", errForgotten, rec.status)
+		return once.Answer{}, &forgottenError{rec.status}
 	}
 	a := once.Answer{Rollback: r.verdict == Store}
 	if a.Result = (store.Result{Status: rec.status, Header: rec.kept, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {

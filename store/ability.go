@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Optional abilities of a store, found with [As].
 type (
@@ -15,6 +18,18 @@ type (
 	// may follow it and then writes the record alone. No error of either is Lost.
 	Joiner[TX any] interface {
 		Join(ctx context.Context, tx TX, ask Ask) (Txn[TX], Record, error)
+	}
+
+	// Journal keeps attempts, apart from the transactions of operations.
+	Journal interface {
+		// WriteAttempts writes list. One that is there already, by its ID, stays as it
+		// is: after an error, which may be a lost answer, the same list can be written
+		// again.
+		WriteAttempts(ctx context.Context, list []Attempt) error
+
+		// SweepAttempts deletes attempts that are older than keep by the store's clock,
+		// the oldest first and at most limit, and returns how many it has deleted.
+		SweepAttempts(ctx context.Context, keep time.Duration, limit int) (int, error)
 	}
 )
 

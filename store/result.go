@@ -19,7 +19,7 @@ type ResultKind uint8
 const (
 	Value   ResultKind = iota // the operation's value or response
 	Failure                   // a final failure, as JSON
-	Omitted                   // done, but too large to be kept
+	Omitted                   // done, but its result was too large to be kept, or was forgotten
 )
 
 // Field is one header line.

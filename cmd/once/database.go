@@ -13,6 +13,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	_ "modernc.org/sqlite"             // driver "sqlite"
 
+	"github.com/oncelib/once/keys"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -21,6 +22,7 @@ import (
 type database struct {
 	*sql.DB
 	source
+	table *keys.Table
 }
 
 const dbUsage = "`URL` of the database: sqlite:PATH or postgres://user@host/name"
@@ -118,5 +120,9 @@ func openDatabase(ctx context.Context, dsn string, write bool) (*database, error
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(src.failed("open", err), db.Close())
 	}
-	return &database{db, src}, nil
+	table, err := keys.Open(db, src.dialect)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &database{db, src, table}, nil
 }

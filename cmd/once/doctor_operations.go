@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/keys"
 	"github.com/oncelib/once/store"
 )
 
 // oldest returns how many operations a condition finds, and the oldest of them: a row
 // of its own, so that a person has something to begin with.
-func (p *patient) oldest(ctx context.Context, where, by string) (n int, op operation, err error) {
+func (p *patient) oldest(ctx context.Context, where, by string) (n int, op keys.Operation, err error) {
 	var at, now nullTime
 	err = p.QueryRowContext(ctx, `select (select count(*) from once_operation where `+where+`), scope, key, `+by+`, `+clock[p.dialect]+`
  from once_operation where `+where+` order by `+by+` limit 1`).Scan(&n, &op.Scope, &op.Key, &at, &now)
@@ -20,20 +21,20 @@ func (p *patient) oldest(ctx context.Context, where, by string) (n int, op opera
 	if at.at == nil {
 		at = now
 	}
-	op.Since, op.now = *at.at, *now.at
+	op.Since, op.Now = *at.at, *now.at
 	return n, op, nil
 }
 
-func (op operation) age() string { return span(op.now.Sub(op.Since)) }
+func age(op keys.Operation) string { return span(op.Now.Sub(op.Since)) }
 
-func (p *patient) show(op operation) string {
+func (p *patient) show(op keys.Operation) string {
 	return fmt.Sprintf("once keys show %s --scope %s --db %s", quoted(op.Key), quoted(op.Scope), p.paste)
 }
 
 func askUnknown(ctx context.Context, p *patient) (finding, error) {
 	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d", store.Unknown), "since")
 	if n > 0 {
-		return warn.because(fmt.Sprintf("%d operations whose outcome is unknown, the oldest for %s: nothing repeats them, somebody must decide", n, op.age()), p.show(op)), err
+		return warn.because(fmt.Sprintf("%d operations whose outcome is unknown, the oldest for %s: nothing repeats them, somebody must decide", n, age(op)), p.show(op)), err
 	}
 	return fine("no operation has an unknown outcome"), err
 }
@@ -41,7 +42,7 @@ func askUnknown(ctx context.Context, p *patient) (finding, error) {
 func askLapsed(ctx context.Context, p *patient) (finding, error) {
 	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and lease_until <= %s", store.Running, clock[p.dialect]), "lease_until")
 	if n > 0 {
-		return warn.because(fmt.Sprintf("%d running operations whose holder has died, the oldest %s ago: nobody has taken them over yet", n, op.age()), p.show(op)), err
+		return warn.because(fmt.Sprintf("%d running operations whose holder has died, the oldest %s ago: nobody has taken them over yet", n, age(op)), p.show(op)), err
 	}
 	return fine("no operation has lost its holder"), err
 }
@@ -51,8 +52,8 @@ const expiredBound = 24 * time.Hour
 
 func askExpired(ctx context.Context, p *patient) (finding, error) {
 	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and expires_at <= %s", store.Done, clock[p.dialect]), "expires_at")
-	if n > 0 && op.now.Sub(op.Since) > expiredBound {
-		return warn.because(fmt.Sprintf("%d rows have expired, the first one %s ago: nobody sweeps", n, op.age()), "once sweep --db "+p.paste), err
+	if n > 0 && op.Now.Sub(op.Since) > expiredBound {
+		return warn.because(fmt.Sprintf("%d rows have expired, the first one %s ago: nobody sweeps", n, age(op)), "once sweep --db "+p.paste), err
 	}
 	return fine("%d rows have expired and wait to be swept", n), err
 }

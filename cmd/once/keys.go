@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -11,12 +10,16 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/oncelib/once/keys"
 )
 
 var keysShowEntry = entry{
 	name: "keys show", args: "KEY", brief: "what happened to an idempotency key",
 	help: `Prints what the database knows of an operation: its state, since when, until when
 a retry is answered from the record, and what was kept of it. Nothing is changed.
+Below come the last attempts, if there is an attempt log, also where they have left
+no record; and what operators have done to the key.
 
 The scope is that of the route and its caller, such as "acme POST /refunds". Without
 --scope every scope that has the key is looked at. Keys that are stored as hashes are
@@ -28,12 +31,16 @@ and --scope does not say which one is meant ("ambiguous" in JSON).`,
 	make: func() command { return new(keysShow) },
 }
 
-type keysShow struct{ db, scope, output string }
+type keysShow struct {
+	db, scope, output string
+	attempts          int
+}
 
 func (c *keysShow) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	fs.IntVar(&c.attempts, "attempts", 20, "show the last `N` attempts")
 }
 
 func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
@@ -44,6 +51,8 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 		return &usageError{"the KEY is empty", "once keys show KEY --scope SCOPE --db URL"}
 	case c.output != "text" && c.output != "json":
 		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
+	case c.attempts < 0:
+		return &usageError{fmt.Sprintf("--attempts %d", c.attempts), "--attempts 20"}
 	}
 	db, err := openDatabase(ctx, c.db, false)
 	if err != nil {
@@ -62,6 +71,9 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 		}
 	}
 	a.Ambiguous = c.scope == "" && len(found) > 1
+	if a.Timeline, err = c.timeline(ctx, db, &a, args[0]); err != nil {
+		return err
+	}
 	if c.output == "json" {
 		e := json.NewEncoder(m.Stdout)
 		e.SetIndent("", "  ")
@@ -77,21 +89,35 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 
 // find looks for the key as it was given, and if that is not in the scope, for what
 // stands between its quotation marks: a header has them, the record has not.
-func (c *keysShow) find(ctx context.Context, db *database, key string) (string, []operation, error) {
-	found, err := db.operations(ctx, key)
+func (c *keysShow) find(ctx context.Context, db *database, key string) (string, []keys.Operation, error) {
+	found, err := db.find(ctx, key)
 	bare, quotes := unquoted(key)
 	if err != nil || !quotes || c.has(found) {
 		return key, found, err
 	}
-	other, err := db.operations(ctx, bare)
+	other, err := db.find(ctx, bare)
 	if len(found) == 0 && len(other) > 0 || c.has(other) {
 		return bare, other, err
 	}
 	return key, found, err
 }
 
-func (c *keysShow) has(found []operation) bool {
-	return slices.ContainsFunc(found, func(op operation) bool { return c.scope == "" || op.Scope == c.scope })
+// timeline returns what the logs know of the key of a, or of what stands between the
+// quotation marks of asked if there is no record that tells which is meant.
+func (c *keysShow) timeline(ctx context.Context, db *database, a *keyAnswer, asked string) (keys.Timeline, error) {
+	if a.Ambiguous {
+		return keys.Timeline{Attempts: []keys.Attempt{}, Audit: []keys.Entry{}}, nil
+	}
+	tl, err := db.timeline(ctx, a.Scope, a.Key, c.attempts)
+	if bare, quotes := unquoted(asked); err == nil && quotes && !a.Found && tl.Total == 0 {
+		a.Key = bare
+		return db.timeline(ctx, a.Scope, bare, c.attempts)
+	}
+	return tl, err
+}
+
+func (c *keysShow) has(found []keys.Operation) bool {
+	return slices.ContainsFunc(found, func(op keys.Operation) bool { return c.scope == "" || op.Scope == c.scope })
 }
 
 // unquoted reads key as a String of RFC 9651.
@@ -104,18 +130,23 @@ func unquoted(key string) (bare string, ok bool) {
 
 // keyAnswer is what is known. Its JSON form is a contract with scripts.
 type keyAnswer struct {
-	Found         bool       `json:"found"`
-	Ambiguous     bool       `json:"ambiguous"` // several scopes have it, and none was asked for
-	Key           string     `json:"key"`
-	Scope         string     `json:"scope"`
-	Operation     *operation `json:"operation,omitempty"`
-	ScopesWithKey []string   `json:"scopes_with_key"`
+	Found         bool            `json:"found"`
+	Ambiguous     bool            `json:"ambiguous"` // several scopes have it, and none was asked for
+	Key           string          `json:"key"`
+	Scope         string          `json:"scope"`
+	Operation     *keys.Operation `json:"operation,omitempty"`
+	ScopesWithKey []string        `json:"scopes_with_key"`
+
+	keys.Timeline
 }
 
-func (a keyAnswer) print(w io.Writer, found []operation, db source) error {
+func (a keyAnswer) print(w io.Writer, found []keys.Operation, db source) error {
 	switch {
 	case a.Found:
-		return a.Operation.print(w)
+		if err := printOperation(w, *a.Operation); err != nil {
+			return err
+		}
+		return printTimeline(w, a.Timeline, a.Scope)
 	case a.Scope == "" && len(found) > 0:
 		fmt.Fprintf(w, "The key %q is known in %d scopes:\n\n", a.Key, len(found))
 	case len(found) > 0:
@@ -129,13 +160,16 @@ That may be for one of four reasons:
   - it was executed so long ago that it has expired and was swept away;
   - it is kept elsewhere: is %s the right database?
 `, a.Key, db.name)
-		return nil
+		return printTimeline(w, a.Timeline, a.Scope)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, op := range found {
-		fmt.Fprintf(t, "  %s\t%s\tsince %s\n", op.Scope, op.State, op.Since.Format(time.RFC3339))
+		fmt.Fprintf(t, "  %s\t%s\tsince %s\n", shown(op.Scope), op.State, op.Since.Format(time.RFC3339))
 	}
 	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := printTimeline(w, a.Timeline, a.Scope); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nTry: once keys show %s --scope %s --db %s\n", quoted(a.Key), quoted(found[0].Scope), db.paste)
@@ -151,26 +185,3 @@ func quoted(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
-
-// nullTime scans what the databases keep of a time: a timestamp, or milliseconds
-// since 1970.
-type nullTime struct{ at *time.Time }
-
-func (n *nullTime) Scan(v any) error {
-	var t time.Time
-	switch v := v.(type) {
-	case nil:
-		return nil
-	case time.Time:
-		t = v
-	case int64:
-		t = time.UnixMilli(v)
-	default:
-		return fmt.Errorf("a time stored as %T", v)
-	}
-	t = t.UTC().Truncate(time.Millisecond)
-	n.at = &t
-	return nil
-}
-
-var _ sql.Scanner = (*nullTime)(nil)

@@ -4,6 +4,9 @@
 //	once demo serve    run that service
 //	once migrate       create or update the table that keeps operations
 //	once keys show     what happened to an idempotency key
+//	once keys list     which keys there are
+//	once keys forget   erase what is stored under a key
+//	once audit list    who has forgotten what
 //	once doctor        what in a database's settings would break a promise
 package main
 
@@ -50,7 +53,10 @@ type entry struct {
 
 // entries are in the order of the help text.
 func entries() []entry {
-	return []entry{demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry, keysShowEntry, doctorEntry, versionEntry}
+	return []entry{
+		demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
+		keysShowEntry, keysListEntry, keysForgetEntry, auditListEntry, doctorEntry, versionEntry,
+	}
 }
 
 // Run runs the command that args name and returns the exit code: 0, 1 for a

@@ -91,6 +91,16 @@ func TestUsage(t *testing.T) {
 		{"keys show", "which key?", "once keys show KEY"},
 		{"keys show k", "--db is missing", "--db sqlite:PATH"},
 		{"keys show k -o xml --db sqlite:x", `"xml"`, "-o json"},
+		{"keys show k --attempts -1 --db sqlite:x", "--attempts -1", "--attempts 20"},
+		{"keys list --state gone --db sqlite:x", `"gone"`, "--state running"},
+		{"keys list -o xml --db sqlite:x", `"xml"`, "-o table"},
+		{"keys list --limit 0 --db sqlite:x", "--limit 0", "--limit 50"},
+		{"keys list extra --db sqlite:x", "extra", "once keys list --help"},
+		{"keys forget", "which key?", "once keys forget KEY"},
+		{"keys forget k --reason r --db sqlite:x", "--scope is missing", "once keys forget KEY"},
+		{"keys forget k --scope s --db sqlite:x", "--reason is missing", "once keys forget KEY"},
+		{"audit", "not complete", "once audit list"},
+		{"audit list -o text --db sqlite:x", `"text"`, "-o table"},
 		{"migrate up", "--db is missing", "--db sqlite:PATH"},
 		{"migrate print", "--dialect is missing", "--dialect postgres"},
 		{"migrate print --dialect oracle", "oracle", "--dialect postgres"},
@@ -129,7 +139,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, arg := range []string{"version", "--version"} {
-		if o := run(t, arg).want(t, 0); !strings.HasPrefix(o.stdout, "once ") || !strings.Contains(o.stdout, "schema 1") {
+		if o := run(t, arg).want(t, 0); !strings.HasPrefix(o.stdout, "once ") || !strings.Contains(o.stdout, "schema ") {
 			t.Errorf("%s: %s", arg, o.stdout)
 		}
 	}

@@ -1,83 +1,16 @@
 package main
 
 import (
-	"context"
-	"encoding/hex"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
-	"github.com/oncelib/once"
-	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/keys"
 )
-
-// operation is a row of once_operation, for people and scripts. What was asked and
-// answered is not shown: it may be anything.
-type operation struct {
-	Scope       string     `json:"scope"`
-	Key         string     `json:"key"`
-	State       string     `json:"state"` // running, done, unknown, or expired
-	Since       time.Time  `json:"since"`
-	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
-	LeaseUntil  *time.Time `json:"lease_until,omitempty"`
-	Fence       int64      `json:"fence"`
-	Fingerprint string     `json:"fingerprint,omitempty"` // version and hash
-	Result      string     `json:"result,omitempty"`      // value, failure or omitted
-	Status      int        `json:"status,omitempty"`
-	ResultBytes int        `json:"result_bytes"`
-	Captured    bool       `json:"request_captured"`
-	Point       string     `json:"recovery_point,omitempty"`
-	Calling     bool       `json:"external_call_begun,omitempty"`
-
-	now time.Time // of the database
-}
-
-var clock = map[migration.Dialect]string{
-	migration.PostgreSQL: "now()",
-	migration.SQLite:     "cast(unixepoch('subsec') * 1000 as integer)",
-}
-
-// operations returns what the database has under key, or under its hash, in any
-// scope.
-func (db *database) operations(ctx context.Context, key string) (found []operation, err error) {
-	rows, err := db.QueryContext(ctx, `
-		select scope, key, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
-			coalesce(length(head), 0) + coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, `+clock[db.dialect]+`
-		from once_operation where key in ($1, $2) order by scope, key`, key, once.HashedKey(key))
-	if err != nil {
-		return nil, db.failed("read", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var op operation
-		var state store.State
-		var kind store.ResultKind
-		var since, expires, lease, now nullTime
-		var asked []byte
-		err := rows.Scan(&op.Scope, &op.Key, &state, &since, &expires, &lease, &op.Fence, &asked, &kind, &op.Status,
-			&op.ResultBytes, &op.Captured, &op.Point, &op.Calling, &now)
-		if err != nil {
-			return nil, err
-		}
-		op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.now = state.String(), *since.at, expires.at, lease.at, *now.at
-		if state == store.Done {
-			op.Result = [...]string{"value", "failure", "omitted"}[min(kind, store.Omitted)]
-			if op.ExpiresAt != nil && !op.ExpiresAt.After(op.now) {
-				op.State = "expired"
-			}
-		}
-		if len(asked) > 0 {
-			op.Fingerprint = fmt.Sprintf("v%d %s", asked[0], hex.EncodeToString(asked[1:]))
-		}
-		found = append(found, op)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, db.failed("read", err)
-	}
-	return found, nil
-}
 
 // meaning of a state, for somebody who was woken up by it.
 var meaning = map[string]string{
@@ -87,29 +20,29 @@ var meaning = map[string]string{
 	"expired": "it took effect, but its retention is over: a retry would execute again",
 }
 
-func (op operation) print(w io.Writer) error {
+func printOperation(w io.Writer, op keys.Operation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	line("key", "%s", op.Key)
-	line("scope", "%s", op.Scope)
+	line("key", "%s", shown(op.Key))
+	line("scope", "%s", shown(op.Scope))
 	line("state", "%s: %s", op.State, meaning[op.State])
-	line("since", "%s", op.at(&op.Since))
+	line("since", "%s", at(op, &op.Since))
 	if op.ExpiresAt != nil {
-		line("expires", "%s", op.at(op.ExpiresAt))
+		line("expires", "%s", at(op, op.ExpiresAt))
 	}
 	if op.LeaseUntil != nil {
-		line("lease until", "%s", op.at(op.LeaseUntil))
+		line("lease until", "%s", at(op, op.LeaseUntil))
 	}
 	switch op.Result {
 	case "":
 	case "omitted":
-		line("result", "%s, not kept because it was too large: a retry is told so and does not execute", op.kind())
+		line("result", "%s, not kept, or forgotten: a retry is told so and does not execute", kindOf(op))
 	default:
-		line("result", "%s, %d bytes", op.kind(), op.ResultBytes)
+		line("result", "%s, %d bytes", kindOf(op), op.ResultBytes)
 	}
 	line("fence", "%d", op.Fence)
 	if op.Point != "" {
-		line("reached", "recovery point %s", op.Point)
+		line("reached", "recovery point %s", shown(op.Point))
 	}
 	if op.Calling {
 		line("calling", "an external call was begun after it")
@@ -120,8 +53,8 @@ func (op operation) print(w io.Writer) error {
 }
 
 // at shows a moment, and how far it is from the database's now.
-func (op operation) at(t *time.Time) string {
-	d := op.now.Sub(*t)
+func at(op keys.Operation, t *time.Time) string {
+	d := op.Now.Sub(*t)
 	if d < 0 {
 		return fmt.Sprintf("%s (in %s)", t.Format(time.RFC3339), span(-d))
 	}
@@ -141,7 +74,7 @@ func span(d time.Duration) string {
 }
 
 // kind of a result: an answer over HTTP, or what a function returned.
-func (op operation) kind() string {
+func kindOf(op keys.Operation) string {
 	if op.Status != 0 {
 		return fmt.Sprintf("HTTP %d", op.Status)
 	}
@@ -153,4 +86,14 @@ func either(cond bool, yes, no string) string {
 		return yes
 	}
 	return no
+}
+
+// shown is s for a terminal: as it is, or in quotation marks if it could be mistaken for
+// something else, move the cursor, or change what stands beside it.
+func shown(s string) string {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) ||
+		strings.Contains(s, "  ") || strings.TrimSpace(s) != s || s[0] == '"' {
+		return strconv.Quote(s)
+	}
+	return s
 }

@@ -22,12 +22,15 @@ type Store struct {
 	rows   map[store.ID]*row
 	claims map[store.ID]*Tx
 	table  map[string]string
+
+	attempts map[[16]byte]store.Attempt
 }
 
 var (
 	_ store.Store[*Tx]  = (*Store)(nil)
 	_ store.Joiner[*Tx] = (*Store)(nil)
 	_ store.Classifier  = (*Store)(nil)
+	_ store.Journal     = (*Store)(nil)
 	_ store.Appender    = (*Tx)(nil)
 	_ store.Counter     = (*txn)(nil)
 	_ store.Counter     = (*joined)(nil)
@@ -35,7 +38,7 @@ var (
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{rows: map[store.ID]*row{}, claims: map[store.ID]*Tx{}, table: map[string]string{}}
+	return &Store{rows: map[store.ID]*row{}, claims: map[store.ID]*Tx{}, table: map[string]string{}, attempts: map[[16]byte]store.Attempt{}}
 }
 
 // Get returns the committed value of key.

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/oncelib/once/keys"
+)
+
+var auditListEntry = entry{
+	name: "audit list", brief: "who has forgotten what",
+	help: `Lists what operators have done to stored operations, the newest first. Keys are shown as
+hashes; once keys show KEY has the entries of one key.`,
+	make: func() command { return new(auditList) },
+}
+
+type auditList struct {
+	db, scope, output string
+	limit             int
+	before            int64
+}
+
+func (c *auditList) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.scope, "scope", "", "only in this `SCOPE`")
+	fs.IntVar(&c.limit, "limit", keys.DefaultLimit, "at most `N`")
+	fs.Int64Var(&c.before, "before", 0, "only older ones than the entry `ID`")
+	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+}
+
+func (c *auditList) run(ctx context.Context, m *Main, _ []string) error {
+	if err := checkList(c.output, c.limit); err != nil {
+		return err
+	}
+	db, err := openDatabase(ctx, c.db, false)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	list, err := db.table.Audit(ctx, c.scope, c.before, c.limit)
+	if err != nil {
+		return db.failed("read", err)
+	}
+	if c.output == "json" {
+		return writeJSON(m.Stdout, append([]keys.Entry{}, list...))
+	}
+	t := tabwriter.NewWriter(m.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "ID\tAT\tWHO\tACTION\tSCOPE\tKEY HASH\tREASON\tDETAIL\n")
+	for _, e := range list {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.At.Format(milliseconds), shown(e.Who), e.Action, shown(e.Scope), e.KeyHash, shown(e.Reason), shown(e.Detail))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if n := len(list); n == c.limit {
+		fmt.Fprintf(m.Stderr, "There may be more. Try: the same with --before %d\n", list[n-1].ID)
+	}
+	return nil
+}

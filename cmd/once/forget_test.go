@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/store"
+)
+
+// TestForget is a session of an operator.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		db.do(t, "s", "k")
+		forget := func(args ...string) output {
+			return run(t, append([]string{"keys", "forget", "--db", url}, args...)...)
+		}
+		o := forget("k", "--scope", "s", "--reason", "asked").want(t, 1)
+		if o.stdout != "would do: done: 5 bytes of its result erased\n" || !strings.HasSuffix(o.stderr, "once: nothing was changed yet.\nTry: the same with --yes\n") {
+			t.Errorf("%s%s", o.stdout, o.stderr)
+		}
+		if o := run(t, "keys", "show", "k", "--db", url).want(t, 0); !strings.Contains(o.stdout, "value, 5 bytes") || strings.Contains(o.stdout, "audit") {
+			t.Errorf("%s", o.stdout)
+		}
+		if o := run(t, "audit", "list", "-o", "json", "--db", url).want(t, 0); o.stdout != "[]\n" {
+			t.Errorf("%s", o.stdout)
+		}
+		golden(t, forget("k", "--scope", "s", "--reason", "asked,\nby letter", "--by", "ada", "--yes").want(t, 0).stdout, "done: 5 bytes of its result erased\n")
+		o = run(t, "keys", "show", "k", "--db", url).want(t, 0)
+		for _, s := range []string{"not kept, or forgotten: a retry is told so and does not execute", `forget by ada  "asked,\nby letter"  done: 5 bytes of its result erased`} {
+			if !strings.Contains(o.stdout, s) {
+				t.Errorf("no %q in\n%s", s, o.stdout)
+			}
+		}
+		o = run(t, "audit", "list", "--db", url).want(t, 0)
+		id := "1"
+		if !db.sqlite {
+			id = "2" // the preview has taken one
+		}
+		golden(t, regexp.MustCompile(`20\d\d-\d\d-\d\dT[0-9:.]+Z`).ReplaceAllString(o.stdout, "2026-01-31T12:00:00.000Z"), `
+ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON               DETAIL
+`+id+`   2026-01-31T12:00:00.000Z  ada  forget  s      8254c329a92850f6  "asked,\nby letter"  done: 5 bytes of its result erased
+`)
+		var list []keys.Entry
+		o = run(t, "audit", "list", "--limit", "1", "-o", "json", "--db", url).want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &list); err != nil || len(list) != 1 || list[0].Reason != "asked,\nby letter" {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if o := run(t, "audit", "list", "--limit", "1", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--before "+id) {
+			t.Errorf("%s", o.stderr)
+		}
+		for key, state := range map[string]store.State{"running": store.Running, "unknown": store.Unknown} {
+			_, err := db.Swap(t.Context(), store.Change{ID: store.ID{Scope: "s", Key: key}, Next: store.Record{State: state, Fence: 1, Claim: make([]byte, 16)}, Lease: 1 << 40})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct{ key, flags, says string }{
+			{"running", "", "running"},
+			{"running", "--release", "running"},
+			{"unknown", "", "--release"},
+			{"k", "--release", "execute it again"},
+			{"nobody", "", "nothing is stored"},
+		} {
+			o := forget(append([]string{c.key, "--scope", "s", "--reason", "asked", "--yes"}, strings.Fields(c.flags)...)...).want(t, 1)
+			if !strings.Contains(o.stderr, c.says) || !strings.Contains(o.stderr, "\nTry: ") || o.stdout != "" {
+				t.Errorf("%s %s: %s%s", c.key, c.flags, o.stdout, o.stderr)
+			}
+		}
+		release := []string{"unknown", "--scope", "s", "--reason", "the bank has none", "--release"}
+		if o := forget(release...).want(t, 1); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute it") {
+			t.Errorf("%s", o.stderr)
+		}
+		golden(t, forget(append(release, "--yes")...).want(t, 0).stdout, "unknown, fence 1: the key is new again\n")
+		run(t, "keys", "show", "unknown", "--db", url).want(t, 1)
+		if o := run(t, "audit", "list", "--db", url).want(t, 0); !strings.Contains(o.stdout, "release") {
+			t.Errorf("%s", o.stdout)
+		}
+	})
+}
+
+// TestBeforeMigration: a database of before says what to do.
+func TestBeforeMigration(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		for _, table := range []string{"once_attempt", "once_audit"} {
+			if _, err := db.ExecContext(t.Context(), "drop table "+table); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, args := range [][]string{{"audit", "list"}, {"keys", "forget", "k", "--scope", "s", "--reason", "r", "--yes"}} {
+			if o := run(t, append(args, "--db", url)...).want(t, 1); !strings.Contains(o.stderr, "\nTry: once migrate up --db") {
+				t.Errorf("%s", o.stderr)
+			}
+		}
+	})
+}

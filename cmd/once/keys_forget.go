@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/user"
+
+	"github.com/oncelib/once/keys"
+)
+
+var keysForgetEntry = entry{
+	name: "keys forget", args: "KEY", brief: "erase what is stored under a key",
+	help: `Erases the stored answer of an operation, the request if it was captured, and the request
+and correlation ids of its attempts so far. That it was done stays until it expires, with
+its scope, key and fingerprint: a retry is told that the result is not available, and
+does not execute. Who has done this, when and why is in the audit, in the same commit.
+
+Without --yes nothing is changed: it is shown what would be.
+
+A running operation cannot be forgotten. One whose outcome is unknown can only be
+released, with --release: its key is new again, and a retry executes. If it has taken
+effect after all, it does so twice.
+
+The key itself stays, because it keeps a retry from executing (keys that are personal
+data belong under Config.HashKeys), and so does what the database keeps for itself: dead
+rows until they are vacuumed, write-ahead logs, replicas, backups.`,
+	make: func() command { return new(keysForget) },
+}
+
+type keysForget struct {
+	db    string
+	order keys.Order
+	yes   bool
+}
+
+func (c *keysForget) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.order.Scope, "scope", "", "the `SCOPE` of the key, required")
+	fs.StringVar(&c.order.Reason, "reason", "", "`WHY`, for the audit, required")
+	fs.StringVar(&c.order.Who, "by", operator(), "`WHO`, for the audit")
+	fs.BoolVar(&c.order.Release, "release", false, "make the key of an unknown outcome new again: a retry EXECUTES")
+	fs.BoolVar(&c.yes, "yes", false, "do it")
+}
+
+func (c *keysForget) run(ctx context.Context, m *Main, args []string) error {
+	const try = "once keys forget KEY --scope SCOPE --reason WHY --db URL"
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return &usageError{"which key?", try}
+	case c.order.Scope == "":
+		return &usageError{"--scope is missing", try}
+	case c.order.Reason == "":
+		return &usageError{"--reason is missing", try}
+	case c.order.Who == "":
+		return &usageError{"--by is missing", try + " --by WHO"}
+	}
+	db, err := openDatabase(ctx, c.db, false)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	c.order.Key, c.order.Preview = args[0], !c.yes
+	detail, err := db.table.Forget(ctx, c.order)
+	switch {
+	case errors.Is(err, keys.ErrNothing), errors.Is(err, keys.ErrRunning), errors.Is(err, keys.ErrUnknown), errors.Is(err, keys.ErrDone):
+		return err
+	case err != nil:
+		return db.failed("change", err)
+	case c.yes:
+		fmt.Fprintf(m.Stdout, "%s\n", detail)
+		return nil
+	}
+	if c.order.Release {
+		fmt.Fprintf(m.Stderr, "WARNING: a retry of this operation will execute it. If it has taken effect, it will do so twice.\n")
+	}
+	fmt.Fprintf(m.Stdout, "would do: %s\n", detail)
+	return errors.New("nothing was changed yet. Try: the same with --yes")
+}
+
+// operator names who runs the program.
+func operator() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return u.Username
+	}
+	return u.Username + "@" + host
+}

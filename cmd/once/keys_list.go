@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oncelib/once/keys"
+)
+
+var keysListEntry = entry{
+	name: "keys list", brief: "which keys there are",
+	help: `Lists operations by scope and key. What was asked and answered is not shown.
+
+If there are more than --limit, the command for the next page is printed to standard
+error; in JSON "next" has the value for --after. --since and --before look at when an
+operation was begun, and take a time (2026-01-31T12:00:00Z) or how long ago that is by
+the database's clock (90m, 72h).`,
+	make: func() command { return new(keysList) },
+}
+
+type keysList struct {
+	db, output, since, before string
+	filter                    keys.Filter
+}
+
+func (c *keysList) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: running, done, unknown or expired")
+	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
+	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "only in scopes that begin with `TEXT`")
+	fs.StringVar(&c.since, "since", "", "only from this `TIME` on, or so long ago at most")
+	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
+	fs.IntVar(&c.filter.Limit, "limit", keys.DefaultLimit, "at most `N`")
+	fs.StringVar(&c.filter.After, "after", "", "go on behind this `CURSOR` of the page before")
+	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+}
+
+func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
+	if err := checkList(c.output, c.filter.Limit); err != nil {
+		return err
+	}
+	switch c.filter.State {
+	case "", "running", "done", "unknown", keys.Expired:
+	default:
+		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, done, unknown, or expired"}
+	}
+	db, err := openDatabase(ctx, c.db, false)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	now, err := db.table.Now(ctx)
+	if err != nil {
+		return db.failed("read", err)
+	}
+	if c.filter.Since, err = instant("--since", c.since, now); err != nil {
+		return err
+	}
+	if c.filter.Before, err = instant("--before", c.before, now); err != nil {
+		return err
+	}
+	list, next, err := db.table.List(ctx, c.filter)
+	if err != nil {
+		return db.failed("read", err)
+	}
+	if c.output == "json" {
+		return writeJSON(m.Stdout, struct {
+			Operations []keys.Operation `json:"operations"`
+			Next       string           `json:"next,omitempty"`
+		}{append([]keys.Operation{}, list...), next})
+	}
+	if err := printList(m.Stdout, list); err != nil {
+		return err
+	}
+	if next != "" {
+		fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %s\n", next)
+	}
+	return nil
+}
+
+func printList(w io.Writer, list []keys.Operation) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "SCOPE\tKEY\tSTATE\tRESULT\tBYTES\tSINCE\tEXPIRES\n")
+	for _, op := range list {
+		expires := "-"
+		if op.ExpiresAt != nil {
+			expires = op.ExpiresAt.Format(time.RFC3339)
+		}
+		result := "-"
+		switch {
+		case op.Result == "omitted":
+			result = op.Result
+		case op.Result != "":
+			result = kindOf(op)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shown(op.Scope), shown(op.Key), op.State, result, op.ResultBytes, op.Since.Format(time.RFC3339), expires)
+	}
+	return t.Flush()
+}
+
+// checkList checks the flags that all lists have.
+func checkList(output string, limit int) error {
+	switch {
+	case output != "table" && output != "json":
+		return &usageError{fmt.Sprintf("there is no form %q", output), "-o table, or -o json"}
+	case limit < 1:
+		return &usageError{fmt.Sprintf("--limit %d", limit), fmt.Sprintf("--limit %d", keys.DefaultLimit)}
+	}
+	return nil
+}
+
+// instant reads a time, or how long before now it was.
+func instant(flag, s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, &usageError{fmt.Sprintf("%s %q is no time", flag, s), flag + " 2026-01-31T12:00:00Z, or " + flag + " 72h"}
+	}
+	return t, nil
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

@@ -1,0 +1,45 @@
+package keys
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// Entry is a row of the audit: what an operator has done. It was committed together
+// with what it tells of.
+type Entry struct {
+	ID      int64     `json:"id"` // grows, with gaps: a preview takes one too
+	At      time.Time `json:"at"`
+	Who     string    `json:"who"`
+	Action  string    `json:"action"` // forget or release
+	Scope   string    `json:"scope"`
+	KeyHash string    `json:"key_hash"` // once.KeyHash of the key
+	Reason  string    `json:"reason"`
+	Detail  string    `json:"detail"` // what was changed
+}
+
+const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
+
+// Audit returns entries, the newest first, at most limit (0: 50). Scope "" is every
+// scope; before is the ID of the last entry that was seen, 0 to begin with.
+func (t *Table) Audit(ctx context.Context, scope string, before int64, limit int) ([]Entry, error) {
+	where, args := "1 = 1", []any{}
+	if scope != "" {
+		where, args = where+" and scope = ?", append(args, scope)
+	}
+	if before > 0 {
+		where, args = where+" and id < ?", append(args, before)
+	}
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return collect(ctx, t.db, t.d.text(auditColumns+where+" order by id desc limit ?"), append(args, limit), scanEntry)
+}
+
+func scanEntry(rows *sql.Rows) (e Entry, err error) {
+	var at moment
+	err = rows.Scan(&e.ID, &at, &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
+	e.At = at.time()
+	return e, err
+}

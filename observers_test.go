@@ -1,0 +1,118 @@
+package once_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/storetest"
+)
+
+// TestObserverSeesStates: where a call has found and left its operation is said only
+// where it is known.
+func TestObserverSeesStates(t *testing.T) {
+	pay := charge("k")
+	fail := func(err error) handler { return func(context.Context, tx) (string, error) { return "", err } }
+	mine := once.FingerprintOf([]byte("a"))
+	other := append([]byte{mine[0]}, make([]byte, 32)...)
+	empty := func() store.Store[tx] { return memstore.New() }
+	for _, tt := range []struct {
+		name  string
+		store func() store.Store[tx]
+		op    once.Operation
+		h     handler
+		want  string
+	}{
+		{"executed", empty, once.Operation{}, pay, "absent done"},
+		{"declined", empty, once.Operation{}, fail(&once.Failure{Code: "x"}), "absent done"},
+		{"failed", empty, once.Operation{}, fail(errors.New("x")), "absent absent"},
+		{"panic", empty, once.Operation{}, func(context.Context, tx) (string, error) { panic("x") }, "absent absent"},
+		{"ended", empty, once.Operation{}, func(_ context.Context, t tx) (string, error) { return "", t.Commit() }, "absent "},
+		{"invalid", empty, once.Operation{Key: "\x00"}, pay, " "},
+		{"replayed", with(store.Record{State: store.Done, Result: store.Result{Body: []byte(`"v"`)}}), once.Operation{}, pay, "done done"},
+		{"no result", with(store.Record{State: store.Done, Result: store.Result{Kind: store.Omitted}}), once.Operation{}, pay, "done done"},
+		{"mismatch", with(store.Record{State: store.Done, Fingerprint: other}), once.Operation{Fingerprint: mine}, pay, "done done"},
+		{"mismatch with unknown", with(store.Record{State: store.Unknown, Fence: 1, Fingerprint: other}), once.Operation{Fingerprint: mine}, pay, "unknown unknown"},
+		{"unknown", with(store.Record{State: store.Unknown, Fence: 1}), once.Operation{}, pay, "unknown unknown"},
+		{"lapsed while calling", with(store.Record{State: store.Running, Fence: 1, Calling: true}), once.Operation{}, pay, "running running"},
+		{"in flight", with(store.Record{State: store.Running, Fence: 1}), once.Operation{}, pay, "running running"},
+		{"store down", faulty(storetest.BeginDown), once.Operation{}, pay, " "},
+		{"commit not reached", faulty(storetest.CommitDown), once.Operation{}, pay, "absent absent"},
+		{"lost, applied", faulty(storetest.CommitLostApplied), once.Operation{}, pay, "absent done"},
+		{"somebody else's", lostToARival, once.Operation{}, pay, "done done"},
+		{"store down when run again", downAgain, once.Operation{}, pay, " "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := seen(t, tt.store(), once.Config{}, tt.op, tt.h).last(t)
+			if got := e.From + " " + e.To; got != tt.want {
+				t.Errorf("%s: %q, want %q", e.Outcome, got, tt.want)
+			}
+		})
+	}
+}
+
+// downAgain fails the first commit, and is not reached when the handler is to run again.
+func downAgain() store.Store[tx] {
+	s := memstore.New()
+	begun := 0
+	return &spy{
+		Store: s,
+		begin: func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+			if begun++; begun > 1 {
+				return nil, store.Record{}, &store.Error{Kind: store.Down, Err: errors.New("down")}
+			}
+			return s.Begin(ctx, ask)
+		},
+		commit: func(ctx context.Context, txn store.Txn[tx], _ store.Change) error {
+			return errors.Join(&store.Error{Kind: store.Retry, Err: errors.New("conflict")}, txn.Rollback(ctx))
+		},
+	}
+}
+
+func TestObserverSeesNoStateOfAJoin(t *testing.T) {
+	s, r := memstore.New(), new(recorder)
+	_, err := once.Join(t.Context(), once.New(s, once.Config{Observer: r}), s.BeginTx(), once.Operation{Scope: "s", Key: "k"}, charge("k"))
+	must(t, err)
+	if e := r.last(t); e.From != "absent" || e.To != "" {
+		t.Errorf("%q to %q, but the caller has not committed", e.From, e.To)
+	}
+}
+
+func TestObservers(t *testing.T) {
+	var a, b recorder
+	e := once.New(memstore.New(), once.Config{Observer: once.Observers(&a, &b)})
+	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
+	must(t, err)
+	first, second := words(a.take()), words(b.take())
+	if want := []string{"claimed", "finished executed, applied"}; !slices.Equal(first, want) || !slices.Equal(second, want) {
+		t.Errorf("%q and %q, want %q twice", first, second, want)
+	}
+}
+
+func ExampleObservers() {
+	var finished bytes.Buffer
+	engine := once.New(memstore.New(), once.Config{Observer: once.Observers(
+		once.Log(slog.New(slog.DiscardHandler)),
+		printer{&finished},
+	)})
+	_, _ = once.Do(context.Background(), engine, once.Operation{Scope: "acme refunds", Key: "k1"}, refund)
+	fmt.Print(finished.String())
+	// Output:
+	// refunding
+	// executed: absent -> done
+}
+
+type printer struct{ w *bytes.Buffer }
+
+func (p printer) Observe(_ context.Context, e once.Event) {
+	if e.Type == once.EventFinished {
+		fmt.Fprintf(p.w, "%s: %s -> %s\n", e.Outcome, e.From, e.To)
+	}
+}

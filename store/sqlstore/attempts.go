@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+var _ store.Journal = (*Store)(nil)
+
+// journal is what differs between databases when attempts are written. Every ? is an
+// argument, in order.
+type journal struct {
+	ago      string // the moment that lies ? microseconds back
+	again    string // leaves a row as it is that is there already
+	sweep    string // keep in microseconds, limit
+	numbered bool   // arguments are $1, $2, ...
+}
+
+var journals = map[Dialect]journal{
+	SQLite: {
+		ago:   nowMillis + ` - ? / 1000`,
+		again: ` on conflict do nothing`,
+		sweep: `delete from once_attempt where (key_hash, id) in (select key_hash, id from once_attempt where at < ` + nowMillis + ` - ? / 1000 order by at limit ?)`,
+	},
+	PostgreSQL: {
+		ago:      `statement_timestamp() - ?::bigint * interval '1 microsecond'`,
+		again:    ` on conflict do nothing`,
+		sweep:    pgsql.SweepAttempts,
+		numbered: true,
+	},
+	"mysql": {
+		ago:   `now(6) - interval ? microsecond`,
+		again: ` on duplicate key update id = id`,
+		sweep: `delete from once_attempt where at < now(6) - interval ? microsecond order by at limit ?`,
+	},
+}
+
+// maxRows of a statement. SQLite's driver takes the longer for an argument the more
+// there are, and a server's cache holds that many texts.
+const maxRows = 32
+
+// WriteAttempts implements [store.Journal], in one transaction.
+func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.down(err)
+	}
+	for part := range slices.Chunk(list, maxRows) {
+		args := make([]any, 0, 20*len(part))
+		for i := range part {
+			args = append(args, attemptFields(&part[i])...)
+		}
+		if _, err := tx.ExecContext(ctx, journals[s.dialect.name].insert(len(part)), args...); err != nil {
+			_ = tx.Rollback() // the first error says more
+			return s.down(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return s.down(err)
+	}
+	return nil
+}
+
+// insert is the text that inserts n rows.
+func (j journal) insert(n int) string {
+	row := `(?, ?, ?, ` + j.ago + strings.Repeat(`, ?`, 16) + `)`
+	text := `insert into once_attempt (` + pgsql.AttemptColumns + `) values ` + row + strings.Repeat(`, `+row, n-1) + j.again
+	if !j.numbered {
+		return text
+	}
+	var b strings.Builder
+	for i, piece := range strings.Split(text, "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(piece)
+	}
+	return b.String()
+}
+
+// attemptFields are the values of an attempt in the order of pgsql.AttemptColumns.
+func attemptFields(a *store.Attempt) []any {
+	return []any{
+		a.KeyHash, a.ID[:], a.Scope, time.Since(a.Ended).Microseconds(), a.Outcome, a.Effect, a.From, a.To, a.Cause,
+		int64(a.Attempt), int64(a.Runs), a.Dropped, a.RequestID, a.CorrelationID, a.Node,
+		a.LockWait.Microseconds(), a.Waited.Microseconds(), a.Handler.Microseconds(), a.Commit.Microseconds(), a.Total.Microseconds(),
+	}
+}
+
+// SweepAttempts implements [store.Journal].
+func (s *Store) SweepAttempts(ctx context.Context, keep time.Duration, limit int) (int, error) {
+	r, err := s.db.ExecContext(ctx, journals[s.dialect.name].sweep, keep.Microseconds(), limit)
+	if err != nil {
+		return 0, s.down(err)
+	}
+	n, err := r.RowsAffected()
+	return int(n), err
+}
