@@ -83,7 +83,7 @@ type Config struct {
 // Log is an [once.Observer] that writes attempts to a journal. Share it between
 // engines of one database; beside other observers: [once.Observers].
 type Log struct {
-	journal store.Journal
+	journal store.AttemptLog
 	cfg     Config
 
 	mu      sync.Mutex
@@ -106,7 +106,7 @@ var _ once.Observer = (*Log)(nil)
 
 // New returns a log that writes to journal, which is a store of this module. It panics
 // if cfg is invalid. Its goroutine ends with [Log.Close].
-func New(journal store.Journal, cfg Config) *Log {
+func New(journal store.AttemptLog, cfg Config) *Log {
 	if cfg.Batch < 0 || cfg.Buffer < 0 || cfg.Interval < 0 {
 		panic(fmt.Sprintf("attempt: New: Batch %d, Buffer %d and Interval %v must not be negative", cfg.Batch, cfg.Buffer, cfg.Interval))
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var _ store.Journal = (*Store)(nil)
+var _ store.AttemptLog = (*Store)(nil)
 
-// WriteAttempts implements [store.Journal]: one statement, whatever the number.
+// WriteAttempts implements [store.AttemptLog]: one statement, whatever the number.
 func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
 	_, err := s.pool.Exec(ctx, pgsql.InsertAttempts,
 		column(list, func(a *store.Attempt) string { return a.KeyHash }),
@@ -40,7 +40,7 @@ func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
 	return nil
 }
 
-// SweepAttempts implements [store.Journal].
+// SweepAttempts implements [store.AttemptLog].
 func (s *Store) SweepAttempts(ctx context.Context, keep time.Duration, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, pgsql.SweepAttempts, keep.Microseconds(), limit)
 	if err != nil {

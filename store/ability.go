@@ -20,8 +20,8 @@ type (
 		Join(ctx context.Context, tx TX, ask Ask) (Txn[TX], Record, error)
 	}
 
-	// Journal keeps attempts, apart from the transactions of operations.
-	Journal interface {
+	// AttemptLog keeps attempts, apart from the transactions of operations.
+	AttemptLog interface {
 		// WriteAttempts writes list. One that is there already, by its ID, stays as it
 		// is: after an error, which may be a lost answer, the same list can be written
 		// again.

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// WriteAttempts implements [store.Journal].
+// WriteAttempts implements [store.AttemptLog].
 func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
 	if err := ctx.Err(); err != nil {
 		return down(err)
@@ -26,7 +26,7 @@ func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
 	return nil
 }
 
-// SweepAttempts implements [store.Journal].
+// SweepAttempts implements [store.AttemptLog].
 func (s *Store) SweepAttempts(ctx context.Context, keep time.Duration, limit int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, down(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var _ store.Journal = (*Store)(nil)
+var _ store.AttemptLog = (*Store)(nil)
 
 // journal is what differs between databases when attempts are written. Every ? is an
 // argument, in order.
@@ -45,7 +45,7 @@ var journals = map[Dialect]journal{
 // there are, and a server's cache holds that many texts.
 const maxRows = 32
 
-// WriteAttempts implements [store.Journal], in one transaction.
+// WriteAttempts implements [store.AttemptLog], in one transaction.
 func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -93,7 +93,7 @@ func attemptFields(a *store.Attempt) []any {
 	}
 }
 
-// SweepAttempts implements [store.Journal].
+// SweepAttempts implements [store.AttemptLog].
 func (s *Store) SweepAttempts(ctx context.Context, keep time.Duration, limit int) (int, error) {
 	r, err := s.db.ExecContext(ctx, journals[s.dialect.name].sweep, keep.Microseconds(), limit)
 	if err != nil {

@@ -59,7 +59,7 @@ func on(t *testing.T, test func(t *testing.T, g *ground)) {
 }
 
 // journals runs a test on every store that keeps attempts.
-func journals(t *testing.T, test func(t *testing.T, g *ground, j store.Journal)) {
+func journals(t *testing.T, test func(t *testing.T, g *ground, j store.AttemptLog)) {
 	t.Helper()
 	on(t, func(t *testing.T, g *ground) { test(t, g, g.store) })
 	t.Run("pgxstore", func(t *testing.T) {
