@@ -225,8 +225,8 @@ var everywhere = []Mutant{
 		Name: "the caller's time is the time of its connection's next user",
 		Edits: []Edit{{
 			File: "internal/pgsql/pgsql.go",
-			Old:  "select set_config('statement_timeout', $1, true)",
-			New:  "select set_config('statement_timeout', $1, false)",
+			Old:  "', $1, true) where ` + current",
+			New:  "', $1, false) where ` + current",
 		}},
 		Tests: []Killer{{Module: "pgxstore", Test: "TestBudget"}},
 	},
