@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -53,6 +54,12 @@ var advice = map[Reason]string{
 	NotSafe:    "an idempotency key, one for all attempts of the same intent",
 	NotWhole:   "a body that can be read again, with Request.GetBody",
 	Expired:    "find out what has become of the first attempt before you start anew with another key",
+}
+
+// Timeout reports whether the last failure was a timeout, as a [net.Error] does.
+func (e *Error) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.As(errors.Join(e.Cause, e.Last), &t) && t.Timeout()
 }
 
 // Unwrap returns the last failure and the cause, as far as there are any.
