@@ -80,7 +80,7 @@ func (c *call) judgeFailure(a *answer) error {
 	var p problem
 	if c.repeatable { // else it changes nothing
 		var err error
-		if p, err = peek(a.resp); err != nil {
+		if p, err = peek(a.resp, maxPeek); err != nil {
 			return err
 		}
 	}

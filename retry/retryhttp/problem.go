@@ -17,13 +17,13 @@ type problem struct {
 // Most of a problem document that is read to judge it.
 const maxPeek = 8 << 10
 
-// peek reads the problem in resp and leaves its body as it was.
-func peek(resp *http.Response) (problem, error) {
+// peek reads the problem in the first bytes of resp and leaves its body as it was.
+func peek(resp *http.Response, most int64) (problem, error) {
 	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	if !strings.EqualFold(strings.TrimSpace(mediaType), "application/problem+json") {
 		return problem{}, nil
 	}
-	head, err := io.ReadAll(io.LimitReader(resp.Body, maxPeek))
+	head, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
 		return problem{}, err
 	}
