@@ -62,7 +62,7 @@ var afterChecks = []Check{
 	{"CancelledInWait", "the end of the context ends the waiting", func(l *lab) error {
 		_, took, err := l.cancelInWait()
 		if err == nil {
-			return errors.New("there is no error")
+			return errors.New("it does not wait")
 		}
 		if took > 2*time.Second {
 			return fmt.Errorf("it waited for %v more", took)
