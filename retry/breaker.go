@@ -8,9 +8,9 @@ import (
 // Breaker keeps attempts away from what is down. It has two parts: Allow, and the
 // function that it returns, which tells the breaker what has become of that attempt.
 //
-// gobreaker's TwoStepCircuitBreaker has this shape already; failsafe-go's
-// CircuitBreaker maps onto it with TryAcquirePermit, RecordSuccess and RecordFailure,
-// and one function for all calls.
+// gobreaker's TwoStepCircuitBreaker has this shape already, but for the type of what it
+// is told; failsafe-go's CircuitBreaker maps onto it with TryAcquirePermit, RecordSuccess
+// and RecordFailure, and one function for all calls.
 type Breaker interface {
 	// Allow returns an error if there is to be no attempt now. Otherwise done is called
 	// exactly once when the attempt is over, from any goroutine.

@@ -10,7 +10,7 @@ import "sync/atomic"
 // What is sent more than once for one intent should be paid for from the one budget of
 // its destination: retries, hedges, redeliveries. The zero value is ready to use.
 type Budget struct {
-	// Percent is how many retries a hundred successes earn. Default 10.
+	// Percent is how many retries a hundred successes earn. Default 10; negative: none.
 	Percent int
 
 	// Burst is how many retries there can be without a success in between. Keep it
@@ -35,8 +35,8 @@ func (b *Budget) Succeed() {
 }
 
 func (b *Budget) earn() {
-	earned := int64(b.Percent)
-	if earned == 0 {
+	earned := int64(max(0, b.Percent))
+	if b.Percent == 0 {
 		earned = 10
 	}
 	for {
@@ -71,7 +71,7 @@ func (b *Budget) size() int64 {
 	if b.Burst == 0 {
 		return 10 * 100
 	}
-	return int64(b.Burst) * 100
+	return int64(min(b.Burst, 1<<31)) * 100
 }
 
 // BudgetState is what a budget looked like at some moment.

@@ -67,11 +67,21 @@ func ExamplePolicy_Next() {
 }
 
 func ExampleBudgets() {
-	retry.BudgetFor("payments.example.com:443").Spend(retry.Unknown)
-	for _, b := range retry.Budgets() {
-		if b.Destination == "payments.example.com:443" {
-			fmt.Printf("%s: %g of %d retries left\n", b.Destination, b.Left, b.Burst)
+	show := func() {
+		for _, b := range retry.Budgets() {
+			if b.Destination == "payments.example.com:443" {
+				fmt.Printf("%s: %g of %d retries left\n", b.Destination, b.Left, b.Burst)
+			}
 		}
 	}
-	// Output: payments.example.com:443: 9 of 10 retries left
+	budget := retry.BudgetFor("payments.example.com:443")
+	budget.Spend(retry.Unknown)
+	show()
+	for range 10 {
+		budget.Succeed()
+	}
+	show()
+	// Output:
+	// payments.example.com:443: 9 of 10 retries left
+	// payments.example.com:443: 10 of 10 retries left
 }

@@ -94,7 +94,7 @@ func (c *call) judgeFailure(a *answer) error {
 	case a.class == retry.Final && strings.EqualFold(hint, "true"):
 		a.class = retry.Unknown
 	}
-	if strings.EqualFold(hint, "false") || p.final || h.Get(headerReplayed) == "true" || h.Get(headerStatus) == "replayed" {
+	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(h.Get(headerReplayed), "true") || h.Get(headerStatus) == "replayed" {
 		a.class = retry.Final // the same key will give the same answer
 	}
 	return nil

@@ -61,6 +61,9 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 			return nil, c.gaveUp(retry.Expired, nil)
 		}
 	}
+	if _, nested := req.Context().Value(keyOfSending{}).(*sending); nested {
+		c.policy.Attempts = 1 // retries of retries multiply
+	}
 	if c.policy.Budget == nil {
 		c.policy.Budget = retry.BudgetFor(req.URL.Host)
 	}

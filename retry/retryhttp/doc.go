@@ -26,6 +26,9 @@
 //	any other 4xx, a bare 409 included                       final
 //	an untrusted certificate, a malformed request            final
 //
+// Only one layer retries: below another [Transport], or in a request that is made with
+// the context of an attempt, each request is sent once.
+//
 // Retry-After is understood in seconds and in the three forms of a date. No attempt is
 // made earlier than it asks for; if that would be after the deadline, the answer is given
 // back at once.

@@ -387,6 +387,17 @@ func TestResendCount(t *testing.T) {
 	}
 }
 
+// Five attempts of five attempts are twenty-five.
+func TestOneLayerRetries(t *testing.T) {
+	s := &served{base: always(503)}
+	inner := &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1, Budget: &retry.Budget{Burst: -1}}}
+	resp, err := post(t.Context(), &retryhttp.Transport{Base: inner, Policy: retry.Policy{Base: -1}}, "Idempotency-Key", "k")
+	wantGivenUp(t, resp, err, retry.Exhausted, 5)
+	if n := len(s.requests()); n != 5 {
+		t.Errorf("sent %d times", n)
+	}
+}
+
 func TestRetriesDrawFromTheHost(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer server.Close()

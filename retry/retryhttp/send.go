@@ -56,11 +56,15 @@ func (c *call) send(ctx context.Context) (a answer) {
 	inTime := after(ctx, limit, func() { cancel(errSlow) })
 	req, err := c.request(ctx, cancel, a.sending.resends+1, limit)
 	if err != nil {
-		a.err, a.class = err, retry.Final
+		inTime()
 		cancel(nil)
+		a.err, a.class, outcome = err, retry.Final, retry.Abandoned
 		return a
 	}
 	a.resp, err = c.t.base().RoundTrip(req) //nolint:bodyclose // closed by whom the answer is handed to
+	if err == nil && a.resp == nil {
+		err = errors.New("retryhttp: Base has returned neither an answer nor an error")
+	}
 	if err != nil {
 		a.fail(ctx, err)
 	} else {
