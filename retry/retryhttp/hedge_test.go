@@ -139,3 +139,30 @@ func TestHedgeAndBreaker(t *testing.T) {
 		}
 	})
 }
+
+// Of two failures the one that says more is kept.
+func TestHedgeBothFail(t *testing.T) {
+	shut := errors.New("shut")
+	for name, second := range map[string]func(*http.Request) (*http.Response, error){"in flight": conflict, "shut": nil} {
+		synctest.Test(t, func(t *testing.T) {
+			allowed := 0
+			b := breakerFunc(func() (func(retry.Outcome), error) {
+				if allowed++; allowed > 1 && second == nil {
+					return nil, shut
+				}
+				return func(retry.Outcome) {}, nil
+			})
+			s := &served{base: func(n int, r *http.Request) (*http.Response, error) {
+				if n == 1 {
+					return failsLate(r)
+				}
+				return second(r)
+			}}
+			_, err := post(t.Context(), &retryhttp.Transport{Base: s, Hedge: time.Second, Policy: retry.Policy{Attempts: 2, Breaker: b, Budget: &retry.Budget{Burst: 1}}}, "Idempotency-Key", "k")
+			var e *retry.Error
+			if !errors.As(err, &e) || e.Last == nil || e.Last.Error() != "reset" {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}

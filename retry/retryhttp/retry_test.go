@@ -387,6 +387,30 @@ func TestResendCount(t *testing.T) {
 	}
 }
 
+// Only 409 says that an operation is in flight, whatever else is written below another
+// status.
+func TestInFlightIs409(t *testing.T) {
+	s := &served{base: func(int, *http.Request) (*http.Response, error) { return problem(422, inFlight), nil }}
+	resp, err := post(t.Context(), &retryhttp.Transport{Base: s}, "Idempotency-Key", "k")
+	if err != nil || resp.StatusCode != 422 || len(s.requests()) != 1 {
+		t.Errorf("%v, %v, sent %d", resp, err, len(s.requests()))
+	}
+}
+
+// An answer that comes when the context is over cannot be read by the caller.
+func TestContextEndsWithTheAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &served{base: func(int, *http.Request) (*http.Response, error) {
+		cancel()
+		return answer(503), nil
+	}}
+	_, err := post(ctx, &retryhttp.Transport{Base: s}, "Idempotency-Key", "k")
+	var status *retryhttp.StatusError
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &status) || status.Status != 503 {
+		t.Errorf("%v", err)
+	}
+}
+
 // Five attempts of five attempts are twenty-five.
 func TestOneLayerRetries(t *testing.T) {
 	s := &served{base: always(503)}
