@@ -1,0 +1,121 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/PuerkitoBio/rehttp"
+	"github.com/failsafe-go/failsafe-go/failsafehttp"
+	"github.com/go-resty/resty/v2"
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/oncelib/once/retry/retryhttp"
+	"github.com/oncelib/once/retry/retryhttp/roundtrippertest"
+	resty3 "resty.dev/v3"
+)
+
+// subject is a client in the configuration in which it is judged: two retries with
+// pauses of 10 to 20 ms, and otherwise its own defaults. Where a client does not retry
+// answers by default it is told to retry 5xx and 429, as its documentation shows.
+type subject struct {
+	name   string
+	module string // whose version is printed
+	roundtrippertest.Candidate
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+const (
+	retries = 2
+	least   = 10 * time.Millisecond
+	most    = 20 * time.Millisecond
+)
+
+var subjects = []subject{
+	{"once", "", roundtrippertest.Candidate{
+		New:         func(base http.RoundTripper) http.RoundTripper { return &retryhttp.Transport{Base: base} },
+		NewWithKeys: func(base http.RoundTripper) http.RoundTripper { return &retryhttp.Transport{Base: base, Keys: true} },
+	}},
+	{"net/http", "", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
+		return roundTripper(base.RoundTrip)
+	}}},
+	{"failsafehttp", "github.com/failsafe-go/failsafe-go", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
+		return failsafehttp.NewRoundTripper(base, failsafehttp.NewRetryPolicyBuilder().WithMaxRetries(retries).WithBackoff(least, most).Build())
+	}}},
+	{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
+		c := retryablehttp.NewClient()
+		c.HTTPClient = &http.Client{Transport: base, CheckRedirect: asItIs}
+		c.RetryMax, c.RetryWaitMin, c.RetryWaitMax, c.Logger = retries, least, most, nil
+		return &retryablehttp.RoundTripper{Client: c}
+	}}},
+	{"rehttp", "github.com/PuerkitoBio/rehttp", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
+		failed := rehttp.RetryAny(rehttp.RetryTemporaryErr(), rehttp.RetryStatusInterval(500, 600), rehttp.RetryStatuses(http.StatusTooManyRequests))
+		return rehttp.NewTransport(base, rehttp.RetryAll(rehttp.RetryMaxRetries(retries), failed), rehttp.ExpJitterDelay(least, most))
+	}}},
+	{"resty 2", "github.com/go-resty/resty/v2", roundtrippertest.Candidate{New: newResty2}},
+	{"resty 3", "resty.dev/v3", roundtrippertest.Candidate{New: newResty3}},
+}
+
+// resty is no RoundTripper: each request is made anew.
+func newResty2(base http.RoundTripper) http.RoundTripper { //nolint:dupl // the types of another major version
+	c := resty.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
+		SetDoNotParseResponse(true).SetRedirectPolicy(resty.RedirectPolicyFunc(asItIs)).
+		AddRetryCondition(func(r *resty.Response, err error) bool { return err != nil || failed(r.StatusCode()) })
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		req := c.R().SetContext(r.Context())
+		req.Header = r.Header.Clone()
+		if body := content(r); body != nil {
+			req.SetBody(body)
+		}
+		resp, err := req.Execute(r.Method, r.URL.String())
+		if err != nil {
+			return nil, err
+		}
+		return resp.RawResponse, nil
+	})
+}
+
+func newResty3(base http.RoundTripper) http.RoundTripper { //nolint:dupl // the types of another major version
+	c := resty3.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
+		SetResponseDoNotParse(true).SetRedirectPolicy(resty3.RedirectPolicyFunc(asItIs)).
+		AddRetryConditions(func(r *resty3.Response, err error) bool { return err != nil || failed(r.StatusCode()) })
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		req := c.R().SetContext(r.Context())
+		req.Header = r.Header.Clone()
+		if body := content(r); body != nil {
+			req.SetBody(body)
+		}
+		resp, err := req.Execute(r.Method, r.URL.String())
+		if err != nil {
+			return nil, err
+		}
+		return resp.RawResponse, nil
+	})
+}
+
+func failed(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }
+
+// asItIs hands a redirect to the http.Client around the client.
+func asItIs(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// content returns the body of r as its users give it to resty: bytes if they have them.
+func content(r *http.Request) any {
+	switch {
+	case r.Body == nil, r.Body == http.NoBody:
+		return nil
+	case r.GetBody == nil:
+		return r.Body
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return r.Body
+	}
+	defer body.Close()
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return r.Body
+	}
+	return text
+}

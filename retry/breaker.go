@@ -1,0 +1,41 @@
+package retry
+
+import (
+	"context"
+	"errors"
+)
+
+// Breaker keeps attempts away from what is down. It has two parts: Allow, and the
+// function that it returns, which tells the breaker what has become of that attempt.
+//
+// gobreaker's TwoStepCircuitBreaker has this shape already, but for the type of what it
+// is told; failsafe-go's CircuitBreaker maps onto it with TryAcquirePermit, RecordSuccess
+// and RecordFailure, and one function for all calls.
+type Breaker interface {
+	// Allow returns an error if there is to be no attempt now. Otherwise done is called
+	// exactly once when the attempt is over, from any goroutine.
+	Allow() (done func(Outcome), err error)
+}
+
+// Outcome is what an attempt says about the health of the other side.
+type Outcome uint8
+
+const (
+	Healthy   Outcome = iota // it has answered, if only with a refusal of its own
+	Unhealthy                // it has failed, or has too much to do
+	Abandoned                // the caller has given up first: nothing is known
+)
+
+// outcome is what err, of an attempt made for a caller with ctx, tells a breaker.
+func outcome(ctx context.Context, err error) Outcome {
+	if err == nil {
+		return Healthy
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return Abandoned
+	}
+	if c, _ := Classify(err); c == Final || c == InFlight {
+		return Healthy
+	}
+	return Unhealthy
+}

@@ -1,0 +1,95 @@
+package retry
+
+import "sync/atomic"
+
+// Budget lets retries happen in proportion to successes. It is a bucket that begins
+// full: a retry takes one from it, a success puts a tenth of one back. While a
+// destination is well, every failure can be retried; when it is down, retries stop after
+// Burst of them, and come back as it does.
+//
+// What is sent more than once for one intent should be paid for from the one budget of
+// its destination: retries, hedges, redeliveries. The zero value is ready to use.
+type Budget struct {
+	// Percent is how many retries a hundred successes earn. Default 10; negative: none.
+	Percent int
+
+	// Burst is how many retries there can be without a success in between. Keep it
+	// small: it is what a whole fleet adds to the load of an outage. Default 10;
+	// negative: no limit.
+	Burst int
+
+	name    string
+	used    atomic.Int64 // hundredths of a retry that are missing from a full bucket
+	spent   atomic.Uint64
+	refused atomic.Uint64
+}
+
+// shared is the budget of what names none.
+var shared = Budget{name: "(default)"}
+
+// Succeed is to be called after each attempt that has succeeded.
+func (b *Budget) Succeed() {
+	if b.used.Load() > 0 { // a full bucket is only read: callers on all cores share it
+		b.earn()
+	}
+}
+
+func (b *Budget) earn() {
+	earned := int64(max(0, b.Percent))
+	if b.Percent == 0 {
+		earned = 10
+	}
+	for {
+		used := b.used.Load()
+		if used <= 0 || b.used.CompareAndSwap(used, max(0, used-earned)) {
+			return
+		}
+	}
+}
+
+// Spend takes what another attempt after a failure of class c costs, and reports whether
+// there was enough. [Do] and [Policy.Next] call it; a relay that delivers again does so
+// itself.
+func (b *Budget) Spend(c Class) bool { return b.pay(c.price(0)) }
+
+func (b *Budget) pay(price int64) bool {
+	for price > 0 && b.Burst >= 0 {
+		used := b.used.Load()
+		if used+price > b.size() {
+			b.refused.Add(1)
+			return false
+		}
+		if b.used.CompareAndSwap(used, used+price) {
+			break
+		}
+	}
+	b.spent.Add(1)
+	return true
+}
+
+func (b *Budget) size() int64 {
+	if b.Burst == 0 {
+		return 10 * 100
+	}
+	return int64(min(b.Burst, 1<<31)) * 100
+}
+
+// BudgetState is what a budget looked like at some moment.
+type BudgetState struct {
+	Destination string
+	Left        float64 // retries; meaningless if Burst is negative
+	Burst       int
+	Spent       uint64 // retries that were allowed
+	Refused     uint64 // retries that were not
+}
+
+// State returns the state of b.
+func (b *Budget) State() BudgetState {
+	return BudgetState{
+		Destination: b.name,
+		Left:        float64(b.size()-b.used.Load()) / 100,
+		Burst:       int(b.size() / 100),
+		Spent:       b.spent.Load(),
+		Refused:     b.refused.Load(),
+	}
+}

@@ -1,0 +1,141 @@
+package retry
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+func TestBudget(t *testing.T) {
+	var b Budget
+	for range 10 {
+		if !b.Spend(Unknown) {
+			t.Fatal("less than ten to begin with")
+		}
+	}
+	if b.Spend(Unknown) {
+		t.Error("an eleventh retry without a success")
+	}
+	for i := range 10 {
+		if b.Spend(Unknown) {
+			t.Errorf("a retry for %d successes", i)
+		}
+		b.Succeed()
+	}
+	if !b.Spend(Unknown) || b.Spend(Unknown) {
+		t.Error("ten successes do not earn exactly one retry")
+	}
+	for range 10_000 {
+		b.Succeed()
+	}
+	if s := b.State(); s.Left != 10 || s.Burst != 10 || s.Spent != 11 || s.Refused != 12 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestBudgetPrices(t *testing.T) {
+	for class, want := range map[Class]float64{Unknown: 9, Transient: 9, Throttled: 9.5, InFlight: 10, Unseen: 9} {
+		var b Budget
+		if !b.Spend(class) || b.State().Left != want {
+			t.Errorf("%v leaves %v, want %v", class, b.State().Left, want)
+		}
+	}
+	p := Policy{Budget: &Budget{Burst: 1}}
+	p.Budget.Spend(Unknown)
+	if _, stop := p.Next(Failure{Attempt: 1, Class: Unseen}); stop != "" {
+		t.Errorf("the first re-send of what was never seen: %v", stop)
+	}
+	if _, stop := p.Next(Failure{Attempt: 2, Class: Unseen}); stop != OverBudget {
+		t.Errorf("the second one: %v", stop)
+	}
+	if _, stop := p.Next(Failure{Attempt: 3, Class: InFlight}); stop != "" {
+		t.Errorf("asking after one's own work: %v", stop)
+	}
+}
+
+func TestBudgetWithoutLimit(t *testing.T) {
+	b := Budget{Burst: -1}
+	for range 1000 {
+		if !b.Spend(Unknown) {
+			t.Fatal("refused")
+		}
+	}
+}
+
+// However they meet, callers get what was there and no more.
+func TestBudgetConcurrently(t *testing.T) {
+	b := Budget{Burst: 100}
+	granted := Budget{Burst: -1} // counts
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				if b.Spend(Unknown) {
+					granted.Spend(Unknown)
+				}
+				b.Succeed()
+			}
+		})
+	}
+	wg.Wait()
+	earned := 8000 / 10
+	if n := int(granted.State().Spent); n < 100 || n > 100+earned {
+		t.Errorf("%d granted of 100 and %d earned", n, earned)
+	}
+	if left := b.State().Left; left < 0 || left > 100 {
+		t.Errorf("%v left", left)
+	}
+}
+
+func TestBudgetFor(t *testing.T) {
+	a := BudgetFor("API.example.com")
+	if a != BudgetFor("api.example.com") || a == BudgetFor("other.example.com") {
+		t.Error("not one budget per destination")
+	}
+	a.Spend(Unknown)
+	i := slices.IndexFunc(Budgets(), func(s BudgetState) bool { return s == a.State() })
+	if i < 0 || Budgets()[i].Destination != "api.example.com" || Budgets()[i].Spent == 0 {
+		t.Errorf("not in %+v", Budgets())
+	}
+}
+
+// Whoever can name destinations cannot get a budget back that is spent.
+func TestForgettingDoesNotRefill(t *testing.T) {
+	r := registry{most: 100}
+	victim := r.get("victim")
+	for victim.Spend(Unknown) {
+	}
+	for i := range 10_000 {
+		r.get("junk" + strconv.Itoa(i))
+		if r.get("victim").Spend(Unknown) {
+			t.Fatalf("a retry out of nothing, after %d others", i)
+		}
+	}
+	if n := len(r.all); n != 100 {
+		t.Errorf("%d destinations are remembered", n)
+	}
+	forgotten := 0
+	for range 1000 { // it has been forgotten at some time, or this shows nothing
+		if r.get("victim") != victim {
+			forgotten++
+		}
+	}
+	if forgotten == 0 {
+		t.Error("the victim was never forgotten")
+	}
+	for range 10 {
+		r.get("victim").Succeed()
+	}
+	if !r.get("victim").Spend(Unknown) {
+		t.Error("successes do not bring retries back")
+	}
+}
+
+func TestLongNames(t *testing.T) {
+	r := registry{most: 10}
+	long := string(make([]byte, 1<<20))
+	if name := r.get(long).name; len(name) != 255 {
+		t.Errorf("a name of %d bytes is kept", len(name))
+	}
+}

@@ -1,0 +1,137 @@
+package retry
+
+import (
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// Class is what a failure means for the next attempt.
+type Class uint8
+
+const (
+	Unknown   Class = iota // it may have taken effect: a reset connection, a timeout, a 500
+	Transient              // it has not, and may the next time: a connection that was not made
+	Throttled              // it has not, because the other side has too much to do
+	InFlight               // an earlier attempt of the same intent is still at work
+	Unseen                 // the other side has provably not looked at it: the first re-send is immediate and free
+	Final                  // the same again would fail the same
+)
+
+// String returns the class in words.
+func (c Class) String() string {
+	if int(c) < len(classes) {
+		return classes[c]
+	}
+	return "invalid class"
+}
+
+var classes = [...]string{"unknown", "transient", "throttled", "in flight", "unseen", "final"}
+
+// harmless reports whether a failure of this class proves that nothing has happened.
+func (c Class) harmless() bool { return c == Transient || c == Throttled || c == Unseen }
+
+// price is what another attempt costs, in hundredths of a retry. Where the other side
+// has said when to come, coming is cheaper; to ask after one's own work is free.
+func (c Class) price(attempt int) int64 {
+	switch {
+	case c == InFlight, c == Unseen && attempt == 1:
+		return 0
+	case c == Throttled:
+		return 50
+	}
+	return 100
+}
+
+// Classify returns what err means, and how long the other side wants to be left alone
+// (0: it has not said). The package documentation tells how.
+func Classify(err error) (Class, time.Duration) {
+	c, after, _ := classify(err)
+	return c, after
+}
+
+// classify walks by hand where errors.As would do, because that allocates.
+func classify(err error) (c Class, after time.Duration, said bool) {
+	for err != nil {
+		//nolint:errorlint // this is the walk along the chain
+		switch e := err.(type) {
+		case *once.Error:
+			return operation(e)
+		case *once.Failure:
+			return Final, 0, true
+		case interface{ RetryAfter() time.Duration }:
+			if r, ok := err.(interface{ Retryable() bool }); ok && !r.Retryable() { //nolint:errorlint // as above
+				return Final, 0, true
+			}
+			return Throttled, e.RetryAfter(), true
+		case interface{ Retryable() bool }:
+			if e.Retryable() {
+				return Unknown, 0, true
+			}
+			return Final, 0, true
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, cause := range e.Unwrap() {
+				if c, after, said := classify(cause); said {
+					return c, after, true
+				}
+			}
+			return Unknown, 0, false
+		default:
+			return Unknown, 0, false
+		}
+	}
+	return Unknown, 0, false
+}
+
+// operation classifies what the engine says of an operation.
+func operation(e *once.Error) (Class, time.Duration, bool) {
+	switch e.Code {
+	case once.CodeInFlight:
+		return InFlight, e.After, true
+	case once.CodeFailed: // the handler's own error, which may know better
+		if c, after, said := classify(e.Err); said {
+			return c, after, true
+		}
+	case once.CodeAborted, once.CodeConflict, once.CodeUnavailable:
+	default: // invalid, mismatch, unknown, stale, result unavailable, misuse
+		return Final, 0, true
+	}
+	switch e.Effect {
+	case once.NotApplied:
+		return Transient, e.After, true
+	case once.Applied:
+		return Final, 0, true
+	}
+	return Unknown, e.After, true
+}
+
+// Stop returns err as one that is not retried. [Do] returns what it was made of.
+func Stop(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stopped{err}
+}
+
+type stopped struct{ error }
+
+func (s *stopped) Unwrap() error   { return s.error }
+func (s *stopped) Retryable() bool { return false }
+
+// After returns err as one that is retried, but not before d has passed.
+func After(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &later{err, d}
+}
+
+type later struct {
+	error
+	after time.Duration
+}
+
+func (l *later) Unwrap() error             { return l.error }
+func (l *later) RetryAfter() time.Duration { return l.after }

@@ -1,0 +1,61 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/retry"
+)
+
+type knows bool
+
+func (k knows) Error() string   { return "it knows" }
+func (k knows) Retryable() bool { return bool(k) }
+
+func TestClassify(t *testing.T) {
+	plain := errors.New("plain")
+	of := func(code once.Code, effect once.Effect, err error) error {
+		return &once.Error{Code: code, Effect: effect, After: time.Second, Err: err}
+	}
+	for _, c := range []struct {
+		name  string
+		err   error
+		class retry.Class
+		after time.Duration
+	}{
+		{"plain", plain, retry.Unknown, 0},
+		{"a timeout", context.DeadlineExceeded, retry.Unknown, 0},
+		{"retryable", knows(true), retry.Unknown, 0},
+		{"not retryable", knows(false), retry.Final, 0},
+		{"wrapped", fmt.Errorf("w: %w", knows(false)), retry.Final, 0},
+		{"joined", errors.Join(plain, knows(false)), retry.Final, 0},
+		{"the outermost is believed", retry.After(knows(false), time.Second), retry.Throttled, time.Second},
+		{"Stop", retry.Stop(plain), retry.Final, 0},
+		{"Stop around After", retry.Stop(retry.After(plain, time.Second)), retry.Final, 0},
+		{"in flight", of(once.CodeInFlight, once.InDoubt, nil), retry.InFlight, time.Second},
+		{"mismatch", of(once.CodeMismatch, once.NotApplied, nil), retry.Final, 0},
+		{"stale", of(once.CodeStale, once.InDoubt, nil), retry.Final, 0},
+		{"unknown", of(once.CodeUnknown, once.InDoubt, nil), retry.Final, 0},
+		{"misuse", of(once.CodeMisuse, once.InDoubt, nil), retry.Final, 0},
+		{"conflict", of(once.CodeConflict, once.NotApplied, nil), retry.Transient, time.Second},
+		{"the store is away", of(once.CodeUnavailable, once.InDoubt, nil), retry.Unknown, time.Second},
+		{"the handler failed", of(once.CodeFailed, once.NotApplied, plain), retry.Transient, time.Second},
+		{"the handler knows better", of(once.CodeFailed, once.NotApplied, knows(false)), retry.Final, 0},
+		{"failed, and yet applied", of(once.CodeFailed, once.Applied, plain), retry.Final, 0},
+		{"declined", &once.Failure{Code: "card_declined"}, retry.Final, 0},
+	} {
+		if class, after := retry.Classify(c.err); class != c.class || after != c.after {
+			t.Errorf("%s: %v, %v; want %v, %v", c.name, class, after, c.class, c.after)
+		}
+	}
+}
+
+func TestNilStaysNil(t *testing.T) {
+	if retry.Stop(nil) != nil || retry.After(nil, time.Second) != nil {
+		t.Error("an error out of nothing")
+	}
+}

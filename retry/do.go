@@ -1,0 +1,172 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+var standard Policy
+
+// Do calls fn until it returns nil or until p says that it is enough. A nil p is the
+// zero [Policy]. Attempts are counted from 1.
+//
+// An error that is not worth another attempt is returned as fn has returned it. All
+// others come as an *[Error] with the reason, the number of attempts and the last
+// failure. If ctx ends during a pause, Do returns at once; if it ends during an attempt,
+// Do waits for fn to return.
+func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int) error) error {
+	if p == nil {
+		p = &standard
+	}
+	if ctx.Err() != nil {
+		return &Error{Reason: Cancelled, Cause: ended(ctx)}
+	}
+	var err, refusal error
+	if p.Timeout <= 0 && p.Breaker == nil {
+		err = fn(ctx, 1)
+	} else {
+		err, refusal = p.guarded(ctx, 1, time.Time{}, fn)
+	}
+	switch {
+	case refusal != nil:
+		return &Error{Reason: Open, Cause: refusal}
+	case err != nil:
+		return p.again(ctx, err, fn)
+	}
+	p.budget().Succeed()
+	return nil
+}
+
+// again goes on after the first failure.
+func (p *Policy) again(ctx context.Context, last error, fn func(context.Context, int) error) error {
+	var start, until time.Time
+	total, bounded := p.total()
+	if bounded {
+		start = time.Now()
+		until = start.Add(total)
+	}
+	failed := last // by the latest attempt; last is more telling if that was only cut off
+	for attempt := 1; ; attempt++ {
+		class, after := Classify(failed)
+		wait, stop := time.Duration(0), Cancelled
+		if ctx.Err() == nil {
+			f := Failure{Attempt: attempt, Class: class, After: after}
+			if p.Base >= 0 || after > 0 {
+				f.Random = rand.Float64()
+			}
+			if bounded && attempt > 1 {
+				f.Elapsed = time.Since(start)
+			}
+			f.Deadline = left(ctx, f.Elapsed)
+			wait, stop = p.Next(f)
+		}
+		if p.Observe != nil {
+			p.Observe(ctx, Event{attempt, class, failed, wait, stop})
+		}
+		switch {
+		case stop == Pointless:
+			return unmark(failed)
+		case stop != "":
+			return &Error{stop, attempt, last, ended(ctx)}
+		case wait > 0 && !sleep(ctx, wait):
+			return &Error{Cancelled, attempt, last, ended(ctx)}
+		}
+		var refusal error
+		failed, refusal = p.try(ctx, attempt+1, until, fn)
+		if refusal != nil {
+			return &Error{Open, attempt, last, refusal}
+		}
+		if failed == nil {
+			p.budget().Succeed()
+			return nil
+		}
+		if ctx.Err() == nil || !errors.Is(failed, ctx.Err()) {
+			last = failed
+		}
+	}
+}
+
+// left returns Failure.Deadline.
+func left(ctx context.Context, elapsed time.Duration) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return max(1, elapsed+time.Until(deadline))
+}
+
+// try makes an attempt. It allocates nothing if it has nothing to guard.
+func (p *Policy) try(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) (err, refusal error) {
+	if p.Timeout <= 0 && p.Breaker == nil {
+		if until.IsZero() {
+			return fn(ctx, attempt), nil
+		}
+		if deadline, ok := ctx.Deadline(); ok && !deadline.After(until) {
+			return fn(ctx, attempt), nil
+		}
+	}
+	return p.guarded(ctx, attempt, until, fn)
+}
+
+// guarded makes an attempt that the breaker may refuse and whose time is bounded by
+// Timeout and, unless it is zero, until.
+func (p *Policy) guarded(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) (err, refusal error) {
+	if p.Breaker != nil {
+		done, refusal := p.Breaker.Allow()
+		if refusal != nil {
+			return nil, refusal
+		}
+		said := Unhealthy // a panic
+		defer func() { done(said) }()
+		err = p.timed(ctx, attempt, until, fn)
+		said = outcome(ctx, err)
+		return err, nil
+	}
+	return p.timed(ctx, attempt, until, fn), nil
+}
+
+func (p *Policy) timed(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) error {
+	if !until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
+	}
+	if p.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
+		defer cancel()
+	}
+	return fn(ctx, attempt)
+}
+
+// sleep waits for d. It returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ended returns why ctx has ended, nil if it has not.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == err { //nolint:errorlint // is there more to say?
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// unmark undoes Stop.
+func unmark(err error) error {
+	if s, ok := err.(*stopped); ok { //nolint:errorlint // only what Stop itself has returned
+		return s.error
+	}
+	return err
+}

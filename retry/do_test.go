@@ -1,0 +1,272 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+var errDown = errors.New("down")
+
+// policy has a budget of its own, so that tests do not take from each other.
+func policy(p retry.Policy) *retry.Policy {
+	if p.Budget == nil {
+		p.Budget = &retry.Budget{}
+	}
+	return &p
+}
+
+// gaveUp fails the test if err is not the end of retrying for this reason, with errDown
+// as the last failure.
+func gaveUp(t *testing.T, err error, reason retry.Reason, attempts int) {
+	t.Helper()
+	var e *retry.Error
+	if !errors.As(err, &e) || e.Reason != reason || e.Attempts != attempts || !errors.Is(err, errDown) {
+		t.Errorf("%v; want %s after %d, with the last failure", err, reason, attempts)
+	}
+}
+
+func TestDoSucceedsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []int
+		var events []retry.Event
+		p := policy(retry.Policy{Observe: func(_ context.Context, e retry.Event) { events = append(events, e) }})
+		err := retry.Do(t.Context(), p, func(_ context.Context, attempt int) error {
+			if seen = append(seen, attempt); attempt < 3 {
+				return errDown
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(seen, []int{1, 2, 3}) {
+			t.Errorf("%v after attempts %v", err, seen)
+		}
+		if len(events) != 2 || events[0].Attempt != 1 || events[1].Attempt != 2 || !errors.Is(events[1].Err, errDown) || events[1].Stop != "" {
+			t.Errorf("observed %+v", events)
+		}
+		if s := p.Budget.State(); s.Left != 8.1 {
+			t.Errorf("two retries and a success: %+v", s)
+		}
+	})
+}
+
+func TestDoPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 50 {
+			var at []time.Time
+			err := retry.Do(t.Context(), policy(retry.Policy{}), func(context.Context, int) error {
+				at = append(at, time.Now())
+				return errDown
+			})
+			gaveUp(t, err, retry.Exhausted, 5)
+			for i, most := range []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms} {
+				if pause := at[i+1].Sub(at[i]); pause >= most {
+					t.Errorf("pause %d is %v", i+1, pause)
+				}
+			}
+		}
+	})
+}
+
+// Total ends the waiting and the attempts after the first.
+func TestDoTotal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		err := retry.Do(t.Context(), policy(retry.Policy{Total: 3 * time.Second}), func(ctx context.Context, attempt int) error {
+			if attempt == 1 {
+				return errDown
+			}
+			<-ctx.Done()
+			return fmt.Errorf("%w: %w", errDown, ctx.Err())
+		})
+		gaveUp(t, err, retry.TooLate, 2)
+		if took := time.Since(start); took != 3*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestDoTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		err := retry.Do(t.Context(), policy(retry.Policy{Timeout: time.Second}), func(ctx context.Context, attempt int) error {
+			attempts = attempt
+			start := time.Now()
+			<-ctx.Done()
+			if took := time.Since(start); took != time.Second {
+				t.Errorf("attempt %d was given %v", attempt, took)
+			}
+			return errors.Join(errDown, ctx.Err())
+		})
+		gaveUp(t, err, retry.Exhausted, attempts)
+		if attempts != 5 {
+			t.Errorf("%d attempts", attempts)
+		}
+	})
+}
+
+// A pause that would end after the deadline is not begun.
+func TestDoFailsFast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		err := retry.Do(ctx, policy(retry.Policy{}), func(context.Context, int) error {
+			return retry.After(errDown, 2*time.Second)
+		})
+		gaveUp(t, err, retry.TooLate, 1)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestDoContextEndsInPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("shutting down")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		start := time.Now()
+		err := retry.Do(ctx, policy(retry.Policy{}), func(context.Context, int) error {
+			return retry.After(errDown, 2*time.Second)
+		})
+		gaveUp(t, err, retry.Cancelled, 1)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("took %v", took)
+		}
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+			t.Errorf("%v does not say why the context has ended", err)
+		}
+	})
+}
+
+// An attempt that was only cut off says less than the one before it.
+func TestDoContextEndsInAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := retry.Do(ctx, policy(retry.Policy{}), func(ctx context.Context, attempt int) error {
+			if attempt == 1 {
+				return errDown
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		gaveUp(t, err, retry.Cancelled, 2)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v does not say that the time was over", err)
+		}
+	})
+}
+
+func TestDoContextIsOver(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := retry.Do(ctx, nil, func(context.Context, int) error {
+		t.Error("called")
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDoStops(t *testing.T) {
+	err := retry.Do(t.Context(), policy(retry.Policy{}), func(_ context.Context, attempt int) error {
+		if attempt > 1 {
+			t.Error("retried")
+		}
+		return retry.Stop(errDown)
+	})
+	if err != errDown { //nolint:errorlint // it comes back as it was
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDoOverBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := policy(retry.Policy{Budget: &retry.Budget{Burst: 1}})
+		err := retry.Do(t.Context(), p, func(context.Context, int) error { return errDown })
+		gaveUp(t, err, retry.OverBudget, 2)
+		if s := p.Budget.State(); s.Refused != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestDoUnsafe(t *testing.T) {
+	err := retry.Do(t.Context(), policy(retry.Policy{Unsafe: true}), func(context.Context, int) error { return errDown })
+	gaveUp(t, err, retry.NotSafe, 1)
+}
+
+// breaker opens after so many failures.
+type breaker struct {
+	left int
+	said []retry.Outcome
+}
+
+var errOpen = errors.New("open")
+
+func (b *breaker) Allow() (func(retry.Outcome), error) {
+	if b.left == 0 {
+		return nil, errOpen
+	}
+	return func(o retry.Outcome) {
+		if b.said = append(b.said, o); o == retry.Unhealthy {
+			b.left--
+		}
+	}, nil
+}
+
+func TestDoBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &breaker{left: 2}
+		p := policy(retry.Policy{Breaker: b})
+		err := retry.Do(t.Context(), p, func(context.Context, int) error { return errDown })
+		gaveUp(t, err, retry.Open, 2)
+		if !errors.Is(err, errOpen) {
+			t.Errorf("%v", err)
+		}
+		err = retry.Do(t.Context(), p, func(context.Context, int) error {
+			t.Error("called")
+			return nil
+		})
+		if !errors.Is(err, errOpen) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestDoTellsTheBreaker(t *testing.T) {
+	b := &breaker{left: 9}
+	p := policy(retry.Policy{Breaker: b, Attempts: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	do := func(fn func() error) {
+		defer func() { _ = recover() }()
+		_ = retry.Do(ctx, p, func(context.Context, int) error { return fn() })
+	}
+	do(func() error { return nil })
+	do(func() error { return errDown })
+	do(func() error { return retry.Stop(errDown) })
+	do(func() error { panic("a bug") })
+	do(func() error { cancel(); return ctx.Err() })
+	want := []retry.Outcome{retry.Healthy, retry.Unhealthy, retry.Healthy, retry.Unhealthy, retry.Abandoned}
+	if !slices.Equal(b.said, want) {
+		t.Errorf("told %v, want %v", b.said, want)
+	}
+}
+
+func TestDoAllocatesNothing(t *testing.T) {
+	p := policy(retry.Policy{Base: -1, Total: -1, Budget: &retry.Budget{Burst: -1}})
+	if n := testing.AllocsPerRun(100, func() { _ = retry.Do(t.Context(), nil, succeed) }); n != 0 {
+		t.Errorf("a success allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = retry.Do(t.Context(), p, failOnce) }); n != 0 {
+		t.Errorf("a retry allocates %v times", n)
+	}
+}

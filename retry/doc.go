@@ -1,0 +1,32 @@
+// Package retry runs a function until it succeeds, until the same again would be
+// pointless, or until retrying would do more harm than good. Whatever ends it, the last
+// failure is in the error.
+//
+//	err := retry.Do(ctx, nil, func(ctx context.Context, attempt int) error {
+//		return charge(ctx, order)
+//	})
+//
+// The function must be safe to repeat: by nature, or because all attempts carry one
+// idempotency key. If it is neither, set [Policy.Unsafe].
+//
+// A nil or zero [Policy] means: five attempts, pauses that are random below 100 ms, 200
+// ms, 400 ms, ... up to 2 s, no longer than 10 s in all, and a budget that lets retries
+// be a tenth of the successes. The budget is on because pauses alone do not end a storm:
+// if all callers retry what an overloaded service refuses, it stays overloaded.
+//
+// # What is retried
+//
+// A failure is classified by what it can do, found in its chain of causes:
+//
+//	Retryable() bool             false: [Final]; true: [Unknown], which is retried
+//	RetryAfter() time.Duration   [Throttled]; the next attempt is not earlier
+//	*once.Error                  by its code, then by its effect
+//	*once.Failure                [Final]
+//
+// The outermost error that says something is believed. One that says nothing is
+// [Unknown]: it may have taken effect. [Stop] and [After] give an error these abilities.
+//
+// # HTTP
+//
+// Package retryhttp does this for HTTP requests.
+package retry

@@ -1,0 +1,74 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Reason is why there is no further attempt. The set may grow.
+type Reason string
+
+const (
+	Pointless  Reason = "pointless"   // the same again would fail the same
+	Exhausted  Reason = "exhausted"   // that was the last attempt
+	TooLate    Reason = "too late"    // the next attempt would begin after the deadline
+	OverBudget Reason = "over budget" // too few successes lately for another retry
+	NotSafe    Reason = "not safe"    // it may have taken effect, and must not do so twice
+	NotWhole   Reason = "not whole"   // the body of the request cannot be sent again
+	Expired    Reason = "expired"     // the key is so old that it may be forgotten
+	Cancelled  Reason = "cancelled"   // the context has ended
+	Open       Reason = "open"        // the breaker allows no attempt
+)
+
+// Error is how retrying ends without success. errors.Is and errors.As see both the last
+// failure and the cause.
+type Error struct {
+	Reason   Reason
+	Attempts int   // that were made
+	Last     error // the last failure; nil if there was no attempt
+	Cause    error // what ended it if not that failure: the error of the context or of the breaker
+}
+
+func (e *Error) Error() string {
+	s := "retry: " + string(e.Reason) + " after " + strconv.Itoa(e.Attempts) + " attempt"
+	if e.Attempts != 1 {
+		s += "s"
+	}
+	switch {
+	case e.Cause != nil && e.Last != nil:
+		s = fmt.Sprintf("%s: %v; the last failure: %v", s, e.Cause, e.Last)
+	case e.Cause != nil:
+		s = fmt.Sprintf("%s: %v", s, e.Cause)
+	case e.Last != nil:
+		s = fmt.Sprintf("%s: %v", s, e.Last)
+	}
+	if try := advice[e.Reason]; try != "" {
+		s += ". Try: " + try
+	}
+	return s
+}
+
+var advice = map[Reason]string{
+	OverBudget: "later; if most calls succeed, look at retry.Budgets()",
+	NotSafe:    "an idempotency key, one for all attempts of the same intent",
+	NotWhole:   "a body that can be read again, with Request.GetBody",
+	Expired:    "find out what has become of the first attempt before you start anew with another key",
+}
+
+// Timeout reports whether the last failure was a timeout, as a [net.Error] does.
+func (e *Error) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.As(errors.Join(e.Cause, e.Last), &t) && t.Timeout()
+}
+
+// Unwrap returns the last failure and the cause, as far as there are any.
+func (e *Error) Unwrap() []error {
+	both := make([]error, 0, 2)
+	for _, err := range [...]error{e.Last, e.Cause} {
+		if err != nil {
+			both = append(both, err)
+		}
+	}
+	return both
+}

@@ -1,0 +1,159 @@
+package retry
+
+import (
+	"context"
+	"time"
+)
+
+// Policy says how often and for how long something is tried. The zero value is ready
+// to use, and so is nil where a *Policy is asked for. It must not change while it is in
+// use; any number of calls may share it.
+type Policy struct {
+	// Attempts is how often it is tried, the first time included. Default 5; below 0: 1.
+	Attempts int
+
+	// Base is the longest pause after the first failure. It doubles with every further
+	// one, up to Cap; the pause itself is random between 0 and that ("full jitter").
+	// Default 100 ms; negative: no pauses but those that the other side asks for.
+	Base time.Duration
+
+	// Cap is the longest pause of our own. One that the other side asks for may be
+	// longer. Default 2 s.
+	Cap time.Duration
+
+	// Total bounds the retrying. An attempt that would begin later is not waited for,
+	// and those after the first are cancelled when it is over. [Do] counts it from the
+	// first failure: the clock is not read before, and the first attempt is bounded by
+	// Timeout and the context. Default 10 s; negative: no bound but the context's.
+	Total time.Duration
+
+	// Timeout bounds each attempt. Default: none.
+	Timeout time.Duration
+
+	// Unsafe says that what is tried must not happen twice. Only failures that prove
+	// that nothing has happened are retried: [Transient], [Throttled], [Unseen].
+	Unsafe bool
+
+	// Budget is where retries are paid from. Default: one budget of the process, which
+	// all calls share that name none. See [BudgetFor].
+	Budget *Budget
+
+	// Breaker is asked before each attempt. Default: none.
+	Breaker Breaker
+
+	// Observe is told of each failed attempt before the pause. It must be quick.
+	Observe func(context.Context, Event)
+}
+
+// Event is a failed attempt and what follows from it.
+type Event struct {
+	Attempt int // 1, 2, ...
+	Class   Class
+	Err     error
+	Wait    time.Duration // before the next attempt
+	Stop    Reason        // why there is none; "": there is one
+}
+
+// Failure is what [Policy.Next] decides on.
+type Failure struct {
+	Attempt int // the one that has failed: 1, 2, ...
+	Class   Class
+	After   time.Duration // what the other side has asked for; 0: nothing
+
+	Elapsed  time.Duration // of Total
+	Deadline time.Duration // when the caller's own time is over, counted as Elapsed is; 0: never
+
+	Random float64 // in [0, 1), for the pause
+}
+
+// Next decides what follows a failure: a pause and another attempt, or, if stop is not
+// empty, neither. It reads no clock, draws no random numbers and does not wait, so that
+// a simulation runs what production runs. It takes the price of the next attempt from
+// the budget; [Budget.Succeed] after a success is left to the caller.
+func (p *Policy) Next(f Failure) (wait time.Duration, stop Reason) {
+	switch {
+	case f.Class == Final:
+		return 0, Pointless
+	case p.Unsafe && !f.Class.harmless():
+		return 0, NotSafe
+	case f.Attempt >= p.attempts():
+		return 0, Exhausted
+	}
+	wait = p.pause(f)
+	if limit, bounded := p.limit(f.Deadline); bounded && wait >= limit-f.Elapsed {
+		return 0, TooLate
+	}
+	if !p.budget().pay(f.Class.price(f.Attempt)) {
+		return 0, OverBudget
+	}
+	return wait, ""
+}
+
+// pause is random below a bound that doubles. What the other side asks for comes on
+// top of it entirely: jitter never makes an attempt earlier than allowed.
+func (p *Policy) pause(f Failure) time.Duration {
+	if f.Class == Unseen && f.Attempt == 1 {
+		return 0
+	}
+	bound := p.ceiling(f.Attempt)
+	if f.After > 0 {
+		bound = max(bound, f.After/10)
+	}
+	wait := time.Duration(f.Random * float64(bound))
+	if f.After > 0 {
+		if wait += f.After; wait < 0 { // an absurd wish
+			wait = f.After
+		}
+	}
+	return wait
+}
+
+func (p *Policy) ceiling(attempt int) time.Duration {
+	base, most := p.Base, p.Cap
+	if base < 0 {
+		return 0
+	}
+	if base == 0 {
+		base = 100 * time.Millisecond
+	}
+	if most <= 0 {
+		most = 2 * time.Second
+	}
+	if doubled := attempt - 1; doubled < 62 && base <= most>>doubled {
+		return base << doubled
+	}
+	return most
+}
+
+// limit returns when time is over, counted as Elapsed is.
+func (p *Policy) limit(deadline time.Duration) (limit time.Duration, bounded bool) {
+	total, bounded := p.total()
+	switch {
+	case deadline == 0:
+		return total, bounded
+	case !bounded:
+		return deadline, true
+	}
+	return min(total, deadline), true
+}
+
+func (p *Policy) total() (total time.Duration, bounded bool) {
+	if p.Total == 0 {
+		return 10 * time.Second, true
+	}
+	return p.Total, p.Total > 0
+}
+
+func (p *Policy) attempts() int {
+	if p.Attempts == 0 {
+		return 5
+	}
+	return p.Attempts
+}
+
+func (p *Policy) budget() *Budget {
+	if p.Budget == nil {
+		return &shared
+	}
+	return p.Budget
+}

@@ -1,0 +1,87 @@
+package retry
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Most destinations that are remembered. A gateway has its destinations named by
+// strangers; this is some 3 MB.
+const maxBudgets = 10_000
+
+// budgets are those of this process, by destination.
+var budgets = registry{most: maxBudgets}
+
+type registry struct {
+	most int
+	mu   sync.RWMutex
+	all  map[string]*Budget
+}
+
+// BudgetFor returns the budget that this process has for a destination, such as
+// "api.example.com:443". Upper and lower case are the same.
+//
+// The process remembers 10,000 destinations. From then on each new one replaces another
+// and begins with nothing: it has to earn its first retry. So nobody gets a full budget
+// by making others be forgotten.
+func BudgetFor(destination string) *Budget { return budgets.get(destination) }
+
+// Budgets returns the state of all budgets of [BudgetFor], and of the one that is used
+// where none is named, in order of their destinations.
+func Budgets() []BudgetState {
+	states := append(budgets.states(), shared.State())
+	slices.SortFunc(states, func(a, b BudgetState) int { return cmp.Compare(a.Destination, b.Destination) })
+	return states
+}
+
+func (r *registry) get(destination string) *Budget {
+	name := strings.ToLower(destination[:min(len(destination), 255)])
+	r.mu.RLock()
+	b := r.all[name]
+	r.mu.RUnlock()
+	if b != nil {
+		return b
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b := r.all[name]; b != nil {
+		return b
+	}
+	if r.all == nil {
+		r.all = make(map[string]*Budget)
+	}
+	b = &Budget{name: strings.Clone(name)}
+	if len(r.all) >= r.most {
+		delete(r.all, r.poorest())
+		b.used.Store(b.size())
+	}
+	r.all[b.name] = b
+	return b
+}
+
+// poorest returns, of a few that are picked by chance, the one that loses least.
+func (r *registry) poorest() (name string) {
+	var used int64 = -1
+	seen := 0
+	for _, b := range r.all {
+		if u := b.used.Load(); u > used {
+			name, used = b.name, u
+		}
+		if seen++; seen == 16 {
+			break
+		}
+	}
+	return name
+}
+
+func (r *registry) states() []BudgetState {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	states := make([]BudgetState, 0, len(r.all)+1)
+	for _, b := range r.all {
+		states = append(states, b.State())
+	}
+	return states
+}

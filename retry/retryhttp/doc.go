@@ -1,0 +1,61 @@
+// Package retryhttp retries HTTP requests, and only those that can be repeated without
+// taking effect twice.
+//
+//	client := &http.Client{Transport: &retryhttp.Transport{}}
+//
+//	ctx = retryhttp.WithKey(ctx, retryhttp.Key{Value: once.NewKey()}) // one per intent
+//	req, err := http.NewRequestWithContext(ctx, "POST", url, body)
+//	resp, err := client.Do(req)
+//
+// # What is repeated
+//
+// Requests whose method is safe or idempotent (GET, HEAD, OPTIONS, TRACE, QUERY, PUT,
+// DELETE), and any that carries an idempotency key, in its header, by [WithKey] or by
+// [Transport.Keys]. All attempts carry the same key and the same body, also across
+// redirects. Another request is sent again only if it has provably not been seen: no
+// connection was made, or the server has refused the stream. Otherwise its failure is
+// given back, and [GivenUp] or the error says that a key was missing.
+//
+//	connection refused, reset, closed; no answer in time    again
+//	408, 425, 429, 5xx but not 501, 505, 511                 again
+//	409 of oncehttp, "in flight"                             again; it costs no budget
+//	Stripe-Should-Retry: true                                again, whatever the status
+//	Stripe-Should-Retry: false                               final
+//	Idempotent-Replayed: true, with a failure                final: the key has that answer for good
+//	"retryable": false in a problem document                 final
+//	any other 4xx, a bare 409 included                       final
+//	an untrusted certificate, a malformed request            final
+//
+// Only one layer retries: below another [Transport], or in a request that is made with
+// the context of an attempt, each request is sent once.
+//
+// Retry-After is understood in seconds and in the three forms of a date. No attempt is
+// made earlier than it asks for; if that would be after the deadline, the answer is given
+// back at once.
+//
+// # What is sent
+//
+//	Idempotency-Key      the key, if the request has none in its header
+//	Once-Attempt         1, 2, ...; if the request has one, it is counted from there
+//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded
+//
+// # What net/http does behind one's back
+//
+// [http.Transport] repeats a POST that has an Idempotency-Key by itself when a kept-alive
+// connection dies, and nobody counts that. Here it cannot: attempts with a key have no
+// GetBody, and if there is no body the name of the header is spelt in lower case, which
+// is the same to a server. So each arrival at the server is an attempt with a number,
+// taken from the budget. What remains are safe requests on HTTP/1 (counted, if Base is an
+// *http.Transport) and requests that have not left this machine.
+//
+// # Bodies
+//
+// The body of a request is read again by its GetBody, which [http.NewRequest] sets for
+// the usual readers. Without one, up to 64 KiB of a known length are kept in memory;
+// otherwise the request is sent once, never again with half a body.
+//
+// A response is the caller's once its header is there, body included: if a download
+// breaks off, the caller sees it. Only the answer to a request with a key is read first
+// if it is short ([Transport.Buffer]): the effect is made, and the same key gets the
+// same answer again, whole.
+package retryhttp

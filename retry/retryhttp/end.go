@@ -1,0 +1,78 @@
+package retryhttp
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+// hand gives an answer to the caller.
+func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
+	a.sending.gaveUp = why
+	for _, name := range [...]string{headerKey, headerKeyX} { // spelt as the caller knows it
+		if small := strings.ToLower(name); a.resp.Request.Header[small] != nil {
+			a.resp.Request = a.resp.Request.WithContext(a.resp.Request.Context())
+			a.resp.Request.Header = maps.Clone(a.resp.Request.Header)
+			a.resp.Request.Header[name] = a.resp.Request.Header[small]
+			delete(a.resp.Request.Header, small)
+		}
+	}
+	a.keep()
+	return a.resp, nil
+}
+
+// end returns the last failure: as an answer if it is one.
+func (c *call) end(a answer, stop retry.Reason) (*http.Response, error) {
+	failure := a.failure()
+	if stop == retry.Open || stop == retry.Cancelled && c.last != nil {
+		failure = c.last // that this one was cut off, or not made, says less
+	}
+	why := c.gaveUp(stop, failure)
+	if stop == retry.Open {
+		why.Cause = a.err
+	}
+	switch {
+	case a.resp != nil && stop != retry.Cancelled:
+		return c.hand(a, why)
+	case stop == retry.Pointless, stop == retry.Cancelled && c.last == nil && a.resp == nil:
+		return nil, a.err
+	}
+	a.discard()
+	return nil, why
+}
+
+func (c *call) gaveUp(reason retry.Reason, last error) *retry.Error {
+	e := &retry.Error{Reason: reason, Attempts: c.attempts(), Last: last}
+	switch reason {
+	case retry.Cancelled:
+		e.Cause = ended(c.req.Context())
+	case retry.Expired:
+		e.Cause = fmt.Errorf("the key was first sent at %s, and is not to be sent after %s", c.since.Format(time.RFC3339), c.expiry().Format(time.RFC3339))
+	}
+	return e
+}
+
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == err { //nolint:errorlint // is there more to say?
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// GivenUp returns why resp, although a failure, was not followed by another attempt. It
+// is nil for answers that are no failures, and for those of other transports.
+func GivenUp(resp *http.Response) *retry.Error {
+	if resp == nil || resp.Request == nil {
+		return nil
+	}
+	if s, ok := resp.Request.Context().Value(keyOfSending{}).(*sending); ok {
+		return s.gaveUp
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package retryhttp
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+// attempt sends the request, and once more in parallel if it may be hedged and no answer
+// comes.
+func (c *call) attempt() answer {
+	if c.t.Hedge <= 0 || c.hedged || !c.repeatable || !c.body.repeatable() {
+		return c.send(c.req.Context())
+	}
+	r := race{call: c, answers: make(chan answer, 2)}
+	r.start()
+	timer := time.NewTimer(c.t.Hedge)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			if !c.expired() && c.policy.Budget.Spend(retry.Unknown) {
+				c.hedged = true
+				r.start()
+			}
+		case a := <-r.answers:
+			if over := r.arrived(a); over {
+				return r.best
+			}
+		}
+	}
+}
+
+// race is an attempt that may have two runners.
+type race struct {
+	*call
+	answers chan answer
+	cancels []context.CancelCauseFunc
+	running int
+	best    answer
+	some    bool // best is set
+}
+
+func (r *race) start() {
+	ctx, cancel := context.WithCancelCause(r.req.Context())
+	runner := len(r.cancels)
+	r.cancels = append(r.cancels, cancel)
+	r.running++
+	go func() {
+		a := r.send(ctx)
+		end := a.cancel
+		a.runner, a.cancel = runner, func(cause error) { end(cause); cancel(cause) }
+		r.answers <- a
+	}()
+}
+
+// arrived takes an answer, and reports whether it decides the race. A failure does not
+// as long as the other one is under way; that the operation is in flight is no answer at
+// all: it is the other one that is.
+func (r *race) arrived(a answer) (over bool) {
+	r.running--
+	switch {
+	case !r.some:
+		r.best, r.some = a, true
+	case a.good, r.best.shut, r.best.class == retry.InFlight:
+		r.best.discard()
+		r.best = a
+	default:
+		a.discard()
+	}
+	if r.running == 0 {
+		return true
+	}
+	if !a.good {
+		return false
+	}
+	r.cancels[1-a.runner](errLost)
+	go func() {
+		late := <-r.answers
+		late.discard()
+	}()
+	return true
+}

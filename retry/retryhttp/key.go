@@ -1,0 +1,101 @@
+package retryhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// Key is the idempotency key of one intent.
+type Key struct {
+	Value string
+
+	// Since is when it was first sent, for one that has outlived its process. Zero: it
+	// has never been sent.
+	Since time.Time
+}
+
+// WithKey returns a context whose requests carry k, if they have no key of their own
+// and their method is not a safe one. All of them mean the same thing: give each intent
+// a context of its own.
+func WithKey(ctx context.Context, k Key) context.Context {
+	return context.WithValue(ctx, keyOfContext{}, k)
+}
+
+type keyOfContext struct{}
+
+// Names of headers in the form in which [http.Header] has them.
+const (
+	headerKey       = "Idempotency-Key"
+	headerKeyX      = "X-Idempotency-Key"
+	headerAttempt   = "Once-Attempt"
+	headerTimeout   = "X-Request-Timeout"
+	headerReplayed  = "Idempotent-Replayed"
+	headerStatus    = "Idempotency-Status"
+	headerRetention = "Idempotency-Retention"
+	headerHint      = "Stripe-Should-Retry"
+	headerAfter     = "Retry-After"
+)
+
+// keyOf returns the key of req, and the name of the header that holds it if it is there
+// already.
+func (t *Transport) keyOf(req *http.Request) (k Key, in string, err error) {
+	k, given := req.Context().Value(keyOfContext{}).(Key)
+	if given && k.Value == "" {
+		return k, "", errors.New("retryhttp: WithKey was given an empty key. Try: once.NewKey()")
+	}
+	for _, name := range [...]string{headerKey, headerKeyX} {
+		switch value := req.Header.Get(name); {
+		case value == "":
+		case given && value != k.Value && value != quoted(k.Value):
+			return k, "", errors.New("retryhttp: the request has two different keys, one in its header and one in its context. Try: a context of its own for each intent")
+		default:
+			return Key{value, k.Since}, name, nil
+		}
+	}
+	switch {
+	case safe(req.Method):
+		return Key{}, "", nil
+	case given:
+	case req.Response != nil && req.Response.Request != nil && req.Response.Request.Header.Get(headerKey) != "":
+		return Key{Value: req.Response.Request.Header.Get(headerKey)}, "", nil // this is where a redirect leads to
+	case t.Keys && !idempotent(req.Method):
+		k.Value = once.NewKey()
+	default:
+		return Key{}, "", nil
+	}
+	if err := once.CheckKey(k.Value); err != nil {
+		return k, "", fmt.Errorf("retryhttp: %w", err)
+	}
+	if strings.ContainsFunc(k.Value, func(c rune) bool { return c > 0x7e }) {
+		return k, "", errors.New("retryhttp: the key has characters other than ASCII, which no header can carry. Try: once.DeriveKey of other parts")
+	}
+	if strings.ContainsAny(k.Value, `",; \`) {
+		k.Value = quoted(k.Value)
+	}
+	return k, "", nil
+}
+
+// quoted returns key as a String of RFC 9651.
+func quoted(key string) string { return `"` + escape.Replace(key) + `"` }
+
+var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// safe reports whether requests with this method only read.
+func safe(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":
+		return true
+	}
+	return false
+}
+
+// idempotent reports whether the method alone makes a request safe to repeat.
+func idempotent(method string) bool {
+	return safe(method) || method == http.MethodPut || method == http.MethodDelete
+}

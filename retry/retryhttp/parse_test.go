@@ -1,0 +1,127 @@
+package retryhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/oncelib/once/oncehttp"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestRetryAfter(t *testing.T) {
+	for _, c := range []struct {
+		value, date string
+		want        time.Duration
+	}{
+		{"", "", 0},
+		{"0", "", 0},
+		{"1", "", time.Second},
+		{"0120", "", 2 * time.Minute},
+		{"9223372036", "", 9223372036 * time.Second},
+		{"9223372037", "", math.MaxInt64},
+		{"99999999999999999999999", "", math.MaxInt64},
+		{"-5", "", 0},
+		{"+5", "", 0},
+		{"1.5", "", 0},
+		{"5s", "", 0},
+		{"soon", "", 0},
+		{"Sat, 21 Nov 2026 12:00:30 GMT", "", 30 * time.Second},
+		{"Saturday, 21-Nov-26 12:00:30 GMT", "", 30 * time.Second},
+		{"Sat Nov 21 12:00:30 2026", "", 30 * time.Second},
+		{"Sat, 21 Nov 2026 11:00:00 GMT", "", 0},
+		{"Mon, 01 Jan 9999 00:00:00 GMT", "", math.MaxInt64},
+		{"Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2026 12:00:20 GMT", 10 * time.Second}, // our clock is slow
+		{"Sat, 21 Nov 2026 11:00:30 GMT", "Sat, 21 Nov 2026 11:00:20 GMT", 10 * time.Second}, // or fast
+		{"Sat, 21 Nov 2026 12:00:30 GMT", "now", 30 * time.Second},
+	} {
+		h := http.Header{"Retry-After": {c.value}}
+		if c.date != "" {
+			h["Date"] = []string{c.date}
+		}
+		if got := retryAfter(h, now); got != c.want {
+			t.Errorf("%q at %q: %v, want %v", c.value, c.date, got, c.want)
+		}
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"1", "-1", "9223372037", "Sat, 21 Nov 2026 12:00:30 GMT", "Saturday, 21-Nov-26 12:00:30 GMT", "Sat Nov 21 12:00:30 2026"} {
+		f.Add(s, "Sat, 21 Nov 2026 12:00:00 GMT")
+	}
+	f.Fuzz(func(t *testing.T, value, date string) {
+		d := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, now)
+		if d < 0 {
+			t.Errorf("%q: %v", value, d)
+		}
+		if n := len(value); n > 0 && n < 10 && strings.Trim(value, "0123456789") == "" && d%time.Second != 0 {
+			t.Errorf("%q: %v", value, d)
+		}
+	})
+}
+
+func TestParseProblem(t *testing.T) {
+	for text, want := range map[string]problem{
+		``:                               {},
+		`no json`:                        {},
+		`[]`:                             {},
+		`{"code":"A","retryable":true}`:  {code: "A"},
+		`{"retryable":false,"code":"A"}`: {"A", true},
+		`{"code":7,"retryable":"false"}`: {},
+		`{"retryable":null}`:             {},
+		`{"errors":[{"code":"inner"}],"code":"A"}`:      {code: "A"},
+		`{"code":"A","retryable":false,"detail":"cut o`: {"A", true},
+		`{"code":"A","code":"B"}`:                       {code: "B"},
+	} {
+		if got := parseProblem([]byte(text)); got != want {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// The server's word for an operation in flight is the one that is looked for.
+func TestCodeInFlight(t *testing.T) {
+	if codeInFlight != oncehttp.CodeInFlight {
+		t.Errorf("%q is not %q", codeInFlight, oncehttp.CodeInFlight)
+	}
+}
+
+// Whatever is in a body: it is judged as its JSON says, and the caller reads all of it.
+func FuzzPeek(f *testing.F) {
+	f.Add([]byte(`{"code":"CONFLICT.idempotency.in_flight","retryable":true}`))
+	f.Add([]byte(`{"retryable":false}`))
+	f.Add(bytes.Repeat([]byte(`{"a":`), 30))
+	f.Add(append([]byte(`{"code":"x","detail":"`), bytes.Repeat([]byte("y"), 100)...))
+	const most = 80
+	f.Fuzz(func(t *testing.T, body []byte) {
+		resp := &http.Response{Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(iotest.OneByteReader(bytes.NewReader(body)))}
+		p, err := peek(resp, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := io.ReadAll(resp.Body)
+		if err != nil || !bytes.Equal(whole, body) {
+			t.Fatalf("the caller reads %q of %q, %v", whole, body, err)
+		}
+		var said map[string]json.RawMessage
+		if len(body) <= most && json.Unmarshal(body, &said) == nil && said != nil {
+			if final := string(said["retryable"]) == "false"; final != p.final {
+				t.Errorf("%s: final is %t", body, p.final)
+			}
+		}
+	})
+}
+
+func TestPeekLeavesOthersAlone(t *testing.T) {
+	resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(iotest.ErrReader(io.ErrClosedPipe))}
+	if p, err := peek(resp, maxPeek); err != nil || p != (problem{}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

@@ -1,0 +1,65 @@
+package retryhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// problem is what a problem document (RFC 9457) of oncehttp says about a retry.
+type problem struct {
+	code  string
+	final bool // it says "retryable": false
+}
+
+// Most of a problem document that is read to judge it.
+const maxPeek = 8 << 10
+
+// peek reads the problem in the first bytes of resp and leaves its body as it was.
+func peek(resp *http.Response, most int64) (problem, error) {
+	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(mediaType), "application/problem+json") {
+		return problem{}, nil
+	}
+	head, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil {
+		return problem{}, err
+	}
+	resp.Body = &put{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
+	return parseProblem(head), nil
+}
+
+// put is a body that what was read has been put back into.
+type put struct {
+	io.Reader
+	io.Closer
+}
+
+// parseProblem reads the members that matter of a JSON object that may be cut off, and
+// may be no JSON at all.
+func parseProblem(text []byte) (p problem) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return p
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return p
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return p
+		}
+		switch name {
+		case "code":
+			p.code = ""
+			_ = json.Unmarshal(value, &p.code) // not a string: no code
+		case "retryable":
+			p.final = string(value) == "false"
+		}
+	}
+	return p
+}

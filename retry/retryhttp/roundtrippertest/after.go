@@ -1,0 +1,141 @@
+package roundtrippertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// afterChecks are about when to come back.
+var afterChecks = []Check{
+	{"RetryAfterSeconds", "Retry-After in seconds is kept to", func(l *lab) error {
+		return l.waits(func() string { return "1" })
+	}},
+	{"RetryAfterDate", "Retry-After as a date is kept to", func(l *lab) error {
+		return l.waits(func() string { return inTwoSeconds().Format(http.TimeFormat) })
+	}},
+	{"RetryAfterOldDates", "Retry-After as a date in its two old forms is kept to", func(l *lab) error {
+		for _, form := range []string{"Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
+			if err := l.waits(func() string { return inTwoSeconds().Format(form) }); err != nil {
+				return fmt.Errorf("%s: %w", form, err)
+			}
+		}
+		return nil
+	}},
+	{"RetryAfterNeverEarly", "nobody comes earlier than asked", func(l *lab) error {
+		var all sync.WaitGroup
+		errs := make([]error, 20)
+		for i := range errs {
+			all.Go(func() { errs[i] = l.waits(func() string { return "1" }) })
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	}},
+	{"RetryAfterBeyondDeadline", "what is asked to come back after its deadline gives up at once", func(l *lab) error {
+		return l.givesUp("86400")
+	}},
+	{"RetryAfterOverflow", "a Retry-After that overflows is a very long time, not none", func(l *lab) error {
+		for _, after := range []string{"9223372037", "9999999999999", "99999999999999999999999999"} {
+			if err := l.givesUp(after); err != nil {
+				return fmt.Errorf("%s: %w", after, err)
+			}
+		}
+		return nil
+	}},
+	{"RetryAfterNonsense", "a Retry-After that is negative, past or nonsense changes nothing", func(l *lab) error {
+		for _, after := range []string{"-5", "soon", "1.5e3", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)} {
+			s := l.serve(failThen(503, 2, "Retry-After", after))
+			start := time.Now()
+			a, err := l.do(l.ctx, l.client(), http.MethodGet, s.URL, "")
+			if err := errors.Join(wantStatus(a, err, 200), s.wantSends(2)); err != nil {
+				return fmt.Errorf("%s: %w", after, err)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				return fmt.Errorf("%s: it took %v", after, took)
+			}
+		}
+		return nil
+	}},
+	{"CancelledInWait", "the end of the context ends the waiting", func(l *lab) error {
+		_, took, err := l.cancelInWait()
+		if err == nil {
+			return errors.New("it does not wait")
+		}
+		if took > 2*time.Second {
+			return fmt.Errorf("it waited for %v more", took)
+		}
+		return nil
+	}},
+	{"LastFailureInWait", "if the context ends while it waits, the error tells the last failure as well", func(l *lab) error {
+		s, _, err := l.cancelInWait()
+		if !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("the error is not about the context: %w", err)
+		}
+		if !contains(err.Error(), "503") {
+			return fmt.Errorf("the error does not tell of 503: %w", err)
+		}
+		return s.wantSends(1)
+	}},
+}
+
+// inTwoSeconds is at least one second from now when its fractions have been cut off.
+func inTwoSeconds() time.Time { return time.Now().UTC().Add(2 * time.Second) }
+
+// waits fails unless the second request comes a second after the first one.
+func (l *lab) waits(after func() string) error {
+	s := l.serve(func(n int, w http.ResponseWriter, r *http.Request) {
+		failThen(503, 2, "Retry-After", after())(n, w, r)
+	})
+	a, err := l.do(l.ctx, l.client(), http.MethodGet, s.URL, "")
+	if err := errors.Join(wantStatus(a, err, 200), s.wantSends(2)); err != nil {
+		return err
+	}
+	if gap := s.gap(); gap < 990*time.Millisecond || gap > 8*time.Second {
+		return fmt.Errorf("it came back after %v", gap)
+	}
+	return nil
+}
+
+// givesUp fails unless a request with some seconds to live returns long before.
+func (l *lab) givesUp(after string) error {
+	s := l.serve(failThen(503, always, "Retry-After", after))
+	ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
+	defer cancel()
+	start := time.Now()
+	a, err := l.do(ctx, l.client(), http.MethodGet, s.URL, "")
+	if err == nil && a.status != 503 {
+		return wantStatus(a, err, 503)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		return fmt.Errorf("it took %v", took)
+	}
+	return s.wantSends(1)
+}
+
+// cancelInWait cancels a request while it waits for five seconds.
+func (l *lab) cancelInWait() (s *site, took time.Duration, err error) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	var cancelled time.Time
+	answered := make(chan struct{}, 9)
+	s = l.serve(func(n int, w http.ResponseWriter, r *http.Request) {
+		failThen(503, always, "Retry-After", "5")(n, w, r)
+		answered <- struct{}{}
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-answered
+		timer := time.NewTimer(300 * time.Millisecond) // for the answer to arrive
+		defer timer.Stop()
+		<-timer.C
+		cancelled = time.Now()
+		cancel()
+	}()
+	_, err = l.do(ctx, l.client(), http.MethodGet, s.URL, "")
+	<-done
+	return s, time.Since(cancelled), err
+}

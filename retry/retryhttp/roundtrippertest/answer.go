@@ -1,0 +1,55 @@
+package roundtrippertest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// answerChecks are about failures that say whether to come back.
+var answerChecks = []Check{
+	{"ReplayedErrorStops", "an error that the server has replayed for the key is final", func(l *lab) error {
+		s := l.serve(failThen(500, always, "Idempotent-Replayed", "true"))
+		a, err := l.post(l.client(), s.URL)
+		return errors.Join(wantStatus(a, err, 500), s.wantSends(1))
+	}},
+	{"NotRetryableStops", `"retryable": false in a problem document is final`, func(l *lab) error {
+		const body = `{"status":500,"code":"INTERNAL.transaction_misused","retryable":false,"safe_new_key":false}`
+		s := l.serve(func(_ int, w http.ResponseWriter, _ *http.Request) { problem(w, 500, body) })
+		a, err := l.post(l.client(), s.URL)
+		if err := errors.Join(wantStatus(a, err, 500), s.wantSends(1)); err != nil {
+			return err
+		}
+		if a.body != body {
+			return fmt.Errorf("the caller reads %q", a.body)
+		}
+		return nil
+	}},
+	{"Bare409", "409 alone is final", func(l *lab) error {
+		s := l.serve(failThen(409, always))
+		a, err := l.post(l.client(), s.URL)
+		return errors.Join(wantStatus(a, err, 409), s.wantSends(1))
+	}},
+	{"Mismatch422", "a key that was used for another request is not tried again", func(l *lab) error {
+		s := l.serve(failThen(422, always))
+		a, err := l.post(l.client(), s.URL)
+		return errors.Join(wantStatus(a, err, 422), s.wantSends(1))
+	}},
+	{"StaleKey412", "a key that is too old is not tried again", func(l *lab) error {
+		s := l.serve(func(_ int, w http.ResponseWriter, _ *http.Request) {
+			problem(w, 412, `{"status":412,"code":"CONFLICT.idempotency.stale","retryable":false,"safe_new_key":false}`)
+		})
+		a, err := l.post(l.client(), s.URL)
+		return errors.Join(wantStatus(a, err, 412), s.wantSends(1))
+	}},
+	{"ShouldRetryNo", "Stripe-Should-Retry: false is final", func(l *lab) error {
+		s := l.serve(failThen(503, always, "Stripe-Should-Retry", "false"))
+		a, err := l.post(l.client(), s.URL)
+		return errors.Join(wantStatus(a, err, 503), s.wantSends(1))
+	}},
+	{"ShouldRetryYes", "Stripe-Should-Retry: true is followed after 409, with the same key", func(l *lab) error {
+		s := l.serve(failThen(409, 2, "Stripe-Should-Retry", "true"))
+		a, err := l.post(l.client(), s.URL)
+		return errors.Join(wantStatus(a, err, 200), s.wantSends(2), s.same(testKey, testBody))
+	}},
+}

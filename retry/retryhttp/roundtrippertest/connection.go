@@ -1,0 +1,114 @@
+package roundtrippertest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+)
+
+// connectionChecks are about connections, and what happens on them unseen.
+var connectionChecks = []Check{
+	{"OneConnection", "retries use the connection that there is", func(l *lab) error {
+		s := l.serve(func(n int, w http.ResponseWriter, _ *http.Request) {
+			if n%3 != 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			_, _ = w.Write(make([]byte, 2<<10))
+		})
+		c := l.client()
+		for range 4 {
+			if a, err := l.do(l.ctx, c, http.MethodGet, s.URL, ""); err != nil || a.status != 200 {
+				return wantStatus(a, err, 200)
+			}
+		}
+		if n := s.conns.Load(); n != 1 {
+			return fmt.Errorf("there were %d connections for 12 requests", n)
+		}
+		return s.wantSends(12)
+	}},
+	{"HealthyHost", "giving up on one host does not cost another one its connections", func(l *lab) error {
+		healthy, broken := l.serve(failThen(0, 0)), l.serve(failThen(503, always))
+		c := l.client()
+		for range 5 {
+			if a, err := l.do(l.ctx, c, http.MethodGet, healthy.URL, ""); err != nil || a.status != 200 {
+				return wantStatus(a, err, 200)
+			}
+			_, _ = l.do(l.ctx, c, http.MethodGet, broken.URL, "") // may be an error or an answer
+		}
+		if n := healthy.conns.Load(); n != 1 {
+			return fmt.Errorf("the healthy host saw %d connections for 5 requests", n)
+		}
+		return healthy.wantSends(5)
+	}},
+	{"HiddenResend", "no POST with a key is sent that the client does not know of", func(l *lab) error {
+		return l.hidden(testBody)
+	}},
+	{"HiddenResendNoBody", "the same without a body", func(l *lab) error {
+		return l.hidden("")
+	}},
+	{"HTTP2Refused", "an HTTP/2 stream that was refused is repeated, and counted", func(l *lab) error {
+		return l.refused(refuseStream)
+	}},
+	{"HTTP2GoAway", "a request that meets GOAWAY is repeated elsewhere, and counted", func(l *lab) error {
+		return l.refused(goAway)
+	}},
+}
+
+// hidden lets a kept-alive connection die under a POST with a key. net/http repeats it
+// by itself if it may.
+func (l *lab) hidden(body string) error {
+	var first atomic.Bool
+	first.Store(true)
+	s := l.serve(func(_ int, w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && first.Swap(false) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			_ = conn.Close()
+		}
+	})
+	c := l.client()
+	if a, err := l.do(l.ctx, c, http.MethodGet, s.URL, ""); err != nil || a.status != 200 {
+		return wantStatus(a, err, 200)
+	}
+	a, err := l.do(l.ctx, c, http.MethodPost, s.URL, body, keyed)
+	if err := errors.Join(wantStatus(a, err, 200), s.wantSends(3)); err != nil {
+		return err
+	}
+	if n := s.conns.Load(); n != 2 {
+		return fmt.Errorf("%d connections, not 2: the check has missed its point", n)
+	}
+	for _, a := range s.arrivals()[1:] {
+		if a.key() != testKey || a.body != body {
+			return fmt.Errorf("key %q and body %q have arrived", a.key(), a.body)
+		}
+	}
+	if sent := c.sent.Load(); sent != 3 {
+		return fmt.Errorf("3 requests have arrived, and the client knows of %d", sent)
+	}
+	return nil
+}
+
+// refused lets an HTTP/2 server turn a POST with a key away.
+func (l *lab) refused(how refusal) error {
+	s, err := l.serveHTTP2(how)
+	if err != nil {
+		return err
+	}
+	c := l.client()
+	c.base.TLSClientConfig, c.base.ForceAttemptHTTP2 = s.trust, true
+	a, err := l.post(c, s.url)
+	if err := wantStatus(a, err, 200); err != nil {
+		return err
+	}
+	arrived, body := s.seen()
+	if arrived != 2 || body != testBody {
+		return fmt.Errorf("%d streams were opened, not 2; the last body is %q", arrived, body)
+	}
+	if sent := c.sent.Load(); sent != 2 {
+		return fmt.Errorf("2 streams were opened, and the client knows of %d", sent)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package roundtrippertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lab is where one check is run.
+type lab struct {
+	ctx       context.Context //nolint:containedctx // it lives as long as the check
+	candidate Candidate
+
+	mu      sync.Mutex
+	onClose []func()
+}
+
+func (l *lab) atEnd(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onClose = append(l.onClose, f)
+}
+
+func (l *lab) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.onClose {
+		f()
+	}
+}
+
+// client is a client under test.
+type client struct {
+	*http.Client
+
+	base *http.Transport
+	sent atomic.Int32 // times that base was told to send
+}
+
+// RoundTrip is what the candidate takes for its base.
+func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.sent.Add(1)
+	return c.base.RoundTrip(r)
+}
+
+// CloseIdleConnections is what a candidate may do to others, too.
+func (c *client) CloseIdleConnections() { c.base.CloseIdleConnections() }
+
+func (l *lab) client() *client { return l.make(l.candidate.New) }
+
+var errNoKeys = errors.New("it makes no keys")
+
+func (l *lab) clientWithKeys() (*client, error) {
+	if l.candidate.NewWithKeys == nil {
+		return nil, errNoKeys
+	}
+	return l.make(l.candidate.NewWithKeys), nil
+}
+
+func (l *lab) make(candidate func(http.RoundTripper) http.RoundTripper) *client {
+	c := &client{base: &http.Transport{MaxIdleConnsPerHost: 200}}
+	c.Client = &http.Client{Transport: candidate(c)}
+	l.atEnd(c.base.CloseIdleConnections)
+	return c
+}
+
+// site is a server that remembers what has arrived.
+type site struct {
+	*httptest.Server
+
+	conns atomic.Int32
+	mu    sync.Mutex
+	all   []arrival
+}
+
+type arrival struct {
+	at     time.Time
+	header http.Header
+	body   string
+	path   string
+}
+
+// key is the idempotency key of the request, without quotation marks.
+func (a arrival) key() string { return strings.Trim(a.header.Get("Idempotency-Key"), `"`) }
+
+// serve starts a server. n counts the requests from 1; their bodies have been read.
+func (l *lab) serve(handle func(n int, w http.ResponseWriter, r *http.Request)) *site {
+	s := new(site)
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.all = append(s.all, arrival{time.Now(), r.Header.Clone(), string(body), r.URL.Path})
+		n := len(s.all)
+		s.mu.Unlock()
+		handle(n, w, r)
+	}))
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.conns.Add(1)
+		}
+	}
+	s.Start()
+	l.atEnd(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func (s *site) arrivals() []arrival {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]arrival(nil), s.all...)
+}
+
+// wantSends fails if another number of requests has arrived.
+func (s *site) wantSends(n int) error {
+	if got := len(s.arrivals()); got != n {
+		return fmt.Errorf("%d requests have arrived, not %d", got, n)
+	}
+	return nil
+}
+
+// same fails unless all that has arrived has this key and this body.
+func (s *site) same(key, body string) error {
+	for i, a := range s.arrivals() {
+		if a.key() != key {
+			return fmt.Errorf("request %d has the key %q, not %q", i+1, a.key(), key)
+		}
+		if a.body != body {
+			return fmt.Errorf("request %d has a body of %d bytes, not the one of %d bytes", i+1, len(a.body), len(body))
+		}
+	}
+	return nil
+}
+
+// gap returns the time between the first two requests.
+func (s *site) gap() time.Duration {
+	if a := s.arrivals(); len(a) > 1 {
+		return a[1].at.Sub(a[0].at)
+	}
+	return 0
+}
+
+const (
+	testKey  = "7b1c7c1e-key-of-the-check"
+	testBody = `{"amount":1000}`
+)
+
+func keyed(r *http.Request) { r.Header.Set("Idempotency-Key", testKey) }
+
+// reply is an answer, read to its end.
+type reply struct {
+	status int
+	body   string
+	header http.Header
+}
+
+// do sends a request. The body is an ordinary one, which can be read again.
+func (l *lab) do(ctx context.Context, c *client, method, url, body string, change ...func(*http.Request)) (reply, error) {
+	var content io.Reader
+	if body != "" {
+		content = bytes.NewReader([]byte(body))
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, content)
+	if err != nil {
+		return reply{}, err
+	}
+	for _, f := range change {
+		f(req)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	read, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, string(read), resp.Header}, err
+}
+
+// post sends a POST with a key.
+func (l *lab) post(c *client, url string) (reply, error) {
+	return l.do(l.ctx, c, http.MethodPost, url, testBody, keyed)
+}
+
+// wantStatus fails if there is no answer with this status.
+func wantStatus(a reply, err error, status int) error {
+	if err != nil {
+		return err
+	}
+	if a.status != status {
+		return fmt.Errorf("the answer is %d, not %d", a.status, status)
+	}
+	return nil
+}
+
+// failThen answers with status, and from the n-th request on with 200.
+func failThen(status, n int, header ...string) func(int, http.ResponseWriter, *http.Request) {
+	return func(i int, w http.ResponseWriter, _ *http.Request) {
+		if i >= n {
+			_, _ = io.WriteString(w, "done")
+			return
+		}
+		for j := 0; j+1 < len(header); j += 2 {
+			w.Header().Set(header[j], header[j+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "sorry")
+	}
+}
+
+const always = 1 << 30
+
+// reset ends the connection of w without an answer.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// problem answers with a problem document.
+func problem(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}

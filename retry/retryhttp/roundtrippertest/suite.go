@@ -1,0 +1,108 @@
+package roundtrippertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Candidate is what is judged.
+type Candidate struct {
+	// New returns a new client that sends each attempt with base. It should make three
+	// to five attempts, with pauses of at most 100 ms where the server asks for none, and
+	// take up to ten seconds in all.
+	New func(base http.RoundTripper) http.RoundTripper
+
+	// NewWithKeys is the same for a client that gives an idempotency key to requests
+	// which need one and have none. Nil: there is no such client, and the checks that
+	// need it fail.
+	NewWithKeys func(base http.RoundTripper) http.RoundTripper
+}
+
+// Check is one thing that a client must do.
+type Check struct {
+	Name    string
+	Promise string
+
+	run func(*lab) error
+}
+
+// Result is what a check has found.
+type Result struct {
+	Check  string
+	Passed bool
+	Note   string // what went wrong
+}
+
+// Checks returns all checks, in order.
+func Checks() []Check { return slices.Clone(checks) }
+
+var checks = slices.Concat(methodChecks, afterChecks, bodyChecks, connectionChecks, failureChecks, answerChecks, budgetChecks)
+
+// Judge runs all checks, several at a time; it takes some seconds.
+func Judge(ctx context.Context, c Candidate) []Result {
+	results := make([]Result, len(checks))
+	slots := make(chan struct{}, 8)
+	var all sync.WaitGroup
+	for i, check := range checks {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			results[i] = Result{Check: check.Name, Passed: true}
+			if err := check.judge(ctx, c); err != nil {
+				results[i].Passed, results[i].Note = false, err.Error()
+			}
+		})
+	}
+	all.Wait()
+	return results
+}
+
+// Run runs each check as a test.
+func Run(t *testing.T, c Candidate) {
+	t.Helper()
+	for _, check := range checks {
+		t.Run(check.Name, func(t *testing.T) {
+			t.Parallel()
+			if err := check.judge(t.Context(), c); err != nil {
+				t.Errorf("%s: %v", check.Promise, err)
+			}
+		})
+	}
+}
+
+// judge runs the check. A client that hangs does not hang it.
+func (c Check) judge(ctx context.Context, candidate Candidate) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errHangs)
+	l := &lab{ctx: ctx, candidate: candidate}
+	found := make(chan error, 1)
+	go func() {
+		defer l.close()
+		defer cancel()
+		defer func() {
+			if p := recover(); p != nil {
+				found <- fmt.Errorf("panic: %v", p)
+			}
+		}()
+		found <- c.run(l)
+	}()
+	select {
+	case err := <-found:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-found:
+		return err
+	case <-time.After(5 * time.Second):
+		go l.close() // what hangs may be waiting for its servers
+		return errHangs
+	}
+}
+
+var errHangs = errors.New("it hangs")

@@ -1,0 +1,105 @@
+package retryhttp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+// Transport is an [http.RoundTripper] that retries. The zero value is ready to use. It
+// must not change while it is in use; any number of requests may share it.
+type Transport struct {
+	// Base sends each attempt. Default: [http.DefaultTransport].
+	Base http.RoundTripper
+
+	// Policy says how often and for how long. Total counts from the beginning of the
+	// request to the header of the answer, and so does Timeout for an attempt: the body
+	// of an answer may take as long as the context allows. The default budget is that of
+	// the host and port in the URL.
+	Policy retry.Policy
+
+	// Keys says that requests which are neither safe nor idempotent by their method, and
+	// have no idempotency key, are to be given one. Do not set it for servers that do
+	// not know idempotency keys: there a repeated request takes effect twice.
+	Keys bool
+
+	// Retention is for how long the server remembers a key. An older one is not sent
+	// again. A shorter time that the server names in Idempotency-Retention is believed.
+	// Default 24 hours.
+	Retention time.Duration
+
+	// Hedge is after how long without an answer a request that may be repeated is sent a
+	// second time, in parallel. The first answer counts, the other request is cancelled.
+	// Choose what only one in twenty requests takes. Default: never.
+	Hedge time.Duration
+
+	// Buffer is up to which Content-Length an answer to a request with an idempotency
+	// key is read before it is handed over, so that one that is cut half way is asked for
+	// again. Longer ones, and those of unknown length, are handed over at once, and what
+	// happens to them then is the caller's to see. Default 64 KiB; negative: none.
+	Buffer int64
+
+	// Breaker returns the breaker of a host. Default: Policy.Breaker for all.
+	Breaker func(host string) retry.Breaker
+}
+
+// RoundTrip implements [http.RoundTripper]. The last answer is returned even if it is a
+// failure: [GivenUp] tells why it is the last. If there is none the error is the last
+// failure itself or a *[retry.Error] around it.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	c, err := t.begin(req)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	defer c.body.close()
+	for {
+		a := c.attempt()
+		if a.good {
+			c.policy.Budget.Succeed()
+			return c.hand(a, nil)
+		}
+		wait, stop := c.decide(a)
+		if c.policy.Observe != nil {
+			c.policy.Observe(req.Context(), retry.Event{Attempt: c.attempts(), Class: a.class, Err: a.failure(), Wait: wait, Stop: stop})
+		}
+		if stop != "" {
+			return c.end(a, stop)
+		}
+		c.last = a.failure()
+		a.discard()
+		if !sleep(req.Context(), wait) {
+			return nil, c.gaveUp(retry.Cancelled, c.last)
+		}
+	}
+}
+
+// CloseIdleConnections does so in Base, for [http.Client.CloseIdleConnections].
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
