@@ -2,6 +2,7 @@ package main
 
 import (
 	"database/sql"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,19 +15,19 @@ func TestMigrate(t *testing.T) {
 	onBoth(t, func(t *testing.T, db string) {
 		if strings.HasPrefix(db, "postgres") {
 			o := run(t, "migrate", "status", "--db", db).want(t, 1)
-			if o.stdout != "missing  001_operation.sql\n" || !strings.Contains(o.stderr, "\nTry: once migrate up --db '"+db+"'\n") {
+			if o.stdout != "missing  001_operation.sql\nmissing  002_expiry.sql\n" || !strings.Contains(o.stderr, "\nTry: once migrate up --db '"+db+"'\n") {
 				t.Errorf("%s%s", o.stdout, o.stderr)
 			}
 		} else {
 			run(t, "migrate", "status", "--db", db).want(t, 1)
 		}
-		if o := run(t, "migrate", "up", "--db", db).want(t, 0); !strings.HasPrefix(o.stdout, "applied  001_operation.sql\n") {
+		if o := run(t, "migrate", "up", "--db", db).want(t, 0); !strings.HasPrefix(o.stdout, "applied  001_operation.sql\napplied  002_expiry.sql\n") {
 			t.Errorf("%s", o.stdout)
 		}
-		if o := run(t, "migrate", "up", "--db", db).want(t, 0); strings.Contains(o.stdout, "applied") || !strings.Contains(o.stdout, "at version 1") {
+		if o := run(t, "migrate", "up", "--db", db).want(t, 0); strings.Contains(o.stdout, "applied") || !strings.Contains(o.stdout, "at version 2") {
 			t.Errorf("%s", o.stdout)
 		}
-		if o := run(t, "migrate", "status", "--db", db).want(t, 0); o.stdout != "applied  001_operation.sql\n" {
+		if o := run(t, "migrate", "status", "--db", db).want(t, 0); o.stdout != "applied  001_operation.sql\napplied  002_expiry.sql\n" {
 			t.Errorf("%s", o.stdout)
 		}
 	})
@@ -49,7 +50,7 @@ func TestMigratePrint(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
-		if o := run(t, "migrate", "status", "--db", url).want(t, 0); o.stdout != "applied  001_operation.sql\n" {
+		if o := run(t, "migrate", "status", "--db", url).want(t, 0); o.stdout != "applied  001_operation.sql\napplied  002_expiry.sql\n" {
 			t.Errorf("the migrations do not count as applied: %s", o.stdout)
 		}
 		if o := run(t, "keys", "show", "k", "--db", url).want(t, 1); !strings.Contains(o.stdout, "Nothing is known") {
@@ -64,7 +65,7 @@ func TestMigratePrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := run(t, "migrate", "print", "--dialect", "sqlite", "--from", "1").want(t, 0); len(all) == 1 && o.stdout != "" {
+	if o := run(t, "migrate", "print", "--dialect", "sqlite", "--from", strconv.Itoa(len(all))).want(t, 0); o.stdout != "" {
 		t.Errorf("%s", o.stdout)
 	}
 }
