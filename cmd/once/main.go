@@ -4,6 +4,7 @@
 //	once demo serve    run that service
 //	once migrate       create or update the table that keeps operations
 //	once keys show     what happened to an idempotency key
+//	once sweep         delete operations whose retention is over
 package main
 
 import (
@@ -49,7 +50,7 @@ type entry struct {
 
 // entries are in the order of the help text.
 func entries() []entry {
-	return []entry{demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry, keysShowEntry, versionEntry}
+	return []entry{demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry, keysShowEntry, sweepEntry, versionEntry}
 }
 
 // Run runs the command that args name and returns the exit code: 0, 1 for a

@@ -129,7 +129,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, arg := range []string{"version", "--version"} {
-		if o := run(t, arg).want(t, 0); !strings.HasPrefix(o.stdout, "once ") || !strings.Contains(o.stdout, "schema 1") {
+		if o := run(t, arg).want(t, 0); !strings.HasPrefix(o.stdout, "once ") || !strings.Contains(o.stdout, "schema 2") {
 			t.Errorf("%s: %s", arg, o.stdout)
 		}
 	}
