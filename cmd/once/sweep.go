@@ -86,7 +86,9 @@ func (c *sweep) report(m *Main, db source, p retention.Pass) {
 	}
 	switch {
 	case c.json:
-		_ = json.NewEncoder(m.Stdout).Encode(r) // as fmt.Fprintf: nobody is left to tell
+		if text, err := json.Marshal(r); err == nil { // always: numbers and a string
+			fmt.Fprintf(m.Stdout, "%s\n", text)
+		}
 	case p.Err == nil:
 		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.name, p.Took.Round(time.Millisecond))
 	case c.every > 0:
