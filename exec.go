@@ -162,6 +162,7 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 	}
 	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
 		ID: c.id, Isolation: c.op.Isolation, Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0,
+		Until: c.e.until(c.op),
 	})
 	c.event.LockWait += time.Since(began)
 	switch {
@@ -186,6 +187,8 @@ func (c *call[TX]) refused(err error) verdict {
 		return verdict{err: c.fail(CodeAborted, NotApplied, err)}
 	case store.Misused, store.Ended:
 		return verdict{err: c.fail(CodeMisuse, NotApplied, err)}
+	case store.Stale:
+		return verdict{err: c.fail(CodeStale, NotApplied, err)}
 	}
 	return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
 }
@@ -320,7 +323,7 @@ func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, T
 	if !ok {
 		return c.invalid(errNoJoin)
 	}
-	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id})
+	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id, Until: c.e.until(c.op)})
 	switch {
 	case err != nil:
 		return c.refused(err)

@@ -17,10 +17,12 @@ type claim struct {
 	start   time.Time // of the transaction
 	granted bool
 	row     row
+	late    bool // for what is absent
 }
 
 // Begin sends BEGIN, the claim and the look-up in one round trip.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+	ask.First = ask.First && ask.Until.IsZero()
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, store.Record{}, down(err)
@@ -47,13 +49,15 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	switch {
 	case rec.State == store.Done && ask.Durable:
 		return nil, rec, t.synced(ctx)
+	case rec.State == store.Absent && c.granted && c.late:
+		err = stale()
 	case rec.State == store.Absent && c.granted:
 		return t, rec, nil
 	case rec.State == store.Absent:
 		rec = store.Record{State: store.Running} // by the transaction that has the lock
 	}
 	go t.abandon(ctx) // the caller need not wait for the answer to ROLLBACK
-	return nil, rec, nil
+	return nil, rec, err
 }
 
 func queueClaim(ctx context.Context, b *pgx.Batch, ask store.Ask) {
@@ -67,6 +71,9 @@ func queueClaim(ctx context.Context, b *pgx.Batch, ask store.Ask) {
 	if !ask.First {
 		b.Queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
 	}
+	if !ask.Until.IsZero() {
+		b.Queue(pgsql.Late, ask.Until)
+	}
 }
 
 // readClaim reads the answers to what queueClaim has queued, the last ones of b.
@@ -78,6 +85,9 @@ func readClaim(br pgx.BatchResults, b *pgx.Batch, ask store.Ask) (c claim, err e
 		front--
 	default:
 		front -= 2
+	}
+	if !ask.Until.IsZero() {
+		front--
 	}
 	for range front {
 		if _, err := br.Exec(); err != nil {
@@ -101,7 +111,10 @@ func readClaim(br pgx.BatchResults, b *pgx.Batch, ask store.Ask) (c claim, err e
 		}
 	}
 	rows.Close()
-	return c, rows.Err()
+	if err := rows.Err(); err != nil || ask.Until.IsZero() {
+		return c, err
+	}
+	return c, br.QueryRow().Scan(&c.late)
 }
 
 // budget is the time that ctx leaves, as a statement_timeout that ends a little

@@ -17,9 +17,10 @@ const (
 	Down                // the store was not reached in time; nothing was applied
 	Lost                // the answer to COMMIT was lost: applied or not, reading tells
 	Ended               // the user ended the transaction: its writes may stand without a record
+	Stale               // the operation is absent, and Ask.Until is over; nothing is held
 )
 
-var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended"}
+var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended", "stale"}
 
 // String returns the kind's name.
 func (k Kind) String() string {

@@ -31,7 +31,7 @@ var sweepings = map[Dialect]sweeping{
 		sweep:     pgsql.Sweep,
 		expiring:  pgsql.Expiring,
 		drop:      pgsql.SweepKept,
-		moment:    func(t time.Time) any { return t },
+		moment:    asTime,
 	},
 	SQLite: {
 		sweep:    `delete from once_operation where (scope, key) in (select scope, key` + sqliteExpired + `) returning expires_at`,
@@ -39,7 +39,7 @@ var sweepings = map[Dialect]sweeping{
 		drop: `delete from once_operation where +state = 2 and +expires_at <= ` + nowMillis + ` -- by the primary key
  and (scope, key) in (select value ->> 'scope', value ->> 'key' from json_each(?1))
  and lower(hex(claim)) in (select value ->> 'claim' from json_each(?1))`,
-		moment: func(t time.Time) any { return t.UnixMilli() },
+		moment: asMillis,
 	},
 }
 

@@ -90,6 +90,10 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 		u.parallel(t)
 		testSweep(t, open(t, h))
 	})
+	t.Run("Until", func(t *testing.T) {
+		u.parallel(t)
+		testUntil(t, open(t, h))
+	})
 	t.Run("Faults", func(t *testing.T) {
 		u.parallel(t)
 		testFaults(t, open(t, h))
