@@ -4,7 +4,8 @@
 //	once demo serve    run that service
 //	once migrate       create or update the table that keeps operations
 //	once keys show     what happened to an idempotency key
-//	once sweep         delete operations whose retention is over
+//	once sweep         delete operations whose retention is over, into an archive if wanted
+//	once archive       look into an archive
 package main
 
 import (
@@ -50,7 +51,7 @@ type entry struct {
 
 // entries are in the order of the help text.
 func entries() []entry {
-	return []entry{demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry, keysShowEntry, sweepEntry, versionEntry}
+	return []entry{demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry, keysShowEntry, sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry, versionEntry}
 }
 
 // Run runs the command that args name and returns the exit code: 0, 1 for a

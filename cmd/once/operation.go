@@ -18,7 +18,7 @@ import (
 type operation struct {
 	Scope       string     `json:"scope"`
 	Key         string     `json:"key"`
-	State       string     `json:"state"` // running, done, unknown, or expired
+	State       string     `json:"state"` // running, done, unknown, expired, or archived
 	Since       time.Time  `json:"since"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	LeaseUntil  *time.Time `json:"lease_until,omitempty"`
@@ -63,14 +63,12 @@ func (db *database) operations(ctx context.Context, key string) (found []operati
 		}
 		op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.now = state.String(), *since.at, expires.at, lease.at, *now.at
 		if state == store.Done {
-			op.Result = [...]string{"value", "failure", "omitted"}[min(kind, store.Omitted)]
+			op.Result = resultName(kind)
 			if op.ExpiresAt != nil && !op.ExpiresAt.After(op.now) {
 				op.State = "expired"
 			}
 		}
-		if len(asked) > 0 {
-			op.Fingerprint = fmt.Sprintf("v%d %s", asked[0], hex.EncodeToString(asked[1:]))
-		}
+		op.Fingerprint = fingerprintName(asked)
 		found = append(found, op)
 	}
 	if err := rows.Err(); err != nil {
@@ -79,12 +77,25 @@ func (db *database) operations(ctx context.Context, key string) (found []operati
 	return found, nil
 }
 
+func resultName(kind store.ResultKind) string {
+	return [...]string{"value", "failure", "omitted"}[min(kind, store.Omitted)]
+}
+
+func fingerprintName(asked []byte) string {
+	if len(asked) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("v%d %s", asked[0], hex.EncodeToString(asked[1:]))
+}
+
 // meaning of a state, for somebody who was woken up by it.
 var meaning = map[string]string{
 	"running": "somebody works on it; its lease says until when it is theirs",
 	"done":    "it took effect, once; a retry gets the stored answer",
 	"unknown": "an external call may have taken effect and its caller died: a person or a reconciler must decide, nothing will repeat it",
 	"expired": "it took effect, but its retention is over: a retry would execute again",
+
+	"archived": "it took effect, its retention is over and its row was deleted: a retry would execute again",
 }
 
 func (op operation) print(w io.Writer) error {

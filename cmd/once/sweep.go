@@ -8,7 +8,9 @@ import (
 	"io"
 	"time"
 
+	"github.com/oncelib/once/archive"
 	"github.com/oncelib/once/retention"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -19,6 +21,9 @@ transactions with pauses, so that requests do not feel it. An expired key is fre
 already; sweeping gives its room back. Running and unknown operations are never
 deleted. Any number of sweepers may run at once, beside those of the service.
 
+With --archive what is deleted is kept in files first, in a directory that belongs to
+this sweeper alone; see once archive.
+
 Without --every it ends when nothing is left, for cron; with --every it goes on. The
 exit code is 1 if not everything that had expired could be deleted.`,
 	make: func() command { return new(sweep) },
@@ -26,6 +31,7 @@ exit code is 1 if not everything that had expired could be deleted.`,
 
 type sweep struct {
 	db    string
+	dir   string
 	batch int
 	rate  int
 	every time.Duration
@@ -34,7 +40,8 @@ type sweep struct {
 
 func (c *sweep) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
-	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 500")
+	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
+	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 500, with --archive 5000")
 	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "`ROWS` a second at most")
 	fs.DurationVar(&c.every, "every", 0, "sweep again and again, with a pause of this `DURATION`")
 	fs.BoolVar(&c.json, "json", false, "one line of JSON for each pass")
@@ -53,13 +60,23 @@ func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
 	if err != nil {
 		return db.failed("sweep", err)
 	}
+	cfg := retention.Config{Batch: c.batch, Rate: c.rate, Every: c.every}
+	if c.dir != "" {
+		files, err := archive.Open(c.dir)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = files.Close() }() // what was kept is on the disk
+		cfg.Keep = files.Keep
+	}
 	g := gauge{w: m.Stderr, terminal: newMeter(m.Stderr).terminal}
-	sweeper, err := retention.New(s, retention.Config{Batch: c.batch, Rate: c.rate, Every: c.every, Observe: func(p retention.Pass) {
+	cfg.Observe = func(p retention.Pass) {
 		g.show(p)
 		if p.Over {
 			c.report(m, db.source, p)
 		}
-	}})
+	}
+	sweeper, err := retention.New(s, cfg)
 	if err != nil {
 		return err
 	}
@@ -67,9 +84,17 @@ func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
 		return sweeper.Run(ctx)
 	}
 	if _, err := sweeper.Sweep(ctx); err != nil {
-		return db.failed("sweep", err)
+		return c.failed(db.source, err)
 	}
 	return nil
+}
+
+// failed says what to look at: the archive's own errors say so themselves.
+func (c *sweep) failed(db source, err error) error {
+	if c.dir != "" && store.KindOf(err) == store.Other {
+		return fmt.Errorf("%w. Nothing was deleted that is not in the archive. Try: is there room in %s, and may you write it?", err, c.dir)
+	}
+	return db.failed("sweep", err)
 }
 
 // passReport is a pass for scripts. Its JSON form is a contract with them.
@@ -92,7 +117,7 @@ func (c *sweep) report(m *Main, db source, p retention.Pass) {
 	case p.Err == nil:
 		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.name, p.Took.Round(time.Millisecond))
 	case c.every > 0:
-		fmt.Fprintf(m.Stderr, "once: %v. It will be tried again.\n", db.failed("sweep", p.Err))
+		fmt.Fprintf(m.Stderr, "once: %v. It will be tried again.\n", c.failed(db, p.Err))
 	default:
 		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s before it failed.\n", p.Rows, db.name)
 	}
