@@ -186,16 +186,11 @@ func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err err
 		return db.failed("write", err)
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	insert, err := tx.PrepareContext(ctx, restoreRow)
-	if err != nil {
-		return db.failed("write", err)
-	}
-	defer insert.Close()
 	for e, err := range archive.Records(args[0]) {
 		if err != nil {
 			return fmt.Errorf("%w. Try: once archive verify %s", err, quoted(args[0]))
 		}
-		_, err = insert.ExecContext(ctx, e.Scope, e.Key, e.Fence, e.Claim, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
+		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Claim, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
 			store.EncodeHeader(e.Result.Header), e.Result.Body, e.Request, e.Point, e.Calling, e.Data, e.Since.UnixMilli(), e.At.UnixMilli())
 		if err != nil {
 			return db.failed("write", err)
