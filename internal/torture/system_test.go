@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
@@ -27,6 +28,9 @@ type system interface {
 	// process. It ends with the first one.
 	Another() system
 
+	// Sweep is the store's.
+	Sweep(ctx context.Context, s store.Sweep) (store.Swept, error)
+
 	Close()
 }
 
@@ -37,6 +41,7 @@ type setup struct {
 	hook   func(place string)                                                   // nil: nobody counts
 	engine once.Config
 	conns  int
+	retain time.Duration // in place of the engine's, which has a least; 0: the engine's
 }
 
 // stores under torture.
@@ -66,6 +71,9 @@ func newRig[TX any](s store.Store[TX], su setup) *rig[TX] {
 	if su.hook == nil {
 		su.hook = func(string) {}
 	}
+	if su.retain > 0 {
+		s = hasty[TX]{s, su.retain}
+	}
 	return &rig[TX]{engine: once.New[TX](watched[TX]{s, su.hook}, su.engine), cfg: su.engine, hook: su.hook}
 }
 
@@ -76,6 +84,14 @@ func (r *rig[TX]) Another() system {
 	other.engine = once.New[TX](r.engine.Store(), r.cfg)
 	other.close = func() {}
 	return &other
+}
+
+func (r *rig[TX]) Sweep(ctx context.Context, s store.Sweep) (store.Swept, error) {
+	sweeper, ok := store.As[store.Sweeper](r.engine.Store())
+	if !ok {
+		return store.Swept{}, errors.New("the store cannot sweep")
+	}
+	return sweeper.Sweep(ctx, s)
 }
 
 func (r *rig[TX]) handler(w work) func(context.Context, TX) (answer, error) {
