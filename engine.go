@@ -14,6 +14,7 @@ const (
 	DefaultRuns    = 3
 	DefaultSettle  = 5 * time.Second
 	DefaultAcquire = 5 * time.Second
+	DefaultSkew    = 5 * time.Minute
 )
 
 // Config of an [Engine]. The zero value is ready to use.
@@ -46,6 +47,14 @@ type Config struct {
 	// the next failover takes away.
 	Synced bool
 
+	// Skew is how far the clocks of callers that say Operation.FirstSent may be from the
+	// database's. A retry is refused that much before the retention of its first attempt
+	// may be over; one from further in the future, by the clock of this process, is
+	// CodeInvalid. After Retain was made longer, first attempts from before are judged
+	// as if they were kept as long. Default 5 minutes, and at most a quarter of the
+	// operation's retention.
+	Skew time.Duration
+
 	// HashKeys stores the SHA-256 of each key instead of the key, for keys that
 	// carry what must not lie in a table. Keys that can be guessed can be found
 	// by hashing guesses. Changing it makes stored keys unknown.
@@ -74,8 +83,8 @@ type Engine[TX any] struct {
 // New returns an engine on s. It panics if cfg is invalid, which is a mistake in
 // the program, as with [net/http.ServeMux.Handle].
 func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
-	if cfg.Runs < 0 || cfg.Settle < 0 {
-		panic(fmt.Sprintf("once: New: Runs %d and Settle %v must not be negative", cfg.Runs, cfg.Settle))
+	if cfg.Runs < 0 || cfg.Settle < 0 || cfg.Skew < 0 {
+		panic(fmt.Sprintf("once: New: Runs %d, Settle %v and Skew %v must not be negative", cfg.Runs, cfg.Settle, cfg.Skew))
 	}
 	if negative(cfg.Timeouts) {
 		panic(fmt.Sprintf("once: New: Timeouts must not be negative: %+v", cfg.Timeouts))
@@ -89,6 +98,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	cfg.Timeouts.Acquire = or(cfg.Timeouts.Acquire, DefaultAcquire)
 	if cfg.Retain < cfg.minRetain() {
 		panic(fmt.Sprintf("once: New: Retain is %v, at least %v is needed to settle a lost commit", cfg.Retain, cfg.minRetain()))
+	}
+	if cfg.Skew >= cfg.Retain {
+		panic(fmt.Sprintf("once: New: with a Skew of %v and a Retain of %v every retry would be too old", cfg.Skew, cfg.Retain))
 	}
 	return &Engine[TX]{store: s, cfg: cfg, flights: flights{m: map[store.ID]*flight{}}, recent: newRecent()}
 }

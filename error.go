@@ -15,7 +15,7 @@ const (
 	CodeInFlight    Code = "in_flight"          // another caller executes it now
 	CodeMismatch    Code = "mismatch"           // the key was used for another request
 	CodeUnknown     Code = "unknown"            // an external effect may have happened; a person or reconciler decides
-	CodeStale       Code = "stale"              // the retry is older than the retention of its first attempt; reserved, not yet given
+	CodeStale       Code = "stale"              // nothing is known of the operation, and its first attempt is so old that it may be forgotten
 	CodeFailed      Code = "failed"             // the handler failed; nothing is stored, a retry executes
 	CodeAborted     Code = "aborted"            // the handler has swallowed a statement error; nothing is stored
 	CodeConflict    Code = "conflict"           // serialization failures in every run; nothing is stored, try later

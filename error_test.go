@@ -58,7 +58,7 @@ func TestKinds(t *testing.T) {
 	if got, want := err.Error(), "x: store: lost: EOF"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for k, want := range map[store.Kind]string{store.Other: "failed", store.Busy: "busy", store.Busy + 1: "invalid"} {
+	for k, want := range map[store.Kind]string{store.Other: "failed", store.Busy: "busy", store.Stale: "stale", store.Stale + 1: "invalid"} {
 		if k.String() != want {
 			t.Errorf("%d is %q", k, k)
 		}

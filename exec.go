@@ -163,7 +163,7 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 	}
 	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
-		Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0,
+		Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0, Until: c.e.until(c.op),
 	})
 	c.event.LockWait += time.Since(began)
 	switch {
@@ -188,6 +188,8 @@ func (c *call[TX]) refused(err error) verdict {
 		return verdict{err: c.fail(CodeAborted, NotApplied, err)}
 	case store.Misused, store.Ended:
 		return verdict{err: c.fail(CodeMisuse, NotApplied, err)}
+	case store.Stale:
+		return verdict{err: c.fail(CodeStale, NotApplied, err)}
 	}
 	return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
 }
@@ -328,7 +330,7 @@ func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, T
 	if !ok {
 		return c.invalid(errNoJoin)
 	}
-	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id, Durable: c.e.cfg.Synced})
+	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id, Durable: c.e.cfg.Synced, Until: c.e.until(c.op)})
 	switch {
 	case err != nil:
 		return c.refused(err)

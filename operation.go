@@ -53,6 +53,14 @@ type Operation struct {
 	// else: the primary key decides.
 	First bool
 
+	// FirstSent is when the caller has sent this operation for the first time, by the
+	// caller's clock. If nothing is found of an operation whose first attempt may have
+	// expired since then, it is refused with [CodeStale], for it may have been executed;
+	// what is found is replayed as ever. The database's clock judges; see Config.Skew.
+	// Every attempt must say the same, and First then has no effect. Zero: not known, and
+	// a retry after the retention executes again.
+	FirstSent time.Time
+
 	// Request is kept with the operation if Config.Seal is set.
 	Request []byte
 
@@ -86,6 +94,8 @@ func (e *Engine[TX]) check(op Operation) error {
 		return errors.New("timeouts must not be negative")
 	case op.Retain != 0 && op.Retain < e.cfg.minRetain():
 		return fmt.Errorf("retain is %v, at least %v is needed to settle a lost commit", op.Retain, e.cfg.minRetain())
+	case !op.FirstSent.IsZero() && time.Until(op.FirstSent) > e.skew(op):
+		return fmt.Errorf("%w: %v", ErrFuture, op.FirstSent)
 	case e.cfg.RequireNamespace != Namespace{} && !e.cfg.RequireNamespace.owns(op.Key):
 		return fmt.Errorf("the key is not in namespace %s. Try: %s", e.cfg.RequireNamespace, e.cfg.RequireNamespace.Key("<id>"))
 	}

@@ -23,7 +23,7 @@ func (c *call[TX]) change(res store.Result) store.Change {
 			State: store.Done, Fence: 1, Claim: claim,
 			Fingerprint: c.op.Fingerprint.stored(), Result: res,
 		},
-		Retain: or(c.op.Retain, c.e.cfg.Retain),
+		Retain: c.e.retain(c.op),
 	}
 }
 

@@ -59,6 +59,12 @@ type Config struct {
 	// preset's, then the engine's.
 	Retain time.Duration
 
+	// KeyTime takes the moment in a key that is a UUID of version 7 for the one at which
+	// the client has sent the operation first, unless Once-First-Sent says it: see
+	// [once.Operation]. A key must then not be made long before it is used, as that of a
+	// form that is open for days is. Default: keys are opaque.
+	KeyTime bool
+
 	// Isolation of the transactions of this route. Default: the database's.
 	Isolation store.Isolation
 

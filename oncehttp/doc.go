@@ -44,6 +44,7 @@
 //	Idempotency-Key        request   "key" or key; X-Idempotency-Key is the same
 //	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; the handler's deadline
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
+//	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	X-Request-Id, X-Correlation-Id, Traceparent   request   for the observer
 //	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again)
 //	Idempotent-Replayed    answer    true on a replay
@@ -57,6 +58,16 @@
 // The retention is a number of seconds, like Retry-After and max-age, and does not say
 // how much is left of it: only the database's clock could.
 //
+// # Retries after the retention
+//
+// A key whose retention is over is not known any more, and a retry would be executed
+// again. A client that sends Once-First-Sent with its retries is told 412 instead, unless
+// the answer is still there: the first attempt may have been executed and forgotten. A
+// new key would not help, since the operation may be done: only looking at what it was to
+// change tells. A client that says it with its first attempt, too, protects also copies
+// of that which come days late, for the price of a look-up. Clocks may differ by
+// [once.Config].Skew.
+//
 // # Problems
 //
 // Errors are application/problem+json ([Problem]). The type is
@@ -68,6 +79,7 @@
 //	VALIDATION.idempotency_key_missing         400  no         yes
 //	VALIDATION.idempotency_key_invalid         400  no         yes, unless it may name an operation
 //	VALIDATION.request_timeout_invalid         400  no         no
+//	VALIDATION.first_sent_invalid              400  no         no
 //	VALIDATION.body_unreadable                 400  yes        no
 //	VALIDATION.body_too_large                  413  no         no
 //	CONFLICT.idempotency.in_flight             409  yes        no
@@ -94,6 +106,7 @@
 //   - A mismatch says that something was asked under this key. If the client has changed
 //     its request between two attempts, that something was its own first attempt, and a
 //     new key would do it twice. Whether it was, only its programmer can tell.
+//   - A retry that is too old may repeat what was done.
 //   - A key that is missing or cannot be one has never named an operation.
 //   - A stored 4xx of a handler is final: there a handler can say yes in its own problem.
 package oncehttp

@@ -159,6 +159,10 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	default:
 		return op, nil // a plain transaction
 	}
+	var ok bool
+	if op.FirstSent, ok = p.firstSent(r, x.key); !ok {
+		return refuse(CodeFirstSentInvalid)
+	}
 	route := p.routeOf(r)
 	op.Scope, op.Key = scopeOf(principal, route), x.key
 	op.Fingerprint = x.fingerprint(route)

@@ -17,6 +17,7 @@ const (
 	CodeKeyMissing        = "VALIDATION.idempotency_key_missing"
 	CodeKeyInvalid        = "VALIDATION.idempotency_key_invalid"
 	CodeTimeoutInvalid    = "VALIDATION.request_timeout_invalid"
+	CodeFirstSentInvalid  = "VALIDATION.first_sent_invalid"
 	CodeBodyUnreadable    = "VALIDATION.body_unreadable"
 	CodeBodyTooLarge      = "VALIDATION.body_too_large"
 	CodeInFlight          = "CONFLICT.idempotency.in_flight"
@@ -140,6 +141,10 @@ var problems = map[string]Problem{
 	},
 	CodeKeyInvalid:     {Status: 400, Title: "Idempotency key invalid"},
 	CodeTimeoutInvalid: {Status: 400, Title: "X-Request-Timeout invalid", Detail: "X-Request-Timeout is a number of milliseconds or a duration such as 1.5s, greater than zero."},
+	CodeFirstSentInvalid: {
+		Status: 400, Title: "Once-First-Sent invalid",
+		Detail: "Once-First-Sent is the moment of the first attempt, as a number of milliseconds since 1970 or as in 2026-01-01T00:00:00Z. It must not lie in the future.",
+	},
 	CodeBodyUnreadable: {Status: 400, Title: "Request body incomplete", Retryable: true, Detail: "The request ended before its body did."},
 	CodeBodyTooLarge:   {Status: 413, Title: "Request body too large"},
 	CodeInFlight: {
@@ -156,7 +161,7 @@ var problems = map[string]Problem{
 	},
 	CodeStale: {
 		Status: 412, Title: "Retry too old",
-		Detail: "The first attempt of this operation is so old that its outcome may be forgotten. It was not executed now.",
+		Detail: "Nothing is known of this operation, and its first attempt is so old that its outcome may be forgotten. It was not executed now; whether it was then, only its effects can tell.",
 	},
 	CodeResultUnavailable: {
 		Status: 409, Title: "Result unavailable",

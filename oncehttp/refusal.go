@@ -50,6 +50,10 @@ func (x *exchange) problemOf(err error) Problem {
 	case once.CodeMisuse:
 		p = x.plan.problem(CodeTransactionMisuse)
 	case once.CodeInvalid:
+		if errors.Is(err, once.ErrFuture) {
+			p = x.plan.problem(CodeFirstSentInvalid)
+			break
+		}
 		p = x.plan.problem(CodeKeyInvalid)
 		p.Detail = "The idempotency key cannot be used"
 		if e.Err != nil {

@@ -18,10 +18,12 @@ type claim struct {
 	start   time.Time // of the transaction
 	granted bool
 	row     row
+	late    bool // for what is absent
 }
 
 // begin sends BEGIN, the claim and the look-up in one round trip.
 func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+	ask.First = ask.First && ask.Until.IsZero()
 	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
 	if err != nil {
 		return nil, store.Record{}, err
@@ -50,13 +52,15 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	switch {
 	case rec.State == store.Done && ask.Durable:
 		return nil, rec, t.synced(ctx)
+	case rec.State == store.Absent && c.granted && c.late:
+		err = stale()
 	case rec.State == store.Absent && c.granted:
 		return t, rec, nil
 	case rec.State == store.Absent:
 		rec = store.Record{State: store.Running} // by the transaction that has the lock
 	}
 	go t.abandon(ctx) // the caller need not wait for the answer to ROLLBACK
-	return nil, rec, nil
+	return nil, rec, err
 }
 
 func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
@@ -76,6 +80,9 @@ func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
 	if !ask.First {
 		b.queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
 	}
+	if !ask.Until.IsZero() {
+		b.queue(pgsql.Late, ask.Until)
+	}
 }
 
 // readClaim reads the answers to what queueClaim has queued, the last ones of n.
@@ -87,6 +94,9 @@ func readClaim(br pgx.BatchResults, n int, ask store.Ask) (c claim, err error) {
 		front--
 	default:
 		front -= 2
+	}
+	if !ask.Until.IsZero() {
+		front--
 	}
 	for range front {
 		if _, err := br.Exec(); err != nil {
@@ -103,7 +113,10 @@ func readClaim(br pgx.BatchResults, n int, ask store.Ask) (c claim, err error) {
 	if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
 		err = nil
 	}
-	return c, err
+	if err != nil || ask.Until.IsZero() {
+		return c, err
+	}
+	return c, br.QueryRow().Scan(&c.late)
 }
 
 // budget is the time for a statement: what the caller allows, and what ctx leaves less a

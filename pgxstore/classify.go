@@ -65,6 +65,11 @@ func down(err error) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
+// stale is for what is absent, and too old to be executed.
+func stale() error {
+	return &store.Error{Kind: store.Stale, Err: errors.New("pgxstore: too late for what is absent")}
+}
+
 func serverError(err error) *pgconn.PgError {
 	var pe *pgconn.PgError
 	errors.As(err, &pe)

@@ -30,7 +30,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	}
 	var b trip
 	b.queue(savepoint)
-	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID}) // no budget: it would outlive the operation
+	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID, Until: ask.Until}) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, b.batch())
 	c, err := readClaim(br, len(b), ask)
 	if e := br.Close(); err == nil {
@@ -41,8 +41,11 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 		return nil, store.Record{}, down(err)
 	}
 	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, root: root}, before: root.statements}
+	var refused error
 	rec := c.row.live()
 	switch {
+	case rec.State == store.Absent && c.granted && c.late:
+		refused = stale()
 	case rec.State == store.Absent && c.granted:
 		return j, rec, nil
 	case rec.State == store.Absent:
@@ -51,7 +54,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	if err := leave(ctx, caller, ask.Durable && rec.State == store.Done); err != nil {
 		return nil, store.Record{}, down(err)
 	}
-	return nil, rec, nil
+	return nil, rec, refused
 }
 
 // leave ends a join that has found a record. If that must be durable, even the commit

@@ -18,9 +18,10 @@ const (
 	Lost                // the answer to COMMIT was lost: applied or not, reading tells
 	Ended               // the user ended the transaction: its writes may stand without a record
 	Busy                // a bound on waiting was reached, see Timeouts; nothing was applied
+	Stale               // the operation is absent, and Ask.Until is over; nothing is held
 )
 
-var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended", "busy"}
+var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended", "busy", "stale"}
 
 // String returns the kind's name.
 func (k Kind) String() string {

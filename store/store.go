@@ -111,6 +111,11 @@ type Ask struct {
 	Timeouts  Timeouts  // of the transaction
 	Durable   bool      // a record that is found must be as durable as a commit before it is returned, or, in a Join, before the caller's commit is answered
 	First     bool      // the caller has never sent this operation before: the look-up may be skipped
+
+	// Until, if it is set, is when it is too late to execute: from then on, by the
+	// store's clock as it is read after the look-up, an operation that is absent is not
+	// granted but an error of kind [Stale]. First then has no effect.
+	Until time.Time
 }
 
 // Store is a Ledger in the user's own database.

@@ -8,6 +8,8 @@
 //	once keys forget   erase what is stored under a key
 //	once audit list    who has forgotten what
 //	once doctor        what in a database's settings would break a promise
+//	once sweep         delete operations whose retention is over, into an archive if wanted
+//	once archive       look into an archive
 package main
 
 import (
@@ -55,7 +57,8 @@ type entry struct {
 func entries() []entry {
 	return []entry{
 		demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
-		keysShowEntry, keysListEntry, keysForgetEntry, auditListEntry, doctorEntry, versionEntry,
+		keysShowEntry, keysListEntry, keysForgetEntry, auditListEntry, doctorEntry,
+		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry, versionEntry,
 	}
 }
 

@@ -18,6 +18,8 @@ var meaning = map[string]string{
 	"done":    "it took effect, once; a retry gets the stored answer",
 	"unknown": "an external call may have taken effect and its caller died: a person or a reconciler must decide, nothing will repeat it",
 	"expired": "it took effect, but its retention is over: a retry would execute again",
+
+	"archived": "it took effect, its retention is over and its row was deleted: a retry would execute again",
 }
 
 func printOperation(w io.Writer, op keys.Operation) error {

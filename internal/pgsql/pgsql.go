@@ -66,6 +66,10 @@ const (
 	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columnsOrNone + `
  from (select) one left join once_operation on scope = $1 and key = $2`
 
+	// Late tells whether Ask.Until is over. It is asked after the look-up, and not of the
+	// transaction's start: a record may have expired and been swept between the two.
+	Late = `select clock_timestamp() >= $1`
+
 	// Start tells a transaction from another one on the same connection.
 	Start = `select now()`
 

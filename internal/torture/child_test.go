@@ -22,6 +22,7 @@ const (
 	flowTwice    = "twice"    // as do, and the first one to repeat it dies as well
 	flowHTTP     = "http"     // a first execution by a server
 	flowStorm    = "storm"    // duplicates from many processes
+	flowArchive  = "archive"  // a sweep into an archive
 )
 
 const scope = "torture"
@@ -43,6 +44,9 @@ func beChild(text string) int {
 			err = storm(ctx, p, input(3))
 		case flowHTTP:
 			err = serve(ctx, p, input(0))
+		case flowArchive:
+			input(3)
+			err = archiveAll(ctx, p)
 		default:
 			input(3)
 			err = perform(ctx, p)

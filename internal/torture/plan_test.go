@@ -26,7 +26,7 @@ type plan struct {
 	Cold    bool   // count from the first connection on
 	Key     string
 	Attempt string
-	Witness string // file of acknowledgements
+	Witness string // file of acknowledgements, or directory of an archive
 
 	Keys, Workers, Process int // of a storm
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
@@ -30,6 +31,9 @@ type system interface {
 	// process. It ends with the first one.
 	Another() system
 
+	// Sweep is the store's.
+	Sweep(ctx context.Context, s store.Sweep) (store.Swept, error)
+
 	Close()
 }
 
@@ -40,7 +44,8 @@ type setup struct {
 	hook   func(place string)                                                   // nil: nobody counts
 	engine once.Config
 	conns  int
-	asks   bool // a context that ends sends a cancel request, in place of closing the connection
+	retain time.Duration // in place of the engine's, which has a least; 0: the engine's
+	asks   bool          // a context that ends sends a cancel request, in place of closing the connection
 }
 
 // polite sets what asks says.
@@ -79,6 +84,9 @@ func newRig[TX any](s store.Store[TX], su setup) *rig[TX] {
 	if su.hook == nil {
 		su.hook = func(string) {}
 	}
+	if su.retain > 0 {
+		s = hasty[TX]{s, su.retain}
+	}
 	return &rig[TX]{engine: once.New[TX](watched[TX]{s, su.hook}, su.engine), cfg: su.engine, hook: su.hook}
 }
 
@@ -89,6 +97,14 @@ func (r *rig[TX]) Another() system {
 	other.engine = once.New[TX](r.engine.Store(), r.cfg)
 	other.close = func() {}
 	return &other
+}
+
+func (r *rig[TX]) Sweep(ctx context.Context, s store.Sweep) (store.Swept, error) {
+	sweeper, ok := store.As[store.Sweeper](r.engine.Store())
+	if !ok {
+		return store.Swept{}, errors.New("the store cannot sweep")
+	}
+	return sweeper.Sweep(ctx, s)
 }
 
 func (r *rig[TX]) handler(w work) func(context.Context, TX) (answer, error) {

@@ -102,6 +102,9 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*Tx], store
 	if rec := s.inTheWay(ask.ID, nil); rec.State != store.Absent {
 		return nil, rec, nil
 	}
+	if s.late(ask) {
+		return nil, store.Record{}, stale()
+	}
 	t := new(txn)
 	t.tx.open(s)
 	t.tx.claim(ask.ID)
@@ -125,6 +128,9 @@ func (s *Store) Join(ctx context.Context, tx *Tx, ask store.Ask) (store.Txn[*Tx]
 	}
 	if rec := s.inTheWay(ask.ID, tx); rec.State != store.Absent {
 		return nil, rec, nil
+	}
+	if s.late(ask) {
+		return nil, store.Record{}, stale()
 	}
 	tx.claim(ask.ID)
 	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
@@ -170,6 +176,10 @@ func (s *Store) live(id store.ID) *row {
 
 func (s *Store) now() time.Time { return time.Now().Add(s.ahead) }
 
+// late reports whether it is too late to execute what is absent.
+func (s *Store) late(ask store.Ask) bool { return !ask.Until.IsZero() && !s.now().Before(ask.Until) }
+
+func stale() error            { return &store.Error{Kind: store.Stale, Err: errLate} }
 func down(err error) error    { return &store.Error{Kind: store.Down, Err: err} }
 func aborted(err error) error { return &store.Error{Kind: store.Aborted, Err: err} }
 func taken(rec store.Record) error {

@@ -42,6 +42,7 @@ type pending struct {
 
 var (
 	errOver   = errors.New("memstore: the transaction is over")
+	errLate   = errors.New("memstore: too late for what is absent")
 	errExists = errors.New("memstore: the key exists")
 )
 

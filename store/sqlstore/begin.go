@@ -41,6 +41,10 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 	if !free {
 		return nil, rec, t.found(ctx, ask, rec)
 	}
+	if err := s.late(ctx, t.tx, ask); err != nil {
+		_ = t.end()
+		return nil, store.Record{}, err
+	}
 	t.began()
 	return t, rec, nil
 }

@@ -52,6 +52,10 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		}
 		return nil, rec, err
 	}
+	if late := s.late(ctx, caller, ask); late != nil {
+		_ = j.undo(ctx)
+		return nil, store.Record{}, late
+	}
 	j.before = j.guard.Statements()
 	return j, rec, nil
 }

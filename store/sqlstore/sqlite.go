@@ -15,9 +15,10 @@ import (
 // nowMillis is the database's clock. It does not move within one statement.
 const nowMillis = `cast((julianday('now') - 2440587.5) * 86400000.0 as integer)`
 
-const sqliteRead = `select state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data,
- coalesce(lease_until <= ` + nowMillis + `, 0), since, coalesce(state = 2 and expires_at <= ` + nowMillis + `, 0)
- from once_operation where scope = ?1 and key = ?2`
+const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data,
+ coalesce(lease_until <= ` + nowMillis + `, 0), since, coalesce(state = 2 and expires_at <= ` + nowMillis + `, 0)`
+
+const sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
 
 const sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2`
 

@@ -86,6 +86,14 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 		u.parallel(t)
 		testClock(t, open(t, h)) // of its own: others must not see time jump
 	})
+	t.Run("Sweep", func(t *testing.T) {
+		u.parallel(t)
+		testSweep(t, open(t, h))
+	})
+	t.Run("Until", func(t *testing.T) {
+		u.parallel(t)
+		testUntil(t, open(t, h))
+	})
 	t.Run("Faults", func(t *testing.T) {
 		u.parallel(t)
 		testFaults(t, open(t, h))

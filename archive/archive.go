@@ -1,0 +1,172 @@
+// Package archive keeps operations whose retention is over in files, before a sweeper
+// deletes them.
+//
+//	files, err := archive.Open("/var/lib/once/archive")
+//	...
+//	sweeper, err := retention.New(engine.Store(), retention.Config{Keep: files.Keep})
+//
+// An archive is a directory of segments, gzipped lines of JSON, and a manifest that
+// lists them with their sums. A segment is written under another name, flushed to the
+// disk, renamed, and listed; only then may its rows be deleted. Whoever is killed on the
+// way loses nothing: what was not listed is still in the database, or is listed when the
+// archive is opened again.
+//
+// So a row can be in an archive twice. Rows with the same scope, key and claim are one
+// operation; with the same scope and key but another claim they are two, the later one
+// executed after the first had expired.
+//
+// The files hold what the database held: stored answers as they are, captured requests
+// encrypted if they were. One process at a time writes an archive; give each node a
+// directory of its own. Anything may read it meanwhile.
+package archive
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Writer adds segments to an archive. Its methods can be called concurrently.
+type Writer struct {
+	mu       sync.Mutex
+	dir      string
+	fs       files
+	lock     *os.File
+	manifest file
+	good     int64 // bytes of the manifest that are whole
+	broken   bool  // something was not finished
+}
+
+// Open opens the archive in dir, which it makes if it is not there, and mends what a
+// crash has left behind. It fails if another process writes this archive.
+func Open(dir string) (*Writer, error) { return open(dir, osFiles{}) }
+
+func open(dir string, fs files) (_ *Writer, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil { //nolint:gosec // the caller's choice
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	w := &Writer{dir: dir, fs: fs}
+	if w.lock, err = os.OpenFile(w.path(lockName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	if err := lock(w.lock); err != nil {
+		err = fmt.Errorf("archive: %s is being written by another process: %w. Try: a directory of its own for each process", dir, err)
+		return nil, errors.Join(err, w.lock.Close())
+	}
+	if w.manifest, err = fs.open(w.path(manifestName)); err != nil {
+		return nil, errors.Join(fmt.Errorf("archive: %w", err), w.lock.Close())
+	}
+	if err := w.mend(); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+const lockName = "lock"
+
+func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
+
+// Close lets another process write. What was kept is on the disk already.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return errors.Join(w.manifest.Close(), w.lock.Close())
+}
+
+// Keep writes rows into a segment of their own. When it returns nil they are on the
+// disk. It is made for retention.Config and store.Sweep.
+func (w *Writer) Keep(ctx context.Context, rows []store.Expired) error {
+	if err := ctx.Err(); err != nil || len(rows) == 0 {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken {
+		if err := w.mend(); err != nil {
+			return err
+		}
+	}
+	w.broken = true // until it is not
+	s, err := w.write(rows)
+	if err == nil {
+		err = w.list(s)
+	}
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	w.broken = false
+	return nil
+}
+
+// write makes a segment that is not listed yet.
+func (w *Writer) write(rows []store.Expired) (s Segment, err error) {
+	s = Segment{
+		Version: version, File: newName(rows[0].At), Rows: len(rows),
+		First: rows[0].At.UTC(), Last: rows[0].At.UTC(), Created: time.Now().UTC(),
+	}
+	f, err := w.fs.create(w.path(s.File + temporary))
+	if err != nil {
+		return s, err
+	}
+	sum := &summed{to: f, hash: sha256.New()}
+	buffer := bufio.NewWriterSize(sum, 256<<10)
+	packed := gzip.NewWriter(buffer)
+	for _, row := range rows {
+		s.widen(row.At)
+		if err = encode(packed, row); err != nil {
+			break
+		}
+	}
+	for _, step := range []func() error{packed.Close, buffer.Flush, f.Sync} {
+		if err == nil {
+			err = step()
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return s, err
+	}
+	s.Bytes, s.SHA256 = sum.n, hex.EncodeToString(sum.hash.Sum(nil))
+	if err := w.fs.rename(w.path(s.File+temporary), w.path(s.File)); err != nil {
+		return s, err
+	}
+	return s, w.fs.syncDir(w.dir)
+}
+
+// newName is unique, and sorts by time.
+func newName(at time.Time) string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return at.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(b[:]) + segmentEnd
+}
+
+const (
+	segmentEnd = ".jsonl.gz"
+	temporary  = ".tmp"
+)
+
+// summed hashes and counts what is written.
+type summed struct {
+	to   io.Writer
+	hash hash.Hash
+	n    int64
+}
+
+func (s *summed) Write(b []byte) (int, error) {
+	n, err := s.to.Write(b)
+	s.hash.Write(b[:n])
+	s.n += int64(n)
+	return n, err
+}

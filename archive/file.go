@@ -1,0 +1,48 @@
+package archive
+
+import (
+	"io"
+	"os"
+)
+
+// files is what an archive does to the disk. Tests make each step of it fail.
+type files interface {
+	open(path string) (file, error)   // the manifest, made if it is not there
+	create(path string) (file, error) // must not exist
+	rename(from, to string) error
+	remove(path string) error
+	names(dir string) ([]string, error)
+	syncDir(dir string) error
+}
+
+type file interface {
+	io.Writer
+	io.WriterAt
+	io.ReaderAt
+	io.Closer
+	Sync() error
+}
+
+type osFiles struct{}
+
+func (osFiles) open(path string) (file, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+func (osFiles) create(path string) (file, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func (osFiles) rename(from, to string) error { return os.Rename(from, to) }
+
+func (osFiles) remove(path string) error { return os.Remove(path) }
+
+func (osFiles) names(dir string) (names []string, err error) {
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (osFiles) syncDir(dir string) error { return syncDir(dir) }

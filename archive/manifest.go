@@ -1,0 +1,72 @@
+package archive
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// manifestName is a file with one line for each segment. A line that is torn, which only
+// the last one can be, does not count.
+const manifestName = "manifest.jsonl"
+
+// Segment is what the manifest says of a file.
+type Segment struct {
+	Version int       `json:"v"`
+	File    string    `json:"file"`
+	Rows    int       `json:"rows"`
+	Bytes   int64     `json:"bytes"`
+	SHA256  string    `json:"sha256"` // of the file, in hexadecimal
+	First   time.Time `json:"first"`  // the earliest and the latest moment of expiry
+	Last    time.Time `json:"last"`
+	Created time.Time `json:"created"`
+}
+
+func (s *Segment) widen(at time.Time) {
+	if at = at.UTC(); s.Rows == 0 || at.Before(s.First) {
+		s.First = at
+	}
+	if s.Rows == 0 || at.After(s.Last) {
+		s.Last = at
+	}
+}
+
+// list adds a segment to the manifest.
+func (w *Writer) list(s Segment) error {
+	line, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if _, err := w.manifest.WriteAt(line, w.good); err != nil {
+		return err
+	}
+	if err := w.manifest.Sync(); err != nil {
+		return err
+	}
+	w.good += int64(len(line))
+	return nil
+}
+
+// parse reads a manifest. good is how many bytes of it are whole lines.
+func parse(text []byte) (list []Segment, good int64, err error) {
+	for n := 1; ; n++ {
+		end := bytes.IndexByte(text[good:], '\n') + 1
+		if end == 0 {
+			return list, good, nil
+		}
+		var s Segment
+		err := json.Unmarshal(text[good:good+int64(end)], &s)
+		switch last := good+int64(end) == int64(len(text)); {
+		case err != nil && last: // torn, by a machine that has lost its power
+			return list, good, nil
+		case err != nil || s.Version < 1 || s.File == "" || s.File != filepath.Base(s.File):
+			return nil, 0, fmt.Errorf("archive: line %d of the manifest is damaged. Try: a copy of it; the segments are whole by themselves", n)
+		case s.Version > version:
+			return nil, 0, fmt.Errorf("archive: the manifest is of version %d. Try: a newer release of once", s.Version)
+		}
+		list, good = append(list, s), good+int64(end)
+	}
+}

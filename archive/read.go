@@ -1,0 +1,158 @@
+package archive
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/oncelib/once/store"
+)
+
+// Segments returns what the manifest of the archive in dir lists, oldest first.
+func Segments(dir string) ([]Segment, error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestName)) //nolint:gosec // the caller's choice
+	if err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	list, _, err := parse(text)
+	return list, err
+}
+
+// Records returns the operations of the archive in dir, segment by segment. One that is
+// there twice comes twice; the package documentation says how to tell. After an error
+// the rest of its segment is left out.
+func Records(dir string) iter.Seq2[store.Expired, error] {
+	return func(yield func(store.Expired, error) bool) {
+		list, err := Segments(dir)
+		if err != nil {
+			yield(store.Expired{}, err)
+			return
+		}
+		for _, s := range list {
+			for e, err := range rows(filepath.Join(dir, s.File)) {
+				if err != nil {
+					err = fmt.Errorf("archive: %s: %w", s.File, err)
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Damage is what is wrong with a segment.
+type Damage struct {
+	Segment
+	Err error
+}
+
+// Verify reads every segment of the archive in dir and compares it with the manifest.
+// A segment that is not listed is damaged, too. The error is about the manifest, or
+// ctx's.
+func Verify(ctx context.Context, dir string) (list []Segment, damaged []Damage, err error) {
+	names, err := osFiles{}.names(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("archive: %w", err)
+	}
+	if list, err = Segments(dir); err != nil {
+		return nil, nil, err
+	}
+	for _, want := range list {
+		if err := ctx.Err(); err != nil {
+			return list, damaged, err
+		}
+		got, err := inspect(filepath.Join(dir, want.File))
+		switch {
+		case err != nil:
+		case got.Bytes != want.Bytes || got.SHA256 != want.SHA256:
+			err = fmt.Errorf("%d bytes with the sum %s, listed with %d bytes and %s", got.Bytes, got.SHA256, want.Bytes, want.SHA256)
+		case got.Rows != want.Rows || !got.First.Equal(want.First) || !got.Last.Equal(want.Last):
+			err = fmt.Errorf("%d rows that expired from %v to %v, listed with %d from %v to %v", got.Rows, got.First, got.Last, want.Rows, want.First, want.Last)
+		}
+		if err != nil {
+			damaged = append(damaged, Damage{want, err})
+		}
+	}
+	unlisted, err := notListed(dir, names)
+	return list, append(damaged, unlisted...), err
+}
+
+// notListed returns which of the files are segments that even now are not in the
+// manifest.
+func notListed(dir string, names []string) (unlisted []Damage, err error) {
+	list, err := Segments(dir)
+	listed := map[string]bool{}
+	for _, s := range list {
+		listed[s.File] = true
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, segmentEnd) && !listed[name] {
+			unlisted = append(unlisted, Damage{Segment{File: name}, errors.New("not listed: its writer was killed, or its line is damaged. Try: open the archive for writing, as once sweep does; that lists it")})
+		}
+	}
+	return unlisted, err
+}
+
+// inspect reads a segment to its end and returns what there is to say of it.
+func inspect(path string) (s Segment, err error) {
+	s.Version = version
+	f, err := os.Open(path) //nolint:gosec // the folder is the caller's choice, and the manifest has names without a path
+	if err != nil {
+		return s, err
+	}
+	sum := sha256.New()
+	s.Bytes, err = io.Copy(sum, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return s, err
+	}
+	s.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	for e, err := range rows(path) {
+		if err != nil {
+			return s, err
+		}
+		s.widen(e.At)
+		s.Rows++
+	}
+	return s, nil
+}
+
+// rows are the records of one segment, until the first error.
+func rows(path string) iter.Seq2[store.Expired, error] {
+	return func(yield func(store.Expired, error) bool) {
+		f, err := os.Open(path) //nolint:gosec // as in inspect
+		if err != nil {
+			yield(store.Expired{}, err)
+			return
+		}
+		defer f.Close()
+		read(f, yield)
+	}
+}
+
+func read(f io.Reader, yield func(store.Expired, error) bool) {
+	packed, err := gzip.NewReader(f)
+	if err != nil {
+		yield(store.Expired{}, err)
+		return
+	}
+	lines := json.NewDecoder(packed)
+	for {
+		e, err := decode(lines)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if !yield(e, err) || err != nil {
+			return
+		}
+	}
+}

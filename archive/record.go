@@ -1,0 +1,75 @@
+package archive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oncelib/once/store"
+)
+
+// version of the form of records and manifests. What an earlier version has written is
+// read by every later one: see testdata.
+const version = 1
+
+// record is a line of a segment. Bytes are base64.
+type record struct {
+	Version     int       `json:"v"`
+	Scope       string    `json:"scope"`
+	Key         string    `json:"key"`
+	Fence       int64     `json:"fence"`
+	Claim       []byte    `json:"claim"`
+	Fingerprint []byte    `json:"fingerprint,omitempty"` // version byte, SHA-256
+	Kind        int       `json:"kind"`                  // 0 value, 1 final failure, 2 too large to be kept
+	Status      int       `json:"status,omitempty"`      // of HTTP
+	Header      []byte    `json:"header,omitempty"`      // "Name: value" lines
+	Body        []byte    `json:"body,omitempty"`
+	Request     []byte    `json:"request,omitempty"` // sealed
+	Point       string    `json:"point,omitempty"`   // last recovery point
+	Calling     bool      `json:"calling,omitempty"`
+	Data        []byte    `json:"data,omitempty"`
+	Since       time.Time `json:"since"`
+	Expired     time.Time `json:"expired"`
+}
+
+func encode(to io.Writer, e store.Expired) error {
+	for _, s := range []string{e.Scope, e.Key, e.Point} {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("the operation %q %q is not UTF-8 and would not be the same in the archive", e.Scope, e.Key)
+		}
+	}
+	line, err := json.Marshal(record{
+		Version: version, Scope: e.Scope, Key: e.Key, Fence: e.Fence, Claim: e.Claim, Fingerprint: e.Fingerprint,
+		Kind: int(e.Result.Kind), Status: e.Result.Status, Header: store.EncodeHeader(e.Result.Header), Body: e.Result.Body,
+		Request: e.Request, Point: e.Point, Calling: e.Calling, Data: e.Data, Since: e.Since.UTC(), Expired: e.At.UTC(),
+	})
+	if err == nil {
+		_, err = to.Write(append(line, '\n'))
+	}
+	return err
+}
+
+// decode reads the next record; io.EOF is the end.
+func decode(from *json.Decoder) (e store.Expired, err error) {
+	var r record
+	switch err := from.Decode(&r); {
+	case err != nil:
+		return e, err // io.EOF included
+	case r.Version < 1 || r.Key == "":
+		return e, errors.New("not a record of an archive")
+	case r.Version > version:
+		return e, fmt.Errorf("a record of version %d. Try: a newer release of once", r.Version)
+	case r.Kind < 0 || r.Kind > 255:
+		return e, fmt.Errorf("a result of kind %d", r.Kind)
+	}
+	e = store.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Record: store.Record{
+		State: store.Done, Fence: r.Fence, Claim: r.Claim, Fingerprint: r.Fingerprint, Request: r.Request,
+		Result: store.Result{Kind: store.ResultKind(r.Kind), Status: r.Status, Body: r.Body},
+		Point:  r.Point, Calling: r.Calling, Data: r.Data, Since: r.Since,
+	}}
+	e.Result.Header, err = store.DecodeHeader(r.Header)
+	return e, err
+}

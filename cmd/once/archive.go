@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/archive"
+	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+var (
+	archiveVerifyEntry = entry{
+		name: "archive verify", args: "DIR", brief: "compare an archive with its sums",
+		help: `Reads every segment that once sweep --archive has written and compares it with the
+manifest: size, SHA-256, rows. The exit code is 1 if anything is damaged or missing.`,
+		make: func() command { return new(archiveVerify) },
+	}
+	archiveShowEntry = entry{
+		name: "archive show", args: "DIR KEY", brief: "what an archive knows of an idempotency key",
+		help: `Prints what the archive has of operations with this key, as once keys show does for a
+database. A key that was executed again after it had expired comes several times. The
+exit code is 1 if nothing is found.`,
+		make: func() command { return new(archiveShow) },
+	}
+	archiveRestoreEntry = entry{
+		name: "archive restore", args: "DIR FILE", brief: "an archive as an SQLite file, to look at",
+		help: `Writes the operations of the archive into a new SQLite file, for once keys show and for
+queries of your own. They are as expired there as they were: no retry is answered from
+that file, and nothing goes back into the database that they came from. Of a key that
+was executed again after it had expired, the last execution is kept.`,
+		make: func() command { return new(archiveRestore) },
+	}
+)
+
+type archiveVerify struct{ json bool }
+
+func (c *archiveVerify) flags(fs *flag.FlagSet) {
+	fs.BoolVar(&c.json, "json", false, "JSON instead of text")
+}
+
+// verifyAnswer is the outcome for scripts. Its JSON form is a contract with them.
+type verifyAnswer struct {
+	Segments int             `json:"segments"`
+	Rows     int             `json:"rows"`
+	Bytes    int64           `json:"bytes"`
+	Damaged  []damagedAnswer `json:"damaged"`
+}
+
+type damagedAnswer struct {
+	File  string `json:"file"`
+	Error string `json:"error"`
+}
+
+func (c *archiveVerify) run(ctx context.Context, m *Main, args []string) error {
+	if len(args) < 1 {
+		return &usageError{"which archive?", "once archive verify DIR"}
+	}
+	list, damaged, err := archive.Verify(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	a := verifyAnswer{Segments: len(list), Damaged: []damagedAnswer{}}
+	for _, s := range list {
+		a.Rows, a.Bytes = a.Rows+s.Rows, a.Bytes+s.Bytes
+	}
+	for _, d := range damaged {
+		a.Damaged = append(a.Damaged, damagedAnswer{d.File, d.Err.Error()})
+	}
+	if c.json {
+		e := json.NewEncoder(m.Stdout)
+		e.SetIndent("", "  ")
+		err = e.Encode(a)
+	} else {
+		for _, d := range a.Damaged {
+			fmt.Fprintf(m.Stdout, "damaged  %s: %s\n", d.File, d.Error)
+		}
+		fmt.Fprintf(m.Stdout, "%d segments with %d rows and %d bytes; %d damaged.\n", a.Segments, a.Rows, a.Bytes, len(a.Damaged))
+	}
+	if err == nil && len(damaged) > 0 {
+		return errSaid
+	}
+	return err
+}
+
+type archiveShow struct{ scope, output string }
+
+func (c *archiveShow) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
+	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+}
+
+func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
+	switch {
+	case len(args) < 2 || args[1] == "":
+		return &usageError{"which key?", "once archive show DIR KEY"}
+	case c.output != "text" && c.output != "json":
+		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
+	}
+	names := map[string]bool{args[1]: true, once.HashedKey(args[1]): true}
+	if bare, quotes := unquoted(args[1]); quotes {
+		names[bare], names[once.HashedKey(bare)] = true, true
+	}
+	found := []keys.Operation{}
+	seen := map[string]bool{}
+	for e, err := range archive.Records(args[0]) {
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return fmt.Errorf("%w. Try: once archive verify %s", err, quoted(args[0]))
+		}
+		if names[e.Key] && (c.scope == "" || c.scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Claim)] {
+			seen[e.Scope+"\x00"+string(e.Claim)] = true // it can be there twice
+			found = append(found, archived(e))
+		}
+	}
+	if c.output == "json" {
+		e := json.NewEncoder(m.Stdout)
+		e.SetIndent("", "  ")
+		if err := e.Encode(found); err != nil {
+			return err
+		}
+	}
+	for i, op := range found {
+		if c.output == "json" {
+			break
+		}
+		if i > 0 {
+			fmt.Fprintln(m.Stdout)
+		}
+		if err := printOperation(m.Stdout, op); err != nil {
+			return err
+		}
+	}
+	if len(found) == 0 {
+		if c.output == "text" {
+			fmt.Fprintf(m.Stdout, "The archive has nothing of the key %q.\n", args[1])
+		}
+		return errSaid
+	}
+	return nil
+}
+
+func archived(e store.Expired) keys.Operation {
+	op := keys.Operation{
+		Scope: e.Scope, Key: e.Key, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
+		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.Omitted)], Status: e.Result.Status,
+		Point: e.Point, Calling: e.Calling, Captured: e.Request != nil, Now: time.Now(),
+		ResultBytes: len(store.EncodeHeader(e.Result.Header)) + len(e.Result.Body),
+	}
+	if len(e.Fingerprint) > 0 {
+		op.Fingerprint = fmt.Sprintf("v%d %x", e.Fingerprint[0], e.Fingerprint[1:])
+	}
+	return op
+}
+
+type archiveRestore struct{}
+
+func (*archiveRestore) flags(*flag.FlagSet) {}
+
+func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err error) {
+	if len(args) < 2 {
+		return &usageError{"from where, to where?", "once archive restore DIR FILE"}
+	}
+	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never one that somebody uses
+	if err != nil {
+		return fmt.Errorf("%w. Try: a file that does not exist", err)
+	}
+	_ = file.Close()
+	defer func() {
+		if err != nil {
+			_ = os.Remove(args[1])
+		}
+	}()
+	db, err := openDatabase(ctx, "sqlite:"+args[1], true)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := sqlstore.Migrate(ctx, db.DB); err != nil {
+		return db.failed("migrate", err)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return db.failed("write", err)
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	for e, err := range archive.Records(args[0]) {
+		if err != nil {
+			return fmt.Errorf("%w. Try: once archive verify %s", err, quoted(args[0]))
+		}
+		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Claim, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
+			store.EncodeHeader(e.Result.Header), e.Result.Body, e.Request, e.Point, e.Calling, e.Data, e.Since.UnixMilli(), e.At.UnixMilli())
+		if err != nil {
+			return db.failed("write", err)
+		}
+	}
+	var n int
+	if err := tx.QueryRowContext(ctx, "select count(*) from once_operation").Scan(&n); err != nil {
+		return db.failed("read", err)
+	}
+	if err := tx.Commit(); err != nil {
+		return db.failed("write", err)
+	}
+	fmt.Fprintf(m.Stdout, "%d operations restored into %s, as expired as they were.\nTry: once keys show KEY --db %s\n", n, db.name, db.paste)
+	return nil
+}
+
+const restoreRow = `insert into once_operation (scope, key, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, since, expires_at)
+ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ on conflict (scope, key) do update set fence = excluded.fence, claim = excluded.claim, fingerprint = excluded.fingerprint, status = excluded.status,
+ kind = excluded.kind, head = excluded.head, body = excluded.body, request = excluded.request, point = excluded.point, calling = excluded.calling,
+ data = excluded.data, since = excluded.since, expires_at = excluded.expires_at where excluded.since > once_operation.since`

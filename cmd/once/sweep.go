@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/oncelib/once/archive"
+	"github.com/oncelib/once/retention"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+var sweepEntry = entry{
+	name: "sweep", brief: "delete operations whose retention is over",
+	help: `Deletes the rows of operations that have expired by the database's clock, in small
+transactions with pauses, so that requests do not feel it. An expired key is free
+already; sweeping gives its room back. Running and unknown operations are never
+deleted. Any number of sweepers may run at once, beside those of the service.
+
+With --archive what is deleted is kept in files first, in a directory that belongs to
+this sweeper alone; see once archive.
+
+Without --every it ends when nothing is left, for cron; with --every it goes on. The
+exit code is 1 if not everything that had expired could be deleted.`,
+	make: func() command { return new(sweep) },
+}
+
+type sweep struct {
+	db    string
+	dir   string
+	batch int
+	rate  int
+	every time.Duration
+	json  bool
+}
+
+func (c *sweep) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
+	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 500, with --archive 5000")
+	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "`ROWS` a second at most")
+	fs.DurationVar(&c.every, "every", 0, "sweep again and again, with a pause of this `DURATION`")
+	fs.BoolVar(&c.json, "json", false, "one line of JSON for each pass")
+}
+
+func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
+	if c.batch < 0 || c.rate <= 0 || c.every < 0 {
+		return &usageError{"--batch, --rate and --every must be greater than zero", "once sweep --help"}
+	}
+	db, err := openDatabase(ctx, c.db, false)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	s, err := sqlstore.New(ctx, db.DB)
+	if err != nil {
+		return db.failed("sweep", err)
+	}
+	cfg := retention.Config{Batch: c.batch, Rate: c.rate, Every: c.every}
+	if c.dir != "" {
+		files, err := archive.Open(c.dir)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = files.Close() }() // what was kept is on the disk
+		cfg.Keep = files.Keep
+	}
+	g := gauge{w: m.Stderr, terminal: newMeter(m.Stderr).terminal}
+	cfg.Observe = func(p retention.Pass) {
+		g.show(p)
+		if p.Over {
+			c.report(m, db.source, p)
+		}
+	}
+	sweeper, err := retention.New(s, cfg)
+	if err != nil {
+		return err
+	}
+	if c.every > 0 {
+		return sweeper.Run(ctx)
+	}
+	if _, err := sweeper.Sweep(ctx); err != nil {
+		return c.failed(db.source, err)
+	}
+	return nil
+}
+
+// failed says what to look at: the archive's own errors say so themselves.
+func (c *sweep) failed(db source, err error) error {
+	if c.dir != "" && store.KindOf(err) == store.Other {
+		return fmt.Errorf("%w. Nothing was deleted that is not in the archive. Try: is there room in %s, and may you write it?", err, c.dir)
+	}
+	return db.failed("sweep", err)
+}
+
+// passReport is a pass for scripts. Its JSON form is a contract with them.
+type passReport struct {
+	Rows   int    `json:"rows"`
+	Millis int64  `json:"took_ms"`
+	Error  string `json:"error,omitempty"`
+}
+
+func (c *sweep) report(m *Main, db source, p retention.Pass) {
+	r := passReport{Rows: p.Rows, Millis: p.Took.Milliseconds()}
+	if p.Err != nil {
+		r.Error = p.Err.Error()
+	}
+	switch {
+	case c.json:
+		if text, err := json.Marshal(r); err == nil { // always: numbers and a string
+			fmt.Fprintf(m.Stdout, "%s\n", text)
+		}
+	case p.Err == nil:
+		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.name, p.Took.Round(time.Millisecond))
+	case c.every > 0:
+		fmt.Fprintf(m.Stderr, "once: %v. It will be tried again.\n", c.failed(db, p.Err))
+	default:
+		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s before it failed.\n", p.Rows, db.name)
+	}
+}
+
+// gauge shows on a terminal how far a pass has come.
+type gauge struct {
+	w        io.Writer
+	terminal bool
+}
+
+func (g gauge) show(p retention.Pass) {
+	switch {
+	case !g.terminal:
+	case p.Over:
+		fmt.Fprint(g.w, "\r\x1b[K")
+	default:
+		fmt.Fprintf(g.w, "\r%d deleted, %.0f/s\x1b[K", p.Rows, float64(p.Rows)/p.Took.Seconds())
+	}
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestSweep: what has expired goes, and is told; the rest stays.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, url string) {
+		if o := run(t, "sweep", "--db", url).want(t, 1); !strings.Contains(o.stderr, "Try: ") {
+			t.Errorf("%s", o.stderr)
+		}
+		run(t, "migrate", "up", "--db", url).want(t, 0)
+		prepare(t, url)
+		if o := run(t, "sweep", "--db", url).want(t, 0); !strings.HasPrefix(o.stdout, "1 expired operations deleted from ") {
+			t.Errorf("%s", o.stdout)
+		}
+		var r passReport
+		o := run(t, "sweep", "--db", url, "--json", "--batch", "1").want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &r); err != nil || r.Rows != 0 || r.Error != "" {
+			t.Errorf("%v: %s", err, o.stdout)
+		}
+		run(t, "keys", "show", "expired", "--db", url).want(t, 1)
+		for _, key := range []string{"plain", "running"} {
+			run(t, "keys", "show", key, "--db", url).want(t, 0)
+		}
+		run(t, "sweep", "--db", url, "--rate", "0").want(t, 2)
+	})
+}

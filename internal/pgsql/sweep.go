@@ -1,0 +1,32 @@
+package pgsql
+
+// Statements of the sweeper. They run at READ COMMITTED: at any other level a row
+// that somebody else has just deleted is an error.
+const (
+	// Sweep deletes $1 expired operations, of those that expired at $2 or later, and
+	// returns their times. Rows that are locked, by another sweeper or by a claim that
+	// replaces them, are passed over.
+	Sweep = `delete from once_operation where ctid = any(array(
+ select ctid` + expiredRows + ` for update skip locked)) returning expires_at`
+
+	// SweepLock is granted to one transaction at a time: two that archive at once would
+	// archive everything twice.
+	SweepLock = `select pg_try_advisory_xact_lock(7881702260482471169)`
+
+	// Expiring reads what Sweep would delete: key and moment, then the columns of a
+	// record.
+	Expiring = `select scope, key, expires_at, ` + columns + expiredRows
+
+	// SweepKept deletes those operations that Expiring has returned and that are still the
+	// same. $1 is a JSON list of scope, key and claim, the last one in hexadecimal.
+	SweepKept = `delete from once_operation where ctid = any(array(
+ select o.ctid from json_to_recordset($1::json) as kept(scope text, key text, claim text)
+ join once_operation o on o.scope = kept.scope and o.key = kept.key and o.claim = decode(kept.claim, 'hex')
+ where o.state = 2 and o.expires_at <= now() for update of o skip locked))`
+
+	// SweepLightly spares the disk: a sweep that is lost in a crash is done again.
+	SweepLightly = `select set_config('synchronous_commit', 'off', true)`
+
+	expiredRows = ` from once_operation
+ where state = 2 and expires_at <= now() and expires_at >= $2 order by expires_at limit $1`
+)

@@ -1,0 +1,97 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+var _ store.Sweeper = (*Store)(nil)
+
+// Sweep implements [store.Sweeper].
+func (s *Store) Sweep(ctx context.Context, req store.Sweep) (swept store.Swept, err error) {
+	sweep := sweepOut
+	if req.Keep != nil {
+		sweep = sweepKept
+	}
+	over := false
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+		swept, err = sweep(ctx, tx, req)
+		over = err == nil
+		return err
+	})
+	switch {
+	case err == nil:
+		return swept, nil
+	case over: // all but the COMMIT
+		return store.Swept{}, classify(err, false)
+	case errors.As(err, new(*store.Error)):
+		return store.Swept{}, err
+	}
+	return store.Swept{}, down(err)
+}
+
+func sweepOut(ctx context.Context, tx pgx.Tx, req store.Sweep) (store.Swept, error) {
+	swept := store.Swept{Mark: req.After}
+	var b pgx.Batch
+	b.Queue(pgsql.SweepLightly)
+	b.Queue(pgsql.Sweep, req.Limit, req.After).Query(func(rows pgx.Rows) error {
+		times, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+		if len(times) > 0 {
+			swept.Rows, swept.More = len(times), len(times) >= req.Limit
+			swept.Mark = slices.MaxFunc(times, time.Time.Compare)
+		}
+		return err
+	})
+	err := tx.SendBatch(ctx, &b).Close()
+	return swept, err
+}
+
+func sweepKept(ctx context.Context, tx pgx.Tx, req store.Sweep) (store.Swept, error) {
+	swept := store.Swept{Mark: req.After}
+	var alone bool
+	if err := tx.QueryRow(ctx, pgsql.SweepLock).Scan(&alone); err != nil || !alone {
+		return swept, err
+	}
+	rows, err := tx.Query(ctx, pgsql.Expiring, req.Limit, req.After)
+	if err != nil {
+		return swept, err
+	}
+	found, err := pgx.CollectRows(rows, scanExpired)
+	if err != nil || len(found) == 0 {
+		return swept, err
+	}
+	if err := req.Keep(ctx, found); err != nil {
+		return swept, &store.Error{Kind: store.Other, Err: err}
+	}
+	var b pgx.Batch
+	b.Queue(pgsql.SweepLightly)
+	b.Queue(pgsql.SweepKept, pgsql.Kept(found)).Exec(func(tag pgconn.CommandTag) error {
+		swept.Rows = int(tag.RowsAffected())
+		return nil
+	})
+	swept.More, swept.Mark = len(found) >= req.Limit, found[len(found)-1].At
+	err = tx.SendBatch(ctx, &b).Close()
+	return swept, err
+}
+
+func scanExpired(from pgx.CollectableRow) (e store.Expired, err error) {
+	r, err := scan(behind{from, []any{&e.Scope, &e.Key, &e.At}})
+	e.Record = r.Record
+	return e, err
+}
+
+// behind is a row with columns before those that are asked for.
+type behind struct {
+	pgx.Row
+	front []any
+}
+
+func (b behind) Scan(dest ...any) error { return b.Row.Scan(slices.Concat(b.front, dest)...) }

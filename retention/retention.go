@@ -1,0 +1,137 @@
+// Package retention deletes finished operations whose retention is over: in small
+// transactions, with pauses, so that requests do not feel it.
+//
+//	sweeper, err := retention.New(engine.Store(), retention.Config{})
+//	...
+//	go sweeper.Run(ctx)
+//
+// An operation is absent to everybody as soon as it has expired; whether and when its
+// row is deleted is a matter of room alone. Every node may run a sweeper: they share
+// the work, and none waits for another. Operations that are running, or whose outcome
+// is unknown, are never deleted.
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Defaults of [Config].
+const (
+	DefaultBatch     = 500
+	DefaultBatchKept = 5000 // with Keep: each batch costs a few flushes of the disk, but locks nothing meanwhile
+	DefaultRate      = 10_000
+	DefaultEvery     = time.Minute
+)
+
+// Config of a [Sweeper]. The zero value is ready to use.
+type Config struct {
+	// Batch is how many rows one transaction deletes at most. While transactions are
+	// slow, which is what a busy database looks like from here, it is less. Default 500,
+	// with Keep 5000.
+	Batch int
+
+	// Rate is how many rows a second are deleted at most. At least half of the time is
+	// pauses, whatever the rate. Default 10,000.
+	Rate int
+
+	// Every is how long [Sweeper.Run] pauses when nothing is left, give or take a half,
+	// so that nodes which have started together part. Default a minute.
+	Every time.Duration
+
+	// Keep is called with the rows of a batch before they are deleted, such as
+	// (*archive.Writer).Keep. They are deleted only if it returns nil, and so may come
+	// again: the process may die in between. Default: nothing is kept.
+	Keep func(ctx context.Context, rows []store.Expired) error
+
+	// Observe is called after each batch and at the end of each pass, synchronously.
+	// Default: nobody looks.
+	Observe func(Pass)
+}
+
+// Pass is one way through what has expired, so far.
+type Pass struct {
+	Rows int           // deleted
+	Took time.Duration // pauses included
+	Over bool          // this is its end
+	Err  error         // why it has ended early
+}
+
+// Sweeper deletes what has expired. Its methods can be called concurrently.
+type Sweeper struct {
+	store store.Sweeper
+	cfg   Config
+}
+
+// New returns a sweeper of s, which must be a [store.Sweeper] or wrap one.
+func New(s store.Ledger, cfg Config) (*Sweeper, error) {
+	sweeper, ok := store.As[store.Sweeper](s)
+	if !ok {
+		return nil, fmt.Errorf("retention: %T cannot sweep. Try: a store with the method Sweep, or with Unwrap if it wraps one", s)
+	}
+	if cfg.Batch < 0 || cfg.Rate < 0 || cfg.Every < 0 {
+		return nil, fmt.Errorf("retention: Batch %d, Rate %d and Every %v must not be negative", cfg.Batch, cfg.Rate, cfg.Every)
+	}
+	if cfg.Batch == 0 {
+		cfg.Batch = DefaultBatch
+		if cfg.Keep != nil {
+			cfg.Batch = DefaultBatchKept
+		}
+	}
+	if cfg.Rate == 0 {
+		cfg.Rate = DefaultRate
+	}
+	if cfg.Every == 0 {
+		cfg.Every = DefaultEvery
+	}
+	return &Sweeper{sweeper, cfg}, nil
+}
+
+// Sweep deletes all that has expired and returns how many rows that were. It ends
+// early, with what was done so far, on the first error and when ctx is over.
+func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
+	began := time.Now()
+	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Keep != nil}
+	req := store.Sweep{Keep: s.cfg.Keep}
+	for {
+		req.Limit = p.batch
+		swept, took, err := s.batch(ctx, req)
+		rows += swept.Rows
+		over := err != nil || !swept.More
+		s.observe(Pass{rows, time.Since(began), over, err})
+		if over {
+			return rows, err
+		}
+		req.After = swept.Mark
+		if err := sleep(ctx, p.pause(swept.Rows, took)); err != nil {
+			s.observe(Pass{rows, time.Since(began), true, err})
+			return rows, err
+		}
+	}
+}
+
+// patience bounds one batch: a sweep that hangs must not look like one that works.
+const patience = time.Minute
+
+var errSlow = errors.New("retention: a batch has taken too long")
+
+func (s *Sweeper) batch(ctx context.Context, req store.Sweep) (store.Swept, time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
+	defer cancel()
+	began := time.Now()
+	swept, err := s.store.Sweep(ctx, req)
+	if err != nil && context.Cause(ctx) == errSlow { //nolint:errorlint // it is that very one
+		err = errors.Join(errSlow, err)
+	}
+	return swept, time.Since(began), err
+}
+
+func (s *Sweeper) observe(p Pass) {
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(p)
+	}
+}

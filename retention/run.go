@@ -1,0 +1,65 @@
+package retention
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// firstRetry is the longest pause after a first error; it doubles up to Config.Every.
+const firstRetry = time.Second
+
+// Run sweeps, again and again, until ctx is over, and returns its error. Errors of the
+// store are for Config.Observe; they make the pauses longer and end nothing.
+func (s *Sweeper) Run(ctx context.Context) error {
+	retry := firstRetry
+	for pause := rand.N(s.cfg.Every/10 + 1); ; {
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		if _, err := s.Sweep(ctx); err != nil {
+			pause = retry/2 + rand.N(retry/2+1)
+			retry = min(2*retry, max(firstRetry, s.cfg.Every))
+			continue
+		}
+		pause, retry = s.cfg.Every/2+rand.N(s.cfg.Every+1), firstRetry
+	}
+}
+
+// pace says how large batches are and how long the pauses between them.
+type pace struct {
+	batch, most int // rows in a transaction
+	rate        int // rows a second
+	keeps       bool
+}
+
+// A batch that takes longer than slow is followed by a smaller one, a quick one by a
+// larger one.
+const (
+	slow  = 50 * time.Millisecond
+	quick = 10 * time.Millisecond
+	least = 10 // rows
+)
+
+// pause returns how long to wait after a batch, and settles the size of the next one.
+func (p *pace) pause(rows int, took time.Duration) time.Duration {
+	switch {
+	case p.keeps: // its time is that of the archive, during which nothing is locked
+	case took > slow:
+		p.batch = max(min(least, p.most), p.batch/2)
+	case took < quick:
+		p.batch = min(p.most, p.batch+p.batch/4+1)
+	}
+	return max(took, time.Duration(rows)*time.Second/time.Duration(p.rate)-took)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

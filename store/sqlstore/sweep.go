@@ -1,0 +1,177 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+var _ store.Sweeper = (*Store)(nil)
+
+// sweeping is how a database deletes what has expired.
+type sweeping struct {
+	isolation store.Isolation
+	lightly   string              // makes the commit cheap; "": nothing does
+	alone     string              // whether this transaction is the only one that keeps; "": nothing tells
+	sweep     string              // limit, after: deletes, and returns the moments of expiry
+	expiring  string              // limit, after: scope, key, moment of expiry, columns of the record
+	drop      string              // pgsql.Kept: deletes those that are still the same
+	moment    func(time.Time) any // as the database has it
+}
+
+var sweepings = map[Dialect]sweeping{
+	PostgreSQL: {
+		isolation: store.ReadCommitted,
+		lightly:   pgsql.SweepLightly,
+		alone:     pgsql.SweepLock,
+		sweep:     pgsql.Sweep,
+		expiring:  pgsql.Expiring,
+		drop:      pgsql.SweepKept,
+		moment:    asTime,
+	},
+	SQLite: {
+		sweep:    `delete from once_operation where (scope, key) in (select scope, key` + sqliteExpired + `) returning expires_at`,
+		expiring: `select scope, key, expires_at, ` + sqliteColumns + sqliteExpired,
+		drop: `delete from once_operation where +state = 2 and +expires_at <= ` + nowMillis + ` -- by the primary key
+ and (scope, key) in (select value ->> 'scope', value ->> 'key' from json_each(?1))
+ and lower(hex(claim)) in (select value ->> 'claim' from json_each(?1))`,
+		moment: asMillis,
+	},
+}
+
+const sqliteExpired = ` from once_operation
+ where state = 2 and expires_at <= ` + nowMillis + ` and expires_at >= ?2 order by expires_at limit ?1`
+
+// Sweep implements [store.Sweeper].
+func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
+	d, ok := sweepings[s.dialect.name]
+	switch {
+	case !ok:
+		return store.Swept{}, &store.Error{Kind: store.Misused, Err: errors.New("sqlstore: no sweeping of this database yet")}
+	case req.Keep == nil:
+		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.out(ctx, tx, req) })
+	case d.alone != "":
+		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) {
+			var alone bool
+			if err := tx.QueryRowContext(ctx, d.alone).Scan(&alone); err != nil || !alone {
+				return store.Swept{Mark: req.After}, err
+			}
+			found, err := d.keep(ctx, tx, req)
+			if err != nil {
+				return store.Swept{}, err
+			}
+			return d.dropped(ctx, tx, req, found)
+		})
+	}
+	found, err := d.keep(ctx, s.db, req) // outside: a transaction would keep all writers from the file meanwhile
+	if err != nil {
+		return store.Swept{}, s.notSwept(err)
+	}
+	return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.dropped(ctx, tx, req, found) })
+}
+
+// sweeping runs fn in a transaction.
+func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (store.Swept, error)) (store.Swept, error) {
+	t, err := s.open(ctx, store.Ask{Isolation: d.isolation})
+	if err != nil {
+		return store.Swept{}, s.down(err)
+	}
+	defer t.release()
+	swept, err := fn(t.tx)
+	if err != nil {
+		_ = t.tx.Rollback()
+		return store.Swept{}, s.notSwept(err)
+	}
+	t.stop() // COMMIT is not the caller's to cancel
+	if err := t.tx.Commit(); err != nil {
+		return store.Swept{}, s.lost(err)
+	}
+	return swept, nil
+}
+
+func (s *Store) notSwept(err error) error {
+	if errors.As(err, new(*store.Error)) { // Keep's
+		return err
+	}
+	return s.down(err)
+}
+
+// out deletes without keeping.
+func (d sweeping) out(ctx context.Context, tx *sql.Tx, req store.Sweep) (store.Swept, error) {
+	swept := store.Swept{Mark: req.After}
+	if err := d.spare(ctx, tx); err != nil {
+		return swept, err
+	}
+	rows, err := tx.QueryContext(ctx, d.sweep, req.Limit, d.moment(req.After))
+	if err != nil {
+		return swept, err
+	}
+	defer rows.Close()
+	for ; rows.Next(); swept.Rows++ {
+		var at time.Time
+		if err := rows.Scan((*moment)(&at)); err != nil {
+			return swept, err
+		}
+		if at.After(swept.Mark) {
+			swept.Mark = at
+		}
+	}
+	swept.More = swept.Rows >= req.Limit
+	return swept, rows.Err()
+}
+
+// keep reads what is to be deleted, and has it kept.
+func (d sweeping) keep(ctx context.Context, from querier, req store.Sweep) (found []store.Expired, err error) {
+	rows, err := from.QueryContext(ctx, d.expiring, req.Limit, d.moment(req.After))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e store.Expired
+		r, err := scan(rows, &e.Scope, &e.Key, (*moment)(&e.At))
+		if err != nil {
+			return nil, err
+		}
+		e.Record = r.Record
+		found = append(found, e)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(found) == 0 {
+		return nil, err
+	}
+	if err := req.Keep(ctx, found); err != nil {
+		return nil, &store.Error{Kind: store.Other, Err: err}
+	}
+	return found, nil
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// dropped deletes what was kept.
+func (d sweeping) dropped(ctx context.Context, tx *sql.Tx, req store.Sweep, found []store.Expired) (store.Swept, error) {
+	if len(found) == 0 {
+		return store.Swept{Mark: req.After}, nil
+	}
+	if err := d.spare(ctx, tx); err != nil {
+		return store.Swept{}, err
+	}
+	r, err := tx.ExecContext(ctx, d.drop, pgsql.Kept(found))
+	if err != nil {
+		return store.Swept{}, err
+	}
+	n, err := r.RowsAffected()
+	return store.Swept{Rows: int(n), More: len(found) >= req.Limit, Mark: found[len(found)-1].At}, err
+}
+
+func (d sweeping) spare(ctx context.Context, tx *sql.Tx) (err error) {
+	if d.lightly != "" {
+		_, err = tx.ExecContext(ctx, d.lightly)
+	}
+	return err
+}

@@ -1,0 +1,296 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// testSweep proves that what has expired goes, and nothing else, whoever else is at
+// work. The store is its own: its time jumps.
+func testSweep[TX any](t *testing.T, u *suite[TX]) {
+	if _, ok := store.As[store.Sweeper](u.s); !ok {
+		t.Skip("the store is not a Sweeper")
+	}
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *suite[TX])
+	}{
+		{"Expired", sweepExpired[TX]},
+		{"Keep", sweepKeep[TX]},
+		{"KeepFails", sweepKeepFails[TX]},
+		{"Replaced", sweepReplaced[TX]},
+		{"Claimed", sweepClaimed[TX]},
+		{"Replacing", sweepReplacing[TX]},
+		{"Isolation", sweepIsolation[TX]},
+		{"Together", sweepTogether[TX]},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, u) })
+		u.Advance(t, u.s, 2*time.Hour)
+		u.sweepAll(t, u.s, nil) // the next one begins with nothing that can expire
+	}
+}
+
+// sweep sweeps once.
+func (u *suite[TX]) sweep(t *testing.T, s store.Store[TX], req store.Sweep) store.Swept {
+	t.Helper()
+	sweeper, _ := store.As[store.Sweeper](s)
+	swept, err := sweeper.Sweep(bounded(t), req)
+	if err != nil {
+		t.Fatal("Sweep:", err)
+	}
+	return swept
+}
+
+// sweepAll sweeps until nothing is left and returns how many rows there were.
+func (u *suite[TX]) sweepAll(t *testing.T, s store.Store[TX], keep func(context.Context, []store.Expired) error) (rows int) {
+	t.Helper()
+	req := store.Sweep{Limit: 7, Keep: keep}
+	for more := true; more; {
+		swept := u.sweep(t, s, req)
+		if swept.Rows > req.Limit {
+			t.Errorf("%d rows swept, at most %d were asked for", swept.Rows, req.Limit)
+		}
+		rows, more, req.After = rows+swept.Rows, swept.More, swept.Mark
+	}
+	return rows
+}
+
+// expire stores n finished operations that have expired when it returns.
+func (u *suite[TX]) expire(t *testing.T, n int) (changes []store.Change) {
+	t.Helper()
+	for range n {
+		c := done(newID(), "expired")
+		c.Next.Claim = []byte(c.ID.Key)[:16]
+		u.swap(t, c)
+		changes = append(changes, c)
+	}
+	u.Advance(t, u.s, 2*time.Hour)
+	return changes
+}
+
+func sweepExpired[TX any](t *testing.T, u *suite[TX]) {
+	stays := map[store.ID]store.Record{}
+	for _, state := range []store.State{store.Running, store.Unknown, store.Done} {
+		c := change(newID(), store.Expect{}, claimed(store.Record{State: state, Fence: 1}))
+		c.Retain = 0 // for ever
+		u.swap(t, c)
+		stays[c.ID] = c.Next
+	}
+	u.expire(t, 30)
+	c := done(newID(), "live")
+	u.swap(t, c)
+	stays[c.ID] = c.Next
+	if n := u.sweepAll(t, u.s, nil); n != 30 {
+		t.Errorf("%d rows swept of 30", n)
+	}
+	if n := u.sweepAll(t, u.s, nil); n != 0 {
+		t.Errorf("%d more rows swept of none", n)
+	}
+	for id, rec := range stays {
+		u.same(t, "what has not expired", id, rec)
+	}
+}
+
+func sweepKeep[TX any](t *testing.T, u *suite[TX]) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	want := map[store.ID]store.Record{}
+	for range 20 {
+		c := change(newID(), store.Expect{}, randomRecord(r, store.Done))
+		u.swap(t, c)
+		want[c.ID] = c.Next
+	}
+	before := time.Now().Add(-24 * time.Hour)
+	u.Advance(t, u.s, 2*time.Hour)
+	var last time.Time
+	n := u.sweepAll(t, u.s, func(_ context.Context, rows []store.Expired) error {
+		for _, e := range rows {
+			if d := diff(want[e.ID], e.Record); d != "" || e.Since.IsZero() {
+				t.Errorf("seed %d: kept: %s", seed, d)
+			}
+			if e.At.Before(before) || e.At.Before(last) {
+				t.Errorf("expired at %v, after one that did at %v", e.At, last)
+			}
+			last = e.At
+			delete(want, e.ID)
+		}
+		return nil
+	})
+	if n != 20 || len(want) != 0 {
+		t.Errorf("%d rows swept, %d not kept, of 20", n, len(want))
+	}
+}
+
+func sweepKeepFails[TX any](t *testing.T, u *suite[TX]) {
+	u.expire(t, 5)
+	full := errors.New("the disk is full")
+	sweeper, _ := store.As[store.Sweeper](u.s)
+	calls := 0
+	swept, err := sweeper.Sweep(bounded(t), store.Sweep{Limit: 3, Keep: func(context.Context, []store.Expired) error {
+		calls++
+		return full
+	}})
+	if !errors.Is(err, full) || store.KindOf(err) != store.Other || swept.Rows != 0 || calls != 1 {
+		t.Errorf("%+v, %v after %d calls of Keep", swept, err, calls)
+	}
+	if n := u.sweepAll(t, u.s, func(context.Context, []store.Expired) error { return nil }); n != 5 {
+		t.Errorf("%d rows were left of 5", n)
+	}
+}
+
+// sweepReplaced lets a request replace an expired row while that is being kept: the
+// request waits for nothing, and its row is not the one that may go.
+func sweepReplaced[TX any](t *testing.T, u *suite[TX]) {
+	old := u.expire(t, 3)
+	next := done(old[1].ID, "executed again")
+	next.Next.Claim = []byte("another's claim.")
+	swept := u.sweep(t, u.s, store.Sweep{Limit: 10, Keep: func(context.Context, []store.Expired) error {
+		txn, rec, err := u.peer.Begin(bounded(t), store.Ask{ID: next.ID})
+		if err != nil || txn == nil {
+			return fmt.Errorf("a request meanwhile: record %+v: %w", rec, err)
+		}
+		return txn.Commit(bounded(t), next)
+	}})
+	if swept.Rows != 2 {
+		t.Errorf("%d rows swept, want the 2 that were not replaced", swept.Rows)
+	}
+	u.same(t, "the row that has replaced an expired one", next.ID, next.Next)
+}
+
+// sweepClaimed sweeps while an expired operation is being executed again.
+func sweepClaimed[TX any](t *testing.T, u *suite[TX]) {
+	old := u.expire(t, 3)
+	for _, keeps := range []bool{false, true} {
+		next := done(old[0].ID, "executed again")
+		txn := u.begin(t, next.ID)
+		u.write(t, txn, next.ID.Key)
+		u.beside(t, keeps)
+		if err := txn.Commit(bounded(t), next); err != nil {
+			t.Fatal("Commit of what was swept meanwhile:", err)
+		}
+		u.same(t, "executed again", next.ID, next.Next)
+		old = u.expire(t, 3)
+	}
+}
+
+// sweepReplacing sweeps while a transaction that has replaced an expired row is open.
+func sweepReplacing[TX any](t *testing.T, u *suite[TX]) {
+	if !u.joins {
+		t.Skip("the store is not a Joiner")
+	}
+	j, _ := store.As[store.Joiner[TX]](u.s)
+	for _, keeps := range []bool{false, true} {
+		next := done(u.expire(t, 3)[0].ID, "executed again")
+		tx, end := u.Own(t, u.s)
+		txn, rec, err := j.Join(bounded(t), tx, store.Ask{ID: next.ID})
+		if err != nil || txn == nil {
+			t.Fatalf("Join: %+v, %v", rec, err)
+		}
+		if err := txn.Commit(bounded(t), next); err != nil {
+			t.Fatal(err)
+		}
+		u.beside(t, keeps)
+		if err := end(true); err != nil {
+			t.Fatal("the caller's commit:", err)
+		}
+		u.same(t, "executed again", next.ID, next.Next)
+	}
+}
+
+// beside sweeps while another transaction is open, and must not wait for it. Where one
+// transaction at a time can write, that cannot be.
+func (u *suite[TX]) beside(t *testing.T, keeps bool) {
+	t.Helper()
+	req := store.Sweep{Limit: 100}
+	if keeps {
+		req.Keep = func(context.Context, []store.Expired) error { return nil }
+	}
+	ctx := bounded(t)
+	if u.OneWriter {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+	}
+	sweeper, _ := store.As[store.Sweeper](u.peer)
+	swept, err := sweeper.Sweep(ctx, req)
+	switch {
+	case u.OneWriter && store.KindOf(err) == store.Down:
+	case err != nil || swept.Rows < 2:
+		t.Errorf("Sweep beside an open transaction: %+v, %v, want at least the 2 rows that it does not claim", swept, err)
+	}
+}
+
+// sweepIsolation sweeps in the middle of an execution of what it sweeps.
+func sweepIsolation[TX any](t *testing.T, u *suite[TX]) {
+	for _, isolation := range u.Isolations {
+		id := u.expire(t, 1)[0].ID
+		op := operation(id)
+		op.Isolation = isolation
+		runs := 0
+		r, err := once.Do(bounded(t), once.New(u.s, once.Config{}), op, func(ctx context.Context, tx TX) (int, error) {
+			if runs++; !u.OneWriter && runs == 1 {
+				u.sweep(t, u.peer, store.Sweep{Limit: 10})
+			}
+			return runs, u.Write(ctx, tx, id.Key)
+		})
+		if err != nil || r.Replayed || r.Value != runs {
+			t.Errorf("isolation %d: %+v, %v", isolation, r, err)
+		}
+		u.wantEffects(t, id.Key, 1)
+		u.wantState(t, id, store.Done)
+	}
+}
+
+// sweepTogether lets several sweepers meet: each row is swept once, and kept.
+func sweepTogether[TX any](t *testing.T, u *suite[TX]) {
+	const rows = 150
+	for _, keeps := range []bool{false, true} {
+		var mu sync.Mutex
+		kept := map[store.ID]int{}
+		for _, c := range u.expire(t, rows) {
+			kept[c.ID] = 0
+		}
+		var keep func(context.Context, []store.Expired) error
+		if keeps {
+			keep = func(_ context.Context, rows []store.Expired) error {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, e := range rows {
+					kept[e.ID]++
+				}
+				return nil
+			}
+		}
+		var swept [4]int
+		var group sync.WaitGroup
+		for i, s := range []store.Store[TX]{u.s, u.peer, u.s, u.peer} {
+			group.Go(func() { swept[i] = u.sweepAll(t, s, keep) })
+		}
+		group.Wait()
+		sum := u.sweepAll(t, u.s, keep) // what each has left to another who then gave up
+		for _, n := range swept {
+			sum += n
+		}
+		if sum != rows {
+			t.Errorf("keeping %t: %v rows swept and what was left, in all %d of %d", keeps, swept, sum, rows)
+		}
+		if lost := slices.Collect(func(yield func(store.ID) bool) {
+			for id, n := range kept {
+				if keeps && n == 0 && !yield(id) {
+					return
+				}
+			}
+		}); len(lost) > 0 {
+			t.Errorf("%d rows were deleted and not kept", len(lost))
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// testUntil proves that what is absent is not granted when it is too late, whatever
+// the look-up could have been spared, and that what is known is found all the same. The
+// moments are years away: a store's clock need not be that of the test.
+func testUntil[TX any](t *testing.T, u *suite[TX]) {
+	const far = 10 * 365 * 24 * time.Hour
+	over, ahead := time.Now().Add(-far), time.Now().Add(far)
+	absent, expired, known, held := newID(), newID(), done(newID(), "known"), newID()
+	c := done(expired, "expired")
+	c.Retain = time.Minute
+	u.swap(t, c)
+	u.swap(t, known)
+	u.Advance(t, u.s, 2*time.Minute)
+	asks := map[string]func(t *testing.T, ask store.Ask) (store.Txn[TX], store.Record, error){
+		"Begin": func(t *testing.T, ask store.Ask) (store.Txn[TX], store.Record, error) {
+			return u.s.Begin(bounded(t), ask)
+		},
+	}
+	if u.joins {
+		asks["Join"] = func(t *testing.T, ask store.Ask) (store.Txn[TX], store.Record, error) {
+			j, _ := store.As[store.Joiner[TX]](u.s)
+			tx, end := u.Own(t, u.s)
+			defer func() { _ = end(false) }() // nothing is expected to be granted
+			txn, rec, err := j.Join(bounded(t), tx, ask)
+			if err == nil {
+				return txn, rec, err
+			}
+			if e := u.Write(bounded(t), tx, ask.ID.Key); e != nil {
+				t.Error("the caller's transaction after a refusal:", e)
+			}
+			return txn, rec, err
+		}
+	}
+	for name, ask := range asks {
+		for _, first := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				for what, id := range map[string]store.ID{"absent": absent, "expired": expired} {
+					txn, rec, err := ask(t, store.Ask{ID: id, Until: over, First: first})
+					if txn != nil || rec.State != store.Absent || store.KindOf(err) != store.Stale {
+						t.Fatalf("%s and too late: %v, %+v, %v", what, txn, rec, err)
+					}
+				}
+				if txn, rec, err := ask(t, store.Ask{ID: known.ID, Until: over, First: first}); txn != nil || err != nil || diff(known.Next, rec) != "" {
+					t.Errorf("known and too late: %v, %+v, %v", txn, rec, err)
+				}
+				if u.OneWriter {
+					return
+				}
+				txn := u.begin(t, held)
+				if other, rec, err := ask(t, store.Ask{ID: held, Until: over, First: first}); other != nil || err != nil || rec.State != store.Running {
+					t.Errorf("held and too late: %v, %+v, %v", other, rec, err)
+				}
+				if err := txn.Rollback(bounded(t)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	for _, id := range []store.ID{absent, expired} { // a refusal holds nothing
+		txn, rec, err := u.peer.Begin(bounded(t), store.Ask{ID: id, Until: ahead, First: true})
+		if txn == nil || err != nil {
+			t.Fatalf("in time: %+v, %v", rec, err)
+		}
+		if err := txn.Commit(bounded(t), done(id, "in time")); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Sweeper is an optional ability of a store, found with [As]: it deletes finished
+// operations whose retention is over by the store's own clock. They are absent to
+// everybody already; sweeping gives their room back.
+type Sweeper interface {
+	// Sweep deletes up to s.Limit expired operations in one transaction, oldest first.
+	// Operations that are running or unknown stay, however old. Rows that another
+	// transaction holds are left for the next time: any number of nodes may sweep, and
+	// none of them waits for another, nor for a request.
+	//
+	// With s.Keep the rows are read, handed to Keep, and deleted if they are still the
+	// ones that Keep has seen. No row is locked meanwhile, so that no request waits for
+	// what Keep does. Who is killed in between has deleted nothing, and the rows come
+	// again: Claim tells them. Where the database can, one node at a time does this, and
+	// another one finds nothing to do; on SQLite two that work at once keep rows twice.
+	//
+	// An error means that the rows are there, unless it is Lost: then they may be gone,
+	// and were kept.
+	Sweep(ctx context.Context, s Sweep) (Swept, error)
+}
+
+// Sweep is what a [Sweeper] is asked for.
+type Sweep struct {
+	Limit int // rows at most, at least 1
+
+	// After is a mark that an earlier Sweep has returned: rows that expired before it
+	// are not looked for. It saves the database from walking over what is deleted and not
+	// yet cleaned up. Zero: all rows are.
+	After time.Time
+
+	// Keep is called once with the rows that are about to be deleted, if there are any.
+	// When it returns nil they must be safe. An error keeps them in the store. nil:
+	// nothing is kept.
+	Keep func(ctx context.Context, rows []Expired) error
+}
+
+// Swept is what a [Sweeper] has done.
+type Swept struct {
+	Rows int       // deleted
+	More bool      // there may be more: ask again
+	Mark time.Time // for Sweep.After
+}
+
+// Expired is an operation whose retention is over.
+type Expired struct {
+	ID
+	Record
+	At time.Time // when it was over
+}
