@@ -17,6 +17,7 @@ type Txn struct {
 
 	// The rest is touched only by the goroutine that holds the connection.
 
+	last       string      // see Last
 	savepoints []savepoint // open ones, oldest first
 	made       int         // savepoints made so far: the transaction's clock
 }

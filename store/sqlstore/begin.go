@@ -15,6 +15,14 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 			return nil, rec, err
 		}
 	}
+	if s.dialect.name == MySQL && !ask.ID.IsZero() {
+		t, rec, err := s.claimMySQL(ctx, ask)
+		if t == nil {
+			return nil, rec, err
+		}
+		t.began()
+		return t, rec, nil
+	}
 	t, err := s.open(ctx, ask.Isolation)
 	if err != nil {
 		return nil, store.Record{}, s.down(err)
@@ -50,20 +58,28 @@ func (c claim) verdict() (rec store.Record, free bool) {
 // open begins a transaction that outlives the end of ctx: COMMIT is not the
 // caller's to cancel. Until began is called, ctx still ends it.
 func (s *Store) open(ctx context.Context, isolation store.Isolation) (*txn, error) {
-	conn, err := s.db.Conn(ctx)
+	t, own, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
-	undo := s.patience(ctx, conn)
-	t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[isolation]})
+	undo := s.patience(ctx, t.conn)
+	t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[isolation]})
 	undo()
 	if err != nil {
 		t.release()
 		return nil, err
 	}
 	return t, nil
+}
+
+// connect gets a connection for a transaction and the context to begin it with.
+func (s *Store) connect(ctx context.Context) (t *txn, own context.Context, err error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	return &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}, own, nil
 }
 
 var levels = map[store.Isolation]sql.IsolationLevel{

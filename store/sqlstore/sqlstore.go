@@ -28,6 +28,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -38,6 +39,9 @@ type Store struct {
 	db      *sql.DB
 	dialect dialect
 	busy    int64 // SQLite's busy_timeout, in milliseconds
+
+	compound bool         // MySQL: the server is a MariaDB, which has compound statements
+	joins    atomic.Int64 // MySQL: how many there have been
 }
 
 var (
@@ -47,7 +51,7 @@ var (
 )
 
 // Open is [sql.Open] with the guard that [New] asks for. The dialect follows from
-// the driver's name: sqlite, sqlite3, pgx, pgx/v5 or postgres. For others see [OpenDB].
+// the driver's name: sqlite, sqlite3, pgx, pgx/v5, postgres or mysql. For others see [OpenDB].
 func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	d, ok := drivers[driverName]
 	if !ok {
@@ -89,7 +93,12 @@ func New(ctx context.Context, db *sql.DB) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, dialect: d}
-	if d.name == SQLite {
+	switch d.name {
+	case MySQL:
+		if s.compound, err = checkMySQL(ctx, db); err != nil {
+			return nil, fmt.Errorf("sqlstore: %w", err)
+		}
+	case SQLite:
 		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&s.busy); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
@@ -129,7 +138,11 @@ func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
 
 // Read returns the record of id.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
-	r, err := scan(s.db.QueryRowContext(ctx, s.dialect.read, id.Scope, id.Key))
+	query, args := s.dialect.read, []any{id.Scope, id.Key}
+	if s.dialect.name == MySQL {
+		query, args = fill(mysqlRead, args...), nil
+	}
+	r, err := scan(s.db.QueryRowContext(ctx, query, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, nil
 	}

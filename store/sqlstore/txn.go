@@ -13,11 +13,14 @@ import (
 
 // txn is an open transaction and its claim.
 type txn struct {
-	s      *Store
-	conn   *sql.Conn
-	tx     *sql.Tx
-	guard  *sqlguard.Txn
-	claim  claim
+	s     *Store
+	conn  *sql.Conn
+	tx    *sql.Tx
+	guard *sqlguard.Txn
+	claim claim
+
+	inserted bool // MySQL: the claim's row is there
+
 	before int // statements of ours, before the handler's
 	cancel context.CancelFunc
 	stop   func() bool // keeps the caller's context from cancelling
@@ -77,6 +80,9 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 func (t *txn) write(ctx context.Context, c store.Change) error {
 	if err := t.guard.Err(); err != nil {
 		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
+	}
+	if t.s.dialect.name == MySQL {
+		return t.writeMySQL(ctx, c)
 	}
 	if !c.ID.IsZero() {
 		if t.claim.row.expired {

@@ -1,0 +1,197 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// A claim on MySQL is the row of the operation, inserted when its transaction begins.
+// InnoDB lets those who wait for such a row deadlock when it vanishes: each is granted a
+// shared lock and wants an exclusive one. So nobody waits for it, and who finds it taken
+// has let go of everything before he looks at it.
+
+// claimMySQL begins a transaction that has the claim. If there is none, and no error, the
+// record says why.
+func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (*txn, store.Record, error) {
+	t, own, err := s.connect(ctx)
+	if err != nil {
+		return nil, store.Record{}, s.down(err)
+	}
+	try := t.claimByParts
+	if s.compound {
+		try = t.claimAtOnce
+	}
+	c, err := try(ctx, own, ask, mysqlClaim)
+	for n := 0; err == nil && c.vanished() && n < 3; n++ {
+		if c.row.expired {
+			ask.First = true // it has been looked for
+			c, err = try(ctx, own, ask, mysqlReclaim)
+		} else {
+			c, err = try(ctx, own, ask, mysqlClaim)
+		}
+	}
+	switch {
+	case err != nil:
+		if t.tx != nil {
+			_ = t.tx.Rollback()
+		}
+		err = s.down(err)
+	case c.granted:
+		t.inserted = true
+		return t, store.Record{}, nil
+	case c.vanished():
+		err = &store.Error{Kind: store.Retry, Err: errVanished}
+	}
+	t.release()
+	return nil, c.row.live(), err
+}
+
+// vanished reports whether there was something in the way which no longer is: a row that
+// has expired, a claim that was given up.
+func (c claim) vanished() bool { return !c.granted && c.row.live().State == store.Absent }
+
+var errVanished = errors.New("the operation's row, or its place, was locked, and then there was none")
+
+// claimAtOnce looks the operation up and claims it in one compound statement of MariaDB,
+// which leaves the transaction open if it has the claim.
+func (t *txn) claimAtOnce(ctx, own context.Context, ask store.Ask, how string) (claim, error) {
+	c, err := t.ask(ctx, mysqlCompound(ask, how))
+	if err == nil && c.granted {
+		t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), nil)
+	}
+	if err != nil { // nobody knows what the connection is in the midst of
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return c, err
+}
+
+// The words of the compound.
+const (
+	wordGranted = "granted"
+	wordBusy    = "busy"
+	wordGone    = "gone"
+)
+
+// mysqlCompound returns the record that is in the way, or a word. Whoever has the row
+// locked makes the operation busy, unless there is no such row: then it is a gap between
+// rows that is locked, or the row is gone by now. What can be read uncommitted tells.
+func mysqlCompound(ask store.Ask, how string) string {
+	id := []any{ask.ID.Scope, ask.ID.Key}
+	look := fill(mysqlRead, id...)
+	claims := "set statement innodb_lock_wait_timeout = 0 for " + fill(how, id...) + ";\n" +
+		"if row_count() = 1 then " + sqlguard.Begun + "; select '" + wordGranted + "'; else rollback; " + look + "; end if;\n"
+	claims = mysqlLevels[ask.Isolation] + "start transaction;\n" + claims
+	if !ask.First {
+		claims = look + ";\nif found_rows() = 0 then\n" + claims + "end if;\n"
+	}
+	return "begin not atomic\n" +
+		"declare exit handler for 1062 begin rollback; " + look + "; end;\n" +
+		"declare exit handler for 1205 begin rollback; set transaction isolation level read uncommitted; " +
+		fill("select if(count(*), '"+wordBusy+"', '"+wordGone+"') from once_operation"+mysqlWhere, id...) + "; end;\n" +
+		claims + "end"
+}
+
+var mysqlLevels = map[store.Isolation]string{
+	store.ReadCommitted:  "set transaction isolation level read committed;\n",
+	store.RepeatableRead: "set transaction isolation level repeatable read;\n",
+	store.Serializable:   "set transaction isolation level serializable;\n",
+}
+
+// ask runs the compound. Of several results the last one counts.
+func (t *txn) ask(ctx context.Context, compound string) (c claim, err error) {
+	rows, err := t.conn.QueryContext(ctx, compound)
+	if err != nil {
+		return c, err
+	}
+	defer func() { _ = rows.Close() }()
+	for more := true; more; more = rows.NextResultSet() {
+		columns, err := rows.Columns()
+		if err != nil {
+			return c, err
+		}
+		for rows.Next() {
+			var word string
+			if len(columns) > 1 {
+				c.row, err = scan(rows)
+			} else {
+				err = rows.Scan(&word)
+			}
+			if err != nil {
+				return c, err
+			}
+			c.granted = word == wordGranted
+			if word == wordBusy {
+				c.row = row{Record: store.Record{State: store.Running}}
+			}
+		}
+	}
+	return c, rows.Err()
+}
+
+// claimByParts is claimAtOnce for MySQL, which has no compound statements, and an insert
+// of which waits a second at least. So the row is tried first by what need not wait.
+func (t *txn) claimByParts(ctx, own context.Context, ask store.Ask, how string) (c claim, err error) {
+	look := func() (err error) {
+		c.row, err = scan(t.conn.QueryRowContext(ctx, fill(mysqlRead, ask.ID.Scope, ask.ID.Key)))
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return err
+	}
+	if !ask.First {
+		if err := look(); err != nil || c.row.State != store.Absent {
+			return c, err
+		}
+	}
+	busy := claim{row: row{Record: store.Record{State: store.Running}}}
+	_, err = t.conn.ExecContext(ctx, fill(mysqlTry, ask.ID.Scope, ask.ID.Key))
+	if locked(err) {
+		return busy, nil
+	}
+	if err == nil {
+		_, err = t.conn.ExecContext(ctx, waitBriefly)
+	}
+	if err != nil {
+		return c, err
+	}
+	t.guard = new(sqlguard.Txn) // an earlier try may have used it
+	t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+	if err == nil {
+		c.granted, err = claimed(t.tx.ExecContext(ctx, fill(how, ask.ID.Scope, ask.ID.Key)))
+	}
+	if err == nil && c.granted {
+		_, err = t.tx.ExecContext(ctx, waitAsBefore)
+		return c, err
+	}
+	if t.tx != nil {
+		_ = t.tx.Rollback()
+	}
+	if _, restored := t.conn.ExecContext(context.WithoutCancel(ctx), waitAsBefore); restored != nil {
+		return c, errors.Join(err, restored)
+	}
+	switch _, taken, _ := classifyMySQL(err); {
+	case err != nil && !taken:
+		return c, err
+	case locked(err):
+		return busy, nil
+	}
+	return c, look()
+}
+
+const (
+	waitBriefly  = "set @once_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = 1"
+	waitAsBefore = "set innodb_lock_wait_timeout = @once_wait"
+)
+
+func claimed(r sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}
