@@ -36,6 +36,18 @@ func (m *MariaDB) Pid() int {
 	return m.server.pid()
 }
 
+// Done returns a channel that is closed when the server that runs now has ended.
+func (m *MariaDB) Done() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.server == nil {
+		down := make(chan struct{})
+		close(down)
+		return down
+	}
+	return m.server.done
+}
+
 // CreateDatabase makes an empty database.
 func (m *MariaDB) CreateDatabase(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), toolPatience)

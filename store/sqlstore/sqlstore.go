@@ -1,6 +1,6 @@
 // Package sqlstore keeps operations in the user's database through database/sql:
-// SQLite and PostgreSQL. It imports no driver; it is tested with modernc.org/sqlite
-// and with pgx's stdlib.
+// SQLite, PostgreSQL, MariaDB and MySQL. It imports no driver; it is tested with
+// modernc.org/sqlite, pgx's stdlib and github.com/go-sql-driver/mysql.
 //
 //	db, err := sqlstore.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 //	...
@@ -20,6 +20,30 @@
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
 // writer does. On PostgreSQL, pgxstore does the same in fewer round trips.
+//
+// # MariaDB and MySQL
+//
+// No parameter of the data source name is required. interpolateParams=true saves two
+// round trips of every statement of yours that has arguments. Sessions must be in
+// autocommit mode and not read uncommitted, which [New] checks. Nobody waits for a
+// claim, so that claims never deadlock, and a replay locks nothing. Tables must be
+// InnoDB's, yours as well: what is written to others is not rolled back.
+//
+// On MariaDB (tested with 10.11) an operation costs no round trip more than a bare
+// transaction, and a replay is one: claims and commits are compound statements. sql_mode
+// ORACLE does not know these. Neither does MySQL 8, where an operation has eight
+// statements more; that way is tested on a MariaDB which refuses what MySQL refuses, and
+// never on a MySQL.
+//
+// A value takes twice its size on its way to the server: max_allowed_packet must have
+// room for that. [store.Statement].Rows counts rows that have changed, unless the data
+// source name says clientFoundRows=true.
+//
+// once.Config.Synced adds nothing here: no statement but COMMIT waits for a replica.
+// With semi-synchronous replication and rpl_semi_sync_master_wait_point = AFTER_SYNC
+// nobody sees a commit that a replica has not received, so that what is replayed
+// survives a failover to it; with AFTER_COMMIT, MariaDB's default, it may not. After
+// rpl_semi_sync_master_timeout replication is asynchronous.
 package sqlstore
 
 import (
