@@ -64,7 +64,7 @@ func TestCommitThatFails(t *testing.T) {
 		{"unknown", SQLite, errDriver, true, false},
 		{"deadlock", MySQL, errorNo(1213), false, true},
 		{"read-only server", MySQL, errorNo(1290), false, true},
-		{"no transaction", MySQL, noSavepoint, true, true},
+		{"no transaction", MySQL, errNoSavepoint, true, true},
 		{"error during commit", MySQL, errorNo(1180), true, false},
 		{"shutdown", MySQL, errorNo(1053), true, false},
 		{"interrupted", MySQL, errorNo(1317), true, false},

@@ -80,7 +80,7 @@ func TestJoin(t *testing.T) {
 			case PostgreSQL:
 				f.failing(tt.alive[0], coded("25P01"))
 			case MySQL:
-				f.failing(tt.alive[0], noSavepoint)
+				f.failing(tt.alive[0], errNoSavepoint)
 			case SQLite:
 				f.failing("exec BEGIN", nil)
 			}

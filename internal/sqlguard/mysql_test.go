@@ -18,7 +18,7 @@ func (e *serverError) Error() string { return e.Message }
 
 func errorNo(n uint16) error { return &serverError{Number: n, Message: fmt.Sprint("number ", n)} }
 
-var noSavepoint = &serverError{Number: mysqlNoSavepoint, Message: "SAVEPOINT once_begun does not exist"}
+var errNoSavepoint = &serverError{Number: mysqlNoSavepoint, Message: "SAVEPOINT once_begun does not exist"}
 
 func inOne(statements ...string) string {
 	return "BEGIN NOT ATOMIC " + strings.Join(statements, "; ") + "; END"
@@ -101,7 +101,7 @@ func TestAdoptAndLast(t *testing.T) {
 func TestRollbackTooLate(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	f.failing("exec "+inOne(releaseMark, "ROLLBACK"), noSavepoint)
+	f.failing("exec "+inOne(releaseMark, "ROLLBACK"), errNoSavepoint)
 	tx, _ := begun(t, f, MySQL)
 	if err := tx.Rollback(); !errors.Is(err, ErrEnded) {
 		t.Errorf("Rollback() = %v", err)

@@ -9,37 +9,39 @@ import (
 )
 
 // claimMySQL claims in a transaction of the caller, behind the savepoint of the join. The
-// look-up comes first, so that a replay locks nothing; it may see an old state.
+// look-up comes first, so that a replay locks nothing; it may see an old state, which the
+// claim finds out, and a second look, which locks, does not. Whatever is locked is in
+// flight.
 func (j *joined) claimMySQL(ctx context.Context) error {
 	id := []any{j.id.Scope, j.id.Key}
-	if err := j.read(ctx, fill(mysqlRead, id...)); err != nil || j.claim.row.live().State != store.Absent {
-		return err
-	}
-	how := mysqlClaim
-	if j.claim.row.expired {
-		how = mysqlReclaim
-	}
-	var err error
-	j.claim.row = row{}
-	j.claim.granted, err = claimed(j.caller.ExecContext(ctx, j.s.noWait(fill(how, id...))))
-	_, taken, _ := classifyMySQL(err)
-	switch {
-	case j.claim.granted, err != nil && !taken:
-		return err
-	case err != nil:
+	look := fill(mysqlRead, id...)
+	for _, look := range []string{look, j.s.noWait(look + " lock in share mode")} {
+		found, err := j.read(ctx, look)
+		if err == nil && found.live().State != store.Absent {
+			j.claim.row = found
+			return nil
+		}
+		if err == nil {
+			how := mysqlClaim
+			if found.expired {
+				how = mysqlReclaim
+			}
+			j.claim.granted, err = claimed(j.caller.ExecContext(ctx, j.s.noWait(fill(how, id...))))
+		}
+		if j.claim.granted || err == nil {
+			return nil
+		}
+		if _, taken, _ := classifyMySQL(err); !taken {
+			return err
+		}
 		if err := j.rollback(ctx); err != nil {
 			return err
 		}
+		if locked(err) {
+			return nil
+		}
 	}
-	if locked(err) {
-		return nil // it is in flight
-	}
-	// The transaction may be older than the record that is there, a locking read is not.
-	err = j.read(ctx, j.s.noWait(fill(mysqlRead, id...)+" lock in share mode"))
-	if locked(err) {
-		err = j.rollback(ctx)
-	}
-	return err
+	return nil
 }
 
 // reclaimMySQL repeats a claim that was undone, with all that the handler has done.
@@ -54,12 +56,12 @@ func (j *joined) reclaimMySQL(ctx context.Context) error {
 	return nil
 }
 
-func (j *joined) read(ctx context.Context, query string) (err error) {
-	j.claim.row, err = scan(j.caller.QueryRowContext(ctx, query))
+func (j *joined) read(ctx context.Context, query string) (row, error) {
+	r, err := scan(j.caller.QueryRowContext(ctx, query))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return err
+	return r, err
 }
 
 // noWait is a statement that does not wait for locks. MySQL waits as long as the session

@@ -31,8 +31,11 @@ func failed(t *testing.T, err error, inDoubt bool) {
 // TestDeferredConstraint: the database finds out only at COMMIT.
 func TestDeferredConstraint(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, g *ground) {
+	each(t, func(t *testing.T, g *ground) {
 		t.Helper()
+		if g.dialect == sqlguard.MySQL {
+			return // which checks at once
+		}
 		g.run(t, "CREATE TABLE child (id int REFERENCES taken (id) DEFERRABLE INITIALLY DEFERRED)")
 		tx, _ := g.begin(t)
 		insert(t, tx, "once_key")
@@ -169,7 +172,7 @@ func TestCancelledInCommit(t *testing.T) {
 // rolled back, and the connection of PostgreSQL survives that.
 func TestCancelledTransaction(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, g *ground) {
+	each(t, func(t *testing.T, g *ground) {
 		t.Helper()
 		g.guarded.SetMaxOpenConns(1)
 		ctx, cancel := context.WithCancel(t.Context())
