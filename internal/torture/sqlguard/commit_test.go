@@ -31,7 +31,7 @@ func failed(t *testing.T, err error, inDoubt bool) {
 // TestDeferredConstraint: the database finds out only at COMMIT.
 func TestDeferredConstraint(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *ground) {
 		t.Helper()
 		if g.dialect == sqlguard.MySQL {
 			return // which checks at once
@@ -172,7 +172,7 @@ func TestCancelledInCommit(t *testing.T) {
 // rolled back, and the connection of PostgreSQL survives that.
 func TestCancelledTransaction(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *ground) {
 		t.Helper()
 		g.guarded.SetMaxOpenConns(1)
 		ctx, cancel := context.WithCancel(t.Context())

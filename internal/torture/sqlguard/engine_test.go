@@ -70,7 +70,7 @@ func randomText(r *rand.Rand, covers []string) string {
 // text; ONCE_SEED repeats a run.
 func TestNothingEndsUnseen(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *ground) {
 		seed := uint64(time.Now().UnixNano())
 		if s, err := strconv.ParseUint(os.Getenv("ONCE_SEED"), 10, 64); err == nil {
 			seed = s

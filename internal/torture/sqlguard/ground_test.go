@@ -92,8 +92,8 @@ func liteAt(t testing.TB, dir, journal, options string) *ground {
 	return newGround(t, sqlguard.SQLite, c)
 }
 
-// each plays a test on each database.
-func each(t *testing.T, play func(t *testing.T, g *ground)) {
+// both plays a test on every database.
+func both(t *testing.T, play func(t *testing.T, g *ground)) {
 	t.Helper()
 	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); play(t, postgres(t)) })
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); play(t, lite(t, "")) })
