@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -37,15 +38,20 @@ type operation struct {
 var clock = map[migration.Dialect]string{
 	migration.PostgreSQL: "now()",
 	migration.SQLite:     "cast(unixepoch('subsec') * 1000 as integer)",
+	migration.MySQL:      "timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000",
 }
 
 // operations returns what the database has under key, or under its hash, in any
 // scope.
 func (db *database) operations(ctx context.Context, key string) (found []operation, err error) {
-	rows, err := db.QueryContext(ctx, `
+	query := `
 		select scope, key, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
-			coalesce(length(head), 0) + coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, `+clock[db.dialect]+`
-		from once_operation where key in ($1, $2) order by scope, key`, key, once.HashedKey(key))
+			coalesce(length(head), 0) + coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, ` + clock[db.dialect] + `
+		from once_operation where key in ($1, $2) order by scope, key`
+	if db.dialect == migration.MySQL {
+		query = strings.NewReplacer("$1", "?", "$2", "?", " key", " `key`").Replace(query)
+	}
+	rows, err := db.QueryContext(ctx, query, key, once.HashedKey(key))
 	if err != nil {
 		return nil, db.failed("read", err)
 	}

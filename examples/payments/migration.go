@@ -35,14 +35,8 @@ func migrate(ctx context.Context, db *DB) error {
 			if err != nil {
 				return err
 			}
-			statements := []string{string(text)}
-			if db.ddl != nil {
-				statements = db.ddl(string(text))
-			}
-			for _, statement := range statements {
-				if _, err := tx.exec(ctx, statement); err != nil {
-					return fmt.Errorf("%s: %w", files[i], err)
-				}
+			if err := db.apply(ctx, tx, string(text)); err != nil {
+				return fmt.Errorf("%s: %w", files[i], err)
 			}
 			if _, err := tx.exec(ctx, fmt.Sprintf("insert into payments_migration (version) values (%d)", i+1)); err != nil {
 				return err
@@ -53,4 +47,18 @@ func migrate(ctx context.Context, db *DB) error {
 		}
 		return err
 	})
+}
+
+// apply runs one file.
+func (db *DB) apply(ctx context.Context, tx queries, text string) error {
+	statements := []string{text}
+	if db.ddl != nil {
+		statements = db.ddl(text)
+	}
+	for _, statement := range statements {
+		if _, err := tx.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
