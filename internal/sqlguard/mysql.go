@@ -99,6 +99,10 @@ var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1836, // server is in read-only mode
 }
 
+// mysqlFatal are errors after which the transaction is gone, or may be: the first by
+// innodb_rollback_on_timeout.
+var mysqlFatal = []int{1205, 1206, 1213, 1020, 1614} //nolint:gochecknoglobals // a constant table
+
 // setStatement reports whether SET, of which the keyword has been read, is MariaDB's
 // SET STATEMENT variable = value, ... FOR statement, and returns the first word of that
 // statement. Otherwise nothing has been read.

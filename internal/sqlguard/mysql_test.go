@@ -108,10 +108,15 @@ func TestRollbackTooLate(t *testing.T) {
 	}
 	wantCalls(t, f, "exec "+inOne(releaseMark, "ROLLBACK"), "exec ROLLBACK")
 
-	f = newFake() // after a deadlock that is what must be
-	tx, _ = begun(t, f, MySQL)
-	f.failing("exec UPDATE t", errorNo(1213))
-	_, _ = tx.Exec("UPDATE t")
-	must(t, tx.Rollback())
-	wantCalls(t, f, "exec UPDATE t", "exec ROLLBACK")
+	for code, expected := range map[uint16]bool{1213: true, 1062: false} { // a deadlock has rolled back, a duplicate has not
+		f = newFake()
+		f.failing("exec "+inOne(releaseMark, "ROLLBACK"), errNoSavepoint)
+		tx, _ = begun(t, f, MySQL)
+		f.failing("exec UPDATE t", errorNo(code))
+		_, _ = tx.Exec("UPDATE t")
+		if err := tx.Rollback(); errors.Is(err, ErrEnded) == expected {
+			t.Errorf("after %d: Rollback() = %v", code, err)
+		}
+		wantCalls(t, f, "exec UPDATE t", "exec "+inOne(releaseMark, "ROLLBACK"), "exec ROLLBACK")
+	}
 }

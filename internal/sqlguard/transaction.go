@@ -196,8 +196,8 @@ func (tx *transaction) Rollback() error {
 	switch {
 	case err == nil:
 		return nil
-	case endedUnderneath(c.dialect, err) && tx.txn.failure.Load() != nil:
-		return nil // the failed statement rolled it back already
+	case endedUnderneath(c.dialect, err) && tx.txn.rolledBack(c.dialect):
+		return nil // by the failed statement, already
 	case endedUnderneath(c.dialect, err):
 		return fmt.Errorf("once: ROLLBACK came too late: %w: %w", ErrEnded, err)
 	default:
@@ -220,7 +220,7 @@ func (tx *transaction) rollback() error {
 	c := tx.conn
 	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
-	if c.dialect != MySQL || tx.txn.failure.Load() != nil {
+	if c.dialect != MySQL {
 		return c.run(ctx, "ROLLBACK")
 	}
 	err := c.series(ctx, releaseMark, "ROLLBACK")

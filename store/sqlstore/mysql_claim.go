@@ -27,7 +27,7 @@ func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (*txn, store.Reco
 		try = t.claimAtOnce
 	}
 	c, err := try(ctx, own, ask, mysqlClaim)
-	for n := 0; err == nil && c.vanished() && n < 3; n++ {
+	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
 		if c.row.expired {
 			ask.First = true // it has been looked for
 			c, err = try(ctx, own, ask, mysqlReclaim)
@@ -42,7 +42,6 @@ func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (*txn, store.Reco
 		}
 		err = s.down(err)
 	case c.granted:
-		t.inserted = true
 		return t, store.Record{}, nil
 	case c.vanished():
 		err = &store.Error{Kind: store.Retry, Err: errVanished}
@@ -51,6 +50,10 @@ func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (*txn, store.Reco
 	return nil, c.row.live(), err
 }
 
+// maxVanished bounds how often a claim is tried again because what was in the way is gone.
+// Each time somebody else has given up, unless it is a gap between rows that is locked.
+const maxVanished = 10
+
 // vanished reports whether there was something in the way which no longer is: a row that
 // has expired, a claim that was given up.
 func (c claim) vanished() bool { return !c.granted && c.row.live().State == store.Absent }
@@ -58,11 +61,23 @@ func (c claim) vanished() bool { return !c.granted && c.row.live().State == stor
 var errVanished = errors.New("the operation's row, or its place, was locked, and then there was none")
 
 // claimAtOnce looks the operation up and claims it in one compound statement of MariaDB,
-// which leaves the transaction open if it has the claim.
-func (t *txn) claimAtOnce(ctx, own context.Context, ask store.Ask, how string) (claim, error) {
-	c, err := t.ask(ctx, mysqlCompound(ask, how))
-	if err == nil && c.granted {
-		t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), nil)
+// which leaves the transaction open if it has the claim. Who has not got it looks again.
+func (t *txn) claimAtOnce(ctx, own context.Context, ask store.Ask, how string) (c claim, err error) {
+	word, err := t.ask(ctx, mysqlCompound(ask, how), &c.row)
+	if err == nil {
+		look := fill(mysqlRead, ask.ID.Scope, ask.ID.Key)
+		switch word {
+		case wordGranted:
+			c.granted = true
+			t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), nil)
+		case wordTaken:
+			_, err = t.ask(ctx, look, &c.row)
+		case wordLocked: // if there is a row; else it is a gap between rows, or the row is gone
+			_, err = t.ask(ctx, "begin not atomic set transaction isolation level read uncommitted; "+look+"; end", &c.row)
+			if c.row.live().State != store.Absent {
+				c.row = row{Record: store.Record{State: store.Running}}
+			}
+		}
 	}
 	if err != nil { // nobody knows what the connection is in the midst of
 		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
@@ -70,67 +85,63 @@ func (t *txn) claimAtOnce(ctx, own context.Context, ask store.Ask, how string) (
 	return c, err
 }
 
-// The words of the compound.
+// What a compound says where it returns no record.
 const (
 	wordGranted = "granted"
-	wordBusy    = "busy"
-	wordGone    = "gone"
+	wordTaken   = "taken"
+	wordLocked  = "locked"
 )
 
-// mysqlCompound returns the record that is in the way, or a word. Whoever has the row
-// locked makes the operation busy, unless there is no such row: then it is a gap between
-// rows that is locked, or the row is gone by now. What can be read uncommitted tells.
+// mysqlCompound returns the record that is in the way, or a word. It is short because
+// all of it is parsed whatever becomes of it.
 func mysqlCompound(ask store.Ask, how string) string {
 	id := []any{ask.ID.Scope, ask.ID.Key}
-	look := fill(mysqlRead, id...)
-	claims := "set statement innodb_lock_wait_timeout = 0 for " + fill(how, id...) + ";\n" +
-		"if row_count() = 1 then " + sqlguard.Begun + "; select '" + wordGranted + "'; else rollback; " + look + "; end if;\n"
-	claims = mysqlLevels[ask.Isolation] + "start transaction;\n" + claims
-	if !ask.First {
-		claims = look + ";\nif found_rows() = 0 then\n" + claims + "end if;\n"
+	const granted = sqlguard.Begun + "; select '" + wordGranted + "'; "
+	text := mysqlLevels[ask.Isolation] + "start transaction; set statement innodb_lock_wait_timeout = 0 for " + fill(how, id...) + "; "
+	if how == mysqlReclaim {
+		text += "if row_count() = 1 then " + granted + "else rollback; select '" + wordTaken + "'; end if; "
+	} else {
+		text += granted
 	}
-	return "begin not atomic\n" +
-		"declare exit handler for 1062 begin rollback; " + look + "; end;\n" +
-		"declare exit handler for 1205 begin rollback; set transaction isolation level read uncommitted; " +
-		fill("select if(count(*), '"+wordBusy+"', '"+wordGone+"') from once_operation"+mysqlWhere, id...) + "; end;\n" +
-		claims + "end"
+	if !ask.First {
+		text = fill(mysqlRead, id...) + "; if found_rows() = 0 then " + text + "end if; "
+	}
+	return "begin not atomic " +
+		"declare exit handler for 1062 begin rollback; select '" + wordTaken + "'; end; " +
+		"declare exit handler for 1205 begin rollback; select '" + wordLocked + "'; end; " + text + "end"
 }
 
 var mysqlLevels = map[store.Isolation]string{
-	store.ReadCommitted:  "set transaction isolation level read committed;\n",
-	store.RepeatableRead: "set transaction isolation level repeatable read;\n",
-	store.Serializable:   "set transaction isolation level serializable;\n",
+	store.ReadCommitted:  "set transaction isolation level read committed; ",
+	store.RepeatableRead: "set transaction isolation level repeatable read; ",
+	store.Serializable:   "set transaction isolation level serializable; ",
 }
 
-// ask runs the compound. Of several results the last one counts.
-func (t *txn) ask(ctx context.Context, compound string) (c claim, err error) {
+// ask runs a compound, which returns a record or a word, and perhaps an empty result
+// before that.
+func (t *txn) ask(ctx context.Context, compound string, into *row) (word string, err error) {
 	rows, err := t.conn.QueryContext(ctx, compound)
 	if err != nil {
-		return c, err
+		return "", err
 	}
 	defer func() { _ = rows.Close() }()
 	for more := true; more; more = rows.NextResultSet() {
 		columns, err := rows.Columns()
 		if err != nil {
-			return c, err
+			return "", err
 		}
 		for rows.Next() {
-			var word string
-			if len(columns) > 1 {
-				c.row, err = scan(rows)
-			} else {
+			if len(columns) == 1 {
 				err = rows.Scan(&word)
+			} else {
+				*into, err = scan(rows)
 			}
 			if err != nil {
-				return c, err
-			}
-			c.granted = word == wordGranted
-			if word == wordBusy {
-				c.row = row{Record: store.Record{State: store.Running}}
+				return "", err
 			}
 		}
 	}
-	return c, rows.Err()
+	return word, rows.Err()
 }
 
 // claimByParts is claimAtOnce for MySQL, which has no compound statements, and an insert

@@ -31,9 +31,13 @@
 //
 // On MariaDB (tested with 10.11) an operation costs no round trip more than a bare
 // transaction, and a replay is one: claims and commits are compound statements. sql_mode
-// ORACLE does not know these. Neither does MySQL 8, where an operation has eight
-// statements more; that way is tested on a MariaDB which refuses what MySQL refuses, and
-// never on a MySQL.
+// ORACLE does not know these. Neither does MySQL 8, for which the store has been written
+// but on which it was never run: it was tested on a MariaDB that refuses what MySQL
+// refuses. There an operation has eight statements more, and who comes at the same
+// moment as another one may wait for a second, or deadlock and try again.
+//
+// A statement that its context cuts short runs on in the server, and its operation is in
+// flight as long: max_statement_time bounds that.
 //
 // A value takes twice its size on its way to the server: max_allowed_packet must have
 // room for that. [store.Statement].Rows counts rows that have changed, unless the data

@@ -13,14 +13,11 @@ import (
 
 // txn is an open transaction and its claim.
 type txn struct {
-	s     *Store
-	conn  *sql.Conn
-	tx    *sql.Tx
-	guard *sqlguard.Txn
-	claim claim
-
-	inserted bool // MySQL: the claim's row is there
-
+	s      *Store
+	conn   *sql.Conn
+	tx     *sql.Tx
+	guard  *sqlguard.Txn
+	claim  claim
 	before int // statements of ours, before the handler's
 	cancel context.CancelFunc
 	stop   func() bool // keeps the caller's context from cancelling
@@ -73,7 +70,9 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		}
 		err = t.s.lost(err)
 	}
-	_ = t.tx.Rollback() // ErrTxDone if COMMIT was tried
+	if end := t.tx.Rollback(); errors.Is(end, sqlguard.ErrEnded) { // ErrTxDone if COMMIT was tried
+		err = &store.Error{Kind: store.Ended, Err: errors.Join(end, err)}
+	}
 	return err
 }
 
