@@ -105,7 +105,7 @@ func (t *Table) forget(ctx context.Context, tx *sql.Tx, o Order) (string, error)
 	if o.Release {
 		action = "release"
 	}
-	_, err = exec("insert into once_audit (who, action, scope, key_hash, reason, detail) values (?, ?, ?, ?, ?, ?)",
+	_, err = exec("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)",
 		o.Who, action, o.Scope, hashes(o.Key)[0], o.Reason, detail)
 	return detail, err
 }

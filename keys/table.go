@@ -34,7 +34,7 @@ type Table struct {
 func Open(db *sql.DB, d migration.Dialect) (*Table, error) {
 	known, ok := dialects[d]
 	if !ok {
-		return nil, fmt.Errorf("keys: no dialect %q. Try: %s or %s", d, migration.PostgreSQL, migration.SQLite)
+		return nil, fmt.Errorf("keys: no dialect %q. Try: %s, %s or %s", d, migration.PostgreSQL, migration.MySQL, migration.SQLite)
 	}
 	return &Table{db, known}, nil
 }
@@ -60,6 +60,10 @@ var dialects = map[migration.Dialect]dialect{
 	migration.PostgreSQL: {
 		now: "now()", key: "key", lock: " for update", numbered: true,
 		stored: func(t time.Time) any { return t },
+	},
+	migration.MySQL: {
+		now: "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000)", key: "`key`", lock: " for update",
+		stored: func(t time.Time) any { return t.UnixMilli() },
 	},
 	migration.SQLite: {
 		now: "cast((julianday('now') - 2440587.5) * 86400000.0 as integer)", key: "key",

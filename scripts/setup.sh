@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, PgBouncer, strace. Quick when all is there. Where it may
+# detector, PostgreSQL, MariaDB, PgBouncer, strace. Quick when all is there. Where it may
 # not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -19,6 +19,10 @@ has_postgresql() {
 	has initdb && has postgres && has psql
 }
 
+has_mariadb() {
+	has mariadbd && has mariadb-install-db && has mariadb
+}
+
 # The race detector needs a compiler and the C library's headers.
 can_compile() {
 	has gcc && echo '#include <stdlib.h>' | gcc -E -o /dev/null - 2>/dev/null
@@ -28,6 +32,9 @@ find_missing() {
 	missing=()
 	can_compile || missing+=(gcc libc6-dev)
 	has_postgresql || missing+=(postgresql)
+	# The programs alone: mariadb-server would add a service that starts with the
+	# machine.
+	has_mariadb || missing+=(mariadb-server-core mariadb-client-core)
 	has pgbouncer || missing+=(pgbouncer)
 	has strace || missing+=(strace)
 }

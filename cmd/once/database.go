@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	_ "modernc.org/sqlite"             // driver "sqlite"
 
@@ -25,7 +27,7 @@ type database struct {
 	table *keys.Table
 }
 
-const dbUsage = "`URL` of the database: sqlite:PATH or postgres://user@host/name"
+const dbUsage = "`URL` of the database: sqlite:PATH, postgres://user@host/name or mysql://user@host/name"
 
 // source is what a URL says about how to open it.
 type source struct {
@@ -50,6 +52,9 @@ func (s source) failed(doing string, err error) error {
 }
 
 func isMissingTable(err error) bool {
+	if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
+		return e.Number == 1146
+	}
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) {
 		return state.SQLState() == "42P01"
@@ -95,11 +100,39 @@ func parseSource(dsn string) (source, error) {
 		}
 		return src, nil
 	}
+	if strings.HasPrefix(dsn, "mysql://") || strings.HasPrefix(dsn, "mariadb://") {
+		return mysqlSource(dsn)
+	}
 	what := "--db is missing"
 	if dsn != "" {
 		what = fmt.Sprintf("--db %q names no database that once knows", dsn)
 	}
 	return source{}, &usageError{what, "--db sqlite:PATH, or --db postgres://user@host/name"}
+}
+
+// mysqlSource is a URL in the words of the driver, which takes its query as it is.
+func mysqlSource(dsn string) (source, error) {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Hostname() == "" {
+		return source{}, &usageError{"--db is not a URL", "--db mysql://user@host/name"}
+	}
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
+	if err != nil {
+		return source{}, &usageError{"--db: " + err.Error(), "--db mysql://user@host/name"}
+	}
+	cfg.Net, cfg.Addr, cfg.DBName = "tcp", net.JoinHostPort(u.Hostname(), port), strings.TrimPrefix(u.Path, "/")
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.InterpolateParams = true
+	src := source{migration.MySQL, "mysql", cfg.FormatDSN(), "", redacted(u), "URL"}
+	if src.name == u.String() {
+		src.paste = quoted(dsn)
+	}
+	return src, nil
 }
 
 // openDatabase opens what is there. Only write makes an SQLite file that is not.

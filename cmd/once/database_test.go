@@ -26,6 +26,8 @@ func TestNoDatabase(t *testing.T) {
 		{"keys show k --db " + down, "running"},
 		{"demo serve --listen 127.0.0.1:0 --db " + down, "running"},
 		{"demo --db " + down, "running"},
+		{"migrate up --db mysql://ada:secret@127.0.0.1:1/x", "running"},
+		{"demo --db mysql://ada:secret@127.0.0.1:1/x", "running"},
 	} {
 		o := run(t, strings.Fields(c.args)...).want(t, 1)
 		_, try, _ := strings.Cut(o.stderr, "\nTry: ")
@@ -42,6 +44,8 @@ func TestPaste(t *testing.T) {
 		{"postgres://ada:secret@h/x", "postgres://ada:xxxxx@h/x", "URL"},
 		{"postgres://h/x?password=secret", "postgres://h/x?password=xxxxx", "URL"},
 		{"sqlite:a b", "sqlite:a b", "'sqlite:a b'"},
+		{"mysql://ada@h/x", "mysql://ada@h/x", "mysql://ada@h/x"},
+		{"mariadb://ada:secret@h:1/x", "mariadb://ada:xxxxx@h:1/x", "URL"},
 	} {
 		if src, err := parseSource(c.url); err != nil || src.name != c.name || src.paste != c.paste {
 			t.Errorf("%s: %+v, %v", c.url, src, err)

@@ -149,7 +149,18 @@ func witness(ctx context.Context, src demoDB, session string) (storm.Witness, er
 		return storm.Witness{}, err
 	}
 	w := storm.Witness{DB: db}
-	if src.dialect == migration.PostgreSQL {
+	switch src.dialect {
+	case migration.MySQL:
+		if err := db.PingContext(ctx); err != nil {
+			return w, errors.Join(src.failed("open", err), db.Close())
+		}
+		db.SetMaxOpenConns(1) // all others are the service's
+		w.Question = true
+		w.Quiet = func(ctx context.Context) (n int, err error) {
+			err = db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where db = database() and id <> connection_id()").Scan(&n)
+			return n, err
+		}
+	case migration.PostgreSQL:
 		if err := db.PingContext(ctx); err != nil {
 			return w, errors.Join(src.failed("open", err), db.Close())
 		}

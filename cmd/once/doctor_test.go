@@ -85,9 +85,12 @@ func TestDoctorOperations(t *testing.T) {
 		if p.path != "" {
 			ago = func(d string) string { return "cast(unixepoch('subsec', '-" + d + "') * 1000 as integer)" }
 		}
+		if p.dialect == migration.MySQL {
+			ago = func(d string) string { return "unix_timestamp(now(3) - interval " + d + ") * 1000" }
+		}
 		insert := func(key, state, since, lease, expires string) {
 			t.Helper()
-			_, err := rows.ExecContext(t.Context(), "insert into once_operation (scope, key, claim, state, since, lease_until, expires_at) values ('acme', '"+
+			_, err := rows.ExecContext(t.Context(), "insert into once_operation (scope, "+keyColumn(p.dialect)+", claim, state, since, lease_until, expires_at) values ('acme', '"+
 				key+"', '', "+state+", "+since+", "+lease+", "+expires+")")
 			if err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -89,7 +90,11 @@ func prepare(t *testing.T, url string) {
 	do(once.Config{}, once.Operation{Scope: "jobs", Key: "plain"})
 	do(once.Config{HashKeys: true}, once.Operation{Scope: "vault", Key: "hashed", Fingerprint: once.FingerprintOf([]byte("x"))})
 	do(once.Config{}, once.Operation{Scope: "jobs", Key: "expired", Retain: time.Hour})
-	if _, err := db.ExecContext(ctx, "update once_operation set expires_at = since where key = 'expired'"); err != nil {
+	expire := "update once_operation set expires_at = since where key = 'expired'"
+	if src.dialect == migration.MySQL {
+		expire = strings.Replace(expire, "key", "`key`", 1)
+	}
+	if _, err := db.ExecContext(ctx, expire); err != nil {
 		t.Fatal(err)
 	}
 	do(once.Config{}, once.Operation{Scope: "acme POST /refunds", Key: "shared"})

@@ -20,7 +20,7 @@ import (
 type opened struct {
 	*sql.DB
 	*sqlstore.Store
-	sqlite bool
+	dialect migration.Dialect
 }
 
 func open(t *testing.T, url string) opened {
@@ -39,17 +39,25 @@ func open(t *testing.T, url string) opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opened{db, s, src.dialect == migration.SQLite}
+	return opened{db, s, src.dialect}
+}
+
+// words are those of the dialect.
+func (o opened) words(query string) string {
+	if o.dialect == migration.MySQL {
+		query = strings.NewReplacer("$1", "?", " key ", " `key` ").Replace(query)
+	}
+	return query
 }
 
 // set sets a column of time to one and the same in all rows.
 func (o opened) set(t *testing.T, table, column string, at time.Time, where string) {
 	t.Helper()
 	var v any = at
-	if o.sqlite {
+	if o.dialect != migration.PostgreSQL {
 		v = at.UnixMilli()
 	}
-	if _, err := o.ExecContext(t.Context(), "update "+table+" set "+column+" = $1 where "+where, v); err != nil {
+	if _, err := o.ExecContext(t.Context(), o.words("update "+table+" set "+column+" = $1 where "+where), v); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -91,7 +99,7 @@ func TestKeysList(t *testing.T) {
 		db.set(t, "once_operation", "since", begun, "1 = 1")
 		db.set(t, "once_operation", "expires_at", ends, "state = 2")
 		db.set(t, "once_operation", "expires_at", begun, "key = 'old'")
-		if _, err := db.ExecContext(t.Context(), "update once_operation set kind = 2, status = 201, body = null where key = 'lost'"); err != nil {
+		if _, err := db.ExecContext(t.Context(), db.words("update once_operation set kind = 2, status = 201, body = null where key = 'lost'")); err != nil {
 			t.Fatal(err)
 		}
 		list := func(args ...string) output { return run(t, append([]string{"keys", "list", "--db", url}, args...)...) }

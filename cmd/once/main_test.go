@@ -66,11 +66,15 @@ func sqliteURL(tb testing.TB) string {
 	return "sqlite:" + filepath.Join(tb.TempDir(), "once.db")
 }
 
-// onBoth runs test on SQLite and on PostgreSQL.
+// onBoth runs test on every database.
 func onBoth(t *testing.T, test func(t *testing.T, db string)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, sqliteURL(t)) })
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, testenv.NewDatabase(t)) })
+	t.Run("MariaDB", func(t *testing.T) {
+		_, name, _ := strings.Cut(testenv.NewMariaDB(t), "/")
+		test(t, testenv.SharedMariaDB(t).URL(name))
+	})
 }
 
 // TestUsage: a command line that is wrong is answered with 2, and with what to try.
@@ -83,7 +87,7 @@ func TestUsage(t *testing.T) {
 		{"demo --opps 3", "-opps", "once demo --help"},
 		{"demo --ops many", "many", "once demo --help"},
 		{"demo --ops 0", "--ops 0", "--ops 500"},
-		{"demo --db mysql://x", "mysql://x", "--db sqlite:PATH"},
+		{"demo --db oracle://x", "oracle://x", "--db sqlite:PATH"},
 		{"demo tomorrow", "tomorrow", "once demo --help"},
 		{"demo serve --db sqlite:", "sqlite:", "--db sqlite:PATH"},
 		{"help dance", `no command "dance"`, "once --help"},

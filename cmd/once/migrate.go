@@ -12,7 +12,8 @@ import (
 var (
 	migrateUpEntry = entry{
 		name: "migrate up", brief: "create or update the table that keeps operations",
-		help: `Applies the migrations that the database does not have yet, in one transaction.
+		help: `Applies the migrations that the database does not have yet, in one transaction
+(MySQL and MariaDB have none for that: there the next run completes one that was killed).
 Nodes that start together may all run it. The business tables are not touched.`,
 		make: func() command { return new(migrateUp) },
 	}
@@ -92,7 +93,7 @@ type migratePrint struct {
 }
 
 func (c *migratePrint) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the database's SQL: postgres or sqlite")
+	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the database's SQL: postgres, sqlite or mysql")
 	fs.StringVar(&c.format, "format", "plain", "`NAME` of the form: plain or goose")
 	fs.IntVar(&c.from, "from", 0, "only migrations after this `VERSION`")
 }
@@ -103,7 +104,7 @@ func (c *migratePrint) run(_ context.Context, m *Main, _ []string) error {
 	}
 	all, err := migration.All(migration.Dialect(c.dialect))
 	if err != nil {
-		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, or --dialect sqlite"}
+		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql"}
 	}
 	if c.format != "plain" && c.format != "goose" {
 		return &usageError{fmt.Sprintf("there is no format %q", c.format), "--format plain, or --format goose"}

@@ -56,6 +56,9 @@ func TestMigratePrint(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := run(t, "migrate", "print", "--dialect", string(src.dialect)).want(t, 0).stdout
+		if src.dialect == migration.MySQL {
+			src.dsn += "&multiStatements=true" // as its client has
+		}
 		db, err := sql.Open(src.driver, src.dsn)
 		if err != nil {
 			t.Fatal(err)

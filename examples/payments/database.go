@@ -18,17 +18,19 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// DB is an open database of either kind. What the two do differently is in it,
-// as functions; everything above is written once.
+// DB is an open database of any kind. What they do differently is in it, as
+// functions; everything above is written once.
 type DB struct {
 	protect func(cfg Config) func(action) http.Handler
 	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
-	lock    string // statement that keeps other migrations out until the transaction ends
+	lock    string                     // statement that keeps other migrations out until the transaction ends,
+	unlock  string                     // or until this one does
+	ddl     func(text string) []string // a migration in the words of the database; nil: as it is
 	close   func() error
 }
 
-// Open opens "sqlite:PATH" or "postgres://user@host/name" and brings its schema
-// up to date, that of once included. Processes that start together may all do so.
+// Open opens "sqlite:PATH", "postgres://user@host/name" or "mysql://user@host/name"
+// (of a MariaDB) and brings its schema up to date, that of once included. Processes that start together may all do so.
 func Open(ctx context.Context, dsn string) (*DB, error) {
 	path, isFile := strings.CutPrefix(dsn, "sqlite:")
 	var db *DB
@@ -38,6 +40,8 @@ func Open(ctx context.Context, dsn string) (*DB, error) {
 		db, err = openSQLite(ctx, path)
 	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
 		db, err = openPostgres(ctx, dsn)
+	case strings.HasPrefix(dsn, "mysql://"), strings.HasPrefix(dsn, "mariadb://"):
+		db, err = openMariaDB(ctx, dsn)
 	default:
 		return nil, fmt.Errorf("%q names no database that is known here. Try: sqlite:payments.db or postgres://user@host/name", redact(dsn))
 	}
@@ -91,6 +95,10 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openSQL(ctx, db, func(tx *sql.Tx) queries { return sqlTx{tx} })
+}
+
+func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries) (*DB, error) {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -98,7 +106,6 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	view := func(tx *sql.Tx) queries { return sqlTx{tx} }
 	return &DB{
 		protect: protection(s, view),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {

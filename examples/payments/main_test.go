@@ -27,12 +27,16 @@ type service struct {
 	n   *atomic.Int64 // of keys
 }
 
-// onBoth runs test on SQLite and on PostgreSQL.
+// onBoth runs test on every database.
 func onBoth(t *testing.T, cfg payments.Config, test func(t *testing.T, s service)) {
 	t.Helper()
 	for name, dsn := range map[string]func(testing.TB) string{
 		"SQLite":     func(tb testing.TB) string { return "sqlite:" + filepath.Join(tb.TempDir(), "payments.db") },
 		"PostgreSQL": testenv.NewDatabase,
+		"MariaDB": func(tb testing.TB) string {
+			_, name, _ := strings.Cut(testenv.NewMariaDB(tb), "/")
+			return testenv.SharedMariaDB(tb).URL(name)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

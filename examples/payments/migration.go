@@ -11,7 +11,7 @@ import (
 var migrations embed.FS
 
 // migrate applies the numbered files that the database has not seen, in one
-// transaction.
+// transaction, or on MariaDB in what one that is killed leaves for the next one.
 func migrate(ctx context.Context, db *DB) error {
 	files, err := fs.Glob(migrations, "migration/*.sql") // sorted, and the names begin with the number
 	if err != nil {
@@ -35,13 +35,30 @@ func migrate(ctx context.Context, db *DB) error {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.exec(ctx, string(text)); err != nil {
+			if err := db.apply(ctx, tx, string(text)); err != nil {
 				return fmt.Errorf("%s: %w", files[i], err)
 			}
 			if _, err := tx.exec(ctx, fmt.Sprintf("insert into payments_migration (version) values (%d)", i+1)); err != nil {
 				return err
 			}
 		}
-		return nil
+		if db.unlock != "" {
+			_, err = tx.exec(ctx, db.unlock)
+		}
+		return err
 	})
+}
+
+// apply runs one file.
+func (db *DB) apply(ctx context.Context, tx queries, text string) error {
+	statements := []string{text}
+	if db.ddl != nil {
+		statements = db.ddl(text)
+	}
+	for _, statement := range statements {
+		if _, err := tx.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }

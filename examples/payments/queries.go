@@ -9,8 +9,8 @@ import (
 )
 
 // queries is all that the business logic wants of a transaction. Its SQL is
-// written so that both databases read it: $1 parameters, RETURNING, and updates
-// with a condition in place of "select for update".
+// written so that SQLite and PostgreSQL read it: $1 parameters, and updates with a
+// condition in place of "select for update". For MariaDB it is translated.
 type queries interface {
 	// exec returns how many rows were affected.
 	exec(ctx context.Context, sql string, args ...any) (int64, error)
@@ -31,6 +31,7 @@ func one(ctx context.Context, tx queries, into []any, sql string, args ...any) (
 var (
 	_ queries = sqlTx{}
 	_ queries = pgxTx{}
+	_ queries = mariadbTx{}
 )
 
 type sqlTx struct{ *sql.Tx }

@@ -41,6 +41,19 @@ func sqliteCode(err error) (code int, ok bool) {
 	return integer(field(v, "Code"))
 }
 
+// MySQLCode returns the number of an error of a MySQL or MariaDB server. It knows the
+// shape of github.com/go-sql-driver/mysql: fields Number and Message.
+func MySQLCode(err error) (code int, ok bool) {
+	walk(err, func(err error) bool {
+		v := reflect.ValueOf(err)
+		if field(v, "Message").Kind() == reflect.String {
+			code, ok = integer(field(v, "Number"))
+		}
+		return ok
+	})
+	return code, ok
+}
+
 // severityOf returns how grave PostgreSQL finds an error, in English if the
 // driver knows it so.
 func severityOf(err error) (severity string) {

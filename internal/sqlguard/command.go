@@ -96,7 +96,13 @@ func (p *parser) command(first token) command {
 			return command{verb: transactionControl}
 		}
 	default:
-		if p.dialect == MySQL && p.commits(string(keyword)) {
+		if p.dialect != MySQL {
+			break
+		}
+		if inner, ok := p.setStatement(string(keyword)); ok {
+			return p.command(inner)
+		}
+		if p.commits(string(keyword)) {
 			return command{verb: implicitCommit}
 		}
 	}

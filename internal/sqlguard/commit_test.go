@@ -18,7 +18,7 @@ func TestCommit(t *testing.T) {
 	}{
 		{SQLite, "exec COMMIT"},
 		{PostgreSQL, "exec SAVEPOINT once_commit; COMMIT"},
-		{MySQL, "commit"},
+		{MySQL, "exec BEGIN NOT ATOMIC RELEASE SAVEPOINT once_begun; COMMIT; END"},
 	} {
 		f := newFake()
 		tx, _ := begun(t, f, tt.d)
@@ -62,6 +62,13 @@ func TestCommitThatFails(t *testing.T) {
 		{"corrupt", SQLite, resultCode(11), true, false},
 		{"no transaction", SQLite, resultCode(sqliteError), true, true},
 		{"unknown", SQLite, errDriver, true, false},
+		{"deadlock", MySQL, errorNo(1213), false, true},
+		{"read-only server", MySQL, errorNo(1290), false, true},
+		{"no transaction", MySQL, errNoSavepoint, true, true},
+		{"error during commit", MySQL, errorNo(1180), true, false},
+		{"shutdown", MySQL, errorNo(1053), true, false},
+		{"interrupted", MySQL, errorNo(1317), true, false},
+		{"bad connection", MySQL, driver.ErrBadConn, true, false},
 		{"anything", MySQL, errDriver, true, false},
 	} {
 		t.Run(tt.d.String()+"/"+tt.name, func(t *testing.T) {
@@ -73,7 +80,7 @@ func TestCommitThatFails(t *testing.T) {
 			f.took()
 			commit, rollback := "exec "+tt.d.commits(), "exec ROLLBACK"
 			if tt.d == MySQL {
-				commit, rollback = "commit", "rollback"
+				commit, rollback = "exec "+inOne(releaseMark, "COMMIT"), "exec "+inOne(releaseMark, "ROLLBACK")
 			}
 			f.failing(commit, tt.err)
 			err = tx.Commit()

@@ -21,6 +21,7 @@ type conn struct {
 
 	tx     *transaction // the open one, guarded or not
 	broken bool         // the pool must drop this connection
+	single bool         // it has no compound statements: see series
 }
 
 var (

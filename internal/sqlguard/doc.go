@@ -25,10 +25,12 @@
 //     variable of the wrong type, a badly named argument.
 //   - What somebody runs on the connection below the guard, reached with [Unwrap].
 //     A COMMIT there is found out at our COMMIT ([ErrEnded]); a COMMIT followed by
-//     a BEGIN, and a COMMIT followed by our ROLLBACK on PostgreSQL, are not.
+//     a BEGIN (but on MySQL), and a COMMIT followed by our ROLLBACK on PostgreSQL,
+//     are not.
 //     On PostgreSQL a transaction that was opened there by hand before BeginTx
 //     becomes part of the guarded one.
-//   - MySQL: a COMMIT inside a stored procedure or inside dynamic SQL (EXECUTE).
+//   - MySQL: a COMMIT inside a stored procedure or inside dynamic SQL (EXECUTE) is not
+//     refused. It is found out at our COMMIT or ROLLBACK ([ErrEnded]).
 //   - Lexing follows the default settings: a PostgreSQL session with
 //     standard_conforming_strings off, or a MySQL session with
 //     NO_BACKSLASH_ESCAPES, can hide a COMMIT in a batch.

@@ -2,6 +2,7 @@ package sqlguard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +25,8 @@ func answered(d Dialect, err error) bool {
 		code, ok := SQLiteCode(err)
 		return ok && !unsure(code)
 	default:
-		return false
+		code, _ := MySQLCode(err)
+		return slices.Contains(mysqlRefusals, code)
 	}
 }
 
@@ -73,7 +75,8 @@ func unsure(code int) bool {
 }
 
 // endedUnderneath reports whether COMMIT or ROLLBACK found no transaction.
-// PostgreSQL says so only to the statement that commits sends along.
+// PostgreSQL says so only to the statement that commits sends along, MySQL only of the
+// savepoint that was made at the beginning.
 func endedUnderneath(d Dialect, err error) bool {
 	switch d {
 	case SQLite:
@@ -81,7 +84,8 @@ func endedUnderneath(d Dialect, err error) bool {
 	case PostgreSQL:
 		return SQLState(err) == "25P01"
 	default:
-		return false
+		code, _ := MySQLCode(err)
+		return code == mysqlNoSavepoint && strings.Contains(err.Error(), mark)
 	}
 }
 
@@ -90,8 +94,8 @@ func nested(err error) bool {
 	return strings.Contains(err.Error(), "within a transaction")
 }
 
-// mark adds ErrEnded to an error that means it.
-func mark(d Dialect, err error) error {
+// marked adds ErrEnded to an error that means it.
+func marked(d Dialect, err error) error {
 	if err != nil && endedUnderneath(d, err) {
 		return fmt.Errorf("%w: %w", ErrEnded, err)
 	}

@@ -6,7 +6,7 @@ package sqlguard
 func (p *parser) commits(keyword string) bool {
 	switch keyword {
 	case "ALTER", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "LOCK", "UNLOCK", "OPTIMIZE", "REPAIR", "FLUSH",
-		"INSTALL", "UNINSTALL", "CHANGE", "STOP", "CHECK", "CACHE", "IMPORT", "CLONE":
+		"INSTALL", "UNINSTALL", "CHANGE", "STOP", "CHECK", "CACHE", "IMPORT", "CLONE", "BACKUP":
 		return true
 	case "CREATE", "DROP":
 		t := p.inside()

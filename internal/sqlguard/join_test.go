@@ -14,7 +14,7 @@ func TestJoin(t *testing.T) {
 		commit []string
 	}{
 		{PostgreSQL, []string{"exec SAVEPOINT once_join; RELEASE SAVEPOINT once_join"}, []string{"exec SAVEPOINT once_commit", "commit"}},
-		{MySQL, []string{"exec SAVEPOINT once_join", "exec RELEASE SAVEPOINT once_join"}, []string{"commit"}},
+		{MySQL, []string{"exec " + inOne(setMark, releaseMark, setMark)}, []string{"exec RELEASE SAVEPOINT once_begun", "commit"}},
 		{SQLite, []string{"exec BEGIN"}, []string{"commit"}},
 	} {
 		for _, how := range []string{"exec", "query", "prepare"} {
@@ -76,8 +76,12 @@ func TestJoin(t *testing.T) {
 		t.Run(tt.d.String()+"/too late", func(t *testing.T) {
 			t.Parallel()
 			f := newFake()
-			f.failing(tt.alive[len(tt.alive)-1], coded("25P01"))
-			if tt.d == SQLite {
+			switch tt.d {
+			case PostgreSQL:
+				f.failing(tt.alive[0], coded("25P01"))
+			case MySQL:
+				f.failing(tt.alive[0], errNoSavepoint)
+			case SQLite:
 				f.failing("exec BEGIN", nil)
 			}
 			tx, err := open(t, f, tt.d).BeginTx(t.Context(), nil)

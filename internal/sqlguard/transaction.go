@@ -39,10 +39,13 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	if err := t.claim(); err != nil {
 		return nil, err
 	}
-	base, err := c.beginGuarded(ctx, opts)
-	if err != nil {
-		t.release() // database/sql may try again on another connection
-		return nil, err
+	var base driver.Tx
+	if !adopts(ctx) {
+		var err error
+		if base, err = c.beginGuarded(ctx, opts); err != nil {
+			t.release() // database/sql may try again on another connection
+			return nil, err
+		}
 	}
 	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx}
 	return c.tx, nil
@@ -50,6 +53,16 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 
 // beginGuarded returns no driver.Tx if it sent BEGIN itself.
 func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if c.dialect == MySQL {
+		statements, err := beginMySQL(opts)
+		if err != nil {
+			return nil, err
+		}
+		if err = c.series(ctx, statements...); err != nil {
+			c.abandon(ctx) // the first of them may have succeeded
+		}
+		return nil, err
+	}
 	text, err := c.dialect.begins(opts)
 	if err != nil {
 		return nil, err
@@ -95,15 +108,9 @@ func (tx *transaction) alive(ctx context.Context) error {
 			return err
 		}
 	case PostgreSQL:
-		return mark(c.dialect, c.run(ctx, "SAVEPOINT once_join; RELEASE SAVEPOINT once_join"))
+		return marked(c.dialect, c.run(ctx, "SAVEPOINT once_join; RELEASE SAVEPOINT once_join"))
 	default: // a savepoint outside a transaction is forgotten at once
-		if err := c.run(ctx, "SAVEPOINT once_join"); err != nil {
-			return err
-		}
-		if err := c.run(ctx, "RELEASE SAVEPOINT once_join"); err != nil {
-			return fmt.Errorf("%w: %w", ErrEnded, err)
-		}
-		return nil
+		return marked(c.dialect, c.series(ctx, setMark, releaseMark, setMark))
 	}
 }
 
@@ -150,15 +157,24 @@ func (tx *transaction) commit() error {
 	c := tx.conn
 	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
-	if tx.base == nil {
+	switch {
+	case tx.base == nil && c.dialect == MySQL:
+		if last := tx.txn.last; last != "" {
+			return c.series(ctx, releaseMark, last, "COMMIT")
+		}
+		return c.series(ctx, releaseMark, "COMMIT")
+	case tx.base == nil:
 		if err := c.run(ctx, c.dialect.commits()); err != nil {
 			return err
 		}
 		// If this ended in between, the server may have been told to wait for its
 		// standby no longer, and answers as if it had not had to.
 		return ctx.Err()
-	}
-	if c.dialect == PostgreSQL {
+	case c.dialect == MySQL:
+		if err := c.run(ctx, releaseMark); err != nil {
+			return err
+		}
+	case c.dialect == PostgreSQL:
 		if err := c.run(ctx, stillOpen); err != nil {
 			return err
 		}
@@ -185,8 +201,8 @@ func (tx *transaction) Rollback() error {
 	switch {
 	case err == nil:
 		return nil
-	case endedUnderneath(c.dialect, err) && tx.txn.failure.Load() != nil:
-		return nil // the failed statement rolled it back already
+	case endedUnderneath(c.dialect, err) && tx.txn.rolledBack(c.dialect):
+		return nil // by the failed statement, already
 	case endedUnderneath(c.dialect, err):
 		return fmt.Errorf("once: ROLLBACK came too late: %w: %w", ErrEnded, err)
 	default:
@@ -206,9 +222,17 @@ func (tx *transaction) rollback() error {
 	if tx.base != nil {
 		return tx.base.Rollback()
 	}
-	ctx, cancel := tx.conn.dialect.tail(tx.ctx)
+	c := tx.conn
+	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
-	return tx.conn.run(ctx, "ROLLBACK")
+	if c.dialect != MySQL {
+		return c.run(ctx, "ROLLBACK")
+	}
+	err := c.series(ctx, releaseMark, "ROLLBACK")
+	if err != nil && endedUnderneath(c.dialect, err) {
+		err = errors.Join(err, c.run(ctx, "ROLLBACK")) // of another one, begun by the same hand
+	}
+	return err
 }
 
 // end detaches the transaction from its connection. It reports false if it was

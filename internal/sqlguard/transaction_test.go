@@ -30,7 +30,10 @@ func TestBegin(t *testing.T) {
 		{PostgreSQL, level(sql.LevelRepeatableRead), "exec BEGIN ISOLATION LEVEL REPEATABLE READ"},
 		{PostgreSQL, level(sql.LevelSnapshot), "exec BEGIN ISOLATION LEVEL REPEATABLE READ"},
 		{PostgreSQL, level(sql.LevelSerializable), "exec BEGIN ISOLATION LEVEL SERIALIZABLE"},
-		{MySQL, level(sql.LevelSerializable), "begin"},
+		{MySQL, nil, "exec BEGIN NOT ATOMIC START TRANSACTION; SAVEPOINT once_begun; END"},
+		{MySQL, readOnly, "exec BEGIN NOT ATOMIC START TRANSACTION READ ONLY; SAVEPOINT once_begun; END"},
+		{MySQL, level(sql.LevelReadCommitted), "exec BEGIN NOT ATOMIC SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SAVEPOINT once_begun; END"},
+		{MySQL, level(sql.LevelSerializable), "exec BEGIN NOT ATOMIC SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION; SAVEPOINT once_begun; END"},
 	} {
 		f := newFake()
 		txn := new(Txn)
@@ -44,12 +47,14 @@ func TestBegin(t *testing.T) {
 		}
 		must(t, tx.Rollback())
 	}
-	f := newFake()
-	txn := new(Txn)
-	if _, err := open(t, f, PostgreSQL).BeginTx(txn.Context(t.Context()), level(sql.LevelLinearizable)); err == nil {
-		t.Error("PostgreSQL is not linearizable")
+	for _, d := range []Dialect{PostgreSQL, MySQL} {
+		f := newFake()
+		txn := new(Txn)
+		if _, err := open(t, f, d).BeginTx(txn.Context(t.Context()), level(sql.LevelLinearizable)); err == nil {
+			t.Errorf("%s is not linearizable", d)
+		}
+		wantCalls(t, f)
 	}
-	wantCalls(t, f)
 }
 
 // TestBeginThatMayHaveBeenHeard: an error that is not the database's own may

@@ -17,6 +17,8 @@ type Txn struct {
 
 	// The rest is touched only by the goroutine that holds the connection.
 
+	last       string      // see Last
+	fatal      bool        // MySQL: a statement has failed in a way that ends the transaction
 	savepoints []savepoint // open ones, oldest first
 	made       int         // savepoints made so far: the transaction's clock
 }
@@ -86,12 +88,20 @@ func (t *Txn) release() { t.phase.Store(unused) }
 
 // fail records the error of a statement that was begun at the given clock.
 func (t *Txn) fail(since int, query string, err error) {
+	if code, ok := MySQLCode(err); ok && slices.Contains(mysqlFatal, code) {
+		t.fatal = true
+	}
 	f := &failure{first: &StatementError{Statement: head(query), Err: err}, since: since}
 	if standing := t.failure.Load(); standing != nil {
 		f.first = standing.first
 		f.since = min(since, standing.since)
 	}
 	t.failure.Store(f)
+}
+
+// rolledBack reports whether a failed statement may have rolled everything back.
+func (t *Txn) rolledBack(d Dialect) bool {
+	return t.failure.Load() != nil && (d != MySQL || t.fatal)
 }
 
 // refuse records that a statement was not allowed, and returns the error for it.

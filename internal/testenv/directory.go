@@ -19,20 +19,20 @@ type directory struct {
 
 // janitorScript waits for a word or for the end of its input. A word means that
 // the owner cleaned up itself; the end without a word means that the owner died.
-// Then it makes sure that the postmaster is gone (a second line of defence
-// behind the parent-death signal; the working directory proves that the process
-// number still means that postmaster) and removes the directory. It retries,
+// Then it makes sure that the server is gone (a second line of defence behind the
+// parent-death signal; the working directory proves that the process number still
+// means that server) and removes the directory. It retries,
 // because a dying server may still be writing into it.
 const janitorScript = `
 trap '' HUP INT QUIT TERM
 read -r word
 [ "$word" = done ] && exit 0
-postmaster=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
-alive() { [ -n "$postmaster" ] && [ "$(readlink "/proc/$postmaster/cwd")" = "$1/data" ]; }
+server=$(head -q -n 1 "$1"/data/*.pid 2>/dev/null)
+alive() { [ -n "$server" ] && [ "$(readlink "/proc/$server/cwd")" = "$1/data" ]; }
 if alive "$1"; then
-	kill -QUIT "$postmaster"
+	kill -QUIT "$server"
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do alive "$1" || break; sleep 0.5; done
-	alive "$1" && kill -KILL "$postmaster"
+	alive "$1" && kill -KILL "$server"
 fi
 for i in 1 2 3 4 5 6 7 8 9 10; do
 	rm -rf -- "$1" 2>/dev/null && exit 0

@@ -15,8 +15,8 @@ type identity struct {
 	uid, gid uint32
 }
 
-// serverIdentity picks who runs the servers: PostgreSQL and PgBouncer refuse to
-// run as root, so root hands them to an unprivileged user.
+// serverIdentity picks who runs the servers: PostgreSQL, MariaDB and PgBouncer
+// refuse to run as root, so root hands them to an unprivileged user.
 func serverIdentity() (identity, error) {
 	if os.Geteuid() != 0 {
 		return identity{}, nil

@@ -18,14 +18,15 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"pgbouncer":     "pgbouncer",
 	"strace":        "strace",
 	"gcc":           "gcc",
+	"mariadb":       "mariadb-server-core mariadb-client-core",
 }
 
 // Need ends the test unless every piece of software is installed. It skips,
 // naming what is missing and how to install it, or fails where CI=true: a CI
 // run in which the important tests were skipped must not look green.
 //
-// "postgresql" stands for a complete server installation; any other name is
-// that of a program, such as "pgbouncer" or "strace".
+// "postgresql" and "mariadb" stand for complete server installations; any other name
+// is that of a program, such as "pgbouncer" or "strace".
 func Need(tb testing.TB, software ...string) {
 	tb.Helper()
 	text := missing(software)
@@ -66,9 +67,17 @@ func missing(software []string) string {
 }
 
 func lookFor(name string) error {
-	if name == "postgresql" {
+	switch name {
+	case "postgresql":
 		_, err := postgresBinaryDir()
 		return err
+	case "mariadb":
+		for _, program := range mariadbPrograms {
+			if _, err := Binary(program); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	_, err := Binary(name)
 	return err

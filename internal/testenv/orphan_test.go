@@ -24,12 +24,11 @@ import (
 const victimEnv = "ONCE_TESTENV_VICTIM"
 
 func beVictim() {
-	pg, err := StartPostgres(context.Background(), PostgresConfig{})
+	answers, err := startVictim(os.Getenv(victimEnv))
 	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
 	}
-	fmt.Println(pg.Pid(), pg.dir.path)
 	// Retire all the threads that can be: a server tied to one of them would die.
 	var locked, retired sync.WaitGroup
 	locked.Add(100)
@@ -41,15 +40,37 @@ func beVictim() {
 		})
 	}
 	retired.Wait()
-	runtime.GC() // nothing but pg's own goroutine knows the directory any more
+	runtime.GC() // nothing but the server's own goroutine knows the directory any more
 	runtime.GC()
-	if _, err := psqlVersion(pg.port); err != nil {
+	if err := answers(); err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
 	}
 	fmt.Println("alive")
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test lets go of it, or kills us
 	os.Exit(0)
+}
+
+// startVictim starts a server, says where, and returns what asks it a question. That
+// remembers no more of the server than clients do.
+func startVictim(what string) (answers func() error, err error) {
+	ctx := context.Background()
+	if strings.HasPrefix(what, "mariadb") {
+		m, err := StartMariaDB(ctx, MariaDBConfig{})
+		if err != nil {
+			return nil, err
+		}
+		fmt.Println(m.Pid(), m.dir.path)
+		port := m.port
+		return func() error { return (&MariaDB{port: port}).greets(ctx) }, nil
+	}
+	pg, err := StartPostgres(ctx, PostgresConfig{})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println(pg.Pid(), pg.dir.path)
+	port := pg.port
+	return func() error { _, err := psqlVersion(port); return err }, nil
 }
 
 func psqlVersion(port int) (string, error) {
@@ -64,8 +85,8 @@ func psqlVersion(port int) (string, error) {
 // lets another one exit without a word.
 func TestNothingOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
-	Need(t, "postgresql")
-	for _, how := range []string{"kill", "exit"} {
+	Need(t, "postgresql", "mariadb")
+	for how, processes := range map[string]int{"postgres kill": 3, "postgres exit": 3, "mariadb kill": 1, "mariadb exit": 1} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -91,10 +112,10 @@ func TestNothingOutlivesTheProcess(t *testing.T) {
 			if lines.Scan(); lines.Text() != "alive" {
 				t.Fatalf("the victim says %q", lines.Text())
 			}
-			if len(processesIn(t, filepath.Join(dir, "data"))) < 3 {
+			if len(processesIn(t, filepath.Join(dir, "data"))) < processes {
 				t.Error("the server is not running: the test would prove nothing")
 			}
-			if how == "kill" {
+			if strings.HasSuffix(how, "kill") {
 				if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
@@ -104,7 +125,7 @@ func TestNothingOutlivesTheProcess(t *testing.T) {
 			}
 			_ = cmd.Wait()
 			if err := waitGone(pid); err != nil {
-				t.Error("postmaster:", err)
+				t.Error("server:", err)
 			}
 			if err := poll(20*time.Second, func() bool {
 				_, err := os.Stat(dir)
@@ -120,7 +141,7 @@ func TestNothingOutlivesTheProcess(t *testing.T) {
 }
 
 // processesIn lists the processes that work in a data directory, as all those of
-// a PostgreSQL server do.
+// a server do.
 func processesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")

@@ -101,7 +101,7 @@ func (b *PgBouncer) launch(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	attempt := start{server: server, port: b.port, database: b.database, log: log, bound: func() bool {
+	attempt := start{server: server, port: b.port, login: postgresLogin(b.port, b.database), log: log, bound: func() bool {
 		return log.contains("listening on " + b.Addr())
 	}}
 	if err := attempt.await(ctx); err != nil {

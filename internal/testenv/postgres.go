@@ -114,7 +114,7 @@ func (p *Postgres) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	attempt := start{server: server, port: p.port, database: superuser, log: log, bound: func() bool {
+	attempt := start{server: server, port: p.port, login: postgresLogin(p.port, superuser), log: log, bound: func() bool {
 		return p.lockFileSays(server.pid(), "ready") || p.lockFileSays(server.pid(), "standby")
 	}}
 	if err := attempt.await(ctx); err != nil {
@@ -196,7 +196,7 @@ func (p *Postgres) WaitReady(ctx context.Context) error {
 		return errors.New("testenv: the server is down. Try: Restart")
 	}
 	log := &serverLog{path: p.LogPath()}
-	attempt := start{server: server, port: p.port, database: superuser, log: log, bound: func() bool {
+	attempt := start{server: server, port: p.port, login: postgresLogin(p.port, superuser), log: log, bound: func() bool {
 		// A postmaster that has reaped a crashed child refuses logins until it has
 		// recovered; before that it would still let us in.
 		return !losesChild(server.pid())

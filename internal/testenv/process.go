@@ -108,15 +108,16 @@ func runTool(ctx context.Context, who identity, input, path string, args ...stri
 	return strings.TrimSuffix(stdout.String(), "\n"), nil
 }
 
-// cleanEnv drops what would make PostgreSQL's programs talk to another server
+// cleanEnv drops what would make the databases' programs talk to another server
 // or in another language than the tests expect.
 func cleanEnv() []string {
 	env := []string{"LC_ALL=C.UTF-8"}
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		switch {
-		case strings.HasPrefix(name, "PG"), strings.HasPrefix(name, "LC_"), name == "LANG", name == "LANGUAGE":
-		case name == "NOTIFY_SOCKET": // or postgres would report to our service manager
+		case strings.HasPrefix(name, "PG"), strings.HasPrefix(name, "MYSQL_"), strings.HasPrefix(name, "MARIADB_"):
+		case strings.HasPrefix(name, "LC_"), name == "LANG", name == "LANGUAGE":
+		case name == "NOTIFY_SOCKET": // or they would report to our service manager
 		default:
 			env = append(env, entry)
 		}

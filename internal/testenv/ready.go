@@ -17,10 +17,10 @@ var errNotReady = errors.New("not ready")
 
 // start is one attempt to bring a server up.
 type start struct {
-	server   *process
-	port     int
-	database string // to log in to
-	log      *serverLog
+	server *process
+	port   int
+	login  func(context.Context) error
+	log    *serverLog
 	// bound reports whether this very server holds the port: the login alone
 	// could be answered by a stranger that took the port first.
 	bound func() bool
@@ -35,7 +35,7 @@ func (s *start) await(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if s.bound() {
-			if err := login(ctx, s.port, s.database); !errors.Is(err, errNotReady) {
+			if err := s.login(ctx); !errors.Is(err, errNotReady) {
 				return err
 			}
 		}
@@ -66,8 +66,12 @@ func portTaken(err error) bool {
 	return errors.As(err, &failed) && strings.Contains(failed.log, "Address already in use")
 }
 
-// login speaks just enough of the PostgreSQL protocol to log in as postgres and
-// to see ReadyForQuery.
+// postgresLogin speaks just enough of the PostgreSQL protocol to log in as postgres
+// and to see ReadyForQuery.
+func postgresLogin(port int, database string) func(context.Context) error {
+	return func(ctx context.Context) error { return login(ctx, port, database) }
+}
+
 func login(ctx context.Context, port int, database string) error {
 	const patience = 5 * time.Second
 	dialer := net.Dialer{Timeout: patience}

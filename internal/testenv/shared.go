@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,14 +12,48 @@ import (
 	"time"
 )
 
-// shared is the server of this test process.
-//
-//nolint:gochecknoglobals // one per process is what it is for
-var shared struct {
+// sharedServer is one that all the tests of this process share.
+type sharedServer[S interface{ Close() error }] struct {
 	sync.Mutex
 
-	server *Postgres
+	server *S
 	err    error // why it could not be started; it is not tried again
+}
+
+//nolint:gochecknoglobals // one per process is what they are for
+var (
+	shared        sharedServer[*Postgres]
+	sharedMariaDB sharedServer[*MariaDB]
+)
+
+// of starts the server if it is the first call.
+func (s *sharedServer[S]) of(tb testing.TB, start func(context.Context) (S, error)) S {
+	tb.Helper()
+	s.Lock()
+	defer s.Unlock()
+	if s.server == nil && s.err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		var server S
+		if server, s.err = start(ctx); s.err == nil {
+			s.server = &server
+		}
+	}
+	if s.err != nil {
+		tb.Fatal(s.err)
+	}
+	return *s.server
+}
+
+func (s *sharedServer[S]) close() error {
+	s.Lock()
+	defer s.Unlock()
+	if s.server == nil {
+		return nil
+	}
+	err := (*s.server).Close()
+	s.server = nil
+	return err
 }
 
 // SharedPostgres returns the server that all the tests of this process share. The
@@ -28,17 +63,14 @@ var shared struct {
 func SharedPostgres(tb testing.TB) *Postgres {
 	tb.Helper()
 	Need(tb, "postgresql")
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.server == nil && shared.err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		shared.server, shared.err = StartPostgres(ctx, PostgresConfig{})
-	}
-	if shared.err != nil {
-		tb.Fatal(shared.err)
-	}
-	return shared.server
+	return shared.of(tb, func(ctx context.Context) (*Postgres, error) { return StartPostgres(ctx, PostgresConfig{}) })
+}
+
+// SharedMariaDB is SharedPostgres for MariaDB.
+func SharedMariaDB(tb testing.TB) *MariaDB {
+	tb.Helper()
+	Need(tb, "mariadb")
+	return sharedMariaDB.of(tb, func(ctx context.Context) (*MariaDB, error) { return StartMariaDB(ctx, MariaDBConfig{}) })
 }
 
 // NewDatabase makes an empty database on the shared server and returns its URL.
@@ -46,6 +78,23 @@ func SharedPostgres(tb testing.TB) *Postgres {
 func NewDatabase(tb testing.TB) string {
 	tb.Helper()
 	server := SharedPostgres(tb)
+	return server.URL(newDatabase(tb, server))
+}
+
+// NewMariaDB makes an empty database on the shared MariaDB server and returns its data
+// source name, to which "?" and parameters may be added. The database goes away with
+// the test.
+func NewMariaDB(tb testing.TB) string {
+	tb.Helper()
+	server := SharedMariaDB(tb)
+	return server.DSN(newDatabase(tb, server))
+}
+
+func newDatabase(tb testing.TB, server interface {
+	CreateDatabase(name string) error
+	DropDatabase(name string) error
+}) string {
+	tb.Helper()
 	name := databaseName(tb.Name())
 	if err := server.CreateDatabase(name); err != nil {
 		tb.Fatal(err)
@@ -55,35 +104,24 @@ func NewDatabase(tb testing.TB) string {
 			tb.Error(err)
 		}
 	})
-	return server.URL(name)
+	return name
 }
 
-// Main runs the tests and closes the shared server, for use as
+// Main runs the tests and closes the shared servers, for use as
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //
-// Without it the server ends all the same, a moment after the process.
+// Without it they end all the same, a moment after the process.
 func Main(m *testing.M) {
 	code := m.Run()
-	if err := closeShared(); err != nil {
+	if err := errors.Join(shared.close(), sharedMariaDB.close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
 }
 
-func closeShared() error {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.server == nil {
-		return nil
-	}
-	err := shared.server.Close()
-	shared.server = nil
-	return err
-}
-
-var databases atomic.Int64 //nolint:gochecknoglobals // numbers the databases of the shared server
+var databases atomic.Int64 //nolint:gochecknoglobals // numbers the databases of the shared servers
 
 // databaseName turns the name of a test into one that needs no quoting, so that
 // the server's log tells whose session it was.

@@ -54,12 +54,39 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestConformanceMariaDB is the suite on MariaDB, and on one that refuses what MySQL
+// refuses, where the store goes the way that it would go there.
+func TestConformanceMariaDB(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(dsn string) (*sql.DB, error){mariadbName: nil, "as MySQL": openAsMySQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conformMariaDB(t, open)
+		})
+	}
+}
+
+func conformMariaDB(t *testing.T, open func(string) (*sql.DB, error)) {
+	h := conformance{
+		driver:  "mysql",
+		open:    open,
+		create:  testenv.NewMariaDB,
+		dialect: mysqlDialect,
+		advance: func(d time.Duration) string {
+			return fmt.Sprintf("update once_operation set lease_until = lease_until - %[1]d, expires_at = expires_at - %[1]d, since = since - %[1]d", d.Milliseconds())
+		},
+	}.harness()
+	h.Isolations = []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable}
+	storetest.Run(t, h)
+}
+
 // conformance is what differs between databases.
 type conformance struct {
 	driver  string
-	create  func(testing.TB) string    // a new database
-	dialect func(query string) string  // of a query with $1, $2, ...
-	advance func(time.Duration) string // lets time pass for every record
+	open    func(dsn string) (*sql.DB, error) // nil: by the driver's name
+	create  func(testing.TB) string           // a new database
+	dialect func(query string) string         // of a query with $1, $2, ...
+	advance func(time.Duration) string        // lets time pass for every record
 }
 
 const insertEffect = "insert into effect (key) values ($1)"
@@ -78,7 +105,10 @@ func (c conformance) harness() storetest.Harness[*sql.Tx] {
 	open := func(tb testing.TB, dsn string, prepare func(context.Context, *sql.DB) error) store.Store[*sql.Tx] {
 		tb.Helper()
 		ctx := context.Background()
-		db, err := sqlstore.Open(c.driver, dsn)
+		if c.open == nil {
+			c.open = func(dsn string) (*sql.DB, error) { return sqlstore.Open(c.driver, dsn) }
+		}
+		db, err := c.open(dsn)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -101,7 +131,7 @@ func (c conformance) harness() storetest.Harness[*sql.Tx] {
 	return storetest.Harness[*sql.Tx]{
 		Open: func(tb testing.TB) store.Store[*sql.Tx] {
 			tb.Helper()
-			return open(tb, c.create(tb), prepareEffects)
+			return open(tb, c.create(tb), c.prepareEffects)
 		},
 		Peer: func(tb testing.TB, s store.Store[*sql.Tx]) store.Store[*sql.Tx] {
 			tb.Helper()
@@ -142,14 +172,14 @@ func (c conformance) harness() storetest.Harness[*sql.Tx] {
 	}
 }
 
-func prepareEffects(ctx context.Context, db *sql.DB) error {
+func (c conformance) prepareEffects(ctx context.Context, db *sql.DB) error {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
 		return err
 	}
 	for _, query := range []string{
 		"create table effect (key text not null)", "create table single (id integer primary key)", "insert into single values (1)",
 	} {
-		if _, err := db.ExecContext(ctx, query); err != nil {
+		if _, err := db.ExecContext(ctx, c.dialect(query)); err != nil {
 			return err
 		}
 	}

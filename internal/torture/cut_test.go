@@ -15,9 +15,14 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 )
 
-// committing ends what the connections of the stores send when they commit. Nothing
+// committing ends what the connections of a store send when they commit. Nothing
 // is prepared here, so that it can be seen.
-const committing = "COMMIT\x00"
+func committing(store string) string {
+	if store == mariadbName {
+		return "; COMMIT; END"
+	}
+	return "COMMIT\x00"
+}
 
 // cutter is a database behind a proxy that loses commits, or their answers.
 type cutter struct {
@@ -35,7 +40,15 @@ func newCutter(t *testing.T, store string) *cutter {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	return &cutter{ground: g, proxy: proxy, dsn: g.dsn + "&default_query_exec_mode=exec"}
+	return &cutter{ground: g, proxy: proxy, dsn: plainly(g)}
+}
+
+// plainly is a data source name with which nothing is prepared.
+func plainly(g *ground) string {
+	if g.store == mariadbName {
+		return g.dsn
+	}
+	return g.dsn + "&default_query_exec_mode=exec"
 }
 
 // behind opens a system behind the proxy.
@@ -45,20 +58,28 @@ func (c *cutter) behind(t *testing.T, conns int, cfg once.Config) system {
 	return c.open(t, setup{dsn: c.dsn, dial: c.proxy.DialContext, conns: conns, engine: cfg})
 }
 
-// ready ends every answer of the server: with or without a transaction left open.
-var ready = strings.TrimSuffix(faultnet.PostgresIdle, "I")
+// ready ends every answer of the server: with or without a transaction left open. That
+// of MariaDB falls silent.
+func ready(store string) string {
+	if store == mariadbName {
+		return ""
+	}
+	return strings.TrimSuffix(faultnet.PostgresIdle, "I")
+}
 
 // Two ways to lose a commit. They look the same to the client.
-func (c *cutter) afterCommit() faultnet.Fault { return faultnet.SwallowAnswer(committing, ready) }
+func (c *cutter) afterCommit() faultnet.Fault {
+	return faultnet.SwallowAnswer(committing(c.store), ready(c.store))
+}
 
-func (c *cutter) beforeCommit() faultnet.Fault { return faultnet.CutBefore(committing) }
+func (c *cutter) beforeCommit() faultnet.Fault { return faultnet.CutBefore(committing(c.store)) }
 
 // TestCut cuts the connection of one client after COMMIT was sent, and before its
 // answer or before the server has got it. Both are met with a network that heals at
 // once, so that the engine can settle the matter, and with one that does not.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{pgxName, postgresName} {
+	for _, store := range []string{pgxName, postgresName, mariadbName} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			c := newCutter(t, store)
@@ -114,7 +135,7 @@ func (c *cutter) one(t *testing.T, applied, heals bool, flow string, runs int) e
 		// It has no COMMIT: the pipeline is the transaction.
 		fault = faultnet.CutBefore("insert into once_operation")
 		if applied {
-			fault = faultnet.SwallowAnswer("insert into once_operation", ready)
+			fault = faultnet.SwallowAnswer("insert into once_operation", ready(c.store))
 		}
 	}
 	if !heals {
@@ -163,7 +184,7 @@ func TestCutMany(t *testing.T) {
 	t.Parallel()
 	const clients = 32
 	rounds := scale(8, 200)
-	for _, store := range []string{pgxName, postgresName} {
+	for _, store := range []string{pgxName, postgresName, mariadbName} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			c := newCutter(t, store)

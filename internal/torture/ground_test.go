@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
@@ -19,13 +20,18 @@ type ground struct {
 	store string
 	dsn   string
 	db    *sql.DB
+
+	dialect func(query string) string // of the judge's questions
 }
 
 // newGround makes a database with the tables of store and of the business.
 func newGround(tb testing.TB, store string) *ground {
 	tb.Helper()
-	if store == sqliteName {
+	switch store {
+	case sqliteName:
 		return sqliteGround(tb, store, "WAL")
+	case mariadbName:
+		return mariadbGround(tb, testenv.NewMariaDB(tb))
 	}
 	return postgresGround(tb, store, testenv.NewDatabase(tb))
 }
@@ -49,6 +55,12 @@ func postgresGround(tb testing.TB, store, dsn string) *ground {
 	return openGround(tb, store, "pgx", dsn)
 }
 
+func mariadbGround(tb testing.TB, dsn string) *ground {
+	tb.Helper()
+	migrate(tb, mariadbName, dsn)
+	return openGround(tb, mariadbName, "mysql", dsn)
+}
+
 func openGround(tb testing.TB, store, driver, dsn string) *ground {
 	tb.Helper()
 	db, err := sql.Open(driver, dsn)
@@ -56,10 +68,17 @@ func openGround(tb testing.TB, store, driver, dsn string) *ground {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = db.Close() })
-	if _, err := db.Exec(schema); err != nil {
-		tb.Fatal(err)
+	g := &ground{store, store, dsn, db, func(query string) string { return query }}
+	tables := []string{schema}
+	if driver == "mysql" {
+		g.dialect, tables = mysqlDialect, strings.Split(mysqlSchema, ";")
 	}
-	return &ground{store, store, dsn, db}
+	for _, table := range tables {
+		if _, err := db.Exec(table); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return g
 }
 
 // migrate creates the table of a store by the store's own means.
@@ -75,10 +94,7 @@ func migrate(tb testing.TB, storeName, dsn string) {
 			defer pool.Close()
 			return pgxstore.Migrate(ctx, pool)
 		}
-		driver := "pgx"
-		if storeName == sqliteName {
-			driver = "sqlite"
-		}
+		driver := map[string]string{postgresName: "pgx", sqliteName: "sqlite", mariadbName: "mysql"}[storeName]
 		db, err := sqlstore.Open(driver, dsn)
 		if err != nil {
 			return err
@@ -115,7 +131,7 @@ type state struct {
 func (g *ground) state(ctx context.Context, key string) (s state, err error) {
 	query := fmt.Sprintf(`select (select count(*) from charge where key = '%[1]s'), (select count(*) from entry where key = '%[1]s'),
  (select count(*) from once_operation where key = '%[1]s'), coalesce((select attempts from ledger where key = '%[1]s'), '')`, key)
-	err = g.db.QueryRowContext(ctx, query).Scan(&s.Charges, &s.Entries, &s.Keys, &s.Attempts)
+	err = g.db.QueryRowContext(ctx, g.dialect(query)).Scan(&s.Charges, &s.Entries, &s.Keys, &s.Attempts)
 	return s, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/oncelib/once/internal/testenv"
 )
 
@@ -13,13 +15,15 @@ const fewest = 150
 
 // TestKill kills a process at every point of an operation.
 func TestKill(t *testing.T) {
-	testenv.Need(t, "postgresql", "strace")
-	t.Run(pgxName, func(t *testing.T) { t.Parallel(); killPostgres(t, pgxName) })
-	t.Run(postgresName, func(t *testing.T) { t.Parallel(); killPostgres(t, postgresName) })
+	testenv.Need(t, "postgresql", "mariadb", "strace")
+	for _, store := range []string{pgxName, postgresName, mariadbName} {
+		t.Run(store, func(t *testing.T) { t.Parallel(); killClient(t, store) })
+	}
 	t.Run(sqliteName, func(t *testing.T) { t.Parallel(); killSQLite(t) })
 }
 
-func killPostgres(t *testing.T, store string) {
+// killClient kills clients of a server.
+func killClient(t *testing.T, store string) {
 	g := newGround(t, store)
 	s := &siege{t: t, g: g, heir: g.open(t, setup{}), leash: newLeash(t, address(t, g.dsn))}
 	defer s.report(time.Now())
@@ -74,9 +78,26 @@ func (s *siege) report(start time.Time) {
 
 func address(tb testing.TB, dsn string) string {
 	tb.Helper()
+	if cfg, err := mysql.ParseDSN(dsn); err == nil {
+		return cfg.Addr
+	}
 	u, err := url.Parse(dsn)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return u.Host
+}
+
+// relocated is a data source name with another address.
+func relocated(dsn, address string) string {
+	if cfg, err := mysql.ParseDSN(dsn); err == nil {
+		cfg.Addr = address
+		return cfg.FormatDSN()
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		panic(err) // it was used already
+	}
+	u.Host = address
+	return u.String()
 }

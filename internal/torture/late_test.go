@@ -61,7 +61,7 @@ func (s *sleeper) dsn(direct string) string {
 func (s *sleeper) onCommit(ctx context.Context, flow string) {
 	s.err = s.g.db.QueryRowContext(ctx, `select pid from pg_stat_activity
  where datname = current_database() and state = 'idle in transaction'`).Scan(&s.pid)
-	pattern := committing
+	pattern := committing(s.g.store)
 	if flow == flowFailure && s.g.store == pgxName {
 		pattern = "insert into once_operation" // the pipeline is the transaction
 	}

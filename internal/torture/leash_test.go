@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net"
-	"net/url"
 	"sync"
 	"testing"
 )
@@ -44,14 +43,7 @@ func newLeash(tb testing.TB, target string) *leash {
 }
 
 // dsn leads to the same database, on the leash.
-func (l *leash) dsn(direct string) string {
-	u, err := url.Parse(direct)
-	if err != nil {
-		panic(err) // it was used already
-	}
-	u.Host = l.listener.Addr().String()
-	return u.String()
-}
+func (l *leash) dsn(direct string) string { return relocated(direct, l.listener.Addr().String()) }
 
 func (l *leash) accept() {
 	for {

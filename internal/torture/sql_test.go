@@ -14,6 +14,7 @@ import (
 const (
 	postgresName = "sqlstore-postgres"
 	sqliteName   = "sqlstore-sqlite"
+	mariadbName  = "sqlstore-mariadb"
 )
 
 func openPostgres(ctx context.Context, su setup) (system, error) {
@@ -26,7 +27,11 @@ func openPostgres(ctx context.Context, su setup) (system, error) {
 	}
 	su.polite(&cfg.Config)
 	name := stdlib.RegisterConnConfig(cfg)
-	r, err := openSQL(ctx, "pgx", name, su, func(query string) string { return query })
+	db, err := sqlstore.Open("pgx", name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := openSQL(ctx, db, su, func(query string) string { return query })
 	if err != nil {
 		return nil, err
 	}
@@ -36,14 +41,14 @@ func openPostgres(ctx context.Context, su setup) (system, error) {
 }
 
 func openSQLite(ctx context.Context, su setup) (system, error) {
-	return openSQL(ctx, "sqlite", su.dsn, su, sqlitePlaceholders)
-}
-
-func openSQL(ctx context.Context, driver, dsn string, su setup, dialect func(string) string) (*rig[*sql.Tx], error) {
-	db, err := sqlstore.Open(driver, dsn)
+	db, err := sqlstore.Open("sqlite", su.dsn)
 	if err != nil {
 		return nil, err
 	}
+	return openSQL(ctx, db, su, sqlitePlaceholders)
+}
+
+func openSQL(ctx context.Context, db *sql.DB, su setup, dialect func(string) string) (*rig[*sql.Tx], error) {
 	if su.conns > 0 {
 		db.SetMaxOpenConns(su.conns)
 		db.SetMaxIdleConns(su.conns)

@@ -24,7 +24,7 @@ const stormPatience = time.Hour
 // TestStorm has 4 processes with 24 connections each send 96 duplicates of every
 // key at the same time.
 func TestStorm(t *testing.T) {
-	testenv.Need(t, "postgresql")
+	testenv.Need(t, "postgresql", "mariadb")
 	const processes = 4
 	for _, c := range []struct {
 		store         string
@@ -32,6 +32,7 @@ func TestStorm(t *testing.T) {
 	}{
 		{pgxName, scale(500, 10_000), 24},
 		{postgresName, scale(100, 2_000), 24},
+		{mariadbName, scale(100, 2_000), 24},
 		{sqliteName, scale(40, 400), 8},
 	} {
 		t.Run(c.store, func(t *testing.T) { // one after the other: the machine is busy enough

@@ -49,7 +49,7 @@ func (t hastyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 // true all the same: an execution is one effect, and a replay tells of one.
 func TestSweepUnderFire(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{pgxName, postgresName, sqliteName} {
+	for _, name := range []string{pgxName, postgresName, sqliteName, mariadbName} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			underFire(t, newGround(t, name))
@@ -183,13 +183,13 @@ func sweepLost(t *testing.T, c *cutter, applied, keeps bool) {
 			return nil
 		}
 	}
-	end := committing
+	end := committing(c.store)
 	if c.store == pgxName { // here it is pgx that commits
 		end = strings.ToLower(end)
 	}
 	fault := faultnet.CutBefore(end)
 	if applied {
-		fault = faultnet.SwallowAnswer(end, ready)
+		fault = faultnet.SwallowAnswer(end, ready(c.store))
 	}
 	trigger := c.proxy.Arm(fault)
 	swept, err := s.Sweep(ctx, req)

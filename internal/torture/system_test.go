@@ -62,6 +62,7 @@ var stores = map[string]func(context.Context, setup) (system, error){
 	pgxName:      openPgx,
 	postgresName: openPostgres,
 	sqliteName:   openSQLite,
+	mariadbName:  openMariaDB,
 }
 
 // ownTx is a transaction that was opened by the caller of Join.

@@ -37,6 +37,7 @@ type work struct {
 	fails        bool         // with a final failure, after its writes
 	hook         func(string) // sees the places that it passes
 	before       func()       // runs when the writes are done, before the handler returns
+	spoil        func() error // then: what the handler fails with, nil for nothing
 }
 
 // execer runs one statement.
@@ -53,6 +54,11 @@ func (w work) do(ctx context.Context, exec execer) (answer, error) {
 	}
 	if w.before != nil {
 		w.before()
+	}
+	if w.spoil != nil {
+		if err := w.spoil(); err != nil {
+			return answer{}, err
+		}
 	}
 	if w.fails {
 		return answer{}, &once.Failure{Code: "declined", Message: w.attempt}

@@ -21,6 +21,7 @@ type Dialect string
 const (
 	PostgreSQL Dialect = "postgres"
 	SQLite     Dialect = "sqlite"
+	MySQL      Dialect = "mysql" // and MariaDB
 )
 
 // Migration is one numbered file.
@@ -47,7 +48,7 @@ var files embed.FS
 func All(d Dialect) ([]Migration, error) {
 	list, err := fs.ReadDir(files, string(d))
 	if err != nil {
-		return nil, fmt.Errorf("migration: no dialect %q. Try: %s or %s", d, PostgreSQL, SQLite)
+		return nil, fmt.Errorf("migration: no dialect %q. Try: %s, %s or %s", d, PostgreSQL, SQLite, MySQL)
 	}
 	all := make([]Migration, len(list)) // ReadDir sorts by name, and the names begin with the number
 	for i, f := range list {
@@ -72,7 +73,8 @@ type Status struct {
 }
 
 // Tx is a transaction in which migrations run. It excludes other runs on the same
-// database, in whatever way the database offers.
+// database, in whatever way the database offers. MySQL has no transaction for it:
+// there Exec gets over what a run that was killed has done already.
 type Tx interface {
 	Exec(ctx context.Context, sql string) error
 	Versions(ctx context.Context, query string) ([]int, error) // the query returns one integer column

@@ -34,10 +34,10 @@ var journals = map[Dialect]journal{
 		sweep:    pgsql.SweepAttempts,
 		numbered: true,
 	},
-	"mysql": {
-		ago:   `now(6) - interval ? microsecond`,
+	MySQL: {
+		ago:   mysqlNow + ` - ? div 1000`,
 		again: ` on duplicate key update id = id`,
-		sweep: `delete from once_attempt where at < now(6) - interval ? microsecond order by at limit ?`,
+		sweep: `delete from once_attempt where at < ` + mysqlNow + ` - ? div 1000 order by at limit ?`,
 	},
 }
 

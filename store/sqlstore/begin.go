@@ -19,6 +19,18 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 			return nil, rec, err
 		}
 	}
+	if s.dialect.name == MySQL && !ask.ID.IsZero() {
+		t, rec, err := s.claimMySQL(ctx, ask)
+		if t == nil {
+			return nil, rec, err
+		}
+		if err := s.late(ctx, t.tx, ask); err != nil {
+			_ = t.end()
+			return nil, store.Record{}, err
+		}
+		t.began()
+		return t, rec, nil
+	}
 	t, err := s.open(ctx, ask)
 	if err != nil {
 		return nil, store.Record{}, s.down(err)
@@ -79,19 +91,17 @@ func (c claim) verdict() (rec store.Record, free bool) {
 // Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
 	for left := -1; ; left-- { // tries; how many is asked when one is needed
-		conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+		t, own, err := s.connect(ctx, ask)
 		if err != nil {
 			return nil, err
 		}
-		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		t := &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}
-		undo := s.patience(ctx, conn, ask.Timeouts.Lock)
-		t.tx, err = conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+		undo := s.patience(ctx, t.conn, ask.Timeouts.Lock)
+		t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
 		if err == nil {
 			undo()
 			return t, nil
 		}
-		isBroken := broken(conn)
+		isBroken := broken(t.conn)
 		undo()
 		t.release()
 		if left < 0 {
@@ -127,6 +137,16 @@ func (s *Store) acquire(ctx context.Context, patience time.Duration) (*sql.Conn,
 		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
 	}
 	return conn, err
+}
+
+// connect gets a connection for a transaction and the context to begin it with.
+func (s *Store) connect(ctx context.Context, ask store.Ask) (t *txn, own context.Context, err error) {
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	return &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}, own, nil
 }
 
 var levels = map[store.Isolation]sql.IsolationLevel{

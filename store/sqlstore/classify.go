@@ -27,7 +27,7 @@ func (s *Store) failed(err error, atRecord bool) error {
 		return &store.Error{Kind: store.Misused, Err: errOver}
 	case atRecord && taken:
 		kind = store.Taken
-	case errors.Is(err, driver.ErrBadConn): // what pgx's stdlib says for both
+	case errors.Is(err, driver.ErrBadConn): // what drivers say for both
 		return &store.Error{Kind: store.Down, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
 	case !known, kind == store.Lost:
 		kind = store.Down
@@ -62,7 +62,7 @@ func (s *Store) lost(err error) error {
 // down is for what happens before anything can have been applied.
 func (s *Store) down(err error) error {
 	kind := store.Down
-	if k, _, _ := s.dialect.classify(err); k == store.Retry && s.dialect.name == PostgreSQL {
+	if k, _, _ := s.dialect.classify(err); k == store.Retry && s.dialect.name != SQLite {
 		kind = store.Retry // SQLite has waited for busy_timeout already
 	}
 	if s.dialect.undefined(err) {

@@ -19,12 +19,13 @@ type Dialect = migration.Dialect
 const (
 	PostgreSQL = migration.PostgreSQL
 	SQLite     = migration.SQLite
+	MySQL      = migration.MySQL // and MariaDB
 )
 
 var (
-	drivers  = map[string]Dialect{"sqlite": SQLite, "sqlite3": SQLite, "pgx": PostgreSQL, "pgx/v5": PostgreSQL, "postgres": PostgreSQL}
-	guards   = map[Dialect]sqlguard.Dialect{SQLite: sqlguard.SQLite, PostgreSQL: sqlguard.PostgreSQL}
-	dialects = []dialect{sqlite, postgres}
+	drivers  = map[string]Dialect{"sqlite": SQLite, "sqlite3": SQLite, "pgx": PostgreSQL, "pgx/v5": PostgreSQL, "postgres": PostgreSQL, "mysql": MySQL}
+	guards   = map[Dialect]sqlguard.Dialect{SQLite: sqlguard.SQLite, PostgreSQL: sqlguard.PostgreSQL, MySQL: sqlguard.MySQL}
+	dialects = []dialect{sqlite, postgres, mysql}
 )
 
 // dialect is what differs between databases. The arguments of a text are the same

@@ -4,48 +4,46 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
 // One name does for joins inside of joins: the newest savepoint of a name is meant,
-// and each join leaves none behind.
-const (
-	savepoint = "savepoint once_join"
-	release   = "release savepoint once_join"
-	undo      = "rollback to savepoint once_join"
-)
+// and each join leaves none behind. On MySQL a second savepoint replaces the first one
+// of its name.
+func (s *Store) joinName() string {
+	if s.dialect.name == MySQL {
+		return "once_join_" + strconv.FormatInt(s.joins.Add(1), 10)
+	}
+	return "once_join"
+}
 
 // Join implements [store.Joiner]. From here on the caller's transaction is guarded:
 // after a statement error it commits only if a rollback to an older savepoint has
 // undone it. The claim is held until the transaction ends.
 func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
-	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: ask.ID}
-	if _, err := caller.ExecContext(j.guard.Join(ctx), savepoint); err != nil {
+	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: ask.ID, name: s.joinName()}
+	if err := j.savepoint(j.guard.Join(ctx)); err != nil {
 		return nil, store.Record{}, s.down(err)
 	}
 	if !j.guard.Armed() {
-		_, err := caller.ExecContext(ctx, release)
+		err := j.release(ctx)
 		return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: errors.Join(errUnguarded, err)}
 	}
-	// A write before the look-up: a SQLite transaction that has only read so far gets
-	// the file's lock here, where waiting for it still helps.
-	_, err := caller.ExecContext(ctx, s.dialect.expired, ask.ID.Scope, ask.ID.Key)
-	if err == nil {
-		j.claim, err = s.dialect.claim(ctx, caller, ask)
-	}
-	if err != nil {
+	if err := j.look(ctx, ask); err != nil {
 		_ = j.undo(ctx) // what went wrong is in err
 		return nil, store.Record{}, s.down(err)
 	}
 	rec, free := j.claim.verdict()
 	if !free {
+		var err error
 		if ask.Durable && rec.State == store.Done && s.dialect.synced != "" { // also for a caller who writes nothing
 			_, err = caller.ExecContext(ctx, s.dialect.synced)
 		}
 		if err == nil {
-			_, err = caller.ExecContext(ctx, release)
+			err = j.release(ctx)
 		}
 		if err != nil {
 			err = s.down(err)
@@ -60,12 +58,26 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 	return j, rec, nil
 }
 
+// look claims and looks up.
+func (j *joined) look(ctx context.Context, ask store.Ask) (err error) {
+	if j.s.dialect.name == MySQL {
+		return j.claimMySQL(ctx)
+	}
+	// A write before the look-up: a SQLite transaction that has only read so far gets
+	// the file's lock here, where waiting for it still helps.
+	if _, err = j.caller.ExecContext(ctx, j.s.dialect.expired, ask.ID.Scope, ask.ID.Key); err == nil {
+		j.claim, err = j.s.dialect.claim(ctx, j.caller, ask)
+	}
+	return err
+}
+
 // joined is a claim inside a transaction of the caller.
 type joined struct {
 	s      *Store
 	caller *sql.Tx
 	guard  *sqlguard.Txn
 	id     store.ID
+	name   string // of the savepoint
 	claim  claim
 	before int
 	undone bool
@@ -84,25 +96,41 @@ func (j *joined) Rollback(ctx context.Context) error {
 	return nil
 }
 
+func (j *joined) savepoint(ctx context.Context) error { return j.exec(ctx, "savepoint ") }
+
+func (j *joined) release(ctx context.Context) error { return j.exec(ctx, "release savepoint ") }
+
+func (j *joined) rollback(ctx context.Context) error { return j.exec(ctx, "rollback to savepoint ") }
+
+func (j *joined) exec(ctx context.Context, control string) error {
+	_, err := j.caller.ExecContext(ctx, control+j.name)
+	return err
+}
+
 func (j *joined) undo(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	if _, err := j.caller.ExecContext(ctx, undo); err != nil {
+	if err := j.rollback(ctx); err != nil {
 		return err
 	}
-	_, err := j.caller.ExecContext(ctx, release)
-	return err
+	return j.release(ctx)
 }
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	t := txn{s: j.s, tx: j.caller, guard: j.guard, claim: j.claim}
 	if j.undone {
-		if _, err := j.caller.ExecContext(ctx, savepoint); err != nil {
+		if err := j.savepoint(ctx); err != nil {
 			return j.s.failed(err, false)
 		}
 	}
-	err := t.write(ctx, c)
+	var err error
+	if j.undone && j.s.dialect.name == MySQL { // the claim's row with it
+		err = j.reclaimMySQL(ctx)
+	}
 	if err == nil {
-		if _, err = j.caller.ExecContext(ctx, release); err == nil {
+		err = t.write(ctx, c)
+	}
+	if err == nil {
+		if err = j.release(ctx); err == nil {
 			return nil
 		}
 		err = j.s.failed(err, false)

@@ -17,6 +17,7 @@ var lates = map[Dialect]struct {
 	late string // moment: whether it is over
 }{
 	PostgreSQL: {asTime, pgsql.Late},
+	MySQL:      {asMillis, `select ` + mysqlNow + ` >= ?`},
 	SQLite:     {asMillis, `select ` + nowMillis + ` >= ?1`},
 }
 

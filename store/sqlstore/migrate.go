@@ -10,10 +10,16 @@ import (
 
 // Migrate creates or updates the store's table, in one transaction. Nodes that
 // start together may all call it. db must come from [Open] or [OpenDB].
+//
+// MySQL and MariaDB commit every statement that changes a schema. There it runs under
+// GET_LOCK, and what a run that was killed has left is completed by the next one.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	d, err := dialectOf(ctx, db)
 	if err != nil {
 		return err
+	}
+	if d.name == MySQL {
+		return migrateMySQL(ctx, db)
 	}
 	t, err := (&Store{db: db, dialect: d}).open(ctx, store.Ask{})
 	if err != nil {
@@ -49,11 +55,17 @@ func Status(ctx context.Context, db *sql.DB) ([]migration.Status, error) {
 }
 
 type migrating struct {
-	tx *sql.Tx
-	d  dialect
+	tx interface {
+		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	}
+	d dialect
 }
 
 func (m migrating) Exec(ctx context.Context, query string) error {
+	if m.d.name == MySQL {
+		return m.execMySQL(ctx, query)
+	}
 	_, err := m.tx.ExecContext(ctx, query)
 	return err
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -50,6 +51,10 @@ func (m *moment) Scan(v any) error {
 		*m = moment(v)
 	case int64:
 		*m = moment(time.UnixMilli(v))
+	case []byte: // older releases of MySQL's driver
+		ms, err := strconv.ParseInt(string(v), 10, 64)
+		*m = moment(time.UnixMilli(ms))
+		return err
 	case nil:
 		*m = moment{}
 	default:

@@ -1,6 +1,6 @@
 // Package sqlstore keeps operations in the user's database through database/sql:
-// SQLite and PostgreSQL. It imports no driver; it is tested with modernc.org/sqlite
-// and with pgx's stdlib.
+// SQLite, PostgreSQL, MariaDB and MySQL. It imports no driver; it is tested with
+// modernc.org/sqlite, pgx's stdlib and github.com/go-sql-driver/mysql.
 //
 //	db, err := sqlstore.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 //	...
@@ -20,6 +20,34 @@
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
 // writer does. On PostgreSQL, pgxstore does the same in fewer round trips.
+//
+// # MariaDB and MySQL
+//
+// No parameter of the data source name is required. interpolateParams=true saves two
+// round trips of every statement of yours that has arguments. Sessions must be in
+// autocommit mode and not read uncommitted, which [New] checks. Nobody waits for a
+// claim, so that claims never deadlock, and a replay locks nothing. Tables must be
+// InnoDB's, yours as well: what is written to others is not rolled back.
+//
+// On MariaDB (tested with 10.11) an operation costs no round trip more than a bare
+// transaction, and a replay is one: claims and commits are compound statements. sql_mode
+// ORACLE does not know these. Neither does MySQL 8, for which the store has been written
+// but on which it was never run: it was tested on a MariaDB that refuses what MySQL
+// refuses. There an operation has eight statements more, and who comes at the same
+// moment as another one may wait for a second, or deadlock and try again.
+//
+// A statement that its context cuts short runs on in the server, and its operation is in
+// flight as long: max_statement_time bounds that.
+//
+// A value takes twice its size on its way to the server: max_allowed_packet must have
+// room for that. [store.Statement].Rows counts rows that have changed, unless the data
+// source name says clientFoundRows=true.
+//
+// once.Config.Synced adds nothing here: no statement but COMMIT waits for a replica.
+// With semi-synchronous replication and rpl_semi_sync_master_wait_point = AFTER_SYNC
+// nobody sees a commit that a replica has not received, so that what is replayed
+// survives a failover to it; with AFTER_COMMIT, MariaDB's default, it may not. After
+// rpl_semi_sync_master_timeout replication is asynchronous.
 package sqlstore
 
 import (
@@ -28,6 +56,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -38,6 +67,9 @@ type Store struct {
 	db      *sql.DB
 	dialect dialect
 	busy    int64 // SQLite's busy_timeout, in milliseconds
+
+	compound bool         // MySQL: the server is a MariaDB, which has compound statements
+	joins    atomic.Int64 // MySQL: how many there have been
 }
 
 var (
@@ -47,7 +79,7 @@ var (
 )
 
 // Open is [sql.Open] with the guard that [New] asks for. The dialect follows from
-// the driver's name: sqlite, sqlite3, pgx, pgx/v5 or postgres. For others see [OpenDB].
+// the driver's name: sqlite, sqlite3, pgx, pgx/v5, postgres or mysql. For others see [OpenDB].
 func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	d, ok := drivers[driverName]
 	if !ok {
@@ -89,7 +121,12 @@ func New(ctx context.Context, db *sql.DB) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, dialect: d}
-	if d.name == SQLite {
+	switch d.name {
+	case MySQL:
+		if s.compound, err = checkMySQL(ctx, db); err != nil {
+			return nil, fmt.Errorf("sqlstore: %w", err)
+		}
+	case SQLite:
 		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&s.busy); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
@@ -129,7 +166,11 @@ func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
 
 // Read returns the record of id.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
-	r, err := scan(s.db.QueryRowContext(ctx, s.dialect.read, id.Scope, id.Key))
+	query, args := s.dialect.read, []any{id.Scope, id.Key}
+	if s.dialect.name == MySQL {
+		query, args = fill(mysqlRead, args...), nil
+	}
+	r, err := scan(s.db.QueryRowContext(ctx, query, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, nil
 	}

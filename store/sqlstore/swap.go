@@ -10,6 +10,9 @@ import (
 
 // Swap implements [store.Ledger].
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	if s.dialect.name == MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 {
+		return s.swapMySQL(ctx, c)
+	}
 	t, err := s.open(ctx, store.Ask{})
 	if err != nil {
 		return store.Record{}, s.down(err)
@@ -28,7 +31,11 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 }
 
 func (t *txn) swap(ctx context.Context, c store.Change) error {
-	if !c.ID.IsZero() {
+	if t.s.dialect.name == MySQL && !c.ID.IsZero() {
+		if err := t.replaceMySQL(ctx, c); err != nil {
+			return err
+		}
+	} else if !c.ID.IsZero() {
 		query, args := t.s.dialect.swap(c)
 		if c.Expect.Fence == 0 {
 			if _, err := t.tx.ExecContext(ctx, t.s.dialect.expired, c.ID.Scope, c.ID.Key); err != nil {

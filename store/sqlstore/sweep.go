@@ -48,10 +48,10 @@ const sqliteExpired = ` from once_operation
 
 // Sweep implements [store.Sweeper].
 func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
-	d, ok := sweepings[s.dialect.name]
+	d := sweepings[s.dialect.name]
 	switch {
-	case !ok:
-		return store.Swept{}, &store.Error{Kind: store.Misused, Err: errors.New("sqlstore: no sweeping of this database yet")}
+	case s.dialect.name == MySQL:
+		return s.sweepMySQL(ctx, req)
 	case req.Keep == nil:
 		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.out(ctx, tx, req) })
 	case d.alone != "":

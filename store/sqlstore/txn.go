@@ -20,6 +20,7 @@ type txn struct {
 	claim  claim
 	before int // statements of ours, before the handler's
 	cancel context.CancelFunc
+	unbind string      // gives the session its bounds back; "": they have not changed
 	stop   func() bool // keeps the caller's context from cancelling
 }
 
@@ -56,6 +57,7 @@ func (t *txn) end() error {
 func (t *txn) release() {
 	t.stop()
 	t.cancel()
+	t.unbound()
 	_ = t.conn.Close() // back into the pool; a broken one is not kept
 }
 
@@ -70,13 +72,18 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		}
 		err = t.s.lost(err)
 	}
-	_ = t.tx.Rollback() // ErrTxDone if COMMIT was tried
+	if end := t.tx.Rollback(); errors.Is(end, sqlguard.ErrEnded) { // ErrTxDone if COMMIT was tried
+		err = &store.Error{Kind: store.Ended, Err: errors.Join(end, err)}
+	}
 	return err
 }
 
 func (t *txn) write(ctx context.Context, c store.Change) error {
 	if err := t.guard.Err(); err != nil {
 		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
+	}
+	if t.s.dialect.name == MySQL {
+		return t.writeMySQL(ctx, c)
 	}
 	if !c.ID.IsZero() {
 		if t.claim.row.expired {

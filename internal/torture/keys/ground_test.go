@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
@@ -34,6 +36,12 @@ func newGround(tb testing.TB, d migration.Dialect) *ground {
 	tb.Helper()
 	g := &ground{dialect: d, driver: "sqlite", dsn: "file:" + filepath.Join(tb.TempDir(), "test.db") +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"}
+	if d == migration.MySQL {
+		cfg, err := mysql.ParseDSN(testenv.NewMariaDB(tb))
+		must(tb, err)
+		cfg.InterpolateParams = true // no call is hidden in that of another
+		g.driver, g.dsn = "mysql", cfg.FormatDSN()
+	}
 	if d == migration.PostgreSQL {
 		g.driver, g.dsn = "pgx", testenv.NewDatabase(tb)
 	}
@@ -53,7 +61,7 @@ func newGround(tb testing.TB, d migration.Dialect) *ground {
 // on runs a test on a database of each kind.
 func on(t *testing.T, test func(t *testing.T, g *ground)) {
 	t.Helper()
-	for _, d := range []migration.Dialect{migration.SQLite, migration.PostgreSQL} {
+	for _, d := range []migration.Dialect{migration.SQLite, migration.PostgreSQL, migration.MySQL} {
 		t.Run(string(d), func(t *testing.T) { t.Parallel(); test(t, newGround(t, d)) })
 	}
 }
@@ -82,17 +90,31 @@ func must(tb testing.TB, err error) {
 // exec runs a statement whose texts are literals.
 func (g *ground) exec(tb testing.TB, query string, args ...any) {
 	tb.Helper()
-	if _, err := g.db.ExecContext(context.Background(), query, args...); err != nil {
+	if _, err := g.db.ExecContext(context.Background(), g.text(query), args...); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 func (g *ground) count(tb testing.TB, query string, args ...any) (n int) {
 	tb.Helper()
-	if err := g.db.QueryRowContext(context.Background(), query, args...).Scan(&n); err != nil {
+	if err := g.db.QueryRowContext(context.Background(), g.text(query), args...).Scan(&n); err != nil {
 		tb.Fatal(err)
 	}
 	return n
 }
+
+// text is a query in the words of the database. Arguments come in order.
+func (g *ground) text(query string) string {
+	if g.dialect == migration.MySQL {
+		query = argument.ReplaceAllString(query, "?")
+		query = column.ReplaceAllString(query, "`key`")
+	}
+	return query
+}
+
+var (
+	argument = regexp.MustCompile(`\$[0-9]`)
+	column   = regexp.MustCompile(`\bkey\b`)
+)
 
 func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }

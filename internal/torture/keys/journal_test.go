@@ -141,7 +141,7 @@ func TestMissingTable(t *testing.T) {
 
 func TestUnknownDialect(t *testing.T) {
 	t.Parallel()
-	if _, err := keys.Open(nil, migration.Dialect("oracle")); !contains(err, "Try: postgres or sqlite") {
+	if _, err := keys.Open(nil, migration.Dialect("oracle")); !contains(err, "Try: postgres, mysql or sqlite") {
 		t.Error(err)
 	}
 }

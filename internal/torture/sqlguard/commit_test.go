@@ -33,6 +33,9 @@ func TestDeferredConstraint(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, g *ground) {
 		t.Helper()
+		if g.dialect == sqlguard.MySQL {
+			return // which checks at once
+		}
 		g.run(t, "CREATE TABLE child (id int REFERENCES taken (id) DEFERRABLE INITIALLY DEFERRED)")
 		tx, _ := g.begin(t)
 		insert(t, tx, "once_key")

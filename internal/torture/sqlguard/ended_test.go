@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/oncelib/once/internal/sqlguard"
@@ -45,7 +46,7 @@ func TestEndedUnderneath(t *testing.T) {
 	}
 }
 
-// TestRollbackAfterRawCommit: SQLite tells, PostgreSQL does not.
+// TestRollbackAfterRawCommit: SQLite tells, MySQL is asked, PostgreSQL does not say.
 func TestRollbackAfterRawCommit(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, g *ground) {
@@ -53,7 +54,7 @@ func TestRollbackAfterRawCommit(t *testing.T) {
 		c, tx := onConn(t, g)
 		insert(t, tx, "once_key")
 		raw(t, c, "COMMIT")
-		if err := tx.Rollback(); errors.Is(err, sqlguard.ErrEnded) != (g.dialect == sqlguard.SQLite) {
+		if err := tx.Rollback(); errors.Is(err, sqlguard.ErrEnded) != (g.dialect != sqlguard.PostgreSQL) {
 			t.Errorf("Rollback() = %v", err)
 		}
 		must(t, c.Close())
@@ -169,6 +170,9 @@ func TestSavepointHeals(t *testing.T) {
 			{`ROLLBACK TO "Before"`, false},
 			{"INSERT INTO effect VALUES (1)", false},
 		} {
+			if g.dialect == sqlguard.MySQL {
+				step.statement = strings.ReplaceAll(step.statement, `"`, "`")
+			}
 			if _, err := tx.ExecContext(t.Context(), step.statement); (err != nil) != step.fails {
 				t.Errorf("%s: %v", step.statement, err)
 			}

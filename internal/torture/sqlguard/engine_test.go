@@ -33,10 +33,17 @@ var covers = []string{
 	"COMMIT", "commit", "End", "ROLLBACK", "COMMIT", "commit", "End", "ROLLBACK", "COMMIT", "commit", "End", "ROLLBACK",
 }
 
+// mysqlCovers are those of MySQL, where much commits.
+var mysqlCovers = append([]string{
+	"SET STATEMENT max_statement_time = 1 FOR COMMIT", "SET STATEMENT sql_mode = '?' FOR SELECT 1", "IF 1 THEN COMMIT", "x: LOOP COMMIT", "SET @x = 1, autocommit = 1",
+	"TRUNCATE effect", "CREATE OR REPLACE TABLE y (n int)", "CREATE TEMPORARY TABLE z (n int)", "DROP TEMPORARY TABLE IF EXISTS z", "LOCK TABLES effect WRITE",
+	"ANALYZE TABLE effect", "ANALYZE SELECT 1", "FLUSH TABLES", "UNLOCK TABLES",
+}, covers...)
+
 // gaps stand between statements and at both ends.
 var gaps = []string{"", "", " ", "\n", "\f", "\v", "\ufeff", "/*?*/", "/*?/*?*/?*/", "--?\n", "--?\r", "-- ", "(", "#?\n"}
 
-func randomText(r *rand.Rand) string {
+func randomText(r *rand.Rand, covers []string) string {
 	var text strings.Builder
 	add := func(from []string) {
 		for i, part := range strings.Split(from[r.IntN(len(from))], "?") {
@@ -74,13 +81,17 @@ func TestNothingEndsUnseen(t *testing.T) {
 		c, err := db.Conn(t.Context())
 		must(t, err)
 		defer c.Close()
+		covers := covers
+		if g.dialect == sqlguard.MySQL {
+			covers = mysqlCovers
+		}
 		ended := 0
 		texts := 1000
 		if os.Getenv("ONCE_TORTURE") == "long" {
 			texts = 100_000
 		}
 		for range texts {
-			text := randomText(random)
+			text := randomText(random, covers)
 			if !ends(t, g, c, text) {
 				continue
 			}
@@ -104,10 +115,17 @@ func ends(t *testing.T, g *ground, c *sql.Conn, text string) (ended bool) {
 		if _, err := conn.ExecContext(ctx, "BEGIN", nil); err != nil {
 			return err
 		}
+		if _, err := conn.ExecContext(ctx, "SAVEPOINT open_still", nil); err != nil {
+			return err
+		}
 		_, _ = conn.ExecContext(ctx, text, nil)
-		if pg, ok := driverConn.(*stdlib.Conn); ok {
-			ended = pg.Conn().PgConn().TxStatus() == 'I'
-		} else {
+		switch g.dialect {
+		case sqlguard.PostgreSQL:
+			ended = driverConn.(*stdlib.Conn).Conn().PgConn().TxStatus() == 'I'
+		case sqlguard.MySQL:
+			_, err := conn.ExecContext(ctx, "RELEASE SAVEPOINT open_still", nil)
+			ended = err != nil
+		default:
 			_, err := conn.ExecContext(ctx, "BEGIN", nil)
 			ended = err == nil // else it is still open
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
@@ -45,6 +46,26 @@ func postgres(t testing.TB) *ground {
 	return newGround(t, sqlguard.PostgreSQL, connector(t, testenv.NewDatabase(t)))
 }
 
+// mariadb takes several statements in one text.
+func mariadb(t testing.TB) *ground {
+	t.Helper()
+	return newGround(t, sqlguard.MySQL, mysqlConnector(t, testenv.NewMariaDB(t), nil))
+}
+
+// mysqlConnector connects through a proxy if there is one.
+func mysqlConnector(t testing.TB, dsn string, proxy *faultnet.Proxy) driver.Connector {
+	t.Helper()
+	config, err := mysql.ParseDSN(dsn + "?multiStatements=true&interpolateParams=true")
+	must(t, err)
+	config.Logger = &mysql.NopLogger{}
+	if proxy != nil {
+		config.DialFunc = proxy.DialContext
+	}
+	c, err := mysql.NewConnector(config)
+	must(t, err)
+	return c
+}
+
 func connector(t testing.TB, url string) driver.Connector {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
@@ -71,11 +92,12 @@ func liteAt(t testing.TB, dir, journal, options string) *ground {
 	return newGround(t, sqlguard.SQLite, c)
 }
 
-// both plays a test on each database.
+// both plays a test on every database.
 func both(t *testing.T, play func(t *testing.T, g *ground)) {
 	t.Helper()
 	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); play(t, postgres(t)) })
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); play(t, lite(t, "")) })
+	t.Run("MariaDB", func(t *testing.T) { t.Parallel(); play(t, mariadb(t)) })
 }
 
 func (g *ground) run(t testing.TB, statements ...string) {

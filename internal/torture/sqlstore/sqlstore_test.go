@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
@@ -19,11 +20,23 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	_ = mysql.SetLogger(&mysql.NopLogger{})
+	testenv.Main(m)
+}
 
-const schema = `create table charge (id text primary key);
+const schema = `create table charge (id varchar(100) primary key);
 create table parent (id integer primary key);
-create table child (id integer, parent integer references parent(id) deferrable initially deferred);`
+create table child (id integer, parent integer references parent(id) deferrable initially deferred)`
+
+// spelled is a statement in the words of db's dialect.
+func spelled(db *sql.DB, statement string) string {
+	if _, ok := db.Driver().(*mysql.MySQLDriver); !ok {
+		return statement
+	}
+	return strings.NewReplacer("$1", "?", " key ", " `key` ", " deferrable initially deferred", "", // InnoDB checks at once
+		"with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c", "select sleep(1)").Replace(statement)
+}
 
 // source is a database to open.
 type source struct{ driver, dsn string }
@@ -32,6 +45,7 @@ func sources(tb testing.TB) map[string]source {
 	return map[string]source{
 		"SQLite":     {"sqlite", "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"},
 		"PostgreSQL": {"pgx", testenv.NewDatabase(tb)},
+		"MariaDB":    {"mysql", testenv.NewMariaDB(tb)},
 	}
 }
 
@@ -48,8 +62,10 @@ func on(t *testing.T, test func(t *testing.T, db *sql.DB, s *sqlstore.Store)) {
 			if err := sqlstore.Migrate(ctx, db); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.ExecContext(ctx, schema); err != nil {
-				t.Fatal(err)
+			for statement := range strings.SplitSeq(schema, ";") {
+				if _, err := db.ExecContext(ctx, spelled(db, statement)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			s, err := sqlstore.New(ctx, db)
 			if err != nil {
@@ -62,7 +78,7 @@ func on(t *testing.T, test func(t *testing.T, db *sql.DB, s *sqlstore.Store)) {
 
 func count(t *testing.T, db *sql.DB, query string, args ...any) (n int) {
 	t.Helper()
-	if err := db.QueryRowContext(context.Background(), query, args...).Scan(&n); err != nil {
+	if err := db.QueryRowContext(context.Background(), spelled(db, query), args...).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -153,9 +169,10 @@ func TestMigrateTogether(t *testing.T) {
 // caller is told is true, and the connection is fit for the next.
 func TestHandlersThatMisbehave(t *testing.T) {
 	insert := func(ctx context.Context, tx *sql.Tx, id string) error {
-		_, err := tx.ExecContext(ctx, "insert into charge values ($1)", id)
+		_, err := tx.ExecContext(ctx, "insert into charge values ('"+id+"')")
 		return err
 	}
+	var endless string
 	cases := []struct {
 		name string
 		code once.Code // "": it succeeds
@@ -197,12 +214,13 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
 			var n int
-			return tx.QueryRowContext(ctx, "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c").Scan(&n)
+			return tx.QueryRowContext(ctx, endless).Scan(&n)
 		}},
 		{"fails", once.CodeFailed, func(context.Context, *sql.Tx, string) error { return errors.New("failed") }},
 	}
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		e := once.New(s, once.Config{})
+		endless = spelled(db, "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c")
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				ctx := context.Background()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,6 +13,9 @@ import (
 // the service and does not ask it.
 type Witness struct {
 	DB *sql.DB
+
+	// Question says that parameters are question marks.
+	Question bool
 
 	// Quiet returns how many sessions of killed servers the database still works
 	// for. Nil: a session ends with its process.
@@ -30,7 +35,8 @@ func (w Witness) count(ctx context.Context, tenant string) (found, error) {
 	if err := w.await(ctx); err != nil {
 		return f, err
 	}
-	rows, err := w.DB.QueryContext(ctx, "select id, amount from refund where tenant = $1 order by id", tenant)
+	query, args := w.about(tenant, "select id, amount from refund where tenant = $1 order by id")
+	rows, err := w.DB.QueryContext(ctx, query, args...)
 	if err != nil {
 		return f, err
 	}
@@ -87,12 +93,23 @@ func (w Witness) add(ctx context.Context, tenant string, f *found) error {
 	}
 	for _, c := range checks {
 		var n int
-		if err := w.DB.QueryRowContext(ctx, c.sql, tenant).Scan(&n); err != nil {
+		query, args := w.about(tenant, c.sql)
+		if err := w.DB.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
 			return fmt.Errorf("%s: %w", c.sentence, err)
 		}
 		if n > 0 {
 			f.wrong = append(f.wrong, fmt.Sprintf("%d %s", n, c.sentence))
 		}
 	}
-	return w.DB.QueryRowContext(ctx, "select count(*) from ledger_entry where tenant = $1", tenant).Scan(&f.entries)
+	query, args := w.about(tenant, "select count(*) from ledger_entry where tenant = $1")
+	return w.DB.QueryRowContext(ctx, query, args...).Scan(&f.entries)
+}
+
+// about is a query with the tenant for $1, which a question mark needs every time.
+func (w Witness) about(tenant, query string) (string, []any) {
+	args := []any{tenant}
+	if !w.Question {
+		return query, args
+	}
+	return strings.ReplaceAll(query, "$1", "?"), slices.Repeat(args, strings.Count(query, "$1"))
 }

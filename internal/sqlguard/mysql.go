@@ -1,0 +1,123 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+)
+
+// begun is a savepoint at the beginning of every guarded transaction of MySQL, which
+// is gone when the transaction was ended underneath: MySQL itself takes COMMIT and
+// ROLLBACK outside of transactions for successes.
+const (
+	mark        = "once_begun"
+	setMark     = "SAVEPOINT " + mark
+	releaseMark = "RELEASE SAVEPOINT " + mark
+)
+
+// Begun is the statement that a transaction must have run which is to be adopted.
+const Begun = setMark
+
+type adoptKey struct{}
+
+// Adopt is Context for a MySQL transaction that its owner has begun already, by
+// statements on the connection, the last of which is [Begun]: BeginTx sends nothing.
+func (t *Txn) Adopt(ctx context.Context) context.Context {
+	return context.WithValue(t.Context(ctx), adoptKey{}, true)
+}
+
+func adopts(ctx context.Context) bool { return ctx.Value(adoptKey{}) != nil }
+
+// Last sets a statement to run right before COMMIT, in its round trip where the server
+// is a MariaDB. Its error is one of COMMIT. MySQL only.
+func (t *Txn) Last(statement string) { t.last = statement }
+
+// beginMySQL returns the statements that open a guarded transaction. An isolation level
+// needs one of its own.
+func beginMySQL(opts driver.TxOptions) (statements []string, err error) {
+	switch level := sql.IsolationLevel(opts.Isolation); level {
+	case sql.LevelDefault:
+	case sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable:
+		statements = append(statements, "SET TRANSACTION ISOLATION LEVEL "+strings.ToUpper(level.String()))
+	default:
+		return nil, fmt.Errorf("once: MySQL has no isolation level %s", level)
+	}
+	start := "START TRANSACTION"
+	if opts.ReadOnly {
+		start += " READ ONLY"
+	}
+	return append(statements, start, setMark), nil
+}
+
+// series runs statements until one fails. A MariaDB gets them in one compound
+// statement; MySQL has such things in procedures only.
+func (c *conn) series(ctx context.Context, statements ...string) error {
+	if !c.single {
+		err := c.run(ctx, "BEGIN NOT ATOMIC "+strings.Join(statements, "; ")+"; END")
+		if code, _ := MySQLCode(err); code != mysqlSyntax {
+			return err
+		}
+		c.single = true
+	}
+	for _, statement := range statements {
+		if err := c.run(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Numbers of MySQL's errors.
+const (
+	mysqlSyntax      = 1064
+	mysqlNoSavepoint = 1305
+)
+
+// mysqlRefusals are errors of which it is known that nothing was committed. COMMIT can
+// meet others that leave it open (1180, 1053, 1317, 1927, those of the binary log), and
+// nobody has a complete list of them.
+var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
+	1020, // record has changed since last read
+	1048, // column cannot be null
+	1062, // duplicate entry
+	1064, // syntax
+	1114, // table is full
+	1142, // no privilege
+	1146, // no such table
+	1205, // lock wait timeout
+	1213, // deadlock
+	1264, // out of range
+	1290, // server runs with --read-only
+	1305, // no such savepoint
+	1406, // data too long
+	1451, // a parent row is referenced
+	1452, // a child row has no parent
+	1644, // SIGNAL
+	1792, // transaction is read only
+	1836, // server is in read-only mode
+}
+
+// mysqlFatal are errors after which the transaction is gone, or may be: the first by
+// innodb_rollback_on_timeout.
+var mysqlFatal = []int{1205, 1206, 1213, 1020, 1614} //nolint:gochecknoglobals // a constant table
+
+// setStatement reports whether SET, of which the keyword has been read, is MariaDB's
+// SET STATEMENT variable = value, ... FOR statement, and returns the first word of that
+// statement. Otherwise nothing has been read.
+func (p *parser) setStatement(keyword string) (first token, ok bool) {
+	if keyword != "SET" {
+		return token{}, false
+	}
+	start := p.pos
+	if t := p.inside(); t.is("STATEMENT") {
+		for !t.ends() {
+			if t = p.inside(); t.is("FOR") {
+				return p.inside(), true
+			}
+		}
+	}
+	p.pos = start
+	return token{}, false
+}

@@ -1,0 +1,211 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// mariadbPrograms are what a server and its witness need.
+var mariadbPrograms = []string{"mariadbd", "mariadb-install-db", "mariadb"} //nolint:gochecknoglobals // a constant list
+
+// MariaDBConfig says how a server differs from the default.
+type MariaDBConfig struct {
+	// Settings go onto the server's command line after the defaults, such as
+	// {"transaction-isolation": "SERIALIZABLE"}. Words are parted by dashes.
+	Settings map[string]string
+}
+
+// MariaDB is a private MariaDB server. Its methods may be called by several
+// goroutines at once.
+type MariaDB struct {
+	who    identity
+	dir    *directory
+	port   int
+	config MariaDBConfig
+
+	mu     sync.Mutex
+	server *process // nil when it is down
+	closed bool
+}
+
+// StartMariaDB makes a new data directory in a temporary one and starts a server on
+// it. The context bounds the start only: cancelling it later does not stop the
+// server, Close does.
+func StartMariaDB(ctx context.Context, config MariaDBConfig) (*MariaDB, error) {
+	who, err := serverIdentity()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := newDirectory("once-mariadb-", who)
+	if err != nil {
+		return nil, err
+	}
+	m := &MariaDB{who: who, dir: dir, config: config}
+	if err := m.initialise(ctx); err != nil {
+		return nil, errors.Join(err, dir.remove())
+	}
+	for range 10 { // as in StartPostgres
+		if m.port, err = freePort(); err != nil {
+			break
+		}
+		if err = m.launch(ctx); err == nil {
+			return m, nil
+		}
+		if !portTaken(err) {
+			break
+		}
+	}
+	return nil, errors.Join(err, m.Close())
+}
+
+func (m *MariaDB) initialise(ctx context.Context) error {
+	install, err := Binary("mariadb-install-db")
+	if err != nil {
+		return err
+	}
+	_, err = runTool(ctx, m.who, "", install, "--no-defaults", "--datadir="+m.DataDir(), "--innodb-log-file-size="+logFileSize,
+		"--auth-root-authentication-method=normal", "--skip-name-resolve", "--skip-test-db")
+	return err
+}
+
+const logFileSize = "32M"
+
+// arguments of the server. Every COMMIT is on the disk before it is answered, which
+// is the default.
+func (m *MariaDB) arguments() []string {
+	settings := map[string]string{
+		"datadir":                 m.DataDir(),
+		"tmpdir":                  m.dir.path,
+		"socket":                  filepath.Join(m.dir.path, "socket"),
+		"pid-file":                filepath.Join(m.DataDir(), "mariadb.pid"), // where the janitor looks
+		"bind-address":            loopback,
+		"port":                    strconv.Itoa(m.port),
+		"max-connections":         "300",
+		"performance-schema":      "OFF",
+		"innodb-buffer-pool-size": "64M",
+		"innodb-log-file-size":    logFileSize,
+		"innodb-use-native-aio":   "OFF", // containers may forbid it
+		"character-set-server":    "utf8mb4",
+		"skip-name-resolve":       "ON",
+	}
+	maps.Copy(settings, m.config.Settings)
+	arguments := []string{"--no-defaults"}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		arguments = append(arguments, "--"+name+"="+settings[name])
+	}
+	return arguments
+}
+
+// launch starts the server and waits until it answers. The caller holds the lock
+// or is the only one who knows m.
+func (m *MariaDB) launch(ctx context.Context) error {
+	path, err := Binary("mariadbd")
+	if err != nil {
+		return err
+	}
+	log, file, err := openLog(m.LogPath())
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	cmd := exec.Command(path, m.arguments()...) //nolint:noctx // it outlives ctx
+	cmd.Dir = m.DataDir()
+	cmd.Env = cleanEnv()
+	cmd.Stdout, cmd.Stderr = file, file
+	server, err := startProcess(cmd, m.who, syscall.SIGKILL, m.dir)
+	if err != nil {
+		return err
+	}
+	// It says so when it has recovered and holds its port.
+	attempt := start{server: server, port: m.port, login: m.greets, log: log, bound: func() bool {
+		return log.contains("ready for connections")
+	}}
+	if err := attempt.await(ctx); err != nil {
+		return errors.Join(err, server.crash())
+	}
+	m.server = server
+	return nil
+}
+
+// greets waits for the first packet, which a MariaDB server sends of its own accord.
+func (m *MariaDB) greets(ctx context.Context) error {
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", m.Addr())
+	if err != nil {
+		return errNotReady
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
+		return errNotReady
+	}
+	return nil
+}
+
+// Stop shuts the server down cleanly.
+func (m *MariaDB) Stop() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.halt(func(server *process) error { return server.stop(syscall.SIGTERM, time.Minute) })
+}
+
+// Kill crashes the server with SIGKILL. When it returns, nothing of it runs any
+// more. What was committed is there after Restart.
+func (m *MariaDB) Kill() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.halt((*process).crash)
+}
+
+func (m *MariaDB) halt(how func(*process) error) error {
+	if m.server == nil {
+		return nil
+	}
+	err := how(m.server)
+	m.server = nil
+	return err
+}
+
+// Restart starts the server again on the same port and data, after Kill, Stop or a
+// death of its own; a server that still runs is shut down cleanly first. It waits
+// until crash recovery is over.
+func (m *MariaDB) Restart(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errors.New("testenv: restart of a closed server")
+	}
+	err := m.halt(func(server *process) error { return server.stop(syscall.SIGTERM, time.Minute) })
+	if err = errors.Join(err, sweep(m.DataDir())); err != nil {
+		return err
+	}
+	for {
+		err := m.launch(ctx)
+		if !portTaken(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Close ends the server at once and removes its directory. Closing twice is allowed.
+func (m *MariaDB) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	err := m.halt((*process).crash) // its data is thrown away
+	return errors.Join(err, m.dir.remove())
+}

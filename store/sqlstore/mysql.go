@@ -1,0 +1,134 @@
+package sqlstore
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// mysqlNow is the database's clock in milliseconds. It is that of UTC: the session's
+// own has an hour twice a year that it has twice, or not at all.
+const mysqlNow = "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000)"
+
+const (
+	mysqlColumns = "state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data, " +
+		"coalesce(lease_until <= " + mysqlNow + ", 0), since, coalesce(" + mysqlExpired + ", 0)"
+	mysqlExpired = "state = 2 and expires_at <= " + mysqlNow
+	mysqlWhere   = " where scope = ? and `key` = ?"
+	mysqlExpect  = mysqlWhere + " and state <> 2 and fence = ? and (not ? or (state = 1 and lease_until <= " + mysqlNow + "))"
+	mysqlFields  = "state = ?, fence = ?, claim = ?, fingerprint = ?, status = ?, kind = ?, head = ?, body = ?, request = ?, point = ?, calling = ?, data = ?, " +
+		"lease_until = " + mysqlNow + " + ?, expires_at = " + mysqlNow + " + ?"
+)
+
+// The texts of MySQL, whose values are filled in.
+const (
+	mysqlRead = "select " + mysqlColumns + " from once_operation" + mysqlWhere
+
+	// A claim is a row that says "unknown" as long as nobody but its transaction can see
+	// it. If the transaction is committed from below, that is what it says to everybody.
+	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
+	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
+		"request = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
+	mysqlFinish = "update once_operation set " + mysqlFields + mysqlWhere + " and state = 3 and claim = ''"
+
+	mysqlTry = "select 1 from once_operation" + mysqlWhere + " for update nowait"
+
+	// An update that changes nothing counts no rows, so that the row is looked at before.
+	mysqlExpected = "select 1 from once_operation" + mysqlExpect + " for update"
+	mysqlUpdate   = "update once_operation set " + mysqlFields + mysqlWhere
+	mysqlDelete   = "delete from once_operation" + mysqlWhere
+)
+
+var mysql = dialect{
+	name:      MySQL,
+	classify:  classifyMySQL,
+	undefined: func(err error) bool { return is(err, mysqlNoTable) },
+}
+
+// Numbers of MySQL's errors.
+const (
+	mysqlDuplicate = 1062
+	mysqlSyntax    = 1064
+	mysqlNoTable   = 1146
+	mysqlLockWait  = 1205
+	mysqlDeadlock  = 1213
+	mysqlSignal    = 1644
+	mysqlChanged   = 1020 // since it was read, with innodb_snapshot_isolation
+	mysqlLocked    = 3572 // and NOWAIT was said; MariaDB calls that a lock wait
+)
+
+func is(err error, code int) bool {
+	got, _ := sqlguard.MySQLCode(err)
+	return got == code
+}
+
+func locked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLocked) }
+
+func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
+	code, known := sqlguard.MySQLCode(err)
+	switch code {
+	case mysqlDeadlock, mysqlChanged:
+		kind = store.Retry
+	case mysqlDuplicate:
+		taken = true
+	case mysqlLockWait, mysqlLocked:
+		kind, taken = store.Busy, true
+	case 1969, 3024: // the time for a statement: MariaDB, MySQL
+		kind = store.Busy
+	case 1053, 1927: // shutdown, connection killed
+		kind = store.Lost
+	case mysqlSignal:
+		if strings.Contains(err.Error(), claimLost) {
+			kind = store.Misused
+		}
+	}
+	return kind, taken, known
+}
+
+// fill puts values into a text, so that every statement is one round trip whatever the
+// driver is set to. Bytes are in hexadecimal: there is nothing to escape.
+func fill(text string, values ...any) string {
+	var b strings.Builder
+	for _, v := range values {
+		before, after, _ := strings.Cut(text, "?")
+		b.WriteString(before)
+		text = after
+		switch v := v.(type) {
+		case nil:
+			b.WriteString("null")
+		case []byte:
+			literal(&b, v)
+		case string:
+			literal(&b, []byte(v))
+		case int64:
+			b.WriteString(strconv.FormatInt(v, 10))
+		case float64:
+			b.WriteString(strconv.FormatFloat(v, 'f', -1, 64))
+		case bool:
+			b.WriteString(strconv.FormatBool(v))
+		default:
+			panic(fmt.Sprintf("sqlstore: a value of type %T", v))
+		}
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+func literal(b *strings.Builder, v []byte) {
+	if v == nil {
+		b.WriteString("null")
+		return
+	}
+	b.WriteString("x'")
+	b.WriteString(hex.EncodeToString(v))
+	b.WriteByte('\'')
+}
+
+// mysqlRecord are the values of mysqlFields and what follows it.
+func mysqlRecord(c store.Change) []any {
+	return append(append(fields(c.Next), millis(c.Lease), millis(c.Retain)), c.ID.Scope, c.ID.Key)
+}

@@ -1,0 +1,230 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// A claim on MySQL is the row of the operation, inserted when its transaction begins.
+// InnoDB lets those who wait for such a row deadlock when it vanishes: each is granted a
+// shared lock and wants an exclusive one. So nobody waits for it, and who finds it taken
+// has let go of everything before he looks at it.
+
+// claimMySQL begins a transaction that has the claim. If there is none, and no error, the
+// record says why.
+//
+// A connection that was broken before is replaced, as in open: what was not committed
+// has not been applied.
+func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (t *txn, rec store.Record, err error) {
+	for left := -1; ; left-- {
+		var isBroken bool
+		if t, rec, isBroken, err = s.tryClaim(ctx, ask); err == nil || !isBroken || ctx.Err() != nil {
+			return t, rec, err
+		}
+		if left < 0 {
+			left = 1 + s.db.Stats().Idle
+		}
+		if left == 0 {
+			return nil, rec, err
+		}
+	}
+}
+
+func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Record, isBroken bool, err error) {
+	t, own, err := s.connect(ctx, ask)
+	if err != nil {
+		return nil, store.Record{}, false, s.down(err)
+	}
+	try := t.claimByParts
+	if s.compound {
+		try = t.claimAtOnce
+	}
+	c, err := try(ctx, own, ask, mysqlClaim)
+	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
+		if c.row.expired {
+			ask.First = true // it has been looked for
+			c, err = try(ctx, own, ask, mysqlReclaim)
+		} else {
+			c, err = try(ctx, own, ask, mysqlClaim)
+		}
+	}
+	if err == nil && c.granted {
+		err = t.bindMySQL(ctx, ask.Timeouts)
+	}
+	switch {
+	case err != nil:
+		isBroken = broken(t.conn)
+		if t.tx != nil {
+			_ = t.tx.Rollback()
+		}
+		err = s.down(err)
+	case c.granted:
+		return t, store.Record{}, false, nil
+	case c.vanished():
+		err = &store.Error{Kind: store.Retry, Err: errVanished}
+	}
+	t.release()
+	return nil, c.row.live(), isBroken, err
+}
+
+// maxVanished bounds how often a claim is tried again because what was in the way is gone.
+// Each time somebody else has given up, unless it is a gap between rows that is locked.
+const maxVanished = 10
+
+// vanished reports whether there was something in the way which no longer is: a row that
+// has expired, a claim that was given up.
+func (c claim) vanished() bool { return !c.granted && c.row.live().State == store.Absent }
+
+var errVanished = errors.New("the operation's row, or its place, was locked, and then there was none")
+
+// claimAtOnce looks the operation up and claims it in one compound statement of MariaDB,
+// which leaves the transaction open if it has the claim. Who has not got it looks again.
+func (t *txn) claimAtOnce(ctx, own context.Context, ask store.Ask, how string) (c claim, err error) {
+	word, err := t.ask(ctx, mysqlCompound(ask, how), &c.row)
+	if err == nil {
+		look := fill(mysqlRead, ask.ID.Scope, ask.ID.Key)
+		switch word {
+		case wordGranted:
+			c.granted = true
+			t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), nil)
+		case wordTaken:
+			_, err = t.ask(ctx, look, &c.row)
+		case wordLocked: // if there is a row; else it is a gap between rows, or the row is gone
+			_, err = t.ask(ctx, "begin not atomic set transaction isolation level read uncommitted; "+look+"; end", &c.row)
+			if c.row.live().State != store.Absent {
+				c.row = row{Record: store.Record{State: store.Running}}
+			}
+		}
+	}
+	if err != nil { // nobody knows what the connection is in the midst of
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return c, err
+}
+
+// What a compound says where it returns no record.
+const (
+	wordGranted = "granted"
+	wordTaken   = "taken"
+	wordLocked  = "locked"
+)
+
+// mysqlCompound returns the record that is in the way, or a word. It is short because
+// all of it is parsed whatever becomes of it.
+func mysqlCompound(ask store.Ask, how string) string {
+	id := []any{ask.ID.Scope, ask.ID.Key}
+	const granted = sqlguard.Begun + "; select '" + wordGranted + "'; "
+	text := mysqlLevels[ask.Isolation] + "start transaction; set statement innodb_lock_wait_timeout = 0 for " + fill(how, id...) + "; "
+	if how == mysqlReclaim {
+		text += "if row_count() = 1 then " + granted + "else rollback; select '" + wordTaken + "'; end if; "
+	} else {
+		text += granted
+	}
+	if !ask.First {
+		text = fill(mysqlRead, id...) + "; if found_rows() = 0 then " + text + "end if; "
+	}
+	return "begin not atomic " +
+		"declare exit handler for 1062 begin rollback; select '" + wordTaken + "'; end; " +
+		"declare exit handler for 1205 begin rollback; select '" + wordLocked + "'; end; " + text + "end"
+}
+
+var mysqlLevels = map[store.Isolation]string{
+	store.ReadCommitted:  "set transaction isolation level read committed; ",
+	store.RepeatableRead: "set transaction isolation level repeatable read; ",
+	store.Serializable:   "set transaction isolation level serializable; ",
+}
+
+// ask runs a compound, which returns a record or a word, and perhaps an empty result
+// before that.
+func (t *txn) ask(ctx context.Context, compound string, into *row) (word string, err error) {
+	rows, err := t.conn.QueryContext(ctx, compound)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = rows.Close() }()
+	for more := true; more; more = rows.NextResultSet() {
+		columns, err := rows.Columns()
+		if err != nil {
+			return "", err
+		}
+		for rows.Next() {
+			if len(columns) == 1 {
+				err = rows.Scan(&word)
+			} else {
+				*into, err = scan(rows)
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+	}
+	return word, rows.Err()
+}
+
+// claimByParts is claimAtOnce for MySQL, which has no compound statements, and an insert
+// of which waits a second at least. So the row is tried first by what need not wait.
+func (t *txn) claimByParts(ctx, own context.Context, ask store.Ask, how string) (c claim, err error) {
+	look := func() (err error) {
+		c.row, err = scan(t.conn.QueryRowContext(ctx, fill(mysqlRead, ask.ID.Scope, ask.ID.Key)))
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return err
+	}
+	if !ask.First {
+		if err := look(); err != nil || c.row.State != store.Absent {
+			return c, err
+		}
+	}
+	busy := claim{row: row{Record: store.Record{State: store.Running}}}
+	_, err = t.conn.ExecContext(ctx, fill(mysqlTry, ask.ID.Scope, ask.ID.Key))
+	if locked(err) {
+		return busy, nil
+	}
+	if err == nil {
+		_, err = t.conn.ExecContext(ctx, waitBriefly)
+	}
+	if err != nil {
+		return c, err
+	}
+	t.guard = new(sqlguard.Txn) // an earlier try may have used it
+	t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+	if err == nil {
+		c.granted, err = claimed(t.tx.ExecContext(ctx, fill(how, ask.ID.Scope, ask.ID.Key)))
+	}
+	if err == nil && c.granted {
+		_, err = t.tx.ExecContext(ctx, waitAsBefore)
+		return c, err
+	}
+	if t.tx != nil {
+		_ = t.tx.Rollback()
+	}
+	if _, restored := t.conn.ExecContext(context.WithoutCancel(ctx), waitAsBefore); restored != nil {
+		return c, errors.Join(err, restored)
+	}
+	switch _, taken, _ := classifyMySQL(err); {
+	case err != nil && !taken:
+		return c, err
+	case locked(err):
+		return busy, nil
+	}
+	return c, look()
+}
+
+const (
+	waitBriefly  = "set @once_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = 1"
+	waitAsBefore = "set innodb_lock_wait_timeout = @once_wait"
+)
+
+func claimed(r sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}

@@ -1,0 +1,60 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store/migration"
+)
+
+// The lock is one of the whole server, its name at most 64 characters long.
+const (
+	migrationLock   = "select coalesce(get_lock(concat('once migrate ', md5(database())), 60), 0)"
+	migrationUnlock = "do release_lock(concat('once migrate ', md5(database())))"
+)
+
+var errMigrationLock = errors.New("another migration of this database has been running for a minute. Try: once migrate status, and then again")
+
+func migrateMySQL(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	var locked bool
+	if err := conn.QueryRowContext(ctx, migrationLock).Scan(&locked); err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
+	}
+	if !locked {
+		return fmt.Errorf("sqlstore: %w", errMigrationLock)
+	}
+	_, err = migration.Up(ctx, MySQL, migrating{conn, mysql})
+	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), migrationUnlock); unlocked != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the lock goes with the connection
+	}
+	return err
+}
+
+// execMySQL runs the statements of a file one by one, each at the end of a line, and
+// leaves out what a run that was killed has done: such statements create something.
+func (m migrating) execMySQL(ctx context.Context, text string) error {
+	for statement := range strings.SplitSeq(text, ";\n") {
+		if statement = strings.TrimSuffix(strings.TrimSpace(statement), ";"); statement == "" {
+			continue
+		}
+		_, err := m.tx.ExecContext(ctx, statement)
+		switch code, _ := sqlguard.MySQLCode(err); code {
+		case 1050, 1060, 1061: // the table, the column, the index is there
+		default:
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
