@@ -18,8 +18,8 @@ import (
 // longer than that.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
-	testenv.Need(t, "postgresql")
-	for _, name := range []string{pgxName, postgresName} {
+	testenv.Need(t, "postgresql", "mariadb")
+	for _, name := range []string{pgxName, postgresName, mariadbName} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, name)
@@ -61,28 +61,36 @@ func timeouts[TX any](t *testing.T, g *ground, r *rig[TX]) {
 	}
 
 	t.Run("lock", func(t *testing.T) {
+		const change = "update ledger set attempts = 'stuck'"
+		if _, err := g.db.ExecContext(t.Context(), "insert into ledger values ('row', '')"); err != nil {
+			t.Fatal(err)
+		}
 		other, err := g.db.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = other.Rollback() }()
-		if _, err := other.ExecContext(t.Context(), "lock table entry in exclusive mode"); err != nil {
+		if _, err := other.ExecContext(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
 		op := operation(once.NewKey())
 		op.Timeouts = store.Timeouts{Lock: brief}
 		_, err = do(op, func(ctx context.Context, tx TX) error {
-			return errors.Join(insert(ctx, tx, op.Key), r.exec(ctx, tx, insertEntry, op.Key, "stuck"))
+			return errors.Join(insert(ctx, tx, op.Key), r.exec(ctx, tx, change))
 		})
 		refused(t, err)
 		empty(t, op.Key)
 	})
 
+	sleeping := "select pg_sleep(60)"
+	if g.store == mariadbName {
+		sleeping = "select count(*) from seq_1_to_1000000 a join seq_1_to_1000000 b on a.seq <> b.seq" // sleep() ends without an error
+	}
 	t.Run("statement", func(t *testing.T) {
 		op := operation(once.NewKey())
 		op.Timeouts = store.Timeouts{Statement: brief}
 		_, err := do(op, func(ctx context.Context, tx TX) error {
-			return errors.Join(insert(ctx, tx, op.Key), r.exec(ctx, tx, "select pg_sleep($1)", patience.Seconds()))
+			return errors.Join(insert(ctx, tx, op.Key), r.exec(ctx, tx, sleeping))
 		})
 		refused(t, err)
 		empty(t, op.Key)

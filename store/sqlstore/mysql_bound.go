@@ -39,13 +39,14 @@ func (t *txn) bindMySQL(ctx context.Context, timeouts store.Timeouts) error {
 		if b.setting != "max_statement_time" { // the only one that is not whole
 			value = math.Ceil(value)
 		}
-		limit := "least(" + was + ", ?)"
+		is := "@@" + b.setting
+		limit := "least(" + is + ", ?)"
 		if b.setting != "innodb_lock_wait_timeout" { // 0 is no bound
-			limit = "if(" + was + " = 0, ?, " + limit + ")"
+			limit = "if(" + is + " = 0, ?, " + limit + ")"
 			values = append(values, value)
 		}
 		values = append(values, value)
-		set = append(set, was+" = @@"+b.setting+", "+b.setting+" = "+limit)
+		set = append(set, was+" = "+is+", "+b.setting+" = "+limit)
 		undo = append(undo, b.setting+" = "+was)
 	}
 	if len(set) == 0 {

@@ -37,7 +37,9 @@
 // moment as another one may wait for a second, or deadlock and try again.
 //
 // A statement that its context cuts short runs on in the server, and its operation is in
-// flight as long: max_statement_time bounds that.
+// flight as long: [store.Timeouts] or max_statement_time bound that. Timeouts for locks and
+// idle transactions are rounded up to seconds. MySQL 8 bounds only statements that read,
+// and not how long a transaction lies idle; SQLite bounds only the wait for the file.
 //
 // A value takes twice its size on its way to the server: max_allowed_packet must have
 // room for that. [store.Statement].Rows counts rows that have changed, unless the data
