@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,7 +137,8 @@ func underFire(t *testing.T, g *ground) {
 	if charges != executed.Load() || distinct != charges || int64(len(attempts)) != charges {
 		t.Errorf("%d effects of %d attempts for %d executions that callers know of, whose answers name %d. %s", charges, distinct, executed.Load(), len(attempts), rerun(t))
 	}
-	if executed.Load() <= keys || replayed.Load() == 0 || slices.Contains(swept[:], 0) || swept[2] > len(kept) {
+	// Which sweeper comes first is chance, where one is at work at a time.
+	if executed.Load() <= keys || replayed.Load() == 0 || swept[0]+swept[1] == 0 || len(kept) == 0 || swept[2] > len(kept) {
 		t.Errorf("vacuous, or deleted and not kept: %d executed, %d replayed, %v swept, %d kept. %s", executed.Load(), replayed.Load(), swept, len(kept), rerun(t))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"math/rand/v2"
+	"time"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -46,6 +48,9 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 	}
 	c, err := try(ctx, own, ask, mysqlClaim)
 	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
+		if n > 1 { // whoever has it, a sweeper perhaps, needs a moment to end
+			time.Sleep(rand.N(time.Duration(n) * time.Millisecond))
+		}
 		if c.row.expired {
 			ask.First = true // it has been looked for
 			c, err = try(ctx, own, ask, mysqlReclaim)

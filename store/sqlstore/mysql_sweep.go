@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 
 	"github.com/oncelib/once/store"
@@ -10,63 +11,69 @@ import (
 
 const (
 	mysqlExpiring = " from once_operation where " + mysqlExpired + " and expires_at >= ? order by expires_at limit ?"
-
-	// Rows that somebody has locked, a sweeper or a claim of the expired key, are left to
-	// whoever that is.
-	mysqlSwept = "select scope, `key`, claim, expires_at" + mysqlExpiring + " for update skip locked"
-	mysqlKept  = "select scope, `key`, expires_at, " + mysqlColumns + mysqlExpiring
+	mysqlKept     = "select scope, `key`, expires_at, " + mysqlColumns + mysqlExpiring
+	mysqlSwept    = "select scope, `key`, claim, expires_at" + mysqlExpiring
 )
 
 // At READ COMMITTED InnoDB locks the rows that are deleted and no gaps between them, so
 // that claims of new keys go on.
 var mysqlSweeping = sweeping{isolation: store.ReadCommitted}
 
+// What has expired is found without locks, and then locked by the primary key: that is
+// where claims begin as well, and who locks in one order does not deadlock. Rows that
+// somebody has locked, a sweeper or a claim of the expired key, are left to whoever that
+// is.
 func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, error) {
-	after := req.After.UnixMilli()
-	if req.Keep == nil {
-		return s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (store.Swept, error) {
-			found, err := collectExpired(ctx, tx, fill(mysqlSwept, after, int64(req.Limit)), func(rows *sql.Rows) (e store.Expired, err error) {
-				return e, rows.Scan(&e.Scope, &e.Key, &e.Claim, (*moment)(&e.At))
-			})
-			if err != nil {
-				return store.Swept{Mark: req.After}, err
-			}
-			return dropMySQL(ctx, tx, req, found)
-		})
+	query, scan := mysqlSwept, scanSwept
+	if req.Keep != nil {
+		query, scan = mysqlKept, scanExpired
 	}
-	// Kept outside of a transaction: who asks for an expired key meanwhile is not held up.
-	found, err := collectExpired(ctx, s.db, fill(mysqlKept, after, int64(req.Limit)), scanExpired)
-	if err == nil && len(found) > 0 {
+	found, err := collectExpired(ctx, s.db, fill(query, req.After.UnixMilli(), int64(req.Limit)), scan)
+	if err != nil {
+		return store.Swept{}, s.notSwept(err)
+	}
+	swept := store.Swept{Mark: req.After, More: len(found) >= req.Limit}
+	if len(found) == 0 {
+		return swept, nil
+	}
+	if req.Keep != nil {
 		if err := req.Keep(ctx, found); err != nil {
 			return store.Swept{}, &store.Error{Kind: store.Other, Err: err}
 		}
 	}
-	if err != nil {
-		return store.Swept{}, s.notSwept(err)
-	}
-	return s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (store.Swept, error) { return dropMySQL(ctx, tx, req, found) })
-}
-
-// dropMySQL deletes what is still the same.
-func dropMySQL(ctx context.Context, tx *sql.Tx, req store.Sweep, found []store.Expired) (store.Swept, error) {
-	if len(found) == 0 {
-		return store.Swept{Mark: req.After}, nil
-	}
-	values := make([]any, 0, 3*len(found))
+	swept.Mark = found[len(found)-1].At
+	same := map[string]bool{}
 	for _, e := range found {
-		values = append(values, e.Scope, e.Key, notNil(e.Claim))
+		same[string(e.Claim)] = true
 	}
-	text := "delete from once_operation where " + mysqlExpired + " and (scope, `key`, claim) in (" + strings.Repeat("(?, ?, ?), ", len(found)-1) + "(?, ?, ?))"
-	r, err := tx.ExecContext(ctx, fill(text, values...))
-	if err != nil {
-		return store.Swept{}, err
-	}
-	n, err := r.RowsAffected()
-	return store.Swept{Rows: int(n), More: len(found) >= req.Limit, Mark: found[len(found)-1].At}, err
+	return s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (store.Swept, error) {
+		those, values := thoseMySQL(found)
+		free, err := collectExpired(ctx, tx, fill("select o.scope, o.`key`, o.claim, o.expires_at from "+those+" where "+mysqlExpired+" for update skip locked", values...), scanSwept)
+		free = slices.DeleteFunc(free, func(e store.Expired) bool { return !same[string(e.Claim)] })
+		if err != nil || len(free) == 0 {
+			return swept, err
+		}
+		those, values = thoseMySQL(free)
+		_, err = tx.ExecContext(ctx, fill("delete o from "+those, values...))
+		swept.Rows = len(free)
+		return swept, err
+	})
 }
 
-// notNil is a claim as it is stored.
-func notNil(b []byte) []byte { return append([]byte{}, b...) }
+// thoseMySQL are rows by their keys, looked up one by one. A condition on many keys may
+// be answered by looking at all rows there are, and that waits for everybody's locks.
+func thoseMySQL(found []store.Expired) (text string, values []any) {
+	for _, e := range found {
+		values = append(values, e.Scope, e.Key)
+	}
+	return "(select ? as s, ? as k" + strings.Repeat(" union all select ?, ?", len(found)-1) +
+		") those straight_join once_operation o force index (primary) on o.scope = those.s and o.`key` = those.k", values
+}
+
+func scanSwept(rows *sql.Rows) (e store.Expired, err error) {
+	err = rows.Scan(&e.Scope, &e.Key, &e.Claim, (*moment)(&e.At))
+	return e, err
+}
 
 func scanExpired(rows *sql.Rows) (e store.Expired, err error) {
 	r, err := scan(rows, &e.Scope, &e.Key, (*moment)(&e.At))
