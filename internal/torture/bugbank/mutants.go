@@ -2,7 +2,7 @@ package bugbank
 
 var (
 	core      = Killer{Module: ".", Package: "store/memstore", Test: "TestConformance"}
-	pgx       = Killer{Module: "pgxstore", Package: "", Test: "TestConformance"}
+	pgx       = Killer{Module: "pgxstore", Package: "", Test: "TestConformance$/^prepared"}
 	misbehave = Killer{Module: "pgxstore", Package: "", Test: "TestHandlersThatMisbehave"}
 )
 
@@ -221,8 +221,8 @@ var Mutants = []Mutant{
 		Name: "the caller's time is the time of its connection's next user",
 		Edits: []Edit{{
 			File: "internal/pgsql/pgsql.go",
-			Old:  "select set_config('statement_timeout', $1, true)",
-			New:  "select set_config('statement_timeout', $1, false)",
+			Old:  "`', $1, true) where `",
+			New:  "`', $1, false) where `",
 		}},
 		Tests: []Killer{{Module: "pgxstore", Test: "TestBudget"}},
 	},
