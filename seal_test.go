@@ -87,3 +87,15 @@ func TestRequestsAreSealed(t *testing.T) {
 		t.Errorf("kept without a sealer: %q, %v", rec.Request, err)
 	}
 }
+
+// TestSealLabelsDiffer: a request that is moved to another row does not open.
+func TestSealLabelsDiffer(t *testing.T) {
+	seen := map[string]string{}
+	for _, id := range [][2]string{{"s", "k"}, {"s", "l"}, {"t", "k"}, {"s k", ""}, {"", "s k"}, {"sk", ""}, {"", "sk"}} {
+		label := string(once.SealLabel(id[0], id[1]))
+		if other, ok := seen[label]; ok {
+			t.Errorf("%q has the label of %s", id, other)
+		}
+		seen[label] = id[0] + ", " + id[1]
+	}
+}

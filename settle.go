@@ -70,8 +70,9 @@ func (c *call[TX]) swap(ctx, tail context.Context, ch store.Change) verdict {
 	}
 	v := c.committed(ctx, ch, err)
 	if store.KindOf(err) == store.Lost && EffectOf(v.err) == NotApplied {
-		// A Swap holds no claim while it is on its way: "absent" may mean "not yet".
-		v.err = c.fail(CodeUnavailable, InDoubt, err)
+		// A Swap holds no claim while it is on its way: "absent" may mean "not yet",
+		// whatever another run would come to.
+		v = verdict{err: c.fail(CodeUnavailable, InDoubt, err)}
 	}
 	return v
 }

@@ -35,7 +35,10 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-const brief = 100 * time.Millisecond
+const (
+	brief = 100 * time.Millisecond
+	ages  = 5 * time.Second // no bound holds
+)
 
 func timeouts[TX any](t *testing.T, g *ground, r *rig[TX]) {
 	insert := func(ctx context.Context, tx TX, key string) error {
@@ -122,11 +125,11 @@ func timeouts[TX any](t *testing.T, g *ground, r *rig[TX]) {
 		}
 		peer := g.open(t, setup{conns: 1}).(*rig[TX]) // another process
 		inFlight := 0
-		for {
+		for began := time.Now(); ; {
 			res, err := once.Do(t.Context(), peer.engine, op, func(ctx context.Context, tx TX) (bool, error) {
 				return true, errors.Join(insert(ctx, tx, op.Key), peer.exec(ctx, tx, insertEntry, op.Key, "stuck"))
 			})
-			if once.CodeOf(err) == once.CodeInFlight {
+			if once.CodeOf(err) == once.CodeInFlight && time.Since(began) < ages {
 				inFlight++
 				continue
 			}
@@ -152,7 +155,12 @@ func timeouts[TX any](t *testing.T, g *ground, r *rig[TX]) {
 		small := g.open(t, setup{conns: 1, engine: once.Config{Timeouts: store.Timeouts{Acquire: brief}}}).(*rig[TX])
 		done := operation(once.NewKey())
 		run := func(op once.Operation) error {
-			_, err := once.Do(t.Context(), small.engine, op, func(ctx context.Context, tx TX) (bool, error) { return true, insert(ctx, tx, op.Key) })
+			ctx, cancel := context.WithTimeout(t.Context(), ages)
+			defer cancel()
+			_, err := once.Do(ctx, small.engine, op, func(ctx context.Context, tx TX) (bool, error) { return true, insert(ctx, tx, op.Key) })
+			if ctx.Err() != nil {
+				t.Errorf("after %v: %v", ages, err)
+			}
 			return err
 		}
 		if err := run(done); err != nil {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,6 +34,9 @@ type Edit struct{ File, Old, New string }
 type Killer struct{ Module, Package, Test string }
 
 func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " " + k.Test }
+
+// All returns the whole bank.
+func All() []Mutant { return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants) }
 
 // Kill runs the tests of m in the tree at root. It returns which one killed it,
 // and how long that took, compiling included.
@@ -92,6 +96,7 @@ func run(ctx context.Context, root, overlay string, k Killer) (killed bool, out 
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout=1m", "-v", "-run", "^"+k.Test+"$", "./"+k.Package)
+	cmd.Env = append(os.Environ(), "RAPID_SHRINKTIME=0s") // that it fails is enough
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(k.Module))
 	out, err = cmd.CombinedOutput()
 	test, _, _ := strings.Cut(k.Test, "$/")

@@ -4,7 +4,7 @@ import "slices"
 
 var (
 	core      = Killer{Module: ".", Package: "store/memstore", Test: "TestConformance"}
-	pgx       = Killer{Module: "pgxstore", Package: "", Test: "TestConformance"}
+	pgx       = Killer{Module: "pgxstore", Package: "", Test: "TestConformance$/^prepared"}
 	misbehave = Killer{Module: "pgxstore", Package: "", Test: "TestHandlersThatMisbehave"}
 )
 
@@ -225,8 +225,8 @@ var everywhere = []Mutant{
 		Name: "the caller's time is the time of its connection's next user",
 		Edits: []Edit{{
 			File: "internal/pgsql/pgsql.go",
-			Old:  "', $1, true) where ` + current",
-			New:  "', $1, false) where ` + current",
+			Old:  "`', $1, true) where `",
+			New:  "`', $1, false) where `",
 		}},
 		Tests: []Killer{{Module: "pgxstore", Test: "TestBudget"}},
 	},

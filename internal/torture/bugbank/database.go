@@ -1,0 +1,55 @@
+package bugbank
+
+// databaseMutants are bugs of the stores on real databases, and of the guard.
+var databaseMutants = []Mutant{
+	{
+		Name:  "an error of any write is taken for a collision of keys",
+		Edits: []Edit{{File: "pgxstore/txn.go", Old: "	return classify(err, failed == record)\n", New: "	return classify(err, record >= 0)\n"}},
+		Tests: []Killer{pgx},
+	},
+	{
+		Name:  "a collision of keys is found at the statement after it",
+		Edits: []Edit{{File: "pgxstore/txn.go", Old: "	failed--\n", New: ""}},
+		Tests: []Killer{{Module: "pgxstore", Test: "TestACollisionIsAReplay"}},
+	},
+	{
+		Name:  "a COMMIT that was not answered counts as not sent",
+		Edits: []Edit{{File: "pgxstore/classify.go", Old: "kind := store.Lost", New: "kind := store.Down"}},
+		Tests: []Killer{{Module: "pgxstore", Test: "TestOnlyTheServerSaysNo"}},
+	},
+	{
+		Name:  "a Swap does not see who holds the claim",
+		Edits: []Edit{{File: "internal/pgsql/pgsql.go", Old: "$4 / pg_try_advisory_xact_lock_shared($3)::int,", New: "$4 / greatest(1, pg_try_advisory_xact_lock_shared($3)::int),"}},
+		Tests: []Killer{pgx},
+	},
+	{
+		Name:  "savepoints of a handler share a name",
+		Edits: []Edit{{File: "pgxstore/tx.go", Old: "name := \"once_\" + strconv.Itoa(t.root.savepoints)", New: "name := \"once_\" + strconv.Itoa(min(1, t.root.savepoints))"}},
+		Tests: []Killer{{Module: "pgxstore", Test: "TestSavepointsNest"}},
+	},
+	{
+		Name:  "nodes that start together migrate at the same time",
+		Edits: []Edit{{File: "internal/pgsql/pgsql.go", Old: "`select pg_advisory_xact_lock(7881702260482471168)`", New: "`select 7881702260482471168`"}},
+		Tests: []Killer{{Module: "pgxstore", Test: "TestMigrateTogether"}},
+	},
+	{
+		Name:  "Timeouts.Idle is ignored",
+		Edits: []Edit{{File: "pgxstore/begin.go", Old: "if d := ask.Timeouts.Idle; d > 0 {", New: "if d := ask.Timeouts.Idle; d < 0 {"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^pgxstore$/^idle"}},
+	},
+	{
+		Name:  "Timeouts.Acquire is ignored",
+		Edits: []Edit{{File: "pgxstore/begin.go", Old: "if patience > 0 {", New: "if patience < 0 {"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^pgxstore$/^acquire"}},
+	},
+	{
+		Name:  "any savepoint heals any error, under database/sql",
+		Edits: []Edit{{File: "internal/sqlguard/txn.go", Old: "i >= 0 && t.savepoints[i].born <= f.since {", New: "i >= 0 {"}},
+		Tests: in("internal/sqlguard", "TestSavepointYoungerThanTheFailedStatement"),
+	},
+	{
+		Name:  "an error heals when any statement succeeds after it, under database/sql",
+		Edits: []Edit{{File: "internal/sqlguard/txn.go", Old: "	case rollbackTo:\n		t.failure.Store(nil)\n", New: "	case releaseSavepoint, rollbackTo:\n		t.failure.Store(nil)\n"}, {File: "internal/sqlguard/txn.go", Old: "	case releaseSavepoint:\n		if i", New: "	case transactionControl:\n		if i"}},
+		Tests: in("internal/sqlguard", "TestSavepoints"),
+	},
+}

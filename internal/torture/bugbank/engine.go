@@ -1,0 +1,163 @@
+package bugbank
+
+// history is random histories of the engine on memstore, held against a model.
+var history = Killer{Module: "internal/torture", Package: "property", Test: "TestHistories"}
+
+// engineMutants are bugs of the root package and of memstore. Most of them are left to
+// the histories, which were not written with any of them in mind.
+var engineMutants = []Mutant{
+	{
+		Name: "settling believes that what is absent stays absent",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})\n		switch {\n",
+			New: "		rec, err := c.e.store.Read(ctx, ch.ID)\n		var txn store.Txn[TX]\n		switch {\n" +
+				"		case err == nil && rec.State == store.Absent:\n			return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}\n",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "settling takes somebody else's record for its own",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "bytes.Equal(rec.Claim, ch.Next.Claim)",
+			New:  "len(bytes.TrimSpace(rec.Claim)) > 0",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "settling takes the claim of a COMMIT on its way for somebody else's",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "rec.State == store.Done: // somebody else's",
+			New:  "rec.State != store.Absent: // somebody else's",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "a lost Swap counts as not applied when the operation is absent",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "store.KindOf(err) == store.Lost && EffectOf(v.err) == NotApplied {",
+			New:  "store.KindOf(err) == store.Lost && EffectOf(v.err) == Applied {",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "a call runs again while its Swap is on its way",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "v = verdict{err: c.fail(CodeUnavailable, InDoubt, err)}",
+			New:  "v.err = c.fail(CodeUnavailable, InDoubt, err)",
+		}},
+		Tests: in("", "TestALostSwapStaysInDoubt"),
+	},
+	{
+		Name: "a call in doubt runs again",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err))}",
+			New:  "verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err)), again: true}",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "a handler's own COMMIT is said to be undone",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "	case store.Ended:\n		return verdict{err: c.fail(CodeMisuse, InDoubt, err)}",
+			New:  "	case store.Ended:\n		return verdict{err: c.fail(CodeMisuse, NotApplied, err)}",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "a replay that is read first is not compared",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "	return c.found(rec), true\n",
+			New:  "	return verdict{rec: rec, replayed: true}, true\n",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "replays are read first where they must be durable",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "c.glanced || c.e.cfg.Synced ||",
+			New:  "c.glanced ||",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "a follower takes its leader's answer uncompared",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "return c.found(*rec)",
+			New:  "return verdict{rec: *rec, replayed: true}",
+		}},
+		Tests: in("", "TestFollowersCompareFingerprints"),
+	},
+	{
+		Name: "the observer is told that what is in doubt was applied",
+		Edits: []Edit{{
+			File: "observe.go",
+			Old:  "Outcome(CodeOf(v.err)), EffectOf(v.err)",
+			New:  "Outcome(CodeOf(v.err)), max(EffectOf(v.err), NotApplied)",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "an operation's own retention is ignored",
+		Edits: []Edit{{
+			File: "settle.go",
+			Old:  "or(c.op.Retain, c.e.cfg.Retain)",
+			New:  "c.e.cfg.Retain",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "memstore's Swap ignores the fence",
+		Edits: []Edit{{
+			File: "store/memstore/txn.go",
+			Old:  "expect.Fence == 0, rec.Fence != expect.Fence:",
+			New:  "expect.Fence == 0:",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "a takeover need not wait for the lease",
+		Edits: []Edit{{
+			File: "store/memstore/txn.go",
+			Old:  "return rec, expect.Lapsed && !rec.Lapsed",
+			New:  "return rec, false",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "records expire by the clock of the process",
+		Edits: []Edit{{
+			File: "store/memstore/store.go",
+			Old:  "r.expired(s.now())",
+			New:  "r.expired(time.Now())",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "leases lapse by the clock of the process",
+		Edits: []Edit{{
+			File: "store/memstore/row.go",
+			Old:  "rec.Lapsed = r.lapsed(now)",
+			New:  "rec.Lapsed = r.lapsed(time.Now())",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name: "a claim outlives its rolled back transaction",
+		Edits: []Edit{{
+			File: "store/memstore/txn.go",
+			Old:  "		return &store.Error{Kind: store.Ended, Err: errEnded}\n	}\n	t.tx.end()\n	return nil\n",
+			New:  "		return &store.Error{Kind: store.Ended, Err: errEnded}\n	}\n	t.tx.over = true\n	return nil\n",
+		}},
+		Tests: []Killer{history},
+	},
+}

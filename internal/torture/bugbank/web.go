@@ -1,0 +1,80 @@
+package bugbank
+
+// webMutants are bugs of oncehttp, and of what names operations.
+var webMutants = []Mutant{
+	{
+		Name:  "the query is not compared",
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "next(r.URL.RawQuery)", New: "next(\"\")"}},
+		Tests: in("oncehttp", "TestMismatch"),
+	},
+	{
+		Name:  "the path is not compared",
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "next(path)", New: "next(path[:0])"}},
+		Tests: in("oncehttp", "TestMismatch"),
+	},
+	{
+		Name:  "the content type is not compared",
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "next(contentType)", New: "next(\"\")"}},
+		Tests: in("oncehttp", "TestMismatch"),
+	},
+	{
+		Name:  "the parts of a fingerprint run into each other",
+		Edits: []Edit{{File: "fingerprint.go", Old: "		h.Write(size[:])\n", New: ""}},
+		Tests: in("", "TestFingerprintIsStable"),
+	},
+	{
+		Name:  "a principal can spell the scope of another one",
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "url.PathEscape(principal) + \" \" + route", New: "principal + \" \" + route"}},
+		Tests: in("oncehttp", "TestScopesDoNotMeet"),
+	},
+	{
+		Name:  "long scopes are the same when they begin alike",
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "base64.RawURLEncoding.EncodeToString(h[:])", New: "base64.RawURLEncoding.EncodeToString(h[:0])"}},
+		Tests: in("oncehttp", "TestScope"),
+	},
+	{
+		Name:  "parts of a derived key run into each other",
+		Edits: []Edit{{File: "key.go", Old: "\":\", \"%3A\", ", New: ""}},
+		Tests: in("", "TestDeriveKey"),
+	},
+	{
+		Name:  "a sealed request opens under another key",
+		Edits: []Edit{{File: "seal.go", Old: "[]byte(scope + \"\\x00\" + storedKey)", New: "[]byte(scope)"}},
+		Tests: in("", "TestSealLabelsDiffer"),
+	},
+	{
+		Name:  "whatever the configuration lists is stored",
+		Edits: []Edit{{File: "oncehttp/plan.go", Old: "p.keep[name] = !never(name)", New: "p.keep[name] = true"}},
+		Tests: in("oncehttp", "TestHeaders"),
+	},
+	{
+		Name:  "credentials that an earlier version has stored are replayed",
+		Edits: []Edit{{File: "oncehttp/answer.go", Old: "if !never(http.CanonicalHeaderKey(f.Name)) {", New: "if f.Name != \"\" {"}},
+		Tests: in("oncehttp", "TestStoredCredentialsStay"),
+	},
+	{
+		Name:  "500 is stored",
+		Edits: []Edit{{File: "oncehttp/preset.go", Old: "2: Commit, 3: Commit, 4: Store,", New: "2: Commit, 3: Commit, 4: Store, 5: Store,"}},
+		Tests: in("oncehttp", "TestVerdicts"),
+	},
+	{
+		Name:  "the writes of a 4xx are kept",
+		Edits: []Edit{{File: "oncehttp/preset.go", Old: "2: Commit, 3: Commit, 4: Store,", New: "2: Commit, 3: Commit, 4: Commit,"}},
+		Tests: in("oncehttp", "TestVerdicts"),
+	},
+	{
+		Name:  "of two keys the first one counts",
+		Edits: []Edit{{File: "oncehttp/key.go", Old: "if len(lines) != 1 {", New: "if len(lines) == 0 {"}},
+		Tests: in("oncehttp", "TestInvalidKey"),
+	},
+	{
+		Name:  "what is too large to be kept executes again",
+		Edits: []Edit{{File: "oncehttp/middleware.go", Old: "		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}\n", New: "		return once.Answer{}, errTooLarge\n"}},
+		Tests: in("oncehttp", "TestMaxStored"),
+	},
+	{
+		Name:  "who has a key need not be known",
+		Edits: []Edit{{File: "oncehttp/middleware.go", Old: "if principal = p.Principal(r); principal == \"\" {", New: "if principal = p.Principal(r); principal == \"\" && !p.keySent(r) {"}},
+		Tests: in("oncehttp", "TestUnauthenticated"),
+	},
+}
