@@ -61,6 +61,12 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 			return nil, fmt.Errorf("sqlite: %w", err)
 		}
 	}
+	if b.wants("sweep") {
+		b.say("beside a sweeper")
+		if r.Sweeping, err = b.sweeping(ctx); err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+	}
 	return r, nil
 }
 

@@ -20,6 +20,7 @@ type report struct {
 	Growth     *growth       `json:"growth,omitempty"`
 	Middleware *middleware   `json:"middleware,omitempty"`
 	SQLite     *sqlite       `json:"sqlite,omitempty"`
+	Sweeping   *sweeping     `json:"sweeping,omitempty"`
 }
 
 type machine struct {
@@ -80,6 +81,9 @@ func (r *report) markdown() string {
 	}
 	if r.SQLite != nil {
 		r.SQLite.write(p)
+	}
+	if r.Sweeping != nil {
+		r.Sweeping.write(p)
 	}
 	return w.String()
 }

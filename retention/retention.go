@@ -22,7 +22,7 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultBatch     = 500
+	DefaultBatch     = 100
 	DefaultBatchKept = 5000 // with Keep: each batch costs a few flushes of the disk, but locks nothing meanwhile
 	DefaultRate      = 10_000
 	DefaultEvery     = time.Minute
@@ -31,7 +31,7 @@ const (
 // Config of a [Sweeper]. The zero value is ready to use.
 type Config struct {
 	// Batch is how many rows one transaction deletes at most. While transactions are
-	// slow, which is what a busy database looks like from here, it is less. Default 500,
+	// slow, which is what a busy database looks like from here, it is less. Default 100,
 	// with Keep 5000.
 	Batch int
 

@@ -70,7 +70,7 @@ func TestSlow(t *testing.T) {
 		if n, err := newSweeper(t, s, retention.Config{}).Sweep(t.Context()); n != 2000 || err != nil {
 			t.Fatal(n, err)
 		}
-		if last := s.limits[len(s.limits)-1]; s.limits[0] != retention.DefaultBatch || last > 62 || last < 10 {
+		if last := s.limits[len(s.limits)-1]; s.limits[0] != retention.DefaultBatch || last > 50 || last < 10 {
 			t.Errorf("batches of %v rows, of a millisecond each", s.limits)
 		}
 		if all := time.Since(began); s.busy > all*51/100 {

@@ -31,6 +31,7 @@ type pace struct {
 	batch, most int // rows in a transaction
 	rate        int // rows a second
 	keeps       bool
+	due         time.Time // when the rate allows the next batch
 }
 
 // A batch that takes longer than slow is followed by a smaller one, a quick one by a
@@ -39,10 +40,17 @@ const (
 	slow  = 50 * time.Millisecond
 	quick = 10 * time.Millisecond
 	least = 10 // rows
+
+	behind = 100 * time.Millisecond // pauses always last a little too long: so much is made up for
 )
 
 // pause returns how long to wait after a batch, and settles the size of the next one.
 func (p *pace) pause(rows int, took time.Duration) time.Duration {
+	now := time.Now()
+	if now.Sub(p.due) > behind { // the first batch, or so slow that it is not to be made up for
+		p.due = now.Add(-took)
+	}
+	p.due = p.due.Add(time.Duration(rows) * time.Second / time.Duration(p.rate))
 	switch {
 	case p.keeps: // its time is that of the archive, during which nothing is locked
 	case took > slow:
@@ -50,7 +58,7 @@ func (p *pace) pause(rows int, took time.Duration) time.Duration {
 	case took < quick:
 		p.batch = min(p.most, p.batch+p.batch/4+1)
 	}
-	return max(took, time.Duration(rows)*time.Second/time.Duration(p.rate)-took)
+	return max(took, p.due.Sub(now))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -41,7 +41,7 @@ type sweep struct {
 func (c *sweep) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
 	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
-	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 500, with --archive 5000")
+	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 100, with --archive 5000")
 	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "`ROWS` a second at most")
 	fs.DurationVar(&c.every, "every", 0, "sweep again and again, with a pause of this `DURATION`")
 	fs.BoolVar(&c.json, "json", false, "one line of JSON for each pass")
