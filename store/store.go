@@ -101,6 +101,9 @@ type Ledger interface {
 	// operation is neither Done nor claimed by an open transaction. Otherwise
 	// it writes nothing and returns a [Taken] error with the record that is in
 	// the way.
+	//
+	// A store takes the fence that it is given and keeps none of what was released or
+	// has expired: who claims again must begin above every fence ever given out.
 	Swap(ctx context.Context, c Change) (Record, error)
 }
 
