@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
 )
 
 // Flows: what is interrupted.
@@ -91,8 +92,15 @@ func perform(ctx context.Context, p plan) error {
 	}
 	k.named("before the call")
 	op := operation(p.Key)
+	if p.Mode == byStop {
+		op.Timeouts = store.Timeouts{Idle: idle}
+	}
 	op.Wait = patience // of two victims the second may come before the server has noticed the death of the first
-	a, err := run(ctx, s, p.Flow, op, work{key: p.Key, attempt: p.Attempt, hook: k.named})
+	w := work{key: p.Key, attempt: p.Attempt, hook: k.named}
+	a, err := run(ctx, s, p.Flow, op, w)
+	if p.Mode == byStop && once.EffectOf(err) == once.NotApplied { // what the server has ended is asked again
+		a, err = run(ctx, s, p.Flow, op, w)
+	}
 	if err != nil {
 		return err
 	}

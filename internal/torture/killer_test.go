@@ -1,7 +1,9 @@
 package torture
 
 import (
+	"os"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/oncelib/once/internal/faultnet"
 )
@@ -12,6 +14,7 @@ const (
 	byWrite = "send"    // before each write to a socket
 	byRead  = "receive" // before each read from a socket
 	byByte  = "byte"    // between outgoing bytes
+	byStop  = "stopped" // as byName, and not to death: SIGSTOP
 	// Any other mode is a system call: see strace_test.go.
 )
 
@@ -41,16 +44,21 @@ func (k *killer) arm() {
 
 // named passes a place in the code. Its name is for the reader.
 func (k *killer) named(string) {
-	if k.armed.Load() && k.mode == byName && k.names.Add(1) == k.at {
-		faultnet.KillProcess(nil)
+	if !k.armed.Load() || k.mode != byName && k.mode != byStop || k.names.Add(1) != k.at {
+		return
 	}
+	if k.mode == byStop {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		return
+	}
+	faultnet.KillProcess(nil)
 }
 
 // passed returns how many points there were.
 func (k *killer) passed() int64 {
 	counts := k.wire.Counts()
 	switch k.mode {
-	case byName:
+	case byName, byStop:
 		return k.names.Load()
 	case byWrite:
 		return counts.Writes

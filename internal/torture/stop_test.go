@@ -1,0 +1,124 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// idle is how long a server bears a stopped process. MariaDB counts in seconds.
+const idle = 300 * time.Millisecond
+
+// TestStop stops a process at every named point of an operation, as a debugger, a
+// container that is frozen or a virtual machine that is moved does. Its duplicate in
+// another process has an answer all the same, and when the stopped one goes on it gives
+// the same one.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "postgresql", "mariadb")
+	for _, name := range []string{pgxName, postgresName, mariadbName} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGround(t, name)
+			heir := g.open(t, setup{})
+			taken, kept, inFlight := 0, 0, 0
+			for at := int64(1); ; at++ {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				st := stop{g: g, heir: heir, at: at}
+				stopped, err := st.visit(ctx, t.TempDir())
+				cancel()
+				if err != nil {
+					t.Fatalf("stopped at point %d: %v. %s", at, err, rerun(t))
+				}
+				if !stopped {
+					break
+				}
+				inFlight += st.inFlight
+				if st.got.Attempt == byHeir {
+					taken++
+				} else {
+					kept++
+				}
+			}
+			t.Logf("%s: of %d stops, %d operations were taken over, %d had committed; %d times in flight", name, taken+kept, taken, kept, inFlight)
+			if taken == 0 || kept == 0 || inFlight == 0 {
+				t.Errorf("vacuous. %s", rerun(t))
+			}
+		})
+	}
+}
+
+// stop is one point at which a process is stopped.
+type stop struct {
+	g        *ground
+	heir     system
+	at       int64
+	got      answer
+	inFlight int
+}
+
+// visit reports whether the process came to the point.
+func (s *stop) visit(ctx context.Context, dir string) (stopped bool, err error) {
+	key := once.NewKey()
+	p := plan{Store: s.g.store, DSN: s.g.dsn, Flow: flowDo, Mode: byStop, At: s.at, Key: key, Attempt: byVictim, Witness: filepath.Join(dir, "witness")}
+	var out bytes.Buffer
+	c, err := p.start(ctx, &out)
+	if err != nil {
+		return false, err
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := c.wait(); ended <- err }()
+	defer func() { _ = syscall.Kill(c.cmd.Process.Pid, syscall.SIGCONT) }()
+	for !stopped {
+		select {
+		case err := <-ended:
+			return false, err
+		default:
+			stopped = isStopped(c.cmd.Process.Pid)
+		}
+	}
+	for {
+		got, _, err := s.heir.Do(ctx, operation(key), work{key: key, attempt: byHeir})
+		if once.CodeOf(err) == once.CodeInFlight && ctx.Err() == nil {
+			s.inFlight++
+			continue
+		}
+		if err != nil {
+			return true, fmt.Errorf("the duplicate: %w", err)
+		}
+		s.got = got
+		break
+	}
+	if err := syscall.Kill(c.cmd.Process.Pid, syscall.SIGCONT); err != nil {
+		return true, err
+	}
+	if err := <-ended; err != nil {
+		return true, fmt.Errorf("when it went on: %w", err)
+	}
+	ack, acked, err := acknowledged(p.Witness)
+	if err == nil && (!acked || ack != s.got) {
+		err = fmt.Errorf("the stopped one has answered %+v (%v), its duplicate %+v", ack, acked, s.got)
+	}
+	state, e := s.g.state(ctx, key)
+	if e == nil && state != executed(s.got.Attempt) {
+		e = fmt.Errorf("the database has %+v", state)
+	}
+	return true, errors.Join(err, e)
+}
+
+// isStopped reads what the kernel says of a process.
+func isStopped(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, found := strings.Cut(string(text), ") ")
+	return err == nil && found && strings.HasPrefix(rest, "T")
+}
