@@ -53,14 +53,15 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	case rec.State == store.Done && ask.Durable:
 		return nil, rec, t.synced(ctx)
 	case rec.State == store.Absent && c.granted && c.late:
-		err = stale()
+		t.abandon(ctx) // it holds the claim
+		return nil, rec, stale()
 	case rec.State == store.Absent && c.granted:
 		return t, rec, nil
 	case rec.State == store.Absent:
 		rec = store.Record{State: store.Running} // by the transaction that has the lock
 	}
 	go t.abandon(ctx) // the caller need not wait for the answer to ROLLBACK
-	return nil, rec, err
+	return nil, rec, nil
 }
 
 func queueClaim(ctx context.Context, b *trip, ask store.Ask) {

@@ -167,7 +167,7 @@ func asExpected(told error, flow string, applied, heals bool, runs int) error {
 	want := "an answer"
 	ok := told == nil
 	switch {
-	case !heals, !applied && runs == 1 && flow == flowFailure: // a failure's commit may still be on its way
+	case !heals, !applied && flow == flowFailure: // a failure's commit may still be on its way
 		want, ok = "in doubt", told != nil && once.EffectOf(told) == once.InDoubt
 	case !applied && runs == 1:
 		want, ok = "not applied", once.EffectOf(told) == once.NotApplied

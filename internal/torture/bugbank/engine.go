@@ -110,8 +110,8 @@ var engineMutants = []Mutant{
 		Name: "an operation's own retention is ignored",
 		Edits: []Edit{{
 			File: "settle.go",
-			Old:  "or(c.op.Retain, c.e.cfg.Retain)",
-			New:  "c.e.cfg.Retain",
+			Old:  "Retain: c.e.retain(c.op)",
+			New:  "Retain: c.e.cfg.Retain",
 		}},
 		Tests: []Killer{history},
 	},

@@ -36,8 +36,8 @@ var failovers = []Mutant{
 		Name: "joining ignores Config.Synced",
 		Edits: []Edit{{
 			File: "exec.go",
-			Old:  "store.Ask{ID: c.id, Durable: c.e.cfg.Synced})",
-			New:  "store.Ask{ID: c.id})",
+			Old:  "store.Ask{ID: c.id, Durable: c.e.cfg.Synced, Until",
+			New:  "store.Ask{ID: c.id, Until",
 		}},
 		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^synced"),
 	},
