@@ -39,7 +39,7 @@ func TestForget(t *testing.T) {
 		}
 		o = run(t, "audit", "list", "--db", url).want(t, 0)
 		id := "1"
-		if !(db.dialect == migration.SQLite) {
+		if db.dialect != migration.SQLite {
 			id = "2" // the preview has taken one
 		}
 		golden(t, regexp.MustCompile(`20\d\d-\d\d-\d\dT[0-9:.]+Z`).ReplaceAllString(o.stdout, "2026-01-31T12:00:00.000Z"), `

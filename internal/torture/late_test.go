@@ -96,14 +96,12 @@ func late(t *testing.T, g *ground, flow string, runs int) error {
 	if err := sl.gone(ctx); err != nil {
 		return err
 	}
-	if told != nil {
-		var err error
-		if got, err = c.insist(ctx); err != nil {
-			return err
-		}
-		if got.Attempt != "client-0" {
-			return fmt.Errorf("the commit on its way was applied, and the answer is %+v", got)
-		}
+	got, err := c.insist(ctx)
+	if err != nil {
+		return err
+	}
+	if got.Attempt != "client-0" {
+		return fmt.Errorf("the commit on its way was applied, and the answer is %+v", got)
 	}
 	return g.truthful(ctx, c, got)
 }

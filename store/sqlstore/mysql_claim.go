@@ -49,7 +49,10 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 	c, err := try(ctx, own, ask, mysqlClaim)
 	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
 		if n > 1 { // whoever has it, a sweeper perhaps, needs a moment to end
-			time.Sleep(rand.N(time.Duration(n) * time.Millisecond))
+			select {
+			case <-time.After(rand.N(time.Duration(n) * time.Millisecond)):
+			case <-ctx.Done():
+			}
 		}
 		if c.row.expired {
 			ask.First = true // it has been looked for
