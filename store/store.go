@@ -14,6 +14,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -161,14 +162,10 @@ type Timeouts struct {
 
 // Or returns t, and what t leaves open from otherwise.
 func (t Timeouts) Or(otherwise Timeouts) Timeouts {
-	for _, d := range []struct{ to, from *time.Duration }{
-		{&t.Acquire, &otherwise.Acquire}, {&t.Lock, &otherwise.Lock}, {&t.Statement, &otherwise.Statement}, {&t.Idle, &otherwise.Idle},
-	} {
-		if *d.to == 0 {
-			*d.to = *d.from
-		}
+	return Timeouts{
+		cmp.Or(t.Acquire, otherwise.Acquire), cmp.Or(t.Lock, otherwise.Lock),
+		cmp.Or(t.Statement, otherwise.Statement), cmp.Or(t.Idle, otherwise.Idle),
 	}
-	return t
 }
 
 // Isolation of a transaction.
