@@ -36,8 +36,8 @@ func (t *trip) batch() *pgx.Batch {
 }
 
 // send sends t in one round trip. A [pgx.Batch] is made for statements and arguments
-// of any kind and costs as much as a business transaction of two inserts does. The few
-// statements that every operation needs go without it, unless somebody traces.
+// of any kind, and two of them are a good part of what an operation costs the client. The
+// few statements that every operation needs go without, unless somebody traces.
 func (s *Store) send(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
 	if s.light && t.own() {
 		return sendLight(ctx, conn, t)

@@ -2,7 +2,7 @@
 //
 //	once demo          kill a payments service under fire, then count the money
 //	once demo serve    run that service
-//	once migrate       create or update the table that keeps operations
+//	once migrate       create or update the tables that keep operations
 //	once keys show     what happened to an idempotency key
 //	once keys list     which keys there are
 //	once keys forget   erase what is stored under a key

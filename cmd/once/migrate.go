@@ -11,7 +11,7 @@ import (
 
 var (
 	migrateUpEntry = entry{
-		name: "migrate up", brief: "create or update the table that keeps operations",
+		name: "migrate up", brief: "create or update the tables that keep operations",
 		help: `Applies the migrations that the database does not have yet, in one transaction
 (MySQL and MariaDB have none for that: there the next run completes one that was killed).
 Nodes that start together may all run it. The business tables are not touched.`,
