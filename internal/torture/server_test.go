@@ -33,45 +33,51 @@ func TestServerKill(t *testing.T) {
 			serverKill(t, postgresGround(t, store, pg.URL("postgres")), mortal{
 				backend: "select pid from pg_stat_activity where state = 'idle in transaction'",
 				calls:   []string{"recvfrom", "pwrite64", "fdatasync", "sendto"},
-				undertaker: func(ctx context.Context, killed <-chan bool) error {
-					<-killed
-					return pg.WaitReady(ctx)
-				},
+				settled: pg.WaitReady, // the victim's postmaster ends all other sessions, a little later
 			})
 		})
 	}
 	t.Run(mariadbName, func(t *testing.T) {
 		t.Parallel()
 		m := startMariaDB(t)
+		revive(t, m)
 		serverKill(t, mariadbGround(t, m.DSN("mysql")), mortal{
 			// The newest one is the client's. (What innodb_trx says may be old.)
 			backend: `select tid from information_schema.processlist where id = (
  select max(id) from information_schema.processlist where id <> connection_id())`,
 			calls: []string{"recvfrom", "pwrite64", "fdatasync", "sendto"},
-			undertaker: func(ctx context.Context, killed <-chan bool) error {
-				dead := m.Done()
-				select {
-				case <-dead: // the client waits for the next one
-				case is := <-killed:
-					if !is {
-						return nil
-					}
-					<-dead
-				}
-				return m.Restart(ctx)
-			},
 		})
 	})
 }
 
-// mortal is a server that can be killed.
-type mortal struct {
-	backend string   // query for the process, or the thread, that has a transaction open
-	calls   []string // what it does in a commit
+// revive starts the server again whenever it has died, until the test ends.
+func revive(t *testing.T, m *testenv.MariaDB) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			case <-m.Done():
+			}
+			if err := m.Restart(t.Context()); err != nil {
+				t.Errorf("restarting the server: %v", err)
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(over)
+		<-ended
+	})
+}
 
-	// undertaker sees to it that there is a server again. Whether it was killed is told
-	// when the client has got its answer.
-	undertaker func(ctx context.Context, killed <-chan bool) error
+// mortal is a server that can be killed and comes back by itself.
+type mortal struct {
+	backend string                          // query for the process, or the thread, that has a transaction open
+	calls   []string                        // what it does in a commit
+	settled func(ctx context.Context) error // optional: waits for what Ping does not
 }
 
 func serverKill(t *testing.T, g *ground, m mortal) {
@@ -107,22 +113,22 @@ func killBackend(t *testing.T, m mortal, g *ground, met *doubts, runs int, call 
 		return false, err
 	}
 	var assassin *assassin
-	answered, buried := make(chan bool, 1), make(chan error, 1)
 	c := &client{s: s, name: "client", op: operation(key), first: func() {
 		pid := 0
 		err = g.db.QueryRowContext(ctx, m.backend).Scan(&pid)
 		if err == nil {
 			assassin, err = attach(ctx, pid, call, k)
 		}
-		go func() { buried <- m.undertaker(ctx, answered) }()
 	}}
 	got, told := c.ask(ctx)
 	if err != nil {
 		return false, fmt.Errorf("attaching: %w", err)
 	}
-	killed := assassin.detach()
-	answered <- killed
-	if err := <-buried; err != nil {
+	killed, err := assassin.detach(ctx)
+	if err == nil && m.settled != nil {
+		err = m.settled(ctx)
+	}
+	if err != nil {
 		return false, err
 	}
 	if err := g.reconnect(ctx); err != nil {
@@ -174,10 +180,33 @@ func attach(ctx context.Context, pid int, call string, k int) (*assassin, error)
 	return nil, errors.Join(err, cmd.Wait())
 }
 
-// detach ends the observation and reports whether the process was killed.
-func (a *assassin) detach() bool {
+// detach ends the observation and reports whether the process was killed. One that
+// has got the signal may still be on its way out: its connections are closed before
+// it counts as dead.
+func (a *assassin) detach(ctx context.Context) (killed bool, err error) {
 	_ = a.cmd.Process.Signal(os.Interrupt) // an error: it is gone, with its victim
 	_ = a.cmd.Wait()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.pid))
-	return err != nil || strings.Contains(string(status), ") Z ")
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.pid))
+		if err != nil {
+			return true, nil //nolint:nilerr // no such process
+		}
+		// "PID (name) state parent group session tty foreground flags ..."
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		fields := strings.Fields(rest)
+		flags, err := strconv.ParseUint(fields[6], 10, 64)
+		switch {
+		case err != nil:
+			return false, err
+		case fields[0] == "Z", fields[0] == "X", flags&exiting != 0:
+			return true, nil
+		case fields[0] == "S": // waits for the next question
+			return false, nil
+		}
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+	}
 }
+
+const exiting = 0x4 // PF_EXITING of the kernel's sched.h
