@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/pgxstore"
 )
@@ -31,12 +30,12 @@ var settings = map[string]string{
 type server struct {
 	pg        *testenv.Postgres
 	databases int
-	proxies   []*faultnet.Proxy
+	networks  []*network
 }
 
 func (s *server) close() {
-	for _, p := range s.proxies {
-		_ = p.Close() // nothing but sockets of this process
+	for _, n := range s.networks {
+		_ = n.close() // it keeps nothing
 	}
 	_ = s.pg.Close() // the janitor of testenv removes what stays
 }
@@ -88,12 +87,12 @@ func (s *server) pool(ctx context.Context, database string, size int32, change f
 func (s *server) prepare(ctx context.Context, database string, known int, as setting) (*pgxpool.Pool, *candidate, error) {
 	var change func(*pgxpool.Config)
 	if as.delay > 0 {
-		p, err := faultnet.Listen(s.pg.Addr(), faultnet.Delay(as.delay, as.delay))
+		n, err := startNetwork(ctx, s.pg.Addr(), as.delay)
 		if err != nil {
 			return nil, nil, err
 		}
-		s.proxies = append(s.proxies, p)
-		change = func(cfg *pgxpool.Config) { cfg.ConnConfig.DialFunc = p.DialContext }
+		s.networks = append(s.networks, n)
+		change = func(cfg *pgxpool.Config) { cfg.ConnConfig.DialFunc = n.dial }
 	}
 	pool, err := s.pool(ctx, database, int32(as.clients), change)
 	if err != nil {
