@@ -28,7 +28,7 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	if err != nil {
 		return nil, store.Record{}, err
 	}
-	var b trip
+	b := make(trip, 0, 4)
 	b.queue(beginText[ask.Isolation])
 	queueClaim(ctx, &b, ask)
 	br := s.send(ctx, conn.Conn(), b)

@@ -70,22 +70,37 @@ var own = map[string]bool{
 }
 
 func sendLight(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
-	var b pgconn.Batch
+	var (
+		b      pgconn.Batch
+		values = make([][]byte, 0, maxArgs)
+		space  = make([]byte, 0, 256) // for what is not bytes already
+	)
 	for _, s := range t {
 		prepared, err := conn.Prepare(ctx, s.sql, s.sql) // asks the server once per connection
 		if err != nil {
 			return refusedBatch{err}
 		}
-		args := make([][]byte, len(s.args))
+		if len(prepared.Fields) == 0 {
+			prepared.Fields = none
+		}
+		values, space = values[:0], space[:0]
 		for i, arg := range s.args {
-			if args[i], err = encode(prepared.ParamOIDs[i], arg); err != nil {
+			var value []byte
+			if value, space, err = encode(prepared.ParamOIDs[i], arg, space); err != nil {
 				return refusedBatch{err}
 			}
+			values = append(values, value)
 		}
-		b.ExecStatement(prepared, args, binaryFormat, binaryFormat)
+		b.ExecStatement(prepared, values, binaryFormat, binaryFormat)
 	}
 	return lightResults{conn, conn.PgConn().ExecBatch(ctx, &b)}
 }
+
+const maxArgs = 12 // of a statement of our own; more are right as well
+
+// none is the columns of a statement that returns nothing. With no columns at all, pgconn
+// would ask the server each time whether that is still so.
+var none = make([]pgconn.FieldDescription, 1)
 
 var binaryFormat = []int16{pgx.BinaryFormatCode} // for all parameters, or columns
 
@@ -94,36 +109,43 @@ var y2k = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
 var errEncode = errors.New("pgxstore: an argument of a type that is not expected") // a mistake in this package
 
-// encode returns the binary form of an argument of a statement of our own.
-func encode(oid uint32, arg any) ([]byte, error) {
+// encode returns the binary form of an argument of a statement of our own, and what is
+// left of the space that it may use.
+func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
+	start := len(space)
 	switch v := arg.(type) {
 	case nil:
-		return nil, nil
+		return nil, space, nil
 	case []byte:
 		if oid == pgtype.ByteaOID {
-			return v, nil
+			return v, space, nil
 		}
 	case string:
 		if oid == pgtype.TextOID {
-			return []byte(v), nil
+			space = append(space, v...)
+			return space[start:len(space):len(space)], space, nil
 		}
 	case int64:
 		switch oid {
 		case pgtype.Int8OID:
-			return binary.BigEndian.AppendUint64(nil, uint64(v)), nil
+			space = binary.BigEndian.AppendUint64(space, uint64(v))
+			return space[start:], space, nil
 		case pgtype.Int2OID:
-			return binary.BigEndian.AppendUint16(nil, uint16(v)), nil
+			space = binary.BigEndian.AppendUint16(space, uint16(v))
+			return space[start:], space, nil
 		}
 	case float64:
 		if oid == pgtype.Float8OID {
-			return binary.BigEndian.AppendUint64(nil, math.Float64bits(v)), nil
+			space = binary.BigEndian.AppendUint64(space, math.Float64bits(v))
+			return space[start:], space, nil
 		}
 	case time.Time:
 		if oid == pgtype.TimestamptzOID {
-			return binary.BigEndian.AppendUint64(nil, uint64(v.UnixMicro()-y2k)), nil
+			space = binary.BigEndian.AppendUint64(space, uint64(v.UnixMicro()-y2k))
+			return space[start:], space, nil
 		}
 	}
-	return nil, errEncode
+	return nil, space, errEncode
 }
 
 // lightResults are those of sendLight.
@@ -176,11 +198,34 @@ func (r lightResults) decode(row *pgconn.ResultReader, dest []any) error {
 		return fmt.Errorf("pgxstore: %d columns, %d expected", len(values), len(dest))
 	}
 	for i, d := range dest {
+		if quick(&columns[i], values[i], d) {
+			continue
+		}
 		if err := r.conn.TypeMap().Scan(columns[i].DataTypeOID, columns[i].Format, values[i], d); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// quick decodes what every operation asks for, and reports whether it has.
+func quick(column *pgconn.FieldDescription, value []byte, dest any) bool {
+	if column.Format != pgx.BinaryFormatCode {
+		return false
+	}
+	switch d := dest.(type) {
+	case *bool:
+		if column.DataTypeOID == pgtype.BoolOID && len(value) == 1 {
+			*d = value[0] != 0
+			return true
+		}
+	case *time.Time:
+		if column.DataTypeOID == pgtype.TimestamptzOID && len(value) == 8 {
+			*d = time.UnixMicro(y2k + int64(binary.BigEndian.Uint64(value)))
+			return true
+		}
+	}
+	return false
 }
 
 func (r lightResults) ended() error {

@@ -84,7 +84,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		t.abandon(ctx)
 		return err
 	}
-	var b trip
+	b := make(trip, 0, 4)
 	record := -1
 	if !c.ID.IsZero() {
 		if t.claim.row.expired {
