@@ -96,15 +96,15 @@ const firstDelay = 5 * time.Millisecond
 
 // lead tries until there is a verdict to give, in a flight that it leads.
 func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
-	var learnt *store.Record
-	defer func() { c.e.flights.leave(c.id, fl, learnt) }() // also when fn panics
+	learnt := false
+	defer func() { c.e.flights.leave(c.id, fl, v.rec, learnt) }() // also when fn panics
 	delay := firstDelay
 	for collisions := 0; ; {
 		v = c.try(ctx, fl, fn)
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
 			if CodeOf(v.err) != CodeMismatch || v.rec.State != store.Running { // followers may want to wait for that
-				learnt = &v.rec
+				learnt = true
 			}
 			return v
 		case ctx.Err() != nil:

@@ -16,50 +16,91 @@ type flights struct {
 	m  map[store.ID]*flight
 }
 
+// flight is one operation under way. What changes in it is guarded by the flights' mutex.
 type flight struct {
-	runs   chan struct{} // closed when the operation is known to run, here or elsewhere
-	once   sync.Once     // closes runs
-	ended  chan struct{} // closed when the leader has left
-	record *store.Record // then: what it has learnt; nil if a follower must ask for itself
+	all       *flights
+	runs      gate // opened when the operation is known to run, here or elsewhere
+	ended     gate // opened when the leader has left
+	followers bool
+	record    *store.Record // when ended: what the leader has learnt; nil if a follower must ask for itself
+}
+
+// gate is a channel that is made when somebody waits: hardly ever.
+type gate struct {
+	opened bool
+	c      chan struct{} // closed when opened
+}
+
+func (g *gate) open() {
+	if !g.opened && g.c != nil {
+		close(g.c)
+	}
+	g.opened = true
+}
+
+func (g *gate) wait() <-chan struct{} {
+	if g.c == nil {
+		g.c = make(chan struct{})
+		if g.opened {
+			close(g.c)
+		}
+	}
+	return g.c
 }
 
 // join returns the flight of id and whether the caller leads it.
 func (f *flights) join(id store.ID) (fl *flight, leads bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if fl = f.m[id]; fl == nil {
-		fl, leads = &flight{runs: make(chan struct{}), ended: make(chan struct{})}, true
-		f.m[id] = fl
+	if fl = f.m[id]; fl != nil {
+		fl.followers = true
+		return fl, false
 	}
-	return fl, leads
+	fl = &flight{all: f}
+	f.m[id] = fl
+	return fl, true
 }
 
-// leave ends a flight. It is deferred by the leader: a panic that left the
-// flight behind would keep the operation in flight for ever.
-func (f *flights) leave(id store.ID, fl *flight, record *store.Record) {
+// leave ends a flight. It is deferred by the leader: a panic that left the flight behind
+// would keep the operation in flight for ever. Record is what the leader has learnt, if
+// it has.
+func (f *flights) leave(id store.ID, fl *flight, record store.Record, learnt bool) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	delete(f.m, id)
-	f.mu.Unlock()
-	fl.record = record
-	close(fl.ended)
+	if learnt && fl.followers {
+		copied := record // allocated only for those who read it
+		fl.record = &copied
+	}
+	fl.ended.open()
 }
 
-func (fl *flight) running() { fl.once.Do(func() { close(fl.runs) }) }
+// running says that the operation runs.
+func (fl *flight) running() {
+	fl.all.mu.Lock()
+	defer fl.all.mu.Unlock()
+	fl.runs.open()
+}
+
+// gates returns the channels of the two events.
+func (fl *flight) gates() (runs, ended <-chan struct{}) {
+	fl.all.mu.Lock()
+	defer fl.all.mu.Unlock()
+	return fl.runs.wait(), fl.ended.wait()
+}
 
 // wait waits for the leader. It returns its record, or busy if the operation runs
 // and the caller waits no longer. Neither: the leader gave up, join again.
 func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Record, busy bool) {
-	var runs <-chan struct{}
+	runs, ended := fl.gates()
 	var timeout <-chan time.Time
 	if left := time.Until(until); left > 0 {
 		t := time.NewTimer(left)
 		defer t.Stop()
-		timeout = t.C
-	} else {
-		runs = fl.runs // does not wait for the end, only for the verdict that it runs
+		timeout, runs = t.C, nil // waits for the end, not only for the verdict that it runs
 	}
 	select {
-	case <-fl.ended:
+	case <-ended:
 	case <-runs:
 	case <-timeout:
 		return nil, true
@@ -67,7 +108,7 @@ func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Reco
 		return nil, true
 	}
 	select {
-	case <-fl.ended: // it may have ended as well; its record is the better answer
+	case <-ended: // it may have ended as well; its record is the better answer
 		return fl.record, false
 	default:
 		return nil, true

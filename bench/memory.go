@@ -94,7 +94,7 @@ func serve(b *testing.B, h http.Handler, s *memstore.Store) {
 	b.ReportAllocs()
 	used, _ := cpu{}.used()
 	for i := range b.N {
-		if i%4096 == 0 && s != nil {
+		if i%256 == 0 && s != nil {
 			s.Advance(time.Hour)
 		}
 		clear(w.header)
