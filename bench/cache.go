@@ -171,10 +171,13 @@ func (b *bench) auditHTTP(ctx context.Context, database string, executions []*co
 	for _, c := range executions {
 		want += c.ops
 	}
-	if err := pool.QueryRow(ctx, "select count(*) from charge").Scan(&rows); err == nil && rows != want {
-		err = fmt.Errorf("%d executions have left %d charges", want, rows)
+	if err := pool.QueryRow(ctx, "select count(*) from charge").Scan(&rows); err != nil {
+		return err
 	}
-	return err
+	if rows != want {
+		return fmt.Errorf("%d executions have left %d charges", want, rows)
+	}
+	return nil
 }
 
 // buildFiber builds the rival that is a module of its own.
@@ -185,7 +188,7 @@ func buildFiber(ctx context.Context) (program string, remove func() error, err e
 	}
 	remove = func() error { return os.RemoveAll(dir) }
 	program = filepath.Join(dir, "fiber")
-	out, err := exec.CommandContext(ctx, "go", "-C", "fiber", "build", "-o", program, ".").CombinedOutput() //nolint:gosec // a path of ours
+	out, err := exec.CommandContext(ctx, "go", "-C", "fiber", "build", "-o", program, ".").CombinedOutput()
 	if err != nil {
 		return "", nil, errors.Join(fmt.Errorf("build the rival in ./fiber: %w: %s. Try: cd bench", err, out), remove())
 	}

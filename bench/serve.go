@@ -39,16 +39,12 @@ func serveHTTP(ctx context.Context, mode string) error {
 		return err
 	}
 	defer pool.Close()
-	h, err := service(mode, pool)
-	if err != nil {
-		return err
-	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	fmt.Println(l.Addr())
-	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: service(mode, pool), ReadHeaderTimeout: time.Minute}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until who has started this is gone
 		_ = server.Close()
@@ -59,16 +55,16 @@ func serveHTTP(ctx context.Context, mode string) error {
 	return nil
 }
 
-func service(mode string, pool *pgxpool.Pool) (http.Handler, error) {
+func service(mode string, pool *pgxpool.Pool) http.Handler {
 	cfg := once.Config{}
 	switch mode {
 	case nameHTTPFloor:
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			o, err := readOrder(r)
 			writeReceipt(w, o.response(), err)
-		}), nil
+		})
 	case nameHTTPTwoCommit:
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveTwoCommit(w, r, pool) }), nil
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveTwoCommit(w, r, pool) })
 	case nameHTTPCache:
 		cfg.Cache, cfg.CacheFor = 64<<20, time.Hour
 	}
@@ -85,7 +81,7 @@ func service(mode string, pool *pgxpool.Pool) (http.Handler, error) {
 			return
 		}
 		writeReceipt(w, got, nil)
-	}), nil
+	})
 }
 
 // serveTwoCommit is the usual middleware: key, work and answer are commits of their own.
@@ -164,7 +160,7 @@ type process struct {
 // startProcess runs a service on a database: this program in a mode, unless it is the
 // program of somebody else.
 func startProcess(ctx context.Context, program, mode, database string) (*process, error) {
-	cmd := exec.CommandContext(ctx, program) //nolint:gosec // this program, or one that was built just now
+	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), serveMode+"="+mode, serveURL+"="+database)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

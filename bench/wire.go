@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strconv"
 )
 
@@ -65,21 +64,46 @@ func (w *wire) post(key string, body, want []byte) (got []byte, err error) {
 	if _, err := w.conn.Write(w.out.Bytes()); err != nil {
 		return nil, err
 	}
-	resp, err := http.ReadResponse(w.in, nil)
+	status, err := w.answer()
 	if err != nil {
 		return nil, err
 	}
-	w.body.Reset()
-	if _, err := io.Copy(&w.body, resp.Body); err != nil {
-		return nil, err
-	}
 	switch got := w.body.Bytes(); {
-	case resp.StatusCode != http.StatusCreated:
-		return nil, fmt.Errorf("%s: %s", resp.Status, got)
+	case status != "201":
+		return nil, fmt.Errorf("%s: %s", status, got)
 	case want == nil:
 		return bytes.Clone(got), nil
 	case !bytes.Equal(got, want):
 		return nil, errExecuted
 	}
 	return nil, nil
+}
+
+// answer reads one, which says how long it is.
+func (w *wire) answer() (status string, err error) {
+	length := -1
+	for first := true; ; first = false {
+		line, err := w.in.ReadSlice('\n')
+		if err != nil {
+			return "", err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		name, value, _ := bytes.Cut(line, []byte(" "))
+		switch {
+		case first && len(value) >= 3:
+			if status = "201"; string(value[:3]) != status {
+				status = string(value)
+			}
+		case bytes.EqualFold(name, []byte("Content-Length:")):
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return "", err
+			}
+		case len(line) == 0 && length < 0:
+			return "", errors.New("an answer that does not say how long it is")
+		case len(line) == 0:
+			w.body.Reset()
+			_, err := io.CopyN(&w.body, w.in, int64(length))
+			return status, err
+		}
+	}
 }

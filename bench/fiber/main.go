@@ -69,8 +69,10 @@ type receipt struct {
 
 func charge(c fiber.Ctx, pool *pgxpool.Pool) error {
 	var o struct {
-		Amount                   int64
-		Currency, Customer, Memo string
+		Amount   int64  `json:"amount"`
+		Currency string `json:"currency"`
+		Customer string `json:"customer"`
+		Memo     string `json:"memo"`
 	}
 	if err := json.Unmarshal(c.Body(), &o); err != nil {
 		return err
