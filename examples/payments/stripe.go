@@ -15,6 +15,9 @@ import (
 const StripeV1 = "stripe-v1"
 
 func newStripeServer(db *DB, cfg Config) http.Handler {
+	if cfg.Wait == 0 {
+		cfg.Wait = 5 * time.Second // stripe-go takes the 409 of a request in flight for final
+	}
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
 	keyed := plain
 	if !cfg.Unsafe {

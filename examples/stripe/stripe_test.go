@@ -3,6 +3,7 @@ package stripe_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/oncelib/once/examples/payments"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/oncehttp"
 )
 
 // The storm: so many orders, each charged and refunded by one of so many clients, while
@@ -149,6 +151,37 @@ func TestWhatStripeGoSees(t *testing.T) {
 		_, err = c.V1Refunds.Create(ctx, connected)
 		wants(t, err, http.StatusForbidden, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodeAccountInvalid, "")
 	})
+}
+
+// TestWhatStripeGoRetries of what the dialect answers: a conflict, but not an operation
+// in flight, which is why that should be waited for.
+func TestWhatStripeGoRetries(t *testing.T) {
+	t.Parallel()
+	for code, c := range map[string]struct {
+		problem oncehttp.Problem
+		asked   int
+	}{
+		"idempotency_key_in_use": {oncehttp.Problem{Code: oncehttp.CodeInFlight, Status: http.StatusConflict, Retryable: true}, 1},
+		"lock_timeout":           {oncehttp.Problem{Code: oncehttp.CodeConflict, Status: http.StatusTooManyRequests, Retryable: true}, 2},
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked++; asked == 1 {
+				oncehttp.StripeV1().WriteProblem(w, c.problem)
+				return
+			}
+			_, _ = w.Write([]byte(`{"id":"ch_1"}`))
+		}))
+		client := stripe.NewClient(account, stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
+			URL: &server.URL, LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+		})))
+		_, err := client.V1Charges.Create(t.Context(), &stripe.ChargeCreateParams{Amount: stripe.Int64(1)})
+		server.Close()
+		var e *stripe.Error
+		if asked != c.asked || (err == nil) != (c.asked == 2) || err != nil && (!errors.As(err, &e) || string(e.Code) != code) {
+			t.Errorf("%s: asked %d times, %v", code, asked, err)
+		}
+	}
 }
 
 // TestValidationLeavesTheKeyUnused: what is refused before it begins is not stored.
