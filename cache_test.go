@@ -3,6 +3,7 @@ package once_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -268,4 +269,19 @@ func TestInvalidCache(t *testing.T) {
 			once.New(memstore.New(), cfg)
 		}()
 	}
+}
+
+// What was executed here is replayed from memory; forgetting it is said to the engine.
+func ExampleConfig_cache() {
+	engine := once.New(memstore.New(), once.Config{Cache: 64 << 20, CacheFor: time.Minute})
+	op := once.Operation{Scope: "acme refunds", Key: "k1"}
+	for range 2 {
+		r, err := once.Do(context.Background(), engine, op, refund)
+		fmt.Println(r.Value, r.Replayed, err)
+	}
+	engine.Drop(op.Scope, op.Key) // keys.Open(db, dialect, engine) makes Forget do so
+	// Output:
+	// refunding
+	// {re_1 1000} false <nil>
+	// {re_1 1000} true <nil>
 }

@@ -43,7 +43,8 @@ type Preset struct {
 	KeyHeaders []string
 
 	// OpaqueKeys takes the value of a key header for the key as it is, quotation marks
-	// and all. Default: "key" and key are the same, see the package documentation.
+	// and all; Config.Strict has no effect. Default: "key" and key are the same, see the
+	// package documentation.
 	OpaqueKeys bool
 
 	// Verdicts by status of the handler's answer: 200 to 999, or 2 to 9 for a
