@@ -15,6 +15,8 @@ const (
 	DefaultSettle  = 5 * time.Second
 	DefaultAcquire = 5 * time.Second
 	DefaultSkew    = 5 * time.Minute
+
+	DefaultCacheFor = 30 * time.Second
 )
 
 // Config of an [Engine]. The zero value is ready to use.
@@ -39,6 +41,18 @@ type Config struct {
 	// exhausted is [CodeUnavailable] and not a hang; the rest as the database is
 	// configured.
 	Timeouts store.Timeouts
+
+	// Cache is how many bytes of memory the results may take that this engine has
+	// committed itself lately: their replays do not ask the database. What it has only
+	// read is not kept, so that nothing is replayed that a failover to a synchronous
+	// standby could take away. One result takes at most an eighth. Default 0: no cache.
+	Cache int64
+
+	// CacheFor is how long a result stays in the cache, and so for how long what
+	// another process does to its record is not noticed: forgetting it, or, if COMMIT
+	// does not wait for the standby, a failover that loses it. [Engine.Drop] ends it
+	// before. It never is more than half of the operation's retention. Default 30 s.
+	CacheFor time.Duration
 
 	// Synced makes a replay wait until the record that it returns is as durable
 	// as a commit: with a synchronous standby, until that has it. One inside of a
@@ -78,6 +92,7 @@ type Engine[TX any] struct {
 	cfg     Config
 	flights flights
 	recent  *recent
+	cache   *cache
 }
 
 // New returns an engine on s. It panics if cfg is invalid, which is a mistake in
@@ -85,6 +100,9 @@ type Engine[TX any] struct {
 func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Runs < 0 || cfg.Settle < 0 || cfg.Skew < 0 {
 		panic(fmt.Sprintf("once: New: Runs %d, Settle %v and Skew %v must not be negative", cfg.Runs, cfg.Settle, cfg.Skew))
+	}
+	if cfg.Cache < 0 || cfg.CacheFor < 0 {
+		panic(fmt.Sprintf("once: New: Cache %d and CacheFor %v must not be negative", cfg.Cache, cfg.CacheFor))
 	}
 	if negative(cfg.Timeouts) {
 		panic(fmt.Sprintf("once: New: Timeouts must not be negative: %+v", cfg.Timeouts))
@@ -102,7 +120,10 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Skew >= cfg.Retain {
 		panic(fmt.Sprintf("once: New: with a Skew of %v and a Retain of %v every retry would be too old", cfg.Skew, cfg.Retain))
 	}
-	return &Engine[TX]{store: s, cfg: cfg, flights: flights{m: map[store.ID]*flight{}}, recent: newRecent()}
+	return &Engine[TX]{
+		store: s, cfg: cfg, flights: flights{m: map[store.ID]*flight{}}, recent: newRecent(),
+		cache: newCache(cfg.Cache, or(cfg.CacheFor, DefaultCacheFor)),
+	}
 }
 
 // minRetain keeps a record there for whoever has lost the answer to its commit.

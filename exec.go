@@ -10,7 +10,8 @@ import (
 )
 
 // Exec is [Do] below the codec, for transports: fn returns the result to store.
-// It returns the record, and whether it is that of an earlier call. An Operation
+// It returns the record, which others may be reading, too: its bytes must not be
+// changed; and whether it is that of an earlier call. An Operation
 // with neither scope nor key runs fn in a plain transaction that keeps no record.
 func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
 	c := e.call(op)
@@ -31,6 +32,7 @@ type call[TX any] struct {
 	joins  bool // the transaction is the caller's
 
 	glanced bool
+	ticket  ticket // of the cache, from before the last COMMIT
 }
 
 func (e *Engine[TX]) call(op Operation) *call[TX] {
@@ -47,6 +49,9 @@ func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answe
 	}
 	if err := c.e.check(c.op); err != nil {
 		return c.invalid(err)
+	}
+	if rec, ok := c.e.cache.get(c.id, c.start); ok {
+		return c.found(rec)
 	}
 	until := c.start.Add(c.op.Wait)
 	for {
@@ -217,6 +222,7 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 	}
 	tail, cancel := c.tail(ctx)
 	defer cancel()
+	c.ticket = c.e.cache.ticket(c.id)
 	began := time.Now()
 	if rollback {
 		if err := txn.Rollback(tail); store.KindOf(err) == store.Ended {

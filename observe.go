@@ -77,6 +77,9 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if v.err == nil && !c.id.IsZero() && !c.joins {
 		c.e.recent.add(c.id)
+		if !v.replayed {
+			c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)
+		}
 	}
 	if c.e.cfg.Observer == nil {
 		return

@@ -67,6 +67,12 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 			return nil, fmt.Errorf("sweep: %w", err)
 		}
 	}
+	if b.wants("cache") {
+		b.say("over HTTP")
+		if r.HTTP, err = b.overHTTP(ctx); err != nil {
+			return nil, fmt.Errorf("cache: %w", err)
+		}
+	}
 	return r, nil
 }
 

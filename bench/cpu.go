@@ -10,7 +10,10 @@ import (
 
 // cpu reads how long the client and the server have run. Unlike the clock on the
 // wall it does not count what other programs do to the machine.
-type cpu struct{ postmaster int }
+type cpu struct {
+	postmaster int
+	others     []int // processes that belong to the server, with all their threads
+}
 
 // used is the CPU time of this process and of the server's so far; zero where the
 // system does not tell.
@@ -22,8 +25,14 @@ func (c cpu) used() (client, server time.Duration) {
 	if c.postmaster == 0 {
 		return client, 0
 	}
+	for _, pid := range c.others {
+		threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task") // not there: not told
+		for _, t := range threads {
+			server += ran(strconv.Itoa(pid) + "/task/" + t.Name())
+		}
+	}
 	pid := strconv.Itoa(c.postmaster)
-	server = ran(pid)
+	server += ran(pid)
 	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children") // not there: not told
 	for child := range strings.FieldsSeq(string(children)) {
 		server += ran(child)

@@ -33,8 +33,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	m := Main{Stdout: os.Stdout}
+	mode, serves := os.LookupEnv(serveMode)
 	err := m.ParseFlags(os.Args[1:])
-	if err == nil {
+	switch {
+	case err != nil:
+	case serves:
+		err = serveHTTP(ctx, mode)
+	default:
 		err = m.Run(ctx)
 	}
 	stop()

@@ -21,6 +21,7 @@ type report struct {
 	Middleware *middleware   `json:"middleware,omitempty"`
 	SQLite     *sqlite       `json:"sqlite,omitempty"`
 	Sweeping   *sweeping     `json:"sweeping,omitempty"`
+	HTTP       *overHTTP     `json:"over_http,omitempty"`
 }
 
 type machine struct {
@@ -84,6 +85,9 @@ func (r *report) markdown() string {
 	}
 	if r.Sweeping != nil {
 		r.Sweeping.write(p)
+	}
+	if r.HTTP != nil {
+		r.HTTP.write(p)
 	}
 	return w.String()
 }

@@ -40,7 +40,7 @@ func (s *server) close() {
 	_ = s.pg.Close() // the janitor of testenv removes what stays
 }
 
-func (s *server) cpu() cpu { return cpu{s.pg.Pid()} }
+func (s *server) cpu() cpu { return cpu{postmaster: s.pg.Pid()} }
 
 func startServer(ctx context.Context) (*server, error) {
 	pg, err := testenv.StartPostgres(ctx, testenv.PostgresConfig{Settings: settings})

@@ -60,7 +60,11 @@ func (t *Table) Forget(ctx context.Context, o Order) (detail string, err error) 
 	if o.Preview {
 		return detail, tx.Rollback()
 	}
-	return detail, tx.Commit()
+	err = tx.Commit()
+	for _, c := range t.caches { // also if the answer to COMMIT was lost
+		c.Drop(o.Scope, o.Key)
+	}
+	return detail, err
 }
 
 func (t *Table) forget(ctx context.Context, tx *sql.Tx, o Order) (string, error) {

@@ -26,17 +26,23 @@ import (
 // Table is the operations of one database, and what is kept beside them. Its methods
 // can be called concurrently.
 type Table struct {
-	db *sql.DB
-	d  dialect
+	db     *sql.DB
+	d      dialect
+	caches []Cache
 }
 
-// Open returns the tables of db, which speaks d. It does not ask the database.
-func Open(db *sql.DB, d migration.Dialect) (*Table, error) {
+// Cache is told of every operation that is forgotten; *once.Engine is one.
+type Cache interface{ Drop(scope, key string) }
+
+// Open returns the tables of db, which speaks d. It does not ask the database. Engines
+// of this process with a Config.Cache are to be among caches; those of others go on
+// replaying what is forgotten for up to their Config.CacheFor.
+func Open(db *sql.DB, d migration.Dialect, caches ...Cache) (*Table, error) {
 	known, ok := dialects[d]
 	if !ok {
 		return nil, fmt.Errorf("keys: no dialect %q. Try: %s, %s or %s", d, migration.PostgreSQL, migration.MySQL, migration.SQLite)
 	}
-	return &Table{db, known}, nil
+	return &Table{db, known, caches}, nil
 }
 
 // Now returns the database's clock, by which everything is judged.

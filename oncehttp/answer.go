@@ -36,7 +36,8 @@ func (l *lines) set(name, value string) {
 }
 
 // about says what has become of the request.
-func (l *lines) about(p *plan, status string) {
+func (l *lines) about(x *exchange, status string, code int) {
+	p := x.plan
 	for _, f := range [...]struct {
 		name, value string
 		said        bool
@@ -44,6 +45,8 @@ func (l *lines) about(p *plan, status string) {
 		{p.preset.StatusHeader, status, true},
 		{p.preset.ReplayedHeader, "true", status == replayed},
 		{p.preset.RetentionHeader, p.retain, status != ignored},
+		{p.preset.KeyHeader, x.key, x.key != ""},
+		{p.preset.RetryHeader, "false", status != ignored && code >= 400},
 	} {
 		if f.said && f.name != "" {
 			l.set(f.name, f.value)
@@ -62,7 +65,7 @@ func (x *exchange) send(rec *recorder, status string) {
 	for _, f := range rec.rest {
 		l.add(f.Name, f.Value)
 	}
-	l.about(x.plan, status)
+	l.about(x, status, rec.status)
 	switch {
 	case !bodyAllowed(rec.status):
 	case x.r.Method == http.MethodHead && len(rec.body) == 0 && rec.length != "":
@@ -93,7 +96,7 @@ func (x *exchange) replay(res *store.Result) {
 			l.add(f.Name, f.Value)
 		}
 	}
-	l.about(x.plan, replayed)
+	l.about(x, replayed, res.Status)
 	if bodyAllowed(res.Status) {
 		l.set("Content-Length", strconv.Itoa(len(res.Body)))
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -34,8 +35,15 @@ func authenticate(accounts map[string]string, forbidden map[string]bool) func(ht
 }
 
 func TestAuthentication(t *testing.T) {
+	for _, engine := range []once.Config{{}, {Cache: 1 << 20}} {
+		testAuthentication(t, engine)
+	}
+}
+
+func testAuthentication(t *testing.T, engine once.Config) {
+	t.Helper()
 	accounts, forbidden := map[string]string{"token-a": "a", "token-b": "b"}, map[string]bool{}
-	s := start(t, setup{Config: oncehttp.Config{Principal: account}, around: authenticate(accounts, forbidden)}, create)
+	s := start(t, setup{Config: oncehttp.Config{Principal: account}, engine: engine, around: authenticate(accounts, forbidden)}, create)
 	ask := func(token string, status int, body, idempotency string) {
 		t.Helper()
 		if got := s.post("k", "1000", "Authorization", token); got.status != status || got.body != body || got.idempotency() != idempotency {

@@ -68,6 +68,12 @@
 // of that which come days late, for the price of a look-up. Clocks may differ by
 // [once.Config].Skew.
 //
+// # Dialects
+//
+// Everything in which APIs with such keys differ is a [Preset], which is data: [Default],
+// [StripeV1], [StripeV2], [RefundPlaybook], or one of them with something changed. The
+// rest of this page is about Default.
+//
 // # Problems
 //
 // Errors are application/problem+json ([Problem]). The type is

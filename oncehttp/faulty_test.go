@@ -16,12 +16,24 @@ type faulty struct {
 	commit func(store.Change, func() error) error // around COMMIT
 	asks   atomic.Int64
 	firsts atomic.Int64 // asks that may skip the look-up
+	down   bool         // nothing can be read
+}
+
+func (f *faulty) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	f.asks.Add(1)
+	if f.down {
+		return store.Record{}, fault(store.Down)
+	}
+	return f.Store.Read(ctx, id)
 }
 
 func (f *faulty) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
 	f.asks.Add(1)
 	if ask.First {
 		f.firsts.Add(1)
+	}
+	if f.down {
+		return nil, store.Record{}, fault(store.Down)
 	}
 	if f.begin != nil {
 		if err := f.begin(ask); err != nil {

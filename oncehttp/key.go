@@ -30,7 +30,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 		if len(lines) != 1 {
 			return "", &keyError{"Send one " + name + " header, not several.", true}
 		}
-		k, err := parseKey(lines[0], p.Strict)
+		k, err := p.parseKey(lines[0])
 		if err != nil {
 			return "", err
 		}
@@ -90,6 +90,17 @@ func checked(key string) (string, error) {
 		return "", &keyError{"The idempotency key cannot be used: " + err.Error() + ".", false}
 	}
 	return key, nil
+}
+
+// parseKey reads the value of a key header.
+func (p *plan) parseKey(value string) (string, error) {
+	if !p.preset.OpaqueKeys {
+		return parseKey(value, p.Strict)
+	}
+	if value = strings.Trim(value, " \t"); value == "" {
+		return "", errEmpty
+	}
+	return checked(value)
 }
 
 // parseKey reads the value of a key header: a String of RFC 9651, whose parameters

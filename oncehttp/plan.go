@@ -14,6 +14,7 @@ type plan struct {
 	preset   Preset
 	verdicts [1000]Verdict
 	keep     map[string]bool // canonical names of the headers that are stored
+	own      []string        // canonical names of what an answer says about itself
 	retain   string          // in seconds
 }
 
@@ -31,8 +32,10 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	p := &plan{Config: cfg, preset: *cfg.Preset, keep: map[string]bool{}}
 	p.preset.Methods = slices.Clone(p.preset.Methods)
 	p.preset.KeyHeaders = canonical(p.preset.KeyHeaders)
-	for _, name := range []*string{&p.preset.StatusHeader, &p.preset.ReplayedHeader, &p.preset.RetentionHeader} {
-		*name = http.CanonicalHeaderKey(*name)
+	for _, name := range p.preset.names() {
+		if *name = http.CanonicalHeaderKey(*name); *name != "" {
+			p.own = append(p.own, *name)
+		}
 	}
 	if p.Route == nil {
 		p.Route = p.preset.Route
@@ -76,7 +79,12 @@ func never(name string) bool {
 // ours reports whether a header is what an answer says about itself: a handler has no
 // say in that.
 func (p *plan) ours(name string) bool {
-	return name != "" && (name == p.preset.StatusHeader || name == p.preset.ReplayedHeader || name == p.preset.RetentionHeader)
+	return slices.Contains(p.own, name)
+}
+
+// names of what an answer says about itself.
+func (p *Preset) names() []*string {
+	return []*string{&p.StatusHeader, &p.ReplayedHeader, &p.RetentionHeader, &p.KeyHeader, &p.RetryHeader}
 }
 
 func (p *plan) keyed(method string) bool { return slices.Contains(p.preset.Methods, method) }

@@ -28,7 +28,8 @@ func (v Verdict) String() string {
 }
 
 // Preset is a dialect: everything in which APIs with idempotency keys differ, as
-// data. Take [Default] and change what differs.
+// data. Take [Default], [StripeV1], [StripeV2] or [RefundPlaybook] and change what
+// differs.
 type Preset struct {
 	// Name of the dialect, for documentation.
 	Name string
@@ -41,6 +42,11 @@ type Preset struct {
 	// first. None: keys come from Config.FormField or Config.Key alone.
 	KeyHeaders []string
 
+	// OpaqueKeys takes the value of a key header for the key as it is, quotation marks
+	// and all; Config.Strict has no effect. Default: "key" and key are the same, see the
+	// package documentation.
+	OpaqueKeys bool
+
 	// Verdicts by status of the handler's answer: 200 to 999, or 2 to 9 for a
 	// class whose status is not listed itself. Forget is the rest.
 	Verdicts map[int]Verdict
@@ -49,11 +55,13 @@ type Preset struct {
 	// that in the package's table.
 	Problems map[string]int
 
-	// StatusHeader, ReplayedHeader and RetentionHeader are the names of what the
-	// answer says about itself. "": it does not.
+	// These are the names of headers in which the answer says something about itself.
+	// "": it does not.
 	StatusHeader    string // "stored", "replayed" or "ignored"
 	ReplayedHeader  string // "true", on a replay only
 	RetentionHeader string // for how many seconds after its execution an answer is replayed
+	KeyHeader       string // the key
+	RetryHeader     string // "false" on an error that is stored: a retry would get it again
 
 	// Retain is how long answers are kept unless Config.Retain says otherwise.
 	// Default: the engine's.

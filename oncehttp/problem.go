@@ -105,11 +105,15 @@ func WriteProblem(w http.ResponseWriter, p Problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	retryAfter(h, p)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body)
+}
+
+func retryAfter(h http.Header, p Problem) {
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
 	}
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body)
 }
 
 // typeOf returns the URI of the problem type of one of this package's codes.

@@ -7,7 +7,12 @@ import (
 )
 
 // refuse answers for the handler.
-func (x *exchange) refuse(p Problem) { x.plan.preset.WriteProblem(x.w, p) }
+func (x *exchange) refuse(p Problem) {
+	if name := x.plan.preset.KeyHeader; name != "" && x.key != "" {
+		x.w.Header()[name] = []string{x.key}
+	}
+	x.plan.preset.WriteProblem(x.w, p)
+}
 
 // operationProblem is the problem of a code that is about an operation that exists.
 func (x *exchange) operationProblem(code string) Problem {

@@ -22,12 +22,19 @@ starts. The bearer token of a request is the name of its tenant; every POST need
 Idempotency-Key.
 
   curl -i http://127.0.0.1:8080/charges -H 'Authorization: Bearer acme' \
-    -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'`,
+    -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'
+
+With --dialect stripe-v1 it is charges and refunds as Stripe's API v1 has them: forms,
+objects, errors, and keys of the account. Any secret key is an account.
+
+  curl -i http://127.0.0.1:8080/v1/charges -u sk_test_acme: \
+    -H 'Idempotency-Key: charge-1' -d amount=5000 -d currency=eur`,
 	make: func() command { return new(demoServe) },
 }
 
 type demoServe struct {
 	listen, db string
+	dialect    string
 	unsafe     bool
 	wait       time.Duration
 }
@@ -35,6 +42,7 @@ type demoServe struct {
 func (c *demoServe) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
 	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
+	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
 	fs.DurationVar(&c.wait, "wait", 0, "how `LONG` a duplicate waits for the request in flight, such as 2s")
 }
@@ -42,6 +50,9 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	if c.wait < 0 {
 		return &usageError{fmt.Sprintf("--wait %s is over before it begins", c.wait), "--wait 2s"}
+	}
+	if c.dialect != "" && c.dialect != payments.StripeV1 {
+		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect " + payments.StripeV1}
 	}
 	if c.db != "" {
 		if _, err := parseSource(c.db); err != nil {
@@ -59,7 +70,7 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	server := &http.Server{
-		Handler:           payments.NewServer(db, payments.Config{Unsafe: c.unsafe, Wait: c.wait, Log: log}),
+		Handler:           payments.NewServer(db, payments.Config{Unsafe: c.unsafe, Wait: c.wait, Dialect: c.dialect, Log: log}),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),

@@ -12,7 +12,7 @@ import (
 // TestServe: it says where it is, answers, and stops when it is told to.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{}, {"--unsafe"}} {
+	for _, args := range [][]string{{}, {"--unsafe"}, {"--dialect", "stripe-v1"}} {
 		cmd := program(t, append([]string{"demo", "serve", "--listen", "127.0.0.1:0"}, args...)...)
 		stdout, err := cmd.StdoutPipe()
 		if err != nil {
@@ -31,7 +31,11 @@ func TestServe(t *testing.T) {
 			t.Errorf("it does not say where the database is: %v", said)
 		}
 		ask(t, http.MethodGet, said["serving"]+"/healthz", "", 200)
-		ask(t, http.MethodPost, said["serving"]+"/charges", `{"amount":5000,"currency":"EUR","customer":"ada"}`, 201)
+		if len(args) < 2 {
+			ask(t, http.MethodPost, said["serving"]+"/charges", `{"amount":5000,"currency":"EUR","customer":"ada"}`, 201)
+		} else {
+			ask(t, http.MethodPost, said["serving"]+"/v1/charges", `amount=5000&currency=eur`, 200)
+		}
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +45,10 @@ func TestServe(t *testing.T) {
 	}
 	o := run(t, "demo", "serve", "--listen", "256.0.0.1:1").want(t, 1)
 	if !strings.Contains(o.stderr, "\nTry: --listen") {
+		t.Errorf("%s", o.stderr)
+	}
+	o = run(t, "demo", "serve", "--dialect", "nobody's").want(t, 2)
+	if !strings.Contains(o.stderr, "\nTry: --dialect stripe-v1") {
 		t.Errorf("%s", o.stderr)
 	}
 }
@@ -53,6 +61,7 @@ func ask(t *testing.T, method, url, body string, want int) {
 	}
 	req.Header.Set("Authorization", "Bearer acme")
 	req.Header.Set("Idempotency-Key", "k")
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded") // the other dialect does not look at it
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

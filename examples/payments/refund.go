@@ -37,8 +37,11 @@ func createRefund(r *http.Request, tx queries) (answer, error) {
 	if err := in.err(); err != nil {
 		return answer{}, err
 	}
-	ctx, tenant := r.Context(), tenant(r)
+	return answer{status: http.StatusCreated, location: "/refunds/" + re.ID, body: re}, give(r.Context(), tx, tenant(r), re)
+}
 
+// give makes re, if the charge still has as much.
+func give(ctx context.Context, tx queries, tenant string, re Refund) error {
 	// The condition and the row lock are one statement: of two refunds that run at
 	// the same time, the second sees what the first has left.
 	n, err := tx.exec(ctx, `
@@ -46,10 +49,10 @@ func createRefund(r *http.Request, tx queries) (answer, error) {
 		where tenant = $1 and id = $2 and amount - refunded >= $3`,
 		tenant, re.ChargeID, re.Amount)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
 	if n == 0 {
-		return answer{}, whyNoRefund(ctx, tx, tenant, re)
+		return whyNoRefund(ctx, tx, tenant, re)
 	}
 	_, err = tx.exec(ctx, `
 		insert into refund (tenant, id, charge_id, amount, status, created_at)
@@ -58,7 +61,7 @@ func createRefund(r *http.Request, tx queries) (answer, error) {
 	if err == nil {
 		err = post(ctx, tx, tenant, re, re.CreatedAt, refunds, cash)
 	}
-	return answer{status: http.StatusCreated, location: "/refunds/" + re.ID, body: re}, err
+	return err
 }
 
 func whyNoRefund(ctx context.Context, tx queries, tenant string, re Refund) error {

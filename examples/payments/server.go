@@ -15,12 +15,16 @@ import (
 // Config of a server. The zero value is ready to use.
 type Config struct {
 	// Wait is how long a duplicate waits for the request that is in flight before
-	// it is told to come back. Default: not at all.
+	// it is told to come back. Default: not at all; in the dialect StripeV1 5 s.
 	Wait time.Duration
 
 	// Unsafe leaves package oncehttp out: each request runs in a transaction of
 	// its own and keys are not looked at. It shows what that costs.
 	Unsafe bool
+
+	// Dialect is how clients are spoken to. Default: as the README says.
+	// [StripeV1]: as Stripe's API v1 does, on other paths.
+	Dialect string
 
 	// Log gets the errors that clients are not told about, and what becomes of
 	// keys. Default: slog.Default().
@@ -43,6 +47,9 @@ type answer struct {
 func NewServer(db *DB, cfg Config) http.Handler {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
+	}
+	if cfg.Dialect == StripeV1 {
+		return newStripeServer(db, cfg)
 	}
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
 	keyed := plain
@@ -94,10 +101,13 @@ func protection[TX any](s store.Store[TX], view func(TX) queries) func(Config) f
 	return func(cfg Config) func(action) http.Handler {
 		engine := once.New(s, once.Config{Observer: once.Log(cfg.Log)})
 		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait}
+		if cfg.Dialect == StripeV1 {
+			keys.Preset, keys.Optional = oncehttp.StripeV1(), true
+		}
 		return func(a action) http.Handler {
 			return oncehttp.Handler(engine, keys, func(w http.ResponseWriter, r *http.Request, tx TX) {
 				got, err := a(r, view(tx))
-				reply(w, r, got, err)
+				cfg.reply(w, r, got, err)
 			})
 		}
 	}
@@ -117,12 +127,16 @@ func unprotected(db *DB, cfg Config, a action) http.Handler {
 			cfg.Log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 			err = failure(r.Method, !begun || isDown(err))
 		}
-		reply(w, r, got, err)
+		cfg.reply(w, r, got, err)
 	})
 }
 
 // reply writes what an action has returned.
-func reply(w http.ResponseWriter, r *http.Request, a answer, err error) {
+func (cfg Config) reply(w http.ResponseWriter, r *http.Request, a answer, err error) {
+	if cfg.Dialect == StripeV1 {
+		stripeReply(w, r, a, err)
+		return
+	}
 	var p *problem
 	switch {
 	case errors.As(err, &p):

@@ -17,6 +17,10 @@ func tenant(r *http.Request) string {
 	return name
 }
 
+func asTenant(r *http.Request, name string) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), tenantKey{}, name))
+}
+
 // authenticate is the outermost layer: nobody without a name gets as far as the
 // keys. The token is the tenant's name, as nothing here is worth stealing; a real
 // service puts its own check in this place.
@@ -28,6 +32,6 @@ func authenticate(next http.Handler) http.Handler {
 			writeProblem(w, unauthenticated())
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tenantKey{}, token)))
+		next.ServeHTTP(w, asTenant(r, token))
 	})
 }

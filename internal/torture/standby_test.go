@@ -23,6 +23,7 @@ var settings = map[string]bool{"local": false, "synced": true}
 
 // TestReplaysSurviveAFailover: with Config.Synced nothing is missing after a failover
 // that was acknowledged before; and without, something is, or this test shows nothing.
+// The nodes have a cache, which must know of no commit that nobody was told of.
 func TestReplaysSurviveAFailover(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{pgxName, postgresName} {
@@ -40,7 +41,7 @@ func TestReplaysSurviveAFailover(t *testing.T) {
 func survive(t *testing.T, p *pair, synced bool) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	s := p.open(t, setup{conns: 40, engine: once.Config{Runs: 1, Settle: impatient, Synced: synced}})
+	s := p.open(t, setup{conns: 40, engine: once.Config{Runs: 1, Settle: impatient, Synced: synced, Cache: 1 << 20, CacheFor: time.Hour}})
 	if err := healed(ctx, p, s, synced); err != nil {
 		return fmt.Errorf("before the failover: %w", err)
 	}

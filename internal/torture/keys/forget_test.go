@@ -99,7 +99,8 @@ func TestForgottenOverHTTP(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {
 		executed := 0
-		h := oncehttp.Handler(once.New(g.store, once.Config{}), oncehttp.Config{Principal: oncehttp.Global(), Route: func(*http.Request) string { return "POST /x" }},
+		engine := once.New(g.store, once.Config{Cache: 1 << 20})
+		h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Route: func(*http.Request) string { return "POST /x" }},
 			func(w http.ResponseWriter, _ *http.Request, _ *sql.Tx) {
 				executed++
 				fmt.Fprint(w, personal)
@@ -114,7 +115,9 @@ func TestForgottenOverHTTP(t *testing.T) {
 		if w := post(); w.Body.String() != personal {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
-		_, err := g.table.Forget(t.Context(), keys.Order{Scope: "global POST /x", Key: "k", Who: "ada", Reason: "asked"})
+		table, err := keys.Open(g.db, g.dialect, engine)
+		must(t, err)
+		_, err = table.Forget(t.Context(), keys.Order{Scope: "global POST /x", Key: "k", Who: "ada", Reason: "asked"})
 		must(t, err)
 		w := post()
 		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"code":"CONFLICT.idempotency.result_unavailable"`) ||

@@ -126,8 +126,9 @@ func (w *world) start(g *group, callers int, deadline time.Duration) (calls []*c
 		g.ctx, g.cancel = context.WithTimeout(w.ctx, deadline)
 	}
 	w.groups = append(w.groups, g)
+	alone := callers == 1 && !g.joins && !slices.ContainsFunc(w.inside(), func(c *call) bool { return c.node == g.node && c.ops[0].Key == g.ops[0].Key })
 	for range callers {
-		calls = append(calls, &call{group: g, began: w.step})
+		calls = append(calls, &call{group: g, began: w.step, alone: alone})
 	}
 	unlock := w.lock()
 	w.calls = append(w.calls, calls...)

@@ -61,6 +61,7 @@ type call struct {
 	answers []*answer
 	lost    bool      // the answer to a COMMIT or Swap
 	asked   bool      // the store; a follower need not
+	alone   bool      // nobody on its node has asked for the same when it began
 	durable bool      // it has read a record durably
 	over    bool      // it has been told
 	txn     *gatedTxn // the last one

@@ -62,7 +62,7 @@ func (w *world) judgeOne(c *call, a *answer) error {
 		return fmt.Errorf("the answer %q is nobody's", a.name)
 	}
 	w.forbid(a, r, "another answer was given")
-	holds := a.op.since(c.began, func(v *version) bool {
+	holds := a.op.said(c, func(v *version) bool {
 		return v.run == r && v.rec.State == store.Done && (len(v.rec.Fingerprint) == 0 || len(a.fp) == 0 || bytes.Equal(v.rec.Fingerprint, a.fp))
 	})
 	switch {
@@ -80,7 +80,7 @@ func (w *world) judgeOne(c *call, a *answer) error {
 	default:
 		w.meet(metReplayed)
 		if !c.asked {
-			w.meet(metCoalesced)
+			w.meet(map[bool]string{true: metCached, false: metCoalesced}[c.alone])
 		}
 		if len(a.runs) > 0 {
 			w.meet(metBeaten)
@@ -92,6 +92,9 @@ func (w *world) judgeOne(c *call, a *answer) error {
 func (w *world) judgeError(c *call, a *answer, last *run) error {
 	code := once.CodeOf(a.err)
 	w.meet(string(code))
+	if code == once.CodeMismatch && c.alone && !c.asked {
+		w.meet(metCachedMismatch)
+	}
 	switch effect := once.EffectOf(a.err); effect {
 	case once.Applied:
 		return fmt.Errorf("%w: every answer here is kept", a.err)
@@ -114,7 +117,7 @@ func (w *world) judgeError(c *call, a *answer, last *run) error {
 		}
 	}
 	switch {
-	case code == once.CodeMismatch && !a.op.since(c.began, func(v *version) bool {
+	case code == once.CodeMismatch && !a.op.said(c, func(v *version) bool {
 		return len(v.rec.Fingerprint) > 0 && len(a.fp) > 0 && !bytes.Equal(v.rec.Fingerprint, a.fp)
 	}):
 		return fmt.Errorf("%w: nobody has asked for anything else", a.err)

@@ -30,6 +30,7 @@ type version struct {
 	rec  store.Record
 	run  *run // whose answer it holds
 	to   int  // the step at which it ended
+	at   time.Time
 	open bool
 }
 
@@ -72,7 +73,7 @@ func (o *operation) lapsed(now time.Duration) bool {
 // become replaces the record.
 func (o *operation) become(rec store.Record, r *run, step int) {
 	if n := len(o.past); n > 0 && o.past[n-1].open {
-		o.past[n-1].open, o.past[n-1].to = false, step
+		o.past[n-1].open, o.past[n-1].to, o.past[n-1].at = false, step, time.Now()
 	}
 	if o.rec = rec; rec.State != store.Absent {
 		o.past = append(o.past, &version{rec: rec, run: r, open: true})
@@ -85,6 +86,21 @@ func (o *operation) become(rec store.Record, r *run, step int) {
 func (o *operation) since(step int, is func(*version) bool) bool {
 	for _, v := range o.past {
 		if (v.open || v.to >= step) && is(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// said returns what c may have been told of o: what could be read since it began, or,
+// from a cache, shortly before.
+func (o *operation) said(c *call, is func(*version) bool) bool {
+	if o.since(c.began, is) {
+		return true
+	}
+	for _, v := range o.past {
+		if c.node.w.caches && !c.asked && !v.open && time.Since(v.at) < cacheFor && is(v) {
+			c.node.w.meet(metCachedStale)
 			return true
 		}
 	}

@@ -17,6 +17,9 @@ const (
 	metExecuted         = "executed"
 	metReplayed         = "replayed"
 	metCoalesced        = "a follower that never asked the store"
+	metCached           = "a replay from the cache"
+	metCachedMismatch   = "a mismatch from the cache"
+	metCachedStale      = "from the cache, what has expired by a clock that jumps"
 	metBeaten           = "a handler that ran, and then a replay"
 	metUnwound          = "a handler that never returned"
 	metCancelledApplied = "a caller who cancelled, and was told that it was applied"
@@ -40,7 +43,7 @@ const (
 // must are what a run has to meet.
 func must() []string {
 	all := []string{
-		metExecuted, metReplayed, metCoalesced, metBeaten, metUnwound, metCancelledApplied, metDoubtApplied, metDoubtUndone,
+		metExecuted, metReplayed, metCoalesced, metCached, metCachedMismatch, metCachedStale, metBeaten, metUnwound, metCancelledApplied, metDoubtApplied, metDoubtUndone,
 		metSettledApplied, metStale, metRival, metExpired, metCrash, metJoinCommitted, metJoinUndone,
 		metTakeover, metStaleHolder, metMarkedUnknown, metResolved, metReleased, metBackwards,
 	}

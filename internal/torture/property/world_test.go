@@ -28,6 +28,10 @@ const (
 	settle = 690 * time.Millisecond
 )
 
+// cacheFor is for how long a node with a cache may say what the store has forgotten,
+// because its clock has jumped.
+const cacheFor = 1000 * time.Millisecond
+
 // world is a database, the nodes that use it, and what is known about both.
 type world struct {
 	t     *rapid.T
@@ -39,6 +43,8 @@ type world struct {
 	ops   []*operation
 	tally tally
 	story []string
+
+	caches bool // of the nodes
 
 	mu      sync.Mutex // several callers wake up in one tick
 	gates   []*gate
@@ -69,6 +75,7 @@ func newWorld(t *rapid.T, met tally) *world {
 	for i := range 3 {
 		w.ops = append(w.ops, &operation{id: store.ID{Scope: "s", Key: "k" + strconv.Itoa(i)}})
 	}
+	w.caches = oneIn(t, 2, "caches")
 	for i := range 2 {
 		w.nodes = append(w.nodes, w.newNode(i == 1))
 	}
@@ -77,7 +84,11 @@ func newWorld(t *rapid.T, met tally) *world {
 
 func (w *world) newNode(synced bool) *node {
 	n := &node{w: w, synced: synced}
-	n.engine = once.New[tx](&gated{n: n, f: storetest.NewFaults[tx](w.db)}, once.Config{Settle: settle, Synced: synced, Observer: w, Retain: retention})
+	cfg := once.Config{Settle: settle, Synced: synced, Observer: w, Retain: retention}
+	if w.caches {
+		cfg.Cache, cfg.CacheFor = 1<<20, cacheFor
+	}
+	n.engine = once.New[tx](&gated{n: n, f: storetest.NewFaults[tx](w.db)}, cfg)
 	return n
 }
 

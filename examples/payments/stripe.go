@@ -1,0 +1,194 @@
+package payments
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/oncehttp"
+)
+
+// StripeV1 is the dialect of Stripe's API v1: the same charges and refunds, in the
+// forms, objects and errors of /v1/charges and /v1/refunds, so that Stripe's own client
+// libraries can talk to them. The secret key is the name of the tenant.
+const StripeV1 = "stripe-v1"
+
+func newStripeServer(db *DB, cfg Config) http.Handler {
+	if cfg.Wait == 0 {
+		cfg.Wait = 5 * time.Second // stripe-go takes the 409 of a request in flight for final
+	}
+	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
+	keyed := plain
+	if !cfg.Unsafe {
+		keyed = db.protect(cfg)
+	}
+	api := http.NewServeMux()
+	api.Handle("POST /v1/charges", keyed(createStripeCharge))
+	api.Handle("GET /v1/charges/{id}", plain(getStripeCharge))
+	api.Handle("POST /v1/refunds", keyed(createStripeRefund))
+	api.Handle("GET /v1/refunds/{id}", plain(getStripeRefund))
+	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeStripeError(w, invalidRequest(http.StatusNotFound, "", "", "Unrecognized request URL ("+r.Method+": "+r.URL.Path+")."))
+	})
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", plain(health))
+	mux.Handle("/", authenticateStripe(api))
+	return mux
+}
+
+// authenticateStripe takes the secret key from either place in which clients send it.
+func authenticateStripe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Request-Id", newID("req_"))
+		scheme, name, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if user, _, basic := r.BasicAuth(); basic {
+			name = user
+		} else if !strings.EqualFold(scheme, "Bearer") {
+			name = ""
+		}
+		switch {
+		case !tenantName.MatchString(name):
+			w.Header().Set("WWW-Authenticate", `Basic realm="payments"`)
+			writeStripeError(w, invalidRequest(http.StatusUnauthorized, "", "", "Send a secret key, which is the name of the tenant, as the user or as a bearer token."))
+		case r.Header.Get("Stripe-Account") != "" || r.Header.Get("Stripe-Context") != "":
+			writeStripeError(w, invalidRequest(http.StatusForbidden, "account_invalid", "", "One account cannot act for another one here."))
+		default:
+			next.ServeHTTP(w, asTenant(r, name))
+		}
+	})
+}
+
+// stripeCharge is a charge as Stripe shows it, with the members that have a meaning here.
+type stripeCharge struct {
+	ID             string            `json:"id"`
+	Object         string            `json:"object"`
+	Amount         int64             `json:"amount"`
+	AmountCaptured int64             `json:"amount_captured"`
+	AmountRefunded int64             `json:"amount_refunded"`
+	Captured       bool              `json:"captured"`
+	Created        int64             `json:"created"`
+	Currency       string            `json:"currency"`
+	Customer       *string           `json:"customer"`
+	Livemode       bool              `json:"livemode"`
+	Metadata       map[string]string `json:"metadata"`
+	Paid           bool              `json:"paid"`
+	Refunded       bool              `json:"refunded"`
+	Status         string            `json:"status"`
+}
+
+func (c Charge) stripe() stripeCharge {
+	s := stripeCharge{
+		ID: c.ID, Object: "charge", Amount: c.Amount, AmountCaptured: c.Amount, AmountRefunded: c.Refunded, Captured: true,
+		Created: seconds(c.CreatedAt), Currency: strings.ToLower(c.Currency), Metadata: map[string]string{},
+		Paid: true, Refunded: c.Refunded == c.Amount, Status: succeeded,
+	}
+	if c.Customer != "" {
+		s.Customer = &c.Customer
+	}
+	return s
+}
+
+// stripeRefund is a refund as Stripe shows it.
+type stripeRefund struct {
+	ID       string            `json:"id"`
+	Object   string            `json:"object"`
+	Amount   int64             `json:"amount"`
+	Charge   string            `json:"charge"`
+	Created  int64             `json:"created"`
+	Currency string            `json:"currency"`
+	Metadata map[string]string `json:"metadata"`
+	Status   string            `json:"status"`
+}
+
+func (re Refund) stripe(currency string) stripeRefund {
+	s := stripeRefund{
+		ID: re.ID, Object: "refund", Amount: re.Amount, Charge: re.ChargeID, Created: seconds(re.CreatedAt),
+		Currency: strings.ToLower(currency), Metadata: map[string]string{}, Status: re.Status,
+	}
+	if re.Status == voided {
+		s.Status = "canceled"
+	}
+	return s
+}
+
+// seconds is a stored time as Stripe counts it.
+func seconds(at string) int64 {
+	t, _ := time.Parse(time.RFC3339Nano, at) // as now has written it
+	return t.Unix()
+}
+
+func createStripeCharge(r *http.Request, tx queries) (answer, error) {
+	in, err := readStripeForm(r, "amount", "currency", "customer", "source") // a source is taken as it comes
+	if err != nil {
+		return answer{}, err
+	}
+	c := Charge{ID: newID("ch_"), Amount: in.amount(), Currency: in.currency(), Customer: in.text("customer"), CreatedAt: now()}
+	if in.wrong != nil {
+		return answer{}, in.wrong
+	}
+	_, err = tx.exec(r.Context(), `
+		insert into charge (tenant, id, amount, currency, customer, created_at)
+		values ($1, $2, $3, $4, $5, $6)`,
+		tenant(r), c.ID, c.Amount, c.Currency, c.Customer, c.CreatedAt)
+	return answer{body: c.stripe()}, err
+}
+
+func getStripeCharge(r *http.Request, tx queries) (answer, error) {
+	c, err := chargeByID(r.Context(), tx, tenant(r), r.PathValue("id"))
+	return answer{body: c.stripe()}, err
+}
+
+// createStripeRefund gives back what is said, or else all that is left.
+func createStripeRefund(r *http.Request, tx queries) (answer, error) {
+	in, err := readStripeForm(r, "charge", "amount")
+	if err != nil {
+		return answer{}, err
+	}
+	re := Refund{ID: newID("re_"), ChargeID: in.required("charge"), Status: succeeded, CreatedAt: now()}
+	if in.values.Has("amount") {
+		re.Amount = in.amount()
+	}
+	if in.wrong != nil {
+		return answer{}, in.wrong
+	}
+	c, err := chargeByID(r.Context(), tx, tenant(r), re.ChargeID)
+	if err != nil {
+		return answer{}, err
+	}
+	if re.Amount == 0 {
+		re.Amount = c.Amount - c.Refunded
+	}
+	if c.Refunded == c.Amount {
+		return answer{}, invalidRequest(http.StatusBadRequest, "charge_already_refunded", "", "The charge "+c.ID+" has already been refunded.")
+	}
+	return answer{body: re.stripe(c.Currency)}, give(r.Context(), tx, tenant(r), re)
+}
+
+func getStripeRefund(r *http.Request, tx queries) (answer, error) {
+	re, err := refundByID(r.Context(), tx, tenant(r), r.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	c, err := chargeByID(r.Context(), tx, tenant(r), re.ChargeID)
+	return answer{body: re.stripe(c.Currency)}, err
+}
+
+// stripeReply is reply in the dialect.
+func stripeReply(w http.ResponseWriter, r *http.Request, a answer, err error) {
+	var e *stripeError
+	var p *problem
+	switch {
+	case errors.As(err, &e):
+		if e.early {
+			oncehttp.Decide(r.Context(), oncehttp.Forget)
+		}
+		writeStripeError(w, e)
+	case errors.As(err, &p):
+		writeStripeError(w, p.stripe())
+	case err != nil:
+		oncehttp.Fail(w, r, err)
+	default:
+		writeJSON(w, http.StatusOK, a.body)
+	}
+}

@@ -1,0 +1,118 @@
+package payments
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// stripeError is an error as Stripe words it.
+type stripeError struct {
+	Type    string `json:"type"`
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message"`
+	Param   string `json:"param,omitempty"`
+
+	status int
+	early  bool // it was found before anything began: the key stays unused
+}
+
+func (e *stripeError) Error() string { return e.Message }
+
+func invalidRequest(status int, code, param, message string) *stripeError {
+	return &stripeError{Type: "invalid_request_error", Code: code, Message: message, Param: param, status: status}
+}
+
+func writeStripeError(w http.ResponseWriter, e *stripeError) {
+	writeJSON(w, e.status, map[string]*stripeError{"error": e})
+}
+
+// stripe words a problem anew.
+func (p *problem) stripe() *stripeError {
+	e := invalidRequest(p.Status, "", "", p.Detail)
+	if len(p.Errors) > 0 {
+		e.Param = strings.TrimPrefix(p.Errors[0].Pointer, "/")
+	}
+	switch {
+	case p.Status == http.StatusNotFound:
+		e.Code = "resource_missing"
+	case p.Status == http.StatusUnprocessableEntity:
+		e.status = http.StatusBadRequest
+	case p.Status >= http.StatusInternalServerError:
+		e.Type = "api_error"
+	}
+	return e
+}
+
+// stripeForm is a body as Stripe's clients send it. The first thing that is wrong with
+// it is kept.
+type stripeForm struct {
+	values url.Values
+	wrong  error
+}
+
+// readStripeForm reads the body of r, which may have these parameters, each once.
+func readStripeForm(r *http.Request, known ...string) (*stripeForm, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	f := new(stripeForm)
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if len(body) > 0 && (err != nil || mediaType != "application/x-www-form-urlencoded") {
+		f.refuse("", "", "The body must be application/x-www-form-urlencoded.")
+		return nil, f.wrong
+	}
+	if f.values, err = url.ParseQuery(string(body)); err != nil {
+		f.refuse("", "", "The body is not a form: "+err.Error()+".")
+	}
+	for _, name := range sortedNames(f.values) {
+		switch v := f.values[name]; {
+		case !slices.Contains(known, name):
+			f.refuse("parameter_unknown", name, "Received unknown parameter: "+name)
+		case len(v) > 1:
+			f.refuse("", name, "The parameter "+name+" is there more than once.")
+		case len(v[0]) > 255 || !printable(v[0]):
+			f.refuse("", name, "The parameter "+name+" must have at most 255 bytes, on one line.")
+		}
+	}
+	return f, f.wrong
+}
+
+func (f *stripeForm) refuse(code, param, message string) {
+	if f.wrong == nil {
+		e := invalidRequest(http.StatusBadRequest, code, param, message)
+		e.early = true
+		f.wrong = e
+	}
+}
+
+func (f *stripeForm) text(name string) string { return f.values.Get(name) }
+
+func (f *stripeForm) required(name string) string {
+	if f.text(name) == "" {
+		f.refuse("parameter_missing", name, "Missing required param: "+name+".")
+	}
+	return f.text(name)
+}
+
+// amount is in minor units.
+func (f *stripeForm) amount() int64 {
+	text := f.required("amount")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if text != "" && (err != nil || n < 1 || n > MaxAmount) {
+		f.refuse("parameter_invalid_integer", "amount", "The amount must be an integer in minor units, from 1 to "+strconv.Itoa(MaxAmount)+".")
+	}
+	return n
+}
+
+func (f *stripeForm) currency() string {
+	text := strings.ToUpper(f.required("currency"))
+	if text != "" && !currency.MatchString(text) {
+		f.refuse("", "currency", "The currency must be three letters, such as eur.")
+	}
+	return text
+}

@@ -1,0 +1,59 @@
+package bugbank
+
+// cacheMutants are bugs of the result cache. Those that are about more than memory are
+// left to the histories.
+var cacheMutants = []Mutant{
+	{
+		Name:  "a cached replay is not compared",
+		Edits: []Edit{{File: "exec.go", Old: "		return c.found(rec)\n	}\n	until", New: "		return verdict{rec: rec, replayed: true}\n	}\n	until"}},
+		Tests: []Killer{history},
+	},
+	{
+		Name:  "what stood in the way of an answer is cached as the answer",
+		Edits: []Edit{{File: "observe.go", Old: "		if !v.replayed {\n			c.e.cache", New: "		if v.rec.State == store.Done {\n			c.e.cache"}},
+		Tests: in("", "TestOnlyWhatWasCommittedHereIsCached"),
+	},
+	{
+		Name: "the result of a join is cached",
+		Edits: []Edit{{File: "observe.go", Old: "		if !v.replayed {\n			c.e.cache", New: "		if false {\n			c.e.cache"}, {
+			File: "observe.go", Old: "	if c.e.cfg.Observer == nil {\n		return\n	}\n	e := Event",
+			New: "	if v.err == nil && !v.replayed && !c.id.IsZero() {\n		c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)\n	}\n	if c.e.cfg.Observer == nil {\n		return\n	}\n	e := Event",
+		}},
+		Tests: []Killer{history},
+	},
+	{
+		Name:  "a cached result does not end",
+		Edits: []Edit{{File: "cache.go", Old: "if e == nil || e.over(now) {", New: "if e == nil {"}},
+		Tests: []Killer{history},
+	},
+	{
+		Name:  "a cached result outlives its record",
+		Edits: []Edit{{File: "cache.go", Old: "min(c.life, retain/2)", New: "c.life"}},
+		Tests: in("", "TestACachedResultEnds"),
+	},
+	{
+		Name:  "a result that is forgotten while it is committed is cached afterwards",
+		Edits: []Edit{{File: "cache.go", Old: "s.drops == t.drops && ", New: ""}},
+		Tests: in("", "TestDrop"),
+	},
+	{
+		Name:  "a hashed key is not found by who forgets it",
+		Edits: []Edit{{File: "cache.go", Old: "Key: HashedKey(key)}", New: "Key: key}"}},
+		Tests: in("", "TestDrop"),
+	},
+	{
+		Name:  "forgetting does not reach the cache",
+		Edits: []Edit{{File: "keys/forget.go", Old: "		c.Drop(o.Scope, o.Key)\n", New: "		_ = c\n"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "keys", Test: "TestForgottenOverHTTP"}},
+	},
+	{
+		Name:  "a cached key keeps the header of which it is a part",
+		Edits: []Edit{{File: "cache.go", Old: "store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}", New: "id"}},
+		Tests: in("", "TestCacheIsBounded"),
+	},
+	{
+		Name:  "the hand takes what is asked for",
+		Edits: []Edit{{File: "cache.go", Old: "e.met.Swap(false)", New: "false"}},
+		Tests: in("", "TestCacheKeepsWhatIsAskedFor"),
+	},
+}
