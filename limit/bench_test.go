@@ -1,0 +1,40 @@
+package limit_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/oncelib/once/limit"
+)
+
+// nowhere is where answers go that nobody looks at.
+type nowhere struct{ header http.Header }
+
+func (n nowhere) Header() http.Header         { return n.header }
+func (n nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (n nowhere) WriteHeader(int)             { clear(n.header) }
+
+func BenchmarkMiddleware(b *testing.B) {
+	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	w := nowhere{http.Header{}}
+	r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "/", http.NoBody)
+	if err != nil {
+		b.Fatal(err)
+	}
+	run := func(name string, h http.Handler) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
+	run("bare", nothing)
+	run("admitted", limit.New(limit.Config{}).Middleware(nothing))
+	run("tenants", limit.New(limit.Config{Tenant: func(*http.Request) string { return "acme" }}).Middleware(nothing))
+
+	full := limit.New(limit.Config{Limit: 1, Queue: -1})
+	leave, _ := full.Enter(r, nil)
+	defer leave()
+	run("refused", full.Middleware(nothing))
+}
