@@ -34,7 +34,14 @@
 // # Tenants
 //
 // A free place is given to the tenant with the fewest requests being served; where that
-// is undecided they take turns. So, whoever sends more than others waits for himself. Where the
-// queue is full, a tenant with fewer waiting takes the place of the last request of the
-// tenant with the most.
+// is undecided they take turns. So, whoever sends more than others waits for himself.
+// Where the queue is full, a tenant with fewer waiting takes the place of the last request
+// of the tenant with the most.
+//
+// # What it does not see
+//
+// A place is held from before the body is read until the handler has returned: bound slow
+// clients with ReadTimeout of [net/http.Server]. Several processes do not know of each
+// other: each has its Limit. Requests that oncehttp passes straight through, since their
+// method has no keys, do not come by the Gate.
 package limit
