@@ -40,7 +40,6 @@ type unread struct{ t *testing.T }
 func (u unread) Read([]byte) (int, error) { u.t.Error("the body was read"); return 0, io.EOF }
 func (u unread) Close() error             { return nil }
 
-// ask sends a request; header are pairs of name and value. It has taken Wait.
 type answer struct {
 	status int
 	after  time.Duration // Retry-After
@@ -48,6 +47,7 @@ type answer struct {
 	body   string
 }
 
+// ask sends a request; header are pairs of name and value.
 func ask(ctx context.Context, h http.Handler, tenant string, header ...string) answer {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader("{}"))
 	r.Header.Set("Tenant", tenant)
@@ -83,7 +83,7 @@ func TestQueueIsBounded(t *testing.T) {
 		if s := l.State(); s.Running != 2 || s.Waiting != 3 {
 			t.Errorf("%+v", s)
 		}
-		for range 5 {
+		for range 5 { // the bodies of those who are refused are not read
 			r := httptest.NewRequest(http.MethodPost, "/", unread{t})
 			a := send(h, r)
 			if a.status != http.StatusServiceUnavailable || a.took != 0 || a.after < time.Second || !strings.Contains(a.body, `"code":"TRANSIENT.overloaded"`) ||
