@@ -95,6 +95,10 @@ type Config struct {
 	// status_url of problems about an operation that exists. Default: none.
 	StatusURL func(r *http.Request, key string) string
 
+	// Gate is asked before an operation is executed, and before its body is read.
+	// Default: whatever comes is executed.
+	Gate Gate
+
 	// CaptureRequest keeps the request with the operation, as it came over the
 	// wire but without its credentials, if the engine can seal it. Default: no.
 	CaptureRequest bool

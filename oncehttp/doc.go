@@ -31,8 +31,9 @@
 //
 // Authentication comes first, outside of this middleware: it decides for each request,
 // retries included, and its 401 and 403 are never stored. Whoever has lost access does
-// not get the stored answer either. Rate limits come before as well. What reads the body
-// or the form belongs inside.
+// not get the stored answer either. Rate limits come before as well, but what bounds how
+// many are served at the same time is a [Config].Gate, which lets replays pass. What reads
+// the body or the form belongs inside.
 //
 // Headers that outer middleware has set are visible to the handler and, if they are
 // among those that are stored, part of the stored answer. A replay has the same status,
@@ -100,6 +101,9 @@
 //	INTERNAL.transaction_misused               500  no         no
 //	INTERNAL.response_too_large                500  no         no
 //	INTERNAL.streaming_refused                 500  no         no
+//
+// A Gate adds its own: those of package limit are RATE_LIMIT.exceeded (429) and
+// TRANSIENT.overloaded (503), both retryable, neither with a safe new key.
 //
 // retryable: the same request with the same key may succeed later. safe_new_key: it is
 // proven that nothing was applied under this key and nothing can be, so that starting

@@ -54,6 +54,10 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.next.ServeHTTP(w, r)
 		return
 	}
+	if s.plan.Gate != nil {
+		x.known = s.engine.Known
+		defer x.leave()
+	}
 	op, prob := x.operation()
 	if prob != nil {
 		x.refuse(*prob)
@@ -93,6 +97,9 @@ type exchange struct {
 
 	deadline time.Time // until when the client waits; zero: not said
 
+	known func(context.Context, once.Operation) bool // of the engine
+	left  func()                                     // leaves Config.Gate
+
 	// Room that saves allocations.
 	first  run        // of the handler; later ones are rare
 	text   [256]byte  // of the fingerprint
@@ -128,10 +135,8 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 			}
 		}
 	}
-	if d, ok := budget(r); !ok {
-		return refuse(CodeTimeoutInvalid)
-	} else if d > 0 {
-		x.deadline = time.Now().Add(d)
+	if prob := x.begin(principal); prob != nil {
+		return op, prob
 	}
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
 		panic("oncehttp: a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware.")

@@ -42,9 +42,17 @@ func TestBudgetPrices(t *testing.T) {
 		}
 	}
 	p := Policy{Budget: &Budget{Burst: 1}}
-	p.Budget.Spend(Unknown)
+	for i := range 10 {
+		if _, stop := p.Next(Failure{Attempt: 1, Class: Unseen}); stop != "" {
+			t.Errorf("re-send %d of what was never seen: %v", i+1, stop)
+		}
+	}
+	if _, stop := p.Next(Failure{Attempt: 1, Class: Unseen}); stop != OverBudget {
+		t.Errorf("an eleventh one without a success: %v", stop)
+	}
+	p.Budget.Succeed()
 	if _, stop := p.Next(Failure{Attempt: 1, Class: Unseen}); stop != "" {
-		t.Errorf("the first re-send of what was never seen: %v", stop)
+		t.Errorf("a success does not pay for one: %v", stop)
 	}
 	if _, stop := p.Next(Failure{Attempt: 2, Class: Unseen}); stop != OverBudget {
 		t.Errorf("the second one: %v", stop)

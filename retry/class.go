@@ -14,7 +14,7 @@ const (
 	Transient              // it has not, and may the next time: a connection that was not made
 	Throttled              // it has not, because the other side has too much to do
 	InFlight               // an earlier attempt of the same intent is still at work
-	Unseen                 // the other side has provably not looked at it: the first re-send is immediate and free
+	Unseen                 // the other side has provably not looked at it: the first re-send is immediate and costs a tenth
 	Final                  // the same again would fail the same
 )
 
@@ -32,11 +32,15 @@ var classes = [...]string{"unknown", "transient", "throttled", "in flight", "uns
 func (c Class) harmless() bool { return c == Transient || c == Throttled || c == Unseen }
 
 // price is what another attempt costs, in hundredths of a retry. Where the other side
-// has said when to come, coming is cheaper; to ask after one's own work is free.
+// has said when to come, coming is cheaper; to ask after one's own work is free. What
+// was not looked at costs what the success of its re-send puts back: nothing in the end
+// if it succeeds, but not nothing where a server refuses all that comes.
 func (c Class) price(attempt int) int64 {
 	switch {
-	case c == InFlight, c == Unseen && attempt == 1:
+	case c == InFlight:
 		return 0
+	case c == Unseen && attempt == 1:
+		return 10
 	case c == Throttled:
 		return 50
 	}

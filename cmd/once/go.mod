@@ -7,6 +7,8 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/oncelib/once v0.0.0
 	github.com/oncelib/once/examples/payments v0.0.0
+	github.com/oncelib/once/retry/breaker v0.0.0
+	github.com/sony/gobreaker/v2 v2.4.0
 	modernc.org/sqlite v1.59.0
 )
 
@@ -33,4 +35,5 @@ replace (
 	github.com/oncelib/once => ../..
 	github.com/oncelib/once/examples/payments => ../../examples/payments
 	github.com/oncelib/once/pgxstore => ../../pgxstore
+	github.com/oncelib/once/retry/breaker => ../../retry/breaker
 )

@@ -2,6 +2,7 @@
 //
 //	once demo          kill a payments service under fire, then count the money
 //	once demo serve    run that service
+//	once storm         what retries do to a service that stumbles
 //	once migrate       create or update the tables that keep operations
 //	once keys show     what happened to an idempotency key
 //	once keys list     which keys there are
@@ -56,7 +57,7 @@ type entry struct {
 // entries are in the order of the help text.
 func entries() []entry {
 	return []entry{
-		demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
+		demoEntry, demoServeEntry, stormEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
 		keysShowEntry, keysListEntry, keysForgetEntry, auditListEntry, doctorEntry,
 		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry, versionEntry,
 	}

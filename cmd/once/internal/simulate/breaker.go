@@ -1,0 +1,78 @@
+package simulate
+
+import (
+	"errors"
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+// breaker is a [retry.Breaker] as package retry/breaker makes them, in this time: those
+// of libraries look at the clock on the wall. It opens when half of the attempts of the
+// last 10 s have failed, of at least 20, for 5 s, and closes if the first one after that
+// was good.
+type breaker struct {
+	clock   *clock
+	slices  [10]slice     // of a second each
+	until   time.Duration // open; 0: closed
+	looking bool          // the attempt that shows whether it is over is under way
+	began   time.Duration // to be as it is
+	era     int           // what was begun in an earlier one is of no interest
+}
+
+// slice counts attempts by the second in which they have begun.
+type slice struct{ second, good, bad int }
+
+var errOpen = errors.New("the breaker is open")
+
+// Allow implements [retry.Breaker].
+func (b *breaker) Allow() (done func(retry.Outcome), err error) {
+	if b.until > 0 && (b.clock.now <= b.until || b.looking) {
+		return nil, errOpen
+	}
+	b.looking = b.until > 0
+	era, second := b.era, b.second()
+	return func(o retry.Outcome) {
+		switch {
+		case b.era != era:
+		case !b.looking:
+			b.count(o, second)
+		case o == retry.Unhealthy:
+			b.become(b.clock.now + 5*time.Second)
+		case o == retry.Healthy:
+			b.become(0)
+		default:
+			b.looking = false
+		}
+	}, nil
+}
+
+func (b *breaker) second() int { return int((b.clock.now - b.began) / time.Second) }
+
+func (b *breaker) count(o retry.Outcome, second int) {
+	if o == retry.Abandoned || b.second()-second >= len(b.slices) {
+		return
+	}
+	s := &b.slices[second%len(b.slices)]
+	if s.second != second {
+		*s = slice{second: second}
+	}
+	if o == retry.Healthy {
+		s.good++
+		return
+	}
+	s.bad++
+	good, bad := 0, 0
+	for _, s := range b.slices {
+		if b.second()-s.second < len(b.slices) {
+			good, bad = good+s.good, bad+s.bad
+		}
+	}
+	if good+bad >= 20 && 2*bad >= good+bad {
+		b.become(b.clock.now + 5*time.Second)
+	}
+}
+
+func (b *breaker) become(until time.Duration) {
+	*b = breaker{clock: b.clock, until: until, began: b.clock.now, era: b.era + 1}
+}

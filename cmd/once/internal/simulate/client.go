@@ -1,0 +1,117 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+// client makes intents into attempts, as retryhttp.Transport does.
+type client struct {
+	*clock
+
+	policy  *Policy
+	random  *rand.Rand
+	service interface {
+		ask(r *request, budget time.Duration)
+	}
+	sent func() // an attempt
+}
+
+// intent is something that somebody wants done once.
+type intent struct {
+	of    *process
+	start time.Duration
+	stuck bool
+	tries int
+	done  func(ok bool)
+
+	executing, executed bool // by the service
+}
+
+func (c *client) begin(i *intent) {
+	i.start = c.now
+	if c.policy.traffic {
+		i.of.policy.Budget.Succeed()
+	}
+	c.attempt(i)
+}
+
+// total is the default of retry.Policy.Total, which no policy here changes.
+const total = 10 * time.Second
+
+func (c *client) attempt(i *intent) {
+	p := &i.of.policy
+	told := func(retry.Outcome) {}
+	if p.Breaker != nil {
+		done, err := p.Breaker.Allow()
+		if err != nil {
+			i.done(false)
+			return
+		}
+		told = done
+	}
+	i.tries++
+	c.sent()
+	i.of.flying++
+	again := i.tries > 1
+	if again {
+		i.of.retrying++
+	}
+	r := &request{intent: i}
+	over := false
+	r.answer = func(class retry.Class, after time.Duration) {
+		if over {
+			return
+		}
+		over = true
+		i.of.flying--
+		if again {
+			i.of.retrying--
+		}
+		if class == good {
+			told(retry.Healthy)
+			c.succeeded(i)
+			return
+		}
+		told(retry.Unhealthy)
+		c.failed(i, class, after)
+	}
+	patience := p.Timeout
+	if total-(c.now-i.start) < patience {
+		patience = max(1, total-(c.now-i.start))
+	}
+	c.after(patience, func() {
+		r.gone = true
+		r.answer(retry.Unknown, 0)
+	})
+	c.service.ask(r, patience)
+}
+
+func (c *client) succeeded(i *intent) {
+	if !c.policy.traffic {
+		i.of.policy.Budget.Succeed()
+	}
+	i.done(true)
+}
+
+// failed lets the policy decide what follows.
+func (c *client) failed(i *intent, class retry.Class, after time.Duration) {
+	f := retry.Failure{Attempt: i.tries, Class: class, After: after, Elapsed: c.now - i.start, Random: rigid}
+	if !c.policy.rigid {
+		f.Random = c.random.Float64()
+	}
+	wait, stop := i.of.policy.Next(f)
+	if stop != "" {
+		i.done(false)
+		return
+	}
+	c.after(wait, func() {
+		if !c.policy.allowed(i.of) {
+			i.done(false)
+			return
+		}
+		c.attempt(i)
+	})
+}

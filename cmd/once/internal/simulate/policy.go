@@ -1,0 +1,70 @@
+package simulate
+
+import (
+	"math"
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+// Policy is how clients retry, and whether the service sheds load.
+type Policy struct {
+	Name string `json:"name"`
+	What string `json:"what"`
+	Ours bool   `json:"ours"` // what you get if you change nothing
+
+	retry    retry.Policy
+	percent  int     // of the budget; 0: the default
+	burst    int     // of the budget; 0: the default
+	traffic  bool    // the budget is funded by what is sent, not by what succeeds
+	inFlight float64 // retries are this part of what is in flight, or 3
+	rigid    bool    // no jitter
+	breaker  bool
+	shed     bool // the service has package limit in front
+	keyed    bool // all attempts have one key, which the service knows
+}
+
+// Policies are those that are compared.
+func Policies() []Policy {
+	const unlimited = -1
+	jitter := retry.Policy{}
+	return []Policy{
+		{Name: "no retries", What: "Every failure is final.", retry: retry.Policy{Attempts: 1}},
+		{Name: "immediate", What: "Up to 4 retries at once.", retry: retry.Policy{Base: -1}, burst: unlimited},
+		{Name: "fixed pause", What: "Up to 4 retries, 200 ms apart.", retry: retry.Policy{Base: 200 * ms, Cap: 200 * ms}, rigid: true, burst: unlimited},
+		{Name: "exponential", What: "100, 200, 400, 800 ms, all clients alike.", retry: jitter, rigid: true, burst: unlimited},
+		{Name: "full jitter", What: "A random part of those pauses.", retry: jitter, burst: unlimited},
+		{Name: "in-flight budget", What: "Full jitter; retries are at most 20 % of what is in flight, or 3.", retry: jitter, burst: unlimited, inFlight: 0.2},
+		{Name: "traffic budget", What: "Full jitter; every request earns 20 % of a retry, 100 are in reserve.", retry: jitter, percent: 20, burst: 100, traffic: true},
+		{Name: "breaker", What: "Full jitter; half of 20 failed in 10 s: nothing for 5 s.", retry: jitter, burst: unlimited, breaker: true},
+		{Name: "queue cap", What: "Full jitter without a budget; the service has package limit in front.", retry: jitter, burst: unlimited, shed: true},
+		{Name: "once/retry", What: "Full jitter; only a success earns 10 % of a retry, 10 are in reserve. The default.", retry: jitter, Ours: true},
+		{Name: "once/retry + limit", What: "The same, and the service has package limit in front.", retry: jitter, Ours: true, shed: true},
+		{Name: "once on both sides", What: "And all attempts carry one key, which the service knows.", retry: jitter, Ours: true, shed: true, keyed: true},
+	}
+}
+
+// random is what stands for chance in the pause of a policy without jitter.
+var rigid = math.Nextafter(1, 0)
+
+// process is one client process.
+type process struct {
+	policy   retry.Policy
+	retrying int // in flight
+	flying   int
+}
+
+func (p *Policy) process(c *clock, timeout time.Duration) *process {
+	of := &process{policy: p.retry}
+	of.policy.Timeout = timeout
+	of.policy.Budget = &retry.Budget{Percent: p.percent, Burst: p.burst}
+	if p.breaker {
+		of.policy.Breaker = &breaker{clock: c}
+	}
+	return of
+}
+
+// allowed applies the budget that package retry has not.
+func (p *Policy) allowed(of *process) bool {
+	return p.inFlight == 0 || float64(of.retrying) < max(3, p.inFlight*float64(of.flying))
+}

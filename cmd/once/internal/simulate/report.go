@@ -1,0 +1,124 @@
+package simulate
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Report is what all policies have made of some scenarios. Its JSON form is a contract
+// with scripts.
+type Report struct {
+	Seed      uint64    `json:"seed"`
+	Step      float64   `json:"step_s"` // of the series
+	Scenarios []Outcome `json:"scenarios"`
+}
+
+// Outcome is what all policies have made of one scenario.
+type Outcome struct {
+	Scenario
+
+	Results []Result `json:"results"`
+}
+
+// RunAll runs all policies in all scenarios.
+func RunAll(scenarios []Scenario, seed uint64) Report {
+	report := Report{Seed: seed, Step: Step.Seconds(), Scenarios: make([]Outcome, len(scenarios))}
+	var wg sync.WaitGroup
+	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, s := range scenarios {
+		policies := Policies()
+		results := make([]Result, len(policies))
+		report.Scenarios[i] = Outcome{s, results}
+		for j, p := range policies {
+			room <- struct{}{}
+			wg.Go(func() {
+				results[j] = Run(s, p, seed)
+				<-room
+			})
+		}
+	}
+	wg.Wait()
+	return report
+}
+
+// WriteJSON writes the report for scripts.
+func (r Report) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+
+//go:embed report.html
+var page string
+
+var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
+	"chart":     func(o Outcome) template.HTML { return template.HTML(chart(o)) },                                 //nolint:gosec // numbers and our own words
+	"spark":     func(o Outcome, r Result, kind string) template.HTML { return template.HTML(spark(o, r, kind)) }, //nolint:gosec // as above
+	"facts":     facts,
+	"thousands": thousands,
+}).Parse(page))
+
+// WriteHTML writes the report for people: one file that needs no other.
+func (r Report) WriteHTML(w io.Writer) error { return pageTemplate.Execute(w, r) }
+
+// Recovered says in words when it was well again.
+func (r Result) Recovered() string {
+	switch {
+	case r.Recovery < 0:
+		return "never"
+	case r.Recovery < 0.05:
+		return "at once"
+	}
+	return fmt.Sprintf("%.1f s", r.Recovery)
+}
+
+// Mood is how bad Recovered is.
+func (r Result) Mood() string {
+	switch {
+	case r.Recovery < 0:
+		return "bad"
+	case r.Recovery <= 1:
+		return "good"
+	}
+	return "so-so"
+}
+
+// Percent is how many of the intents have succeeded.
+func (r Result) Percent() string {
+	return fmt.Sprintf("%.1f %%", 100*float64(r.Succeeded)/float64(max(1, r.Intents)))
+}
+
+// facts are what a scenario is made of.
+func facts(s Scenario) []string {
+	list := []string{fmt.Sprintf("%d clients", s.Clients)}
+	if s.Think == 0 {
+		list = append(list, thousands(int(s.Rate))+" intents a second")
+	}
+	return append(list,
+		thousands(int(float64(s.Workers)*float64(time.Second)/float64(s.Service)))+" can be served a second",
+		fmt.Sprintf("%d at a time, %s each", s.Workers, spaced(s.Service)),
+		"clients wait "+spaced(s.Timeout),
+		fmt.Sprintf("goes wrong from %s to %s", spaced(s.From), spaced(s.To)),
+	)
+}
+
+// spaced writes a time with its unit apart.
+func spaced(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%g ms", float64(d)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("%g s", d.Seconds())
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return strings.TrimPrefix(s, ",")
+}

@@ -1,0 +1,117 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/internal/turn"
+)
+
+// Step is the length of time that one point of a series stands for.
+const Step = time.Second / 10
+
+// Result is what a policy has made of a scenario.
+type Result struct {
+	Policy
+
+	Intents   int     `json:"intents"`
+	Succeeded int     `json:"succeeded"`
+	Attempts  int     `json:"attempts"`
+	Recovery  float64 `json:"recovery_s"`    // after the end of what went wrong; -1: not in this time
+	Amplified float64 `json:"amplification"` // attempts per intent while it went wrong
+	Peak      float64 `json:"peak"`          // the most attempts per intent in any second
+	Queue     int     `json:"queue"`         // the longest it was
+
+	Series Series `json:"series"`
+}
+
+// Series are counts by step.
+type Series struct {
+	Intents  []int `json:"intents"`  // that began
+	Attempts []int `json:"attempts"` // that were sent
+	Good     []int `json:"good"`     // intents that succeeded
+	Queue    []int `json:"queue"`    // at the end of the step
+}
+
+// Run lets clients with a policy meet a scenario.
+func Run(s Scenario, p Policy, seed uint64) Result {
+	r := &run{result: Result{Policy: p}}
+	steps := int(s.Length / Step)
+	for _, list := range r.lists() {
+		*list = make([]int, steps)
+	}
+	// Each kind of chance has a source of its own, so that all policies meet the same
+	// intents at the same moments.
+	arrivals, jitter, serving := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)), rand.New(rand.NewPCG(seed, 3))
+	r.service = service{Scenario: &s, clock: &r.clock, random: serving, keyed: p.keyed}
+	if p.shed { // with the defaults of limit.Config, for so many workers
+		r.service.turns = turn.New(turn.Config{Limit: s.Workers, Queue: s.Workers, Wait: time.Second})
+	}
+	r.client = client{clock: &r.clock, policy: &p, random: jitter, service: &r.service, sent: func() {
+		r.result.Attempts++
+		r.count(r.result.Series.Attempts)
+	}}
+	var of *process
+	for range s.Clients {
+		if of == nil || !s.Shared {
+			of = p.process(&r.clock, s.Timeout)
+		}
+		if s.Think > 0 {
+			r.call(of, rand.New(rand.NewPCG(seed, arrivals.Uint64())), s.Think)
+		} else {
+			r.arrive(of, rand.New(rand.NewPCG(seed, arrivals.Uint64())), s.Rate/float64(s.Clients))
+		}
+	}
+	for i := range r.result.Series.Queue {
+		r.run(time.Duration(i+1) * Step)
+		r.result.Series.Queue[i] = r.service.waiting()
+	}
+	judge(&r.result, s)
+	return r.result
+}
+
+type run struct {
+	clock
+
+	service service
+	client  client
+	result  Result
+}
+
+func (r *run) lists() []*[]int {
+	s := &r.result.Series
+	return []*[]int{&s.Intents, &s.Attempts, &s.Good, &s.Queue}
+}
+
+func (r *run) count(list []int) {
+	if step := int(r.now / Step); step < len(list) {
+		list[step]++
+	}
+}
+
+// arrive lets intents come as they like.
+func (r *run) arrive(of *process, random *rand.Rand, rate float64) {
+	r.after(time.Duration(random.ExpFloat64()/rate*float64(time.Second)), func() {
+		r.intent(of, random, func() {})
+		r.arrive(of, random, rate)
+	})
+}
+
+// call lets one caller ask, and when that is over, rest.
+func (r *run) call(of *process, random *rand.Rand, think time.Duration) {
+	r.after(time.Duration(random.ExpFloat64()*float64(think)), func() {
+		r.intent(of, random, func() { r.call(of, random, think) })
+	})
+}
+
+func (r *run) intent(of *process, random *rand.Rand, over func()) {
+	r.result.Intents++
+	r.count(r.result.Series.Intents)
+	r.client.begin(&intent{of: of, stuck: random.Float64() < r.service.Stuck, done: func(ok bool) {
+		if ok {
+			r.result.Succeeded++
+			r.count(r.result.Series.Good)
+		}
+		over()
+	}})
+}

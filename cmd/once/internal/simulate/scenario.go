@@ -1,0 +1,87 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+// Scenario is a service, those who call it, and what goes wrong.
+type Scenario struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Story string `json:"story"` // for the reader of a report
+
+	Clients int           `json:"clients"`    // processes, each with a budget and a breaker of its own
+	Rate    float64       `json:"rate"`       // intents a second, of all clients together
+	Think   time.Duration `json:"think_ns"`   // not 0: each client has one caller, who rests this long after each intent; there is no Rate
+	Shared  bool          `json:"shared"`     // all clients are one process
+	Timeout time.Duration `json:"timeout_ns"` // of an attempt
+
+	Workers int           `json:"workers"`    // requests that the service serves at the same time
+	Service time.Duration `json:"service_ns"` // mean time that takes
+
+	Length time.Duration `json:"length_ns"`
+	From   time.Duration `json:"from_ns"` // when it goes wrong
+	To     time.Duration `json:"to_ns"`   // and until when
+
+	// What goes wrong.
+	Slower float64       `json:"slower"`  // not 0: serving takes so many times as long
+	Down   bool          `json:"down"`    // nothing is answered: no connection
+	Stuck  float64       `json:"stuck"`   // this part of the intents hold their worker for Hang, with each attempt
+	Hang   time.Duration `json:"hang_ns"` // see Stuck
+
+	notices bool        // the service drops what its client has given up before it was begun
+	refused retry.Class // what it is called if there is no connection; zero: transient
+}
+
+const (
+	ms  = time.Millisecond
+	sec = time.Second
+)
+
+// Preset returns the one of that name.
+func Preset(name string) (s Scenario, ok bool) {
+	for _, s := range Presets() {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return s, false
+}
+
+// Presets are the classic failures.
+func Presets() []Scenario {
+	return []Scenario{
+		{
+			Name: "herd", Title: "The thundering herd after a dip",
+			Story: "A service that can do 1,000 requests a second gets 700. For ten seconds it can do only 300. " +
+				"It goes on with requests whose clients have given up, as services do that queue without looking. " +
+				"Afterwards it is as fast as before: will it ever get well?",
+			Clients: 20, Rate: 700, Timeout: sec, Workers: 10, Service: 10 * ms,
+			Length: 120 * sec, From: 30 * sec, To: 40 * sec, Slower: 1 / 0.3,
+		},
+		{
+			Name: "slow", Title: "A slow dependency",
+			Story: "Every request takes 100 ms, and for twenty seconds six times as long: longer than the 400 ms " +
+				"that clients wait. Nothing fails but their patience, and each retry is work for nobody.",
+			Clients: 20, Rate: 700, Timeout: 400 * ms, Workers: 120, Service: 100 * ms,
+			Length: 120 * sec, From: 30 * sec, To: 50 * sec, Slower: 6,
+		},
+		{
+			Name: "pool", Title: "A pool that retries exhaust",
+			Story: "One intent in eighty meets a locked row and holds one of 50 connections for three seconds. The pool " +
+				"can bear that. Its clients give up after half a second and ask again, which takes another connection " +
+				"for another three seconds.",
+			Clients: 20, Rate: 1000, Timeout: sec / 2, Workers: 50, Service: 10 * ms,
+			Length: 120 * sec, From: 30 * sec, To: 50 * sec, Stuck: 1 / 80.0, Hang: 3 * sec,
+		},
+		{
+			Name: "outage", Title: "A total outage",
+			Story: "For thirty seconds no connection is made at all. What can be gained by asking again, and what does " +
+				"it cost those who carry the requests?",
+			Clients: 20, Rate: 700, Timeout: sec, Workers: 10, Service: 10 * ms,
+			Length: 120 * sec, From: 30 * sec, To: 60 * sec, Down: true,
+		},
+	}
+}

@@ -1,0 +1,156 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/internal/turn"
+	"github.com/oncelib/once/retry"
+)
+
+// service is what is called.
+type service struct {
+	*Scenario
+	*clock
+
+	random *rand.Rand
+	turns  *turn.Queue // sheds load; nil: whatever comes is queued
+	keyed  bool        // a retry does not do again what an earlier attempt does or has done
+
+	busy  int
+	queue []*request
+	head  int
+
+	replays int // beyond the turns
+}
+
+// request is an attempt as the service sees it.
+type request struct {
+	*intent
+
+	gone   bool                             // its client does not wait any more
+	answer func(retry.Class, time.Duration) // class good: a success
+}
+
+// good is what a success is called where failures have classes.
+const good = retry.Class(255)
+
+func (s *service) wrong() bool { return s.now >= s.From && s.now < s.To }
+
+// work does what a request asks for, and answers it.
+func (s *service) work(r *request, over func()) {
+	took := time.Duration(s.random.ExpFloat64() * float64(s.Service))
+	if s.wrong() && s.Slower > 0 {
+		took = time.Duration(float64(took) * s.Slower)
+	}
+	answer := func() { r.answer(good, 0) }
+	switch {
+	case s.keyed && r.executed: // a look-up tells
+		took /= 5
+	case s.keyed && r.executing: // as oncehttp says it
+		took /= 5
+		answer = func() { r.answer(retry.InFlight, time.Second) }
+	default:
+		if s.wrong() && r.stuck {
+			took += s.Hang
+		}
+		r.executing = true
+		answer = func() {
+			r.executing, r.executed = false, true
+			r.answer(good, 0)
+		}
+	}
+	s.after(took, func() {
+		answer()
+		over()
+	})
+}
+
+// ask takes a request that its client waits for no longer than budget.
+func (s *service) ask(r *request, budget time.Duration) {
+	switch {
+	case s.Down && s.wrong():
+		class := s.refused
+		if class == retry.Unknown {
+			class = retry.Transient
+		}
+		s.after(ms, func() { r.answer(class, 0) })
+	case s.turns != nil:
+		s.admit(r, budget)
+	case s.busy < s.Workers:
+		s.serve(r)
+	default:
+		s.queue = append(s.queue, r)
+	}
+}
+
+func (s *service) serve(r *request) {
+	s.busy++
+	s.work(r, func() {
+		s.busy--
+		if next := s.next(); next != nil {
+			s.serve(next)
+		}
+	})
+}
+
+// next takes the first one out of the queue.
+func (s *service) next() *request {
+	for s.head < len(s.queue) {
+		r := s.queue[s.head]
+		s.queue[s.head] = nil
+		if s.head++; !r.gone || !s.notices {
+			return r
+		}
+	}
+	s.queue, s.head = s.queue[:0], 0
+	return nil
+}
+
+// admit is what package limit does with a request.
+func (s *service) admit(r *request, budget time.Duration) {
+	if ticket, ok := s.turns.Enter(s.now, ""); ok {
+		s.run(r, ticket)
+		return
+	}
+	if s.keyed && r.executed && s.replays < max(1, s.Workers/4) {
+		s.replays++
+		s.work(r, func() { s.replays-- })
+		return
+	}
+	w := new(turn.Waiter)
+	w.Call = func(refused turn.Refusal) {
+		if refused.Why == turn.Admitted {
+			s.run(r, w.Ticket)
+		} else {
+			s.refuse(r, refused)
+		}
+	}
+	if refused := s.turns.Wait(s.now, "", budget, w); refused.Why != turn.Admitted {
+		s.refuse(r, refused)
+		return
+	}
+	s.after(min(s.turns.Config.Wait, budget), func() {
+		if refused, waits := s.turns.Quit(s.now, w); waits {
+			s.refuse(r, refused)
+		}
+	})
+}
+
+func (s *service) run(r *request, ticket turn.Ticket) {
+	s.work(r, func() { s.turns.Leave(s.now, ticket, !r.gone) })
+}
+
+// refuse answers as limit does: Retry-After is in full seconds.
+func (s *service) refuse(r *request, refused turn.Refusal) {
+	after := (refused.After + time.Second - 1).Truncate(time.Second)
+	r.answer(retry.Throttled, max(after, time.Second))
+}
+
+// waiting returns how many wait in the service.
+func (s *service) waiting() int {
+	if s.turns != nil {
+		return s.turns.Waiting()
+	}
+	return len(s.queue) - s.head
+}

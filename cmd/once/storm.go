@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/oncelib/once/cmd/once/internal/simulate"
+)
+
+var stormEntry = entry{
+	name: "storm", brief: "what retries do to a service that stumbles, simulated",
+	help: `Lets clients with different ways to retry meet a service that is slow or away for a
+while, and tells when it is well again, what has succeeded, and what was sent for it.
+The decisions are made by the code of packages retry and limit. The same seed gives the
+same result, byte for byte.
+
+  herd     the thundering herd after a dip
+  slow     a slow dependency
+  pool     a pool that retries exhaust
+  outage   a total outage`,
+	make: func() command { return new(stormCommand) },
+}
+
+type stormCommand struct {
+	preset  string
+	seed    uint64
+	clients int
+	html    string
+	json    bool
+}
+
+func (c *stormCommand) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.preset, "preset", "all", "what goes wrong: `NAME`, or all")
+	fs.Uint64Var(&c.seed, "seed", 1, "`NUMBER` that decides what chance decides")
+	fs.IntVar(&c.clients, "clients", 20, "how `MANY` client processes")
+	fs.StringVar(&c.html, "html", "", "write a report with drawings to `FILE`")
+	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
+}
+
+const mostClients = 10_000
+
+func (c *stormCommand) run(_ context.Context, m *Main, _ []string) error {
+	scenarios := simulate.Presets()
+	if c.preset != "all" {
+		s, ok := simulate.Preset(c.preset)
+		if !ok {
+			return &usageError{fmt.Sprintf("there is no preset %q", c.preset), "--preset herd, slow, pool, outage, or all"}
+		}
+		scenarios = []simulate.Scenario{s}
+	}
+	if c.clients < 1 || c.clients > mostClients {
+		return &usageError{fmt.Sprintf("--clients %d makes no storm", c.clients), "--clients 20"}
+	}
+	for i := range scenarios {
+		scenarios[i].Clients = c.clients
+	}
+	report := simulate.RunAll(scenarios, c.seed)
+	if c.html != "" {
+		if err := c.write(report); err != nil {
+			return fmt.Errorf("%w. Try: --html with a file that can be written", err)
+		}
+	}
+	if c.json {
+		return report.WriteJSON(m.Stdout)
+	}
+	for _, o := range report.Scenarios {
+		if err := printStorm(m.Stdout, o); err != nil {
+			return err
+		}
+	}
+	if c.html != "" {
+		fmt.Fprintf(m.Stderr, "The report is in %s.\n", c.html)
+	}
+	return nil
+}
+
+func (c *stormCommand) write(report simulate.Report) error {
+	file, err := os.Create(c.html)
+	if err != nil {
+		return err
+	}
+	if err := report.WriteHTML(file); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+func printStorm(w io.Writer, o simulate.Outcome) error {
+	fmt.Fprintf(w, "\n%s (%s)\n\n", o.Title, o.Name)
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "well again\tsucceeded\tattempts an intent\tworst second\tlongest queue\t  policy")
+	for _, r := range o.Results {
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f\t%d\t  %s\n", r.Recovered(), r.Percent(), r.Amplified, r.Peak, r.Queue, r.Name)
+	}
+	return t.Flush()
+}

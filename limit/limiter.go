@@ -1,0 +1,232 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/timeout"
+	"github.com/oncelib/once/internal/turn"
+	"github.com/oncelib/once/oncehttp"
+)
+
+// Config of a [Limiter].
+type Config struct {
+	// Limit is how many requests are served at the same time: how many connections the
+	// pool under the handlers has, less a few. Default 64.
+	Limit int
+
+	// Capacity replaces Limit by one that adapts itself. Default: none.
+	Capacity Capacity
+
+	// Queue is how many requests may wait for their turn. Keep it short: what waits long
+	// is given up by its client. Default: as many as Limit (with a Capacity: 64);
+	// negative: none.
+	Queue int
+
+	// Wait is how long a request may wait for its turn. Default 1 s.
+	Wait time.Duration
+
+	// Tenant returns who asks. Default: all are one tenant.
+	Tenant func(*http.Request) string
+
+	// Replays is how many requests may be looked up and answered from the record at the
+	// same time, beyond Limit, where all places are taken. Default: a quarter of Limit
+	// (with a Capacity: 16), at least 1; negative: none.
+	Replays int
+}
+
+// Capacity is a limit that changes. It is called under a lock.
+type Capacity interface {
+	// Acquire takes a place if there is one. It is given back by release: useful says that
+	// the request ran to its end, so that the time it took tells something.
+	Acquire() (release func(useful bool), ok bool)
+
+	// Limit returns how many places there are now.
+	Limit() int
+}
+
+// Limiter serves as many requests as it may, and no more. Any number of handlers may
+// share it.
+type Limiter struct {
+	tenant  func(*http.Request) string
+	wait    time.Duration
+	replays chan struct{}
+	start   time.Time
+
+	mu    sync.Mutex
+	queue *turn.Queue
+	state State
+}
+
+// New returns a limiter. It panics if cfg is invalid, which is a mistake in the program.
+func New(cfg Config) *Limiter {
+	if cfg.Limit < 0 || cfg.Wait < 0 {
+		panic(fmt.Sprintf("limit: New: Limit %d and Wait %v must not be negative.\nTry: leaving them out.", cfg.Limit, cfg.Wait))
+	}
+	if cfg.Limit == 0 {
+		cfg.Limit = 64
+	}
+	if cfg.Queue == 0 {
+		cfg.Queue = cfg.Limit
+	}
+	if cfg.Wait == 0 {
+		cfg.Wait = time.Second
+	}
+	if cfg.Replays == 0 {
+		cfg.Replays = max(1, cfg.Limit/4)
+	}
+	if cfg.Tenant == nil {
+		cfg.Tenant = func(*http.Request) string { return "" }
+	}
+	l := &Limiter{tenant: cfg.Tenant, wait: cfg.Wait, replays: make(chan struct{}, max(0, cfg.Replays)), start: time.Now()}
+	l.queue = turn.New(turn.Config{Limit: cfg.Limit, Queue: max(0, cfg.Queue), Wait: cfg.Wait})
+	if cfg.Capacity != nil {
+		l.queue.Capacity = cfg.Capacity
+	}
+	return l
+}
+
+// Middleware limits a handler that knows no idempotency keys.
+func (l *Limiter) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ticket, refused := l.admit(r, nil)
+		if refused != nil {
+			oncehttp.WriteProblem(w, *refused)
+			return
+		}
+		defer l.leave(r, ticket)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Enter implements [oncehttp.Gate].
+func (l *Limiter) Enter(r *http.Request, replay func(context.Context) bool) (leave func(), refused *oncehttp.Problem) {
+	ticket, refused := l.admit(r, replay)
+	if refused != nil {
+		return nil, refused
+	}
+	return func() { l.leave(r, ticket) }, nil
+}
+
+// ticket is a request that was let in.
+type ticket struct {
+	turn.Ticket
+
+	replay bool // it takes no place, but one of the look-ups
+}
+
+func (l *Limiter) admit(r *http.Request, replay func(context.Context) bool) (ticket, *oncehttp.Problem) {
+	tenant := l.tenant(r)
+	l.mu.Lock()
+	t, ok := l.queue.Enter(l.now(), tenant)
+	if ok {
+		l.state.Admitted++
+	}
+	l.mu.Unlock()
+	if ok {
+		return ticket{Ticket: t}, nil
+	}
+	if replay != nil && l.replay(r, replay) {
+		return ticket{replay: true}, nil
+	}
+	t, refused := l.await(r, tenant)
+	l.mu.Lock()
+	l.count(refused.Why)
+	l.mu.Unlock()
+	if refused.Why != turn.Admitted {
+		return ticket{}, problem(refused)
+	}
+	return ticket{Ticket: t}, nil
+}
+
+// replay lets r in as a replay, if it is one and there is room for another one.
+func (l *Limiter) replay(r *http.Request, replay func(context.Context) bool) (ok bool) {
+	select {
+	case l.replays <- struct{}{}:
+	default:
+		return false
+	}
+	defer func() {
+		if !ok { // or it has panicked
+			<-l.replays
+		}
+	}()
+	ctx, cancel := context.WithTimeout(r.Context(), l.wait)
+	defer cancel()
+	if !replay(ctx) {
+		return false
+	}
+	l.mu.Lock()
+	l.state.Replays++
+	l.mu.Unlock()
+	return true
+}
+
+// await waits for the turn of r.
+func (l *Limiter) await(r *http.Request, tenant string) (turn.Ticket, turn.Refusal) {
+	called := make(chan turn.Refusal, 1)
+	w := &turn.Waiter{Call: func(r turn.Refusal) { called <- r }}
+	wait, budget := l.wait, budget(r)
+	if budget > 0 {
+		wait = min(wait, budget)
+	}
+	l.mu.Lock()
+	t, ok := l.queue.Enter(l.now(), tenant) // a place may have become free, with nobody there to be called
+	refused := turn.Refusal{}
+	if !ok {
+		refused = l.queue.Wait(l.now(), tenant, budget, w)
+	}
+	l.mu.Unlock()
+	if ok || refused.Why != turn.Admitted {
+		return t, refused
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case refused = <-called:
+	case <-timer.C:
+		refused = l.quit(w, called)
+	case <-r.Context().Done():
+		refused = l.quit(w, called)
+	}
+	return w.Ticket, refused
+}
+
+// quit ends the waiting of w, unless it was called at this very moment.
+func (l *Limiter) quit(w *turn.Waiter, called <-chan turn.Refusal) turn.Refusal {
+	l.mu.Lock()
+	refused, ok := l.queue.Quit(l.now(), w)
+	l.mu.Unlock()
+	if !ok {
+		return <-called
+	}
+	return refused
+}
+
+func (l *Limiter) leave(r *http.Request, t ticket) {
+	if t.replay {
+		<-l.replays
+		return
+	}
+	useful := r.Context().Err() == nil
+	l.mu.Lock()
+	l.queue.Leave(l.now(), t.Ticket, useful)
+	l.mu.Unlock()
+}
+
+func (l *Limiter) now() time.Duration { return time.Since(l.start) }
+
+// budget returns how long the client of r still waits. 0: not said.
+func budget(r *http.Request) time.Duration {
+	d, _ := timeout.Of(r) // what is malformed is for others to refuse
+	d = max(0, d)
+	if deadline, ok := r.Context().Deadline(); ok {
+		if left := max(1, time.Until(deadline)); d == 0 || left < d {
+			d = left
+		}
+	}
+	return d
+}

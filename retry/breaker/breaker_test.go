@@ -1,0 +1,140 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/retry/breaker"
+	"github.com/oncelib/once/retry/retryhttp"
+)
+
+var errDown = errors.New("down")
+
+// attempt makes n attempts that end so, and returns how many were allowed.
+func attempt(b retry.Breaker, n int, o retry.Outcome) (allowed int) {
+	for range n {
+		if done, err := b.Allow(); err == nil {
+			allowed++
+			done(o)
+		}
+	}
+	return allowed
+}
+
+func TestOpensAndCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker.New(gobreaker.Settings{})
+		attempt(b, 10, retry.Healthy)
+		if n := attempt(b, 100, retry.Unhealthy); n != 10 {
+			t.Errorf("open after %d failures; want when half of 20 have failed", n)
+		}
+		if n := attempt(b, 10, retry.Healthy); n != 0 || b.State() != gobreaker.StateOpen {
+			t.Errorf("%d allowed while it is %v", n, b.State())
+		}
+		<-time.After(5*time.Second + 1)
+		done, err := b.Allow()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := attempt(b, 10, retry.Healthy); n != 0 {
+			t.Errorf("%d more are let through to see", n)
+		}
+		done(retry.Healthy)
+		if b.State() != gobreaker.StateClosed || attempt(b, 10, retry.Healthy) != 10 {
+			t.Errorf("after a good one it is %v", b.State())
+		}
+	})
+}
+
+// What a caller has abandoned says nothing: it opens nothing, and the place of the one
+// that looks is free again.
+func TestAbandonedCountsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker.New(gobreaker.Settings{})
+		if n := attempt(b, 100, retry.Abandoned); n != 100 {
+			t.Errorf("%d of 100 allowed", n)
+		}
+		attempt(b, 100, retry.Unhealthy)
+		<-time.After(5*time.Second + 1)
+		if n := attempt(b, 3, retry.Abandoned); n != 3 || b.State() != gobreaker.StateHalfOpen {
+			t.Errorf("%d of 3 allowed, then %v", n, b.State())
+		}
+		if n := attempt(b, 1, retry.Unhealthy); n != 1 || b.State() != gobreaker.StateOpen {
+			t.Errorf("%d allowed, then %v", n, b.State())
+		}
+	})
+}
+
+// Failures that are old do not count.
+func TestWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker.New(gobreaker.Settings{})
+		attempt(b, 19, retry.Unhealthy)
+		<-time.After(12 * time.Second)
+		if n := attempt(b, 19, retry.Unhealthy); n != 19 || b.State() != gobreaker.StateClosed {
+			t.Errorf("%d of 19 allowed, %v", n, b.State())
+		}
+	})
+}
+
+// Do stops as soon as the breaker is open, and says so, with the failure before.
+func TestDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &retry.Policy{
+			Budget:  &retry.Budget{Burst: -1},
+			Breaker: breaker.New(gobreaker.Settings{ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 3 }}),
+		}
+		calls := 0
+		err := retry.Do(t.Context(), p, func(context.Context, int) error { calls++; return errDown })
+		var e *retry.Error
+		if !errors.As(err, &e) || e.Reason != retry.Open || calls != 3 || !errors.Is(err, errDown) || !errors.Is(err, gobreaker.ErrOpenState) {
+			t.Errorf("%v after %d calls", err, calls)
+		}
+	})
+}
+
+func ExampleByHost() {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls++
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer server.Close()
+
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Policy:  retry.Policy{Base: -1, Budget: &retry.Budget{Burst: -1}},
+		Breaker: breaker.ByHost(gobreaker.Settings{}),
+	}}
+	for range 10 {
+		resp, err := client.Get(server.URL)
+		if err != nil {
+			break // the breaker is open
+		}
+		resp.Body.Close()
+	}
+	fmt.Println(calls, "calls have reached the server")
+	// Output: 20 calls have reached the server
+}
+
+func TestByHost(t *testing.T) {
+	of := breaker.ByHost(gobreaker.Settings{})
+	if of("A") != of("a") || of("a") == of("b") {
+		t.Error("not one breaker for each host")
+	}
+	attempt(of("a"), 100, retry.Unhealthy)
+	if n := attempt(of("b"), 1, retry.Healthy); n != 1 {
+		t.Error("a is down, and b is not allowed")
+	}
+	for i := range 20_000 {
+		of(fmt.Sprint(i))
+	}
+}
