@@ -34,10 +34,11 @@ type answer struct {
 // work is one attempt at the operation of a key.
 type work struct {
 	key, attempt string
-	fails        bool         // with a final failure, after its writes
-	hook         func(string) // sees the places that it passes
-	before       func()       // runs when the writes are done, before the handler returns
-	spoil        func() error // then: what the handler fails with, nil for nothing
+	fails        bool               // with a final failure, after its writes
+	hook         func(string)       // sees the places that it passes
+	before       func()             // runs when the writes are done, before the handler returns
+	spoil        func() error       // then: what the handler fails with, nil for nothing
+	also         func(execer) error // runs after the writes, in the handler
 }
 
 // execer runs one statement.
@@ -51,6 +52,11 @@ func (w work) do(ctx context.Context, exec execer) (answer, error) {
 			return answer{}, err
 		}
 		w.at("handler: after a statement")
+	}
+	if w.also != nil {
+		if err := w.also(exec); err != nil {
+			return answer{}, err
+		}
 	}
 	if w.before != nil {
 		w.before()
