@@ -80,7 +80,7 @@ func (c *cutter) endedAndLost(t *testing.T, co committer, fails bool, fault faul
 	trigger := c.proxy.Arm(fault)
 	defer c.proxy.Disarm()
 	var ran error
-	_, _, told := s.Do(ctx, op, work{key: op.Key, attempt: "ends", also: func(exec execer) error {
+	_, _, told := s.Do(ctx, op, work{key: op.Key, attempt: "ends", also: func(ctx context.Context, exec execer) error {
 		if ran = exec(ctx, co.text); fails {
 			return errors.New("the handler fails")
 		}
