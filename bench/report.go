@@ -20,6 +20,7 @@ type report struct {
 	Growth     *growth       `json:"growth,omitempty"`
 	Middleware *middleware   `json:"middleware,omitempty"`
 	SQLite     *sqlite       `json:"sqlite,omitempty"`
+	Guard      guard         `json:"guard,omitempty"`
 	Sweeping   *sweeping     `json:"sweeping,omitempty"`
 }
 
@@ -81,6 +82,9 @@ func (r *report) markdown() string {
 	}
 	if r.SQLite != nil {
 		r.SQLite.write(p)
+	}
+	if r.Guard != nil {
+		r.Guard.write(p)
 	}
 	if r.Sweeping != nil {
 		r.Sweeping.write(p)
