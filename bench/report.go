@@ -21,7 +21,7 @@ type report struct {
 	Middleware *middleware   `json:"middleware,omitempty"`
 	SQLite     *sqlite       `json:"sqlite,omitempty"`
 	Guard      guard         `json:"guard,omitempty"`
-	Sweeping   *sweeping     `json:"sweeping,omitempty"`
+	Sweeping   sweeping      `json:"sweeping,omitempty"`
 }
 
 type machine struct {
