@@ -41,7 +41,7 @@ const (
 	quick = 10 * time.Millisecond
 	least = 10 // rows
 
-	behind = 100 * time.Millisecond // pauses always last a little too long: so much is made up for
+	behind = 20 * time.Millisecond // pauses always last a little too long: so much is made up for, and not what a busy database has cost
 )
 
 // pause returns how long to wait after a batch, and settles the size of the next one.
