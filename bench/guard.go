@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -79,7 +80,7 @@ func (b *bench) guard(ctx context.Context) (g guard, err error) {
 	}
 	files := make([]driver.Connector, 2) // one file has one writer
 	for i := range files {
-		if files[i], err = litedriver.NewConnector(fmt.Sprintf("file:%s?_pragma=journal_mode(WAL)", filepath.Join(dir, fmt.Sprint(i)))); err != nil {
+		if files[i], err = litedriver.NewConnector(fmt.Sprintf("file:%s?_pragma=journal_mode(WAL)", filepath.Join(dir, strconv.Itoa(i)))); err != nil {
 			return nil, err
 		}
 	}
@@ -126,9 +127,12 @@ func (b *bench) guardOf(ctx context.Context, dbs [2]*sql.DB) (figures []guardFig
 		}
 		defer func() { _ = txs[i].Rollback() }()
 		for j, text := range []string{guardMisses, guardFinds} {
-			if prepared[i][j], err = txs[i].PrepareContext(ctx, text); err != nil {
+			stmt, err := txs[i].PrepareContext(ctx, text)
+			if err != nil {
 				return nil, err
 			}
+			defer stmt.Close()
+			prepared[i][j] = stmt
 		}
 	}
 	for _, way := range guardWays {

@@ -127,15 +127,15 @@ const lockRow = "select id from shared where id = '%s' for update nowait"
 func (r *rival) locks(ctx context.Context) (f fault, over func()) {
 	var tx *sql.Tx
 	return fault{name: "locks", meddle: func() {
-			tx = r.begin(ctx)
-			wants := []string{fmt.Sprintf(lockRow, "a"), fmt.Sprintf(lockRow, "b")}
-			if r.g.store != mariadbName {
-				wants = append(wants, "lock table entry in access exclusive mode nowait", "lock table once_operation in access exclusive mode nowait")
-			}
-			for _, want := range wants {
-				_ = r.get(ctx, tx, want)
-			}
-		}}, func() { _ = tx.Rollback() }
+		tx = r.begin(ctx)
+		wants := []string{fmt.Sprintf(lockRow, "a"), fmt.Sprintf(lockRow, "b")}
+		if r.g.store != mariadbName {
+			wants = append(wants, "lock table entry in access exclusive mode nowait", "lock table once_operation in access exclusive mode nowait")
+		}
+		for _, want := range wants {
+			_ = r.get(ctx, tx, want)
+		}
+	}}, func() { _ = tx.Rollback() }
 }
 
 // deadlock locks the second row and then wants the first one.
