@@ -76,7 +76,7 @@ func restarts(t *testing.T, g *ground, server restartable, floor int) {
 	}
 	if long() {
 		for _, kind := range kinds {
-			for _, c := range []course{{flow: flowDo}, {flow: flowDo, swallows: true}, {flow: flowFailure}, {flow: flowReplay}} {
+			for _, c := range courses {
 				n.loop(fault{}, c, func(context.Context) (fault, func()) { return prepare(kind) })
 			}
 		}
