@@ -42,7 +42,7 @@ type restartable interface {
 func restarts(t *testing.T, g *ground, server restartable, floor int) {
 	line := newToll(t, address(t, g.dsn), wireOf(g.store))
 	n := newNth(t, g, line, setup{dsn: line.dsn(g.dsn)})
-	var under chan struct{} // way: it has struck
+	var under chan struct{} // a restart that is under way
 	restart := func(kill bool, done chan struct{}) func() {
 		return func() {
 			defer close(done)
@@ -66,10 +66,12 @@ func restarts(t *testing.T, g *ground, server restartable, floor int) {
 			return fault{name: "stopped when it is on its way", overtake: restart(false, done)}
 		},
 	}
-	prepare := func(kind func(chan struct{}) fault) (fault, func()) {
+	n.calm = func() {
 		if under != nil {
 			<-under
 		}
+	}
+	prepare := func(kind func(chan struct{}) fault) (fault, func()) {
 		done := make(chan struct{})
 		under = nil
 		return kind(done), func() { under = done } // the client asks again while the server is down
@@ -86,9 +88,6 @@ func restarts(t *testing.T, g *ground, server restartable, floor int) {
 			turn++
 			return prepare(kinds[turn%len(kinds)])
 		})
-	}
-	if under != nil {
-		<-under
 	}
 	n.report(scale(floor, 8*floor))
 }
