@@ -102,7 +102,7 @@ func (s *stuck) locked(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if _, err := conn.ExecContext(ctx, "begin immediate"); err != nil {
-		return strings.Contains(err.Error(), "SQLITE_BUSY"), nil //nolint:nilerr // it is what was asked for
+		return strings.Contains(err.Error(), "SQLITE_BUSY"), nil
 	}
 	_, err = conn.ExecContext(ctx, "rollback")
 	return false, err
