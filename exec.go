@@ -30,6 +30,7 @@ type call[TX any] struct {
 	waited time.Duration
 	runs   int
 	joins  bool // the transaction is the caller's
+	unsure bool // the transaction's ROLLBACK was not answered
 
 	glanced bool
 	ticket  ticket // of the cache, from before the last COMMIT
@@ -209,8 +210,11 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		if store.KindOf(err) == store.Ended {
 			return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
 		}
-		if c.beaten(ctx) {
+		switch c.stands(ctx) {
+		case store.Done:
 			return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
+		case store.Unknown:
+			return verdict{err: c.fail(CodeMisuse, InDoubt, errors.Join(err, errCommitted))}
 		}
 		switch kind := c.e.classify(err); {
 		case kind == store.Retry:
@@ -237,18 +241,25 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 	return c.committed(ctx, change, err)
 }
 
-// beaten reports, after a handler has failed, whether the operation was done by
-// somebody else all along. Begin may have missed that (Operation.First, or a snapshot
-// that is older than its claim), and then the handler has met its own effect.
-func (c *call[TX]) beaten(ctx context.Context) bool {
-	if c.id.IsZero() || c.joins || ctx.Err() != nil {
-		return false
+// stands looks, after a handler has failed, at what there is. It is Done if somebody else
+// was faster: Begin may have missed that (Operation.First, or a snapshot that is older than
+// its claim), and then the handler has met its own effect. It is Unknown if the handler
+// has committed from below, where a store can tell so; a ROLLBACK that was not answered
+// has not.
+func (c *call[TX]) stands(ctx context.Context) store.State {
+	if c.id.IsZero() || c.joins || ctx.Err() != nil && !c.unsure {
+		return store.Absent
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // it only betters an answer that is true already
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // it only betters an answer
 	defer cancel()
 	rec, err := c.e.store.Read(ctx, c.id)
-	return err == nil && rec.State == store.Done
+	if err != nil {
+		return store.Absent
+	}
+	return rec.State
 }
+
+var errCommitted = errors.New("the handler has committed, and its effect may stand. Try: no COMMIT in procedures and dynamic SQL that a handler runs")
 
 // run runs fn on an open transaction and returns what is to be committed. If it
 // does not get that far, the transaction is rolled back: on an error, on
@@ -264,6 +275,8 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 		if end := c.end(ctx, txn); store.KindOf(end) == store.Ended {
 			v.err = c.fail(CodeMisuse, InDoubt, errors.Join(errPanic, end))
 			err = errors.Join(err, end)
+		} else {
+			c.unsure = end != nil
 		}
 		if !returned {
 			c.event.Handler = time.Since(began)

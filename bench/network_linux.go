@@ -74,8 +74,8 @@ type parcel struct {
 	data []byte // empty: the end
 }
 
-// wire forwards what it reads, after a delay.
-type wire struct {
+// relay forwards what it reads, after a delay.
+type relay struct {
 	delay time.Duration
 	epoll int
 	ways  map[int32]*direction // by what they read from
@@ -97,7 +97,7 @@ func serveNetwork(addr string, delay time.Duration) error {
 	if err != nil {
 		return err
 	}
-	w := &wire{delay: delay, ways: make(map[int32]*direction)}
+	w := &relay{delay: delay, ways: make(map[int32]*direction)}
 	if w.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
@@ -130,11 +130,11 @@ func serveNetwork(addr string, delay time.Duration) error {
 	}
 }
 
-func (w *wire) watch(fd int) error {
+func (w *relay) watch(fd int) error {
 	return syscall.EpollCtl(w.epoll, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)})
 }
 
-func (w *wire) read(d *direction) error {
+func (w *relay) read(d *direction) error {
 	var data []byte
 	if last := len(w.spare) - 1; last >= 0 {
 		data, w.spare = w.spare[last], w.spare[:last]
@@ -151,7 +151,7 @@ func (w *wire) read(d *direction) error {
 
 // deliver writes what is due and returns how long nothing else is. Sockets of a benchmark's
 // few statements are never full.
-func (w *wire) deliver() (next time.Duration) {
+func (w *relay) deliver() (next time.Duration) {
 	next = time.Hour
 	now := time.Now()
 	for _, d := range w.ways {
@@ -175,7 +175,7 @@ func (w *wire) deliver() (next time.Duration) {
 	return next
 }
 
-func (w *wire) accept(listener int, upstream *net.TCPAddr) error {
+func (w *relay) accept(listener int, upstream *net.TCPAddr) error {
 	client, _, err := syscall.Accept4(listener, syscall.SOCK_CLOEXEC)
 	if err != nil {
 		return err

@@ -20,7 +20,8 @@ type report struct {
 	Growth     *growth       `json:"growth,omitempty"`
 	Middleware *middleware   `json:"middleware,omitempty"`
 	SQLite     *sqlite       `json:"sqlite,omitempty"`
-	Sweeping   *sweeping     `json:"sweeping,omitempty"`
+	Guard      guard         `json:"guard,omitempty"`
+	Sweeping   sweeping      `json:"sweeping,omitempty"`
 	HTTP       *overHTTP     `json:"over_http,omitempty"`
 }
 
@@ -82,6 +83,9 @@ func (r *report) markdown() string {
 	}
 	if r.SQLite != nil {
 		r.SQLite.write(p)
+	}
+	if r.Guard != nil {
+		r.Guard.write(p)
 	}
 	if r.Sweeping != nil {
 		r.Sweeping.write(p)

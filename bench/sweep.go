@@ -4,165 +4,144 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/oncelib/once/pgxstore"
 	"github.com/oncelib/once/retention"
+	"github.com/oncelib/once/store"
 )
 
-// sweeping is what requests feel of a sweeper that removes ten thousand rows a second.
-type sweeping struct {
-	Offered  int              `json:"offered_per_second"`
-	Rows     int              `json:"rows"`
-	Figures  []sweepingFigure `json:"figures"`
-	Ratios   []verdict        `json:"ratios"`
-	Removed  float64          `json:"removed_per_second"` // median of the rounds
-	Achieved verdict          `json:"achieved"`
-	rounds   int
-}
+// sweeping is what requests feel of a sweeper, on each database.
+type sweeping []sweepingFigure
 
 type sweepingFigure struct {
-	Name string        `json:"name"`
-	P50  time.Duration `json:"p50_ns"`
-	P99  time.Duration `json:"p99_ns"`
+	Database string           `json:"database"`
+	Offered  int              `json:"offered_per_second"`
+	P50      [2]time.Duration `json:"p50_ns"` // without and with
+	P99      [2]time.Duration `json:"p99_ns"`
+	Ratios   [2]verdict       `json:"ratios"` // of p50 and p99; least and most are those of 90 % of the resamples
+	Removed  float64          `json:"removed_per_second"`
+	Rounds   int              `json:"rounds"`
 }
 
 const (
 	sweepBar     = 1.2
 	sweepRate    = 10_000 // rows a second
-	sweepOffered = 500    // requests a second, which leaves this machine room
 	sweepClients = 16
+	sweepWindow  = 500 * time.Millisecond
+	sweepBlur    = 50 * time.Millisecond // at the beginning of a window the other one still shows
 )
 
-// loadExpired makes operations that have expired, those of a second after each other.
-const loadExpired = `
-insert into once_operation (scope, key, claim, fingerprint, body, expires_at)
-select 'expired', md5(g::text || clock_timestamp()), decode(md5(g::text), 'hex'), '\x00'::bytea || sha256(g::text::bytea), $1, now() - interval '1 hour' + g * interval '1 ms'
-from generate_series(1, $2) g`
+// sweepField is a database with operations that have expired, and others.
+type sweepField struct {
+	name    string
+	offered int // requests a second, which leaves this machine room
+	run     func(context.Context) error
+	sweeps  store.Ledger
+	expire  func(ctx context.Context, rows int) error
+	close   func() error
+}
 
-// sweeping offers the same requests at the same moments, in rounds without and with a
-// sweeper beside them.
-func (b *bench) sweeping(ctx context.Context) (*sweeping, error) {
-	live, slice, rounds := 1_000_000, 2*time.Second, 20
+func (b *bench) sweeping(ctx context.Context) (s sweeping, err error) {
+	pairs := 40
 	if b.quick {
-		live, slice, rounds = 100_000, time.Second, 4
+		pairs = 5
 	}
-	s, err := b.stock(ctx, "sweep", live, sweepClients)
-	if s != nil {
-		defer s.pool.Close()
-	}
-	if err != nil {
-		return nil, err
-	}
-	sweepers, err := b.server.pool(ctx, s.pool.Config().ConnConfig.Database, 1, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer sweepers.Close()
-	body, err := newOrder().receipt()
-	if err != nil {
-		return nil, err
-	}
-	// 5 % more than can go in the time, so that the sweeper never runs dry.
-	expired := int(slice.Seconds() * sweepRate * 1.05)
-	sweeper, err := retention.New(pgxstore.New(sweepers), retention.Config{Rate: sweepRate})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := offer(ctx, time.Second, s.sorted); err != nil { // statement caches
-		return nil, err
-	}
-	var took [2][]time.Duration
-	var p50, p99, removed []float64
-	for round := range rounds {
-		var one [2][]time.Duration
-		for _, with := range []int{round % 2, 1 - round%2} {
-			if err := prepareSweep(ctx, sweepers, body, expired); err != nil {
-				return nil, err
-			}
-			var rate float64
-			if one[with], rate, err = beside(ctx, slice, s.sorted, sweeper, with == 1); err != nil {
-				return nil, err
-			}
-			if with == 1 {
-				removed = append(removed, rate)
-			}
-			took[with] = append(took[with], one[with]...)
+	for _, open := range []func(context.Context) (*sweepField, error){b.sweepPostgres, b.sweepMariaDB, b.sweepSQLite} {
+		f, err := open(ctx)
+		if err != nil {
+			return nil, err
 		}
-		p50 = append(p50, float64(percentile(one[1], 50))/float64(percentile(one[0], 50)))
-		p99 = append(p99, float64(percentile(one[1], 99))/float64(percentile(one[0], 99)))
+		figure, err := f.measure(ctx, pairs)
+		if err = errors.Join(err, f.close()); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		s = append(s, figure)
 	}
-	r := &sweeping{Offered: sweepOffered, Rows: live, rounds: rounds}
-	for i, name := range []string{"no sweeper", "beside a sweeper"} {
-		r.Figures = append(r.Figures, sweepingFigure{name, percentile(took[i], 50), percentile(took[i], 99)})
-	}
-	r.Ratios = []verdict{absolute("p50 beside a sweeper / without", p50, 0), absolute("p99 beside a sweeper / without", p99, sweepBar)}
-	r.Achieved = verdict{What: "rows removed a second", Bar: sweepRate * 0.95}
-	r.Achieved.Median, r.Achieved.Min, r.Achieved.Max = spread(removed)
-	r.Removed, r.Achieved = r.Achieved.Median, r.Achieved.judged()
-	return r, nil
+	return s, nil
 }
 
-// prepareSweep leaves the same table behind, whoever was at it before.
-func prepareSweep(ctx context.Context, pool *pgxpool.Pool, body []byte, expired int) error {
-	if _, err := pool.Exec(ctx, "delete from once_operation where scope = 'expired'"); err != nil {
-		return err
+// measure offers requests at fixed moments, without a pause, and lets the sweeper work in
+// every other window: whatever else happens to the machine happens to both kinds.
+func (f *sweepField) measure(ctx context.Context, pairs int) (figure sweepingFigure, err error) {
+	length := time.Duration(2*pairs) * sweepWindow
+	expired := int((length / 2).Seconds() * sweepRate * 1.05) // so that the sweeper never runs dry
+	if err := f.expire(ctx, expired); err != nil {
+		return figure, err
 	}
-	if _, err := pool.Exec(ctx, loadExpired, body, expired); err != nil {
-		return err
+	if _, err := f.offer(ctx, time.Second, time.Now()); err != nil { // statement caches
+		return figure, err
 	}
-	for _, sql := range []string{"vacuum analyze once_operation", "checkpoint"} {
-		if _, err := pool.Exec(ctx, sql); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// beside offers requests, and sweeps meanwhile if it is told so.
-func beside(ctx context.Context, d time.Duration, run func(context.Context) error, sweeper *retention.Sweeper, sweeps bool) (took []time.Duration, removed float64, err error) {
-	sweeping, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var rows int
-	var failed error
-	var group sync.WaitGroup
 	began := time.Now()
-	if sweeps {
-		group.Go(func() { rows, failed = sweeper.Sweep(sweeping) })
+	sweeper, err := retention.New(f.sweeps, retention.Config{Rate: sweepRate, Observe: func(retention.Pass) {
+		_ = untilSwept(ctx, began) // holds the sweeper up
+	}})
+	if err != nil {
+		return figure, err
 	}
-	took, err = offer(ctx, d, run)
-	wall := time.Since(began)
+	rows, swept := 0, make(chan error, 1)
+	go func() {
+		err := untilSwept(ctx, began)
+		if err == nil {
+			rows, err = sweeper.Sweep(ctx)
+		}
+		swept <- err
+	}()
+	took, err := f.offer(ctx, length, began)
 	stop()
-	group.Wait()
-	if failed != nil && !errors.Is(failed, context.Canceled) {
-		err = errors.Join(err, failed)
+	if failed := <-swept; err == nil && failed != nil && !errors.Is(failed, context.Canceled) {
+		err = failed
 	}
-	return took, float64(rows) / wall.Seconds(), err
+	if err != nil {
+		return figure, err
+	}
+	figure = f.judge(took, pairs)
+	figure.Removed = float64(rows) / (length / 2).Seconds()
+	return figure, nil
+}
+
+// sweptAt reports whether the sweeper works at a moment. It takes turns in going first.
+func sweptAt(since time.Duration) bool {
+	w := int(since / sweepWindow)
+	return (w%2 == 1) != (w/2%2 == 1)
+}
+
+// untilSwept returns in the next window that is the sweeper's.
+func untilSwept(ctx context.Context, began time.Time) error {
+	for {
+		since := time.Since(began)
+		if sweptAt(since) {
+			return ctx.Err()
+		}
+		select {
+		case <-time.After(sweepWindow - since%sweepWindow):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // offer sends requests at fixed moments, whether or not earlier ones have been answered,
 // and returns how long after its moment each of them was.
-func offer(ctx context.Context, d time.Duration, run func(context.Context) error) ([]time.Duration, error) {
-	n := int(d.Seconds() * sweepOffered)
-	took := make([]time.Duration, n)
+func (f *sweepField) offer(ctx context.Context, d time.Duration, began time.Time) ([]time.Duration, error) {
+	took := make([]time.Duration, int(d.Seconds()*float64(f.offered)))
 	errs := make([]error, sweepClients)
 	var group sync.WaitGroup
-	began := time.Now()
 	for client := range sweepClients {
 		group.Go(func() {
-			for i := client; i < n && errs[client] == nil; i += sweepClients {
-				due := began.Add(time.Duration(i) * time.Second / sweepOffered)
+			for i := client; i < len(took) && errs[client] == nil; i += sweepClients {
+				due := began.Add(f.due(i))
 				select {
 				case <-time.After(time.Until(due)):
 				case <-ctx.Done():
 					errs[client] = ctx.Err()
 					return
 				}
-				errs[client] = run(ctx)
+				errs[client] = f.run(ctx)
 				took[i] = time.Since(due)
 			}
 		})
@@ -171,25 +150,84 @@ func offer(ctx context.Context, d time.Duration, run func(context.Context) error
 	return took, errors.Join(errs...)
 }
 
-func percentile(took []time.Duration, p int) time.Duration {
-	s := slices.Sorted(slices.Values(took))
-	return s[min(len(s)-1, len(s)*p/100)]
+func (f *sweepField) due(i int) time.Duration {
+	return time.Duration(i) * time.Second / time.Duration(f.offered)
 }
 
-func (s *sweeping) write(p printer) {
+// judge compares the windows of both kinds. How far chance could have moved the ratio is
+// told by drawing pairs of windows again and again.
+func (f *sweepField) judge(took []time.Duration, pairs int) sweepingFigure {
+	windows := make([][2][]time.Duration, pairs)
+	for i, d := range took {
+		due := f.due(i)
+		if due%sweepWindow < sweepBlur {
+			continue
+		}
+		kind := 0
+		if sweptAt(due) {
+			kind = 1
+		}
+		pair := &windows[due/(2*sweepWindow)]
+		pair[kind] = append(pair[kind], d)
+	}
+	figure := sweepingFigure{Database: f.name, Offered: f.offered, Rounds: pairs}
+	all := make([]int, pairs)
+	for i := range all {
+		all[i] = i
+	}
+	pooled := pool(windows, all)
+	var drawn [2][]float64
+	for range 200 {
+		for i := range all {
+			all[i] = rand.N(pairs)
+		}
+		again := pool(windows, all)
+		for i, p := range []int{50, 99} {
+			drawn[i] = append(drawn[i], percentile(again[1], p)/percentile(again[0], p))
+		}
+	}
+	for i, p := range []int{50, 99} {
+		v := verdict{What: fmt.Sprintf("p%d", p), AtMost: true, Median: percentile(pooled[1], p) / percentile(pooled[0], p)}
+		slices.Sort(drawn[i])
+		v.Min, v.Max = drawn[i][len(drawn[i])/20], drawn[i][len(drawn[i])*19/20]
+		if p == 99 && f.name == "PostgreSQL" {
+			v.Bar = sweepBar
+		}
+		figure.Ratios[i] = v.judged()
+	}
+	for kind := range pooled {
+		figure.P50[kind] = time.Duration(percentile(pooled[kind], 50))
+		figure.P99[kind] = time.Duration(percentile(pooled[kind], 99))
+	}
+	return figure
+}
+
+// pool sorts what the windows of some pairs have in common.
+func pool(windows [][2][]time.Duration, pairs []int) (both [2][]time.Duration) {
+	for _, i := range pairs {
+		for kind := range both {
+			both[kind] = append(both[kind], windows[i][kind]...)
+		}
+	}
+	slices.Sort(both[0])
+	slices.Sort(both[1])
+	return both
+}
+
+func percentile(sorted []time.Duration, p int) float64 {
+	return float64(sorted[min(len(sorted)-1, len(sorted)*p/100)])
+}
+
+func (s sweeping) write(p printer) {
 	p("\n## Beside a sweeper\n")
-	p("%s requests a second are due at fixed moments, each of them an execution, in a table of %s live operations; an answer's time", thousands(int64(s.Offered)), thousands(int64(s.Rows)))
-	p("counts from the moment at which its request was due. %d rounds without and with a sweeper that removes expired operations.\n", s.rounds)
-	p("| | p50 | p99 |")
-	p("|---|---|---|")
-	for _, f := range s.Figures {
-		p("| %s | %s | %s |", f.Name, millis(f.P50), millis(f.P99))
+	p("Requests are due at fixed moments, each of them an execution; an answer's time counts from the moment at which its request")
+	p("was due. In every other half second a sweeper removes expired operations, at most %s a second. Ratios are those of all", thousands(sweepRate))
+	p("answers of the one kind to all of the other [90 %% of what is found when pairs of windows are drawn again].\n")
+	p("| | requests a second | p50 without, with | p99 without, with | p50 ratio | p99 ratio | bar | | removed a second |")
+	p("|---|---|---|---|---|---|---|---|---|")
+	for _, f := range s {
+		m := f.Ratios[0]
+		p("| %s | %d | %s, %s | %s, %s | %.2f [%.2f .. %.2f] | %s | %s |", f.Database, f.Offered, millis(f.P50[0]), millis(f.P50[1]),
+			millis(f.P99[0]), millis(f.P99[1]), m.Median, m.Min, m.Max, f.Ratios[1].cells(), thousands(int64(f.Removed)))
 	}
-	p("\n| | ratio | bar | |")
-	p("|---|---|---|---|")
-	for _, v := range s.Ratios {
-		p("| %s | %s |", v.What, v.cells())
-	}
-	p("\n%s", fmt.Sprintf("Removed: %s rows a second (median of the rounds; %s to %s), of the %s that are the sweeper's limit.",
-		thousands(int64(s.Achieved.Median)), thousands(int64(s.Achieved.Min)), thousands(int64(s.Achieved.Max)), thousands(sweepRate)))
 }

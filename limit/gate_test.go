@@ -130,6 +130,7 @@ func TestLookUpsAreLimited(t *testing.T) {
 			t.Errorf("a third one: %+v, %d look-ups", a, s.read.Load())
 		}
 		close(s.hold)
+		synctest.Wait() // while the place is still taken
 		close(end)
 		wg.Wait()
 		if s := l.State(); s.Running != 0 || s.Replays != 0 || s.Full != 3 {

@@ -103,30 +103,70 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			_, err := tx.Exec(ctx, "rollback to mine")
 			return err
 		}},
-		{"commits raw", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits raw on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			_, err := tx.Exec(ctx, "commit")
+			_, err := tx.Conn().Exec(ctx, "commit")
 			return err
 		}},
-		{"commits raw and fails", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits raw and fails on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			_, err := tx.Exec(ctx, "commit")
+			_, err := tx.Conn().Exec(ctx, "commit")
 			return errors.Join(err, errors.New("and failed"))
 		}},
-		{"commits raw and begins again", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits raw and begins again on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			_, err := tx.Exec(ctx, "commit; begin")
+			_, err := tx.Conn().Exec(ctx, "commit; begin")
 			return err
 		}},
-		{"commits raw, begins again, and fails", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits raw, begins again, and fails on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			_, err := tx.Exec(ctx, "commit; begin")
+			_, err := tx.Conn().Exec(ctx, "commit; begin")
 			return errors.Join(err, errors.New("and failed"))
 		}},
-		{"commits and chains, and declines", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits and chains, and declines on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			_, err := tx.Exec(ctx, "commit and chain")
+			_, err := tx.Conn().Exec(ctx, "commit and chain")
 			return errors.Join(err, &once.Failure{Code: "declined"})
+		}},
+		{"commits by a statement, and swallows the refusal", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			if _, err := tx.Exec(ctx, "commit; begin"); store.KindOf(err) != store.Misused {
+				t.Error("not refused:", err)
+			}
+			return nil
+		}},
+		{"commits and chains by a query, and fails", once.CodeFailed, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			return tx.QueryRow(ctx, "/* all is well */ commit and chain").Scan()
+		}},
+		{"commits in a batch", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+			b := new(pgx.Batch)
+			b.Queue("insert into charge values ($1, 1)", id)
+			b.Queue("commit")
+			_ = tx.SendBatch(ctx, b).Close()
+			return nil
+		}},
+		{"prepares a COMMIT", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			_, _ = tx.Prepare(ctx, "mine", "commit")
+			return nil
+		}},
+		{"appends a ROLLBACK", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			tx.(store.Appender).Append(store.Statement{SQL: "rollback"})
+			return nil
+		}},
+		{"commits inside of a savepoint that is rolled back", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+			insert(ctx, tx, id)
+			_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, "commit; begin")
+				return err
+			})
+			return nil
+		}},
+		{"sets savepoints of its own in one text", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+			_, err := tx.Exec(ctx, "savepoint mine; insert into charge values ('"+id+"', 1); release mine")
+			return err
 		}},
 		{"calls Commit", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)

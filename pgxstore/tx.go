@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
@@ -18,7 +19,8 @@ var ErrManaged = errors.New("pgxstore: the transaction ends with the handler. Tr
 
 // tx is the user's transaction: how it ends is ours, savepoints are known, and an error
 // which the server does not see (an argument that cannot be encoded) fails the
-// transaction as one of the server's would.
+// transaction as one of the server's would. What is run on Conn it does not see; a COMMIT
+// there is found out at the end, unless an answer is lost.
 type tx struct {
 	pgx.Tx
 	parent    *tx // nil: the real transaction
@@ -37,11 +39,23 @@ var _ store.Appender = (*tx)(nil)
 
 // Append implements [store.Appender].
 func (t *tx) Append(s store.Statement) {
+	_ = t.admit(s.SQL) // notes it
 	t.root.statements++
 	t.tail = append(t.tail, s)
 }
 
-// refuse returns why no statement may follow.
+// admit returns why a statement may not follow.
+func (t *tx) admit(sql string) error {
+	if err := t.refuse(); err != nil {
+		return err
+	}
+	if sqlguard.PostgreSQL.Ends(sql) {
+		return t.note(errControl)
+	}
+	return nil
+}
+
+// refuse returns why nothing may follow.
 func (t *tx) refuse() error {
 	for l := t; l != nil; l = l.parent {
 		switch {
@@ -112,6 +126,11 @@ func (t *tx) Rollback(ctx context.Context) error {
 	return nil
 }
 
+// What was committed apart from the record could be neither undone nor, when the process
+// dies or an answer is lost, found out.
+var errControl = &store.Error{Kind: store.Misused, Err: errors.New(
+	"pgxstore: refused, because it begins or ends the transaction. Try: return an error to roll back, a value to commit; for a part of it tx.Begin")}
+
 var errBatchBegins = errors.New("pgxstore: a batch with BeginTx inside a transaction. Try: a batch without it")
 
 func (t *tx) managed() error {
@@ -127,7 +146,7 @@ func (t *tx) closed() {
 }
 
 func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := t.refuse(); err != nil {
+	if err := t.admit(sql); err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	t.root.statements++
@@ -136,7 +155,7 @@ func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 }
 
 func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := t.refuse(); err != nil {
+	if err := t.admit(sql); err != nil {
 		return nil, err
 	}
 	t.root.statements++
@@ -152,6 +171,11 @@ func (t *tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if err := t.refuse(); err != nil {
 		return refusedBatch{err}
+	}
+	for _, q := range b.QueuedQueries {
+		if err := t.admit(q.SQL); err != nil {
+			return refusedBatch{err}
+		}
 	}
 	t.root.statements += b.Len()
 	br := t.Tx.SendBatch(ctx, b)
@@ -177,7 +201,7 @@ func (t *tx) LargeObjects() pgx.LargeObjects {
 }
 
 func (t *tx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if err := t.refuse(); err != nil {
+	if err := t.admit(sql); err != nil {
 		return nil, err
 	}
 	sd, err := t.Tx.Prepare(ctx, name, sql)

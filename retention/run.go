@@ -41,7 +41,9 @@ const (
 	quick = 10 * time.Millisecond
 	least = 10 // rows
 
-	behind = 100 * time.Millisecond // pauses always last a little too long: so much is made up for
+	// Pauses always last a little too long: so much is made up for, and not what a stall
+	// has cost, after which requests have to catch up, too.
+	behind = 20 * time.Millisecond
 )
 
 // pause returns how long to wait after a batch, and settles the size of the next one.

@@ -41,6 +41,9 @@ func openPostgres(ctx context.Context, su setup) (system, error) {
 }
 
 func openSQLite(ctx context.Context, su setup) (system, error) {
+	if su.opens != nil {
+		return openSQL(ctx, su.opens(), su, sqlitePlaceholders)
+	}
 	db, err := sqlstore.Open("sqlite", su.dsn)
 	if err != nil {
 		return nil, err

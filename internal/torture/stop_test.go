@@ -71,22 +71,11 @@ type stop struct {
 func (s *stop) visit(ctx context.Context, dir string) (stopped bool, err error) {
 	key := once.NewKey()
 	p := plan{Store: s.g.store, DSN: s.g.dsn, Flow: flowDo, Mode: byStop, At: s.at, Key: key, Attempt: byVictim, Witness: filepath.Join(dir, "witness")}
-	var out bytes.Buffer
-	c, err := p.start(ctx, &out)
-	if err != nil {
+	c, ended, err := p.startStopped(ctx)
+	if c == nil {
 		return false, err
 	}
-	ended := make(chan error, 1)
-	go func() { _, err := c.wait(); ended <- err }()
 	defer func() { _ = syscall.Kill(c.cmd.Process.Pid, syscall.SIGCONT) }()
-	for !stopped {
-		select {
-		case err := <-ended:
-			return false, err
-		default:
-			stopped = isStopped(c.cmd.Process.Pid)
-		}
-	}
 	for {
 		got, _, err := s.heir.Do(ctx, operation(key), work{key: key, attempt: byHeir})
 		if once.CodeOf(err) == once.CodeInFlight && ctx.Err() == nil {
@@ -114,6 +103,24 @@ func (s *stop) visit(ctx context.Context, dir string) (stopped bool, err error) 
 		e = fmt.Errorf("the database has %+v", state)
 	}
 	return true, errors.Join(err, e)
+}
+
+// startStopped returns when the process has stopped; there is none if it came to its end.
+func (p plan) startStopped(ctx context.Context) (c *child, ended <-chan error, err error) {
+	var out bytes.Buffer
+	if c, err = p.start(ctx, &out); err != nil {
+		return nil, nil, err
+	}
+	end := make(chan error, 1)
+	go func() { _, err := c.wait(); end <- err }()
+	for !isStopped(c.cmd.Process.Pid) {
+		select {
+		case err := <-end:
+			return nil, nil, err
+		default:
+		}
+	}
+	return c, end, nil
 }
 
 // isStopped reads what the kernel says of a process.

@@ -184,7 +184,7 @@ func sweepLost(t *testing.T, c *cutter, applied, keeps bool) {
 		}
 	}
 	end := committing(c.store)
-	if c.store == pgxName { // here it is pgx that commits
+	if c.store == pgxName && keeps { // here it is pgx that commits
 		end = strings.ToLower(end)
 	}
 	fault := faultnet.CutBefore(end)

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -44,8 +45,9 @@ type setup struct {
 	hook   func(place string)                                                   // nil: nobody counts
 	engine once.Config
 	conns  int
-	retain time.Duration // in place of the engine's, which has a least; 0: the engine's
-	asks   bool          // a context that ends sends a cancel request, in place of closing the connection
+	retain time.Duration  // in place of the engine's, which has a least; 0: the engine's
+	opens  func() *sql.DB // in place of dsn, for SQLite
+	asks   bool           // a context that ends sends a cancel request, in place of closing the connection
 }
 
 // polite sets what asks says.

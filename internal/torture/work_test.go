@@ -34,10 +34,13 @@ type answer struct {
 // work is one attempt at the operation of a key.
 type work struct {
 	key, attempt string
-	fails        bool         // with a final failure, after its writes
-	hook         func(string) // sees the places that it passes
-	before       func()       // runs when the writes are done, before the handler returns
-	spoil        func() error // then: what the handler fails with, nil for nothing
+	fails        bool                                         // with a final failure, after its writes
+	hook         func(string)                                 // sees the places that it passes
+	before       func()                                       // runs when the writes are done, before the handler returns
+	spoil        func() error                                 // then: what the handler fails with, nil for nothing
+	also         func(ctx context.Context, exec execer) error // runs after the writes
+	swallows     bool                                         // errors of statements
+	saw          func(error)                                  // is told of them
 }
 
 // execer runs one statement.
@@ -45,12 +48,18 @@ type execer func(ctx context.Context, query string, args ...any) error
 
 // do is the handler.
 func (w work) do(ctx context.Context, exec execer) (answer, error) {
+	exec = w.watched(exec)
 	w.at("handler: start")
 	for _, query := range []string{insertCharge, insertEntry, appendLedger} {
 		if err := exec(ctx, query, w.key, w.attempt); err != nil {
 			return answer{}, err
 		}
 		w.at("handler: after a statement")
+	}
+	if w.also != nil {
+		if err := w.also(ctx, exec); err != nil {
+			return answer{}, err
+		}
 	}
 	if w.before != nil {
 		w.before()
@@ -64,6 +73,20 @@ func (w work) do(ctx context.Context, exec execer) (answer, error) {
 		return answer{}, &once.Failure{Code: "declined", Message: w.attempt}
 	}
 	return answer{Key: w.key, Attempt: w.attempt}, nil
+}
+
+// watched tells of errors, and drops them for a handler that swallows them.
+func (w work) watched(exec execer) execer {
+	return func(ctx context.Context, query string, args ...any) error {
+		err := exec(ctx, query, args...)
+		if err != nil && w.saw != nil {
+			w.saw(err)
+		}
+		if w.swallows {
+			err = nil
+		}
+		return err
+	}
 }
 
 func (w work) at(place string) {

@@ -90,11 +90,17 @@ func (c claim) verdict() (rec store.Record, free bool) {
 // was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
 // Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
+	return s.openOn(ctx, ask, func(*txn) {})
+}
+
+// openOn is open on a connection that is prepared before.
+func (s *Store) openOn(ctx context.Context, ask store.Ask, prepare func(*txn)) (*txn, error) {
 	for left := -1; ; left-- { // tries; how many is asked when one is needed
 		t, own, err := s.connect(ctx, ask)
 		if err != nil {
 			return nil, err
 		}
+		prepare(t)
 		undo := s.patience(ctx, t.conn, ask.Timeouts.Lock)
 		t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
 		if err == nil {

@@ -20,7 +20,7 @@ type bounds struct {
 }
 
 func (s *Store) mysqlBounds(t store.Timeouts) []bounds {
-	list := []bounds{{"innodb_lock_wait_timeout", time.Second, t.Lock}}
+	list := []bounds{{"innodb_lock_wait_timeout", time.Second, t.Lock}, {"lock_wait_timeout", time.Second, t.Lock}} // rows, tables
 	if !s.compound {
 		return append(list, bounds{"max_execution_time", time.Millisecond, t.Statement})
 	}
@@ -41,7 +41,7 @@ func (t *txn) bindMySQL(ctx context.Context, timeouts store.Timeouts) error {
 		}
 		is := "@@" + b.setting
 		limit := "least(" + is + ", ?)"
-		if b.setting != "innodb_lock_wait_timeout" { // 0 is no bound
+		if !strings.HasSuffix(b.setting, "lock_wait_timeout") { // 0 is no bound
 			limit = "if(" + is + " = 0, ?, " + limit + ")"
 			values = append(values, value)
 		}

@@ -67,6 +67,32 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 	return func() { set(s.busy) }
 }
 
+// sqlitePart is how many rows a sweeper deletes at a time. Those who find the file locked
+// look again after one millisecond, then two, then five.
+const sqlitePart = 25
+
+// openLightly is open for what may be lost in a power failure, because it is done again:
+// on SQLite with a write-ahead log, COMMIT does not wait for the disk.
+func (s *Store) openLightly(ctx context.Context, ask store.Ask) (*txn, error) {
+	if s.dialect.name != SQLite {
+		return s.open(ctx, ask)
+	}
+	return s.openOn(ctx, ask, func(t *txn) {
+		var journal string
+		var synchronous int
+		err := t.conn.QueryRowContext(ctx, "pragma journal_mode").Scan(&journal)
+		if err == nil {
+			err = t.conn.QueryRowContext(ctx, "pragma synchronous").Scan(&synchronous)
+		}
+		const normal = 1
+		if err != nil || journal != "wal" || synchronous <= normal {
+			return
+		}
+		t.unbind = "pragma synchronous = " + strconv.Itoa(synchronous)
+		_, _ = t.conn.ExecContext(ctx, "pragma synchronous = "+strconv.Itoa(normal))
+	})
+}
+
 // SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended
 // ones.
 const (

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
@@ -15,7 +17,8 @@ var _ store.Sweeper = (*Store)(nil)
 // sweeping is how a database deletes what has expired.
 type sweeping struct {
 	isolation store.Isolation
-	lightly   string              // makes the commit cheap; "": nothing does
+	part      int                 // rows in a transaction, at most
+	lightly   string              // makes the commit cheap; "": nothing inside of the transaction does
 	alone     string              // whether this transaction is the only one that keeps; "": nothing tells
 	sweep     string              // limit, after: deletes, and returns the moments of expiry
 	expiring  string              // limit, after: scope, key, moment of expiry, columns of the record
@@ -26,6 +29,7 @@ type sweeping struct {
 var sweepings = map[Dialect]sweeping{
 	PostgreSQL: {
 		isolation: store.ReadCommitted,
+		part:      math.MaxInt,
 		lightly:   pgsql.SweepLightly,
 		alone:     pgsql.SweepLock,
 		sweep:     pgsql.Sweep,
@@ -34,6 +38,7 @@ var sweepings = map[Dialect]sweeping{
 		moment:    asTime,
 	},
 	SQLite: {
+		part:     sqlitePart,
 		sweep:    `delete from once_operation where (scope, key) in (select scope, key` + sqliteExpired + `) returning expires_at`,
 		expiring: `select scope, key, expires_at, ` + sqliteColumns + sqliteExpired,
 		drop: `delete from once_operation where +state = 2 and +expires_at <= ` + nowMillis + ` -- by the primary key
@@ -53,6 +58,7 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 	case s.dialect.name == MySQL:
 		return s.sweepMySQL(ctx, req)
 	case req.Keep == nil:
+		req.Limit = min(req.Limit, d.part)
 		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.out(ctx, tx, req) })
 	case d.alone != "":
 		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) {
@@ -71,12 +77,39 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 	if err != nil {
 		return store.Swept{}, s.notSwept(err)
 	}
-	return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.dropped(ctx, tx, req, found) })
+	return s.sweepParts(ctx, d, req, found)
+}
+
+// sweepParts deletes what was kept in as many transactions as are needed, with pauses as
+// long as they are: each of them keeps all other writers from the file. What is left after
+// an error, or when ctx is over, is found again.
+func (s *Store) sweepParts(ctx context.Context, d sweeping, req store.Sweep, found []store.Expired) (all store.Swept, err error) {
+	for part := range slices.Chunk(found, d.part) {
+		began := time.Now()
+		swept, err := s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.dropped(ctx, tx, req, part) })
+		if err != nil && all.Rows > 0 {
+			all.More, all.Mark = true, part[0].At
+			return all, nil
+		}
+		if err != nil {
+			return store.Swept{}, err
+		}
+		all.Rows += swept.Rows
+		select {
+		case <-time.After(time.Since(began)):
+		case <-ctx.Done(): // the next one says so
+		}
+	}
+	all.More, all.Mark = len(found) >= req.Limit, req.After
+	if len(found) > 0 {
+		all.Mark = found[len(found)-1].At
+	}
+	return all, nil
 }
 
 // sweeping runs fn in a transaction.
 func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (store.Swept, error)) (store.Swept, error) {
-	t, err := s.open(ctx, store.Ask{Isolation: d.isolation})
+	t, err := s.openLightly(ctx, store.Ask{Isolation: d.isolation})
 	if err != nil {
 		return store.Swept{}, s.down(err)
 	}

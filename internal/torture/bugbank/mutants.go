@@ -12,7 +12,7 @@ var (
 func in(pkg, test string) []Killer { return []Killer{{Module: ".", Package: pkg, Test: test}} }
 
 // Mutants are the seeded bugs.
-var Mutants = slices.Concat(everywhere, failovers)
+var Mutants = slices.Concat(everywhere, failovers, nths)
 
 var everywhere = []Mutant{
 	{

@@ -1,0 +1,41 @@
+package bugbank
+
+// nths let an error, or a lost connection, at the wrong statement do harm.
+var nths = []Mutant{
+	{
+		Name: "what ends the transaction is sent, and found out afterwards, on pgx",
+		Edits: []Edit{{
+			File: "pgxstore/tx.go",
+			Old:  "if sqlguard.PostgreSQL.Ends(sql) {",
+			New:  "if false && sqlguard.PostgreSQL.Ends(sql) {",
+		}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestEndedAndLost$/^pgxstore"}},
+	},
+	{
+		Name: "what a handler has committed from below is not looked for when it fails",
+		Edits: []Edit{{
+			File: "exec.go",
+			Old:  "		case store.Unknown:\n			return verdict{err: c.fail(CodeMisuse",
+			New:  "		case store.Running:\n			return verdict{err: c.fail(CodeMisuse",
+		}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestEndedAndLost$/^sqlstore-mariadb"}},
+	},
+	{
+		Name: "an error of a statement is forgotten, and the transaction commits",
+		Edits: []Edit{{
+			File: "internal/sqlguard/txn.go",
+			Old:  "		t.fail(since, query, err)\n		return\n",
+			New:  "		return\n",
+		}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestNth$/^sqlstore-sqlite"}},
+	},
+	{
+		Name: "Timeouts.Lock is for rows only",
+		Edits: []Edit{{
+			File: "store/sqlstore/mysql_bound.go",
+			Old:  `, {"lock_wait_timeout", time.Second, t.Lock}}`,
+			New:  `}`,
+		}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^sqlstore-mariadb$/^table"}},
+	},
+}

@@ -1,0 +1,168 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"modernc.org/sqlite"
+
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// tripwire is a driver of SQLite that counts calls, and whose N-th fails.
+type tripwire struct {
+	driver.Connector
+
+	mu    sync.Mutex
+	fault fault
+	left  int
+}
+
+// Faults of SQLite are those that have a code.
+func (w *tripwire) arm(n int, f fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault, w.left = f, n
+}
+
+func (w *tripwire) struck() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	struck := w.left == 0
+	w.left = 0
+	return struck
+}
+
+func (w *tripwire) due() (f fault, now bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left == 0 {
+		return f, false
+	}
+	w.left--
+	return w.fault, w.left == 0
+}
+
+func (w *tripwire) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := w.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &tripConn{c.(sqliteConn), w, false}, nil
+}
+
+// sqliteConn is what a connection of the driver can do.
+type sqliteConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
+type tripConn struct {
+	sqliteConn
+	wire *tripwire
+	gone bool
+}
+
+func (c *tripConn) IsValid() bool { return !c.gone && c.sqliteConn.IsValid() }
+
+func (c *tripConn) Close() error {
+	if c.gone {
+		return nil
+	}
+	return c.sqliteConn.Close()
+}
+
+func (c *tripConn) ResetSession(ctx context.Context) error {
+	if c.gone {
+		return driver.ErrBadConn
+	}
+	return c.sqliteConn.ResetSession(ctx)
+}
+
+// trip makes a call, or has it fail.
+func (c *tripConn) trip(call func() error) error {
+	if c.gone {
+		return driver.ErrBadConn
+	}
+	f, now := c.wire.due()
+	if !now {
+		return call()
+	}
+	if f.meddle != nil {
+		f.meddle()
+		return call()
+	}
+	if f.lose { // it is carried out
+		_ = call()
+	}
+	if f.raise != "" { // what the database does of its own accord
+		_, _ = c.sqliteConn.ExecContext(context.Background(), f.raise, nil)
+	}
+	if f.cut {
+		c.gone = true
+		_ = c.sqliteConn.Close()
+		return driver.ErrBadConn
+	}
+	return sqliteError(f.name)
+}
+
+func (c *tripConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Result, err error) {
+	err = c.trip(func() (err error) { r, err = c.sqliteConn.ExecContext(ctx, query, args); return err })
+	return r, err
+}
+
+func (c *tripConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Rows, err error) {
+	err = c.trip(func() (err error) { r, err = c.sqliteConn.QueryContext(ctx, query, args); return err })
+	if err != nil && r != nil {
+		_ = r.Close()
+		r = nil
+	}
+	return r, err
+}
+
+// sqliteError has a result code as its first word.
+type sqliteError string
+
+func (e sqliteError) Error() string { return "raised: " + string(e) }
+
+func (e sqliteError) Code() (code int) {
+	_, _ = fmt.Sscan(string(e), &code)
+	return code
+}
+
+// sqliteFaults are those that a file can meet at any call. When the disk is full, or
+// fails, SQLite may take the statement back, or all of the transaction.
+func sqliteFaults() []fault {
+	return []fault{
+		{name: "5 SQLITE_BUSY"},
+		{name: "9 SQLITE_INTERRUPT"},
+		{name: "13 SQLITE_FULL"},
+		{name: "13 SQLITE_FULL, all rolled back", raise: "rollback"},
+		{name: "778 SQLITE_IOERR_WRITE, all rolled back", raise: "rollback"},
+		{name: "1034 SQLITE_IOERR_FSYNC, and it was done", lose: true},
+		{name: "connection lost", cut: true},
+	}
+}
+
+func newNthSQLite(t *testing.T, journal string) *nth {
+	t.Helper()
+	g := sqliteGround(t, sqliteName+"-"+journal, journal)
+	g.dsn = strings.Replace(g.dsn, "busy_timeout(30000)", "busy_timeout(100)", 1)
+	c, err := sqlite.NewConnector(g.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := &tripwire{Connector: c}
+	return newNth(t, g, line, setup{opens: func() *sql.DB { return sqlstore.OpenDB(sqlstore.SQLite, line) }})
+}

@@ -1,0 +1,65 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+
+	"modernc.org/sqlite"
+
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// TestSQLiteSweepsInParts: the file is locked for a few rows at a time, kept or not; a part
+// that fails takes those before it not back, and what is left is found again. The
+// connection is afterwards what it was.
+func TestSQLiteSweepsInParts(t *testing.T) {
+	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
+		if _, ok := db.Driver().(*sqlite.Driver); !ok {
+			t.Skip("of SQLite only")
+		}
+		db.SetMaxOpenConns(1)
+		expire := func() {
+			t.Helper()
+			for i := range 60 {
+				run(t, db, fmt.Sprintf("insert into once_operation (scope, key, claim, since, expires_at) values ('s', 'k%02d', x'%02x', 0, %d)", i, i, 1000+i))
+			}
+		}
+		kept := map[string]int{}
+		keep := func(_ context.Context, rows []store.Expired) error {
+			for _, r := range rows {
+				kept[r.Key]++
+			}
+			return nil
+		}
+		swept := func(req store.Sweep, rows int, more bool) store.Swept {
+			t.Helper()
+			got, err := s.Sweep(t.Context(), req)
+			if err != nil || got.Rows != rows || got.More != more {
+				t.Errorf("%+v, %v, want %d rows", got, err, rows)
+			}
+			return got
+		}
+		expire()
+		first := swept(store.Sweep{Limit: 1000}, 25, true)
+		swept(store.Sweep{Limit: 1000, After: first.Mark}, 25, true)
+		swept(store.Sweep{Limit: 1000}, 10, false)
+
+		expire()
+		run(t, db, "create trigger stop before delete on once_operation when old.key = 'k40' begin select raise(abort, 'stop'); end")
+		first = swept(store.Sweep{Limit: 1000, Keep: keep}, 25, true)
+		if _, err := s.Sweep(t.Context(), store.Sweep{Limit: 1000, Keep: keep, After: first.Mark}); err == nil {
+			t.Error("a part that has failed is no error")
+		}
+		run(t, db, "drop trigger stop")
+		swept(store.Sweep{Limit: 1000, Keep: keep, After: first.Mark}, 35, false)
+		if n := count(t, db, "select count(*) from once_operation"); n != 0 || len(kept) != 60 {
+			t.Errorf("%d rows are left, %d were kept", n, len(kept))
+		}
+		if n := count(t, db, "pragma synchronous"); n != 2 {
+			t.Errorf("synchronous left behind: %d", n)
+		}
+	})
+}

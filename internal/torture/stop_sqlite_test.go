@@ -1,0 +1,140 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// TestStopSQLite stops a process at every named point, some of them inside of its
+// transaction, which has the lock of the file. Nobody can take that away from it: the
+// others are told to come back, each as soon as it has waited for its busy_timeout and no
+// later for their being many. When the process goes on, or is killed, all is well.
+func TestStopSQLite(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, sqliteName)
+	const busy = 300 * time.Millisecond
+	dsn := strings.Replace(g.dsn, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), 1)
+	st := stuck{g: g, heir: g.open(t, setup{dsn: dsn}), busy: busy}
+	for _, signal := range []syscall.Signal{syscall.SIGCONT, syscall.SIGKILL} {
+		for at := int64(1); ; at++ {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			stopped, err := st.visit(ctx, t.TempDir(), at, signal)
+			cancel()
+			if err != nil {
+				t.Fatalf("stopped at point %d, then %v: %v. %s", at, signal, err, rerun(t))
+			}
+			if !stopped {
+				break
+			}
+		}
+	}
+	t.Logf("of %d stops, %d held the file: %d requests were told to come back, after %v at most; %d were taken over", st.stops, st.held, st.refused, st.longest.Round(time.Millisecond), st.taken)
+	if st.held < 5 || st.held == st.stops || st.taken == 0 || st.taken == st.stops {
+		t.Errorf("vacuous. %s", rerun(t))
+	}
+}
+
+type stuck struct {
+	g    *ground
+	heir system
+	busy time.Duration
+
+	stops, held, refused, taken int
+	longest                     time.Duration
+}
+
+func (s *stuck) visit(ctx context.Context, dir string, at int64, then syscall.Signal) (stopped bool, err error) {
+	p := plan{
+		Store: s.g.store, DSN: s.g.dsn, Flow: flowDo, Mode: byStop, At: at,
+		Key: once.NewKey(), Attempt: byVictim, Witness: filepath.Join(dir, "witness"),
+	}
+	c, ended, err := p.startStopped(ctx)
+	if c == nil {
+		return false, err
+	}
+	s.stops++
+	held, err := s.locked(ctx)
+	if err == nil && held {
+		s.held++
+		err = s.crowd(ctx, p.Key)
+	}
+	if err != nil {
+		return true, errors.Join(err, syscall.Kill(c.cmd.Process.Pid, syscall.SIGKILL))
+	}
+	if err := errors.Join(syscall.Kill(c.cmd.Process.Pid, then), <-ended); err != nil {
+		return true, err
+	}
+	got, _, err := s.heir.Do(ctx, operation(p.Key), work{key: p.Key, attempt: byHeir})
+	if err != nil {
+		return true, fmt.Errorf("afterwards: %w", err)
+	}
+	if got.Attempt == byHeir {
+		s.taken++
+	}
+	ack, acked, err := acknowledged(p.Witness)
+	if err == nil && (acked && ack != got || !acked && then == syscall.SIGCONT) {
+		err = fmt.Errorf("the stopped one has answered %+v (%v), its duplicate %+v", ack, acked, got)
+	}
+	state, e := s.g.state(ctx, p.Key)
+	if e == nil && state != executed(got.Attempt) {
+		e = fmt.Errorf("the database has %+v", state)
+	}
+	return true, errors.Join(err, e)
+}
+
+// locked asks whether somebody has the lock of the file.
+func (s *stuck) locked(ctx context.Context) (bool, error) {
+	conn, err := s.g.db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "pragma busy_timeout = 0"); err != nil {
+		return false, err
+	}
+	if _, err := conn.ExecContext(ctx, "begin immediate"); err != nil {
+		return strings.Contains(err.Error(), "SQLITE_BUSY"), nil
+	}
+	_, err = conn.ExecContext(ctx, "rollback")
+	return false, err
+}
+
+// crowd are the duplicate and the operations of others, all at one time.
+func (s *stuck) crowd(ctx context.Context, key string) error {
+	const many = 8
+	keys := []string{key}
+	for range many {
+		keys = append(keys, once.NewKey())
+	}
+	errs, took := make([]error, len(keys)), make([]time.Duration, len(keys))
+	var group sync.WaitGroup
+	for i, key := range keys {
+		group.Go(func() {
+			began := time.Now()
+			_, _, errs[i] = s.heir.Do(ctx, operation(key), work{key: key, attempt: byHeir})
+			took[i] = time.Since(began)
+		})
+	}
+	group.Wait()
+	for i, err := range errs {
+		var e *once.Error
+		if !errors.As(err, &e) || e.Code != once.CodeUnavailable || e.Effect != once.NotApplied || e.After <= 0 {
+			return fmt.Errorf("while it is stopped: %w", err)
+		}
+		s.refused++
+		s.longest = max(s.longest, took[i])
+	}
+	if s.longest > many*s.busy { // as if one had come after the other
+		return fmt.Errorf("somebody has waited for %v", s.longest)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package torture
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// toll is a proxy that understands where statements begin, counts them, and makes the
+// N-th one fail: by the server itself, which is given something else to run, or together
+// with its connection.
+type toll struct {
+	listener net.Listener
+	target   string
+	speaks   protocol
+	group    sync.WaitGroup
+
+	mu    sync.Mutex
+	fault fault
+	left  int // statements before the fault; 0: it has struck, or there is none
+	conns map[net.Conn]bool
+}
+
+// fault is what becomes of a statement, one of these.
+type fault struct {
+	name     string
+	raise    string // the server runs this in its place
+	cut      bool   // it does not get there, and the connection ends
+	lose     bool   // it is run, but its answer is lost with the connection
+	meddle   func() // runs before it goes on its way
+	overtake func() // runs when it is on its way
+}
+
+// frame is a part of what a client sends.
+type frame struct {
+	bytes  []byte
+	counts bool // as a statement
+	ends   bool // the server answers now
+}
+
+// protocol is what a database speaks.
+type protocol interface {
+	hello(client *bufio.Reader, server io.Writer) error // passes on what comes before the first frame, if it is different
+	next(client *bufio.Reader) (frame, error)
+	query(text string) []byte
+	over(answer []byte) bool // answer is complete
+}
+
+func newToll(tb testing.TB, target string, speaks protocol) *toll {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	t := &toll{listener: listener, target: target, speaks: speaks, conns: map[net.Conn]bool{}}
+	t.group.Go(t.accept)
+	tb.Cleanup(func() {
+		_ = listener.Close()
+		t.mu.Lock()
+		for c := range t.conns {
+			_ = c.Close()
+		}
+		t.mu.Unlock()
+		t.group.Wait()
+	})
+	return t
+}
+
+func (t *toll) dsn(direct string) string { return relocated(direct, t.listener.Addr().String()) }
+
+// arm makes the n-th statement from now on fail, over all connections.
+func (t *toll) arm(n int, f fault) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fault, t.left = f, n
+}
+
+// struck reports whether the fault has struck, and takes it back if not.
+func (t *toll) struck() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	struck := t.left == 0
+	t.left = 0
+	return struck
+}
+
+// due counts a statement.
+func (t *toll) due() (f fault, now bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left == 0 {
+		return f, false
+	}
+	if t.left--; t.left > 0 {
+		return f, false
+	}
+	return t.fault, true
+}
+
+func (t *toll) accept() {
+	for {
+		client, err := t.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", t.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		t.mu.Lock()
+		t.conns[client], t.conns[server] = true, true
+		t.mu.Unlock()
+		p := &passage{toll: t, client: client, server: server}
+		t.group.Go(p.up)
+		t.group.Go(p.down)
+	}
+}
+
+// passage is one connection.
+type passage struct {
+	toll           *toll
+	client, server net.Conn
+
+	mu   sync.Mutex
+	mute bool // the client is to get nothing any more
+}
+
+func (p *passage) up() {
+	defer p.server.Close()
+	from := bufio.NewReaderSize(p.client, 64<<10)
+	to := bufio.NewWriterSize(p.server, 64<<10)
+	if p.toll.speaks.hello(from, p.server) != nil {
+		return
+	}
+	for skips := false; ; {
+		f, err := p.toll.speaks.next(from)
+		if err != nil {
+			return
+		}
+		var strikes fault
+		now := false
+		if f.counts && !skips {
+			strikes, now = p.toll.due()
+		}
+		if strikes.meddle != nil {
+			_ = to.Flush() // an error stays
+			strikes.meddle()
+		}
+		switch {
+		case strikes.cut:
+			_ = p.client.Close()
+			return
+		case strikes.lose:
+			p.mu.Lock()
+			p.mute = true
+			p.mu.Unlock()
+		case strikes.raise != "":
+			if f.bytes = p.toll.speaks.query(strikes.raise); !f.ends {
+				skips = true // what has been sent with it, as a server that has failed does
+			}
+			_, _ = to.Write(f.bytes)
+			f.bytes = nil
+		}
+		if !skips {
+			_, _ = to.Write(f.bytes)
+		}
+		if f.ends {
+			skips = false
+		}
+		if f.ends || now || from.Buffered() == 0 {
+			err = to.Flush()
+		}
+		if strikes.overtake != nil {
+			strikes.overtake()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *passage) down() {
+	defer p.client.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := p.server.Read(buffer)
+		p.mu.Lock()
+		mute := p.mute
+		p.mu.Unlock()
+		if mute && n > 0 {
+			if p.toll.speaks.over(buffer[:n]) {
+				return
+			}
+			n = 0
+		}
+		if _, e := p.client.Write(buffer[:n]); err != nil || e != nil {
+			return
+		}
+	}
+}
