@@ -27,6 +27,8 @@ type call struct {
 	body       source
 	since      time.Time // of the key
 
+	intent *intent // in the journal; nil: there is none
+
 	last   error // the failure before this attempt
 	hedged bool
 
@@ -76,6 +78,12 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.body, err = sourceOf(req, c.repeatable); err != nil {
 		return nil, err
 	}
+	if t.Journal != nil && c.keyed {
+		if err := c.record(k, in); err != nil {
+			c.body.close()
+			return nil, err
+		}
+	}
 	c.head(k, in)
 	return c, nil
 }
@@ -89,6 +97,7 @@ func (c *call) head(k Key, in string) {
 	if c.keyed && in == "" {
 		c.header[headerKey] = []string{k.Value}
 	}
+	c.sentSince()
 	if !c.keyed || !c.body.empty {
 		return // an attempt with a body has no GetBody, and so net/http cannot repeat it
 	}
