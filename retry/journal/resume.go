@@ -107,7 +107,7 @@ func (r *resumption) send(ctx context.Context, in Intent) (Outcome, error) {
 	fail := func(err error) (Outcome, error) {
 		return Unknown, fmt.Errorf("journal: the intent with the key %s: %w", in.Key, err)
 	}
-	m := &resumed{}
+	m := &resumed{journal: r.journal}
 	req, err := http.NewRequestWithContext(context.WithValue(ctx, keyOfResumed{}, m), in.Method, in.URL, bytes.NewReader(in.Body))
 	if err != nil {
 		return fail(err)
@@ -144,6 +144,7 @@ func (r *resumption) send(ctx context.Context, in Intent) (Outcome, error) {
 
 // resumed is what a transport and Resume tell each other, by the context of a request.
 type resumed struct {
+	journal Journal
 	begun   bool
 	keep    bool // the answer was not taken
 	outcome Outcome
@@ -153,7 +154,7 @@ type keyOfResumed struct{}
 
 // Begin is j.Begin for transports: it lets [Resume] know that its intents are looked after.
 func Begin(ctx context.Context, j Journal, in Intent) (Intent, error) {
-	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok {
+	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		m.begun = true
 	}
 	return j.Begin(ctx, in)
@@ -161,7 +162,7 @@ func Begin(ctx context.Context, j Journal, in Intent) (Intent, error) {
 
 // End is j.End for transports.
 func End(ctx context.Context, j Journal, in Intent, o Outcome) error {
-	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok {
+	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if m.keep {
 			o = Unknown
 		}

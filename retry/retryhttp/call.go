@@ -54,11 +54,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 		c.since = c.start
 	}
 	if c.keyed {
-		retention := t.Retention
-		if retention <= 0 {
-			retention = 24 * time.Hour
-		}
-		c.expire(retention)
+		c.expire(t.retention())
 		if c.expired() {
 			return nil, c.gaveUp(retry.Expired, nil)
 		}

@@ -52,8 +52,8 @@ func (c *call) record(k Key, in string) error {
 	c.intent = &intent{Intent: got, doubt: !k.Since.IsZero()}
 	if got.Again {
 		c.since, c.first = got.Since, max(2, c.first) // nobody knows how many attempts there were
-		c.mu.Lock()
-		if got.Expires.IsZero() || got.Expires.Before(c.expires) {
+		c.expire(c.t.retention())
+		if c.mu.Lock(); !got.Expires.IsZero() && got.Expires.Before(c.expires) { // so says the server
 			c.expires = got.Expires
 		}
 		c.mu.Unlock()
