@@ -10,6 +10,7 @@
 //	once doctor        what in a database's settings would break a promise
 //	once sweep         delete operations whose retention is over, into an archive if wanted
 //	once archive       look into an archive
+//	once journal       what a client has asked for, and does not know the outcome of
 package main
 
 import (
@@ -58,7 +59,8 @@ func entries() []entry {
 	return []entry{
 		demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
 		keysShowEntry, keysListEntry, keysForgetEntry, auditListEntry, doctorEntry,
-		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry, versionEntry,
+		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry,
+		journalListEntry, journalResumeEntry, journalResolveEntry, versionEntry,
 	}
 }
 

@@ -76,7 +76,7 @@ func TestAnIntentOutlivesItsProcess(t *testing.T) {
 		t.Fatal(list, damage, err)
 	}
 	got := list[0]
-	if got.Key != "k" || got.Method != "POST" || got.URL != "https://api.example/refunds?x=1" || string(got.Body) != "body of k" ||
+	if got.Key != "k" || got.Method != http.MethodPost || got.URL != "https://api.example/refunds?x=1" || string(got.Body) != "body of k" ||
 		!got.Expires.Equal(in.Expires) || got.Since.Before(before) || got.Header.Get("Content-Type") != "text/plain" || len(got.Header) != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -207,7 +207,7 @@ func TestManyAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	const callers, each = 16, 50
 	d.syncs = 0
 	var all sync.WaitGroup

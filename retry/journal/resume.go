@@ -35,8 +35,8 @@ type Resumed struct {
 // person, is left alone.
 //
 // client must have a retryhttp.Transport with j as its Journal: it is what closes intents.
-// The error tells of those that could not be resumed; that the outcome of one is still
-// unknown is none. If ctx ends, what was not resumed stays open.
+// The error tells of those that were not answered, or whose answer was not taken. If ctx
+// ends, what was not resumed stays open.
 func Resume(ctx context.Context, j Journal, client *http.Client, o Options) (Resumed, error) {
 	list, err := j.List(ctx)
 	if err != nil {
@@ -48,7 +48,11 @@ func Resume(ctx context.Context, j Journal, client *http.Client, o Options) (Res
 	for range max(1, min(len(list), or(o.Parallel, 4))) {
 		workers.Go(func() {
 			for in := range next {
-				r.count(r.send(ctx, in))
+				if ctx.Err() == nil {
+					r.count(r.send(ctx, in))
+				} else {
+					r.count(Unknown, nil)
+				}
 			}
 		})
 	}
@@ -101,9 +105,6 @@ func (r *resumption) count(o Outcome, err error) {
 
 // send sends the request of an intent, and returns what became of it.
 func (r *resumption) send(ctx context.Context, in Intent) (Outcome, error) {
-	if ctx.Err() != nil {
-		return Unknown, nil
-	}
 	fail := func(err error) (Outcome, error) {
 		return Unknown, fmt.Errorf("journal: the intent with the key %s: %w", in.Key, err)
 	}
@@ -135,6 +136,9 @@ func (r *resumption) send(ctx context.Context, in Intent) (Outcome, error) {
 		if err != nil {
 			return fail(err)
 		}
+	}
+	if err != nil && m.outcome == Unknown {
+		return fail(err)
 	}
 	if !m.begun {
 		return fail(errors.New("the client does not use this journal. Try: the client whose retryhttp.Transport has it in its field Journal"))

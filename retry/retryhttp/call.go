@@ -75,7 +75,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 		return nil, err
 	}
 	if t.Journal != nil && c.keyed {
-		if err := c.record(k, in); err != nil {
+		if err := c.record(k); err != nil {
 			c.body.close()
 			return nil, err
 		}

@@ -25,7 +25,7 @@ type intent struct {
 }
 
 // record writes down what is about to be asked for.
-func (c *call) record(k Key, in string) error {
+func (c *call) record(k Key) error {
 	if s := sendingOf(c.req.Response); s != nil && s.intent != nil { // this is where a redirect leads to
 		c.intent, c.since = s.intent, s.intent.Since
 		if s.intent.Again {

@@ -216,7 +216,7 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(func() { _ = f.Close() })
 	s := &served{base: always(201)}
 	client := journaled(f, s)
 	refuse := errors.New("the answer could not be kept")
@@ -233,7 +233,7 @@ func TestResume(t *testing.T) {
 	var got journal.Intent
 	options.Answer = func(in journal.Intent, resp *http.Response) error {
 		got = in
-		if len(openIn(t, path)) != 1 || resp.StatusCode != 201 {
+		if len(openIn(t, path)) != 1 || resp.StatusCode != http.StatusCreated {
 			t.Errorf("closed before the answer %d was taken", resp.StatusCode)
 		}
 		return nil
@@ -375,7 +375,7 @@ func TestCancelledBeforeSending(t *testing.T) {
 		t.Error("sent")
 		return answer(200), nil
 	})}
-	if _, err := tr.RoundTrip(req); !errors.Is(err, context.Canceled) || len(openIn(t, path)) != 0 { //nolint:bodyclose // none
+	if _, err := tr.RoundTrip(req); !errors.Is(err, context.Canceled) || len(openIn(t, path)) != 0 {
 		t.Errorf("%v, open: %v", err, openIn(t, path))
 	}
 }
