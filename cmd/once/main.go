@@ -57,7 +57,7 @@ type entry struct {
 // entries are in the order of the help text.
 func entries() []entry {
 	return []entry{
-		demoEntry, demoServeEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
+		demoEntry, demoServeEntry, demoClientEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
 		keysShowEntry, keysListEntry, keysForgetEntry, auditListEntry, doctorEntry,
 		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry,
 		journalListEntry, journalResumeEntry, journalResolveEntry, versionEntry,
