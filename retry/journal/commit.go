@@ -150,7 +150,7 @@ func (f *File) rewrite() error {
 	if f.out != nil {
 		f.out.Close()
 	}
-	f.out, f.salt, f.size, f.flushed, f.limit = out, s, base, base, max(f.compact, 4*base)
+	f.out, f.salt, f.size, f.flushed, f.limit = out, s, base, base, max(f.cfg.Compact, 4*base)
 	return nil
 }
 

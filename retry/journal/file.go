@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Config of a file. The zero value is ready to use.
@@ -25,12 +24,11 @@ type Config struct {
 
 // File is a journal in a file. Its methods can be called concurrently.
 type File struct {
-	path    string
-	headers []string
-	compact int64
-	disk    disk
-	lock    *os.File
-	damage  Damage
+	path   string
+	cfg    Config
+	disk   disk
+	lock   *os.File
+	damage Damage
 
 	writing sync.Mutex // held while the disk is written; comes before mu
 	out     file
@@ -51,11 +49,11 @@ type File struct {
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {
-	f := &File{path: path, compact: cfg.Compact, disk: d, next: new(batch)}
-	if f.compact <= 0 {
-		f.compact = 4 << 20
+	f := &File{path: path, cfg: cfg, disk: d, next: new(batch)}
+	if cfg.Compact <= 0 {
+		f.cfg.Compact = 4 << 20
 	}
-	if f.headers, err = allow(cfg.Headers); err != nil {
+	if _, err = allow(cfg.Headers); err != nil {
 		return nil, err
 	}
 	if f.lock, err = os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
@@ -106,16 +104,13 @@ func (f *File) Damage() Damage { return f.damage }
 // Begin implements [Journal]. It returns when the intent is on the disk; that ctx ends
 // does not end the wait for it.
 func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
-	address, err := bare(in.URL)
+	kept, err := f.cfg.Keep(in)
 	if err != nil {
 		return in, err
 	}
-	if in.Since.IsZero() {
-		in.Since = time.Now()
-	}
 	e, b, again, err := f.begin(record{
-		Kind: kindOpen, Key: in.Key, Method: in.Method, URL: address, Header: filter(in.Header, f.headers),
-		Since: millis(in.Since), Expires: millis(in.Expires), body: slices.Clone(in.Body),
+		Kind: kindOpen, Key: kept.Key, Method: kept.Method, URL: kept.URL, Header: kept.Header,
+		Since: millis(kept.Since), Expires: millis(in.Expires), body: slices.Clone(in.Body),
 	})
 	if err != nil {
 		return in, err

@@ -6,6 +6,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // kept are the headers that every journal keeps.
@@ -46,6 +47,24 @@ func filter(h http.Header, names []string) http.Header {
 		}
 	}
 	return out
+}
+
+// Keep returns what of an intent is written down, for a journal of your own: no header but
+// those that are allowed, no user and password in its URL, and since when it is. It fails
+// if Headers names a secret.
+func (c Config) Keep(in Intent) (Intent, error) {
+	names, err := allow(c.Headers)
+	if err != nil {
+		return in, err
+	}
+	if in.URL, err = bare(in.URL); err != nil {
+		return in, err
+	}
+	if in.Since.IsZero() {
+		in.Since = time.Now()
+	}
+	in.Header = filter(in.Header, names)
+	return in, nil
 }
 
 // bare returns an address without the credentials in front of its host, and without a

@@ -94,7 +94,7 @@ func (r *resumption) count(o Outcome, err error) {
 	case err != nil:
 		r.n.Open++
 		r.errs = append(r.errs, err)
-	case o == Answered, o == Untouched:
+	case o == Answered:
 		r.n.Closed++
 	case o == Expired:
 		r.n.Held++
@@ -167,7 +167,7 @@ func Begin(ctx context.Context, j Journal, in Intent) (Intent, error) {
 // End is j.End for transports.
 func End(ctx context.Context, j Journal, in Intent, o Outcome) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
-		if m.keep {
+		if m.keep || o == Untouched { // of whoever was there before nothing is known
 			o = Unknown
 		}
 		m.outcome = o

@@ -62,12 +62,12 @@ func (c *call) record(k Key) error {
 	case got.Held != "":
 		why := c.gaveUp(retry.Expired, nil)
 		why.Cause = fmt.Errorf("the journal holds the intent for a person: %s. Try: once journal resolve, when it is known what became of it", got.Held)
-		return errors.Join(why, c.leave(journal.Unknown))
+		return joined(why, c.leave(journal.Unknown))
 	case c.expired():
-		c.intent.stale = true
-		return errors.Join(c.gaveUp(retry.Expired, nil), c.leave(c.proven()))
+		c.intent.expired()
+		return joined(c.gaveUp(retry.Expired, nil), c.leave(c.proven()))
 	case ctx.Err() != nil:
-		return errors.Join(ended(ctx), c.leave(c.proven()))
+		return joined(ended(ctx), c.leave(c.proven()))
 	}
 	return nil
 }
@@ -93,12 +93,12 @@ func (c *call) run() (resp *http.Response, err error) {
 		return resp, nil // it is the request that follows that will be answered
 	case resp == nil:
 		if endedBy(err, retry.Expired) {
-			c.intent.stale = true
+			c.intent.expired()
 		}
 		return nil, joined(err, c.leave(c.proven()))
 	}
 	if why := GivenUp(resp); why != nil && why.Reason == retry.Expired {
-		c.intent.stale = true
+		c.intent.expired()
 	}
 	o := c.proven()
 	if settles(resp) {
@@ -141,10 +141,10 @@ func (c *call) proven() journal.Outcome {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
-	case !i.doubt && !i.Again:
-		return journal.Untouched
-	case i.stale:
+	case i.stale && (i.doubt || i.Again):
 		return journal.Expired
+	case !i.doubt: // others may have had it, which the journal knows
+		return journal.Untouched
 	}
 	return journal.Unknown
 }
@@ -156,6 +156,12 @@ const (
 	codeUnavailable = "CONFLICT.idempotency.result_unavailable"
 	codeFirstSent   = "VALIDATION.first_sent_invalid"
 )
+
+func (i *intent) expired() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stale = true
+}
 
 // note takes down what an attempt proves.
 func (i *intent) note(a *answer) {
@@ -213,6 +219,9 @@ func (c *call) sentSince() {
 	}
 }
 
+// A body up to this is written to a journal.
+const maxIntent = 32 << 20
+
 // whole returns all of the body, which can be read again from then on.
 func (s *source) whole() ([]byte, error) {
 	if s.empty {
@@ -222,8 +231,11 @@ func (s *source) whole() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(body)
+	text, err := io.ReadAll(io.LimitReader(body, maxIntent+1))
 	body.Close()
+	if len(text) > maxIntent {
+		return nil, fmt.Errorf("retryhttp: the body of the request is longer than the %d MiB that a journal takes. Try: a Transport without Journal for it", maxIntent>>20)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", len(text), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -343,6 +344,62 @@ func TestExpiredIntent(t *testing.T) {
 	}
 	resp.Body.Close()
 }
+
+// TestTogether: of two calls with one intent neither closes what the other may have done.
+func TestTogether(t *testing.T) {
+	for _, c := range []struct {
+		second error
+		open   bool
+	}{{&net.OpError{Op: "dial", Err: errors.New("refused")}, false}, {io.ErrUnexpectedEOF, true}} {
+		f, path := newJournal(t)
+		arrived, goOn := make(chan struct{}), make(chan struct{})
+		first := journaled(f, base(func(int, *http.Request) (*http.Response, error) {
+			arrived <- struct{}{}
+			<-goOn
+			return answer(401), nil
+		}))
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if resp, err := ask(t, first, "k", "http://service.example/"); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		<-arrived
+		if _, err := ask(t, journaled(f, base(func(int, *http.Request) (*http.Response, error) { return nil, c.second })), "k", "http://service.example/"); err == nil {
+			t.Error("answered")
+		}
+		if len(openIn(t, path)) != 1 {
+			t.Error("closed by the second one, while the first one is under way")
+		}
+		close(goOn)
+		<-ended
+		if got := len(openIn(t, path)) == 1; got != c.open {
+			t.Errorf("after %v: open %v", c.second, got)
+		}
+	}
+}
+
+// TestTooLong: a body that a journal does not take is not sent.
+func TestTooLong(t *testing.T) {
+	f, path := newJournal(t)
+	client := journaled(f, base(func(int, *http.Request) (*http.Response, error) {
+		t.Error("sent")
+		return answer(200), nil
+	}))
+	ctx := retryhttp.WithKey(t.Context(), retryhttp.Key{Value: "k"})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://service.example/", io.LimitReader(endless{}, 32<<20+1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Do(req); err == nil || !strings.Contains(err.Error(), "Try: ") || len(openIn(t, path)) != 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 // TestAdvertisedRetention: what a server says about its retention outlives the process.
 func TestAdvertisedRetention(t *testing.T) {

@@ -49,8 +49,13 @@ var journalMutants = []Mutant{
 	},
 	{
 		Name:  "what another process may have sent is said not to be",
-		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	case !i.doubt && !i.Again:", New: "	case !i.doubt:"}, {File: "retry/journal/record.go", Old: "		e.doubt = true // by those", New: "		e.doubt = false // by those"}},
+		Edits: []Edit{{File: "retry/journal/record.go", Old: "		e.doubt = true // by those", New: "		e.doubt = false // by those"}},
 		Tests: in("retry/journal", "TestOutcomes"),
+	},
+	{
+		Name:  "what was planned with a business write is dropped if it cannot be sent",
+		Edits: []Edit{{File: "retry/journal/sqljournal/sqljournal.go", Old: "args, err = j.fields(&in, 1)", New: "args, err = j.fields(&in, 0)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "keys", Test: "TestIntentInATransaction"}},
 	},
 	{
 		Name:  "two processes write one journal",
