@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,8 +13,8 @@ import (
 
 var journalListEntry = entry{
 	name: "journal list", brief: "what a client has asked for, and does not know the outcome of",
-	help: `Lists the intents that are open in the journal of a client (package retry/journal), the
-oldest first, also while the client runs. What was asked is not shown, but for its
+	help: `Lists the intents that are open in the journal of a client (package retry/journal), in a
+file or in the database that clients share, oldest first, also while they run. What was asked is not shown, but for its
 method and address.
 
 An intent is open as long as nobody knows what became of it. Its state is
@@ -29,12 +26,13 @@ An intent is open as long as nobody knows what became of it. Its state is
 	make: func() command { return new(journalList) },
 }
 
-type journalList struct{ file, output string }
-
-const fileUsage = "`PATH` of the journal"
+type journalList struct {
+	place  journalPlace
+	output string
+}
 
 func (c *journalList) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.file, "file", "", fileUsage)
+	c.place.flags(fs)
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
 }
 
@@ -61,11 +59,11 @@ func stateOf(in journal.Intent) string {
 	return "open"
 }
 
-func (c *journalList) run(_ context.Context, m *Main, _ []string) error {
+func (c *journalList) run(ctx context.Context, m *Main, _ []string) error {
 	if err := checkList(c.output, 1); err != nil {
 		return err
 	}
-	list, err := readJournal(m, c.file)
+	list, err := c.place.list(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -96,44 +94,4 @@ func printIntents(w io.Writer, list []journal.Intent) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shown(in.Key), stateOf(in), shown(in.Method), shown(in.URL), len(in.Body), in.Since.Format(time.RFC3339), expires)
 	}
 	return t.Flush()
-}
-
-// readJournal reads a journal without touching it.
-func readJournal(m *Main, path string) ([]journal.Intent, error) {
-	if path == "" {
-		return nil, &usageError{"--file is missing", "--file PATH, which the client has given to journal.Open"}
-	}
-	list, damage, err := journal.Read(path)
-	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("%w. Try: --file with the path that the client has given to journal.Open", err)
-	}
-	if err == nil && damage.Bytes > 0 {
-		fmt.Fprintf(m.Stderr, "The last %d bytes, from %d on, are of a record that was being written: by a client that is at work, or was killed.\n", damage.Bytes, damage.Offset)
-	}
-	return list, err
-}
-
-// openJournal opens one that is there.
-func openJournal(m *Main, path string) (*journal.File, error) {
-	if _, err := readJournal(m, path); err != nil {
-		return nil, err
-	}
-	return journal.Open(path, journal.Config{})
-}
-
-// intentWith returns the only intent with a key, and with an address unless that is "".
-func intentWith(list []journal.Intent, key, url string) (journal.Intent, error) {
-	var found []journal.Intent
-	for _, in := range list {
-		if (in.Key == key || strings.Trim(in.Key, `"`) == key) && (url == "" || in.URL == url) {
-			found = append(found, in)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return journal.Intent{}, fmt.Errorf("no intent with the key %q is open. Try: once journal list, which has those that are", key)
-	case 1:
-		return found[0], nil
-	}
-	return journal.Intent{}, fmt.Errorf("%d intents with the key %q are open. Try: --url %s", len(found), key, quoted(found[0].URL))
 }

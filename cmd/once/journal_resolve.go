@@ -17,14 +17,17 @@ it: from the server's records, not from the age of the intent.
                      new key
 
 While its key has not expired, asking is safer than knowing: once journal resume sends it
-again with the same key. The client must not be running.`,
+again with the same key. A client that has its journal in a file must not be running.`,
 	make: func() command { return new(journalResolve) },
 }
 
-type journalResolve struct{ file, url, as string }
+type journalResolve struct {
+	place   journalPlace
+	url, as string
+}
 
 func (c *journalResolve) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.file, "file", "", fileUsage)
+	c.place.flags(fs)
 	fs.StringVar(&c.url, "url", "", "the `URL` of the intent, if several have the key")
 	fs.StringVar(&c.as, "as", "", "`WHAT` became of it: applied or not-applied, required")
 }
@@ -37,7 +40,7 @@ func (c *journalResolve) run(ctx context.Context, m *Main, args []string) (err e
 	case c.as != "applied" && c.as != "not-applied":
 		return &usageError{fmt.Sprintf("--as %q says nothing", c.as), try}
 	}
-	f, err := openJournal(m, c.file)
+	f, err := c.place.open(ctx, m)
 	if err != nil {
 		return err
 	}

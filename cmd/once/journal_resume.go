@@ -18,7 +18,7 @@ var journalResumeEntry = entry{
 	name: "journal resume", brief: "send what is open again, with the keys it had",
 	help: `Sends the open intents of a client's journal again, each with the key it had, and closes
 those whose outcome is known then. What was done is not done again, if the server knows
-idempotency keys. The client must not be running.
+idempotency keys. A client that has its journal in a file must not be running.
 
 Secrets are not in the journal: give them with --header, as often as needed. --header
 @FILE reads such lines from a file, so that they are not in the list of processes.
@@ -30,12 +30,13 @@ The exit code is 1 if anything stays open.`,
 }
 
 type journalResume struct {
-	file, output string
-	header       http.Header
+	place  journalPlace
+	output string
+	header http.Header
 }
 
 func (c *journalResume) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.file, "file", "", fileUsage)
+	c.place.flags(fs)
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
 	fs.Func("header", "a `LINE` for all requests, such as 'Authorization: Bearer ...', or @FILE with such lines", c.addHeader)
 }
@@ -78,7 +79,7 @@ func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error
 	if err := checkList(c.output, 1); err != nil {
 		return err
 	}
-	f, err := openJournal(m, c.file)
+	f, err := c.place.open(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/retry/journal/sqljournal"
 )
 
 // leftOpen makes the journal of a client that was killed after it had asked url for
@@ -95,6 +96,44 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+// TestJournalInADatabase: the same for clients that share a database.
+func TestJournalInADatabase(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer service.Close()
+	onBoth(t, func(t *testing.T, url string) {
+		if strings.HasPrefix(url, "sqlite:") { // there is no table yet
+			run(t, "journal", "list", "--db", url).want(t, 1)
+		}
+		run(t, "migrate", "up", "--db", url).want(t, 0)
+		db, err := openDatabase(t.Context(), url, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		j, err := sqljournal.New(db.DB, db.dialect, journal.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"k1", "lost"} {
+			query, args, err := j.Insert(journal.Intent{Key: key, Method: http.MethodPost, URL: service.URL, Body: []byte("body")})
+			if err == nil {
+				_, err = db.ExecContext(t.Context(), query, args...)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o := run(t, "journal", "list", "--db", url).want(t, 0); !strings.Contains(o.stdout, "lost  open") {
+			t.Errorf("%s", o.stdout)
+		}
+		run(t, "journal", "resolve", "lost", "--as", "applied", "--db", url).want(t, 0)
+		if o := run(t, "journal", "resume", "--db", url).want(t, 0); !strings.Contains(o.stdout, "k1  200 OK") || !strings.Contains(o.stdout, "1 closed, 0 still open") {
+			t.Errorf("%s", o.stdout)
+		}
+	})
+}
+
 // TestJournalRefuses: what would do harm is refused, and says what to do.
 func TestJournalRefuses(t *testing.T) {
 	t.Parallel()
@@ -123,7 +162,7 @@ func TestJournalRefuses(t *testing.T) {
 	}
 	run(t, "journal", "list", "--file", path).want(t, 0)
 	_ = f.Close()
-	for _, args := range []string{"journal", "journal list", "journal resolve", "journal resolve k --file x", "journal resolve k --as done --file x", "journal list --file x -o xml", "journal resume --file x --header secret"} {
+	for _, args := range []string{"journal", "journal list", "journal resolve", "journal resolve k --file x", "journal resolve k --as done --file x", "journal list --file x -o xml", "journal resume --file x --header secret", "journal list", "journal list --file x --db sqlite:x"} {
 		if o := run(t, strings.Fields(args)...).want(t, 2); !strings.Contains(o.stderr, "\nTry: ") {
 			t.Errorf("%s: %s", args, o.stderr)
 		}
