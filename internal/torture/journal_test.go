@@ -110,14 +110,17 @@ func TestJournalKill(t *testing.T) {
 	if long() {
 		kinds = append(kinds, byByte, "openat", "unlinkat", "close")
 	}
-	for _, kind := range kinds {
-		at := int64(1)
-		for s.strike(&point{store: sqliteName, flow: flowJournal, mode: kind, at: at}) && !t.Failed() {
-			at++
-		}
-		s.kinds = append(s.kinds, fmt.Sprintf("%s %d", kind, at-1))
-		if at == 1 && !t.Failed() {
-			t.Errorf("vacuous: nobody was killed by %s", kind)
+	for _, twice := range []bool{false, true} {
+		s.twice = twice
+		for _, kind := range kinds {
+			at := int64(1)
+			for s.strike(&point{store: sqliteName, flow: flowJournal, mode: kind, at: at}) && !t.Failed() {
+				at++
+			}
+			s.kinds = append(s.kinds, fmt.Sprintf("%s %d", kind, at-1))
+			if at == 1 && !t.Failed() {
+				t.Errorf("vacuous: nobody was killed by %s, twice: %v", kind, twice)
+			}
 		}
 	}
 	t.Logf("%d kills: %v; of the intents %d were not written, %d not sent, %d not answered, %d not closed, %d closed", s.kills, s.kinds, s.none, s.unsent, s.unanswered, s.unclosed, s.closed)
@@ -127,6 +130,8 @@ func TestJournalKill(t *testing.T) {
 }
 
 type journalSiege struct {
+	twice bool // the victim finds what an earlier one has left
+
 	t   *testing.T
 	g   *ground
 	url string
@@ -148,6 +153,12 @@ func (s *journalSiege) arrived(key string) {
 	}
 	keys, err := open(s.path)
 	s.seen[key] = append(s.seen[key], err == nil && slices.Contains(keys, key))
+}
+
+func (s *journalSiege) arrivals(key string) []bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[keyOf(key, 0)]
 }
 
 // open returns the keys of the intents in a journal.
@@ -173,6 +184,14 @@ func (s *journalSiege) strike(p *point) (killed bool) {
 	s.mu.Lock()
 	s.path = victim.Witness + ".journal"
 	s.mu.Unlock()
+	if s.twice {
+		earlier := victim
+		earlier.Mode, earlier.At = byName, 4 // "answered", of the first
+		if _, killed, err := earlier.carryOut(ctx); err != nil || !killed || len(s.arrivals(key)) != 1 {
+			s.t.Fatalf("vacuous: the earlier victim: killed %v, %v, arrivals %v", killed, err, s.arrivals(key))
+		}
+		victim.Attempt = byHeir
+	}
 	_, killed, err := victim.carryOut(ctx, p.tracer()...)
 	if err != nil {
 		s.t.Fatalf("%s: %v", p, err)
