@@ -218,6 +218,12 @@ func TestIntentInATransaction(t *testing.T) {
 			}
 		}
 		client := &http.Client{Transport: &retryhttp.Transport{Journal: j, Policy: retry.Policy{Attempts: 1}, Base: unreachable{}}}
+		req, err := http.NewRequestWithContext(retryhttp.WithKey(t.Context(), retryhttp.Key{Value: "k0"}), http.MethodPost, url, strings.NewReader("k0"))
+		must(t, err)
+		req.Header.Set("Content-Type", "text/plain")
+		if _, err := client.Do(req); err == nil || len(openKeys(t, j)) != 2 {
+			t.Errorf("sent by the caller, without a server: %v, open: %v", err, openKeys(t, j))
+		}
 		if r, err := journal.Resume(t.Context(), j, client, journal.Options{}); err == nil || r.Open != 2 {
 			t.Errorf("without a server: %+v, %v", r, err)
 		}
