@@ -336,7 +336,7 @@ func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	if _, err := pool.Exec(ctx, "drop table once_operation, once_attempt, once_audit, once_migration"); err != nil {
+	if _, err := pool.Exec(ctx, "drop table once_operation, once_attempt, once_audit, once_intent, once_migration"); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := pgxstore.Status(ctx, pool); err != nil || len(st) == 0 || st[0].Applied {

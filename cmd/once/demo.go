@@ -22,10 +22,11 @@ import (
 
 var demoEntry = entry{
 	name: "demo", brief: "kill a payments service under fire, then count the money",
-	help: `Starts the payments service as a process of its own and sends it refunds from many
-clients that retry. On the way answers are lost, requests are doubled or cut off, keys
-are used again for another amount, and the service is killed (SIGKILL) at least five
-times and started again on the same database.
+	help: `Starts the payments service as a process of its own and sends it refunds from clients
+that retry, and are processes of their own, too. On the way answers are lost, requests
+are doubled or cut off, keys are used again for another amount, and the service is killed
+(SIGKILL) at least five times and started again on the same database. So are the clients,
+in the middle of what they do: they resume it from their journals.
 
 When the last process is dead, the refunds are counted in the database. The exit code
 is 0 only if every refund took effect exactly once and every replay was the same, byte
@@ -53,6 +54,7 @@ func (c *demo) flags(fs *flag.FlagSet) {
 
 const (
 	clients    = 16
+	processes  = 4 // that the clients are in
 	leastKills = 5
 	mostOps    = 1_000_000
 )
@@ -75,7 +77,8 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}()
 	cfg := storm.Config{
 		Orders: c.ops, Clients: clients, Kills: leastKills + c.ops/100, Seed: c.seed, Unsafe: c.unsafe,
-		Tenant: "demo-" + strings.ToLower(rand.Text())[:8],
+		Tenant:      "demo-" + strings.ToLower(rand.Text())[:8],
+		ClientKills: leastKills + c.ops/100,
 	}
 	if cfg.Witness, err = witness(ctx, src, cfg.Tenant); err != nil {
 		return err
@@ -84,6 +87,10 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 	if cfg.Server, err = c.server(src, cfg.Tenant); err != nil {
 		return err
 	}
+	if cfg.Fleet, err = c.fleet(cfg.Tenant); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cfg.Fleet.Dir)) }()
 	if c.log != "" {
 		if cfg.Log, err = storm.OpenLog(c.log); err != nil {
 			return fmt.Errorf("%w. Try: --log with a folder that can be written", err)
@@ -126,6 +133,21 @@ func (c *demo) server(src demoDB, session string) (*storm.Server, error) {
 	}
 	return &storm.Server{Command: func(address string) *exec.Cmd {
 		return exec.Command(self, append(args, "--listen", address)...) //nolint:noctx // the storm ends it
+	}}, nil
+}
+
+// fleet is this program several times more, as "once demo client".
+func (c *demo) fleet(tenant string) (*storm.Fleet, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "once-demo-clients-")
+	if err != nil {
+		return nil, err
+	}
+	return &storm.Fleet{Processes: processes, Dir: dir, Command: func(address, journal string) *exec.Cmd {
+		return exec.Command(self, "demo", "client", "--server", address, "--file", journal, "--tenant", tenant, "--seed", strconv.FormatUint(c.seed, 10)) //nolint:noctx // the storm ends it
 	}}, nil
 }
 

@@ -16,8 +16,8 @@ import (
 
 // fields of the JSON result; all but ok are numbers.
 var fields = []string{
-	"attempts", "duplicates", "effects", "in_flight_refused", "kills", "lost",
-	"mismatches_refused", "ok", "operations", "replay_differences", "replayed",
+	"attempts", "client_kills", "duplicates", "effects", "in_flight_refused", "kills", "lost",
+	"mismatches_refused", "ok", "operations", "replay_differences", "replayed", "resumed",
 }
 
 func result(tb testing.TB, o output) (n map[string]int, ok bool) {
@@ -49,7 +49,7 @@ func TestDemo(t *testing.T) {
 		if !ok || n["operations"] != 60 || n["effects"] != 60 || n["duplicates"]+n["lost"]+n["replay_differences"] != 0 {
 			t.Errorf("%s", o.stdout)
 		}
-		if n["kills"] < 5 || n["replayed"] < 60 || n["mismatches_refused"] < 6 {
+		if n["kills"] < 5 || n["client_kills"] < 5 || n["resumed"] < 1 || n["replayed"] < 60 || n["mismatches_refused"] < 6 {
 			t.Errorf("a calm storm: %s", o.stdout)
 		}
 		checkLogs(t, dir, n)

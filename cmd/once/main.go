@@ -11,6 +11,7 @@
 //	once doctor        what in a database's settings would break a promise
 //	once sweep         delete operations whose retention is over, into an archive if wanted
 //	once archive       look into an archive
+//	once journal       what a client has asked for, and does not know the outcome of
 package main
 
 import (
@@ -57,9 +58,10 @@ type entry struct {
 // entries are in the order of the help text.
 func entries() []entry {
 	return []entry{
-		demoEntry, demoServeEntry, stormEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
+		demoEntry, demoServeEntry, demoClientEntry, stormEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
 		keysShowEntry, keysListEntry, keysForgetEntry, auditListEntry, doctorEntry,
-		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry, versionEntry,
+		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry,
+		journalListEntry, journalResumeEntry, journalResolveEntry, versionEntry,
 	}
 }
 

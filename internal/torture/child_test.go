@@ -24,6 +24,7 @@ const (
 	flowHTTP     = "http"     // a first execution by a server
 	flowStorm    = "storm"    // duplicates from many processes
 	flowArchive  = "archive"  // a sweep into an archive
+	flowJournal  = "journal"  // a request of a client with a journal
 )
 
 const scope = "torture"
@@ -48,6 +49,9 @@ func beChild(text string) int {
 		case flowArchive:
 			input(3)
 			err = archiveAll(ctx, p)
+		case flowJournal:
+			input(3)
+			err = askWithJournal(ctx, p)
 		default:
 			input(3)
 			err = perform(ctx, p)

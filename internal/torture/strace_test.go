@@ -12,7 +12,9 @@ var syscalls = []string{"pwrite64", "write", "fsync", "fdatasync", "ftruncate", 
 // cold reports whether the points begin with the start of the process.
 func (p *point) cold() bool { return p.flow == flowCold || p.traced() }
 
-func (p *point) traced() bool { return p.mode == "renameat" || slices.Contains(syscalls, p.mode) }
+func (p *point) traced() bool {
+	return slices.Contains(syscalls, p.mode) || slices.Contains([]string{"renameat", "openat", "unlinkat", "flock", "close"}, p.mode)
+}
 
 // tracer is the command under which the victim runs: strace kills it as it enters
 // the system call for the N-th time.

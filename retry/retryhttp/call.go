@@ -27,6 +27,8 @@ type call struct {
 	body       source
 	since      time.Time // of the key
 
+	intent *intent // in the journal; nil: there is none
+
 	last   error // the failure before this attempt
 	hedged bool
 
@@ -52,11 +54,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 		c.since = c.start
 	}
 	if c.keyed {
-		retention := t.Retention
-		if retention <= 0 {
-			retention = 24 * time.Hour
-		}
-		c.expire(retention)
+		c.expire(t.retention())
 		if c.expired() {
 			return nil, c.gaveUp(retry.Expired, nil)
 		}
@@ -76,6 +74,12 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.body, err = sourceOf(req, c.repeatable); err != nil {
 		return nil, err
 	}
+	if t.Journal != nil && c.keyed {
+		if err := c.record(k); err != nil {
+			c.body.close()
+			return nil, err
+		}
+	}
 	c.head(k, in)
 	return c, nil
 }
@@ -89,6 +93,7 @@ func (c *call) head(k Key, in string) {
 	if c.keyed && in == "" {
 		c.header[headerKey] = []string{k.Value}
 	}
+	c.sentSince()
 	if !c.keyed || !c.body.empty {
 		return // an attempt with a body has no GetBody, and so net/http cannot repeat it
 	}

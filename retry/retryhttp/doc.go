@@ -38,6 +38,14 @@
 //	Idempotency-Key      the key, if the request has none in its header
 //	Once-Attempt         1, 2, ...; if the request has one, it is counted from there
 //	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded
+//	Once-First-Sent      with an intent that is resumed: since when it is in the journal
+//
+// # Crashes
+//
+// With a [Transport.Journal] a request with a key is on the disk before it leaves, and
+// stays there until the caller has closed the body of its answer: see package journal. An
+// answer that proves nothing, such as a 500, leaves its intent open, and the same request
+// may take effect later.
 //
 // # What net/http does behind one's back
 //

@@ -68,11 +68,17 @@ func ended(ctx context.Context) error {
 // GivenUp returns why resp, although a failure, was not followed by another attempt. It
 // is nil for answers that are no failures, and for those of other transports.
 func GivenUp(resp *http.Response) *retry.Error {
-	if resp == nil || resp.Request == nil {
-		return nil
-	}
-	if s, ok := resp.Request.Context().Value(keyOfSending{}).(*sending); ok {
+	if s := sendingOf(resp); s != nil {
 		return s.gaveUp
 	}
 	return nil
+}
+
+// sendingOf returns the attempt that resp answers, nil if it is not one of ours.
+func sendingOf(resp *http.Response) *sending {
+	if resp == nil || resp.Request == nil {
+		return nil
+	}
+	s, _ := resp.Request.Context().Value(keyOfSending{}).(*sending)
+	return s
 }

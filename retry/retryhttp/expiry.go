@@ -13,6 +13,13 @@ func (c *call) expire(retention time.Duration) {
 	}
 }
 
+func (t *Transport) retention() time.Duration {
+	if t.Retention <= 0 {
+		return 24 * time.Hour
+	}
+	return t.Retention
+}
+
 // expiry returns until when the request may be sent. Zero: for ever.
 func (c *call) expiry() time.Time {
 	c.mu.Lock()

@@ -101,3 +101,12 @@ func wantGivenUp(t *testing.T, resp *http.Response, err error, reason retry.Reas
 type breakerFunc func() (func(retry.Outcome), error)
 
 func (f breakerFunc) Allow() (func(retry.Outcome), error) { return f() }
+
+// RoundTrip implements http.RoundTripper, for a base that need not count.
+func (b base) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+	}
+	return b(0, r)
+}

@@ -34,6 +34,7 @@ const (
 	headerKey       = "Idempotency-Key"
 	headerKeyX      = "X-Idempotency-Key"
 	headerAttempt   = "Once-Attempt"
+	headerFirstSent = "Once-First-Sent"
 	headerTimeout   = "X-Request-Timeout"
 	headerReplayed  = "Idempotent-Replayed"
 	headerStatus    = "Idempotency-Status"

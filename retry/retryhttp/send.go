@@ -18,6 +18,8 @@ type sending struct {
 
 	resends int
 	gaveUp  *retry.Error // set when its answer is the last
+	intent  *intent      // of its call
+	code    string       // of a problem
 }
 
 type keyOfSending struct{}
@@ -49,7 +51,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 		}
 		defer func() { done(outcome) }()
 	}
-	a.sending = &sending{Context: ctx, resends: c.count() - 1}
+	a.sending = &sending{Context: ctx, resends: c.count() - 1, intent: c.intent}
 	ctx, cancel := context.WithCancelCause(a.sending)
 	a.cancel = cancel
 	limit := c.left()
@@ -76,6 +78,10 @@ func (c *call) send(ctx context.Context) (a answer) {
 		a.fail(ctx, errSlow)
 	}
 	outcome = a.outcome(c.req.Context())
+	if c.intent != nil {
+		a.sending.code = a.code
+		c.intent.note(&a)
+	}
 	return a
 }
 

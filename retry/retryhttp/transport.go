@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/retry/journal"
 )
 
 // Transport is an [http.RoundTripper] that retries. The zero value is ready to use. It
@@ -41,6 +42,11 @@ type Transport struct {
 	// happens to them then is the caller's to see. Default 64 KiB; negative: none.
 	Buffer int64
 
+	// Journal keeps what requests with an idempotency key ask for from before the first
+	// attempt until the outcome is known, so that a process that was killed can resume
+	// them: see package journal. The whole body is read first. Default: none.
+	Journal journal.Journal
+
 	// Breaker returns the breaker of a host. Default: Policy.Breaker for all.
 	Breaker func(host string) retry.Breaker
 }
@@ -55,6 +61,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer c.body.close()
+	if c.intent != nil {
+		return c.run()
+	}
+	return c.answer()
+}
+
+// answer makes attempts until one of them is the last.
+func (c *call) answer() (*http.Response, error) {
 	for {
 		a := c.attempt()
 		if a.good {
@@ -63,14 +77,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		wait, stop := c.decide(a)
 		if c.policy.Observe != nil {
-			c.policy.Observe(req.Context(), retry.Event{Attempt: c.attempts(), Class: a.class, Err: a.failure(), Wait: wait, Stop: stop})
+			c.policy.Observe(c.req.Context(), retry.Event{Attempt: c.attempts(), Class: a.class, Err: a.failure(), Wait: wait, Stop: stop})
 		}
 		if stop != "" {
 			return c.end(a, stop)
 		}
 		c.last = a.failure()
 		a.discard()
-		if !sleep(req.Context(), wait) {
+		if !sleep(c.req.Context(), wait) {
 			return nil, c.gaveUp(retry.Cancelled, c.last)
 		}
 	}

@@ -142,7 +142,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 func TestMigrateTogether(t *testing.T) {
 	on(t, func(t *testing.T, db *sql.DB, _ *sqlstore.Store) {
 		ctx := t.Context()
-		for _, table := range []string{"once_operation", "once_attempt", "once_audit", "once_migration"} {
+		for _, table := range []string{"once_operation", "once_attempt", "once_audit", "once_intent", "once_migration"} {
 			if _, err := db.ExecContext(ctx, "drop table "+table); err != nil {
 				t.Fatal(err)
 			}

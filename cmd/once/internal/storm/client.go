@@ -5,56 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"syscall"
 	"time"
 )
 
-// client asks until it is answered, with the same key and the same bytes.
-type client struct {
-	*Storm
-	wire wire
-	rng  *rand.Rand
-}
-
 const (
-	firstBackoff = 10 * time.Millisecond
+	firstBackoff = 20 * time.Millisecond
 	longestWait  = 500 * time.Millisecond
 )
 
 var errGaveUp = errors.New("no final answer in time")
-
-// ask returns the first final answer to body. If fated is false, every answer of
-// the service is delivered.
-func (c client) ask(ctx context.Context, o *order, path, body string, fated bool) (answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errGaveUp)
-	defer cancel()
-	var delay time.Duration
-	for attempt := 1; ; attempt++ {
-		if err := sleep(ctx, delay); err != nil {
-			return answer{}, err
-		}
-		f := deliver
-		if fated {
-			f = pickFate(c.rng)
-			if o.index%10 == 0 && attempt == 1 {
-				f = drop
-			}
-		}
-		a, err := c.wire.post(ctx, path, o.key, body, attempt, f)
-		v := judge(a, err)
-		c.log.attempt(attempt, delay, o.key, v)
-		c.tally.attempt(v)
-		if v.final {
-			return a, nil
-		}
-		// Full jitter: clients that have failed together do not come back together.
-		ceiling := min(longestWait, firstBackoff<<min(attempt, 16))
-		delay = v.after + time.Duration(c.rng.Int64N(int64(ceiling)))
-	}
-}
 
 // verdict is what one attempt tells its client.
 type verdict struct {

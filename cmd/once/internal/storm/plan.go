@@ -17,6 +17,7 @@ type order struct {
 	copies   int  // clients that send it at the same moment
 	again    bool // it is sent once more when it was answered long ago
 	conflict bool // the key is then used for another amount, by mistake
+	crashes  int  // so many clients are killed when they have asked for it
 }
 
 const (
@@ -68,6 +69,7 @@ const (
 	drop                // the service answers, and nobody gets it
 	hangUp              // the client closes as soon as it has sent
 	cutOff              // half of the request arrives, then the client is gone
+	doom                // the request arrives, and its client waits for its own death
 )
 
 func pickFate(rng *rand.Rand) fate {

@@ -14,6 +14,8 @@ type Report struct {
 	MismatchesRefused int  `json:"mismatches_refused"`
 	InFlightRefused   int  `json:"in_flight_refused"`
 	Kills             int  `json:"kills"`
+	ClientKills       int  `json:"client_kills"`
+	Resumed           int  `json:"resumed"`
 	Effects           int  `json:"effects"`
 	Duplicates        int  `json:"duplicates"`
 	Lost              int  `json:"lost"`
@@ -31,6 +33,7 @@ type Details struct {
 	Broken    int      // connections that died with the server
 	Abandoned int      // requests that their client cut off or hung up on
 	Compared  int      // answers with the first one of their order
+	Open      int      // intents that are left in the journals of the clients
 	Entries   int      // of the ledger
 	SampleKey string   // of an order that had every kind of trouble
 	Reasons   []string // why it is not OK
@@ -42,10 +45,10 @@ func (s *Storm) report(f found, took time.Duration) Report {
 	r := Report{
 		Operations: s.Orders, Attempts: n.attempts,
 		Replayed: n.replayed, MismatchesRefused: n.mismatch, InFlightRefused: n.inFlight,
-		Kills: n.kills, ReplayDifferences: s.tally.differences(),
+		Kills: n.kills, ClientKills: n.clientKills, Resumed: n.resumed, ReplayDifferences: s.tally.differences(),
 		Details: Details{
 			Took: took, Clients: s.Clients, Dropped: n.dropped, Broken: n.broken, Abandoned: n.abandoned,
-			Compared: n.compared, Entries: f.entries, SampleKey: s.orders[0].key, Reasons: f.wrong,
+			Compared: n.compared, Open: s.open, Entries: f.entries, SampleKey: s.orders[0].key, Reasons: f.wrong,
 		},
 	}
 	for _, o := range s.orders {
@@ -86,12 +89,15 @@ func (r *Report) judge(cfg Config) {
 	fail(r.Duplicates, "refunds too many")
 	fail(r.Lost, "refunds lost")
 	fail(r.ReplayDifferences, "answers that differ from the first one")
+	fail(r.Open, "intents left open by the clients")
 	vacuous := func(n, want int, sentence string) {
 		if n < want {
 			r.Reasons = append(r.Reasons, fmt.Sprintf("proves nothing: %d %s, at least %d wanted", n, sentence, want))
 		}
 	}
 	vacuous(r.Kills, cfg.Kills, "kills")
+	vacuous(r.ClientKills, cfg.ClientKills, "kills of clients")
+	vacuous(r.Resumed, min(1, cfg.ClientKills), "intents resumed")
 	vacuous(r.Dropped, 1, "dropped answers")
 	if !cfg.Unsafe {
 		vacuous(r.Replayed, 1, "replays")

@@ -17,7 +17,7 @@ func TestReport(t *testing.T) {
 			f.refunds[o.amount] = []string{id}
 			s.tally.answered(o, answer{http.StatusCreated, http.Header{}, []byte(`{"id":"` + id + `"}`)})
 		}
-		s.tally.n = counts{kills: 5, dropped: 3, replayed: 9, mismatch: 2}
+		s.tally.n = counts{kills: 5, clientKills: 5, resumed: 6, dropped: 3, replayed: 9, mismatch: 2}
 	}
 	for name, c := range map[string]struct {
 		spoil                     func(s *Storm, f *found)
@@ -39,11 +39,14 @@ func TestReport(t *testing.T) {
 		"books":     {func(_ *Storm, f *found) { f.wrong = []string{"2 charges"} }, 0, 0, 0, "2 charges"},
 		"silence":   {func(s *Storm, _ *found) { delete(s.tally.first, s.orders[2]) }, 0, 0, 0, "nobody was told how refund:order-3 ended"},
 		"kills":     {func(s *Storm, _ *found) { s.tally.n.kills = 4 }, 0, 0, 0, "proves nothing: 4 kills"},
+		"clients":   {func(s *Storm, _ *found) { s.tally.n.clientKills = 4 }, 0, 0, 0, "proves nothing: 4 kills of clients"},
+		"resumed":   {func(s *Storm, _ *found) { s.tally.n.resumed = 0 }, 0, 0, 0, "proves nothing: 0 intents resumed"},
+		"open":      {func(s *Storm, _ *found) { s.open = 1 }, 0, 0, 0, "1 intents left open"},
 		"replays":   {func(s *Storm, _ *found) { s.tally.n.replayed = 0 }, 0, 0, 0, "proves nothing: 0 replays"},
 		"mismatch":  {func(s *Storm, _ *found) { s.tally.n.mismatch = 0 }, 0, 0, 0, "proves nothing: 0 refusals"},
 		"delivered": {func(s *Storm, _ *found) { s.tally.n.dropped = 0 }, 0, 0, 0, "proves nothing: 0 dropped"},
 	} {
-		s := &Storm{Config: Config{Orders: 10, Kills: 5}, tally: newTally(), orders: plan(10, 1)}
+		s := &Storm{Config: Config{Orders: 10, Kills: 5, ClientKills: 5}, tally: newTally(), orders: plan(10, 1)}
 		f := found{refunds: map[int64][]string{}}
 		good(s, &f)
 		c.spoil(s, &f)

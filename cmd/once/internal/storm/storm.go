@@ -11,13 +11,16 @@ import (
 // Config of a storm. Every field but Log and Progress is required.
 type Config struct {
 	Orders  int    // refunds that somebody wants
-	Clients int    // that work at the same time
+	Clients int    // that work at the same time, in the processes of Fleet
 	Kills   int    // of the service
 	Seed    uint64 // of what is thrown
 	Tenant  string // that no other storm on this database has had
 	Unsafe  bool   // the service runs without once: answers are not expected to repeat
 
+	ClientKills int // of the processes of Fleet
+
 	Server  *Server
+	Fleet   *Fleet
 	Witness Witness
 
 	Log      *Log
@@ -27,7 +30,7 @@ type Config struct {
 // Progress is how far a storm has come.
 type Progress struct {
 	Finished, Orders int
-	Killed, Kills    int
+	Killed, Kills    int // of the service and of clients
 	Sent, Dropped    int
 	Stage            string
 }
@@ -39,6 +42,7 @@ type Storm struct {
 	tally  *tally
 	orders []*order
 	kills  []int
+	open   int          // intents that are left
 	stage  atomic.Value // string
 
 	reached *meter // the furthest order of which a request has left
@@ -58,6 +62,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		reached: newMeter(),
 		sent:    newMeter(),
 		done:    newMeter(),
+	}
+	for _, at := range planKills(cfg.ClientKills, cfg.Orders, cfg.Seed+1) {
+		s.orders[at].crashes++
 	}
 	began := time.Now()
 	err := s.rage(ctx)
@@ -84,9 +91,13 @@ func (s *Storm) rage(ctx context.Context) error {
 	if err := s.charge(ctx); err != nil {
 		return err
 	}
-	s.enter("storm")
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer s.Fleet.stop()
+	if err := s.Fleet.start(ctx, s, cancel); err != nil {
+		return err
+	}
+	s.enter("storm")
 	var killer sync.WaitGroup
 	killer.Go(func() {
 		if err := s.killAll(ctx); err != nil {
@@ -100,7 +111,12 @@ func (s *Storm) rage(ctx context.Context) error {
 		s.enter("replaying")
 		s.each(ctx, func(o *order) { s.replay(ctx, o) })
 	}
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	var err error
+	s.open, err = s.Fleet.end()
+	return err
 }
 
 // charge makes what is to be refunded, in calm weather.
@@ -151,7 +167,7 @@ func (s *Storm) each(ctx context.Context, work func(*order)) {
 func (s *Storm) encore(ctx context.Context, index, kills int) {
 	const stalled = 500 * time.Millisecond
 	for sender := 1 << 5; !s.done.wait(ctx, kills, stalled) && ctx.Err() == nil; sender++ {
-		s.ask(ctx, s.orders[index], sender, s.orders[index].body(), "encore")
+		s.ask(ctx, s.orders[index], sender, false, s.orders[index].body(), "encore")
 	}
 }
 
@@ -161,31 +177,15 @@ func (s *Storm) serve(ctx context.Context, o *order) {
 	defer s.tally.finished()
 	var copies sync.WaitGroup
 	for i := range o.copies {
-		copies.Go(func() { s.ask(ctx, o, i, o.body(), "") })
+		copies.Go(func() { s.ask(ctx, o, i, false, o.body(), "") })
 	}
+	copies.Go(func() { s.crash(ctx, o) })
 	copies.Wait()
 	if o.conflict {
-		s.ask(ctx, o, 1<<7, o.wrongBody(), "the same key for another amount")
+		s.ask(ctx, o, 1<<7, false, o.wrongBody(), "the same key for another amount")
 	}
 	if o.again {
-		s.ask(ctx, o, 1<<6, o.body(), "again, later")
-	}
-}
-
-func (s *Storm) ask(ctx context.Context, o *order, sender int, body, notes string) {
-	c := client{Storm: s, rng: o.rng(s.Seed, sender)}
-	c.wire = wire{address: s.Server.address, tenant: s.Tenant, sent: func() { s.reached.raise(o.index + 1); s.sent.add(1) }}
-	a, err := c.ask(ctx, o, refundsPath, body, true)
-	s.learn(o, body, a, err, notes)
-}
-
-// replay asks once more for an order that was answered, in calm weather.
-func (s *Storm) replay(ctx context.Context, o *order) {
-	c := client{Storm: s, rng: o.rng(s.Seed, 1<<4), wire: wire{address: s.Server.address, tenant: s.Tenant}}
-	a, err := c.ask(ctx, o, refundsPath, o.body(), false)
-	s.learn(o, o.body(), a, err, "after the storm")
-	if err == nil && judge(a, nil).word != replayed {
-		s.tally.differ(o)
+		s.ask(ctx, o, 1<<6, false, o.body(), "again, later")
 	}
 }
 
@@ -197,8 +197,8 @@ func (s *Storm) learn(o *order, body string, a answer, err error, notes string) 
 }
 
 func join(notes, more string) string {
-	if notes == "" {
-		return more
+	if notes == "" || more == "" {
+		return notes + more
 	}
 	return notes + "; " + more
 }
@@ -214,5 +214,5 @@ func (s *Storm) progress() {
 	}
 	n := s.tally.counts()
 	stage, _ := s.stage.Load().(string)
-	s.Progress(Progress{n.finished, s.Orders, n.kills, s.Kills, n.attempts, n.dropped, stage})
+	s.Progress(Progress{n.finished, s.Orders, n.kills + n.clientKills, s.Kills + s.ClientKills, n.attempts, n.dropped, stage})
 }

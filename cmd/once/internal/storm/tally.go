@@ -21,7 +21,10 @@ type counts struct {
 	abandoned int // requests that their client cut off or hung up on
 	compared  int // answers beyond the first of their order
 	finished  int // orders
-	kills     int
+	kills     int // of the service
+
+	clientKills int
+	resumed     int // intents, by the next process of a client
 }
 
 func newTally() *tally {
@@ -86,6 +89,9 @@ func (t *tally) answerOf(o *order) (answer, bool) {
 
 func (t *tally) finished() { t.count(func(n *counts) { n.finished++ }) }
 func (t *tally) killed()   { t.count(func(n *counts) { n.kills++ }) }
+func (t *tally) resumed()  { t.count(func(n *counts) { n.resumed++ }) }
+
+func (t *tally) killedClient() { t.count(func(n *counts) { n.clientKills++ }) }
 
 func (t *tally) count(f func(*counts)) {
 	t.mu.Lock()

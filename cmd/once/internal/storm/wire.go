@@ -73,10 +73,10 @@ func (w wire) send(ctx context.Context, req *http.Request, f fate) (answer, erro
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return answer{}, err
 	}
-	return w.exchange(conn, req, text.Bytes(), f)
+	return w.exchange(ctx, conn, req, text.Bytes(), f)
 }
 
-func (w wire) exchange(conn net.Conn, req *http.Request, text []byte, f fate) (answer, error) {
+func (w wire) exchange(ctx context.Context, conn net.Conn, req *http.Request, text []byte, f fate) (answer, error) {
 	if f == cutOff {
 		_, err := conn.Write(text[:len(text)-int(req.ContentLength+1)/2])
 		return answer{}, errors.Join(errCutOff, err)
@@ -86,6 +86,10 @@ func (w wire) exchange(conn net.Conn, req *http.Request, text []byte, f fate) (a
 	}
 	if w.sent != nil {
 		w.sent()
+	}
+	if f == doom {
+		<-ctx.Done()
+		return answer{}, ctx.Err()
 	}
 	if f == hangUp {
 		return answer{}, errHungUp // an orderly end: the handler's context is cancelled, the request stands

@@ -61,6 +61,37 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// TestDoom: the request arrives, and its client takes no answer as long as it lives.
+func TestDoom(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	w := receiver(t, func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got <- string(b)
+	})
+	ctx, die := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	w.sent = func() { close(left) }
+	ended := make(chan error)
+	go func() {
+		_, err := w.post(ctx, "/refunds", "k", "body", 1, doom)
+		ended <- err
+	}()
+	<-left
+	if body := <-got; body != "body" {
+		t.Errorf("the service got %q", body)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("it has an answer, or an error: %v", err)
+	default:
+	}
+	die()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestNobodySendsAgain: a server that dies over a keyed POST has seen it once, where
 // http.Transport would have sent it a second time on its own account.
 func TestNobodySendsAgain(t *testing.T) {

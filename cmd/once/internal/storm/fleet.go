@@ -1,0 +1,112 @@
+package storm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/oncelib/once/retry/journal"
+)
+
+// Fleet is the clients: processes of their own, each with a journal, which are killed and
+// started again.
+type Fleet struct {
+	// Command returns a command that runs a [Worker] when it is started.
+	Command func(address, journal string) *exec.Cmd
+
+	Processes int
+	Dir       string // for the journals
+
+	storm *Storm
+	ctx   context.Context //nolint:containedctx // of the storm, for those who are born in it
+	all   []*process
+	fail  context.CancelCauseFunc // called when a process has ended by itself
+}
+
+func (f *Fleet) start(ctx context.Context, s *Storm, fail context.CancelCauseFunc) error {
+	f.storm, f.ctx, f.fail = s, ctx, fail
+	for i := range f.Processes {
+		p := &process{Fleet: f, journal: filepath.Join(f.Dir, fmt.Sprintf("client-%d.journal", i+1)), jobs: map[int]*flight{}}
+		f.all = append(f.all, p)
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask has a client do a job. If the job is doomed, so is the client, and somebody else's
+// may be.
+func (f *Fleet) ask(ctx context.Context, j job) (*flight, error) {
+	return f.all[(j.Order+j.Sender)%len(f.all)].ask(ctx, j)
+}
+
+func (p *process) ask(ctx context.Context, j job) (*flight, error) {
+	p.starting.Lock()
+	p.mu.Lock()
+	p.next++
+	j.ID = p.next
+	fl := &flight{job: j, landed: make(chan struct{})}
+	p.jobs[j.ID] = fl
+	p.mu.Unlock()
+	err := ctx.Err()
+	if err == nil {
+		err = p.tell.write(j)
+	}
+	p.starting.Unlock()
+	if p.isDying() { // what was written to it is lost: it will be again
+		err = nil
+	}
+	if err != nil {
+		return fl, err
+	}
+	select {
+	case <-fl.landed:
+		return fl, fl.err
+	case <-ctx.Done():
+		return fl, context.Cause(ctx)
+	}
+}
+
+func (p *process) isDying() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dying
+}
+
+// end sends the clients home, and looks into what they leave: nothing may be open.
+func (f *Fleet) end() (open int, err error) {
+	for _, p := range f.all {
+		p.starting.Lock()
+		p.mu.Lock()
+		p.dying = true
+		p.mu.Unlock()
+		err = errors.Join(err, p.stdin.Close())
+		<-p.ended
+		p.starting.Unlock()
+		list, damage, failed := journal.Read(p.journal)
+		err = errors.Join(err, failed)
+		if damage.Bytes > 0 {
+			err = errors.Join(err, fmt.Errorf("%s is torn: %+v", p.journal, damage))
+		}
+		open += len(list)
+	}
+	return open, err
+}
+
+// stop ends what still runs.
+func (f *Fleet) stop() {
+	for _, p := range f.all {
+		p.starting.Lock()
+		p.mu.Lock()
+		p.dying = true
+		p.mu.Unlock()
+		if cmd := p.cmd; cmd != nil {
+			_ = cmd.Process.Kill() // it may be gone
+			<-p.ended
+		}
+		p.starting.Unlock()
+	}
+}

@@ -1,0 +1,62 @@
+package storm
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// job is what a client process is told to ask for, one line of JSON.
+type job struct {
+	ID     int    `json:"id"`
+	Key    string `json:"key"`
+	Path   string `json:"path"`
+	Body   string `json:"body"`
+	Order  int    `json:"order"`
+	Sender int    `json:"sender"`
+	Fated  bool   `json:"fated"`  // the network does to it what it likes
+	Doomed bool   `json:"doomed"` // its client waits for death when the request has left
+}
+
+// event is what a client process tells, one line of JSON.
+type event struct {
+	Kind string `json:"kind"`
+	Job  int    `json:"job,omitempty"` // 0: of an intent in its journal
+
+	Key  string `json:"key,omitempty"`  // answered, attempt
+	Sent string `json:"sent,omitempty"` // the body of the request: answered
+
+	Attempt int           `json:"attempt,omitempty"`
+	Delay   time.Duration `json:"delay,omitempty"` // before it
+	Word    string        `json:"word,omitempty"`
+
+	Status int         `json:"status,omitempty"`
+	Code   string      `json:"code,omitempty"`
+	Header http.Header `json:"header,omitempty"`
+	Body   []byte      `json:"body,omitempty"`
+	Error  string      `json:"error,omitempty"`
+}
+
+const (
+	left     = "left"     // a whole request has left
+	tried    = "tried"    // an attempt is over
+	answered = "answered" // the last answer, which the journal has not been told of
+	done     = "done"     // now it has
+	ready    = "ready"    // what was open in the journal has been resumed
+)
+
+// lines writes values, each as a line, from any goroutine.
+type lines struct {
+	mu sync.Mutex
+	to *json.Encoder
+}
+
+func newLines(w io.Writer) *lines { return &lines{to: json.NewEncoder(w)} }
+
+func (l *lines) write(v any) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Encode(v)
+}

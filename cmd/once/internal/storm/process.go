@@ -1,0 +1,186 @@
+package storm
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"sync"
+)
+
+// process is one client. It has a life after death.
+type process struct {
+	*Fleet
+
+	journal string
+	last    tail // of what it wrote to its standard error
+
+	starting sync.Mutex // held while it is dead
+	stdin    io.WriteCloser
+	tell     *lines
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	dying   bool // we have killed it, or sent it home
+	ended   chan struct{}
+	resumed chan struct{} // closed when it is ready
+	jobs    map[int]*flight
+	next    int
+}
+
+// flight is a job that a client has not brought home.
+type flight struct {
+	job
+
+	landed chan struct{}
+	answer *answer
+	err    error
+	fatal  bool // its client was killed for it
+	notes  string
+}
+
+// start starts the process, and waits until it has resumed what its journal has.
+func (p *process) start(ctx context.Context) error {
+	cmd := p.Command(p.storm.Server.address, p.journal)
+	cmd.Stderr = &p.last
+	stdin, err1 := cmd.StdinPipe()
+	stdout, err2 := cmd.StdoutPipe()
+	diesWithUs(cmd)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start a client: %w", err)
+	}
+	p.stdin, p.tell = stdin, newLines(stdin)
+	resumed, ended := make(chan struct{}), make(chan struct{})
+	p.mu.Lock()
+	p.cmd, p.dying, p.resumed, p.ended = cmd, false, resumed, ended
+	p.mu.Unlock()
+	go p.read(cmd, stdout, ended)
+	select {
+	case <-resumed:
+		return nil
+	case <-ended:
+		return fmt.Errorf("a client has ended by itself. It wrote: %s", &p.last)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// read takes what a process tells, to the last line that it has written.
+func (p *process) read(cmd *exec.Cmd, out io.Reader, ended chan struct{}) {
+	defer close(ended)
+	for r := bufio.NewReader(out); ; {
+		line, err := r.ReadBytes('\n')
+		if err != nil { // what comes before it was torn by its death
+			break
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			p.fail(fmt.Errorf("a client has written %q: %w", line, err))
+			break
+		}
+		p.hear(e)
+	}
+	err := cmd.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dying {
+		p.fail(fmt.Errorf("a client has ended by itself: %w. It wrote: %s", err, &p.last))
+	}
+}
+
+func (p *process) hear(e event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.jobs[e.Job]
+	switch e.Kind {
+	case left:
+		if f == nil {
+			break
+		}
+		p.storm.reached.raise(f.Order + 1)
+		p.storm.sent.add(1)
+		if f.Doomed && !p.dying {
+			p.dying, f.fatal = true, true
+			go p.kill()
+		}
+	case tried:
+		v := verdict{word: e.Word, status: e.Status, code: e.Code}
+		p.storm.log.attempt(e.Attempt, e.Delay, e.Key, v)
+		p.storm.tally.attempt(v)
+	case answered:
+		a := &answer{e.Status, e.Header, e.Body}
+		if f != nil {
+			f.answer = a
+			break
+		}
+		p.storm.tally.resumed()
+		for _, f := range p.jobs { // copies of one intent are one intent
+			if f.Key == e.Key && f.Body == e.Sent && f.answer == nil {
+				f.answer, f.notes = a, "resumed by the next process"
+			}
+		}
+	case done:
+		if f != nil && f.answer == nil {
+			f.err = errors.New(e.Error)
+		}
+		p.land(e.Job)
+	case ready:
+		close(p.resumed)
+	}
+}
+
+// land ends a flight. p.mu is held.
+func (p *process) land(id int) {
+	if f := p.jobs[id]; f != nil {
+		delete(p.jobs, id)
+		close(f.landed)
+	}
+}
+
+// kill kills the process in the middle of what it does, and starts it again. What was
+// neither answered nor in its journal is asked for again.
+func (p *process) kill() {
+	p.starting.Lock()
+	defer p.starting.Unlock()
+	if sleep(p.ctx, rand.N(killDelay)) != nil {
+		return
+	}
+	err := p.cmd.Process.Kill()
+	<-p.ended
+	if err == nil {
+		p.storm.tally.killedClient()
+		p.storm.progress()
+		err = p.start(p.ctx)
+	}
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	for _, j := range p.rest() {
+		if err := p.tell.write(j); err != nil {
+			p.fail(err)
+		}
+	}
+}
+
+// rest lands what was answered, and returns the other jobs.
+func (p *process) rest() (jobs []job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, f := range p.jobs {
+		if f.answer != nil {
+			p.land(id)
+		} else {
+			f.Doomed = f.Doomed && !f.fatal
+			jobs = append(jobs, f.job)
+		}
+	}
+	return jobs
+}

@@ -1,0 +1,140 @@
+package storm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/retry/retryhttp"
+)
+
+// Worker is a client as a process of its own: package retryhttp with a journal, on a
+// network that does terrible things. It can be killed at any moment.
+type Worker struct {
+	Address string // of the service
+	Tenant  string
+	Journal string // its path
+	Seed    uint64
+
+	tell *lines
+	http *http.Client
+}
+
+// Run resumes what an earlier process has left in the journal. Then it does the jobs that
+// come in, until there are no more, and tells on out what happens.
+func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
+	w.tell = newLines(out)
+	intents, err := journal.Open(w.Journal, journal.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, intents.Close()) }()
+	w.http = &http.Client{Transport: &retryhttp.Transport{
+		Base:    network{w},
+		Journal: intents,
+		Policy: retry.Policy{
+			Attempts: 1 << 20, Base: firstBackoff, Cap: longestWait, Total: time.Minute,
+			Budget:  &retry.Budget{Burst: -1}, // a storm is what this is about
+			Observe: func(ctx context.Context, e retry.Event) { taskOf(ctx).delay = e.Wait },
+		},
+	}}
+	_, err = journal.Resume(ctx, intents, w.http, journal.Options{Answer: func(in journal.Intent, resp *http.Response) error {
+		return w.take(event{Key: in.Key, Sent: string(in.Body)}, resp)
+	}})
+	if err != nil {
+		return err
+	}
+	if err := w.tell.write(event{Kind: ready}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var jobs sync.WaitGroup
+	defer jobs.Wait()
+	defer cancel() // the end of the input with jobs under way is that of whoever gave them
+	for lines := json.NewDecoder(in); ; {
+		var j job
+		if err := lines.Decode(&j); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		jobs.Go(func() { w.do(ctx, j) })
+	}
+}
+
+// do asks for one thing until it is answered.
+func (w *Worker) do(ctx context.Context, j job) {
+	e := event{Kind: done, Job: j.ID}
+	if err := w.ask(ctx, j); err != nil {
+		e.Error = err.Error()
+	}
+	_ = w.tell.write(e) // if nobody reads this any more, nobody needs it
+}
+
+func (w *Worker) ask(ctx context.Context, j job) error {
+	t := &task{job: j, rng: (&order{index: j.Order}).rng(w.Seed, j.Sender)}
+	ctx = context.WithValue(ctx, keyOfTask{}, t)
+	ctx = retryhttp.WithKey(ctx, retryhttp.Key{Value: j.Key})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.Address+j.Path, strings.NewReader(j.Body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := w.http.Do(req)
+	if err != nil {
+		return err
+	}
+	// Closing the body closes the intent: only when the answer is in safe hands.
+	return errors.Join(w.take(event{Job: j.ID}, resp), resp.Body.Close())
+}
+
+// take hands an answer over.
+func (w *Worker) take(e event, resp *http.Response) (err error) {
+	e.Kind, e.Status, e.Header = answered, resp.StatusCode, resp.Header
+	if e.Body, err = io.ReadAll(resp.Body); err != nil {
+		return err
+	}
+	return w.tell.write(e)
+}
+
+// task is a job on its way through the network.
+type task struct {
+	job
+
+	rng   *rand.Rand // nil: calm weather
+	tries int
+	delay time.Duration // before the next try
+}
+
+type keyOfTask struct{}
+
+func taskOf(ctx context.Context) *task {
+	if t, ok := ctx.Value(keyOfTask{}).(*task); ok {
+		return t
+	}
+	return new(task)
+}
+
+// fate of the next attempt.
+func (t *task) fate() fate {
+	t.tries++
+	switch {
+	case t.Doomed:
+		return doom
+	case !t.Fated:
+		return deliver
+	}
+	f := pickFate(t.rng)
+	if t.Order%10 == 0 && t.tries == 1 {
+		f = drop
+	}
+	return f
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oncelib/once/retry/journal"
+)
+
+var journalListEntry = entry{
+	name: "journal list", brief: "what a client has asked for, and does not know the outcome of",
+	help: `Lists the intents that are open in the journal of a client (package retry/journal), in a
+file or in the database that clients share, oldest first, also while they run. What was asked is not shown, but for its
+method and address.
+
+An intent is open as long as nobody knows what became of it. Its state is
+
+  open      it can be resumed, by the client or by once journal resume
+  expired   its key is too old to be sent again: a person has to find out what became of
+            it, and to say so with once journal resolve
+  held      likewise, since the server has said so`,
+	make: func() command { return new(journalList) },
+}
+
+type journalList struct {
+	place  journalPlace
+	output string
+}
+
+func (c *journalList) flags(fs *flag.FlagSet) {
+	c.place.flags(fs)
+	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+}
+
+// intentAnswer is an intent for scripts. Its JSON form is a contract with them.
+type intentAnswer struct {
+	Key       string     `json:"key"`
+	Method    string     `json:"method"`
+	URL       string     `json:"url"`
+	BodyBytes int        `json:"body_bytes"`
+	State     string     `json:"state"`
+	Reason    string     `json:"reason,omitempty"`
+	Since     time.Time  `json:"since"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// stateOf is what can be done with an intent.
+func stateOf(in journal.Intent) string {
+	switch {
+	case in.Held != "":
+		return "held"
+	case !in.Expires.IsZero() && !time.Now().Before(in.Expires):
+		return "expired"
+	}
+	return "open"
+}
+
+func (c *journalList) run(ctx context.Context, m *Main, _ []string) error {
+	if err := checkList(c.output, 1); err != nil {
+		return err
+	}
+	list, err := c.place.list(ctx, m)
+	if err != nil {
+		return err
+	}
+	if c.output == "json" {
+		answers := make([]intentAnswer, 0, len(list))
+		for _, in := range list {
+			a := intentAnswer{Key: in.Key, Method: in.Method, URL: in.URL, BodyBytes: len(in.Body), State: stateOf(in), Reason: in.Held, Since: in.Since}
+			if !in.Expires.IsZero() {
+				a.ExpiresAt = &in.Expires
+			}
+			answers = append(answers, a)
+		}
+		return writeJSON(m.Stdout, struct {
+			Intents []intentAnswer `json:"intents"`
+		}{answers})
+	}
+	return printIntents(m.Stdout, list)
+}
+
+func printIntents(w io.Writer, list []journal.Intent) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "KEY\tSTATE\tMETHOD\tURL\tBYTES\tSINCE\tEXPIRES\n")
+	for _, in := range list {
+		expires := "-"
+		if !in.Expires.IsZero() {
+			expires = in.Expires.Format(time.RFC3339)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shown(in.Key), stateOf(in), shown(in.Method), shown(in.URL), len(in.Body), in.Since.Format(time.RFC3339), expires)
+	}
+	return t.Flush()
+}

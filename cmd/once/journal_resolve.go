@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+)
+
+var journalResolveEntry = entry{
+	name: "journal resolve", args: "KEY", brief: "say what became of an intent",
+	help: `Closes an intent of a client's journal, about which you have found out what became of
+it: from the server's records, not from the age of the intent.
+
+  --as applied       it has taken effect: do not ask for it again
+  --as not-applied   it has not, and cannot any more: whoever still wants it asks with a
+                     new key
+
+While its key has not expired, asking is safer than knowing: once journal resume sends it
+again with the same key. A client that has its journal in a file must not be running.`,
+	make: func() command { return new(journalResolve) },
+}
+
+type journalResolve struct {
+	place   journalPlace
+	url, as string
+}
+
+func (c *journalResolve) flags(fs *flag.FlagSet) {
+	c.place.flags(fs)
+	fs.StringVar(&c.url, "url", "", "the `URL` of the intent, if several have the key")
+	fs.StringVar(&c.as, "as", "", "`WHAT` became of it: applied or not-applied, required")
+}
+
+func (c *journalResolve) run(ctx context.Context, m *Main, args []string) (err error) {
+	const try = "once journal resolve KEY --as applied --file PATH, or --as not-applied"
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return &usageError{"which key?", try}
+	case c.as != "applied" && c.as != "not-applied":
+		return &usageError{fmt.Sprintf("--as %q says nothing", c.as), try}
+	}
+	f, err := c.place.open(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	list, err := f.List(ctx)
+	if err != nil {
+		return err
+	}
+	in, err := intentWith(list, args[0], c.url)
+	if err != nil {
+		return err
+	}
+	if err := f.Resolve(ctx, in.ID); err != nil {
+		return err
+	}
+	advice := "It has taken effect: do not ask for it again."
+	if c.as == "not-applied" {
+		advice = "It has not taken effect: whoever still wants it asks with a new key."
+	}
+	fmt.Fprintf(m.Stdout, "%s %s with the key %s is closed as %s. %s\n", shown(in.Method), shown(in.URL), shown(in.Key), c.as, advice)
+	return nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/retry/retryhttp"
+)
+
+var journalResumeEntry = entry{
+	name: "journal resume", brief: "send what is open again, with the keys it had",
+	help: `Sends the open intents of a client's journal again, each with the key it had, and closes
+those whose outcome is known then. What was done is not done again, if the server knows
+idempotency keys. A client that has its journal in a file must not be running.
+
+Secrets are not in the journal: give them with --header, as often as needed. --header
+@FILE reads such lines from a file, so that they are not in the list of processes.
+
+  once journal resume --file intents --header 'Authorization: Bearer ...'
+
+The exit code is 1 if anything stays open.`,
+	make: func() command { return &journalResume{header: http.Header{}} },
+}
+
+type journalResume struct {
+	place  journalPlace
+	output string
+	header http.Header
+}
+
+func (c *journalResume) flags(fs *flag.FlagSet) {
+	c.place.flags(fs)
+	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+	fs.Func("header", "a `LINE` for all requests, such as 'Authorization: Bearer ...', or @FILE with such lines", c.addHeader)
+}
+
+func (c *journalResume) addHeader(line string) error {
+	text, isFile := strings.CutPrefix(line, "@")
+	if isFile {
+		b, err := os.ReadFile(text)
+		if err != nil {
+			return err
+		}
+		text = string(b)
+	}
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); ok && name != "" {
+			c.header.Add(name, strings.TrimSpace(value))
+		} else if strings.TrimSpace(line) != "" {
+			return errors.New("a header is written NAME: VALUE") // and not repeated: it may be a secret
+		}
+	}
+	return nil
+}
+
+// resumedAnswer is the outcome for scripts. Its JSON form is a contract with them.
+type resumedAnswer struct {
+	Closed  int             `json:"closed"`
+	Open    int             `json:"open"`
+	Held    int             `json:"held"`
+	Answers []resumedIntent `json:"answers"`
+}
+
+type resumedIntent struct {
+	Key    string `json:"key"`
+	URL    string `json:"url"`
+	Status int    `json:"status"`
+}
+
+func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error) {
+	if err := checkList(c.output, 1); err != nil {
+		return err
+	}
+	f, err := c.place.open(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	a := resumedAnswer{Answers: []resumedIntent{}}
+	var mu sync.Mutex
+	client := &http.Client{Transport: &retryhttp.Transport{Journal: f}}
+	n, failed := journal.Resume(ctx, f, client, journal.Options{
+		Prepare: func(r *http.Request, _ journal.Intent) error {
+			for name, lines := range c.header {
+				r.Header[name] = lines
+				if name == "Host" {
+					r.Host = lines[0]
+				}
+			}
+			return nil
+		},
+		Answer: func(in journal.Intent, resp *http.Response) error {
+			mu.Lock()
+			defer mu.Unlock()
+			a.Answers = append(a.Answers, resumedIntent{in.Key, in.URL, resp.StatusCode})
+			return nil
+		},
+	})
+	a.Closed, a.Open, a.Held = n.Closed, n.Open, n.Held
+	if c.output == "json" {
+		err = writeJSON(m.Stdout, a)
+	} else {
+		for _, r := range a.Answers {
+			fmt.Fprintf(m.Stdout, "%s  %d %s  %s\n", shown(r.Key), r.Status, http.StatusText(r.Status), shown(r.URL))
+		}
+		fmt.Fprintf(m.Stdout, "%d closed, %d still open, %d held for a person\n", a.Closed, a.Open, a.Held)
+	}
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return fmt.Errorf("%w. Try: the same again, when the server answers", failed)
+	case n.Held > 0:
+		return errors.New("some keys have expired. Try: find out what became of them, then once journal resolve KEY --as applied, or --as not-applied")
+	case n.Open > 0:
+		return errors.New("the outcome of some is still unknown. Try: the same again; or look at what the server says to them, and give it what it needs with --header")
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package bugbank
+
+// journalMutants are bugs of a client's journal.
+var journalMutants = []Mutant{
+	{
+		Name:  "a request is sent before its intent is on the disk",
+		Edits: []Edit{{File: "retry/journal/file.go", Old: "		if err := f.flush(b); err != nil {\n", New: "		if err := error(nil); err != nil {\n"}},
+		Tests: in("retry/retryhttp", "TestIntentComesFirst"),
+	},
+	{
+		Name:  "an intent is written, and not flushed",
+		Edits: []Edit{{File: "retry/journal/file.go", Old: "append(f.next.opened, e), true", New: "append(f.next.opened, e), false"}},
+		Tests: in("retry/journal", "TestAFailedFlushIsNotTrusted"),
+	},
+	{
+		Name:  "an intent is closed before its outcome is definite",
+		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	if settles(resp) {", New: "	if settles(resp) || resp != nil {"}},
+		Tests: in("retry/retryhttp", "TestWhatIsDefinite"),
+	},
+	{
+		Name:  "an intent is closed before its answer is taken",
+		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	resp.Body = &taken{", New: "	_ = c.leave(o)\n	resp.Body = &taken{"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "", Test: "TestJournalKill"}},
+	},
+	{
+		Name:  "a record that was torn is believed",
+		Edits: []Edit{{File: "retry/journal/frame.go", Old: "	if binary.BigEndian.Uint32(rest[16:]) != s.sum(offset+1, payload) {", New: "	if len(payload) == 0 {"}},
+		Tests: in("retry/journal", "TestDamageAtEveryByte"),
+	},
+	{
+		Name:  "damage in what had been flushed is taken for a torn end",
+		Edits: []Edit{{File: "retry/journal/frame.go", Old: "	if damage.Bytes > 0 && damage.Offset < flushed || flushed > int64(len(file)) {", New: "	if damage.Bytes < 0 {"}},
+		Tests: in("retry/journal", "TestDamageAtEveryByte"),
+	},
+	{
+		Name:  "after a flush that has failed the next one is trusted",
+		Edits: []Edit{{File: "retry/journal/commit.go", Old: "			return f.fail(errors.Join(err, f.out.Truncate(f.size)))", New: "			return errors.Join(err, f.out.Truncate(f.size))"}},
+		Tests: in("retry/journal", "TestFaults"),
+	},
+	{
+		Name:  "a new file is given the name of the old one before it is on the disk",
+		Edits: []Edit{{File: "retry/journal/commit.go", Old: "		err = out.Sync()\n", New: ""}},
+		Tests: in("retry/journal", "TestAFailedFlushIsNotTrusted"),
+	},
+	{
+		Name:  "a key that has expired is sent again",
+		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	case c.expired():", New: "	case c.expired() && k.Value == \"\":"}},
+		Tests: in("retry/retryhttp", "TestExpiredIntent"),
+	},
+	{
+		Name:  "what another process may have sent is said not to be",
+		Edits: []Edit{{File: "retry/journal/record.go", Old: "		e.doubt = true // by those", New: "		e.doubt = false // by those"}},
+		Tests: in("retry/journal", "TestOutcomes"),
+	},
+	{
+		Name:  "what was planned with a business write is dropped if it cannot be sent",
+		Edits: []Edit{{File: "retry/journal/sqljournal/sqljournal.go", Old: "args, err = j.fields(&in, 1)", New: "args, err = j.fields(&in, 0)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "keys", Test: "TestIntentInATransaction"}},
+	},
+	{
+		Name:  "two processes write one journal",
+		Edits: []Edit{{File: "retry/journal/disk_unix.go", Old: "return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)", New: "return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)"}},
+		Tests: in("retry/journal", "TestTwoOwnersAreRefused"),
+	},
+	{
+		Name:  "a secret is written down",
+		Edits: []Edit{{File: "retry/journal/header.go", Old: "	\"Accept\", ", New: "	\"Authorization\", \"Accept\", "}},
+		Tests: in("retry/journal", "TestAnIntentOutlivesItsProcess"),
+	},
+}

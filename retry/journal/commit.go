@@ -1,0 +1,177 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+)
+
+// batch is records that are written together.
+type batch struct {
+	payloads [][]byte
+	opened   []*entry
+	flush    bool // somebody waits until they are on the disk
+	done     bool
+	err      error
+}
+
+func (b *batch) add(r *record) error {
+	payload, err := r.encode()
+	if err != nil {
+		return err
+	}
+	if len(payload) > maxPayload {
+		return fmt.Errorf("journal: an intent of %d bytes is too large, %d is the most", len(payload), maxPayload)
+	}
+	b.payloads = append(b.payloads, payload)
+	return nil
+}
+
+// flush returns when b is on the disk. Whoever comes first writes what all have brought
+// meanwhile.
+func (f *File) flush(b *batch) error {
+	f.writing.Lock()
+	if !b.done {
+		f.commit()
+	}
+	f.writing.Unlock()
+	f.drain()
+	return b.err
+}
+
+// drain writes what nobody waits for, unless somebody is writing: that one does it then.
+func (f *File) drain() {
+	for f.pending() && f.writing.TryLock() {
+		f.commit()
+		f.writing.Unlock()
+	}
+}
+
+func (f *File) pending() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.next.payloads) > 0 && !f.next.flush
+}
+
+// commit writes the next batch, and flushes it if somebody waits for that. f.writing is
+// held.
+func (f *File) commit() {
+	f.mu.Lock()
+	b, err := f.next, f.err
+	f.next = new(batch)
+	f.mu.Unlock()
+	if err == nil && len(b.payloads) > 0 {
+		err = f.put(b)
+	}
+	f.mu.Lock()
+	b.done, b.err = true, err
+	for _, e := range b.opened {
+		e.in = nil
+		if err != nil {
+			f.table.remove(e)
+		}
+	}
+	f.mu.Unlock()
+	if err == nil && f.size > f.limit {
+		f.shrink()
+	}
+}
+
+func (f *File) put(b *batch) error {
+	var frames []byte
+	for _, payload := range b.payloads {
+		frames = f.salt.frame(frames, f.size+int64(len(frames)), f.flushed, payload)
+	}
+	if _, err := f.out.WriteAt(frames, f.size); err != nil {
+		return f.undo(err)
+	}
+	if b.flush {
+		// What the system says of these bytes after a flush that has failed means nothing,
+		// and neither does a second flush.
+		if err := f.out.Sync(); err != nil {
+			return f.fail(errors.Join(err, f.out.Truncate(f.size)))
+		}
+		f.flushed = f.size + int64(len(frames))
+	}
+	f.size += int64(len(frames))
+	return nil
+}
+
+// undo takes back a write that has failed, as on a full disk, so that the next may succeed.
+func (f *File) undo(err error) error {
+	if cut := f.out.Truncate(f.size); cut != nil {
+		return f.fail(errors.Join(err, cut))
+	}
+	return fmt.Errorf("%w. Try: make room on the disk of %s, then the same request again", err, f.path)
+}
+
+// fail ends all work with this file.
+func (f *File) fail(err error) error {
+	err = fmt.Errorf("%w (%w)", ErrBroken, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	return err
+}
+
+// shrink writes the file anew. If that cannot be, the old one goes on for a while.
+func (f *File) shrink() {
+	if err := f.rewrite(); err != nil {
+		f.limit = 2 * f.size
+	}
+}
+
+// rewrite writes a file of what is open. f.writing is held.
+func (f *File) rewrite() error {
+	f.mu.Lock()
+	var payloads [][]byte
+	for _, e := range f.table.entries() {
+		if e.in != nil { // it is about to be written
+			continue
+		}
+		payload, err := e.encode()
+		if err != nil {
+			f.mu.Unlock()
+			return err
+		}
+		payloads = append(payloads, payload)
+	}
+	f.mu.Unlock()
+	s := newSalt()
+	text := make([]byte, headerSize)
+	for _, payload := range payloads {
+		text = s.frame(text, int64(len(text)), 0, payload)
+	}
+	base := int64(len(text))
+	copy(text, s.header(base))
+	out, err := f.replace(text)
+	if err != nil {
+		return err
+	}
+	if f.out != nil {
+		f.out.Close()
+	}
+	f.out, f.salt, f.size, f.flushed, f.limit = out, s, base, base, max(f.cfg.Compact, 4*base)
+	return nil
+}
+
+// replace puts a new file in the place of the old one.
+func (f *File) replace(text []byte) (file, error) {
+	out, err := f.disk.create(f.path + ".tmp")
+	if err != nil {
+		return nil, err
+	}
+	if _, err = out.WriteAt(text, 0); err == nil {
+		err = out.Sync()
+	}
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	// From here on nobody knows which of the two files a crash will leave.
+	if err = f.disk.rename(f.path+".tmp", f.path); err == nil {
+		err = f.disk.syncDir(f.path)
+	}
+	if err != nil {
+		return nil, errors.Join(f.fail(err), out.Close())
+	}
+	return out, nil
+}

@@ -1,0 +1,50 @@
+// Package journal keeps what a client is about to ask for until it knows what became of
+// it, so that a client that was killed asks again with the same idempotency key.
+//
+//	intents, err := journal.Open("/var/lib/app/intents", journal.Config{})
+//	...
+//	client := &http.Client{Transport: &retryhttp.Transport{Journal: intents}}
+//
+//	// when the program starts, and now and then:
+//	journal.Resume(ctx, intents, client, journal.Options{
+//		Prepare: func(r *http.Request, _ journal.Intent) error {
+//			r.Header.Set("Authorization", token()) // secrets are not in the journal
+//			return nil
+//		},
+//	})
+//
+// # What is promised
+//
+// A request with an idempotency key leaves only when its intent (method, URL, key, body,
+// and those headers that are no secrets) is on the disk. It is open from then on, and
+// closed by a definite outcome:
+//
+//	answered    by a success, by a refusal of the operation itself, by a replay
+//	untouched   no attempt can have had an effect: no connection, or a mere 4xx
+//	resolved    a person has said what became of it
+//
+// All else leaves it open: no answer, a cut one, a 5xx, a 4xx such as 401 after an attempt
+// that may have been executed. Whatever the caller was told, an open intent may take
+// effect later, by [Resume] or by another request with the same key; do not start anew
+// with another key while it is open.
+//
+// An intent that was answered is closed when the caller closes the body of the answer, and
+// not before: what is done with an answer until then is done again after a crash.
+//
+// A key that has expired (the retention is over, or the server has said so) is not sent
+// again: the intent is held for a person, who finds out what became of it and says so with
+// "once journal resolve".
+//
+// # The file
+//
+// A [File] belongs to one process; another one is refused. It is only appended to, with
+// one flush to the disk for all intents that come at the same time, and written anew when
+// much of it is done with. A record that a crash has torn is left out when the file is
+// opened, and [File.Damage] tells; damage in what had been flushed is refused. If the disk
+// is full the request is not sent, and may be when there is room again. After a failed
+// flush the journal refuses everything until it is opened again, which writes all of it
+// to new blocks.
+//
+// Bodies and URLs are written as they are, but for a user and password in front of the
+// host. The file can be read by its owner only.
+package journal

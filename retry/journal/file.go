@@ -1,0 +1,207 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+)
+
+// Config of a journal. The zero value is ready to use.
+type Config struct {
+	// Headers are kept in addition to the usual ones (Content-Type, Accept, If-Match, ...).
+	// Those that are known for secrets are refused.
+	Headers []string
+
+	// Compact is from which size on, in bytes, a file is written anew when most of it
+	// is done with. Default 4 MiB.
+	Compact int64
+}
+
+// File is a journal in a file. Its methods can be called concurrently.
+type File struct {
+	path   string
+	cfg    Config
+	disk   disk
+	lock   *os.File
+	damage Damage
+
+	writing sync.Mutex // held while the disk is written; comes before mu
+	out     file
+	salt    salt
+	size    int64 // what is whole
+	flushed int64 // what of it is on the disk
+	limit   int64 // from which size on it is written anew
+
+	mu    sync.Mutex
+	table *table
+	next  *batch
+	err   error // for everybody, from now on
+}
+
+// Damage returns what of the file was left out when it was opened, because a crash had
+// torn it. Zero: nothing.
+func (f *File) Damage() Damage { return f.damage }
+
+// Begin implements [Journal]. It returns when the intent is on the disk; that ctx ends
+// does not end the wait for it.
+func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
+	kept, err := f.cfg.Keep(in)
+	if err != nil {
+		return in, err
+	}
+	e, b, again, err := f.begin(record{
+		Kind: kindOpen, Key: kept.Key, Method: kept.Method, URL: kept.URL, Header: kept.Header,
+		Since: millis(kept.Since), Expires: millis(in.Expires), body: slices.Clone(in.Body),
+	})
+	if err != nil {
+		return in, err
+	}
+	if b != nil { // also that of another call, which has begun it at the same time
+		if err := f.flush(b); err != nil {
+			return in, fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w", err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := e.intent()
+	out.Again = again
+	return out, nil
+}
+
+// begin returns the intent of a request, and the batch that it is written with if it is
+// not on the disk yet.
+func (f *File) begin(r record) (e *entry, b *batch, again bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, nil, false, f.err
+	}
+	e = f.table.byName[r.name()]
+	switch {
+	case e == nil:
+		r.ID = f.table.last + 1
+		if err := f.next.add(&r); err != nil {
+			return nil, nil, false, err
+		}
+		e = &entry{record: r, in: f.next}
+		f.next.opened, f.next.flush = append(f.next.opened, e), true
+		f.table.add(e)
+	case !slices.Equal(e.body, r.body) || !slices.Equal(e.Header["Content-Type"], r.Header["Content-Type"]):
+		return nil, nil, false, ErrOther
+	default:
+		again = true
+	}
+	e.begun++
+	return e, e.in, again, nil
+}
+
+// End implements [Journal]. What it writes is flushed with the next intent: if the power
+// fails before, the request is sent once more, with the same key.
+func (f *File) End(_ context.Context, in Intent, o Outcome) error {
+	err := f.end(in, o)
+	f.drain()
+	return err
+}
+
+func (f *File) end(in Intent, o Outcome) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.table.find(in.ID)
+	if e == nil || f.err != nil { // another call was answered first
+		return f.err
+	}
+	e.begun--
+	e.doubt = e.doubt || o == Unknown || o == Expired
+	if o == Answered || o == Untouched && !e.doubt && e.begun <= 0 {
+		return f.close(e)
+	}
+	expires, held := e.Expires, e.Held
+	if sooner := millis(in.Expires); sooner != 0 && (expires == 0 || sooner < expires) {
+		expires = sooner
+	}
+	if o == Expired && held == "" {
+		held = "its key has expired"
+	}
+	if expires == e.Expires && held == e.Held {
+		return nil
+	}
+	e.Expires, e.Held = expires, held
+	return f.next.add(&record{Kind: kindNote, ID: e.ID, Expires: expires, Held: held})
+}
+
+// close removes an intent. f.mu is held.
+func (f *File) close(e *entry) error {
+	f.table.remove(e)
+	return f.next.add(&record{Kind: kindClose, ID: e.ID})
+}
+
+// Resolve closes an intent about which a person knows what became of it. When it returns,
+// that is on the disk.
+func (f *File) Resolve(_ context.Context, id string) error {
+	b, err := f.resolve(id)
+	if err != nil {
+		return err
+	}
+	return f.flush(b)
+}
+
+func (f *File) resolve(id string) (*batch, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.table.find(id)
+	switch {
+	case f.err != nil:
+		return nil, f.err
+	case e == nil:
+		return nil, fmt.Errorf("journal: no intent %s is open", id)
+	case e.begun > 0:
+		return nil, fmt.Errorf("journal: a request of intent %s is under way. Try: when it is over", id)
+	}
+	f.next.flush = true
+	return f.next, f.close(e)
+}
+
+// Close ends the use of the journal, and lets another process open it.
+func (f *File) Close() error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.mu.Lock()
+	if errors.Is(f.err, ErrClosed) {
+		defer f.mu.Unlock()
+		return ErrClosed
+	}
+	f.next.flush = true
+	b := f.next
+	f.mu.Unlock()
+	f.commit()
+	f.mu.Lock()
+	f.err = ErrClosed
+	f.mu.Unlock()
+	return errors.Join(b.err, f.out.Close(), f.lock.Close())
+}
+
+// List implements [Journal].
+func (f *File) List(context.Context) ([]Intent, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.table.intents(), nil
+}
+
+// Read returns what is open in the journal at path, also while a process has it open.
+func Read(path string) ([]Intent, Damage, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Damage{}, fmt.Errorf("journal: %w", err)
+	}
+	t, damage, err := readTable(text)
+	if err != nil {
+		return nil, damage, fmt.Errorf("%s: %w", path, err)
+	}
+	return t.intents(), damage, nil
+}

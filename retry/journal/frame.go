@@ -1,0 +1,136 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// A file begins with a header:
+//
+//	magic (16) | salt (16) | base (8) | sum of these (4)
+//
+// The salt is random, and part of all sums: what looks like a frame inside of a body is
+// none. The file was base bytes long, and flushed, before it got its name. Frames follow,
+// one for each record:
+//
+//	length (4) | durable (8) | sum of the head (4) | sum of the payload (4) | payload
+//
+// durable is how much of the file had been flushed when the frame was written. So damage
+// before the largest durable is in what somebody relied upon. Behind it a crash may have
+// left anything: frames of which a part has not reached the disk, even before others that
+// have.
+const (
+	magic      = "once journal 1\n\x00"
+	headerSize = 16 + 16 + 8 + 4
+	headSize   = 4 + 8 + 4 + 4
+	maxPayload = 64 << 20
+)
+
+type salt [16]byte
+
+func newSalt() (s salt) {
+	rand.Read(s[:]) // never fails
+	return s
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sum is that of b at an offset of a file with this salt.
+func (s salt) sum(offset int64, b []byte) uint32 {
+	var at [8]byte
+	binary.BigEndian.PutUint64(at[:], uint64(offset))
+	c := crc32.Update(0, castagnoli, s[:])
+	c = crc32.Update(c, castagnoli, at[:])
+	return crc32.Update(c, castagnoli, b)
+}
+
+func (s salt) header(base int64) []byte {
+	b := append([]byte(magic), s[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(base))
+	return binary.BigEndian.AppendUint32(b, s.sum(0, b))
+}
+
+// frame appends a frame to b. It will be at an offset of the file.
+func (s salt) frame(b []byte, offset, durable int64, payload []byte) []byte {
+	begin := len(b)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
+	b = binary.BigEndian.AppendUint64(b, uint64(durable))
+	b = binary.BigEndian.AppendUint32(b, s.sum(offset, b[begin:]))
+	b = binary.BigEndian.AppendUint32(b, s.sum(offset+1, payload))
+	return append(b, payload...)
+}
+
+// frameAt returns the frame at an offset of a file, and where the next one begins.
+func (s salt) frameAt(file []byte, offset int64) (payload []byte, durable, next int64, ok bool) {
+	rest := file[offset:]
+	if len(rest) < headSize {
+		return nil, 0, 0, false
+	}
+	n := int64(binary.BigEndian.Uint32(rest))
+	if n > maxPayload || n > int64(len(rest)-headSize) || binary.BigEndian.Uint32(rest[12:]) != s.sum(offset, rest[:12]) {
+		return nil, 0, 0, false
+	}
+	payload = rest[headSize : headSize+n]
+	if binary.BigEndian.Uint32(rest[16:]) != s.sum(offset+1, payload) {
+		return nil, 0, 0, false
+	}
+	return payload, int64(binary.BigEndian.Uint64(rest[4:])), offset + headSize + n, true
+}
+
+// Damage is what a crash has left of records that were being written.
+type Damage struct {
+	Offset int64 // of the first
+	Bytes  int64 // in all
+}
+
+var errNone = errors.New("journal: this is no journal, or its beginning is damaged. Try: the right path, or a copy")
+
+// parse calls apply with the payload of each frame of a file. It tolerates damage where a
+// crash can have left it, and refuses it elsewhere.
+func parse(file []byte, apply func(payload []byte) error) (damage Damage, err error) {
+	if len(file) == 0 {
+		return damage, nil // as somebody's mktemp has made it
+	}
+	if len(file) >= len("once journal ") && bytes.HasPrefix(file, []byte("once journal ")) && !bytes.HasPrefix(file, []byte(magic)) {
+		return damage, fmt.Errorf("journal: the file is of another version: %q. Try: the release of once that has written it", file[:min(len(file), 14)])
+	}
+	if len(file) < headerSize || !bytes.HasPrefix(file, []byte(magic)) {
+		return damage, errNone
+	}
+	var s salt
+	copy(s[:], file[16:])
+	if binary.BigEndian.Uint32(file[headerSize-4:]) != s.sum(0, file[:headerSize-4]) {
+		return damage, errNone
+	}
+	flushed := int64(binary.BigEndian.Uint64(file[32:]))
+	var whole [][]byte
+	for at := int64(headerSize); at < int64(len(file)); {
+		payload, durable, next, ok := s.frameAt(file, at)
+		if ok {
+			whole, flushed, at = append(whole, payload), max(flushed, durable), next
+			continue
+		}
+		if damage.Bytes == 0 {
+			damage.Offset = at
+		}
+		begin := at
+		for ok = false; !ok && at < int64(len(file)); {
+			at++
+			_, _, _, ok = s.frameAt(file, at)
+		}
+		damage.Bytes += at - begin
+	}
+	if damage.Bytes > 0 && damage.Offset < flushed || flushed > int64(len(file)) {
+		return damage, fmt.Errorf("journal: damaged at byte %d, where it had been flushed to the disk: intents may be missing. Try: a copy, or move it away and ask the servers what became of its intents", min(damage.Offset, int64(len(file))))
+	}
+	for _, payload := range whole {
+		if err := apply(payload); err != nil {
+			return damage, err
+		}
+	}
+	return damage, nil
+}

@@ -1,0 +1,203 @@
+package journal
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// history returns a file in which four intents were begun, one of them ended, and the
+// offsets at which its records begin.
+func history(t testing.TB) (text []byte, records []int64) {
+	t.Helper()
+	path := newPath(t)
+	f := mustOpen(t, path)
+	var first Intent
+	for i := range 4 {
+		records = append(records, f.size)
+		in := mustBegin(t, f, fmt.Sprint(i))
+		if i == 0 {
+			first = in
+		}
+	}
+	records = append(records, f.size)
+	if err := f.End(t.Context(), first, Answered); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text, append(records, int64(len(text)))
+}
+
+// TestTornAtEveryByte: of a file that ends too early, the records that are whole count.
+func TestTornAtEveryByte(t *testing.T) {
+	text, records := history(t)
+	for n := headerSize; n < len(text); n++ {
+		whole := 0
+		for whole < 5 && records[whole+1] <= int64(n) {
+			whole++
+		}
+		table, damage, err := readTable(text[:n])
+		if err != nil {
+			t.Fatalf("torn after %d of %d bytes: %v", n, len(text), err)
+		}
+		want := []string{"0", "1", "2", "3"}[:min(whole, 4)]
+		if got := keysOf(table.intents()); !slices.Equal(got, want) {
+			t.Errorf("torn after %d bytes: %v, want %v", n, got, want)
+		}
+		if (damage.Bytes == 0) != (records[whole] == int64(n)) || damage.Bytes != 0 && damage.Offset != records[whole] {
+			t.Errorf("torn after %d bytes: %+v", n, damage)
+		}
+	}
+}
+
+// TestDamageAtEveryByte: a changed byte is refused if it had been flushed, tolerated and
+// told if it may have been torn, and never believed.
+func TestDamageAtEveryByte(t *testing.T) {
+	text, records := history(t)
+	refused, tolerated := 0, 0
+	for at := range text {
+		damaged := slices.Clone(text)
+		damaged[at] ^= 0x20
+		table, damage, err := readTable(damaged)
+		switch {
+		case err != nil:
+			refused++
+			if !strings.Contains(err.Error(), "Try: ") {
+				t.Errorf("byte %d: %v", at, err)
+			}
+		case int64(at) < records[3]: // the fourth record knows that the third is on the disk
+			t.Fatalf("byte %d: damage in what had been flushed is not seen", at)
+		case damage.Bytes == 0:
+			t.Fatalf("byte %d: damage is not told", at)
+		default:
+			tolerated++
+			if got := keysOf(table.intents()); !slices.Equal(got, []string{"0", "1", "2", "3"}) && !slices.Equal(got, []string{"1", "2"}) && !slices.Equal(got, []string{"1", "2", "3"}) {
+				t.Errorf("byte %d: %v", at, got)
+			}
+		}
+	}
+	if refused == 0 || tolerated == 0 {
+		t.Errorf("vacuous: %d refused, %d tolerated", refused, tolerated)
+	}
+}
+
+// TestOutOfOrder: a crash of the machine can leave a later record and not an earlier one
+// if nobody had flushed either. What is whole is kept.
+func TestOutOfOrder(t *testing.T) {
+	path := newPath(t)
+	f := mustOpen(t, path)
+	a, b := mustBegin(t, f, "a"), mustBegin(t, f, "b")
+	from := f.size
+	if err := f.End(t.Context(), a, Answered); err != nil { // not flushed
+		t.Fatal(err)
+	}
+	to := f.size
+	if err := f.End(t.Context(), b, Answered); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(text[from:to])
+	table, damage, err := readTable(text)
+	if got := keysOf(table.intents()); err != nil || !slices.Equal(got, []string{"a"}) || damage.Offset != from || damage.Bytes != to-from {
+		t.Errorf("%v, %+v, %v", got, damage, err)
+	}
+}
+
+// TestABodyIsNoRecord: a body that holds a whole journal, in a record that is torn, does
+// not become part of this one.
+func TestABodyIsNoRecord(t *testing.T) {
+	text, records := history(t)
+	path := newPath(t)
+	f := mustOpen(t, path)
+	in := intentOf("k")
+	in.Body = text[records[1]:]
+	if _, err := f.Begin(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	mine, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, damage, err := readTable(mine[:len(mine)-1])
+	if err != nil || len(table.byID) != 0 || damage.Bytes == 0 {
+		t.Errorf("%v, %+v, %v", table.intents(), damage, err)
+	}
+}
+
+// TestRefused: what is no journal is not overwritten.
+func TestRefused(t *testing.T) {
+	for _, text := range []string{"precious", "once journal 2\n\x00 and more, which nobody understands here", magic} {
+		path := newPath(t)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, Config{}); err == nil || !strings.Contains(err.Error(), "Try: ") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if now, err := os.ReadFile(path); err != nil || string(now) != text {
+			t.Errorf("%q became %q, %v", text, now, err)
+		}
+	}
+	path := newPath(t)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, path)
+}
+
+// FuzzFile: whatever the bytes, a file is read or refused; what is read can be written
+// and read again.
+func FuzzFile(f *testing.F) {
+	text, records := history(f)
+	f.Add(text)
+	f.Add(text[:records[2]+5])
+	f.Add([]byte(magic))
+	f.Add(append(slices.Clone(text), make([]byte, 100)...))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		table, damage, err := readTable(text)
+		if err != nil {
+			return
+		}
+		if damage.Bytes < 0 || damage.Bytes > int64(len(text)) {
+			t.Errorf("%+v", damage)
+		}
+		for _, e := range table.entries() {
+			payload, err := e.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := decode(payload); err != nil || r.name() != e.name() || !slices.Equal(r.body, e.body) {
+				t.Errorf("%+v became %+v, %v", e.record, r, err)
+			}
+		}
+	})
+}
+
+// FuzzRecord: the same for the payload of a frame, which has passed its sum.
+func FuzzRecord(f *testing.F) {
+	r := record{Kind: kindOpen, ID: 1, Key: "k", Method: "POST", URL: "http://h/", body: []byte("body")}
+	payload, err := r.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(payload)
+	f.Add([]byte{0})
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		s := salt{1}
+		text := s.frame(s.header(headerSize), headerSize, headerSize, payload)
+		table, damage, err := readTable(text)
+		if damage.Bytes != 0 || err == nil && len(table.byID) > 1 {
+			t.Errorf("%+v, %v, %v", damage, table.intents(), err)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// kept are the headers that every journal keeps.
+var kept = []string{
+	"Accept", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language", "Content-Type",
+	"If-Match", "If-None-Match", "If-Unmodified-Since", "Prefer", "User-Agent", "X-Idempotency-Key",
+}
+
+// allow returns the names of the headers that are kept.
+func allow(more []string) ([]string, error) {
+	names := append([]string{}, kept...)
+	for _, name := range more {
+		if secret(name) {
+			return nil, fmt.Errorf("journal: the header %s is a secret, and is never written down. Try: Options.Prepare, which sets it when an intent is resumed", name)
+		}
+		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return names, nil
+}
+
+// secret reports whether a header is known for credentials.
+func secret(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range [...]string{"auth", "cookie", "token", "secret", "password", "credential", "api-key", "apikey", "signature"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// filter returns what is kept of h.
+func filter(h http.Header, names []string) http.Header {
+	out := make(http.Header)
+	for _, name := range names {
+		if lines := h[name]; len(lines) > 0 {
+			out[name] = append([]string{}, lines...)
+		}
+	}
+	return out
+}
+
+// Keep returns what of an intent is written down, for a journal of your own: no header but
+// those that are allowed, no user and password in its URL, and since when it is. It fails
+// if Headers names a secret.
+func (c Config) Keep(in Intent) (Intent, error) {
+	names, err := allow(c.Headers)
+	if err != nil {
+		return in, err
+	}
+	if in.URL, err = bare(in.URL); err != nil {
+		return in, err
+	}
+	if in.Since.IsZero() {
+		in.Since = time.Now()
+	}
+	in.Header = filter(in.Header, names)
+	return in, nil
+}
+
+// bare returns an address without the credentials in front of its host, and without a
+// fragment, which is not sent.
+func bare(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "", fmt.Errorf("journal: %q is no URL of a request", address)
+	}
+	u.User, u.Fragment, u.RawFragment = nil, "", ""
+	return u.String(), nil
+}

@@ -1,0 +1,62 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Intent is a request that is to take effect once.
+type Intent struct {
+	ID     string // within its journal
+	Key    string // as it is in the header Idempotency-Key
+	Method string
+	URL    string
+	Header http.Header // what the journal keeps of it
+	Body   []byte
+
+	Since   time.Time // when it was written down: no attempt is older
+	Expires time.Time // from then on its key is not sent any more
+
+	Held   string // why it waits for a person; "": it does not
+	Again  bool   // of Begin: it was in the journal already
+	Active bool   // of List: a request of this process has it at the moment
+}
+
+// Outcome is what the attempts of one call prove about an intent.
+type Outcome uint8
+
+const (
+	Unknown   Outcome = iota // nothing: it stays open
+	Untouched                // that none of them had an effect: closed, unless others may have had one
+	Answered                 // what became of it: closed
+	Expired                  // its key is too old to be sent again: it stays open, held for a person
+)
+
+// Journal keeps intents. [File] is one.
+type Journal interface {
+	// Begin makes an intent durable and returns it. If one with its key, method and URL
+	// is open already, that one is returned: with Again, and Since of the first time. Its
+	// request must be the same, or Begin fails with [ErrOther]. After an error the
+	// request must not be sent.
+	Begin(ctx context.Context, in Intent) (Intent, error)
+
+	// End is called once for each Begin that has returned no error. If in.Expires is
+	// earlier than it was, that is noted.
+	End(ctx context.Context, in Intent, o Outcome) error
+
+	// List returns the intents that are open, oldest first.
+	List(ctx context.Context) ([]Intent, error)
+}
+
+var (
+	// ErrOther is a second request with the key of one that is open.
+	ErrOther = errors.New("journal: the key belongs to another request that is still open. Try: a key of its own for each intent")
+
+	// ErrBroken is a journal whose disk has failed.
+	ErrBroken = errors.New("journal: its disk has failed, and it takes nothing more. Try: look at the disk, then open the journal again")
+
+	// ErrClosed is a journal that is used after its end.
+	ErrClosed = errors.New("journal: it is closed")
+)

@@ -1,0 +1,183 @@
+package journal
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// record is the payload of a frame: an intent, or what has become of one.
+type record struct {
+	Kind string `json:"k"`
+	ID   uint64 `json:"i"`
+
+	Key    string      `json:"key,omitempty"`
+	Method string      `json:"m,omitempty"`
+	URL    string      `json:"u,omitempty"`
+	Header http.Header `json:"h,omitempty"`
+	Since  int64       `json:"s,omitempty"` // milliseconds since 1970, as all times
+
+	Expires int64  `json:"e,omitempty"`
+	Held    string `json:"held,omitempty"`
+
+	body []byte // follows the JSON
+}
+
+const (
+	kindOpen  = "open"
+	kindNote  = "note" // it expires sooner, or is held
+	kindClose = "close"
+)
+
+var errRecord = errors.New("journal: a record that is whole cannot be read. Try: the release of once that has written it")
+
+// encode returns r as the length of its JSON, the JSON, and the body.
+func (r *record) encode() ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, binary.MaxVarintLen32+len(text)+len(r.body))
+	b = binary.AppendUvarint(b, uint64(len(text)))
+	b = append(b, text...)
+	return append(b, r.body...), nil
+}
+
+func decode(payload []byte) (r record, err error) {
+	n, size := binary.Uvarint(payload)
+	if size <= 0 || n > uint64(len(payload)-size) {
+		return r, errRecord
+	}
+	text, body := payload[size:size+int(n)], payload[size+int(n):]
+	if json.Unmarshal(text, &r) != nil || r.ID == 0 {
+		return r, errRecord
+	}
+	r.body = slices.Clone(body)
+	return r, nil
+}
+
+// entry is an open intent.
+type entry struct {
+	record
+
+	in    *batch // that it is written with; nil: it is on the disk
+	begun int    // calls that have it at the moment
+	doubt bool   // an attempt that is over may have had an effect
+}
+
+func (e *entry) intent() Intent {
+	return Intent{
+		ID: strconv.FormatUint(e.ID, 10), Key: e.Key, Method: e.Method, URL: e.URL, Header: e.Header.Clone(), Body: slices.Clone(e.body),
+		Since: instant(e.Since), Expires: instant(e.Expires), Held: e.Held, Active: e.begun > 0,
+	}
+}
+
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// name is what two requests for one intent have in common.
+type name struct{ key, method, url string }
+
+func (r *record) name() name { return name{r.Key, r.Method, r.URL} }
+
+// table is the open intents.
+type table struct {
+	byID   map[uint64]*entry
+	byName map[name]*entry
+	last   uint64 // ID
+}
+
+func newTable() *table { return &table{byID: map[uint64]*entry{}, byName: map[name]*entry{}} }
+
+// apply does to the table what a record says.
+func (t *table) apply(r record) error {
+	e := t.byID[r.ID]
+	switch r.Kind {
+	case kindOpen:
+		if e != nil {
+			return errRecord
+		}
+		if closed := t.byName[r.name()]; closed != nil { // or it could not have been begun again: that was torn
+			t.remove(closed)
+		}
+		t.add(&entry{record: r})
+	case kindNote:
+		if e != nil { // else its intent was torn
+			e.Expires, e.Held = r.Expires, r.Held
+		}
+	case kindClose:
+		if e != nil {
+			t.remove(e)
+		}
+	default:
+		return errRecord
+	}
+	return nil
+}
+
+func (t *table) add(e *entry) {
+	t.byID[e.ID], t.byName[e.name()], t.last = e, e, max(t.last, e.ID)
+}
+
+func (t *table) remove(e *entry) {
+	delete(t.byID, e.ID)
+	delete(t.byName, e.name())
+}
+
+func (t *table) find(id string) *entry {
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return t.byID[n]
+}
+
+func (t *table) intents() []Intent {
+	list := make([]Intent, 0, len(t.byID))
+	for _, e := range t.entries() {
+		list = append(list, e.intent())
+	}
+	return list
+}
+
+// entries are in the order in which they were begun.
+func (t *table) entries() []*entry {
+	list := make([]*entry, 0, len(t.byID))
+	for _, e := range t.byID {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// readTable reads a file as it is at this moment.
+func readTable(file []byte) (*table, Damage, error) {
+	t := newTable()
+	damage, err := parse(file, func(payload []byte) error {
+		r, err := decode(payload)
+		if err != nil {
+			return err
+		}
+		return t.apply(r)
+	})
+	for _, e := range t.byID {
+		e.doubt = true // by those who were killed
+	}
+	return t, damage, err
+}

@@ -1,0 +1,244 @@
+package retryhttp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/retry/journal"
+)
+
+// intent is what the journal has of a call. A redirect hands it on to the next one.
+type intent struct {
+	journal.Intent
+
+	mu    sync.Mutex // hedges run in parallel
+	doubt bool       // an attempt may have had an effect
+	stale bool       // the server says that the key has expired
+}
+
+// record writes down what is about to be asked for.
+func (c *call) record(k Key) error {
+	if s := sendingOf(c.req.Response); s != nil && s.intent != nil { // this is where a redirect leads to
+		c.intent, c.since = s.intent, s.intent.Since
+		if s.intent.Again {
+			c.first = max(2, c.first)
+		}
+		return nil
+	}
+	body, err := c.body.whole()
+	if err != nil {
+		return err
+	}
+	asked := journal.Intent{
+		Key: k.Value, Method: c.req.Method, URL: c.req.URL.String(), Header: c.req.Header, Body: body,
+		Since: c.since, Expires: c.expiry(),
+	}
+	if asked.Method == "" {
+		asked.Method = http.MethodGet
+	}
+	ctx := c.req.Context()
+	got, err := journal.Begin(ctx, c.t.Journal, asked)
+	if err != nil {
+		return fmt.Errorf("retryhttp: %w", err)
+	}
+	c.intent = &intent{Intent: got, doubt: !k.Since.IsZero()}
+	if got.Again {
+		c.since, c.first = got.Since, max(2, c.first) // nobody knows how many attempts there were
+		c.expire(c.t.retention())
+		if c.mu.Lock(); !got.Expires.IsZero() && got.Expires.Before(c.expires) { // so says the server
+			c.expires = got.Expires
+		}
+		c.mu.Unlock()
+	}
+	switch {
+	case got.Held != "":
+		why := c.gaveUp(retry.Expired, nil)
+		why.Cause = fmt.Errorf("the journal holds the intent for a person: %s. Try: once journal resolve, when it is known what became of it", got.Held)
+		return joined(why, c.leave(journal.Unknown))
+	case c.expired():
+		c.intent.expired()
+		return joined(c.gaveUp(retry.Expired, nil), c.leave(c.proven()))
+	case ctx.Err() != nil:
+		return joined(ended(ctx), c.leave(c.proven()))
+	}
+	return nil
+}
+
+func (c *call) leave(o journal.Outcome) error {
+	in := c.intent.Intent
+	in.Expires = c.expiry()
+	return journal.End(c.req.Context(), c.t.Journal, in, o)
+}
+
+// run makes the attempts, and tells the journal how that has ended.
+func (c *call) run() (resp *http.Response, err error) {
+	over := false
+	defer func() {
+		if !over { // Base has panicked
+			_ = c.leave(journal.Unknown)
+		}
+	}()
+	resp, err = c.answer()
+	over = true
+	switch {
+	case resp != nil && (resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect):
+		return resp, nil // it is the request that follows that will be answered
+	case resp == nil:
+		if endedBy(err, retry.Expired) {
+			c.intent.expired()
+		}
+		return nil, joined(err, c.leave(c.proven()))
+	}
+	if why := GivenUp(resp); why != nil && why.Reason == retry.Expired {
+		c.intent.expired()
+	}
+	o := c.proven()
+	if settles(resp) {
+		o = journal.Answered
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the caller's, and no answer
+		_ = c.leave(o)
+		return resp, nil
+	}
+	resp.Body = &taken{ReadCloser: resp.Body, end: sync.OnceValue(func() error { return c.leave(o) })}
+	return resp, nil
+}
+
+// endedBy reports whether err is the end of retrying for a reason.
+func endedBy(err error, reason retry.Reason) bool {
+	var e *retry.Error
+	return errors.As(err, &e) && e.Reason == reason
+}
+
+// joined adds what the journal says to err, which is returned as it is if that is nothing.
+func joined(err, more error) error {
+	if more == nil {
+		return err
+	}
+	return errors.Join(err, more)
+}
+
+// taken is the body of an answer. The journal is told when the caller has done with it.
+type taken struct {
+	io.ReadCloser
+
+	end func() error
+}
+
+func (b *taken) Close() error { return joined(b.ReadCloser.Close(), b.end()) }
+
+// proven returns what the attempts prove if no answer settles it.
+func (c *call) proven() journal.Outcome {
+	i := c.intent
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.stale && (i.doubt || i.Again):
+		return journal.Expired
+	case !i.doubt: // others may have had it, which the journal knows
+		return journal.Untouched
+	}
+	return journal.Unknown
+}
+
+// What oncehttp says of keys in problem documents.
+const (
+	codeUnknown     = "CONFLICT.idempotency.unknown"
+	codeStale       = "CONFLICT.idempotency.stale"
+	codeUnavailable = "CONFLICT.idempotency.result_unavailable"
+	codeFirstSent   = "VALIDATION.first_sent_invalid"
+)
+
+func (i *intent) expired() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stale = true
+}
+
+// note takes down what an attempt proves.
+func (i *intent) note(a *answer) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case a.shut, a.resp == nil && harmless(a.err):
+	case a.resp == nil, a.resp.StatusCode >= http.StatusInternalServerError, a.resp.StatusCode == http.StatusRequestTimeout,
+		a.code == codeInFlight, a.code == codeUnknown:
+		i.doubt = true
+	case a.code == codeStale:
+		i.doubt, i.stale = true, true
+	}
+}
+
+// harmless reports whether err proves that the server has not seen the request.
+func harmless(err error) bool {
+	var op *net.OpError
+	return unseen(err) || errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
+}
+
+// settles reports whether an answer says for good what became of the operation, whatever
+// earlier attempts have done.
+func settles(resp *http.Response) bool {
+	h := resp.Header
+	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || strings.EqualFold(h.Get(headerReplayed), "true") {
+		return true
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		return true
+	}
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return false
+	}
+	switch sendingOf(resp).code {
+	case codeInFlight, codeUnknown, codeStale, codeFirstSent:
+		return false
+	case codeUnavailable:
+		return true
+	}
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed,
+		http.StatusRequestEntityTooLarge, http.StatusMisdirectedRequest, http.StatusLocked, http.StatusTooEarly,
+		http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge:
+		return false // refused before anybody has looked at the key, perhaps
+	}
+	return true
+}
+
+// sentSince is the header that tells the server how old a resumed intent is.
+func (c *call) sentSince() {
+	if c.intent != nil && c.intent.Again && c.header.Get(headerFirstSent) == "" {
+		c.header[headerFirstSent] = []string{strconv.FormatInt(c.since.UnixMilli(), 10)}
+	}
+}
+
+// A body up to this is written to a journal.
+const maxIntent = 32 << 20
+
+// whole returns all of the body, which can be read again from then on.
+func (s *source) whole() ([]byte, error) {
+	if s.empty {
+		return nil, nil
+	}
+	body, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(body, maxIntent+1))
+	body.Close()
+	if len(text) > maxIntent {
+		return nil, fmt.Errorf("retryhttp: the body of the request is longer than the %d MiB that a journal takes. Try: a Transport without Journal for it", maxIntent>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", len(text), err)
+	}
+	s.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+	return text, nil
+}

@@ -1,0 +1,16 @@
+-- What a client has asked for, or is about to, and does not know the outcome of: see
+-- package retry/journal/sqljournal.
+create table once_intent (
+	name    text collate "C" primary key,  -- SHA-256 of key, method and address, in hex
+	id      text   not null,               -- of this row: an intent that comes again has another one
+	key     text   not null,
+	method  text   not null,
+	url     text   not null,
+	header  text   not null,               -- JSON
+	body    bytea  not null,
+	since   bigint not null,               -- milliseconds since 1970, by the client's clock
+	expires bigint not null,               -- likewise; 0 is not known
+	held    text   not null,               -- why it waits for a person; '' is that it does not
+	calls   bigint not null                -- that have begun it, or planned it
+);
+create index once_intent_since on once_intent (since);
