@@ -65,7 +65,7 @@ func NewClientInterceptor(cfg ClientConfig) connect.Interceptor {
 // keysIn returns the keys in a header, in whatever case its name is spelt.
 func keysIn(h http.Header) []string {
 	keys := h.Values(rpc.KeyHeader)
-	return append(keys[:len(keys):len(keys)], h[rpc.KeyHeader]...)
+	return append(keys[:len(keys):len(keys)], h[rpc.KeyHeader]...) //nolint:staticcheck // the other spelling is the point
 }
 
 // attempt is a request with a header of its own.

@@ -148,7 +148,7 @@ func (s *service) cut() {
 func (s *service) client(opts ...grpc.DialOption) refundsv1.RefundsClient {
 	conn, err := grpc.NewClient(s.addr, append(opts, grpc.WithDisableRetry(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	s.must(err)
-	s.Cleanup(func() { conn.Close() })
+	s.Cleanup(func() { _ = conn.Close() })
 	return refundsv1.NewRefundsClient(conn)
 }
 

@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 	other := &refundsv1.CreateRefundRequest{Charge: "ch_1", Amount: 1001}
 	for _, test := range []struct {
 		principal string
-		ctx       context.Context
+		ctx       context.Context //nolint:containedctx // that of one call
 		req       *refundsv1.CreateRefundRequest
 		code      codes.Code
 		reason    string
@@ -225,7 +225,9 @@ func TestRerun(t *testing.T) {
 func TestPassesThrough(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	i := oncegrpc.UnaryServerInterceptor(e, oncegrpc.Config{Principal: oncegrpc.Global()})
-	handled := func(ctx context.Context, req any) (any, error) { return health.NewServer().Check(ctx, req.(*healthpb.HealthCheckRequest)) }
+	handled := func(ctx context.Context, req any) (any, error) {
+		return health.NewServer().Check(ctx, req.(*healthpb.HealthCheckRequest))
+	}
 	if _, err := invoke(i, healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{}, handled); err != nil {
 		t.Error(err)
 	}

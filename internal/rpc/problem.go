@@ -10,7 +10,7 @@ import (
 )
 
 // Problem is an error that a server answers with in place of its handler.
-type Problem struct {
+type Problem struct { //nolint:errname // it is an answer, which happens to travel as an error
 	Code       Code
 	Reason     string // of a google.rpc.ErrorInfo
 	Message    string // for the client
