@@ -92,10 +92,6 @@ func checked(key string) (string, error) {
 	return key, nil
 }
 
-// ParseKey returns the key in the value of a key header, as the middleware reads it: a
-// String of RFC 9651 or a bare key. The text of the error is for the client.
-func ParseKey(value string) (string, error) { return parseKey(value, false) }
-
 // parseKey reads the value of a key header: a String of RFC 9651, whose parameters
 // do not matter, or the key itself in printable ASCII. A bare key has no quotation
 // mark, comma or semicolon in it: it could be half of something else.
@@ -164,3 +160,7 @@ func partValues(parts *multipart.Reader, field string) (values []string) {
 		values = append(values, string(value))
 	}
 }
+
+// ParseKey returns the key in the value of a key header, as the middleware reads it: a
+// String of RFC 9651 or a bare key. The text of the error is for the client.
+func ParseKey(value string) (string, error) { return parseKey(value, false) }
