@@ -3,6 +3,7 @@ package oncegrpc_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -200,8 +201,7 @@ func invoke(i grpc.UnaryServerInterceptor, method string, req any, handle grpc.U
 	return i(ctx, req, &grpc.UnaryServerInfo{FullMethod: method}, handle)
 }
 
-// A handler that runs again gets the request as it was, and what it has set in vain is
-// not sent.
+// A handler that runs again gets the request as it was.
 func TestRerun(t *testing.T) {
 	i := oncegrpc.UnaryServerInterceptor(once.New(memstore.New(), once.Config{}), oncegrpc.Config{Principal: oncegrpc.Global()})
 	runs := 0
@@ -220,6 +220,27 @@ func TestRerun(t *testing.T) {
 	if err != nil || runs != 3 || got.(*refundsv1.Refund).GetId() != 7 {
 		t.Errorf("%v, %v after %d runs", got, err, runs)
 	}
+}
+
+func TestVainMetadataIsNotSent(t *testing.T) {
+	s := start(t, oncegrpc.Config{}, func(s *service) {
+		s.before = func(ctx context.Context, run int) error {
+			if err := grpc.SendHeader(ctx, metadata.Pairs("x-run", strconv.Itoa(run))); err != nil {
+				return err
+			}
+			if run == 1 {
+				return &store.Error{Kind: store.Retry, Err: errors.New("deadlock")}
+			}
+			return nil
+		}
+	})
+	var h metadata.MD
+	_, err := s.client().CreateRefund(with("k"), refund, grpc.Header(&h))
+	s.must(err)
+	if got := h.Get("x-run"); len(got) != 1 || got[0] != "2" {
+		t.Errorf("%q", got)
+	}
+	s.expect(1, 2)
 }
 
 func TestPassesThrough(t *testing.T) {

@@ -33,12 +33,12 @@ type object = map[string]any
 // invalid, as [Middleware] does, or if the method of a pattern is not keyed.
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of
-// each status, and an x-idempotency object that says what makes two requests the same,
+// each status (x-problems), and an x-idempotency object that says what makes two requests the same,
 // which answers are stored, and for how long.
 func OpenAPI[TX any](e *once.Engine[TX], routes map[string]Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
-	for pattern, cfg := range routes {
-		p := compile(cfg, e.Retain())
+	for _, pattern := range slices.Sorted(maps.Keys(routes)) {
+		p := compile(routes[pattern], e.Retain())
 		method, path := splitPattern(pattern)
 		methods := p.preset.Methods
 		if method != "" {
@@ -252,7 +252,12 @@ func (p *plan) codes() map[int][]string {
 }
 
 func (p *plan) problemResponse(codes []string) object {
-	r := object{"description": "One of: " + strings.Join(codes, ", ") + ".", "x-codes": codes}
+	kinds := make([]object, len(codes))
+	for i, c := range codes {
+		prob := p.problem(c)
+		kinds[i] = object{"code": c, "type": prob.Type, "title": prob.Title, "retryable": prob.Retryable}
+	}
+	r := object{"description": "One of: " + strings.Join(codes, ", ") + ".", "x-problems": kinds}
 	if p.Preset.WriteProblem != nil {
 		return r // in a form of its own, which only the dialect knows
 	}

@@ -71,7 +71,7 @@ func TestOpenAPI(t *testing.T) {
 				Schema   struct{ Pattern string }
 			}
 			Responses map[string]struct {
-				Codes   []string `json:"x-codes"`
+				Codes   []struct{ Code, Type string } `json:"x-problems"`
 				Content map[string]any
 			}
 		}
