@@ -84,5 +84,7 @@ func createRefund(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(w).Encode(f)
+	if err := json.NewEncoder(w).Encode(f); err != nil {
+		oncehttp.Fail(w, r, err)
+	}
 }

@@ -86,7 +86,9 @@ func createRefund(orm *gorm.DB) http.HandlerFunc {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(w).Encode(f)
+		if err := json.NewEncoder(w).Encode(f); err != nil {
+			oncehttp.Fail(w, r, err)
+		}
 	}
 }
 

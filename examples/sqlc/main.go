@@ -71,7 +71,9 @@ func createRefund(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(w).Encode(refund)
+	if err := json.NewEncoder(w).Encode(refund); err != nil {
+		oncehttp.Fail(w, r, err)
+	}
 }
 
 // account is who asks. A real one comes from authentication, outside of the middleware.
