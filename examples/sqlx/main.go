@@ -67,7 +67,7 @@ func open(ctx context.Context, dsn string) (*sql.DB, *once.Engine[*sql.Tx], erro
 func account(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }
 
 type refund struct {
-	ID     int64  `db:"id" json:"id"`
+	ID     int64  `db:"id"     json:"id"`
 	Charge string `db:"charge" json:"charge"`
 	Amount int64  `db:"amount" json:"amount"`
 }
