@@ -19,14 +19,19 @@ import (
 )
 
 func main() {
-	server, err := newServer(context.Background(), "file:refunds.db")
-	if err == nil {
-		var l net.Listener
-		if l, err = net.Listen("tcp", "127.0.0.1:8080"); err == nil {
-			err = server.Serve(l)
-		}
+	slog.Error("server ended", "error", run(context.Background()))
+}
+
+func run(ctx context.Context) error {
+	server, err := newServer(ctx, "file:refunds.db")
+	if err != nil {
+		return err
 	}
-	slog.Error("server ended", "error", err)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:8080")
+	if err != nil {
+		return err
+	}
+	return server.Serve(l)
 }
 
 func newServer(ctx context.Context, dsn string) (*grpc.Server, error) {
