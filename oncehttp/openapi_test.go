@@ -29,7 +29,7 @@ func ExampleOpenAPI() {
 			Rules struct {
 				Retention   int `json:"retention_seconds"`
 				Fingerprint struct{ Of []string }
-			} `json:"x-idempotency"`
+			} `json:"x-idempotency"` //nolint:tagliatelle // an extension of OpenAPI begins with x-
 			Responses map[string]struct{ Description string }
 		}
 	}
@@ -71,7 +71,7 @@ func TestOpenAPI(t *testing.T) {
 				Schema   struct{ Pattern string }
 			}
 			Responses map[string]struct {
-				Codes   []struct{ Code, Type string } `json:"x-problems"`
+				Codes   []struct{ Code, Type string } `json:"x-problems"` //nolint:tagliatelle // as above
 				Content map[string]any
 			}
 		}
