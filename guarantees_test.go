@@ -13,13 +13,19 @@ var (
 )
 
 // TestEveryGuaranteeNamesATest: a promise whose test is not there is none.
-func TestEveryGuaranteeNamesATest(t *testing.T) {
-	text, err := os.ReadFile("GUARANTEES.md")
+func TestEveryGuaranteeNamesATest(t *testing.T) { everyLineNamesATest(t, "GUARANTEES.md", 25) }
+
+// TestEveryFailureNamesATest: so is an answer to "what happens if".
+func TestEveryFailureNamesATest(t *testing.T) { everyLineNamesATest(t, "docs/failures.md", 20) }
+
+func everyLineNamesATest(t *testing.T, file string, least int) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := promise.FindAll(text, -1)
-	if len(lines) < 25 {
+	if len(lines) < least {
 		t.Fatalf("only %d promises found", len(lines))
 	}
 	sources := map[string]string{}

@@ -171,3 +171,7 @@ func partValues(parts *multipart.Reader, field string) (values []string) {
 		values = append(values, string(value))
 	}
 }
+
+// ParseKey returns the key in the value of a key header, as the middleware reads it: a
+// String of RFC 9651 or a bare key. The text of the error is for the client.
+func ParseKey(value string) (string, error) { return parseKey(value, false) }

@@ -1,0 +1,100 @@
+// Command echo makes refunds with echo. Refunds that are asked for again, with the
+// same Idempotency-Key, are made once.
+//
+//	go run . &
+//	curl -i 127.0.0.1:8080/refunds -H 'Idempotency-Key: k1' -d '{"charge":"ch_1","amount":1000}'
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/labstack/echo/v5"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func main() {
+	handler, err := newServer(context.Background(), "file:refunds.db")
+	if err != nil {
+		slog.Error("no server", "error", err)
+		os.Exit(1)
+	}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	slog.Error("server ended", "error", server.ListenAndServe())
+}
+
+func newServer(ctx context.Context, dsn string) (http.Handler, error) {
+	_, engine, err := open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
+
+	router := echo.New()
+	router.POST("/refunds", createRefund, echo.WrapMiddleware(protect), answer)
+	return router, nil
+}
+
+// answer answers an error of the handler while its transaction is still open. Without it
+// echo would do so afterwards, and an error would be taken for an empty 200 and committed.
+func answer(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		err := next(c)
+		if sc := echo.HTTPStatusCoder(nil); errors.As(err, &sc) {
+			c.Echo().HTTPErrorHandler(c, err)
+		} else if err != nil {
+			oncehttp.Fail(c.Response(), c.Request(), err) // rolled back, run again after a deadlock, otherwise 500
+		}
+		return nil
+	}
+}
+
+func open(ctx context.Context, dsn string) (*sql.DB, *once.Engine[*sql.Tx], error) {
+	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		return nil, nil, err
+	}
+	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, charge text, amount integer)"); err != nil {
+		return nil, nil, err
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		return nil, nil, err
+	}
+	return db, once.New(s, once.Config{}), nil
+}
+
+// account is who asks. A real one comes from authentication, outside of the middleware.
+func account(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }
+
+type refund struct {
+	ID     int64  `json:"id"`
+	Charge string `json:"charge"`
+	Amount int64  `json:"amount"`
+}
+
+func createRefund(c *echo.Context) error {
+	var f refund
+	if err := c.Bind(&f); err != nil {
+		return echo.ErrBadRequest
+	}
+	ctx := c.Request().Context()
+	tx := oncehttp.Tx[*sql.Tx](ctx)
+	err := tx.QueryRowContext(ctx, "insert into refund (charge, amount) values (?, ?) returning id", f.Charge, f.Amount).Scan(&f.ID)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusCreated, f)
+}

@@ -1,0 +1,90 @@
+// Command fiber makes refunds with Fiber. Refunds that are asked for again, with the
+// same Idempotency-Key, are made once.
+//
+//	go run . &
+//	curl -i 127.0.0.1:8080/refunds -H 'Idempotency-Key: k1' -d '{"charge":"ch_1","amount":1000}'
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/adaptor"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func main() {
+	app, err := newServer(context.Background(), "file:refunds.db")
+	if err != nil {
+		slog.Error("no server", "error", err)
+		os.Exit(1)
+	}
+	slog.Error("server ended", "error", app.Listen("127.0.0.1:8080"))
+}
+
+func newServer(ctx context.Context, dsn string) (*fiber.App, error) {
+	_, engine, err := open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
+
+	app := fiber.New()
+	app.Post("/refunds", adaptor.HTTPHandler(idempotent(http.HandlerFunc(createRefund))))
+	return app, nil
+}
+
+func open(ctx context.Context, dsn string) (*sql.DB, *once.Engine[*sql.Tx], error) {
+	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		return nil, nil, err
+	}
+	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, charge text, amount integer)"); err != nil {
+		return nil, nil, err
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		return nil, nil, err
+	}
+	return db, once.New(s, once.Config{}), nil
+}
+
+// account is who asks. A real one comes from authentication, outside of the middleware.
+func account(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }
+
+type refund struct {
+	ID     int64  `json:"id"`
+	Charge string `json:"charge"`
+	Amount int64  `json:"amount"`
+}
+
+func createRefund(w http.ResponseWriter, r *http.Request) {
+	var f refund
+	if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
+		http.Error(w, "not a refund", http.StatusBadRequest)
+		return
+	}
+	tx := oncehttp.Tx[*sql.Tx](r.Context())
+	err := tx.QueryRowContext(r.Context(), "insert into refund (charge, amount) values (?, ?) returning id", f.Charge, f.Amount).Scan(&f.ID)
+	if err != nil {
+		oncehttp.Fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	if err := json.NewEncoder(w).Encode(f); err != nil {
+		oncehttp.Fail(w, r, err)
+	}
+}

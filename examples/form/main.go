@@ -1,0 +1,90 @@
+// Command form orders books with an HTML form. A hidden field holds the key, so that a double
+// click, "back" and "resend" order once.
+//
+//	go run . # then http://127.0.0.1:8080/
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func main() {
+	handler, err := newServer(context.Background(), "file:orders.db")
+	if err != nil {
+		slog.Error("no server", "error", err)
+		os.Exit(1)
+	}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	slog.Error("server ended", "error", server.ListenAndServe())
+}
+
+func newServer(ctx context.Context, dsn string) (http.Handler, error) {
+	engine, err := open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	// A duplicate waits for the first one, as the person does who has clicked twice.
+	cfg := oncehttp.Config{Principal: session, FormField: "once", Wait: 10 * time.Second}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", show)
+	mux.Handle("POST /orders", oncehttp.Handler(engine, cfg, order))
+	return mux, nil
+}
+
+var page = template.Must(template.New("page").Parse(`<!doctype html><title>Books</title>
+<form method="post" action="/orders">
+  <input type="hidden" name="once" value="{{.}}">
+  <input name="book" value="The Go Programming Language">
+  <button>Order</button>
+</form>`))
+
+// show makes a key for each form that it shows: who wants two books asks for two forms.
+func show(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	_ = page.Execute(w, once.NewKey())
+}
+
+func order(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
+	var id int64
+	err := tx.QueryRowContext(r.Context(), "insert into book_order (book) values (?) returning id", r.FormValue("book")).Scan(&id)
+	if err != nil {
+		oncehttp.Fail(w, r, err)
+		return
+	}
+	http.Redirect(w, r, fmt.Sprintf("/?ordered=%d", id), http.StatusSeeOther)
+}
+
+// session is who asks. A real one comes from the session cookie.
+func session(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }
+
+func open(ctx context.Context, dsn string) (*once.Engine[*sql.Tx], error) {
+	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, err
+	}
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		return nil, err
+	}
+	if _, err := db.ExecContext(ctx, "create table if not exists book_order (id integer primary key, book text)"); err != nil {
+		return nil, err
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	return once.New(s, once.Config{}), nil
+}

@@ -1,0 +1,89 @@
+// Command gin makes refunds with gin. Refunds that are asked for again, with the
+// same Idempotency-Key, are made once.
+//
+//	go run . &
+//	curl -i 127.0.0.1:8080/refunds -H 'Idempotency-Key: k1' -d '{"charge":"ch_1","amount":1000}'
+package main
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func main() {
+	handler, err := newServer(context.Background(), "file:refunds.db")
+	if err != nil {
+		slog.Error("no server", "error", err)
+		os.Exit(1)
+	}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	slog.Error("server ended", "error", server.ListenAndServe())
+}
+
+func newServer(ctx context.Context, dsn string) (http.Handler, error) {
+	_, engine, err := open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
+
+	protected := gin.New() // of its own, so that each run of a handler has a fresh gin.Context
+	protected.POST("/refunds", createRefund)
+
+	router := gin.New() // authentication, logging, and all that needs no key
+	router.POST("/refunds", gin.WrapH(idempotent(protected)))
+	return router, nil
+}
+
+func open(ctx context.Context, dsn string) (*sql.DB, *once.Engine[*sql.Tx], error) {
+	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		return nil, nil, err
+	}
+	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, charge text, amount integer)"); err != nil {
+		return nil, nil, err
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		return nil, nil, err
+	}
+	return db, once.New(s, once.Config{}), nil
+}
+
+// account is who asks. A real one comes from authentication, outside of the middleware.
+func account(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }
+
+type refund struct {
+	ID     int64  `json:"id"`
+	Charge string `json:"charge"`
+	Amount int64  `json:"amount"`
+}
+
+func createRefund(c *gin.Context) {
+	var f refund
+	if err := c.ShouldBindJSON(&f); err != nil {
+		c.String(http.StatusBadRequest, "not a refund")
+		return
+	}
+	tx := oncehttp.Tx[*sql.Tx](c.Request.Context())
+	err := tx.QueryRowContext(c.Request.Context(), "insert into refund (charge, amount) values (?, ?) returning id", f.Charge, f.Amount).Scan(&f.ID)
+	if err != nil {
+		oncehttp.Fail(c.Writer, c.Request, err) // not c.Error: gin would answer 200, and that commits
+		return
+	}
+	c.JSON(http.StatusCreated, f)
+}

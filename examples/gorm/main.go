@@ -1,0 +1,96 @@
+// Command gorm makes refunds with GORM, on PostgreSQL. Refunds that are asked for again, with
+// the same Idempotency-Key, are made once.
+//
+//	DATABASE_URL=postgres://... go run . &
+//	curl -i 127.0.0.1:8080/refunds -H 'Idempotency-Key: k1' -d '{"charge":"ch_1","amount":1000}'
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func main() {
+	handler, err := newServer(context.Background(), os.Getenv("DATABASE_URL"))
+	if err != nil {
+		slog.Error("no server", "error", err)
+		os.Exit(1)
+	}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	slog.Error("server ended", "error", server.ListenAndServe())
+}
+
+// Refund is a row, and its JSON.
+type Refund struct {
+	ID     int64  `json:"id"`
+	Charge string `gorm:"uniqueIndex" json:"charge"`
+	Amount int64  `json:"amount"`
+}
+
+func newServer(ctx context.Context, dsn string) (http.Handler, error) {
+	db, err := sqlstore.Open("pgx", dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		return nil, err
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	orm, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard})
+	if err != nil {
+		return nil, err
+	}
+	if err := orm.AutoMigrate(&Refund{}); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	idempotent := oncehttp.Middleware(once.New(s, once.Config{}), oncehttp.Config{Principal: account})
+	mux.Handle("POST /refunds", idempotent(createRefund(orm)))
+	return mux, nil
+}
+
+// in returns orm inside of the transaction of the request: what GORM does for its own.
+func in(ctx context.Context, orm *gorm.DB) *gorm.DB {
+	g := orm.Session(&gorm.Session{Context: ctx, NewDB: true, SkipDefaultTransaction: true})
+	g.Statement.ConnPool = oncehttp.Tx[*sql.Tx](ctx)
+	return g
+}
+
+func createRefund(orm *gorm.DB) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var f Refund
+		if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
+			http.Error(w, "not a refund", http.StatusBadRequest)
+			return
+		}
+		if err := in(r.Context(), orm).Create(&f).Error; err != nil {
+			oncehttp.Fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		if err := json.NewEncoder(w).Encode(f); err != nil {
+			oncehttp.Fail(w, r, err)
+		}
+	}
+}
+
+// account is who asks. A real one comes from authentication, outside of the middleware.
+func account(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }

@@ -1,0 +1,94 @@
+// Command river welcomes customers with jobs of River. A job that runs again, because its
+// worker was killed or its end was not recorded, writes one mail.
+//
+//	DATABASE_URL=postgres://... go run .
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/pgxstore"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Getenv("DATABASE_URL")); err != nil {
+		slog.Error("no jobs", "error", err)
+	}
+}
+
+// Welcome is a job: write a mail to a customer.
+type Welcome struct {
+	Customer int64 `json:"customer"`
+}
+
+// Kind implements [river.JobArgs].
+func (Welcome) Kind() string { return "welcome" }
+
+type worker struct {
+	river.WorkerDefaults[Welcome]
+
+	engine *once.Engine[pgx.Tx]
+}
+
+func (w *worker) Work(ctx context.Context, job *river.Job[Welcome]) error {
+	// Named by what it means, and not by the job: two jobs for one customer are one mail.
+	op := once.Operation{Scope: "jobs", Key: once.DeriveKey("welcome", strconv.FormatInt(job.Args.Customer, 10))}
+	_, err := once.Do(ctx, w.engine, op, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		return writeMail(ctx, tx, job.Args.Customer)
+	})
+	return err
+}
+
+func writeMail(ctx context.Context, tx pgx.Tx, customer int64) (id int64, err error) {
+	return id, tx.QueryRow(ctx, "insert into mail (customer) values ($1) returning id", customer).Scan(&id)
+}
+
+func run(ctx context.Context, dsn string) error {
+	pool, client, err := newClient(ctx, dsn, func(w *worker) river.Worker[Welcome] { return w })
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	_, err = client.Insert(ctx, Welcome{Customer: 42}, nil)
+	if err = errors.Join(err, client.Start(ctx)); err != nil {
+		return err
+	}
+	<-client.Stopped()
+	return nil
+}
+
+func newClient(ctx context.Context, dsn string, around func(*worker) river.Worker[Welcome]) (*pgxpool.Pool, *river.Client[pgx.Tx], error) {
+	pool, err := pgxpool.New(ctx, dsn)
+	if err != nil {
+		return nil, nil, err
+	}
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	_, created := pool.Exec(ctx, "create table if not exists mail (id bigint generated always as identity, customer bigint not null)")
+	if err := errors.Join(err, created, pgxstore.Migrate(ctx, pool)); err != nil {
+		return nil, nil, err
+	}
+	workers := river.NewWorkers()
+	river.AddWorker(workers, around(&worker{engine: once.New(pgxstore.New(pool), once.Config{})}))
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
+	})
+	return pool, client, err
+}

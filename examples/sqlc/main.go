@@ -1,0 +1,80 @@
+// Command sqlc makes refunds with sqlc, on PostgreSQL through pgx. Refunds that are asked for
+// again, with the same Idempotency-Key, are made once.
+//
+//	DATABASE_URL=postgres://... go run . &
+//	curl -i 127.0.0.1:8080/refunds -H 'Idempotency-Key: k1' -d '{"charge":"ch_1","amount":1000}'
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/examples/sqlc/refunds"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/pgxstore"
+)
+
+//go:generate go run github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1 generate
+
+//go:embed schema.sql
+var schema string
+
+func main() {
+	handler, err := newServer(context.Background(), os.Getenv("DATABASE_URL"))
+	if err != nil {
+		slog.Error("no server", "error", err)
+		os.Exit(1)
+	}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	slog.Error("server ended", "error", server.ListenAndServe())
+}
+
+func newServer(ctx context.Context, dsn string) (http.Handler, error) {
+	pool, err := pgxpool.New(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := pgxstore.Migrate(ctx, pool); err != nil {
+		return nil, err
+	}
+	if _, err := pool.Exec(ctx, schema); err != nil {
+		return nil, err
+	}
+	engine := once.New(pgxstore.New(pool), once.Config{})
+	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /refunds", idempotent(http.HandlerFunc(createRefund)))
+	return mux, nil
+}
+
+func createRefund(w http.ResponseWriter, r *http.Request) {
+	var f refunds.CreateRefundParams
+	if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
+		http.Error(w, "not a refund", http.StatusBadRequest)
+		return
+	}
+	queries := refunds.New(oncehttp.Tx[pgx.Tx](r.Context()))
+	refund, err := queries.CreateRefund(r.Context(), f)
+	if err != nil {
+		oncehttp.Fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	if err := json.NewEncoder(w).Encode(refund); err != nil {
+		oncehttp.Fail(w, r, err)
+	}
+}
+
+// account is who asks. A real one comes from authentication, outside of the middleware.
+func account(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }

@@ -1,0 +1,141 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/retry"
+)
+
+// Client makes calls again that have failed.
+type Client struct {
+	Policy retry.Policy
+	Keys   bool
+}
+
+// Sent is a call that is to be made.
+type Sent struct {
+	Destination string   // whose budget pays
+	Method      string   // "/package.Service/Method"
+	Keys        []string // what the metadata of the call has already
+	Safe        bool     // by its declaration the call can be repeated
+}
+
+// Do makes attempts at a call until one succeeds or the policy says that it is enough.
+// The key, "" if there is none, is that of all attempts.
+func (c *Client) Do(ctx context.Context, s Sent, attempt func(ctx context.Context, n int, key string) (fault *Fault)) error {
+	key, err := c.key(ctx, s)
+	if err != nil {
+		return err
+	}
+	repeatable := key != "" || s.Safe
+	p := c.Policy
+	p.Unsafe = p.Unsafe || !repeatable
+	if p.Budget == nil {
+		p.Budget = retry.BudgetFor(s.Destination)
+	}
+	return retry.Do(ctx, &p, func(ctx context.Context, n int) error {
+		if f := attempt(ctx, n, key); f != nil {
+			return f.judge(s.Method, key, repeatable)
+		}
+		return nil
+	})
+}
+
+type keyOfContext struct{}
+
+// WithKey returns a context whose calls carry key.
+func WithKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, keyOfContext{}, key)
+}
+
+func (c *Client) key(ctx context.Context, s Sent) (string, error) {
+	key, given := ctx.Value(keyOfContext{}).(string)
+	switch {
+	case len(s.Keys) > 1, given && len(s.Keys) == 1 && s.Keys[0] != key:
+		return "", errors.New("once: the call has two idempotency keys. Try: a context of its own for each intent")
+	case len(s.Keys) == 1:
+		return s.Keys[0], nil
+	case !given && c.Keys && !s.Safe:
+		return once.NewKey(), nil
+	case !given:
+		return "", nil
+	}
+	if err := once.CheckKey(key); err != nil {
+		return "", err
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r > 0x7e }) {
+		return "", errors.New("once: the key has characters other than ASCII, which no metadata can carry. Try: once.DeriveKey of other parts")
+	}
+	if strings.ContainsAny(key, `",; \`) {
+		key = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+	}
+	return key, nil
+}
+
+// Fault is a failed attempt as its client sees it.
+type Fault struct {
+	Err       error
+	Code      Code
+	Reason    string        // of a google.rpc.ErrorInfo in our domain
+	Retryable bool          // and what that says
+	After     time.Duration // of a google.rpc.RetryInfo
+	Pushback  []string      // values of that metadata
+	Replayed  bool          // the answer is that of an earlier attempt
+}
+
+// judge returns the error of f as package retry understands it. What the other side's
+// engine has said comes as the error that it was there.
+func (f *Fault) judge(method, key string, repeatable bool) error {
+	if f.Replayed {
+		return retry.Stop(f.Err) // the key has that answer for good
+	}
+	if f.Reason != "" {
+		return f.said(method, key)
+	}
+	if len(f.Pushback) > 0 {
+		ms, err := strconv.ParseUint(f.Pushback[0], 10, 31)
+		if err != nil {
+			return retry.Stop(f.Err)
+		}
+		f.After = time.Duration(ms) * time.Millisecond
+	}
+	switch f.Code {
+	case Canceled, Unknown, DeadlineExceeded, Internal, Unavailable:
+		if f.After > 0 && repeatable { // it might pass for a proof that nothing was done
+			return retry.After(f.Err, f.After)
+		}
+		return f.Err
+	case ResourceExhausted: // without a time to come back it can be a message that is too large
+		if f.After > 0 || len(f.Pushback) > 0 {
+			return retry.After(f.Err, f.After)
+		}
+	}
+	return retry.Stop(f.Err)
+}
+
+func (f *Fault) said(method, key string) error {
+	code := once.Code(strings.ToLower(f.Reason))
+	if !slices.Contains(travelling, code) {
+		if f.Retryable {
+			return f.Err
+		}
+		return retry.Stop(f.Err)
+	}
+	e := &once.Error{Code: code, Scope: method, Key: key, After: f.After, Err: f.Err} // in doubt: of an earlier attempt nothing is known
+	if code == once.CodeNoResult {
+		e.Effect = once.Applied
+	}
+	return e
+}
+
+// travelling are the codes that a client gets back.
+var travelling = []once.Code{
+	once.CodeInFlight, once.CodeMismatch, once.CodeUnknown, once.CodeStale, once.CodeFailed, once.CodeAborted,
+	once.CodeConflict, once.CodeUnavailable, once.CodeNoResult, once.CodeMisuse,
+}

@@ -1,0 +1,85 @@
+package rpc
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// Problem is an error that a server answers with in place of its handler.
+type Problem struct { //nolint:errname // it is an answer, which happens to travel as an error
+	Code       Code
+	Reason     string // of a google.rpc.ErrorInfo
+	Message    string // for the client
+	Retryable  bool   // the same call with the same key may succeed later
+	SafeNewKey bool   // nothing was applied under this key, and nothing can be
+	After      time.Duration
+
+	Cause   error // for whom is inside of the server
+	Handler bool  // Cause is the handler's own error
+}
+
+// Reasons that are not a [once.Code].
+const (
+	reasonMissing = "KEY_MISSING"
+	reasonInvalid = "KEY_INVALID"
+)
+
+// Metadata is that of the google.rpc.ErrorInfo.
+func (p *Problem) Metadata() map[string]string {
+	return map[string]string{
+		"retryable":    strconv.FormatBool(p.Retryable),
+		"safe_new_key": strconv.FormatBool(p.SafeNewKey),
+	}
+}
+
+// Error is for the client: without the cause.
+func (p *Problem) Error() string { return p.Message }
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Cause }
+
+func reasonOf(c once.Code) string { return strings.ToUpper(string(c)) }
+
+// problemOf says what a client may know about an error of the engine: never its cause.
+func problemOf(err error) *Problem {
+	var e *once.Error
+	if !errors.As(err, &e) {
+		return &Problem{Code: Internal, Reason: reasonOf(once.CodeFailed), Retryable: true, Message: notApplied, Cause: err}
+	}
+	p := problems[e.Code]
+	p.Reason, p.After, p.Cause = reasonOf(e.Code), e.After, err
+	switch e.Code {
+	case once.CodeFailed:
+		p.Cause, p.Handler = e.Err, true
+	case once.CodeInvalid:
+		p.Reason = reasonInvalid
+		if e.Err != nil {
+			p.Message = "The idempotency key cannot be used: " + e.Err.Error() // the engine's own words about it
+		}
+	case once.CodeUnavailable:
+		if e.Effect == once.NotApplied {
+			p.Message = notApplied
+		}
+	}
+	return &p
+}
+
+const notApplied = "Nothing was applied. The same call can be made again, with the same idempotency key."
+
+var problems = map[once.Code]Problem{
+	once.CodeInvalid:     {Code: InvalidArgument, Message: "The idempotency key cannot be used."},
+	once.CodeInFlight:    {Code: Aborted, Retryable: true, Message: "A call with this idempotency key is being executed. Make the same call again, later."},
+	once.CodeMismatch:    {Code: FailedPrecondition, Message: "This idempotency key has come with a different call. A retry must ask for the same; a different intent needs a key of its own."},
+	once.CodeUnknown:     {Code: FailedPrecondition, Message: "This operation may have taken effect outside of this service. It will not be executed again; its outcome is being established."},
+	once.CodeStale:       {Code: FailedPrecondition, Message: "Nothing is known of this operation, and its first attempt is so old that its outcome may be forgotten."},
+	once.CodeFailed:      {Code: Internal, Retryable: true, Message: notApplied},
+	once.CodeAborted:     {Code: Internal, Retryable: true, Message: notApplied},
+	once.CodeConflict:    {Code: Unavailable, Retryable: true, Message: notApplied},
+	once.CodeUnavailable: {Code: Unavailable, Retryable: true, Message: "It is not known whether this call has taken effect. Make the same call again, with the same idempotency key: it takes effect once."},
+	once.CodeNoResult:    {Code: FailedPrecondition, Message: "This operation was executed, but its answer was not kept. It will not be executed again."},
+	once.CodeMisuse:      {Code: Internal, Message: "The service has a defect. It is not known whether this operation has taken effect."},
+}

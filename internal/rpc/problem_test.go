@@ -1,0 +1,43 @@
+package rpc
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/retry"
+)
+
+// The tables in the documentation of both adapters say what is sent, and a client of ours
+// goes on exactly after what is retryable.
+func TestProblemTables(t *testing.T) {
+	names := map[Code][2]string{
+		InvalidArgument: {"InvalidArgument", "invalid_argument"}, Aborted: {"Aborted", "aborted"},
+		FailedPrecondition: {"FailedPrecondition", "failed_precondition"}, Internal: {"Internal", "internal"},
+		Unavailable: {"Unavailable", "unavailable"},
+	}
+	for i, file := range []string{"../../oncegrpc/doc.go", "../../onceconnect/doc.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) == 4 {
+				rows[f[1]] = f[2] + " " + f[3]
+			}
+		}
+		for code := range problems {
+			p := problemOf(&once.Error{Code: code})
+			want := names[p.Code][i] + map[bool]string{true: " yes", false: " no"}[p.Retryable]
+			if rows[p.Reason] != want {
+				t.Errorf("%s says %q of %s, it is %q", file, rows[p.Reason], p.Reason, want)
+			}
+			f := Fault{Err: p, Code: p.Code, Reason: p.Reason, Retryable: p.Retryable}
+			if class, _ := retry.Classify(f.judge("/m", "k", true)); (class != retry.Final) != p.Retryable {
+				t.Errorf("a client takes %s for %v", p.Reason, class)
+			}
+		}
+	}
+}

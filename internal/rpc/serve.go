@@ -1,0 +1,123 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+)
+
+// Server executes calls once.
+type Server[TX any] struct {
+	Engine    *once.Engine[TX]
+	Optional  bool
+	Wait      time.Duration
+	Retain    time.Duration
+	Isolation store.Isolation
+	Timeouts  store.Timeouts
+}
+
+// Call is a unary call that has arrived.
+type Call struct {
+	Principal string
+	Method    string                     // "/package.Service/Method"
+	Header    func(name string) []string // of the request
+	Message   []byte                     // what is asked, deterministic
+}
+
+// Serve executes a call, or replays it. handle returns an [Answer], or an error after
+// which nothing is stored.
+func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Context, TX) (Answer, error)) (a Answer, said string, p *Problem) {
+	op, p := s.operation(c)
+	if p != nil {
+		return a, "", p
+	}
+	rec, again, err := s.Engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) {
+		answer, err := handle(context.WithValue(ctx, txKey{}, tx), tx)
+		if a = answer; err != nil {
+			return once.Answer{}, err
+		}
+		return encode(answer)
+	})
+	switch {
+	case err != nil:
+		return Answer{}, "", problemOf(err)
+	case op.Key == "":
+		return a, Ignored, nil
+	case !again:
+		return a, Stored, nil
+	}
+	if a, err = decode(rec.Result); err != nil {
+		return Answer{}, "", problemOf(&once.Error{Code: once.CodeNoResult, Effect: once.Applied, Err: err})
+	}
+	return a, Replayed, nil
+}
+
+// Retention returns how long answers are replayed, in seconds.
+func (s *Server[TX]) Retention() string {
+	retain := s.Retain
+	if retain == 0 {
+		retain = s.Engine.Retain()
+	}
+	return strconv.FormatInt(int64(retain/time.Second), 10)
+}
+
+func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
+	if c.Principal == "" {
+		return op, &Problem{Code: Unauthenticated, Reason: "UNAUTHENTICATED", Message: "This call needs an authenticated caller."}
+	}
+	op.Isolation, op.Timeouts = s.Isolation, s.Timeouts
+	lines := c.Header(KeyHeader)
+	switch {
+	case len(lines) == 0 && s.Optional:
+		return op, nil
+	case len(lines) == 0:
+		return op, &Problem{
+			Code: InvalidArgument, Reason: reasonMissing, SafeNewKey: true,
+			Message: "This call needs metadata " + KeyHeader + ": the same one for every retry of the same intent.",
+		}
+	case len(lines) > 1:
+		return op, invalidKey(errors.New("send one " + KeyHeader + ", not several"))
+	}
+	key, err := oncehttp.ParseKey(lines[0])
+	if err != nil {
+		return op, invalidKey(err)
+	}
+	op.Key = key
+	op.Scope = url.PathEscape(c.Principal) + " " + c.Method
+	op.Fingerprint = once.FingerprintOf([]byte(c.Method), c.Message)
+	op.Wait, op.Retain = s.Wait, s.Retain
+	if attempt := c.Header(AttemptHeader); len(attempt) == 1 {
+		if n, err := strconv.ParseUint(attempt[0], 10, 31); err == nil {
+			op.Caller.Attempt = int(n)
+		}
+	}
+	op.First = op.Caller.Attempt == 1
+	return op, nil
+}
+
+func invalidKey(err error) *Problem {
+	return &Problem{Code: InvalidArgument, Reason: reasonInvalid, Message: err.Error()}
+}
+
+type txKey struct{}
+
+// TxOf returns the transaction of the call that ctx belongs to.
+func TxOf(ctx context.Context) any { return ctx.Value(txKey{}) }
+
+// Tx is TxOf for the users of an adapter with this name.
+func Tx[TX any](ctx context.Context, adapter string) TX {
+	tx, ok := TxOf(ctx).(TX)
+	if ok {
+		return tx
+	}
+	if other := TxOf(ctx); other != nil {
+		panic(adapter + ": Tx: the transaction is of another type.\nTry: the type that the engine was made with.")
+	}
+	panic(adapter + ": Tx: this context has no transaction.\nTry: the context of a unary call that has passed the interceptor and is not declared free of side effects.")
+}

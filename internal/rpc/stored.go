@@ -1,0 +1,73 @@
+package rpc
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Answer is what a handler has answered: a message, or a status in its place.
+type Answer struct {
+	Type   string // full name of the message
+	Body   []byte // the message
+	Status *Status
+}
+
+// Status is an answer that is not a message.
+type Status struct {
+	Code    Code     `json:"code"`
+	Message string   `json:"-"`
+	Details []Detail `json:"details,omitempty"`
+}
+
+// Detail is a message that says more about a status.
+type Detail struct {
+	Type  string `json:"type"` // full name
+	Value []byte `json:"value"`
+}
+
+// maxStored is the largest message that is stored, in bytes.
+const maxStored = 1 << 20
+
+// typeField is the header line of a record that names the type of its message.
+const typeField = "Message-Type"
+
+// encode returns what is stored of an answer. A status is a [once.Failure], as the value
+// of an operation in any other transport would be.
+func encode(a Answer) (once.Answer, error) {
+	if a.Status == nil {
+		r := store.Result{Header: []store.Field{{Name: typeField, Value: a.Type}}, Body: a.Body}
+		if len(a.Body) > maxStored {
+			r = store.Result{Kind: store.Omitted}
+		}
+		return once.Answer{Result: r}, nil
+	}
+	detail, err := json.Marshal(a.Status)
+	if err != nil {
+		return once.Answer{}, err
+	}
+	body, err := json.Marshal(once.Failure{Code: "rpc", Message: a.Status.Message, Detail: detail})
+	return once.Answer{Result: store.Result{Kind: store.Failure, Body: body}, Rollback: true}, err
+}
+
+func decode(r store.Result) (a Answer, err error) {
+	switch r.Kind {
+	case store.Value:
+		for _, f := range r.Header {
+			if f.Name == typeField {
+				return Answer{Type: f.Value, Body: r.Body}, nil
+			}
+		}
+		return a, fmt.Errorf("the stored result is no message: it has no %s", typeField)
+	case store.Failure:
+		var f once.Failure
+		if err = json.Unmarshal(r.Body, &f); err == nil {
+			a.Status = &Status{Message: f.Message}
+			err = json.Unmarshal(f.Detail, a.Status)
+		}
+		return a, err
+	}
+	return a, fmt.Errorf("the result was not kept: larger than %d bytes, or forgotten", maxStored)
+}

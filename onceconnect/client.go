@@ -1,0 +1,104 @@
+package onceconnect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/retry"
+)
+
+// ClientConfig says how the calls of a client are repeated. The zero value is ready to use.
+type ClientConfig struct {
+	// Policy says how often and for how long. The default budget is that of the host and
+	// port in the URL.
+	Policy retry.Policy
+
+	// Keys says that calls which are not declared harmless, and have no key, are to be
+	// given one. Do not set it for servers that do not know idempotency keys: there a
+	// repeated call takes effect twice.
+	Keys bool
+}
+
+// WithKey returns a context whose calls carry key, if they have none in their header. All
+// of them mean the same thing: give each intent a context of its own. Keep the key where
+// the intent is kept, and a client that has crashed goes on with it.
+func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
+
+// NewClientInterceptor repeats unary RPCs that have failed, all attempts with one key. On
+// a handler it does nothing; streams are opened once.
+func NewClientInterceptor(cfg ClientConfig) connect.Interceptor {
+	c := &rpc.Client{Policy: cfg.Policy, Keys: cfg.Keys}
+	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (resp connect.AnyResponse, err error) {
+			spec := req.Spec()
+			if !spec.IsClient {
+				return next(ctx, req)
+			}
+			s := rpc.Sent{Destination: req.Peer().Addr, Method: spec.Procedure, Keys: keysIn(req.Header()), Safe: harmless(spec)}
+			err = c.Do(ctx, s, func(ctx context.Context, n int, key string) *rpc.Fault {
+				header := req.Header().Clone() // of this attempt alone: the last one may still be read
+				header.Del(rpc.KeyHeader)
+				delete(header, rpc.KeyHeader)
+				if key != "" {
+					header[rpc.KeyHeader] = []string{key}
+				}
+				header.Set(rpc.AttemptHeader, strconv.Itoa(n))
+				if resp, err = next(ctx, &attempt{req, header}); err != nil {
+					return faultOf(err)
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			return resp, nil
+		}
+	})
+}
+
+// keysIn returns the keys in a header, in whatever case its name is spelt.
+func keysIn(h http.Header) []string {
+	keys := h.Values(rpc.KeyHeader)
+	return append(keys[:len(keys):len(keys)], h[rpc.KeyHeader]...) //nolint:staticcheck // the other spelling is the point
+}
+
+// attempt is a request with a header of its own.
+type attempt struct {
+	connect.AnyRequest
+
+	header http.Header
+}
+
+// Header implements [connect.AnyRequest].
+func (a *attempt) Header() http.Header { return a.header }
+
+func faultOf(err error) *rpc.Fault {
+	f := &rpc.Fault{Err: err, Code: rpc.Code(connect.CodeOf(err))}
+	var e *connect.Error
+	if !errors.As(err, &e) {
+		return f
+	}
+	f.Replayed = e.Meta().Get(rpc.ReplayedHeader) != ""
+	f.Pushback = e.Meta().Values(rpc.PushbackHeader)
+	for _, d := range e.Details() {
+		m, err := d.Value()
+		if err != nil {
+			continue
+		}
+		switch m := m.(type) {
+		case *errdetails.ErrorInfo:
+			if m.GetDomain() == rpc.Domain {
+				f.Reason, f.Retryable = m.GetReason(), m.GetMetadata()["retryable"] == "true"
+			}
+		case *errdetails.RetryInfo:
+			f.After = m.GetRetryDelay().AsDuration()
+		}
+	}
+	return f
+}

@@ -1,0 +1,92 @@
+package onceconnect
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/oncelib/once/internal/rpc"
+)
+
+var errNoMessage = errors.New("onceconnect: not a protobuf message. Try: Config.Protects, to leave methods with other codecs out")
+
+// marshal returns the bytes by which requests are compared.
+func marshal(message any) ([]byte, error) {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return nil, errNoMessage
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+}
+
+func messageOf(message any) (a rpc.Answer, err error) {
+	a.Body, err = marshal(message)
+	if err == nil {
+		a.Type = string(message.(proto.Message).ProtoReflect().Descriptor().FullName()) //nolint:forcetypeassert // it was marshalled
+	}
+	return a, err
+}
+
+func messageFrom(a rpc.Answer) (proto.Message, error) {
+	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(a.Type))
+	if err != nil {
+		return nil, fmt.Errorf("onceconnect: the stored answer is a %s: %w. Try: a server that has its type linked in", a.Type, err)
+	}
+	m := t.New().Interface()
+	return m, proto.Unmarshal(a.Body, m)
+}
+
+// replayed is a response with a message whose type is not known before.
+type replayed struct {
+	connect.AnyResponse
+
+	message proto.Message
+}
+
+// Any implements [connect.AnyResponse].
+func (r *replayed) Any() any { return r.message }
+
+func replay(m proto.Message) connect.AnyResponse {
+	return &replayed{connect.NewResponse(new(emptypb.Empty)), m}
+}
+
+func statusOf(e *connect.Error) *rpc.Status {
+	s := &rpc.Status{Code: rpc.Code(e.Code()), Message: e.Message()}
+	for _, d := range e.Details() {
+		s.Details = append(s.Details, rpc.Detail{Type: d.Type(), Value: d.Bytes()})
+	}
+	return s
+}
+
+const typeURL = "type.googleapis.com/"
+
+// errorFrom returns an error with the status s. The first time cause is what the handler
+// has returned.
+func errorFrom(s *rpc.Status, cause error) *connect.Error {
+	e := connect.NewError(connect.Code(s.Code), &told{s.Message, cause})
+	for _, d := range s.Details {
+		if detail, err := connect.NewErrorDetail(&anypb.Any{TypeUrl: typeURL + d.Type, Value: d.Value}); err == nil {
+			e.AddDetail(detail)
+		}
+	}
+	if own := (*connect.Error)(nil); errors.As(cause, &own) {
+		maps.Copy(e.Meta(), own.Meta().Clone())
+	}
+	return e
+}
+
+// told is an error with the text of which its client is told.
+type told struct {
+	message string
+	cause   error
+}
+
+func (t *told) Error() string { return t.message }
+func (t *told) Unwrap() error { return t.cause }

@@ -1,0 +1,177 @@
+package onceconnect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/store"
+)
+
+// Config says how the calls of a handler are protected. Only Principal must be set.
+type Config struct {
+	// Principal returns who asks: the tenant or account that authentication, which comes
+	// before this interceptor, has established. Keys of different principals never meet.
+	// "" is answered with unauthenticated. nil is a panic at start-up; where there is
+	// really only one caller, write [Global]().
+	Principal func(context.Context, connect.AnyRequest) string
+
+	// Protects chooses the calls. Others pass straight through, without a transaction.
+	// Default: see the package.
+	Protects func(connect.Spec) bool
+
+	// Optional lets calls without a key through. They run in a transaction as well, but a
+	// retry of them executes again, and the answer says "Idempotency-Status: ignored".
+	// Default: invalid_argument.
+	Optional bool
+
+	// Wait is how long a duplicate waits for the call in flight before it is told aborted.
+	// Waiting holds no connection of the database. Default: aborted at once.
+	Wait time.Duration
+
+	// Retain is for how long answers are replayed. Default: the engine's.
+	Retain time.Duration
+
+	// Isolation of the transactions. Default: the database's.
+	Isolation store.Isolation
+
+	// Timeouts of the transactions, which go before those of the engine.
+	Timeouts store.Timeouts
+}
+
+// Global returns the principal of an API that has only one, or whose clients all trust
+// each other: whoever knows a key gets the answer that is stored under it.
+func Global() func(context.Context, connect.AnyRequest) string {
+	return func(context.Context, connect.AnyRequest) string { return "global" }
+}
+
+// NewInterceptor protects the unary RPCs of a handler. It panics if cfg has no Principal.
+// Inside of itself, and on a client, it does nothing.
+func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor {
+	if cfg.Principal == nil {
+		panic("onceconnect: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
+			"Try: a function that returns the authenticated account, or onceconnect.Global() if there is only one.")
+	}
+	if cfg.Protects == nil {
+		cfg.Protects = func(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harmless(s) }
+	}
+	s := &rpc.Server[TX]{
+		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts,
+	}
+	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			spec := req.Spec()
+			if _, inside := e.Tx(ctx); inside || spec.IsClient || !cfg.Protects(spec) {
+				return next(ctx, req)
+			}
+			asked, err := marshal(req.Any())
+			if err != nil {
+				return nil, connect.NewError(connect.CodeInternal, err)
+			}
+			return serve(ctx, s, rpc.Call{
+				Principal: cfg.Principal(ctx, req), Method: spec.Procedure, Message: asked,
+				Header: req.Header().Values,
+			}, req, next)
+		}
+	})
+}
+
+func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.IdempotencyUnknown }
+
+// Tx returns the transaction in which the handler that ctx belongs to must do its work:
+// it commits together with the key and the answer. Tx panics if there is none, or if it is
+// of another type, since a handler that goes on without it would be executed once by luck
+// only.
+func Tx[TX any](ctx context.Context) TX { return rpc.Tx[TX](ctx, "onceconnect") }
+
+func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
+	var (
+		last    connect.AnyResponse
+		refused error
+		runs    int
+	)
+	answer, said, problem := s.Serve(ctx, c, func(ctx context.Context, _ TX) (a rpc.Answer, err error) {
+		if runs++; runs > 1 {
+			if err := renew(ctx, req, c.Message); err != nil {
+				return a, err
+			}
+		}
+		last, refused = next(ctx, req)
+		if refused == nil {
+			return messageOf(last.Any())
+		}
+		var final *connect.Error
+		if !errors.As(refused, &final) || !rpc.Code(final.Code()).Final() {
+			return a, refused
+		}
+		return rpc.Answer{Status: statusOf(final)}, nil
+	})
+	if problem != nil {
+		return nil, errorOf(problem)
+	}
+	if said == rpc.Replayed && answer.Status == nil {
+		m, err := messageFrom(answer)
+		if err != nil {
+			return nil, connect.NewError(connect.CodeInternal, err)
+		}
+		last = replay(m)
+	}
+	if answer.Status != nil { // of the first time, too: the handler may return one error to many callers
+		err := errorFrom(answer.Status, refused)
+		about(err.Meta(), said, s.Retention())
+		return nil, err
+	}
+	about(last.Header(), said, s.Retention())
+	return last, nil
+}
+
+// renew makes the request, and what the handler has set beside its answer, what they were
+// before an earlier run.
+func renew(ctx context.Context, req connect.AnyRequest, asked []byte) error {
+	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		clear(info.ResponseHeader())
+		clear(info.ResponseTrailer())
+	}
+	return proto.Unmarshal(asked, req.Any().(proto.Message)) //nolint:forcetypeassert // it was marshalled
+}
+
+// about says what has become of the call.
+func about(h http.Header, said, retention string) {
+	h.Del(rpc.ReplayedHeader)
+	h.Del(rpc.RetentionHeader)
+	h.Set(rpc.StatusHeader, said)
+	if said == rpc.Replayed {
+		h.Set(rpc.ReplayedHeader, "true")
+	}
+	if said != rpc.Ignored {
+		h.Set(rpc.RetentionHeader, retention)
+	}
+}
+
+// errorOf returns what is sent of a problem. An error that the handler has made for its
+// client is sent as it is.
+func errorOf(p *rpc.Problem) error {
+	if own := (*connect.Error)(nil); p.Handler && errors.As(p.Cause, &own) {
+		return p.Cause
+	}
+	err := connect.NewError(connect.Code(p.Code), p)
+	add := func(m proto.Message) {
+		if d, failed := connect.NewErrorDetail(m); failed == nil {
+			err.AddDetail(d)
+		}
+	}
+	add(&errdetails.ErrorInfo{Reason: p.Reason, Domain: rpc.Domain, Metadata: p.Metadata()})
+	if p.After > 0 {
+		add(&errdetails.RetryInfo{RetryDelay: durationpb.New(p.After)})
+	}
+	return err
+}

@@ -1,0 +1,78 @@
+package oncegrpc
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/retry"
+)
+
+// ClientConfig says how the calls of a client are repeated. The zero value is ready to use.
+type ClientConfig struct {
+	// Policy says how often and for how long. The default budget is that of the target of
+	// the connection.
+	Policy retry.Policy
+
+	// Keys says that calls which are not declared harmless, and have no key, are to be
+	// given one. Do not set it for servers that do not know idempotency keys: there a
+	// repeated call takes effect twice.
+	Keys bool
+}
+
+// WithKey returns a context whose calls carry key, if they have none in their metadata.
+// All of them mean the same thing: give each intent a context of its own. Keep the key
+// where the intent is kept, and a client that has crashed goes on with it.
+func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
+
+// UnaryClientInterceptor repeats unary calls that have failed, all attempts with one key.
+// Streams are opened once.
+func UnaryClientInterceptor(cfg ClientConfig) grpc.UnaryClientInterceptor {
+	c := &rpc.Client{Policy: cfg.Policy, Keys: cfg.Keys}
+	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		given, _ := metadata.FromOutgoingContext(ctx)
+		s := rpc.Sent{Destination: conn.CanonicalTarget(), Method: method, Keys: given.Get(rpc.KeyHeader), Safe: harmless(method)}
+		return c.Do(ctx, s, func(ctx context.Context, n int, key string) *rpc.Fault {
+			md := given.Copy()
+			if md == nil {
+				md = metadata.MD{}
+			}
+			if key != "" {
+				md.Set(rpc.KeyHeader, key)
+			}
+			md.Set(rpc.AttemptHeader, strconv.Itoa(n))
+			var header, trailer metadata.MD
+			err := invoke(metadata.NewOutgoingContext(ctx, md), method, req, reply, conn,
+				slices.Concat(opts, []grpc.CallOption{grpc.Header(&header), grpc.Trailer(&trailer)})...)
+			if err == nil {
+				return nil
+			}
+			return faultOf(err, header, trailer)
+		})
+	}
+}
+
+func faultOf(err error, header, trailer metadata.MD) *rpc.Fault {
+	s := status.Convert(err)
+	f := &rpc.Fault{
+		Err: err, Code: rpc.Code(s.Code()), Pushback: trailer.Get(rpc.PushbackHeader),
+		Replayed: len(header.Get(rpc.ReplayedHeader))+len(trailer.Get(rpc.ReplayedHeader)) > 0,
+	}
+	for _, d := range s.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == rpc.Domain {
+				f.Reason, f.Retryable = d.GetReason(), d.GetMetadata()["retryable"] == "true"
+			}
+		case *errdetails.RetryInfo:
+			f.After = d.GetRetryDelay().AsDuration()
+		}
+	}
+	return f
+}

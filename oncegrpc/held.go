@@ -1,0 +1,64 @@
+package oncegrpc
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/oncelib/once/internal/rpc"
+)
+
+// held is the metadata that one run of a handler has set. It is sent after the commit, and
+// that of a run which was in vain is not.
+type held struct {
+	grpc.ServerTransportStream
+
+	header, trailer metadata.MD
+}
+
+// hold returns a context whose metadata is held back.
+func hold(ctx context.Context) (context.Context, *held) {
+	h := &held{ServerTransportStream: grpc.ServerTransportStreamFromContext(ctx)}
+	if h.ServerTransportStream == nil { // not called by a server
+		return ctx, h
+	}
+	return grpc.NewContextWithServerTransportStream(ctx, h), h
+}
+
+// SetHeader implements [grpc.ServerTransportStream].
+func (h *held) SetHeader(md metadata.MD) error {
+	h.header = metadata.Join(h.header, md)
+	return nil
+}
+
+// SendHeader sets the header: nothing is sent before the commit.
+func (h *held) SendHeader(md metadata.MD) error { return h.SetHeader(md) }
+
+// SetTrailer implements [grpc.ServerTransportStream].
+func (h *held) SetTrailer(md metadata.MD) error {
+	h.trailer = metadata.Join(h.trailer, md)
+	return nil
+}
+
+// send gives what was held to the stream of ctx, with what the answer says about itself.
+func (h *held) send(ctx context.Context, said, retention string) {
+	header := h.header.Copy()
+	if header == nil {
+		header = metadata.MD{}
+	}
+	for _, name := range [...]string{rpc.StatusHeader, rpc.ReplayedHeader, rpc.RetentionHeader} {
+		header.Delete(name)
+	}
+	if said != "" {
+		header.Set(rpc.StatusHeader, said)
+	}
+	if said == rpc.Replayed {
+		header.Set(rpc.ReplayedHeader, "true")
+	}
+	if said == rpc.Stored || said == rpc.Replayed {
+		header.Set(rpc.RetentionHeader, retention)
+	}
+	_ = grpc.SetHeader(ctx, header) // fails where there is no server, or nobody waits any more
+	_ = grpc.SetTrailer(ctx, h.trailer)
+}

@@ -1,0 +1,164 @@
+package oncegrpc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/store"
+)
+
+// Config says how the calls of a server are protected. Only Principal must be set.
+type Config struct {
+	// Principal returns who asks: the tenant or account that authentication, which comes
+	// before this interceptor, has established. Keys of different principals never meet.
+	// "" is answered with Unauthenticated. nil is a panic at start-up; where there is
+	// really only one caller, write [Global]().
+	Principal func(context.Context) string
+
+	// Protects chooses the methods, such as "/payments.v1.Refunds/CreateRefund". Others
+	// pass straight through, without a transaction. Default: see the package.
+	Protects func(method string) bool
+
+	// Optional lets calls without a key through. They run in a transaction as well, but a
+	// retry of them executes again, and the answer says "idempotency-status: ignored".
+	// Default: InvalidArgument.
+	Optional bool
+
+	// Wait is how long a duplicate waits for the call in flight before it is told Aborted.
+	// Waiting holds no connection of the database. Default: Aborted at once.
+	Wait time.Duration
+
+	// Retain is for how long answers are replayed. Default: the engine's.
+	Retain time.Duration
+
+	// Isolation of the transactions. Default: the database's.
+	Isolation store.Isolation
+
+	// Timeouts of the transactions, which go before those of the engine.
+	Timeouts store.Timeouts
+}
+
+// Global returns the principal of an API that has only one, or whose clients all trust
+// each other: whoever knows a key gets the answer that is stored under it.
+func Global() func(context.Context) string {
+	return func(context.Context) string { return "global" }
+}
+
+// UnaryServerInterceptor protects the unary calls of a server. It panics if cfg has no
+// Principal. Inside of itself it does nothing.
+func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnaryServerInterceptor {
+	if cfg.Principal == nil {
+		panic("oncegrpc: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
+			"Try: a function that returns the authenticated account, or oncegrpc.Global() if there is only one.")
+	}
+	if cfg.Protects == nil {
+		cfg.Protects = func(method string) bool { return !rpc.Own(method) && !harmless(method) }
+	}
+	s := &rpc.Server[TX]{
+		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts,
+	}
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if _, inside := e.Tx(ctx); inside || !cfg.Protects(info.FullMethod) {
+			return next(ctx, req)
+		}
+		asked, err := marshal(req)
+		if err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		c := rpc.Call{
+			Principal: cfg.Principal(ctx), Method: info.FullMethod, Message: asked,
+			Header: func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) },
+		}
+		return serve(ctx, s, c, req, next)
+	}
+}
+
+// Tx returns the transaction in which the handler that ctx belongs to must do its work:
+// it commits together with the key and the answer. Tx panics if there is none, or if it is
+// of another type, since a handler that goes on without it would be executed once by luck
+// only.
+func Tx[TX any](ctx context.Context) TX { return rpc.Tx[TX](ctx, "oncegrpc") }
+
+func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req any, next grpc.UnaryHandler) (any, error) {
+	var (
+		last    any
+		refused error
+		sent    *held
+	)
+	answer, said, problem := s.Serve(ctx, c, func(ctx context.Context, _ TX) (a rpc.Answer, err error) {
+		if sent != nil { // an earlier run may have changed the request
+			if req, err = fresh(req, c.Message); err != nil {
+				return a, err
+			}
+		}
+		ctx, sent = hold(ctx)
+		last, refused = next(ctx, req)
+		if refused == nil {
+			return messageOf(last)
+		}
+		final, ok := status.FromError(refused)
+		if !ok || !rpc.Code(final.Code()).Final() {
+			return a, refused
+		}
+		return rpc.Answer{Status: statusOf(final)}, nil
+	})
+	if problem != nil {
+		if problem.Handler && sent != nil {
+			sent.send(ctx, "", "")
+		}
+		return nil, errorOf(problem)
+	}
+	if said != rpc.Replayed {
+		sent.send(ctx, said, s.Retention())
+		return last, refused
+	}
+	(&held{}).send(ctx, said, s.Retention())
+	if answer.Status != nil {
+		return nil, status.ErrorProto(protoOf(answer.Status))
+	}
+	return messageFrom(answer)
+}
+
+// problemError is an error of the engine: the client sees its status, and what is inside
+// of the server sees its cause.
+type problemError struct {
+	*rpc.Problem
+
+	status *status.Status
+}
+
+// GRPCStatus is how gRPC asks an error for what is sent.
+func (e *problemError) GRPCStatus() *status.Status { return e.status }
+
+// errorOf returns what is sent of a problem. A status that the handler has returned is
+// sent as it is.
+func errorOf(p *rpc.Problem) error {
+	if p.Handler {
+		if _, ok := status.FromError(p.Cause); ok {
+			return p.Cause
+		}
+	}
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: p.Reason, Domain: rpc.Domain, Metadata: p.Metadata()}}
+	if p.After > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(p.After)})
+	}
+	s := status.New(codes.Code(p.Code), p.Message)
+	if with, err := s.WithDetails(details...); err == nil {
+		s = with
+	}
+	return &problemError{p, s}
+}
+
+var errNoMessage = errors.New("oncegrpc: not a protobuf message. Try: Config.Protects, to leave methods with other codecs out")
