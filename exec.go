@@ -31,6 +31,10 @@ type call[TX any] struct {
 	joins  bool // the transaction is the caller's
 
 	glanced bool
+
+	batch     bool // the handler declares its writes
+	unclaimed bool // the transaction claims with its COMMIT
+	doubt     bool // such a COMMIT was lost, and may yet come
 }
 
 func (e *Engine[TX]) call(op Operation) *call[TX] {
@@ -39,7 +43,7 @@ func (e *Engine[TX]) call(op Operation) *call[TX] {
 
 // exec brings the call to its verdict, which is yet to be reported.
 func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
-	if _, inside := c.e.Tx(ctx); inside {
+	if ctx.Value(c.e) != nil {
 		return verdict{err: c.fail(CodeMisuse, NotApplied, errNested)}
 	}
 	if c.op.isZero() {
@@ -79,6 +83,9 @@ func (c *call[TX]) invalid(cause error) verdict {
 }
 
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
+	if c.doubt && effect == NotApplied {
+		effect = InDoubt
+	}
 	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.id.Key, Err: cause}
 	switch code {
 	case CodeInFlight, CodeUnavailable, CodeConflict:
@@ -93,6 +100,9 @@ const maxCollisions = 20
 
 // firstDelay is the longest pause before the first try of the same again.
 const firstDelay = 5 * time.Millisecond
+
+// grace is how long followers who do not want to wait do so for the verdict of a batch.
+const grace = 100 * time.Millisecond
 
 // lead tries until there is a verdict to give, in a flight that it leads.
 func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
@@ -161,10 +171,7 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 	if v, done := c.glance(ctx); done {
 		return v
 	}
-	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
-		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
-		Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0, Until: c.e.until(c.op),
-	})
+	txn, rec, err := c.begin(ctx)
 	c.event.LockWait += time.Since(began)
 	switch {
 	case err != nil:
@@ -172,7 +179,11 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 	case txn == nil:
 		return c.found(rec)
 	}
-	if fl != nil {
+	switch {
+	case fl == nil:
+	case c.unclaimed: // whether it is a replay is known when it has come back
+		defer time.AfterFunc(grace, fl.running).Stop()
+	default:
 		fl.running()
 	}
 	return c.execute(ctx, txn, fn)
@@ -222,7 +233,7 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		if err := txn.Rollback(tail); store.KindOf(err) == store.Ended {
 			return c.committed(ctx, change, err)
 		}
-		if !c.joins {
+		if c.unclaimed = false; !c.joins {
 			return c.swap(ctx, tail, change)
 		}
 	}
@@ -271,6 +282,9 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 	if err == nil {
 		change = c.change(a.Result)
 		change.Next.Request, err = c.seal()
+	}
+	if !a.Rollback {
+		change.Writes = a.writes
 	}
 	if err == nil && !a.Rollback {
 		c.outside(ctx, txn, a)

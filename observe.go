@@ -123,7 +123,7 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 // outside reports a success whose handler has not touched its transaction: its
 // effect, if it had one, was not made once.
 func (c *call[TX]) outside(ctx context.Context, txn store.Txn[TX], a Answer) {
-	if c.e.cfg.Observer == nil || a.Result.Kind == store.Failure || a.Result.Status >= 300 {
+	if c.e.cfg.Observer == nil || a.Result.Kind == store.Failure || a.Result.Status >= 300 || len(a.writes) > 0 {
 		return
 	}
 	if n, ok := store.As[store.Counter](txn); ok && n.Statements() == 0 {

@@ -32,8 +32,9 @@ import (
 
 // Store is a [store.Store] on a pgx pool.
 type Store struct {
-	pool  *pgxpool.Pool
-	light bool // see send
+	pool   *pgxpool.Pool
+	light  bool // see send
+	simple bool // texts of several statements are possible
 }
 
 var (
@@ -44,7 +45,8 @@ var (
 
 // New returns a store on pool. Its table must exist: see [Migrate].
 func New(pool *pgxpool.Pool) *Store {
-	return &Store{pool, light(pool.Config().ConnConfig)}
+	cfg := pool.Config().ConnConfig
+	return &Store{pool, light(cfg), cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
 }
 
 // Read returns the record of id.

@@ -1,0 +1,143 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// unclaimed is a transaction of which nothing has been sent (store.Ask.Batch). At the
+// default isolation it has neither BEGIN nor COMMIT: the pipeline is the transaction, and
+// a statement that fails leaves nothing to be rolled back.
+type unclaimed struct {
+	s         *Store
+	conn      *pgxpool.Conn
+	ask       store.Ask
+	statement time.Duration // budget, counted from here
+}
+
+var _ store.Unclaimed = (*unclaimed)(nil)
+
+// putOff does no more than get a connection.
+func (s *Store) putOff(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+	if err != nil {
+		return nil, err
+	}
+	return &unclaimed{s, conn, ask, budget(ctx, ask.Timeouts.Statement)}, nil
+}
+
+// Unclaimed implements [store.Unclaimed].
+func (t *unclaimed) Unclaimed() {}
+
+func (t *unclaimed) Tx() pgx.Tx { return nil }
+
+func (t *unclaimed) Rollback(context.Context) error {
+	t.conn.Release()
+	return nil
+}
+
+// Commit sends everything. The record comes first, so that a duplicate is known before
+// any write; whose the error is, its place tells.
+func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
+	defer t.conn.Release()
+	if err := declarable(c.Writes, t.s.simple); err != nil {
+		return err
+	}
+	b := make(trip, 0, len(c.Writes)+6)
+	t.queueFront(&b)
+	record := len(b)
+	if !c.ID.IsZero() {
+		queueClaimed(&b, c)
+	}
+	intime := len(b)
+	if !t.ask.Until.IsZero() {
+		b.queue(pgsql.InTime, t.ask.Until)
+	}
+	first := len(b)
+	queueWrites(&b, c.Writes)
+	if t.ask.Isolation != store.DefaultIsolation {
+		b.queue(commit)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	conn := t.conn.Conn()
+	br, err := t.s.sendPinned(ctx, conn, b)
+	if err != nil {
+		return unsent(conn, err)
+	}
+	failed, tag, err := results(ctx, br, len(b))
+	switch {
+	case err != nil && conn.PgConn().TxStatus() == 'E': // there was a BEGIN
+		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
+	case err == nil && t.ask.Isolation != store.DefaultIsolation && tag.String() != commit:
+		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+	}
+	pe := serverError(err)
+	switch {
+	case err == nil:
+		return nil
+	case pe == nil && ctx.Err() == nil && !conn.IsClosed():
+		return unsent(conn, err) // an answer is lost together with its connection only
+	case pe == nil || fatal(pe):
+	case t.s.light && outdated(pe):
+		_ = conn.Close(ctx)
+		return &store.Error{Kind: store.Retry, Err: err}
+	case failed == intime && failed < first && pe.Code == pgsql.DivisionByZero:
+		return stale()
+	case failed >= first && failed < first+len(c.Writes) && pgsql.WrongRows(pe.Code, pe.Message):
+		return &store.Error{Kind: store.Other, Err: fmt.Errorf("%w: write %d of the batch: %w", store.ErrRows, failed-first+1, err)}
+	}
+	return classify(err, failed == record && record < intime)
+}
+
+// queueFront queues what goes before the claim. There is no time in which such a
+// transaction is idle.
+func (t *unclaimed) queueFront(b *trip) {
+	if t.ask.Isolation != store.DefaultIsolation {
+		b.queue(beginText[t.ask.Isolation])
+	}
+	if t.statement > 0 {
+		b.queue(pgsql.Budget, pgsql.Bound(t.statement))
+	}
+	if d := t.ask.Timeouts.Lock; d > 0 {
+		b.queue(pgsql.LockTimeout, pgsql.Bound(d))
+	}
+}
+
+func queueClaimed(b *trip, c store.Change) {
+	n := c.Next
+	args := make([]any, 0, 11)
+	args = append(args, c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), pgsql.LockID(c.ID))
+	if n.Request == nil {
+		b.queue(pgsql.InsertClaim, args...)
+	} else {
+		b.queue(pgsql.InsertClaimRequest, append(args, n.Request)...)
+	}
+}
+
+// unsent is for a pipeline that was not sent: a write that the server cannot prepare, an
+// argument that cannot be encoded, a connection that was gone.
+func unsent(conn *pgx.Conn, err error) error {
+	kind := store.Other
+	if pe := serverError(err); pe != nil && !fatal(pe) {
+		kind = pgsql.Classify(pe.Code)
+	}
+	if conn.IsClosed() || kind == store.Lost {
+		kind = store.Down
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		kind = store.Down
+	}
+	return &store.Error{Kind: kind, Err: err}
+}
