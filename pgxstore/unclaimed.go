@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -86,8 +87,9 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 	switch {
 	case err == nil:
 		return nil
-	case pe == nil && ctx.Err() == nil && !conn.IsClosed():
-		return unsent(conn, err) // an answer is lost together with its connection only
+	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
+		pe == nil && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
+		return unsent(conn, err)
 	case pe == nil || fatal(pe):
 	case t.s.light && outdated(pe):
 		_ = conn.Close(ctx)
@@ -130,13 +132,13 @@ func queueClaimed(b *trip, c store.Change) {
 // argument that cannot be encoded, a connection that was gone.
 func unsent(conn *pgx.Conn, err error) error {
 	kind := store.Other
-	if pe := serverError(err); pe != nil && !fatal(pe) {
+	pe := serverError(err)
+	if pe != nil {
 		kind = pgsql.Classify(pe.Code)
 	}
-	if conn.IsClosed() || kind == store.Lost {
-		kind = store.Down
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	switch {
+	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
+	case kind == store.Lost, conn.IsClosed(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		kind = store.Down
 	}
 	return &store.Error{Kind: kind, Err: err}
