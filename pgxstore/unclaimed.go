@@ -138,8 +138,10 @@ func unsent(conn *pgx.Conn, err error) error {
 	}
 	switch {
 	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
-	case kind == store.Lost, conn.IsClosed(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		kind = store.Down
+	case kind == store.Lost, conn.IsClosed():
+		kind = store.Retry // it broke while it was idle, and Begin knows what to do then
 	}
 	return &store.Error{Kind: kind, Err: err}
 }
