@@ -101,9 +101,6 @@ const maxCollisions = 20
 // firstDelay is the longest pause before the first try of the same again.
 const firstDelay = 5 * time.Millisecond
 
-// grace is how long followers who do not want to wait do so for the verdict of a batch.
-const grace = 100 * time.Millisecond
-
 // lead tries until there is a verdict to give, in a flight that it leads.
 func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
 	var learnt *store.Record
@@ -181,8 +178,8 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 	}
 	switch {
 	case fl == nil:
-	case c.unclaimed: // whether it is a replay is known when it has come back
-		defer time.AfterFunc(grace, fl.running).Stop()
+	case c.unclaimed:
+		fl.maybeRunning()
 	default:
 		fl.running()
 	}

@@ -19,6 +19,7 @@ type flights struct {
 type flight struct {
 	runs   chan struct{} // closed when the operation is known to run, here or elsewhere
 	once   sync.Once     // closes runs
+	maybe  bool          // before that: it runs if it is no replay, which its commit will tell
 	ended  chan struct{} // closed when the leader has left
 	record *store.Record // then: what it has learnt; nil if a follower must ask for itself
 }
@@ -46,6 +47,18 @@ func (f *flights) leave(id store.ID, fl *flight, record *store.Record) {
 
 func (fl *flight) running() { fl.once.Do(func() { close(fl.runs) }) }
 
+// maybeRunning is running for a batch.
+func (fl *flight) maybeRunning() {
+	fl.once.Do(func() {
+		fl.maybe = true
+		close(fl.runs)
+	})
+}
+
+// grace is how long followers who do not want to wait do so for the verdict on a batch:
+// a round trip, and not the locks that it may be waiting for.
+const grace = 100 * time.Millisecond
+
 // wait waits for the leader. It returns its record, or busy if the operation runs
 // and the caller waits no longer. Neither: the leader gave up, join again.
 func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Record, busy bool) {
@@ -61,6 +74,15 @@ func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Reco
 	select {
 	case <-fl.ended:
 	case <-runs:
+		if fl.maybe {
+			t := time.NewTimer(grace)
+			defer t.Stop()
+			select {
+			case <-fl.ended:
+			case <-t.C:
+			case <-ctx.Done():
+			}
+		}
 	case <-timeout:
 		return nil, true
 	case <-ctx.Done():

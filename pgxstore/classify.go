@@ -71,6 +71,9 @@ func stale() error {
 }
 
 func serverError(err error) *pgconn.PgError {
+	if err == nil {
+		return nil // asked on every success: costs no allocation
+	}
 	var pe *pgconn.PgError
 	errors.As(err, &pe)
 	return pe

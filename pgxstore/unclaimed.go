@@ -78,15 +78,15 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 	}
 	failed, tag, err := results(ctx, br, len(b))
 	switch {
-	case err != nil && conn.PgConn().TxStatus() == 'E': // there was a BEGIN
-		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
-	case err == nil && t.ask.Isolation != store.DefaultIsolation && tag.String() != commit:
+	case err == nil && (t.ask.Isolation == store.DefaultIsolation || tag.String() == commit):
+		return nil
+	case err == nil:
 		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+	case conn.PgConn().TxStatus() == 'E': // there was a BEGIN
+		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
 	}
 	pe := serverError(err)
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
 		pe == nil && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
 		return unsent(conn, err)
