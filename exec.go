@@ -204,7 +204,7 @@ func (c *call[TX]) refused(err error) verdict {
 
 func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) verdict {
 	c.runs++
-	if !c.id.IsZero() {
+	if !c.id.IsZero() && !c.unclaimed {
 		c.event.From = store.Absent.String()
 	}
 	change, rollback, err := c.run(ctx, txn, fn)

@@ -37,6 +37,9 @@ func (c *call[TX]) seal() ([]byte, error) {
 // committed turns the answer to a commit into a verdict.
 func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) verdict {
 	if err == nil {
+		if !c.id.IsZero() {
+			c.event.From = store.Absent.String()
+		}
 		return verdict{rec: ch.Next}
 	}
 	switch store.KindOf(err) {

@@ -11,6 +11,11 @@
 // BEGIN, the claim and the look-up travel in one pipelined round trip; the record
 // and COMMIT in another. The handler gets an ordinary [pgx.Tx].
 //
+// A batch (once.DoBatch) is one round trip altogether, and not one of its statements may
+// end a transaction: insert, update, delete, merge and select are accepted. Up to 256 texts
+// stay prepared on each connection. A duplicate fails as a whole and is then looked up,
+// which tracers of pgx see as an error.
+//
 // A handler that changes search_path or role for its transaction changes them for the
 // record's insert, too.
 //

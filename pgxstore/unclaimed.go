@@ -39,6 +39,9 @@ func (s *Store) putOff(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], e
 // Unclaimed implements [store.Unclaimed].
 func (t *unclaimed) Unclaimed() {}
 
+// Statements implements [store.Counter].
+func (t *unclaimed) Statements() int { return 0 }
+
 func (t *unclaimed) Tx() pgx.Tx { return nil }
 
 func (t *unclaimed) Rollback(context.Context) error {

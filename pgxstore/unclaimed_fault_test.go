@@ -84,7 +84,7 @@ func cutEverywhere(t *testing.T, configure func(*pgxpool.Config), heals bool, ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer proxy.Close()
+	defer func() { _ = proxy.Close() }()
 	settle := 20 * time.Second
 	if !heals {
 		settle = 100 * time.Millisecond

@@ -227,9 +227,13 @@ func TestBatchReplacesTheExpired(t *testing.T) {
 
 // TestBatchStale: by the database's clock, and only if nothing is found.
 func TestBatchStale(t *testing.T) {
-	t.Parallel()
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) { t.Parallel(); batchStale(t, openPool(t, mode)) })
+	}
+}
+
+func batchStale(t *testing.T, pool *pgxpool.Pool) {
 	ctx := context.Background()
-	pool := openPool(t)
 	op := once.Operation{Scope: "stale", Key: "k", FirstSent: time.Now().Add(-100 * time.Hour)}
 	_, err := once.DoBatch(ctx, engineOn(pool), op, declare("stale"))
 	if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.NotApplied {

@@ -269,3 +269,42 @@ func TestBatchOptions(t *testing.T) {
 		t.Error(n)
 	}
 }
+
+// TestBatchIsObserved: an observer is told what is known, and no more.
+func TestBatchIsObserved(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	pool := openPool(t)
+	var last once.Event
+	outside := false
+	e := once.New(pgxstore.New(pool), once.Config{Observer: observer(func(e once.Event) {
+		last = e
+		outside = outside || e.Type == once.EventEffectOutsideTx
+	})})
+	op := once.Operation{Scope: "observed", Key: "k"}
+	for _, c := range []struct {
+		fn       func(*once.Batch) (charge, error)
+		outcome  once.Outcome
+		from, to string
+	}{
+		{func(*once.Batch) (charge, error) { return charge{}, errors.New("no") }, "failed", "", ""},
+		{declare("k"), once.Executed, "absent", "done"},
+		{declare("k"), once.Replayed, "done", "done"},
+	} {
+		_, _ = once.DoBatch(ctx, e, op, c.fn)
+		if last.Outcome != c.outcome || last.From != c.from || last.To != c.to {
+			t.Errorf("%s: %q to %q, want %s, %q to %q", last.Outcome, last.From, last.To, c.outcome, c.from, c.to)
+		}
+	}
+	if outside {
+		t.Error("a batch of two writes was said to have none")
+	}
+	op.Key = "nothing"
+	if _, err := once.DoBatch(ctx, e, op, func(*once.Batch) (int, error) { return 1, nil }); err != nil || !outside {
+		t.Error("a batch without a write was not reported:", err)
+	}
+}
+
+type observer func(once.Event)
+
+func (o observer) Observe(_ context.Context, e once.Event) { o(e) }
