@@ -91,7 +91,7 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 	pe := serverError(err)
 	switch {
 	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
-		pe == nil && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
+		pe == nil && failed == 0 && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
 		return unsent(conn, err)
 	case pe == nil || fatal(pe):
 	case t.s.light && outdated(pe):

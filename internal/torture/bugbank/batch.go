@@ -16,7 +16,7 @@ var batchMutants = []Mutant{
 	},
 	{
 		Name:  "a batch that was lost counts as not sent",
-		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "		pe == nil && ctx.Err() == nil && !conn.IsClosed():", New: "		pe == nil && ctx.Err() == nil:"}},
+		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "failed == 0 && ctx.Err() == nil && !conn.IsClosed():", New: "failed == 0 && ctx.Err() == nil:"}},
 		Tests: batchTest("TestBatchIsCut"),
 	},
 	{
