@@ -57,6 +57,7 @@ func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.Bat
 			if sd, err = conn.Prepare(ctx, st.sql, st.sql); err != nil {
 				return nil, err
 			}
+			sd = described(sd)
 			p.known[st.sql] = sd
 		}
 		if err := p.args.Build(conn.TypeMap(), sd, st.args); err != nil {
@@ -65,6 +66,17 @@ func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.Bat
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
 	return lightResults{conn, conn.PgConn().ExecBatch(ctx, &b)}, nil
+}
+
+// described is sd for [pgconn.Batch], which has the server describe a statement without
+// columns each time that it is executed: they might have come later. No write's do.
+func described(sd *pgconn.StatementDescription) *pgconn.StatementDescription {
+	if len(sd.Fields) > 0 {
+		return sd
+	}
+	known := *sd
+	known.Fields = make([]pgconn.FieldDescription, 1)
+	return &known
 }
 
 // outdated reports whether what was prepared no longer fits the tables, or is not there
