@@ -264,28 +264,38 @@ func TestBatchOnABrokenConnection(t *testing.T) {
 	ctx := context.Background()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 4 })
 	e := engineOn(pool)
-	var all []*pgxpool.Conn
-	for range 4 {
-		c, err := pool.Acquire(ctx)
-		if err != nil {
-			t.Fatal(err)
+	// together runs four batches, each of which has a connection before any of them goes on.
+	together := func(when string) {
+		var group, inside sync.WaitGroup
+		inside.Add(4)
+		for range 4 {
+			group.Go(func() {
+				enter := sync.OnceFunc(inside.Done)
+				defer enter()
+				key := once.NewKey()
+				r, err := once.DoBatch(ctx, e, once.Operation{Scope: "broken", Key: key}, func(b *once.Batch) (charge, error) {
+					enter()
+					inside.Wait()
+					return declare(key)(b)
+				})
+				if err != nil || r.Replayed {
+					t.Errorf("%s: %+v, %v", when, r, err)
+				}
+			})
 		}
-		all = append(all, c)
+		group.Wait()
 	}
-	for _, c := range all {
-		c.Release()
-	}
+	together("before")
 	conn, err := pgx.Connect(ctx, pool.Config().ConnString())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(ctx)
-	var n int
-	if err := conn.QueryRow(ctx, "select count(pg_terminate_backend(pid, 10000)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()").Scan(&n); err != nil || n < 4 {
-		t.Fatal(n, err)
-	}
-	r, err := once.DoBatch(ctx, e, once.Operation{Scope: "broken", Key: "k"}, declare("k"))
-	if err != nil || r.Replayed {
-		t.Error(r, err)
+	for range 2 { // connections that know the statements, and new ones
+		var n int
+		if err := conn.QueryRow(ctx, "select count(pg_terminate_backend(pid, 10000)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()").Scan(&n); err != nil || n < 4 {
+			t.Fatal(n, err)
+		}
+		together("after")
 	}
 }
