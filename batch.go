@@ -44,18 +44,20 @@ func (b *Batch) add(s store.Statement) {
 // was: it declares and does nothing else. Writes are sent when it has returned. An error
 // of theirs is that of the operation, as if fn had returned it.
 //
-// A batch whose answer was lost is settled as any commit. If it was not applied when
-// it was asked for, it runs again, and only if that fails, too, is more often said to be
-// in doubt than in [Do]: nothing had claimed the operation while it was on its way.
+// A batch is bounded by Config.Settle from the moment when fn has returned, and not by
+// ctx, as COMMIT is in [Do]: the server is then asked to end it. Operation.Timeouts and
+// the deadline of ctx bound its statements.
+//
+// A batch whose answer was lost is settled as any commit, and runs again if the database
+// has nothing of it. If that fails, too, the operation is in doubt where [Do] could say
+// that it was not applied: no claim keeps out what may still be on its way.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
 	c := e.call(op)
 	if op.isZero() {
 		return decode(ctx, c, c.invalid(e.check(op)), *new(T))
 	}
 	var value T
-	v := c.execBatch(ctx, func(ctx context.Context, b *Batch) (Answer, error) {
-		return answer(func(context.Context, *Batch) (T, error) { return fn(b) }, &value)(ctx, b)
-	})
+	v := c.execBatch(ctx, answer(func(_ context.Context, b *Batch) (T, error) { return fn(b) }, &value))
 	return decode(ctx, c, v, value)
 }
 

@@ -32,10 +32,10 @@ func pinsOf(conn *pgx.Conn) *pins {
 }
 
 // sendPinned is send for a pipeline with statements of users in it. An error means that
-// nothing was sent.
+// nothing was sent. What was sent does not end with ctx: the caller gives up by itself.
 func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.BatchResults, error) {
 	if !s.light {
-		return conn.SendBatch(ctx, t.batch()), nil
+		return conn.SendBatch(context.WithoutCancel(ctx), t.batch()), nil
 	}
 	p := pinsOf(conn)
 	var b pgconn.Batch
@@ -51,7 +51,7 @@ func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.Bat
 		sd := p.known[st.sql]
 		if sd == nil {
 			if len(p.known) >= pinned {
-				return conn.SendBatch(ctx, t.batch()), nil
+				return conn.SendBatch(context.WithoutCancel(ctx), t.batch()), nil
 			}
 			var err error
 			if sd, err = conn.Prepare(ctx, st.sql, st.sql); err != nil {
@@ -65,7 +65,7 @@ func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.Bat
 		}
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
-	return lightResults{conn, conn.PgConn().ExecBatch(ctx, &b)}, nil
+	return lightResults{conn, conn.PgConn().ExecBatch(context.WithoutCancel(ctx), &b)}, nil
 }
 
 // described is sd for [pgconn.Batch], which has the server describe a statement without

@@ -75,11 +75,21 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 		return nil
 	}
 	conn := t.conn.Conn()
+	stop := context.AfterFunc(ctx, func() { giveUp(conn.PgConn()) })
 	br, err := t.s.sendPinned(ctx, conn, b)
 	if err != nil {
+		if !stop() {
+			_ = conn.Close(ctx) // as below
+		}
 		return unsent(conn, err)
 	}
-	failed, tag, err := results(ctx, br, len(b))
+	failed, tag, err := results(context.WithoutCancel(ctx), br, len(b))
+	if !stop() {
+		_ = conn.Close(ctx) // the request to cancel may yet come, and is not for whoever is next
+		if err == nil {
+			failed, err = len(b), ctx.Err() // as in results: it may have ended the wait for the standby
+		}
+	}
 	switch {
 	case err == nil && (t.ask.Isolation == store.DefaultIsolation || tag.String() == commit):
 		return nil
@@ -103,6 +113,15 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 		return &store.Error{Kind: store.Other, Err: fmt.Errorf("%w: write %d of the batch: %w", store.ErrRows, failed-first+1, err)}
 	}
 	return classify(err, failed == record && record < intime)
+}
+
+// giveUp asks the server to end a batch whose time is over: it may be waiting for locks, and
+// its answer is better than none. It has a second for that.
+func giveUp(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Conn().SetDeadline(time.Now().Add(time.Second))
+	_ = conn.CancelRequest(ctx) // if it does not get there, the deadline does
 }
 
 // queueFront queues what goes before the claim. There is no time in which such a

@@ -20,6 +20,11 @@ var batchMutants = []Mutant{
 		Tests: batchTest("TestBatchIsCut"),
 	},
 	{
+		Name:  "a batch whose wait was cancelled counts as committed",
+		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "		if err == nil {\n			failed, err = len(b), ctx.Err()", New: "		if err == nil && failed < 0 {\n			failed, err = len(b), ctx.Err()"}},
+		Tests: batchTest("TestBatchThatWasCancelledIsAsked"),
+	},
+	{
 		Name:  "a wrong number of rows is committed",
 		Edits: []Edit{{File: "internal/pgsql/pgsql.go", Old: "else (count(*) || '\" + affected + n + \"')::int end", New: "else length(count(*) || '\" + affected + n + \"') end"}},
 		Tests: batchTest("TestBatchRefusals"),
