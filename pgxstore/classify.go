@@ -33,6 +33,8 @@ func classify(err error, atRecord bool) error {
 	switch {
 	case pe == nil:
 	case fatal(pe):
+	case pgsql.WrongRows(pe.Code, pe.Message):
+		kind, err = store.Other, fmt.Errorf("%w: %w", store.ErrRows, err)
 	case atRecord && pgsql.Taken(pe.Code):
 		kind = store.Taken
 	default:

@@ -160,8 +160,8 @@ func (s *Store) run(ctx context.Context, conn *pgx.Conn, b trip) (failed int, ta
 	return results(ctx, s.send(ctx, conn, b), len(b))
 }
 
-// results reads the answers to n statements, the last ones that are sent before the
-// commit is known, for run.
+// results reads the answers to n statements, the last of which commits, if nothing after
+// it does.
 func results(ctx context.Context, br pgx.BatchResults, n int) (failed int, tag pgconn.CommandTag, err error) {
 	for failed = 0; failed < n && err == nil; failed++ {
 		tag, err = br.Exec()

@@ -3,7 +3,6 @@ package pgxstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -109,8 +108,6 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 		return &store.Error{Kind: store.Retry, Err: err}
 	case failed == intime && failed < first && pe.Code == pgsql.DivisionByZero:
 		return stale()
-	case failed >= first && failed < first+len(c.Writes) && pgsql.WrongRows(pe.Code, pe.Message):
-		return &store.Error{Kind: store.Other, Err: fmt.Errorf("%w: write %d of the batch: %w", store.ErrRows, failed-first+1, err)}
 	}
 	return classify(err, failed == record && record < intime)
 }

@@ -223,6 +223,13 @@ func TestBatchReplacesTheExpired(t *testing.T) {
 	if n := count(t, pool, "select count(*) from once_operation"); n != 1 {
 		t.Errorf("%d records", n)
 	}
+	_, err := once.DoBatch(ctx, engineOn(pool), op, func(b *once.Batch) (int, error) {
+		b.ExecRows(1, "update account set balance = 1 where id = -1")
+		return 0, nil
+	})
+	if !isRows(err) || once.EffectOf(err) != once.NotApplied { // found in the second try, which is an ordinary transaction
+		t.Error(err)
+	}
 }
 
 // TestBatchStale: by the database's clock, and only if nothing is found.
