@@ -106,8 +106,14 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 	var learnt *store.Record
 	defer func() { c.e.flights.leave(c.id, fl, learnt) }() // also when fn panics
 	delay := firstDelay
-	for collisions := 0; ; {
+	for collisions, waits := 0, false; ; {
 		v = c.try(ctx, fl, fn)
+		if c.doubt && !waits { // what is in flight now may be what this call has sent
+			waits = true
+			if settled := time.Now().Add(c.e.cfg.Settle); until.Before(settled) {
+				until = settled
+			}
+		}
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
 			if CodeOf(v.err) != CodeMismatch || v.rec.State != store.Running { // followers may want to wait for that
