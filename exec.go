@@ -35,6 +35,7 @@ type call[TX any] struct {
 	batch     bool // the handler declares its writes
 	unclaimed bool // the transaction claims with its COMMIT
 	doubt     bool // such a COMMIT was lost, and may yet come
+	waits     bool // for it
 }
 
 func (e *Engine[TX]) call(op Operation) *call[TX] {
@@ -106,14 +107,9 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 	var learnt *store.Record
 	defer func() { c.e.flights.leave(c.id, fl, learnt) }() // also when fn panics
 	delay := firstDelay
-	for collisions, waits := 0, false; ; {
+	for collisions := 0; ; {
 		v = c.try(ctx, fl, fn)
-		if c.doubt && !waits { // what is in flight now may be what this call has sent
-			waits = true
-			if settled := time.Now().Add(c.e.cfg.Settle); until.Before(settled) {
-				until = settled
-			}
-		}
+		until = c.patience(until)
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
 			if CodeOf(v.err) != CodeMismatch || v.rec.State != store.Running { // followers may want to wait for that
@@ -148,6 +144,19 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 			return v
 		}
 	}
+}
+
+// patience is until when a duplicate in flight is waited for: after a batch was lost, what is
+// in flight may be what this call has sent.
+func (c *call[TX]) patience(until time.Time) time.Time {
+	if !c.doubt || c.waits {
+		return until
+	}
+	c.waits = true
+	if settled := time.Now().Add(c.e.cfg.Settle); until.Before(settled) {
+		return settled
+	}
+	return until
 }
 
 // glance reads an operation that is probably done, because this process has seen it so
