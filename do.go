@@ -58,6 +58,8 @@ func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn
 type Answer struct {
 	Result   store.Result
 	Rollback bool // undo the handler's writes, then store the result by itself
+
+	writes []store.Statement // of a Batch
 }
 
 // answer leaves the value of the last run, which is the one that commits, in value.
@@ -67,7 +69,7 @@ func answer[T, TX any](fn func(context.Context, TX) (T, error), value *T) func(c
 		*value = v
 		if f := (*Failure)(nil); errors.As(err, &f) {
 			b, err := json.Marshal(f)
-			return Answer{store.Result{Kind: store.Failure, Body: b}, !f.Keep}, err
+			return Answer{Result: store.Result{Kind: store.Failure, Body: b}, Rollback: !f.Keep}, err
 		}
 		if err != nil {
 			return Answer{}, err

@@ -34,6 +34,11 @@ type call[TX any] struct {
 
 	glanced bool
 	ticket  ticket // of the cache, from before the last COMMIT
+
+	batch     bool // the handler declares its writes
+	unclaimed bool // the transaction claims with its COMMIT
+	doubt     bool // such a COMMIT was lost, and may yet come
+	waits     bool // for it
 }
 
 func (e *Engine[TX]) call(op Operation) *call[TX] {
@@ -42,7 +47,7 @@ func (e *Engine[TX]) call(op Operation) *call[TX] {
 
 // exec brings the call to its verdict, which is yet to be reported.
 func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
-	if _, inside := c.e.Tx(ctx); inside {
+	if ctx.Value(c.e) != nil {
 		return verdict{err: c.fail(CodeMisuse, NotApplied, errNested)}
 	}
 	if c.op.isZero() {
@@ -85,6 +90,9 @@ func (c *call[TX]) invalid(cause error) verdict {
 }
 
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
+	if c.doubt && effect == NotApplied {
+		effect = InDoubt
+	}
 	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.id.Key, Err: cause}
 	switch code {
 	case CodeInFlight, CodeUnavailable, CodeConflict:
@@ -107,6 +115,7 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 	delay := firstDelay
 	for collisions := 0; ; {
 		v = c.try(ctx, fl, fn)
+		until = c.patience(until)
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
 			if CodeOf(v.err) != CodeMismatch || v.rec.State != store.Running { // followers may want to wait for that
@@ -143,6 +152,19 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 	}
 }
 
+// patience is until when a duplicate in flight is waited for: after a batch was lost, what is
+// in flight may be what this call has sent.
+func (c *call[TX]) patience(until time.Time) time.Time {
+	if !c.doubt || c.waits {
+		return until
+	}
+	c.waits = true
+	if settled := time.Now().Add(c.e.cfg.Settle); until.Before(settled) {
+		return settled
+	}
+	return until
+}
+
 // glance reads an operation that is probably done, because this process has seen it so
 // or because the caller has asked before: a replay then takes no transaction. Where
 // replays must be durable, only Begin knows how.
@@ -167,10 +189,7 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 	if v, done := c.glance(ctx); done {
 		return v
 	}
-	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
-		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
-		Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0, Until: c.e.until(c.op),
-	})
+	txn, rec, err := c.begin(ctx)
 	c.event.LockWait += time.Since(began)
 	switch {
 	case err != nil:
@@ -178,7 +197,11 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 	case txn == nil:
 		return c.found(rec)
 	}
-	if fl != nil {
+	switch {
+	case fl == nil:
+	case c.unclaimed:
+		fl.maybeRunning()
+	default:
 		fl.running()
 	}
 	return c.execute(ctx, txn, fn)
@@ -202,7 +225,7 @@ func (c *call[TX]) refused(err error) verdict {
 
 func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) verdict {
 	c.runs++
-	if !c.id.IsZero() {
+	if !c.id.IsZero() && !c.unclaimed {
 		c.event.From = store.Absent.String()
 	}
 	change, rollback, err := c.run(ctx, txn, fn)
@@ -232,7 +255,7 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		if err := txn.Rollback(tail); store.KindOf(err) == store.Ended {
 			return c.committed(ctx, change, err)
 		}
-		if !c.joins {
+		if c.unclaimed = false; !c.joins {
 			return c.swap(ctx, tail, change)
 		}
 	}
@@ -290,6 +313,9 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 	if err == nil {
 		change = c.change(a.Result)
 		change.Next.Request, err = c.seal()
+	}
+	if !a.Rollback {
+		change.Writes = a.writes
 	}
 	if err == nil && !a.Rollback {
 		c.outside(ctx, txn, a)

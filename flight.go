@@ -21,6 +21,7 @@ type flight struct {
 	all       *flights
 	runs      gate // opened when the operation is known to run, here or elsewhere
 	ended     gate // opened when the leader has left
+	maybe     bool // as runs was opened: it runs only if it is no replay, which its commit will tell
 	followers bool
 	record    *store.Record // when ended: what the leader has learnt; nil if a follower must ask for itself
 }
@@ -89,6 +90,20 @@ func (fl *flight) gates() (runs, ended <-chan struct{}) {
 	return fl.runs.wait(), fl.ended.wait()
 }
 
+// maybeRunning is running for a batch.
+func (fl *flight) maybeRunning() {
+	fl.all.mu.Lock()
+	defer fl.all.mu.Unlock()
+	if !fl.runs.opened {
+		fl.maybe = true
+	}
+	fl.runs.open()
+}
+
+// grace is how long followers who do not want to wait do so for the verdict on a batch:
+// a round trip, and not the locks that it may be waiting for.
+const grace = 100 * time.Millisecond
+
 // wait waits for the leader. It returns its record, or busy if the operation runs
 // and the caller waits no longer. Neither: the leader gave up, join again.
 func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Record, busy bool) {
@@ -102,6 +117,15 @@ func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Reco
 	select {
 	case <-ended:
 	case <-runs:
+		if fl.maybe {
+			t := time.NewTimer(grace)
+			defer t.Stop()
+			select {
+			case <-ended:
+			case <-t.C:
+			case <-ctx.Done():
+			}
+		}
 	case <-timeout:
 		return nil, true
 	case <-ctx.Done():

@@ -19,7 +19,7 @@ type Observer interface {
 type EventType string
 
 const (
-	EventClaimed         EventType = "claimed"           // the claim was granted and the handler is about to run
+	EventClaimed         EventType = "claimed"           // the claim was granted, or will be with the commit of a batch, and the handler is about to run
 	EventWaiting         EventType = "waiting"           // a duplicate is in flight elsewhere; this call waits for it
 	EventRerun           EventType = "rerun"             // serialization failure or lost commit, nothing applied: the handler runs again
 	EventInDoubt         EventType = "in_doubt"          // the answer to COMMIT was lost
@@ -126,7 +126,7 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 // outside reports a success whose handler has not touched its transaction: its
 // effect, if it had one, was not made once.
 func (c *call[TX]) outside(ctx context.Context, txn store.Txn[TX], a Answer) {
-	if c.e.cfg.Observer == nil || a.Result.Kind == store.Failure || a.Result.Status >= 300 {
+	if c.e.cfg.Observer == nil || a.Result.Kind == store.Failure || a.Result.Status >= 300 || len(a.writes) > 0 {
 		return
 	}
 	if n, ok := store.As[store.Counter](txn); ok && n.Statements() == 0 {

@@ -37,6 +37,9 @@ func (c *call[TX]) seal() ([]byte, error) {
 // committed turns the answer to a commit into a verdict.
 func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) verdict {
 	if err == nil {
+		if !c.id.IsZero() {
+			c.event.From = store.Absent.String()
+		}
 		return verdict{rec: ch.Next}
 	}
 	switch store.KindOf(err) {
@@ -52,6 +55,8 @@ func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) ve
 		return verdict{err: c.fail(CodeMisuse, NotApplied, err)}
 	case store.Ended:
 		return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
+	case store.Stale:
+		return verdict{err: c.fail(CodeStale, NotApplied, err)}
 	}
 	return verdict{err: c.fail(CodeFailed, NotApplied, err)} // a deferred constraint or a write that travelled with the commit
 }
@@ -69,7 +74,7 @@ func (c *call[TX]) swap(ctx, tail context.Context, ch store.Change) verdict {
 		return c.found(rec)
 	}
 	v := c.committed(ctx, ch, err)
-	if store.KindOf(err) == store.Lost && EffectOf(v.err) == NotApplied {
+	if store.KindOf(err) == store.Lost && v.again {
 		// A Swap holds no claim while it is on its way: "absent" may mean "not yet",
 		// whatever another run would come to.
 		v = verdict{err: c.fail(CodeUnavailable, InDoubt, err)}
@@ -93,7 +98,9 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 		case txn != nil: // nobody holds the claim any more: that commit is over, or can no longer happen
 			_ = txn.Rollback(ctx)
 			if c.absent(ctx, ch.ID) {
-				c.observe(ctx, EventSettled, lost)
+				if c.doubt = c.doubt || c.unclaimed; !c.doubt {
+					c.observe(ctx, EventSettled, lost)
+				}
 				return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}
 			}
 		case err == nil && rec.State == store.Done && bytes.Equal(rec.Claim, ch.Next.Claim):
@@ -121,6 +128,7 @@ func (c *call[TX]) absent(ctx context.Context, id store.ID) bool {
 func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
 	c.event.From = rec.State.String()
+	c.doubt = c.doubt && rec.State != store.Done // whatever may yet come finds the key taken
 	switch {
 	case !c.op.Fingerprint.matches(rec.Fingerprint):
 		v.err = c.fail(CodeMismatch, NotApplied, nil)

@@ -43,6 +43,11 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 		}
 		r.Settings = append(r.Settings, *t)
 	}
+	if b.wants("batch") {
+		if r.Batch, err = b.batch(ctx); err != nil {
+			return nil, fmt.Errorf("batch: %w", err)
+		}
+	}
 	if b.wants("growth") {
 		b.say("growth")
 		if r.Growth, err = b.growth(ctx); err != nil {

@@ -71,14 +71,19 @@ type execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
+const (
+	insertChargeText = `insert into charge (id, customer, amount, currency) values ($1, $2, $3, $4)`
+	insertEntryText  = `insert into ledger_entry (id, charge_id, account, direction, amount) values ($1, $2, $3, $4, $5)`
+)
+
 // place is the business transaction: two inserts, one round trip each.
 func (o order) place(ctx context.Context, tx execer) (receipt, error) {
-	_, err := tx.Exec(ctx, `insert into charge (id, customer, amount, currency) values ($1, $2, $3, $4)`,
+	_, err := tx.Exec(ctx, insertChargeText,
 		o.ChargeID, o.Customer, o.Amount, o.Currency)
 	if err != nil {
 		return receipt{}, err
 	}
-	_, err = tx.Exec(ctx, `insert into ledger_entry (id, charge_id, account, direction, amount) values ($1, $2, $3, $4, $5)`,
+	_, err = tx.Exec(ctx, insertEntryText,
 		o.EntryID, o.ChargeID, "receivable", "debit", o.Amount)
 	if err != nil {
 		return receipt{}, err

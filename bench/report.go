@@ -17,6 +17,7 @@ type report struct {
 	Quick      bool          `json:"quick,omitempty"`
 	Costs      []cost        `json:"costs,omitempty"`
 	Settings   []throughput  `json:"settings,omitempty"`
+	Batch      []throughput  `json:"batch,omitempty"`
 	Growth     *growth       `json:"growth,omitempty"`
 	Middleware *middleware   `json:"middleware,omitempty"`
 	SQLite     *sqlite       `json:"sqlite,omitempty"`
@@ -73,6 +74,13 @@ func (r *report) markdown() string {
 	p("less; it says nothing about waiting. A bar is met or not by the median of this run.")
 	r.writeCosts(p)
 	for _, s := range r.Settings {
+		s.write(p)
+	}
+	if len(r.Batch) > 0 {
+		p("\n## Batch form\n")
+		p("`once.DoBatch`: the same two inserts, with key, response and COMMIT in one round trip. The bare transaction has four.")
+	}
+	for _, s := range r.Batch {
 		s.write(p)
 	}
 	if r.Growth != nil {

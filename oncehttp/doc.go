@@ -11,7 +11,8 @@
 //			... write through tx, answer to w as usual ...
 //		}))))
 //
-// Handlers that take the transaction as an argument are made with [Handler].
+// Handlers that take the transaction as an argument are made with [Handler], those that
+// read nothing between their writes with [BatchHandler].
 //
 // # What a handler can rely on
 //

@@ -38,6 +38,7 @@ type server[TX any] struct {
 	plan   *plan
 	next   http.Handler
 	always bool // methods that are not keyed get a transaction as well
+	batch  bool // the handler gets a [once.Batch] in place of it
 }
 
 // ServeHTTP implements [http.Handler].
@@ -69,9 +70,7 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithDeadline(ctx, x.deadline)
 		defer cancel()
 	}
-	rec, again, err := s.engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) {
-		return x.execute(ctx, tx)
-	})
+	rec, again, err := s.exec(ctx, op, x)
 	switch {
 	case err == nil && again:
 		x.replay(&rec.Result)
@@ -82,6 +81,13 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		x.refuse(x.problemOf(err))
 	}
+}
+
+func (s *server[TX]) exec(ctx context.Context, op once.Operation, x *exchange) (store.Record, bool, error) {
+	if s.batch {
+		return s.engine.ExecBatch(ctx, op, func(ctx context.Context, b *once.Batch) (once.Answer, error) { return x.execute(ctx, b) })
+	}
+	return s.engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) { return x.execute(ctx, tx) })
 }
 
 // exchange is one request on its way through.

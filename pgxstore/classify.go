@@ -33,6 +33,8 @@ func classify(err error, atRecord bool) error {
 	switch {
 	case pe == nil:
 	case fatal(pe):
+	case pgsql.WrongRows(pe.Code, pe.Message):
+		kind, err = store.Other, fmt.Errorf("%w: %w", store.ErrRows, err)
 	case atRecord && pgsql.Taken(pe.Code):
 		kind = store.Taken
 	default:
@@ -71,6 +73,9 @@ func stale() error {
 }
 
 func serverError(err error) *pgconn.PgError {
+	if err == nil {
+		return nil // asked on every success: costs no allocation
+	}
 	var pe *pgconn.PgError
 	errors.As(err, &pe)
 	return pe

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/pgxstore"
 	"github.com/oncelib/once/store"
@@ -47,5 +49,22 @@ func TestAWrongFirstIsAReplay(t *testing.T) {
 		if err != nil || r.Replayed != (i > 0) || r.Value.ID != "first" {
 			t.Errorf("attempt %d: %+v, %v", i+1, r, err)
 		}
+	}
+}
+
+// TestAnAppendedWriteThatCollides is no duplicate: its key is the business's.
+func TestAnAppendedWriteThatCollides(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	pool := openPool(t)
+	if _, err := pool.Exec(ctx, "insert into charge values ('taken', 1)"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := once.Do(ctx, engineOn(pool), once.Operation{Scope: "appended", Key: "k"}, func(_ context.Context, tx pgx.Tx) (int, error) {
+		tx.(store.Appender).Append(store.Statement{SQL: "insert into charge values ('taken', 2)"})
+		return 1, nil
+	})
+	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied {
+		t.Error(err)
 	}
 }

@@ -11,6 +11,11 @@
 // BEGIN, the claim and the look-up travel in one pipelined round trip; the record
 // and COMMIT in another. The handler gets an ordinary [pgx.Tx].
 //
+// A batch (once.DoBatch) is one round trip altogether, and not one of its statements may
+// end a transaction: insert, update, delete, merge and select are accepted. Up to 256 texts
+// stay prepared on each connection. A duplicate fails as a whole and is then looked up,
+// which tracers of pgx see as an error.
+//
 // A handler that changes search_path or role for its transaction changes them for the
 // record's insert, too.
 //
@@ -32,8 +37,9 @@ import (
 
 // Store is a [store.Store] on a pgx pool.
 type Store struct {
-	pool  *pgxpool.Pool
-	light bool // see send
+	pool   *pgxpool.Pool
+	light  bool // see send
+	simple bool // texts of several statements are possible
 }
 
 var (
@@ -44,7 +50,8 @@ var (
 
 // New returns a store on pool. Its table must exist: see [Migrate].
 func New(pool *pgxpool.Pool) *Store {
-	return &Store{pool, light(pool.Config().ConnConfig)}
+	cfg := pool.Config().ConnConfig
+	return &Store{pool, light(cfg), cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
 }
 
 // Read returns the record of id.

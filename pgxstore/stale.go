@@ -14,6 +14,10 @@ import (
 // transaction applies nothing, so that it can be sent again. Those that lie idle in
 // the pool may be broken, too.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[pgx.Tx], rec store.Record, err error) {
+	if ask.Batch {
+		txn, err = s.putOff(ctx, ask)
+		return txn, rec, err
+	}
 	txn, rec, err = s.begin(ctx, ask)
 	if !isBroken(ctx, err) {
 		return txn, rec, err

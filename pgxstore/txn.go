@@ -157,18 +157,23 @@ func queueWrites(b *trip, writes []store.Statement) {
 // run sends b and returns the index of the statement that has failed, and the
 // last command tag.
 func (s *Store) run(ctx context.Context, conn *pgx.Conn, b trip) (failed int, tag pgconn.CommandTag, err error) {
-	br := s.send(ctx, conn, b)
-	for failed = 0; failed < len(b) && err == nil; failed++ {
+	return results(ctx, s.send(ctx, conn, b), len(b))
+}
+
+// results reads the answers to n statements, the last of which commits, if nothing after
+// it does.
+func results(ctx context.Context, br pgx.BatchResults, n int) (failed int, tag pgconn.CommandTag, err error) {
+	for failed = 0; failed < n && err == nil; failed++ {
 		tag, err = br.Exec()
 	}
 	failed--
 	if e := br.Close(); err == nil && e != nil {
-		failed, err = len(b), e // a deferred constraint, at the end of an implicit transaction
+		failed, err = n, e // a deferred constraint, at the end of an implicit transaction
 	}
 	if err == nil && ctx.Err() != nil {
 		// A cancellation that the server has heard (pgx may be configured so) ends its wait
 		// for the standby, and the commit is answered as if that had not been missed.
-		failed, err = len(b), ctx.Err()
+		failed, err = n, ctx.Err()
 	}
 	return failed, tag, err
 }

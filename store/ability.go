@@ -49,6 +49,14 @@ type (
 	Counter interface {
 		Statements() int
 	}
+
+	// Unclaimed is a Txn for Ask.Batch that has claimed nothing yet and looked nothing
+	// up. Its Tx is not there. Its Commit claims, without waiting; its error is [Taken] if
+	// a record or a claim is in the way, and [Stale] after Ask.Until. When one was [Lost],
+	// that the operation is absent and can be claimed does not prove that it stays so.
+	Unclaimed interface {
+		Unclaimed()
+	}
 )
 
 // As finds ability A in s or in what s wraps: decorators hide the optional

@@ -42,6 +42,10 @@ func (e *Error) Error() string { return fmt.Sprintf("store: %s: %v", e.Kind, e.E
 // Unwrap returns the database's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
+// ErrRows is the cause of an error when a statement has affected another number of rows
+// than Statement.Rows says.
+var ErrRows = errors.New("a write has affected another number of rows than it must")
+
 // KindOf returns the kind of the first *Error in err's chain, [Other] if there is none.
 func KindOf(err error) Kind {
 	var e *Error

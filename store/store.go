@@ -116,6 +116,11 @@ type Ask struct {
 	Durable   bool      // a record that is found must be as durable as a commit before it is returned, or, in a Join, before the caller's commit is answered
 	First     bool      // the caller has never sent this operation before: the look-up may be skipped
 
+	// Batch says that no statement is run on the transaction: all there is to write will
+	// be in Change.Writes. A store may then put everything off until Commit and do it
+	// in one round trip; such a Txn is [Unclaimed].
+	Batch bool
+
 	// Until, if it is set, is when it is too late to execute: from then on, by the
 	// store's clock as it is read after the look-up, an operation that is absent is not
 	// granted but an error of kind [Stale]. First then has no effect.

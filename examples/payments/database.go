@@ -21,7 +21,7 @@ import (
 // DB is an open database of any kind. What they do differently is in it, as
 // functions; everything above is written once.
 type DB struct {
-	protect func(cfg Config) func(action) http.Handler
+	protect func(cfg Config) (all, writes func(action) http.Handler) // writes: for actions that read nothing
 	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
 	lock    string                     // statement that keeps other migrations out until the transaction ends,
 	unlock  string                     // or until this one does
@@ -68,7 +68,7 @@ func openPostgres(ctx context.Context, dsn string) (*DB, error) {
 	}
 	view := func(tx pgx.Tx) queries { return pgxTx{tx} }
 	return &DB{
-		protect: protection(pgxstore.New(pool), view),
+		protect: protection(pgxstore.New(pool), view, true),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
 			var opts pgx.TxOptions
 			if readOnly {
@@ -107,7 +107,7 @@ func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries) (*DB, 
 		return nil, errors.Join(err, db.Close())
 	}
 	return &DB{
-		protect: protection(s, view),
+		protect: protection(s, view, false),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
 			tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
 			if err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once"
 )
 
 // queries is all that the business logic wants of a transaction. Its SQL is
@@ -32,7 +34,21 @@ var (
 	_ queries = sqlTx{}
 	_ queries = pgxTx{}
 	_ queries = mariadbTx{}
+	_ queries = batch{}
 )
+
+// batch is for actions that read nothing: what they write is sent together with the key,
+// the answer and COMMIT, in one round trip.
+type batch struct{ *once.Batch }
+
+func (b batch) exec(_ context.Context, sql string, args ...any) (int64, error) {
+	b.Exec(sql, args...)
+	return -1, nil // not known yet
+}
+
+func (b batch) each(context.Context, func(func(...any) error) error, string, ...any) error {
+	return errors.New("an action that reads was registered as one that only writes")
+}
 
 type sqlTx struct{ *sql.Tx }
 

@@ -52,12 +52,12 @@ func NewServer(db *DB, cfg Config) http.Handler {
 		return newStripeServer(db, cfg)
 	}
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
-	keyed := plain
+	keyed, writes := plain, plain
 	if !cfg.Unsafe {
-		keyed = db.protect(cfg)
+		keyed, writes = db.protect(cfg)
 	}
 	api := http.NewServeMux()
-	route(api, "/charges", methods{"POST": keyed(createCharge)})
+	route(api, "/charges", methods{"POST": writes(createCharge)})
 	route(api, "/charges/{id}", methods{"GET": plain(getCharge)})
 	route(api, "/refunds", methods{"POST": keyed(createRefund)})
 	route(api, "/refunds/{id}", methods{"GET": plain(getRefund)})
@@ -96,17 +96,27 @@ func route(mux *http.ServeMux, path string, by methods) {
 }
 
 // protection puts keys in front of actions that work on s: package oncehttp opens
-// the transaction, and commits it together with the key and the answer.
-func protection[TX any](s store.Store[TX], view func(TX) queries) func(Config) func(action) http.Handler {
-	return func(cfg Config) func(action) http.Handler {
+// the transaction, and commits it together with the key and the answer. Actions that only
+// write are batches if the database makes one round trip of them.
+func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) func(Config) (all, writes func(action) http.Handler) {
+	return func(cfg Config) (all, writes func(action) http.Handler) {
 		engine := once.New(s, once.Config{Observer: once.Log(cfg.Log)})
 		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait}
 		if cfg.Dialect == StripeV1 {
 			keys.Preset, keys.Optional = oncehttp.StripeV1(), true
 		}
-		return func(a action) http.Handler {
+		all = func(a action) http.Handler {
 			return oncehttp.Handler(engine, keys, func(w http.ResponseWriter, r *http.Request, tx TX) {
 				got, err := a(r, view(tx))
+				cfg.reply(w, r, got, err)
+			})
+		}
+		if !batches {
+			return all, all
+		}
+		return all, func(a action) http.Handler {
+			return oncehttp.BatchHandler(engine, keys, func(w http.ResponseWriter, r *http.Request, b *once.Batch) {
+				got, err := a(r, batch{b})
 				cfg.reply(w, r, got, err)
 			})
 		}

@@ -90,6 +90,18 @@ const InsertDone = `insert into once_operation (scope, key, claim, fingerprint, 
 const InsertDoneRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11)`
 
+// InsertClaim is InsertDone by whom nothing has claimed: it divides by zero if another
+// transaction has the claim, and does not wait for it.
+const InsertClaim = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)
+ values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int)`
+
+// InsertClaimRequest is InsertClaim with the captured request.
+const InsertClaimRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request)
+ values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int, $11)`
+
+// InTime divides by zero if Ask.Until is over.
+const InTime = `select 1 / (clock_timestamp() < $1)::int`
+
 // Swap statements fail, by dividing by zero or on the primary key, when the record
 // is not what was expected.
 const (
@@ -112,9 +124,17 @@ const (
 
 // Expecting wraps a write, which must have no RETURNING clause of its own, so that
 // it fails on the server, and takes its transaction with it, unless it affects n
-// rows.
+// rows. The error is one of casting a text, which [WrongRows] knows again.
 func Expecting(sql string, n string) string {
-	return "with once_write as (" + strings.Trim(sql, "; \t\r\n") + "\nreturning 1) select 1 / (count(*) = " + n + ")::int from once_write"
+	return "with once_write as (" + strings.Trim(sql, "; \t\r\n") + "\nreturning 1) select case count(*) when " + n +
+		" then 1 else (count(*) || '" + affected + n + "')::int end from once_write"
+}
+
+const affected = " rows affected, expected: "
+
+// WrongRows reports whether an error is that of [Expecting].
+func WrongRows(sqlState, message string) bool {
+	return sqlState == InvalidText && strings.Contains(message, affected)
 }
 
 // Classify says what an SQLSTATE means for the transaction that met it.
@@ -143,6 +163,8 @@ func Taken(sqlState string) bool { return sqlState == UniqueViolation || sqlStat
 const (
 	UniqueViolation = "23505"
 	DivisionByZero  = "22012"
+	InvalidText     = "22P02"
+	PlanChanged     = "0A000"
 	UndefinedTable  = "42P01"
 	QueryCanceled   = "57014"
 	NoStatement     = "26000"

@@ -34,7 +34,7 @@ func TestLockIDsDependOnScopeAndKey(t *testing.T) {
 
 func TestExpectingKeepsTheStatement(t *testing.T) {
 	got := Expecting(" update t set a = 1 ; ", "2")
-	want := "with once_write as (update t set a = 1\nreturning 1) select 1 / (count(*) = 2)::int from once_write"
+	want := "with once_write as (update t set a = 1\nreturning 1) select case count(*) when 2 then 1 else (count(*) || ' rows affected, expected: 2')::int end from once_write"
 	if got != want {
 		t.Errorf("got %s", got)
 	}

@@ -21,6 +21,7 @@ const (
 	flowCold     = "cold"     // a first execution by a new process
 	flowTakeover = "takeover" // a first execution whose holder seems to live on
 	flowTwice    = "twice"    // as do, and the first one to repeat it dies as well
+	flowBatch    = "batch"    // a first execution in one round trip, where the store can
 	flowHTTP     = "http"     // a first execution by a server
 	flowStorm    = "storm"    // duplicates from many processes
 	flowArchive  = "archive"  // a sweep into an archive
@@ -126,9 +127,12 @@ func operation(key string) once.Operation {
 // run performs w in the way of a flow.
 func run(ctx context.Context, s system, flow string, op once.Operation, w work) (a answer, err error) {
 	w.fails = flow == flowFailure
-	if flow == flowJoin {
+	switch flow {
+	case flowJoin:
 		a, _, err = s.Join(ctx, op, w)
-	} else {
+	case flowBatch:
+		a, _, err = s.Batch(ctx, op, w)
+	default:
 		a, _, err = s.Do(ctx, op, w)
 	}
 	return a, err

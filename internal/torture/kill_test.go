@@ -27,10 +27,10 @@ func killClient(t *testing.T, store string) {
 	g := newGround(t, store)
 	s := &siege{t: t, g: g, heir: g.open(t, setup{}), leash: newLeash(t, address(t, g.dsn))}
 	defer s.report(time.Now())
-	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowHTTP, flowTwice, flowTakeover} {
+	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowBatch, flowHTTP, flowTwice, flowTakeover} {
 		s.loop(flow, byName, 1)
 	}
-	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowHTTP, flowCold} {
+	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowBatch, flowHTTP, flowCold} {
 		s.loop(flow, byWrite, 1)
 		s.loop(flow, byRead, 1)
 		s.loop(flow, byByte, int64(scale(70, 1)))

@@ -45,7 +45,7 @@ func TestPgBouncer(t *testing.T) {
 func behindPooler(t *testing.T, g *ground, s system) {
 	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
-	for _, flow := range []string{flowDo, flowFailure, flowJoin} {
+	for _, flow := range []string{flowDo, flowFailure, flowJoin, flowBatch} {
 		key := "pooled-" + flow
 		for i := range 3 {
 			got, err := run(ctx, s, flow, operation(key), work{key: key, attempt: fmt.Sprint(i)})
@@ -83,11 +83,15 @@ func duplicates(ctx context.Context, t *testing.T, g *ground, s system) {
 			for n := range keys {
 				op := operation(fmt.Sprintf("duplicate-%d", n))
 				w := work{key: op.Key, attempt: fmt.Sprint("engine", i)}
-				got, _, err := own.Do(ctx, op, w)
+				ask := own.Do
+				if i%3 == 0 {
+					ask = own.Batch
+				}
+				got, _, err := ask(ctx, op, w)
 				if once.CodeOf(err) == once.CodeInFlight {
 					inFlight.Add(1)
 					op.Wait = patience
-					got, _, err = own.Do(ctx, op, w)
+					got, _, err = ask(ctx, op, w)
 				}
 				if err != nil {
 					t.Errorf("key %s: %v. %s", op.Key, err, rerun(t))

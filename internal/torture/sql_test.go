@@ -63,6 +63,7 @@ func openSQL(ctx context.Context, db *sql.DB, su setup, dialect func(string) str
 	}
 	r := newRig[*sql.Tx](s, su)
 	r.close = func() { _ = db.Close() }
+	r.dialect = dialect
 	r.exec = func(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
 		_, err := tx.ExecContext(ctx, dialect(query), args...)
 		return err

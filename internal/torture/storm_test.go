@@ -173,11 +173,15 @@ func (w *stormer) ask(ctx context.Context, n int) error {
 	if n%50 == 0 && w.Store != sqliteName { // whose other writers wait
 		attempt.before = func() { inside = w.conflict(ctx, op, true) }
 	}
-	got, replayed, err := w.s.Do(ctx, op, attempt)
+	ask := w.s.Do
+	if (w.id+n)%4 == 1 && attempt.before == nil {
+		ask = w.s.Batch
+	}
+	got, replayed, err := ask(ctx, op, attempt)
 	for once.CodeOf(err) == once.CodeInFlight {
 		w.count(&w.tale.InFlight)
 		op.Wait = patience
-		got, replayed, err = w.s.Do(ctx, op, attempt)
+		got, replayed, err = ask(ctx, op, attempt)
 	}
 	if err != nil || inside != nil {
 		return fmt.Errorf("key %s: %w", op.Key, errors.Join(err, inside))

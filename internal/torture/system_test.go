@@ -24,6 +24,9 @@ type system interface {
 	// Join is Do in a transaction of the caller, who commits it.
 	Join(ctx context.Context, op once.Operation, w work) (answer, bool, error)
 
+	// Batch is Do of a batch.
+	Batch(ctx context.Context, op once.Operation, w work) (answer, bool, error)
+
 	// HTTP does the work of the key that a request brings. It sees to key and
 	// attempt itself.
 	HTTP(attempt string, hook func(place string)) http.Handler
@@ -81,6 +84,8 @@ type rig[TX any] struct {
 	begin  func(context.Context) (ownTx[TX], error)
 	hook   func(string)
 	close  func()
+
+	dialect func(query string) string // of the writes of a batch; nil: as they are
 }
 
 func newRig[TX any](s store.Store[TX], su setup) *rig[TX] {
@@ -120,6 +125,18 @@ func (r *rig[TX]) execer(tx TX) execer {
 
 func (r *rig[TX]) Do(ctx context.Context, op once.Operation, w work) (answer, bool, error) {
 	return answered(once.Do(ctx, r.engine, op, r.handler(w)))
+}
+
+func (r *rig[TX]) Batch(ctx context.Context, op once.Operation, w work) (answer, bool, error) {
+	return answered(once.DoBatch(ctx, r.engine, op, func(b *once.Batch) (answer, error) {
+		return w.do(ctx, func(_ context.Context, query string, args ...any) error {
+			if r.dialect != nil {
+				query = r.dialect(query)
+			}
+			b.ExecRows(1, query, args...)
+			return nil
+		})
+	}))
 }
 
 // answered makes an answer of a final failure.

@@ -28,7 +28,7 @@ func (t *Tx) exec(s store.Statement) error {
 		t.writes = append(t.writes, cell{key: key, gone: true})
 	}
 	if s.Rows != 0 && s.Rows != rows {
-		return fmt.Errorf("memstore: %q has affected %d rows, not %d", s.SQL, rows, s.Rows)
+		return fmt.Errorf("%w: memstore: %q has affected %d rows, not %d", store.ErrRows, s.SQL, rows, s.Rows)
 	}
 	return nil
 }

@@ -41,6 +41,10 @@ func flows[TX any](u *suite[TX]) []flow[TX] {
 		{name: "swallowed error", call: u.doing(u.swallows), effects: 1},
 		{name: "error", call: u.doing(u.fails), effects: 1},
 		{name: "panic", call: recovered(u.doing(u.panics)), effects: 1},
+		{name: "batch", call: u.declaring(nil), effects: 1},
+		{name: "batch replay", call: u.declaring(nil), effects: 1, prepared: true},
+		{name: "batch failure", call: u.declaring(&once.Failure{Code: "declined"}), effects: 0},
+		{name: "batch failure kept", call: u.declaring(&once.Failure{Code: "declined", Keep: true}), effects: 1},
 	}
 	if u.joins {
 		all = append(all,
@@ -68,6 +72,22 @@ func (u *suite[TX]) handler(c trip[TX], end ending[TX]) func(context.Context, TX
 func (u *suite[TX]) doing(end ending[TX]) call[TX] {
 	return func(ctx context.Context, c trip[TX]) (once.Result[string], error) {
 		return once.Do(ctx, c.e, c.op, u.handler(c, end))
+	}
+}
+
+// declaring is a batch, which ends with a failure if there is one.
+func (u *suite[TX]) declaring(end *once.Failure) call[TX] {
+	return func(ctx context.Context, c trip[TX]) (once.Result[string], error) {
+		return once.DoBatch(ctx, c.e, c.op, func(b *once.Batch) (string, error) {
+			s := u.Statement(c.op.Key)
+			b.ExecRows(1, s.SQL, s.Args...)
+			if end == nil {
+				return once.NewKey(), nil
+			}
+			f := *end
+			f.Message = once.NewKey()
+			return "", &f
+		})
 	}
 }
 

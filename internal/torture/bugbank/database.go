@@ -5,7 +5,7 @@ var databaseMutants = []Mutant{
 	{
 		Name:  "an error of any write is taken for a collision of keys",
 		Edits: []Edit{{File: "pgxstore/txn.go", Old: "	return classify(err, failed == record)\n", New: "	return classify(err, record >= 0)\n"}},
-		Tests: []Killer{pgx},
+		Tests: []Killer{{Module: "pgxstore", Test: "TestAnAppendedWriteThatCollides"}},
 	},
 	{
 		Name:  "a collision of keys is found at the statement after it",

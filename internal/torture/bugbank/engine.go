@@ -38,8 +38,8 @@ var engineMutants = []Mutant{
 		Name: "a lost Swap counts as not applied when the operation is absent",
 		Edits: []Edit{{
 			File: "settle.go",
-			Old:  "store.KindOf(err) == store.Lost && EffectOf(v.err) == NotApplied {",
-			New:  "store.KindOf(err) == store.Lost && EffectOf(v.err) == Applied {",
+			Old:  "store.KindOf(err) == store.Lost && v.again {",
+			New:  "store.KindOf(err) == store.Retry && v.again {",
 		}},
 		Tests: []Killer{history},
 	},

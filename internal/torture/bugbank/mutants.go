@@ -153,8 +153,8 @@ var everywhere = []Mutant{
 		Name: "the writes of a declined operation are committed",
 		Edits: []Edit{{
 			File: "do.go",
-			Old:  "Answer{store.Result{Kind: store.Failure, Body: b}, !f.Keep}",
-			New:  "Answer{store.Result{Kind: store.Failure, Body: b}, false}",
+			Old:  "Rollback: !f.Keep}",
+			New:  "Rollback: false}",
 		}},
 		Tests: []Killer{core},
 	},

@@ -1,0 +1,96 @@
+package once
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncelib/once/store"
+)
+
+// Batch is the writes of an operation that reads nothing between them: see [DoBatch].
+type Batch struct {
+	writes []store.Statement
+	over   bool
+}
+
+// Exec declares a write, in the SQL of the store. The arguments must not change before
+// the operation has ended. What the write has returned is not to be had.
+func (b *Batch) Exec(sql string, args ...any) { b.add(store.Statement{SQL: sql, Args: args}) }
+
+// ExecRows declares a write that must affect exactly rows rows, at least one. The server
+// checks that before COMMIT: if it affects another number nothing is applied, and
+// [DoBatch] fails with [CodeFailed] and a cause that is [store.ErrRows]. The write must
+// have no RETURNING clause.
+func (b *Batch) ExecRows(rows int, sql string, args ...any) {
+	if rows < 1 {
+		panic(fmt.Sprintf("once: Batch.ExecRows of %d rows. Try: 1 or more, or Exec", rows))
+	}
+	b.add(store.Statement{SQL: sql, Args: args, Rows: rows})
+}
+
+func (b *Batch) add(s store.Statement) {
+	if b.over {
+		panic("once: a Batch was used after its handler has returned, and its writes sent")
+	}
+	b.writes = append(b.writes, s)
+}
+
+// DoBatch is [Do] for an operation that knows its writes and its answer beforehand: ids
+// are made by the client, and what must hold is in the statements ([Batch.ExecRows]).
+// Where the store can (pgxstore), claim, writes, record and COMMIT are one round trip;
+// others run the same declaration in an ordinary transaction.
+//
+// fn runs before anybody has asked whether the operation was done already, in vain if it
+// was: it declares and does nothing else. Writes are sent when it has returned. An error
+// of theirs is that of the operation, as if fn had returned it.
+//
+// A batch is bounded by Config.Settle from the moment when fn has returned, and not by
+// ctx, as COMMIT is in [Do]: the server is then asked to end it. Operation.Timeouts and
+// the deadline of ctx bound its statements.
+//
+// A batch whose answer was lost is settled as any commit, and runs again if the database
+// has nothing of it. If that fails, too, the operation is in doubt where [Do] could say
+// that it was not applied: no claim keeps out what may still be on its way.
+func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
+	c := e.call(op)
+	if op.isZero() {
+		return decode(ctx, c, c.invalid(e.check(op)), *new(T))
+	}
+	var value T
+	v := c.execBatch(ctx, answer(func(_ context.Context, b *Batch) (T, error) { return fn(b) }, &value))
+	return decode(ctx, c, v, value)
+}
+
+// ExecBatch is [Engine.Exec] for [DoBatch].
+func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(context.Context, *Batch) (Answer, error)) (store.Record, bool, error) {
+	c := e.call(op)
+	v := c.execBatch(ctx, fn)
+	c.finish(ctx, v)
+	return v.rec, v.replayed, v.err
+}
+
+func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) verdict {
+	c.batch = true
+	return c.exec(ctx, func(ctx context.Context, _ TX) (Answer, error) {
+		b := new(Batch)
+		defer func() { b.over = true }()
+		a, err := fn(context.WithValue(ctx, c.e, b), b) // in place of the transaction, which is not there yet
+		a.writes = b.writes
+		return a, err
+	})
+}
+
+// begin asks the store for a transaction. The first one of a batch is asked for nothing
+// but that: if there is something in the way it fails, and the next one finds it.
+func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {
+	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
+		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
+		Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0, Until: c.e.until(c.op),
+		Batch: c.batch && c.runs == 0,
+	})
+	c.unclaimed = false
+	if c.batch && txn != nil {
+		_, c.unclaimed = store.As[store.Unclaimed](txn)
+	}
+	return txn, rec, err
+}

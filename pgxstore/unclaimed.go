@@ -1,0 +1,166 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// unclaimed is a transaction of which nothing has been sent (store.Ask.Batch). At the
+// default isolation it has neither BEGIN nor COMMIT: the pipeline is the transaction, and
+// a statement that fails leaves nothing to be rolled back.
+type unclaimed struct {
+	s         *Store
+	conn      *pgxpool.Conn
+	ask       store.Ask
+	statement time.Duration // budget, counted from here
+}
+
+var _ store.Unclaimed = (*unclaimed)(nil)
+
+// putOff does no more than get a connection.
+func (s *Store) putOff(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+	if err != nil {
+		return nil, err
+	}
+	return &unclaimed{s, conn, ask, budget(ctx, ask.Timeouts.Statement)}, nil
+}
+
+// Unclaimed implements [store.Unclaimed].
+func (t *unclaimed) Unclaimed() {}
+
+// Statements implements [store.Counter].
+func (t *unclaimed) Statements() int { return 0 }
+
+func (t *unclaimed) Tx() pgx.Tx { return nil }
+
+func (t *unclaimed) Rollback(context.Context) error {
+	t.conn.Release()
+	return nil
+}
+
+// Commit sends everything. The record comes first, so that a duplicate is known before
+// any write; whose the error is, its place tells.
+func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
+	defer t.conn.Release()
+	if err := declarable(c.Writes, t.s.simple); err != nil {
+		return err
+	}
+	b := make(trip, 0, len(c.Writes)+6)
+	t.queueFront(&b)
+	record := len(b)
+	if !c.ID.IsZero() {
+		queueClaimed(&b, c)
+	}
+	intime := len(b)
+	if !t.ask.Until.IsZero() {
+		b.queue(pgsql.InTime, t.ask.Until)
+	}
+	first := len(b)
+	queueWrites(&b, c.Writes)
+	if t.ask.Isolation != store.DefaultIsolation {
+		b.queue(commit)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	conn := t.conn.Conn()
+	stop := context.AfterFunc(ctx, func() { giveUp(conn.PgConn()) })
+	br, err := t.s.sendPinned(ctx, conn, b)
+	if err != nil {
+		if !stop() {
+			_ = conn.Close(ctx) // as below
+		}
+		return unsent(conn, err)
+	}
+	failed, tag, err := results(context.WithoutCancel(ctx), br, len(b))
+	if !stop() {
+		_ = conn.Close(ctx) // the request to cancel may yet come, and is not for whoever is next
+		if err == nil {
+			failed, err = len(b), ctx.Err() // as in results: it may have ended the wait for the standby
+		}
+	}
+	switch {
+	case err == nil && (t.ask.Isolation == store.DefaultIsolation || tag.String() == commit):
+		return nil
+	case err == nil:
+		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+	case conn.PgConn().TxStatus() == 'E': // there was a BEGIN
+		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
+	}
+	pe := serverError(err)
+	switch {
+	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
+		pe == nil && failed == 0 && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
+		return unsent(conn, err)
+	case pe == nil || fatal(pe):
+	case t.s.light && outdated(pe):
+		_ = conn.Close(ctx)
+		return &store.Error{Kind: store.Retry, Err: err}
+	case failed == intime && failed < first && pe.Code == pgsql.DivisionByZero:
+		return stale()
+	}
+	return classify(err, failed == record && record < intime)
+}
+
+// giveUp asks the server to end a batch whose time is over: it may be waiting for locks, and
+// its answer is better than none. It has a second for that.
+func giveUp(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Conn().SetDeadline(time.Now().Add(time.Second))
+	_ = conn.CancelRequest(ctx) // if it does not get there, the deadline does
+}
+
+// queueFront queues what goes before the claim. There is no time in which such a
+// transaction is idle.
+func (t *unclaimed) queueFront(b *trip) {
+	if t.ask.Isolation != store.DefaultIsolation {
+		b.queue(beginText[t.ask.Isolation])
+	}
+	if t.statement > 0 {
+		b.queue(pgsql.Budget, pgsql.Bound(t.statement))
+	}
+	if d := t.ask.Timeouts.Lock; d > 0 {
+		b.queue(pgsql.LockTimeout, pgsql.Bound(d))
+	}
+}
+
+func queueClaimed(b *trip, c store.Change) {
+	n := c.Next
+	args := make([]any, 0, 11)
+	args = append(args, c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), pgsql.LockID(c.ID))
+	if n.Request == nil {
+		b.queue(pgsql.InsertClaim, args...)
+	} else {
+		b.queue(pgsql.InsertClaimRequest, append(args, n.Request)...)
+	}
+}
+
+// unsent is for a pipeline that was not sent: a write that the server cannot prepare, an
+// argument that cannot be encoded, a connection that was gone.
+func unsent(conn *pgx.Conn, err error) error {
+	kind := store.Other
+	pe := serverError(err)
+	if pe != nil {
+		kind = pgsql.Classify(pe.Code)
+	}
+	switch {
+	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		kind = store.Down
+	case kind == store.Lost, conn.IsClosed():
+		kind = store.Retry // it broke while it was idle, and Begin knows what to do then
+	}
+	return &store.Error{Kind: kind, Err: err}
+}
