@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,7 +39,7 @@ func Isolated(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-test.v", "-test.run=" + exactly(t.Name())}
+	args := []string{"-test.v", "-test.run=" + only(t.Name(), flag.Lookup("test.run").Value.String())}
 	if deadline, ok := t.Deadline(); ok {
 		args = append(args, fmt.Sprintf("-test.timeout=%v", max(time.Second, time.Until(deadline)-5*time.Second)))
 	}
@@ -70,11 +71,15 @@ func Isolated(t *testing.T) bool {
 
 const errNoMount = "a file system in memory cannot be mounted"
 
-// exactly is the pattern that names one test.
-func exactly(test string) string {
+// only is the pattern that names one test, and of its parts those that we were asked for.
+func only(test, asked string) string {
 	parts := strings.Split(test, "/")
+	depth := len(parts)
 	for i, part := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	if below := strings.Split(asked, "/"); len(below) > depth {
+		parts = append(parts, below[depth:]...)
 	}
 	return strings.Join(parts, "/")
 }

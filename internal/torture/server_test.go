@@ -1,14 +1,9 @@
 package torture
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -106,13 +101,13 @@ func killBackend(t *testing.T, m mortal, g *ground, met *doubts, runs int, call 
 	if err := warm(ctx, s, plan{Key: key, Attempt: "warm"}); err != nil {
 		return false, err
 	}
-	var assassin *assassin
+	var assassin *tracer
 	answered, buried := make(chan bool, 1), make(chan error, 1)
 	c := &client{s: s, name: "client", op: operation(key), first: func() {
 		pid := 0
 		err = g.db.QueryRowContext(ctx, m.backend).Scan(&pid)
 		if err == nil {
-			assassin, err = attach(ctx, pid, call, k)
+			assassin, err = attach(ctx, pid, call, fmt.Sprintf("signal=SIGKILL:when=%d", k))
 		}
 		go func() { buried <- m.undertaker(ctx, answered) }()
 	}}
@@ -120,7 +115,7 @@ func killBackend(t *testing.T, m mortal, g *ground, met *doubts, runs int, call 
 	if err != nil {
 		return false, fmt.Errorf("attaching: %w", err)
 	}
-	killed := assassin.detach()
+	killed := assassin.killed()
 	answered <- killed
 	if err := <-buried; err != nil {
 		return false, err
@@ -145,39 +140,4 @@ func (g *ground) reconnect(ctx context.Context) error {
 			return errors.Join(err, ctx.Err())
 		}
 	}
-}
-
-// assassin is a strace that kills a process of somebody else.
-type assassin struct {
-	cmd *exec.Cmd
-	pid int
-}
-
-// attach returns when the process is under observation.
-func attach(ctx context.Context, pid int, call string, k int) (*assassin, error) {
-	cmd := exec.CommandContext(ctx, "strace", "--output=/dev/null", "--trace="+call,
-		fmt.Sprintf("--inject=%s:signal=SIGKILL:when=%d", call, k), "--attach="+strconv.Itoa(pid))
-	stderr, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(stderr)
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), "attached") {
-			return &assassin{cmd, pid}, nil
-		}
-		err = errors.Join(err, errors.New(lines.Text()))
-	}
-	return nil, errors.Join(err, cmd.Wait())
-}
-
-// detach ends the observation and reports whether the process was killed.
-func (a *assassin) detach() bool {
-	_ = a.cmd.Process.Signal(os.Interrupt) // an error: it is gone, with its victim
-	_ = a.cmd.Wait()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.pid))
-	return err != nil || strings.Contains(string(status), ") Z ")
 }
