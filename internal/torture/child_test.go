@@ -23,6 +23,7 @@ const (
 	flowTwice    = "twice"    // as do, and the first one to repeat it dies as well
 	flowHTTP     = "http"     // a first execution by a server
 	flowStorm    = "storm"    // duplicates from many processes
+	flowSuffer   = "suffer"   // a first execution and its repetitions, until there is an answer
 	flowArchive  = "archive"  // a sweep into an archive
 )
 
@@ -45,6 +46,9 @@ func beChild(text string) int {
 			err = storm(ctx, p, input(3))
 		case flowHTTP:
 			err = serve(ctx, p, input(0))
+		case flowSuffer:
+			input(3)
+			err = suffer(ctx, p)
 		case flowArchive:
 			input(3)
 			err = archiveAll(ctx, p)
