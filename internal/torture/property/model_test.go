@@ -23,6 +23,9 @@ type operation struct {
 	epoch  int           // grows with every expiry
 	fence  int64         // the highest that was ever given out
 	past   []*version
+
+	gone      *version      // has expired, and is there again if the clock goes back
+	goneUntil time.Duration // from where
 }
 
 // version is a record for as long as it could be read.
@@ -74,6 +77,7 @@ func (o *operation) become(rec store.Record, r *run, step int) {
 	if n := len(o.past); n > 0 && o.past[n-1].open {
 		o.past[n-1].open, o.past[n-1].to = false, step
 	}
+	o.gone = nil
 	if o.rec = rec; rec.State != store.Absent {
 		o.past = append(o.past, &version{rec: rec, run: r, open: true})
 	}
@@ -149,8 +153,15 @@ func (o *operation) look(w *world) error {
 	if err != nil {
 		return err
 	}
+	if o.gone != nil && w.now < o.goneUntil {
+		until := o.goneUntil
+		o.become(o.gone.rec, o.gone.run, w.step)
+		o.until = until
+	}
 	if o.rec.State == store.Done && o.until != 0 && w.now >= o.until {
-		o.become(store.Record{}, nil, w.step)
+		last, until := o.past[len(o.past)-1], o.until
+		o.become(store.Record{Claim: o.rec.Claim}, nil, w.step)
+		o.gone, o.goneUntil = last, until
 		o.epoch++
 		w.meet(metExpired)
 	}
