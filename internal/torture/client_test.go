@@ -16,8 +16,9 @@ type client struct {
 	name  string // begins its attempts
 	flow  string
 	op    once.Operation
-	paper string // of every attempt
-	first func() // runs in the handler of the first attempt, at the end of its writes
+	paper string       // of every attempt
+	hook  func(string) // likewise
+	first func()       // runs in the handler of the first attempt, at the end of its writes
 
 	denied  []string // attempts of which it was said that they are not applied
 	doubted int      // attempts that may have been applied or not
@@ -25,7 +26,7 @@ type client struct {
 
 // ask makes one attempt.
 func (c *client) ask(ctx context.Context) (answer, error) {
-	w := work{key: c.op.Key, attempt: fmt.Sprintf("%s-%d", c.name, len(c.denied)+c.doubted), paper: c.paper}
+	w := work{key: c.op.Key, attempt: fmt.Sprintf("%s-%d", c.name, len(c.denied)+c.doubted), paper: c.paper, hook: c.hook}
 	if f := c.first; f != nil {
 		c.first = nil
 		w.before = once0(f)

@@ -172,6 +172,12 @@ func (o *operation) look(w *world) error {
 		return nil
 	}
 	r := w.runs[nameIn(rec.Result)]
+	if o.gone != nil && o.gone.run == r && bytes.Equal(rec.Claim, o.rec.Claim) { // by whoever had lost the answer to its commit
+		w.meet(metKeptAnew)
+		o.become(rec, r, w.step)
+		o.until = w.now + r.retain
+		return nil
+	}
 	switch {
 	case r == nil || r.op != o:
 		return fmt.Errorf("%s: a record that no run can have made: %+v", o.id.Key, rec)
