@@ -73,11 +73,13 @@ func (d *Disk) Fill(pages int64) error {
 	free, err := d.free()
 	for at := int64(0); err == nil && free > pages; free, err = d.free() {
 		more := (free - pages) * pageSize
-		if err = syscall.Fallocate(int(f.Fd()), 0, at, more); errors.Is(err, syscall.ENOSPC) {
-			err = nil // somebody was faster: what is free is counted again
-			continue
+		err = syscall.Fallocate(int(f.Fd()), 0, at, more)
+		switch {
+		case err == nil:
+			at += more
+		case !errors.Is(err, syscall.ENOSPC): // somebody was faster: what is free is counted again
+			return err
 		}
-		at += more
 	}
 	return err
 }

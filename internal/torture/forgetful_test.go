@@ -63,7 +63,7 @@ func (t forgetfulTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	if !t.f.armed {
 		return t.Txn.Commit(ctx, c)
 	}
-	end := t.Txn.Rollback
+	end := t.Rollback
 	if t.f.applied {
 		end = func(ctx context.Context) error { return t.Txn.Commit(ctx, c) }
 	}

@@ -123,8 +123,8 @@ func fullPostgres(t *testing.T, store string) {
 		return pg.Restart(ctx)
 	}
 	c.shortage = []shortage{
-		{name: "tables grow", prepare: executes("truncate charge, entry, ledger, receipt, once_operation"), paper: paper(24 << 10), step: int64(scale(3, 1)), settles: []bool{false}},
-		{name: "the log grows", prepare: executes("checkpoint;;" + lastSegment), step: int64(scale(64, 16)), settles: []bool{false, true}},
+		{name: "tables grow", prepare: executes("truncate charge, entry, ledger, receipt, once_operation"), paper: paper(24 << 10), step: int64(scale(5, 1)), settles: []bool{false}},
+		{name: "the log grows", prepare: executes("checkpoint;;" + lastSegment), step: int64(scale(128, 16)), settles: []bool{false, true}},
 	}
 	c.run(t, 1)
 	if restarts == 0 {
@@ -193,6 +193,6 @@ func fullSQLite(t *testing.T, journal string) {
 	disk := testenv.NewDisk(t, 16<<20)
 	c := &cramped{trial: trial{g: sqliteAt(t, disk.Path, sqliteName, journal)}, disk: disk}
 	c.revive = func(context.Context) error { return nil }
-	c.shortage = []shortage{{name: "the file grows", prepare: executes("vacuum;;pragma wal_checkpoint(truncate)"), paper: paper(24 << 10), step: 1, settles: []bool{false}}}
+	c.shortage = []shortage{{name: "the file grows", prepare: executes("vacuum;;pragma wal_checkpoint(truncate)"), paper: paper(24 << 10), step: int64(scale(2, 1)), settles: []bool{false}}}
 	c.run(t, 1)
 }

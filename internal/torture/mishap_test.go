@@ -22,7 +22,6 @@ type trial struct {
 	mu                     sync.Mutex
 	done, refused, doubted int // what clients were told at once
 	hits                   int // how often it did happen
-	hit                    bool
 }
 
 // endure has one operation performed while something happens: strike begins it, mend

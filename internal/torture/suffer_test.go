@@ -57,11 +57,7 @@ func failSQLite(t *testing.T, journal string) {
 	r := &trial{g: sqliteGround(t, sqliteName, journal)}
 	points := map[string]int{}
 	for _, call := range append([]string{"openat", "pread64"}, syscalls...) {
-		step := 1
-		if call == "openat" || call == "pread64" || call == "fcntl" {
-			step = scale(3, 1) // they write nothing
-		}
-		for n := 1; ; n += step {
+		for n := 1; ; n += step(call) {
 			hit, err := r.spoil(t, call, n)
 			if err != nil {
 				t.Fatalf("EIO at %s %d: %v. %s", call, n, err, rerun(t))

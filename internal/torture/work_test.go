@@ -30,8 +30,8 @@ const (
 // two answers are equal only if they tell of one execution.
 type answer struct {
 	Key, Attempt string
-	Paper        string `json:",omitempty"` // of those who ask for some
-	Wire         string `json:"-"`          // all of it, as it came over HTTP
+	Paper        string `json:"paper,omitempty"` // of those who ask for some
+	Wire         string `json:"-"`               // all of it, as it came over HTTP
 }
 
 // work is one attempt at the operation of a key.
