@@ -114,7 +114,7 @@ var everywhere = []Mutant{
 		Edits: []Edit{{
 			File: "settle.go",
 			Old:  "return err == nil && rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)",
-			New:  "return err == nil",
+			New:  "return err == nil && rec.State <= store.Done",
 		}},
 		Tests: in("", "TestSettleDoesNotTrustAStaleLookUp"),
 	},
