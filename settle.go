@@ -95,9 +95,18 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
 		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})
 		switch {
+		case txn != nil && bytes.Equal(rec.Claim, ch.Next.Claim):
+			// It was applied, and the store's clock has jumped past its retention. Kept
+			// anew it can be replayed, and is durable. Its writes are there.
+			again := ch
+			again.Writes = nil
+			if err = txn.Commit(ctx, again); err == nil {
+				c.observe(ctx, EventSettled, nil)
+				return verdict{rec: ch.Next}
+			}
 		case txn != nil: // nobody holds the claim any more: that commit is over, or can no longer happen
 			_ = txn.Rollback(ctx)
-			if c.absent(ctx, ch.ID) {
+			if c.absent(ctx, ch) {
 				if c.doubt = c.doubt || c.unclaimed; !c.doubt {
 					c.observe(ctx, EventSettled, lost)
 				}
@@ -119,9 +128,9 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 // absent looks once more, after the claim was seen to be free: the look-up of Begin
 // may have a snapshot from before its claim, in which a commit that was just then
 // applied is missing.
-func (c *call[TX]) absent(ctx context.Context, id store.ID) bool {
-	rec, err := c.e.store.Read(ctx, id)
-	return err == nil && rec.State == store.Absent
+func (c *call[TX]) absent(ctx context.Context, ch store.Change) bool {
+	rec, err := c.e.store.Read(ctx, ch.ID)
+	return err == nil && rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)
 }
 
 // found turns a record that is in the way into a verdict.

@@ -93,7 +93,10 @@ type Statement struct {
 
 // Ledger keeps operations.
 //
-// Expired records are absent. All times are judged by the store's own clock.
+// Expired records are absent. As long as one's row is there, it keeps its Claim, and
+// nothing else: who has lost the answer to the commit learns from it that the commit was
+// applied, also if the clock has jumped since. All times are judged by the store's own
+// clock.
 type Ledger interface {
 	// Read returns the record of id; its State is Absent if there is none.
 	Read(ctx context.Context, id ID) (Record, error)
@@ -132,7 +135,7 @@ type Store[TX any] interface {
 	Ledger
 
 	// Begin opens a transaction, claims the operation for as long as it lasts,
-	// and looks its record up. If there is nothing to execute, Txn is nil, no
+	// and looks its record up, which is Absent. If there is nothing to execute, Txn is nil, no
 	// connection is held, and the record says why: Done, Unknown or Running
 	// (which includes "claimed by another transaction").
 	Begin(ctx context.Context, ask Ask) (Txn[TX], Record, error)

@@ -22,7 +22,7 @@ type directory struct {
 // Then it makes sure that the server is gone (a second line of defence behind the
 // parent-death signal; the working directory proves that the process number still
 // means that server) and removes the directory. It retries,
-// because a dying server may still be writing into it.
+// because a dying server may still be writing into it. The data may be on a [Disk].
 const janitorScript = `
 trap '' HUP INT QUIT TERM
 read -r word
@@ -34,6 +34,7 @@ if alive "$1"; then
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do alive "$1" || break; sleep 0.5; done
 	alive "$1" && kill -KILL "$server"
 fi
+umount -l -- "$1/data" 2>/dev/null
 for i in 1 2 3 4 5 6 7 8 9 10; do
 	rm -rf -- "$1" 2>/dev/null && exit 0
 	sleep 0.5

@@ -1,7 +1,8 @@
 // Package testenv starts private, throw-away servers for tests, benchmarks and
 // torture runs: a PostgreSQL or a MariaDB of its own per test process, on a free
 // loopback port, with real commits (fsync stays on), that can be crashed and
-// restarted, and a PgBouncer in front of the former.
+// restarted, fill a small disk, or have a clock that jumps, and a PgBouncer in front
+// of the former.
 //
 // Nothing outlives the process that asked for it. Three things see to that, so
 // that kill -9, a panic, a -timeout and Ctrl-C all leave a clean machine: Close,

@@ -22,6 +22,13 @@ type MariaDBConfig struct {
 	// Settings go onto the server's command line after the defaults, such as
 	// {"transaction-isolation": "SERIALIZABLE"}. Words are parted by dashes.
 	Settings map[string]string
+
+	// Disk, in bytes, is the size of a file system in memory that holds the data
+	// directory, for an [Isolated] process. 0: the data is where other files are.
+	Disk int64
+
+	// Clock makes SetClock work. It needs faketime.
+	Clock bool
 }
 
 // MariaDB is a private MariaDB server. Its methods may be called by several
@@ -31,6 +38,8 @@ type MariaDB struct {
 	dir    *directory
 	port   int
 	config MariaDBConfig
+	env    []string // beside what every server gets
+	disk   *Disk    // nil: it has none of its own
 
 	mu     sync.Mutex
 	server *process // nil when it is down
@@ -51,7 +60,7 @@ func StartMariaDB(ctx context.Context, config MariaDBConfig) (*MariaDB, error) {
 	}
 	m := &MariaDB{who: who, dir: dir, config: config}
 	if err := m.initialise(ctx); err != nil {
-		return nil, errors.Join(err, dir.remove())
+		return nil, errors.Join(err, m.disk.unmount(), dir.remove())
 	}
 	for range 10 { // as in StartPostgres
 		if m.port, err = freePort(); err != nil {
@@ -69,6 +78,12 @@ func StartMariaDB(ctx context.Context, config MariaDBConfig) (*MariaDB, error) {
 
 func (m *MariaDB) initialise(ctx context.Context) error {
 	install, err := Binary("mariadb-install-db")
+	if err == nil && m.config.Clock {
+		m.env, err = newClock(m.dir.path, m.who)
+	}
+	if err == nil && m.config.Disk > 0 {
+		m.disk, err = mountDisk(m.DataDir(), m.config.Disk, m.who)
+	}
 	if err != nil {
 		return err
 	}
@@ -119,7 +134,7 @@ func (m *MariaDB) launch(ctx context.Context) error {
 	defer file.Close()
 	cmd := exec.Command(path, m.arguments()...) //nolint:noctx // it outlives ctx
 	cmd.Dir = m.DataDir()
-	cmd.Env = cleanEnv()
+	cmd.Env = append(cleanEnv(), m.env...)
 	cmd.Stdout, cmd.Stderr = file, file
 	server, err := startProcess(cmd, m.who, syscall.SIGKILL, m.dir)
 	if err != nil {
@@ -207,5 +222,5 @@ func (m *MariaDB) Close() error {
 	}
 	m.closed = true
 	err := m.halt((*process).crash) // its data is thrown away
-	return errors.Join(err, m.dir.remove())
+	return errors.Join(err, m.disk.unmount(), m.dir.remove())
 }

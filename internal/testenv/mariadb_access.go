@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Addr returns host:port, which stays the same over restarts.
@@ -47,6 +48,13 @@ func (m *MariaDB) Done() <-chan struct{} {
 	}
 	return m.server.done
 }
+
+// Disk returns the disk of the data directory, nil if it has none of its own.
+func (m *MariaDB) Disk() *Disk { return m.disk }
+
+// SetClock sets the server's clock ahead of the machine's, or back if ahead is negative.
+// It counts from the server's next look at it on.
+func (m *MariaDB) SetClock(ahead time.Duration) error { return setClock(m.dir.path, m.who, ahead) }
 
 // CreateDatabase makes an empty database.
 func (m *MariaDB) CreateDatabase(name string) error {

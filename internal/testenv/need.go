@@ -19,6 +19,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"strace":        "strace",
 	"gcc":           "gcc",
 	"mariadb":       "mariadb-server-core mariadb-client-core",
+	"faketime":      "faketime",
 }
 
 // Need ends the test unless every piece of software is installed. It skips,
@@ -70,6 +71,9 @@ func lookFor(name string) error {
 	switch name {
 	case "postgresql":
 		_, err := postgresBinaryDir()
+		return err
+	case "faketime":
+		_, err := clockLibrary()
 		return err
 	case "mariadb":
 		for _, program := range mariadbPrograms {

@@ -20,6 +20,13 @@ type PostgresConfig struct {
 	// Settings go into postgresql.conf after the defaults, such as
 	// {"fsync": "off"}. Names are case-insensitive, values are quoted.
 	Settings map[string]string
+
+	// Disk, in bytes, is the size of a file system in memory that holds the data
+	// directory, for an [Isolated] process. 0: the data is where other files are.
+	Disk int64
+
+	// Clock makes SetClock work. It needs faketime.
+	Clock bool
 }
 
 // Postgres is a private PostgreSQL server. Its methods may be called by several
@@ -29,6 +36,8 @@ type Postgres struct {
 	bin  string
 	dir  *directory
 	port int
+	env  []string // beside what every server gets
+	disk *Disk    // nil: it has none of its own
 
 	mu     sync.Mutex
 	server *process // nil when it is down
@@ -53,7 +62,7 @@ func StartPostgres(ctx context.Context, config PostgresConfig) (*Postgres, error
 	}
 	p := &Postgres{who: who, bin: bin, dir: dir}
 	if err := p.initialise(ctx, config); err != nil {
-		return nil, errors.Join(err, dir.remove())
+		return nil, errors.Join(err, p.disk.unmount(), dir.remove())
 	}
 	if err := p.start(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -78,12 +87,21 @@ func (p *Postgres) start(ctx context.Context) (err error) {
 // initialise runs initdb and writes the settings. Only initdb goes without
 // fsync: a machine that crashes while it runs loses nothing of value.
 func (p *Postgres) initialise(ctx context.Context, config PostgresConfig) error {
-	if err := p.makeSocketDir(); err != nil {
-		return err
+	args := []string{
+		"--pgdata=" + p.DataDir(), "--username=" + superuser, "--auth=trust",
+		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions",
 	}
-	_, err := runTool(ctx, p.who, "", filepath.Join(p.bin, "initdb"),
-		"--pgdata="+p.DataDir(), "--username="+superuser, "--auth=trust",
-		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+	err := p.makeSocketDir()
+	if err == nil && config.Clock {
+		p.env, err = newClock(p.dir.path, p.who)
+	}
+	if err == nil && config.Disk > 0 {
+		args = append(args, "--wal-segsize=1") // the least there is
+		p.disk, err = mountDisk(p.DataDir(), config.Disk, p.who)
+	}
+	if err == nil {
+		_, err = runTool(ctx, p.who, "", filepath.Join(p.bin, "initdb"), args...)
+	}
 	if err != nil {
 		return err
 	}
@@ -107,7 +125,7 @@ func (p *Postgres) launch(ctx context.Context) error {
 	defer file.Close()
 	cmd := exec.Command(filepath.Join(p.bin, "postgres"), "-D", p.DataDir(), "-p", strconv.Itoa(p.port)) //nolint:noctx // it outlives ctx
 	cmd.Dir = p.dir.path
-	cmd.Env = cleanEnv()
+	cmd.Env = append(cleanEnv(), p.env...)
 	cmd.Stdout, cmd.Stderr = file, file
 	// SIGQUIT makes a postmaster take its children along at once.
 	server, err := startProcess(cmd, p.who, syscall.SIGQUIT, p.dir)
@@ -215,5 +233,5 @@ func (p *Postgres) Close() error {
 	}
 	p.closed = true
 	err := p.halt(func(server *process) error { return server.stop(syscall.SIGQUIT, patience) })
-	return errors.Join(err, p.dir.remove())
+	return errors.Join(err, p.disk.unmount(), p.dir.remove())
 }

@@ -51,6 +51,13 @@ func (p *Postgres) Pid() int {
 	return p.server.pid()
 }
 
+// Disk returns the disk of the data directory, nil if it has none of its own.
+func (p *Postgres) Disk() *Disk { return p.disk }
+
+// SetClock sets the server's clock ahead of the machine's, or back if ahead is negative.
+// It counts from the server's next look at it on.
+func (p *Postgres) SetClock(ahead time.Duration) error { return setClock(p.dir.path, p.who, ahead) }
+
 // CreateDatabase makes an empty database.
 func (p *Postgres) CreateDatabase(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), toolPatience)

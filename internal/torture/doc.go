@@ -8,6 +8,9 @@
 // left nothing out. After each death the parent repeats the operation and demands
 // one effect, one key, one response, and that no acknowledged answer is missing.
 //
+// Others let operations meet a database whose disk is full but for N pages, whose N-th
+// system call fails with EIO, or whose clock steps by an hour.
+//
 // A loop with fewer points than its floor fails, and so does a run which has never
 // met the cases that matter (committed but not acknowledged, not committed,
 // acknowledged): a test that has met nothing proves nothing.

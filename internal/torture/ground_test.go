@@ -39,8 +39,13 @@ func newGround(tb testing.TB, store string) *ground {
 // sqliteGround is set up as production would be, with each COMMIT on the disk.
 func sqliteGround(tb testing.TB, name, journal string) *ground {
 	tb.Helper()
+	return sqliteAt(tb, tb.TempDir(), name, journal)
+}
+
+func sqliteAt(tb testing.TB, dir, name, journal string) *ground {
+	tb.Helper()
 	dsn := fmt.Sprintf("file:%s?_pragma=busy_timeout(30000)&_pragma=journal_mode(%s)&_pragma=synchronous(FULL)",
-		filepath.Join(tb.TempDir(), "torture.sqlite"), journal)
+		filepath.Join(dir, "torture.sqlite"), journal)
 	migrate(tb, sqliteName, dsn)
 	g := openGround(tb, sqliteName, "sqlite", dsn)
 	g.name = name

@@ -32,7 +32,8 @@ func openMariaDB(ctx context.Context, su setup) (system, error) {
 const mysqlSchema = `
 create table charge (` + "`key`" + ` varchar(255) not null, attempt varchar(255) not null, index (` + "`key`" + `)) collate utf8mb4_bin;
 create table entry (` + "`key`" + ` varchar(255) not null, attempt varchar(255) not null, index (` + "`key`" + `)) collate utf8mb4_bin;
-create table ledger (` + "`key`" + ` varchar(255) primary key, attempts text not null) collate utf8mb4_bin`
+create table ledger (` + "`key`" + ` varchar(255) primary key, attempts text not null) collate utf8mb4_bin;
+create table receipt (` + "`key`" + ` varchar(255) not null, paper longtext not null) collate utf8mb4_bin`
 
 // mysqlDialect quotes a reserved word, and knows parameters only in their order.
 func mysqlDialect(query string) string {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // child is a process that carries out a plan.
@@ -31,6 +32,7 @@ func (p plan) start(ctx context.Context, out io.Writer, tracer ...string) (*chil
 	args := slices.Concat(tracer, []string{self})
 	c := &child{cmd: exec.CommandContext(ctx, args[0], args[1:]...), cancel: cancel}
 	c.cmd.Env = p.environ()
+	c.cmd.WaitDelay = time.Second // a tracer that was killed leaves its child the pipes
 	c.cmd.Stdout, c.cmd.Stderr = out, &c.stderr
 	if c.stdin, err = c.cmd.StdinPipe(); err == nil {
 		err = c.cmd.Start()

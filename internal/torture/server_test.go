@@ -1,14 +1,9 @@
 package torture
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -112,19 +107,19 @@ func killBackend(t *testing.T, m mortal, g *ground, met *doubts, runs int, call 
 	if err := warm(ctx, s, plan{Key: key, Attempt: "warm"}); err != nil {
 		return false, err
 	}
-	var assassin *assassin
+	var assassin *tracer
 	c := &client{s: s, name: "client", op: operation(key), first: func() {
 		pid := 0
 		err = g.db.QueryRowContext(ctx, m.backend).Scan(&pid)
 		if err == nil {
-			assassin, err = attach(ctx, pid, call, k)
+			assassin, err = attach(ctx, pid, call, fmt.Sprintf("signal=SIGKILL:when=%d", k))
 		}
 	}}
 	got, told := c.ask(ctx)
 	if err != nil {
 		return false, fmt.Errorf("attaching: %w", err)
 	}
-	killed, err := assassin.detach(ctx)
+	killed, err := assassin.killed(ctx)
 	if err == nil && m.settled != nil {
 		err = m.settled(ctx)
 	}
@@ -152,61 +147,3 @@ func (g *ground) reconnect(ctx context.Context) error {
 		}
 	}
 }
-
-// assassin is a strace that kills a process of somebody else.
-type assassin struct {
-	cmd *exec.Cmd
-	pid int
-}
-
-// attach returns when the process is under observation.
-func attach(ctx context.Context, pid int, call string, k int) (*assassin, error) {
-	cmd := exec.CommandContext(ctx, "strace", "--output=/dev/null", "--trace="+call,
-		fmt.Sprintf("--inject=%s:signal=SIGKILL:when=%d", call, k), "--attach="+strconv.Itoa(pid))
-	stderr, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(stderr)
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), "attached") {
-			return &assassin{cmd, pid}, nil
-		}
-		err = errors.Join(err, errors.New(lines.Text()))
-	}
-	return nil, errors.Join(err, cmd.Wait())
-}
-
-// detach ends the observation and reports whether the process was killed. One that
-// has got the signal may still be on its way out: its connections are closed before
-// it counts as dead.
-func (a *assassin) detach(ctx context.Context) (killed bool, err error) {
-	_ = a.cmd.Process.Signal(os.Interrupt) // an error: it is gone, with its victim
-	_ = a.cmd.Wait()
-	for {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.pid))
-		if err != nil {
-			return true, nil //nolint:nilerr // no such process
-		}
-		// "PID (name) state parent group session tty foreground flags ..."
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		fields := strings.Fields(rest)
-		flags, err := strconv.ParseUint(fields[6], 10, 64)
-		switch {
-		case err != nil:
-			return false, err
-		case fields[0] == "Z", fields[0] == "X", flags&exiting != 0:
-			return true, nil
-		case fields[0] == "S": // waits for the next question
-			return false, nil
-		}
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-	}
-}
-
-const exiting = 0x4 // PF_EXITING of the kernel's sched.h

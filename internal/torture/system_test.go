@@ -38,6 +38,9 @@ type system interface {
 	// Sweep is the store's.
 	Sweep(ctx context.Context, s store.Sweep) (store.Swept, error)
 
+	// Ledger is the store's.
+	Ledger() store.Ledger
+
 	Close()
 }
 
@@ -49,6 +52,7 @@ type setup struct {
 	engine once.Config
 	conns  int
 	retain time.Duration  // in place of the engine's, which has a least; 0: the engine's
+	forget *forgetting    // nil: no answer is lost
 	opens  func() *sql.DB // in place of dsn, for SQLite
 	asks   bool           // a context that ends sends a cancel request, in place of closing the connection
 }
@@ -95,10 +99,15 @@ func newRig[TX any](s store.Store[TX], su setup) *rig[TX] {
 	if su.retain > 0 {
 		s = hasty[TX]{s, su.retain}
 	}
+	if su.forget != nil {
+		s = forgetful[TX]{s, su.forget}
+	}
 	return &rig[TX]{engine: once.New[TX](watched[TX]{s, su.hook}, su.engine), cfg: su.engine, hook: su.hook}
 }
 
 func (r *rig[TX]) Close() { r.close() }
+
+func (r *rig[TX]) Ledger() store.Ledger { return r.engine.Store() }
 
 func (r *rig[TX]) Another() system {
 	other := *r

@@ -14,6 +14,7 @@ const schema = `
 create table charge (key text not null, attempt text not null);
 create table entry (key text not null, attempt text not null);
 create table ledger (key text primary key, attempts text not null);
+create table receipt (key text not null, paper text not null);
 create index charge_key on charge (key);
 create index entry_key on entry (key);`
 
@@ -22,18 +23,21 @@ const (
 	insertEntry  = `insert into entry (key, attempt) values ($1, $2)`
 	appendLedger = `insert into ledger (key, attempts) values ($1, $2)
  on conflict (key) do update set attempts = ledger.attempts || ',' || excluded.attempts`
+	insertReceipt = `insert into receipt (key, paper) values ($1, $2)`
 )
 
 // answer is the operation's value. It names the attempt that was executed, so that
 // two answers are equal only if they tell of one execution.
 type answer struct {
 	Key, Attempt string
-	Wire         string `json:"-"` // all of it, as it came over HTTP
+	Paper        string `json:"paper,omitempty"` // of those who ask for some
+	Wire         string `json:"-"`               // all of it, as it came over HTTP
 }
 
 // work is one attempt at the operation of a key.
 type work struct {
 	key, attempt string
+	paper        string                                       // to be written in a statement more, and answered
 	fails        bool                                         // with a final failure, after its writes
 	hook         func(string)                                 // sees the places that it passes
 	before       func()                                       // runs when the writes are done, before the handler returns
@@ -61,6 +65,12 @@ func (w work) do(ctx context.Context, exec execer) (answer, error) {
 			return answer{}, err
 		}
 	}
+	if w.paper != "" {
+		if err := exec(ctx, insertReceipt, w.key, w.paper); err != nil {
+			return answer{}, err
+		}
+		w.at("handler: after the receipt")
+	}
 	if w.before != nil {
 		w.before()
 	}
@@ -72,7 +82,7 @@ func (w work) do(ctx context.Context, exec execer) (answer, error) {
 	if w.fails {
 		return answer{}, &once.Failure{Code: "declined", Message: w.attempt}
 	}
-	return answer{Key: w.key, Attempt: w.attempt}, nil
+	return answer{Key: w.key, Attempt: w.attempt, Paper: w.paper}, nil
 }
 
 // watched tells of errors, and drops them for a handler that swallows them.

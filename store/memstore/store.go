@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,7 +100,8 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*Tx], store
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rec := s.inTheWay(ask.ID, nil); rec.State != store.Absent {
+	rec := s.inTheWay(ask.ID, nil)
+	if rec.State != store.Absent {
 		return nil, rec, nil
 	}
 	if s.late(ask) {
@@ -108,7 +110,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*Tx], store
 	t := new(txn)
 	t.tx.open(s)
 	t.tx.claim(ask.ID)
-	return t, store.Record{}, nil
+	return t, rec, nil
 }
 
 // Join implements [store.Joiner].
@@ -151,24 +153,25 @@ func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
 	}
 	rec := s.read(id)
 	if holder := s.claims[id]; rec.State == store.Absent && holder != nil && holder != tx {
-		rec.State = store.Running
+		return store.Record{State: store.Running}
 	}
 	return rec
 }
 
 func (s *Store) read(id store.ID) store.Record {
-	r := s.live(id)
-	if r == nil {
-		return store.Record{}
+	switch r, live := s.rows[id], s.live(id); {
+	case live != nil:
+		return live.record(s.now())
+	case r != nil:
+		return store.Record{Claim: slices.Clone(r.rec.Claim)}
 	}
-	return r.record(s.now())
+	return store.Record{}
 }
 
 // live returns the row of id, nil if it is absent.
 func (s *Store) live(id store.ID) *row {
 	r := s.rows[id]
 	if r != nil && r.expired(s.now()) {
-		delete(s.rows, id)
 		return nil
 	}
 	return r

@@ -47,6 +47,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 		try = t.claimAtOnce
 	}
 	c, err := try(ctx, own, ask, mysqlClaim)
+	var expired row
 	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
 		if n > 1 { // whoever has it, a sweeper perhaps, needs a moment to end
 			select {
@@ -56,6 +57,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 		}
 		if c.row.expired {
 			ask.First = true // it has been looked for
+			expired = c.row
 			c, err = try(ctx, own, ask, mysqlReclaim)
 		} else {
 			c, err = try(ctx, own, ask, mysqlClaim)
@@ -72,7 +74,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 		}
 		err = s.down(err)
 	case c.granted:
-		return t, store.Record{}, false, nil
+		return t, expired.live(), false, nil
 	case c.vanished():
 		err = &store.Error{Kind: store.Retry, Err: errVanished}
 	}

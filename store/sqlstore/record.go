@@ -15,10 +15,13 @@ type row struct {
 	expired bool
 }
 
-// live returns the record as the seam knows it: an expired one is absent.
+// live returns the record as the seam knows it: an expired one is absent, and keeps its claim.
 func (r row) live() store.Record {
-	if r.expired || r.State == store.Absent {
+	switch {
+	case r.State == store.Absent:
 		return store.Record{}
+	case r.expired:
+		return store.Record{Claim: r.Claim}
 	}
 	return r.Record
 }

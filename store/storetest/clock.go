@@ -26,9 +26,22 @@ func testClock[TX any](t *testing.T, u *suite[TX]) {
 			u.Advance(t, u.s, 9*time.Minute)
 			u.wantState(t, id, store.Done)
 			u.Advance(t, u.s, 2*time.Minute)
-			u.wantState(t, id, store.Absent)
-			if err := u.begin(t, id).Rollback(bounded(t)); err != nil { // found expired, and left alone
+			expired := store.Record{Claim: c.Next.Claim}
+			if d := diff(expired, u.read(t, id)); d != "" {
+				t.Errorf("an expired record: Read: %s", d)
+			}
+			txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: id})
+			if err != nil || txn == nil {
+				t.Fatalf("Begin on an expired record: %+v, error %v", rec, err)
+			}
+			if d := diff(expired, rec); d != "" {
+				t.Errorf("an expired record: Begin: %s", d)
+			}
+			if err := txn.Rollback(bounded(t)); err != nil { // it is left alone
 				t.Error(err)
+			}
+			if d := diff(expired, u.read(t, id)); d != "" {
+				t.Errorf("an expired record, left alone: %s", d)
 			}
 			c = done(id, "second")
 			u.execute(t, c)

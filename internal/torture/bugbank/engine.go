@@ -20,10 +20,18 @@ var engineMutants = []Mutant{
 		Name: "settling takes somebody else's record for its own",
 		Edits: []Edit{{
 			File: "settle.go",
-			Old:  "bytes.Equal(rec.Claim, ch.Next.Claim)",
-			New:  "len(bytes.TrimSpace(rec.Claim)) > 0",
+			Old:  "rec.State == store.Done && bytes.Equal(rec.Claim, ch.Next.Claim)",
+			New:  "rec.State == store.Done && len(bytes.TrimSpace(rec.Claim)) > 0",
 		}},
 		Tests: []Killer{history},
+	},
+	{
+		Name: "a commit that was applied and has expired counts as not applied",
+		Edits: []Edit{
+			{File: "settle.go", Old: "case txn != nil && bytes.Equal(rec.Claim, ch.Next.Claim):", New: "case txn != nil && len(rec.Claim) < 0:"},
+			{File: "settle.go", Old: "rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)", New: "rec.State == store.Absent"},
+		},
+		Tests: in("", "TestSettleWhatHasExpired"),
 	},
 	{
 		Name: "settling takes the claim of a COMMIT on its way for somebody else's",

@@ -113,7 +113,7 @@ var everywhere = []Mutant{
 		Name: "settling believes a stale look-up",
 		Edits: []Edit{{
 			File: "settle.go",
-			Old:  "return err == nil && rec.State == store.Absent",
+			Old:  "return err == nil && rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)",
 			New:  "return err == nil && rec.State <= store.Done",
 		}},
 		Tests: in("", "TestSettleDoesNotTrustAStaleLookUp"),
@@ -171,8 +171,8 @@ var everywhere = []Mutant{
 		Name: "an expired operation is replayed",
 		Edits: []Edit{{
 			File: "pgxstore/pgxstore.go",
-			Old:  "if r.expired || r.State == store.Absent",
-			New:  "if r.State == store.Absent",
+			Old:  "	case r.expired:\n",
+			New:  "	case false:\n",
 		}},
 		Tests: []Killer{pgx},
 	},

@@ -67,16 +67,16 @@ func (w *world) crash(t *rapid.T) {
 	}
 }
 
-// clock moves the store's clock. No record may expire while somebody is in doubt about
-// it or a commit is on its way: a retention is longer than that takes. That of a joined one begins with the Join,
-// so that the model is simpler if no time passes until its commit.
+// clock moves the store's clock. No record may expire while a commit is on its way. The
+// retention of a joined one begins with the Join, so that the model is simpler if no time
+// passes until its commit.
 func (w *world) clock(t *rapid.T) {
 	d := pick(t, "by", []time.Duration{time.Second, 31 * time.Second, 61 * time.Second, -time.Hour, 10 * time.Minute, 2 * time.Hour, retention})
 	if d > time.Second && slices.ContainsFunc(w.ghosts, func(g *ghost) bool { return g.change != nil }) {
 		return
 	}
 	for _, c := range w.inside() {
-		if c.joins || d > time.Second && c.lost && !c.node.dead {
+		if c.joins {
 			return
 		}
 	}

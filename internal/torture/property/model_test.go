@@ -23,6 +23,9 @@ type operation struct {
 	epoch  int           // grows with every expiry
 	fence  int64         // the highest that was ever given out
 	past   []*version
+
+	gone      *version      // has expired, and is there again if the clock goes back
+	goneUntil time.Duration // from where
 }
 
 // version is a record for as long as it could be read.
@@ -75,6 +78,7 @@ func (o *operation) become(rec store.Record, r *run, step int) {
 	if n := len(o.past); n > 0 && o.past[n-1].open {
 		o.past[n-1].open, o.past[n-1].to, o.past[n-1].at = false, step, time.Now()
 	}
+	o.gone = nil
 	if o.rec = rec; rec.State != store.Absent {
 		o.past = append(o.past, &version{rec: rec, run: r, open: true})
 	}
@@ -165,8 +169,15 @@ func (o *operation) look(w *world) error {
 	if err != nil {
 		return err
 	}
+	if o.gone != nil && w.now < o.goneUntil {
+		until := o.goneUntil
+		o.become(o.gone.rec, o.gone.run, w.step)
+		o.until = until
+	}
 	if o.rec.State == store.Done && o.until != 0 && w.now >= o.until {
-		o.become(store.Record{}, nil, w.step)
+		last, until := o.past[len(o.past)-1], o.until
+		o.become(store.Record{Claim: o.rec.Claim}, nil, w.step)
+		o.gone, o.goneUntil = last, until
 		o.epoch++
 		w.meet(metExpired)
 	}
@@ -177,6 +188,12 @@ func (o *operation) look(w *world) error {
 		return nil
 	}
 	r := w.runs[nameIn(rec.Result)]
+	if o.gone != nil && o.gone.run == r && bytes.Equal(rec.Claim, o.rec.Claim) { // by whoever had lost the answer to its commit
+		w.meet(metKeptAnew)
+		o.become(rec, r, w.step)
+		o.until = w.now + r.retain
+		return nil
+	}
 	switch {
 	case r == nil || r.op != o:
 		return fmt.Errorf("%s: a record that no run can have made: %+v", o.id.Key, rec)

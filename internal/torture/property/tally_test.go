@@ -29,6 +29,7 @@ const (
 	metStale            = "a look-up older than its claim, or none"
 	metRival            = "a rival"
 	metExpired          = "an operation that has expired"
+	metKeptAnew         = "an operation that has expired while its commit was in doubt"
 	metCrash            = "a node that has died with callers inside"
 	metJoinCommitted    = "a caller's transaction that has committed"
 	metJoinUndone       = "a caller's transaction that has not"

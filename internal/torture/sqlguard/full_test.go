@@ -1,68 +1,37 @@
-//go:build linux
-
 package sqlguard
 
 import (
 	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/testenv"
 )
 
-const diskEnv = "ONCE_FULL_DISK"
-
-// TestFullDisk fills a disk that is really full: a small one, in memory, mounted
-// where only this test sees it. It runs its own binary in a mount namespace, so
-// that the mount goes away with it however it ends.
+// TestFullDisk fills a disk that is really full.
 func TestFullDisk(t *testing.T) {
-	if dir := os.Getenv(diskEnv); dir != "" {
-		for _, journal := range []string{"wal", "delete"} {
-			for _, play := range []struct {
-				name, options string
-				test          func(*testing.T, *ground, string)
-			}{
-				{"statement", "&_pragma=cache_size(10)", fullInStatement},
-				{"commit", "", fullInCommit},
-			} {
-				disk := filepath.Join(dir, journal+play.name)
-				must(t, os.Mkdir(disk, 0o700))
-				must(t, syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=512k"))
-				t.Run(journal+" "+play.name, func(t *testing.T) { play.test(t, liteAt(t, disk, journal, play.options), disk) })
-			}
-		}
+	t.Parallel()
+	if !testenv.Isolated(t) {
 		return
 	}
-	t.Parallel()
-	self, err := os.Executable()
-	must(t, err)
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFullDisk$", "-test.v")
-	cmd.Env = append(os.Environ(), diskEnv+"="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	switch {
-	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC), strings.Contains(string(out), "operation not permitted"):
-		const missing = "a full disk needs the right to mount a tmpfs in a namespace of its own.\n" +
-			"Try: run as root with CAP_SYS_ADMIN, or allow unprivileged user namespaces"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
+	for _, journal := range []string{"wal", "delete"} {
+		for _, play := range []struct {
+			name, options string
+			test          func(*testing.T, *ground, *testenv.Disk)
+		}{
+			{"statement", "&_pragma=cache_size(10)", fullInStatement},
+			{"commit", "", fullInCommit},
+		} {
+			t.Run(journal+" "+play.name, func(t *testing.T) {
+				disk := testenv.NewDisk(t, 512<<10)
+				play.test(t, liteAt(t, disk.Path, journal, play.options), disk)
+			})
 		}
-		t.Skip(missing)
-	case err != nil, strings.Count(string(out), "--- PASS: TestFullDisk/") != 4:
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 
 // fullInStatement drops the error of a statement that fills the disk.
-func fullInStatement(t *testing.T, g *ground, _ string) {
+func fullInStatement(t *testing.T, g *ground, _ *testenv.Disk) {
 	t.Helper()
 	tx, txn := g.begin(t)
 	bad, after := carryOn(t, g, tx, misuse{fail: execs("INSERT INTO effect " + manyRows + "SELECT x FROM c")})
@@ -81,16 +50,15 @@ func fullInStatement(t *testing.T, g *ground, _ string) {
 
 // fullInCommit lets somebody else fill the disk, so that COMMIT has no room for
 // what is still in memory.
-func fullInCommit(t *testing.T, g *ground, disk string) {
+func fullInCommit(t *testing.T, g *ground, disk *testenv.Disk) {
 	t.Helper()
 	tx, _ := g.begin(t)
 	insert(t, tx, "once_key")
 	_, err := tx.ExecContext(t.Context(), "INSERT INTO effect "+manyRows+"SELECT x FROM c LIMIT 5000")
 	must(t, err)
-	ballast := filepath.Join(disk, "ballast")
-	fill(t, ballast)
+	must(t, disk.Fill(0))
 	err = tx.Commit()
-	must(t, os.Remove(ballast))
+	must(t, disk.Free())
 	failed(t, err, false)
 	if code, _ := sqlguard.SQLiteCode(err); code&0xff != sqliteFull {
 		t.Errorf("the disk is not full: %v", err)
@@ -99,17 +67,3 @@ func fullInCommit(t *testing.T, g *ground, disk string) {
 }
 
 const sqliteFull = 13
-
-// fill writes a file until the disk is full.
-func fill(t *testing.T, path string) {
-	t.Helper()
-	file, err := os.Create(path)
-	must(t, err)
-	defer file.Close()
-	for err == nil {
-		_, err = file.Write(make([]byte, 4096))
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-}

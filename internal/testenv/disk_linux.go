@@ -1,0 +1,97 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// runIsolated runs cmd in a mount namespace of its own, as the user that we are, with
+// the right to mount. Root can hand servers to who there, too.
+func runIsolated(cmd *exec.Cmd, who identity) error {
+	const capSysAdmin = 21
+	ids := func(own int, other uint32) []syscall.SysProcIDMap {
+		m := []syscall.SysProcIDMap{{ContainerID: own, HostID: own, Size: 1}}
+		if who != (identity{}) {
+			m = append(m, syscall.SysProcIDMap{ContainerID: int(other), HostID: int(other), Size: 1})
+		}
+		return m
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Pdeathsig:   syscall.SIGKILL,
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: ids(os.Getuid(), who.uid),
+		GidMappings: ids(os.Getgid(), who.gid),
+		// Servers drop the groups of root.
+		GidMappingsEnableSetgroups: who != (identity{}),
+	}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.AmbientCaps = []uintptr{capSysAdmin}
+	}
+	runtime.LockOSThread() // as in startProcess
+	defer runtime.UnlockOSThread()
+	return cmd.Run()
+}
+
+// mountDisk mounts a disk that who owns at a directory, which is made if it is not there.
+func mountDisk(path string, size int64, who identity) (*Disk, error) {
+	err := os.MkdirAll(path, 0o700)
+	if err == nil {
+		err = syscall.Mount("tmpfs", path, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", size))
+	}
+	if err == nil {
+		err = who.own(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("testenv: "+errNoMount+": %w. Try: testenv.Isolated", err)
+	}
+	return &Disk{path}, nil
+}
+
+// unmount makes the disk vanish, with what is on it.
+func (d *Disk) unmount() error {
+	if d == nil {
+		return nil
+	}
+	return syscall.Unmount(d.Path, syscall.MNT_DETACH)
+}
+
+func (d *Disk) ballast() string { return filepath.Join(d.Path, "ballast") }
+
+// Fill takes what is free but for some pages of 4096 bytes. A disk that
+// is filled already must be freed first.
+func (d *Disk) Fill(pages int64) error {
+	f, err := os.OpenFile(d.ballast(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	free, err := d.free()
+	for at := int64(0); err == nil && free > pages; free, err = d.free() {
+		more := (free - pages) * pageSize
+		err = syscall.Fallocate(int(f.Fd()), 0, at, more)
+		switch {
+		case err == nil:
+			at += more
+		case !errors.Is(err, syscall.ENOSPC): // somebody was faster: what is free is counted again
+			return err
+		}
+	}
+	return err
+}
+
+const pageSize = 4096
+
+// free returns how many pages are.
+func (d *Disk) free() (int64, error) {
+	var s syscall.Statfs_t
+	err := syscall.Statfs(d.Path, &s)
+	return int64(s.Bavail) * s.Bsize / pageSize, err
+}
+
+// Free gives back what Fill has taken.
+func (d *Disk) Free() error { return os.Remove(d.ballast()) }
