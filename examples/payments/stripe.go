@@ -21,7 +21,7 @@ func newStripeServer(db *DB, cfg Config) http.Handler {
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
 	keyed := plain
 	if !cfg.Unsafe {
-		keyed = db.protect(cfg)
+		keyed, _ = db.protect(cfg)
 	}
 	api := http.NewServeMux()
 	api.Handle("POST /v1/charges", keyed(createStripeCharge))
