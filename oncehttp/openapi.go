@@ -129,10 +129,13 @@ func (p *plan) describe(params []any) object {
 func (p *plan) keyParameter() object {
 	text := "Names the intent: the same for every retry of it, and of no other."
 	pattern := bareKey + "|" + quotedKey
-	if p.Strict {
+	switch {
+	case p.preset.OpaqueKeys:
+		pattern = opaqueKey
+	case p.Strict:
 		pattern = quotedKey
 		text += " In quotation marks, as a String of RFC 9651."
-	} else {
+	default:
 		text += " As it is, or in quotation marks as a String of RFC 9651: both name the same key."
 	}
 	if others := p.preset.KeyHeaders[1:]; len(others) > 0 {
@@ -145,8 +148,9 @@ func (p *plan) keyParameter() object {
 	}
 }
 
-// Patterns of a key of 1 to 255 bytes, bare and quoted.
+// Patterns of a key of 1 to 255 bytes: taken as it is, bare, and quoted.
 const (
+	opaqueKey = `[!-~]([ -~]{0,253}[!-~])?`
 	bareKey   = `[!#-+\--:<-~][ !#-+\--:<-~]{0,254}`
 	quotedKey = `"([ !#-\[\]-~]|\\["\\]){1,255}"`
 )
@@ -220,6 +224,7 @@ func (p *plan) responses() object {
 		p.preset.StatusHeader:    {"type": "string", "enum": []string{stored, replayed, ignored}},
 		p.preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
 		p.preset.RetentionHeader: {"type": "integer", "minimum": 0},
+		p.preset.KeyHeader:       {"type": "string"},
 	} {
 		if name != "" {
 			about[name] = object{"schema": schema}
