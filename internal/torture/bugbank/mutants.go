@@ -131,8 +131,8 @@ var everywhere = []Mutant{
 		Name: "a panic leaves its operation in flight",
 		Edits: []Edit{{
 			File: "exec.go",
-			Old:  "defer func() { c.e.flights.leave(c.id, fl, learnt) }()",
-			New:  "defer func() {\n		if v.err != nil || v.rec.State != store.Absent {\n			c.e.flights.leave(c.id, fl, learnt)\n		}\n	}()",
+			Old:  "defer func() { c.e.flights.leave(c.id, fl, v.rec, learnt) }()",
+			New:  "defer func() {\n		if v.err != nil || v.rec.State != store.Absent {\n			c.e.flights.leave(c.id, fl, v.rec, learnt)\n		}\n	}()",
 		}},
 		Tests: []Killer{core},
 	},

@@ -17,7 +17,7 @@ var failovers = []Mutant{
 	{
 		Name: "replays ignore Config.Synced",
 		Edits: []Edit{{
-			File: "exec.go",
+			File: "batch.go",
 			Old:  "Durable: c.e.cfg.Synced, First:",
 			New:  "First:",
 		}},
