@@ -84,11 +84,11 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return c.execer.ExecContext(ctx, query, args)
 	}
 	cmd := c.dialect.parse(query)
-	if err := t.admit(cmd, query); err != nil {
+	if err := c.admit(t, cmd, query); err != nil {
 		return nil, err
 	}
 	since := t.made
-	result, err := c.execer.ExecContext(ctx, query, args)
+	result, err := c.execer.ExecContext(c.within(ctx, query), query, args)
 	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		return nil, err
 	}
@@ -109,11 +109,11 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		return c.queryer.QueryContext(ctx, query, args)
 	}
 	cmd := c.dialect.parse(query)
-	if err := t.admit(cmd, query); err != nil {
+	if err := c.admit(t, cmd, query); err != nil {
 		return nil, err
 	}
 	since := t.made
-	result, err := c.queryer.QueryContext(ctx, query, args)
+	result, err := c.queryer.QueryContext(c.within(ctx, query), query, args)
 	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		}
 	}
 	if t != nil {
-		if err := t.admit(c.dialect.parse(query), query); err != nil {
+		if err := c.admit(t, c.dialect.parse(query), query); err != nil {
 			return nil, err
 		}
 	}

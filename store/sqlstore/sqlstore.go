@@ -68,7 +68,8 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect dialect
-	busy    int64 // SQLite's busy_timeout, in milliseconds
+	busy    int64   // SQLite's busy_timeout, in milliseconds
+	writer  *writer // SQLite: of groups; nil without
 
 	compound bool         // MySQL: the server is a MariaDB, which has compound statements
 	joins    atomic.Int64 // MySQL: how many there have been
@@ -118,6 +119,11 @@ func (c dsnConnector) Driver() driver.Driver                        { return c.d
 // New returns a store on db, which must come from [Open] or [OpenDB] and have the
 // store's table: see [Migrate].
 func New(ctx context.Context, db *sql.DB) (*Store, error) {
+	return NewWithConfig(ctx, db, Config{})
+}
+
+// NewWithConfig is [New] with a configuration.
+func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 	d, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, err
@@ -134,6 +140,11 @@ func New(ctx context.Context, db *sql.DB) (*Store, error) {
 		}
 		if s.busy == 0 {
 			return nil, errBusyTimeout
+		}
+	}
+	if cfg.GroupCommit {
+		if s.writer, err = newWriter(ctx, s); err != nil {
+			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
 	}
 	return s, nil

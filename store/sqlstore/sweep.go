@@ -76,18 +76,18 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 
 // sweeping runs fn in a transaction.
 func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (store.Swept, error)) (store.Swept, error) {
-	t, err := s.open(ctx, store.Ask{Isolation: d.isolation})
+	t, err := s.openAlone(ctx, store.Ask{Isolation: d.isolation})
 	if err != nil {
 		return store.Swept{}, s.down(err)
 	}
 	defer t.release()
 	swept, err := fn(t.tx)
 	if err != nil {
-		_ = t.tx.Rollback()
+		_ = t.end()
 		return store.Swept{}, s.notSwept(err)
 	}
 	t.stop() // COMMIT is not the caller's to cancel
-	if err := t.tx.Commit(); err != nil {
+	if err := t.commit(); err != nil {
 		return store.Swept{}, s.lost(err)
 	}
 	return swept, nil

@@ -1,0 +1,32 @@
+package sqlstore
+
+// Config of a [Store]. The zero value is what [New] takes.
+type Config struct {
+	// GroupCommit, on SQLite, lets operations that wait for the file share one COMMIT,
+	// and so one flush to the disk. The first one begins at once. Those that have come
+	// while it ran, or while a COMMIT was on its way, follow it in the same transaction,
+	// each in a savepoint of its own, and nobody is answered before the COMMIT that
+	// covers what he has written or read. A handler gets its *sql.Tx as ever, and what it
+	// does to it undoes nothing of others.
+	//
+	// What is different:
+	//   - A handler may hold the file for busy_timeout and no longer; then it is rolled
+	//     back, its statements fail, and it is told [store.Busy].
+	//   - A handler may run again although nothing is wrong with it: alone, after it has
+	//     kept its group waiting for 100 ms, or because the COMMIT of its group has failed
+	//     or a statement of another one has rolled back all of it, as INSERT OR ROLLBACK
+	//     and a full disk do. That counts as one of once.Config.Runs.
+	//   - The end of a context ends statements that read, as ever, but none that writes.
+	//   - An operation waits for the COMMIT of its group, some 10 ms at most with quick
+	//     handlers.
+	//   - The file is held for as long as a group takes, and another group follows at
+	//     once. Other writers, such as other processes, find it free less often; give
+	//     them a long busy_timeout, or leave this off.
+	//
+	// The driver must be modernc.org/sqlite, or another one whose connections have its
+	// method Status: it tells whether an operation violates a deferred foreign key, which
+	// would otherwise be found at the COMMIT for all.
+	//
+	// Default: each operation has a COMMIT of its own.
+	GroupCommit bool
+}
