@@ -219,7 +219,8 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 	defer cancel()
 	began := time.Now()
 	if rollback {
-		if err := txn.Rollback(tail); store.KindOf(err) == store.Ended {
+		switch err := txn.Rollback(tail); store.KindOf(err) {
+		case store.Ended, store.Retry, store.Busy:
 			return c.committed(ctx, change, err)
 		}
 		if !c.joins {
@@ -255,9 +256,12 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 			return
 		}
 		v := verdict{err: c.fail(CodeFailed, NotApplied, errPanic)}
-		if end := c.end(ctx, txn); store.KindOf(end) == store.Ended {
+		switch end := c.end(ctx, txn); store.KindOf(end) {
+		case store.Ended:
 			v.err = c.fail(CodeMisuse, InDoubt, errors.Join(errPanic, end))
 			err = errors.Join(err, end)
+		case store.Retry, store.Busy:
+			err = errors.Join(end, err)
 		}
 		if !returned {
 			c.event.Handler = time.Since(began)

@@ -61,6 +61,12 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 			return nil, fmt.Errorf("sqlite: %w", err)
 		}
 	}
+	if b.wants("group") {
+		b.say("SQLite, group commit")
+		if r.Groups, err = b.groups(ctx); err != nil {
+			return nil, fmt.Errorf("group: %w", err)
+		}
+	}
 	if b.wants("sweep") {
 		b.say("beside a sweeper")
 		if r.Sweeping, err = b.sweeping(ctx); err != nil {

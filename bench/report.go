@@ -20,6 +20,7 @@ type report struct {
 	Growth     *growth       `json:"growth,omitempty"`
 	Middleware *middleware   `json:"middleware,omitempty"`
 	SQLite     *sqlite       `json:"sqlite,omitempty"`
+	Groups     []grouped     `json:"groups,omitempty"`
 	Sweeping   *sweeping     `json:"sweeping,omitempty"`
 }
 
@@ -81,6 +82,9 @@ func (r *report) markdown() string {
 	}
 	if r.SQLite != nil {
 		r.SQLite.write(p)
+	}
+	if r.Groups != nil {
+		writeGroups(p, r.Groups)
 	}
 	if r.Sweeping != nil {
 		r.Sweeping.write(p)

@@ -7,7 +7,7 @@ import (
 )
 
 // sections can be chosen with -only.
-var sections = []string{"trips", "local1", "local16", "network16", "growth", "memory", "sqlite", "sweep"}
+var sections = []string{"trips", "local1", "local16", "network16", "growth", "memory", "sqlite", "group", "sweep"}
 
 func (b *bench) choose(only string) error {
 	if only == "" {

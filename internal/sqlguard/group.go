@@ -75,13 +75,13 @@ func (tx *transaction) close() error {
 	case tx.part.First:
 		return nil
 	}
-	return tx.conn.run(context.Background(), releasePart)
+	return tx.conn.run(Own(context.Background()), releasePart)
 }
 
 // undo is ROLLBACK of a part that is not the first. A failed statement may have rolled
 // back the whole group before.
 func (tx *transaction) undo() {
-	c, ctx := tx.conn, context.Background()
+	c, ctx := tx.conn, Own(context.Background())
 	err := c.run(ctx, undoPart)
 	if err == nil {
 		err = c.run(ctx, releasePart)
@@ -114,7 +114,7 @@ func (c *conn) admit(t *Txn, cmd command, query string) error {
 
 // within returns the context for a statement of the open transaction.
 func (c *conn) within(ctx context.Context, query string) context.Context {
-	if c.tx == nil || c.tx.part == nil {
+	if c.tx == nil || c.tx.part == nil || owns(ctx) {
 		return ctx
 	}
 	bound := c.tx.part.Bound
@@ -175,7 +175,7 @@ func CommitGroup(driverConn any) error {
 	if !ok {
 		return errNoGroup
 	}
-	ctx := context.Background()
+	ctx := Own(context.Background())
 	err := c.run(ctx, "COMMIT")
 	if err == nil {
 		return nil

@@ -89,7 +89,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	if err != nil {
 		return nil, err
 	}
-	return watch(ctx, result, t, s.query, since), nil
+	return watch(ctx, result, t, s.query, since, nil), nil
 }
 
 // Exec runs the statement for callers that know no context.

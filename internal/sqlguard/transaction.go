@@ -64,8 +64,11 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.
 		}
 		return nil, err
 	}
-	if p := partOf(ctx); p != nil && !p.First {
-		return nil, c.run(context.WithoutCancel(ctx), setPart)
+	if p := partOf(ctx); p != nil {
+		ctx = Own(ctx)
+		if !p.First {
+			return nil, c.run(ctx, setPart)
+		}
 	}
 	text, err := c.dialect.begins(opts)
 	if err != nil {

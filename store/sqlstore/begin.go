@@ -39,7 +39,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 		err = s.dialect.bound(ctx, t.tx, ask.Timeouts)
 	}
 	if err == nil && !ask.ID.IsZero() {
-		t.claim, err = s.dialect.claim(ctx, t.tx, ask)
+		t.claim, err = s.dialect.claim(s.own(ctx), t.tx, ask)
 	}
 	if err != nil {
 		_ = t.end()

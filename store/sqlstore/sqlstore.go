@@ -183,7 +183,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if s.dialect.name == MySQL {
 		query, args = fill(mysqlRead, args...), nil
 	}
-	r, err := scan(s.db.QueryRowContext(ctx, query, args...))
+	r, err := scan(s.db.QueryRowContext(s.own(ctx), query, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, nil
 	}

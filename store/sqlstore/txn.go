@@ -100,7 +100,8 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
-func (t *txn) write(ctx context.Context, c store.Change) error {
+func (t *txn) write(caller context.Context, c store.Change) error {
+	ctx := t.s.own(caller)
 	if err := t.guard.Err(); err != nil {
 		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
 	}
@@ -123,7 +124,7 @@ func (t *txn) write(ctx context.Context, c store.Change) error {
 			return t.s.failed(err, true)
 		}
 	}
-	return t.s.writes(ctx, t.tx, c.Writes)
+	return t.s.writes(caller, t.tx, c.Writes)
 }
 
 var errEnded = errors.New("the handler has committed below the guard and begun another transaction")

@@ -225,3 +225,11 @@ func (w *writer) forgive(id store.ID) {
 	defer w.mu.Unlock()
 	delete(w.alone, id)
 }
+
+// own marks a statement as the store's own.
+func (s *Store) own(ctx context.Context) context.Context {
+	if s.writer == nil {
+		return ctx
+	}
+	return sqlguard.Own(ctx)
+}
