@@ -10,8 +10,8 @@ type Config struct {
 	// does to it undoes nothing of others.
 	//
 	// What is different:
-	//   - A handler may hold the file for busy_timeout and no longer; then it is rolled
-	//     back, its statements fail, and it is told [store.Busy].
+	//   - A handler may hold the file for half of busy_timeout and no longer, so that those
+	//     behind it get their turn; then it is rolled back, and the error is [store.Busy].
 	//   - A handler may run again although nothing is wrong with it: alone, after it has
 	//     kept its group waiting for 100 ms, or because the COMMIT of its group has failed
 	//     or a statement of another one has rolled back all of it, as INSERT OR ROLLBACK

@@ -58,11 +58,13 @@ func (m *member) join(g *group, id store.ID, tx *sql.Tx) {
 	})
 }
 
+// limit is how long m may take. Those behind it wait for twice as long at least.
 func (m *member) limit() time.Duration {
-	if m.part.First {
-		return m.w.s.patient()
+	most := m.w.s.patient() / 2
+	if !m.part.First {
+		most = min(most, maxGuest)
 	}
-	return min(maxGuest, m.w.s.patient())
+	return most
 }
 
 // unwatch lifts the limit.
@@ -121,10 +123,10 @@ func (m *member) commit(tx *sql.Tx) error {
 // undone ends the turn of a member that was rolled back. It may have read what others of
 // its group have written: what it tells is true only when that has been committed.
 func (m *member) undone() error {
+	m.unwatch()
 	if m.stays {
 		return nil // commit has said what there is to say
 	}
-	m.unwatch()
 	m.leave(false)
 	if m.late && m.part.First {
 		return &store.Error{Kind: store.Busy, Err: errLong}
@@ -143,7 +145,7 @@ func (m *member) undone() error {
 var (
 	errGone = errors.New("a statement of one of them has rolled back all that were to be committed together")
 	errSlow = errors.New("the handler has kept others waiting, and was rolled back to be run again alone")
-	errLong = errors.New("the handler has held the file for busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
+	errLong = errors.New("the handler has held the file for half of busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
 )
 
 // openAlone is open for a transaction that shares its COMMIT with nobody.
