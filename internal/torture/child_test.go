@@ -45,6 +45,9 @@ func beChild(text string) int {
 			err = storm(ctx, p, input(3))
 		case flowHTTP:
 			err = serve(ctx, p, input(0))
+		case flowGroup:
+			input(3)
+			err = performGroup(ctx, p)
 		case flowArchive:
 			input(3)
 			err = archiveAll(ctx, p)

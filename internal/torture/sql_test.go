@@ -18,6 +18,8 @@ const (
 	groupName    = "sqlstore-sqlite-group" // with GroupCommit
 )
 
+func oneWriter(store string) bool { return store == sqliteName || store == groupName }
+
 func openPostgres(ctx context.Context, su setup) (system, error) {
 	cfg, err := pgx.ParseConfig(su.dsn)
 	if err != nil {
