@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,8 @@ type crowd struct {
 	db  *sql.DB
 	s   *sqlstore.Store
 	spy *spy
+
+	waiting func(others int) // returns when so many wait for their turn
 }
 
 // The guard's own statements, which tell what a group was.
@@ -34,13 +37,31 @@ const (
 func inCrowd(t *testing.T, test func(*crowd)) {
 	t.Helper()
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) { newCrowd(t, dir, test) })
+	synctest.Test(t, func(t *testing.T) { newCrowd(t, dir, func(int) { synctest.Wait() }, test) })
 }
 
-func newCrowd(t *testing.T, dir string, test func(*crowd)) {
+// inRealCrowd is inCrowd for statements that do not end: for them no time would pass.
+func inRealCrowd(t *testing.T, test func(*crowd)) {
+	t.Helper()
+	newCrowd(t, t.TempDir(), func(others int) {
+		stacks, until := make([]byte, 1<<20), time.Now().Add(time.Minute)
+		for {
+			got := string(stacks[:runtime.Stack(stacks, true)])
+			if strings.Count(got, "sqlstore.(*writer).wait(") == others {
+				return
+			}
+			if time.Now().After(until) {
+				t.Fatalf("%d do not wait for their turn:\n%s", others, got)
+			}
+			runtime.Gosched()
+		}
+	}, test)
+}
+
+func newCrowd(t *testing.T, dir string, waiting func(int), test func(*crowd)) {
 	t.Helper()
 	ctx := context.Background()
-	c := &crowd{t: t, spy: &spy{dsn: "file:" + filepath.Join(dir, "crowd.db") +
+	c := &crowd{t: t, waiting: waiting, spy: &spy{dsn: "file:" + filepath.Join(dir, "crowd.db") +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}}
 	c.db = sqlstore.OpenDB(sqlstore.SQLite, c.spy)
 	defer func() { _ = c.db.Close() }()
@@ -115,9 +136,12 @@ func (c *crowd) together(members ...*member) {
 // start is together, and returns when all have begun. What it returns waits for the end.
 func (c *crowd) start(members ...*member) (wait func()) {
 	c.t.Helper()
-	come := make(chan struct{})
+	come, entered := make(chan struct{}), make(chan struct{})
 	first, work := members[0], members[0].work
 	first.work = func(ctx context.Context, tx *sql.Tx, run int) (string, error) {
+		if run == 1 {
+			close(entered)
+		}
 		<-come
 		if work != nil {
 			return work(ctx, tx, run)
@@ -125,9 +149,10 @@ func (c *crowd) start(members ...*member) (wait func()) {
 		return first.key, nil
 	}
 	var all sync.WaitGroup
-	for _, m := range members {
+	for others, m := range members {
 		all.Go(func() { c.do(m) })
-		synctest.Wait() // now it holds the turn, or waits for it
+		<-entered
+		c.waiting(others)
 	}
 	close(come)
 	return all.Wait
