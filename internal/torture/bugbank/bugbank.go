@@ -36,7 +36,9 @@ type Killer struct{ Module, Package, Test string }
 func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " " + k.Test }
 
 // All returns the whole bank.
-func All() []Mutant { return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, groupMutants) }
+func All() []Mutant {
+	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, groupMutants)
+}
 
 // Kill runs the tests of m in the tree at root. It returns which one killed it,
 // and how long that took, compiling included.

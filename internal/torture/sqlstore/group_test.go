@@ -363,6 +363,45 @@ func TestGroupCommitFails(t *testing.T) {
 	}
 }
 
+// TestGroupThatFailsIsAlone: those whose COMMIT has failed do not meet again, also if
+// they could.
+func TestGroupThatFailsIsAlone(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		company := false
+		c.spy.bend(func(text string) error {
+			switch {
+			case text == begin:
+				company = false
+			case text == joins:
+				company = true
+			case text == commits && company:
+				return codeError(13)
+			}
+			return nil
+		}, nil)
+		all := neighbours("a", "b", "c", "d", "e")
+		for _, m := range all {
+			m.work = func(_ context.Context, _ *sql.Tx, run int) (string, error) {
+				if run > 1 {
+					time.Sleep(6 * time.Millisecond) // the others come, and the group is young
+				}
+				return "", nil
+			}
+		}
+		c.together(all...)
+		c.executed(all...)
+		c.ran(2, all...)
+		strangers := neighbours("f", "g", "h")
+		c.spy.bend(nil, nil)
+		c.spy.take()
+		c.together(strangers...)
+		c.executed(strangers...)
+		if got := c.spy.take(joins, commits); !slices.Equal(got, []int{2, 1}) {
+			t.Errorf("afterwards: joined, committed: %v", got)
+		}
+	})
+}
+
 func fails(err error) func(string) error {
 	if err == nil {
 		return nil
