@@ -105,8 +105,9 @@ func (m *member) commit(tx *sql.Tx) error {
 		return err
 	}
 	m.leave(true)
-	<-m.g.done
 	switch {
+	case !m.ended():
+		return &store.Error{Kind: store.Lost, Err: errStuck}
 	case m.g.err == nil:
 		m.w.forgive(m.id)
 		return nil
@@ -135,17 +136,36 @@ func (m *member) undone() error {
 		m.w.single(m.id)
 		return &store.Error{Kind: store.Retry, Err: errSlow}
 	}
-	<-m.g.done
+	if !m.ended() {
+		return &store.Error{Kind: store.Busy, Err: errStuck}
+	}
 	if m.g.err != nil {
 		return &store.Error{Kind: store.Retry, Err: m.g.err}
 	}
 	return nil
 }
 
+// ended waits until m's group has ended, for as long as for the file: there are
+// statements that a driver cannot interrupt.
+func (m *member) ended() bool {
+	select {
+	case <-m.g.done:
+		return true
+	default:
+	}
+	select {
+	case <-m.g.done:
+		return true
+	case <-time.After(m.w.s.patient()):
+		return false
+	}
+}
+
 var (
-	errGone = errors.New("a statement of one of them has rolled back all that were to be committed together")
-	errSlow = errors.New("the handler has kept others waiting, and was rolled back to be run again alone")
-	errLong = errors.New("the handler has held the file for half of busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
+	errStuck = errors.New("another operation, with which this one was to be committed, has not ended within busy_timeout. Try: statements that end")
+	errGone  = errors.New("a statement of one of them has rolled back all that were to be committed together")
+	errSlow  = errors.New("the handler has kept others waiting, and was rolled back to be run again alone")
+	errLong  = errors.New("the handler has held the file for half of busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
 )
 
 // openAlone is open for a transaction that shares its COMMIT with nobody.

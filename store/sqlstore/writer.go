@@ -20,6 +20,9 @@ const (
 	maxGuest   = 100 * time.Millisecond // for a member while others wait for its group's COMMIT
 )
 
+// leastPatience is the shortest busy_timeout that leaves handlers some time.
+const leastPatience = time.Second
+
 // writer has the transactions of a store follow each other, and those that wait for each
 // other share a COMMIT. Whoever has the turn may use the connection.
 type writer struct {
@@ -44,6 +47,9 @@ type turn struct {
 func newWriter(ctx context.Context, s *Store) (*writer, error) {
 	if s.dialect.name != SQLite {
 		return nil, errors.New("for SQLite only; servers do it by themselves. Try: without it")
+	}
+	if s.patient() < leastPatience {
+		return nil, fmt.Errorf("with a busy_timeout of %v a handler may hold the file for half of that. Try: _pragma=busy_timeout(5000) in the data source name", s.patient())
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {

@@ -158,6 +158,13 @@ func (c *crowd) start(members ...*member) (wait func()) {
 	return all.Wait
 }
 
+func (c *crowd) exec(text string) {
+	c.t.Helper()
+	if _, err := c.db.ExecContext(context.Background(), text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // executed fails unless each member was executed, once in the end.
 func (c *crowd) executed(members ...*member) {
 	c.t.Helper()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -75,213 +74,6 @@ func TestGroupEnds(t *testing.T) {
 	})
 }
 
-var errBusiness = errors.New("not today")
-
-// misdeeds of a member, between neighbours.
-var misdeeds = []struct {
-	name    string
-	code    once.Code // "": it succeeds
-	commits int       // of the whole group
-	runs    int       // of its neighbours before it
-	ownRuns int
-	work    func(ctx context.Context, tx *sql.Tx) error
-}{
-	{"fails", once.CodeFailed, 1, 1, 1, func(context.Context, *sql.Tx) error { return errBusiness }},
-	{"swallows an error", once.CodeAborted, 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		_, _ = tx.ExecContext(ctx, "insert into charge values ('bad')")
-		return nil
-	}},
-	{"commits raw", once.CodeAborted, 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		_, _ = tx.ExecContext(ctx, "commit")
-		return nil
-	}},
-	{"rolls back raw", once.CodeAborted, 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		_, _ = tx.ExecContext(ctx, "rollback")
-		return nil
-	}},
-	{"releases the group's savepoint", once.CodeAborted, 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		_, _ = tx.ExecContext(ctx, "release [ONCE_PART]")
-		return nil
-	}},
-	{"hides the group's savepoint", once.CodeAborted, 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		_, _ = tx.ExecContext(ctx, "savepoint once_part")
-		return nil
-	}},
-	{"calls Commit", once.CodeMisuse, 1, 1, 1, func(_ context.Context, tx *sql.Tx) error {
-		_ = tx.Commit()
-		return nil
-	}},
-	{"calls Rollback", once.CodeMisuse, 1, 1, 1, func(_ context.Context, tx *sql.Tx) error {
-		_ = tx.Rollback()
-		return nil
-	}},
-	{"leaves a savepoint", "", 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "savepoint mine")
-		return err
-	}},
-	{"leaves rows open", "", 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "select id from charge") //nolint:rowserrcheck,sqlclosecheck // its misdeed
-		if err == nil {
-			rows.Next()
-		}
-		return err
-	}},
-	{"leaves rows open and fails", once.CodeFailed, 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "select id from charge") //nolint:rowserrcheck,sqlclosecheck // its misdeed
-		if err == nil {
-			rows.Next()
-		}
-		return errors.Join(errBusiness, err)
-	}},
-	{"heals by a savepoint", "", 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "savepoint mine"); err != nil {
-			return err
-		}
-		_, _ = tx.ExecContext(ctx, "insert into charge values ('bad')")
-		_, err := tx.ExecContext(ctx, "rollback to mine")
-		return err
-	}},
-	{"violates a deferred constraint", once.CodeFailed, 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "insert into child values (1, 77)")
-		return err
-	}},
-	{"defers a constraint and violates it", once.CodeFailed, 2, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		for _, text := range []string{"pragma defer_foreign_keys = 1", "insert into strict values (77)"} {
-			if _, err := tx.ExecContext(ctx, text); err != nil {
-				return err
-			}
-		}
-		return nil
-	}},
-	{"defers a constraint and satisfies it", "", 2, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		for _, text := range []string{"pragma defer_foreign_keys = 1", "insert into strict values (78)", "insert into parent values (78)"} {
-			if _, err := tx.ExecContext(ctx, text); err != nil {
-				return err
-			}
-		}
-		return nil
-	}},
-	{"rolls everything back", once.CodeFailed, 3, 2, 2, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "insert or rollback into charge values ('bad')")
-		return err
-	}},
-	{"rolls everything back and hides it", once.CodeAborted, 3, 2, 2, func(ctx context.Context, tx *sql.Tx) error {
-		_, _ = tx.ExecContext(ctx, "insert or rollback into charge values ('bad')")
-		return nil
-	}},
-}
-
-// TestGroupMembersHurtNobody: whatever one does, it is told the truth, its neighbours
-// are executed, and a retry of it is, too.
-func TestGroupMembersHurtNobody(t *testing.T) {
-	for _, m := range misdeeds {
-		for _, place := range []string{"within", "first"} {
-			t.Run(m.name+"/"+place, func(t *testing.T) {
-				inCrowd(t, func(c *crowd) {
-					c.exec("create table strict (parent integer references parent(id))")
-					bad := newMember("bad")
-					bad.work = func(ctx context.Context, tx *sql.Tx, _ int) (string, error) { return "bad", m.work(ctx, tx) }
-					before, after := neighbours("before-1", "before-2"), neighbours("after-1", "after-2")
-					if place == "first" {
-						before, after = nil, slices.Concat(before, after)
-					}
-					c.spy.take()
-					c.together(slices.Concat(before, []*member{bad}, after)...)
-					ran := c.spy.take(commits)[0]
-					if once.CodeOf(bad.err) != m.code || bad.err != nil && once.EffectOf(bad.err) != once.NotApplied {
-						t.Errorf("%v, want %q and not applied", bad.err, m.code)
-					}
-					c.executed(before...)
-					c.executed(after...)
-					c.ran(1, after...)
-					if place == "within" {
-						c.ran(m.runs, before...)
-						c.ran(m.ownRuns, bad)
-						if ran != m.commits {
-							t.Errorf("%d commits, want %d", ran, m.commits)
-						}
-					}
-					if m.code != "" {
-						c.holds("bad", 0)
-						retry := newMember("bad")
-						c.do(retry)
-						bad = retry
-					}
-					c.executed(bad)
-					if orphans := count(t, c.db, "select count(*) from pragma_foreign_key_check"); orphans != 0 {
-						t.Errorf("%d orphans", orphans)
-					}
-				})
-			})
-		}
-	}
-}
-
-func (c *crowd) exec(text string) {
-	c.t.Helper()
-	if _, err := c.db.ExecContext(context.Background(), text); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// TestGroupPanics: a panic or a Goexit ends a turn, and no other.
-func TestGroupPanics(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		for name, end := range map[string]func(){"panic": func() { panic("on purpose") }, "goexit": runtime.Goexit} {
-			bad := newMember("bad-" + name)
-			bad.work = func(context.Context, *sql.Tx, int) (string, error) { end(); return "", nil }
-			around := neighbours("before-"+name, "after-"+name)
-			come := make(chan struct{})
-			around[0].work = func(context.Context, *sql.Tx, int) (string, error) { <-come; return "", nil }
-			go c.do(around[0])
-			synctest.Wait()
-			panicked := make(chan any)
-			go func() {
-				defer func() { panicked <- recover() }()
-				c.do(bad)
-			}()
-			synctest.Wait()
-			go c.do(around[1])
-			synctest.Wait()
-			close(come)
-			if got := <-panicked; (got != nil) != (name == "panic") {
-				t.Errorf("%s: recovered %v", name, got)
-			}
-			synctest.Wait()
-			c.executed(around...)
-			c.holds(bad.key, 0)
-		}
-		if got := c.spy.take(joins, undoes); !slices.Equal(got, []int{4, 2}) {
-			t.Errorf("vacuous: joined, undone: %v", got)
-		}
-	})
-}
-
-// TestGroupConstraintsDoNotMix: what a later member writes does not heal what an earlier
-// one has violated.
-func TestGroupConstraintsDoNotMix(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		first, orphan, parent := newMember("first"), newMember("orphan"), newMember("parent")
-		orphan.work = func(ctx context.Context, tx *sql.Tx, _ int) (string, error) {
-			_, err := tx.ExecContext(ctx, "insert into child values (1, 5)")
-			return "", err
-		}
-		parent.work = func(ctx context.Context, tx *sql.Tx, _ int) (string, error) {
-			_, err := tx.ExecContext(ctx, "insert into parent values (5)")
-			return "", err
-		}
-		c.together(first, orphan, parent)
-		if got := c.spy.take(joins, commits); !slices.Equal(got, []int{2, 1}) {
-			t.Fatalf("vacuous: joined, committed: %v", got)
-		}
-		c.executed(first, parent)
-		if once.CodeOf(orphan.err) != once.CodeFailed || !strings.Contains(orphan.err.Error(), "FOREIGN KEY") {
-			t.Error(orphan.err)
-		}
-		c.holds("orphan", 0)
-	})
-}
-
 // TestGroupAnswersAfterTheCommit: nothing that anybody is told precedes the COMMIT that
 // makes it true.
 func TestGroupAnswersAfterTheCommit(t *testing.T) {
@@ -324,151 +116,6 @@ func TestGroupAnswersAfterTheCommit(t *testing.T) {
 		}
 		c.ran(0, replay, mismatch)
 	})
-}
-
-// TestGroupCommitFails: those whose COMMIT has failed run again, each alone.
-func TestGroupCommitFails(t *testing.T) {
-	const full, busy, interrupt, ioerr = codeError(13), codeError(5), codeError(9), codeError(10)
-	for _, c := range []struct {
-		name          string
-		before, after error
-		runs          int // of each
-		commits       int // that reached the database
-	}{
-		{"full", full, nil, 2, 5},
-		{"busy", busy, nil, 2, 5},
-		{"interrupted", interrupt, nil, 2, 5},
-		{"in doubt, not applied", ioerr, nil, 2, 5},
-		{"in doubt, applied", nil, ioerr, 1, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			inCrowd(t, func(w *crowd) {
-				w.spy.bend(fails(c.before), fails(c.after))
-				all := neighbours("a", "b", "c", "d", "e")
-				w.together(all...)
-				w.executed(all...)
-				w.ran(c.runs, all...)
-				got := w.spy.take(joins, commits)
-				if got[0] < 4 || got[1] < c.commits { // to settle takes a COMMIT, too
-					t.Errorf("vacuous: joined, committed: %v", got)
-				}
-				again := neighbours("f", "g")
-				w.together(again...)
-				w.executed(again...)
-				if got := w.spy.take(joins, commits); !slices.Equal(got, []int{1, 1}) {
-					t.Errorf("afterwards: joined, committed: %v", got)
-				}
-			})
-		})
-	}
-}
-
-// TestGroupThatFailsIsAlone: those whose COMMIT has failed do not meet again, also if
-// they could.
-func TestGroupThatFailsIsAlone(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		company := false
-		c.spy.bend(func(text string) error {
-			switch {
-			case text == begin:
-				company = false
-			case text == joins:
-				company = true
-			case text == commits && company:
-				return codeError(13)
-			}
-			return nil
-		}, nil)
-		all := neighbours("a", "b", "c", "d", "e")
-		for _, m := range all {
-			m.work = func(_ context.Context, _ *sql.Tx, run int) (string, error) {
-				if run > 1 {
-					time.Sleep(6 * time.Millisecond) // the others come, and the group is young
-				}
-				return "", nil
-			}
-		}
-		c.together(all...)
-		c.executed(all...)
-		c.ran(2, all...)
-		strangers := neighbours("f", "g", "h")
-		c.spy.bend(nil, nil)
-		c.spy.take()
-		c.together(strangers...)
-		c.executed(strangers...)
-		if got := c.spy.take(joins, commits); !slices.Equal(got, []int{2, 1}) {
-			t.Errorf("afterwards: joined, committed: %v", got)
-		}
-	})
-}
-
-func fails(err error) func(string) error {
-	if err == nil {
-		return nil
-	}
-	return failing(commits, err)
-}
-
-// TestGroupCommitKeepsFailing: everybody is told that nothing was applied, and nothing is.
-func TestGroupCommitKeepsFailing(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		c.spy.bend(func(text string) error {
-			if text == commits {
-				return codeError(13)
-			}
-			return nil
-		}, nil)
-		all := neighbours("a", "b", "c")
-		c.together(all...)
-		c.spy.bend(nil, nil)
-		for _, m := range all {
-			if m.err == nil || once.EffectOf(m.err) != once.NotApplied {
-				t.Errorf("%s: %v", m.key, m.err)
-			}
-			c.holds(m.key, 0)
-			m.runs = 0
-		}
-		retries := neighbours("a", "b", "c")
-		c.together(retries...)
-		c.executed(retries...)
-	})
-}
-
-// TestGroupPhantoms: a verdict on what was never committed is none.
-func TestGroupPhantoms(t *testing.T) {
-	for name, verdict := range map[string]error{
-		"final":     &once.Failure{Code: "spent"},
-		"transient": errBusiness,
-	} {
-		t.Run(name, func(t *testing.T) {
-			inCrowd(t, func(c *crowd) {
-				c.spy.bend(failing(commits, codeError(13)), nil)
-				spender, judge := newMember("spender"), newMember("judge")
-				spender.work = func(_ context.Context, _ *sql.Tx, run int) (string, error) {
-					if run > 1 {
-						return "", errBusiness // alone, it spends nothing
-					}
-					return "", nil
-				}
-				judge.work = func(ctx context.Context, tx *sql.Tx, _ int) (string, error) {
-					var n int
-					if err := tx.QueryRowContext(ctx, "select count(*) from charge where id = 'spender'").Scan(&n); err != nil {
-						return "", err
-					}
-					if n > 0 {
-						return "", verdict
-					}
-					return "granted", nil
-				}
-				c.together(spender, judge)
-				if once.CodeOf(spender.err) != once.CodeFailed {
-					t.Error(spender.err)
-				}
-				c.ran(2, spender, judge)
-				c.executed(judge)
-			})
-		})
-	}
 }
 
 // TestGroupHoldsNobodyForEver: one that hangs is rolled back, early if others wait for
@@ -546,6 +193,108 @@ func TestGroupGivesUpWaiting(t *testing.T) {
 	})
 }
 
+// TestGroupIsStuck: who waits for a COMMIT that does not end is told that he does not
+// know, and later the truth.
+func TestGroupIsStuck(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		gate, stuck := make(chan struct{}), true
+		c.spy.bend(func(text string) error {
+			if text == commits && stuck {
+				stuck = false
+				<-gate
+			}
+			return nil
+		}, nil)
+		time.AfterFunc(time.Minute, func() { close(gate) })
+		all := neighbours("a", "b", "c")
+		c.together(all...)
+		for _, m := range all[:2] { // the last one commits
+			if once.EffectOf(m.err) != once.InDoubt || m.took > 30*time.Second {
+				t.Errorf("%s: after %v: %v", m.key, m.took, m.err)
+			}
+		}
+		c.executed(all[2])
+		for _, m := range neighbours("a", "b") {
+			c.do(m)
+			if m.err != nil || !m.again {
+				t.Errorf("%s: asked again: %+v", m.key, m)
+			}
+			c.holds(m.key, 1)
+		}
+	})
+}
+
+// TestGroupStatementsStayPrepared: and still each is run as if it were by itself.
+func TestGroupStatementsStayPrepared(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		c.exec("create table counted (n integer)")
+		c.exec("insert into counted values (1), (2), (3)")
+		const pairs = "select n from counted where n > ?"
+		for range 3 {
+			m := newMember(once.NewKey())
+			m.work = func(ctx context.Context, tx *sql.Tx, _ int) (string, error) {
+				found, err := numbers(ctx, tx, pairs, 0, func(n int) error { // the same text while it is read
+					_, err := numbers(ctx, tx, pairs, n, nil)
+					return err
+				})
+				if err != nil || !slices.Equal(found, []int{1, 2, 3}) {
+					t.Errorf("nested: %v, %v", found, err)
+				}
+				for n := range 100 { // more than are kept
+					if got, err := numbers(ctx, tx, fmt.Sprintf("select %d", n), 0, nil); err != nil || !slices.Equal(got, []int{n}) {
+						t.Errorf("select %d: %v, %v", n, got, err)
+					}
+				}
+				for _, text := range []string{"create table new (a integer)", "insert into new values (1)", "alter table new add b integer"} {
+					if _, err := tx.ExecContext(ctx, text); err != nil {
+						return "", err
+					}
+				}
+				rows, err := tx.QueryContext(ctx, "select * from new")
+				if err != nil {
+					return "", err
+				}
+				columns, err := rows.Columns()
+				if len(columns) != 2 {
+					t.Errorf("columns %v", columns)
+				}
+				if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
+					return "", err
+				}
+				_, err = tx.ExecContext(ctx, "drop table new")
+				return "", err
+			}
+			c.do(m)
+			c.executed(m)
+		}
+	})
+}
+
+func numbers(ctx context.Context, tx *sql.Tx, text string, above int, each func(int) error) (found []int, err error) {
+	var args []any
+	if strings.Contains(text, "?") {
+		args = append(args, above)
+	}
+	rows, err := tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var n int
+		if err := rows.Scan(&n); err != nil {
+			return nil, err
+		}
+		if each != nil {
+			if err := each(n); err != nil {
+				return nil, err
+			}
+		}
+		found = append(found, n)
+	}
+	return found, rows.Err()
+}
+
 // TestGroupNeedsSQLite: and a driver that tells of violated constraints.
 func TestGroupNeedsSQLite(t *testing.T) {
 	ctx, cfg := t.Context(), sqlstore.Config{GroupCommit: true}
@@ -564,5 +313,10 @@ func TestGroupNeedsSQLite(t *testing.T) {
 	}
 	if _, err := sqlstore.New(ctx, mute); err != nil {
 		t.Error("without GroupCommit:", err)
+	}
+	hasty := sqlstore.OpenDB(sqlstore.SQLite, &spy{dsn: "file:" + filepath.Join(t.TempDir(), "hasty.db") + "?_pragma=busy_timeout(500)"})
+	defer func() { _ = hasty.Close() }()
+	if _, err := sqlstore.NewWithConfig(ctx, hasty, cfg); err == nil || !strings.Contains(err.Error(), "Try: _pragma=busy_timeout") {
+		t.Error(err)
 	}
 }
