@@ -162,8 +162,8 @@ func (p *parser) reads() bool {
 
 // bounded ends with one context and has the values of another.
 type bounded struct {
-	context.Context
-	values context.Context //nolint:containedctx // half of a context
+	context.Context                 //nolint:containedctx // half of a context
+	values          context.Context //nolint:containedctx // half of a context
 }
 
 func (b bounded) Value(key any) any { return b.values.Value(key) }

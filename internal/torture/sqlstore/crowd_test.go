@@ -25,6 +25,9 @@ type crowd struct {
 	waiting func(others int) // returns when so many wait for their turn
 }
 
+// pass lets time pass, for which nobody waits in a bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
 // The guard's own statements, which tell what a group was.
 const (
 	begin   = "BEGIN IMMEDIATE"

@@ -61,7 +61,7 @@ func TestGroupEnds(t *testing.T) {
 		slow := neighbours("slow-1", "slow-2", "slow-3")
 		for _, m := range slow {
 			m.work = func(context.Context, *sql.Tx, int) (string, error) {
-				time.Sleep(20 * time.Millisecond)
+				pass(20 * time.Millisecond)
 				return "", nil
 			}
 		}
@@ -124,9 +124,9 @@ func TestGroupHoldsNobodyForEver(t *testing.T) {
 	hangs := func(until *int) func(context.Context, *sql.Tx, int) (string, error) {
 		return func(ctx context.Context, tx *sql.Tx, run int) (string, error) {
 			if run <= *until {
-				time.Sleep(time.Hour)
+				pass(time.Hour)
 			} else {
-				time.Sleep(time.Second) // too long for company
+				pass(time.Second) // too long for company
 			}
 			_, err := tx.ExecContext(ctx, "insert into charge values ('late')")
 			return "late", err
@@ -174,7 +174,7 @@ func TestGroupGivesUpWaiting(t *testing.T) {
 		defer cancel()
 		slow, gone, bound, last := newMember("slow"), newMember("gone"), newMember("bound"), newMember("last")
 		slow.work = func(context.Context, *sql.Tx, int) (string, error) {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			return "", nil
 		}
 		gone.ctx = ctx

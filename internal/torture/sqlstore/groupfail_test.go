@@ -67,7 +67,7 @@ func TestGroupThatFailsIsAlone(t *testing.T) {
 		for _, m := range all {
 			m.work = func(_ context.Context, _ *sql.Tx, run int) (string, error) {
 				if run > 1 {
-					time.Sleep(6 * time.Millisecond) // the others come, and the group is young
+					pass(6 * time.Millisecond) // the others come, and the group is young
 				}
 				return "", nil
 			}

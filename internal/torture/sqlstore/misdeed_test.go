@@ -58,14 +58,14 @@ var misdeeds = []struct {
 		return err
 	}},
 	{"leaves rows open", "", 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "select id from charge") //nolint:rowserrcheck,sqlclosecheck // its misdeed
+		rows, err := tx.QueryContext(ctx, "select id from charge")
 		if err == nil {
 			rows.Next()
 		}
 		return err
 	}},
 	{"leaves rows open and fails", once.CodeFailed, 1, 1, 1, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "select id from charge") //nolint:rowserrcheck,sqlclosecheck // its misdeed
+		rows, err := tx.QueryContext(ctx, "select id from charge")
 		if err == nil {
 			rows.Next()
 		}
