@@ -17,15 +17,16 @@ type Config struct {
 	//     or a statement of another one has rolled back all of it, as INSERT OR ROLLBACK
 	//     and a full disk do. That counts as one of once.Config.Runs.
 	//   - The end of a context ends statements that read, as ever, but none that writes.
+	//     (What goes on between two rows a driver may be unable to interrupt at all.)
 	//   - An operation waits for the COMMIT of its group, some 10 ms at most with quick
-	//     handlers.
-	//   - The file is held for as long as a group takes, and another group follows at
-	//     once. Other writers, such as other processes, find it free less often; give
-	//     them a long busy_timeout, or leave this off.
+	//     handlers. The file is held as long: other writers, such as other processes or
+	//     transactions of yours on the same *sql.DB, wait for it as ever.
+	//   - A group needs a second connection, by which others look whether their operation
+	//     is done already. With SetMaxOpenConns(1) nobody has company.
 	//
 	// The driver must be modernc.org/sqlite, or another one whose connections have its
 	// method Status: it tells whether an operation violates a deferred foreign key, which
-	// would otherwise be found at the COMMIT for all.
+	// would otherwise be found at the COMMIT for all. busy_timeout must be a second at least.
 	//
 	// Default: each operation has a COMMIT of its own.
 	GroupCommit bool

@@ -11,7 +11,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// group is an open transaction of SQLite and its members, who follow each other.
+// group is an open transaction of SQLite and its members, who follow each other. But for
+// done and err it belongs to whoever has the writer's turn.
 type group struct {
 	began  time.Time
 	alone  bool          // it takes no second member
@@ -33,8 +34,8 @@ type member struct {
 	id     store.ID
 	part   *sqlguard.Part
 	unbind context.CancelFunc // ends its statements
-	watch  *time.Timer        // nil when it has been lifted
-	barked chan struct{}      // closed when watch has done its work
+	watch  *time.Timer        // rolls it back when it has taken too long; nil when lifted
+	barked chan struct{}      // closed when watch has done that
 	late   bool               // it was rolled back by watch
 	left   bool               // its turn is over
 	stays  bool               // it is to be committed

@@ -19,7 +19,8 @@
 //
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
-// writer does. On PostgreSQL, pgxstore does the same in fewer round trips.
+// writer does. Under many callers at a time they are several times as many a second with
+// [Config].GroupCommit. On PostgreSQL, pgxstore does the same in fewer round trips.
 //
 // # MariaDB and MySQL
 //
