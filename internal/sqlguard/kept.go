@@ -3,6 +3,7 @@ package sqlguard
 import (
 	"context"
 	"database/sql/driver"
+	"strings"
 )
 
 // kept are the statements of a connection that stay prepared, by their text. To parse
@@ -75,7 +76,10 @@ func (k kept) drop() {
 
 // statement returns what runs a text that may be kept.
 func (c *conn) statement(ctx context.Context, query string) *keptStmt {
-	if c.dialect == SQLite && (owns(ctx) || c.tx != nil && c.tx.part != nil && !c.tx.part.Settings()) {
+	switch {
+	case c.dialect != SQLite, strings.HasPrefix(query, "pragma "): // which SQLite carries out when it is prepared
+		return nil
+	case owns(ctx), c.tx != nil && c.tx.part != nil && !c.tx.part.Settings():
 		return c.keep(query)
 	}
 	return nil

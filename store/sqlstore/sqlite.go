@@ -61,7 +61,7 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 		return func() {}
 	}
 	set := func(ms int64) {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
+		_, _ = conn.ExecContext(s.own(context.WithoutCancel(ctx)), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
 	}
 	set(max(1, left))
 	return func() { set(s.busy) }

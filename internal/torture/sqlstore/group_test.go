@@ -46,6 +46,43 @@ func TestGroupSharesOneCommit(t *testing.T) {
 	})
 }
 
+// TestGroupWithDeadlines: callers whose context ends before busy_timeout would share no
+// less, and the connection waits for others as long as before.
+func TestGroupWithDeadlines(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		c.db.SetMaxOpenConns(7)
+		c.db.SetMaxIdleConns(7)
+		all := neighbours("a", "b", "c", "d", "e")
+		for _, m := range all {
+			m.ctx = ctx
+		}
+		c.together(all...)
+		c.executed(all...)
+		if got := c.spy.take(begin, joins, commits, "pragma busy_timeout = 1000"); !slices.Equal(got, []int{1, 4, 1, 1}) {
+			t.Errorf("begun, joined, committed, hurried: %v", got)
+		}
+		for range 3 {
+			m := newMember(once.NewKey())
+			m.ctx = ctx
+			c.do(m)
+			c.executed(m)
+		}
+		for range 7 {
+			conn, err := c.db.Conn(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			var ms int
+			if err := conn.QueryRowContext(context.Background(), "pragma busy_timeout").Scan(&ms); err != nil || ms != 5000 {
+				t.Errorf("busy_timeout left behind: %d, %v", ms, err)
+			}
+		}
+	})
+}
+
 // TestGroupEnds: it takes no more than so many, and none when it has become old.
 func TestGroupEnds(t *testing.T) {
 	inCrowd(t, func(c *crowd) {
