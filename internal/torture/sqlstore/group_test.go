@@ -56,7 +56,7 @@ func TestGroupWithDeadlines(t *testing.T) {
 		c.db.SetMaxIdleConns(7)
 		all := neighbours("a", "b", "c", "d", "e")
 		for _, m := range all {
-			m.ctx = ctx
+			m.ctx = ctx //nolint:fatcontext // each its own member
 		}
 		c.together(all...)
 		c.executed(all...)
@@ -65,7 +65,7 @@ func TestGroupWithDeadlines(t *testing.T) {
 		}
 		for range 3 {
 			m := newMember(once.NewKey())
-			m.ctx = ctx
+			m.ctx = ctx //nolint:fatcontext // each its own member
 			c.do(m)
 			c.executed(m)
 		}
