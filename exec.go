@@ -252,7 +252,8 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 	c.ticket = c.e.cache.ticket(c.id)
 	began := time.Now()
 	if rollback {
-		if err := txn.Rollback(tail); store.KindOf(err) == store.Ended {
+		switch err := txn.Rollback(tail); store.KindOf(err) {
+		case store.Ended, store.Retry, store.Busy:
 			return c.committed(ctx, change, err)
 		}
 		if c.unclaimed = false; !c.joins {
@@ -295,10 +296,13 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 			return
 		}
 		v := verdict{err: c.fail(CodeFailed, NotApplied, errPanic)}
-		if end := c.end(ctx, txn); store.KindOf(end) == store.Ended {
+		switch end := c.end(ctx, txn); store.KindOf(end) {
+		case store.Ended:
 			v.err = c.fail(CodeMisuse, InDoubt, errors.Join(errPanic, end))
 			err = errors.Join(err, end)
-		} else {
+		case store.Retry, store.Busy:
+			err = errors.Join(end, err)
+		default:
 			c.unsure = end != nil
 		}
 		if !returned {

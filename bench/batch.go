@@ -40,7 +40,6 @@ func (o order) declare(b *once.Batch) (receipt, error) {
 
 func (b *bench) batch(ctx context.Context) (all []throughput, err error) {
 	for _, s := range batchSettings {
-		b.say(s.title)
 		t, err := b.batchIn(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.slug, err)

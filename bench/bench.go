@@ -26,65 +26,50 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 	if r, err = b.describe(ctx); err != nil {
 		return nil, err
 	}
-	if b.wants("trips") {
-		b.say("round trips and commits")
-		if r.Costs, err = b.costs(ctx); err != nil {
-			return nil, fmt.Errorf("trips: %w", err)
-		}
-	}
-	for _, s := range allSettings {
-		if !b.wants(s.slug) {
+	for _, step := range b.steps(r) {
+		if !b.wants(step.section) {
 			continue
 		}
-		b.say(s.title)
-		t, err := b.throughput(ctx, s)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.slug, err)
-		}
-		r.Settings = append(r.Settings, *t)
-	}
-	if b.wants("batch") {
-		if r.Batch, err = b.batch(ctx); err != nil {
-			return nil, fmt.Errorf("batch: %w", err)
-		}
-	}
-	if b.wants("growth") {
-		b.say("growth")
-		if r.Growth, err = b.growth(ctx); err != nil {
-			return nil, fmt.Errorf("growth: %w", err)
-		}
-	}
-	if b.wants("memory") {
-		b.say("middleware over memstore")
-		if r.Middleware, err = b.middleware(); err != nil {
-			return nil, fmt.Errorf("memory: %w", err)
-		}
-	}
-	if b.wants("sqlite") {
-		b.say("SQLite")
-		if r.SQLite, err = b.sqlite(ctx); err != nil {
-			return nil, fmt.Errorf("sqlite: %w", err)
-		}
-	}
-	if b.wants("guard") {
-		b.say("the guard")
-		if r.Guard, err = b.guard(ctx); err != nil {
-			return nil, fmt.Errorf("guard: %w", err)
-		}
-	}
-	if b.wants("sweep") {
-		b.say("beside a sweeper")
-		if r.Sweeping, err = b.sweeping(ctx); err != nil {
-			return nil, fmt.Errorf("sweep: %w", err)
-		}
-	}
-	if b.wants("cache") {
-		b.say("over HTTP")
-		if r.HTTP, err = b.overHTTP(ctx); err != nil {
-			return nil, fmt.Errorf("cache: %w", err)
+		fmt.Fprintln(os.Stderr, "bench:", step.title)
+		if err := step.run(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.section, err)
 		}
 	}
 	return r, nil
 }
 
-func (b *bench) say(what string) { fmt.Fprintln(os.Stderr, "bench:", what) }
+// step makes one section of a report.
+type step struct {
+	section, title string
+	run            func(context.Context) error
+}
+
+func (b *bench) steps(r *report) []step {
+	list := []step{{"trips", "round trips and commits", into(&r.Costs, b.costs)}}
+	for _, s := range allSettings {
+		list = append(list, step{s.slug, s.title, func(ctx context.Context) error {
+			t, err := b.throughput(ctx, s)
+			if err == nil {
+				r.Settings = append(r.Settings, *t)
+			}
+			return err
+		}})
+	}
+	return append(list,
+		step{"batch", "batch form", into(&r.Batch, b.batch)},
+		step{"growth", "growth", into(&r.Growth, b.growth)},
+		step{"memory", "middleware over memstore", into(&r.Middleware, func(context.Context) (*middleware, error) { return b.middleware() })},
+		step{"sqlite", "SQLite", into(&r.SQLite, b.sqlite)},
+		step{"group", "SQLite, group commit", into(&r.Groups, b.groups)},
+		step{"guard", "the guard", into(&r.Guard, b.guard)},
+		step{"sweep", "beside a sweeper", into(&r.Sweeping, b.sweeping)},
+		step{"cache", "over HTTP", into(&r.HTTP, b.overHTTP)},
+	)
+}
+
+func into[T any](place *T, measure func(context.Context) (T, error)) func(context.Context) error {
+	return func(ctx context.Context) (err error) {
+		*place, err = measure(ctx)
+		return err
+	}
+}

@@ -21,6 +21,7 @@ type report struct {
 	Growth     *growth       `json:"growth,omitempty"`
 	Middleware *middleware   `json:"middleware,omitempty"`
 	SQLite     *sqlite       `json:"sqlite,omitempty"`
+	Groups     []grouped     `json:"groups,omitempty"`
 	Guard      guard         `json:"guard,omitempty"`
 	Sweeping   sweeping      `json:"sweeping,omitempty"`
 	HTTP       *overHTTP     `json:"over_http,omitempty"`
@@ -91,6 +92,9 @@ func (r *report) markdown() string {
 	}
 	if r.SQLite != nil {
 		r.SQLite.write(p)
+	}
+	if r.Groups != nil {
+		writeGroups(p, r.Groups)
 	}
 	if r.Guard != nil {
 		r.Guard.write(p)

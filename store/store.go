@@ -152,7 +152,9 @@ type Txn[TX any] interface {
 	Commit(ctx context.Context, c Change) error
 
 	// Rollback undoes everything. An error of kind [Ended] means that the user had
-	// committed before; any other, only that the connection was given up.
+	// committed before; [Retry], that the transaction has read what was not committed
+	// after all, and [Busy], that its time was over before; any other, only that the
+	// connection was given up.
 	Rollback(ctx context.Context) error
 }
 

@@ -22,6 +22,7 @@ type conn struct {
 	tx     *transaction // the open one, guarded or not
 	broken bool         // the pool must drop this connection
 	single bool         // it has no compound statements: see series
+	kept   kept
 }
 
 var (
@@ -84,11 +85,11 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return c.execer.ExecContext(ctx, query, args)
 	}
 	cmd := c.dialect.parse(query)
-	if err := t.admit(cmd, query); err != nil {
+	if err := c.admit(t, cmd, query); err != nil {
 		return nil, err
 	}
 	since := t.made
-	result, err := c.execer.ExecContext(ctx, query, args)
+	result, err := c.exec(c.within(ctx, query), query, args)
 	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		return nil, err
 	}
@@ -106,14 +107,18 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		return nil, err
 	}
 	if t == nil {
-		return c.queryer.QueryContext(ctx, query, args)
+		result, s, err := c.rows(ctx, query, args)
+		if err != nil || s == nil {
+			return result, err
+		}
+		return watch(ctx, result, nil, query, 0, s), nil
 	}
 	cmd := c.dialect.parse(query)
-	if err := t.admit(cmd, query); err != nil {
+	if err := c.admit(t, cmd, query); err != nil {
 		return nil, err
 	}
 	since := t.made
-	result, err := c.queryer.QueryContext(ctx, query, args)
+	result, s, err := c.rows(c.within(ctx, query), query, args)
 	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		return nil, err
 	}
@@ -121,7 +126,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if err != nil {
 		return nil, err
 	}
-	return watch(ctx, result, t, query, since), nil
+	return watch(ctx, result, t, query, since, s), nil
 }
 
 // Prepare prepares a statement.
@@ -140,7 +145,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		}
 	}
 	if t != nil {
-		if err := t.admit(c.dialect.parse(query), query); err != nil {
+		if err := c.admit(t, c.dialect.parse(query), query); err != nil {
 			return nil, err
 		}
 	}
@@ -218,12 +223,15 @@ func (c *conn) IsValid() bool {
 }
 
 // Close closes the connection.
-func (c *conn) Close() error { return c.base.Close() }
+func (c *conn) Close() error {
+	c.kept.drop()
+	return c.base.Close()
+}
 
 // run executes a statement of the guard's own, unseen by the Txn.
 func (c *conn) run(ctx context.Context, query string) error {
 	if c.execer != nil {
-		_, err := c.execer.ExecContext(ctx, query, nil)
+		_, err := c.exec(ctx, query, nil)
 		if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 			return err
 		}

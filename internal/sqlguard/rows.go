@@ -13,10 +13,11 @@ type rows struct {
 	driver.Rows
 
 	ctx   context.Context //nolint:containedctx // of the statement; see Close
-	txn   *Txn
+	txn   *Txn            // nil: it is only kept
 	query string
 	since int
 	ended bool // at the last row, or at an error
+	kept  *keptStmt
 }
 
 var (
@@ -29,13 +30,13 @@ var (
 	_ driver.RowsColumnTypePrecisionScale   = (*rows)(nil)
 )
 
-func watch(ctx context.Context, base driver.Rows, t *Txn, query string, since int) driver.Rows {
-	return expose(&rows{Rows: base, ctx: ctx, txn: t, query: query, since: since})
+func watch(ctx context.Context, base driver.Rows, t *Txn, query string, since int, s *keptStmt) driver.Rows {
+	return expose(&rows{Rows: base, ctx: ctx, txn: t, query: query, since: since, kept: s})
 }
 
 func (r *rows) note(err error) error {
 	r.ended = err != nil
-	if err != nil && err != io.EOF { //nolint:errorlint // database/sql compares it so, too
+	if err != nil && err != io.EOF && r.txn != nil { //nolint:errorlint // database/sql compares it so, too
 		r.txn.fail(r.since, r.query, err)
 	}
 	return err
@@ -48,6 +49,9 @@ func (r *rows) Next(dest []driver.Value) error { return r.note(r.Rows.Next(dest)
 // was read, database/sql closes the result on its own account and tells its user
 // but not the driver: that is an error of the statement, too.
 func (r *rows) Close() error {
+	if r.kept != nil {
+		r.kept.open = false
+	}
 	cut := !r.ended
 	err := r.note(r.Rows.Close())
 	if err == nil && cut {

@@ -48,7 +48,7 @@ func (s *stmt) begin(ctx context.Context, args []driver.NamedValue) (*Txn, error
 	if !s.parsed {
 		s.cmd, s.parsed = s.conn.dialect.parse(s.query), true
 	}
-	if err := t.admit(s.cmd, s.query); err != nil {
+	if err := s.conn.admit(t, s.cmd, s.query); err != nil {
 		return nil, err
 	}
 	if want := s.base.NumInput(); want >= 0 && want != len(args) {
@@ -69,7 +69,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 		return s.execer.ExecContext(ctx, args)
 	}
 	since := t.made
-	result, err := s.execer.ExecContext(ctx, args)
+	result, err := s.execer.ExecContext(s.conn.within(ctx, s.query), args)
 	t.settle(s.conn.dialect, s.cmd, s.query, since, err)
 	return result, err
 }
@@ -84,12 +84,12 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 		return s.queryer.QueryContext(ctx, args)
 	}
 	since := t.made
-	result, err := s.queryer.QueryContext(ctx, args)
+	result, err := s.queryer.QueryContext(s.conn.within(ctx, s.query), args)
 	t.settle(s.conn.dialect, s.cmd, s.query, since, err)
 	if err != nil {
 		return nil, err
 	}
-	return watch(ctx, result, t, s.query, since), nil
+	return watch(ctx, result, t, s.query, since, nil), nil
 }
 
 // Exec runs the statement for callers that know no context.

@@ -14,6 +14,7 @@ type transaction struct {
 	base driver.Tx       // nil if the guard sent BEGIN itself
 	txn  *Txn            // nil while it is not guarded
 	ctx  context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
+	part *Part           // of a group; nil if it is none
 	done bool
 }
 
@@ -47,7 +48,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 			return nil, err
 		}
 	}
-	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx}
+	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx, part: partOf(ctx)}
 	return c.tx, nil
 }
 
@@ -62,6 +63,12 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.
 			c.abandon(ctx) // the first of them may have succeeded
 		}
 		return nil, err
+	}
+	if p := partOf(ctx); p != nil {
+		ctx = Own(ctx)
+		if !p.First {
+			return nil, c.run(ctx, setPart)
+		}
 	}
 	text, err := c.dialect.begins(opts)
 	if err != nil {
@@ -130,6 +137,7 @@ func (tx *transaction) Commit() error {
 	if !tx.end() {
 		return sql.ErrTxDone
 	}
+	defer tx.part.end()
 	t := tx.txn
 	if t == nil {
 		return tx.base.Commit()
@@ -144,6 +152,9 @@ func (tx *transaction) Commit() error {
 	}
 	if err := tx.commit(); err != nil {
 		failed := newCommitError(tx.conn.dialect, err)
+		if tx.part != nil { // the group's COMMIT is yet to come
+			failed = &CommitError{Err: err}
+		}
 		tx.clear()
 		if failed.InDoubt && !errors.Is(failed, ErrEnded) {
 			tx.conn.broken = true // nobody knows what state it is in
@@ -158,6 +169,8 @@ func (tx *transaction) commit() error {
 	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
 	switch {
+	case tx.part != nil:
+		return tx.close()
 	case tx.base == nil && c.dialect == MySQL:
 		if last := tx.txn.last; last != "" {
 			return c.series(ctx, releaseMark, last, "COMMIT")
@@ -187,6 +200,7 @@ func (tx *transaction) Rollback() error {
 	if !tx.end() {
 		return sql.ErrTxDone
 	}
+	defer tx.part.end()
 	c := tx.conn
 	if tx.txn == nil {
 		err := tx.base.Rollback()
@@ -219,8 +233,12 @@ func (tx *transaction) clear() {
 }
 
 func (tx *transaction) rollback() error {
-	if tx.base != nil {
+	switch {
+	case tx.base != nil:
 		return tx.base.Rollback()
+	case tx.part != nil && !tx.part.First:
+		tx.undo()
+		return nil
 	}
 	c := tx.conn
 	ctx, cancel := c.dialect.tail(tx.ctx)

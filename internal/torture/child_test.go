@@ -51,6 +51,9 @@ func beChild(text string) int {
 		case flowSuffer:
 			input(3)
 			err = suffer(ctx, p)
+		case flowGroup:
+			input(3)
+			err = performGroup(ctx, p)
 		case flowArchive:
 			input(3)
 			err = archiveAll(ctx, p)

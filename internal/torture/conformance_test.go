@@ -22,21 +22,11 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	t.Run(sqliteName, func(t *testing.T) {
 		t.Parallel()
-		h := conformance{
-			driver: "sqlite",
-			create: func(tb testing.TB) string {
-				tb.Helper()
-				return "file:" + filepath.Join(tb.TempDir(), "conformance.sqlite") +
-					"?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-			},
-			dialect: sqlitePlaceholders,
-			advance: func(d time.Duration) string {
-				return fmt.Sprintf("update once_operation set lease_until = lease_until - %[1]d, expires_at = expires_at - %[1]d, since = since - %[1]d", d.Milliseconds())
-			},
-		}.harness()
-		h.Isolations = []store.Isolation{store.DefaultIsolation}
-		h.OneWriter = true
-		storetest.Run(t, h)
+		conformSQLite(t, sqlstore.Config{})
+	})
+	t.Run(groupName, func(t *testing.T) {
+		t.Parallel()
+		conformSQLite(t, sqlstore.Config{GroupCommit: true})
 	})
 	t.Run(postgresName, func(t *testing.T) {
 		t.Parallel()
@@ -52,6 +42,25 @@ func TestConformance(t *testing.T) {
 		h.Isolations = []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable}
 		storetest.Run(t, h)
 	})
+}
+
+func conformSQLite(t *testing.T, cfg sqlstore.Config) {
+	h := conformance{
+		driver: "sqlite",
+		config: cfg,
+		create: func(tb testing.TB) string {
+			tb.Helper()
+			return "file:" + filepath.Join(tb.TempDir(), "conformance.sqlite") +
+				"?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+		},
+		dialect: sqlitePlaceholders,
+		advance: func(d time.Duration) string {
+			return fmt.Sprintf("update once_operation set lease_until = lease_until - %[1]d, expires_at = expires_at - %[1]d, since = since - %[1]d", d.Milliseconds())
+		},
+	}.harness()
+	h.Isolations = []store.Isolation{store.DefaultIsolation}
+	h.OneWriter = true
+	storetest.Run(t, h)
 }
 
 // TestConformanceMariaDB is the suite on MariaDB, and on one that refuses what MySQL
@@ -83,6 +92,7 @@ func conformMariaDB(t *testing.T, open func(string) (*sql.DB, error)) {
 // conformance is what differs between databases.
 type conformance struct {
 	driver  string
+	config  sqlstore.Config
 	open    func(dsn string) (*sql.DB, error) // nil: by the driver's name
 	create  func(testing.TB) string           // a new database
 	dialect func(query string) string         // of a query with $1, $2, ...
@@ -117,7 +127,7 @@ func (c conformance) harness() storetest.Harness[*sql.Tx] {
 		if err := prepare(ctx, db); err != nil {
 			tb.Fatal(err)
 		}
-		s, err := sqlstore.New(ctx, db)
+		s, err := sqlstore.NewWithConfig(ctx, db, c.config)
 		if err != nil {
 			tb.Fatal(err)
 		}

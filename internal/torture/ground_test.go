@@ -30,6 +30,10 @@ func newGround(tb testing.TB, store string) *ground {
 	switch store {
 	case sqliteName:
 		return sqliteGround(tb, store, "WAL")
+	case groupName:
+		g := sqliteGround(tb, store, "WAL")
+		g.store = store
+		return g
 	case mariadbName:
 		return mariadbGround(tb, testenv.NewMariaDB(tb))
 	}

@@ -15,7 +15,10 @@ const (
 	postgresName = "sqlstore-postgres"
 	sqliteName   = "sqlstore-sqlite"
 	mariadbName  = "sqlstore-mariadb"
+	groupName    = "sqlstore-sqlite-group" // with GroupCommit
 )
+
+func oneWriter(store string) bool { return store == sqliteName || store == groupName }
 
 func openPostgres(ctx context.Context, su setup) (system, error) {
 	cfg, err := pgx.ParseConfig(su.dsn)
@@ -51,12 +54,17 @@ func openSQLite(ctx context.Context, su setup) (system, error) {
 	return openSQL(ctx, db, su, sqlitePlaceholders)
 }
 
+func openGroup(ctx context.Context, su setup) (system, error) {
+	su.sqlstore.GroupCommit = true
+	return openSQLite(ctx, su)
+}
+
 func openSQL(ctx context.Context, db *sql.DB, su setup, dialect func(string) string) (*rig[*sql.Tx], error) {
 	if su.conns > 0 {
 		db.SetMaxOpenConns(su.conns)
 		db.SetMaxIdleConns(su.conns)
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.NewWithConfig(ctx, db, su.sqlstore)
 	if err != nil {
 		_ = db.Close()
 		return nil, err

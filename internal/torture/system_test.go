@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // system is one store with an engine on it, whatever its transaction type is.
@@ -50,11 +51,13 @@ type setup struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: as usual
 	hook   func(place string)                                                   // nil: nobody counts
 	engine once.Config
-	conns  int
-	retain time.Duration  // in place of the engine's, which has a least; 0: the engine's
-	forget *forgetting    // nil: no answer is lost
-	opens  func() *sql.DB // in place of dsn, for SQLite
-	asks   bool           // a context that ends sends a cancel request, in place of closing the connection
+
+	sqlstore sqlstore.Config
+	conns    int
+	retain   time.Duration  // in place of the engine's, which has a least; 0: the engine's
+	forget   *forgetting    // nil: no answer is lost
+	opens    func() *sql.DB // in place of dsn, for SQLite
+	asks     bool           // a context that ends sends a cancel request, in place of closing the connection
 }
 
 // polite sets what asks says.
@@ -71,6 +74,7 @@ var stores = map[string]func(context.Context, setup) (system, error){
 	pgxName:      openPgx,
 	postgresName: openPostgres,
 	sqliteName:   openSQLite,
+	groupName:    openGroup,
 	mariadbName:  openMariaDB,
 }
 

@@ -39,7 +39,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 		err = s.dialect.bound(ctx, t.tx, ask.Timeouts)
 	}
 	if err == nil && !ask.ID.IsZero() {
-		t.claim, err = s.dialect.claim(ctx, t.tx, ask)
+		t.claim, err = s.dialect.claim(s.own(ctx), t.tx, ask)
 	}
 	if err != nil {
 		_ = t.end()
@@ -90,6 +90,9 @@ func (c claim) verdict() (rec store.Record, free bool) {
 // was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
 // Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
+	if s.writer != nil {
+		return s.writer.open(ctx, ask, false)
+	}
 	return s.openOn(ctx, ask, func(*txn) {})
 }
 
@@ -166,7 +169,9 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 // no longer than ctx lasts.
 func (t *txn) found(ctx context.Context, ask store.Ask, rec store.Record) error {
 	defer t.release()
-	_ = t.tx.Rollback()
+	if err := t.end(); store.KindOf(err) == store.Retry {
+		return err
+	}
 	if !ask.Durable || rec.State != store.Done || t.s.dialect.synced == "" {
 		return nil
 	}

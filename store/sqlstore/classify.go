@@ -43,6 +43,8 @@ func (s *Store) lost(err error) error {
 	var commit *sqlguard.CommitError
 	var refused *sqlguard.RefusedError
 	switch {
+	case errors.As(err, new(*store.Error)): // of its group
+		return err
 	case errors.Is(err, sql.ErrTxDone):
 		return &store.Error{Kind: store.Misused, Err: errOver}
 	case errors.Is(err, sqlguard.ErrEnded):

@@ -61,7 +61,7 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 		return func() {}
 	}
 	set := func(ms int64) {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
+		_, _ = conn.ExecContext(s.own(context.WithoutCancel(ctx)), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
 	}
 	set(max(1, left))
 	return func() { set(s.busy) }
@@ -72,8 +72,12 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 const sqlitePart = 25
 
 // openLightly is open for what may be lost in a power failure, because it is done again:
-// on SQLite with a write-ahead log, COMMIT does not wait for the disk.
+// on SQLite with a write-ahead log, COMMIT does not wait for the disk. Where others share
+// their COMMIT it takes its turn among them, and shares its own with nobody.
 func (s *Store) openLightly(ctx context.Context, ask store.Ask) (*txn, error) {
+	if s.writer != nil {
+		return s.writer.open(ctx, ask, true)
+	}
 	if s.dialect.name != SQLite {
 		return s.open(ctx, ask)
 	}

@@ -19,7 +19,8 @@
 //
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
-// writer does. On PostgreSQL, pgxstore does the same in fewer round trips.
+// writer does. Under many callers at a time they are several times as many a second with
+// [Config].GroupCommit. On PostgreSQL, pgxstore does the same in fewer round trips.
 //
 // # MariaDB and MySQL
 //
@@ -68,7 +69,8 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect dialect
-	busy    int64 // SQLite's busy_timeout, in milliseconds
+	busy    int64   // SQLite's busy_timeout, in milliseconds
+	writer  *writer // SQLite: of groups; nil without
 
 	compound bool         // MySQL: the server is a MariaDB, which has compound statements
 	joins    atomic.Int64 // MySQL: how many there have been
@@ -118,6 +120,11 @@ func (c dsnConnector) Driver() driver.Driver                        { return c.d
 // New returns a store on db, which must come from [Open] or [OpenDB] and have the
 // store's table: see [Migrate].
 func New(ctx context.Context, db *sql.DB) (*Store, error) {
+	return NewWithConfig(ctx, db, Config{})
+}
+
+// NewWithConfig is [New] with a configuration.
+func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 	d, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, err
@@ -134,6 +141,11 @@ func New(ctx context.Context, db *sql.DB) (*Store, error) {
 		}
 		if s.busy == 0 {
 			return nil, errBusyTimeout
+		}
+	}
+	if cfg.GroupCommit {
+		if s.writer, err = newWriter(ctx, s); err != nil {
+			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
 	}
 	return s, nil
@@ -172,7 +184,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if s.dialect.name == MySQL {
 		query, args = fill(mysqlRead, args...), nil
 	}
-	r, err := scan(s.db.QueryRowContext(ctx, query, args...))
+	r, err := scan(s.db.QueryRowContext(s.own(ctx), query, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, nil
 	}

@@ -13,18 +13,17 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	if s.dialect.name == MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 {
 		return s.swapMySQL(ctx, c)
 	}
-	t, err := s.open(ctx, store.Ask{})
+	t, err := s.open(ctx, store.Ask{ID: c.ID})
 	if err != nil {
 		return store.Record{}, s.down(err)
 	}
 	if err := t.swap(ctx, c); err != nil {
-		_ = t.tx.Rollback()
-		t.release() // before another is asked for, which may be the same one
+		_ = t.end() // before a connection is asked for, which may be the same one
 		return s.inTheWay(ctx, c, err)
 	}
 	defer t.release()
 	t.stop()
-	if err := t.tx.Commit(); err != nil {
+	if err := t.commit(); err != nil {
 		return store.Record{}, s.lost(err)
 	}
 	return c.Next, nil

@@ -116,11 +116,11 @@ func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (stor
 	defer t.release()
 	swept, err := fn(t.tx)
 	if err != nil {
-		_ = t.tx.Rollback()
+		_ = t.end()
 		return store.Swept{}, s.notSwept(err)
 	}
 	t.stop() // COMMIT is not the caller's to cancel
-	if err := t.tx.Commit(); err != nil {
+	if err := t.commit(); err != nil {
 		return store.Swept{}, s.lost(err)
 	}
 	return swept, nil

@@ -22,6 +22,7 @@ type txn struct {
 	cancel context.CancelFunc
 	unbind string      // gives the session its bounds back; "": they have not changed
 	stop   func() bool // keeps the caller's context from cancelling
+	member *member     // of a group; nil if it is none
 }
 
 // began hands the transaction to the handler.
@@ -39,6 +40,8 @@ func (t *txn) Statements() int { return t.guard.Statements() - t.before }
 func (t *txn) Rollback(context.Context) error {
 	err := t.end()
 	switch {
+	case errors.As(err, new(*store.Error)):
+		return err
 	case errors.Is(err, sqlguard.ErrEnded):
 		return &store.Error{Kind: store.Ended, Err: err}
 	case err != nil && !errors.Is(err, sql.ErrTxDone):
@@ -51,13 +54,29 @@ func (t *txn) Rollback(context.Context) error {
 func (t *txn) end() error {
 	defer t.release()
 	t.guard.Release()
-	return t.tx.Rollback()
+	err := t.tx.Rollback()
+	if t.member != nil {
+		err = errors.Join(err, t.member.undone())
+	}
+	return err
+}
+
+// commit commits. When it returns, that is on the disk.
+func (t *txn) commit() error {
+	if t.member != nil {
+		return t.member.commit(t.tx)
+	}
+	return t.tx.Commit()
 }
 
 func (t *txn) release() {
 	t.stop()
 	t.cancel()
 	t.unbound()
+	if t.member != nil {
+		t.member.leave(false)
+		return
+	}
 	_ = t.conn.Close() // back into the pool; a broken one is not kept
 }
 
@@ -67,18 +86,22 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	t.guard.Release()
 	err := t.write(ctx, c)
 	if err == nil {
-		if err = t.tx.Commit(); err == nil {
+		if err = t.commit(); err == nil {
 			return nil
 		}
 		err = t.s.lost(err)
 	}
-	if end := t.tx.Rollback(); errors.Is(end, sqlguard.ErrEnded) { // ErrTxDone if COMMIT was tried
+	switch end := t.end(); { // ErrTxDone if COMMIT was tried
+	case errors.As(end, new(*store.Error)): // of its group
+		err = end
+	case errors.Is(end, sqlguard.ErrEnded):
 		err = &store.Error{Kind: store.Ended, Err: errors.Join(end, err)}
 	}
 	return err
 }
 
-func (t *txn) write(ctx context.Context, c store.Change) error {
+func (t *txn) write(caller context.Context, c store.Change) error {
+	ctx := t.s.own(caller)
 	if err := t.guard.Err(); err != nil {
 		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
 	}
@@ -101,7 +124,7 @@ func (t *txn) write(ctx context.Context, c store.Change) error {
 			return t.s.failed(err, true)
 		}
 	}
-	return t.s.writes(ctx, t.tx, c.Writes)
+	return t.s.writes(caller, t.tx, c.Writes)
 }
 
 var errEnded = errors.New("the handler has committed below the guard and begun another transaction")

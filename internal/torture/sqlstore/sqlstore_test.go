@@ -39,13 +39,20 @@ func spelled(db *sql.DB, statement string) string {
 }
 
 // source is a database to open.
-type source struct{ driver, dsn string }
+type source struct {
+	driver, dsn string
+	config      sqlstore.Config
+}
 
 func sources(tb testing.TB) map[string]source {
+	file := func() string {
+		return "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
+	}
 	return map[string]source{
-		"SQLite":     {"sqlite", "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"},
-		"PostgreSQL": {"pgx", testenv.NewDatabase(tb)},
-		"MariaDB":    {"mysql", testenv.NewMariaDB(tb)},
+		"SQLite":              {"sqlite", file(), sqlstore.Config{}},
+		"SQLite, GroupCommit": {"sqlite", file(), sqlstore.Config{GroupCommit: true}},
+		"PostgreSQL":          {"pgx", testenv.NewDatabase(tb), sqlstore.Config{}},
+		"MariaDB":             {"mysql", testenv.NewMariaDB(tb), sqlstore.Config{}},
 	}
 }
 
@@ -67,7 +74,7 @@ func on(t *testing.T, test func(t *testing.T, db *sql.DB, s *sqlstore.Store)) {
 					t.Fatal(err)
 				}
 			}
-			s, err := sqlstore.New(ctx, db)
+			s, err := sqlstore.NewWithConfig(ctx, db, src.config)
 			if err != nil {
 				t.Fatal(err)
 			}

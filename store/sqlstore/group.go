@@ -1,0 +1,170 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// group is an open transaction of SQLite and its members, who follow each other. But for
+// done and err it belongs to whoever has the writer's turn.
+type group struct {
+	began  time.Time
+	alone  bool          // it takes no second member
+	closed bool          // it takes no further one
+	ids    []store.ID    // of all members so far
+	done   chan struct{} // closed when it has ended
+	err    error         // then: why nothing, or perhaps nothing, of it was applied
+}
+
+// takes reports whether another one may follow.
+func (g *group) takes(t *turn) bool {
+	return !g.alone && !g.closed && !t.alone && len(g.ids) < maxMembers && time.Since(g.began) < maxAge
+}
+
+// member is the part of one transaction in a group.
+type member struct {
+	w      *writer
+	g      *group
+	id     store.ID
+	part   *sqlguard.Part
+	unbind context.CancelFunc // ends its statements
+	watch  *time.Timer        // rolls it back when it has taken too long; nil when lifted
+	barked chan struct{}      // closed when watch has done that
+	late   bool               // it was rolled back by watch
+	left   bool               // its turn is over
+	stays  bool               // it is to be committed
+}
+
+func newMember(w *writer, first bool) *member {
+	bound, unbind := context.WithCancel(context.Background())
+	return &member{w: w, part: sqlguard.NewPart(first, bound), unbind: unbind, barked: make(chan struct{})}
+}
+
+// join makes m a member of g, for a limited time.
+func (m *member) join(g *group, id store.ID, tx *sql.Tx) {
+	m.g, m.id = g, id
+	g.ids = append(g.ids, id)
+	m.watch = time.AfterFunc(m.limit(), func() {
+		defer close(m.barked)
+		m.unbind()
+		_ = tx.Rollback() // or whoever has been quicker
+		m.late = true
+		m.leave(false)
+	})
+}
+
+// limit is how long m may take. Those behind it wait for twice as long at least.
+func (m *member) limit() time.Duration {
+	most := m.w.s.patient() / 2
+	if !m.part.First {
+		most = min(most, maxGuest)
+	}
+	return most
+}
+
+// unwatch lifts the limit.
+func (m *member) unwatch() {
+	if m.watch != nil && !m.watch.Stop() {
+		<-m.barked
+	}
+	m.watch = nil
+}
+
+// leave ends m's turn.
+func (m *member) leave(stays bool) {
+	if m.left {
+		return
+	}
+	m.left, m.stays = true, stays
+	<-m.part.Over()
+	m.unbind()
+	m.g.closed = m.g.closed || m.part.Settings()
+	switch {
+	case m.part.Gone():
+		m.w.over(errGone)
+		m.w.drop()
+	case m.part.First && !stays: // it was the only one so far
+		m.w.over(nil)
+		m.w.drop()
+	}
+	m.w.next()
+}
+
+// commit ends the turn of a member that is to be committed, and returns when it is.
+func (m *member) commit(tx *sql.Tx) error {
+	m.unwatch()
+	if m.late {
+		return m.undone()
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	m.leave(true)
+	switch {
+	case !m.ended():
+		return &store.Error{Kind: store.Lost, Err: errStuck}
+	case m.g.err == nil:
+		m.w.forgive(m.id)
+		return nil
+	case len(m.g.ids) == 1:
+		return m.g.err
+	}
+	kind := store.Retry
+	if commit := (*sqlguard.CommitError)(nil); errors.As(m.g.err, &commit) && commit.InDoubt {
+		kind = store.Lost
+	}
+	return &store.Error{Kind: kind, Err: fmt.Errorf("of %d operations together: %w", len(m.g.ids), m.g.err)}
+}
+
+// undone ends the turn of a member that was rolled back. It may have read what others of
+// its group have written: what it tells is true only when that has been committed.
+func (m *member) undone() error {
+	m.unwatch()
+	if m.stays {
+		return nil // commit has said what there is to say
+	}
+	m.leave(false)
+	if m.late && m.part.First {
+		return &store.Error{Kind: store.Busy, Err: errLong}
+	}
+	if m.late {
+		m.w.single(m.id)
+		return &store.Error{Kind: store.Retry, Err: errSlow}
+	}
+	if !m.ended() {
+		return &store.Error{Kind: store.Busy, Err: errStuck}
+	}
+	if m.g.err != nil {
+		return &store.Error{Kind: store.Retry, Err: m.g.err}
+	}
+	return nil
+}
+
+// ended waits until m's group has ended, for as long as for the file: there are
+// statements that a driver cannot interrupt.
+func (m *member) ended() bool {
+	select {
+	case <-m.g.done:
+		return true
+	default:
+	}
+	select {
+	case <-m.g.done:
+		return true
+	case <-time.After(m.w.s.patient()):
+		return false
+	}
+}
+
+var (
+	errStuck = errors.New("another operation, with which this one was to be committed, has not ended within busy_timeout. Try: statements that end")
+	errGone  = errors.New("a statement of one of them has rolled back all that were to be committed together")
+	errSlow  = errors.New("the handler has kept others waiting, and was rolled back to be run again alone")
+	errLong  = errors.New("the handler has held the file for half of busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
+)

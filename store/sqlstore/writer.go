@@ -1,0 +1,241 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// Bounds of a group.
+const (
+	maxMembers = 128
+	maxAge     = 10 * time.Millisecond  // of a group that takes another member
+	maxGuest   = 100 * time.Millisecond // for a member while others wait for its group's COMMIT
+)
+
+// leastPatience is the shortest busy_timeout that leaves handlers some time.
+const leastPatience = time.Second
+
+// writer has the transactions of a store follow each other, and those that wait for each
+// other share a COMMIT. Whoever has the turn may use the connection.
+type writer struct {
+	s *Store
+
+	mu    sync.Mutex
+	taken bool // somebody has the turn
+	queue []*turn
+	alone map[store.ID]struct{} // who is to share no COMMIT
+
+	// The rest is touched only by whoever has the turn.
+
+	conn *sql.Conn // kept while somebody waits
+	g    *group    // the open one
+}
+
+type turn struct {
+	alone   bool
+	granted chan struct{}
+}
+
+func newWriter(ctx context.Context, s *Store) (*writer, error) {
+	if s.dialect.name != SQLite {
+		return nil, errors.New("for SQLite only; servers do it by themselves. Try: without it")
+	}
+	if s.patient() < leastPatience {
+		return nil, fmt.Errorf("with a busy_timeout of %v a handler may hold the file for half of that. Try: _pragma=busy_timeout(5000) in the data source name", s.patient())
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	return &writer{s: s, alone: map[store.ID]struct{}{}}, conn.Raw(sqlguard.CanGroup)
+}
+
+// open begins a transaction when it is its turn.
+func (w *writer) open(ctx context.Context, ask store.Ask, alone bool) (*txn, error) {
+	alone, err := w.wait(ctx, ask, alone)
+	if err != nil {
+		return nil, err
+	}
+	t, err := w.begin(ctx, ask, alone)
+	if err != nil {
+		w.next()
+	}
+	return t, err
+}
+
+// wait waits for the turn, no longer than for the file.
+func (w *writer) wait(ctx context.Context, ask store.Ask, alone bool) (bool, error) {
+	w.mu.Lock()
+	if !alone {
+		_, alone = w.alone[ask.ID]
+	}
+	if !w.taken {
+		w.taken = true
+		w.mu.Unlock()
+		return alone, nil
+	}
+	t := &turn{alone, make(chan struct{})}
+	w.queue = append(w.queue, t)
+	w.mu.Unlock()
+
+	patience := w.s.patient()
+	if lock := ask.Timeouts.Lock; lock > 0 {
+		patience = min(patience, lock)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-t.granted:
+		return alone, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		err = fmt.Errorf("others have held the file for %v. Try: shorter handlers, or a longer busy_timeout", patience)
+	}
+	w.mu.Lock()
+	i := slices.Index(w.queue, t)
+	if i >= 0 {
+		w.queue = slices.Delete(w.queue, i, i+1)
+	}
+	w.mu.Unlock()
+	if i < 0 { // it has become its turn in this very moment
+		w.next()
+	}
+	return alone, err
+}
+
+// patient is how long SQLite waits for the file.
+func (s *Store) patient() time.Duration { return time.Duration(s.busy) * time.Millisecond }
+
+// begin begins a member of the open group, or a group.
+func (w *writer) begin(ctx context.Context, ask store.Ask, alone bool) (*txn, error) {
+	first := w.g == nil
+	if w.conn == nil {
+		var err error
+		if w.conn, err = w.s.acquire(ctx, ask.Timeouts.Acquire); err != nil {
+			return nil, err
+		}
+	}
+	m := newMember(w, first)
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	t := &txn{s: w.s, conn: w.conn, guard: new(sqlguard.Txn), cancel: cancel, member: m}
+	undo := func() {}
+	if first {
+		t.stop = context.AfterFunc(ctx, cancel)
+		undo = w.s.patience(ctx, w.conn, ask.Timeouts.Lock)
+	} else { // which is begun at once, and would take the group with it
+		t.stop = func() bool { return true }
+	}
+	var err error
+	t.tx, err = w.conn.BeginTx(t.guard.PartOf(own, m.part), nil)
+	undo()
+	if err != nil {
+		t.stop()
+		cancel()
+		m.unbind()
+		w.failed(first, err)
+		return nil, err
+	}
+	if first {
+		w.g = &group{began: time.Now(), alone: alone, done: make(chan struct{})}
+	}
+	m.join(w.g, ask.ID, t.tx)
+	return t, nil
+}
+
+// failed is for a member that could not be begun.
+func (w *writer) failed(first bool, err error) {
+	if first {
+		w.drop()
+		return
+	}
+	_, end := w.conn.ExecContext(context.Background(), "rollback")
+	w.over(errors.Join(err, end))
+	w.drop()
+}
+
+// drop gives the connection back; a broken one is not kept.
+func (w *writer) drop() {
+	_ = w.conn.Close()
+	w.conn = nil
+}
+
+// next gives the turn away. If nobody is to follow in the open group, that is committed
+// before.
+func (w *writer) next() {
+	w.mu.Lock()
+	if w.g != nil && (len(w.queue) == 0 || !w.g.takes(w.queue[0])) {
+		w.mu.Unlock()
+		w.commit()
+		w.mu.Lock()
+	}
+	defer w.mu.Unlock()
+	if len(w.queue) > 0 {
+		close(w.queue[0].granted)
+		w.queue = slices.Delete(w.queue, 0, 1)
+		return
+	}
+	if w.conn != nil {
+		w.drop()
+	}
+	w.taken = false
+}
+
+// commit commits the open group.
+func (w *writer) commit() {
+	err := w.conn.Raw(sqlguard.CommitGroup)
+	w.over(err)
+	if err != nil {
+		w.drop()
+	}
+}
+
+// over ends the open group. Who was in it when it failed will try again alone.
+func (w *writer) over(err error) {
+	g := w.g
+	w.g = nil
+	if err != nil {
+		g.err = err
+		w.single(g.ids...)
+	}
+	close(g.done)
+}
+
+// maxAlone bounds what is kept of callers who never came back.
+const maxAlone = 4096
+
+func (w *writer) single(ids ...store.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.alone) > maxAlone {
+		clear(w.alone)
+	}
+	for _, id := range ids {
+		w.alone[id] = struct{}{}
+	}
+}
+
+// forgive undoes single for one that was committed.
+func (w *writer) forgive(id store.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.alone, id)
+}
+
+// own marks a statement as the store's own.
+func (s *Store) own(ctx context.Context) context.Context {
+	if s.writer == nil {
+		return ctx
+	}
+	return sqlguard.Own(ctx)
+}
