@@ -85,7 +85,7 @@ func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batc
 func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {
 	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
-		Durable: c.e.cfg.Synced, First: c.op.First && c.runs == 0, Until: c.e.until(c.op),
+		Durable: c.e.cfg.Synced, First: c.first(), Until: c.e.until(c.op),
 		Batch: c.batch && c.runs == 0,
 	})
 	c.unclaimed = false
