@@ -83,11 +83,18 @@ func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batc
 // begin asks the store for a transaction. The first one of a batch is asked for nothing
 // but that: if there is something in the way it fails, and the next one finds it.
 func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {
-	txn, rec, err := c.e.store.Begin(ctx, store.Ask{
+	ask := store.Ask{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
 		Durable: c.e.cfg.Synced, First: c.first(), Until: c.e.until(c.op),
 		Batch: c.batch && c.runs == 0,
-	})
+	}
+	txn, rec, err := c.e.store.Begin(ctx, ask)
+	if ask.First && err == nil && txn == nil && rec.State == store.Running {
+		// Somebody has the claim, and it may be done all the same: who has found it so lets
+		// go of the claim a little later.
+		ask.First = false
+		txn, rec, err = c.e.store.Begin(ctx, ask)
+	}
 	c.unclaimed = false
 	if c.batch && txn != nil {
 		_, c.unclaimed = store.As[store.Unclaimed](txn)

@@ -233,11 +233,11 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		if store.KindOf(err) == store.Ended {
 			return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
 		}
-		switch c.stands(ctx) {
-		case store.Done:
-			return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
-		case store.Unknown:
+		switch state := c.stands(ctx); {
+		case state == store.Unknown && c.unsure:
 			return verdict{err: c.fail(CodeMisuse, InDoubt, errors.Join(err, errCommitted))}
+		case state == store.Done, state == store.Unknown: // somebody else's
+			return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
 		}
 		switch kind := c.e.classify(err); {
 		case kind == store.Retry:

@@ -71,7 +71,7 @@ func TestOnlyNewKeysAreNotLookedUp(t *testing.T) {
 			{"without a time", once.Operation{Key: "order-1"}, 0, []bool{false}},
 			{"said to be new", once.Operation{Key: "order-2", First: true}, 0, []bool{true}},
 			{"of a retry", once.Operation{Key: once.NewKey(), Caller: once.Caller{Attempt: 2}}, 0, []bool{false}},
-			{"that had to wait", once.Operation{Key: once.NewKey(), Wait: time.Minute}, 2, []bool{true, false, false}},
+			{"that had to wait", once.Operation{Key: once.NewKey(), Wait: time.Minute}, 3, []bool{true, false, false, false}},
 		} {
 			asked, busy = nil, c.busy
 			c.op.Scope = "s"

@@ -60,6 +60,7 @@ type call struct {
 	began   int // the step
 	answers []*answer
 	lost    bool      // the answer to a COMMIT or Swap
+	unsure  bool      // a ROLLBACK had no answer
 	asked   bool      // the store; a follower need not
 	alone   bool      // nobody on its node has asked for the same when it began
 	durable bool      // it has read a record durably

@@ -104,6 +104,10 @@ func (w *world) judgeError(c *call, a *answer, last *run) error {
 		unknown := code == once.CodeUnknown && a.op.since(c.began, func(v *version) bool {
 			return v.rec.State == store.Unknown || v.rec.State == store.Running && v.rec.Calling
 		})
+		// After a ROLLBACK without an answer, what stands as unknown may be the handler's.
+		unknown = unknown || c.unsure && code == once.CodeMisuse && a.op.since(c.began, func(v *version) bool {
+			return v.rec.State == store.Unknown
+		})
 		ended := last != nil && (last.ending == committing || last.ending == rollingBack)
 		switch {
 		case !c.lost && !unknown && !ended:

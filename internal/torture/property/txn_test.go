@@ -78,12 +78,14 @@ func (t *gatedTxn) Rollback(ctx context.Context) (err error) {
 			w.meet(string(o.fault))
 		}
 		t.leave(nil)
+		t.c.unsure = true
 		return down()
 	case o.fault == rollbackLate: // its transaction is the caller's
 		o.fault = none
 	}
 	t.s.strike(o, t.op.id, func() { err = t.Txn.Rollback(ctx) })
 	t.gone = store.KindOf(err) == store.Down
+	t.c.unsure = t.c.unsure || t.gone
 	t.ended()
 	return err
 }
