@@ -92,10 +92,12 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 	}
 	ctx, cancel := c.tail(ctx)
 	defer cancel()
+	applied := false
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
 		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})
+		applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)
 		switch {
-		case txn != nil && bytes.Equal(rec.Claim, ch.Next.Claim):
+		case txn != nil && applied:
 			// It was applied, and the store's clock has jumped past its retention. Kept
 			// anew it can be replayed, and is durable. Its writes are there.
 			again := ch
@@ -112,7 +114,7 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 				}
 				return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}
 			}
-		case err == nil && rec.State == store.Done && bytes.Equal(rec.Claim, ch.Next.Claim):
+		case err == nil && rec.State == store.Done && applied: // perhaps done again since, after its retention
 			c.observe(ctx, EventSettled, nil)
 			return verdict{rec: ch.Next}
 		case err == nil && rec.State == store.Done: // somebody else's: ours was not applied

@@ -20,15 +20,15 @@ var engineMutants = []Mutant{
 		Name: "settling takes somebody else's record for its own",
 		Edits: []Edit{{
 			File: "settle.go",
-			Old:  "rec.State == store.Done && bytes.Equal(rec.Claim, ch.Next.Claim)",
-			New:  "rec.State == store.Done && len(bytes.TrimSpace(rec.Claim)) > 0",
+			Old:  "rec.State == store.Done && applied:",
+			New:  "rec.State == store.Done && (applied || len(rec.Claim) > 0):",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a commit that was applied and has expired counts as not applied",
 		Edits: []Edit{
-			{File: "settle.go", Old: "case txn != nil && bytes.Equal(rec.Claim, ch.Next.Claim):", New: "case txn != nil && len(rec.Claim) < 0:"},
+			{File: "settle.go", Old: "case txn != nil && applied:", New: "case txn != nil && applied && len(rec.Claim) < 0:"},
 			{File: "settle.go", Old: "rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)", New: "rec.State == store.Absent"},
 		},
 		Tests: in("", "TestSettleWhatHasExpired"),

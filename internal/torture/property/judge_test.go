@@ -38,7 +38,7 @@ func (w *world) judge(c *call) error {
 // forbid forbids the runs of a but one.
 func (w *world) forbid(a *answer, but *run, why string) {
 	for _, r := range a.runs {
-		if r != but {
+		if r != but && !r.superseded() {
 			r.forbid(why)
 		}
 	}
@@ -154,4 +154,11 @@ func reported(c *call) error {
 		return fmt.Errorf("the observer was told %+v, the caller %w", c.events, a.err)
 	}
 	return nil
+}
+
+// superseded reports whether r has expired, before its caller was told, and was then done
+// again: nothing is left that could tell.
+func (r *run) superseded() bool {
+	n := len(r.op.past)
+	return r.recorded && r.epoch < r.op.epoch && n > 0 && r.op.past[n-1].run != r
 }
