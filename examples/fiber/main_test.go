@@ -23,7 +23,7 @@ func TestOneRefund(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true}) }()
-	defer func() { _ = app.Shutdown() }()
+	defer l.Close() // app.Shutdown of fasthttp 1.69 races with the contexts of requests that have ended
 
 	got := duplicates.Post(t, "http://"+l.Addr().String()+"/refunds", "application/json", `{"charge":"ch_1","amount":1000}`)
 	if got.Status != 201 {
