@@ -101,6 +101,8 @@ type exchange struct {
 	body  []byte
 	last  *run // of the handler
 
+	parsed bool // a multipart body is gone
+
 	deadline time.Time // until when the client waits; zero: not said
 
 	known func(context.Context, once.Operation) bool // of the engine
@@ -145,7 +147,9 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 		return op, prob
 	}
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
-		panic("oncehttp: a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware.")
+		x.parsed, x.key = true, ""
+		op.Caller = callerOf(r)
+		return op, nil // of no operation: the engine's observer is told why, and nothing else is done
 	}
 	body, fits, err := readBody(r, p.MaxRequest)
 	switch {
@@ -186,6 +190,9 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 
 // execute runs the handler, on a request and a recorder that no earlier run has seen.
 func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
+	if x.parsed {
+		return once.Answer{}, errParsed
+	}
 	last := &x.first
 	if x.last != nil {
 		last = new(run)
