@@ -71,9 +71,10 @@ type Preset struct {
 	// Config.Route says otherwise. Default: see there.
 	Route func(*http.Request) string
 
-	// Body returns what of a body is compared when a key comes again. Default:
-	// all bytes as they are; of a multipart body the boundary does not count,
-	// since clients draw a new one for each try.
+	// Body returns what of a body is compared when a key comes again. Default: all
+	// bytes as they are. It is not asked about multipart bodies, of which all but the
+	// boundary is compared, since clients draw a new one for each try; nor about a
+	// form that middleware outside has parsed, which is compared by its values.
 	Body func(contentType string, body []byte) []byte
 
 	// WriteProblem sends an error. Default: [WriteProblem].
