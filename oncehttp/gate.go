@@ -16,9 +16,9 @@ type Gate interface {
 	// Enter lets r through, at once or after a while, or refuses it. If r is let through,
 	// leave is called exactly once when it is over.
 	//
-	// Where there is no room, replay tells for one look-up, without a transaction,
-	// whether r would be answered from the record: it may then be let through all the
-	// same. It is nil if r is not a retry or cannot be looked up: it has no key, its key
+	// Where there is no room, replay tells for one look-up, without a transaction (none
+	// if the engine's cache has it), whether r would be answered from the record: it may
+	// then be let through all the same. It is nil if r is not a retry or cannot be looked up: it has no key, its key
 	// is in the body, or it says that it is a first attempt (Once-Attempt: 1).
 	Enter(r *http.Request, replay func(context.Context) bool) (leave func(), refused *Problem)
 }
