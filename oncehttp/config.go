@@ -26,6 +26,11 @@ type Config struct {
 	// method and pattern of the route, if [http.Request.Pattern] is known here
 	// (the middleware is inside of the router), otherwise method and path. Another
 	// name for a route makes the keys unknown that are stored under the first one.
+	//
+	// The host counts only as far as it is in the pattern: it is not compared either,
+	// since one service has many names. Around a router that serves several hosts, write
+	//
+	//	func(r *http.Request) string { return r.Method + " " + r.Host + r.URL.Path }
 	Route func(*http.Request) string
 
 	// Preset is the dialect. Default: [Default]().
@@ -95,7 +100,9 @@ type Config struct {
 	// status_url of problems about an operation that exists. Default: none.
 	StatusURL func(r *http.Request, key string) string
 
-	// Gate is asked before an operation is executed, and before its body is read.
+	// Gate is asked before an operation is executed, and before its body is read. It
+	// lets replays pass where it sheds new work, but only if the key is in a header: one
+	// that FormField or Key finds is not known yet, and its replay is shed like new work.
 	// Default: whatever comes is executed.
 	Gate Gate
 

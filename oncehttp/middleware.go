@@ -13,8 +13,13 @@ import (
 )
 
 // Middleware protects handlers of the ordinary shape, which get their transaction from
-// [Tx]. Methods that are not keyed pass straight through, without a transaction. Inside
-// of itself it does nothing.
+// [Tx]. Methods that are not keyed pass straight through, without a transaction.
+//
+// Inside of itself, or of a [Handler] or [BatchHandler] of the same engine, it does nothing:
+// what is served with the context of a request that is being executed is part of that
+// operation. That goes for requests that a handler makes in its own process, too, whatever
+// their key and route: one that is to be an operation of its own needs a context of its own,
+// and must not be waited for inside of the handler.
 //
 // It panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
@@ -43,7 +48,8 @@ type server[TX any] struct {
 
 // ServeHTTP implements [http.Handler].
 func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if _, inside := s.engine.Tx(r.Context()); inside {
+	if outer := r.Context().Value(s.engine); outer != nil { // a transaction, or the batch in place of it
+		s.nested(outer)
 		s.next.ServeHTTP(w, r) // a second claim of the same key would wait for the first, which waits for it
 		return
 	}
@@ -80,6 +86,17 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.send(&x.last.recorder, ignored)
 	default:
 		x.refuse(x.problemOf(err))
+	}
+}
+
+// nested panics if the handler cannot have what it needs of the operation around it.
+func (s *server[TX]) nested(outer any) {
+	_, batch := outer.(*once.Batch)
+	switch {
+	case s.batch && !batch:
+		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
+	case s.always && batch && !s.batch:
+		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
 	}
 }
 
