@@ -91,9 +91,10 @@ type Config struct {
 
 	// Headers of the answer to store beside Content-Type, Content-Encoding,
 	// Content-Language, Content-Disposition, Content-Location, Location, ETag,
-	// Cache-Control, Last-Modified and Link. Credentials (Set-Cookie,
-	// Authorization, ...) and what belongs to a connection (Connection, Upgrade,
-	// ...) are never stored, also if they are listed here. Default: none.
+	// Cache-Control, Last-Modified, Link, Vary, Allow and X-Content-Type-Options.
+	// Credentials (Set-Cookie, Authorization, ...) and what belongs to a connection
+	// (Connection, Upgrade, ...) are never stored, also if they are listed here.
+	// Default: none.
 	Headers []string
 
 	// StatusURL returns where the state of an operation can be seen, for the

@@ -59,9 +59,14 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 
 // kept are the headers that are stored, beside those of Config.Headers.
 var kept = []string{
-	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
-	"Content-Type", "Etag", "Last-Modified", "Link", "Location",
+	"Allow", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
+	"Content-Type", "Etag", "Last-Modified", "Link", "Location", "Vary", "X-Content-Type-Options",
 }
+
+// guards reports whether a header says what others may not do with the answer. What
+// middleware around us has set of these is not taken away by an answer that has none, such
+// as one from before they were stored.
+func guards(name string) bool { return name == "Vary" || name == "X-Content-Type-Options" }
 
 // never reports whether a header, by its canonical name, is never stored: it is a
 // credential, or belongs to one connection or to one message.
