@@ -10,9 +10,10 @@ import (
 
 // What an answer says about itself.
 const (
-	stored   = "stored"
-	replayed = "replayed"
-	ignored  = "ignored"
+	stored   = "stored"   // a retry gets it again
+	omitted  = "omitted"  // too large to be stored: a retry is refused and never executes
+	replayed = "replayed" // it is that of an earlier request
+	ignored  = "ignored"  // a retry executes
 )
 
 // lines puts header lines into a header.
@@ -45,7 +46,7 @@ func (l *lines) about(x *exchange, status string, code int) {
 	}{
 		{p.preset.StatusHeader, status, true},
 		{p.preset.ReplayedHeader, "true", status == replayed},
-		{p.preset.RetentionHeader, p.retain, status != ignored},
+		{p.preset.RetentionHeader, p.retain, status == stored || status == replayed},
 		{p.preset.KeyHeader, x.key, x.key != ""},
 		{p.preset.RetryHeader, "false", status != ignored && code >= 400},
 	} {

@@ -85,7 +85,8 @@ type Config struct {
 	MaxResponse int64
 
 	// MaxStored is the largest answer, headers included, that is stored. Beyond:
-	// committed and answered once; a retry is told 409 and never executes.
+	// committed and answered once, with "Idempotency-Status: omitted"; a retry is told
+	// 409 and never executes.
 	// Default 1 MiB.
 	MaxStored int64
 

@@ -19,6 +19,7 @@ type run struct {
 	failed  error // what the handler has told Fail
 	decided bool  // the handler has called Decide
 	verdict Verdict
+	kept    string // stored or omitted
 }
 
 type runKey struct{}

@@ -49,7 +49,8 @@
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	X-Request-Id, X-Correlation-Id, Traceparent   request   for the observer
-//	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again)
+//	Idempotency-Status     answer    stored, replayed, ignored (a retry executes again), or omitted (executed, but
+//	                                 too large to be stored: a retry is refused)
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //

@@ -81,7 +81,7 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil && again:
 		x.replay(&rec.Result)
 	case err == nil && op.Key != "":
-		x.send(&x.last.recorder, stored)
+		x.send(&x.last.recorder, x.last.kept)
 	case err == nil, x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
 		x.send(&x.last.recorder, ignored)
 	default:
@@ -266,8 +266,10 @@ func (r *run) answer() (once.Answer, error) {
 	if r.verdict == Forget {
 		return once.Answer{}, &forgottenError{rec.status}
 	}
+	r.kept = stored
 	a := once.Answer{Rollback: r.verdict == Store}
 	if a.Result = (store.Result{Status: rec.status, Header: rec.kept, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
+		r.kept = omitted
 		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
 	}
 	return a, nil

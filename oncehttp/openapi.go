@@ -221,7 +221,7 @@ func (p *plan) kept() map[string]bool {
 func (p *plan) responses() object {
 	about := object{}
 	for name, schema := range map[string]object{
-		p.preset.StatusHeader:    {"type": "string", "enum": []string{stored, replayed, ignored}},
+		p.preset.StatusHeader:    {"type": "string", "enum": []string{stored, omitted, replayed, ignored}},
 		p.preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
 		p.preset.RetentionHeader: {"type": "integer", "minimum": 0},
 		p.preset.KeyHeader:       {"type": "string"},

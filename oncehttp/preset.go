@@ -57,7 +57,7 @@ type Preset struct {
 
 	// These are the names of headers in which the answer says something about itself.
 	// "": it does not.
-	StatusHeader    string // "stored", "replayed" or "ignored"
+	StatusHeader    string // "stored", "omitted", "replayed" or "ignored"
 	ReplayedHeader  string // "true", on a replay only
 	RetentionHeader string // for how many seconds after its execution an answer is replayed
 	KeyHeader       string // the key
