@@ -9,7 +9,9 @@ import (
 	"github.com/oncelib/once/internal/timeout"
 )
 
-// Gate keeps load away. [Limiter] of package limit is one.
+// Gate keeps load away. [Limiter] of package limit is one. [OpenAPI] takes for granted
+// that any other refuses with the codes of that one: RATE_LIMIT.exceeded (429) and
+// TRANSIENT.overloaded (503).
 //
 // [Limiter]: https://pkg.go.dev/github.com/oncelib/once/limit#Limiter
 type Gate interface {
@@ -21,6 +23,12 @@ type Gate interface {
 	// then be let through all the same. It is nil if r is not a retry or cannot be looked up: it has no key, its key
 	// is in the body, or it says that it is a first attempt (Once-Attempt: 1).
 	Enter(r *http.Request, replay func(context.Context) bool) (leave func(), refused *Problem)
+}
+
+// gateProblems are those of package limit, as far as a document tells.
+var gateProblems = map[string]Problem{
+	"RATE_LIMIT.exceeded":  {Status: http.StatusTooManyRequests, Title: "Too many requests", Retryable: true},
+	"TRANSIENT.overloaded": {Status: http.StatusServiceUnavailable, Title: "Overloaded", Retryable: true},
 }
 
 // begin notes how long the client waits and asks the gate. Of the operation the scope

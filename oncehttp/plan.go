@@ -16,6 +16,7 @@ type plan struct {
 	keep     map[string]bool // canonical names of the headers that are stored
 	own      []string        // canonical names of what an answer says about itself
 	retain   string          // in seconds
+	scope    []string        // what a key is unique within, in words
 }
 
 func compile(cfg Config, engineRetain time.Duration) *plan {
@@ -36,6 +37,12 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 		if *name = http.CanonicalHeaderKey(*name); *name != "" {
 			p.own = append(p.own, *name)
 		}
+	}
+	switch p.scope = p.preset.Scope; {
+	case p.Route != nil || p.preset.Route != nil && p.scope == nil:
+		p.scope = []string{"caller", "custom"}
+	case p.scope == nil:
+		p.scope = []string{"caller", "route"}
 	}
 	if p.Route == nil {
 		p.Route = p.preset.Route

@@ -61,7 +61,7 @@ type Preset struct {
 	ReplayedHeader  string // "true", on a replay only
 	RetentionHeader string // for how many seconds after its execution an answer is replayed
 	KeyHeader       string // the key
-	RetryHeader     string // "false" on an error that is stored: a retry would get it again
+	RetryHeader     string // "false" on an error that is stored: a retry would get it again; on a problem Problem.Retryable
 
 	// Retain is how long answers are kept unless Config.Retain says otherwise.
 	// Default: the engine's.
@@ -70,6 +70,10 @@ type Preset struct {
 	// Route is the part of the scope that follows the principal unless
 	// Config.Route says otherwise. Default: see there.
 	Route func(*http.Request) string
+
+	// Scope says in words what a key is unique within, for documentation. Default:
+	// "caller" and "route", or "custom" if there is a Route.
+	Scope []string
 
 	// Body returns what of a body is compared when a key comes again. Default: all
 	// bytes as they are. It is not asked about multipart bodies, of which all but the

@@ -2,6 +2,7 @@ package oncehttp
 
 import (
 	"errors"
+	"strconv"
 
 	"github.com/oncelib/once"
 )
@@ -10,6 +11,9 @@ import (
 func (x *exchange) refuse(p Problem) {
 	if name := x.plan.preset.KeyHeader; name != "" && x.key != "" {
 		x.w.Header()[name] = []string{x.key}
+	}
+	if name := x.plan.preset.RetryHeader; name != "" {
+		x.w.Header()[name] = []string{strconv.FormatBool(p.Retryable)}
 	}
 	x.plan.preset.WriteProblem(x.w, p)
 }
