@@ -89,17 +89,6 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nested panics if the handler cannot have what it needs of the operation around it.
-func (s *server[TX]) nested(outer any) {
-	_, batch := outer.(*once.Batch)
-	switch {
-	case s.batch && !batch:
-		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
-	case s.always && batch && !s.batch:
-		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
-	}
-}
-
 func (s *server[TX]) exec(ctx context.Context, op once.Operation, x *exchange) (store.Record, bool, error) {
 	if s.batch {
 		return s.engine.ExecBatch(ctx, op, func(ctx context.Context, b *once.Batch) (once.Answer, error) { return x.execute(ctx, b) })
@@ -233,21 +222,6 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only
 	}
 	return last.answer()
-}
-
-// forgottenError is an answer that is not stored.
-type forgottenError struct{ status int }
-
-func (e *forgottenError) Error() string {
-	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
-}
-
-// Cause names it in the attempt log.
-func (e *forgottenError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
-
-// forgotten reports whether the handler has answered and its answer is not stored.
-func (r *run) forgotten() bool {
-	return r.recorder.closed && r.recorder.refused == nil && r.verdict == Forget
 }
 
 // answer turns what the handler has done into what the engine is to store.

@@ -200,7 +200,7 @@ func TestOpenAPIOfForms(t *testing.T) {
 // Hosts are not part of a document, and no pattern replaces another one unnoticed.
 func TestOpenAPIHosts(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	cfg := func(max int64) oncehttp.Config { return oncehttp.Config{Principal: oncehttp.Global(), MaxRequest: max} }
+	cfg := func(bytes int64) oncehttp.Config { return oncehttp.Config{Principal: oncehttp.Global(), MaxRequest: bytes} }
 	for _, host := range []string{"", "a.example"} {
 		doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST " + host + "/x": cfg(3), host + "/x": cfg(4)}).String()
 		var d struct {
@@ -209,8 +209,8 @@ func TestOpenAPIHosts(t *testing.T) {
 		if err := json.Unmarshal([]byte(doc), &d); err != nil {
 			t.Fatal(err)
 		}
-		for method, max := range map[string]float64{"post": 3, "patch": 4} {
-			if got := at(d.Paths["/x"][method], "x-idempotency", "max_request_bytes"); got != max {
+		for method, want := range map[string]float64{"post": 3, "patch": 4} {
+			if got := at(d.Paths["/x"][method], "x-idempotency", "max_request_bytes"); got != want {
 				t.Errorf("host %q, %s: %v", host, method, got)
 			}
 		}
