@@ -200,7 +200,9 @@ func TestOpenAPIOfForms(t *testing.T) {
 // Hosts are not part of a document, and no pattern replaces another one unnoticed.
 func TestOpenAPIHosts(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	cfg := func(bytes int64) oncehttp.Config { return oncehttp.Config{Principal: oncehttp.Global(), MaxRequest: bytes} }
+	cfg := func(bytes int64) oncehttp.Config {
+		return oncehttp.Config{Principal: oncehttp.Global(), MaxRequest: bytes}
+	}
 	for _, host := range []string{"", "a.example"} {
 		doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST " + host + "/x": cfg(3), host + "/x": cfg(4)}).String()
 		var d struct {
