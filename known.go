@@ -2,18 +2,23 @@ package once
 
 import (
 	"context"
+	"time"
 
 	"github.com/oncelib/once/store"
 )
 
 // Known reports whether op is done, so that it would be replayed and not executed (or
 // be refused, if its fingerprint differs). That is one look-up, without a transaction,
-// for who has to choose what to serve. False means that it is not done, or that the
+// for who has to choose what to serve; none if Config.Cache has it. False means that it is not done, or that the
 // store has not answered: then nobody knows.
 func (e *Engine[TX]) Known(ctx context.Context, op Operation) bool {
 	if e.check(op) != nil {
 		return false
 	}
-	rec, err := e.read(ctx, e.id(op))
+	id := e.id(op)
+	if _, ok := e.cache.get(id, time.Now()); ok {
+		return true
+	}
+	rec, err := e.read(ctx, id)
 	return err == nil && rec.State == store.Done
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -28,4 +29,31 @@ func TestKnown(t *testing.T) {
 	if other.Scope = "t"; e.Known(t.Context(), other) || e.Known(t.Context(), once.Operation{}) {
 		t.Error("what was never asked for is known")
 	}
+}
+
+// What is in the cache is known without the store.
+func TestKnownFromTheCache(t *testing.T) {
+	s := &deaf{Store: memstore.New()}
+	e := once.New[*memstore.Tx](s, once.Config{Cache: 1 << 20, HashKeys: true})
+	op := once.Operation{Scope: "s", Key: "k"}
+	if _, err := once.Do(t.Context(), e, op, func(context.Context, *memstore.Tx) (int, error) { return 1, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !e.Known(t.Context(), op) || s.reads != 0 {
+		t.Errorf("%d look-ups for what is in the cache", s.reads)
+	}
+	if e.Drop(op.Scope, op.Key); e.Known(t.Context(), op) || s.reads != 1 {
+		t.Errorf("dropped from the cache, and known after %d look-ups of a store that is down", s.reads)
+	}
+}
+
+// deaf is a store that cannot be read.
+type deaf struct {
+	*memstore.Store
+	reads int
+}
+
+func (d *deaf) Read(context.Context, store.ID) (store.Record, error) {
+	d.reads++
+	return store.Record{}, &store.Error{Kind: store.Down, Err: errors.New("down")}
 }

@@ -2,6 +2,7 @@ package oncehttp
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/oncelib/once/store"
@@ -9,9 +10,10 @@ import (
 
 // What an answer says about itself.
 const (
-	stored   = "stored"
-	replayed = "replayed"
-	ignored  = "ignored"
+	stored   = "stored"   // a retry gets it again
+	omitted  = "omitted"  // too large to be stored: a retry is refused and never executes
+	replayed = "replayed" // it is that of an earlier request
+	ignored  = "ignored"  // a retry executes
 )
 
 // lines puts header lines into a header.
@@ -44,7 +46,7 @@ func (l *lines) about(x *exchange, status string, code int) {
 	}{
 		{p.preset.StatusHeader, status, true},
 		{p.preset.ReplayedHeader, "true", status == replayed},
-		{p.preset.RetentionHeader, p.retain, status != ignored},
+		{p.preset.RetentionHeader, p.retain, status == stored || status == replayed},
 		{p.preset.KeyHeader, x.key, x.key != ""},
 		{p.preset.RetryHeader, "false", status != ignored && code >= 400},
 	} {
@@ -77,8 +79,8 @@ func (x *exchange) send(rec *recorder, status string) {
 }
 
 // replay sends what was stored. Of the headers that are stored, the answer has
-// exactly those that the first one had; others are what the middleware around this
-// one has set for this request.
+// those that the first one had; others, and guards that it had not, are what the
+// middleware around this one has set for this request.
 func (x *exchange) replay(res *store.Result) {
 	if res.Kind != store.Value || res.Status < 200 || res.Status > 999 {
 		x.refuse(x.operationProblem(CodeResultUnavailable)) // too large to be kept, or not an answer to a request
@@ -86,7 +88,8 @@ func (x *exchange) replay(res *store.Result) {
 	}
 	h := x.w.Header()
 	for name := range h {
-		if x.plan.keep[http.CanonicalHeaderKey(name)] {
+		standard := http.CanonicalHeaderKey(name)
+		if x.plan.keep[standard] && (!guards(standard) || has(res.Header, standard)) {
 			delete(h, name)
 		}
 	}
@@ -101,6 +104,10 @@ func (x *exchange) replay(res *store.Result) {
 		l.set("Content-Length", strconv.Itoa(len(res.Body)))
 	}
 	x.write(res.Status, res.Body)
+}
+
+func has(header []store.Field, name string) bool {
+	return slices.ContainsFunc(header, func(f store.Field) bool { return http.CanonicalHeaderKey(f.Name) == name })
 }
 
 func (x *exchange) write(status int, body []byte) {

@@ -1,6 +1,7 @@
 package oncehttp_test
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"strings"
@@ -54,4 +55,35 @@ func TestCachedReplay(t *testing.T) {
 			t.Errorf("%s: from the store %+v, from the cache %+v", name, a, b)
 		}
 	}
+}
+
+// A gate without room lets pass what the cache has, while the store is down.
+func TestGateAsksTheCache(t *testing.T) {
+	asked := 0
+	full := gate(func(r *http.Request, replay func(context.Context) bool) (func(), *oncehttp.Problem) {
+		if r.Header.Get("Once-Attempt") == "1" {
+			return func() {}, nil
+		}
+		asked++
+		if !replay(r.Context()) {
+			return nil, &oncehttp.Problem{Status: http.StatusServiceUnavailable}
+		}
+		return func() {}, nil
+	})
+	s := start(t, setup{Config: oncehttp.Config{Gate: full}, engine: once.Config{Cache: 1 << 20}}, create)
+	s.post("k", "a", "Once-Attempt", "1")
+	s.store.down = true
+	before := s.store.asks.Load()
+	if got := s.post("k", "a"); got.status != 201 || got.idempotency() != "replayed" || s.store.asks.Load() != before || asked != 1 {
+		t.Errorf("%+v, after %d looks into the store", got, s.store.asks.Load()-before)
+	}
+	if got := s.post("other", "a"); got.status != 503 || asked != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+type gate func(*http.Request, func(context.Context) bool) (func(), *oncehttp.Problem)
+
+func (g gate) Enter(r *http.Request, replay func(context.Context) bool) (func(), *oncehttp.Problem) {
+	return g(r, replay)
 }

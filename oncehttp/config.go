@@ -26,6 +26,11 @@ type Config struct {
 	// method and pattern of the route, if [http.Request.Pattern] is known here
 	// (the middleware is inside of the router), otherwise method and path. Another
 	// name for a route makes the keys unknown that are stored under the first one.
+	//
+	// The host counts only as far as it is in the pattern: it is not compared either,
+	// since one service has many names. Around a router that serves several hosts, write
+	//
+	//	func(r *http.Request) string { return r.Method + " " + r.Host + r.URL.Path }
 	Route func(*http.Request) string
 
 	// Preset is the dialect. Default: [Default]().
@@ -80,22 +85,26 @@ type Config struct {
 	MaxResponse int64
 
 	// MaxStored is the largest answer, headers included, that is stored. Beyond:
-	// committed and answered once; a retry is told 409 and never executes.
+	// committed and answered once, with "Idempotency-Status: omitted"; a retry is told
+	// 409 and never executes.
 	// Default 1 MiB.
 	MaxStored int64
 
 	// Headers of the answer to store beside Content-Type, Content-Encoding,
 	// Content-Language, Content-Disposition, Content-Location, Location, ETag,
-	// Cache-Control, Last-Modified and Link. Credentials (Set-Cookie,
-	// Authorization, ...) and what belongs to a connection (Connection, Upgrade,
-	// ...) are never stored, also if they are listed here. Default: none.
+	// Cache-Control, Last-Modified, Link, Vary, Allow and X-Content-Type-Options.
+	// Credentials (Set-Cookie, Authorization, ...) and what belongs to a connection
+	// (Connection, Upgrade, ...) are never stored, also if they are listed here.
+	// Default: none.
 	Headers []string
 
 	// StatusURL returns where the state of an operation can be seen, for the
 	// status_url of problems about an operation that exists. Default: none.
 	StatusURL func(r *http.Request, key string) string
 
-	// Gate is asked before an operation is executed, and before its body is read.
+	// Gate is asked before an operation is executed, and before its body is read. It
+	// lets replays pass where it sheds new work, but only if the key is in a header: one
+	// that FormField or Key finds is not known yet, and its replay is shed like new work.
 	// Default: whatever comes is executed.
 	Gate Gate
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/oncelib/once"
 )
 
 // run is one run of a handler, and the context that it is given.
@@ -19,6 +21,7 @@ type run struct {
 	failed  error // what the handler has told Fail
 	decided bool  // the handler has called Decide
 	verdict Verdict
+	kept    string // stored or omitted
 }
 
 type runKey struct{}
@@ -73,6 +76,17 @@ func Key(ctx context.Context) (key string, ok bool) {
 func Decide(ctx context.Context, v Verdict) {
 	if r, ok := runOf(ctx); ok {
 		r.decided, r.verdict = true, v
+	}
+}
+
+// nested panics if the handler cannot have what it needs of the operation around it.
+func (s *server[TX]) nested(outer any) {
+	_, batch := outer.(*once.Batch)
+	switch {
+	case s.batch && !batch:
+		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
+	case s.always && batch && !s.batch:
+		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
 	}
 }
 

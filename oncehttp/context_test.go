@@ -84,3 +84,34 @@ func TestNested(t *testing.T) {
 		t.Errorf("%s effects in the other store", v)
 	}
 }
+
+// A batch has no transaction, and a transaction is no batch: what goes together does
+// nothing inside, what does not says so.
+func TestNestedBatch(t *testing.T) {
+	e := once.New(memstore.New(), once.Config{})
+	cfg := oncehttp.Config{Principal: oncehttp.Global()}
+	create := func(w http.ResponseWriter, _ *http.Request, b *once.Batch) {
+		b.Exec("insert", once.NewKey(), "1")
+		w.WriteHeader(http.StatusCreated)
+	}
+	middleware, batch := oncehttp.Middleware(e, cfg), oncehttp.BatchHandler(e, cfg, create)
+	within := func(next http.Handler) http.Handler {
+		return oncehttp.BatchHandler(e, cfg, func(w http.ResponseWriter, r *http.Request, _ *once.Batch) { next.ServeHTTP(w, r) })
+	}
+	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { create(w, r, oncehttp.Tx[*once.Batch](r.Context())) })
+	for name, c := range map[string]struct {
+		handler http.Handler
+		panics  string
+	}{
+		"middleware in a batch":   {within(middleware(inside)), ""},
+		"batch in a batch":        {within(batch), ""},
+		"batch in the middleware": {middleware(batch), "BatchHandler inside of a Middleware"},
+		"handler in a batch":      {within(oncehttp.Handler(e, cfg, func(http.ResponseWriter, *http.Request, *memstore.Tx) {})), "Handler inside of a BatchHandler"},
+	} {
+		var got response
+		p := panicOf(func() { got = roundTrip(c.handler, "POST", "/", "", name) })
+		if c.panics == "" && (got.status != 201 || got.idempotency() != "stored") || !strings.Contains(p, c.panics) || c.panics != "" && !strings.Contains(p, "\nTry: ") {
+			t.Errorf("%s: %+v, panics with %q", name, got, p)
+		}
+	}
+}

@@ -34,7 +34,8 @@
 // retries included, and its 401 and 403 are never stored. Whoever has lost access does
 // not get the stored answer either. Rate limits come before as well, but what bounds how
 // many are served at the same time is a [Config].Gate, which lets replays pass. What reads
-// the body or the form belongs inside.
+// the body or the form belongs inside: a multipart form that was parsed outside (CSRF middleware that
+// calls FormValue) cannot be compared any more, and is answered with 500.
 //
 // Headers that outer middleware has set are visible to the handler and, if they are
 // among those that are stored, part of the stored answer. A replay has the same status,
@@ -48,7 +49,8 @@
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	X-Request-Id, X-Correlation-Id, Traceparent   request   for the observer
-//	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again)
+//	Idempotency-Status     answer    stored, replayed, ignored (a retry executes again), or omitted (executed, but
+//	                                 too large to be stored: a retry is refused)
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
@@ -102,6 +104,7 @@
 //	INTERNAL.transaction_misused               500  no         no
 //	INTERNAL.response_too_large                500  no         no
 //	INTERNAL.streaming_refused                 500  no         no
+//	INTERNAL.form_parsed                       500  no         no
 //
 // A Gate adds its own: those of package limit are RATE_LIMIT.exceeded (429) and
 // TRANSIENT.overloaded (503), both retryable, neither with a safe new key.

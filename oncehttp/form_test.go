@@ -141,11 +141,6 @@ func TestMultipartFilesAreRemoved(t *testing.T) {
 func TestParsedForm(t *testing.T) {
 	s := start(t, setup{Config: oncehttp.Config{FormField: "once"}, around: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() {
-				if p := recover(); p != nil {
-					http.Error(w, fmt.Sprint(p), http.StatusInternalServerError)
-				}
-			}()
 			_ = r.FormValue("csrf")
 			next.ServeHTTP(w, r)
 		})
@@ -159,8 +154,14 @@ func TestParsedForm(t *testing.T) {
 		}
 	}
 	contentType, body := form("k", "book", "file")
-	if got := s.send("POST", "/buy", body, "Content-Type", contentType); got.status != 500 || !strings.Contains(got.body, "Try:") {
-		t.Errorf("multipart: %+v", got)
+	for _, key := range []string{"k", "l"} { // also if it is done already: whether this is the same cannot be said
+		got := s.send("POST", "/buy", body, "Content-Type", contentType, "Idempotency-Key", key)
+		if p := got.problem(t); got.status != 500 || p.Code != oncehttp.CodeFormParsed || p.Retryable || p.SafeNewKey || strings.Contains(got.body, "Try:") {
+			t.Errorf("multipart: %+v", got)
+		}
+		if e := s.log.last(); e.Err == nil || !strings.Contains(e.Err.Error(), "Try: put what parses forms inside") {
+			t.Errorf("the observer is told of %+v", e)
+		}
 	}
 	s.expect(1, "n", 1)
 }
@@ -196,5 +197,46 @@ func TestKeyFunc(t *testing.T) {
 	}
 	if got := s.send("POST", "/", "id=k"); got.idempotency() != "replayed" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What outer middleware has looked at without reading the body is compared as if it had
+// not, whatever is compared of it.
+func TestParsedWithoutReading(t *testing.T) {
+	parse := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = r.ParseForm()
+			next.ServeHTTP(w, r)
+		})
+	}
+	for _, preset := range []*oncehttp.Preset{oncehttp.Default(), oncehttp.StripeV1(), oncehttp.RefundPlaybook()} {
+		for _, around := range []func(http.Handler) http.Handler{nil, parse} {
+			s := start(t, setup{Config: oncehttp.Config{Preset: preset, FormField: "once"}, around: around}, buy)
+			same, other := 200, preset.Problems[oncehttp.CodeMismatch]
+			if other == 0 {
+				other = 422
+			}
+			for i, c := range []struct {
+				item   string
+				status int
+			}{{"book", 200}, {"book", same}, {"pen", other}} {
+				contentType, body := form("k", c.item, "file") // with another boundary each time
+				if got := s.send("POST", "/buy", body, "Content-Type", contentType); got.status != c.status {
+					t.Errorf("%s, parsed %t, form %d: %d", preset.Name, around != nil, i, got.status)
+				}
+			}
+			if preset.Body == nil {
+				same = other
+			}
+			for i, c := range []struct {
+				body   string
+				status int
+			}{{`{"a":1,"b":2}`, 200}, {`{"b":2, "a":1}`, same}, {`{"b":2,"a":2}`, other}} {
+				if got := s.post("json", c.body, "Content-Type", "application/json"); got.status != c.status {
+					t.Errorf("%s, parsed %t, JSON %d: %d", preset.Name, around != nil, i, got.status)
+				}
+			}
+			s.expect(2, "n", 2)
+		}
 	}
 }

@@ -9,18 +9,26 @@ import (
 	"github.com/oncelib/once/internal/timeout"
 )
 
-// Gate keeps load away. [Limiter] of package limit is one.
+// Gate keeps load away. [Limiter] of package limit is one. [OpenAPI] takes for granted
+// that any other refuses with the codes of that one: RATE_LIMIT.exceeded (429) and
+// TRANSIENT.overloaded (503).
 //
 // [Limiter]: https://pkg.go.dev/github.com/oncelib/once/limit#Limiter
 type Gate interface {
 	// Enter lets r through, at once or after a while, or refuses it. If r is let through,
 	// leave is called exactly once when it is over.
 	//
-	// Where there is no room, replay tells for one look-up, without a transaction,
-	// whether r would be answered from the record: it may then be let through all the
-	// same. It is nil if r is not a retry or cannot be looked up: it has no key, its key
+	// Where there is no room, replay tells for one look-up, without a transaction (none
+	// if the engine's cache has it), whether r would be answered from the record: it may
+	// then be let through all the same. It is nil if r is not a retry or cannot be looked up: it has no key, its key
 	// is in the body, or it says that it is a first attempt (Once-Attempt: 1).
 	Enter(r *http.Request, replay func(context.Context) bool) (leave func(), refused *Problem)
+}
+
+// gateProblems are those of package limit, as far as a document tells.
+var gateProblems = map[string]Problem{
+	"RATE_LIMIT.exceeded":  {Status: http.StatusTooManyRequests, Title: "Too many requests", Retryable: true},
+	"TRANSIENT.overloaded": {Status: http.StatusServiceUnavailable, Title: "Overloaded", Retryable: true},
 }
 
 // begin notes how long the client waits and asks the gate. Of the operation the scope

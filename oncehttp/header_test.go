@@ -16,7 +16,7 @@ func TestHeaders(t *testing.T) {
 	s := start(t, setup{Config: oncehttp.Config{Headers: []string{"x-kept", "Set-Cookie", "authorization", "Connection", "Transfer-Encoding", "Date", "Idempotency-Status"}}},
 		func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 			h := w.Header()
-			for _, name := range []string{"Content-Language", "Content-Disposition", "Content-Location", "Location", "ETag", "Cache-Control", "Last-Modified", "Link", "X-Kept"} {
+			for _, name := range []string{"Content-Language", "Content-Disposition", "Content-Location", "Location", "ETag", "Cache-Control", "Last-Modified", "Link", "Vary", "Allow", "X-Content-Type-Options", "X-Kept"} {
 				h.Set(name, "kept")
 			}
 			for _, name := range []string{"Set-Cookie", "Authorization", "X-Other", "Www-Authenticate", "Idempotency-Status", "Idempotent-Replayed"} {
@@ -51,6 +51,11 @@ func TestHeaders(t *testing.T) {
 	for name := range again.header {
 		if _, ok := first.header[name]; !ok && name != "Idempotent-Replayed" {
 			t.Errorf("%s is new", name)
+		}
+	}
+	for _, name := range []string{"Vary", "Allow", "X-Content-Type-Options"} { // not sent by accident
+		if again.header.Get(name) != "kept" {
+			t.Errorf("%s is %q", name, again.header.Get(name))
 		}
 	}
 	if first.idempotency() != "stored" || again.idempotency() != "replayed" || len(first.header["Idempotency-Status"]) != 1 || first.header.Get("X-Kept") != "kept" {
@@ -134,6 +139,46 @@ func TestHandlerDoesNotSpeakForUs(t *testing.T) {
 		got := roundTrip(h, method, "/", "", "k")
 		if got.idempotency() != "ignored" || len(got.header) != 3 { // and Content-Type, Content-Length
 			t.Errorf("%s: %v", method, got.header)
+		}
+	}
+}
+
+// http.Error forbids browsers to guess, on a replay as well.
+func TestReplayedErrorForbidsToGuess(t *testing.T) {
+	s := start(t, setup{}, func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
+		w.Header().Set("Allow", "POST")
+		http.Error(w, "no", http.StatusMethodNotAllowed)
+	})
+	for range 2 {
+		if got := s.post("k", ""); got.header.Get("X-Content-Type-Options") != "nosniff" || got.header.Get("Allow") != "POST" {
+			t.Errorf("%v", got.header)
+		}
+	}
+}
+
+// What guards an answer is not taken away by one that was stored without it, as versions
+// before did.
+func TestGuardsOfOuterMiddleware(t *testing.T) {
+	s := start(t, setup{around: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Vary", "Origin")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			next.ServeHTTP(w, r)
+		})
+	}}, create)
+	for key, fields := range map[string][]store.Field{
+		"old": {{Name: "Etag", Value: "1"}},
+		"new": {{Name: "vary", Value: "Accept"}, {Name: "X-Content-Type-Options", Value: "nosniff"}},
+	} {
+		_, err := s.store.Swap(t.Context(), store.Change{ID: store.ID{Scope: "global POST /refunds", Key: key}, Next: store.Record{
+			State: store.Done, Fence: 1, Claim: make([]byte, 16), Result: store.Result{Status: 200, Header: fields},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		vary := map[string]string{"old": "Origin", "new": "Accept"}[key]
+		if got := s.post(key, ""); got.status != 200 || got.idempotency() != "replayed" || strings.Join(got.header["Vary"], "") != vary || strings.Join(got.header["X-Content-Type-Options"], "") != "nosniff" {
+			t.Errorf("%s: %+v", key, got)
 		}
 	}
 }

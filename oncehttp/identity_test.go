@@ -105,7 +105,7 @@ func keptLines(header []string) string {
 		name, _, _ := strings.Cut(line, ":")
 		switch http.CanonicalHeaderKey(name) {
 		case "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location", "Content-Type",
-			"Etag", "Last-Modified", "Link", "Location", "X-Kept", "Content-Length", "Transfer-Encoding", "Idempotency-Retention":
+			"Etag", "Last-Modified", "Link", "Location", "Vary", "Allow", "X-Content-Type-Options", "X-Kept", "Content-Length", "Transfer-Encoding", "Idempotency-Retention":
 			kept = append(kept, line)
 		}
 	}

@@ -139,7 +139,7 @@ func parseKey(value string, strict bool) (string, error) {
 // formValues returns the values of a form field. A body that is not a form, or
 // not a correct one, has none.
 func formValues(r *http.Request, body []byte, field string) []string {
-	if r.PostForm != nil { // somebody has parsed it before us, and the body is gone
+	if len(r.PostForm) > 0 { // somebody has parsed it before us, and the body is gone
 		return r.PostForm[field]
 	}
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

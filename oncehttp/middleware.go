@@ -13,8 +13,13 @@ import (
 )
 
 // Middleware protects handlers of the ordinary shape, which get their transaction from
-// [Tx]. Methods that are not keyed pass straight through, without a transaction. Inside
-// of itself it does nothing.
+// [Tx]. Methods that are not keyed pass straight through, without a transaction.
+//
+// Inside of itself, or of a [Handler] or [BatchHandler] of the same engine, it does nothing:
+// what is served with the context of a request that is being executed is part of that
+// operation. That goes for requests that a handler makes in its own process, too, whatever
+// their key and route: one that is to be an operation of its own needs a context of its own,
+// and must not be waited for inside of the handler.
 //
 // It panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
@@ -43,7 +48,8 @@ type server[TX any] struct {
 
 // ServeHTTP implements [http.Handler].
 func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if _, inside := s.engine.Tx(r.Context()); inside {
+	if outer := r.Context().Value(s.engine); outer != nil { // a transaction, or the batch in place of it
+		s.nested(outer)
 		s.next.ServeHTTP(w, r) // a second claim of the same key would wait for the first, which waits for it
 		return
 	}
@@ -75,7 +81,7 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil && again:
 		x.replay(&rec.Result)
 	case err == nil && op.Key != "":
-		x.send(&x.last.recorder, stored)
+		x.send(&x.last.recorder, x.last.kept)
 	case err == nil, x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
 		x.send(&x.last.recorder, ignored)
 	default:
@@ -100,6 +106,8 @@ type exchange struct {
 	key   string
 	body  []byte
 	last  *run // of the handler
+
+	parsed bool // a multipart body is gone
 
 	deadline time.Time // until when the client waits; zero: not said
 
@@ -145,7 +153,9 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 		return op, prob
 	}
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
-		panic("oncehttp: a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware.")
+		x.parsed, x.key = true, ""
+		op.Caller = callerOf(r)
+		return op, nil // of no operation: the engine's observer is told why, and nothing else is done
 	}
 	body, fits, err := readBody(r, p.MaxRequest)
 	switch {
@@ -186,6 +196,9 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 
 // execute runs the handler, on a request and a recorder that no earlier run has seen.
 func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
+	if x.parsed {
+		return once.Answer{}, errParsed
+	}
 	last := &x.first
 	if x.last != nil {
 		last = new(run)
@@ -211,21 +224,6 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	return last.answer()
 }
 
-// forgottenError is an answer that is not stored.
-type forgottenError struct{ status int }
-
-func (e *forgottenError) Error() string {
-	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
-}
-
-// Cause names it in the attempt log.
-func (e *forgottenError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
-
-// forgotten reports whether the handler has answered and its answer is not stored.
-func (r *run) forgotten() bool {
-	return r.recorder.closed && r.recorder.refused == nil && r.verdict == Forget
-}
-
 // answer turns what the handler has done into what the engine is to store.
 func (r *run) answer() (once.Answer, error) {
 	rec := &r.recorder
@@ -242,8 +240,10 @@ func (r *run) answer() (once.Answer, error) {
 	if r.verdict == Forget {
 		return once.Answer{}, &forgottenError{rec.status}
 	}
+	r.kept = stored
 	a := once.Answer{Rollback: r.verdict == Store}
 	if a.Result = (store.Result{Status: rec.status, Header: rec.kept, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
+		r.kept = omitted
 		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
 	}
 	return a, nil

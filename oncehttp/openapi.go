@@ -29,15 +29,18 @@ type Document struct {
 type object = map[string]any
 
 // OpenAPI returns the document of the routes, by their pattern as in [http.ServeMux]. A
-// pattern without a method stands for all methods that are keyed. It panics if a Config is
-// invalid, as [Middleware] does, or if the method of a pattern is not keyed.
+// pattern without a method stands for all methods that are keyed and have no pattern of
+// their own. It panics if a Config is invalid, as [Middleware] does, if the method of a
+// pattern is not keyed, or if two patterns mean the same path of a document, which knows
+// no hosts: they need a document each.
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of
 // each status (x-problems), and an x-idempotency object that says what makes two requests the same,
 // which answers are stored, and for how long.
 func OpenAPI[TX any](e *once.Engine[TX], routes map[string]Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
-	for _, pattern := range slices.Sorted(maps.Keys(routes)) {
+	from := map[string]string{} // patterns, by method and path
+	for _, pattern := range bySpecificity(routes) {
 		p := compile(routes[pattern], e.Retain())
 		method, path := splitPattern(pattern)
 		methods := p.preset.Methods
@@ -54,36 +57,17 @@ func OpenAPI[TX any](e *once.Engine[TX], routes map[string]Config) *Document {
 			d.paths[path] = item
 		}
 		for _, m := range methods {
+			if before, ok := from[m+path]; ok {
+				if specific, _ := splitPattern(before); method == "" && specific != "" && hostOf(before) == hostOf(pattern) {
+					continue
+				}
+				panic(fmt.Sprintf("oncehttp: OpenAPI: %q and %q are the same path of a document.\nTry: a document each.", before, pattern))
+			}
+			from[m+path] = pattern
 			item[strings.ToLower(m)] = p.describe(params)
 		}
 	}
 	return d
-}
-
-// splitPattern splits a pattern of [http.ServeMux]; the host does not matter here.
-func splitPattern(pattern string) (method, path string) {
-	if m, rest, ok := strings.Cut(pattern, " "); ok {
-		method, pattern = m, strings.TrimLeft(rest, " \t")
-	}
-	if i := strings.IndexByte(pattern, '/'); i > 0 {
-		pattern = pattern[i:]
-	}
-	return method, pattern
-}
-
-// pathParams returns a path as OpenAPI has it, and its parameters.
-func pathParams(path string) (string, []any) {
-	path = strings.TrimSuffix(path, "{$}")
-	var params []any
-	segments := strings.Split(path, "/")
-	for i, s := range segments {
-		if name, is := strings.CutPrefix(s, "{"); is {
-			name = strings.TrimSuffix(strings.TrimSuffix(name, "}"), "...")
-			segments[i] = "{" + name + "}"
-			params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
-		}
-	}
-	return strings.Join(segments, "/"), params
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -123,15 +107,33 @@ func (p *plan) describe(params []any) object {
 		params = append(params, p.keyParameter())
 	}
 	op["parameters"] = append(params, timeoutParameter, firstSentParameter)
+	if p.Key == nil && p.FormField != "" {
+		op["requestBody"] = p.formBody()
+	}
 	return op
+}
+
+// formBody is what is known of a request body: that a form may carry the key.
+func (p *plan) formBody() object {
+	form := object{"type": "object", "properties": object{p.FormField: object{
+		"type": "string", "minLength": 1, "maxLength": once.MaxKey,
+		"description": "The idempotency key, where no header carries it: the same for every retry of one intent.",
+	}}}
+	if len(p.preset.KeyHeaders) == 0 && !p.Optional {
+		form["required"] = []string{p.FormField}
+	}
+	return object{"content": object{
+		"application/x-www-form-urlencoded": object{"schema": form},
+		"multipart/form-data":               object{"schema": form},
+	}}
 }
 
 func (p *plan) keyParameter() object {
 	text := "Names the intent: the same for every retry of it, and of no other."
-	pattern := bareKey + "|" + quotedKey
+	pattern, example := bareKey+"|"+quotedKey, `"8e03978e-40d5-43e8-bc93-6894a57f9324"`
 	switch {
 	case p.preset.OpaqueKeys:
-		pattern = opaqueKey
+		pattern, example = opaqueKey, strings.Trim(example, `"`) // quotation marks would be part of it
 	case p.Strict:
 		pattern = quotedKey
 		text += " In quotation marks, as a String of RFC 9651."
@@ -144,7 +146,7 @@ func (p *plan) keyParameter() object {
 	return object{
 		"name": p.preset.KeyHeaders[0], "in": "header", "required": !p.Optional && p.FormField == "", "description": text,
 		"schema":  object{"type": "string", "minLength": 1, "pattern": "^(" + pattern + ")$"},
-		"example": `"8e03978e-40d5-43e8-bc93-6894a57f9324"`,
+		"example": example,
 	}
 }
 
@@ -177,10 +179,11 @@ func (p *plan) rules() object {
 	case p.FormField != "":
 		source = "headers, or form field " + p.FormField
 	}
-	body := "bytes, of a multipart body without its boundary"
+	body := "bytes"
 	if p.preset.Body != nil {
 		body = "as the dialect " + p.preset.Name + " reads it"
 	}
+	body += ", of a multipart body without its boundary"
 	stored := object{}
 	for status, v := range p.preset.Verdicts {
 		name := strconv.Itoa(status)
@@ -193,7 +196,7 @@ func (p *plan) rules() object {
 		"dialect":            p.preset.Name,
 		"required":           !p.Optional,
 		"key":                object{"source": source, "max_bytes": once.MaxKey, "strict": p.Strict},
-		"scope":              []string{"caller", "route"},
+		"scope":              p.scope,
 		"fingerprint":        object{"of": []string{"method", "route", "path", "query", "content type", "body"}, "body": body},
 		"retention_seconds":  p.retention(),
 		"wait_milliseconds":  p.Wait.Milliseconds(),
@@ -215,82 +218,4 @@ func (p *plan) kept() map[string]bool {
 	names := maps.Clone(p.keep)
 	maps.DeleteFunc(names, func(_ string, keep bool) bool { return !keep })
 	return names
-}
-
-// responses returns the Responses Object: what the middleware adds to those of a handler.
-func (p *plan) responses() object {
-	about := object{}
-	for name, schema := range map[string]object{
-		p.preset.StatusHeader:    {"type": "string", "enum": []string{stored, replayed, ignored}},
-		p.preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
-		p.preset.RetentionHeader: {"type": "integer", "minimum": 0},
-		p.preset.KeyHeader:       {"type": "string"},
-	} {
-		if name != "" {
-			about[name] = object{"schema": schema}
-		}
-	}
-	all := object{"2XX": object{
-		"description": "The answer of the operation. A retry with the same key and the same request gets it again, byte for byte.",
-		"headers":     about,
-	}}
-	for status, codes := range p.codes() {
-		all[strconv.Itoa(status)] = p.problemResponse(codes)
-	}
-	return all
-}
-
-// codes returns the problems of this route, by status.
-func (p *plan) codes() map[int][]string {
-	by := map[int][]string{}
-	for code := range problems {
-		if code == CodeKeyMissing && p.Optional {
-			continue
-		}
-		status := p.problem(code).Status
-		by[status] = append(by[status], code)
-	}
-	for _, codes := range by {
-		slices.Sort(codes)
-	}
-	return by
-}
-
-func (p *plan) problemResponse(codes []string) object {
-	kinds := make([]object, len(codes))
-	for i, c := range codes {
-		prob := p.problem(c)
-		kinds[i] = object{"code": c, "type": prob.Type, "title": prob.Title, "retryable": prob.Retryable}
-	}
-	r := object{"description": "One of: " + strings.Join(codes, ", ") + ".", "x-problems": kinds}
-	if p.Preset.WriteProblem != nil {
-		return r // in a form of its own, which only the dialect knows
-	}
-	r["content"] = object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}
-	if slices.ContainsFunc(codes, func(c string) bool { return c == CodeInFlight || c == CodeConflict || c == CodeStoreUnavailable }) {
-		r["headers"] = object{"Retry-After": object{
-			"description": "In seconds.", "schema": object{"type": "integer", "minimum": 0},
-		}}
-	}
-	return r
-}
-
-var problemSchema = object{
-	"type":        "object",
-	"description": "RFC 9457, and what a program needs to know to go on.",
-	"required":    []string{"status", "retryable", "safe_new_key"},
-	"properties": object{
-		"type":         object{"type": "string", "format": "uri"},
-		"title":        object{"type": "string"},
-		"status":       object{"type": "integer"},
-		"detail":       object{"type": "string"},
-		"code":         object{"type": "string"},
-		"retryable":    object{"type": "boolean", "description": "The same request with the same key may succeed later."},
-		"safe_new_key": object{"type": "boolean", "description": "Nothing was applied under this key and nothing can be: starting anew with another one does nothing twice."},
-		"status_url":   object{"type": "string", "description": "Where the state of the operation can be seen."},
-		"errors": object{"type": "array", "items": object{
-			"type": "object", "required": []string{"pointer", "detail"},
-			"properties": object{"pointer": object{"type": "string"}, "detail": object{"type": "string"}},
-		}},
-	},
 }

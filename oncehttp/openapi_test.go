@@ -101,6 +101,132 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
+// documented is what a document says of one path, by method.
+func documented(t *testing.T, cfg oncehttp.Config) map[string]any {
+	t.Helper()
+	doc := oncehttp.OpenAPI(once.New(memstore.New(), once.Config{}), map[string]oncehttp.Config{"POST /x": cfg})
+	var d struct {
+		Paths map[string]map[string]map[string]any
+	}
+	if err := json.Unmarshal([]byte(doc.String()), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d.Paths["/x"]["post"]
+}
+
+// at follows names through objects, and numbers through arrays.
+func at(v any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			l, _ := v.([]any)
+			if p >= len(l) {
+				return nil
+			}
+			v = l[p]
+		}
+	}
+	return v
+}
+
+// A document says what the dialect does: what a key is unique within, how it is written,
+// and what a problem tells of retries.
+func TestOpenAPIOfDialects(t *testing.T) {
+	route := func(*http.Request) string { return "r" }
+	own := oncehttp.Default()
+	own.Route = route
+	for name, c := range map[string]struct {
+		cfg     oncehttp.Config
+		scope   string
+		example string
+		hint    string
+	}{
+		"default":   {oncehttp.Config{}, "[caller route]", `"`, ""},
+		"stripe":    {oncehttp.Config{Preset: oncehttp.StripeV1()}, "[account]", "8", "Stripe-Should-Retry"},
+		"stripe 2":  {oncehttp.Config{Preset: oncehttp.StripeV2()}, "[account]", "8", "Stripe-Should-Retry"},
+		"overruled": {oncehttp.Config{Preset: oncehttp.StripeV1(), Route: route}, "[caller custom]", "8", "Stripe-Should-Retry"},
+		"own":       {oncehttp.Config{Preset: own}, "[caller custom]", `"`, ""},
+		"playbook":  {oncehttp.Config{Preset: oncehttp.RefundPlaybook()}, "[caller route]", `"`, ""},
+	} {
+		c.cfg.Principal = oncehttp.Global()
+		op := documented(t, c.cfg)
+		if got := fmt.Sprint(at(op, "x-idempotency", "scope")); got != c.scope {
+			t.Errorf("%s: scope %s", name, got)
+		}
+		if got, _ := at(op, "parameters", 0, "example").(string); !strings.HasPrefix(got, c.example) {
+			t.Errorf("%s: example %s", name, got)
+		}
+		headers, _ := at(op, "responses", "409", "headers").(map[string]any)
+		if _, ok := headers[c.hint]; ok != (c.hint != "") {
+			t.Errorf("%s: a problem has %v", name, headers)
+		}
+		if op["requestBody"] != nil {
+			t.Errorf("%s: %v", name, op["requestBody"])
+		}
+	}
+}
+
+// A preset with RetryHeader says it of every problem, whoever writes them.
+func TestRetryHeaderOfProblems(t *testing.T) {
+	p := oncehttp.Default()
+	p.RetryHeader = "should-retry"
+	s := start(t, setup{Config: oncehttp.Config{Preset: p}}, create)
+	if got := s.send("POST", "/", ""); got.status != 400 || got.header.Get("Should-Retry") != "false" {
+		t.Errorf("%+v", got)
+	}
+	s.store.down = true
+	if got := s.post("k", ""); got.status != 503 || got.header.Get("Should-Retry") != "true" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOpenAPIOfForms(t *testing.T) {
+	cfg := oncehttp.Config{Principal: oncehttp.Global(), FormField: "once"}
+	schema := []any{"requestBody", "content", "multipart/form-data", "schema"}
+	op := documented(t, cfg)
+	if form := at(op, schema...); at(form, "properties", "once", "maxLength") != float64(once.MaxKey) || at(form, "required") != nil {
+		t.Errorf("%v", form)
+	}
+	cfg.Preset = oncehttp.Default()
+	cfg.Preset.KeyHeaders = nil
+	if form := at(documented(t, cfg), schema...); fmt.Sprint(at(form, "required")) != "[once]" {
+		t.Errorf("without headers: %v", form)
+	}
+}
+
+// Hosts are not part of a document, and no pattern replaces another one unnoticed.
+func TestOpenAPIHosts(t *testing.T) {
+	e := once.New(memstore.New(), once.Config{})
+	cfg := func(bytes int64) oncehttp.Config {
+		return oncehttp.Config{Principal: oncehttp.Global(), MaxRequest: bytes}
+	}
+	for _, host := range []string{"", "a.example"} {
+		doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST " + host + "/x": cfg(3), host + "/x": cfg(4)}).String()
+		var d struct {
+			Paths map[string]map[string]map[string]any
+		}
+		if err := json.Unmarshal([]byte(doc), &d); err != nil {
+			t.Fatal(err)
+		}
+		for method, want := range map[string]float64{"post": 3, "patch": 4} {
+			if got := at(d.Paths["/x"][method], "x-idempotency", "max_request_bytes"); got != want {
+				t.Errorf("host %q, %s: %v", host, method, got)
+			}
+		}
+	}
+	for _, patterns := range [][2]string{
+		{"POST a.example/x", "POST b.example/x"}, {"POST a.example/x", "/x"}, {"POST /x", "POST a.example/x"}, {"a.example/x", "b.example/x"}, {"/x/", "/x/{$}"},
+	} {
+		p := panicOf(func() { oncehttp.OpenAPI(e, map[string]oncehttp.Config{patterns[0]: cfg(1), patterns[1]: cfg(2)}) })
+		if !strings.Contains(p, patterns[0]) || !strings.Contains(p, patterns[1]) || !strings.Contains(p, "\nTry: ") {
+			t.Errorf("%q: %q", patterns, p)
+		}
+	}
+}
+
 // The pattern of the key says what the middleware accepts, and no more.
 func FuzzOpenAPIKeyPattern(f *testing.F) {
 	for _, key := range []string{"k", `"k"`, `"a\"b\\"`, `a;b`, `a"`, `""`, strings.Repeat("k", 255), strings.Repeat("k", 256), "a b", " a", "ü", `a\b`} {

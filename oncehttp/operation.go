@@ -59,12 +59,12 @@ func (x *exchange) fingerprint(route string) once.Fingerprint {
 	path, contentType := r.URL.EscapedPath(), r.Header.Get("Content-Type")
 	var pieces [][]byte
 	switch {
-	case r.PostForm != nil: // middleware before us has parsed the form, and the body is gone
+	case len(r.PostForm) > 0: // middleware before us has parsed the form, and the body is gone
 		body = append([]byte(r.PostForm.Encode()), body...)
-	case p.preset.Body != nil:
-		body = p.preset.Body(contentType, body)
 	case strings.HasPrefix(contentType, "multipart/"):
 		contentType, pieces = unbound(contentType, body)
+	case p.preset.Body != nil:
+		body = p.preset.Body(contentType, body)
 	}
 	text := x.text[:0]
 	next := func(s string) []byte {

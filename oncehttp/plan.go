@@ -16,6 +16,7 @@ type plan struct {
 	keep     map[string]bool // canonical names of the headers that are stored
 	own      []string        // canonical names of what an answer says about itself
 	retain   string          // in seconds
+	scope    []string        // what a key is unique within, in words
 }
 
 func compile(cfg Config, engineRetain time.Duration) *plan {
@@ -36,6 +37,12 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 		if *name = http.CanonicalHeaderKey(*name); *name != "" {
 			p.own = append(p.own, *name)
 		}
+	}
+	switch p.scope = p.preset.Scope; {
+	case p.Route != nil || p.preset.Route != nil && p.scope == nil:
+		p.scope = []string{"caller", "custom"}
+	case p.scope == nil:
+		p.scope = []string{"caller", "route"}
 	}
 	if p.Route == nil {
 		p.Route = p.preset.Route
@@ -59,9 +66,14 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 
 // kept are the headers that are stored, beside those of Config.Headers.
 var kept = []string{
-	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
-	"Content-Type", "Etag", "Last-Modified", "Link", "Location",
+	"Allow", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
+	"Content-Type", "Etag", "Last-Modified", "Link", "Location", "Vary", "X-Content-Type-Options",
 }
+
+// guards reports whether a header says what others may not do with the answer. What
+// middleware around us has set of these is not taken away by an answer that has none, such
+// as one from before they were stored.
+func guards(name string) bool { return name == "Vary" || name == "X-Content-Type-Options" }
 
 // never reports whether a header, by its canonical name, is never stored: it is a
 // credential, or belongs to one connection or to one message.

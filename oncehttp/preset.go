@@ -57,11 +57,11 @@ type Preset struct {
 
 	// These are the names of headers in which the answer says something about itself.
 	// "": it does not.
-	StatusHeader    string // "stored", "replayed" or "ignored"
+	StatusHeader    string // "stored", "omitted", "replayed" or "ignored"
 	ReplayedHeader  string // "true", on a replay only
 	RetentionHeader string // for how many seconds after its execution an answer is replayed
 	KeyHeader       string // the key
-	RetryHeader     string // "false" on an error that is stored: a retry would get it again
+	RetryHeader     string // "false" on an error that is stored: a retry would get it again; on a problem Problem.Retryable
 
 	// Retain is how long answers are kept unless Config.Retain says otherwise.
 	// Default: the engine's.
@@ -71,9 +71,14 @@ type Preset struct {
 	// Config.Route says otherwise. Default: see there.
 	Route func(*http.Request) string
 
-	// Body returns what of a body is compared when a key comes again. Default:
-	// all bytes as they are; of a multipart body the boundary does not count,
-	// since clients draw a new one for each try.
+	// Scope says in words what a key is unique within, for documentation. Default:
+	// "caller" and "route", or "custom" if there is a Route.
+	Scope []string
+
+	// Body returns what of a body is compared when a key comes again. Default: all
+	// bytes as they are. It is not asked about multipart bodies, of which all but the
+	// boundary is compared, since clients draw a new one for each try; nor about a
+	// form that middleware outside has parsed, which is compared by its values.
 	Body func(contentType string, body []byte) []byte
 
 	// WriteProblem sends an error. Default: [WriteProblem].

@@ -32,6 +32,7 @@ const (
 	CodeTransactionMisuse = "INTERNAL.transaction_misused"
 	CodeResponseTooLarge  = "INTERNAL.response_too_large"
 	CodeStreaming         = "INTERNAL.streaming_refused"
+	CodeFormParsed        = "INTERNAL.form_parsed"
 )
 
 // Problem is an error as a client sees it: the body of RFC 9457, plus what a machine
@@ -190,4 +191,5 @@ var problems = map[string]Problem{
 	CodeTransactionMisuse: {Status: 500, Title: "Internal error", Detail: "The service has a defect. It is not known whether this operation has taken effect."},
 	CodeResponseTooLarge:  {Status: 500, Title: "Response too large", Detail: "Nothing was applied: the answer would have been too large."},
 	CodeStreaming:         {Status: 500, Title: "Internal error", Detail: "Nothing was applied: an idempotent operation cannot stream its answer."},
+	CodeFormParsed:        {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this form with that of an earlier attempt. This request was not executed."},
 }

@@ -29,13 +29,14 @@ type recorder struct {
 	closed  bool     // the handler has returned
 }
 
-// refusal is an answer that cannot be held back until the commit.
+// refusal is why a request cannot be executed, or its answer not held back until the commit.
 type refusal struct{ code, text string }
 
 func (e *refusal) Error() string { return "oncehttp: " + e.text }
 
 var (
 	errTooLarge = &refusal{CodeResponseTooLarge, "the answer is larger than Config.MaxResponse"}
+	errParsed   = &refusal{CodeFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
 	errStreamed = &refusal{CodeStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
 	errClosed   = errors.New("oncehttp: write after the handler has returned")
 )

@@ -2,6 +2,8 @@ package oncehttp
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 
 	"github.com/oncelib/once"
 )
@@ -10,6 +12,9 @@ import (
 func (x *exchange) refuse(p Problem) {
 	if name := x.plan.preset.KeyHeader; name != "" && x.key != "" {
 		x.w.Header()[name] = []string{x.key}
+	}
+	if name := x.plan.preset.RetryHeader; name != "" {
+		x.w.Header()[name] = []string{strconv.FormatBool(p.Retryable)}
 	}
 	x.plan.preset.WriteProblem(x.w, p)
 }
@@ -72,4 +77,19 @@ func (x *exchange) problemOf(err error) Problem {
 	}
 	p.RetryAfter = e.After
 	return p
+}
+
+// forgottenError is an answer that is not stored.
+type forgottenError struct{ status int }
+
+func (e *forgottenError) Error() string {
+	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
+}
+
+// Cause names it in the attempt log.
+func (e *forgottenError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
+
+// forgotten reports whether the handler has answered and its answer is not stored.
+func (r *run) forgotten() bool {
+	return r.recorder.closed && r.recorder.refused == nil && r.verdict == Forget
 }

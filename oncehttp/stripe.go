@@ -32,6 +32,7 @@ func StripeV1() *Preset {
 		RetryHeader:    "Stripe-Should-Retry",
 		Retain:         24 * time.Hour,
 		Route:          func(*http.Request) string { return "stripe" },
+		Scope:          []string{"account"},
 		WriteProblem:   writeStripeProblem,
 	}
 }
@@ -77,7 +78,7 @@ func writeStripeProblem(w http.ResponseWriter, p Problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Stripe-Should-Retry", strconv.FormatBool(p.Retryable))
+	h.Set("Stripe-Should-Retry", strconv.FormatBool(p.Retryable)) // also for who calls this outside of the middleware
 	retryAfter(h, p)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(body)

@@ -97,3 +97,26 @@ func TestBatchOfManyBytes(t *testing.T) {
 		t.Error(n)
 	}
 }
+
+// TestBatchOutlivesItsCaller: who hangs up when the writes are declared does not end them.
+func TestBatchOutlivesItsCaller(t *testing.T) {
+	for mode, configure := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			e := engineOn(openPool(t, configure))
+			op := once.Operation{Scope: "gone", Key: "k"}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			r, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (charge, error) {
+				cancel()
+				return declare("gone")(b)
+			})
+			if err != nil || r.Replayed {
+				t.Error(r, err)
+			}
+			if r, err := once.DoBatch(context.Background(), e, op, declare("again")); err != nil || !r.Replayed || r.Value.ID != "gone" {
+				t.Error(r, err)
+			}
+		})
+	}
+}

@@ -187,7 +187,7 @@ func harmless(err error) bool {
 // earlier attempts have done.
 func settles(resp *http.Response) bool {
 	h := resp.Header
-	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || strings.EqualFold(h.Get(headerReplayed), "true") {
+	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || s == "omitted" || strings.EqualFold(h.Get(headerReplayed), "true") {
 		return true
 	}
 	if resp.StatusCode < http.StatusBadRequest {

@@ -128,6 +128,7 @@ func TestWhatIsDefinite(t *testing.T) {
 		"who are you?":       {401, nil, doubtful},
 		"conflict":           {409, nil, doubtful},
 		"stored conflict":    {409, []string{"Idempotency-Status", "stored"}, closed},
+		"too large conflict": {409, []string{"Idempotency-Status", "omitted"}, closed},
 		"too many":           {429, []string{"Stripe-Should-Retry", "false"}, doubtful},
 		"error":              {500, nil, open},
 		"unavailable":        {503, []string{"Retry-After", "0"}, open},

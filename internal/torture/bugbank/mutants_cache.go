@@ -56,4 +56,9 @@ var cacheMutants = []Mutant{
 		Edits: []Edit{{File: "cache.go", Old: "e.met.Swap(false)", New: "false"}},
 		Tests: in("", "TestCacheKeepsWhatIsAskedFor"),
 	},
+	{
+		Name:  "a gate asks the store for what the cache has",
+		Edits: []Edit{{File: "known.go", Old: "time.Now()); ok {", New: "time.Time{}); ok && id.Key == \"\" {"}},
+		Tests: in("oncehttp", "TestGateAsksTheCache"),
+	},
 }

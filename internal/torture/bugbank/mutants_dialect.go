@@ -27,4 +27,9 @@ var dialectMutants = []Mutant{
 		Edits: []Edit{{File: "oncehttp/canonical.go", Old: "		case members[i-1].name == m.name:\n			return b, false\n", New: ""}, {File: "oncehttp/canonical.go", Old: "	b = append(b, '{')\n", New: "	b = append(b, '{')\n	members = slices.CompactFunc(members, func(a, b member) bool { return a.name == b.name })\n"}},
 		Tests: in("oncehttp", "TestCanonicalJSON"),
 	},
+	{
+		Name:  "another boundary is another request where a dialect reads bodies",
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "	case strings.HasPrefix(contentType, \"multipart/\"):", New: "	case p.preset.Body == nil && strings.HasPrefix(contentType, \"multipart/\"):"}},
+		Tests: in("oncehttp", "TestParsedWithoutReading"),
+	},
 }

@@ -77,4 +77,24 @@ var webMutants = []Mutant{
 		Edits: []Edit{{File: "oncehttp/middleware.go", Old: "if principal = p.Principal(r); principal == \"\" {", New: "if principal = p.Principal(r); principal == \"\" && !p.keySent(r) {"}},
 		Tests: in("oncehttp", "TestUnauthenticated"),
 	},
+	{
+		Name:  "a body that was looked at is taken for read",
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "	case len(r.PostForm) > 0:", New: "	case r.PostForm != nil:"}},
+		Tests: in("oncehttp", "TestParsedWithoutReading"),
+	},
+	{
+		Name:  "a form whose files cannot be compared is executed",
+		Edits: []Edit{{File: "oncehttp/middleware.go", Old: "if r.MultipartForm != nil { //", New: "if r.MultipartForm != nil && r.Method == \"\" { //"}},
+		Tests: in("oncehttp", "TestParsedForm"),
+	},
+	{
+		Name:  "what was not kept is said to be stored",
+		Edits: []Edit{{File: "oncehttp/middleware.go", Old: "r.kept = omitted", New: "r.kept = stored"}},
+		Tests: in("oncehttp", "TestMaxStored"),
+	},
+	{
+		Name:  "an old record takes nosniff away",
+		Edits: []Edit{{File: "oncehttp/answer.go", Old: "x.plan.keep[standard] && (!guards(standard) || has(res.Header, standard))", New: "x.plan.keep[standard]"}},
+		Tests: in("oncehttp", "TestGuardsOfOuterMiddleware"),
+	},
 }
