@@ -15,8 +15,8 @@
 //
 // # What is promised
 //
-// A request with an idempotency key leaves only when its intent (method, URL, key, body,
-// and those headers that are no secrets) is on the disk. It is open from then on, and
+// A request with an idempotency key of its caller leaves only when its intent (method, URL,
+// key, body, and those headers that are no secrets) is on the disk. It is open from then on, and
 // closed by a definite outcome:
 //
 //	answered    by a success, by a refusal of the operation itself, by a replay

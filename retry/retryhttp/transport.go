@@ -23,7 +23,9 @@ type Transport struct {
 
 	// Keys says that requests which are neither safe nor idempotent by their method, and
 	// have no idempotency key, are to be given one. Do not set it for servers that do
-	// not know idempotency keys: there a repeated request takes effect twice.
+	// not know idempotency keys: there a repeated request takes effect twice. A key that
+	// was made lasts for one call: whoever calls again gets another one. So what has one
+	// is not in the Journal.
 	Keys bool
 
 	// Retention is for how long the server remembers a key. An older one is not sent
@@ -44,7 +46,10 @@ type Transport struct {
 
 	// Journal keeps what requests with an idempotency key ask for from before the first
 	// attempt until the outcome is known, so that a process that was killed can resume
-	// them: see package journal. The whole body is read first. Default: none.
+	// them: see package journal. The whole body is read first. The key must be the
+	// caller's: what was given one by Keys is sent without being written down, because
+	// its caller, who does not know the key and asks again, would make it happen twice
+	// once the journal is resumed. Default: none.
 	Journal journal.Journal
 
 	// Breaker returns the breaker of a host. Default: Policy.Breaker for all.

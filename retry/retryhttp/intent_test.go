@@ -1,0 +1,49 @@
+package retryhttp_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/retry/retryhttp"
+)
+
+// TestMadeKeysAreNotJournaled: a key that its caller does not know is not resumed, since
+// that caller asks again with another one; also where it is redirected.
+func TestMadeKeysAreNotJournaled(t *testing.T) {
+	f, path := newJournal(t)
+	s := &served{base: func(n int, r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/old" {
+			return answer(http.StatusTemporaryRedirect, "Location", "/refunds"), nil
+		}
+		return answer(http.StatusBadGateway), nil
+	}}
+	client := journaled(f, s)
+	client.Transport.(*retryhttp.Transport).Keys = true
+	for _, url := range []string{"http://service.example/refunds", "http://service.example/old"} {
+		resp, err := client.Post(url, "text/plain", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if open := openIn(t, path); len(open) != 0 {
+			t.Errorf("%s: open: %v", url, open)
+		}
+	}
+	if keys := s.header("Idempotency-Key"); len(keys) != 5 || slices.Contains(keys, "") || keys[0] != keys[1] || keys[1] == keys[2] || keys[2] != keys[4] {
+		t.Fatalf("vacuous: sent with the keys %v", keys)
+	}
+	if r, err := journal.Resume(t.Context(), f, client, journal.Options{}); err != nil || r != (journal.Resumed{}) || len(s.requests()) != 5 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	resp, err := ask(t, client, "k", "http://service.example/refunds") // a key of the caller
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if open := openIn(t, path); !slices.Equal(open, []string{"k"}) {
+		t.Errorf("open: %v", open)
+	}
+}
