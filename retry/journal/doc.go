@@ -19,12 +19,14 @@
 // key, body, and those headers that are no secrets) is on the disk. It is open from then on, and
 // closed by a definite outcome:
 //
-//	answered    by a success, by a refusal of the operation itself, by a replay
+//	answered    by a 2xx, by a refusal of the operation itself, by an answer that says that
+//	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)
 //	untouched   no attempt can have had an effect: no connection, or a mere 4xx
 //	resolved    a person has said what became of it
 //
-// All else leaves it open: no answer, a cut one, a 5xx, a 4xx such as 401 after an attempt
-// that may have been executed. Whatever the caller was told, an open intent may take
+// All else leaves it open: no answer, a cut one, a 5xx, a redirect (to a login page, say;
+// whether it is followed or not), a 4xx such as 401 after a redirect or an attempt that may
+// have been executed. A 307 or 308 that is followed leads to the answer. Whatever the caller was told, an open intent may take
 // effect later, by [Resume] or by another request with the same key; do not start anew
 // with another key while it is open.
 //

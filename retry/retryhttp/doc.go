@@ -43,10 +43,10 @@
 // # Crashes
 //
 // With a [Transport.Journal] a request with a key of its caller, not one that was made by
-// [Transport.Keys], is on the disk before it leaves, and
-// stays there until the caller has closed the body of its answer: see package journal. An
-// answer that proves nothing, such as a 500, leaves its intent open, and the same request
-// may take effect later.
+// [Transport.Keys], is on the disk before it leaves, and stays there until the caller has
+// closed the body of its answer: see package journal. An answer that proves nothing, such
+// as a 500 or a redirect to a login page, leaves its intent open, and the same request may
+// take effect later.
 //
 // # What net/http does behind one's back
 //

@@ -1,7 +1,6 @@
 package retryhttp
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +25,10 @@ type intent struct {
 
 // record writes down what is about to be asked for.
 func (c *call) record(k Key) error {
-	if s := sendingOf(c.req.Response); s != nil && s.intent != nil { // this is where a redirect leads to
+	if s := sendingOf(c.req.Response); s != nil { // this is where a redirect leads to
+		if s.intent == nil || s.intent.Method != c.req.Method { // not what was asked for: a login page, say
+			return nil
+		}
 		c.intent, c.since = s.intent, s.intent.Since
 		if s.intent.Again {
 			c.first = max(2, c.first)
@@ -169,7 +171,7 @@ func (i *intent) note(a *answer) {
 	defer i.mu.Unlock()
 	switch {
 	case a.shut, a.resp == nil && harmless(a.err):
-	case a.resp == nil, a.resp.StatusCode >= http.StatusInternalServerError, a.resp.StatusCode == http.StatusRequestTimeout,
+	case a.resp == nil, redirects(a.resp), a.resp.StatusCode >= http.StatusInternalServerError, a.resp.StatusCode == http.StatusRequestTimeout,
 		a.code == codeInFlight, a.code == codeUnknown:
 		i.doubt = true
 	case a.code == codeStale:
@@ -183,6 +185,11 @@ func harmless(err error) bool {
 	return unseen(err) || errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
+// redirects reports whether an answer only says where to ask, if that.
+func redirects(resp *http.Response) bool {
+	return resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest
+}
+
 // settles reports whether an answer says for good what became of the operation, whatever
 // earlier attempts have done.
 func settles(resp *http.Response) bool {
@@ -190,10 +197,10 @@ func settles(resp *http.Response) bool {
 	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || strings.EqualFold(h.Get(headerReplayed), "true") {
 		return true
 	}
-	if resp.StatusCode < http.StatusBadRequest {
+	switch {
+	case resp.StatusCode < http.StatusMultipleChoices:
 		return true
-	}
-	if resp.StatusCode >= http.StatusInternalServerError {
+	case redirects(resp), resp.StatusCode >= http.StatusInternalServerError:
 		return false
 	}
 	switch sendingOf(resp).code {
@@ -217,28 +224,4 @@ func (c *call) sentSince() {
 	if c.intent != nil && c.intent.Again && c.header.Get(headerFirstSent) == "" {
 		c.header[headerFirstSent] = []string{strconv.FormatInt(c.since.UnixMilli(), 10)}
 	}
-}
-
-// A body up to this is written to a journal.
-const maxIntent = 32 << 20
-
-// whole returns all of the body, which can be read again from then on.
-func (s *source) whole() ([]byte, error) {
-	if s.empty {
-		return nil, nil
-	}
-	body, err := s.open()
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(body, maxIntent+1))
-	body.Close()
-	if len(text) > maxIntent {
-		return nil, fmt.Errorf("retryhttp: the body of the request is longer than the %d MiB that a journal takes. Try: a Transport without Journal for it", maxIntent>>20)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", len(text), err)
-	}
-	s.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-	return text, nil
 }

@@ -1,7 +1,9 @@
 package retryhttp_test
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -45,5 +47,48 @@ func TestMadeKeysAreNotJournaled(t *testing.T) {
 	resp.Body.Close()
 	if open := openIn(t, path); !slices.Equal(open, []string{"k"}) {
 		t.Errorf("open: %v", open)
+	}
+}
+
+// TestALoginPageSettlesNothing: a redirect by whoever stands in front of the server, and
+// the page that it leads to, leave the intent open, until the server itself has answered.
+func TestALoginPageSettlesNothing(t *testing.T) {
+	var pages, refunds int
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/login":
+			pages++
+			_, _ = io.WriteString(w, "please log in")
+		case r.Header.Get("Authorization") != "Bearer second":
+			http.Redirect(w, r, "/login", http.StatusFound)
+		default:
+			refunds++
+			w.WriteHeader(http.StatusCreated)
+		}
+	}))
+	defer service.Close()
+	f, path := newJournal(t)
+	client := journaled(f, nil)
+	resp, err := ask(t, client, "k", service.URL+"/refunds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	// The request that is resumed has its key in the header, and so has the one for the page.
+	if r, err := journal.Resume(t.Context(), f, client, journal.Options{}); err != nil || r != (journal.Resumed{Open: 1}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if open := openIn(t, path); pages != 2 || refunds != 0 || !slices.Equal(open, []string{"k"}) {
+		t.Fatalf("%d pages, %d refunds, open: %v", pages, refunds, open)
+	}
+	login := func(r *http.Request, _ journal.Intent) error {
+		r.Header.Set("Authorization", "Bearer second")
+		return nil
+	}
+	if r, err := journal.Resume(t.Context(), f, client, journal.Options{Prepare: login}); err != nil || r != (journal.Resumed{Closed: 1}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if open := openIn(t, path); refunds != 1 || len(open) != 0 {
+		t.Errorf("%d refunds, open: %v", refunds, open)
 	}
 }

@@ -122,7 +122,10 @@ func TestWhatIsDefinite(t *testing.T) {
 		want   string
 	}{
 		"success":            {201, nil, closed},
-		"see other":          {303, nil, closed},
+		"found":              {302, nil, open},
+		"see other":          {303, nil, open},
+		"stored see other":   {303, []string{"Idempotency-Status", "stored"}, closed},
+		"replayed see other": {303, []string{"Idempotent-Replayed", "true"}, closed},
 		"refused":            {422, nil, closed},
 		"payment required":   {402, nil, closed},
 		"who are you?":       {401, nil, doubtful},
