@@ -29,6 +29,7 @@ type Resumed struct {
 	Closed int // their outcome is known now
 	Open   int // it is not: they can be resumed again
 	Held   int // they wait for a person
+	Active int // a request of this process has them, and was left alone
 }
 
 // Resume sends the open intents of j again, each with the key it had, and waits for their
@@ -61,7 +62,9 @@ func Resume(ctx context.Context, j Journal, client *http.Client, o Options) (Res
 		switch {
 		case in.Held != "":
 			r.count(Expired, nil)
-		case !in.Active:
+		case in.Active:
+			r.active()
+		default:
 			next <- in
 		}
 	}
@@ -102,6 +105,12 @@ func (r *resumption) count(o Outcome, err error) {
 	default:
 		r.n.Open++
 	}
+}
+
+func (r *resumption) active() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n.Active++
 }
 
 // send sends the request of an intent, and returns what became of it.

@@ -1,6 +1,7 @@
 package retryhttp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +15,11 @@ import (
 	"github.com/oncelib/once/retry/journal"
 )
 
-// intent is what the journal has of a call. A redirect hands it on to the next one.
+// intent is what the journal has of a call.
 type intent struct {
 	journal.Intent
+
+	follows bool // a redirect
 
 	mu    sync.Mutex // hedges run in parallel
 	doubt bool       // an attempt may have had an effect
@@ -26,34 +29,47 @@ type intent struct {
 // record writes down what is about to be asked for.
 func (c *call) record(k Key) error {
 	if s := sendingOf(c.req.Response); s != nil { // this is where a redirect leads to
-		if s.intent == nil || s.intent.Method != c.req.Method { // not what was asked for: a login page, say
-			return nil
-		}
-		c.intent, c.since = s.intent, s.intent.Since
-		if s.intent.Again {
-			c.first = max(2, c.first)
-		}
-		return nil
+		return c.follow(s.intent)
 	}
 	body, err := c.body.whole()
 	if err != nil {
 		return err
 	}
-	asked := journal.Intent{
-		Key: k.Value, Method: c.req.Method, URL: c.req.URL.String(), Header: c.req.Header, Body: body,
+	return c.commence(journal.Intent{
+		Key: k.Value, Method: c.method(), URL: c.req.URL.String(), Header: c.req.Header, Body: body,
 		Since: c.since, Expires: c.expiry(),
+	}, &intent{doubt: !k.Since.IsZero()})
+}
+
+// follow begins the intent of the call that was redirected here once more, because nobody
+// can know there whether it will be followed.
+func (c *call) follow(from *intent) error {
+	if from == nil || from.Method != c.method() { // not what was asked for: a login page, say
+		return nil
 	}
-	if asked.Method == "" {
-		asked.Method = http.MethodGet
-	}
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	return c.commence(from.Intent, &intent{follows: true, doubt: from.doubt, stale: from.stale})
+}
+
+func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
+
+// commence begins what is asked for in the journal.
+func (c *call) commence(asked journal.Intent, i *intent) error {
 	ctx := c.req.Context()
 	got, err := journal.Begin(ctx, c.t.Journal, asked)
 	if err != nil {
 		return fmt.Errorf("retryhttp: %w", err)
 	}
-	c.intent = &intent{Intent: got, doubt: !k.Since.IsZero()}
-	if got.Again {
-		c.since, c.first = got.Since, max(2, c.first) // nobody knows how many attempts there were
+	c.intent, i.Intent = i, got
+	if i.follows {
+		i.Again = asked.Again // that it is there already says nothing
+	}
+	if i.Again {
+		c.first = max(2, c.first) // nobody knows how many attempts there were
+	}
+	if got.Again || i.follows {
+		c.since = got.Since
 		c.expire(c.t.retention())
 		if c.mu.Lock(); !got.Expires.IsZero() && got.Expires.Before(c.expires) { // so says the server
 			c.expires = got.Expires
@@ -90,10 +106,7 @@ func (c *call) run() (resp *http.Response, err error) {
 	}()
 	resp, err = c.answer()
 	over = true
-	switch {
-	case resp != nil && (resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect):
-		return resp, nil // it is the request that follows that will be answered
-	case resp == nil:
+	if resp == nil {
 		if endedBy(err, retry.Expired) {
 			c.intent.expired()
 		}
@@ -190,12 +203,18 @@ func redirects(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest
 }
 
+// moved reports whether the same request is to be made at another address: that is where
+// its answer is.
+func moved(resp *http.Response) bool {
+	return (resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect) && resp.Header.Get("Location") != ""
+}
+
 // settles reports whether an answer says for good what became of the operation, whatever
 // earlier attempts have done.
 func settles(resp *http.Response) bool {
 	h := resp.Header
 	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || strings.EqualFold(h.Get(headerReplayed), "true") {
-		return true
+		return !moved(resp)
 	}
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:

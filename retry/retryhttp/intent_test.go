@@ -1,6 +1,7 @@
 package retryhttp_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -90,5 +91,102 @@ func TestALoginPageSettlesNothing(t *testing.T) {
 	}
 	if open := openIn(t, path); refunds != 1 || len(open) != 0 {
 		t.Errorf("%d refunds, open: %v", refunds, open)
+	}
+}
+
+// TestRedirectsThatAreNotFollowed: whatever the reason is, nobody has the intent any more,
+// and it can be resumed and resolved.
+func TestRedirectsThatAreNotFollowed(t *testing.T) {
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for name, c := range map[string]struct {
+		status   int
+		location string
+		check    func(*http.Request, []*http.Request) error
+		streamed bool
+		fails    bool
+	}{
+		"no Location":      {status: 307},
+		"told not to":      {status: 308, location: "/new", check: stay},
+		"streamed body":    {status: 307, location: "/new", streamed: true},
+		"a loop":           {status: 308, location: "/old", fails: true},
+		"no address":       {status: 307, location: "http://[", fails: true},
+		"to nowhere":       {status: 308, location: "ftp://service.example/", fails: true},
+		"nor a stored one": {status: 308, location: "/new", check: stay},
+	} {
+		header := []string{"Location", c.location}
+		if c.location == "" {
+			header = nil
+		}
+		if name == "nor a stored one" {
+			header = append(header, "Idempotency-Status", "stored")
+		}
+		f, path := newJournal(t)
+		s := &served{base: func(_ int, r *http.Request) (*http.Response, error) {
+			if r.URL.Scheme != "http" {
+				return nil, errors.New("unsupported protocol scheme")
+			}
+			return answer(c.status, header...), nil
+		}}
+		client := journaled(f, s)
+		client.CheckRedirect = c.check
+		var body io.Reader = strings.NewReader("body")
+		if c.streamed {
+			body = struct{ io.Reader }{body}
+		}
+		req, err := http.NewRequestWithContext(retryhttp.WithKey(t.Context(), retryhttp.Key{Value: "k"}), http.MethodPost, "http://service.example/old", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if (err != nil) != c.fails {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if resp != nil {
+			resp.Body.Close()
+		}
+		list, err := f.List(t.Context())
+		if err != nil || len(list) != 1 || list[0].Active || !slices.Equal(openIn(t, path), []string{"k"}) {
+			t.Errorf("%s: %+v, %v", name, list, err)
+			continue
+		}
+		sent := len(s.requests())
+		if r, _ := journal.Resume(t.Context(), f, client, journal.Options{}); r != (journal.Resumed{Open: 1}) || len(s.requests()) == sent {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if err := f.Resolve(t.Context(), list[0].ID); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFollowedIntent: the request that follows a redirect is not one that comes
+// again, and what was unknown before the redirect is so behind it.
+func TestFollowedIntent(t *testing.T) {
+	for _, doubt := range []bool{false, true} {
+		f, path := newJournal(t)
+		s := &served{base: func(n int, r *http.Request) (*http.Response, error) {
+			switch {
+			case r.URL.Path == "/new" && len(openIn(t, path)) != 1:
+				t.Error("not in the journal behind a redirect")
+			case r.URL.Path == "/new":
+				return answer(http.StatusUnauthorized), nil
+			case doubt && n == 1:
+				return nil, io.ErrUnexpectedEOF
+			}
+			return answer(http.StatusPermanentRedirect, "Location", "/new"), nil
+		}}
+		resp, err := ask(t, journaled(f, s), "k", "http://service.example/old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		requests := s.requests()
+		last := requests[len(requests)-1]
+		if last.URL.Path != "/new" || last.Header.Get("Once-First-Sent") != "" || last.Header.Get("Once-Attempt") != "1" || last.Header.Get("Idempotency-Key") != "k" {
+			t.Errorf("%s %v", last.URL, last.Header)
+		}
+		if list, err := f.List(t.Context()); err != nil || len(list) != 1 || list[0].Active || list[0].URL != "http://service.example/old" {
+			t.Errorf("%+v, %v", list, err)
+		}
 	}
 }

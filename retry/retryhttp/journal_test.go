@@ -266,6 +266,9 @@ func TestResumeNeedsTheJournal(t *testing.T) {
 	if list, err := f.List(t.Context()); err != nil || !list[0].Active {
 		t.Fatal("vacuous: the answer was not closed, and the intent is not active", err)
 	}
+	if r, err := journal.Resume(t.Context(), f, journaled(f, always(200)), journal.Options{}); err != nil || r != (journal.Resumed{Active: 1}) {
+		t.Errorf("what is under way: %+v, %v", r, err)
+	}
 	other, path := newJournal(t)
 	resp, err := ask(t, journaled(other, always(500)), "k", "http://service.example/")
 	if err != nil {
