@@ -57,7 +57,7 @@ func (a *answer) failure() error {
 func (c *call) judge(ctx context.Context, a *answer) {
 	status := a.resp.StatusCode
 	if retention := seconds(a.resp.Header.Get(headerRetention)); c.keyed && retention > 0 {
-		c.expire(retention)
+		c.advertised(retention)
 	}
 	if status >= http.StatusBadRequest {
 		if err := c.judgeFailure(a); err != nil {

@@ -34,6 +34,7 @@ type call struct {
 
 	mu      sync.Mutex // hedges run in parallel
 	expires time.Time  // the key
+	noted   time.Time  // what the journal is to know of that
 	first   int        // the number of the first attempt
 	sent    int        // attempts so far
 }

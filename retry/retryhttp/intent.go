@@ -70,11 +70,9 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 	}
 	if got.Again || i.follows {
 		c.since = got.Since
-		c.expire(c.t.retention())
-		if c.mu.Lock(); !got.Expires.IsZero() && got.Expires.Before(c.expires) { // so says the server
-			c.expires = got.Expires
-		}
-		c.mu.Unlock()
+		c.resume(got.Expires)
+	} else {
+		c.noted = got.Expires
 	}
 	switch {
 	case got.Held != "":
@@ -92,7 +90,9 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 
 func (c *call) leave(o journal.Outcome) error {
 	in := c.intent.Intent
-	in.Expires = c.expiry()
+	c.mu.Lock()
+	in.Expires = c.noted
+	c.mu.Unlock()
 	return journal.End(c.req.Context(), c.t.Journal, in, o)
 }
 

@@ -2,12 +2,14 @@ package retryhttp_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
@@ -187,6 +189,57 @@ func TestFollowedIntent(t *testing.T) {
 		}
 		if list, err := f.List(t.Context()); err != nil || len(list) != 1 || list[0].Active || list[0].URL != "http://service.example/old" {
 			t.Errorf("%+v, %v", list, err)
+		}
+	}
+}
+
+// TestTheTimeInTheJournal: a resumed intent has the time that it was written down with. The
+// default of whoever resumes it says nothing, and a shorter time that was set is obeyed,
+// but not written down; for a plan without a time it is.
+func TestTheTimeInTheJournal(t *testing.T) {
+	const none = time.Duration(0)
+	for name, c := range map[string]struct {
+		written, set, told time.Duration
+		sent               bool
+		want               time.Duration // in the journal afterwards
+	}{
+		"default":              {72 * time.Hour, none, none, true, 72 * time.Hour},
+		"shorter":              {72 * time.Hour, 24 * time.Hour, none, false, 72 * time.Hour},
+		"longer":               {24 * time.Hour, 96 * time.Hour, none, false, 24 * time.Hour},
+		"the server says so":   {72 * time.Hour, none, 48 * time.Hour, true, 48*time.Hour - time.Minute},
+		"a plan":               {none, 72 * time.Hour, none, true, 72*time.Hour - time.Minute},
+		"a plan, by default":   {none, none, none, false, none},
+		"a plan, and a server": {none, 72 * time.Hour, 48 * time.Hour, true, 48*time.Hour - time.Minute},
+	} {
+		f, _ := newJournal(t)
+		in := journal.Intent{Key: "k", Method: http.MethodPost, URL: "http://service.example/refunds", Since: time.Now().Add(-30 * time.Hour)}
+		if c.written > 0 {
+			in.Expires = in.Since.Add(c.written)
+		}
+		in, err := f.Begin(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.End(t.Context(), in, journal.Unknown); err != nil {
+			t.Fatal(err)
+		}
+		s := &served{base: always(http.StatusNotImplemented, "Idempotency-Retention", fmt.Sprint(c.told.Seconds()))}
+		client := journaled(f, s)
+		client.Transport.(*retryhttp.Transport).Retention = c.set
+		r, err := journal.Resume(t.Context(), f, client, journal.Options{})
+		if sent := len(s.requests()) > 0; err != nil || sent != c.sent || sent != (r == journal.Resumed{Open: 1}) {
+			t.Errorf("%s: sent %v, %+v, %v", name, sent, r, err)
+		}
+		list, err := f.List(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		got := none
+		if !list[0].Expires.IsZero() {
+			got = list[0].Expires.Sub(list[0].Since)
+		}
+		if got != c.want {
+			t.Errorf("%s: %v in the journal, want %v", name, got, c.want)
 		}
 	}
 }
