@@ -19,7 +19,8 @@
 //	connection refused, reset, closed; no answer in time    again
 //	408, 425, 429, 5xx but not 501, 505, 511                 again
 //	409 of oncehttp, "in flight"                             again; it costs no budget
-//	Stripe-Should-Retry: true                                again, whatever the status
+//	409 with Stripe-Should-Retry: true                       likewise: it is Stripe's "in flight"
+//	Stripe-Should-Retry: true                                again, whatever the status else
 //	Stripe-Should-Retry: false                               final
 //	Idempotent-Replayed: true, with a failure                final: the key has that answer for good
 //	"retryable": false in a problem document                 final

@@ -185,7 +185,7 @@ func (i *intent) note(a *answer) {
 	switch {
 	case a.shut, a.resp == nil && harmless(a.err):
 	case a.resp == nil, redirects(a.resp), a.resp.StatusCode >= http.StatusInternalServerError, a.resp.StatusCode == http.StatusRequestTimeout,
-		a.code == codeInFlight, a.code == codeUnknown:
+		a.class == retry.InFlight, a.code == codeInFlight, a.code == codeUnknown:
 		i.doubt = true
 	case a.code == codeStale:
 		i.doubt, i.stale = true, true
@@ -219,7 +219,7 @@ func settles(resp *http.Response) bool {
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:
 		return true
-	case redirects(resp), resp.StatusCode >= http.StatusInternalServerError:
+	case redirects(resp), resp.StatusCode >= http.StatusInternalServerError, strings.EqualFold(h.Get(headerHint), "true"):
 		return false
 	}
 	switch sendingOf(resp).code {
