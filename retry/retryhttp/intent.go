@@ -29,7 +29,12 @@ type intent struct {
 // record writes down what is about to be asked for.
 func (c *call) record(k Key) error {
 	if s := sendingOf(c.req.Response); s != nil { // this is where a redirect leads to
-		return c.follow(s.intent)
+		switch {
+		case s.intent != nil && s.intent.Key == k.Value && s.intent.Method == c.method():
+			return c.follow(s.intent)
+		case safe(c.req.Method): // not what was asked for: a login page, say
+			return nil
+		}
 	}
 	body, err := c.body.whole()
 	if err != nil {
@@ -44,9 +49,6 @@ func (c *call) record(k Key) error {
 // follow begins the intent of the call that was redirected here once more, because nobody
 // can know there whether it will be followed.
 func (c *call) follow(from *intent) error {
-	if from == nil || from.Method != c.method() { // not what was asked for: a login page, say
-		return nil
-	}
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	return c.commence(from.Intent, &intent{follows: true, doubt: from.doubt, stale: from.stale})

@@ -243,3 +243,32 @@ func TestTheTimeInTheJournal(t *testing.T) {
 		}
 	}
 }
+
+// TestARequestThatWasRedirectedOnce: a copy of it with another key is another intent.
+func TestARequestThatWasRedirectedOnce(t *testing.T) {
+	f, path := newJournal(t)
+	client := journaled(f, base(func(_ int, r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/old" {
+			return answer(http.StatusTemporaryRedirect, "Location", "/new"), nil
+		}
+		return answer(http.StatusBadGateway), nil
+	}))
+	resp, err := ask(t, client, "k1", "http://service.example/old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	again := resp.Request.Clone(retryhttp.WithKey(t.Context(), retryhttp.Key{Value: "k2"}))
+	again.Header.Del("Idempotency-Key")
+	again.Body, again.ContentLength = io.NopCloser(strings.NewReader("another body")), -1
+	if again.Response == nil {
+		t.Fatal("vacuous: the copy does not know of a redirect")
+	}
+	if resp, err = client.Transport.RoundTrip(again); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if open := openIn(t, path); !slices.Equal(open, []string{"k1", "k2"}) {
+		t.Errorf("open: %v", open)
+	}
+}
