@@ -17,7 +17,8 @@ type Options struct {
 
 	// Answer takes the last answer; its body is closed afterwards. It need not settle
 	// anything: a 500, or the login page that a redirect has led to, which has another
-	// Request. An error leaves the intent open, and it will be resumed again. Default: the answer is not looked at.
+	// Request. An error leaves the intent open, and it will be resumed again. Default: the
+	// answer is not looked at.
 	Answer func(Intent, *http.Response) error
 
 	// Parallel is how many requests are under way at the same time. Default 4.
