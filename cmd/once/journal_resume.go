@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
@@ -25,19 +26,26 @@ Secrets are not in the journal: give them with --header, as often as needed. --h
 
   once journal resume --file intents --header 'Authorization: Bearer ...'
 
+No key is sent after the time that is in the journal: such an intent is held for a person.
+One that was planned in a database need not have a time: for it --retention says for how
+long after that the server remembers a key. It makes the time of others shorter, never
+longer.
+
 The exit code is 1 if anything stays open.`,
 	make: func() command { return &journalResume{header: http.Header{}} },
 }
 
 type journalResume struct {
-	place  journalPlace
-	output string
-	header http.Header
+	place     journalPlace
+	output    string
+	header    http.Header
+	retention time.Duration
 }
 
 func (c *journalResume) flags(fs *flag.FlagSet) {
 	c.place.flags(fs)
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+	fs.DurationVar(&c.retention, "retention", 0, "for how `LONG` the server remembers a key, such as 72h (default: as the journal says, or 24h)")
 	fs.Func("header", "a `LINE` for all requests, such as 'Authorization: Bearer ...', or @FILE with such lines", c.addHeader)
 }
 
@@ -79,6 +87,9 @@ func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error
 	if err := checkList(c.output, 1); err != nil {
 		return err
 	}
+	if c.retention < 0 {
+		return &usageError{fmt.Sprintf("--retention %s is over before it begins", c.retention), "--retention 72h"}
+	}
 	f, err := c.place.open(ctx, m)
 	if err != nil {
 		return err
@@ -86,9 +97,12 @@ func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error
 	defer func() { err = errors.Join(err, f.Close()) }()
 	a := resumedAnswer{Answers: []resumedIntent{}}
 	var mu sync.Mutex
-	client := &http.Client{Transport: &retryhttp.Transport{Journal: f}}
+	client := &http.Client{Transport: &retryhttp.Transport{Journal: f, Retention: c.retention}}
 	n, failed := journal.Resume(ctx, f, client, journal.Options{
-		Prepare: func(r *http.Request, _ journal.Intent) error {
+		Prepare: func(r *http.Request, in journal.Intent) error {
+			if c.retention == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guess is not to hold it for good
+				return errors.New("it is old, and the journal does not say for how long the server remembers its key: that is for --retention to say")
+			}
 			for name, lines := range c.header {
 				r.Header[name] = lines
 				if name == "Host" {

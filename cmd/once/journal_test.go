@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -167,4 +168,56 @@ func TestJournalRefuses(t *testing.T) {
 			t.Errorf("%s: %s", args, o.stderr)
 		}
 	}
+}
+
+// TestJournalResumeKeepsTheTime: until when a key may be sent is what the client has
+// written down. No default makes it shorter, and nothing makes it longer.
+func TestJournalResumeKeepsTheTime(t *testing.T) {
+	t.Parallel()
+	down := true
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down {
+			w.WriteHeader(http.StatusNotImplemented)
+		}
+	}))
+	defer service.Close()
+	path := filepath.Join(t.TempDir(), "intents")
+	f, err := journal.Open(path, journal.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := time.Now().Add(-30 * time.Hour).UTC()
+	for key, expires := range map[string]time.Time{"kept": since.Add(72 * time.Hour), "over": since.Add(24 * time.Hour), "plan": {}} {
+		in := journal.Intent{Key: key, Method: http.MethodPost, URL: service.URL, Since: since, Expires: expires}
+		if _, err := f.Begin(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	states := func() map[string]string {
+		list, _, err := journal.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := map[string]string{}
+		for _, in := range list {
+			m[in.Key] = stateOf(in)
+			if !in.Expires.IsZero() {
+				m[in.Key] += " " + in.Expires.Sub(in.Since).String()
+			}
+		}
+		return m
+	}
+	o := run(t, "journal", "resume", "--file", path).want(t, 1)
+	if want := map[string]string{"kept": "open 72h0m0s", "over": "held 24h0m0s", "plan": "open"}; !maps.Equal(states(), want) || !strings.Contains(o.stdout, "kept  501") || strings.Contains(o.stdout, "plan") || !strings.Contains(o.stderr, "--retention") {
+		t.Errorf("%v\n%s%s", states(), o.stdout, o.stderr)
+	}
+	down = false
+	o = run(t, "journal", "resume", "--file", path, "--retention", "72h").want(t, 1)
+	if want := map[string]string{"over": "held 24h0m0s"}; !maps.Equal(states(), want) || !strings.Contains(o.stdout, "kept  200") || !strings.Contains(o.stdout, "plan  200") {
+		t.Errorf("%v\n%s%s", states(), o.stdout, o.stderr)
+	}
+	run(t, "journal", "resume", "--file", path, "--retention", "-1h").want(t, 2)
 }

@@ -15,18 +15,20 @@
 //
 // # What is promised
 //
-// A request with an idempotency key leaves only when its intent (method, URL, key, body,
-// and those headers that are no secrets) is on the disk. It is open from then on, and
-// closed by a definite outcome:
+// A request with an idempotency key of its caller leaves only when its intent (method, URL,
+// key, body, and those headers that are no secrets) is on the disk. It is open from then
+// on, and closed by a definite outcome:
 //
-//	answered    by a success, by a refusal of the operation itself, by a replay
+//	answered    by a 2xx, by a refusal of the operation itself, by an answer that says that
+//	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)
 //	untouched   no attempt can have had an effect: no connection, or a mere 4xx
 //	resolved    a person has said what became of it
 //
-// All else leaves it open: no answer, a cut one, a 5xx, a 4xx such as 401 after an attempt
-// that may have been executed. Whatever the caller was told, an open intent may take
-// effect later, by [Resume] or by another request with the same key; do not start anew
-// with another key while it is open.
+// All else leaves it open: no answer, a cut one, a 5xx, a redirect (to a login page, say;
+// whether it is followed or not), a 4xx such as 401 after a redirect or an attempt that may
+// have been executed. A 307 or 308 that is followed leads to the answer. Whatever the
+// caller was told, an open intent may take effect later, by [Resume] or by another request
+// with the same key; do not start anew with another key while it is open.
 //
 // An intent that was answered is closed when the caller closes the body of the answer, and
 // not before: what is done with an answer until then is done again after a crash.

@@ -43,7 +43,7 @@ type Journal interface {
 	Begin(ctx context.Context, in Intent) (Intent, error)
 
 	// End is called once for each Begin that has returned no error. If in.Expires is
-	// earlier than it was, that is noted.
+	// set, and earlier than it was or the first one, that is noted.
 	End(ctx context.Context, in Intent, o Outcome) error
 
 	// List returns the intents that are open, oldest first.

@@ -15,8 +15,10 @@ type Options struct {
 	// Its error leaves the intent open. Default: nothing.
 	Prepare func(*http.Request, Intent) error
 
-	// Answer takes the last answer; its body is closed afterwards. An error leaves the
-	// intent open, and it will be resumed again. Default: the answer is not looked at.
+	// Answer takes the last answer; its body is closed afterwards. It need not settle
+	// anything: a 500, or the login page that a redirect has led to, which has another
+	// Request. An error leaves the intent open, and it will be resumed again. Default: the
+	// answer is not looked at.
 	Answer func(Intent, *http.Response) error
 
 	// Parallel is how many requests are under way at the same time. Default 4.
@@ -28,6 +30,7 @@ type Resumed struct {
 	Closed int // their outcome is known now
 	Open   int // it is not: they can be resumed again
 	Held   int // they wait for a person
+	Active int // a request of this process has them, and was left alone
 }
 
 // Resume sends the open intents of j again, each with the key it had, and waits for their
@@ -60,7 +63,9 @@ func Resume(ctx context.Context, j Journal, client *http.Client, o Options) (Res
 		switch {
 		case in.Held != "":
 			r.count(Expired, nil)
-		case !in.Active:
+		case in.Active:
+			r.active()
+		default:
 			next <- in
 		}
 	}
@@ -101,6 +106,12 @@ func (r *resumption) count(o Outcome, err error) {
 	default:
 		r.n.Open++
 	}
+}
+
+func (r *resumption) active() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n.Active++
 }
 
 // send sends the request of an intent, and returns what became of it.

@@ -57,7 +57,7 @@ func (a *answer) failure() error {
 func (c *call) judge(ctx context.Context, a *answer) {
 	status := a.resp.StatusCode
 	if retention := seconds(a.resp.Header.Get(headerRetention)); c.keyed && retention > 0 {
-		c.expire(retention)
+		c.advertised(retention)
 	}
 	if status >= http.StatusBadRequest {
 		if err := c.judgeFailure(a); err != nil {
@@ -88,10 +88,11 @@ func (c *call) judgeFailure(a *answer) error {
 	a.after = retryAfter(h, time.Now())
 	a.class = byStatus(a.resp.StatusCode, a.after)
 	hint := h.Get(headerHint)
+	again := strings.EqualFold(hint, "true")
 	switch {
-	case p.code == codeInFlight && a.resp.StatusCode == http.StatusConflict:
+	case a.resp.StatusCode == http.StatusConflict && (again || p.code == codeInFlight): // Stripe's idempotency_key_in_use
 		a.class = retry.InFlight
-	case a.class == retry.Final && strings.EqualFold(hint, "true"):
+	case a.class == retry.Final && again:
 		a.class = retry.Unknown
 	}
 	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(h.Get(headerReplayed), "true") || h.Get(headerStatus) == "replayed" {

@@ -34,6 +34,7 @@ type call struct {
 
 	mu      sync.Mutex // hedges run in parallel
 	expires time.Time  // the key
+	noted   time.Time  // what the journal is to know of that
 	first   int        // the number of the first attempt
 	sent    int        // attempts so far
 }
@@ -42,7 +43,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if req.URL == nil {
 		return nil, errors.New("retryhttp: the request has no URL")
 	}
-	k, in, err := t.keyOf(req)
+	k, in, made, err := t.keyOf(req)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.body, err = sourceOf(req, c.repeatable); err != nil {
 		return nil, err
 	}
-	if t.Journal != nil && c.keyed {
+	if t.Journal != nil && c.keyed && !made {
 		if err := c.record(k); err != nil {
 			c.body.close()
 			return nil, err

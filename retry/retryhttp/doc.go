@@ -19,7 +19,8 @@
 //	connection refused, reset, closed; no answer in time    again
 //	408, 425, 429, 5xx but not 501, 505, 511                 again
 //	409 of oncehttp, "in flight"                             again; it costs no budget
-//	Stripe-Should-Retry: true                                again, whatever the status
+//	409 with Stripe-Should-Retry: true                       likewise: it is Stripe's "in flight"
+//	Stripe-Should-Retry: true                                again, whatever the status else
 //	Stripe-Should-Retry: false                               final
 //	Idempotent-Replayed: true, with a failure                final: the key has that answer for good
 //	"retryable": false in a problem document                 final
@@ -42,10 +43,11 @@
 //
 // # Crashes
 //
-// With a [Transport.Journal] a request with a key is on the disk before it leaves, and
-// stays there until the caller has closed the body of its answer: see package journal. An
-// answer that proves nothing, such as a 500, leaves its intent open, and the same request
-// may take effect later.
+// With a [Transport.Journal] a request with a key of its caller, not one that was made by
+// [Transport.Keys], is on the disk before it leaves, and stays there until the caller has
+// closed the body of its answer: see package journal. An answer that proves nothing, such
+// as a 500 or a redirect to a login page, leaves its intent open, and the same request may
+// take effect later.
 //
 // # What net/http does behind one's back
 //

@@ -1,7 +1,7 @@
 package retryhttp
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +15,11 @@ import (
 	"github.com/oncelib/once/retry/journal"
 )
 
-// intent is what the journal has of a call. A redirect hands it on to the next one.
+// intent is what the journal has of a call.
 type intent struct {
 	journal.Intent
+
+	follows bool // a redirect
 
 	mu    sync.Mutex // hedges run in parallel
 	doubt bool       // an attempt may have had an effect
@@ -26,37 +28,53 @@ type intent struct {
 
 // record writes down what is about to be asked for.
 func (c *call) record(k Key) error {
-	if s := sendingOf(c.req.Response); s != nil && s.intent != nil { // this is where a redirect leads to
-		c.intent, c.since = s.intent, s.intent.Since
-		if s.intent.Again {
-			c.first = max(2, c.first)
+	if s := sendingOf(c.req.Response); s != nil { // this is where a redirect leads to
+		switch {
+		case s.intent != nil && s.intent.Key == k.Value && s.intent.Method == c.method():
+			return c.follow(s.intent)
+		case safe(c.req.Method): // not what was asked for: a login page, say
+			return nil
 		}
-		return nil
 	}
 	body, err := c.body.whole()
 	if err != nil {
 		return err
 	}
-	asked := journal.Intent{
-		Key: k.Value, Method: c.req.Method, URL: c.req.URL.String(), Header: c.req.Header, Body: body,
+	return c.commence(journal.Intent{
+		Key: k.Value, Method: c.method(), URL: c.req.URL.String(), Header: c.req.Header, Body: body,
 		Since: c.since, Expires: c.expiry(),
-	}
-	if asked.Method == "" {
-		asked.Method = http.MethodGet
-	}
+	}, &intent{doubt: !k.Since.IsZero()})
+}
+
+// follow begins the intent of the call that was redirected here once more, because nobody
+// can know there whether it will be followed.
+func (c *call) follow(from *intent) error {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	return c.commence(from.Intent, &intent{follows: true, doubt: from.doubt, stale: from.stale})
+}
+
+func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
+
+// commence begins what is asked for in the journal.
+func (c *call) commence(asked journal.Intent, i *intent) error {
 	ctx := c.req.Context()
 	got, err := journal.Begin(ctx, c.t.Journal, asked)
 	if err != nil {
 		return fmt.Errorf("retryhttp: %w", err)
 	}
-	c.intent = &intent{Intent: got, doubt: !k.Since.IsZero()}
-	if got.Again {
-		c.since, c.first = got.Since, max(2, c.first) // nobody knows how many attempts there were
-		c.expire(c.t.retention())
-		if c.mu.Lock(); !got.Expires.IsZero() && got.Expires.Before(c.expires) { // so says the server
-			c.expires = got.Expires
-		}
-		c.mu.Unlock()
+	c.intent, i.Intent = i, got
+	if i.follows {
+		i.Again = asked.Again // that it is there already says nothing
+	}
+	if i.Again {
+		c.first = max(2, c.first) // nobody knows how many attempts there were
+	}
+	if got.Again || i.follows {
+		c.since = got.Since
+		c.resume(got.Expires)
+	} else {
+		c.noted = got.Expires
 	}
 	switch {
 	case got.Held != "":
@@ -74,7 +92,9 @@ func (c *call) record(k Key) error {
 
 func (c *call) leave(o journal.Outcome) error {
 	in := c.intent.Intent
-	in.Expires = c.expiry()
+	c.mu.Lock()
+	in.Expires = c.noted
+	c.mu.Unlock()
 	return journal.End(c.req.Context(), c.t.Journal, in, o)
 }
 
@@ -88,10 +108,7 @@ func (c *call) run() (resp *http.Response, err error) {
 	}()
 	resp, err = c.answer()
 	over = true
-	switch {
-	case resp != nil && (resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect):
-		return resp, nil // it is the request that follows that will be answered
-	case resp == nil:
+	if resp == nil {
 		if endedBy(err, retry.Expired) {
 			c.intent.expired()
 		}
@@ -169,8 +186,8 @@ func (i *intent) note(a *answer) {
 	defer i.mu.Unlock()
 	switch {
 	case a.shut, a.resp == nil && harmless(a.err):
-	case a.resp == nil, a.resp.StatusCode >= http.StatusInternalServerError, a.resp.StatusCode == http.StatusRequestTimeout,
-		a.code == codeInFlight, a.code == codeUnknown:
+	case a.resp == nil, redirects(a.resp), a.resp.StatusCode >= http.StatusInternalServerError, a.resp.StatusCode == http.StatusRequestTimeout,
+		a.class == retry.InFlight, a.code == codeInFlight, a.code == codeUnknown:
 		i.doubt = true
 	case a.code == codeStale:
 		i.doubt, i.stale = true, true
@@ -183,17 +200,33 @@ func harmless(err error) bool {
 	return unseen(err) || errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
+// redirects reports whether an answer only says where to ask, if that.
+func redirects(resp *http.Response) bool {
+	return resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest
+}
+
+// moved reports whether the same request is to be made at another address: that is where
+// its answer is.
+func moved(resp *http.Response) bool {
+	return (resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect) && resp.Header.Get("Location") != ""
+}
+
 // settles reports whether an answer says for good what became of the operation, whatever
 // earlier attempts have done.
 func settles(resp *http.Response) bool {
 	h := resp.Header
+<<<<<<< HEAD
 	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || s == "omitted" || strings.EqualFold(h.Get(headerReplayed), "true") {
 		return true
+=======
+	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || strings.EqualFold(h.Get(headerReplayed), "true") {
+		return !moved(resp)
+>>>>>>> rjournal
 	}
-	if resp.StatusCode < http.StatusBadRequest {
+	switch {
+	case resp.StatusCode < http.StatusMultipleChoices:
 		return true
-	}
-	if resp.StatusCode >= http.StatusInternalServerError {
+	case redirects(resp), resp.StatusCode >= http.StatusInternalServerError, strings.EqualFold(h.Get(headerHint), "true"):
 		return false
 	}
 	switch sendingOf(resp).code {
@@ -217,28 +250,4 @@ func (c *call) sentSince() {
 	if c.intent != nil && c.intent.Again && c.header.Get(headerFirstSent) == "" {
 		c.header[headerFirstSent] = []string{strconv.FormatInt(c.since.UnixMilli(), 10)}
 	}
-}
-
-// A body up to this is written to a journal.
-const maxIntent = 32 << 20
-
-// whole returns all of the body, which can be read again from then on.
-func (s *source) whole() ([]byte, error) {
-	if s.empty {
-		return nil, nil
-	}
-	body, err := s.open()
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(body, maxIntent+1))
-	body.Close()
-	if len(text) > maxIntent {
-		return nil, fmt.Errorf("retryhttp: the body of the request is longer than the %d MiB that a journal takes. Try: a Transport without Journal for it", maxIntent>>20)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", len(text), err)
-	}
-	s.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-	return text, nil
 }

@@ -122,7 +122,10 @@ func TestWhatIsDefinite(t *testing.T) {
 		want   string
 	}{
 		"success":            {201, nil, closed},
-		"see other":          {303, nil, closed},
+		"found":              {302, nil, open},
+		"see other":          {303, nil, open},
+		"stored see other":   {303, []string{"Idempotency-Status", "stored"}, closed},
+		"replayed see other": {303, []string{"Idempotent-Replayed", "true"}, closed},
 		"refused":            {422, nil, closed},
 		"payment required":   {402, nil, closed},
 		"who are you?":       {401, nil, doubtful},
@@ -134,6 +137,9 @@ func TestWhatIsDefinite(t *testing.T) {
 		"unavailable":        {503, []string{"Retry-After", "0"}, open},
 		"replayed error":     {500, []string{"Idempotent-Replayed", "true"}, closed},
 		"in flight":          {409, problem("CONFLICT.idempotency.in_flight"), open},
+		"Stripe's in flight": {409, []string{"Stripe-Should-Retry", "true"}, open},
+		"not now, says it":   {400, []string{"Stripe-Should-Retry", "true"}, doubtful},
+		"replayed conflict":  {409, []string{"Stripe-Should-Retry", "true", "Idempotent-Replayed", "true"}, closed},
 		"unknown":            {409, problem("CONFLICT.idempotency.unknown"), open},
 		"unavailable result": {409, problem("CONFLICT.idempotency.result_unavailable"), closed},
 		"mismatch":           {422, problem("CONFLICT.idempotency.mismatch"), closed},
@@ -263,6 +269,9 @@ func TestResumeNeedsTheJournal(t *testing.T) {
 	}
 	if list, err := f.List(t.Context()); err != nil || !list[0].Active {
 		t.Fatal("vacuous: the answer was not closed, and the intent is not active", err)
+	}
+	if r, err := journal.Resume(t.Context(), f, journaled(f, always(200)), journal.Options{}); err != nil || r != (journal.Resumed{Active: 1}) {
+		t.Errorf("what is under way: %+v, %v", r, err)
 	}
 	other, path := newJournal(t)
 	resp, err := ask(t, journaled(other, always(500)), "k", "http://service.example/")

@@ -43,43 +43,43 @@ const (
 	headerAfter     = "Retry-After"
 )
 
-// keyOf returns the key of req, and the name of the header that holds it if it is there
-// already.
-func (t *Transport) keyOf(req *http.Request) (k Key, in string, err error) {
+// keyOf returns the key of req, the name of the header that holds it if it is there
+// already, and whether it was made here: nobody else knows it then.
+func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err error) {
 	k, given := req.Context().Value(keyOfContext{}).(Key)
 	if given && k.Value == "" {
-		return k, "", errors.New("retryhttp: WithKey was given an empty key. Try: once.NewKey()")
+		return k, "", false, errors.New("retryhttp: WithKey was given an empty key. Try: once.NewKey()")
 	}
 	for _, name := range [...]string{headerKey, headerKeyX} {
 		switch value := req.Header.Get(name); {
 		case value == "":
 		case given && value != k.Value && value != quoted(k.Value):
-			return k, "", errors.New("retryhttp: the request has two different keys, one in its header and one in its context. Try: a context of its own for each intent")
+			return k, "", false, errors.New("retryhttp: the request has two different keys, one in its header and one in its context. Try: a context of its own for each intent")
 		default:
-			return Key{value, k.Since}, name, nil
+			return Key{value, k.Since}, name, false, nil
 		}
 	}
 	switch {
 	case safe(req.Method):
-		return Key{}, "", nil
+		return Key{}, "", false, nil
 	case given:
 	case req.Response != nil && req.Response.Request != nil && req.Response.Request.Header.Get(headerKey) != "":
-		return Key{Value: req.Response.Request.Header.Get(headerKey)}, "", nil // this is where a redirect leads to
+		return Key{Value: req.Response.Request.Header.Get(headerKey)}, "", true, nil // this is where a redirect leads to
 	case t.Keys && !idempotent(req.Method):
-		k.Value = once.NewKey()
+		k.Value, made = once.NewKey(), true
 	default:
-		return Key{}, "", nil
+		return Key{}, "", false, nil
 	}
 	if err := once.CheckKey(k.Value); err != nil {
-		return k, "", fmt.Errorf("retryhttp: %w", err)
+		return k, "", false, fmt.Errorf("retryhttp: %w", err)
 	}
 	if strings.ContainsFunc(k.Value, func(c rune) bool { return c > 0x7e }) {
-		return k, "", errors.New("retryhttp: the key has characters other than ASCII, which no header can carry. Try: once.DeriveKey of other parts")
+		return k, "", false, errors.New("retryhttp: the key has characters other than ASCII, which no header can carry. Try: once.DeriveKey of other parts")
 	}
 	if strings.ContainsAny(k.Value, `",; \`) {
 		k.Value = quoted(k.Value)
 	}
-	return k, "", nil
+	return k, "", made, nil
 }
 
 // quoted returns key as a String of RFC 9651.

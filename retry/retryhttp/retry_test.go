@@ -114,6 +114,31 @@ func TestInFlightIs409(t *testing.T) {
 	}
 }
 
+// Stripe says "in flight" without a code of ours, and it is just as healthy and as free.
+func TestStripeInFlight(t *testing.T) {
+	var said []retry.Outcome
+	var classes []retry.Class
+	policy := retry.Policy{Base: -1, Attempts: 3, Budget: &retry.Budget{}, Breaker: breakerFunc(func() (func(retry.Outcome), error) {
+		return func(o retry.Outcome) { said = append(said, o) }, nil
+	}), Observe: func(_ context.Context, e retry.Event) { classes = append(classes, e.Class) }}
+	s := &served{base: func(n int, _ *http.Request) (*http.Response, error) {
+		switch n {
+		case 1:
+			return answer(409, "Stripe-Should-Retry", "true", "Content-Type", "application/json"), nil
+		case 2:
+			return answer(400, "Stripe-Should-Retry", "true"), nil
+		}
+		return answer(409), nil
+	}}
+	resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Policy: policy}, "Idempotency-Key", "k")
+	if err != nil || resp.StatusCode != http.StatusConflict {
+		t.Fatal(resp, err)
+	}
+	if !slices.Equal(said, []retry.Outcome{retry.Healthy, retry.Unhealthy, retry.Healthy}) || !slices.Equal(classes, []retry.Class{retry.InFlight, retry.Unknown}) {
+		t.Errorf("the breaker was told %v, of %v", said, classes)
+	}
+}
+
 // An answer that comes when the context is over cannot be read by the caller.
 func TestContextEndsWithTheAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -82,3 +82,27 @@ func closeBody(req *http.Request) {
 		req.Body.Close()
 	}
 }
+
+// A body up to this is written to a journal.
+const maxIntent = 32 << 20
+
+// whole returns all of the body, which can be read again from then on.
+func (s *source) whole() ([]byte, error) {
+	if s.empty {
+		return nil, nil
+	}
+	body, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(body, maxIntent+1))
+	body.Close()
+	if len(text) > maxIntent {
+		return nil, fmt.Errorf("retryhttp: the body of the request is longer than the %d MiB that a journal takes. Try: a Transport without Journal for it", maxIntent>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", len(text), err)
+	}
+	s.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+	return text, nil
+}

@@ -23,12 +23,20 @@ type Transport struct {
 
 	// Keys says that requests which are neither safe nor idempotent by their method, and
 	// have no idempotency key, are to be given one. Do not set it for servers that do
-	// not know idempotency keys: there a repeated request takes effect twice.
+	// not know idempotency keys: there a repeated request takes effect twice. A key that
+	// was made lasts for one call: whoever calls again gets another one. So what has one
+	// is not in the Journal.
 	Keys bool
 
 	// Retention is for how long the server remembers a key. An older one is not sent
 	// again. A shorter time that the server names in Idempotency-Retention is believed.
-	// Default 24 hours.
+	// An intent that is in the Journal already keeps the time that it was written down
+	// with, unless this is set and shorter.
+	//
+	// Default 24 hours, which is less than the 72 of package once, and the least that is
+	// usual: a client that is told nothing, because it was never answered, must not ask
+	// for longer than its server remembers. Where the server keeps them for longer, say
+	// so: once.DefaultRetain, if it has the defaults of package once.
 	Retention time.Duration
 
 	// Hedge is after how long without an answer a request that may be repeated is sent a
@@ -44,7 +52,10 @@ type Transport struct {
 
 	// Journal keeps what requests with an idempotency key ask for from before the first
 	// attempt until the outcome is known, so that a process that was killed can resume
-	// them: see package journal. The whole body is read first. Default: none.
+	// them: see package journal. The whole body is read first. The key must be the
+	// caller's: what was given one by Keys is sent without being written down, because
+	// its caller, who does not know the key and asks again, would make it happen twice
+	// once the journal is resumed. Default: none.
 	Journal journal.Journal
 
 	// Breaker returns the breaker of a host. Default: Policy.Breaker for all.

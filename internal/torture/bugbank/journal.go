@@ -18,6 +18,36 @@ var journalMutants = []Mutant{
 		Tests: in("retry/retryhttp", "TestWhatIsDefinite"),
 	},
 	{
+		Name:  "the redirect to a login page closes an intent",
+		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	case resp.StatusCode < http.StatusMultipleChoices:", New: "	case resp.StatusCode < http.StatusBadRequest:"}},
+		Tests: in("retry/retryhttp", "TestALoginPageSettlesNothing"),
+	},
+	{
+		Name:  "the login page closes the intent of what was redirected to it",
+		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: " && s.intent.Method == c.method():", New: ":"}},
+		Tests: in("retry/retryhttp", "TestALoginPageSettlesNothing"),
+	},
+	{
+		Name:  "a redirect that is not followed keeps its intent",
+		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	o := c.proven()\n", New: "	if moved(resp) {\n		return resp, nil\n	}\n	o := c.proven()\n"}},
+		Tests: in("retry/retryhttp", "TestRedirectsThatAreNotFollowed"),
+	},
+	{
+		Name:  "a key that nobody knows is journaled",
+		Edits: []Edit{{File: "retry/retryhttp/call.go", Old: "c.keyed && !made {", New: "c.keyed && (made || !made) {"}},
+		Tests: in("retry/retryhttp", "TestMadeKeysAreNotJournaled"),
+	},
+	{
+		Name:  "a default shortens the time of an intent that is resumed",
+		Edits: []Edit{{File: "retry/retryhttp/expiry.go", Old: "	case c.t.Retention > 0 || expires.IsZero():", New: "	default:"}},
+		Tests: in("retry/retryhttp", "TestTheTimeInTheJournal"),
+	},
+	{
+		Name:  "Stripe's operation in flight is untouched",
+		Edits: []Edit{{File: "retry/retryhttp/answer.go", Old: "StatusConflict && (again || p.code", New: "StatusConflict && (p.code"}},
+		Tests: in("retry/retryhttp", "TestWhatIsDefinite"),
+	},
+	{
 		Name:  "an intent is closed before its answer is taken",
 		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	resp.Body = &taken{", New: "	_ = c.leave(o)\n	resp.Body = &taken{"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "", Test: "TestJournalKill"}},
