@@ -215,13 +215,8 @@ func moved(resp *http.Response) bool {
 // earlier attempts have done.
 func settles(resp *http.Response) bool {
 	h := resp.Header
-<<<<<<< HEAD
 	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || s == "omitted" || strings.EqualFold(h.Get(headerReplayed), "true") {
-		return true
-=======
-	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || strings.EqualFold(h.Get(headerReplayed), "true") {
 		return !moved(resp)
->>>>>>> rjournal
 	}
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:
