@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/asked"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -70,9 +71,7 @@ func FuzzFirstSent(f *testing.F) {
 	for _, s := range []string{"1767225600000", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456789+14:00", "2026-01-01T00:00:00,5Z", "-1", "1e12", ""} {
 		f.Add(s)
 	}
-	parse := func(s string) (time.Time, bool) {
-		return oncehttp.FirstSent(&http.Request{Header: http.Header{"Once-First-Sent": {s}}})
-	}
+	parse := func(s string) (time.Time, bool) { return asked.FirstSent([]string{s}) }
 	f.Fuzz(func(t *testing.T, value string) {
 		at, ok := parse(value)
 		if !ok {
