@@ -3,11 +3,11 @@ package rpc
 import (
 	"context"
 	"errors"
-	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/asked"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 )
@@ -18,6 +18,7 @@ type Server[TX any] struct {
 	Optional  bool
 	Wait      time.Duration
 	Retain    time.Duration
+	KeyTime   bool
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
 }
@@ -89,7 +90,12 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 		return op, invalidKey(err)
 	}
 	op.Key = key
-	op.Scope = url.PathEscape(c.Principal) + " " + c.Method
+	var ok bool
+	if op.FirstSent, ok = asked.FirstSentOf(c.Header(FirstSentHeader), key, s.KeyTime); !ok {
+		invalid := firstSentInvalid
+		return op, &invalid
+	}
+	op.Scope = asked.Scope(c.Principal, c.Method)
 	op.Fingerprint = once.FingerprintOf([]byte(c.Method), c.Message)
 	op.Wait, op.Retain = s.Wait, s.Retain
 	if attempt := c.Header(AttemptHeader); len(attempt) == 1 {
