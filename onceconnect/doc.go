@@ -41,6 +41,8 @@
 // not see its text.
 //
 // Of an answer the message is stored, or the error; of its headers and trailers nothing is.
+// A message of more than [Config].MaxStored (1 MiB) is committed and answered once, and no
+// retry gets it again: it is told RESULT_UNAVAILABLE, and does not execute.
 //
 // # Headers
 //

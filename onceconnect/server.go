@@ -46,6 +46,10 @@ type Config struct {
 	// are opaque.
 	KeyTime bool
 
+	// MaxStored is the largest message that is stored, in bytes. Beyond: committed and
+	// answered once; a retry is told RESULT_UNAVAILABLE and never executes. Default 1 MiB.
+	MaxStored int64
+
 	// Isolation of the transactions. Default: the database's.
 	Isolation store.Isolation
 
@@ -70,7 +74,7 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 		cfg.Protects = func(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harmless(s) }
 	}
 	s := &rpc.Server[TX]{
-		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime,
+		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
 		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts,
 	}
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {

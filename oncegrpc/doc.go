@@ -37,7 +37,9 @@
 // serialization failure or a deadlock the handler runs again, and the client does not see
 // its text.
 //
-// Of an answer the message is stored, or the status; of its metadata nothing is.
+// Of an answer the message is stored, or the status; of its metadata nothing is. A message
+// of more than [Config].MaxStored (1 MiB) is committed and answered once, and no retry gets
+// it again: it is told RESULT_UNAVAILABLE, and does not execute.
 //
 // # Metadata
 //

@@ -48,6 +48,10 @@ type Config struct {
 	// are opaque.
 	KeyTime bool
 
+	// MaxStored is the largest message that is stored, in bytes. Beyond: committed and
+	// answered once; a retry is told RESULT_UNAVAILABLE and never executes. Default 1 MiB.
+	MaxStored int64
+
 	// Isolation of the transactions. Default: the database's.
 	Isolation store.Isolation
 
@@ -72,7 +76,7 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 		cfg.Protects = func(method string) bool { return !rpc.Own(method) && !harmless(method) }
 	}
 	s := &rpc.Server[TX]{
-		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime,
+		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
 		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts,
 	}
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

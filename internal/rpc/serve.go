@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -19,6 +20,7 @@ type Server[TX any] struct {
 	Wait      time.Duration
 	Retain    time.Duration
 	KeyTime   bool
+	MaxStored int64 // of a message, in bytes; 0: that of package oncehttp
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
 }
@@ -43,7 +45,7 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 		if a = answer; err != nil {
 			return once.Answer{}, err
 		}
-		return encode(answer)
+		return encode(answer, cmp.Or(s.MaxStored, oncehttp.DefaultMaxStored))
 	})
 	switch {
 	case err != nil:
