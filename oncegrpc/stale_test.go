@@ -20,10 +20,8 @@ import (
 const oldKey = "016f5e66-e800-7000-8000-000000000000"
 
 func since(ctx context.Context, sent ...string) context.Context {
-	for _, s := range sent {
-		ctx = metadata.AppendToOutgoingContext(ctx, "once-first-sent", s)
-	}
-	return ctx
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return metadata.NewOutgoingContext(ctx, metadata.Join(md, metadata.MD{"once-first-sent": sent}))
 }
 
 // A retry whose first attempt may have been forgotten is not executed; what is still known
