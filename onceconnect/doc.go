@@ -41,14 +41,21 @@
 // not see its text.
 //
 // Of an answer the message is stored, or the error; of its headers and trailers nothing is.
+// A message of more than [Config].MaxStored (1 MiB) is committed and answered once, and no
+// retry gets it again: it is told RESULT_UNAVAILABLE, and does not execute.
 //
 // # Headers
 //
 //	Idempotency-Key        request   "key" or key, as in package oncehttp
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
+//	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again)
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
+//
+// After the retention an answer is forgotten, and a retry would execute again. One that
+// carries Once-First-Sent is then told STALE instead, and so is one with an old key under
+// [Config].KeyTime.
 //
 // The same key with another request is refused. Requests are compared in the form that
 // [proto.MarshalOptions] calls deterministic: after an upgrade of the protobuf module of
@@ -64,6 +71,7 @@
 //	UNAUTHENTICATED     unauthenticated      no
 //	KEY_MISSING         invalid_argument     no
 //	KEY_INVALID         invalid_argument     no
+//	FIRST_SENT_INVALID  invalid_argument     no
 //	IN_FLIGHT           aborted              yes
 //	MISMATCH            failed_precondition  no
 //	UNKNOWN             failed_precondition  no

@@ -40,6 +40,16 @@ type Config struct {
 	// Retain is for how long answers are replayed. Default: the engine's.
 	Retain time.Duration
 
+	// KeyTime takes the moment in a key that is a UUID of version 7 for the one at which
+	// the client has sent the call first, unless once-first-sent says it: see
+	// [once.Operation]. A key must then not be made long before it is used. Default: keys
+	// are opaque.
+	KeyTime bool
+
+	// MaxStored is the largest message that is stored, in bytes. Beyond: committed and
+	// answered once; a retry is told RESULT_UNAVAILABLE and never executes. Default 1 MiB.
+	MaxStored int64
+
 	// Isolation of the transactions. Default: the database's.
 	Isolation store.Isolation
 
@@ -64,7 +74,7 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 		cfg.Protects = func(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harmless(s) }
 	}
 	s := &rpc.Server[TX]{
-		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain,
+		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
 		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts,
 	}
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {

@@ -37,15 +37,22 @@
 // serialization failure or a deadlock the handler runs again, and the client does not see
 // its text.
 //
-// Of an answer the message is stored, or the status; of its metadata nothing is.
+// Of an answer the message is stored, or the status; of its metadata nothing is. A message
+// of more than [Config].MaxStored (1 MiB) is committed and answered once, and no retry gets
+// it again: it is told RESULT_UNAVAILABLE, and does not execute.
 //
 // # Metadata
 //
 //	idempotency-key        request   "key" or key, as in package oncehttp
 //	once-attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
+//	once-first-sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	idempotency-status     answer    stored, replayed, or ignored (a retry executes again)
 //	idempotent-replayed    answer    true on a replay
 //	idempotency-retention  answer    for how many seconds after its execution the answer is replayed
+//
+// After the retention an answer is forgotten, and a retry would execute again. One that
+// carries once-first-sent is then told STALE instead, and so is one with an old key under
+// [Config].KeyTime.
 //
 // The same key with another request is refused. Requests are compared in the form that
 // [proto.MarshalOptions] calls deterministic: after an upgrade of the protobuf module of
@@ -61,6 +68,7 @@
 //	UNAUTHENTICATED     Unauthenticated     no
 //	KEY_MISSING         InvalidArgument     no
 //	KEY_INVALID         InvalidArgument     no
+//	FIRST_SENT_INVALID  InvalidArgument     no
 //	IN_FLIGHT           Aborted             yes
 //	MISMATCH            FailedPrecondition  no
 //	UNKNOWN             FailedPrecondition  no

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/asked"
 	"github.com/oncelib/once/internal/timeout"
 )
 
@@ -48,7 +49,7 @@ func (x *exchange) begin(principal string) (refused *Problem) {
 	var replay func(context.Context) bool
 	if x.key != "" && callerOf(x.r).Attempt != 1 {
 		replay = func(ctx context.Context) bool {
-			return x.known(ctx, once.Operation{Scope: scopeOf(principal, x.plan.routeOf(x.r)), Key: x.key})
+			return x.known(ctx, once.Operation{Scope: asked.Scope(principal, x.plan.routeOf(x.r)), Key: x.key})
 		}
 	}
 	x.left, refused = x.plan.Gate.Enter(x.r, replay)

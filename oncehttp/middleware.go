@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/asked"
 	"github.com/oncelib/once/store"
 )
 
@@ -181,11 +182,11 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 		return op, nil // a plain transaction
 	}
 	var ok bool
-	if op.FirstSent, ok = p.firstSent(r, x.key); !ok {
+	if op.FirstSent, ok = asked.FirstSentOf(r.Header["Once-First-Sent"], x.key, p.KeyTime); !ok {
 		return refuse(CodeFirstSentInvalid)
 	}
 	route := p.routeOf(r)
-	op.Scope, op.Key = scopeOf(principal, route), x.key
+	op.Scope, op.Key = asked.Scope(principal, route), x.key
 	op.Fingerprint = x.fingerprint(route)
 	op.Wait, op.Retain, op.First = p.Wait, p.Retain, op.Caller.Attempt == 1
 	if p.CaptureRequest {

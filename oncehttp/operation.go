@@ -2,14 +2,9 @@ package oncehttp
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/oncelib/once"
 )
@@ -27,29 +22,6 @@ func (p *plan) routeOf(r *http.Request) string {
 		route = r.Method + " " + route
 	}
 	return route
-}
-
-// scopeOf joins principal and route so that no two pairs give the same scope: a
-// principal is somebody else's text, and must not be able to end in a route.
-func scopeOf(principal, route string) string {
-	if !printable(route) {
-		route = url.PathEscape(route)
-	}
-	scope := url.PathEscape(principal) + " " + route
-	if len(scope) < once.MaxScope {
-		return scope
-	}
-	h := sha256.Sum256([]byte(scope))
-	end := "~" + base64.RawURLEncoding.EncodeToString(h[:])
-	head := scope[:once.MaxScope-len(end)]
-	for !utf8.ValidString(head) { // cut in the middle of a character
-		head = head[:len(head)-1]
-	}
-	return head + strings.Repeat("~", once.MaxScope-len(end)-len(head)) + end // exactly MaxScope: no short scope looks like this
-}
-
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // fingerprint hashes what is asked for: method, route, path, query, content type and

@@ -27,7 +27,7 @@ func TestBudget(t *testing.T) {
 	}{
 		{"none", "0", 0, 0, 0},
 		{"of the caller", "0", 10 * time.Second, 1, 10_000},
-		{"of the session, which is tighter", "500ms", 10 * time.Second, 500, 500},
+		{"of the session, which is tighter", "5s", time.Minute, 5000, 5000},
 		{"of the caller, which is tighter", "1min", 10 * time.Second, 1, 10_000},
 		{"far away", "0", 100 * 24 * time.Hour, math.MaxInt32, math.MaxInt32},
 	} {

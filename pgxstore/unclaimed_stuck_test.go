@@ -65,7 +65,7 @@ create constraint trigger deaf after insert on charge deferrable initially defer
 		t.Fatal(err)
 	}
 	seen := new(events)
-	e := once.New(pgxstore.New(pool), once.Config{Settle: 500 * time.Millisecond, Observer: seen})
+	e := once.New(pgxstore.New(pool), once.Config{Settle: 2 * time.Second, Observer: seen})
 	r, err := once.DoBatch(ctx, e, once.Operation{Scope: "deaf", Key: "k"}, declare("deaf"))
 	if err != nil || r.Replayed || r.Value.ID != "deaf" {
 		t.Error(r, err)

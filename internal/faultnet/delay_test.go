@@ -3,6 +3,7 @@ package faultnet
 import (
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -24,11 +25,11 @@ func roundTrips(tb testing.TB, conn net.Conn, n int) []time.Duration {
 	return times
 }
 
-// TestDelayIsPrecise demands that 0.5 ms each way is at least 1 ms, always, and
-// not much more in the typical case. The upper bound allows for a loaded machine
-// and the race detector; BenchmarkRoundTrip gives the exact numbers.
+// TestDelayIsPrecise demands that 0.5 ms each way is at least 1 ms, always, and not
+// much more where the machine has the time: of the shortest. BenchmarkRoundTrip gives
+// the exact numbers.
 func TestDelayIsPrecise(t *testing.T) {
-	const delay, most, tries = 500 * time.Microsecond, 1500 * time.Microsecond, 5
+	const delay, most, tries = 500 * time.Microsecond, 1500 * time.Microsecond, 20
 	upstream := serve(t, echo)
 	for name, opts := range map[string][]Option{
 		"sleep": {Delay(delay, delay)},
@@ -36,45 +37,46 @@ func TestDelayIsPrecise(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := dial(t, listen(t, upstream, opts...))
-			var median time.Duration
+			shortest := time.Duration(math.MaxInt64)
 			for range tries {
 				times := roundTrips(t, conn, 200)
-				if median = times[len(times)/2]; times[0] < 2*delay {
-					t.Fatalf("a round trip took only %v", times[0])
+				if shortest = min(shortest, times[0]); shortest < 2*delay {
+					t.Fatalf("a round trip took only %v", shortest)
 				}
-				if median <= most {
-					t.Logf("round trip: shortest %v, median %v", times[0], median)
+				if shortest <= most {
+					t.Logf("round trip: shortest %v, median %v", shortest, times[len(times)/2])
 					return
 				}
 			}
-			t.Errorf("the median round trip took %v, want at most %v", median, most)
+			t.Errorf("no round trip took less than %v, want %v", shortest, most)
 		})
 	}
 }
 
 // TestDelayIsPipelined sends pieces faster than they arrive: the delay is paid
-// once, not once per piece.
+// once, not once per piece, however long it takes to send them.
 func TestDelayIsPipelined(t *testing.T) {
 	t.Parallel()
-	const delay, pieces = 20 * time.Millisecond, 200
+	const delay, pieces = 50 * time.Millisecond, 200
 	conn := dial(t, listen(t, serve(t, echo), Delay(delay, delay)))
-	begin := time.Now()
+	begin, sent := time.Now(), make(chan time.Time, 1)
 	go func() {
+		defer func() { sent <- time.Now() }()
 		for range pieces {
 			_, _ = io.WriteString(conn, "piece")
 			nap(50 * time.Microsecond) // so that pieces stay apart
 		}
 	}()
 	expect(t, conn, strings.Repeat("piece", pieces))
-	took := time.Since(begin)
-	if took < 2*delay || took > pieces*delay/4 {
-		t.Errorf("%d pieces with a delay of %v took %v", pieces, 2*delay, took)
+	took, late := time.Since(begin), time.Since(<-sent)
+	if took < 2*delay || late > pieces*delay/2 {
+		t.Errorf("%d pieces with a delay of %v took %v, %v of it after the last was sent", pieces, 2*delay, took, late)
 	}
 }
 
 func TestSetDelay(t *testing.T) {
 	t.Parallel()
-	const delay = 30 * time.Millisecond
+	const delay = 100 * time.Millisecond
 	proxy := listen(t, serve(t, echo))
 	fast := dial(t, proxy)
 	roundTrips(t, fast, 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/retry"
 )
 
@@ -56,10 +57,13 @@ func WithKey(ctx context.Context, key string) context.Context {
 
 func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 	key, given := ctx.Value(keyOfContext{}).(string)
+	for _, k := range s.Keys {
+		if meaning(k) != meaning(s.Keys[0]) || given && meaning(k) != key {
+			return "", errors.New("once: the call has two idempotency keys. Try: a context of its own for each intent")
+		}
+	}
 	switch {
-	case len(s.Keys) > 1, given && len(s.Keys) == 1 && s.Keys[0] != key:
-		return "", errors.New("once: the call has two idempotency keys. Try: a context of its own for each intent")
-	case len(s.Keys) == 1:
+	case len(s.Keys) > 0:
 		return s.Keys[0], nil
 	case !given && c.Keys && !s.Safe:
 		return once.NewKey(), nil
@@ -76,6 +80,14 @@ func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 		key = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
 	}
 	return key, nil
+}
+
+// meaning is the key that a line of metadata means: quoted or bare it is the same.
+func meaning(line string) string {
+	if key, err := oncehttp.ParseKey(line); err == nil {
+		return key
+	}
+	return line // which the server refuses
 }
 
 // Fault is a failed attempt as its client sees it.

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,38 @@ func TestJudge(t *testing.T) {
 		}
 		if class, _ := retry.Classify(test.fault.judge("/m", "", false)); class != test.keyless {
 			t.Errorf("%s, without a key: %v", name, class)
+		}
+	}
+}
+
+// However often and in whatever spelling a call has its key, it is one.
+func TestKey(t *testing.T) {
+	const two = "two idempotency keys"
+	for _, test := range []struct {
+		context string
+		lines   []string
+		want    string
+	}{
+		{"a b", nil, `"a b"`},
+		{"", []string{"a b"}, "a b"},
+		{"a b", []string{`"a b"`}, `"a b"`},
+		{"a b", []string{"a b"}, "a b"},
+		{`a"b`, []string{`"a\"b"`}, `"a\"b"`},
+		{"a", []string{`"a";p=1`, "a"}, `"a";p=1`},
+		{"", []string{"a", `"a"`}, "a"},
+		{"a", []string{"b"}, two},
+		{`"a"`, []string{`"a"`}, two}, // in metadata it is a
+		{"", []string{"a", "b"}, two},
+		{"a", []string{"a", "b"}, two},
+		{"a", []string{`"a`}, two},
+	} {
+		ctx := t.Context()
+		if test.context != "" {
+			ctx = WithKey(ctx, test.context)
+		}
+		got, err := new(Client).key(ctx, Sent{Keys: test.lines})
+		if test.want == two && (err == nil || !strings.Contains(err.Error(), two)) || test.want != two && (err != nil || got != test.want) {
+			t.Errorf("%q and %q: %q, %v", test.context, test.lines, got, err)
 		}
 	}
 }

@@ -24,8 +24,9 @@ type Problem struct { //nolint:errname // it is an answer, which happens to trav
 
 // Reasons that are not a [once.Code].
 const (
-	reasonMissing = "KEY_MISSING"
-	reasonInvalid = "KEY_INVALID"
+	reasonMissing   = "KEY_MISSING"
+	reasonInvalid   = "KEY_INVALID"
+	reasonFirstSent = "FIRST_SENT_INVALID"
 )
 
 // Metadata is that of the google.rpc.ErrorInfo.
@@ -56,6 +57,11 @@ func problemOf(err error) *Problem {
 	case once.CodeFailed:
 		p.Cause, p.Handler = e.Err, true
 	case once.CodeInvalid:
+		if errors.Is(err, once.ErrFuture) {
+			p = firstSentInvalid
+			p.Cause = err
+			break
+		}
 		p.Reason = reasonInvalid
 		if e.Err != nil {
 			p.Message = "The idempotency key cannot be used: " + e.Err.Error() // the engine's own words about it
@@ -69,6 +75,11 @@ func problemOf(err error) *Problem {
 }
 
 const notApplied = "Nothing was applied. The same call can be made again, with the same idempotency key."
+
+var firstSentInvalid = Problem{
+	Code: InvalidArgument, Reason: reasonFirstSent,
+	Message: FirstSentHeader + " is the moment of the first attempt, as a number of milliseconds since 1970 or as in 2026-01-01T00:00:00Z. It must not lie in the future.",
+}
 
 var problems = map[once.Code]Problem{
 	once.CodeInvalid:     {Code: InvalidArgument, Message: "The idempotency key cannot be used."},

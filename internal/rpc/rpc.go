@@ -10,6 +10,7 @@ import "strings"
 const (
 	KeyHeader       = "idempotency-key"
 	AttemptHeader   = "once-attempt"
+	FirstSentHeader = "once-first-sent"
 	StatusHeader    = "idempotency-status"
 	ReplayedHeader  = "idempotent-replayed"
 	RetentionHeader = "idempotency-retention"

@@ -1,13 +1,14 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/asked"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 )
@@ -18,6 +19,8 @@ type Server[TX any] struct {
 	Optional  bool
 	Wait      time.Duration
 	Retain    time.Duration
+	KeyTime   bool
+	MaxStored int64 // of a message, in bytes; 0: that of package oncehttp
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
 }
@@ -42,7 +45,7 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 		if a = answer; err != nil {
 			return once.Answer{}, err
 		}
-		return encode(answer)
+		return encode(answer, cmp.Or(s.MaxStored, oncehttp.DefaultMaxStored))
 	})
 	switch {
 	case err != nil:
@@ -89,7 +92,12 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 		return op, invalidKey(err)
 	}
 	op.Key = key
-	op.Scope = url.PathEscape(c.Principal) + " " + c.Method
+	var ok bool
+	if op.FirstSent, ok = asked.FirstSentOf(c.Header(FirstSentHeader), key, s.KeyTime); !ok {
+		invalid := firstSentInvalid
+		return op, &invalid
+	}
+	op.Scope = asked.Scope(c.Principal, c.Method)
 	op.Fingerprint = once.FingerprintOf([]byte(c.Method), c.Message)
 	op.Wait, op.Retain = s.Wait, s.Retain
 	if attempt := c.Header(AttemptHeader); len(attempt) == 1 {

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/oncelib/once"
@@ -28,18 +29,16 @@ type Detail struct {
 	Value []byte `json:"value"`
 }
 
-// maxStored is the largest message that is stored, in bytes.
-const maxStored = 1 << 20
-
 // typeField is the header line of a record that names the type of its message.
 const typeField = "Message-Type"
 
-// encode returns what is stored of an answer. A status is a [once.Failure], as the value
+// encode returns what is stored of an answer, whose message is not if it is larger than
+// most. A status is a [once.Failure], as the value
 // of an operation in any other transport would be.
-func encode(a Answer) (once.Answer, error) {
+func encode(a Answer, most int64) (once.Answer, error) {
 	if a.Status == nil {
 		r := store.Result{Header: []store.Field{{Name: typeField, Value: a.Type}}, Body: a.Body}
-		if len(a.Body) > maxStored {
+		if int64(len(a.Body)) > most {
 			r = store.Result{Kind: store.Omitted}
 		}
 		return once.Answer{Result: r}, nil
@@ -69,5 +68,5 @@ func decode(r store.Result) (a Answer, err error) {
 		}
 		return a, err
 	}
-	return a, fmt.Errorf("the result was not kept: larger than %d bytes, or forgotten", maxStored)
+	return a, errors.New("the result was not kept: larger than Config.MaxStored, or forgotten")
 }

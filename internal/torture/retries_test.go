@@ -39,7 +39,10 @@ func retry(ctx context.Context, c *client, synced bool, without ...string) (*ans
 		replayed bool
 		err      error
 	}
-	replies := make(chan reply)
+	replies, limit := make(chan reply), patience
+	if synced { // nobody is answered
+		limit = 2 * impatient
+	}
 	asked := 0
 	for way, ask := range retries {
 		if slices.Contains(without, way) {
@@ -47,7 +50,7 @@ func retry(ctx context.Context, c *client, synced bool, without ...string) (*ans
 		}
 		asked++
 		go func() {
-			ctx, cancel := context.WithTimeout(ctx, 2*impatient)
+			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			r := reply{way: way}
 			for first := true; first || once.CodeOf(r.err) == once.CodeInFlight && ctx.Err() == nil; first = false { // behind another retry

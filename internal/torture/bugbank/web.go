@@ -24,12 +24,12 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "a principal can spell the scope of another one",
-		Edits: []Edit{{File: "oncehttp/operation.go", Old: "url.PathEscape(principal) + \" \" + route", New: "principal + \" \" + route"}},
+		Edits: []Edit{{File: "internal/asked/scope.go", Old: "url.PathEscape(principal) + \" \" + route", New: "principal + \" \" + route"}},
 		Tests: in("oncehttp", "TestScopesDoNotMeet"),
 	},
 	{
 		Name:  "long scopes are the same when they begin alike",
-		Edits: []Edit{{File: "oncehttp/operation.go", Old: "base64.RawURLEncoding.EncodeToString(h[:])", New: "base64.RawURLEncoding.EncodeToString(h[:0])"}},
+		Edits: []Edit{{File: "internal/asked/scope.go", Old: "base64.RawURLEncoding.EncodeToString(h[:])", New: "base64.RawURLEncoding.EncodeToString(h[:0])"}},
 		Tests: in("oncehttp", "TestScope"),
 	},
 	{

@@ -1,0 +1,35 @@
+package asked
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oncelib/once"
+)
+
+// Scope joins principal and route so that no two pairs give the same scope: a
+// principal is somebody else's text, and must not be able to end in a route.
+func Scope(principal, route string) string {
+	if !printable(route) {
+		route = url.PathEscape(route)
+	}
+	scope := url.PathEscape(principal) + " " + route
+	if len(scope) < once.MaxScope {
+		return scope
+	}
+	h := sha256.Sum256([]byte(scope))
+	end := "~" + base64.RawURLEncoding.EncodeToString(h[:])
+	head := scope[:once.MaxScope-len(end)]
+	for !utf8.ValidString(head) { // cut in the middle of a character
+		head = head[:len(head)-1]
+	}
+	return head + strings.Repeat("~", once.MaxScope-len(end)-len(head)) + end // exactly MaxScope: no short scope looks like this
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}

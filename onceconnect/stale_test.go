@@ -1,0 +1,122 @@
+package onceconnect_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/onceconnect"
+)
+
+// oldKey was made on 1 January 2020.
+const oldKey = "016f5e66-e800-7000-8000-000000000000"
+
+func since(key string, sent ...string) context.Context {
+	ctx, info := with(key)
+	for _, s := range sent {
+		info.RequestHeader().Add("Once-First-Sent", s)
+	}
+	return ctx
+}
+
+// A retry whose first attempt may have been forgotten is not executed; what is still known
+// is replayed. Its client is told once, and not again.
+func TestStaleRetry(t *testing.T) {
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, onceconnect.Config{}, nil)
+			c := s.retrying(onceconnect.ClientConfig{}, protocol)
+			long := "2020-01-01T00:00:00Z"
+			_, err := c.CreateRefund(since("k", long), refund)
+			if once.CodeOf(err) != once.CodeStale || connect.CodeOf(err) != connect.CodeFailedPrecondition || infoOf(err).GetReason() != "STALE" || len(s.keys()) != 1 {
+				t.Errorf("%v after %d calls", err, len(s.keys()))
+			}
+			s.expect(0, 0)
+			for _, sent := range []string{strconv.FormatInt(time.Now().UnixMilli(), 10), long} {
+				if _, err := c.CreateRefund(since("k", sent), refund); err != nil {
+					t.Errorf("%s: %v", sent, err)
+				}
+			}
+			if _, err := c.CreateRefund(since(oldKey), refund); err != nil {
+				t.Errorf("an opaque key: %v", err)
+			}
+			s.expect(2, 2)
+		})
+	}
+}
+
+func TestKeyTime(t *testing.T) {
+	s := start(t, onceconnect.Config{KeyTime: true}, nil)
+	c := s.client()
+	if _, err := c.CreateRefund(since(oldKey), refund); infoOf(err).GetReason() != "STALE" {
+		t.Error(err)
+	}
+	s.expect(0, 0)
+	for _, ctx := range []context.Context{since(oldKey, time.Now().Format(time.RFC3339)), since(once.NewKey()), since("refund:42")} {
+		if _, err := c.CreateRefund(ctx, refund); err != nil {
+			t.Error(err)
+		}
+	}
+	s.expect(3, 3)
+}
+
+// What cannot be understood is not ignored.
+func TestFirstSentInvalid(t *testing.T) {
+	s := start(t, onceconnect.Config{}, nil)
+	c := s.client()
+	now := time.Now().Format(time.RFC3339)
+	for _, sent := range [][]string{{""}, {"x"}, {"1767225600"}, {now, now}, {time.Now().Add(time.Hour).Format(time.RFC3339)}} {
+		_, err := c.CreateRefund(since("k", sent...), refund)
+		info := infoOf(err)
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || info.GetReason() != "FIRST_SENT_INVALID" || info.GetMetadata()["safe_new_key"] != "false" || info.GetMetadata()["retryable"] != "false" {
+			t.Errorf("%q: %v", sent, err)
+		}
+	}
+	s.expect(0, 0)
+}
+
+// Every attempt says since when.
+func TestEveryAttemptSaysFirstSent(t *testing.T) {
+	s := start(t, onceconnect.Config{}, func(s *service) {
+		s.around = func(call int, handle func() (connect.AnyResponse, error)) (connect.AnyResponse, error) {
+			if call < 3 {
+				return nil, connect.NewError(connect.CodeUnavailable, errors.New("away"))
+			}
+			return handle()
+		}
+	})
+	now := time.Now().Format(time.RFC3339)
+	_, err := s.retrying(onceconnect.ClientConfig{}).CreateRefund(since("k", now), refund)
+	s.must(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, h := range s.seen {
+		if got := h.Values("Once-First-Sent"); len(got) != 1 || got[0] != now {
+			t.Errorf("attempt %d of %d: %q", n+1, len(s.seen), got)
+		}
+	}
+}
+
+// Principals may be as long as over HTTP, and do not meet where they begin alike.
+func TestLongPrincipal(t *testing.T) {
+	var principal string
+	s := start(t, onceconnect.Config{Principal: func(context.Context, connect.AnyRequest) string { return principal }}, nil)
+	c := s.client()
+	all := []string{strings.Repeat("a", 500), strings.Repeat("a", 499) + "b", strings.Repeat("ü", 250)}
+	for range 2 {
+		for i, p := range all {
+			principal = p
+			ctx, _ := with("k")
+			if r, err := c.CreateRefund(ctx, refund); err != nil || r.GetId() != int64(i+1) {
+				t.Errorf("%.3s: %v, %v", p, r, err)
+			}
+		}
+	}
+	s.expect(len(all), len(all))
+}
