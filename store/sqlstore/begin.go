@@ -169,7 +169,9 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 // no longer than ctx lasts.
 func (t *txn) found(ctx context.Context, ask store.Ask, rec store.Record) error {
 	defer t.release()
-	if err := t.end(); store.KindOf(err) == store.Retry {
+	if t.member == nil { // its connection is needed below
+		_ = t.tx.Rollback()
+	} else if err := t.end(); store.KindOf(err) == store.Retry {
 		return err
 	}
 	if !ask.Durable || rec.State != store.Done || t.s.dialect.synced == "" {
