@@ -40,7 +40,7 @@ func (t *txn) Rollback(ctx context.Context) error {
 	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.claim.start.IsZero() {
 		ended := !pc.IsClosed() && pc.TxStatus() == 'I'
 		err := t.raw.Rollback(ctx)
-		t.conn.Release()
+		t.closed()
 		return rolledBack(ended, err)
 	}
 	var b trip
