@@ -20,6 +20,9 @@ const (
 // Join implements [store.Joiner]: one round trip for savepoint, claim and look-up,
 // one for the record. The claim is held until the caller's transaction ends.
 func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, store.Record{}, down(err)
+	}
 	ask.First = false
 	root := new(shared)
 	outer, ok := caller.(*tx)
@@ -33,12 +36,19 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	b.queue(savepoint)
 	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID, Until: ask.Until}) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, b.batch())
-	c, err := readClaim(br, len(b), ask)
+	var c claim
+	_, err := br.Exec()
+	set := err == nil
+	if set {
+		c, err = readClaim(br, len(b)-1, ask)
+	}
 	if e := br.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
-		_, _ = caller.Exec(context.WithoutCancel(ctx), undo) // fails if the savepoint was not even set
+		if set { // to go back to what was not set would fail the caller's transaction
+			_, _ = caller.Exec(context.WithoutCancel(ctx), undo)
+		}
 		return nil, store.Record{}, down(err)
 	}
 	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, outer: outer, root: root}, before: root.statements}
