@@ -100,9 +100,12 @@ func (j *joined) Tx() pgx.Tx { return j.user }
 func (j *joined) Statements() int { return j.user.root.statements - j.before }
 
 func (j *joined) Rollback(ctx context.Context) error {
-	if j.ended() || j.undone {
+	switch {
+	case j.ended():
 		j.user.over = true
 		return &store.Error{Kind: store.Ended, Err: pgx.ErrTxClosed}
+	case j.undone:
+		return nil
 	}
 	return j.undo(ctx)
 }
