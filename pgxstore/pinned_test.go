@@ -96,7 +96,8 @@ func TestHotStatementsStayPrepared(t *testing.T) {
 	for _, text := range []string{hot, "update account set balance = balance - 1 where id = 10"} {
 		run(text)
 		if _, err := once.DoBatch(t.Context(), e, once.Operation{Scope: "p", Key: once.NewKey()}, func(b *once.Batch) (int, error) {
-			b.ExecRows(2, text) // a pipeline that fails
+			b.ExecRows(1, text)
+			b.ExecRows(1, "update account set balance = 0 where id = -1") // a pipeline that fails
 			return 1, nil
 		}); !errors.Is(err, store.ErrRows) {
 			t.Fatal(err)
