@@ -80,6 +80,19 @@ func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batc
 	})
 }
 
+// instead reports whether a batch has failed of something else than its operation, which was
+// done before: a store may refuse a statement before it has sent the claim.
+func (c *call[TX]) instead(ctx context.Context, err error) bool {
+	if err == nil {
+		return false
+	}
+	switch store.KindOf(err) {
+	case store.Taken, store.Lost, store.Stale, store.Retry:
+		return false
+	}
+	return c.stands(ctx) != store.Absent
+}
+
 // begin asks the store for a transaction. The first one of a batch is asked for nothing
 // but that: if there is something in the way it fails, and the next one finds it.
 func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {

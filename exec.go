@@ -256,12 +256,24 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		case store.Ended, store.Retry, store.Busy:
 			return c.committed(ctx, change, err)
 		}
-		if c.unclaimed = false; !c.joins {
+		switch {
+		case c.unclaimed && !c.op.FirstSent.IsZero(): // a Swap does not know what is too late
+			var rec store.Record
+			if txn, rec, err = c.begin(tail); err != nil {
+				return c.refused(err)
+			} else if txn == nil {
+				return c.found(rec)
+			}
+		case !c.joins:
+			c.unclaimed = false
 			return c.swap(ctx, tail, change)
 		}
 	}
 	err = txn.Commit(tail, change)
 	c.event.Commit = time.Since(began)
+	if c.unclaimed && c.instead(ctx, err) {
+		return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
+	}
 	return c.committed(ctx, change, err)
 }
 

@@ -28,6 +28,12 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	if err != nil {
 		return nil, store.Record{}, err
 	}
+	handed := false
+	defer func() {
+		if !handed { // somebody's tracer has panicked
+			conn.Release()
+		}
+	}()
 	b := make(trip, 0, 4)
 	b.queue(beginText[ask.Isolation])
 	queueClaim(ctx, &b, ask)
@@ -38,6 +44,7 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	}
 	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn()}, claim: c}
 	t.user = tx{Tx: &t.raw, root: &t.shared}
+	handed = true
 	switch {
 	case err != nil:
 		if conn.Conn().IsClosed() {
@@ -155,6 +162,7 @@ func (s *Store) acquire(ctx context.Context, patience time.Duration) (*pgxpool.C
 // synced ends a transaction that has found a record by a commit that waits for the
 // synchronous standby: everything before it is then as durable as it is.
 func (t *txn) synced(ctx context.Context) error {
+	defer t.conn.Release() // as in abandon
 	var b trip
 	b.queue(pgsql.Synced)
 	b.queue(commit)
@@ -169,6 +177,7 @@ func (t *txn) synced(ctx context.Context) error {
 // abandon rolls back, cancelled or not, and gives the connection back. A pool
 // drops a connection whose transaction is still open.
 func (t *txn) abandon(ctx context.Context) {
+	defer t.conn.Release() // also if somebody's tracer panics
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if t.conn.Conn().PgConn().TxStatus() != 'I' {

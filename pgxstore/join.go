@@ -20,9 +20,13 @@ const (
 // Join implements [store.Joiner]: one round trip for savepoint, claim and look-up,
 // one for the record. The claim is held until the caller's transaction ends.
 func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, store.Record{}, down(err)
+	}
 	ask.First = false
 	root := new(shared)
-	if outer, ok := caller.(*tx); ok { // of a handler of ours
+	outer, ok := caller.(*tx)
+	if ok { // of a handler of ours
 		if err := outer.refuse(); err != nil {
 			return nil, store.Record{}, &store.Error{Kind: store.Aborted, Err: err}
 		}
@@ -32,15 +36,22 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	b.queue(savepoint)
 	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID, Until: ask.Until}) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, b.batch())
-	c, err := readClaim(br, len(b), ask)
+	var c claim
+	_, err := br.Exec()
+	set := err == nil
+	if set {
+		c, err = readClaim(br, len(b)-1, ask)
+	}
 	if e := br.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
-		_, _ = caller.Exec(context.WithoutCancel(ctx), undo) // fails if the savepoint was not even set
+		if set { // to go back to what was not set would fail the caller's transaction
+			_, _ = caller.Exec(context.WithoutCancel(ctx), undo)
+		}
 		return nil, store.Record{}, down(err)
 	}
-	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, root: root}, before: root.statements}
+	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, outer: outer, root: root}, before: root.statements}
 	var refused error
 	rec := c.row.live()
 	switch {
@@ -75,6 +86,12 @@ type joined struct {
 	claim  claim
 	before int // statements
 	undone bool
+	over   bool
+}
+
+// ended reports whether savepoint once_join is no longer that of j.
+func (j *joined) ended() bool {
+	return j.over || j.user.outer != nil && j.user.outer.ended()
 }
 
 func (j *joined) Tx() pgx.Tx { return j.user }
@@ -83,6 +100,17 @@ func (j *joined) Tx() pgx.Tx { return j.user }
 func (j *joined) Statements() int { return j.user.root.statements - j.before }
 
 func (j *joined) Rollback(ctx context.Context) error {
+	switch {
+	case j.ended():
+		j.user.over = true
+		return &store.Error{Kind: store.Ended, Err: pgx.ErrTxClosed}
+	case j.undone:
+		return nil
+	}
+	return j.undo(ctx)
+}
+
+func (j *joined) undo(ctx context.Context) error {
 	j.user.over, j.user.err, j.user.open, j.user.tail, j.undone = true, nil, 0, nil, true
 	if _, err := j.caller.Exec(ctx, undo); err != nil {
 		return down(err)
@@ -91,8 +119,15 @@ func (j *joined) Rollback(ctx context.Context) error {
 }
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
+	if j.ended() {
+		j.user.over = true
+		return &store.Error{Kind: store.Ended, Err: pgx.ErrTxClosed}
+	}
+	j.over = true
 	if err := unfit(j.caller.Conn().PgConn(), j.user); err != nil {
-		_ = j.Rollback(ctx)
+		if !j.undone {
+			_ = j.undo(ctx)
+		}
 		return err
 	}
 	j.user.over = true
@@ -121,7 +156,9 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	if err == nil {
 		return nil
 	}
-	_ = j.Rollback(ctx)
+	if failed > 0 || !j.undone { // otherwise there is no savepoint
+		_ = j.undo(ctx)
+	}
 	switch pe := serverError(err); {
 	case pe != nil && failed == record && pe.Code == pgsql.DivisionByZero:
 		return &store.Error{Kind: store.Ended, Err: errEnded}

@@ -78,3 +78,63 @@ func TestAppendedWritesEndWithTheirJoin(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinTooLate: a join whose time is over before anything was sent is not applied, and
+// leaves the caller's transaction as it was.
+func TestJoinTooLate(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes {
+		pool := openPool(t, mode)
+		e := once.New(pgxstore.New(pool), once.Config{})
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		late := func(tx pgx.Tx, key string) {
+			_, err := once.Join(over, e, tx, once.Operation{Scope: "join", Key: key}, insertCharge(key))
+			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			late(tx, "late")
+			_, err := tx.Exec(t.Context(), "insert into charge values ('later', 1)")
+			return err
+		}); err != nil {
+			t.Errorf("%s: a plain transaction: %v", name, err)
+		}
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "join", Key: "outer"}, func(ctx context.Context, tx pgx.Tx) (charge, error) {
+			late(tx, "late")
+			return insertCharge("outer")(ctx, tx)
+		})
+		if err != nil {
+			t.Errorf("%s: an operation: %v", name, err)
+		}
+		if n := count(t, pool, "select count(*) from charge where id in ('later', 'outer')"); n != 2 {
+			t.Errorf("%s: %d effects, want 2", name, n)
+		}
+	}
+}
+
+// TestJoinThatIsNotSent is over between the look at the context and the first statement.
+func TestJoinThatIsNotSent(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, _, err := pgxstore.New(pool).Join(t.Context(), unsent{tx}, store.Ask{ID: store.ID{Scope: "join", Key: "k"}}); store.KindOf(err) != store.Down {
+			t.Error(err)
+		}
+		_, err := tx.Exec(t.Context(), "insert into charge values ('later', 1)")
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// unsent is a transaction whose batches find their context over.
+type unsent struct{ pgx.Tx }
+
+func (u unsent) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return u.Tx.SendBatch(ctx, b)
+}

@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,10 +14,19 @@ import (
 // cache of pgx are dropped with every pipeline that fails, and a duplicate is one.
 const pinned = 256
 
-// pins are what a connection knows of the statements of batches.
+// pins are what a connection knows of the statements of batches. pgx knows nothing of
+// them: it would run the user's other queries of the same text as these, and never
+// prepare them anew when a table has changed.
 type pins struct {
-	known map[string]*pgconn.StatementDescription
+	known map[string]*pin
+	trips uint64
+	names uint64
 	args  pgx.ExtendedQueryBuilder
+}
+
+type pin struct {
+	*pgconn.StatementDescription
+	used uint64 // by this trip, last
 }
 
 const pinsKey = "once.pins"
@@ -25,10 +35,46 @@ func pinsOf(conn *pgx.Conn) *pins {
 	data := conn.PgConn().CustomData()
 	p, ok := data[pinsKey].(*pins)
 	if !ok {
-		p = &pins{known: map[string]*pgconn.StatementDescription{}}
+		p = &pins{known: map[string]*pin{}}
 		data[pinsKey] = p
 	}
 	return p
+}
+
+// get returns sql, prepared; nil if this trip alone has as many statements as are kept.
+func (p *pins) get(ctx context.Context, conn *pgconn.PgConn, sql string) (*pgconn.StatementDescription, error) {
+	if st := p.known[sql]; st != nil {
+		st.used = p.trips
+		return st.StatementDescription, nil
+	}
+	if len(p.known) >= pinned {
+		if made, err := p.makeRoom(ctx, conn); err != nil || !made {
+			return nil, err
+		}
+	}
+	p.names++ // also of those that fail: the server may have got half of it
+	sd, err := conn.Prepare(ctx, "once_batch_"+strconv.FormatUint(p.names, 10), sql, nil)
+	if err != nil {
+		return nil, err
+	}
+	describe(sd)
+	p.known[sql] = &pin{sd, p.trips}
+	return sd, nil
+}
+
+// makeRoom drops what has not been used for longest.
+func (p *pins) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
+	var oldest *pin
+	for _, st := range p.known {
+		if oldest == nil || st.used < oldest.used {
+			oldest = st
+		}
+	}
+	if oldest.used == p.trips {
+		return false, nil
+	}
+	delete(p.known, oldest.SQL)
+	return true, conn.Deallocate(ctx, oldest.Name)
 }
 
 // sendPinned is send for a pipeline with statements of users in it. An error means that
@@ -38,6 +84,7 @@ func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.Bat
 		return conn.SendBatch(context.WithoutCancel(ctx), t.batch()), nil
 	}
 	p := pinsOf(conn)
+	p.trips++
 	var b pgconn.Batch
 	for _, st := range t {
 		if len(st.args) > 0 {
@@ -48,17 +95,12 @@ func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.Bat
 				}
 			}
 		}
-		sd := p.known[st.sql]
+		sd, err := p.get(ctx, conn.PgConn(), st.sql)
+		if err != nil {
+			return nil, err
+		}
 		if sd == nil {
-			if len(p.known) >= pinned {
-				return conn.SendBatch(context.WithoutCancel(ctx), t.batch()), nil
-			}
-			var err error
-			if sd, err = conn.Prepare(ctx, st.sql, st.sql); err != nil {
-				return nil, err
-			}
-			sd = described(sd)
-			p.known[st.sql] = sd
+			return conn.SendBatch(context.WithoutCancel(ctx), t.batch()), nil
 		}
 		if err := p.args.Build(conn.TypeMap(), sd, st.args); err != nil {
 			return nil, err
@@ -68,15 +110,12 @@ func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.Bat
 	return lightResults{conn, conn.PgConn().ExecBatch(context.WithoutCancel(ctx), &b)}, nil
 }
 
-// described is sd for [pgconn.Batch], which has the server describe a statement without
-// columns each time that it is executed: they might have come later. No write's do.
-func described(sd *pgconn.StatementDescription) *pgconn.StatementDescription {
-	if len(sd.Fields) > 0 {
-		return sd
+// describe completes sd for [pgconn.Batch], which has the server describe a statement
+// without columns each time that it is executed: they might have come later. No write's do.
+func describe(sd *pgconn.StatementDescription) {
+	if len(sd.Fields) == 0 {
+		sd.Fields = none
 	}
-	known := *sd
-	known.Fields = make([]pgconn.FieldDescription, 1)
-	return &known
 }
 
 // outdated reports whether what was prepared no longer fits the tables, or is not there

@@ -21,6 +21,7 @@ var beginText = map[store.Isolation]string{
 type session struct {
 	conn  *pgx.Conn
 	large pgx.Tx // what large objects belong to
+	over  bool   // conn may be somebody else's
 }
 
 var _ pgx.Tx = (*session)(nil)
@@ -28,26 +29,44 @@ var _ pgx.Tx = (*session)(nil)
 func (s *session) Conn() *pgx.Conn { return s.conn }
 
 func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if s.over {
+		return pgconn.CommandTag{}, pgx.ErrTxClosed
+	}
 	return s.conn.Exec(ctx, sql, args...)
 }
 
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if s.over {
+		return nil, pgx.ErrTxClosed
+	}
 	return s.conn.Query(ctx, sql, args...)
 }
 
 func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if s.over {
+		return queriedRow{err: pgx.ErrTxClosed}
+	}
 	return s.conn.QueryRow(ctx, sql, args...)
 }
 
 func (s *session) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if s.over {
+		return pgx.FailedBatchResults(b, pgx.ErrTxClosed)
+	}
 	return s.conn.SendBatch(ctx, b)
 }
 
 func (s *session) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
+	if s.over {
+		return 0, pgx.ErrTxClosed
+	}
 	return s.conn.CopyFrom(ctx, table, columns, src)
 }
 
 func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+	if s.over {
+		return nil, pgx.ErrTxClosed
+	}
 	return s.conn.Prepare(ctx, name, sql)
 }
 
@@ -56,7 +75,7 @@ func (s *session) LargeObjects() pgx.LargeObjects {
 	if s.large == nil {
 		var b pgx.Batch
 		b.BeginTx(pgx.TxOptions{BeginQuery: "select"})
-		br := s.conn.SendBatch(context.Background(), &b)
+		br := s.SendBatch(context.Background(), &b)
 		s.large = br.Tx()
 		_ = br.Close() // if it failed, every use of the large objects says so
 	}
@@ -70,6 +89,9 @@ func (s *session) Commit(ctx context.Context) error { return s.end(ctx, commit) 
 func (s *session) Rollback(ctx context.Context) error { return s.end(ctx, "rollback") }
 
 func (s *session) end(ctx context.Context, sql string) error {
+	if s.over {
+		return pgx.ErrTxClosed
+	}
 	_, err := s.conn.Exec(ctx, sql)
 	if err != nil {
 		_ = s.conn.Close(ctx) // in a state that nobody knows
@@ -78,9 +100,12 @@ func (s *session) end(ctx context.Context, sql string) error {
 	return err
 }
 
-// closed makes large objects that were handed out useless. Under a dead context
-// nothing is sent.
+// closed makes all that was handed out useless. Under a dead context nothing is sent.
 func (s *session) closed() {
+	if s.over {
+		return
+	}
+	s.over = true
 	if s.large != nil {
 		_ = s.large.Commit(dead)
 	}

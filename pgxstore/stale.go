@@ -3,6 +3,7 @@ package pgxstore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,6 +15,9 @@ import (
 // transaction applies nothing, so that it can be sent again. Those that lie idle in
 // the pool may be broken, too.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[pgx.Tx], rec store.Record, err error) {
+	if _, known := beginText[ask.Isolation]; !known {
+		return nil, rec, &store.Error{Kind: store.Misused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", ask.Isolation)}
+	}
 	if ask.Batch {
 		txn, err = s.putOff(ctx, ask)
 		return txn, rec, err

@@ -23,14 +23,12 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 			queueSwap(&b, c)
 		}
 		queueWrites(&b, c.Writes)
-		conn, err := s.pool.Acquire(ctx)
-		if err != nil {
-			return store.Record{}, down(err)
-		}
-		failed, _, err := s.run(ctx, conn.Conn(), b)
-		conn.Release()
-		if err == nil {
+		failed, err := s.apart(ctx, b)
+		switch {
+		case err == nil:
 			return c.Next, nil
+		case failed < 0:
+			return store.Record{}, down(err)
 		}
 		err = classify(err, failed == record)
 		if store.KindOf(err) != store.Taken {
@@ -42,6 +40,17 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 		}
 		return r.Record, err
 	}
+}
+
+// apart is run on a connection of its own; failed is -1 if there is none.
+func (s *Store) apart(ctx context.Context, b trip) (failed int, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return -1, err
+	}
+	defer conn.Release()
+	failed, _, err = s.run(ctx, conn.Conn(), b)
+	return failed, err
 }
 
 // inTheWay reads what has made a Swap fail, and whether that was only an expired

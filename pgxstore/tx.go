@@ -1,10 +1,12 @@
 package pgxstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,6 +26,7 @@ var ErrManaged = errors.New("pgxstore: the transaction ends with the handler. Tr
 type tx struct {
 	pgx.Tx
 	parent    *tx // nil: the real transaction
+	outer     *tx // of a join's: what it was joined to, if that is one of ours
 	savepoint string
 	root      *shared
 	tail      []store.Statement
@@ -32,8 +35,24 @@ type tx struct {
 	over      bool
 }
 
-// shared is what a transaction and its savepoints count together.
-type shared struct{ statements, savepoints int }
+// shared is what a transaction and its savepoints have in common.
+type shared struct {
+	statements, savepoints int
+	prefix                 string // of the names of its savepoints
+}
+
+var prefixes atomic.Uint32
+
+// name names the next savepoint. What a forgotten goroutine still has of an earlier
+// transaction of the connection has another name. There are few of them: before version 17
+// pg_stat_statements keeps each text.
+func (s *shared) name() string {
+	if s.prefix == "" {
+		s.prefix = fmt.Sprintf("once_%d_", prefixes.Add(1)%64)
+	}
+	s.savepoints++
+	return s.prefix + strconv.Itoa(s.savepoints)
+}
 
 var _ store.Appender = (*tx)(nil)
 
@@ -55,9 +74,20 @@ func (t *tx) admit(sql string) error {
 	return nil
 }
 
+// ended reports whether t, or what it is a part of, is over. The connection may then
+// be somebody else's.
+func (t *tx) ended() bool {
+	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
+		if l.over {
+			return true
+		}
+	}
+	return false
+}
+
 // refuse returns why nothing may follow.
 func (t *tx) refuse() error {
-	for l := t; l != nil; l = l.parent {
+	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
 		switch {
 		case l.over:
 			return pgx.ErrTxClosed
@@ -82,8 +112,7 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 	if err := t.refuse(); err != nil {
 		return nil, err
 	}
-	t.root.savepoints++
-	name := "once_" + strconv.Itoa(t.root.savepoints)
+	name := t.root.name()
 	if _, err := t.Tx.Exec(ctx, "savepoint "+name); err != nil {
 		return nil, t.note(err)
 	}
@@ -95,9 +124,6 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 func (t *tx) Commit(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
-	}
-	if t.over {
-		return pgx.ErrTxClosed
 	}
 	if err := t.refuse(); err != nil {
 		return err
@@ -116,7 +142,7 @@ func (t *tx) Rollback(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
 	}
-	if t.over {
+	if t.ended() {
 		return pgx.ErrTxClosed
 	}
 	if _, err := t.Tx.Exec(ctx, "rollback to savepoint "+t.savepoint); err != nil {

@@ -35,12 +35,13 @@ func (t *txn) Statements() int { return t.shared.statements }
 // Rollback also finds out whether the handler has sent "commit; begin": then this is
 // another transaction, and what it undoes is not what the handler has written.
 func (t *txn) Rollback(ctx context.Context) error {
+	defer t.conn.Release() // also if somebody's tracer panics
 	pc := t.conn.Conn().PgConn()
 	t.user.over = true
 	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.claim.start.IsZero() {
 		ended := !pc.IsClosed() && pc.TxStatus() == 'I'
 		err := t.raw.Rollback(ctx)
-		t.conn.Release()
+		t.closed()
 		return rolledBack(ended, err)
 	}
 	var b trip
@@ -74,6 +75,7 @@ var errEnded = errors.New("the handler has ended the transaction by itself. Try:
 
 // Commit sends what was appended, the record and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
+	defer t.conn.Release() // as in Rollback
 	err := unfit(t.conn.Conn().PgConn(), &t.user)
 	t.user.over = true
 	switch {

@@ -75,6 +75,7 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 	}
 	conn := t.conn.Conn()
 	stop := context.AfterFunc(ctx, func() { giveUp(conn.PgConn()) })
+	defer stop() // if somebody's tracer panics
 	br, err := t.s.sendPinned(ctx, conn, b)
 	if err != nil {
 		if !stop() {

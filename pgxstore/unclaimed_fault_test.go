@@ -119,8 +119,14 @@ func cutEverywhere(t *testing.T, configure func(*pgxpool.Config), heals bool, ru
 		proxy.Disarm()
 		proxy.SetUpstream(address)
 		pool.Close()
-		for count(t, l.direct, "select count(*) from pg_stat_activity where application_name = 'cut' and datname = current_database()") > 0 {
-			continue // what the server has received it will do
+		for deadline := time.Now().Add(30 * time.Second); ; { // what the server has received it will do
+			n := count(t, l.direct, "select count(*) from pg_stat_activity where application_name = 'cut' and datname = current_database()")
+			if n == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %d sessions of what was cut do not end", point, n)
+			}
 		}
 		l.truthful(t, point, op, r, err)
 		return struck()

@@ -49,4 +49,19 @@ var batchMutants = []Mutant{
 		Edits: []Edit{{File: "exec.go", Old: "	if !a.Rollback {\n		change.Writes", New: "	{\n		change.Writes"}},
 		Tests: batchTest("TestConformance$/^prepared"),
 	},
+	{
+		Name:  "a batch that declines is kept however late it is",
+		Edits: []Edit{{File: "exec.go", Old: "case c.unclaimed && !c.op.FirstSent.IsZero():", New: "case c.unclaimed && c.joins:"}},
+		Tests: batchTest("TestBatchThatDeclinesLate"),
+	},
+	{
+		Name:  "a batch that is done has failed if it cannot be prepared",
+		Edits: []Edit{{File: "exec.go", Old: "if c.unclaimed && c.instead(ctx, err) {", New: "if c.unclaimed && c.joins && c.instead(ctx, err) {"}},
+		Tests: batchTest("TestBatchThatIsDoneIsReplayed"),
+	},
+	{
+		Name:  "statements of batches are never dropped",
+		Edits: []Edit{{File: "pgxstore/pinned.go", Old: "if oldest.used == p.trips {", New: "if oldest.used <= p.trips {"}},
+		Tests: batchTest("TestHotStatementsStayPrepared"),
+	},
 }

@@ -24,7 +24,7 @@ var databaseMutants = []Mutant{
 	},
 	{
 		Name:  "savepoints of a handler share a name",
-		Edits: []Edit{{File: "pgxstore/tx.go", Old: "name := \"once_\" + strconv.Itoa(t.root.savepoints)", New: "name := \"once_\" + strconv.Itoa(min(1, t.root.savepoints))"}},
+		Edits: []Edit{{File: "pgxstore/tx.go", Old: "strconv.Itoa(s.savepoints)", New: "strconv.Itoa(min(1, s.savepoints))"}},
 		Tests: []Killer{{Module: "pgxstore", Test: "TestSavepointsNest"}},
 	},
 	{
