@@ -299,11 +299,13 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 		switch end := c.end(ctx, txn); store.KindOf(end) {
 		case store.Ended:
 			v.err = c.fail(CodeMisuse, InDoubt, errors.Join(errPanic, end))
-			err = errors.Join(err, end)
+			err = errors.Join(end, err) // before whatever kind the handler's error has
 		case store.Retry, store.Busy:
 			err = errors.Join(end, err)
 		default:
-			c.unsure = end != nil
+			if c.unsure = end != nil; c.unsure && c.joins {
+				err = errors.Join(err, end) // the caller's transaction is not usable
+			}
 		}
 		if !returned {
 			c.event.Handler = time.Since(began)
