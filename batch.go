@@ -84,7 +84,7 @@ func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batc
 // but that: if there is something in the way it fails, and the next one finds it.
 func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {
 	ask := store.Ask{
-		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
+		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
 		Durable: c.e.cfg.Synced, First: c.first(), Until: c.e.until(c.op),
 		Batch: c.batch && c.runs == 0,
 	}

@@ -14,6 +14,6 @@ func (e *Engine[TX]) Known(ctx context.Context, op Operation) bool {
 	if e.check(op) != nil {
 		return false
 	}
-	rec, err := e.read(ctx, e.id(op))
+	rec, err := e.read(ctx, op, e.id(op))
 	return err == nil && rec.State == store.Done
 }
