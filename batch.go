@@ -74,7 +74,7 @@ func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batc
 	return c.exec(ctx, func(ctx context.Context, _ TX) (Answer, error) {
 		b := new(Batch)
 		defer func() { b.over = true }()
-		a, err := fn(context.WithValue(ctx, c.e, b), b) // in place of the transaction, which is not there yet
+		a, err := fn(ctx, b)
 		a.writes = b.writes
 		return a, err
 	})

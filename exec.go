@@ -48,10 +48,13 @@ func (e *Engine[TX]) call(op Operation) *call[TX] {
 
 // exec brings the call to its verdict, which is yet to be reported.
 func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
-	if ctx.Value(c.e) != nil {
+	if c.e.within(ctx) != nil {
 		return verdict{err: c.fail(CodeMisuse, NotApplied, errNested)}
 	}
 	if c.op.isZero() {
+		if err := c.op.bounds(); err != nil {
+			return c.invalid(err)
+		}
 		return c.plain(ctx, fn)
 	}
 	if err := c.e.check(c.op); err != nil {
@@ -139,7 +142,7 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 			if !sleep(ctx, rand.N(delay)) {
 				return v
 			}
-		case CodeOf(v.err) == CodeInFlight && time.Now().Before(until):
+		case CodeOf(v.err) == CodeInFlight && !v.again && time.Now().Before(until):
 			if c.waited == 0 {
 				c.observe(ctx, EventWaiting, nil)
 			}
@@ -275,6 +278,9 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		case state == store.Done, state == store.Unknown: // somebody else's
 			return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
 		}
+		if v, is := c.waitsForJoin(err); is {
+			return v
+		}
 		switch kind := c.e.classify(err); {
 		case kind == store.Retry:
 			return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
@@ -350,7 +356,13 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 	}()
 	c.observe(ctx, EventClaimed, nil)
 	tx := txn.Tx()
-	a, err := fn(context.WithValue(ctx, c.e, tx), tx)
+	within := &frame{tx: tx, id: c.id}
+	within.outer, _ = ctx.Value(c.e).(*frame)
+	if c.batch {
+		within.tx = nil // a handler that declares its writes has none
+	}
+	defer within.over.Store(true) // also if fn panics
+	a, err := fn(context.WithValue(ctx, c.e, within), tx)
 	c.event.Handler = time.Since(began)
 	if err == nil {
 		change = c.change(a.Result)
@@ -412,6 +424,11 @@ var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, TX) (Answer, error)) verdict {
 	if err := c.e.check(c.op); err != nil {
 		return c.invalid(err)
+	}
+	for f := c.e.within(ctx); f != nil; f = f.outer {
+		if f.id == c.id {
+			return verdict{err: c.fail(CodeMisuse, NotApplied, errSame)}
+		}
 	}
 	j, ok := store.As[store.Joiner[TX]](c.e.store)
 	if !ok {
