@@ -45,8 +45,9 @@ func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx
 // is gone with it otherwise. fn runs under a savepoint, so that its failure leaves
 // the caller's transaction usable. Nothing is waited for and fn runs at most once:
 // a duplicate in flight is [CodeInFlight], a lost race [CodeConflict]; both mean
-// that the caller should roll back and start again. A lost COMMIT is the caller's
-// to settle, by asking again with the same key.
+// that the caller should roll back and start again, which [Do] does for a handler that
+// returns them, within Config.Runs. A lost COMMIT is the caller's to settle, by asking
+// again with the same key. fn must not end the transaction: see [CodeMisuse].
 func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	c := e.call(op)
 	var value T

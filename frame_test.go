@@ -72,20 +72,20 @@ func TestAJoinInFlightIsNoFailure(t *testing.T) {
 // What a handler has started may outlive it, and then is on its own.
 func TestTheContextOutlivesItsHandler(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	var do, join context.Context
+	kept := map[string]context.Context{}
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "do"}, func(ctx context.Context, tx tx) (string, error) {
-		do = context.WithoutCancel(ctx)
+		kept["later"] = context.WithoutCancel(ctx)
 		r, err := once.Join(ctx, e, tx, once.Operation{Scope: "s", Key: "join"}, func(ctx context.Context, tx *memstore.Tx) (string, error) {
-			join = context.WithoutCancel(ctx)
+			kept["later still"] = context.WithoutCancel(ctx)
 			return charge("join")(ctx, tx)
 		})
-		if _, inside := once.Do(join, e, once.Operation{Scope: "s", Key: "inside"}, charge("inside")); once.CodeOf(inside) != once.CodeMisuse {
+		if _, inside := once.Do(kept["later still"], e, once.Operation{Scope: "s", Key: "inside"}, charge("inside")); once.CodeOf(inside) != once.CodeMisuse {
 			t.Error("while the outer handler runs:", inside)
 		}
 		return r.Value, err
 	})
 	must(t, err)
-	for key, ctx := range map[string]context.Context{"later": do, "later still": join} {
+	for key, ctx := range kept {
 		if r, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: key}, charge(key)); err != nil || r.Replayed {
 			t.Errorf("%s: %+v, %v", key, r, err)
 		}
@@ -93,11 +93,11 @@ func TestTheContextOutlivesItsHandler(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "panics"}, func(ctx context.Context, _ tx) (string, error) {
-			do = ctx
+			kept["panics"] = ctx
 			panic("boom")
 		})
 	}()
-	if _, err := once.Do(do, e, once.Operation{Scope: "s", Key: "panics"}, charge("panics")); err != nil {
+	if _, err := once.Do(kept["panics"], e, once.Operation{Scope: "s", Key: "panics"}, charge("panics")); err != nil {
 		t.Error("after a panic:", err)
 	}
 }
