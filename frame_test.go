@@ -74,9 +74,9 @@ func TestTheContextOutlivesItsHandler(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	kept := map[string]context.Context{}
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "do"}, func(ctx context.Context, tx tx) (string, error) {
-		kept["later"] = context.WithoutCancel(ctx)
+		kept["later"] = context.WithoutCancel(ctx) //nolint:fatcontext // kept for afterwards
 		r, err := once.Join(ctx, e, tx, once.Operation{Scope: "s", Key: "join"}, func(ctx context.Context, tx *memstore.Tx) (string, error) {
-			kept["later still"] = context.WithoutCancel(ctx)
+			kept["later still"] = context.WithoutCancel(ctx) //nolint:fatcontext // kept for afterwards
 			return charge("join")(ctx, tx)
 		})
 		if _, inside := once.Do(kept["later still"], e, once.Operation{Scope: "s", Key: "inside"}, charge("inside")); once.CodeOf(inside) != once.CodeMisuse {
@@ -93,7 +93,7 @@ func TestTheContextOutlivesItsHandler(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "panics"}, func(ctx context.Context, _ tx) (string, error) {
-			kept["panics"] = ctx
+			kept["panics"] = ctx //nolint:fatcontext // kept for afterwards
 			panic("boom")
 		})
 	}()

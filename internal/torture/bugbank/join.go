@@ -13,7 +13,7 @@ var joins = []Mutant{
 		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
 	},
 	{
-		Name:  "a join whose transaction is gone counts as undone, on pgx",
+		Name: "a join whose transaction is gone counts as undone, on pgx",
 		Edits: []Edit{
 			{File: "pgxstore/join.go", Old: "		if over(err) {", New: "		if false {"},
 			{File: "pgxstore/join.go", Old: "pgsql.DivisionByZero, over(err):", New: "pgsql.DivisionByZero:"},
