@@ -74,7 +74,7 @@ func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batc
 	return c.exec(ctx, func(ctx context.Context, _ TX) (Answer, error) {
 		b := new(Batch)
 		defer func() { b.over = true }()
-		a, err := fn(context.WithValue(ctx, c.e, b), b) // in place of the transaction, which is not there yet
+		a, err := fn(ctx, b)
 		a.writes = b.writes
 		return a, err
 	})
@@ -97,7 +97,7 @@ func (c *call[TX]) instead(ctx context.Context, err error) bool {
 // but that: if there is something in the way it fails, and the next one finds it.
 func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {
 	ask := store.Ask{
-		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts),
+		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
 		Durable: c.e.cfg.Synced, First: c.first(), Until: c.e.until(c.op),
 		Batch: c.batch && c.runs == 0,
 	}

@@ -28,7 +28,7 @@ type Result[T any] struct {
 // The error is an *[Error], or the *[Failure] that fn has returned, now or then.
 //
 // Cancelling ctx ends waiting and fn's statements. It does not end a COMMIT: when
-// fn has returned, the outcome is settled within Config.Settle, cancelled or not.
+// fn has returned, the outcome is settled within twice Config.Settle, cancelled or not.
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	c := e.call(op)
 	if op.isZero() { // forgotten, and fn must not run unprotected
@@ -45,8 +45,9 @@ func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx
 // is gone with it otherwise. fn runs under a savepoint, so that its failure leaves
 // the caller's transaction usable. Nothing is waited for and fn runs at most once:
 // a duplicate in flight is [CodeInFlight], a lost race [CodeConflict]; both mean
-// that the caller should roll back and start again. A lost COMMIT is the caller's
-// to settle, by asking again with the same key.
+// that the caller should roll back and start again, which [Do] does for a handler that
+// returns them, within Config.Runs. A lost COMMIT is the caller's to settle, by asking
+// again with the same key. fn must not end the transaction: see [CodeMisuse].
 func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	c := e.call(op)
 	var value T
@@ -68,6 +69,9 @@ func answer[T, TX any](fn func(context.Context, TX) (T, error), value *T) func(c
 		v, err := fn(ctx, tx)
 		*value = v
 		if f := (*Failure)(nil); errors.As(err, &f) {
+			if f == nil {
+				return Answer{}, errNilFailure // err itself may not even be printed
+			}
 			b, err := json.Marshal(f)
 			return Answer{Result: store.Result{Kind: store.Failure, Body: b}, Rollback: !f.Keep}, err
 		}
@@ -81,6 +85,8 @@ func answer[T, TX any](fn func(context.Context, TX) (T, error), value *T) func(c
 		return Answer{Result: store.Result{Body: b}}, nil
 	}
 }
+
+var errNilFailure = errors.New("the handler has returned a nil *once.Failure as its error, which is not nil. Try: return nil, or var err error in place of var f *once.Failure")
 
 // decode turns a verdict into what Do returns, and reports it: that a stored result
 // cannot be decoded is part of what the caller learns.

@@ -27,12 +27,15 @@ type Config struct {
 	Retain time.Duration
 
 	// Runs bounds how often a handler runs in one call when the database
-	// answers with serialization failures or deadlocks. Default 3.
+	// answers with serialization failures or deadlocks, or what it joins is in flight.
+	// A call that has lost a race to another one runs again whatever Runs says, at most
+	// 20 times: it finds what the other one has stored, unless that is undone each time.
+	// Default 3.
 	Runs int
 
-	// Settle bounds COMMIT, and then finding out what became of it when its
-	// answer was lost. It starts when the handler has returned and does not end
-	// with the caller's context. Stores on database/sql bound COMMIT itself by 10 s
+	// Settle bounds COMMIT, and then, once more, finding out what became of it when its
+	// answer was lost: a call can take twice as long after its handler has returned. It
+	// does not end with the caller's context. Stores on database/sql bound COMMIT itself by 10 s
 	// (PostgreSQL) or busy_timeout (SQLite). Default 5 s.
 	Settle time.Duration
 
@@ -138,7 +141,9 @@ func (e *Engine[TX]) Store() store.Store[TX] { return e.store }
 // Tx returns the transaction of the operation that ctx belongs to, if this
 // engine executes it: transactions of two databases never mix.
 func (e *Engine[TX]) Tx(ctx context.Context) (tx TX, ok bool) {
-	tx, ok = ctx.Value(e).(TX)
+	if f, is := ctx.Value(e).(*frame); is {
+		tx, ok = f.tx.(TX)
+	}
 	return tx, ok
 }
 

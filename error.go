@@ -79,8 +79,11 @@ func CodeOf(err error) Code {
 }
 
 // EffectOf returns what err proves. A *[Failure] was applied: its key is taken
-// for good. An error that is not ours proves nothing, and neither does nil.
+// for good, and so was what has no error: nil. An error that is not ours proves nothing.
 func EffectOf(err error) Effect {
+	if err == nil {
+		return Applied
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Effect

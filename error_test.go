@@ -32,7 +32,7 @@ func TestError(t *testing.T) {
 		code   once.Code
 		effect once.Effect
 	}{
-		{nil, "", once.InDoubt}, {io.EOF, "", once.InDoubt},
+		{nil, "", once.Applied}, {io.EOF, "", once.InDoubt},
 		{err, once.CodeFailed, once.NotApplied}, {fmt.Errorf("x: %w", err), once.CodeFailed, once.NotApplied},
 		{failure, "", once.Applied}, {fmt.Errorf("x: %w", failure), "", once.Applied},
 		{&once.Error{}, "", once.InDoubt},

@@ -33,7 +33,8 @@ type call[TX any] struct {
 	unsure bool // the transaction's ROLLBACK was not answered
 
 	glanced bool
-	ticket  ticket // of the cache, from before the last COMMIT
+	spent   time.Duration // by glance, of the time for a connection
+	ticket  ticket        // of the cache, from before the last COMMIT
 
 	batch     bool // the handler declares its writes
 	unclaimed bool // the transaction claims with its COMMIT
@@ -47,10 +48,13 @@ func (e *Engine[TX]) call(op Operation) *call[TX] {
 
 // exec brings the call to its verdict, which is yet to be reported.
 func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
-	if ctx.Value(c.e) != nil {
+	if c.e.within(ctx) != nil {
 		return verdict{err: c.fail(CodeMisuse, NotApplied, errNested)}
 	}
 	if c.op.isZero() {
+		if err := c.op.bounds(); err != nil {
+			return c.invalid(err)
+		}
 		return c.plain(ctx, fn)
 	}
 	if err := c.e.check(c.op); err != nil {
@@ -70,6 +74,12 @@ func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answe
 		case rec != nil:
 			c.waited = time.Since(c.start)
 			return c.found(*rec)
+		case busy && ctx.Err() != nil && !fl.runsNow():
+			c.waited = time.Since(c.start)
+			return verdict{err: c.fail(CodeUnavailable, NotApplied, ctx.Err())}
+		case !busy && c.shares(fl.refusal):
+			c.waited = time.Since(c.start)
+			return verdict{err: c.fail(CodeUnavailable, NotApplied, fl.refusal.err)}
 		case busy:
 			c.waited = time.Since(c.start)
 			return c.found(store.Record{State: store.Running})
@@ -114,6 +124,7 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 	defer func() { c.e.flights.leave(c.id, fl, v.rec, learnt) }() // also when fn panics
 	delay := firstDelay
 	for collisions := 0; ; {
+		began := time.Now()
 		v = c.try(ctx, fl, fn)
 		until = c.patience(until)
 		switch {
@@ -131,7 +142,7 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 			if !sleep(ctx, rand.N(delay)) {
 				return v
 			}
-		case CodeOf(v.err) == CodeInFlight && time.Now().Before(until):
+		case CodeOf(v.err) == CodeInFlight && !v.again && time.Now().Before(until):
 			if c.waited == 0 {
 				c.observe(ctx, EventWaiting, nil)
 			}
@@ -144,12 +155,29 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 			}
 			delay = min(2*delay, 200*time.Millisecond)
 		default:
-			if CodeOf(v.err) == CodeInFlight {
+			switch CodeOf(v.err) { //nolint:exhaustive // the others tell followers nothing
+			case CodeInFlight:
 				fl.running()
+			case CodeUnavailable:
+				fl.refusal = c.refusal(ctx, began, v.err)
 			}
 			return v
 		}
 	}
+}
+
+// refusal is what followers learn from err, which has ended a try that began then: nothing,
+// if the handler has run, or if it may be the end of the leader's own context.
+func (c *call[TX]) refusal(ctx context.Context, began time.Time, err error) refusal {
+	r := refusal{timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts), isolation: c.op.Isolation}
+	if deadline, ok := ctx.Deadline(); c.runs == 0 && (!ok || deadline.After(began.Add(r.timeouts.Acquire))) {
+		r.err = errors.Unwrap(err)
+	}
+	return r
+}
+
+func (c *call[TX]) shares(r refusal) bool {
+	return r.err != nil && r.timeouts == c.op.Timeouts.Or(c.e.cfg.Timeouts) && r.isolation == c.op.Isolation
 }
 
 // patience is until when a duplicate in flight is waited for: after a batch was lost, what is
@@ -173,12 +201,22 @@ func (c *call[TX]) glance(ctx context.Context) (v verdict, done bool) {
 		return v, false
 	}
 	c.glanced = true
-	rec, err := c.e.read(ctx, c.id)
+	began := time.Now()
+	rec, err := c.e.read(ctx, c.op, c.id)
+	c.spent = time.Since(began)
 	if err != nil || rec.State != store.Done {
 		return v, false // also if the pool is exhausted: Begin says so
 	}
 	c.event.LockWait = time.Since(c.start)
 	return c.found(rec), true
+}
+
+// timeouts are those of the next Begin. It has what the glance has left of the time for a
+// connection, and always some: 0 would be no bound.
+func (c *call[TX]) timeouts() store.Timeouts {
+	t := c.op.Timeouts.Or(c.e.cfg.Timeouts)
+	t.Acquire = max(t.Acquire-c.spent, min(t.Acquire, time.Millisecond))
+	return t
 }
 
 // try asks the store once and executes if there is something to execute. Work
@@ -190,6 +228,7 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context,
 		return v
 	}
 	txn, rec, err := c.begin(ctx)
+	c.spent = 0
 	c.event.LockWait += time.Since(began)
 	switch {
 	case err != nil:
@@ -238,6 +277,9 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 			return verdict{err: c.fail(CodeMisuse, InDoubt, errors.Join(err, errCommitted))}
 		case state == store.Done, state == store.Unknown: // somebody else's
 			return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
+		}
+		if v, is := c.waitsForJoin(err); is {
+			return v
 		}
 		switch kind := c.e.classify(err); {
 		case kind == store.Retry:
@@ -311,11 +353,13 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 		switch end := c.end(ctx, txn); store.KindOf(end) {
 		case store.Ended:
 			v.err = c.fail(CodeMisuse, InDoubt, errors.Join(errPanic, end))
-			err = errors.Join(err, end)
+			err = errors.Join(end, err) // before whatever kind the handler's error has
 		case store.Retry, store.Busy:
 			err = errors.Join(end, err)
 		default:
-			c.unsure = end != nil
+			if c.unsure = end != nil; c.unsure && c.joins {
+				err = errors.Join(err, end) // the caller's transaction is not usable
+			}
 		}
 		if !returned {
 			c.event.Handler = time.Since(began)
@@ -324,7 +368,13 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 	}()
 	c.observe(ctx, EventClaimed, nil)
 	tx := txn.Tx()
-	a, err := fn(context.WithValue(ctx, c.e, tx), tx)
+	within := &frame{tx: tx, id: c.id}
+	within.outer, _ = ctx.Value(c.e).(*frame)
+	if c.batch {
+		within.tx = nil // a handler that declares its writes has none
+	}
+	defer within.over.Store(true) // also if fn panics
+	a, err := fn(context.WithValue(ctx, c.e, within), tx)
 	c.event.Handler = time.Since(began)
 	if err == nil {
 		change = c.change(a.Result)
@@ -387,6 +437,11 @@ func (c *call[TX]) joined(ctx context.Context, tx TX, fn func(context.Context, T
 	if err := c.e.check(c.op); err != nil {
 		return c.invalid(err)
 	}
+	for f := c.e.within(ctx); f != nil; f = f.outer {
+		if f.id == c.id {
+			return verdict{err: c.fail(CodeMisuse, NotApplied, errSame)}
+		}
+	}
 	j, ok := store.As[store.Joiner[TX]](c.e.store)
 	if !ok {
 		return c.invalid(errNoJoin)
@@ -410,8 +465,8 @@ func (e *Engine[TX]) classify(err error) store.Kind {
 }
 
 // read waits no longer for a connection than Begin would.
-func (e *Engine[TX]) read(ctx context.Context, id store.ID) (store.Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeouts.Acquire)
+func (e *Engine[TX]) read(ctx context.Context, op Operation, id store.ID) (store.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, op.Timeouts.Or(e.cfg.Timeouts).Acquire)
 	defer cancel()
 	return e.store.Read(ctx, id)
 }

@@ -24,6 +24,16 @@ type flight struct {
 	maybe     bool // as runs was opened: it runs only if it is no replay, which its commit will tell
 	followers bool
 	record    *store.Record // when ended: what the leader has learnt; nil if a follower must ask for itself
+	refusal   refusal       // when ended: why the store could not be asked, if that was not the leader's own doing
+}
+
+// refusal is that the store was not reached, before anything ran. It is that of the
+// followers, too, if they would have asked for the same: one after another they would wait
+// as long in vain.
+type refusal struct {
+	err       error // nil: none
+	timeouts  store.Timeouts
+	isolation store.Isolation
 }
 
 // gate is a channel that is made when somebody waits: hardly ever.
@@ -81,6 +91,13 @@ func (fl *flight) running() {
 	fl.all.mu.Lock()
 	defer fl.all.mu.Unlock()
 	fl.runs.open()
+}
+
+// runsNow reports whether somebody has said so.
+func (fl *flight) runsNow() bool {
+	fl.all.mu.Lock()
+	defer fl.all.mu.Unlock()
+	return fl.runs.opened
 }
 
 // gates returns the channels of the two events.

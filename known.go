@@ -19,6 +19,6 @@ func (e *Engine[TX]) Known(ctx context.Context, op Operation) bool {
 	if _, ok := e.cache.get(id, time.Now()); ok {
 		return true
 	}
-	rec, err := e.read(ctx, id)
+	rec, err := e.read(ctx, op, id)
 	return err == nil && rec.State == store.Done
 }

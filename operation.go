@@ -91,14 +91,25 @@ func (e *Engine[TX]) check(op Operation) error {
 		return errors.New("the scope contains control characters or is not UTF-8")
 	case op.Wait < 0:
 		return errors.New("wait must not be negative")
-	case negative(op.Timeouts):
-		return errors.New("timeouts must not be negative")
+	case op.bounds() != nil:
+		return op.bounds()
 	case op.Retain != 0 && op.Retain < e.cfg.minRetain():
 		return fmt.Errorf("retain is %v, at least %v is needed to settle a lost commit", op.Retain, e.cfg.minRetain())
 	case !op.FirstSent.IsZero() && time.Until(op.FirstSent) > e.skew(op):
 		return fmt.Errorf("%w: %v", ErrFuture, op.FirstSent)
 	case e.cfg.RequireNamespace != Namespace{} && !e.cfg.RequireNamespace.owns(op.Key):
 		return fmt.Errorf("the key is not in namespace %s. Try: %s", e.cfg.RequireNamespace, e.cfg.RequireNamespace.Key("<id>"))
+	}
+	return nil
+}
+
+// bounds says what is wrong with those of the transaction.
+func (op Operation) bounds() error {
+	switch {
+	case negative(op.Timeouts):
+		return errors.New("timeouts must not be negative")
+	case op.Isolation > store.Serializable:
+		return fmt.Errorf("there is no isolation %d. Try: store.ReadCommitted, store.RepeatableRead or store.Serializable; database/sql counts otherwise", op.Isolation)
 	}
 	return nil
 }

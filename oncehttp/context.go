@@ -72,8 +72,12 @@ func Key(ctx context.Context) (key string, ok bool) {
 
 // Decide overrides the preset's verdict on the answer of this run: [Commit] keeps the
 // writes of a 402, [Store] makes a 409 final, [Forget] lets a retry execute what
-// looked like a success. Outside of the middleware it does nothing.
+// looked like a success. Outside of the middleware it does nothing. It panics if v is none
+// of the three.
 func Decide(ctx context.Context, v Verdict) {
+	if v > Commit {
+		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: Forget, Store or Commit", v))
+	}
 	if r, ok := runOf(ctx); ok {
 		r.decided, r.verdict = true, v
 	}

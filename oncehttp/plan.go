@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/oncelib/once/store"
 )
 
 // plan is a Config, checked and compiled.
@@ -116,6 +118,8 @@ func invalid(cfg *Config) string {
 		return "Wait, Retain, MaxRequest, MaxResponse and MaxStored must not be negative."
 	case min(cfg.Timeouts.Acquire, cfg.Timeouts.Lock, cfg.Timeouts.Statement, cfg.Timeouts.Idle) < 0:
 		return "Timeouts must not be negative."
+	case cfg.Isolation > store.Serializable:
+		return fmt.Sprintf("there is no Isolation %d.\nTry: store.ReadCommitted, store.RepeatableRead or store.Serializable; database/sql counts otherwise.", cfg.Isolation)
 	}
 	for _, m := range p.Methods {
 		switch m {

@@ -2,6 +2,7 @@ package oncehttp_test
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -102,6 +104,7 @@ func TestInvalidConfig(t *testing.T) {
 	for name, cfg := range map[string]oncehttp.Config{
 		"no principal":      {},
 		"negative wait":     {Principal: oncehttp.Global(), Wait: -1},
+		"isolation":         {Principal: oncehttp.Global(), Isolation: store.Isolation(sql.LevelSerializable)},
 		"negative size":     {Principal: oncehttp.Global(), MaxStored: -1},
 		"no methods":        {Principal: oncehttp.Global(), Preset: &oncehttp.Preset{}},
 		"HEAD":              change(func(p *oncehttp.Preset) { p.Methods = []string{"POST", "HEAD"} }),
@@ -128,6 +131,16 @@ func TestInvalidConfig(t *testing.T) {
 			}()
 		}
 	}
+}
+
+func TestDecideOnNoVerdict(t *testing.T) {
+	defer func() {
+		if p, ok := recover().(string); !ok || !strings.Contains(p, "Try: Forget, Store or Commit") {
+			t.Errorf("panics with %q", p)
+		}
+	}()
+	oncehttp.Decide(t.Context(), 7)
+	t.Error("no panic")
 }
 
 func TestVerdictString(t *testing.T) {

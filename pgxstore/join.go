@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -113,9 +114,20 @@ func (j *joined) Rollback(ctx context.Context) error {
 func (j *joined) undo(ctx context.Context) error {
 	j.user.over, j.user.err, j.user.open, j.user.tail, j.undone = true, nil, 0, nil, true
 	if _, err := j.caller.Exec(ctx, undo); err != nil {
+		if over(err) {
+			return &store.Error{Kind: store.Ended, Err: errors.Join(errEnded, err)}
+		}
 		return down(err)
 	}
 	return nil
+}
+
+// over reports whether the caller's transaction, or the savepoint in it, was gone.
+func over(err error) bool {
+	if pe := serverError(err); pe != nil {
+		return pe.Code == "25P01" || pe.Code == "3B001"
+	}
+	return errors.Is(err, pgx.ErrTxClosed)
 }
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
@@ -160,7 +172,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		_ = j.undo(ctx)
 	}
 	switch pe := serverError(err); {
-	case pe != nil && failed == record && pe.Code == pgsql.DivisionByZero:
+	case pe != nil && failed == record && pe.Code == pgsql.DivisionByZero, over(err):
 		return &store.Error{Kind: store.Ended, Err: errEnded}
 	case pe != nil:
 		return classify(err, failed == record)

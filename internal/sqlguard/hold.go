@@ -10,14 +10,24 @@ import (
 var ErrHeld = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
 
 // Hold makes COMMIT a refusal, which rolls back, until Release is called: the
-// transaction is lent to somebody who must not end it.
-func (t *Txn) Hold() { t.real().held.Store(true) }
+// transaction is lent to somebody who must not end it. It returns whether it is lent
+// already: then Release is the business of who has lent it first.
+func (t *Txn) Hold() (already bool) { return t.real().held.Swap(true) }
 
 // Armed reports whether t guards a transaction, or has joined one that is guarded.
 func (t *Txn) Armed() bool { return t.real().phase.Load() == live }
 
 // Release undoes Hold.
 func (t *Txn) Release() { t.real().held.Store(false) }
+
+// RolledBack reports whether a failed statement may have rolled everything back.
+func (t *Txn) RolledBack(d Dialect) bool {
+	t = t.real()
+	if d == PostgreSQL {
+		return false // there it never does
+	}
+	return t.rolledBack(d)
+}
 
 type joinKey struct{}
 

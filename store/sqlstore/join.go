@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -55,6 +56,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		return nil, store.Record{}, late
 	}
 	j.before = j.guard.Statements()
+	j.lent = j.guard.Hold()
 	return j, rec, nil
 }
 
@@ -80,6 +82,7 @@ type joined struct {
 	name   string // of the savepoint
 	claim  claim
 	before int
+	lent   bool // before the join: it is inside of another handler
 	undone bool
 }
 
@@ -89,11 +92,41 @@ func (j *joined) Tx() *sql.Tx { return j.caller }
 func (j *joined) Statements() int { return j.guard.Statements() - j.before }
 
 func (j *joined) Rollback(ctx context.Context) error {
-	j.undone = true
-	if err := j.undo(ctx); err != nil {
-		return j.s.down(err)
+	if j.undone {
+		return nil
 	}
-	return nil
+	j.back()
+	j.undone = true
+	lost := j.guard.RolledBack(guards[j.s.dialect.name]) // asked before undo, whose own error is none of the handler's
+	err := j.undo(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrTxDone):
+		return &store.Error{Kind: store.Misused, Err: errOver}
+	case noSavepoint(err) && !lost:
+		return &store.Error{Kind: store.Ended, Err: errors.Join(errNoSavepoint, err)}
+	}
+	return j.s.down(err)
+}
+
+// back takes the transaction back from the handler. While it was lent, what has ended it
+// has rolled it back.
+func (j *joined) back() {
+	if !j.lent {
+		j.guard.Release()
+	}
+}
+
+var errNoSavepoint = errors.New("the savepoint of the join is gone: the handler has released it, or has ended the transaction below the guard")
+
+// noSavepoint reports whether err says that there is no savepoint of that name.
+func noSavepoint(err error) bool {
+	switch sqlguard.SQLState(err) {
+	case "25P01", "3B001":
+		return true
+	}
+	return is(err, 1305) || strings.Contains(err.Error(), "no such savepoint")
 }
 
 func (j *joined) savepoint(ctx context.Context) error { return j.exec(ctx, "savepoint ") }
@@ -116,6 +149,7 @@ func (j *joined) undo(ctx context.Context) error {
 }
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
+	j.back()
 	t := txn{s: j.s, tx: j.caller, guard: j.guard, claim: j.claim}
 	if j.undone {
 		if err := j.savepoint(ctx); err != nil {
@@ -133,7 +167,11 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		if err = j.release(ctx); err == nil {
 			return nil
 		}
-		err = j.s.failed(err, false)
+		if noSavepoint(err) {
+			err = &store.Error{Kind: store.Ended, Err: errors.Join(errNoSavepoint, err)}
+		} else {
+			err = j.s.failed(err, false)
+		}
 	}
 	_ = j.undo(ctx)
 	return err

@@ -150,6 +150,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 			}
 		})
 	}
+	t.Run("HandlerEnds", func(t *testing.T) { testJoinEnded(t, u, e) })
 	t.Run("Nested", func(t *testing.T) { // an operation inside of the handler of another one
 		lost := errors.New("transient")
 		for _, inner := range []struct {

@@ -15,8 +15,12 @@ var nths = []Mutant{
 		Name: "what a handler has committed from below is not looked for when it fails",
 		Edits: []Edit{{
 			File: "exec.go",
-			Old:  "		case store.Unknown:\n			return verdict{err: c.fail(CodeMisuse",
-			New:  "		case store.Running:\n			return verdict{err: c.fail(CodeMisuse",
+			Old:  "case state == store.Unknown && c.unsure:",
+			New:  "case state == store.Running && c.unsure:",
+		}, {
+			File: "exec.go",
+			Old:  "case state == store.Done, state == store.Unknown: // somebody else's",
+			New:  "case state == store.Done: // somebody else's",
 		}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestEndedAndLost$/^sqlstore-mariadb"}},
 	},

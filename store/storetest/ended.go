@@ -1,0 +1,76 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// testJoinEnded: the handler of a join ends the caller's transaction. Whatever the caller
+// is told then is true: "not applied" is done again.
+func testJoinEnded[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
+	for _, commit := range []bool{true, false} {
+		for name, after := range map[string]error{
+			"Succeeds": nil, "Fails": errors.New("transient"), "Declines": &once.Failure{Code: "declined"},
+		} {
+			end := map[bool]string{true: "Commits", false: "RollsBack"}[commit]
+			t.Run(end+name, func(t *testing.T) {
+				c, id := u.own(t), newID()
+				_, err := once.Join(bounded(t), e, c.tx, operation(id), func(ctx context.Context, tx TX) (string, error) {
+					if err := u.Write(ctx, tx, id.Key); err != nil {
+						t.Error("Write:", err)
+					}
+					_ = c.end(commit) // may be refused
+					return "value", after
+				})
+				_ = c.end(false)
+				if !commit {
+					u.wantEffects(t, id.Key, 0)
+				}
+				u.wantTruth(t, err, id, c.key)
+			})
+		}
+	}
+	t.Run("AfterAJoin", func(t *testing.T) { // of another operation, whose end is not that of the outer one
+		if u.End == nil {
+			return
+		}
+		id, inner := newID(), newID()
+		_, err := once.Do(bounded(t), e, operation(id), func(ctx context.Context, tx TX) (string, error) {
+			_, err := once.Join(ctx, e, tx, operation(inner), func(ctx context.Context, tx TX) (string, error) {
+				return "value", u.Write(ctx, tx, inner.Key)
+			})
+			if err = errors.Join(err, u.Write(ctx, tx, id.Key)); err != nil {
+				t.Error(err)
+			}
+			_ = u.End(ctx, tx)
+			return "value", nil
+		})
+		u.wantTruth(t, err, id, inner.Key)
+	})
+}
+
+// wantTruth wants an error, and what it says of id, and of what was written with it, to be
+// so.
+func (u *suite[TX]) wantTruth(t *testing.T, err error, id store.ID, with string) {
+	t.Helper()
+	switch once.EffectOf(err) {
+	case once.NotApplied:
+		u.wantEffects(t, with, 0)
+		u.wantEffects(t, id.Key, 0)
+		u.execute(t, done(id, "r")) // no claim was left behind
+		u.wantEffects(t, id.Key, 1)
+	case once.InDoubt:
+		if once.CodeOf(err) != once.CodeMisuse {
+			t.Errorf("%v, want %s", err, once.CodeMisuse)
+		}
+	default:
+		t.Errorf("the handler has ended the transaction: %v", err)
+	}
+	if err == nil {
+		t.Error("the handler has ended the transaction, and nobody is told")
+	}
+}
