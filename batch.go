@@ -72,7 +72,7 @@ func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(contex
 func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) verdict {
 	c.batch = true
 	return c.exec(ctx, func(ctx context.Context, _ TX) (Answer, error) {
-		b := new(Batch)
+		b, _ := c.e.Batch(ctx)
 		defer func() { b.over = true }()
 		a, err := fn(ctx, b)
 		a.writes = b.writes

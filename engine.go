@@ -138,13 +138,21 @@ func (e *Engine[TX]) Retain() time.Duration { return e.cfg.Retain }
 // Store returns the store under the engine.
 func (e *Engine[TX]) Store() store.Store[TX] { return e.store }
 
-// Tx returns the transaction of the operation that ctx belongs to, if this
+// Tx returns the transaction of the operation that ctx belongs to, while this
 // engine executes it: transactions of two databases never mix.
 func (e *Engine[TX]) Tx(ctx context.Context) (tx TX, ok bool) {
-	if f, is := ctx.Value(e).(*frame); is {
+	if f := e.within(ctx); f != nil {
 		tx, ok = f.tx.(TX)
 	}
 	return tx, ok
+}
+
+// Batch is [Engine.Tx] for the batch of an operation that declares its writes.
+func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
+	if f := e.within(ctx); f != nil {
+		b, ok = f.tx.(*Batch)
+	}
+	return b, ok
 }
 
 func negative(t store.Timeouts) bool { return min(t.Acquire, t.Lock, t.Statement, t.Idle) < 0 }

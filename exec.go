@@ -371,7 +371,7 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 	within := &frame{tx: tx, id: c.id}
 	within.outer, _ = ctx.Value(c.e).(*frame)
 	if c.batch {
-		within.tx = nil // a handler that declares its writes has none
+		within.tx = new(Batch)
 	}
 	defer within.over.Store(true) // also if fn panics
 	a, err := fn(context.WithValue(ctx, c.e, within), tx)

@@ -10,7 +10,7 @@ import (
 
 // frame is a run of a handler, in the handler's context.
 type frame struct {
-	tx    any // nil in a batch
+	tx    any // or the *Batch, in place of the transaction that is not there yet
 	id    store.ID
 	outer *frame // of a Join: the handler that it is in
 	over  atomic.Bool

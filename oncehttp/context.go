@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-
-	"github.com/oncelib/once"
 )
 
 // run is one run of a handler, and the context that it is given.
@@ -83,9 +81,9 @@ func Decide(ctx context.Context, v Verdict) {
 	}
 }
 
-// nested panics if the handler cannot have what it needs of the operation around it.
-func (s *server[TX]) nested(outer any) {
-	_, batch := outer.(*once.Batch)
+// nested panics if the handler cannot have what it needs of the operation around it,
+// which may be a batch.
+func (s *server[TX]) nested(batch bool) {
 	switch {
 	case s.batch && !batch:
 		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")

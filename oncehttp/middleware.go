@@ -49,8 +49,9 @@ type server[TX any] struct {
 
 // ServeHTTP implements [http.Handler].
 func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if outer := r.Context().Value(s.engine); outer != nil { // a transaction, or the batch in place of it
-		s.nested(outer)
+	_, inside := s.engine.Tx(r.Context())
+	if _, batch := s.engine.Batch(r.Context()); inside || batch {
+		s.nested(batch)
 		s.next.ServeHTTP(w, r) // a second claim of the same key would wait for the first, which waits for it
 		return
 	}

@@ -16,7 +16,7 @@ func RefundPlaybook() *Preset {
 	p.Problems = map[string]int{CodeMismatch: http.StatusConflict}
 	p.Body = CanonicalJSON
 	p.WriteProblem = func(w http.ResponseWriter, p Problem) {
-		w.Header().Set("error_code", p.Code) //nolint:canonicalheader // its name has no hyphen
+		w.Header().Set("error_code", p.Code)
 		WriteProblem(w, p)
 	}
 	return p

@@ -10,7 +10,6 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/pgxstore"
-	"github.com/oncelib/once/store"
 )
 
 // TestATracerThatPanics, wherever it does, costs a pool none of its connections.
@@ -95,7 +94,7 @@ func TestUnknownIsolation(t *testing.T) {
 	_, err := once.Do(t.Context(), e, op, insertCharge("k"))
 	_, batch := once.DoBatch(t.Context(), e, op, declare("k"))
 	for _, err := range []error{err, batch} {
-		if once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.NotApplied || store.KindOf(err) != store.Misused {
+		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.NotApplied {
 			t.Error(err)
 		}
 	}

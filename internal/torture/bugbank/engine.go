@@ -10,8 +10,8 @@ var engineMutants = []Mutant{
 		Name: "settling believes that what is absent stays absent",
 		Edits: []Edit{{
 			File: "settle.go",
-			Old:  "		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})\n		switch {\n",
-			New: "		rec, err := c.e.store.Read(ctx, ch.ID)\n		var txn store.Txn[TX]\n		switch {\n" +
+			Old:  "		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})\n		applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)\n		switch {\n",
+			New: "		rec, err := c.e.store.Read(ctx, ch.ID)\n		applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)\n		var txn store.Txn[TX]\n		switch {\n" +
 				"		case err == nil && rec.State == store.Absent:\n			return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}\n",
 		}},
 		Tests: []Killer{history},
