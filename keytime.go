@@ -30,18 +30,7 @@ func KeyTime(key string) (t time.Time, ok bool) {
 	return time.UnixMilli(ms), true
 }
 
-// fresh is how old a key may be that nobody has had the time to use twice. Clocks that
-// differ, and a duplicate that is faster, cost time and nothing else: see Operation.First.
-const fresh = 100 * time.Millisecond
-
 // first reports whether the look-up may be skipped.
 func (c *call[TX]) first() bool {
-	if c.runs > 0 || c.waited > 0 || c.op.Caller.Attempt > 1 {
-		return false
-	}
-	if c.op.First {
-		return true
-	}
-	made, ok := KeyTime(c.op.Key)
-	return ok && c.start.Sub(made).Abs() < fresh
+	return c.op.First && c.runs == 0 && c.waited == 0
 }

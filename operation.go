@@ -50,8 +50,7 @@ type Operation struct {
 
 	// First says that the caller has never sent this operation before, so that
 	// the look-up may be skipped. If that is wrong, the handler runs in vain but nothing
-	// else is lost: the primary key decides. So it is without being said for a key that
-	// was made within the last 100 ms ([KeyTime]).
+	// else is lost: the primary key decides.
 	First bool
 
 	// FirstSent is when the caller has sent this operation for the first time, by the

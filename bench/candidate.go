@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -68,11 +67,12 @@ func (c *candidate) executions(ctx context.Context) error {
 	return c.execute(ctx, newOperation(once.NewKey(), o), o)
 }
 
-// untimed is executions under keys of which nobody can tell that they are new, such as
-// UUIDs of version 4.
-func (c *candidate) untimed(ctx context.Context) error {
+// first is executions by a client that says so.
+func (c *candidate) first(ctx context.Context) error {
 	o := newOrder()
-	return c.execute(ctx, newOperation(crand.Text(), o), o)
+	op := newOperation(once.NewKey(), o)
+	op.First = true
+	return c.execute(ctx, op, o)
 }
 
 // replays asks again for work that is done.

@@ -122,7 +122,7 @@ func (r *report) writeCosts(p printer) {
 	for _, c := range r.Costs {
 		bar, holds := "", ""
 		trips, commits := c.Trips-base.Trips, c.Commits-base.Commits
-		if c.Name == nameDo || c.Name == nameUntimed {
+		if c.Name == nameDo || c.Name == nameFirst {
 			bar, holds = "0 / 0", word(trips <= 0 && commits <= 0)
 		}
 		p("| %s | %.4g | %.4g | %.4g | %.4g | %+.4g / %+.4g | %s | %s |", c.Name, c.Trips, c.Commits, c.Rollbacks, c.Syncs, trips, commits, bar, holds)

@@ -30,7 +30,7 @@ const (
 	nameInsertUpdate = "insert-update"
 	nameTwoCommit    = "two-commit"
 	nameDo           = "Do"
-	nameUntimed      = "Do, keys without a time"
+	nameFirst        = "Do, first attempt"
 	nameReplays      = "replays"
 	nameElsewhere    = "replays elsewhere" // by a process that sees the operation for the first time
 )
@@ -42,8 +42,8 @@ func (b bars) comparisons() []comparison {
 		{nameDo, nameTwoCommit, b.twoCommit},
 		{nameReplays, nameDo, b.replays},
 		{nameElsewhere, nameDo, 0},
-		{nameUntimed, nameBare, 0},
-		{nameUntimed, nameDo, 0},
+		{nameFirst, nameBare, 0},
+		{nameFirst, nameDo, 0},
 		{nameInsertUpdate, nameBare, 0},
 		{nameTwoCommit, nameBare, 0},
 	}
@@ -62,7 +62,7 @@ func field(pool *pgxpool.Pool, c *candidate) []*contestant {
 		{name: nameBare, run: over(bare)},
 		{name: nameDo, run: c.executions},
 		{name: nameInsertUpdate, run: over(insertUpdate)},
-		{name: nameUntimed, run: c.untimed},
+		{name: nameFirst, run: c.first},
 		{name: nameTwoCommit, run: over(twoCommit)},
 		{name: nameReplays, run: c.recentReplays},
 		{name: nameElsewhere, before: other.restart, run: other.replays},
@@ -154,7 +154,7 @@ func audit(ctx context.Context, pool *pgxpool.Pool, field []*contestant) error {
 		case nameReplays, nameElsewhere:
 			continue
 		case nameBare:
-		case nameDo, nameUntimed:
+		case nameDo, nameFirst:
 			keys = "once_operation"
 		case nameInsertUpdate:
 			keys = "insert_update_key"

@@ -28,7 +28,7 @@ const (
 // the server's statistics, for every contestant by itself.
 func (b *bench) costs(ctx context.Context) ([]cost, error) {
 	var all []cost
-	for _, name := range []string{nameBare, nameInsertUpdate, nameTwoCommit, nameDo, nameUntimed, nameReplays, nameElsewhere} {
+	for _, name := range []string{nameBare, nameInsertUpdate, nameTwoCommit, nameDo, nameFirst, nameReplays, nameElsewhere} {
 		c, err := b.cost(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

@@ -16,7 +16,7 @@ func RefundPlaybook() *Preset {
 	p.Problems = map[string]int{CodeMismatch: http.StatusConflict}
 	p.Body = CanonicalJSON
 	p.WriteProblem = func(w http.ResponseWriter, p Problem) {
-		w.Header().Set("error_code", p.Code)
+		w.Header().Set("Error_code", p.Code) // error_code, as net/http writes it
 		WriteProblem(w, p)
 	}
 	return p

@@ -74,7 +74,7 @@ var journalMutants = []Mutant{
 	},
 	{
 		Name:  "a key that has expired is sent again",
-		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	case c.expired():", New: "	case c.expired() && k.Value == \"\":"}},
+		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: "	case c.expired():", New: "	case c.expired() && asked.Key == \"\":"}},
 		Tests: in("retry/retryhttp", "TestExpiredIntent"),
 	},
 	{
