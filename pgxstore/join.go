@@ -122,6 +122,16 @@ func (j *joined) undo(ctx context.Context) error {
 	return nil
 }
 
+// unfit is unfit of a transaction. The connection of a caller who is not ours is not looked
+// at: if the handler has ended that transaction, it may be somebody else's by now. What
+// Commit sends finds that out.
+func (j *joined) unfit() error {
+	if _, ours := j.caller.(*session); ours {
+		return unfit(j.caller.Conn().PgConn(), j.user)
+	}
+	return unfitUse(j.user)
+}
+
 // over reports whether the caller's transaction, or the savepoint in it, was gone.
 func over(err error) bool {
 	if pe := serverError(err); pe != nil {
@@ -136,7 +146,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		return &store.Error{Kind: store.Ended, Err: pgx.ErrTxClosed}
 	}
 	j.over = true
-	if err := unfit(j.caller.Conn().PgConn(), j.user); err != nil {
+	if err := j.unfit(); err != nil {
 		if !j.undone {
 			_ = j.undo(ctx)
 		}
@@ -176,6 +186,8 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		return &store.Error{Kind: store.Ended, Err: errEnded}
 	case pe != nil:
 		return classify(err, failed == record)
+	case err.Error() == "conn busy": // pgconn's error has no other name
+		return &store.Error{Kind: store.Misused, Err: errOpen}
 	}
 	return &store.Error{Kind: store.Down, Err: err} // with the connection went the transaction
 }

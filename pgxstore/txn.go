@@ -121,19 +121,28 @@ func unfit(pc *pgconn.PgConn, user *tx) error {
 	case pc.IsClosed():
 		kind, err = store.Down, errors.New("the connection was lost before COMMIT was sent")
 	case pc.IsBusy():
-		err = errors.New("rows or batch results were left open. Try: close them before the handler returns")
+		err = errOpen
 	case pc.TxStatus() == 'I':
 		kind, err = store.Ended, errEnded
-	case user.err != nil:
-		kind, err = store.Aborted, fmt.Errorf("a statement has failed and the handler has returned no error: %w", user.err)
-	case pc.TxStatus() == 'E':
+	case user.err == nil && pc.TxStatus() == 'E':
 		kind, err = store.Aborted, errors.New("a statement has failed and the handler has returned no error. Try: return it, or put the statement into a savepoint")
-	case user.open > 0:
-		err = errors.New("a savepoint was left open. Try: commit or roll back what tx.Begin returned")
 	default:
-		return nil
+		return unfitUse(user)
 	}
 	return &store.Error{Kind: kind, Err: err}
+}
+
+var errOpen = errors.New("rows or batch results were left open. Try: close them before the handler returns")
+
+// unfitUse is what the handler's use of a transaction says about that.
+func unfitUse(user *tx) error {
+	switch {
+	case user.err != nil:
+		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w", user.err)}
+	case user.open > 0:
+		return &store.Error{Kind: store.Misused, Err: errors.New("a savepoint was left open. Try: commit or roll back what tx.Begin returned")}
+	}
+	return nil
 }
 
 func queueDone(b *trip, c store.Change, start time.Time) {
