@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,9 +175,10 @@ func TestJournalRefuses(t *testing.T) {
 // written down. No default makes it shorter, and nothing makes it longer.
 func TestJournalResumeKeepsTheTime(t *testing.T) {
 	t.Parallel()
-	down := true
+	var down atomic.Bool
+	down.Store(true)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if down {
+		if down.Load() {
 			w.WriteHeader(http.StatusNotImplemented)
 		}
 	}))
@@ -214,7 +216,7 @@ func TestJournalResumeKeepsTheTime(t *testing.T) {
 	if want := map[string]string{"kept": "open 72h0m0s", "over": "held 24h0m0s", "plan": "open"}; !maps.Equal(states(), want) || !strings.Contains(o.stdout, "kept  501") || strings.Contains(o.stdout, "plan") || !strings.Contains(o.stderr, "--retention") {
 		t.Errorf("%v\n%s%s", states(), o.stdout, o.stderr)
 	}
-	down = false
+	down.Store(false)
 	o = run(t, "journal", "resume", "--file", path, "--retention", "72h").want(t, 1)
 	if want := map[string]string{"over": "held 24h0m0s"}; !maps.Equal(states(), want) || !strings.Contains(o.stdout, "kept  200") || !strings.Contains(o.stdout, "plan  200") {
 		t.Errorf("%v\n%s%s", states(), o.stdout, o.stderr)
