@@ -218,7 +218,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		var b bytes.Buffer
 		if err := encode(&b, e); err != nil {
-			t.Skip(err) // a moment that JSON has no form for
+			return // a moment that JSON has no form for
 		}
 		again, err := decode(json.NewDecoder(&b))
 		if err != nil || !again.At.Equal(e.At) || again.ID != e.ID || !bytes.Equal(again.Result.Body, e.Result.Body) || !bytes.Equal(again.Claim, e.Claim) {
