@@ -116,11 +116,13 @@ func TestSilence(t *testing.T) {
 			if a := again(t, p, retry.Failure{Attempt: 1, Silent: 10}); a != c.again {
 				t.Errorf("retried: %v", a)
 			}
-			b.Succeed()
+			if b.Succeed(); b.State().Failing != 0 {
+				t.Error("a success, and it fails still")
+			}
 			if !again(t, p, retry.Failure{Attempt: 1}) {
 				t.Error("one that was answered, with a failure, counts as silent")
 			}
-			if p.Budget = (&retry.Budget{Burst: -1}); !again(t, p, retry.Failure{Attempt: 1, Silent: 10}) {
+			if b.Burst = -1; !again(t, p, retry.Failure{Attempt: 1, Silent: 1}) {
 				t.Error("a budget without a limit has one")
 			}
 		})

@@ -2,6 +2,7 @@ package retryhttp_test
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -13,10 +14,21 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-// timeoutOfBase is what net/http returns when Base has a timeout of its own.
-type timeoutOfBase struct{ error }
+// baseTimeoutError is what net/http returns when Base has a timeout of its own.
+type baseTimeoutError struct{ error }
 
-func (timeoutOfBase) Timeout() bool { return true }
+func (baseTimeoutError) Timeout() bool { return true }
+
+// late answers all after 800 ms, the first two with a failure.
+func late(failure func() (*http.Response, error)) base {
+	return func(n int, _ *http.Request) (*http.Response, error) {
+		<-time.After(800 * time.Millisecond)
+		if n < 3 {
+			return failure()
+		}
+		return answer(200), nil
+	}
+}
 
 // What nobody answers is not sent again if the later ones are not answered either: not by
 // who has many requests under way. Who has only one has all its attempts.
@@ -31,7 +43,7 @@ func TestNobodyIsAnswered(t *testing.T) {
 		{"six callers", 6, func(_ int, r *http.Request) (*http.Response, error) { return hangs(r) }, 6},
 		{"six callers, and a timeout of Base", 6, func(_ int, r *http.Request) (*http.Response, error) {
 			<-time.After(800 * time.Millisecond)
-			return nil, timeoutOfBase{errors.New("no headers")}
+			return nil, baseTimeoutError{errors.New("no headers")}
 		}, 6},
 		{"the fourth is answered", 6, func(n int, r *http.Request) (*http.Response, error) {
 			if n < 4 {
@@ -39,13 +51,10 @@ func TestNobodyIsAnswered(t *testing.T) {
 			}
 			return answer(200), nil
 		}, 9},
-		{"the first three are refused late, not forgotten", 6, func(n int, _ *http.Request) (*http.Response, error) {
-			<-time.After(800 * time.Millisecond)
-			if n < 3 {
-				return answer(503), nil
-			}
-			return answer(200), nil
-		}, 8},
+		{"two are refused, late", 6, late(func() (*http.Response, error) { return answer(503), nil }), 8},
+		{"two are cut off, late", 6, late(func() (*http.Response, error) {
+			return nil, &net.OpError{Op: "read", Err: errors.New("reset")}
+		}), 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
