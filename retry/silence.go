@@ -8,7 +8,10 @@ const crowd = 2
 
 // silence tells the failure of one attempt from that of its destination. A bucket alone
 // does not: in an outage every client empties its own first, and what may still be at
-// work stands in a queue there, with all that was sent again.
+// work stands in a queue there, with all that was sent again. The retry throttling of
+// gRPC (gRFC A6) and the client-side throttling of the SRE book look at the rate of
+// failures, which takes some to be seen. For a timeout the order is enough: a queue that
+// has not answered those who came later will not answer who comes last.
 type silence struct {
 	failing atomic.Int64 // intents, since the last success
 	begun   atomic.Int64 // attempts that have a number
@@ -16,9 +19,9 @@ type silence struct {
 }
 
 // Begin numbers an attempt before it is sent. It is for callers of [Policy.Next] that give
-// attempts up after a time: they set [Failure.Silent], and after a success they call
-// Answered instead of Succeed. So a destination that answers nobody gets no retry at all.
-// [Do] does not.
+// attempts up after a time, as package retryhttp does: they set [Failure.Silent], and
+// after a success they call Answered instead of Succeed. Then a destination that answers
+// none of many requests gets no retry at all. [Do] numbers nothing.
 func (b *Budget) Begin() (number int64) { return b.begun.Add(1) }
 
 // Answered is [Budget.Succeed] for an attempt that has a number.
