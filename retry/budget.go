@@ -7,6 +7,11 @@ import "sync/atomic"
 // destination is well, every failure can be retried; when it is down, retries stop after
 // Burst of them, and come back as it does.
 //
+// What is [Unknown] may still be at work there, and a retry comes on top of it. So it is
+// not retried if at least two others have fared alike: intents that have failed since the
+// last success, or, after a timeout, attempts that were begun later, while none of those
+// has succeeded (see [Budget.Begin]).
+//
 // What is sent more than once for one intent should be paid for from the one budget of
 // its destination: retries, hedges, redeliveries. The zero value is ready to use.
 type Budget struct {
@@ -15,8 +20,10 @@ type Budget struct {
 
 	// Burst is how many retries there can be without a success in between. Keep it
 	// small: it is what a whole fleet adds to the load of an outage. Default 10;
-	// negative: no limit.
+	// negative: no limit, of no kind.
 	Burst int
+
+	silence
 
 	name    string
 	used    atomic.Int64 // hundredths of a retry that are missing from a full bucket
@@ -29,12 +36,13 @@ var shared = Budget{name: "(default)"}
 
 // Succeed is to be called after each attempt that has succeeded.
 func (b *Budget) Succeed() {
-	if b.used.Load() > 0 { // a full bucket is only read: callers on all cores share it
+	if b.used.Load()|b.failing.Load() > 0 { // else it is only read: callers on all cores share it
 		b.earn()
 	}
 }
 
 func (b *Budget) earn() {
+	b.failing.Store(0)
 	earned := int64(max(0, b.Percent))
 	if b.Percent == 0 {
 		earned = 10
@@ -51,6 +59,15 @@ func (b *Budget) earn() {
 // there was enough. [Do] and [Policy.Next] call it; a relay that delivers again does so
 // itself.
 func (b *Budget) Spend(c Class) bool { return b.pay(c.price(0)) }
+
+// allow decides on another attempt after f.
+func (b *Budget) allow(f Failure) bool {
+	if f.Class == Unknown && b.Burst >= 0 && b.others(f) >= crowd {
+		b.refused.Add(1)
+		return false
+	}
+	return b.pay(f.Class.price(f.Attempt))
+}
 
 func (b *Budget) pay(price int64) bool {
 	for price > 0 && b.Burst >= 0 {
@@ -79,6 +96,7 @@ type BudgetState struct {
 	Destination string
 	Left        float64 // retries; meaningless if Burst is negative
 	Burst       int
+	Failing     int    // intents whose failure was Unknown, since the last success
 	Spent       uint64 // retries that were allowed
 	Refused     uint64 // retries that were not
 }
@@ -89,6 +107,7 @@ func (b *Budget) State() BudgetState {
 		Destination: b.name,
 		Left:        float64(b.size()-b.used.Load()) / 100,
 		Burst:       int(b.size() / 100),
+		Failing:     int(b.failing.Load()),
 		Spent:       b.spent.Load(),
 		Refused:     b.refused.Load(),
 	}

@@ -12,7 +12,9 @@
 // A nil or zero [Policy] means: five attempts, pauses that are random below 100 ms, 200
 // ms, 400 ms, ... up to 2 s, no longer than 10 s in all, and a budget that lets retries
 // be a tenth of the successes. The budget is on because pauses alone do not end a storm:
-// if all callers retry what an overloaded service refuses, it stays overloaded.
+// if all callers retry what an overloaded service refuses, it stays overloaded. For the
+// same reason one failure among successes is retried, and one among failures is not: see
+// [Budget].
 //
 // # What is retried
 //

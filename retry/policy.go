@@ -63,6 +63,8 @@ type Failure struct {
 	Elapsed  time.Duration // of Total
 	Deadline time.Duration // when the caller's own time is over, counted as Elapsed is; 0: never
 
+	Silent int64 // what Budget.Begin has returned, if the attempt was given up unanswered; 0: it was not
+
 	Random float64 // in [0, 1), for the pause
 }
 
@@ -83,7 +85,7 @@ func (p *Policy) Next(f Failure) (wait time.Duration, stop Reason) {
 	if limit, bounded := p.limit(f.Deadline); bounded && wait >= limit-f.Elapsed {
 		return 0, TooLate
 	}
-	if !p.budget().pay(f.Class.price(f.Attempt)) {
+	if !p.budget().allow(f) {
 		return 0, OverBudget
 	}
 	return wait, ""

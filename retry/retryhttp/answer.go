@@ -26,6 +26,8 @@ type answer struct {
 	code  string // of a problem
 	shut  bool   // the breaker has not allowed the attempt
 
+	number int64 // that the budget gave it
+
 	runner  int // of a race
 	sending *sending
 	cancel  context.CancelCauseFunc

@@ -166,6 +166,10 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 		return 0, retry.Expired
 	}
 	f := retry.Failure{Attempt: max(1, c.attempts()), Class: a.class, After: a.after, Elapsed: time.Since(c.start), Random: rand.Float64()}
+	var late interface{ Timeout() bool }
+	if errors.As(a.err, &late) && late.Timeout() {
+		f.Silent = a.number
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		f.Deadline = max(1, deadline.Sub(c.start))
 	}

@@ -63,6 +63,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 		a.err, a.class, outcome = err, retry.Final, retry.Abandoned
 		return a
 	}
+	a.number = c.policy.Budget.Begin()
 	a.resp, err = c.t.base().RoundTrip(req) //nolint:bodyclose // closed by whom the answer is handed to
 	if err == nil && a.resp == nil {
 		err = errors.New("retryhttp: Base has returned neither an answer nor an error")

@@ -83,7 +83,7 @@ func (c *call) answer() (*http.Response, error) {
 	for {
 		a := c.attempt()
 		if a.good {
-			c.policy.Budget.Succeed()
+			c.policy.Budget.Answered(a.number)
 			return c.hand(a, nil)
 		}
 		wait, stop := c.decide(a)

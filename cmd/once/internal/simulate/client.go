@@ -32,9 +32,7 @@ type intent struct {
 
 func (c *client) begin(i *intent) {
 	i.start = c.now
-	if c.policy.traffic {
-		i.of.policy.Budget.Succeed()
-	}
+	i.of.saved = min(100, i.of.saved+0.2)
 	c.attempt(i)
 }
 
@@ -59,6 +57,7 @@ func (c *client) attempt(i *intent) {
 	if again {
 		i.of.retrying++
 	}
+	number := p.Budget.Begin()
 	r := &request{intent: i}
 	over := false
 	r.answer = func(class retry.Class, after time.Duration) {
@@ -72,11 +71,14 @@ func (c *client) attempt(i *intent) {
 		}
 		if class == good {
 			told(retry.Healthy)
-			c.succeeded(i)
+			c.succeeded(i, number)
 			return
 		}
 		told(retry.Unhealthy)
-		c.failed(i, class, after)
+		if !r.gone {
+			number = 0 // it has not been silent
+		}
+		c.failed(i, class, after, number)
 	}
 	patience := p.Timeout
 	if total-(c.now-i.start) < patience {
@@ -89,16 +91,14 @@ func (c *client) attempt(i *intent) {
 	c.service.ask(r, patience)
 }
 
-func (c *client) succeeded(i *intent) {
-	if !c.policy.traffic {
-		i.of.policy.Budget.Succeed()
-	}
+func (c *client) succeeded(i *intent, number int64) {
+	i.of.policy.Budget.Answered(number)
 	i.done(true)
 }
 
 // failed lets the policy decide what follows.
-func (c *client) failed(i *intent, class retry.Class, after time.Duration) {
-	f := retry.Failure{Attempt: i.tries, Class: class, After: after, Elapsed: c.now - i.start, Random: rigid}
+func (c *client) failed(i *intent, class retry.Class, after time.Duration, silent int64) {
+	f := retry.Failure{Attempt: i.tries, Class: class, After: after, Elapsed: c.now - i.start, Silent: silent, Random: rigid}
 	if !c.policy.rigid {
 		f.Random = c.random.Float64()
 	}

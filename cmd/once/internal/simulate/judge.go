@@ -2,7 +2,9 @@ package simulate
 
 import "time"
 
-// judge computes from the series of r what they say.
+// judge computes from the series of r what they say. The service is well again for those
+// who begin then: an intent counts for the moment of its begin, however long it takes. If
+// it counted where it ends, old ones that succeed at last would pass for new ones.
 func judge(r *Result, s Scenario) {
 	const second = int(time.Second / Step)
 	series := &r.Series
@@ -16,8 +18,8 @@ func judge(r *Result, s Scenario) {
 	}
 	r.Recovery = -1
 	well := 0 // for so many steps, in each second that ends there, 95 % have succeeded
-	for i := to + second; i <= len(series.Good); i++ {
-		if float64(sum(series.Good[i-second:i])) < 0.95*float64(sum(series.Intents[i-second:i])) {
+	for i := to + second; i <= len(r.won); i++ {
+		if float64(sum(r.won[i-second:i])) < 0.95*float64(sum(series.Intents[i-second:i])) {
 			well = 0
 			continue
 		}

@@ -14,9 +14,8 @@ type Policy struct {
 	Ours bool   `json:"ours"` // what you get if you change nothing
 
 	retry    retry.Policy
-	percent  int     // of the budget; 0: the default
 	burst    int     // of the budget; 0: the default
-	traffic  bool    // the budget is funded by what is sent, not by what succeeds
+	traffic  bool    // retries are paid from 20 % of what is sent, and 100
 	inFlight float64 // retries are this part of what is in flight, or 3
 	rigid    bool    // no jitter
 	breaker  bool
@@ -35,10 +34,10 @@ func Policies() []Policy {
 		{Name: "exponential", What: "100, 200, 400, 800 ms, all clients alike.", retry: jitter, rigid: true, burst: unlimited},
 		{Name: "full jitter", What: "A random part of those pauses.", retry: jitter, burst: unlimited},
 		{Name: "in-flight budget", What: "Full jitter; retries are at most 20 % of what is in flight, or 3.", retry: jitter, burst: unlimited, inFlight: 0.2},
-		{Name: "traffic budget", What: "Full jitter; every request earns 20 % of a retry, 100 are in reserve.", retry: jitter, percent: 20, burst: 100, traffic: true},
+		{Name: "traffic budget", What: "Full jitter; every request earns 20 % of a retry, 100 are in reserve.", retry: jitter, burst: unlimited, traffic: true},
 		{Name: "breaker", What: "Full jitter; half of 20 failed in 10 s: nothing for 5 s.", retry: jitter, burst: unlimited, breaker: true},
 		{Name: "queue cap", What: "Full jitter without a budget; the service has package limit in front.", retry: jitter, burst: unlimited, shed: true},
-		{Name: "once/retry", What: "Full jitter; only a success earns 10 % of a retry, 10 are in reserve. The default.", retry: jitter, Ours: true},
+		{Name: "once/retry", What: "Full jitter; only a success earns 10 % of a retry, 10 are in reserve; none if others fare alike. The default.", retry: jitter, Ours: true},
 		{Name: "once/retry + limit", What: "The same, and the service has package limit in front.", retry: jitter, Ours: true, shed: true},
 		{Name: "once on both sides", What: "And all attempts carry one key, which the service knows.", retry: jitter, Ours: true, shed: true, keyed: true},
 	}
@@ -52,19 +51,27 @@ type process struct {
 	policy   retry.Policy
 	retrying int // in flight
 	flying   int
+	saved    float64 // retries, from what was sent
 }
 
 func (p *Policy) process(c *clock, timeout time.Duration) *process {
-	of := &process{policy: p.retry}
+	of := &process{policy: p.retry, saved: 100}
 	of.policy.Timeout = timeout
-	of.policy.Budget = &retry.Budget{Percent: p.percent, Burst: p.burst}
+	of.policy.Budget = &retry.Budget{Burst: p.burst}
 	if p.breaker {
 		of.policy.Breaker = &breaker{clock: c}
 	}
 	return of
 }
 
-// allowed applies the budget that package retry has not.
+// allowed applies the budgets that package retry has not.
 func (p *Policy) allowed(of *process) bool {
+	if p.traffic {
+		if of.saved < 1 {
+			return false
+		}
+		of.saved--
+		return true
+	}
 	return p.inFlight == 0 || float64(of.retrying) < max(3, p.inFlight*float64(of.flying))
 }

@@ -23,6 +23,8 @@ type Result struct {
 	Queue     int     `json:"queue"`         // the longest it was
 
 	Series Series `json:"series"`
+
+	won []int // as Series.Intents, those that have succeeded
 }
 
 // Series are counts by step.
@@ -80,11 +82,13 @@ type run struct {
 
 func (r *run) lists() []*[]int {
 	s := &r.result.Series
-	return []*[]int{&s.Intents, &s.Attempts, &s.Good, &s.Queue}
+	return []*[]int{&s.Intents, &s.Attempts, &s.Good, &s.Queue, &r.result.won}
 }
 
-func (r *run) count(list []int) {
-	if step := int(r.now / Step); step < len(list) {
+func (r *run) count(list []int) { r.countAt(list, r.now) }
+
+func (r *run) countAt(list []int, at time.Duration) {
+	if step := int(at / Step); step < len(list) {
 		list[step]++
 	}
 }
@@ -107,10 +111,12 @@ func (r *run) call(of *process, random *rand.Rand, think time.Duration) {
 func (r *run) intent(of *process, random *rand.Rand, over func()) {
 	r.result.Intents++
 	r.count(r.result.Series.Intents)
+	start := r.now
 	r.client.begin(&intent{of: of, stuck: random.Float64() < r.service.Stuck, done: func(ok bool) {
 		if ok {
 			r.result.Succeeded++
 			r.count(r.result.Series.Good)
+			r.countAt(r.result.won, start)
 		}
 		over()
 	}})

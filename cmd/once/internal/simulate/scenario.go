@@ -31,6 +31,8 @@ type Scenario struct {
 	Stuck  float64       `json:"stuck"`   // this part of the intents hold their worker for Hang, with each attempt
 	Hang   time.Duration `json:"hang_ns"` // see Stuck
 
+	fails   float64     // this part of the attempts, at any time, by chance
+	silent  bool        // and they get no answer
 	notices bool        // the service drops what its client has given up before it was begun
 	refused retry.Class // what it is called if there is no connection; zero: transient
 }

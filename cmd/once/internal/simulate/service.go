@@ -69,6 +69,10 @@ func (s *service) work(r *request, over func()) {
 // ask takes a request that its client waits for no longer than budget.
 func (s *service) ask(r *request, budget time.Duration) {
 	switch {
+	case s.fails > 0 && s.random.Float64() < s.fails:
+		if !s.silent {
+			s.after(ms, func() { r.answer(retry.Unknown, 0) })
+		}
 	case s.Down && s.wrong():
 		class := s.refused
 		if class == retry.Unknown {

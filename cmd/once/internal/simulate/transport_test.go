@@ -7,8 +7,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +29,7 @@ type reply struct {
 
 // script answers the n-th attempt with its n-th reply, and notes when it came.
 type script struct {
+	mu      sync.Mutex
 	replies []reply
 	at      []time.Duration
 	clock   *clock
@@ -33,6 +37,8 @@ type script struct {
 }
 
 func (s *script) next(at time.Duration) reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.at = append(s.at, at)
 	if n := len(s.at); n <= len(s.replies) {
 		return s.replies[n-1]
@@ -103,10 +109,10 @@ func TestClientsAreLikeTheTransport(t *testing.T) {
 			replies = append(replies, r)
 		}
 		p := Policy{retry: retry.Policy{Base: time.Duration(random.IntN(2)) * -1}, burst: 1 + random.IntN(4)}
-		simulated := func(c chance) (s script, ok bool, left float64) {
+		simulated := func(c chance) (s *script, ok bool, left float64) {
 			var clock clock
-			s = script{replies: replies, clock: &clock}
-			cl := client{clock: &clock, policy: &p, random: rand.New(c), service: &s, sent: func() {}}
+			s = &script{replies: replies, clock: &clock}
+			cl := client{clock: &clock, policy: &p, random: rand.New(c), service: s, sent: func() {}}
 			of := p.process(&clock, sec/2)
 			cl.begin(&intent{of: of, done: func(done bool) { ok = done }})
 			clock.run(time.Hour)
@@ -148,5 +154,83 @@ func TestClientsAreLikeTheTransport(t *testing.T) {
 	}
 	if ends[true] < 50 || ends[false] < 50 {
 		t.Errorf("vacuous: %v", ends)
+	}
+}
+
+// Several intents at once share a budget as they do in production: it sees the same
+// failures, silence and successes in the same order.
+func TestCrowdsAreLikeTheTransport(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	var silenced, retried uint64
+	for no := range 200 {
+		var replies []reply
+		for range 4 + random.IntN(12) {
+			r := reply{delay: time.Duration(random.IntN(int(300 * ms)))}
+			switch random.IntN(4) {
+			case 0, 1:
+				r.delay = time.Minute
+			case 2:
+				r.class = retry.Unknown
+			default:
+				r.class = good
+			}
+			replies = append(replies, r)
+		}
+		var starts []time.Duration
+		for range 8 {
+			starts = append(starts, time.Duration(random.IntN(int(sec))))
+		}
+		p := Policy{retry: retry.Policy{Base: -1}}
+
+		var clock clock
+		model := &script{replies: replies, clock: &clock}
+		cl := client{clock: &clock, policy: &p, random: random, service: model, sent: func() {}}
+		of := p.process(&clock, sec/2)
+		won := 0
+		for _, at := range starts {
+			clock.after(at, func() {
+				cl.begin(&intent{of: of, done: func(ok bool) {
+					if ok {
+						won++
+					}
+				}})
+			})
+		}
+		clock.run(time.Hour)
+
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{replies: replies, start: time.Now()}
+			budget := &retry.Budget{}
+			tr := &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1, Timeout: sec / 2, Budget: budget}}
+			var all sync.WaitGroup
+			var succeeded atomic.Int64
+			for _, at := range starts {
+				all.Go(func() {
+					<-time.After(at)
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://service/", nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp, err := tr.RoundTrip(r)
+					if err != nil {
+						return
+					}
+					resp.Body.Close()
+					if resp.StatusCode == http.StatusOK {
+						succeeded.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if have, want := budget.State(), of.policy.Budget.State(); have != want || int(succeeded.Load()) != won || !slices.Equal(s.at, model.at) {
+				t.Errorf("script %d: %d succeed, %+v, attempts at %v; simulated: %d, %+v, at %v", no, succeeded.Load(), have, s.at, won, want, model.at)
+			}
+			silenced += budget.State().Refused
+			retried += budget.State().Spent
+		})
+	}
+	if silenced < 100 || retried < 100 {
+		t.Errorf("vacuous: %d retries refused, %d made", silenced, retried)
 	}
 }

@@ -1,0 +1,151 @@
+package retry_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/oncelib/once/retry"
+)
+
+// again reports whether p retries f.
+func again(t *testing.T, p *retry.Policy, f retry.Failure) bool {
+	t.Helper()
+	_, stop := p.Next(f)
+	if stop != "" && stop != retry.OverBudget {
+		t.Fatalf("%+v: %v", f, stop)
+	}
+	return stop == ""
+}
+
+// The third intent in a row is not retried, nor what is left of the first two. One
+// success, and all are.
+func TestFailuresInARow(t *testing.T) {
+	b := &retry.Budget{}
+	p := &retry.Policy{Budget: b}
+	for round := range 3 {
+		for intent := range 2 {
+			if !again(t, p, retry.Failure{Attempt: 1}) {
+				t.Errorf("round %d: %d failures before make a crowd", round, intent)
+			}
+		}
+		if !again(t, p, retry.Failure{Attempt: 2}) {
+			t.Errorf("round %d: the second attempt, where one other intent has failed", round)
+		}
+		for range 5 {
+			if again(t, p, retry.Failure{Attempt: 1}) || again(t, p, retry.Failure{Attempt: 2}) {
+				t.Errorf("round %d: retried although two others have failed", round)
+			}
+		}
+		if s := b.State(); s.Failing != 7 || s.Left < 1 {
+			t.Errorf("round %d: %+v", round, s)
+		}
+		b.Succeed()
+	}
+	if s := b.State(); s.Failing != 0 || s.Spent != 9 || s.Refused != 30 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// An intent that fails alone has all its attempts, in a process that has just begun, too.
+func TestLonelyFailure(t *testing.T) {
+	p := &retry.Policy{Budget: &retry.Budget{}}
+	for intent := range 2 {
+		for attempt := 1; attempt < 5; attempt++ {
+			if !again(t, p, retry.Failure{Attempt: attempt, Silent: p.Budget.Begin()}) {
+				t.Errorf("intent %d: attempt %d was the last", intent+1, attempt)
+			}
+		}
+	}
+}
+
+// What is known to be over at the other side is not in the way there, whoever else fails.
+func TestCrowdsOfOtherClasses(t *testing.T) {
+	for _, class := range []retry.Class{retry.Transient, retry.Throttled, retry.InFlight, retry.Unseen} {
+		p := &retry.Policy{Budget: &retry.Budget{}}
+		for i := range 10 {
+			if !again(t, p, retry.Failure{Attempt: 1, Class: class}) {
+				t.Errorf("%v: number %d is not retried", class, i+1)
+			}
+		}
+		if n := p.Budget.State().Failing; n != 0 {
+			t.Errorf("%v: %d count", class, n)
+		}
+	}
+}
+
+// What would not be retried anyway does not count: of two transports around each other
+// only one asks.
+func TestOnlyWhoAsksCounts(t *testing.T) {
+	b := &retry.Budget{}
+	for range 10 {
+		(&retry.Policy{Budget: b, Attempts: 1}).Next(retry.Failure{Attempt: 1})
+		(&retry.Policy{Budget: b, Unsafe: true}).Next(retry.Failure{Attempt: 1})
+	}
+	if n := b.State().Failing; n != 0 {
+		t.Errorf("%d count", n)
+	}
+}
+
+// A timeout is not retried, not even the first one, if those that were begun later are
+// not answered either.
+func TestSilence(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		later    int // attempts that were begun
+		answered int // the number of the one that succeeded: 10 is the one that has failed
+		again    bool
+	}{
+		{"nobody else is there", 0, 0, true},
+		{"one is as silent", 1, 0, true},
+		{"two are", 2, 0, false},
+		{"many are", 30, 0, false},
+		{"one before was answered", 2, 9, false},
+		{"the next one was answered", 30, 11, true},
+		{"the last one was answered", 30, 40, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &retry.Budget{}
+			p := &retry.Policy{Budget: b}
+			for range 10 + c.later {
+				b.Begin()
+			}
+			if c.answered > 0 {
+				b.Answered(int64(c.answered))
+				b.Answered(1) // an old one that was slow says nothing
+			}
+			if a := again(t, p, retry.Failure{Attempt: 1, Silent: 10}); a != c.again {
+				t.Errorf("retried: %v", a)
+			}
+			if b.Succeed(); b.State().Failing != 0 {
+				t.Error("a success, and it fails still")
+			}
+			if !again(t, p, retry.Failure{Attempt: 1}) {
+				t.Error("one that was answered, with a failure, counts as silent")
+			}
+			if b.Burst = -1; !again(t, p, retry.Failure{Attempt: 1, Silent: 1}) {
+				t.Error("a budget without a limit has one")
+			}
+		})
+	}
+}
+
+// Whatever the order in which callers meet, the latest one that has succeeded is known.
+func TestSilenceConcurrently(t *testing.T) {
+	b := &retry.Budget{}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				b.Answered(b.Begin())
+			}
+		})
+	}
+	wg.Wait()
+	for range 10 {
+		b.Begin()
+	}
+	p := &retry.Policy{Budget: b}
+	if !again(t, p, retry.Failure{Attempt: 1, Silent: 7999}) || again(t, p, retry.Failure{Attempt: 1, Silent: 8001}) {
+		t.Error("the 8000th was answered, and none after it")
+	}
+}
