@@ -28,7 +28,7 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 	if p.Timeout <= 0 && p.Breaker == nil {
 		err = fn(ctx, 1)
 	} else {
-		err, refusal = p.guarded(ctx, 1, time.Time{}, fn)
+		err, refusal = p.try(ctx, 1, never, fn)
 	}
 	switch {
 	case refusal != nil:
@@ -42,11 +42,11 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 
 // again goes on after the first failure.
 func (p *Policy) again(ctx context.Context, last error, fn func(context.Context, int) error) error {
-	var start, until time.Time
+	start, until := time.Duration(0), never
 	total, bounded := p.total()
 	if bounded {
-		start = time.Now()
-		until = start.Add(total)
+		start = now()
+		until = in(start, total)
 	}
 	failed := last // by the latest attempt; last is more telling if that was only cut off
 	for attempt := 1; ; attempt++ {
@@ -58,9 +58,11 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 				f.Random = rand.Float64()
 			}
 			if bounded && attempt > 1 {
-				f.Elapsed = time.Since(start)
+				f.Elapsed = now() - start
 			}
-			f.Deadline = left(ctx, f.Elapsed)
+			if f.Deadline = left(ctx, f.Elapsed); f.Deadline > 0 && f.Deadline <= total {
+				until = never // the caller's comes first
+			}
 			wait, stop = p.Next(f)
 		}
 		if p.Observe != nil {
@@ -98,48 +100,33 @@ func left(ctx context.Context, elapsed time.Duration) time.Duration {
 	return max(1, elapsed+time.Until(deadline))
 }
 
-// try makes an attempt. It allocates nothing if it has nothing to guard.
-func (p *Policy) try(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) (err, refusal error) {
-	if p.Timeout <= 0 && p.Breaker == nil {
-		if until.IsZero() {
-			return fn(ctx, attempt), nil
-		}
-		if deadline, ok := ctx.Deadline(); ok && !deadline.After(until) {
-			return fn(ctx, attempt), nil
-		}
+// try makes an attempt that the breaker may refuse and whose time is over at until.
+func (p *Policy) try(ctx context.Context, attempt int, until time.Duration, fn func(context.Context, int) error) (err, refusal error) {
+	if p.Breaker == nil {
+		return p.timed(ctx, attempt, until, fn), nil
 	}
-	return p.guarded(ctx, attempt, until, fn)
+	done, refusal := p.Breaker.Allow()
+	if refusal != nil {
+		return nil, refusal
+	}
+	said := Unhealthy // a panic
+	defer func() { done(said) }()
+	err = p.timed(ctx, attempt, until, fn)
+	said = outcome(ctx, err)
+	return err, nil
 }
 
-// guarded makes an attempt that the breaker may refuse and whose time is bounded by
-// Timeout and, unless it is zero, until.
-func (p *Policy) guarded(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) (err, refusal error) {
-	if p.Breaker != nil {
-		done, refusal := p.Breaker.Allow()
-		if refusal != nil {
-			return nil, refusal
-		}
-		said := Unhealthy // a panic
-		defer func() { done(said) }()
-		err = p.timed(ctx, attempt, until, fn)
-		said = outcome(ctx, err)
-		return err, nil
-	}
-	return p.timed(ctx, attempt, until, fn), nil
-}
-
-func (p *Policy) timed(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) error {
-	if !until.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, until)
-		defer cancel()
-	}
+// timed makes an attempt whose time is over at until, or after Timeout.
+func (p *Policy) timed(ctx context.Context, attempt int, until time.Duration, fn func(context.Context, int) error) error {
 	if p.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
-		defer cancel()
+		until = min(until, in(now(), p.Timeout))
 	}
-	return fn(ctx, attempt)
+	if until == never {
+		return fn(ctx, attempt)
+	}
+	b := &bounded{Context: ctx, until: until}
+	defer b.end()
+	return fn(b, attempt)
 }
 
 // sleep waits for d. It returns false if ctx ends first.
