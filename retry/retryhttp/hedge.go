@@ -49,8 +49,10 @@ func (r *race) start() {
 	r.running++
 	go func() {
 		a := r.send(ctx)
-		end := a.cancel
-		a.runner, a.cancel = runner, func(cause error) { end(cause); cancel(cause) }
+		a.runner = runner
+		if a.sending != nil {
+			a.sending.quit = cancel
+		}
 		r.answers <- a
 	}()
 }
