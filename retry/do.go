@@ -24,12 +24,7 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 	if ctx.Err() != nil {
 		return &Error{Reason: Cancelled, Cause: ended(ctx)}
 	}
-	var err, refusal error
-	if p.Timeout <= 0 && p.Breaker == nil {
-		err = fn(ctx, 1)
-	} else {
-		err, refusal = p.try(ctx, 1, never, fn)
-	}
+	err, refusal := p.try(ctx, 1, never, fn)
 	switch {
 	case refusal != nil:
 		return &Error{Reason: Open, Cause: refusal}
@@ -54,13 +49,17 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 		wait, stop := time.Duration(0), Cancelled
 		if ctx.Err() == nil {
 			f := Failure{Attempt: attempt, Class: class, After: after}
-			if p.Base >= 0 || after > 0 {
+			pauses := p.Base >= 0 || after > 0
+			if pauses {
 				f.Random = rand.Float64()
 			}
 			if bounded && attempt > 1 {
 				f.Elapsed = now() - start
 			}
-			if f.Deadline = left(ctx, f.Elapsed); f.Deadline > 0 && f.Deadline <= total {
+			if pauses || bounded { // else the next attempt begins now, and ctx has not ended
+				f.Deadline = left(ctx, f.Elapsed)
+			}
+			if bounded && f.Deadline > 0 && f.Deadline <= total {
 				until = never // the caller's comes first
 			}
 			wait, stop = p.Next(f)
@@ -103,6 +102,9 @@ func left(ctx context.Context, elapsed time.Duration) time.Duration {
 // try makes an attempt that the breaker may refuse and whose time is over at until.
 func (p *Policy) try(ctx context.Context, attempt int, until time.Duration, fn func(context.Context, int) error) (err, refusal error) {
 	if p.Breaker == nil {
+		if p.Timeout <= 0 && until == never {
+			return fn(ctx, attempt), nil
+		}
 		return p.timed(ctx, attempt, until, fn), nil
 	}
 	done, refusal := p.Breaker.Allow()

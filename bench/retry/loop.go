@@ -52,8 +52,9 @@ func loops(ctx context.Context, w *work) []*runner {
 			return nil
 		}}
 	}
+	// A budget is what ends a storm of retries such as this one: it earns as much as it spends.
+	waiting := &retry.Policy{Base: -1, Budget: &retry.Budget{Percent: 100}}
 	ours := func(total time.Duration) func() error {
-		// A budget is what ends a storm of retries such as this one: it earns as much as it spends.
 		p := &retry.Policy{Base: -1, Total: total, Budget: &retry.Budget{Percent: 100}}
 		return func() error { return retry.Do(ctx, p, func(context.Context, int) error { return w.do() }) }
 	}
@@ -69,6 +70,16 @@ func loops(ctx context.Context, w *work) []*runner {
 		}),
 		each("once", ours(0)),
 		each("once, Total: -1", ours(-1)),
+		each("once, waiting for its context", func() error {
+			return retry.Do(ctx, waiting, func(ctx context.Context, _ int) error {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				default:
+					return w.do()
+				}
+			})
+		}),
 		each("failsafe-go", func() error {
 			return executor.WithContext(ctx).Run(w.do)
 		}),
