@@ -80,12 +80,12 @@ func (w *twins) step(r *rand.Rand) string {
 	case 2, 3:
 		for range r.IntN(16) {
 			w.late()
-			time.Sleep(250 * time.Millisecond)
+			<-time.After(250 * time.Millisecond)
 		}
 		return "time passes"
 	case 4:
 		w.both(r, func(side int, ctx context.Context) {
-			child, cancel := context.WithCancel(ctx) //nolint:fatcontext // one of many
+			child, cancel := context.WithCancel(ctx)
 			w.end = append([]func(){cancel}, w.end...)
 			w.all[side] = append(w.all[side], child)
 		})
@@ -93,7 +93,7 @@ func (w *twins) step(r *rand.Rand) string {
 	case 5:
 		d := time.Duration(r.IntN(12))*time.Second + 100*time.Millisecond // no two timers at once
 		w.both(r, func(side int, ctx context.Context) {
-			child, cancel := context.WithTimeoutCause(ctx, d, errors.New("the child's time")) //nolint:fatcontext // as above
+			child, cancel := context.WithTimeoutCause(ctx, d, errors.New("the child's time"))
 			w.end = append([]func(){cancel}, w.end...)
 			w.all[side] = append(w.all[side], child)
 		})
@@ -168,7 +168,7 @@ func TestBoundedIsAsWithDeadline(t *testing.T) {
 	never, ends := 0, map[string]int{}
 	for n := range uint64(3000) {
 		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, n)) //nolint:gosec // a test
+			r := rand.New(rand.NewPCG(seed, n))
 			w := newTwins(t, r)
 			synctest.Wait()
 			var steps []string
@@ -206,7 +206,7 @@ func TestBoundedNobodyLooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancelCause(t.Context())
 		b := &bounded{Context: parent, until: in(now(), time.Second)}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		b.end()
 		cancel(errors.New("later"))
 		if a := context.Cause(b); a != context.Canceled { //nolint:errorlint // no more than that

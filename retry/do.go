@@ -38,34 +38,20 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 // again goes on after the first failure.
 func (p *Policy) again(ctx context.Context, last error, fn func(context.Context, int) error) error {
 	start, until := time.Duration(0), never
-	total, bounded := p.total()
-	if bounded {
+	if total, bounded := p.total(); bounded {
 		start = now()
 		until = in(start, total)
 	}
 	failed := last // by the latest attempt; last is more telling if that was only cut off
 	for attempt := 1; ; attempt++ {
-		class, after := Classify(failed)
-		wait, stop := time.Duration(0), Cancelled
-		if ctx.Err() == nil {
-			f := Failure{Attempt: attempt, Class: class, After: after}
-			pauses := p.Base >= 0 || after > 0
-			if pauses {
-				f.Random = rand.Float64()
-			}
-			if bounded && attempt > 1 {
-				f.Elapsed = now() - start
-			}
-			if pauses || bounded { // else the next attempt begins now, and ctx has not ended
-				f.Deadline = left(ctx, f.Elapsed)
-			}
-			if bounded && f.Deadline > 0 && f.Deadline <= total {
-				until = never // the caller's comes first
-			}
-			wait, stop = p.Next(f)
+		f := Failure{Attempt: attempt}
+		f.Class, f.After = Classify(failed)
+		wait, stop, sooner := p.decide(ctx, f, start)
+		if sooner {
+			until = never // the caller's time is
 		}
 		if p.Observe != nil {
-			p.Observe(ctx, Event{attempt, class, failed, wait, stop})
+			p.Observe(ctx, Event{attempt, f.Class, failed, wait, stop})
 		}
 		switch {
 		case stop == Pointless:
@@ -88,6 +74,28 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 			last = failed
 		}
 	}
+}
+
+// decide says what follows f, and whether the caller's time is over sooner than Total,
+// which began at start.
+func (p *Policy) decide(ctx context.Context, f Failure, start time.Duration) (wait time.Duration, stop Reason, sooner bool) {
+	if ctx.Err() != nil {
+		return 0, Cancelled, false
+	}
+	pauses := p.Base >= 0 || f.After > 0
+	if pauses {
+		f.Random = rand.Float64()
+	}
+	total, bounded := p.total()
+	if bounded && f.Attempt > 1 {
+		f.Elapsed = now() - start
+	}
+	if pauses || bounded { // else the next attempt begins now, and ctx has not ended
+		f.Deadline = left(ctx, f.Elapsed)
+		sooner = bounded && f.Deadline > 0 && f.Deadline <= total
+	}
+	wait, stop = p.Next(f)
+	return wait, stop, sooner
 }
 
 // left returns Failure.Deadline.

@@ -138,10 +138,10 @@ func TestDoDeadline(t *testing.T) {
 				p := policy(retry.Policy{Base: -1, Total: c.total, Timeout: c.timeout, Attempts: 2})
 				_ = retry.Do(ctx, p, func(ctx context.Context, attempt int) error {
 					if attempt == 1 {
-						time.Sleep(2 * time.Second) // it does not look at its own time
+						<-time.After(2 * time.Second) // it does not look at its own time
 						return errDown
 					}
-					second = ctx
+					second = ctx //nolint:fatcontext // to see how it ends
 					began := time.Now()
 					if due, ok := ctx.Deadline(); !ok || due.Sub(began) != c.want {
 						t.Errorf("its deadline is %v, %v after the failure", ok, due.Sub(began))

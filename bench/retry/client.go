@@ -66,11 +66,11 @@ var subjects = []subject{
 }
 
 func newFailsafe(base http.RoundTripper, least, most time.Duration) http.RoundTripper {
-	b := failsafehttp.NewRetryPolicyBuilder().WithMaxRetries(retries)
+	b := failsafehttp.NewRetryPolicyBuilder().WithMaxRetries(retries) //nolint:bodyclose // there is none
 	if most > 0 {
-		b = b.WithBackoff(least, most)
+		b = b.WithBackoff(least, most) //nolint:bodyclose // as above
 	}
-	return failsafehttp.NewRoundTripper(base, b.Build())
+	return failsafehttp.NewRoundTripper(base, b.Build()) //nolint:bodyclose // as above
 }
 
 func newRetryable(base http.RoundTripper, least, most time.Duration) *retryablehttp.Client {

@@ -52,7 +52,7 @@ func (s *sending) make() *ending {
 			return old
 		}
 		e := new(ending)
-		e.Context, e.cancel = context.WithCancelCause(s.Context)
+		e.Context, e.cancel = context.WithCancelCause(s.Context) //nolint:fatcontext // the loop is a race for one of them
 		if old == nil && !s.until.IsZero() {
 			if left := time.Until(s.until); left > 0 {
 				e.timer = time.AfterFunc(left, func() { e.cancel(errSlow) })

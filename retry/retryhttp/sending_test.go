@@ -41,7 +41,7 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 	states, ends := map[*ending]int{}, map[string]int{}
 	for n := range uint64(3000) {
 		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, n)) //nolint:gosec // a test
+			r := rand.New(rand.NewPCG(seed, n))
 			parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), keyOfTest{}, "parent's"))
 			defer cancel(nil)
 			limit := time.Duration(1+r.IntN(6)) * time.Second
@@ -95,7 +95,7 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 				case op <= 6:
 					steps = append(steps, "time passes")
 					for range r.IntN(3) {
-						if time.Sleep(time.Second); !over && ours.late() {
+						if <-time.After(time.Second); !over && ours.late() {
 							_ = ours.Err()
 						}
 					}
@@ -163,7 +163,7 @@ func TestSendingIsSafe(t *testing.T) {
 				} {
 					wg.Go(ask)
 				}
-				return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("text")), Request: r}, nil
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("text")), Request: r}, nil
 			})}
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://service.example", nil)
 			if err != nil {
@@ -185,9 +185,9 @@ func TestSendingOfWhoDoesNotLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		took := []time.Duration{2 * time.Second, 0}
 		rt := &Transport{Base: baseFunc(func(r *http.Request) (*http.Response, error) {
-			time.Sleep(took[0])
+			<-time.After(took[0])
 			took = slices.Delete(took, 0, 1)
-			return &http.Response{StatusCode: 200, Body: &patient{r.Context(), 5 * time.Second}, ContentLength: -1}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: &patient{r.Context(), 5 * time.Second}, ContentLength: -1}, nil
 		})}
 		rt.Policy.Timeout, rt.Policy.Base = time.Second, -1
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://late.example", nil)
