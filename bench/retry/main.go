@@ -41,7 +41,7 @@ func main() {
 
 // report is the whole file.
 func report(ctx context.Context, quick bool) (string, error) {
-	r := race{rounds: 31, slice: 15 * time.Millisecond}
+	r := race{rounds: 21, slice: 15 * time.Millisecond}
 	if quick {
 		r = race{rounds: 5, slice: 2 * time.Millisecond}
 	}

@@ -50,7 +50,9 @@ func (r *race) start() {
 	go func() {
 		a := r.send(ctx)
 		a.runner = runner
-		if a.sending != nil {
+		if a.sending == nil { // the breaker has not allowed it
+			cancel(nil)
+		} else {
 			a.sending.quit = cancel
 		}
 		r.answers <- a

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/oncelib/once/retry"
 )
 
 type keyOfTest struct{}
@@ -142,8 +144,11 @@ func (f baseFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(
 func TestSendingIsSafe(t *testing.T) {
 	for _, hedge := range []time.Duration{0, time.Nanosecond} {
 		for range 100 {
-			var wg sync.WaitGroup
-			rt := &Transport{Hedge: hedge, Base: baseFunc(func(r *http.Request) (*http.Response, error) {
+			var wg, both sync.WaitGroup
+			if hedge > 0 {
+				both.Add(2)
+			}
+			rt := &Transport{Hedge: hedge, Policy: retry.Policy{Budget: &retry.Budget{Burst: -1}}, Base: baseFunc(func(r *http.Request) (*http.Response, error) {
 				ctx := r.Context()
 				for _, ask := range []func(){
 					func() { <-ctx.Done() },
@@ -162,6 +167,10 @@ func TestSendingIsSafe(t *testing.T) {
 					},
 				} {
 					wg.Go(ask)
+				}
+				if hedge > 0 {
+					both.Done()
+					both.Wait()
 				}
 				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("text")), Request: r}, nil
 			})}
