@@ -24,12 +24,7 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 	if ctx.Err() != nil {
 		return &Error{Reason: Cancelled, Cause: ended(ctx)}
 	}
-	var err, refusal error
-	if p.Timeout <= 0 && p.Breaker == nil {
-		err = fn(ctx, 1)
-	} else {
-		err, refusal = p.guarded(ctx, 1, time.Time{}, fn)
-	}
+	err, refusal := p.try(ctx, 1, never, fn)
 	switch {
 	case refusal != nil:
 		return &Error{Reason: Open, Cause: refusal}
@@ -42,29 +37,21 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 
 // again goes on after the first failure.
 func (p *Policy) again(ctx context.Context, last error, fn func(context.Context, int) error) error {
-	var start, until time.Time
-	total, bounded := p.total()
-	if bounded {
-		start = time.Now()
-		until = start.Add(total)
+	start, until := time.Duration(0), never
+	if total, bounded := p.total(); bounded {
+		start = now()
+		until = in(start, total)
 	}
 	failed := last // by the latest attempt; last is more telling if that was only cut off
 	for attempt := 1; ; attempt++ {
-		class, after := Classify(failed)
-		wait, stop := time.Duration(0), Cancelled
-		if ctx.Err() == nil {
-			f := Failure{Attempt: attempt, Class: class, After: after}
-			if p.Base >= 0 || after > 0 {
-				f.Random = rand.Float64()
-			}
-			if bounded && attempt > 1 {
-				f.Elapsed = time.Since(start)
-			}
-			f.Deadline = left(ctx, f.Elapsed)
-			wait, stop = p.Next(f)
+		f := Failure{Attempt: attempt}
+		f.Class, f.After = Classify(failed)
+		wait, stop, sooner := p.decide(ctx, f, start)
+		if sooner {
+			until = never // the caller's time is
 		}
 		if p.Observe != nil {
-			p.Observe(ctx, Event{attempt, class, failed, wait, stop})
+			p.Observe(ctx, Event{attempt, f.Class, failed, wait, stop})
 		}
 		switch {
 		case stop == Pointless:
@@ -89,6 +76,28 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 	}
 }
 
+// decide says what follows f, and whether the caller's time is over sooner than Total,
+// which began at start.
+func (p *Policy) decide(ctx context.Context, f Failure, start time.Duration) (wait time.Duration, stop Reason, sooner bool) {
+	if ctx.Err() != nil {
+		return 0, Cancelled, false
+	}
+	pauses := p.Base >= 0 || f.After > 0
+	if pauses {
+		f.Random = rand.Float64()
+	}
+	total, bounded := p.total()
+	if bounded && f.Attempt > 1 {
+		f.Elapsed = now() - start
+	}
+	if pauses || bounded { // else the next attempt begins now, and ctx has not ended
+		f.Deadline = left(ctx, f.Elapsed)
+		sooner = bounded && f.Deadline > 0 && f.Deadline <= total
+	}
+	wait, stop = p.Next(f)
+	return wait, stop, sooner
+}
+
 // left returns Failure.Deadline.
 func left(ctx context.Context, elapsed time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
@@ -98,48 +107,36 @@ func left(ctx context.Context, elapsed time.Duration) time.Duration {
 	return max(1, elapsed+time.Until(deadline))
 }
 
-// try makes an attempt. It allocates nothing if it has nothing to guard.
-func (p *Policy) try(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) (err, refusal error) {
-	if p.Timeout <= 0 && p.Breaker == nil {
-		if until.IsZero() {
+// try makes an attempt that the breaker may refuse and whose time is over at until.
+func (p *Policy) try(ctx context.Context, attempt int, until time.Duration, fn func(context.Context, int) error) (err, refusal error) {
+	if p.Breaker == nil {
+		if p.Timeout <= 0 && until == never {
 			return fn(ctx, attempt), nil
 		}
-		if deadline, ok := ctx.Deadline(); ok && !deadline.After(until) {
-			return fn(ctx, attempt), nil
-		}
+		return p.timed(ctx, attempt, until, fn), nil
 	}
-	return p.guarded(ctx, attempt, until, fn)
+	done, refusal := p.Breaker.Allow()
+	if refusal != nil {
+		return nil, refusal
+	}
+	said := Unhealthy // a panic
+	defer func() { done(said) }()
+	err = p.timed(ctx, attempt, until, fn)
+	said = outcome(ctx, err)
+	return err, nil
 }
 
-// guarded makes an attempt that the breaker may refuse and whose time is bounded by
-// Timeout and, unless it is zero, until.
-func (p *Policy) guarded(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) (err, refusal error) {
-	if p.Breaker != nil {
-		done, refusal := p.Breaker.Allow()
-		if refusal != nil {
-			return nil, refusal
-		}
-		said := Unhealthy // a panic
-		defer func() { done(said) }()
-		err = p.timed(ctx, attempt, until, fn)
-		said = outcome(ctx, err)
-		return err, nil
-	}
-	return p.timed(ctx, attempt, until, fn), nil
-}
-
-func (p *Policy) timed(ctx context.Context, attempt int, until time.Time, fn func(context.Context, int) error) error {
-	if !until.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, until)
-		defer cancel()
-	}
+// timed makes an attempt whose time is over at until, or after Timeout.
+func (p *Policy) timed(ctx context.Context, attempt int, until time.Duration, fn func(context.Context, int) error) error {
 	if p.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
-		defer cancel()
+		until = min(until, in(now(), p.Timeout))
 	}
-	return fn(ctx, attempt)
+	if until == never {
+		return fn(ctx, attempt)
+	}
+	b := &bounded{Context: ctx, until: until}
+	defer b.end()
+	return fn(b, attempt)
 }
 
 // sleep waits for d. It returns false if ctx ends first.

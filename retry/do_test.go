@@ -110,6 +110,56 @@ func TestDoTimeout(t *testing.T) {
 	})
 }
 
+// The deadline of an attempt is what comes first: the end of Total, which begins with the
+// first failure, of Timeout, or of the caller's time.
+func TestDoDeadline(t *testing.T) {
+	for _, c := range []struct {
+		name                   string
+		total, timeout, caller time.Duration // 0: none
+		want                   time.Duration // of the second attempt, since the first failure
+	}{
+		{"total", 3 * time.Second, 0, 0, 3 * time.Second},
+		{"timeout", 3 * time.Second, time.Second, 0, time.Second},
+		{"total before timeout", 3 * time.Second, 5 * time.Second, 0, 3 * time.Second},
+		{"caller", 3 * time.Second, 5 * time.Second, 4 * time.Second, 2 * time.Second},
+		{"total before caller", 3 * time.Second, 0, 9 * time.Second, 3 * time.Second},
+		{"none but timeout", -1, time.Second, 0, time.Second},
+		{"none but caller", -1, 0, 9 * time.Second, 7 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if c.caller > 0 {
+					limited, cancel := context.WithTimeout(ctx, c.caller)
+					defer cancel()
+					ctx = limited
+				}
+				var second context.Context
+				p := policy(retry.Policy{Base: -1, Total: c.total, Timeout: c.timeout, Attempts: 2})
+				_ = retry.Do(ctx, p, func(ctx context.Context, attempt int) error {
+					if attempt == 1 {
+						<-time.After(2 * time.Second) // it does not look at its own time
+						return errDown
+					}
+					second = ctx //nolint:fatcontext // to see how it ends
+					began := time.Now()
+					if due, ok := ctx.Deadline(); !ok || due.Sub(began) != c.want {
+						t.Errorf("its deadline is %v, %v after the failure", ok, due.Sub(began))
+					}
+					<-ctx.Done()
+					if took := time.Since(began); took != c.want || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+						t.Errorf("%v after %v", ctx.Err(), took)
+					}
+					return errDown
+				})
+				if second == nil || second.Err() == nil {
+					t.Error("the second attempt has not ended")
+				}
+			})
+		})
+	}
+}
+
 // A pause that would end after the deadline is not begun.
 func TestDoFailsFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -268,5 +318,9 @@ func TestDoAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { _ = retry.Do(t.Context(), p, failOnce) }); n != 0 {
 		t.Errorf("a retry allocates %v times", n)
+	}
+	p.Total = 0
+	if n := testing.AllocsPerRun(100, func() { _ = retry.Do(t.Context(), p, failOnce) }); n > 1 {
+		t.Errorf("a retry that has a deadline allocates %v times", n)
 	}
 }

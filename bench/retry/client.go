@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"time"
@@ -42,57 +43,85 @@ var subjects = []subject{
 		return roundTripper(base.RoundTrip)
 	}}},
 	{"failsafehttp", "github.com/failsafe-go/failsafe-go", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
-		return failsafehttp.NewRoundTripper(base, failsafehttp.NewRetryPolicyBuilder().WithMaxRetries(retries).WithBackoff(least, most).Build())
+		return newFailsafe(base, least, most)
 	}}},
 	{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
-		c := retryablehttp.NewClient()
-		c.HTTPClient = &http.Client{Transport: base, CheckRedirect: asItIs}
-		c.RetryMax, c.RetryWaitMin, c.RetryWaitMax, c.Logger = retries, least, most, nil
-		return &retryablehttp.RoundTripper{Client: c}
+		return &retryablehttp.RoundTripper{Client: newRetryable(base, least, most)}
 	}}},
 	{"rehttp", "github.com/PuerkitoBio/rehttp", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
-		failed := rehttp.RetryAny(rehttp.RetryTemporaryErr(), rehttp.RetryStatusInterval(500, 600), rehttp.RetryStatuses(http.StatusTooManyRequests))
-		return rehttp.NewTransport(base, rehttp.RetryAll(rehttp.RetryMaxRetries(retries), failed), rehttp.ExpJitterDelay(least, most))
+		return newRehttp(base, rehttp.ExpJitterDelay(least, most))
 	}}},
-	{"resty 2", "github.com/go-resty/resty/v2", roundtrippertest.Candidate{New: newResty2}},
-	{"resty 3", "resty.dev/v3", roundtrippertest.Candidate{New: newResty3}},
+	{"resty 2", "github.com/go-resty/resty/v2", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
+		c := newResty2(base, least, most)
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			return sendResty2(c, r.Context(), r.Method, r.URL.String(), r.Header.Clone(), content(r))
+		})
+	}}},
+	{"resty 3", "resty.dev/v3", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
+		c := newResty3(base, least, most)
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			return sendResty3(c, r.Context(), r.Method, r.URL.String(), r.Header.Clone(), content(r))
+		})
+	}}},
+}
+
+func newFailsafe(base http.RoundTripper, least, most time.Duration) http.RoundTripper {
+	b := failsafehttp.NewRetryPolicyBuilder().WithMaxRetries(retries) //nolint:bodyclose // there is none
+	if most > 0 {
+		b = b.WithBackoff(least, most) //nolint:bodyclose // as above
+	}
+	return failsafehttp.NewRoundTripper(base, b.Build()) //nolint:bodyclose // as above
+}
+
+func newRetryable(base http.RoundTripper, least, most time.Duration) *retryablehttp.Client {
+	c := retryablehttp.NewClient()
+	c.HTTPClient = &http.Client{Transport: base, CheckRedirect: asItIs}
+	c.RetryMax, c.RetryWaitMin, c.RetryWaitMax, c.Logger = retries, least, most, nil
+	return c
+}
+
+func newRehttp(base http.RoundTripper, delay rehttp.DelayFn) http.RoundTripper {
+	failed := rehttp.RetryAny(rehttp.RetryTemporaryErr(), rehttp.RetryStatusInterval(500, 600), rehttp.RetryStatuses(http.StatusTooManyRequests))
+	return rehttp.NewTransport(base, rehttp.RetryAll(rehttp.RetryMaxRetries(retries), failed), delay)
 }
 
 // resty is no RoundTripper: each request is made anew.
-func newResty2(base http.RoundTripper) http.RoundTripper { //nolint:dupl // the types of another major version
-	c := resty.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
+func newResty2(base http.RoundTripper, least, most time.Duration) *resty.Client {
+	return resty.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
 		SetDoNotParseResponse(true).SetRedirectPolicy(resty.RedirectPolicyFunc(asItIs)).
 		AddRetryCondition(func(r *resty.Response, err error) bool { return err != nil || failed(r.StatusCode()) })
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		req := c.R().SetContext(r.Context())
-		req.Header = r.Header.Clone()
-		if body := content(r); body != nil {
-			req.SetBody(body)
-		}
-		resp, err := req.Execute(r.Method, r.URL.String())
-		if err != nil {
-			return nil, err
-		}
-		return resp.RawResponse, nil
-	})
 }
 
-func newResty3(base http.RoundTripper) http.RoundTripper { //nolint:dupl // the types of another major version
-	c := resty3.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
+func sendResty2(c *resty.Client, ctx context.Context, method, url string, header http.Header, body any) (*http.Response, error) { //nolint:revive // a client is no argument
+	req := c.R().SetContext(ctx)
+	req.Header = header
+	if body != nil {
+		req.SetBody(body)
+	}
+	resp, err := req.Execute(method, url)
+	if err != nil {
+		return nil, err
+	}
+	return resp.RawResponse, nil
+}
+
+func newResty3(base http.RoundTripper, least, most time.Duration) *resty3.Client {
+	return resty3.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
 		SetResponseDoNotParse(true).SetRedirectPolicy(resty3.RedirectPolicyFunc(asItIs)).
 		AddRetryConditions(func(r *resty3.Response, err error) bool { return err != nil || failed(r.StatusCode()) })
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		req := c.R().SetContext(r.Context())
-		req.Header = r.Header.Clone()
-		if body := content(r); body != nil {
-			req.SetBody(body)
-		}
-		resp, err := req.Execute(r.Method, r.URL.String())
-		if err != nil {
-			return nil, err
-		}
-		return resp.RawResponse, nil
-	})
+}
+
+func sendResty3(c *resty3.Client, ctx context.Context, method, url string, header http.Header, body any) (*http.Response, error) { //nolint:revive // as above
+	req := c.R().SetContext(ctx)
+	req.Header = header
+	if body != nil {
+		req.SetBody(body)
+	}
+	resp, err := req.Execute(method, url)
+	if err != nil {
+		return nil, err
+	}
+	return resp.RawResponse, nil
 }
 
 func failed(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }

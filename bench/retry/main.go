@@ -1,5 +1,5 @@
-// Command retry judges retrying HTTP clients by retry/retryhttp/roundtrippertest and
-// writes what each of them has passed.
+// Command retry compares what retries: HTTP clients by retry/retryhttp/roundtrippertest,
+// and by what they cost; loops around a function by what they cost.
 //
 //	cd bench/retry && go run . -o RESULTS.md
 package main
@@ -21,44 +21,63 @@ import (
 
 func main() {
 	out := flag.String("o", "", "file to write; default: standard output")
+	quick := flag.Bool("quick", false, "a short look at the speed, without the checks")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	columns := make([][]roundtrippertest.Result, len(subjects))
-	for i, s := range subjects {
-		fmt.Fprintln(os.Stderr, s.name)
-		columns[i] = roundtrippertest.Judge(ctx, s.Candidate)
-	}
-	text := table(columns)
-	if *out == "" {
+	text, err := report(ctx, *quick)
+	stop()
+	switch {
+	case err != nil:
+	case *out == "":
 		fmt.Print(text)
-		return
+	default:
+		err = os.WriteFile(*out, []byte(text), 0o600)
 	}
-	if err := os.WriteFile(*out, []byte(text), 0o600); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:gocritic // nothing is left to clean up
+		os.Exit(1)
 	}
+}
+
+// report is the whole file.
+func report(ctx context.Context, quick bool) (string, error) {
+	r := race{rounds: 21, slice: 15 * time.Millisecond}
+	if quick {
+		r = race{rounds: 5, slice: 2 * time.Millisecond}
+	}
+	var w strings.Builder
+	w.WriteString("<!-- Generated: cd bench/retry && go run . -o RESULTS.md -->\n# Retrying\n\n")
+	fmt.Fprintf(&w, "Repeat with `cd bench/retry && go run . -o RESULTS.md`. %s, Go %s, %d cores.\n",
+		time.Now().UTC().Format(time.DateOnly), strings.TrimPrefix(runtime.Version(), "go"), runtime.NumCPU())
+	speed, err := r.speed(ctx) // first: the checks leave connections to be cleared away
+	if err != nil {
+		return "", err
+	}
+	if !quick {
+		columns := make([][]roundtrippertest.Result, len(subjects))
+		for i, s := range subjects {
+			fmt.Fprintln(os.Stderr, s.name)
+			columns[i] = roundtrippertest.Judge(ctx, s.Candidate)
+		}
+		w.WriteString(table(columns))
+	}
+	w.WriteString(speed)
+	return w.String(), nil
 }
 
 // table returns the results as Markdown.
 func table(columns [][]roundtrippertest.Result) string {
 	var w strings.Builder
 	p := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
-	p("<!-- Generated: cd bench/retry && go run . -o RESULTS.md -->")
-	p("# Retrying HTTP clients")
 	p("")
-	p("Repeat with `cd bench/retry && go run . -o RESULTS.md`. Every check runs against real servers on loopback; what it")
-	p("asks for is our opinion of what such a client must do, and the suite is ours. `client.go` has the configurations:")
-	p("two retries with pauses of 10 to 20 ms, and otherwise the defaults of each client. A client that has an option for")
-	p("what a check asks for, but not on by default, fails it. net/http, which does not retry, shows which checks are passed")
-	p("by doing nothing. %s, Go %s.", time.Now().UTC().Format(time.DateOnly), strings.TrimPrefix(runtime.Version(), "go"))
+	p("## Checks of HTTP clients")
 	p("")
-	versions := map[string]string{}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			versions[m.Path] = m.Version
-		}
-	}
+	p("Every check runs against real servers on loopback; what it asks for is our opinion of what such a client must do, and")
+	p("the suite is ours. `client.go` has the configurations: two retries with pauses of 10 to 20 ms, and otherwise the")
+	p("defaults of each client. A client that has an option for what a check asks for, but not on by default, fails it.")
+	p("net/http, which does not retry, shows which checks are passed by doing nothing.")
+	p("")
+	versions := versions()
 	row := func(cells []string) { p("| %s |", strings.Join(cells, " | ")) }
 	head, line, sum := []string{""}, []string{"---"}, []string{"**passed**"}
 	for i, s := range subjects {
@@ -77,9 +96,9 @@ func table(columns [][]roundtrippertest.Result) string {
 		row(cells)
 	}
 	p("")
-	p("## What went wrong")
+	p("### What went wrong")
 	for i, s := range subjects {
-		p("\n### %s\n", s.name)
+		p("\n#### %s\n", s.name)
 		for _, r := range columns[i] {
 			if !r.Passed {
 				p("- %s: %s", r.Check, address.ReplaceAllString(strings.ReplaceAll(r.Note, "\n", "; "), "server"))
@@ -90,6 +109,17 @@ func table(columns [][]roundtrippertest.Result) string {
 		}
 	}
 	return w.String()
+}
+
+// versions are those of the modules in this program.
+func versions() map[string]string {
+	all := map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			all[m.Path] = m.Version
+		}
+	}
+	return all
 }
 
 // address differs from run to run and says nothing.

@@ -26,11 +26,16 @@ type answer struct {
 	code  string // of a problem
 	shut  bool   // the breaker has not allowed the attempt
 
-	number int64 // that the budget gave it
+	number  int64    // that the budget gave it
+	sending *sending // nil if it was not made
+	runner  int      // of a race
+}
 
-	runner  int // of a race
-	sending *sending
-	cancel  context.CancelCauseFunc
+// cancel ends the attempt.
+func (a *answer) cancel(cause error) {
+	if a.sending != nil {
+		a.sending.cancel(cause)
+	}
 }
 
 // StatusError is an answer that was a failure, where an error is asked for.
@@ -56,7 +61,7 @@ func (a *answer) failure() error {
 }
 
 // judge says what a response means.
-func (c *call) judge(ctx context.Context, a *answer) {
+func (c *call) judge(a *answer) {
 	status := a.resp.StatusCode
 	if retention := seconds(a.resp.Header.Get(headerRetention)); c.keyed && retention > 0 {
 		c.advertised(retention)
@@ -64,13 +69,13 @@ func (c *call) judge(ctx context.Context, a *answer) {
 	if status >= http.StatusBadRequest {
 		if err := c.judgeFailure(a); err != nil {
 			a.resp.Body.Close()
-			a.fail(ctx, fmt.Errorf("retryhttp: reading the answer %d: %w", status, err))
+			a.fail(fmt.Errorf("retryhttp: reading the answer %d: %w", status, err))
 			return
 		}
 	}
 	a.good = status < http.StatusBadRequest || a.class == retry.Final && status < http.StatusInternalServerError
 	if a.good && c.keyed {
-		c.buffer(ctx, a)
+		c.buffer(a)
 	}
 }
 
@@ -87,7 +92,9 @@ func (c *call) judgeFailure(a *answer) error {
 		}
 	}
 	a.code = p.code
-	a.after = retryAfter(h, time.Now())
+	if len(h[headerAfter]) > 0 {
+		a.after = retryAfter(h, time.Now())
+	}
 	a.class = byStatus(a.resp.StatusCode, a.after)
 	hint := h.Get(headerHint)
 	again := strings.EqualFold(hint, "true")
@@ -124,7 +131,7 @@ func byStatus(status int, after time.Duration) retry.Class {
 }
 
 // buffer reads a short answer to the end.
-func (c *call) buffer(ctx context.Context, a *answer) {
+func (c *call) buffer(a *answer) {
 	most := c.t.Buffer
 	if most == 0 {
 		most = 64 << 10
@@ -137,15 +144,15 @@ func (c *call) buffer(ctx context.Context, a *answer) {
 	n, err := io.ReadFull(a.resp.Body, whole)
 	a.resp.Body.Close()
 	if err != nil {
-		a.fail(ctx, fmt.Errorf("retryhttp: the answer was cut after %d of %d bytes: %w", n, length, err))
+		a.fail(fmt.Errorf("retryhttp: the answer was cut after %d of %d bytes: %w", n, length, err))
 		return
 	}
 	a.resp.Body = io.NopCloser(bytes.NewReader(whole))
 }
 
 // fail makes a an attempt without an answer.
-func (a *answer) fail(ctx context.Context, err error) {
-	if cause := context.Cause(ctx); cause == errSlow || cause == errUnseen || cause == errLost { //nolint:errorlint // our own
+func (a *answer) fail(err error) {
+	if cause := context.Cause(a.sending); cause == errSlow || cause == errUnseen || cause == errLost { //nolint:errorlint // our own
 		err = cause
 	}
 	a.resp, a.err, a.good = nil, err, false
@@ -206,15 +213,16 @@ func (a *answer) keep() {
 	case a.resp.Body == http.NoBody:
 		a.cancel(nil)
 	default:
-		a.resp.Body = &handed{a.resp.Body, a.cancel}
+		a.resp.Body = &handed{a.resp.Body, a.sending}
 	}
 }
 
 // discard reads what is left of the answer, within reason, so that its connection can
 // be used again.
 func (a *answer) discard() {
-	if a.resp != nil {
-		patience := time.AfterFunc(100*time.Millisecond, func() { a.cancel(errSlow) })
+	if a.resp != nil && a.resp.Body != http.NoBody {
+		on := a.sending
+		patience := time.AfterFunc(100*time.Millisecond, func() { on.cancel(errSlow) })
 		_, _ = io.CopyN(io.Discard, a.resp.Body, 16<<10)
 		a.resp.Body.Close()
 		patience.Stop()

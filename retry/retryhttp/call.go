@@ -2,11 +2,9 @@ package retryhttp
 
 import (
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,9 +19,9 @@ type call struct {
 	breaker retry.Breaker
 	start   time.Time
 
-	header     http.Header // of all attempts
-	keyed      bool        // there is an idempotency key
-	repeatable bool        // by its key or by its method
+	keyed      bool   // there is an idempotency key
+	key        string // the same, unless the header has it already
+	repeatable bool   // by its key or by its method
 	body       source
 	since      time.Time // of the key
 
@@ -37,6 +35,8 @@ type call struct {
 	noted   time.Time  // what the journal is to know of that
 	first   int        // the number of the first attempt
 	sent    int        // attempts so far
+
+	one sending // the first attempt
 }
 
 func (t *Transport) begin(req *http.Request) (*call, error) {
@@ -48,7 +48,9 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 		return nil, err
 	}
 	c := &call{t: t, req: req, policy: t.Policy, breaker: t.Policy.Breaker, start: time.Now(), first: 1}
-	c.keyed = k.Value != ""
+	if c.keyed = k.Value != ""; in == "" {
+		c.key = k.Value
+	}
 	c.repeatable = c.keyed || idempotent(req.Method)
 	c.since = k.Since
 	if c.since.IsZero() {
@@ -69,10 +71,12 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if t.Breaker != nil {
 		c.breaker = t.Breaker(req.URL.Host)
 	}
-	if n, err := strconv.Atoi(req.Header.Get(headerAttempt)); err == nil && n > 0 {
-		c.first = n
+	if said := req.Header.Get(headerAttempt); said != "" {
+		if n, err := strconv.Atoi(said); err == nil && n > 0 {
+			c.first = n
+		}
 	}
-	if c.body, err = sourceOf(req, c.repeatable); err != nil {
+	if err := c.body.init(req, c.repeatable); err != nil {
 		return nil, err
 	}
 	if t.Journal != nil && c.keyed && !made {
@@ -81,31 +85,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 			return nil, err
 		}
 	}
-	c.head(k, in)
 	return c, nil
-}
-
-// head sets what the headers of all attempts have in common.
-func (c *call) head(k Key, in string) {
-	c.header = maps.Clone(c.req.Header)
-	if c.header == nil {
-		c.header = make(http.Header, 3)
-	}
-	if c.keyed && in == "" {
-		c.header[headerKey] = []string{k.Value}
-	}
-	c.sentSince()
-	if !c.keyed || !c.body.empty {
-		return // an attempt with a body has no GetBody, and so net/http cannot repeat it
-	}
-	// net/http takes a key for the permission to send a request again by itself. It does
-	// not see one that is spelt like this, and for a server it is the same.
-	for _, name := range [...]string{headerKey, headerKeyX} {
-		if lines, ok := c.header[name]; ok {
-			delete(c.header, name)
-			c.header[strings.ToLower(name)] = lines
-		}
-	}
 }
 
 // count counts an attempt and returns its number.
@@ -122,23 +102,21 @@ func (c *call) attempts() int {
 	return c.sent
 }
 
-// left returns how long an attempt that begins now may take. 0: as long as it likes.
-func (c *call) left() (d time.Duration) {
-	shorter := func(other time.Duration) {
-		if d == 0 || other < d {
-			d = max(1, other)
-		}
-	}
+// due returns when an attempt that begins now must have an answer, zero if it need not,
+// and whether that is before the caller's own time is over.
+func (c *call) due() (until time.Time, ours bool) {
 	if c.policy.Timeout > 0 {
-		shorter(c.policy.Timeout)
+		until = time.Now().Add(c.policy.Timeout)
 	}
 	if total := c.total(); total > 0 {
-		shorter(total - time.Since(c.start))
+		if end := c.start.Add(total); until.IsZero() || end.Before(until) {
+			until = end
+		}
 	}
-	if deadline, ok := c.req.Context().Deadline(); ok {
-		shorter(time.Until(deadline))
+	if deadline, ok := c.req.Context().Deadline(); ok && (until.IsZero() || !until.Before(deadline)) {
+		return deadline, false
 	}
-	return d
+	return until, !until.IsZero()
 }
 
 func (c *call) total() time.Duration {

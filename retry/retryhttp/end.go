@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/oncelib/once/retry"
@@ -14,13 +13,13 @@ import (
 // hand gives an answer to the caller.
 func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 	a.sending.gaveUp = why
-	for _, name := range [...]string{headerKey, headerKeyX} { // spelt as the caller knows it
-		if small := strings.ToLower(name); a.resp.Request.Header[small] != nil {
-			a.resp.Request = a.resp.Request.WithContext(a.resp.Request.Context())
-			a.resp.Request.Header = maps.Clone(a.resp.Request.Header)
-			a.resp.Request.Header[name] = a.resp.Request.Header[small]
-			delete(a.resp.Request.Header, small)
+	if c.disguised() { // spelt as the caller knows it
+		r := a.resp.Request.WithContext(a.resp.Request.Context())
+		r.Header = maps.Clone(r.Header)
+		for _, d := range disguises {
+			rename(r.Header, d.disguise, d.name)
 		}
+		a.resp.Request = r
 	}
 	a.keep()
 	return a.resp, nil

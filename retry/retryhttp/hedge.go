@@ -49,8 +49,12 @@ func (r *race) start() {
 	r.running++
 	go func() {
 		a := r.send(ctx)
-		end := a.cancel
-		a.runner, a.cancel = runner, func(cause error) { end(cause); cancel(cause) }
+		a.runner = runner
+		if a.sending == nil { // the breaker has not allowed it
+			cancel(nil)
+		} else {
+			a.sending.quit = cancel
+		}
 		r.answers <- a
 	}()
 }

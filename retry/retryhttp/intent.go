@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -238,11 +237,4 @@ func settles(resp *http.Response) bool {
 		return false // refused before anybody has looked at the key, perhaps
 	}
 	return true
-}
-
-// sentSince is the header that tells the server how old a resumed intent is.
-func (c *call) sentSince() {
-	if c.intent != nil && c.intent.Again && c.header.Get(headerFirstSent) == "" {
-		c.header[headerFirstSent] = []string{strconv.FormatInt(c.since.UnixMilli(), 10)}
-	}
 }

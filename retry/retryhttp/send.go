@@ -7,39 +7,11 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once/retry"
 )
-
-// sending is the context of one attempt.
-type sending struct {
-	context.Context //nolint:containedctx // it is one
-
-	resends int
-	gaveUp  *retry.Error // set when its answer is the last
-	intent  *intent      // of its call
-	code    string       // of a problem
-}
-
-type keyOfSending struct{}
-
-func (s *sending) Value(key any) any {
-	if key == (keyOfSending{}) {
-		return s
-	}
-	return s.Context.Value(key)
-}
-
-// ResendCount returns how often the request of an attempt has been sent before, by ctx,
-// which is the context of the request that Base is given. It is what OpenTelemetry calls
-// http.request.resend_count.
-func ResendCount(ctx context.Context) int {
-	if s, ok := ctx.Value(keyOfSending{}).(*sending); ok {
-		return s.resends
-	}
-	return 0
-}
 
 // send makes one attempt for a caller with ctx.
 func (c *call) send(ctx context.Context) (a answer) {
@@ -47,19 +19,20 @@ func (c *call) send(ctx context.Context) (a answer) {
 	if c.breaker != nil {
 		done, err := c.breaker.Allow()
 		if err != nil {
-			return answer{err: err, shut: true, cancel: func(error) {}}
+			return answer{err: err, shut: true}
 		}
 		defer func() { done(outcome) }()
 	}
-	a.sending = &sending{Context: ctx, resends: c.count() - 1, intent: c.intent}
-	ctx, cancel := context.WithCancelCause(a.sending)
-	a.cancel = cancel
-	limit := c.left()
-	inTime := after(ctx, limit, func() { cancel(errSlow) })
-	req, err := c.request(ctx, cancel, a.sending.resends+1, limit)
+	n := c.count()
+	on := &c.one
+	if n != c.first {
+		on = new(sending)
+	}
+	on.Context, on.resends, on.intent = ctx, n-1, c.intent
+	a.sending = on
+	req, err := c.request(on)
 	if err != nil {
-		inTime()
-		cancel(nil)
+		on.cancel(nil)
 		a.err, a.class, outcome = err, retry.Final, retry.Abandoned
 		return a
 	}
@@ -69,52 +42,90 @@ func (c *call) send(ctx context.Context) (a answer) {
 		err = errors.New("retryhttp: Base has returned neither an answer nor an error")
 	}
 	if err != nil {
-		a.fail(ctx, err)
+		a.fail(err)
 	} else {
 		a.resp.Request = req
-		c.judge(ctx, &a)
+		c.judge(&a)
 	}
-	if !inTime() && a.resp != nil { // what is left of it cannot be read any more
+	if !on.inTime() && a.resp != nil { // what is left of it cannot be read any more
 		a.resp.Body.Close()
-		a.fail(ctx, errSlow)
+		a.fail(errSlow)
 	}
 	outcome = a.outcome(c.req.Context())
 	if c.intent != nil {
-		a.sending.code = a.code
+		on.code = a.code
 		c.intent.note(&a)
 	}
 	return a
 }
 
-// after calls f after d, unless ctx ends by then, or the returned function is called
-// first, which reports whether it was. 0: never.
-func after(ctx context.Context, d time.Duration, f func()) (stop func() bool) {
-	if deadline, ok := ctx.Deadline(); d == 0 || ok && time.Until(deadline) <= d {
-		return func() bool { return true }
-	}
-	return time.AfterFunc(d, f).Stop
-}
-
-// request returns the request of the n-th attempt.
-func (c *call) request(ctx context.Context, cancel context.CancelCauseFunc, n int, limit time.Duration) (*http.Request, error) {
+// request returns the request of an attempt.
+func (c *call) request(on *sending) (*http.Request, error) {
 	body, err := c.body.open()
 	if err != nil {
 		return nil, err
 	}
+	until, ours := c.due()
+	if ours {
+		on.until = until
+	}
+	ctx := context.Context(on)
 	if _, direct := c.t.base().(*http.Transport); direct && c.body.empty {
-		ctx = c.watch(ctx, cancel)
+		ctx = c.watch(on)
 	}
 	r := c.req.WithContext(ctx)
-	r.Header = maps.Clone(c.header)
-	r.Header[headerAttempt] = []string{strconv.Itoa(n)}
-	if _, said := c.header[headerTimeout]; !said && limit > 0 {
-		r.Header[headerTimeout] = []string{strconv.FormatInt(max(1, limit.Milliseconds()), 10)}
-	}
+	r.Header = c.header(on, until)
 	r.Body = body
 	if c.keyed {
 		r.GetBody = nil // else net/http may send it again by itself
 	}
 	return r, nil
+}
+
+// header returns the header of an attempt.
+func (c *call) header(on *sending, until time.Time) http.Header {
+	h := maps.Clone(c.req.Header)
+	if h == nil {
+		h = make(http.Header, len(on.values))
+	}
+	set := func(name string, i int, value string) {
+		on.values[i] = value
+		h[name] = on.values[i : i+1 : i+1]
+	}
+	set(headerAttempt, 0, strconv.Itoa(on.resends+1))
+	if _, said := h[headerTimeout]; !said && !until.IsZero() {
+		set(headerTimeout, 1, strconv.FormatInt(max(1, time.Until(until).Milliseconds()), 10))
+	}
+	if c.key != "" {
+		set(headerKey, 2, c.key)
+	}
+	if c.intent != nil && c.intent.Again && h.Get(headerFirstSent) == "" {
+		h[headerFirstSent] = []string{strconv.FormatInt(c.since.UnixMilli(), 10)}
+	}
+	if c.disguised() {
+		for _, d := range disguises {
+			rename(h, d.name, d.disguise)
+		}
+	}
+	return h
+}
+
+// disguised reports whether the key is hidden from net/http, which takes it for the
+// permission to send a request again by itself. It does not see one that is spelt in
+// lower case, and for a server it is the same. An attempt with a body has no GetBody, and
+// so net/http cannot repeat it anyway.
+func (c *call) disguised() bool { return c.keyed && c.body.empty }
+
+var disguises = [...]struct{ name, disguise string }{
+	{headerKey, strings.ToLower(headerKey)},
+	{headerKeyX, strings.ToLower(headerKeyX)},
+}
+
+func rename(h http.Header, from, to string) {
+	if lines, ok := h[from]; ok {
+		delete(h, from)
+		h[to] = lines
+	}
 }
 
 // errSlow is the end of an attempt that has taken too long.
@@ -132,19 +143,19 @@ var errLost = errors.New("retryhttp: another attempt has been answered first")
 type handed struct {
 	io.ReadCloser
 
-	cancel context.CancelCauseFunc
+	on *sending
 }
 
 func (b *handed) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.cancel(nil)
+		b.on.cancel(nil)
 	}
 	return n, err
 }
 
 func (b *handed) Close() error {
 	err := b.ReadCloser.Close()
-	b.cancel(nil)
+	b.on.cancel(nil)
 	return err
 }

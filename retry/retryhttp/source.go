@@ -13,19 +13,21 @@ type source struct {
 	empty bool
 	first io.ReadCloser // the caller's; nil once it is used
 	again func() (io.ReadCloser, error)
-	mu    *sync.Mutex // nobody has promised that GetBody may run twice at once
+	mu    sync.Mutex // nobody has promised that GetBody may run twice at once
 }
 
 // A body of a known length up to this is kept if the caller cannot give it again.
 const maxKept = 64 << 10
 
-func sourceOf(req *http.Request, repeatable bool) (source, error) {
+// init takes the body of req over.
+func (s *source) init(req *http.Request, repeatable bool) error {
 	if req.Body == nil || req.Body == http.NoBody {
-		return source{empty: true}, nil
+		s.empty = true
+		return nil
 	}
-	s := source{first: req.Body, again: req.GetBody, mu: new(sync.Mutex)}
+	s.first, s.again = req.Body, req.GetBody
 	if s.again != nil || !repeatable || req.ContentLength <= 0 || req.ContentLength > maxKept {
-		return s, nil
+		return nil
 	}
 	whole := make([]byte, req.ContentLength)
 	n, err := io.ReadFull(req.Body, whole)
@@ -36,12 +38,12 @@ func sourceOf(req *http.Request, repeatable bool) (source, error) {
 		}
 	}
 	if err != nil {
-		return source{}, fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", n, err)
+		return fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", n, err)
 	}
 	closeBody(req)
 	s.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil }
 	s.first, _ = s.again()
-	return s, nil
+	return nil
 }
 
 func (s *source) repeatable() bool { return s.empty || s.again != nil }

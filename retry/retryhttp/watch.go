@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http/httptrace"
 	"strings"
-	"sync/atomic"
 
 	"github.com/oncelib/once/retry"
 )
@@ -28,14 +27,13 @@ func unseen(err error) bool {
 // unseen. It does so for safe methods when a kept-alive connection dies: that is counted
 // and paid for. Over HTTP/2 it does so when the stream was refused: that is prevented,
 // and the repetition is ours.
-func (c *call) watch(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
-	var connections atomic.Int32
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		if connections.Add(1) == 1 {
+func (c *call) watch(on *sending) context.Context {
+	return httptrace.WithClientTrace(on, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if on.conns.Add(1) == 1 {
 			return
 		}
 		if conn, ok := info.Conn.(*tls.Conn); ok && conn.ConnectionState().NegotiatedProtocol == "h2" {
-			cancel(errUnseen)
+			on.cancel(errUnseen)
 			return
 		}
 		c.count()

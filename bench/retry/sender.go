@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/PuerkitoBio/rehttp"
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/retry/retryhttp"
+)
+
+// side is what answers: a server, or a base that does without one. A request to /retry
+// is answered 503 first and 200 the next time.
+type side struct {
+	arrived, retried atomic.Int64
+	bytes            atomic.Int64 // of bodies
+}
+
+func (s *side) status(path string, body io.Reader) int {
+	s.arrived.Add(1)
+	if body != nil {
+		read, _ := io.Copy(io.Discard, body)
+		s.bytes.Add(read)
+	}
+	if path == "/retry" && s.retried.Add(1)%2 == 1 {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+func (s *side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(s.status(r.URL.Path, r.Body))
+}
+
+func (s *side) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp := &http.Response{StatusCode: s.status(r.URL.Path, r.Body), ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header), Body: http.NoBody, Request: r}
+	if r.Body != nil {
+		r.Body.Close()
+	}
+	return resp, nil
+}
+
+// sender sends a request in the way in which a client is meant to be used.
+type sender func(ctx context.Context, method, url string, body []byte) (*http.Response, error)
+
+// byClient is how it is done with a RoundTripper.
+func byClient(rt http.RoundTripper) sender {
+	c := &http.Client{Transport: rt}
+	return func(ctx context.Context, method, url string, body []byte) (*http.Response, error) {
+		var r io.Reader
+		if body != nil {
+			r = bytes.NewReader(body)
+		}
+		req, err := http.NewRequestWithContext(ctx, method, url, r)
+		if err != nil {
+			return nil, err
+		}
+		if body != nil {
+			req.Header["Idempotency-Key"] = []string{"a-key-of-the-caller"}
+		}
+		return c.Do(req)
+	}
+}
+
+// content of a request of resty, nil if there is none.
+func contentOf(body []byte) (header http.Header, content any) {
+	header = make(http.Header)
+	if body == nil {
+		return header, nil
+	}
+	header["Idempotency-Key"] = []string{"a-key-of-the-caller"}
+	return header, body
+}
+
+// A pause that resty can be given, which takes 0 for something else.
+const instant = 10 * time.Nanosecond
+
+// senders are the clients of client.go without pauses. The first one does not retry.
+func senders(base http.RoundTripper) (names []string, all map[string]sender) {
+	hashicorp := newRetryable(base, 0, 0)
+	resty2 := newResty2(base, instant, 2*instant)
+	resty3 := newResty3(base, instant, 2*instant).SetRetryAllowNonIdempotent(true) // it would not repeat the POST
+	all = map[string]sender{
+		"net/http":     byClient(base),
+		"once":         byClient(&retryhttp.Transport{Base: base, Keys: true, Policy: retry.Policy{Base: -1}}),
+		"failsafehttp": byClient(newFailsafe(base, 0, 0)),
+		"rehttp":       byClient(newRehttp(base, rehttp.ConstDelay(0))),
+		"go-retryablehttp": func(ctx context.Context, method, url string, body []byte) (*http.Response, error) {
+			var raw any
+			if body != nil {
+				raw = body
+			}
+			req, err := retryablehttp.NewRequestWithContext(ctx, method, url, raw)
+			if err != nil {
+				return nil, err
+			}
+			if body != nil {
+				req.Header["Idempotency-Key"] = []string{"a-key-of-the-caller"}
+			}
+			return hashicorp.Do(req)
+		},
+		"resty 2": func(ctx context.Context, method, url string, body []byte) (*http.Response, error) {
+			header, content := contentOf(body)
+			return sendResty2(resty2, ctx, method, url, header, content)
+		},
+		"resty 3": func(ctx context.Context, method, url string, body []byte) (*http.Response, error) {
+			header, content := contentOf(body)
+			return sendResty3(resty3, ctx, method, url, header, content)
+		},
+	}
+	return []string{"net/http", "once", "go-retryablehttp", "rehttp", "failsafehttp", "resty 2", "resty 3"}, all
+}
+
+// task is what is asked of every client.
+type task struct {
+	name, method, path string
+	loopback           bool
+	bar                float64 // times what net/http takes for the request without a retry
+}
+
+// requests are all clients at one task; the first one makes the request without a retry.
+func requests(ctx context.Context, t task) (field []*runner, end func()) {
+	s := new(side)
+	end = func() {}
+	base, url := http.RoundTripper(s), "http://stub.test:80"
+	if t.loopback {
+		server := httptest.NewServer(s)
+		transport := &http.Transport{DialContext: (&net.Dialer{}).DialContext, MaxIdleConnsPerHost: 16}
+		base, url = transport, server.URL
+		end = func() { transport.CloseIdleConnections(); server.Close() }
+	}
+	retry.BudgetFor(strings.TrimPrefix(url, "http://")).Percent = 100 // else it would end this storm of retries
+	var body []byte
+	if t.method == http.MethodPost {
+		body = bytes.Repeat([]byte("x"), 1<<10)
+	}
+	names, all := senders(base)
+	for _, name := range names {
+		path, per := t.path, int64(1)
+		if name == names[0] {
+			path = "/"
+		} else if path == "/retry" {
+			per = 2
+		}
+		field = append(field, &runner{name: name, calls: s.arrived.Load, per: per, run: func(n int) error {
+			ctx, cancel := context.WithCancel(ctx) // some give their connections back only then
+			defer cancel()
+			before := s.bytes.Load()
+			for range n {
+				if err := once(ctx, all[name], t.method, url+path, body); err != nil {
+					return err
+				}
+			}
+			if got, want := s.bytes.Load()-before, int64(n)*per*int64(len(body)); got != want {
+				return fmt.Errorf("%d bytes of bodies have arrived, not %d", got, want)
+			}
+			return nil
+		}})
+	}
+	return field, end
+}
+
+func once(ctx context.Context, send sender, method, url string, body []byte) error {
+	resp, err := send(ctx, method, url, body)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the answer is %s", resp.Status)
+	}
+	return err
+}
