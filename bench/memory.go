@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -96,6 +97,9 @@ func serve(b *testing.B, h http.Handler, s *memstore.Store) {
 	for i := range b.N {
 		if i%256 == 0 && s != nil {
 			s.Advance(time.Hour)
+			if _, err := s.Sweep(b.Context(), store.Sweep{Limit: 256}); err != nil {
+				b.Fatal(err)
+			}
 		}
 		clear(w.header)
 		key[0] = once.NewKey()
