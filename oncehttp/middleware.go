@@ -83,9 +83,9 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil && again:
 		x.replay(&rec.Result)
 	case err == nil && op.Key != "":
-		x.send(&x.last.recorder, x.last.kept)
+		x.send(x.last.kept)
 	case err == nil, x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
-		x.send(&x.last.recorder, ignored)
+		x.send(ignored)
 	default:
 		x.refuse(x.problemOf(err))
 	}
@@ -115,11 +115,6 @@ type exchange struct {
 
 	known func(context.Context, once.Operation) bool // of the engine
 	left  func()                                     // leaves Config.Gate
-
-	// Room that saves allocations.
-	first  run        // of the handler; later ones are rare
-	text   [256]byte  // of the fingerprint
-	values [10]string // of the answer's header
 }
 
 // operation reads the request. The order matters: who asks comes first, and what can
@@ -201,11 +196,8 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	if x.parsed {
 		return once.Answer{}, errParsed
 	}
-	last := &x.first
-	if x.last != nil {
-		last = new(run)
-	}
-	last.Context, last.key, last.tx, x.last = ctx, x.key, tx, last
+	last := &run{Context: ctx, key: x.key, tx: tx}
+	x.last = last
 	before := x.w.Header()
 	last.recorder.plan, last.recorder.header = x.plan, before
 	if len(before) > 0 {
