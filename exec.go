@@ -25,6 +25,7 @@ type call[TX any] struct {
 	e      *Engine[TX]
 	op     Operation
 	id     store.ID
+	place  place // in Engine.recent
 	start  time.Time
 	event  learnt
 	waited time.Duration
@@ -43,7 +44,8 @@ type call[TX any] struct {
 }
 
 func (e *Engine[TX]) call(op Operation) call[TX] {
-	return call[TX]{e: e, op: op, id: e.id(op), start: time.Now()}
+	id := e.id(op)
+	return call[TX]{e: e, op: op, id: id, place: e.recent.place(id), start: time.Now()}
 }
 
 // exec brings the call to its verdict, which is yet to be reported.
@@ -196,7 +198,7 @@ func (c *call[TX]) patience(until time.Time) time.Time {
 // or because the caller has asked before: a replay then takes no transaction. Where
 // replays must be durable, only Begin knows how.
 func (c *call[TX]) glance(ctx context.Context) (v verdict, done bool) {
-	if c.glanced || c.e.cfg.Synced || c.id.IsZero() || c.op.Caller.Attempt < 2 && !c.e.recent.has(c.id) {
+	if c.glanced || c.e.cfg.Synced || c.id.IsZero() || c.op.Caller.Attempt < 2 && !c.place.has() {
 		return v, false
 	}
 	c.glanced = true

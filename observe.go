@@ -97,7 +97,7 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 // finish reports the end of the call.
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if v.err == nil && !c.id.IsZero() && !c.joins {
-		c.e.recent.add(c.id)
+		c.place.add()
 		if !v.replayed {
 			c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)
 		}

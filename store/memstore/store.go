@@ -134,7 +134,9 @@ func (s *Store) Join(ctx context.Context, tx *Tx, ask store.Ask) (store.Txn[*Tx]
 	if s.late(ask) {
 		return nil, store.Record{}, stale()
 	}
-	tx.claim(ask.ID)
+	if s.claims[ask.ID] != tx {
+		tx.claim(ask.ID)
+	}
 	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
 }
 
