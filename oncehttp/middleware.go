@@ -79,6 +79,9 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	rec, again, err := s.exec(ctx, op, x)
+	if s.plan.preset.Body == nil { // a function that may have kept it
+		recycle(x.body)
+	}
 	switch {
 	case err == nil && again:
 		x.replay(&rec.Result)
@@ -206,12 +209,13 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 		defer clear(before) // lent: the recorder has noted what was in it
 	}
 	r := x.r.WithContext(last)
-	if last.body.Reset(x.body); len(x.body) > 0 {
+	if last.body.rest = x.body; len(x.body) > 0 {
 		r.Body, r.ContentLength = &last.body, int64(len(x.body))
 	} else {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
 	x.next.ServeHTTP(&last.recorder, r)
+	last.body.end()
 	if r.MultipartForm != nil && x.r.MultipartForm == nil {
 		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only
 	}
