@@ -60,7 +60,7 @@ func (t *tail) Value(key any) any {
 	timed := t.timed
 	t.mu.Unlock()
 	if timed == nil {
-		timed = context.WithoutCancel(t.caller)
+		timed = context.WithoutCancel(t.caller) // whose end context.Cause would find
 	}
 	return timed.Value(key)
 }
