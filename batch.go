@@ -54,11 +54,11 @@ func (b *Batch) add(s store.Statement) {
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
 	c := e.call(op)
 	if op.isZero() {
-		return decode(ctx, c, c.invalid(e.check(op)), *new(T))
+		return decode(ctx, &c, c.invalid(e.check(op)), *new(T))
 	}
 	var value T
 	v := c.execBatch(ctx, answer(func(_ context.Context, b *Batch) (T, error) { return fn(b) }, &value))
-	return decode(ctx, c, v, value)
+	return decode(ctx, &c, v, value)
 }
 
 // ExecBatch is [Engine.Exec] for [DoBatch].

@@ -32,11 +32,11 @@ type Result[T any] struct {
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	c := e.call(op)
 	if op.isZero() { // forgotten, and fn must not run unprotected
-		return decode(ctx, c, c.invalid(e.check(op)), *new(T))
+		return decode(ctx, &c, c.invalid(e.check(op)), *new(T))
 	}
 	var value T
 	v := c.exec(ctx, answer(fn, &value))
-	return decode(ctx, c, v, value)
+	return decode(ctx, &c, v, value)
 }
 
 // Join is [Do] inside a transaction that the caller has opened and will end.
@@ -52,7 +52,7 @@ func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn
 	c := e.call(op)
 	var value T
 	v := c.joined(ctx, tx, answer(fn, &value))
-	return decode(ctx, c, v, value)
+	return decode(ctx, &c, v, value)
 }
 
 // Answer is what a handler of [Engine.Exec] wants stored.

@@ -25,8 +25,9 @@ type call[TX any] struct {
 	e      *Engine[TX]
 	op     Operation
 	id     store.ID
+	place  place // in Engine.recent
 	start  time.Time
-	event  Event // what has been learnt so far
+	event  learnt
 	waited time.Duration
 	runs   int
 	joins  bool // the transaction is the caller's
@@ -42,8 +43,9 @@ type call[TX any] struct {
 	waits     bool // for it
 }
 
-func (e *Engine[TX]) call(op Operation) *call[TX] {
-	return &call[TX]{e: e, op: op, id: e.id(op), start: time.Now()}
+func (e *Engine[TX]) call(op Operation) call[TX] {
+	id := e.id(op)
+	return call[TX]{e: e, op: op, id: id, place: e.recent.place(id), start: time.Now()}
 }
 
 // exec brings the call to its verdict, which is yet to be reported.
@@ -64,10 +66,10 @@ func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answe
 		return c.found(rec)
 	}
 	until := c.start.Add(c.op.Wait)
-	for {
+	for began := c.start; ; began = time.Now() {
 		fl, leads := c.e.flights.join(c.id)
 		if leads {
-			return c.lead(ctx, fl, until, fn)
+			return c.lead(ctx, fl, began, until, fn)
 		}
 		rec, busy := fl.wait(ctx, until)
 		switch {
@@ -118,14 +120,13 @@ const maxCollisions = 20
 // firstDelay is the longest pause before the first try of the same again.
 const firstDelay = 5 * time.Millisecond
 
-// lead tries until there is a verdict to give, in a flight that it leads.
-func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
+// lead tries until there is a verdict to give, in a flight that it leads since began.
+func (c *call[TX]) lead(ctx context.Context, fl *flight, began, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
 	learnt := false
 	defer func() { c.e.flights.leave(c.id, fl, v.rec, learnt) }() // also when fn panics
 	delay := firstDelay
-	for collisions := 0; ; {
-		began := time.Now()
-		v = c.try(ctx, fl, fn)
+	for collisions := 0; ; began = time.Now() {
+		v = c.try(ctx, fl, began, fn)
 		until = c.patience(until)
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
@@ -147,9 +148,9 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, until time.Time, fn fun
 				c.observe(ctx, EventWaiting, nil)
 			}
 			fl.running()
-			began := time.Now()
+			slept := time.Now()
 			ok := sleep(ctx, min(time.Until(until), delay/2+rand.N(delay)))
-			c.waited += time.Since(began)
+			c.waited += time.Since(slept)
 			if !ok {
 				return v
 			}
@@ -197,7 +198,7 @@ func (c *call[TX]) patience(until time.Time) time.Time {
 // or because the caller has asked before: a replay then takes no transaction. Where
 // replays must be durable, only Begin knows how.
 func (c *call[TX]) glance(ctx context.Context) (v verdict, done bool) {
-	if c.glanced || c.e.cfg.Synced || c.id.IsZero() || c.op.Caller.Attempt < 2 && !c.e.recent.has(c.id) {
+	if c.glanced || c.e.cfg.Synced || c.id.IsZero() || c.op.Caller.Attempt < 2 && !c.place.has() {
 		return v, false
 	}
 	c.glanced = true
@@ -219,17 +220,16 @@ func (c *call[TX]) timeouts() store.Timeouts {
 	return t
 }
 
-// try asks the store once and executes if there is something to execute. Work
-// without an operation has no flight.
-func (c *call[TX]) try(ctx context.Context, fl *flight, fn func(context.Context, TX) (Answer, error)) verdict {
-	began := time.Now()
+// try, which begins now, asks the store once and executes if there is something to
+// execute. Work without an operation has no flight.
+func (c *call[TX]) try(ctx context.Context, fl *flight, now time.Time, fn func(context.Context, TX) (Answer, error)) verdict {
 	c.event.From = ""
 	if v, done := c.glance(ctx); done {
 		return v
 	}
 	txn, rec, err := c.begin(ctx)
 	c.spent = 0
-	c.event.LockWait += time.Since(began)
+	c.event.LockWait += c.since(now)
 	switch {
 	case err != nil:
 		return c.refused(err)
@@ -289,10 +289,10 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		}
 		return verdict{err: c.fail(CodeFailed, NotApplied, err)}
 	}
-	tail, cancel := c.tail(ctx)
-	defer cancel()
+	tail := c.tail(ctx)
+	defer tail.end()
 	c.ticket = c.e.cache.ticket(c.id)
-	began := time.Now()
+	began := c.clock()
 	if rollback {
 		switch err := txn.Rollback(tail); store.KindOf(err) {
 		case store.Ended, store.Retry, store.Busy:
@@ -312,7 +312,7 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		}
 	}
 	err = txn.Commit(tail, change)
-	c.event.Commit = time.Since(began)
+	c.event.Commit = c.since(began)
 	if c.unclaimed && c.instead(ctx, err) {
 		return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
 	}
@@ -344,7 +344,7 @@ var errCommitted = errors.New("the handler has committed, and its effect may sta
 // runtime.Goexit, and on a panic of anybody's code (fn, the sealer, the observer).
 func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) (change store.Change, rollback bool, err error) {
 	returned := false
-	began := time.Now()
+	began := c.clock()
 	defer func() {
 		if returned && err == nil {
 			return
@@ -362,20 +362,22 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 			}
 		}
 		if !returned {
-			c.event.Handler = time.Since(began)
+			c.event.Handler = c.since(began)
 			c.finish(ctx, v)
 		}
 	}()
 	c.observe(ctx, EventClaimed, nil)
 	tx := txn.Tx()
-	within := &frame{tx: tx, id: c.id}
-	within.outer, _ = ctx.Value(c.e).(*frame)
+	within := &frame{Context: ctx, engine: c.e, tx: tx, id: c.id}
+	if c.joins {
+		within.outer, _ = ctx.Value(c.e).(*frame)
+	}
 	if c.batch {
 		within.tx = new(Batch)
 	}
 	defer within.over.Store(true) // also if fn panics
-	a, err := fn(context.WithValue(ctx, c.e, within), tx)
-	c.event.Handler = time.Since(began)
+	a, err := fn(within, tx)
+	c.event.Handler = c.since(began)
 	if err == nil {
 		change = c.change(a.Result)
 		change.Next.Request, err = c.seal()
@@ -394,20 +396,15 @@ var errPanic = errors.New("the handler panicked")
 
 // end rolls back, cancelled or not.
 func (c *call[TX]) end(ctx context.Context, txn store.Txn[TX]) error {
-	tail, cancel := c.tail(ctx)
-	defer cancel()
+	tail := c.tail(ctx)
+	defer tail.end()
 	return txn.Rollback(tail)
-}
-
-// tail bounds what must be brought to its end whatever becomes of the caller.
-func (c *call[TX]) tail(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), c.e.cfg.Settle)
 }
 
 // plain runs fn without an operation.
 func (c *call[TX]) plain(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
-	for {
-		v := c.try(ctx, nil, fn)
+	for began := c.start; ; began = time.Now() {
+		v := c.try(ctx, nil, began, fn)
 		if !v.again || c.runs >= c.e.cfg.Runs || ctx.Err() != nil {
 			return v
 		}

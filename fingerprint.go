@@ -38,10 +38,3 @@ func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
 func (f Fingerprint) matches(s []byte) bool {
 	return f.IsZero() || len(s) == 0 || s[0] != f[0] || string(s) == string(f[:])
 }
-
-func (f Fingerprint) stored() []byte {
-	if f.IsZero() {
-		return nil
-	}
-	return f[:]
-}

@@ -12,8 +12,9 @@ import (
 // operation leads: it alone asks the store, waits for a holder elsewhere, and
 // executes. The others wait for its verdict and hold no connection.
 type flights struct {
-	mu sync.Mutex
-	m  map[store.ID]*flight
+	mu    sync.Mutex
+	m     map[store.ID]*flight
+	spare *flight // one that nobody has followed, for the next leader
 }
 
 // flight is one operation under way. What changes in it is guarded by the flights' mutex.
@@ -67,8 +68,10 @@ func (f *flights) join(id store.ID) (fl *flight, leads bool) {
 		fl.followers = true
 		return fl, false
 	}
-	fl = &flight{all: f}
-	f.m[id] = fl
+	if fl = f.spare; fl == nil {
+		fl = &flight{all: f}
+	}
+	f.m[id], f.spare = fl, nil
 	return fl, true
 }
 
@@ -79,7 +82,12 @@ func (f *flights) leave(id store.ID, fl *flight, record store.Record, learnt boo
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.m, id)
-	if learnt && fl.followers {
+	if !fl.followers {
+		*fl = flight{all: f}
+		f.spare = fl
+		return
+	}
+	if learnt {
 		copied := record // allocated only for those who read it
 		fl.record = &copied
 	}

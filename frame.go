@@ -8,12 +8,23 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// frame is a run of a handler, in the handler's context.
+// frame is a run of a handler, and the context that it is given.
 type frame struct {
-	tx    any // or the *Batch, in place of the transaction that is not there yet
-	id    store.ID
-	outer *frame // of a Join: the handler that it is in
-	over  atomic.Bool
+	context.Context //nolint:containedctx // it is one
+
+	engine any // whose it is
+	tx     any // or the *Batch, in place of the transaction that is not there yet
+	id     store.ID
+	outer  *frame // of a Join: the handler that it is in
+	over   atomic.Bool
+}
+
+// Value implements [context.Context].
+func (f *frame) Value(key any) any {
+	if key == f.engine {
+		return f
+	}
+	return f.Context.Value(key)
 }
 
 // within returns the innermost handler that ctx belongs to and that still runs, nil if

@@ -67,6 +67,27 @@ func KeyHash(key string) string {
 	return hex.EncodeToString(h[:8])
 }
 
+// learnt is what a call has learnt so far for its last event.
+type learnt struct {
+	From                      string
+	LockWait, Handler, Commit time.Duration
+}
+
+// clock reads the time if somebody wants to know how long things take.
+func (c *call[TX]) clock() (now time.Time) {
+	if c.e.cfg.Observer != nil {
+		now = time.Now()
+	}
+	return now
+}
+
+func (c *call[TX]) since(began time.Time) (d time.Duration) {
+	if c.e.cfg.Observer != nil {
+		d = time.Since(began)
+	}
+	return d
+}
+
 func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 	if c.e.cfg.Observer != nil {
 		c.send(ctx, Event{Type: t, Err: err})
@@ -76,7 +97,7 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 // finish reports the end of the call.
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if v.err == nil && !c.id.IsZero() && !c.joins {
-		c.e.recent.add(c.id)
+		c.place.add()
 		if !v.replayed {
 			c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)
 		}

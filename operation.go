@@ -128,7 +128,15 @@ func CheckKey(key string) error {
 }
 
 func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	for i := range len(s) {
+		switch b := s[i]; {
+		case b >= utf8.RuneSelf:
+			return utf8.ValidString(s[i:]) && !strings.ContainsFunc(s[i:], unicode.IsControl)
+		case b < ' ', b == 0x7f:
+			return false
+		}
+	}
+	return true
 }
 
 // HashedKey returns what is stored in place of key under Config.HashKeys.

@@ -12,24 +12,26 @@ import (
 // may forget, and two operations may share a hash: that costs time and nothing else.
 type recent struct {
 	seed  maphash.Seed
-	slots [1 << 16]atomic.Uint64
+	slots [1 << 16]atomic.Uint32
 }
 
 func newRecent() *recent { return &recent{seed: maphash.MakeSeed()} }
 
-func (r *recent) slot(id store.ID) (*atomic.Uint64, uint64) {
-	h := maphash.Comparable(r.seed, id)
-	return &r.slots[h%uint64(len(r.slots))], h | 1 // never 0, which is an empty slot
+// place is where an operation is remembered, and as what.
+type place struct {
+	slot *atomic.Uint32
+	hash uint32 // never 0, which is an empty slot
 }
 
-func (r *recent) add(id store.ID) {
-	slot, h := r.slot(id)
-	if slot.Load() != h {
-		slot.Store(h)
+func (r *recent) place(id store.ID) place {
+	h := maphash.Comparable(r.seed, id)
+	return place{&r.slots[h%uint64(len(r.slots))], uint32(h>>32) | 1}
+}
+
+func (p place) add() {
+	if !p.has() {
+		p.slot.Store(p.hash)
 	}
 }
 
-func (r *recent) has(id store.ID) bool {
-	slot, h := r.slot(id)
-	return slot.Load() == h
-}
+func (p place) has() bool { return p.slot.Load() == p.hash }

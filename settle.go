@@ -15,16 +15,20 @@ func (c *call[TX]) change(res store.Result) store.Change {
 	if c.id.IsZero() { // the store writes no record; the caller gets the result all the same
 		return store.Change{Next: store.Record{Result: res}}
 	}
-	claim := make([]byte, 16)
-	rand.Read(claim)
-	return store.Change{
-		ID: c.id,
-		Next: store.Record{
-			State: store.Done, Fence: 1, Claim: claim,
-			Fingerprint: c.op.Fingerprint.stored(), Result: res,
-		},
+	var own struct { // one allocation
+		claim       [16]byte
+		fingerprint Fingerprint
+	}
+	rand.Read(own.claim[:])
+	change := store.Change{
+		ID:     c.id,
+		Next:   store.Record{State: store.Done, Fence: 1, Claim: own.claim[:], Result: res},
 		Retain: c.e.retain(c.op),
 	}
+	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
+		change.Next.Fingerprint = own.fingerprint[:]
+	}
+	return change
 }
 
 func (c *call[TX]) seal() ([]byte, error) {
@@ -90,8 +94,9 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 	if ch.ID.IsZero() {
 		return verdict{err: c.fail(CodeUnavailable, InDoubt, lost)}
 	}
-	ctx, cancel := c.tail(ctx)
-	defer cancel()
+	tail := c.tail(ctx)
+	defer tail.end()
+	ctx = tail
 	applied := false
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
 		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})

@@ -57,10 +57,10 @@ func (l *lines) about(x *exchange, status string, code int) {
 }
 
 // send sends what the handler has answered, all of it.
-func (x *exchange) send(rec *recorder, status string) {
-	h := x.w.Header()
+func (x *exchange) send(status string) {
+	rec, h := &x.last.recorder, x.w.Header()
 	clear(h) // what was there when the handler began is in the recorder, unless the handler has deleted it
-	l := lines{h, x.values[:0]}
+	l := lines{h, x.last.values[:0]}
 	for _, f := range rec.kept {
 		l.add(f.Name, f.Value)
 	}
@@ -93,7 +93,7 @@ func (x *exchange) replay(res *store.Result) {
 			delete(h, name)
 		}
 	}
-	l := lines{h, x.values[:0]}
+	l := lines{h, make([]string, 0, len(res.Header)+6)}
 	for _, f := range res.Header {
 		if !never(http.CanonicalHeaderKey(f.Name)) {
 			l.add(f.Name, f.Value)

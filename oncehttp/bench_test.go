@@ -101,3 +101,18 @@ func BenchmarkExecuted(b *testing.B) {
 func BenchmarkReplayed(b *testing.B) {
 	benchProtected(b, 10000*time.Hour, func(int) string { return "k" })
 }
+
+// TestAllocations: few of them are what makes the middleware cheap.
+func TestAllocations(t *testing.T) {
+	h := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global()})(http.HandlerFunc(benchHandler))
+	r, w := newRequest(), &sink{header: http.Header{}}
+	count := func(h http.Handler) float64 {
+		return testing.AllocsPerRun(100, func() {
+			clear(w.header)
+			h.ServeHTTP(w, r.next(once.NewKey()))
+		})
+	}
+	if more := count(h) - count(http.HandlerFunc(benchHandler)); more > 20 {
+		t.Errorf("an executed request makes %v allocations more than the bare handler, want at most 20", more)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 )
 
 // firstRead bounds what is set aside for a body on the word of its Content-Length
@@ -23,7 +24,7 @@ func readBody(r *http.Request, limit int64) (body []byte, ok bool, err error) {
 	if r.ContentLength >= 0 {
 		room = min(r.ContentLength+1, firstRead) // one more than needed, to see the end without growing
 	}
-	body = make([]byte, 0, room)
+	body = buffer(room)
 	for {
 		if len(body) == cap(body) {
 			body = append(body, 0)[:len(body)]
@@ -47,14 +48,54 @@ func isTooLarge(err error) bool {
 	return errors.As(err, &limit)
 }
 
-// body is a request body that has been read already.
-type body struct{ bytes.Reader }
+// buffers are those of requests that are over.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-func newBody(b []byte) *body {
-	r := new(body)
-	r.Reset(b)
-	return r
+// buffer returns an empty one with room for n bytes.
+func buffer(n int64) []byte {
+	b := *buffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in there
+	if int64(cap(b)) < n {
+		b = make([]byte, 0, n)
+	}
+	return b[:0]
+}
+
+// recycle takes a buffer that nobody looks at any more. Large ones are not worth keeping.
+func recycle(b []byte) {
+	if 0 < cap(b) && cap(b) <= firstRead {
+		buffers.Put(&b)
+	}
+}
+
+// body is a request body that has been read already. Like that of net/http it cannot be
+// read when the handler has returned: its buffer may then have that of another request.
+type body struct {
+	mu   sync.Mutex
+	rest []byte
+	over bool
+}
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (n int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+		return 0, http.ErrBodyReadAfterClose
+	case len(b.rest) == 0:
+		return 0, io.EOF
+	}
+	n = copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
 }
 
 // Close implements [io.Closer].
 func (*body) Close() error { return nil }
+
+// end makes sure that nobody reads any more.
+func (b *body) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rest, b.over = nil, true
+}

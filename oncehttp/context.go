@@ -20,6 +20,8 @@ type run struct {
 	decided bool  // the handler has called Decide
 	verdict Verdict
 	kept    string // stored or omitted
+
+	values [8]string // room for those of the answer's header
 }
 
 type runKey struct{}

@@ -48,8 +48,9 @@ func (x *exchange) begin(principal string) (refused *Problem) {
 	}
 	var replay func(context.Context) bool
 	if x.key != "" && callerOf(x.r).Attempt != 1 {
+		known, p, r, key := x.known, x.plan, x.r, x.key
 		replay = func(ctx context.Context) bool {
-			return x.known(ctx, once.Operation{Scope: asked.Scope(principal, x.plan.routeOf(x.r)), Key: x.key})
+			return known(ctx, once.Operation{Scope: asked.Scope(principal, p.routeOf(r)), Key: key})
 		}
 	}
 	x.left, refused = x.plan.Gate.Enter(x.r, replay)

@@ -56,10 +56,12 @@ func (p *plan) keySent(r *http.Request) bool {
 
 // bodyKey returns the key of r given the one in its headers: Config.Key and forms
 // need the body, which has been read.
-func (p *plan) bodyKey(r *http.Request, body []byte, key string) (string, error) {
+func (p *plan) bodyKey(r *http.Request, read []byte, key string) (string, error) {
 	if p.Key != nil {
+		b := &body{rest: read}
+		defer b.end()
 		seen := r.WithContext(r.Context())
-		seen.Body = newBody(body)
+		seen.Body = b
 		key, err := p.Key(seen)
 		if err != nil {
 			return "", &keyError{err.Error(), true}
@@ -69,7 +71,7 @@ func (p *plan) bodyKey(r *http.Request, body []byte, key string) (string, error)
 	if p.FormField == "" {
 		return key, nil
 	}
-	values := formValues(r, body, p.FormField)
+	values := formValues(r, read, p.FormField)
 	if len(values) == 0 {
 		return key, nil
 	}

@@ -79,13 +79,16 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	rec, again, err := s.exec(ctx, op, x)
+	if s.plan.preset.Body == nil { // a function that may have kept it
+		recycle(x.body)
+	}
 	switch {
 	case err == nil && again:
 		x.replay(&rec.Result)
 	case err == nil && op.Key != "":
-		x.send(&x.last.recorder, x.last.kept)
+		x.send(x.last.kept)
 	case err == nil, x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
-		x.send(&x.last.recorder, ignored)
+		x.send(ignored)
 	default:
 		x.refuse(x.problemOf(err))
 	}
@@ -115,11 +118,6 @@ type exchange struct {
 
 	known func(context.Context, once.Operation) bool // of the engine
 	left  func()                                     // leaves Config.Gate
-
-	// Room that saves allocations.
-	first  run        // of the handler; later ones are rare
-	text   [256]byte  // of the fingerprint
-	values [10]string // of the answer's header
 }
 
 // operation reads the request. The order matters: who asks comes first, and what can
@@ -201,11 +199,8 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	if x.parsed {
 		return once.Answer{}, errParsed
 	}
-	last := &x.first
-	if x.last != nil {
-		last = new(run)
-	}
-	last.Context, last.key, last.tx, x.last = ctx, x.key, tx, last
+	last := &run{Context: ctx, key: x.key, tx: tx}
+	x.last = last
 	before := x.w.Header()
 	last.recorder.plan, last.recorder.header = x.plan, before
 	if len(before) > 0 {
@@ -214,12 +209,13 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 		defer clear(before) // lent: the recorder has noted what was in it
 	}
 	r := x.r.WithContext(last)
-	if last.body.Reset(x.body); len(x.body) > 0 {
+	if last.body.rest = x.body; len(x.body) > 0 {
 		r.Body, r.ContentLength = &last.body, int64(len(x.body))
 	} else {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
 	x.next.ServeHTTP(&last.recorder, r)
+	last.body.end()
 	if r.MultipartForm != nil && x.r.MultipartForm == nil {
 		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only
 	}

@@ -38,15 +38,22 @@ func (x *exchange) fingerprint(route string) once.Fingerprint {
 	case p.preset.Body != nil:
 		body = p.preset.Body(contentType, body)
 	}
-	text := x.text[:0]
-	next := func(s string) []byte {
-		text = append(text, s...)
-		return text[len(text)-len(s):]
-	}
-	parts := [...][]byte{next(r.Method), next(route), next(path), next(r.URL.RawQuery), next(contentType), body}
+	text := [...]string{r.Method, route, path, r.URL.RawQuery, contentType}
 	if pieces != nil {
-		return once.FingerprintOf(append(parts[:5], pieces...)...)
+		var parts [][]byte
+		for _, s := range text {
+			parts = append(parts, []byte(s))
+		}
+		return once.FingerprintOf(append(parts, pieces...)...)
 	}
+	var parts [len(text) + 1][]byte
+	var room [256]byte // on the stack, as all of this is
+	all := room[:0]
+	for i, s := range text {
+		all = append(all, s...)
+		parts[i] = all[len(all)-len(s):]
+	}
+	parts[len(text)] = body
 	return once.FingerprintOf(parts[:]...)
 }
 

@@ -134,7 +134,9 @@ func (s *Store) Join(ctx context.Context, tx *Tx, ask store.Ask) (store.Txn[*Tx]
 	if s.late(ask) {
 		return nil, store.Record{}, stale()
 	}
-	tx.claim(ask.ID)
+	if s.claims[ask.ID] != tx {
+		tx.claim(ask.ID)
+	}
 	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
 }
 
@@ -159,13 +161,15 @@ func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
 }
 
 func (s *Store) read(id store.ID) store.Record {
-	switch r, live := s.rows[id], s.live(id); {
-	case live != nil:
-		return live.record(s.now())
-	case r != nil:
+	r := s.rows[id]
+	if r == nil {
+		return store.Record{}
+	}
+	now := s.now()
+	if r.expired(now) {
 		return store.Record{Claim: slices.Clone(r.rec.Claim)}
 	}
-	return store.Record{}
+	return r.record(now)
 }
 
 // live returns the row of id, nil if it is absent.

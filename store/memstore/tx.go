@@ -22,7 +22,7 @@ type Tx struct {
 	over    bool
 
 	room struct { // most transactions are small
-		reads, writes [2]cell
+		reads, writes [1]cell
 		claims        [1]store.ID
 		pending       [1]pending
 	}

@@ -15,7 +15,7 @@ var (
 // claim takes id for as long as the transaction lasts. The caller has made sure
 // that nobody else has it.
 func (t *Tx) claim(id store.ID) {
-	if !id.IsZero() && t.s.claims[id] != t {
+	if !id.IsZero() {
 		t.s.claims[id] = t
 		t.claims = append(t.claims, id)
 	}

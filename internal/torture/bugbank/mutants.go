@@ -122,8 +122,8 @@ var everywhere = []Mutant{
 		Name: "the caller's cancellation ends COMMIT",
 		Edits: []Edit{{
 			File: "exec.go",
-			Old:  "return context.WithTimeout(context.WithoutCancel(ctx), c.e.cfg.Settle)",
-			New:  "return context.WithTimeout(ctx, c.e.cfg.Settle)",
+			Old:  "tail := c.tail(ctx)\n	defer tail.end()\n	c.ticket",
+			New:  "tail, cancel := context.WithTimeout(ctx, c.e.cfg.Settle)\n	defer cancel()\n	c.ticket",
 		}},
 		Tests: in("", "TestCancelDoesNotEndACommit"),
 	},

@@ -4,17 +4,17 @@ package bugbank
 var webMutants = []Mutant{
 	{
 		Name:  "the query is not compared",
-		Edits: []Edit{{File: "oncehttp/operation.go", Old: "next(r.URL.RawQuery)", New: "next(\"\")"}},
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "r.URL.RawQuery, contentType}", New: "\"\", contentType}"}},
 		Tests: in("oncehttp", "TestMismatch"),
 	},
 	{
 		Name:  "the path is not compared",
-		Edits: []Edit{{File: "oncehttp/operation.go", Old: "next(path)", New: "next(path[:0])"}},
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "route, path, r.URL", New: "route, path[:0], r.URL"}},
 		Tests: in("oncehttp", "TestMismatch"),
 	},
 	{
 		Name:  "the content type is not compared",
-		Edits: []Edit{{File: "oncehttp/operation.go", Old: "next(contentType)", New: "next(\"\")"}},
+		Edits: []Edit{{File: "oncehttp/operation.go", Old: "r.URL.RawQuery, contentType}", New: "r.URL.RawQuery, \"\"}"}},
 		Tests: in("oncehttp", "TestMismatch"),
 	},
 	{
