@@ -23,12 +23,13 @@ const (
 	mysqlBriefly = "set transaction isolation level read committed; set statement innodb_lock_wait_timeout = 0 for delete "
 
 	// The moment of the last row of a batch is found first, without locks. With both ends
-	// known the server goes by the index however many rows have expired, and looks at
-	// none behind them, where claims are being written.
+	// known the server goes by the index however many rows have expired, and does not meet
+	// claims that are being written; unless the batch is a good part of the table, when it
+	// looks at all rows.
 	mysqlSweep = "begin not atomic declare n, last bigint; " +
 		"select count(*), coalesce(max(at), 0) into n, last from " +
 		"(select expires_at as at from once_operation where expires_at between ? and " + mysqlNow + " order by expires_at limit ?) as found; " +
-		mysqlBriefly + "from once_operation where state = 2 and expires_at between ? and last order by expires_at limit ?; " +
+		mysqlBriefly + "from once_operation where state = 2 and expires_at between ? and last order by expires_at limit n; " +
 		"select row_count(), n, last; end"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 	} else if s.compound {
 		after, limit := req.After.UnixMilli(), int64(req.Limit)
 		var found, last int64
-		rows, done, err := s.deleteMySQL(ctx, fill(mysqlSweep, after, limit, after, limit), &found, &last)
+		rows, done, err := s.deleteMySQL(ctx, fill(mysqlSweep, after, limit, after), &found, &last)
 		switch {
 		case !done || err != nil:
 		case found == 0:
