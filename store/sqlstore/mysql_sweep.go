@@ -20,17 +20,17 @@ const (
 
 	// A statement that commits by itself, and instead of waiting for a lock fails: so it
 	// is in no deadlock.
-	mysqlBriefly = "set transaction isolation level read committed; set statement innodb_lock_wait_timeout = 0 for delete "
+	mysqlBriefly = "set transaction isolation level read committed; set statement innodb_lock_wait_timeout = 0 for delete o from "
 
-	// The moment of the last row of a batch is found first, without locks. With both ends
-	// known the server goes by the index however many rows have expired, and does not meet
-	// claims that are being written; unless the batch is a good part of the table, when it
-	// looks at all rows.
+	// How many rows there are, and the moment of the last one, is found first, without
+	// locks: so the second look, which locks what it sees, stops before it meets any other
+	// row. Both go by the index, however much of the table the server thinks they are.
+	mysqlFound = "from once_operation force index (once_operation_expires_at) where expires_at between ? and "
 	mysqlSweep = "begin not atomic declare n, last bigint; " +
-		"select count(*), coalesce(max(at), 0) into n, last from " +
-		"(select expires_at as at from once_operation where expires_at between ? and " + mysqlNow + " order by expires_at limit ?) as found; " +
-		mysqlBriefly + "from once_operation where state = 2 and expires_at between ? and last order by expires_at limit n; " +
+		"select count(*), coalesce(max(at), 0) into n, last from (select expires_at as at " + mysqlFound + mysqlNow + " order by expires_at limit ?) as found; " +
+		"if n > 0 then " + mysqlBriefly + "(select scope as s, `key` as k " + mysqlFound + "last order by expires_at limit n) as those " + mysqlByKey + " where " + mysqlExpired + "; end if; " +
 		"select row_count(), n, last; end"
+	mysqlByKey = "straight_join once_operation o force index (primary) on o.scope = those.s and o.`key` = those.k"
 )
 
 // mysqlSweeping is for rows that somebody has locked. At READ COMMITTED InnoDB locks the
@@ -135,13 +135,13 @@ func thoseMySQL(found []store.Expired) (text string, values []any) {
 		values = append(values, e.Scope, e.Key, e.Claim)
 	}
 	return "(select ? as s, ? as k, ? as c" + strings.Repeat(" union all select ?, ?, ?", len(found)-1) +
-		") those straight_join once_operation o force index (primary) on o.scope = those.s and o.`key` = those.k", values
+		") those " + mysqlByKey, values
 }
 
 // thoseKept is a compound that deletes them, if they are still the same.
 func thoseKept(found []store.Expired) string {
 	those, values := thoseMySQL(found)
-	return "begin not atomic " + fill(mysqlBriefly+"o from "+those+" where "+mysqlExpired+" and o.claim = those.c", values...) + "; select row_count(); end"
+	return "begin not atomic " + fill(mysqlBriefly+those+" where "+mysqlExpired+" and o.claim = those.c", values...) + "; select row_count(); end"
 }
 
 func scanSwept(rows *sql.Rows) (e store.Expired, err error) {
