@@ -40,26 +40,16 @@ var mysqlSweeping = sweeping{isolation: store.ReadCommitted, part: mysqlPart}
 // mysqlPart is how many rows that were kept are deleted in one transaction.
 const mysqlPart = 100
 
-// sweepMySQL deletes in one statement what nobody has locked: on two cores, the time of
-// the server is what requests feel. Where somebody has, a sweeper or a claim of an expired
-// key, the rows are locked one by one, and his are left to him.
+// sweepMySQL deletes in one statement what nobody has locked: where they share a machine,
+// the time of the server is what requests feel. Where somebody has, a sweeper or a claim
+// of an expired key, the rows are locked one by one, and his are left to him.
 func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
 	if req.Keep != nil {
 		query, scan = mysqlKept, scanExpired
 	} else if s.compound {
-		after, limit := req.After.UnixMilli(), int64(req.Limit)
-		var found, last int64
-		rows, done, err := s.deleteMySQL(ctx, fill(mysqlSweep, after, limit, after), &found, &last)
-		switch {
-		case !done || err != nil:
-		case found == 0:
-			return store.Swept{Mark: req.After}, nil
-		default:
-			return store.Swept{Rows: rows, More: found >= limit, Mark: time.UnixMilli(last)}, nil
-		}
-		if done {
-			return store.Swept{}, err
+		if swept, done, err := s.sweepAtOnce(ctx, req); done {
+			return swept, err
 		}
 	}
 	found, err := collectExpired(ctx, s.db, fill(query, req.After.UnixMilli(), int64(req.Limit)), scan)
@@ -82,6 +72,19 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 		}
 		return s.deleteUnlocked(ctx, part)
 	})
+}
+
+func (s *Store) sweepAtOnce(ctx context.Context, req store.Sweep) (swept store.Swept, done bool, err error) {
+	var found, last int64
+	after := req.After.UnixMilli()
+	rows, done, err := s.deleteMySQL(ctx, fill(mysqlSweep, after, int64(req.Limit), after), &found, &last)
+	switch {
+	case err != nil:
+		return store.Swept{}, done, err
+	case found == 0:
+		return store.Swept{Mark: req.After}, done, nil
+	}
+	return store.Swept{Rows: rows, More: found >= int64(req.Limit), Mark: time.UnixMilli(last)}, done, nil
 }
 
 // deleteMySQL runs a compound that deletes and returns how many rows that were, and what
