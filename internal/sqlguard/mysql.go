@@ -99,6 +99,10 @@ var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1836, // server is in read-only mode
 }
 
+// Refused reports whether err is MySQL's word that nothing was committed, by a statement
+// that commits by itself as by COMMIT.
+func Refused(err error) bool { return answered(MySQL, err) }
+
 // mysqlFatal are errors after which the transaction is gone, or may be: the first by
 // innodb_rollback_on_timeout.
 var mysqlFatal = []int{1205, 1206, 1213, 1020, 1614} //nolint:gochecknoglobals // a constant table

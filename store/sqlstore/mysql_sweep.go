@@ -3,9 +3,13 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
@@ -13,40 +17,106 @@ const (
 	mysqlExpiring = " from once_operation where " + mysqlExpired + " and expires_at >= ? order by expires_at limit ?"
 	mysqlKept     = "select scope, `key`, expires_at, " + mysqlColumns + mysqlExpiring
 	mysqlSwept    = "select scope, `key`, claim, expires_at" + mysqlExpiring
+
+	// A statement that commits by itself, and instead of waiting for a lock fails: so it
+	// is in no deadlock.
+	mysqlBriefly = "set transaction isolation level read committed; set statement innodb_lock_wait_timeout = 0 for delete o from "
+
+	// How many rows there are, and the moment of the last one, is found first, without
+	// locks: so the second look, which locks what it sees, stops before it meets any other
+	// row. Both go by the index, however much of the table the server thinks they are.
+	mysqlFound = "from once_operation force index (once_operation_expires_at) where expires_at between ? and "
+	mysqlSweep = "begin not atomic declare n, last bigint; " +
+		"select count(*), coalesce(max(at), 0) into n, last from (select expires_at as at " + mysqlFound + mysqlNow + " order by expires_at limit ?) as found; " +
+		"if n > 0 then " + mysqlBriefly + "(select scope as s, `key` as k " + mysqlFound + "last order by expires_at limit n) as those " + mysqlByKey + " where " + mysqlExpired + "; end if; " +
+		"select row_count(), n, last; end"
+	mysqlByKey = "straight_join once_operation o force index (primary) on o.scope = those.s and o.`key` = those.k"
 )
 
-// At READ COMMITTED InnoDB locks the rows that are deleted and no gaps between them, so
-// that claims of new keys go on.
-var mysqlSweeping = sweeping{isolation: store.ReadCommitted}
+// mysqlSweeping is for rows that somebody has locked. At READ COMMITTED InnoDB locks the
+// rows that are deleted and no gaps between them, so that claims of new keys go on.
+var mysqlSweeping = sweeping{isolation: store.ReadCommitted, part: mysqlPart}
 
-// What has expired is found without locks, and then locked by the primary key: that is
-// where claims begin as well, and who locks in one order does not deadlock. Rows that
-// somebody has locked, a sweeper or a claim of the expired key, are left to whoever that
-// is.
+// mysqlPart is how many rows that were kept are deleted in one transaction.
+const mysqlPart = 100
+
+// sweepMySQL deletes in one statement what nobody has locked: where they share a machine,
+// the time of the server is what requests feel. Where somebody has, a sweeper or a claim
+// of an expired key, the rows are locked one by one, and his are left to him.
 func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
 	if req.Keep != nil {
 		query, scan = mysqlKept, scanExpired
+	} else if s.compound {
+		if swept, done, err := s.sweepAtOnce(ctx, req); done {
+			return swept, err
+		}
 	}
 	found, err := collectExpired(ctx, s.db, fill(query, req.After.UnixMilli(), int64(req.Limit)), scan)
 	if err != nil {
 		return store.Swept{}, s.notSwept(err)
 	}
-	swept := store.Swept{Mark: req.After, More: len(found) >= req.Limit}
 	if len(found) == 0 {
-		return swept, nil
+		return store.Swept{Mark: req.After}, nil
 	}
 	if req.Keep != nil {
 		if err := req.Keep(ctx, found); err != nil {
 			return store.Swept{}, &store.Error{Kind: store.Other, Err: err}
 		}
 	}
-	swept.Mark = found[len(found)-1].At
+	return sweepParts(ctx, mysqlPart, req, found, func(part []store.Expired) (int, error) {
+		if s.compound && req.Keep != nil {
+			if rows, done, err := s.deleteMySQL(ctx, thoseKept(part)); done {
+				return rows, err
+			}
+		}
+		return s.deleteUnlocked(ctx, part)
+	})
+}
+
+func (s *Store) sweepAtOnce(ctx context.Context, req store.Sweep) (swept store.Swept, done bool, err error) {
+	var found, last int64
+	after := req.After.UnixMilli()
+	rows, done, err := s.deleteMySQL(ctx, fill(mysqlSweep, after, int64(req.Limit), after), &found, &last)
+	switch {
+	case err != nil:
+		return store.Swept{}, done, err
+	case found == 0:
+		return store.Swept{Mark: req.After}, done, nil
+	}
+	return store.Swept{Rows: rows, More: found >= int64(req.Limit), Mark: time.UnixMilli(last)}, done, nil
+}
+
+// deleteMySQL runs a compound that deletes and returns how many rows that were, and what
+// else it tells. It is not done, and nothing is deleted, if somebody has a lock, or if the
+// connection was broken before.
+func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (rows int, done bool, err error) {
+	conn, err := s.acquire(ctx, 0)
+	if err != nil {
+		return 0, true, s.down(err)
+	}
+	defer func() { _ = conn.Close() }()
+	err = conn.QueryRowContext(ctx, compound).Scan(append([]any{&rows}, into...)...)
+	switch {
+	case err == nil:
+		return rows, true, nil
+	case locked(err), errors.Is(err, driver.ErrBadConn):
+		return 0, false, nil
+	case sqlguard.Refused(err):
+		return 0, true, s.down(err)
+	}
+	return 0, true, &store.Error{Kind: store.Lost, Err: err}
+}
+
+// deleteUnlocked deletes those rows that nobody has locked and that are still the same.
+// They are found without locks, and then locked by the primary key: that is where claims
+// begin as well, and who locks in one order does not deadlock.
+func (s *Store) deleteUnlocked(ctx context.Context, found []store.Expired) (int, error) {
 	same := map[string]bool{}
 	for _, e := range found {
 		same[string(e.Claim)] = true
 	}
-	return s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (store.Swept, error) {
+	swept, err := s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (swept store.Swept, err error) {
 		those, values := thoseMySQL(found)
 		free, err := collectExpired(ctx, tx, fill("select o.scope, o.`key`, o.claim, o.expires_at from "+those+" where "+mysqlExpired+" for update skip locked", values...), scanSwept)
 		free = slices.DeleteFunc(free, func(e store.Expired) bool { return !same[string(e.Claim)] })
@@ -58,16 +128,23 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 		swept.Rows = len(free)
 		return swept, err
 	})
+	return swept.Rows, err
 }
 
 // thoseMySQL are rows by their keys, looked up one by one. A condition on many keys may
 // be answered by looking at all rows there are, and that waits for everybody's locks.
 func thoseMySQL(found []store.Expired) (text string, values []any) {
 	for _, e := range found {
-		values = append(values, e.Scope, e.Key)
+		values = append(values, e.Scope, e.Key, e.Claim)
 	}
-	return "(select ? as s, ? as k" + strings.Repeat(" union all select ?, ?", len(found)-1) +
-		") those straight_join once_operation o force index (primary) on o.scope = those.s and o.`key` = those.k", values
+	return "(select ? as s, ? as k, ? as c" + strings.Repeat(" union all select ?, ?, ?", len(found)-1) +
+		") those " + mysqlByKey, values
+}
+
+// thoseKept is a compound that deletes them, if they are still the same.
+func thoseKept(found []store.Expired) string {
+	those, values := thoseMySQL(found)
+	return "begin not atomic " + fill(mysqlBriefly+those+" where "+mysqlExpired+" and o.claim = those.c", values...) + "; select row_count(); end"
 }
 
 func scanSwept(rows *sql.Rows) (e store.Expired, err error) {

@@ -77,16 +77,19 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 	if err != nil {
 		return store.Swept{}, s.notSwept(err)
 	}
-	return s.sweepParts(ctx, d, req, found)
+	return sweepParts(ctx, d.part, req, found, func(part []store.Expired) (int, error) {
+		swept, err := s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.dropped(ctx, tx, req, part) })
+		return swept.Rows, err
+	})
 }
 
-// sweepParts deletes what was kept in as many transactions as are needed, with pauses as
-// long as they are: each of them keeps all other writers from the file. What is left after
-// an error, or when ctx is over, is found again.
-func (s *Store) sweepParts(ctx context.Context, d sweeping, req store.Sweep, found []store.Expired) (all store.Swept, err error) {
-	for part := range slices.Chunk(found, d.part) {
+// sweepParts deletes what was found in as many transactions as are needed, with pauses as
+// long as they are: on SQLite each of them keeps all other writers from the file. What is
+// left after an error, or when ctx is over, is found again.
+func sweepParts(ctx context.Context, rows int, req store.Sweep, found []store.Expired, drop func([]store.Expired) (int, error)) (all store.Swept, err error) {
+	for part := range slices.Chunk(found, rows) {
 		began := time.Now()
-		swept, err := s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.dropped(ctx, tx, req, part) })
+		dropped, err := drop(part)
 		if err != nil && all.Rows > 0 {
 			all.More, all.Mark = true, part[0].At
 			return all, nil
@@ -94,7 +97,7 @@ func (s *Store) sweepParts(ctx context.Context, d sweeping, req store.Sweep, fou
 		if err != nil {
 			return store.Swept{}, err
 		}
-		all.Rows += swept.Rows
+		all.Rows += dropped
 		select {
 		case <-time.After(time.Since(began)):
 		case <-ctx.Done(): // the next one says so
