@@ -12,6 +12,7 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 			return rows, err
 		}
 		req.After = swept.Mark
-		if err := sleep(ctx, p.pause(swept.Rows, took)); err != nil {
+		if err := sleep(ctx, p.pause(swept.Rows, took, cmp.Or(swept.Held, took))); err != nil {
 			s.observe(Pass{rows, time.Since(began), true, err})
 			return rows, err
 		}

@@ -45,6 +45,10 @@ type Swept struct {
 	Rows int       // deleted
 	More bool      // there may be more: ask again
 	Mark time.Time // for Sweep.After
+
+	// Held is for how long nobody else could write, where a store knows that it was less
+	// than the whole time. Zero: all of it.
+	Held time.Duration
 }
 
 // Expired is an operation whose retention is over.

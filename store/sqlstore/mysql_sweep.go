@@ -81,8 +81,8 @@ func scanExpired(rows *sql.Rows) (e store.Expired, err error) {
 	return e, err
 }
 
-func collectExpired(ctx context.Context, from querier, query string, scan func(*sql.Rows) (store.Expired, error)) (found []store.Expired, err error) {
-	rows, err := from.QueryContext(ctx, query)
+func collectExpired(ctx context.Context, from querier, query string, scan func(*sql.Rows) (store.Expired, error), args ...any) (found []store.Expired, err error) {
+	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

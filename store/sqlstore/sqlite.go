@@ -67,9 +67,49 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 	return func() { set(s.busy) }
 }
 
-// sqlitePart is how many rows a sweeper deletes at a time. Those who find the file locked
-// look again after one millisecond, then two, then five.
-const sqlitePart = 25
+// pollEvery is how often the first one in the line looks whether another process has left
+// the file. SQLite would do so after 1, 2, 5, 10, 15, ... and then after every 100 ms.
+const pollEvery = time.Millisecond
+
+// openInLine is open when it is its turn, on a connection that is prepared before.
+func (s *Store) openInLine(ctx context.Context, ask store.Ask, prepare func(*txn)) (*txn, error) {
+	came, bound := time.Now(), s.bound(ask)
+	if err := s.line.wait(ctx, bound, false); err != nil {
+		return nil, err
+	}
+	t, own, err := s.connect(ctx, ask)
+	if err != nil {
+		s.line.next(s.patient())
+		return nil, err
+	}
+	t.line = s.line
+	prepare(t)
+	if err := t.poll(own, ctx, came.Add(bound)); err != nil {
+		t.release()
+		return nil, err
+	}
+	return t, nil
+}
+
+// poll begins the transaction as soon as no other process has the file.
+func (t *txn) poll(own, caller context.Context, until time.Time) (err error) {
+	set := func(ms int64) {
+		_, _ = t.conn.ExecContext(t.s.own(context.WithoutCancel(caller)), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
+	}
+	set(0)
+	defer set(t.s.busy)
+	for {
+		t.tx, err = t.conn.BeginTx(t.guard.Context(own), nil)
+		if code, ok := sqlguard.SQLiteCode(err); err == nil || !ok || code&0xff != codeBusy || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-time.After(pollEvery):
+		case <-caller.Done():
+			return errors.Join(caller.Err(), err)
+		}
+	}
+}
 
 // openLightly is open for what may be lost in a power failure, because it is done again:
 // on SQLite with a write-ahead log, COMMIT does not wait for the disk. Where others share
@@ -78,23 +118,10 @@ func (s *Store) openLightly(ctx context.Context, ask store.Ask) (*txn, error) {
 	if s.writer != nil {
 		return s.writer.open(ctx, ask, true)
 	}
-	if s.dialect.name != SQLite {
+	if s.line == nil {
 		return s.open(ctx, ask)
 	}
-	return s.openOn(ctx, ask, func(t *txn) {
-		var journal string
-		var synchronous int
-		err := t.conn.QueryRowContext(ctx, "pragma journal_mode").Scan(&journal)
-		if err == nil {
-			err = t.conn.QueryRowContext(ctx, "pragma synchronous").Scan(&synchronous)
-		}
-		const normal = 1
-		if err != nil || journal != "wal" || synchronous <= normal {
-			return
-		}
-		t.unbind = "pragma synchronous = " + strconv.Itoa(synchronous)
-		_, _ = t.conn.ExecContext(ctx, "pragma synchronous = "+strconv.Itoa(normal))
-	})
+	return s.openInLine(ctx, ask, func(t *txn) { t.lightly(ctx) })
 }
 
 // SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended

@@ -69,8 +69,10 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect dialect
-	busy    int64   // SQLite's busy_timeout, in milliseconds
-	writer  *writer // SQLite: of groups; nil without
+	busy    int64        // SQLite's busy_timeout, in milliseconds
+	line    *line        // SQLite: of those who write; nil with groups, which have their own
+	writer  *writer      // SQLite: of groups; nil without
+	moves   atomic.Int64 // SQLite: rows that were swept since the last checkpoint
 
 	compound bool         // MySQL: the server is a MariaDB, which has compound statements
 	joins    atomic.Int64 // MySQL: how many there have been
@@ -142,8 +144,10 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 		if s.busy == 0 {
 			return nil, errBusyTimeout
 		}
+		s.line = new(line)
 	}
 	if cfg.GroupCommit {
+		s.line = nil
 		if s.writer, err = newWriter(ctx, s); err != nil {
 			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
