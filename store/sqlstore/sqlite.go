@@ -71,23 +71,24 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 // the file. SQLite would do so after 1, 2, 5, 10, 15, ... and then after every 100 ms.
 const pollEvery = time.Millisecond
 
-// openInLine is open when it is its turn, on a connection that is prepared before.
-func (s *Store) openInLine(ctx context.Context, ask store.Ask, prepare func(*txn)) (*txn, error) {
+// openInLine is open when it is its turn. The connection is asked for then: who waits needs
+// none, and keeps none from those who only read.
+func (s *Store) openInLine(ctx context.Context, ask store.Ask, lightly bool) (*txn, error) {
 	came, bound := time.Now(), s.bound(ask)
 	if err := s.line.wait(ctx, bound, false); err != nil {
 		return nil, err
 	}
-	t, own, err := s.connect(ctx, ask)
+	t, err := s.openBy(ctx, ask, func(t *txn, own context.Context) error {
+		if lightly {
+			t.lightly(ctx)
+		}
+		return t.poll(own, ctx, came.Add(bound))
+	})
 	if err != nil {
 		s.line.next(s.patient())
 		return nil, err
 	}
 	t.line = s.line
-	prepare(t)
-	if err := t.poll(own, ctx, came.Add(bound)); err != nil {
-		t.release()
-		return nil, err
-	}
 	return t, nil
 }
 
@@ -121,7 +122,7 @@ func (s *Store) openLightly(ctx context.Context, ask store.Ask) (*txn, error) {
 	if s.line == nil {
 		return s.open(ctx, ask)
 	}
-	return s.openInLine(ctx, ask, func(t *txn) { t.lightly(ctx) })
+	return s.openInLine(ctx, ask, true)
 }
 
 // SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended

@@ -85,9 +85,9 @@ func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swe
 }
 
 // sweepPart deletes rows that are still the same, in a transaction.
-func (s *Store) sweepPart(ctx context.Context, part []store.Expired) (swept store.Swept, err error) {
+func (s *Store) sweepPart(ctx context.Context, part []store.Expired) (store.Swept, error) {
 	var began time.Time
-	swept, err = s.sweeping(ctx, sweeping{}, func(tx *sql.Tx) (swept store.Swept, err error) {
+	swept, err := s.sweeping(ctx, sweeping{}, func(tx *sql.Tx) (swept store.Swept, err error) {
 		began = time.Now()
 		stmt, err := tx.PrepareContext(ctx, sqliteDrop)
 		if err != nil {
@@ -107,7 +107,9 @@ func (s *Store) sweepPart(ctx context.Context, part []store.Expired) (swept stor
 		}
 		return swept, nil
 	})
-	swept.Held = time.Since(began)
+	if err == nil {
+		swept.Held = time.Since(began)
+	}
 	return swept, err
 }
 

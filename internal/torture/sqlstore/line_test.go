@@ -1,0 +1,189 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// TestSQLiteLine: those who wait for the file in one process follow each other in the
+// order in which they have come, at once, and none of them asks SQLite in vain.
+func TestSQLiteLine(t *testing.T) {
+	inLine(t, func(c *crowd) {
+		began := time.Now()
+		var all []*member
+		var order []string
+		for i := range 20 {
+			m := newMember(fmt.Sprintf("member-%02d", i))
+			m.work = func(context.Context, *sql.Tx, int) (string, error) {
+				order = append(order, m.key)
+				return m.key, nil
+			}
+			all = append(all, m)
+		}
+		c.together(all...)
+		c.executed(all...)
+		c.ran(1, all...)
+		if !slices.IsSorted(order) || len(order) != 20 || time.Since(began) != 0 {
+			t.Errorf("%v in %v", order, time.Since(began))
+		}
+		if got := c.spy.take(begin, commits); !slices.Equal(got, []int{20, 20}) {
+			t.Errorf("begun, committed: %v", got)
+		}
+	})
+}
+
+// TestSQLiteLineGoesOn: whatever becomes of who has the file, or of who waits for it,
+// those behind him get it at once.
+func TestSQLiteLineGoesOn(t *testing.T) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	dead, full := driver.ErrBadConn, codeError(13)
+	for name, c := range map[string]struct {
+		spoil func(c *crowd, holder, waiter *member)
+		holds bool // who has the file is executed
+		waits bool // so is who waits
+	}{
+		"panics": {func(_ *crowd, holder, _ *member) {
+			holder.panics = true
+			holder.work = func(context.Context, *sql.Tx, int) (string, error) { panic("on purpose") }
+		}, false, true},
+		"fails": {func(_ *crowd, holder, _ *member) {
+			holder.work = func(context.Context, *sql.Tx, int) (string, error) { return "", errBusiness }
+		}, false, true},
+		"is rolled back": {func(_ *crowd, holder, _ *member) {
+			holder.work = func(_ context.Context, tx *sql.Tx, _ int) (string, error) { return "", tx.Rollback() }
+		}, false, true},
+		"its context ends": {func(_ *crowd, holder, _ *member) {
+			ctx, end := context.WithCancel(context.Background())
+			holder.ctx = ctx
+			holder.work = func(ctx context.Context, tx *sql.Tx, _ int) (string, error) {
+				end()
+				_, err := tx.ExecContext(ctx, "insert into charge values ('late')")
+				return "", err
+			}
+		}, false, true},
+		"its COMMIT fails": {func(c *crowd, _, _ *member) {
+			c.spy.bend(failing(commits, full), nil)
+		}, false, true},
+		"the context of a waiter ends": {func(_ *crowd, holder, waiter *member) {
+			waiter.ctx = cancelled
+			holder.work = func(context.Context, *sql.Tx, int) (string, error) {
+				cancel()
+				synctest.Wait() // it has left
+				return "", nil
+			}
+		}, true, false},
+		"the bound of a waiter": {func(_ *crowd, holder, waiter *member) {
+			waiter.op.Timeouts.Lock = time.Second
+			holder.work = func(context.Context, *sql.Tx, int) (string, error) {
+				pass(time.Second)
+				synctest.Wait()
+				return "", nil
+			}
+		}, true, false},
+		"the connection of a waiter dies": {func(c *crowd, holder, _ *member) {
+			holder.work = func(context.Context, *sql.Tx, int) (string, error) {
+				c.spy.bend(failing(begin, dead), nil)
+				return "", nil
+			}
+		}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, func(w *crowd) {
+				holder, waiter, last := newMember("holder"), newMember("waiter"), newMember("last")
+				c.spoil(w, holder, waiter)
+				w.together(holder, waiter, last)
+				w.spy.bend(nil, nil)
+				for m, executed := range map[*member]bool{holder: c.holds, waiter: c.waits, last: true} {
+					if executed {
+						w.executed(m)
+						continue
+					}
+					if m.err == nil {
+						t.Errorf("vacuous: %s has succeeded", m.key)
+					}
+					w.holds(m.key, 0)
+				}
+				const pause = 2 * time.Millisecond // for other processes, after a while
+				if last.took > holder.took+pause {
+					t.Errorf("the last one has waited for %v, the first one had it for %v", last.took, holder.took)
+				}
+				again := newMember("again")
+				w.do(again)
+				w.executed(again)
+			})
+		})
+	}
+}
+
+// TestSweepStandsInLine: a request that waits gets the file before the next part of a
+// sweep, and one that comes later before the one after that.
+func TestSweepStandsInLine(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("keeps=%v", keeps), func(t *testing.T) {
+			inLine(t, func(c *crowd) {
+				const rows = 35
+				for i := range rows {
+					c.exec(fmt.Sprintf("insert into once_operation (scope, key, claim, since, expires_at) values ('s', 'k%02d', x'%02x', 0, %d)", i, i, 1000+i))
+				}
+				var mu sync.Mutex
+				var requests sync.WaitGroup
+				var log []string // who has committed
+				sweeps, parts := false, 0
+				c.spy.bend(func(text string) error {
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case strings.HasPrefix(text, "delete from once_operation where scope"):
+						sweeps = true
+					case text != commits || !sweeps:
+						return nil
+					default:
+						sweeps = false
+						log = append(log, "part")
+						parts++
+						if parts > 2 {
+							return nil
+						}
+						requests.Go(func() { // comes while the part has the file
+							m := newMember(fmt.Sprint("request-", parts))
+							m.work = func(context.Context, *sql.Tx, int) (string, error) {
+								mu.Lock()
+								defer mu.Unlock()
+								log = append(log, "request")
+								return "", nil
+							}
+							c.do(m)
+							c.executed(m)
+						})
+						mu.Unlock()
+						synctest.Wait() // it stands in line
+						mu.Lock()
+					}
+					return nil
+				}, nil)
+				req := store.Sweep{Limit: 100}
+				if keeps {
+					req.Keep = func(context.Context, []store.Expired) error { return nil }
+				}
+				swept, err := c.s.Sweep(context.Background(), req)
+				requests.Wait()
+				if err != nil || swept.Rows != rows || swept.More {
+					t.Errorf("%+v, %v", swept, err)
+				}
+				if want := []string{"part", "request", "part", "request", "part", "part"}; !slices.Equal(log, want) {
+					t.Errorf("the file was had by %v, want %v", log, want)
+				}
+			})
+		})
+	}
+}
