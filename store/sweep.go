@@ -9,7 +9,9 @@ import (
 // operations whose retention is over by the store's own clock. They are absent to
 // everybody already; sweeping gives their room back.
 type Sweeper interface {
-	// Sweep deletes up to s.Limit expired operations in one transaction, oldest first.
+	// Sweep deletes up to s.Limit expired operations, oldest first, in one transaction, or
+	// in several where one keeps all others from writing. An error then means that what
+	// the failed one has not deleted is there.
 	// Operations that are running or unknown stay, however old. Rows that another
 	// transaction holds are left for the next time: any number of nodes may sweep, and
 	// none of them waits for another, nor for a request.

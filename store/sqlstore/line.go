@@ -61,6 +61,13 @@ func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) err
 	return nil // it has become its turn in this very moment
 }
 
+// waits reports whether somebody does.
+func (l *line) waits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) > 0
+}
+
 // Who waits for each other in one process leaves no moment at which another one would
 // find the file free. So it is left alone every now and then: shortly, for processes
 // that wait as [Store.begin] does, and for as long as SQLite's own wait pauses at most,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -22,11 +21,13 @@ const (
 	sqliteDrop = `delete from once_operation where scope = ?1 and key = ?2 and +state = 2 and +expires_at <= ` + nowMillis + ` and (?3 is null or claim = ?3)`
 )
 
-// A sweeper has the file for a part at a time, which is much less than a millisecond, and
-// then goes to the end of the line.
+// A sweeper has the file for one part at a time, and then goes to the end of the line. A
+// part ends as soon as somebody waits, but not before it has some rows: each costs some 20
+// microseconds, and its transaction 200.
 const (
-	sqlitePart      = 10
-	sqlitePartGroup = 25 // where each of them waits for the disk
+	sqliteLeast      = 10
+	sqliteLeastGroup = 25 // where each transaction waits for the disk
+	sqliteMost       = 50
 )
 
 // Each row was on a page of its own, which is in the log now. So the sweeper moves them to
@@ -51,24 +52,22 @@ func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swe
 			return store.Swept{}, &store.Error{Kind: store.Other, Err: err}
 		}
 	}
-	size := sqlitePart
-	if s.writer != nil {
-		size = sqlitePartGroup
-	}
+	all.Mark = found[len(found)-1].At
 	var rest time.Duration
-	for part := range slices.Chunk(found, size) {
-		swept, err := s.sweepPart(ctx, part)
-		if err != nil && all.Rows > 0 { // the rest is found again
-			all.More, all.Mark = true, part[0].At
+	for len(found) > 0 {
+		part, err := s.sweepPart(ctx, found[:min(len(found), sqliteMost)])
+		if err != nil && all.Rows > 0 { // what is left is found again
+			all.More, all.Mark = true, found[0].At
 			return all, nil
 		}
 		if err != nil {
 			return store.Swept{}, err
 		}
-		all.Rows += swept.Rows
-		all.Held += swept.Held
-		rest += swept.Held
-		if s.moves.Add(int64(swept.Rows)) < sqliteMoves {
+		found = found[part.tried:]
+		all.Rows += part.rows
+		all.Held += part.held
+		rest += part.held
+		if s.moves.Add(int64(part.rows)) < sqliteMoves {
 			continue
 		}
 		s.moves.Store(0)
@@ -76,18 +75,27 @@ func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swe
 		s.checkpoint(ctx)
 		select { // other processes do not stand in the line
 		case <-time.After(rest - time.Since(began)):
-		case <-ctx.Done(): // the next one says so
+		case <-ctx.Done(): // the next part says so
 		}
 		rest = 0
 	}
-	all.Mark = found[len(found)-1].At
 	return all, nil
 }
 
-// sweepPart deletes rows that are still the same, in a transaction.
-func (s *Store) sweepPart(ctx context.Context, part []store.Expired) (store.Swept, error) {
+// sweptPart is what one transaction has done.
+type sweptPart struct {
+	tried, rows int
+	held        time.Duration
+}
+
+// sweepPart deletes rows that are still the same, the first ones of part, in a transaction.
+func (s *Store) sweepPart(ctx context.Context, part []store.Expired) (done sweptPart, err error) {
+	least := sqliteLeast
+	if s.writer != nil {
+		least = sqliteLeastGroup
+	}
 	var began time.Time
-	swept, err := s.sweeping(ctx, sweeping{}, func(tx *sql.Tx) (swept store.Swept, err error) {
+	_, err = s.sweeping(ctx, sweeping{}, func(tx *sql.Tx) (swept store.Swept, err error) {
 		began = time.Now()
 		stmt, err := tx.PrepareContext(ctx, sqliteDrop)
 		if err != nil {
@@ -95,22 +103,24 @@ func (s *Store) sweepPart(ctx context.Context, part []store.Expired) (store.Swep
 		}
 		defer func() { _ = stmt.Close() }()
 		for _, e := range part {
+			if done.tried >= least && s.line.waits() {
+				break
+			}
 			r, err := stmt.ExecContext(ctx, e.Scope, e.Key, e.Claim)
 			if err != nil {
-				return store.Swept{}, err
+				return swept, err
 			}
 			n, err := r.RowsAffected()
 			if err != nil {
-				return store.Swept{}, err
+				return swept, err
 			}
-			swept.Rows += int(n)
+			done.tried++
+			done.rows += int(n)
 		}
 		return swept, nil
 	})
-	if err == nil {
-		swept.Held = time.Since(began)
-	}
-	return swept, err
+	done.held = time.Since(began)
+	return done, err
 }
 
 // checkpoint moves what is in the log to where it belongs, without waiting for anybody, and

@@ -19,7 +19,8 @@
 //
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
-// writer does. Under many callers at a time they are several times as many a second with
+// writer does. Those of one Store stand in line, and hold no connection while they wait;
+// busy_timeout or Timeouts.Lock bounds that. Under many callers at a time they are several times as many a second with
 // [Config].GroupCommit. On PostgreSQL, pgxstore does the same in fewer round trips.
 //
 // # MariaDB and MySQL
@@ -70,7 +71,7 @@ type Store struct {
 	db      *sql.DB
 	dialect dialect
 	busy    int64        // SQLite's busy_timeout, in milliseconds
-	line    *line        // SQLite: of those who write; nil with groups, which have their own
+	line    *line        // SQLite: of those who write
 	writer  *writer      // SQLite: of groups; nil without
 	moves   atomic.Int64 // SQLite: rows that were swept since the last checkpoint
 
@@ -147,7 +148,6 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 		s.line = new(line)
 	}
 	if cfg.GroupCommit {
-		s.line = nil
 		if s.writer, err = newWriter(ctx, s); err != nil {
 			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}

@@ -24,7 +24,7 @@ const leastPatience = time.Second
 // writer has the transactions of a store follow each other, and those that wait for each
 // other share a COMMIT. Whoever has the turn may use the connection.
 type writer struct {
-	line
+	*line
 	s *Store
 
 	alone map[store.ID]struct{} // who is to share no COMMIT; of the line's lock
@@ -47,7 +47,7 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	return &writer{s: s, alone: map[store.ID]struct{}{}}, conn.Raw(sqlguard.CanGroup)
+	return &writer{line: s.line, s: s, alone: map[store.ID]struct{}{}}, conn.Raw(sqlguard.CanGroup)
 }
 
 // open begins a transaction when it is its turn.

@@ -125,49 +125,39 @@ func TestSQLiteLineGoesOn(t *testing.T) {
 	}
 }
 
-// TestSweepStandsInLine: a request that waits gets the file before the next part of a
-// sweep, and one that comes later before the one after that.
+// TestSweepStandsInLine: a request that comes while a sweeper has the file gets it after a
+// few rows more, and so does the next one, before the sweeper has it again.
 func TestSweepStandsInLine(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keeps=%v", keeps), func(t *testing.T) {
 			inLine(t, func(c *crowd) {
-				const rows = 35
+				const rows = 80
 				for i := range rows {
 					c.exec(fmt.Sprintf("insert into once_operation (scope, key, claim, since, expires_at) values ('s', 'k%02d', x'%02x', 0, %d)", i, i, 1000+i))
 				}
-				var mu sync.Mutex
 				var requests sync.WaitGroup
-				var log []string // who has committed
-				sweeps, parts := false, 0
+				var log []string // who has had the file; whoever has it writes
+				deleted, came := 0, 0
+				request := func() {
+					m := newMember(fmt.Sprint("request-", came))
+					m.work = func(context.Context, *sql.Tx, int) (string, error) {
+						log = append(log, "request")
+						return "", nil
+					}
+					c.do(m)
+					c.executed(m)
+				}
 				c.spy.bend(func(text string) error {
-					mu.Lock()
-					defer mu.Unlock()
 					switch {
-					case strings.HasPrefix(text, "delete from once_operation where scope"):
-						sweeps = true
-					case text != commits || !sweeps:
-						return nil
-					default:
-						sweeps = false
-						log = append(log, "part")
-						parts++
-						if parts > 2 {
-							return nil
+					case strings.HasPrefix(text, "delete from once_operation where scope = ?1 and key = ?2 and +state"):
+						if deleted++; deleted == 3 && came < 2 {
+							came++
+							requests.Go(request)
+							synctest.Wait() // it stands in line
 						}
-						requests.Go(func() { // comes while the part has the file
-							m := newMember(fmt.Sprint("request-", parts))
-							m.work = func(context.Context, *sql.Tx, int) (string, error) {
-								mu.Lock()
-								defer mu.Unlock()
-								log = append(log, "request")
-								return "", nil
-							}
-							c.do(m)
-							c.executed(m)
-						})
-						mu.Unlock()
-						synctest.Wait() // it stands in line
-						mu.Lock()
+					case text == commits && deleted > 0:
+						log = append(log, fmt.Sprint(deleted, " rows"))
+						deleted = 0
 					}
 					return nil
 				}, nil)
@@ -180,8 +170,8 @@ func TestSweepStandsInLine(t *testing.T) {
 				if err != nil || swept.Rows != rows || swept.More {
 					t.Errorf("%+v, %v", swept, err)
 				}
-				if want := []string{"part", "request", "part", "request", "part", "part"}; !slices.Equal(log, want) {
-					t.Errorf("the file was had by %v, want %v", log, want)
+				if want := []string{"10 rows", "request", "10 rows", "request", "50 rows", "10 rows"}; !slices.Equal(log, want) {
+					t.Errorf("the file was had for %v, want %v", log, want)
 				}
 			})
 		})
