@@ -10,11 +10,10 @@ import (
 // everybody already; sweeping gives their room back.
 type Sweeper interface {
 	// Sweep deletes up to s.Limit expired operations, oldest first, in one transaction, or
-	// in several where one keeps all others from writing. An error then means that what
-	// the failed one has not deleted is there.
-	// Operations that are running or unknown stay, however old. Rows that another
-	// transaction holds are left for the next time: any number of nodes may sweep, and
-	// none of them waits for another, nor for a request.
+	// in several where each of them keeps all others from writing. Operations that are
+	// running or unknown stay, however old. Rows that another transaction holds are left
+	// for the next time: any number of nodes may sweep, and none of them waits for another,
+	// nor for a request.
 	//
 	// With s.Keep the rows are read, handed to Keep, and deleted if they are still the
 	// ones that Keep has seen. No row is locked meanwhile, so that no request waits for

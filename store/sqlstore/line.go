@@ -68,10 +68,9 @@ func (l *line) waits() bool {
 	return len(l.queue) > 0
 }
 
-// Who waits for each other in one process leaves no moment at which another one would
-// find the file free. So it is left alone every now and then: shortly, for processes
-// that wait as [Store.begin] does, and for as long as SQLite's own wait pauses at most,
-// so that nobody who waits for half of patience is passed over.
+// While those of one process follow each other, another one hardly ever finds the file
+// free. So they leave it alone now and then: shortly, for who looks every pollEvery, and,
+// once in half of the patience that all have, for longer than SQLite's own wait sleeps.
 const (
 	shortEvery = 50 * time.Millisecond
 	shortPause = 2 * pollEvery

@@ -46,7 +46,7 @@ var sqlite = dialect{
 	undefined:  func(err error) bool { return err != nil && strings.Contains(err.Error(), "no such table") },
 }
 
-// patience makes a connection wait for the file's lock no longer than ctx lasts:
+// patience makes a connection of a group wait for the file's lock no longer than ctx lasts:
 // SQLite does not hear a cancellation while it waits; nor longer than lock, if that is
 // set. What is returned undoes that.
 func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration) (undo func()) {
@@ -57,7 +57,7 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 	if lock > 0 {
 		left = min(left, lock.Milliseconds())
 	}
-	if s.dialect.name != SQLite || left >= s.busy {
+	if left >= s.busy {
 		return func() {}
 	}
 	set := func(ms int64) {
@@ -68,7 +68,7 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 }
 
 // pollEvery is how often the first one in the line looks whether another process has left
-// the file. SQLite would do so after 1, 2, 5, 10, 15, ... and then after every 100 ms.
+// the file.
 const pollEvery = time.Millisecond
 
 // openInLine is open when it is its turn. The connection is asked for then: who waits needs
@@ -92,7 +92,8 @@ func (s *Store) openInLine(ctx context.Context, ask store.Ask, lightly bool) (*t
 	return t, nil
 }
 
-// poll begins the transaction as soon as no other process has the file.
+// poll begins the transaction as soon as no other process has the file. SQLite's own wait
+// would look after 1, 2, 5, ... 100 ms, and would not hear a cancellation.
 func (t *txn) poll(own, caller context.Context, until time.Time) (err error) {
 	set := func(ms int64) {
 		_, _ = t.conn.ExecContext(t.s.own(context.WithoutCancel(caller)), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))

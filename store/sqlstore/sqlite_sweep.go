@@ -30,10 +30,12 @@ const (
 	sqliteMost       = 50
 )
 
-// Each row was on a page of its own, which is in the log now. So the sweeper moves them to
-// where they belong, before there are so many that the COMMIT of a request has to.
+// sqliteMoves is after how many rows a sweeper makes a checkpoint, beside the requests. Each
+// row was on a page of its own, and with a thousand pages in the log the COMMIT of whoever
+// comes next would have to.
 const sqliteMoves = 100
 
+// sweepSQLite is Sweep in as many transactions as are needed.
 func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swept, err error) {
 	query, scan := sqliteSwept, scanSwept
 	if req.Keep != nil {

@@ -20,8 +20,9 @@
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
 // writer does. Those of one Store stand in line, and hold no connection while they wait;
-// busy_timeout or Timeouts.Lock bounds that. Under many callers at a time they are several times as many a second with
-// [Config].GroupCommit. On PostgreSQL, pgxstore does the same in fewer round trips.
+// busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. Under many
+// callers at a time they are more a second with [Config].GroupCommit. On PostgreSQL,
+// pgxstore does the same in fewer round trips.
 //
 // # MariaDB and MySQL
 //
