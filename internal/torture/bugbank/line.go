@@ -8,13 +8,13 @@ var lineMutants = []Mutant{
 		Tests: group("TestSQLiteLineGoesOn"),
 	},
 	{
-		Name:  "whose statement has failed keeps the turn",
-		Edits: []Edit{{File: "store/sqlstore/txn.go", Old: "	if t.line != nil {\n", New: "	if t.line != nil && t.guard.Err() == nil {\n"}},
+		Name:  "who cannot begin keeps the turn",
+		Edits: []Edit{{File: "store/sqlstore/sqlite.go", Old: "		s.line.next(s.patient())\n		return nil, err\n", New: "		return nil, err\n"}},
 		Tests: group("TestSQLiteLineGoesOn"),
 	},
 	{
 		Name:  "a sweeper keeps the file while somebody waits for it",
-		Edits: []Edit{{File: "store/sqlstore/sqlite_sweep.go", Old: "done.tried >= least && s.line.waits()", New: "done.tried >= sqliteMost && s.line.waits()"}},
+		Edits: []Edit{{File: "store/sqlstore/sqlite_sweep.go", Old: "done.tried >= least && s.line.waits()", New: "done.tried >= least+sqliteMost && s.line.waits()"}},
 		Tests: group("TestSweepStandsInLine"),
 	},
 }

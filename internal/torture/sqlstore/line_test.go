@@ -45,8 +45,18 @@ func TestSQLiteLine(t *testing.T) {
 // TestSQLiteLineGoesOn: whatever becomes of who has the file, or of who waits for it,
 // those behind him get it at once.
 func TestSQLiteLineGoesOn(t *testing.T) {
-	cancelled, cancel := context.WithCancel(context.Background())
-	dead, full := driver.ErrBadConn, codeError(13)
+	const full, ioerr = codeError(13), codeError(10)
+	struck := 0
+	strike := func(c *crowd, text string, err error) { // once
+		fails := failing(text, err)
+		c.spy.bend(func(got string) error {
+			err := fails(got)
+			if err != nil {
+				struck++
+			}
+			return err
+		}, nil)
+	}
 	for name, c := range map[string]struct {
 		spoil func(c *crowd, holder, waiter *member)
 		holds bool // who has the file is executed
@@ -72,10 +82,11 @@ func TestSQLiteLineGoesOn(t *testing.T) {
 			}
 		}, false, true},
 		"its COMMIT fails": {func(c *crowd, _, _ *member) {
-			c.spy.bend(failing(commits, full), nil)
+			strike(c, commits, full)
 		}, false, true},
 		"the context of a waiter ends": {func(_ *crowd, holder, waiter *member) {
-			waiter.ctx = cancelled
+			ctx, cancel := context.WithCancel(context.Background())
+			waiter.ctx = ctx
 			holder.work = func(context.Context, *sql.Tx, int) (string, error) {
 				cancel()
 				synctest.Wait() // it has left
@@ -92,10 +103,16 @@ func TestSQLiteLineGoesOn(t *testing.T) {
 		}, true, false},
 		"the connection of a waiter dies": {func(c *crowd, holder, _ *member) {
 			holder.work = func(context.Context, *sql.Tx, int) (string, error) {
-				c.spy.bend(failing(begin, dead), nil)
+				strike(c, begin, driver.ErrBadConn)
 				return "", nil
 			}
 		}, true, true},
+		"a waiter cannot begin": {func(c *crowd, holder, _ *member) {
+			holder.work = func(context.Context, *sql.Tx, int) (string, error) {
+				strike(c, begin, ioerr)
+				return "", nil
+			}
+		}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLine(t, func(w *crowd) {
@@ -122,6 +139,9 @@ func TestSQLiteLineGoesOn(t *testing.T) {
 				w.executed(again)
 			})
 		})
+	}
+	if struck != 3 {
+		t.Errorf("vacuous: %d of 3 faults have struck", struck)
 	}
 }
 
