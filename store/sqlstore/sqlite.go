@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"strconv"
 	"strings"
@@ -48,8 +49,8 @@ var sqlite = dialect{
 
 // patience makes a connection of a group wait for the file's lock no longer than ctx lasts:
 // SQLite does not hear a cancellation while it waits; nor longer than lock, if that is
-// set. What is returned undoes that.
-func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration) (undo func()) {
+// set. It returns whether [txn.patient] has to undo that.
+func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration) (hurried bool) {
 	left := s.busy
 	if deadline, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(deadline).Milliseconds())
@@ -58,13 +59,10 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 		left = min(left, lock.Milliseconds())
 	}
 	if left >= s.busy {
-		return func() {}
+		return false
 	}
-	set := func(ms int64) {
-		_, _ = conn.ExecContext(s.own(context.WithoutCancel(ctx)), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
-	}
-	set(max(1, left))
-	return func() { set(s.busy) }
+	_, _ = conn.ExecContext(s.own(context.WithoutCancel(ctx)), busyTimeout(max(1, left)))
+	return true
 }
 
 // pollEvery is how often the first one in the line looks whether another process has left
@@ -95,23 +93,42 @@ func (s *Store) openInLine(ctx context.Context, ask store.Ask, lightly bool) (*t
 // poll begins the transaction as soon as no other process has the file. SQLite's own wait
 // would look after 1, 2, 5, ... 100 ms, and would not hear a cancellation.
 func (t *txn) poll(own, caller context.Context, until time.Time) (err error) {
-	set := func(ms int64) {
-		_, _ = t.conn.ExecContext(t.s.own(context.WithoutCancel(caller)), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
+	if _, err := t.conn.ExecContext(own, busyTimeout(0)); err != nil {
+		return err
 	}
-	set(0)
-	defer set(t.s.busy)
 	for {
 		t.tx, err = t.conn.BeginTx(t.guard.Context(own), nil)
 		if code, ok := sqlguard.SQLiteCode(err); err == nil || !ok || code&0xff != codeBusy || time.Now().After(until) {
-			return err
+			return errors.Join(err, t.patient(err == nil))
 		}
 		select {
 		case <-time.After(pollEvery):
 		case <-caller.Done():
-			return errors.Join(caller.Err(), err)
+			return errors.Join(caller.Err(), err, t.patient(false))
 		}
 	}
 }
+
+// patient gives the connection its busy_timeout back, or the connection up. Once the
+// transaction is open that must go through it: a connection that is lost waits for it to end.
+func (t *txn) patient(begun bool) error {
+	ctx, text := t.s.own(context.Background()), busyTimeout(t.s.busy)
+	var err error
+	if begun {
+		_, err = t.tx.ExecContext(ctx, text)
+	} else {
+		_, err = t.conn.ExecContext(ctx, text)
+	}
+	if err != nil {
+		if begun {
+			_ = t.tx.Rollback()
+		}
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return err
+}
+
+func busyTimeout(ms int64) string { return "pragma busy_timeout = " + strconv.FormatInt(ms, 10) }
 
 // openLightly is open for what may be lost in a power failure, because it is done again:
 // on SQLite with a write-ahead log, COMMIT does not wait for the disk. Where others share

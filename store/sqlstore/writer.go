@@ -94,16 +94,18 @@ func (w *writer) begin(ctx context.Context, ask store.Ask, alone bool) (*txn, er
 	m := newMember(w, first)
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t := &txn{s: w.s, conn: w.conn, guard: new(sqlguard.Txn), cancel: cancel, member: m}
-	undo := func() {}
+	hurried := false
 	if first {
 		t.stop = context.AfterFunc(ctx, cancel)
-		undo = w.s.patience(ctx, w.conn, ask.Timeouts.Lock)
+		hurried = w.s.patience(ctx, w.conn, ask.Timeouts.Lock)
 	} else { // which is begun at once, and would take the group with it
 		t.stop = func() bool { return true }
 	}
 	var err error
 	t.tx, err = w.conn.BeginTx(t.guard.PartOf(own, m.part), nil)
-	undo()
+	if hurried {
+		err = errors.Join(err, t.patient(err == nil))
+	}
 	if err != nil {
 		t.stop()
 		cancel()
