@@ -22,7 +22,7 @@ type grouped struct {
 
 const (
 	nameGroup   = "Do, group commit"
-	nameOneConn = "Do, one connection" // nobody waits for the file, which SQLite does by sleeping
+	nameOneConn = "Do, one connection" // they wait for that, in no order
 )
 
 // groupSettings are numbers of clients and their bars.
@@ -96,8 +96,7 @@ func openSQLite(ctx context.Context, file string, clients int, cfg sqlstore.Conf
 func writeGroups(p printer, all []grouped) {
 	p("\n## SQLite, group commit\n")
 	p("sqlstore over modernc.org/sqlite, WAL, synchronous = FULL: `Config{GroupCommit: true}` against one transaction per request.\n")
-	p("SQLite waits for a file by sleeping, which is much of what the many clients of %s do. With **one connection** they queue in", nameDo)
-	p("database/sql instead.\n")
+	p("The clients of %s stand in line in the store; with **one connection** they queue in database/sql instead.\n", nameDo)
 	for _, g := range all {
 		p("| %d clients | ratio | bar | | by CPU time |", g.Clients)
 		p("|---|---|---|---|---|")

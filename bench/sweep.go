@@ -190,7 +190,7 @@ func (f *sweepField) judge(took []time.Duration, pairs int) sweepingFigure {
 		v := verdict{What: fmt.Sprintf("p%d", p), AtMost: true, Median: percentile(pooled[1], p) / percentile(pooled[0], p)}
 		slices.Sort(drawn[i])
 		v.Min, v.Max = drawn[i][len(drawn[i])/20], drawn[i][len(drawn[i])*19/20]
-		if p == 99 && f.name == "PostgreSQL" {
+		if p == 99 {
 			v.Bar = sweepBar
 		}
 		figure.Ratios[i] = v.judged()

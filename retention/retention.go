@@ -12,6 +12,7 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,8 @@ type Config struct {
 	Batch int
 
 	// Rate is how many rows a second are deleted at most. At least half of the time is
-	// pauses, whatever the rate. Default 10,000.
+	// pauses, whatever the rate; a store that knows when others could write counts that as
+	// one. Default 10,000.
 	Rate int
 
 	// Every is how long [Sweeper.Run] pauses when nothing is left, give or take a half,
@@ -107,7 +109,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 			return rows, err
 		}
 		req.After = swept.Mark
-		if err := sleep(ctx, p.pause(swept.Rows, took)); err != nil {
+		if err := sleep(ctx, p.pause(swept.Rows, took, cmp.Or(swept.Held, took))); err != nil {
 			s.observe(Pass{rows, time.Since(began), true, err})
 			return rows, err
 		}

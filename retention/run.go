@@ -47,7 +47,7 @@ const (
 )
 
 // pause returns how long to wait after a batch, and settles the size of the next one.
-func (p *pace) pause(rows int, took time.Duration) time.Duration {
+func (p *pace) pause(rows int, took, held time.Duration) time.Duration {
 	now := time.Now()
 	if now.Sub(p.due) > behind { // the first batch, or so slow that it is not to be made up for
 		p.due = now.Add(-took)
@@ -60,7 +60,7 @@ func (p *pace) pause(rows int, took time.Duration) time.Duration {
 	case took < quick:
 		p.batch = min(p.most, p.batch+p.batch/4+1)
 	}
-	return max(took, p.due.Sub(now))
+	return max(2*held-took, p.due.Sub(now))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -9,10 +9,11 @@ import (
 // operations whose retention is over by the store's own clock. They are absent to
 // everybody already; sweeping gives their room back.
 type Sweeper interface {
-	// Sweep deletes up to s.Limit expired operations in one transaction, oldest first.
-	// Operations that are running or unknown stay, however old. Rows that another
-	// transaction holds are left for the next time: any number of nodes may sweep, and
-	// none of them waits for another, nor for a request.
+	// Sweep deletes up to s.Limit expired operations, oldest first, in one transaction, or
+	// in several where each of them keeps all others from writing. Operations that are
+	// running or unknown stay, however old. Rows that another transaction holds are left
+	// for the next time: any number of nodes may sweep, and none of them waits for another,
+	// nor for a request.
 	//
 	// With s.Keep the rows are read, handed to Keep, and deleted if they are still the
 	// ones that Keep has seen. No row is locked meanwhile, so that no request waits for
@@ -45,6 +46,10 @@ type Swept struct {
 	Rows int       // deleted
 	More bool      // there may be more: ask again
 	Mark time.Time // for Sweep.After
+
+	// Held is for how long nobody else could write, where a store knows that it was less
+	// than the whole time. Zero: all of it.
+	Held time.Duration
 }
 
 // Expired is an operation whose retention is over.

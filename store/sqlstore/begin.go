@@ -93,25 +93,26 @@ func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
 	if s.writer != nil {
 		return s.writer.open(ctx, ask, false)
 	}
-	return s.openOn(ctx, ask, func(*txn) {})
+	if s.line != nil {
+		return s.openInLine(ctx, ask, false)
+	}
+	return s.openBy(ctx, ask, func(t *txn, own context.Context) (err error) {
+		t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+		return err
+	})
 }
 
-// openOn is open on a connection that is prepared before.
-func (s *Store) openOn(ctx context.Context, ask store.Ask, prepare func(*txn)) (*txn, error) {
+// openBy is open by who begins a transaction on a connection.
+func (s *Store) openBy(ctx context.Context, ask store.Ask, begin func(t *txn, own context.Context) error) (*txn, error) {
 	for left := -1; ; left-- { // tries; how many is asked when one is needed
 		t, own, err := s.connect(ctx, ask)
 		if err != nil {
 			return nil, err
 		}
-		prepare(t)
-		undo := s.patience(ctx, t.conn, ask.Timeouts.Lock)
-		t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
-		if err == nil {
-			undo()
+		if err = begin(t, own); err == nil {
 			return t, nil
 		}
 		isBroken := broken(t.conn)
-		undo()
 		t.release()
 		if left < 0 {
 			left = 1 + s.db.Stats().Idle

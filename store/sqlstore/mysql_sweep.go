@@ -35,7 +35,7 @@ const (
 
 // mysqlSweeping is for rows that somebody has locked. At READ COMMITTED InnoDB locks the
 // rows that are deleted and no gaps between them, so that claims of new keys go on.
-var mysqlSweeping = sweeping{isolation: store.ReadCommitted, part: mysqlPart}
+var mysqlSweeping = sweeping{isolation: store.ReadCommitted}
 
 // mysqlPart is how many rows that were kept are deleted in one transaction.
 const mysqlPart = 100
@@ -64,7 +64,7 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 			return store.Swept{}, &store.Error{Kind: store.Other, Err: err}
 		}
 	}
-	return sweepParts(ctx, mysqlPart, req, found, func(part []store.Expired) (int, error) {
+	return sweepParts(ctx, req, found, func(part []store.Expired) (int, error) {
 		if s.compound && req.Keep != nil {
 			if rows, done, err := s.deleteMySQL(ctx, thoseKept(part)); done {
 				return rows, err
@@ -72,6 +72,29 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 		}
 		return s.deleteUnlocked(ctx, part)
 	})
+}
+
+// sweepParts deletes what was found in as many transactions as are needed, with pauses as
+// long as they are. What is left after an error, or when ctx is over, is found again.
+func sweepParts(ctx context.Context, req store.Sweep, found []store.Expired, drop func([]store.Expired) (int, error)) (all store.Swept, err error) {
+	for part := range slices.Chunk(found, mysqlPart) {
+		began := time.Now()
+		dropped, err := drop(part)
+		if err != nil && all.Rows > 0 {
+			all.More, all.Mark = true, part[0].At
+			return all, nil
+		}
+		if err != nil {
+			return store.Swept{}, err
+		}
+		all.Rows += dropped
+		select {
+		case <-time.After(time.Since(began)):
+		case <-ctx.Done(): // the next one says so
+		}
+	}
+	all.More, all.Mark = len(found) >= req.Limit, found[len(found)-1].At
+	return all, nil
 }
 
 func (s *Store) sweepAtOnce(ctx context.Context, req store.Sweep) (swept store.Swept, done bool, err error) {
@@ -158,8 +181,8 @@ func scanExpired(rows *sql.Rows) (e store.Expired, err error) {
 	return e, err
 }
 
-func collectExpired(ctx context.Context, from querier, query string, scan func(*sql.Rows) (store.Expired, error)) (found []store.Expired, err error) {
-	rows, err := from.QueryContext(ctx, query)
+func collectExpired(ctx context.Context, from querier, query string, scan func(*sql.Rows) (store.Expired, error), args ...any) (found []store.Expired, err error) {
+	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

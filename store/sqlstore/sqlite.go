@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"strconv"
 	"strings"
@@ -46,10 +47,10 @@ var sqlite = dialect{
 	undefined:  func(err error) bool { return err != nil && strings.Contains(err.Error(), "no such table") },
 }
 
-// patience makes a connection wait for the file's lock no longer than ctx lasts:
+// patience makes a connection of a group wait for the file's lock no longer than ctx lasts:
 // SQLite does not hear a cancellation while it waits; nor longer than lock, if that is
-// set. What is returned undoes that.
-func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration) (undo func()) {
+// set. It returns whether [txn.patient] has to undo that.
+func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration) (hurried bool) {
 	left := s.busy
 	if deadline, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(deadline).Milliseconds())
@@ -57,19 +58,77 @@ func (s *Store) patience(ctx context.Context, conn *sql.Conn, lock time.Duration
 	if lock > 0 {
 		left = min(left, lock.Milliseconds())
 	}
-	if s.dialect.name != SQLite || left >= s.busy {
-		return func() {}
+	if left >= s.busy {
+		return false
 	}
-	set := func(ms int64) {
-		_, _ = conn.ExecContext(s.own(context.WithoutCancel(ctx)), "pragma busy_timeout = "+strconv.FormatInt(ms, 10))
-	}
-	set(max(1, left))
-	return func() { set(s.busy) }
+	_, _ = conn.ExecContext(s.own(context.WithoutCancel(ctx)), busyTimeout(max(1, left)))
+	return true
 }
 
-// sqlitePart is how many rows a sweeper deletes at a time. Those who find the file locked
-// look again after one millisecond, then two, then five.
-const sqlitePart = 25
+// pollEvery is how often the first one in the line looks whether another process has left
+// the file.
+const pollEvery = time.Millisecond
+
+// openInLine is open when it is its turn. The connection is asked for then: who waits needs
+// none, and keeps none from those who only read.
+func (s *Store) openInLine(ctx context.Context, ask store.Ask, lightly bool) (*txn, error) {
+	came, bound := time.Now(), s.bound(ask)
+	if err := s.line.wait(ctx, bound, false); err != nil {
+		return nil, err
+	}
+	t, err := s.openBy(ctx, ask, func(t *txn, own context.Context) error {
+		if lightly {
+			t.lightly(ctx)
+		}
+		return t.poll(own, ctx, came.Add(bound))
+	})
+	if err != nil {
+		s.line.next(s.patient())
+		return nil, err
+	}
+	t.line = s.line
+	return t, nil
+}
+
+// poll begins the transaction as soon as no other process has the file. SQLite's own wait
+// would look after 1, 2, 5, ... 100 ms, and would not hear a cancellation.
+func (t *txn) poll(own, caller context.Context, until time.Time) (err error) {
+	if _, err := t.conn.ExecContext(own, busyTimeout(0)); err != nil {
+		return err
+	}
+	for {
+		t.tx, err = t.conn.BeginTx(t.guard.Context(own), nil)
+		if code, ok := sqlguard.SQLiteCode(err); err == nil || !ok || code&0xff != codeBusy || time.Now().After(until) {
+			return errors.Join(err, t.patient(err == nil))
+		}
+		select {
+		case <-time.After(pollEvery):
+		case <-caller.Done():
+			return errors.Join(caller.Err(), err, t.patient(false))
+		}
+	}
+}
+
+// patient gives the connection its busy_timeout back, or the connection up. Once the
+// transaction is open that must go through it: a connection that is lost waits for it to end.
+func (t *txn) patient(begun bool) error {
+	ctx, text := t.s.own(context.Background()), busyTimeout(t.s.busy)
+	var err error
+	if begun {
+		_, err = t.tx.ExecContext(ctx, text)
+	} else {
+		_, err = t.conn.ExecContext(ctx, text)
+	}
+	if err != nil {
+		if begun {
+			_ = t.tx.Rollback()
+		}
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return err
+}
+
+func busyTimeout(ms int64) string { return "pragma busy_timeout = " + strconv.FormatInt(ms, 10) }
 
 // openLightly is open for what may be lost in a power failure, because it is done again:
 // on SQLite with a write-ahead log, COMMIT does not wait for the disk. Where others share
@@ -78,23 +137,10 @@ func (s *Store) openLightly(ctx context.Context, ask store.Ask) (*txn, error) {
 	if s.writer != nil {
 		return s.writer.open(ctx, ask, true)
 	}
-	if s.dialect.name != SQLite {
+	if s.line == nil {
 		return s.open(ctx, ask)
 	}
-	return s.openOn(ctx, ask, func(t *txn) {
-		var journal string
-		var synchronous int
-		err := t.conn.QueryRowContext(ctx, "pragma journal_mode").Scan(&journal)
-		if err == nil {
-			err = t.conn.QueryRowContext(ctx, "pragma synchronous").Scan(&synchronous)
-		}
-		const normal = 1
-		if err != nil || journal != "wal" || synchronous <= normal {
-			return
-		}
-		t.unbind = "pragma synchronous = " + strconv.Itoa(synchronous)
-		_, _ = t.conn.ExecContext(ctx, "pragma synchronous = "+strconv.Itoa(normal))
-	})
+	return s.openInLine(ctx, ask, true)
 }
 
 // SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended

@@ -19,8 +19,10 @@
 //
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
-// writer does. Under many callers at a time they are several times as many a second with
-// [Config].GroupCommit. On PostgreSQL, pgxstore does the same in fewer round trips.
+// writer does. Those of one Store stand in line, and hold no connection while they wait;
+// busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. Under many
+// callers at a time they are more a second with [Config].GroupCommit. On PostgreSQL,
+// pgxstore does the same in fewer round trips.
 //
 // # MariaDB and MySQL
 //
@@ -69,8 +71,10 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect dialect
-	busy    int64   // SQLite's busy_timeout, in milliseconds
-	writer  *writer // SQLite: of groups; nil without
+	busy    int64        // SQLite's busy_timeout, in milliseconds
+	line    *line        // SQLite: of those who write
+	writer  *writer      // SQLite: of groups; nil without
+	moves   atomic.Int64 // SQLite: rows that were swept since the last checkpoint
 
 	compound bool         // MySQL: the server is a MariaDB, which has compound statements
 	joins    atomic.Int64 // MySQL: how many there have been
@@ -142,6 +146,7 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 		if s.busy == 0 {
 			return nil, errBusyTimeout
 		}
+		s.line = new(line)
 	}
 	if cfg.GroupCommit {
 		if s.writer, err = newWriter(ctx, s); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
@@ -17,7 +15,6 @@ var _ store.Sweeper = (*Store)(nil)
 // sweeping is how a database deletes what has expired.
 type sweeping struct {
 	isolation store.Isolation
-	part      int                 // rows in a transaction, at most
 	lightly   string              // makes the commit cheap; "": nothing inside of the transaction does
 	alone     string              // whether this transaction is the only one that keeps; "": nothing tells
 	sweep     string              // limit, after: deletes, and returns the moments of expiry
@@ -29,7 +26,6 @@ type sweeping struct {
 var sweepings = map[Dialect]sweeping{
 	PostgreSQL: {
 		isolation: store.ReadCommitted,
-		part:      math.MaxInt,
 		lightly:   pgsql.SweepLightly,
 		alone:     pgsql.SweepLock,
 		sweep:     pgsql.Sweep,
@@ -37,19 +33,7 @@ var sweepings = map[Dialect]sweeping{
 		drop:      pgsql.SweepKept,
 		moment:    asTime,
 	},
-	SQLite: {
-		part:     sqlitePart,
-		sweep:    `delete from once_operation where (scope, key) in (select scope, key` + sqliteExpired + `) returning expires_at`,
-		expiring: `select scope, key, expires_at, ` + sqliteColumns + sqliteExpired,
-		drop: `delete from once_operation where +state = 2 and +expires_at <= ` + nowMillis + ` -- by the primary key
- and (scope, key) in (select value ->> 'scope', value ->> 'key' from json_each(?1))
- and lower(hex(claim)) in (select value ->> 'claim' from json_each(?1))`,
-		moment: asMillis,
-	},
 }
-
-const sqliteExpired = ` from once_operation
- where state = 2 and expires_at <= ` + nowMillis + ` and expires_at >= ?2 order by expires_at limit ?1`
 
 // Sweep implements [store.Sweeper].
 func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
@@ -57,57 +41,22 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 	switch {
 	case s.dialect.name == MySQL:
 		return s.sweepMySQL(ctx, req)
+	case s.dialect.name == SQLite:
+		return s.sweepSQLite(ctx, req)
 	case req.Keep == nil:
-		req.Limit = min(req.Limit, d.part)
 		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.out(ctx, tx, req) })
-	case d.alone != "":
-		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) {
-			var alone bool
-			if err := tx.QueryRowContext(ctx, d.alone).Scan(&alone); err != nil || !alone {
-				return store.Swept{Mark: req.After}, err
-			}
-			found, err := d.keep(ctx, tx, req)
-			if err != nil {
-				return store.Swept{}, err
-			}
-			return d.dropped(ctx, tx, req, found)
-		})
 	}
-	found, err := d.keep(ctx, s.db, req) // outside: a transaction would keep all writers from the file meanwhile
-	if err != nil {
-		return store.Swept{}, s.notSwept(err)
-	}
-	return sweepParts(ctx, d.part, req, found, func(part []store.Expired) (int, error) {
-		swept, err := s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.dropped(ctx, tx, req, part) })
-		return swept.Rows, err
-	})
-}
-
-// sweepParts deletes what was found in as many transactions as are needed, with pauses as
-// long as they are: on SQLite each of them keeps all other writers from the file. What is
-// left after an error, or when ctx is over, is found again.
-func sweepParts(ctx context.Context, rows int, req store.Sweep, found []store.Expired, drop func([]store.Expired) (int, error)) (all store.Swept, err error) {
-	for part := range slices.Chunk(found, rows) {
-		began := time.Now()
-		dropped, err := drop(part)
-		if err != nil && all.Rows > 0 {
-			all.More, all.Mark = true, part[0].At
-			return all, nil
+	return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) {
+		var alone bool
+		if err := tx.QueryRowContext(ctx, d.alone).Scan(&alone); err != nil || !alone {
+			return store.Swept{Mark: req.After}, err
 		}
+		found, err := d.keep(ctx, tx, req)
 		if err != nil {
 			return store.Swept{}, err
 		}
-		all.Rows += dropped
-		select {
-		case <-time.After(time.Since(began)):
-		case <-ctx.Done(): // the next one says so
-		}
-	}
-	all.More, all.Mark = len(found) >= req.Limit, req.After
-	if len(found) > 0 {
-		all.Mark = found[len(found)-1].At
-	}
-	return all, nil
+		return d.dropped(ctx, tx, req, found)
+	})
 }
 
 // sweeping runs fn in a transaction.

@@ -22,6 +22,7 @@ type txn struct {
 	cancel context.CancelFunc
 	unbind string      // gives the session its bounds back; "": they have not changed
 	stop   func() bool // keeps the caller's context from cancelling
+	line   *line       // SQLite: whose turn it has; nil if it has none
 	member *member     // of a group; nil if it is none
 }
 
@@ -78,6 +79,10 @@ func (t *txn) release() {
 		return
 	}
 	_ = t.conn.Close() // back into the pool; a broken one is not kept
+	if t.line != nil {
+		t.line.next(t.s.patient())
+		t.line = nil
+	}
 }
 
 // Commit writes the record and commits.

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/oncelib/once/internal/sqlguard"
@@ -26,22 +24,15 @@ const leastPatience = time.Second
 // writer has the transactions of a store follow each other, and those that wait for each
 // other share a COMMIT. Whoever has the turn may use the connection.
 type writer struct {
+	*line
 	s *Store
 
-	mu    sync.Mutex
-	taken bool // somebody has the turn
-	queue []*turn
-	alone map[store.ID]struct{} // who is to share no COMMIT
+	alone map[store.ID]struct{} // who is to share no COMMIT; of the line's lock
 
 	// The rest is touched only by whoever has the turn.
 
 	conn *sql.Conn // kept while somebody waits
 	g    *group    // the open one
-}
-
-type turn struct {
-	alone   bool
-	granted chan struct{}
 }
 
 func newWriter(ctx context.Context, s *Store) (*writer, error) {
@@ -56,66 +47,40 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	return &writer{s: s, alone: map[store.ID]struct{}{}}, conn.Raw(sqlguard.CanGroup)
+	return &writer{line: s.line, s: s, alone: map[store.ID]struct{}{}}, conn.Raw(sqlguard.CanGroup)
 }
 
 // open begins a transaction when it is its turn.
 func (w *writer) open(ctx context.Context, ask store.Ask, alone bool) (*txn, error) {
-	alone, err := w.wait(ctx, ask, alone)
-	if err != nil {
+	if !alone {
+		w.mu.Lock()
+		_, alone = w.alone[ask.ID]
+		w.mu.Unlock()
+	}
+	if err := w.wait(ctx, w.s.bound(ask), alone); err != nil {
 		return nil, err
 	}
-	t, err := w.begin(ctx, ask, alone)
+	var t *txn
+	err := ctx.Err()
+	if err == nil {
+		t, err = w.begin(ctx, ask, alone)
+	}
 	if err != nil {
 		w.next()
 	}
 	return t, err
 }
 
-// wait waits for the turn, no longer than for the file.
-func (w *writer) wait(ctx context.Context, ask store.Ask, alone bool) (bool, error) {
-	w.mu.Lock()
-	if !alone {
-		_, alone = w.alone[ask.ID]
-	}
-	if !w.taken {
-		w.taken = true
-		w.mu.Unlock()
-		return alone, nil
-	}
-	t := &turn{alone, make(chan struct{})}
-	w.queue = append(w.queue, t)
-	w.mu.Unlock()
-
-	patience := w.s.patient()
-	if lock := ask.Timeouts.Lock; lock > 0 {
-		patience = min(patience, lock)
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	var err error
-	select {
-	case <-t.granted:
-		return alone, nil
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-timer.C:
-		err = fmt.Errorf("others have held the file for %v. Try: shorter handlers, or a longer busy_timeout", patience)
-	}
-	w.mu.Lock()
-	i := slices.Index(w.queue, t)
-	if i >= 0 {
-		w.queue = slices.Delete(w.queue, i, i+1)
-	}
-	w.mu.Unlock()
-	if i < 0 { // it has become its turn in this very moment
-		w.next()
-	}
-	return alone, err
-}
-
 // patient is how long SQLite waits for the file.
 func (s *Store) patient() time.Duration { return time.Duration(s.busy) * time.Millisecond }
+
+// bound is how long somebody waits for the file.
+func (s *Store) bound(ask store.Ask) time.Duration {
+	if lock := ask.Timeouts.Lock; lock > 0 {
+		return min(s.patient(), lock)
+	}
+	return s.patient()
+}
 
 // begin begins a member of the open group, or a group.
 func (w *writer) begin(ctx context.Context, ask store.Ask, alone bool) (*txn, error) {
@@ -129,16 +94,18 @@ func (w *writer) begin(ctx context.Context, ask store.Ask, alone bool) (*txn, er
 	m := newMember(w, first)
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t := &txn{s: w.s, conn: w.conn, guard: new(sqlguard.Txn), cancel: cancel, member: m}
-	undo := func() {}
+	hurried := false
 	if first {
 		t.stop = context.AfterFunc(ctx, cancel)
-		undo = w.s.patience(ctx, w.conn, ask.Timeouts.Lock)
+		hurried = w.s.patience(ctx, w.conn, ask.Timeouts.Lock)
 	} else { // which is begun at once, and would take the group with it
 		t.stop = func() bool { return true }
 	}
 	var err error
 	t.tx, err = w.conn.BeginTx(t.guard.PartOf(own, m.part), nil)
-	undo()
+	if hurried {
+		err = errors.Join(err, t.patient(err == nil))
+	}
 	if err != nil {
 		t.stop()
 		cancel()
@@ -180,15 +147,10 @@ func (w *writer) next() {
 		w.mu.Lock()
 	}
 	defer w.mu.Unlock()
-	if len(w.queue) > 0 {
-		close(w.queue[0].granted)
-		w.queue = slices.Delete(w.queue, 0, 1)
-		return
-	}
-	if w.conn != nil {
+	if len(w.queue) == 0 && w.conn != nil {
 		w.drop()
 	}
-	w.taken = false
+	w.pass()
 }
 
 // commit commits the open group.

@@ -37,7 +37,7 @@ func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " 
 
 // All returns the whole bank.
 func All() []Mutant {
-	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, joins)
+	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, lineMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, joins)
 }
 
 // Kill runs the tests of m in the tree at root. It returns which one killed it,

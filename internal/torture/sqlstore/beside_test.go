@@ -17,6 +17,15 @@ import (
 // their turn: a transaction of the same *sql.DB, also one that is joined, and those of
 // another process, with groups or without.
 func TestGroupBesideOthers(t *testing.T) {
+	besideOthers(t, sqlstore.Config{GroupCommit: true})
+}
+
+// TestSQLiteLineBesideOthers: the same where those of one process follow each other.
+func TestSQLiteLineBesideOthers(t *testing.T) {
+	besideOthers(t, sqlstore.Config{})
+}
+
+func besideOthers(t *testing.T, cfg sqlstore.Config) {
 	ctx := t.Context()
 	dsn := "file:" + filepath.Join(t.TempDir(), "beside.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)&_pragma=synchronous(FULL)"
 	open := func(cfg sqlstore.Config) (*sql.DB, *sqlstore.Store) {
@@ -34,7 +43,7 @@ func TestGroupBesideOthers(t *testing.T) {
 		}
 		return db, s
 	}
-	db, s := open(sqlstore.Config{GroupCommit: true})
+	db, s := open(cfg)
 	if _, err := db.ExecContext(ctx, "create table charge (id varchar(100) primary key)"); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// crowd is a database with group commit and those who use it at the same time.
+// crowd is a SQLite database and those who use it at the same time.
 type crowd struct {
 	t   *testing.T
 	db  *sql.DB
@@ -40,17 +41,26 @@ const (
 func inCrowd(t *testing.T, test func(*crowd)) {
 	t.Helper()
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) { newCrowd(t, dir, func(int) { synctest.Wait() }, test) })
+	synctest.Test(t, func(t *testing.T) {
+		newCrowd(t, dir, sqlstore.Config{GroupCommit: true}, func(int) { synctest.Wait() }, test)
+	})
+}
+
+// inLine is inCrowd without groups.
+func inLine(t *testing.T, test func(*crowd)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) { newCrowd(t, dir, sqlstore.Config{}, func(int) { synctest.Wait() }, test) })
 }
 
 // inRealCrowd is inCrowd for statements that do not end: for them no time would pass.
 func inRealCrowd(t *testing.T, test func(*crowd)) {
 	t.Helper()
-	newCrowd(t, t.TempDir(), func(others int) {
+	newCrowd(t, t.TempDir(), sqlstore.Config{GroupCommit: true}, func(others int) {
 		stacks, until := make([]byte, 1<<20), time.Now().Add(time.Minute)
 		for {
 			got := string(stacks[:runtime.Stack(stacks, true)])
-			if strings.Count(got, "sqlstore.(*writer).wait(") == others {
+			if strings.Count(got, "sqlstore.(*line).wait(") == others {
 				return
 			}
 			if time.Now().After(until) {
@@ -61,7 +71,7 @@ func inRealCrowd(t *testing.T, test func(*crowd)) {
 	}, test)
 }
 
-func newCrowd(t *testing.T, dir string, waiting func(int), test func(*crowd)) {
+func newCrowd(t *testing.T, dir string, cfg sqlstore.Config, waiting func(int), test func(*crowd)) {
 	t.Helper()
 	ctx := context.Background()
 	c := &crowd{t: t, waiting: waiting, spy: &spy{dsn: "file:" + filepath.Join(dir, "crowd.db") +
@@ -77,7 +87,7 @@ func newCrowd(t *testing.T, dir string, waiting func(int), test func(*crowd)) {
 		}
 	}
 	var err error
-	if c.s, err = sqlstore.NewWithConfig(ctx, c.db, sqlstore.Config{GroupCommit: true}); err != nil {
+	if c.s, err = sqlstore.NewWithConfig(ctx, c.db, cfg); err != nil {
 		t.Fatal(err)
 	}
 	c.spy.take()
@@ -91,6 +101,8 @@ type member struct {
 	ctx    context.Context //nolint:containedctx // nil: the background
 	config once.Config
 	work   func(ctx context.Context, tx *sql.Tx, run int) (string, error) // after its effect
+
+	panics bool // it does so, and no more comes of it
 
 	runs  int
 	value string
@@ -115,6 +127,9 @@ func (c *crowd) do(m *member) {
 	ctx, began := m.ctx, time.Now()
 	if ctx == nil {
 		ctx = context.Background()
+	}
+	if m.panics {
+		defer func() { m.err = fmt.Errorf("panic: %v", recover()) }()
 	}
 	r, err := once.Do(ctx, once.New(c.s, m.config), m.op, func(ctx context.Context, tx *sql.Tx) (string, error) {
 		m.runs++
