@@ -174,6 +174,7 @@ func (b *bystander) lives(ctx context.Context, g *ground) (ended func() error) {
 	}
 	over := make(chan struct{})
 	var living sync.WaitGroup
+	var later []func() error // who only looks, too, may have to wait for a lock that has stayed
 	living.Go(func() {
 		for {
 			select {
@@ -187,7 +188,7 @@ func (b *bystander) lives(ctx context.Context, g *ground) (ended func() error) {
 			switch took := time.Since(began); {
 			case told == nil:
 				b.done++
-				err = errors.Join(err, g.truthful(ctx, c, got))
+				later = append(later, func() error { return g.truthful(ctx, c, got) })
 			case once.EffectOf(told) != once.NotApplied, took > longestAttempt:
 				err = errors.Join(err, fmt.Errorf("a neighbour was told after %v: %w", took, told))
 			default:
@@ -199,6 +200,9 @@ func (b *bystander) lives(ctx context.Context, g *ground) (ended func() error) {
 		close(over)
 		living.Wait()
 		s.Close()
+		for _, check := range later {
+			err = errors.Join(err, check())
+		}
 		return err
 	}
 }

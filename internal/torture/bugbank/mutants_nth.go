@@ -42,4 +42,13 @@ var nths = []Mutant{
 		}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^sqlstore-mariadb$/^table"}},
 	},
+	{
+		Name: "who was wrong about a first time is believed again",
+		Edits: []Edit{{
+			File: "keytime.go",
+			Old:  "return c.op.First && c.runs == 0 && c.waited == 0",
+			New:  "return c.op.First",
+		}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestNthVain$/^pgxstore"}},
+	},
 }
