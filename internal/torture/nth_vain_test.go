@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -73,9 +74,16 @@ func newVain(t *testing.T, g *ground, line obstacle, su setup) *vain {
 
 func (v *vain) all(faults []fault) {
 	v.Helper()
+	lies := course{flow: flowReplay, op: func(op *once.Operation) { op.First = true }}
+	v.passes("no fault", func() {
+		if _, err := v.strike(v.Context(), math.MaxInt, fault{}, lies, func() {}); err != nil {
+			v.Fatal(err)
+		}
+	}, pgxName)
 	for _, f := range faults {
 		for _, swallows := range []bool{false, true} {
-			c := course{flow: flowReplay, swallows: swallows, op: func(op *once.Operation) { op.First = true }}
+			c := lies
+			c.swallows = swallows
 			v.passes(f.name, func() { v.loop(f, c, nil) }, pgxName)
 		}
 		v.passes(f.name+", in flight", func() { v.visits(f, v.inFlight) }, pgxName)
