@@ -40,7 +40,7 @@ var nths = []Mutant{
 			Old:  `, {"lock_wait_timeout", time.Second, t.Lock}}`,
 			New:  `}`,
 		}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^sqlstore-mariadb$/^table"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^sqlstore-mariadb$/^table", Hangs: true}},
 	},
 	{
 		Name: "who was wrong about a first time is believed again",
