@@ -53,7 +53,10 @@ func TestIOError(t *testing.T) {
 		t.Logf("the server has ended %d times", deaths())
 	})
 	for _, journal := range []string{"WAL", "DELETE"} {
-		t.Run(sqliteName+" "+journal, func(t *testing.T) { t.Parallel(); failSQLite(t, journal) })
+		t.Run(sqliteName+" "+journal, func(t *testing.T) { t.Parallel(); failSQLite(t, sqliteName, journal) })
+	}
+	if long() { // SQLite waits by itself, each time for ten seconds
+		t.Run(groupName+" WAL", func(t *testing.T) { t.Parallel(); failSQLite(t, groupName, "WAL") })
 	}
 }
 

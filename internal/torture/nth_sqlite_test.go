@@ -157,12 +157,20 @@ func sqliteFaults() []fault {
 
 func newNthSQLite(t *testing.T, journal string) *nth {
 	t.Helper()
+	g, line := sqliteTripped(t, journal)
+	return newNth(t, g, line, setup{opens: line.open})
+}
+
+// sqliteTripped is a database in a file, and the driver that trips on it.
+func sqliteTripped(t *testing.T, journal string) (*ground, *tripwire) {
+	t.Helper()
 	g := sqliteGround(t, sqliteName+"-"+journal, journal)
 	g.dsn = strings.Replace(g.dsn, "busy_timeout(30000)", "busy_timeout(100)", 1)
 	c, err := sqlite.NewConnector(g.dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := &tripwire{Connector: c}
-	return newNth(t, g, line, setup{opens: func() *sql.DB { return sqlstore.OpenDB(sqlstore.SQLite, line) }})
+	return g, &tripwire{Connector: c}
 }
+
+func (w *tripwire) open() *sql.DB { return sqlstore.OpenDB(sqlstore.SQLite, w) }

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -72,6 +73,7 @@ type nth struct {
 	met   doubts
 	calm  func() // waits until what has struck is over
 	start time.Time
+	bound time.Duration // of what a client waits
 
 	mu    sync.Mutex
 	seen  map[string]int // errors, by code, as handlers and observers see them
@@ -82,7 +84,8 @@ type nth struct {
 func newNth(t *testing.T, g *ground, line obstacle, su setup) *nth {
 	t.Helper()
 	n := &nth{T: t, g: g, line: line, calm: func() {}, start: time.Now(), seen: map[string]int{}, after: map[string]int{}, told: map[string]int{}}
-	su.conns, su.engine = 4, once.Config{Settle: patience, Observer: n}
+	n.bound = cmp.Or(su.engine.Settle, patience)
+	su.conns, su.engine = 4, once.Config{Settle: n.bound, Observer: n}
 	n.s = g.open(t, su)
 	for range su.conns { // what is prepared once per connection
 		if err := warm(t.Context(), n.s, plan{Key: once.NewKey(), Attempt: "warm"}); err != nil {
@@ -156,7 +159,9 @@ func (n *nth) strike(ctx context.Context, at int, f fault, c course, over func()
 	s := n.s.Another() // which has seen nothing
 	cl := &client{s: s, name: "client", flow: flow, op: op, like: work{swallows: c.swallows, also: c.also, saw: n.saw}}
 	n.line.arm(at, f)
+	began := time.Now()
 	got, told := cl.ask(ctx)
+	took := time.Since(began)
 	if struck = n.line.struck(); struck {
 		over()
 	}
@@ -166,6 +171,8 @@ func (n *nth) strike(ctx context.Context, at int, f fault, c course, over func()
 		return struck, err
 	}
 	switch effect, code := once.EffectOf(told), once.CodeOf(told); {
+	case took > n.bound:
+		return struck, fmt.Errorf("the client has waited for %v", took)
 	case told == nil:
 	case !struck:
 		return false, fmt.Errorf("nothing has struck, and yet: %w", told)

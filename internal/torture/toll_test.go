@@ -17,10 +17,11 @@ type toll struct {
 	speaks   protocol
 	group    sync.WaitGroup
 
-	mu    sync.Mutex
-	fault fault
-	left  int // statements before the fault; 0: it has struck, or there is none
-	conns map[net.Conn]bool
+	mu      sync.Mutex
+	fault   fault
+	left    int // statements before the fault; 0: it has struck, or there is none
+	conns   map[net.Conn]bool
+	skipped int // statements that were due, but which the server skips
 }
 
 // fault is what becomes of a statement, one of these.
@@ -37,6 +38,7 @@ type fault struct {
 type frame struct {
 	bytes  []byte
 	counts bool // as a statement
+	part   bool // of a pipeline
 	ends   bool // the server answers now
 }
 
@@ -45,6 +47,8 @@ type protocol interface {
 	hello(client *bufio.Reader, server io.Writer) error // passes on what comes before the first frame, if it is different
 	next(client *bufio.Reader) (frame, error)
 	query(text string) []byte
+	flush() []byte           // makes the server send what it has to say of the parts before
+	reader() reader          // of what the server sends; nil: there are no pipelines
 	over(answer []byte) bool // answer is complete
 }
 
@@ -99,6 +103,14 @@ func (t *toll) due() (f fault, now bool) {
 	return t.fault, true
 }
 
+// putBack makes the next statement due, because the server skips this one.
+func (t *toll) putBack() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left = 1
+	t.skipped++
+}
+
 func (t *toll) accept() {
 	for {
 		client, err := t.listener.Accept()
@@ -113,7 +125,7 @@ func (t *toll) accept() {
 		t.mu.Lock()
 		t.conns[client], t.conns[server] = true, true
 		t.mu.Unlock()
-		p := &passage{toll: t, client: client, server: server}
+		p := &passage{toll: t, client: client, server: server, pipeline: newPipeline()}
 		t.group.Go(p.up)
 		t.group.Go(p.down)
 	}
@@ -123,6 +135,7 @@ func (t *toll) accept() {
 type passage struct {
 	toll           *toll
 	client, server net.Conn
+	pipeline       *pipeline
 
 	mu   sync.Mutex
 	mute bool // the client is to get nothing any more
@@ -145,6 +158,10 @@ func (p *passage) up() {
 		if f.counts && !skips {
 			strikes, now = p.toll.due()
 		}
+		if strikes.raise != "" && p.skips(to) {
+			p.toll.putBack()
+			strikes, now = fault{}, false
+		}
 		if strikes.meddle != nil {
 			_ = to.Flush() // an error stays
 			strikes.meddle()
@@ -158,13 +175,15 @@ func (p *passage) up() {
 			p.mute = true
 			p.mu.Unlock()
 		case strikes.raise != "":
-			if f.bytes = p.toll.speaks.query(strikes.raise); !f.ends {
+			raise := frame{bytes: p.toll.speaks.query(strikes.raise), ends: true}
+			p.pipeline.sends(raise)
+			_, _ = to.Write(raise.bytes)
+			if !f.ends {
 				skips = true // what has been sent with it, as a server that has failed does
 			}
-			_, _ = to.Write(f.bytes)
-			f.bytes = nil
 		}
-		if !skips {
+		if !skips && strikes.raise == "" {
+			p.pipeline.sends(f)
 			_, _ = to.Write(f.bytes)
 		}
 		if f.ends {
@@ -182,11 +201,25 @@ func (p *passage) up() {
 	}
 }
 
+// skips reports whether the server has failed, and skips what follows.
+func (p *passage) skips(to *bufio.Writer) bool {
+	if !p.pipeline.follows() {
+		return false
+	}
+	_, _ = to.Write(p.toll.speaks.flush())
+	return to.Flush() == nil && p.pipeline.skips()
+}
+
 func (p *passage) down() {
 	defer p.client.Close()
+	defer p.pipeline.hear(func() { p.pipeline.over = true })
 	buffer := make([]byte, 64<<10)
+	reader := p.toll.speaks.reader()
 	for {
 		n, err := p.server.Read(buffer)
+		if reader != nil {
+			reader.read(p.pipeline, buffer[:n])
+		}
 		p.mu.Lock()
 		mute := p.mute
 		p.mu.Unlock()

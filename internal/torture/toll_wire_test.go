@@ -29,8 +29,10 @@ func (postgresWire) next(client *bufio.Reader) (f frame, err error) {
 	case 'Q':
 		f.counts, f.ends = true, true
 	case 'P', 'E': // parse, execute
-		f.counts = true
-	case 'S', 'p': // sync, a password
+		f.counts, f.part = true, true
+	case 'B', 'D', 'C': // bind, describe, close
+		f.part = true
+	case 'S': // sync
 		f.ends = true
 	}
 	return f, err
@@ -40,6 +42,10 @@ func (postgresWire) query(text string) []byte {
 	b := binary.BigEndian.AppendUint32([]byte{'Q'}, uint32(4+len(text)+1))
 	return append(append(b, text...), 0)
 }
+
+func (postgresWire) flush() []byte { return []byte{'H', 0, 0, 0, 4} }
+
+func (postgresWire) reader() reader { return new(postgresReader) }
 
 func (postgresWire) over(answer []byte) bool {
 	n := len(answer)
@@ -74,6 +80,10 @@ func (mysqlWire) query(text string) []byte {
 	n := 1 + len(text)
 	return append([]byte{byte(n), byte(n >> 8), byte(n >> 16), 0, 0x03}, text...)
 }
+
+func (mysqlWire) flush() []byte { return nil }
+
+func (mysqlWire) reader() reader { return nil }
 
 // over: every answer here is small.
 func (mysqlWire) over([]byte) bool { return true }

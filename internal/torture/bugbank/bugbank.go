@@ -31,7 +31,17 @@ type Mutant struct {
 type Edit struct{ File, Old, New string }
 
 // Killer names a test: the module's folder, the package in it, and the test.
-type Killer struct{ Module, Package, Test string }
+type Killer struct {
+	Module, Package, Test string
+
+	Hangs bool // with the bug in place; it is given hangs and no longer
+}
+
+// Times that a test may take.
+const (
+	usual = time.Minute
+	hangs = 20 * time.Second
+)
 
 func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " " + k.Test }
 
@@ -97,7 +107,14 @@ func plant(root, dir string, edits []Edit) (string, error) {
 func run(ctx context.Context, root, overlay string, k Killer) (killed bool, out []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout=1m", "-v", "-run", "^"+k.Test+"$", "./"+k.Package)
+	limit := usual
+	if k.Hangs {
+		limit = hangs
+	}
+	// The first failure is enough, nobody vets a bug, and a linker is quicker without
+	// the names for debuggers.
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout", limit.String(), "-failfast",
+		"-vet=off", "-ldflags=-s -w", "-v", "-run", "^"+k.Test+"$", "./"+k.Package)
 	cmd.Env = append(os.Environ(), "RAPID_SHRINKTIME=0s") // that it fails is enough
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(k.Module))
 	out, err = cmd.CombinedOutput()

@@ -1,7 +1,10 @@
 package bugbank
 
 import (
+	"cmp"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -12,18 +15,34 @@ func TestEveryMutantIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var total time.Duration
+	type kill struct {
+		name   string
+		killer Killer
+		took   time.Duration
+	}
+	var (
+		mu    sync.Mutex
+		kills []kill
+	)
+	t.Cleanup(func() { // when all are killed
+		slices.SortFunc(kills, func(a, b kill) int { return cmp.Compare(b.took, a.took) })
+		for _, k := range kills[:min(10, len(kills))] {
+			t.Logf("%5.1f s: %s, by %s", k.took.Seconds(), k.name, k.killer)
+		}
+	})
 	for _, m := range All() {
 		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel() // while one waits for a server, another one is compiled
 			killer, took, err := Kill(t.Context(), root, m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			total += took
+			mu.Lock()
+			defer mu.Unlock()
+			kills = append(kills, kill{m.Name, killer, took})
 			t.Logf("killed by %s in %.1f s", killer, took.Seconds())
 		})
 	}
-	t.Logf("%d mutants, %.0f s", len(All()), total.Seconds())
 }
 
 // TestALivingMutantFailsTheBank: a bank that cannot fail proves nothing.

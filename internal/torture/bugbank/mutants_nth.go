@@ -40,6 +40,15 @@ var nths = []Mutant{
 			Old:  `, {"lock_wait_timeout", time.Second, t.Lock}}`,
 			New:  `}`,
 		}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^sqlstore-mariadb$/^table"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^sqlstore-mariadb$/^table", Hangs: true}},
+	},
+	{
+		Name: "who was wrong about a first time is believed again",
+		Edits: []Edit{{
+			File: "keytime.go",
+			Old:  "return c.op.First && c.runs == 0 && c.waited == 0",
+			New:  "return c.op.First",
+		}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestNthVain$/^pgxstore"}},
 	},
 }
