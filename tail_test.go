@@ -103,7 +103,9 @@ func TestTailNeedsNoGoroutine(t *testing.T) {
 	commitWith(t, func(tail context.Context) {
 		before := runtime.NumGoroutine()
 		for i := range derived {
-			derived[i], _ = context.WithCancel(tail) //nolint:govet,fatcontext // side by side; they end with the tail
+			var cancel context.CancelFunc
+			derived[i], cancel = context.WithCancel(tail) //nolint:fatcontext // side by side
+			defer cancel()
 		}
 		if n := runtime.NumGoroutine() - before; n > len(derived)/2 {
 			t.Errorf("%d goroutines watch for the end of a COMMIT", n)
