@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -83,12 +84,15 @@ func TestNothingIsSentBehindOnesBack(t *testing.T) {
 		}
 	}
 	s.expect(2, 2)
-	var attempts []string
-	for _, h := range s.seen {
-		attempts = append(attempts, h.Get("Once-Attempt"))
+	// Each that has arrived has a number of its own. The second one may be told that the
+	// first one, whose connection was cut, is still in flight; then there is a third.
+	if len(s.seen) < 3 {
+		t.Errorf("%d attempts have arrived: nothing was cut", len(s.seen))
 	}
-	if !slices.Equal(attempts, []string{"1", "1", "2"}) {
-		t.Errorf("attempts %q", attempts)
+	for i, h := range s.seen[1:] {
+		if n := h.Get("Once-Attempt"); n != strconv.Itoa(i+1) {
+			t.Errorf("attempt %d arrives as %s", i+1, n)
+		}
 	}
 }
 
