@@ -11,6 +11,9 @@ LINT := $(CURDIR)/.bin/golangci-lint-$(LINT_VERSION)
 # another checkout it reports what it cannot find, deaf to every nolint.
 export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
 
+# What the tests have met: points of kill loops, times to kill of mutants.
+REPORT := $(CURDIR)/.cache/report.txt
+
 FUZZTIME ?= 10s
 TESTFLAGS ?=
 
@@ -34,8 +37,10 @@ setup: ## install what the tests need from the system
 
 .PHONY: test
 test: setup check-modules ## run the tests of every module, with the race detector, and build each alone
-	$(call each,go test -race,go test -race -timeout 20m $(TESTFLAGS) ./...)
+	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
+	$(call each,go test -race,ONCE_REPORT=$(REPORT) go test -race -timeout 20m $(TESTFLAGS) ./...)
 	$(call each,build and vet alone (GOWORK=off),GOWORK=off go build ./... && GOWORK=off go vet ./...)
+	@echo "--- what the tests have met (.cache/report.txt)"; touch $(REPORT); sort $(REPORT)
 
 .PHONY: check-modules
 check-modules: ## compare the list of modules with the tree and with go.work

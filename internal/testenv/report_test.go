@@ -1,0 +1,20 @@
+package testenv_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+func TestReport(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report")
+	t.Setenv(testenv.ReportFile, name)
+	testenv.Report(t, "%d points", 7)
+	testenv.Report(t, "%d kills", 8)
+	got, err := os.ReadFile(name)
+	if want := "TestReport: 7 points\nTestReport: 8 kills\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}
