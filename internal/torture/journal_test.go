@@ -118,11 +118,15 @@ func (s *journalSiege) lay(kinds []string) {
 	}))
 	defer server.Close()
 	s.url = server.URL
+	store := s.g.name
+	if s.table != nil {
+		store = s.table.g.name
+	}
 	for _, twice := range []bool{false, true} {
 		s.twice = twice
 		for _, kind := range kinds {
 			at := int64(1)
-			for s.strike(&point{store: s.g.name, flow: s.flow, mode: kind, at: at}) && !s.t.Failed() {
+			for s.strike(&point{store: store, flow: s.flow, mode: kind, at: at}) && !s.t.Failed() {
 				at++
 			}
 			s.kinds = append(s.kinds, fmt.Sprintf("%s %d", kind, at-1))
