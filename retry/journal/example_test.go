@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
@@ -96,9 +97,10 @@ func ExampleResume() {
 	}
 	defer func() { _ = intents.Close() }()
 
-	well, asked := false, 0
+	var well atomic.Bool
+	var asked atomic.Int32
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked++; !well {
+		if asked.Add(1); !well.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
@@ -122,8 +124,8 @@ func ExampleResume() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%d closed, %d open; the host was asked %d times\n", r.Closed, r.Open, asked)
-		asked, well = 0, r.Left == 299
+		fmt.Printf("%d closed, %d open; the host was asked %d times\n", r.Closed, r.Open, asked.Swap(0))
+		well.Store(r.Left == 299)
 	}
 	// Output:
 	// 0 closed, 300 open; the host was asked 11 times

@@ -36,8 +36,11 @@ type result struct {
 
 // send sends the request of an intent. If there is trust, it need not be paid for.
 func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result) {
-	m := &resumed{journal: r.journal, trust: trust}
+	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
 	e.err = r.exchange(ctx, in, m, &e)
+	if errors.Is(e.err, ErrGone) { // nobody has to look after it any more
+		e.err, m.outcome = nil, Answered
+	}
 	e.trusted, e.outcome = m.trusted, m.outcome
 	switch {
 	case m.refused:
@@ -51,7 +54,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 		e.meets = astray
 		e.err = errors.New("the client does not use this journal. Try: the client whose retryhttp.Transport has it in its field Journal")
 	}
-	if m.outcome == Answered {
+	if m.outcome == Answered && !m.unsent {
 		e.meets = answers
 	}
 	if e.meets != fails && m.paid != nil {
@@ -122,7 +125,8 @@ func excuse(status int) bool {
 // resumed is what a transport and Resume tell each other, by the context of a request.
 type resumed struct {
 	journal Journal
-	trust   bool // it may be sent although the budget is empty
+	id      string // of the intent, until it is begun
+	trust   bool   // it may be sent although the budget is empty
 
 	paid    *retry.Budget // from which its price was taken; nil: it was not
 	trusted bool          // it was not, since there is trust
@@ -162,10 +166,12 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 		if err := m.pay(b); err != nil {
 			return in, err
 		}
+		in.ID, m.id = m.id, "" // what follows a redirect begins it once more
 		got, err := j.Begin(ctx, in)
 		m.unsent = err != nil
 		return got, err
 	}
+	in.ID = ""
 	return j.Begin(ctx, in)
 }
 

@@ -109,10 +109,10 @@ func TestResumeOfUnreachable(t *testing.T) {
 // TestResumePace: one request to begin with, one more with each answer, up to Parallel or to
 // what the budget pays for at once; the oldest first.
 func TestResumePace(t *testing.T) {
-	for name, c := range map[string]struct{ parallel, burst, spent, most int }{
-		"parallel": {4, 10, 0, 4},
-		"budget":   {6, 3, 0, 3},
-		"empty":    {4, 10, 10, 4},
+	for name, c := range map[string]struct{ parallel, burst, percent, spent, most int }{
+		"parallel": {4, 10, 0, 0, 4},
+		"budget":   {6, 3, -1, 0, 3}, // that is not filled meanwhile
+		"empty":    {4, 10, 0, 10, 4},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, path := newJournal(t)
@@ -135,7 +135,7 @@ func TestResumePace(t *testing.T) {
 				return answer(201), nil
 			}
 			client, budget := thrifty(f, s)
-			budget.Burst = c.burst
+			budget.Burst, budget.Percent = c.burst, c.percent
 			for range c.spent {
 				budget.Spend(retry.Unknown)
 			}

@@ -1,14 +1,17 @@
 package keys
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/journal/sqljournal"
+	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -82,3 +85,48 @@ func TestWithdrawalThatFails(t *testing.T) {
 		}
 	})
 }
+
+// TestResumeOfWhatIsGone: an intent that is closed between the list and its turn is not
+// made again and sent: its caller may have been told that it never was.
+func TestResumeOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	intentJournals(t, func(t *testing.T, j keptJournal) {
+		url, effects := service(t)
+		ask := func(key string) journal.Intent {
+			in := intentOf(key)
+			in.URL = url
+			in, err := j.Begin(t.Context(), in)
+			must(t, err)
+			return in
+		}
+		withdrawn, replaced, open := ask("k1"), ask("k2"), ask("k3")
+		must(t, j.End(t.Context(), open, journal.Unknown))
+		list, err := j.List(t.Context())
+		must(t, err)
+		for i := range list {
+			list[i].Active = false
+		}
+		must(t, j.End(t.Context(), withdrawn, journal.Untouched))
+		must(t, j.End(t.Context(), replaced, journal.Untouched))
+		if again := ask("k2"); again.ID == replaced.ID {
+			t.Fatal("vacuous: it is the same")
+		}
+		late := &listed{j, list}
+		r, err := journal.Resume(t.Context(), late, &http.Client{Transport: &retryhttp.Transport{Journal: late}}, journal.Options{})
+		if err != nil || r != (journal.Resumed{Closed: 3}) || len(effects()) != 1 {
+			t.Errorf("%+v, %v, effects %q", r, err, effects())
+		}
+		if keys := openKeys(t, j); !slices.Equal(keys, []string{"k2"}) {
+			t.Errorf("open: %v", keys)
+		}
+	})
+}
+
+// listed is a journal with a list that is out of date.
+type listed struct {
+	keptJournal
+
+	list []journal.Intent
+}
+
+func (l *listed) List(context.Context) ([]journal.Intent, error) { return l.list, nil }

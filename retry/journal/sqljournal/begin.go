@@ -12,6 +12,9 @@ import (
 
 // Begin implements [journal.Journal].
 func (j *Journal) Begin(ctx context.Context, in journal.Intent) (journal.Intent, error) {
+	if in.ID != "" {
+		return j.again(ctx, in)
+	}
 	mine := in
 	args, err := j.fields(&mine, 1)
 	if err != nil {
@@ -46,19 +49,38 @@ func (j *Journal) begin(ctx context.Context, mine journal.Intent, args []any) (j
 			continue
 		case there[0].ID == mine.ID:
 			return mine, nil
-		case !slices.Equal(there[0].Body, mine.Body) || !slices.Equal(there[0].Header["Content-Type"], mine.Header["Content-Type"]):
-			return mine, journal.ErrOther
 		}
-		counted, err := j.exec(ctx, j.text("update once_intent set calls = calls + 1 where id = ? and calls = ?"), there[0].ID, calls[0])
-		if err != nil {
-			return mine, err
-		}
-		if counted {
-			there[0].Again = calls[0] > 0
-			return there[0], nil
+		if counted, err := j.count(ctx, &there[0], calls[0], mine); err != nil || counted {
+			return there[0], err
 		}
 	}
 	return mine, context.Cause(ctx)
+}
+
+// again counts one more call of an intent, if it is open.
+func (j *Journal) again(ctx context.Context, in journal.Intent) (journal.Intent, error) {
+	for ctx.Err() == nil {
+		there, calls, err := j.read(ctx, " where id = ?", in.ID)
+		if err != nil {
+			return in, fmt.Errorf("sqljournal: %w", err)
+		}
+		if len(there) == 0 {
+			return in, journal.ErrGone
+		}
+		if counted, err := j.count(ctx, &there[0], calls[0], in); err != nil || counted {
+			return there[0], err
+		}
+	}
+	return in, context.Cause(ctx)
+}
+
+// count counts one more call of what is there, if nobody else has done so meanwhile.
+func (j *Journal) count(ctx context.Context, there *journal.Intent, calls int64, asked journal.Intent) (bool, error) {
+	if !slices.Equal(there.Body, asked.Body) || !slices.Equal(there.Header["Content-Type"], asked.Header["Content-Type"]) {
+		return false, journal.ErrOther
+	}
+	there.Again = calls > 0
+	return j.exec(ctx, j.text("update once_intent set calls = calls + 1 where id = ? and calls = ?"), there.ID, calls)
 }
 
 // withdraw deletes an intent that may have been written down, although the caller is told
