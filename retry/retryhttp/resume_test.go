@@ -128,7 +128,7 @@ func TestResumePace(t *testing.T) {
 				early, first = append(early, busy), append(first, r.Header.Get("Idempotency-Key"))
 				peak = max(peak, busy)
 				s.mu.Unlock()
-				time.Sleep(ms) // in the time of the test
+				<-time.After(ms) // in the time of the test
 				s.mu.Lock()
 				busy--
 				s.mu.Unlock()
