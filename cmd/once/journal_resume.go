@@ -22,9 +22,13 @@ those whose outcome is known then. What was done is not done again, if the serve
 idempotency keys. A client that has its journal in a file must not be running.
 
 Secrets are not in the journal: give them with --header, as often as needed. --header
-@FILE reads such lines from a file, so that they are not in the list of processes.
+@FILE reads such lines from a file, so that they are not in the list of processes. They go
+to one host only: say to which with --host if the journal has intents for several, and
+resume one host after the other. What is redirected to another host goes without them.
 
-  once journal resume --file intents --header 'Authorization: Bearer ...'
+  once journal resume --file intents --host api.example --header 'Authorization: Bearer ...'
+
+A server that fails gets few requests, and the rest is left open for another time.
 
 No key is sent after the time that is in the journal: such an intent is held for a person.
 One that was planned in a database need not have a time: for it --retention says for how
@@ -38,6 +42,7 @@ The exit code is 1 if anything stays open.`,
 type journalResume struct {
 	place     journalPlace
 	output    string
+	host      string
 	header    http.Header
 	retention time.Duration
 }
@@ -46,7 +51,8 @@ func (c *journalResume) flags(fs *flag.FlagSet) {
 	c.place.flags(fs)
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
 	fs.DurationVar(&c.retention, "retention", 0, "for how `LONG` the server remembers a key, such as 72h (default: as the journal says, or 24h)")
-	fs.Func("header", "a `LINE` for all requests, such as 'Authorization: Bearer ...', or @FILE with such lines", c.addHeader)
+	fs.StringVar(&c.host, "host", "", "resume what is for this `HOST` only, written as in the URL: api.example or api.example:8443")
+	fs.Func("header", "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines", c.addHeader)
 }
 
 func (c *journalResume) addHeader(line string) error {
@@ -73,6 +79,7 @@ func (c *journalResume) addHeader(line string) error {
 type resumedAnswer struct {
 	Closed  int             `json:"closed"`
 	Open    int             `json:"open"`
+	Left    int             `json:"left"` // of the open ones, those that were not sent
 	Held    int             `json:"held"`
 	Answers []resumedIntent `json:"answers"`
 }
@@ -95,10 +102,14 @@ func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	j, err := c.restrict(ctx, m, f)
+	if err != nil {
+		return err
+	}
 	a := resumedAnswer{Answers: []resumedIntent{}}
 	var mu sync.Mutex
-	client := &http.Client{Transport: &retryhttp.Transport{Journal: f, Retention: c.retention}}
-	n, failed := journal.Resume(ctx, f, client, journal.Options{
+	client := &http.Client{Transport: &retryhttp.Transport{Journal: j, Retention: c.retention}, CheckRedirect: c.redirected}
+	n, failed := journal.Resume(ctx, j, client, journal.Options{
 		Prepare: func(r *http.Request, in journal.Intent) error {
 			if c.retention == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guess is not to hold it for good
 				return errors.New("it is old, and the journal does not say for how long the server remembers its key: that is for --retention to say")
@@ -118,20 +129,26 @@ func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error
 			return nil
 		},
 	})
-	a.Closed, a.Open, a.Held = n.Closed, n.Open, n.Held
+	a.Closed, a.Open, a.Left, a.Held = n.Closed, n.Open, n.Left, n.Held
 	if c.output == "json" {
 		err = writeJSON(m.Stdout, a)
 	} else {
 		for _, r := range a.Answers {
 			fmt.Fprintf(m.Stdout, "%s  %d %s  %s\n", shown(r.Key), r.Status, http.StatusText(r.Status), shown(r.URL))
 		}
-		fmt.Fprintf(m.Stdout, "%d closed, %d still open, %d held for a person\n", a.Closed, a.Open, a.Held)
+		left := ""
+		if a.Left > 0 {
+			left = fmt.Sprintf(" (%d of them were not sent: their server is failing)", a.Left)
+		}
+		fmt.Fprintf(m.Stdout, "%d closed, %d still open%s, %d held for a person\n", a.Closed, a.Open, left, a.Held)
 	}
 	switch {
 	case err != nil:
 		return err
 	case failed != nil:
 		return fmt.Errorf("%w. Try: the same again, when the server answers", failed)
+	case n.Left > 0:
+		return errors.New("a server is failing, and what is left for it was not sent. Try: the same again, when it is well")
 	case n.Held > 0:
 		return errors.New("some keys have expired. Try: find out what became of them, then once journal resolve KEY --as applied, or --as not-applied")
 	case n.Open > 0:

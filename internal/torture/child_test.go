@@ -27,6 +27,7 @@ const (
 	flowSuffer   = "suffer"   // a first execution and its repetitions, until there is an answer
 	flowArchive  = "archive"  // a sweep into an archive
 	flowJournal  = "journal"  // a request of a client with a journal
+	flowTable    = "table"    // the same, with its journal in a database
 )
 
 const scope = "torture"
@@ -60,6 +61,9 @@ func beChild(text string) int {
 		case flowJournal:
 			input(3)
 			err = askWithJournal(ctx, p)
+		case flowTable:
+			input(3)
+			err = askWithTable(ctx, p)
 		default:
 			input(3)
 			err = perform(ctx, p)

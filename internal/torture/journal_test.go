@@ -35,14 +35,7 @@ func askWithJournal(ctx context.Context, p plan) error {
 		Base:    &http.Transport{DialContext: k.wire.DialContext},
 		Journal: intents,
 	}}
-	resumed, err := journal.Resume(ctx, intents, client, journal.Options{Answer: func(_ journal.Intent, resp *http.Response) error {
-		k.named("resumed")
-		return take(p, resp)
-	}})
-	if err == nil && resumed.Open+resumed.Held > 0 {
-		err = fmt.Errorf("resumed: %+v", resumed)
-	}
-	if err != nil {
+	if err := resumeAll(ctx, k, intents, client, p); err != nil {
 		return err
 	}
 	for n := 0; n < asked && p.Attempt == byVictim; n++ {
@@ -53,6 +46,17 @@ func askWithJournal(ctx context.Context, p plan) error {
 		k.named("closed")
 	}
 	return intents.Close()
+}
+
+func resumeAll(ctx context.Context, k *killer, j journal.Journal, client *http.Client, p plan) error {
+	resumed, err := journal.Resume(ctx, j, client, journal.Options{Answer: func(_ journal.Intent, resp *http.Response) error {
+		k.named("resumed")
+		return take(p, resp)
+	}})
+	if err == nil && resumed.Open+resumed.Held > 0 {
+		err = fmt.Errorf("resumed: %+v", resumed)
+	}
+	return err
 }
 
 // asked is for how many things a client asks.
@@ -97,35 +101,43 @@ func take(p plan, resp *http.Response) error {
 func TestJournalKill(t *testing.T) {
 	testenv.Need(t, "strace")
 	t.Parallel()
-	g := newGround(t, sqliteName)
-	s := &journalSiege{t: t, g: g, seen: map[string][]bool{}}
-	handler := g.open(t, setup{}).HTTP(byVictim, nil)
+	kinds := []string{byName, byWrite, byRead, "pwrite64", "fsync", "renameat", "ftruncate", "flock", "write"}
+	if long() {
+		kinds = append(kinds, byByte, "openat", "unlinkat", "close")
+	}
+	s := &journalSiege{t: t, g: newGround(t, sqliteName), seen: map[string][]bool{}, flow: flowJournal, answered: 4, look: open}
+	s.lay(kinds)
+}
+
+// lay kills at all points of some kinds.
+func (s *journalSiege) lay(kinds []string) {
+	handler := s.g.open(s.t, setup{}).HTTP(byVictim, nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.arrived(r.Header.Get(keyHeader))
 		handler.ServeHTTP(w, r)
 	}))
 	defer server.Close()
 	s.url = server.URL
-	kinds := []string{byName, byWrite, byRead, "pwrite64", "fsync", "renameat", "ftruncate", "flock", "write"}
-	if long() {
-		kinds = append(kinds, byByte, "openat", "unlinkat", "close")
+	store := s.g.name
+	if s.table != nil {
+		store = s.table.g.name
 	}
 	for _, twice := range []bool{false, true} {
 		s.twice = twice
 		for _, kind := range kinds {
 			at := int64(1)
-			for s.strike(&point{store: sqliteName, flow: flowJournal, mode: kind, at: at}) && !t.Failed() {
+			for s.strike(&point{store: store, flow: s.flow, mode: kind, at: at}) && !s.t.Failed() {
 				at++
 			}
 			s.kinds = append(s.kinds, fmt.Sprintf("%s %d", kind, at-1))
-			if at == 1 && !t.Failed() {
-				t.Errorf("vacuous: nobody was killed by %s, twice: %v", kind, twice)
+			if at == 1 && !s.t.Failed() {
+				s.t.Errorf("vacuous: nobody was killed by %s, twice: %v", kind, twice)
 			}
 		}
 	}
-	t.Logf("%d kills: %v; of the intents %d were not written, %d not sent, %d not answered, %d not closed, %d closed", s.kills, s.kinds, s.none, s.unsent, s.unanswered, s.unclosed, s.closed)
+	s.t.Logf("%d kills: %v; of the intents %d were not written, %d not sent, %d not answered, %d not closed, %d closed", s.kills, s.kinds, s.none, s.unsent, s.unanswered, s.unclosed, s.closed)
 	if s.none == 0 || s.unsent == 0 || s.unanswered == 0 || s.unclosed == 0 || s.closed == 0 {
-		t.Error("vacuous: not all of these were met")
+		s.t.Error("vacuous: not all of these were met")
 	}
 }
 
@@ -133,8 +145,13 @@ type journalSiege struct {
 	twice bool // the victim finds what an earlier one has left
 
 	t   *testing.T
-	g   *ground
+	g   *ground // of the server
 	url string
+
+	flow     string
+	answered int64                               // the name at which the first answer is in the victim's hands
+	look     func(path string) ([]string, error) // returns the keys of the open intents
+	table    *table                              // where they are; nil: in a file
 
 	mu   sync.Mutex
 	path string            // of the victim's journal
@@ -151,7 +168,7 @@ func (s *journalSiege) arrived(key string) {
 	if s.path == "" { // of an heir, or of a victim whose request was late
 		return
 	}
-	keys, err := open(s.path)
+	keys, err := s.look(s.path)
 	s.seen[key] = append(s.seen[key], err == nil && slices.Contains(keys, key))
 }
 
@@ -180,13 +197,16 @@ func (s *journalSiege) strike(p *point) (killed bool) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	key := newKey(p)
-	victim := plan{DSN: s.url, Flow: flowJournal, Mode: p.mode, At: p.at, Key: key, Attempt: byVictim, Witness: filepath.Join(s.t.TempDir(), "witness")}
+	victim := plan{DSN: s.url, Flow: s.flow, Mode: p.mode, At: p.at, Key: key, Attempt: byVictim, Witness: filepath.Join(s.t.TempDir(), "witness")}
+	if s.table != nil {
+		victim.Store, victim.Table = s.table.g.store, s.table.g.dsn
+	}
 	s.mu.Lock()
 	s.path = victim.Witness + ".journal"
 	s.mu.Unlock()
 	if s.twice {
 		earlier := victim
-		earlier.Mode, earlier.At = byName, 4 // "answered", of the first
+		earlier.Mode, earlier.At = byName, s.answered
 		if _, killed, err := earlier.carryOut(ctx); err != nil || !killed || len(s.arrivals(key)) != 1 {
 			s.t.Fatalf("vacuous: the earlier victim: killed %v, %v, arrivals %v", killed, err, s.arrivals(key))
 		}
@@ -198,7 +218,10 @@ func (s *journalSiege) strike(p *point) (killed bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys, err := open(s.path)
+	if s.table != nil {
+		s.table.settle(ctx, s.t)
+	}
+	keys, err := s.look(s.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.t.Errorf("%s: %v", p, err)
 	}
@@ -219,6 +242,9 @@ func (s *journalSiege) strike(p *point) (killed bool) {
 		if isOpen || sent {
 			want[n] = executed(byVictim)
 		}
+		if s.table != nil && n == 0 {
+			s.table.judge(ctx, s.t, p, key, isOpen || sent)
+		}
 		s.count(killed, isOpen, sent, acked)
 	}
 	if killed {
@@ -229,7 +255,7 @@ func (s *journalSiege) strike(p *point) (killed bool) {
 			s.t.Errorf("%s: of %d the database has %+v, want %+v, %v", p, n, got, want[n], err)
 		}
 	}
-	if keys, err := open(victim.Witness + ".journal"); err != nil || len(keys) > 0 {
+	if keys, err := s.look(victim.Witness + ".journal"); err != nil || len(keys) > 0 {
 		s.t.Errorf("%s: still open: %v, %v", p, keys, err)
 	}
 	return killed

@@ -26,6 +26,7 @@ type plan struct {
 	Cold    bool   // count from the first connection on
 	Key     string
 	Attempt string
+	Table   string // the database of a client's intents
 	Witness string // file of acknowledgements, or directory of an archive
 
 	Keys, Workers, Process int // of a storm

@@ -93,7 +93,19 @@ func (f *File) put(b *batch) error {
 		f.flushed = f.size + int64(len(frames))
 	}
 	f.size += int64(len(frames))
+	if b.flush {
+		f.mark()
+	}
 	return nil
+}
+
+// mark writes down that all has been flushed. What there is no room for is missed by nobody
+// but rot, and written over by what comes next.
+func (f *File) mark() {
+	m := f.salt.frame(nil, f.size, f.flushed, nil)
+	if _, err := f.out.WriteAt(m, f.size); err == nil {
+		f.size += int64(len(m))
+	}
 }
 
 // undo takes back a write that has failed, as on a full disk, so that the next may succeed.

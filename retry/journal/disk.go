@@ -8,6 +8,7 @@ import (
 
 // disk is what a journal does to the disk. Tests make each step of it fail.
 type disk interface {
+	lock(f *os.File) error // fails with errors.ErrUnsupported where there is none
 	read(path string) ([]byte, error)
 	create(path string) (file, error) // replaces what is there
 	rename(from, to string) error
@@ -22,6 +23,8 @@ type file interface {
 }
 
 type osDisk struct{}
+
+func (osDisk) lock(f *os.File) error { return lock(f) }
 
 func (osDisk) read(path string) ([]byte, error) { return os.ReadFile(path) }
 

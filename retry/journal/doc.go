@@ -8,7 +8,9 @@
 //	// when the program starts, and now and then:
 //	journal.Resume(ctx, intents, client, journal.Options{
 //		Prepare: func(r *http.Request, _ journal.Intent) error {
-//			r.Header.Set("Authorization", token()) // secrets are not in the journal
+//			if r.URL.Host == "api.example" { // secrets are not in the journal
+//				r.Header.Set("Authorization", token())
+//			}
 //			return nil
 //		},
 //	})
@@ -39,13 +41,20 @@
 //
 // # The file
 //
-// A [File] belongs to one process; another one is refused. It is only appended to, with
+// A [File] belongs to one process; another one is refused. That takes a lock of the system
+// which ends with its process, as unix systems have it: where there is none, as on Windows,
+// [Open] refuses, and package sqljournal is what there is. It is only appended to, with
 // one flush to the disk for all intents that come at the same time, and written anew when
 // much of it is done with. A record that a crash has torn is left out when the file is
 // opened, and [File.Damage] tells; damage in what had been flushed is refused. If the disk
 // is full the request is not sent, and may be when there is room again. After a failed
 // flush the journal refuses everything until it is opened again, which writes all of it
 // to new blocks.
+//
+// What was flushed last is known by a mark of 20 bytes behind it. Only if the mark is gone
+// as well, because the power has failed before the system wrote it to the disk, or because
+// it is damaged too, is damage there taken for a record that was torn: the intent is left
+// out, and [File.Damage] tells. The same is true of a file that has lost its end.
 //
 // Bodies and URLs are written as they are, but for a user and password in front of the
 // host. The file can be read by its owner only.

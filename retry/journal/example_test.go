@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
@@ -78,4 +79,56 @@ func Example() {
 	// Eve asks with the key refund:ch_9ab
 	// resumed: POST 1000 200
 	// 1 closed
+}
+
+// What a dead client has left is resumed now and then, until nothing is open. A host that
+// fails does not get all of it.
+func ExampleResume() {
+	dir, err := os.MkdirTemp("", "journal")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	intents, err := journal.Open(filepath.Join(dir, "intents"), journal.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = intents.Close() }()
+
+	var well atomic.Bool
+	var asked atomic.Int32
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1); !well.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer service.Close()
+	for i := range 300 { // as clients do before they send something
+		in := journal.Intent{Key: fmt.Sprint("refund:", i), Method: http.MethodPost, URL: service.URL}
+		if in, err = intents.Begin(context.Background(), in); err == nil {
+			err = intents.End(context.Background(), in, journal.Unknown)
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+
+	policy := retry.Policy{Base: -1, Budget: &retry.Budget{}} // by default each host has a budget
+	client := &http.Client{Transport: &retryhttp.Transport{Journal: intents, Policy: policy}}
+	for range 3 {
+		r, err := journal.Resume(context.Background(), intents, client, journal.Options{})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%d closed, %d open; the host was asked %d times\n", r.Closed, r.Open, asked.Swap(0))
+		well.Store(r.Left == 299)
+	}
+	// Output:
+	// 0 closed, 300 open; the host was asked 11 times
+	// 0 closed, 300 open; the host was asked 1 times
+	// 300 closed, 0 open; the host was asked 300 times
 }

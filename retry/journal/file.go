@@ -52,7 +52,7 @@ func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	if err != nil {
 		return in, err
 	}
-	e, b, again, err := f.begin(record{
+	e, b, again, err := f.begin(in.ID, record{
 		Kind: kindOpen, Key: kept.Key, Method: kept.Method, URL: kept.URL, Header: kept.Header,
 		Since: millis(kept.Since), Expires: millis(in.Expires), body: slices.Clone(in.Body),
 	})
@@ -73,7 +73,7 @@ func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 
 // begin returns the intent of a request, and the batch that it is written with if it is
 // not on the disk yet.
-func (f *File) begin(r record) (e *entry, b *batch, again bool, err error) {
+func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -81,6 +81,8 @@ func (f *File) begin(r record) (e *entry, b *batch, again bool, err error) {
 	}
 	e = f.table.byName[r.name()]
 	switch {
+	case id != "" && (e == nil || e != f.table.find(id)):
+		return nil, nil, false, ErrGone
 	case e == nil:
 		r.ID = f.table.last + 1
 		if err := f.next.add(&r); err != nil {

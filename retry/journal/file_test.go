@@ -198,6 +198,22 @@ func TestTwoOwnersAreRefused(t *testing.T) {
 	}
 }
 
+// TestNoLock: where the system has no lock, a journal is not opened, and not written.
+func TestNoLock(t *testing.T) {
+	path := newPath(t)
+	f, err := open(path, Config{}, lockless{})
+	if f != nil || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "Try: ") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file was made: %v", err)
+	}
+}
+
+type lockless struct{ osDisk }
+
+func (lockless) lock(*os.File) error { return errors.ErrUnsupported }
+
 // TestManyAtOnce: intents that come at the same time share their flushes, and the file
 // stays small.
 func TestManyAtOnce(t *testing.T) {

@@ -23,6 +23,13 @@ import (
 // before the largest durable is in what somebody relied upon. Behind it a crash may have
 // left anything: frames of which a part has not reached the disk, even before others that
 // have.
+//
+// A frame without a payload is a mark: it is written when the batch before it has been
+// flushed, and before anybody is told, so that damage in the last batch is known from a
+// write that was torn. No mark can say so that is written together with its batch: of one
+// write the disk may have the end and not the beginning. It is not flushed by itself. If
+// the power fails before the system writes it to the disk, or if it is damaged as well,
+// that batch looks like one that was torn.
 const (
 	magic      = "once journal 1\n\x00"
 	headerSize = 16 + 16 + 8 + 4
@@ -111,7 +118,10 @@ func parse(file []byte, apply func(payload []byte) error) (damage Damage, err er
 	for at := int64(headerSize); at < int64(len(file)); {
 		payload, durable, next, ok := s.frameAt(file, at)
 		if ok {
-			whole, flushed, at = append(whole, payload), max(flushed, durable), next
+			flushed, at = max(flushed, durable), next
+			if len(payload) > 0 {
+				whole = append(whole, payload)
+			}
 			continue
 		}
 		if damage.Bytes == 0 {

@@ -31,17 +31,46 @@ func history(t testing.TB) (text []byte, records []int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text, append(records, int64(len(text)))
+	return text, records
+}
+
+// ends returns where the records of a file end, and where its frames do.
+func ends(t testing.TB, text []byte) (records, frames []int64) {
+	t.Helper()
+	s := salt(text[16:])
+	for at := int64(headerSize); at < int64(len(text)); {
+		payload, _, next, ok := s.frameAt(text, at)
+		if !ok {
+			t.Fatalf("no frame at %d", at)
+		}
+		frames, at = append(frames, next), next
+		if len(payload) > 0 {
+			records = append(records, next)
+		}
+	}
+	return records, frames
+}
+
+// upTo returns how many of some offsets are no more than n, and the last of them.
+func upTo(n int, offsets []int64) (count int, last int64) {
+	for count < len(offsets) && offsets[count] <= int64(n) {
+		last = offsets[count]
+		count++
+	}
+	return count, last
 }
 
 // TestTornAtEveryByte: of a file that ends too early, the records that are whole count.
 func TestTornAtEveryByte(t *testing.T) {
-	text, records := history(t)
+	text, _ := history(t)
+	records, frames := ends(t, text)
+	if len(records) != 5 || len(frames) != 9 {
+		t.Fatalf("vacuous: %d records in %d frames", len(records), len(frames))
+	}
 	for n := headerSize; n < len(text); n++ {
-		whole := 0
-		for whole < 5 && records[whole+1] <= int64(n) {
-			whole++
-		}
+		whole, _ := upTo(n, records)
+		_, last := upTo(n, frames)
+		last = max(last, headerSize)
 		table, damage, err := readTable(text[:n])
 		if err != nil {
 			t.Fatalf("torn after %d of %d bytes: %v", n, len(text), err)
@@ -50,40 +79,97 @@ func TestTornAtEveryByte(t *testing.T) {
 		if got := keysOf(table.intents()); !slices.Equal(got, want) {
 			t.Errorf("torn after %d bytes: %v, want %v", n, got, want)
 		}
-		if (damage.Bytes == 0) != (records[whole] == int64(n)) || damage.Bytes != 0 && damage.Offset != records[whole] {
+		if damage.Bytes != int64(n)-last || damage.Bytes != 0 && damage.Offset != last {
 			t.Errorf("torn after %d bytes: %+v", n, damage)
 		}
 	}
 }
 
 // TestDamageAtEveryByte: a changed byte is refused if it had been flushed, tolerated and
-// told if it may have been torn, and never believed.
+// told if it may have been torn, and never believed. The last batch that was flushed is no
+// exception, whether a record or nothing but its mark follows, and a damaged mark loses
+// nothing.
 func TestDamageAtEveryByte(t *testing.T) {
-	text, records := history(t)
-	refused, tolerated := 0, 0
-	for at := range text {
-		damaged := slices.Clone(text)
-		damaged[at] ^= 0x20
-		table, damage, err := readTable(damaged)
-		switch {
-		case err != nil:
-			refused++
-			if !strings.Contains(err.Error(), "Try: ") {
-				t.Errorf("byte %d: %v", at, err)
-			}
-		case int64(at) < records[3]: // the fourth record knows that the third is on the disk
-			t.Fatalf("byte %d: damage in what had been flushed is not seen", at)
-		case damage.Bytes == 0:
-			t.Fatalf("byte %d: damage is not told", at)
-		default:
-			tolerated++
-			if got := keysOf(table.intents()); !slices.Equal(got, []string{"0", "1", "2", "3"}) && !slices.Equal(got, []string{"1", "2"}) && !slices.Equal(got, []string{"1", "2", "3"}) {
-				t.Errorf("byte %d: %v", at, got)
+	whole, _ := history(t)
+	records, frames := ends(t, whole)
+	for _, text := range [][]byte{whole, whole[:frames[7]]} { // with the end of "0", and as it was before that
+		refused, tolerated := 0, 0
+		for at := range text {
+			damaged := slices.Clone(text)
+			damaged[at] ^= 0x20
+			table, damage, err := readTable(damaged)
+			switch {
+			case err != nil:
+				refused++
+				if !strings.Contains(err.Error(), "Try: ") {
+					t.Errorf("byte %d: %v", at, err)
+				}
+			case int64(at) < records[3]: // all of the intents
+				t.Fatalf("byte %d of %d: damage in what had been flushed is not seen", at, len(text))
+			case damage.Bytes == 0:
+				t.Fatalf("byte %d: damage is not told", at)
+			default:
+				tolerated++
+				want := []string{"0", "1", "2", "3"}
+				if len(text) == len(whole) && int64(at) < frames[7] { // the mark, and what follows is whole
+					want = want[1:]
+				}
+				if got := keysOf(table.intents()); !slices.Equal(got, want) {
+					t.Errorf("byte %d: %v, want %v", at, got, want)
+				}
 			}
 		}
+		if refused == 0 || tolerated == 0 {
+			t.Errorf("vacuous: %d refused, %d tolerated", refused, tolerated)
+		}
 	}
-	if refused == 0 || tolerated == 0 {
-		t.Errorf("vacuous: %d refused, %d tolerated", refused, tolerated)
+}
+
+// TestTheLastBatchIsMarked: when Begin has returned, the file says that it was flushed, also
+// if the process is killed then; and a batch that was torn is not refused.
+func TestTheLastBatchIsMarked(t *testing.T) {
+	path := newPath(t)
+	f := mustOpen(t, path)
+	mustBegin(t, f, "a")
+	mustBegin(t, f, "sent")
+	killed, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, _ := ends(t, killed)
+	rotten := slices.Clone(killed)
+	rotten[records[1]-3] ^= 1 // in the body
+	if err := os.WriteFile(path+"2", rotten, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path+"2", Config{}); err == nil || !strings.Contains(err.Error(), "flushed") || !strings.Contains(err.Error(), "Try: ") {
+		t.Errorf("a lost intent is not seen: %v", err)
+	}
+	torn := slices.Clone(killed[:records[1]]) // nobody was told, and nothing was sent
+	torn[records[1]-3] ^= 1
+	table, damage, err := readTable(torn)
+	if got := keysOf(table.intents()); err != nil || !slices.Equal(got, []string{"a"}) || damage.Bytes == 0 {
+		t.Errorf("torn: %v, %+v, %v", got, damage, err)
+	}
+}
+
+// TestFilesWithoutMarks: as they were written before there were any.
+func TestFilesWithoutMarks(t *testing.T) {
+	text, _ := history(t)
+	_, frames := ends(t, text)
+	s := salt(text[16:])
+	old := s.header(headerSize)
+	flushed, at := int64(headerSize), int64(headerSize)
+	for _, end := range frames {
+		payload, _, _, _ := s.frameAt(text, at)
+		if at = end; len(payload) > 0 {
+			old = s.frame(old, int64(len(old)), flushed, payload)
+			flushed = int64(len(old))
+		}
+	}
+	table, damage, err := readTable(old)
+	if got := keysOf(table.intents()); err != nil || damage.Bytes != 0 || !slices.Equal(got, []string{"1", "2", "3"}) {
+		t.Errorf("%v, %+v, %v", got, damage, err)
 	}
 }
 
@@ -128,7 +214,7 @@ func TestABodyIsNoRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, damage, err := readTable(mine[:len(mine)-1])
+	table, damage, err := readTable(mine[:len(mine)-headSize-1])
 	if err != nil || len(table.byID) != 0 || damage.Bytes == 0 {
 		t.Errorf("%v, %+v, %v", table.intents(), damage, err)
 	}

@@ -38,8 +38,9 @@ const (
 type Journal interface {
 	// Begin makes an intent durable and returns it. If one with its key, method and URL
 	// is open already, that one is returned: with Again, and Since of the first time. Its
-	// request must be the same, or Begin fails with [ErrOther]. After an error the
-	// request must not be sent.
+	// request must be the same, or Begin fails with [ErrOther]. If in.ID is set, it is
+	// that one or none: Begin fails with [ErrGone] if it is not open any more. After an
+	// error the request must not be sent.
 	Begin(ctx context.Context, in Intent) (Intent, error)
 
 	// End is called once for each Begin that has returned no error. If in.Expires is
@@ -53,6 +54,9 @@ type Journal interface {
 var (
 	// ErrOther is a second request with the key of one that is open.
 	ErrOther = errors.New("journal: the key belongs to another request that is still open. Try: a key of its own for each intent")
+
+	// ErrGone is an intent that was to be resumed, and was closed meanwhile.
+	ErrGone = errors.New("journal: the intent is not open any more")
 
 	// ErrBroken is a journal whose disk has failed.
 	ErrBroken = errors.New("journal: its disk has failed, and it takes nothing more. Try: look at the disk, then open the journal again")

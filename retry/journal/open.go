@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 )
 
 // Open opens the journal at path, or makes one there; its folder must exist. It fails if
-// another process has it open, and if it is damaged where it should not be. What is open
-// in it is for [Resume].
+// another process has it open, if the system cannot keep other processes out (then the
+// error is an errors.ErrUnsupported), and if it is damaged where it should not be. What is
+// open in it is for [Resume].
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {
@@ -31,7 +33,11 @@ func open(path string, cfg Config, d disk) (_ *File, err error) {
 }
 
 func (f *File) take() error {
-	if err := lock(f.lock); err != nil {
+	err := f.disk.lock(f.lock)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("journal: no other process can be kept out of %s on this system (%s) or file system: %w. Try: a local disk of a unix system, or sqljournal, which processes may share", f.path, runtime.GOOS, err)
+	}
+	if err != nil {
 		owner, _ := io.ReadAll(io.LimitReader(f.lock, 100))
 		return fmt.Errorf("journal: %s is open in another process (%s): %w. Try: end that one first, or give each process a journal of its own", f.path, strings.TrimSpace(string(owner)), err)
 	}

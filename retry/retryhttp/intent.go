@@ -58,7 +58,7 @@ func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 // commence begins what is asked for in the journal.
 func (c *call) commence(asked journal.Intent, i *intent) error {
 	ctx := c.req.Context()
-	got, err := journal.Begin(ctx, c.t.Journal, asked)
+	got, err := journal.Begin(ctx, c.t.Journal, asked, c.policy.Budget)
 	if err != nil {
 		return fmt.Errorf("retryhttp: %w", err)
 	}

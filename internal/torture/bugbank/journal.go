@@ -97,4 +97,49 @@ var journalMutants = []Mutant{
 		Edits: []Edit{{File: "retry/journal/header.go", Old: "	\"Accept\", ", New: "	\"Authorization\", \"Accept\", "}},
 		Tests: in("retry/journal", "TestAnIntentOutlivesItsProcess"),
 	},
+	{
+		Name:  "a redelivery is not paid for",
+		Edits: []Edit{{File: "retry/journal/redelivery.go", Old: "	case m.begun || b == nil:", New: "	case m.begun || b != nil:"}},
+		Tests: in("retry/retryhttp", "TestResumeIsNoStorm"),
+	},
+	{
+		Name:  "what was answered does not get its price back",
+		Edits: []Edit{{File: "retry/journal/redelivery.go", Old: "	if e.meets != fails && m.paid != nil {", New: "	if e.meets == nothing && m.paid != nil {"}},
+		Tests: in("retry/retryhttp", "TestResumeIsNoStorm"),
+	},
+	{
+		Name:  "what always fails is always resumed first",
+		Edits: []Edit{{File: "retry/journal/destination.go", Old: "	if d.failing || d.broke {", New: "	if len(d.list) == 0 {"}},
+		Tests: in("retry/retryhttp", "TestResumePoison"),
+	},
+	{
+		Name:  "an intent that was closed is made again by who resumes it",
+		Edits: []Edit{{File: "retry/journal/redelivery.go", Old: "		in.ID, m.id = m.id, \"\"", New: "		in.ID, m.id = \"\", m.id"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "keys", Test: "TestResumeOfWhatIsGone"}},
+	},
+	{
+		Name:  "nothing says that the last batch was flushed",
+		Edits: []Edit{{File: "retry/journal/commit.go", Old: "	if b.flush {\n		f.mark()", New: "	if b.err != nil {\n		f.mark()"}},
+		Tests: in("retry/journal", "TestTheLastBatchIsMarked"),
+	},
+	{
+		Name:  "a journal is opened where nothing keeps others out",
+		Edits: []Edit{{File: "retry/journal/open.go", Old: "	if err != nil {\n		owner", New: "	if err != nil && !errors.Is(err, errors.ErrUnsupported) {\n		owner"}, {File: "retry/journal/open.go", Old: "	if errors.Is(err, errors.ErrUnsupported) {", New: "	if f == nil {"}},
+		Tests: in("retry/journal", "TestNoLock"),
+	},
+	{
+		Name:  "what was refused in a database stays there",
+		Edits: []Edit{{File: "retry/journal/sqljournal/begin.go", Old: "		return in, errors.Join(err, j.withdraw(ctx, mine.ID))", New: "		return in, err"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "keys", Test: "TestBeginIsAllOrNothing"}},
+	},
+	{
+		Name:  "what is withdrawn is the intent of another call by now",
+		Edits: []Edit{{File: "retry/journal/sqljournal/begin.go", Old: " and calls = 1\"), id)", New: "\"), id)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "keys", Test: "TestBeginIsAllOrNothing"}},
+	},
+	{
+		Name:  "a secret is told to all hosts",
+		Edits: []Edit{{File: "cmd/once/journal_host.go", Old: "	case host == \"\" && len(names) > 1:", New: "	case host == \"\" && len(names) > 1:\n		return j, nil\n	case len(names) > 1<<20:"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestJournalTellsOneHostASecret"}},
+	},
 }

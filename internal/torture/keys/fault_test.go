@@ -67,6 +67,7 @@ type faults struct {
 	at, count int
 	applied   bool
 	last      string
+	meanwhile func() // what others do before the fault is seen; nil: nothing
 }
 
 func (f *faults) call(name string, do func() error) error {
@@ -78,6 +79,9 @@ func (f *faults) call(name string, do func() error) error {
 		if err := do(); err != nil && err != io.EOF { //nolint:errorlint // drivers return it bare
 			return err
 		}
+	}
+	if f.meanwhile != nil {
+		f.meanwhile()
 	}
 	return errFault
 }

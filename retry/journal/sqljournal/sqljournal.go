@@ -26,7 +26,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -122,59 +121,6 @@ func millis(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMilli()
-}
-
-// Begin implements [journal.Journal].
-func (j *Journal) Begin(ctx context.Context, in journal.Intent) (journal.Intent, error) {
-	got := in
-	args, err := j.fields(&got, 1)
-	if err != nil {
-		return in, err
-	}
-	for ctx.Err() == nil {
-		added, err := j.exec(ctx, j.insert, args...)
-		if err != nil {
-			return in, errors.Join(failed(err), j.withdraw(ctx, got.ID))
-		}
-		if added && j.counts {
-			return got, nil
-		}
-		there, calls, err := j.read(ctx, " where name = ?", args[0])
-		switch {
-		case err != nil:
-			return in, failed(err)
-		case len(there) == 0: // it was closed meanwhile
-			continue
-		case there[0].ID == got.ID:
-			return got, nil
-		case !slices.Equal(there[0].Body, got.Body) || !slices.Equal(there[0].Header["Content-Type"], got.Header["Content-Type"]):
-			return in, journal.ErrOther
-		}
-		counted, err := j.exec(ctx, j.text("update once_intent set calls = calls + 1 where id = ? and calls = ?"), there[0].ID, calls[0])
-		if err != nil {
-			return in, failed(err)
-		}
-		if counted {
-			there[0].Again = calls[0] > 0
-			return there[0], nil
-		}
-	}
-	return in, failed(context.Cause(ctx))
-}
-
-// withdraw deletes an intent that may have been written down, although the answer to that
-// was an error.
-func (j *Journal) withdraw(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	if _, err := j.exec(ctx, j.text("delete from once_intent where id = ?"), id); err != nil {
-		return fmt.Errorf("sqljournal: nor is it sure that it is not there: %w", err)
-	}
-	return nil
-}
-
-func failed(err error) error {
-	return fmt.Errorf("sqljournal: the intent could not be written down, and its request was not sent: %w. Try: does the database answer, and has it been migrated?", err)
 }
 
 // End implements [journal.Journal].

@@ -1,0 +1,105 @@
+package journal
+
+import (
+	"math/rand/v2"
+	"net/url"
+	"strings"
+)
+
+// Most requests to a host that can end without having been in the journal. Nobody pays for
+// them: the client may be the wrong one.
+const maxStrays = 10
+
+// destination is a host, and what is to be sent to it. It decides how fast.
+type destination struct {
+	list []Intent
+	at   int // the first of list that is to be sent
+
+	queued bool
+	busy   int // requests under way
+	room   int // how many there may be
+	most   int // what its budget pays for at once; 0: nobody knows
+	earned int // answers since it was found out
+
+	failing bool // one has failed
+	strays  int  // of which the journal has heard nothing
+	broke   bool // its budget is empty, and what is sent is on trust
+}
+
+func (r *resumption) add(in Intent) {
+	host := ""
+	if u, err := url.Parse(in.URL); err == nil {
+		host = strings.ToLower(u.Host)
+	}
+	d := r.hosts[host]
+	if d == nil {
+		d = &destination{room: 1}
+		r.hosts[host] = d
+	}
+	d.list = append(d.list, in)
+	r.offer(d)
+}
+
+func (d *destination) rest() int { return len(d.list) - d.at }
+
+// next returns the intent that is sent now.
+func (d *destination) next() Intent {
+	if d.failing || d.broke {
+		i := d.at + rand.IntN(d.rest())
+		d.list[d.at], d.list[i] = d.list[i], d.list[d.at]
+	}
+	d.at++
+	return d.list[d.at-1]
+}
+
+func (d *destination) putBack(in Intent) {
+	d.at--
+	d.list[d.at] = in
+}
+
+// leave gives up for this time, and returns how many are left.
+func (d *destination) leave() int {
+	left := d.rest()
+	d.at = len(d.list)
+	return left
+}
+
+// learn draws its conclusions from what has become of an intent. It returns how many of
+// the others are left alone because of that.
+func (d *destination) learn(e *result, parallel int) (left int) {
+	switch e.meets {
+	case answers:
+		if d.earned++; d.most > 0 && d.earned%10 == 0 { // a budget grows with its answers
+			d.most++
+		}
+		d.room = min(d.room+1, parallel)
+		if d.most > 0 {
+			d.room = min(d.room, d.most)
+		}
+		if d.broke = d.broke && e.trusted; d.broke {
+			d.room = 1
+		}
+	case unpaid:
+		d.putBack(e.in)
+		if d.busy > 0 { // those have the price, and may bring it back
+			d.most, d.room, d.earned = d.busy, d.busy, 0
+			break
+		}
+		d.broke, d.room = true, 1
+	case fails:
+		d.failing, d.room = true, 1
+		if e.trusted || e.later {
+			return d.leave()
+		}
+	case shut:
+		d.putBack(e.in)
+		return d.leave()
+	case astray:
+		d.failing, d.room = true, 1
+		if d.strays++; d.strays == maxStrays {
+			return d.leave()
+		}
+	case nothing:
+	}
+	return 0
+}

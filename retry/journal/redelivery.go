@@ -1,0 +1,187 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/oncelib/once/retry"
+)
+
+// meeting is what the request of an intent has met with.
+type meeting uint8
+
+const (
+	nothing meeting = iota // it was not sent, which says nothing of its host
+	answers                // the host is there, whatever it says
+	fails                  // it was not answered, or only with an excuse
+	unpaid                 // it was not sent, because the budget of its host is empty
+	shut                   // nor was it, because the breaker of its host is open
+	astray                 // it was not written down, perhaps because the client does not use the journal
+)
+
+// result is what has become of the request of an intent.
+type result struct {
+	to *destination
+	in Intent
+
+	meets   meeting
+	trusted bool // it was not paid for
+	later   bool // the host has said when to come again
+	outcome Outcome
+	err     error
+}
+
+// send sends the request of an intent. If there is trust, it need not be paid for.
+func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result) {
+	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
+	e.err = r.exchange(ctx, in, m, &e)
+	if errors.Is(e.err, ErrGone) { // nobody has to look after it any more
+		e.err, m.outcome = nil, Answered
+	}
+	e.trusted, e.outcome = m.trusted, m.outcome
+	switch {
+	case m.refused:
+		e.meets = unpaid
+	case m.unsent:
+		e.meets = nothing
+	case m.begun:
+	case e.err != nil && e.meets == fails:
+		e.meets = astray
+	case e.err == nil:
+		e.meets = astray
+		e.err = errors.New("the client does not use this journal. Try: the client whose retryhttp.Transport has it in its field Journal")
+	}
+	if m.outcome == Answered && !m.unsent {
+		e.meets = answers
+	}
+	if e.meets != fails && m.paid != nil {
+		m.paid.Refund(retry.Unknown)
+	}
+	if e.err != nil {
+		e.err = fmt.Errorf("journal: the intent with the key %s: %w", in.Key, e.err)
+	}
+	return e
+}
+
+// exchange sends a request and has its answer taken. It returns why the outcome of the
+// intent is not to be looked at.
+func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *result) error {
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, keyOfResumed{}, m), in.Method, in.URL, bytes.NewReader(in.Body))
+	if err != nil {
+		return err
+	}
+	req.Header = in.Header.Clone()
+	if req.Header == nil {
+		req.Header = make(http.Header)
+	}
+	if req.Header.Get("X-Idempotency-Key") == "" {
+		req.Header["Idempotency-Key"] = []string{in.Key}
+	}
+	if r.Prepare != nil {
+		if err := r.Prepare(req, in); err != nil {
+			return err
+		}
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		e.meets = met(err)
+		if m.outcome != Unknown { // of an intent that is held for a person nothing more is said
+			return nil
+		}
+		return err
+	}
+	e.meets = answers
+	if excuse(resp.StatusCode) {
+		e.meets, e.later = fails, resp.Header.Get("Retry-After") != ""
+	}
+	if r.Answer != nil {
+		if err = r.Answer(in, resp); err != nil {
+			m.keep = true
+		}
+	}
+	return errors.Join(err, resp.Body.Close())
+}
+
+// met returns what an error of the client means for the next request.
+func met(err error) meeting {
+	var e *retry.Error
+	switch {
+	case !errors.As(err, &e) || e.Attempts > 0:
+		return fails
+	case e.Reason == retry.Open:
+		return shut
+	}
+	return nothing
+}
+
+// excuse reports whether an answer says no more than that there is none.
+func excuse(status int) bool {
+	return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
+}
+
+// resumed is what a transport and Resume tell each other, by the context of a request.
+type resumed struct {
+	journal Journal
+	id      string // of the intent, until it is begun
+	trust   bool   // it may be sent although the budget is empty
+
+	paid    *retry.Budget // from which its price was taken; nil: it was not
+	trusted bool          // it was not, since there is trust
+	refused bool          // it was not, and so the request was not sent
+
+	begun   bool
+	unsent  bool // the journal has not taken it
+	keep    bool // the answer was not taken
+	outcome Outcome
+}
+
+type keyOfResumed struct{}
+
+var errUnpaid = errors.New("journal: the budget of the host is empty")
+
+// pay pays for a redelivery, once.
+func (m *resumed) pay(b *retry.Budget) error {
+	switch {
+	case m.begun || b == nil:
+	case b.Spend(retry.Unknown):
+		m.paid = b
+	case m.trust:
+		m.trusted = true
+	default:
+		m.refused = true
+		return errUnpaid
+	}
+	m.begun = true
+	return nil
+}
+
+// Begin is j.Begin for transports: it lets [Resume] know that its intents are looked after,
+// and has it pay for them from b, which is where the transport pays for retries. The request
+// must not be sent after an error.
+func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, error) {
+	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
+		if err := m.pay(b); err != nil {
+			return in, err
+		}
+		in.ID, m.id = m.id, "" // what follows a redirect begins it once more
+		got, err := j.Begin(ctx, in)
+		m.unsent = err != nil
+		return got, err
+	}
+	in.ID = ""
+	return j.Begin(ctx, in)
+}
+
+// End is j.End for transports.
+func End(ctx context.Context, j Journal, in Intent, o Outcome) error {
+	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
+		if m.keep || o == Untouched { // of whoever was there before nothing is known
+			o = Unknown
+		}
+		m.outcome = o
+	}
+	return j.End(context.WithoutCancel(ctx), in, o)
+}

@@ -1,0 +1,37 @@
+package retry
+
+import (
+	"sync"
+	"testing"
+)
+
+// TestRefund: what is given back can be spent again, and no more than that.
+func TestRefund(t *testing.T) {
+	b := Budget{Burst: 3}
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for range 1000 {
+				if !b.Spend(Unknown) {
+					t.Error("three places are too few for three")
+				}
+				b.Refund(Unknown)
+			}
+		})
+	}
+	all.Wait()
+	if left := b.State().Left; left != 3 {
+		t.Errorf("%v are left", left)
+	}
+	b.Refund(Unknown)
+	if left := b.State().Left; left != 3 {
+		t.Errorf("%v are left in a bucket of 3", left)
+	}
+	for range 3 {
+		b.Spend(Unknown)
+	}
+	b.Refund(Throttled)
+	if left := b.State().Left; left != 0.5 {
+		t.Errorf("%v are left, want 0.5", left)
+	}
+}
