@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -14,10 +15,12 @@ import (
 // libraries can talk to them. The secret key is the name of the tenant.
 const StripeV1 = "stripe-v1"
 
+// StripeWait is the default of Config.Wait in the dialect StripeV1: stripe-go takes the 409
+// of a request in flight for final.
+const StripeWait = 5 * time.Second
+
 func newStripeServer(db *DB, cfg Config) http.Handler {
-	if cfg.Wait == 0 {
-		cfg.Wait = 5 * time.Second // stripe-go takes the 409 of a request in flight for final
-	}
+	cfg.Wait = max(0, cmp.Or(cfg.Wait, StripeWait))
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
 	keyed, writes := plain, plain
 	if !cfg.Unsafe {

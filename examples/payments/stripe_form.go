@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"errors"
 	"mime"
 	"net/http"
 	"net/url"
@@ -62,6 +63,11 @@ type stripeForm struct {
 func readStripeForm(r *http.Request, known ...string) (*stripeForm, error) {
 	body, err := readBody(r, maxStripeBody)
 	if err != nil {
+		if p := (*problem)(nil); errors.As(err, &p) {
+			e := p.stripe()
+			e.early = true
+			err = e
+		}
 		return nil, err
 	}
 	f := new(stripeForm)
