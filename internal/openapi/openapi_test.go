@@ -44,14 +44,39 @@ func TestDocumentsAreValid(t *testing.T) {
 	own.WriteProblem = oncehttp.WriteProblem
 	own.Body = func(_ string, body []byte) []byte { return body }
 	own.StatusHeader, own.RetentionHeader = "", ""
-	text := oncehttp.OpenAPI(e, map[string]oncehttp.Config{
+	routes := map[string]oncehttp.Config{
 		"POST /refunds": {Principal: oncehttp.Global()},
 		"/orders/{id}":  {Principal: oncehttp.Global(), Optional: true},
 		"POST /orders/{id}/items/{item}/{rest...}": {Principal: oncehttp.Global(), Strict: true, FormField: "once"},
 		"POST api.example.com/{$}":                 {Principal: oncehttp.Global(), Key: func(*http.Request) (string, error) { return "", nil }},
 		"PUT /prices/{id}":                         {Principal: oncehttp.Global(), Preset: own},
-	})
-	validatorOf(t, text)
+	}
+	presets := []*oncehttp.Preset{oncehttp.Default(), oncehttp.StripeV1(), oncehttp.StripeV2(), oncehttp.RefundPlaybook()}
+	for _, p := range presets {
+		routes["/"+p.Name+"/refunds/{id}"] = oncehttp.Config{Principal: oncehttp.Global(), Preset: p}
+	}
+	doc := oncehttp.OpenAPI(e, routes)
+	validatorOf(t, doc)
+	d, err := libopenapi.NewDocument([]byte(doc.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := d.BuildV3Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range presets { // what is not in the document cannot be wrong
+		item := model.Model.Paths.PathItems.GetOrZero("/" + p.Name + "/refunds/{id}")
+		if item == nil {
+			t.Errorf("%s is not in the document", p.Name)
+			continue
+		}
+		for _, method := range []string{"POST", "PATCH", "DELETE"} {
+			if (item.GetOperations().GetOrZero(strings.ToLower(method)) != nil) != slices.Contains(p.Methods, method) {
+				t.Errorf("%s: %s is documented and not keyed, or the other way round", p.Name, method)
+			}
+		}
+	}
 }
 
 // What the document says of requests and answers is what the middleware does.
