@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
@@ -33,7 +35,45 @@ func validatorOf(t *testing.T, doc *oncehttp.Document) validator.Validator {
 			t.Errorf("%v: %+v", e, e.SchemaValidationErrors)
 		}
 	}
+	schemas(t, doc.String())
 	return v
+}
+
+// schemas compiles each schema of the document, at which the validator does not look.
+func schemas(t *testing.T, text string) {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("doc.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		members, _ := v.(map[string]any)
+		list, _ := v.([]any)
+		for i, v := range list {
+			walk(fmt.Sprint(at, "/", i), v)
+		}
+		for name, v := range members {
+			at := at + "/" + url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+			if name == "schema" || strings.HasSuffix(at, "/schemas/Problem") {
+				n++
+				if _, err := c.Compile("doc.json#" + at); err != nil {
+					t.Error(err)
+				}
+			} else {
+				walk(at, v)
+			}
+		}
+	}
+	walk("", doc)
+	if n == 0 {
+		t.Error("there is no schema in it")
+	}
 }
 
 // Every kind of Config gives a document that is valid.
