@@ -48,7 +48,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	client := refundsv1.NewRefundsClient(conn)
 
 	ctx := oncegrpc.WithKey(context.Background(), "refund:ch_9ab") // one per intent

@@ -41,7 +41,7 @@ func take(ctx context.Context, tx queries, tenant string, c Charge) error {
 	_, err := tx.exec(ctx, `
 		insert into charge (tenant, id, amount, currency, customer, created_at, description, metadata)
 		values ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		tenant, c.ID, c.Amount, c.Currency, c.Customer, c.CreatedAt, c.description, c.metadata.String())
+		tenant, c.ID, c.Amount, c.Currency, c.Customer, c.CreatedAt, c.description, c.metadata.stored())
 	return err
 }
 

@@ -17,10 +17,10 @@ const (
 // metadata is what a client of Stripe keeps with an object.
 type metadata map[string]string
 
-// String returns a JSON object, which is how it is stored.
-func (m metadata) String() string {
-	if m == nil {
-		m = metadata{}
+// stored returns m as a JSON object.
+func (m *metadata) stored() string {
+	if *m == nil {
+		*m = metadata{}
 	}
 	b, err := json.Marshal(m)
 	if err != nil {

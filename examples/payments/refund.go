@@ -60,7 +60,7 @@ func give(ctx context.Context, tx queries, tenant string, re Refund) error {
 	_, err = tx.exec(ctx, `
 		insert into refund (tenant, id, charge_id, amount, status, created_at, reason, metadata)
 		values ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		tenant, re.ID, re.ChargeID, re.Amount, re.Status, re.CreatedAt, re.reason, re.metadata.String())
+		tenant, re.ID, re.ChargeID, re.Amount, re.Status, re.CreatedAt, re.reason, re.metadata.stored())
 	if err == nil {
 		err = post(ctx, tx, tenant, re, re.CreatedAt, refunds, cash)
 	}
