@@ -78,11 +78,11 @@ func TestServeWait(t *testing.T) {
 		args        []string
 		least, most time.Duration
 	}{
-		{nil, 0, 4 * time.Second},
-		{[]string{"--wait", "1s"}, time.Second, 4 * time.Second},
+		{nil, 0, payments.StripeWait},
+		{[]string{"--wait", "1s"}, time.Second, payments.StripeWait},
 		{[]string{"--dialect", "stripe-v1"}, payments.StripeWait, time.Minute},
-		{[]string{"--dialect", "stripe-v1", "--wait", "0s"}, 0, 4 * time.Second},
-		{[]string{"--dialect", "stripe-v1", "--wait", "1s"}, time.Second, 4 * time.Second},
+		{[]string{"--dialect", "stripe-v1", "--wait", "0s"}, 0, payments.StripeWait},
+		{[]string{"--dialect", "stripe-v1", "--wait", "1s"}, time.Second, payments.StripeWait},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			t.Parallel()
