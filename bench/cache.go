@@ -106,18 +106,20 @@ func (b *bench) overHTTP(ctx context.Context) (_ *overHTTP, err error) {
 	if err != nil {
 		return nil, err
 	}
-	fiber, remove, err := buildFiber(ctx)
+	dir, err := os.MkdirTemp("", "once-bench-rivals-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	r := race{clients: httpClients, rounds: b.rounds, slice: b.slice, cpu: b.server.cpu()}
 	rivals := map[string]*rival{}
 	for _, name := range []string{nameHTTPCache, nameHTTPDatabase, nameHTTPTwoCommit, nameHTTPFiber, nameHTTPFloor} {
 		v, program := new(rival), self
-		if name == nameHTTPFiber {
-			program = fiber
+		if module, ok := rivalModules[name]; ok {
+			if program, err = buildRival(ctx, module, dir); err != nil {
+				return nil, err
+			}
 		}
 		if v.process, err = startProcess(ctx, program, name, b.server.pg.URL(database)); err != nil {
 			return nil, err
@@ -180,28 +182,26 @@ func (b *bench) auditHTTP(ctx context.Context, database string, executions []*co
 	return nil
 }
 
-// buildFiber builds the rival that is a module of its own.
-func buildFiber(ctx context.Context) (program string, remove func() error, err error) {
-	dir, err := os.MkdirTemp("", "once-bench-fiber-")
+// rivalModules are the folders of the rivals that are modules of their own.
+var rivalModules = map[string]string{nameHTTPTwoCommit: "twocommit", nameHTTPFiber: "fiber"}
+
+// buildRival builds one into dir.
+func buildRival(ctx context.Context, module, dir string) (program string, err error) {
+	program = filepath.Join(dir, module)
+	out, err := exec.CommandContext(ctx, "go", "-C", module, "build", "-o", program, ".").CombinedOutput()
 	if err != nil {
-		return "", nil, err
+		return "", fmt.Errorf("build the rival in ./%s: %w: %s. Try: cd bench", module, err, out)
 	}
-	remove = func() error { return os.RemoveAll(dir) }
-	program = filepath.Join(dir, "fiber")
-	out, err := exec.CommandContext(ctx, "go", "-C", "fiber", "build", "-o", program, ".").CombinedOutput()
-	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("build the rival in ./fiber: %w: %s. Try: cd bench", err, out), remove())
-	}
-	return program, remove, nil
+	return program, nil
 }
 
 func (o *overHTTP) write(p printer) {
 	p("\n## Over HTTP, %d clients\n", httpClients)
 	p("From socket to socket: each service is a process of its own, PostgreSQL and the clients run on the same cores. Replays")
 	p("are of %d operations that the service has executed, and each is compared with the first answer byte by byte. **From the", recent)
-	p("cache** is `Config.Cache`, **from the database** is without. **two-commit** is written by hand on net/http. **Fiber** is")
-	p("its idempotency middleware as it comes, on fasthttp: keys in its memory, which a crash or another process does not see,")
-	p("for everybody, and without a look at what is asked for.\n")
+	p("cache** is `Config.Cache`, **from the database** is without. **two-commit** is middleware written by hand on net/http,")
+	p("in ./twocommit. **Fiber** is its idempotency middleware as it comes, on fasthttp: keys in its memory, which a crash or")
+	p("another process does not see, for everybody, and without a look at what is asked for.\n")
 	writeVerdicts(p, o.Verdicts)
 	p("\n| per request here | CPU client | CPU server | requests a second |")
 	p("|---|---|---|---|")

@@ -63,8 +63,6 @@ func service(mode string, pool *pgxpool.Pool) http.Handler {
 			o, err := readOrder(r)
 			writeReceipt(w, o.response(), err)
 		})
-	case nameHTTPTwoCommit:
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveTwoCommit(w, r, pool) })
 	case nameHTTPCache:
 		cfg.Cache, cfg.CacheFor = 64<<20, time.Hour
 	}
@@ -82,44 +80,6 @@ func service(mode string, pool *pgxpool.Pool) http.Handler {
 		}
 		writeReceipt(w, got, nil)
 	})
-}
-
-// serveTwoCommit is the usual middleware: key, work and answer are commits of their own.
-// A retry finds that the key is taken and reads the answer.
-func serveTwoCommit(w http.ResponseWriter, r *http.Request, pool *pgxpool.Pool) {
-	o, err := readOrder(r)
-	if err != nil {
-		writeReceipt(w, receipt{}, err)
-		return
-	}
-	ctx, key := r.Context(), r.Header.Get("Idempotency-Key")
-	switch err := claim(ctx, pool, twoCommitRunning, key, o); {
-	case errors.Is(err, errTaken):
-		var fingerprint, body []byte
-		err = pool.QueryRow(ctx, `select fingerprint, body from two_commit_key where scope = $1 and key = $2 and state = 2 and expires_at > now()`,
-			scope, key).Scan(&fingerprint, &body)
-		if want := o.fingerprint(); err == nil && string(want[:]) != string(fingerprint) {
-			err = errTaken
-		}
-		if err != nil {
-			writeReceipt(w, receipt{}, err)
-			return
-		}
-		writeBody(w, body)
-		return
-	case err != nil:
-		writeReceipt(w, receipt{}, err)
-		return
-	}
-	var got receipt
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		got, err = o.place(ctx, tx)
-		return err
-	})
-	if err == nil {
-		err = complete(ctx, pool, twoCommitDone, key, got)
-	}
-	writeReceipt(w, got, err)
 }
 
 // readOrder reads what the client says; ids are made here.
@@ -141,10 +101,6 @@ func writeReceipt(w http.ResponseWriter, r receipt, err error) {
 	if err != nil {
 		panic(err) // strings and a number
 	}
-	writeBody(w, body)
-}
-
-func writeBody(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
 	_, _ = w.Write(body)

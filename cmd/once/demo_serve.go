@@ -36,7 +36,7 @@ type demoServe struct {
 	listen, db string
 	dialect    string
 	unsafe     bool
-	wait       time.Duration
+	wait       *time.Duration // nil: that of the dialect
 }
 
 func (c *demoServe) flags(fs *flag.FlagSet) {
@@ -44,12 +44,24 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
-	fs.DurationVar(&c.wait, "wait", 0, "how `LONG` a duplicate waits for the request in flight, such as 2s")
+	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
+		payments.StripeV1, payments.StripeWait), func(s string) error {
+		d, err := time.ParseDuration(s)
+		c.wait = &d
+		return err
+	})
 }
 
 func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
-	if c.wait < 0 {
+	wait := time.Duration(0)
+	switch {
+	case c.wait == nil:
+	case *c.wait < 0:
 		return &usageError{fmt.Sprintf("--wait %s is over before it begins", c.wait), "--wait 2s"}
+	case *c.wait == 0:
+		wait = -1 // not at all, which is not the default of each dialect
+	default:
+		wait = *c.wait
 	}
 	if c.dialect != "" && c.dialect != payments.StripeV1 {
 		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect " + payments.StripeV1}
@@ -70,7 +82,7 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	server := &http.Server{
-		Handler:           payments.NewServer(db, payments.Config{Unsafe: c.unsafe, Wait: c.wait, Dialect: c.dialect, Log: log}),
+		Handler:           payments.NewServer(db, payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Log: log}),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),

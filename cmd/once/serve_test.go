@@ -3,30 +3,44 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"net/http"
+	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/oncelib/once/examples/payments"
+	"github.com/oncelib/once/internal/testenv"
 )
+
+// serving starts the service, and returns what it says of itself.
+func serving(t *testing.T, args ...string) (cmd *exec.Cmd, said map[string]string) {
+	t.Helper()
+	cmd = program(t, append([]string{"demo", "serve", "--listen", "127.0.0.1:0"}, args...)...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said = map[string]string{}
+	lines := bufio.NewScanner(stdout)
+	for said["serving"] == "" && lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		said[name] = strings.TrimSpace(value)
+	}
+	return cmd, said
+}
 
 // TestServe: it says where it is, answers, and stops when it is told to.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"--unsafe"}, {"--dialect", "stripe-v1"}} {
-		cmd := program(t, append([]string{"demo", "serve", "--listen", "127.0.0.1:0"}, args...)...)
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		said := map[string]string{}
-		lines := bufio.NewScanner(stdout)
-		for said["serving"] == "" && lines.Scan() {
-			name, value, _ := strings.Cut(lines.Text(), " ")
-			said[name] = strings.TrimSpace(value)
-		}
+		cmd, said := serving(t, args...)
 		if !strings.HasPrefix(said["database"], "sqlite:/") {
 			t.Errorf("it does not say where the database is: %v", said)
 		}
@@ -50,6 +64,74 @@ func TestServe(t *testing.T) {
 	o = run(t, "demo", "serve", "--dialect", "nobody's").want(t, 2)
 	if !strings.Contains(o.stderr, "\nTry: --dialect stripe-v1") {
 		t.Errorf("%s", o.stderr)
+	}
+}
+
+// TestServeWait: how long a duplicate waits is what the help says, and can be switched off.
+func TestServeWait(t *testing.T) {
+	t.Parallel()
+	help := run(t, "demo", "serve", "--help").want(t, 0).stdout
+	if !strings.Contains(help, "such as 2s (default 0s; with --dialect stripe-v1 5s)\n") {
+		t.Errorf("%s", help)
+	}
+	for _, c := range []struct {
+		args        []string
+		least, most time.Duration
+	}{
+		{nil, 0, payments.StripeWait},
+		{[]string{"--wait", "1s"}, time.Second, payments.StripeWait},
+		{[]string{"--dialect", "stripe-v1"}, payments.StripeWait, time.Minute},
+		{[]string{"--dialect", "stripe-v1", "--wait", "0s"}, 0, payments.StripeWait},
+		{[]string{"--dialect", "stripe-v1", "--wait", "1s"}, time.Second, payments.StripeWait},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
+			dsn := testenv.NewDatabase(t)
+			cmd, said := serving(t, append(c.args, "--db", dsn)...)
+			ctx := t.Context()
+			db, err := sql.Open("pgx", dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.ExecContext(ctx, "lock table charge"); err != nil {
+				t.Fatal(err)
+			}
+			target, body := said["serving"]+"/refunds", `{"charge_id":"ch_1","amount":1}`
+			if slices.Contains(c.args, "--dialect") {
+				target, body = said["serving"]+"/v1/refunds", "charge=ch_1"
+			}
+			first := make(chan struct{})
+			go func() {
+				defer close(first)
+				ask(t, http.MethodPost, target, body, http.StatusNotFound)
+			}()
+			deadline := time.Now().Add(30 * time.Second)
+			for n := 0; n == 0; { // until the first one waits for the table
+				if err := db.QueryRowContext(ctx, "select count(*) from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())").Scan(&n); err != nil || time.Now().After(deadline) {
+					t.Fatalf("nobody waits for the table: %v", err)
+				}
+			}
+			began := time.Now()
+			ask(t, http.MethodPost, target, body, http.StatusConflict)
+			if took := time.Since(began); took < c.least || took > c.most {
+				t.Errorf("a duplicate was told after %v, want %v to %v", took, c.least, c.most)
+			}
+			if err := tx.Rollback(); err != nil {
+				t.Error(err)
+			}
+			<-first
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

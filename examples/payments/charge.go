@@ -13,6 +13,9 @@ type Charge struct {
 	Currency  string `json:"currency"`
 	Customer  string `json:"customer"`
 	CreatedAt string `json:"created_at"`
+
+	description string // these two are Stripe's
+	metadata    metadata
 }
 
 func createCharge(r *http.Request, tx queries) (answer, error) {
@@ -30,11 +33,16 @@ func createCharge(r *http.Request, tx queries) (answer, error) {
 	if err := in.err(); err != nil {
 		return answer{}, err
 	}
-	_, err = tx.exec(r.Context(), `
-		insert into charge (tenant, id, amount, currency, customer, created_at)
-		values ($1, $2, $3, $4, $5, $6)`,
-		tenant(r), c.ID, c.Amount, c.Currency, c.Customer, c.CreatedAt)
-	return answer{status: http.StatusCreated, location: "/charges/" + c.ID, body: c}, err
+	return answer{status: http.StatusCreated, location: "/charges/" + c.ID, body: c}, take(r.Context(), tx, tenant(r), c)
+}
+
+// take makes c. It reads nothing, so that it can be part of a batch.
+func take(ctx context.Context, tx queries, tenant string, c Charge) error {
+	_, err := tx.exec(ctx, `
+		insert into charge (tenant, id, amount, currency, customer, created_at, description, metadata)
+		values ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		tenant, c.ID, c.Amount, c.Currency, c.Customer, c.CreatedAt, c.description, c.metadata.stored())
+	return err
 }
 
 func getCharge(r *http.Request, tx queries) (answer, error) {
@@ -46,8 +54,8 @@ func chargeByID(ctx context.Context, tx queries, tenant, id string) (c Charge, e
 	if !printable(id) {
 		return c, notFound("charge", id)
 	}
-	found, err := one(ctx, tx, []any{&c.ID, &c.Amount, &c.Refunded, &c.Currency, &c.Customer, &c.CreatedAt}, `
-		select id, amount, refunded, currency, customer, created_at
+	found, err := one(ctx, tx, []any{&c.ID, &c.Amount, &c.Refunded, &c.Currency, &c.Customer, &c.CreatedAt, &c.description, &c.metadata}, `
+		select id, amount, refunded, currency, customer, created_at, description, metadata
 		from charge where tenant = $1 and id = $2`, tenant, id)
 	if err == nil && !found {
 		err = notFound("charge", id)

@@ -33,7 +33,7 @@ type form struct {
 
 // readForm reads the body of r. Its error is a *problem.
 func readForm(r *http.Request) (*form, error) {
-	body, err := readBody(r)
+	body, err := readBody(r, maxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func readForm(r *http.Request) (*form, error) {
 
 // noBody refuses what would be ignored: an empty body and {} are fine.
 func noBody(r *http.Request) error {
-	body, err := readBody(r)
+	body, err := readBody(r, maxBody)
 	if err != nil || len(body) == 0 {
 		return err
 	}
@@ -53,13 +53,13 @@ func noBody(r *http.Request) error {
 	return f.err()
 }
 
-func readBody(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+func readBody(r *http.Request, most int) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
 	switch {
 	case err != nil:
 		return nil, refusal(http.StatusBadRequest, oncehttp.CodeBodyUnreadable, "The body could not be read.")
-	case len(body) > maxBody:
-		return nil, bodyTooLarge()
+	case len(body) > most:
+		return nil, bodyTooLarge(most)
 	}
 	return body, nil
 }

@@ -72,7 +72,8 @@ func mariadbText(text string, args []any) (string, []any) {
 func mariadbDDL(text string) []string {
 	text = regexp.MustCompile(`--.*`).ReplaceAllString(text, "")
 	text = regexp.MustCompile(`\btext\b`).ReplaceAllString(text, "varbinary(1020)")
-	text = strings.NewReplacer("create table ", "create table if not exists ", "create index ", "create index if not exists ").Replace(text)
+	text = strings.NewReplacer("create table ", "create table if not exists ", "create index ", "create index if not exists ",
+		"add column ", "add column if not exists ").Replace(text)
 	var statements []string
 	for statement := range strings.SplitSeq(text, ";") {
 		if statement = strings.TrimSpace(statement); statement != "" {

@@ -77,8 +77,8 @@ func unauthenticated() *problem {
 	return shared(http.StatusUnauthorized, oncehttp.CodeUnauthenticated, "Not authenticated", "Say who you are: Authorization: Bearer TENANT.")
 }
 
-func bodyTooLarge() *problem {
-	return shared(http.StatusRequestEntityTooLarge, oncehttp.CodeBodyTooLarge, "Request body too large", "The body is larger than 64 KiB.")
+func bodyTooLarge(most int) *problem {
+	return shared(http.StatusRequestEntityTooLarge, oncehttp.CodeBodyTooLarge, "Request body too large", fmt.Sprintf("The body is larger than %d KiB.", most>>10))
 }
 
 // shared is a problem that package oncehttp answers with too. A client cannot tell

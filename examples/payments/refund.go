@@ -15,6 +15,9 @@ type Refund struct {
 	Status    string  `json:"status"`
 	CreatedAt string  `json:"created_at"`
 	VoidedAt  *string `json:"voided_at,omitempty"`
+
+	reason   string // these two are Stripe's
+	metadata metadata
 }
 
 const (
@@ -55,9 +58,9 @@ func give(ctx context.Context, tx queries, tenant string, re Refund) error {
 		return whyNoRefund(ctx, tx, tenant, re)
 	}
 	_, err = tx.exec(ctx, `
-		insert into refund (tenant, id, charge_id, amount, status, created_at)
-		values ($1, $2, $3, $4, $5, $6)`,
-		tenant, re.ID, re.ChargeID, re.Amount, re.Status, re.CreatedAt)
+		insert into refund (tenant, id, charge_id, amount, status, created_at, reason, metadata)
+		values ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		tenant, re.ID, re.ChargeID, re.Amount, re.Status, re.CreatedAt, re.reason, re.metadata.stored())
 	if err == nil {
 		err = post(ctx, tx, tenant, re, re.CreatedAt, refunds, cash)
 	}
@@ -112,8 +115,8 @@ func refundByID(ctx context.Context, tx queries, tenant, id string) (re Refund, 
 	if !printable(id) {
 		return re, notFound("refund", id)
 	}
-	found, err := one(ctx, tx, []any{&re.ID, &re.ChargeID, &re.Amount, &re.Status, &re.CreatedAt, &re.VoidedAt}, `
-		select id, charge_id, amount, status, created_at, voided_at
+	found, err := one(ctx, tx, []any{&re.ID, &re.ChargeID, &re.Amount, &re.Status, &re.CreatedAt, &re.VoidedAt, &re.reason, &re.metadata}, `
+		select id, charge_id, amount, status, created_at, voided_at, reason, metadata
 		from refund where tenant = $1 and id = $2`, tenant, id)
 	if err == nil && !found {
 		err = notFound("refund", id)

@@ -15,7 +15,8 @@ import (
 // Config of a server. The zero value is ready to use.
 type Config struct {
 	// Wait is how long a duplicate waits for the request that is in flight before
-	// it is told to come back. Default: not at all; in the dialect StripeV1 5 s.
+	// it is told to come back. Default: not at all; in the dialect StripeV1 [StripeWait].
+	// Negative: not at all, in any dialect.
 	Wait time.Duration
 
 	// Unsafe leaves package oncehttp out: each request runs in a transaction of
@@ -51,6 +52,7 @@ func NewServer(db *DB, cfg Config) http.Handler {
 	if cfg.Dialect == StripeV1 {
 		return newStripeServer(db, cfg)
 	}
+	cfg.Wait = max(0, cfg.Wait)
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
 	keyed, writes := plain, plain
 	if !cfg.Unsafe {

@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -14,17 +15,19 @@ import (
 // libraries can talk to them. The secret key is the name of the tenant.
 const StripeV1 = "stripe-v1"
 
+// StripeWait is the default of Config.Wait in the dialect StripeV1: stripe-go takes the 409
+// of a request in flight for final.
+const StripeWait = 5 * time.Second
+
 func newStripeServer(db *DB, cfg Config) http.Handler {
-	if cfg.Wait == 0 {
-		cfg.Wait = 5 * time.Second // stripe-go takes the 409 of a request in flight for final
-	}
+	cfg.Wait = max(0, cmp.Or(cfg.Wait, StripeWait))
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
-	keyed := plain
+	keyed, writes := plain, plain
 	if !cfg.Unsafe {
-		keyed, _ = db.protect(cfg)
+		keyed, writes = db.protect(cfg)
 	}
 	api := http.NewServeMux()
-	api.Handle("POST /v1/charges", keyed(createStripeCharge))
+	api.Handle("POST /v1/charges", writes(createStripeCharge))
 	api.Handle("GET /v1/charges/{id}", plain(getStripeCharge))
 	api.Handle("POST /v1/refunds", keyed(createStripeRefund))
 	api.Handle("GET /v1/refunds/{id}", plain(getStripeRefund))
@@ -61,55 +64,61 @@ func authenticateStripe(next http.Handler) http.Handler {
 
 // stripeCharge is a charge as Stripe shows it, with the members that have a meaning here.
 type stripeCharge struct {
-	ID             string            `json:"id"`
-	Object         string            `json:"object"`
-	Amount         int64             `json:"amount"`
-	AmountCaptured int64             `json:"amount_captured"`
-	AmountRefunded int64             `json:"amount_refunded"`
-	Captured       bool              `json:"captured"`
-	Created        int64             `json:"created"`
-	Currency       string            `json:"currency"`
-	Customer       *string           `json:"customer"`
-	Livemode       bool              `json:"livemode"`
-	Metadata       map[string]string `json:"metadata"`
-	Paid           bool              `json:"paid"`
-	Refunded       bool              `json:"refunded"`
-	Status         string            `json:"status"`
+	ID             string   `json:"id"`
+	Object         string   `json:"object"`
+	Amount         int64    `json:"amount"`
+	AmountCaptured int64    `json:"amount_captured"`
+	AmountRefunded int64    `json:"amount_refunded"`
+	Captured       bool     `json:"captured"`
+	Created        int64    `json:"created"`
+	Currency       string   `json:"currency"`
+	Customer       *string  `json:"customer"`
+	Description    *string  `json:"description"`
+	Livemode       bool     `json:"livemode"`
+	Metadata       metadata `json:"metadata"`
+	Paid           bool     `json:"paid"`
+	Refunded       bool     `json:"refunded"`
+	Status         string   `json:"status"`
 }
 
 func (c Charge) stripe() stripeCharge {
-	s := stripeCharge{
+	return stripeCharge{
 		ID: c.ID, Object: "charge", Amount: c.Amount, AmountCaptured: c.Amount, AmountRefunded: c.Refunded, Captured: true,
-		Created: seconds(c.CreatedAt), Currency: strings.ToLower(c.Currency), Metadata: map[string]string{},
-		Paid: true, Refunded: c.Refunded == c.Amount, Status: succeeded,
+		Created: seconds(c.CreatedAt), Currency: strings.ToLower(c.Currency), Customer: orNull(c.Customer),
+		Description: orNull(c.description), Metadata: c.metadata, Paid: true, Refunded: c.Refunded == c.Amount, Status: succeeded,
 	}
-	if c.Customer != "" {
-		s.Customer = &c.Customer
-	}
-	return s
 }
 
 // stripeRefund is a refund as Stripe shows it.
 type stripeRefund struct {
-	ID       string            `json:"id"`
-	Object   string            `json:"object"`
-	Amount   int64             `json:"amount"`
-	Charge   string            `json:"charge"`
-	Created  int64             `json:"created"`
-	Currency string            `json:"currency"`
-	Metadata map[string]string `json:"metadata"`
-	Status   string            `json:"status"`
+	ID       string   `json:"id"`
+	Object   string   `json:"object"`
+	Amount   int64    `json:"amount"`
+	Charge   string   `json:"charge"`
+	Created  int64    `json:"created"`
+	Currency string   `json:"currency"`
+	Metadata metadata `json:"metadata"`
+	Reason   *string  `json:"reason"`
+	Status   string   `json:"status"`
 }
 
 func (re Refund) stripe(currency string) stripeRefund {
 	s := stripeRefund{
 		ID: re.ID, Object: "refund", Amount: re.Amount, Charge: re.ChargeID, Created: seconds(re.CreatedAt),
-		Currency: strings.ToLower(currency), Metadata: map[string]string{}, Status: re.Status,
+		Currency: strings.ToLower(currency), Metadata: re.metadata, Reason: orNull(re.reason), Status: re.Status,
 	}
 	if re.Status == voided {
 		s.Status = "canceled"
 	}
 	return s
+}
+
+// orNull returns nil for what was not said.
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 // seconds is a stored time as Stripe counts it.
@@ -119,19 +128,18 @@ func seconds(at string) int64 {
 }
 
 func createStripeCharge(r *http.Request, tx queries) (answer, error) {
-	in, err := readStripeForm(r, "amount", "currency", "customer", "source") // a source is taken as it comes
+	in, err := readStripeForm(r, "amount", "currency", "customer", "description", "source") // a source is taken as it comes
 	if err != nil {
 		return answer{}, err
 	}
-	c := Charge{ID: newID("ch_"), Amount: in.amount(), Currency: in.currency(), Customer: in.text("customer"), CreatedAt: now()}
+	c := Charge{
+		ID: newID("ch_"), Amount: in.amount(), Currency: in.currency(), Customer: in.text("customer"), CreatedAt: now(),
+		description: in.text("description"), metadata: in.metadata(),
+	}
 	if in.wrong != nil {
 		return answer{}, in.wrong
 	}
-	_, err = tx.exec(r.Context(), `
-		insert into charge (tenant, id, amount, currency, customer, created_at)
-		values ($1, $2, $3, $4, $5, $6)`,
-		tenant(r), c.ID, c.Amount, c.Currency, c.Customer, c.CreatedAt)
-	return answer{body: c.stripe()}, err
+	return answer{body: c.stripe()}, take(r.Context(), tx, tenant(r), c)
 }
 
 func getStripeCharge(r *http.Request, tx queries) (answer, error) {
@@ -141,11 +149,14 @@ func getStripeCharge(r *http.Request, tx queries) (answer, error) {
 
 // createStripeRefund gives back what is said, or else all that is left.
 func createStripeRefund(r *http.Request, tx queries) (answer, error) {
-	in, err := readStripeForm(r, "charge", "amount")
+	in, err := readStripeForm(r, "charge", "amount", "reason")
 	if err != nil {
 		return answer{}, err
 	}
-	re := Refund{ID: newID("re_"), ChargeID: in.required("charge"), Status: succeeded, CreatedAt: now()}
+	re := Refund{
+		ID: newID("re_"), ChargeID: in.required("charge"), Status: succeeded, CreatedAt: now(),
+		reason: in.oneOf("reason", "duplicate", "fraudulent", "requested_by_customer"), metadata: in.metadata(),
+	}
 	if in.values.Has("amount") {
 		re.Amount = in.amount()
 	}

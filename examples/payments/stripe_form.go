@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"errors"
 	"mime"
 	"net/http"
 	"net/url"
@@ -47,6 +48,9 @@ func (p *problem) stripe() *stripeError {
 	return e
 }
 
+// maxStripeBody leaves room for all the metadata that there may be, percent-encoded.
+const maxStripeBody = 512 << 10
+
 // stripeForm is a body as Stripe's clients send it. The first thing that is wrong with
 // it is kept.
 type stripeForm struct {
@@ -54,10 +58,16 @@ type stripeForm struct {
 	wrong  error
 }
 
-// readStripeForm reads the body of r, which may have these parameters, each once.
+// readStripeForm reads the body of r, which may have these parameters and metadata, each
+// once.
 func readStripeForm(r *http.Request, known ...string) (*stripeForm, error) {
-	body, err := readBody(r)
+	body, err := readBody(r, maxStripeBody)
 	if err != nil {
+		if p := (*problem)(nil); errors.As(err, &p) {
+			e := p.stripe()
+			e.early = true
+			err = e
+		}
 		return nil, err
 	}
 	f := new(stripeForm)
@@ -71,10 +81,11 @@ func readStripeForm(r *http.Request, known ...string) (*stripeForm, error) {
 	}
 	for _, name := range sortedNames(f.values) {
 		switch v := f.values[name]; {
-		case !slices.Contains(known, name):
+		case !slices.Contains(known, name) && !isMetadata(name):
 			f.refuse("parameter_unknown", name, "Received unknown parameter: "+name)
 		case len(v) > 1:
 			f.refuse("", name, "The parameter "+name+" is there more than once.")
+		case isMetadata(name): // has rules of its own
 		case len(v[0]) > 255 || !printable(v[0]):
 			f.refuse("", name, "The parameter "+name+" must have at most 255 bytes, on one line.")
 		}
@@ -97,6 +108,15 @@ func (f *stripeForm) required(name string) string {
 		f.refuse("parameter_missing", name, "Missing required param: "+name+".")
 	}
 	return f.text(name)
+}
+
+// oneOf reads a word of a list. It need not be there.
+func (f *stripeForm) oneOf(name string, words ...string) string {
+	text := f.text(name)
+	if text != "" && !slices.Contains(words, text) {
+		f.refuse("", name, "Invalid "+name+": must be one of "+strings.Join(words, ", ")+".")
+	}
+	return text
 }
 
 // amount is in minor units.

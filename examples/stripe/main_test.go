@@ -35,45 +35,65 @@ type ground struct {
 	keys map[string]int // how often each has come
 }
 
+// onBoth runs test with a service in this process.
 func onBoth(t *testing.T, cfg payments.Config, test func(g *ground)) {
+	t.Helper()
+	onBothOf(t, func(g *ground, dsn string) string { return g.serve(dsn, cfg) }, test)
+}
+
+// onBothOf runs test with what serve has started on a database; it returns the address.
+func onBothOf(t *testing.T, serve func(g *ground, dsn string) string, test func(g *ground)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "payments.db")
-		test(start(t, "sqlite:"+file, "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)", cfg))
+		test(start(t, serve, "sqlite:"+file, "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)"))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		dsn := testenv.NewDatabase(t)
-		test(start(t, dsn, "pgx", dsn, cfg))
+		test(start(t, serve, dsn, "pgx", dsn))
 	})
 }
 
-func start(t *testing.T, dsn, driver, plain string, cfg payments.Config) *ground {
+func start(t *testing.T, serve func(g *ground, dsn string) string, dsn, driver, plain string) *ground {
 	t.Helper()
-	db, err := payments.Open(t.Context(), dsn)
-	must(t, err)
-	cfg.Dialect = payments.StripeV1
-	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	g := &ground{T: t, keys: map[string]int{}}
-	service := payments.NewServer(db, cfg)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g.mu.Lock()
-		g.keys[r.Header.Get("Idempotency-Key")]++
-		g.mu.Unlock()
-		service.ServeHTTP(w, r)
-	}))
-	g.proxy, err = faultnet.Listen(strings.TrimPrefix(server.URL, "http://"))
+	var err error
+	g.proxy, err = faultnet.Listen(serve(g, dsn))
 	must(t, err)
 	g.db, err = sql.Open(driver, plain)
 	must(t, err)
 	t.Cleanup(func() {
 		_ = g.proxy.Close()
-		server.Close()
 		_ = g.db.Close()
-		must(t, db.Close())
 	})
 	return g
+}
+
+// serve serves in this process.
+func (g *ground) serve(dsn string, cfg payments.Config) string {
+	g.Helper()
+	db, err := payments.Open(g.Context(), dsn)
+	must(g.T, err)
+	cfg.Dialect = payments.StripeV1
+	cfg.Log = slog.New(slog.NewTextHandler(g.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	server := httptest.NewServer(g.counting(payments.NewServer(db, cfg)))
+	g.Cleanup(func() {
+		server.Close()
+		must(g.T, db.Close())
+	})
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// counting counts how often each key comes.
+func (g *ground) counting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		g.keys[r.Header.Get("Idempotency-Key")]++
+		g.mu.Unlock()
+		next.ServeHTTP(w, r)
+	})
 }
 
 // client is Stripe's, with a network of ours under it.

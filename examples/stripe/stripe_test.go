@@ -65,19 +65,25 @@ func TestOneRefundStaysOne(t *testing.T) {
 	t.Parallel()
 	onBoth(t, payments.Config{}, func(g *ground) {
 		g.storm()
-		for what, query := range map[string]string{
-			"charges":                 "select count(*) from charge",
-			"refunds":                 "select count(*) from refund",
-			"charges refunded once":   "select count(*) from charge where amount = 5000 and refunded = 1200",
-			"charges with one refund": "select count(distinct charge_id) from refund",
-			"credits in the ledger":   "select count(*) from ledger_entry where direction = 'credit' and amount = 1200",
-			"debits in the ledger":    "select count(*) from ledger_entry where direction = 'debit' and amount = 1200",
-		} {
-			if n := g.count(query); n != orders {
-				g.Errorf("%d %s, want %d", n, what, orders)
-			}
-		}
+		g.once()
 	})
+}
+
+// once asks the database whether everything is there once.
+func (g *ground) once() {
+	g.Helper()
+	for what, query := range map[string]string{
+		"charges":                 "select count(*) from charge",
+		"refunds":                 "select count(*) from refund",
+		"charges refunded once":   "select count(*) from charge where amount = 5000 and refunded = 1200",
+		"charges with one refund": "select count(distinct charge_id) from refund",
+		"credits in the ledger":   "select count(*) from ledger_entry where direction = 'credit' and amount = 1200",
+		"debits in the ledger":    "select count(*) from ledger_entry where direction = 'debit' and amount = 1200",
+	} {
+		if n := g.count(query); n != orders {
+			g.Errorf("%d %s, want %d", n, what, orders)
+		}
+	}
 }
 
 // TestUnsafeRefundsTwice: the storm is one. With the middleware left out, it refunds
@@ -192,7 +198,7 @@ func TestValidationLeavesTheKeyUnused(t *testing.T) {
 		for _, wrong := range []struct {
 			amount   *int64
 			currency *string
-			metadata map[string]string
+			receipt  *string
 			code     stripe.ErrorCode
 			param    string
 		}{
@@ -201,9 +207,9 @@ func TestValidationLeavesTheKeyUnused(t *testing.T) {
 			{stripe.Int64(1 << 60), stripe.String("eur"), nil, stripe.ErrorCodeParameterInvalidInteger, "amount"},
 			{stripe.Int64(1), nil, nil, stripe.ErrorCodeParameterMissing, "currency"},
 			{stripe.Int64(1), stripe.String("euro"), nil, "", "currency"},
-			{stripe.Int64(1), stripe.String("eur"), map[string]string{"a": "b"}, stripe.ErrorCodeParameterUnknown, "metadata[a]"},
+			{stripe.Int64(1), stripe.String("eur"), stripe.String("ada@example.org"), stripe.ErrorCodeParameterUnknown, "receipt_email"},
 		} {
-			p := &stripe.ChargeCreateParams{Amount: wrong.amount, Currency: wrong.currency, Metadata: wrong.metadata}
+			p := &stripe.ChargeCreateParams{Amount: wrong.amount, Currency: wrong.currency, ReceiptEmail: wrong.receipt}
 			p.SetIdempotencyKey("k")
 			_, err := c.V1Charges.Create(g.Context(), p)
 			wants(t, err, http.StatusBadRequest, stripe.ErrorTypeInvalidRequest, wrong.code, wrong.param)

@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
@@ -33,7 +35,45 @@ func validatorOf(t *testing.T, doc *oncehttp.Document) validator.Validator {
 			t.Errorf("%v: %+v", e, e.SchemaValidationErrors)
 		}
 	}
+	schemas(t, doc.String())
 	return v
+}
+
+// schemas compiles each schema of the document, at which the validator does not look.
+func schemas(t *testing.T, text string) {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("doc.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		members, _ := v.(map[string]any)
+		list, _ := v.([]any)
+		for i, v := range list {
+			walk(fmt.Sprint(at, "/", i), v)
+		}
+		for name, v := range members {
+			at := at + "/" + url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+			if name == "schema" || strings.HasSuffix(at, "/schemas/Problem") {
+				n++
+				if _, err := c.Compile("doc.json#" + at); err != nil {
+					t.Error(err)
+				}
+			} else {
+				walk(at, v)
+			}
+		}
+	}
+	walk("", doc)
+	if n == 0 {
+		t.Error("there is no schema in it")
+	}
 }
 
 // Every kind of Config gives a document that is valid.
@@ -44,14 +84,39 @@ func TestDocumentsAreValid(t *testing.T) {
 	own.WriteProblem = oncehttp.WriteProblem
 	own.Body = func(_ string, body []byte) []byte { return body }
 	own.StatusHeader, own.RetentionHeader = "", ""
-	text := oncehttp.OpenAPI(e, map[string]oncehttp.Config{
+	routes := map[string]oncehttp.Config{
 		"POST /refunds": {Principal: oncehttp.Global()},
 		"/orders/{id}":  {Principal: oncehttp.Global(), Optional: true},
 		"POST /orders/{id}/items/{item}/{rest...}": {Principal: oncehttp.Global(), Strict: true, FormField: "once"},
 		"POST api.example.com/{$}":                 {Principal: oncehttp.Global(), Key: func(*http.Request) (string, error) { return "", nil }},
 		"PUT /prices/{id}":                         {Principal: oncehttp.Global(), Preset: own},
-	})
-	validatorOf(t, text)
+	}
+	presets := []*oncehttp.Preset{oncehttp.Default(), oncehttp.StripeV1(), oncehttp.StripeV2(), oncehttp.RefundPlaybook()}
+	for _, p := range presets {
+		routes["/"+p.Name+"/refunds/{id}"] = oncehttp.Config{Principal: oncehttp.Global(), Preset: p}
+	}
+	doc := oncehttp.OpenAPI(e, routes)
+	validatorOf(t, doc)
+	d, err := libopenapi.NewDocument([]byte(doc.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := d.BuildV3Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range presets { // what is not in the document cannot be wrong
+		item := model.Model.Paths.PathItems.GetOrZero("/" + p.Name + "/refunds/{id}")
+		if item == nil {
+			t.Errorf("%s is not in the document", p.Name)
+			continue
+		}
+		for _, method := range []string{"POST", "PATCH", "DELETE"} {
+			if (item.GetOperations().GetOrZero(strings.ToLower(method)) != nil) != slices.Contains(p.Methods, method) {
+				t.Errorf("%s: %s is documented and not keyed, or the other way round", p.Name, method)
+			}
+		}
+	}
 }
 
 // What the document says of requests and answers is what the middleware does.

@@ -42,7 +42,11 @@ func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 		Journal: intents,
 		Policy: retry.Policy{
 			Attempts: 1 << 20, Base: firstBackoff, Cap: longestWait, Total: time.Minute,
-			Budget:  &retry.Budget{Burst: -1}, // a storm is what this is about
+			// A quarter of all attempts fail, and a killed service fails all that are under way:
+			// a budget of one retry in ten would, rightly, give up. An intent that was given up
+			// proves nothing, neither that it took effect once nor that it did not; so here each
+			// is asked for until it has an answer, and the service has to stand it.
+			Budget:  &retry.Budget{Burst: -1},
 			Observe: func(ctx context.Context, e retry.Event) { taskOf(ctx).delay = e.Wait },
 		},
 	}}
