@@ -3,7 +3,7 @@
 // A mutant is an edit of one or two source files that plants a bug which designs
 // of this kind really have. It is compiled with "go test -overlay", so that the
 // tree is never touched. The named test must fail; one that passes, or does not
-// compile, or is not there, fails the bank.
+// compile, or is not there, or fails without the bug as well, fails the bank.
 package bugbank
 
 import (
@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -37,25 +36,43 @@ func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " 
 
 // All returns the whole bank.
 func All() []Mutant {
-	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, joins)
+	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, archiveMutants, joins)
 }
 
-// Kill runs the tests of m in the tree at root. It returns which one killed it,
-// and how long that took, compiling included.
-func Kill(ctx context.Context, root string, m Mutant) (Killer, time.Duration, error) {
+// Bank is mutants of the tree at Root. It is used by one goroutine at a time.
+type Bank struct {
+	Root    string
+	Mutants []Mutant
+
+	passed map[Killer]map[string]time.Duration // by package, then by test: what is fine without a bug
+	said   map[Killer][]byte
+}
+
+// New returns a bank of mutants of the tree at root.
+func New(root string, mutants ...Mutant) *Bank {
+	return &Bank{Root: root, Mutants: mutants, passed: map[Killer]map[string]time.Duration{}, said: map[Killer][]byte{}}
+}
+
+// Kill runs the tests of m, one of the bank's mutants. It returns which one killed it,
+// and how long that took, compiling and the control of its package included.
+func (b *Bank) Kill(ctx context.Context, m Mutant) (Killer, time.Duration, error) {
 	dir, err := os.MkdirTemp("", "bugbank")
 	if err != nil {
 		return Killer{}, 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	overlay, err := plant(root, dir, m.Edits)
+	overlay, err := plant(b.Root, dir, m.Edits)
 	if err != nil {
 		return Killer{}, 0, err
 	}
 	began := time.Now()
 	var out []byte
 	for _, k := range m.Tests {
-		killed, output, err := run(ctx, root, overlay, k)
+		usual, err := b.control(ctx, k)
+		if err != nil {
+			return k, time.Since(began), err
+		}
+		killed, output, err := run(ctx, b.Root, overlay, k, usual)
 		if err != nil || killed {
 			return k, time.Since(began), err
 		}
@@ -94,23 +111,23 @@ func plant(root, dir string, edits []Edit) (string, error) {
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-func run(ctx context.Context, root, overlay string, k Killer) (killed bool, out []byte, err error) {
+// run runs a test, which usually takes so long, with a bug in place.
+func run(ctx context.Context, root, overlay string, k Killer, usual time.Duration) (killed bool, out []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout=1m", "-v", "-run", "^"+k.Test+"$", "./"+k.Package)
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout="+(time.Minute+5*usual).String(), "-v", "-run", "^"+k.Test+"$", "./"+k.Package)
 	cmd.Env = append(os.Environ(), "RAPID_SHRINKTIME=0s") // that it fails is enough
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(k.Module))
 	out, err = cmd.CombinedOutput()
-	test, _, _ := strings.Cut(k.Test, "$/")
 	var exit *exec.ExitError
 	switch {
-	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+test)):
+	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+k.top()+" ")):
 		return false, out, fmt.Errorf("%s: no such test ran\n%s", k, tail(out))
 	case err == nil:
 		return false, out, nil
 	case !errors.As(err, &exit):
 		return false, out, err
-	case !bytes.Contains(out, []byte("=== RUN   "+test)):
+	case !ran(out, k.top()):
 		return false, out, fmt.Errorf("%s: did not get as far as the test\n%s", k, tail(out))
 	}
 	return true, out, nil
