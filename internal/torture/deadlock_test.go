@@ -28,7 +28,7 @@ func TestNoDeadlocks(t *testing.T) {
 			before := deadlocks(t, g)
 			keys := 1000
 			if l.is != store.DefaultIsolation {
-				keys = scale(250, keys)
+				keys = scale(100, keys)
 			}
 			storming := &crowd{g: g, level: l, keys: keys}
 			storming.run(t)
