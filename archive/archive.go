@@ -55,7 +55,7 @@ type Writer struct {
 func Open(dir string) (*Writer, error) { return open(dir, osFiles{}) }
 
 func open(dir string, fs files) (_ *Writer, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(fs, dir); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	w := &Writer{dir: dir, fs: fs}

@@ -1,12 +1,16 @@
 package archive
 
 import (
+	"errors"
 	"io"
+	iofs "io/fs"
 	"os"
+	"path/filepath"
 )
 
 // files is what an archive does to the disk. Tests make each step of it fail.
 type files interface {
+	mkdir(path string) error
 	open(path string) (file, error)   // the manifest, made if it is not there
 	create(path string) (file, error) // must not exist
 	rename(from, to string) error
@@ -24,6 +28,8 @@ type file interface {
 }
 
 type osFiles struct{}
+
+func (osFiles) mkdir(path string) error { return os.Mkdir(path, 0o700) }
 
 func (osFiles) open(path string) (file, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -46,3 +52,20 @@ func (osFiles) names(dir string) (names []string, err error) {
 }
 
 func (osFiles) syncDir(dir string) error { return syncDir(dir) }
+
+// makeDir makes dir, and what is missing above it, as durable as the files in it.
+func makeDir(fs files, dir string) error {
+	err := fs.mkdir(dir)
+	if above := filepath.Dir(dir); errors.Is(err, iofs.ErrNotExist) && above != dir {
+		if err = makeDir(fs, above); err == nil {
+			err = fs.mkdir(dir)
+		}
+	}
+	if info, e := os.Stat(dir); errors.Is(err, iofs.ErrExist) && e == nil && info.IsDir() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fs.syncDir(filepath.Dir(dir))
+}

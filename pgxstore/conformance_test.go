@@ -55,7 +55,7 @@ func harness(configure func(*pgxpool.Config)) storetest.Harness[pgx.Tx] {
 	return storetest.Harness[pgx.Tx]{
 		Open: func(tb testing.TB) store.Store[pgx.Tx] {
 			p := openPool(tb, configure, func(c *pgxpool.Config) { c.MaxConns = 16 })
-			if _, err := p.Exec(context.Background(), "create table effect (key text not null); create table single (id int primary key); insert into single values (1)"); err != nil {
+			if _, err := p.Exec(context.Background(), "create table effect (key text not null); create table setting (key text primary key, value text not null); create table single (id int primary key); insert into single values (1)"); err != nil {
 				tb.Fatal(err)
 			}
 			return on(p)
@@ -104,6 +104,14 @@ func harness(configure func(*pgxpool.Config)) storetest.Harness[pgx.Tx] {
 		End: func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "commit")
 			return err
+		},
+		Set: func(key, value string) store.Statement {
+			const set = "insert into setting (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value"
+			return store.Statement{SQL: set, Args: []any{key, value}}
+		},
+		Get: func(ctx context.Context, tx pgx.Tx, key string) (value string, err error) {
+			err = tx.QueryRow(ctx, "select value from setting where key = $1", key).Scan(&value)
+			return value, err
 		},
 		Isolations: []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable},
 	}

@@ -58,7 +58,7 @@ func conformSQLite(t *testing.T, cfg sqlstore.Config) {
 			return fmt.Sprintf("update once_operation set lease_until = lease_until - %[1]d, expires_at = expires_at - %[1]d, since = since - %[1]d", d.Milliseconds())
 		},
 	}.harness()
-	h.Isolations = []store.Isolation{store.DefaultIsolation}
+	h.Isolations, h.OneLevel = []store.Isolation{store.DefaultIsolation}, true
 	h.OneWriter = true
 	storetest.Run(t, h)
 }
@@ -99,7 +99,10 @@ type conformance struct {
 	advance func(time.Duration) string        // lets time pass for every record
 }
 
-const insertEffect = "insert into effect (key) values ($1)"
+const (
+	insertEffect = "insert into effect (key) values ($1)"
+	setSetting   = "insert into setting (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value"
+)
 
 type handle struct {
 	db  *sql.DB
@@ -157,6 +160,13 @@ func (c conformance) harness() storetest.Harness[*sql.Tx] {
 		Statement: func(key string) store.Statement {
 			return store.Statement{SQL: c.dialect(insertEffect), Args: []any{key}}
 		},
+		Set: func(key, value string) store.Statement {
+			return store.Statement{SQL: c.dialect(setSetting), Args: []any{key, value}}
+		},
+		Get: func(ctx context.Context, tx *sql.Tx, key string) (value string, err error) {
+			err = tx.QueryRowContext(ctx, c.dialect("select value from setting where key = $1"), key).Scan(&value)
+			return value, err
+		},
 		Fail: func(ctx context.Context, tx *sql.Tx) error { return exec(ctx, tx, "insert into single values (1)") },
 		Effects: func(tb testing.TB, s store.Store[*sql.Tx], key string) (n int) {
 			tb.Helper()
@@ -187,7 +197,7 @@ func (c conformance) prepareEffects(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	for _, query := range []string{
-		"create table effect (key text not null)", "create table single (id integer primary key)", "insert into single values (1)",
+		"create table effect (key text not null)", "create table setting (key varchar(255) primary key, value text not null)", "create table single (id integer primary key)", "insert into single values (1)",
 	} {
 		if _, err := db.ExecContext(ctx, c.dialect(query)); err != nil {
 			return err

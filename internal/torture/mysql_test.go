@@ -38,6 +38,7 @@ create table receipt (` + "`key`" + ` varchar(255) not null, paper longtext not 
 // mysqlDialect quotes a reserved word, and knows parameters only in their order.
 func mysqlDialect(query string) string {
 	query = strings.Replace(query, appendLedger, mysqlAppendLedger, 1)
+	query = strings.Replace(query, setSetting, mysqlSetSetting, 1)
 	return mysqlWords.ReplaceAllStringFunc(query, func(word string) string {
 		switch {
 		case word[0] == '$':
@@ -51,6 +52,8 @@ func mysqlDialect(query string) string {
 
 const mysqlAppendLedger = `insert into ledger (key, attempts) values ($1, $2)
  on duplicate key update attempts = concat(attempts, ',', values(attempts))`
+
+const mysqlSetSetting = "replace into setting (key, value) values ($1, $2)"
 
 var mysqlWords = regexp.MustCompile(`\$\d+|(primary|duplicate) key|\bkey\b`)
 

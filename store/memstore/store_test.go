@@ -63,5 +63,6 @@ func harness() storetest.Harness[tx] {
 		},
 		End:        func(_ context.Context, t tx) error { return t.Commit() },
 		Isolations: []store.Isolation{store.ReadCommitted, store.RepeatableRead, store.Serializable},
+		OneLevel:   true,
 	}
 }

@@ -88,23 +88,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		}
 		u.wantState(t, store.ID{}, store.Absent)
 	})
-	t.Run("Isolation", func(t *testing.T) {
-		for _, level := range append([]store.Isolation{store.DefaultIsolation}, u.Isolations...) {
-			id := newID()
-			err := error(&store.Error{Kind: store.Retry})
-			for run := 0; run < 20 && store.KindOf(err) == store.Retry; run++ { // the other cases are concurrent
-				var txn store.Txn[TX]
-				if txn, _, err = u.s.Begin(bounded(t), store.Ask{ID: id, Isolation: level}); err == nil {
-					u.write(t, txn, id.Key)
-					err = txn.Commit(bounded(t), done(id, "r"))
-				}
-			}
-			if err != nil {
-				t.Error(level, err)
-			}
-			u.wantEffects(t, id.Key, 1)
-		}
-	})
+	t.Run("Isolation", func(t *testing.T) { testIsolation(t, u) })
 	t.Run("HoldsNothing", func(t *testing.T) { // more often than any pool has connections
 		found, held := newID(), newID()
 		u.execute(t, done(found, "r"))

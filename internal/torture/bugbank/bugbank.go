@@ -3,7 +3,7 @@
 // A mutant is an edit of one or two source files that plants a bug which designs
 // of this kind really have. It is compiled with "go test -overlay", so that the
 // tree is never touched. The named test must fail; one that passes, or does not
-// compile, or is not there, fails the bank.
+// compile, or is not there, or fails without the bug as well, fails the bank.
 package bugbank
 
 import (
@@ -16,7 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,35 +37,50 @@ type Killer struct {
 	Hangs bool // with the bug in place; it is given hangs and no longer
 }
 
-// Times that a test may take.
+// Times that a test may take with a bug in place, beside five times its own without.
 const (
-	usual = time.Minute
-	hangs = 20 * time.Second
+	patience = time.Minute
+	hangs    = 20 * time.Second
 )
 
 func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " " + k.Test }
 
 // All returns the whole bank.
 func All() []Mutant {
-	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, lineMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, joins)
+	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, lineMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, archiveMutants, joins)
 }
 
-// Kill runs the tests of m in the tree at root. It returns which one killed it,
-// and how long that took, compiling included.
-func Kill(ctx context.Context, root string, m Mutant) (Killer, time.Duration, error) {
+// Bank is mutants of the tree at Root.
+type Bank struct {
+	Root    string
+	Mutants []Mutant
+
+	controls sync.Map // by package, a *control
+}
+
+// New returns a bank of mutants of the tree at root.
+func New(root string, mutants ...Mutant) *Bank { return &Bank{Root: root, Mutants: mutants} }
+
+// Kill runs the tests of m, one of the bank's mutants. It returns which one killed it,
+// and how long that took, compiling and the control of its package included.
+func (b *Bank) Kill(ctx context.Context, m Mutant) (Killer, time.Duration, error) {
 	dir, err := os.MkdirTemp("", "bugbank")
 	if err != nil {
 		return Killer{}, 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	overlay, err := plant(root, dir, m.Edits)
+	overlay, err := plant(b.Root, dir, m.Edits)
 	if err != nil {
 		return Killer{}, 0, err
 	}
 	began := time.Now()
 	var out []byte
 	for _, k := range m.Tests {
-		killed, output, err := run(ctx, root, overlay, k)
+		usual, err := b.usual(ctx, k)
+		if err != nil {
+			return k, time.Since(began), err
+		}
+		killed, output, err := run(ctx, b.Root, overlay, k, usual)
 		if err != nil || killed {
 			return k, time.Since(began), err
 		}
@@ -104,30 +119,30 @@ func plant(root, dir string, edits []Edit) (string, error) {
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-func run(ctx context.Context, root, overlay string, k Killer) (killed bool, out []byte, err error) {
+// run runs a test, which usually takes so long, with a bug in place.
+func run(ctx context.Context, root, overlay string, k Killer, usual time.Duration) (killed bool, out []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	limit := usual
+	limit := patience
 	if k.Hangs {
 		limit = hangs
 	}
 	// The first failure is enough, nobody vets a bug, and a linker is quicker without
 	// the names for debuggers.
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout", limit.String(), "-failfast",
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout", (limit + 5*usual).String(), "-failfast",
 		"-vet=off", "-ldflags=-s -w", "-v", "-run", "^"+k.Test+"$", "./"+k.Package)
 	cmd.Env = append(os.Environ(), "RAPID_SHRINKTIME=0s") // that it fails is enough
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(k.Module))
 	out, err = cmd.CombinedOutput()
-	test, _, _ := strings.Cut(k.Test, "$/")
 	var exit *exec.ExitError
 	switch {
-	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+test)):
+	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+k.top()+" ")):
 		return false, out, fmt.Errorf("%s: no such test ran\n%s", k, tail(out))
 	case err == nil:
 		return false, out, nil
 	case !errors.As(err, &exit):
 		return false, out, err
-	case !bytes.Contains(out, []byte("=== RUN   "+test)):
+	case !ran(out, k.top()):
 		return false, out, fmt.Errorf("%s: did not get as far as the test\n%s", k, tail(out))
 	}
 	return true, out, nil

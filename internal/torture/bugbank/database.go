@@ -52,4 +52,33 @@ var databaseMutants = []Mutant{
 		Edits: []Edit{{File: "internal/sqlguard/txn.go", Old: "	case rollbackTo:\n		t.failure.Store(nil)\n", New: "	case releaseSavepoint, rollbackTo:\n		t.failure.Store(nil)\n"}, {File: "internal/sqlguard/txn.go", Old: "	case releaseSavepoint:\n		if i", New: "	case transactionControl:\n		if i"}},
 		Tests: in("internal/sqlguard", "TestSavepoints"),
 	},
+	{
+		Name:  "MariaDB is not told the isolation",
+		Edits: []Edit{{File: "store/sqlstore/mysql_claim.go", Old: "mysqlLevels[ask.Isolation] + ", New: ""}},
+		Tests: isolation("MariaDB$/^sqlstore-mariadb"),
+	},
+	{
+		Name:  "MySQL is not told the isolation",
+		Edits: []Edit{{File: "store/sqlstore/mysql_claim.go", Old: "&sql.TxOptions{Isolation: levels[ask.Isolation]}", New: "&sql.TxOptions{}"}},
+		Tests: isolation("MariaDB$/^as_MySQL"),
+	},
+	{
+		Name:  "PostgreSQL is not told the isolation by database/sql",
+		Edits: []Edit{{File: "store/sqlstore/begin.go", Old: "&sql.TxOptions{Isolation: levels[ask.Isolation]}", New: "&sql.TxOptions{}"}},
+		Tests: isolation("$/^sqlstore-postgres"),
+	},
+	{
+		Name:  "SERIALIZABLE is REPEATABLE READ on MariaDB",
+		Edits: []Edit{{File: "store/sqlstore/mysql_claim.go", Old: "isolation level serializable; ", New: "isolation level repeatable read; "}},
+		Tests: isolation("MariaDB$/^sqlstore-mariadb"),
+	},
+	{
+		Name:  "nobody is told the isolation of an operation",
+		Edits: []Edit{{File: "batch.go", Old: "Isolation: c.op.Isolation, ", New: ""}},
+		Tests: isolation("$/^sqlstore-postgres"),
+	},
+}
+
+func isolation(of string) []Killer {
+	return []Killer{{Module: "internal/torture", Test: "TestConformance" + of + "$/^Txn$/^Isolation"}}
 }

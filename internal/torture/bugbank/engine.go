@@ -168,4 +168,24 @@ var engineMutants = []Mutant{
 		}},
 		Tests: []Killer{history},
 	},
+	{
+		Name:  "who has lost a race comes back at once",
+		Edits: []Edit{{File: "exec.go", Old: "			if !sleep(ctx, rand.N(delay)) {\n				return v\n			}\n", New: ""}},
+		Tests: in("", "TestPauseBeforeARerun"),
+	},
+	{
+		Name:  "those who have lost a race come back together",
+		Edits: []Edit{{File: "exec.go", Old: "sleep(ctx, rand.N(delay))", New: "sleep(ctx, delay)"}},
+		Tests: in("", "TestPauseBeforeARerun"),
+	},
+	{
+		Name:  "work without a key comes back at once",
+		Edits: []Edit{{File: "exec.go", Old: "sleep(ctx, rand.N(firstDelay))", New: "sleep(ctx, 0)"}},
+		Tests: in("", "TestPauseBeforeARerun"),
+	},
+	{
+		Name:  "a redirect is a success that has touched nothing",
+		Edits: []Edit{{File: "observe.go", Old: "a.Result.Status >= 300 || ", New: ""}},
+		Tests: in("", "TestEffectOutsideTx"),
+	},
 }

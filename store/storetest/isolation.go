@@ -1,0 +1,155 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// testIsolation proves the levels by what transactions see, whatever the server calls them.
+func testIsolation[TX any](t *testing.T, u *suite[TX]) {
+	for _, level := range append([]store.Isolation{store.DefaultIsolation}, u.Isolations...) {
+		id := newID()
+		err := error(&store.Error{Kind: store.Retry})
+		for run := 0; run < 20 && store.KindOf(err) == store.Retry; run++ { // the other cases are concurrent
+			var txn store.Txn[TX]
+			if txn, _, err = u.s.Begin(bounded(t), store.Ask{ID: id, Isolation: level}); err == nil {
+				u.write(t, txn, id.Key)
+				err = txn.Commit(bounded(t), done(id, "r"))
+			}
+		}
+		if err != nil {
+			t.Error(level, err)
+		}
+		u.wantEffects(t, id.Key, 1)
+		if !u.OneLevel && level != store.DefaultIsolation {
+			u.testLevel(t, level)
+		}
+	}
+}
+
+// others is how long a handler waits for a write of somebody else, which waits for it in
+// vain where reads lock.
+var others = map[store.Isolation]time.Duration{
+	store.ReadCommitted: time.Minute, store.RepeatableRead: 5 * time.Second, store.Serializable: 300 * time.Millisecond,
+}
+
+// testLevel lets a handler read a value twice, and somebody else change it in between,
+// however the transaction was opened.
+func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
+	t.Helper()
+	begin := func(ask store.Ask) func(handler func(context.Context, TX) error) error {
+		return func(handler func(context.Context, TX) error) error {
+			ask.Isolation = level
+			txn, rec, err := u.s.Begin(bounded(t), ask)
+			if err != nil || txn == nil {
+				t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
+			}
+			if err := handler(bounded(t), txn.Tx()); err != nil {
+				t.Error(err)
+			}
+			return txn.Rollback(bounded(t))
+		}
+	}
+	for how, run := range map[string]func(func(context.Context, TX) error) error{
+		"Begin":           begin(store.Ask{ID: newID()}),
+		"Begin, first":    begin(store.Ask{ID: newID(), First: true}),
+		"Begin, no claim": begin(store.Ask{}),
+		"Do": func(handler func(context.Context, TX) error) error {
+			op := operation(newID())
+			op.Isolation = level
+			_, err := once.Do(bounded(t), once.New(u.s, once.Config{}), op, func(ctx context.Context, tx TX) (int, error) { return 0, handler(ctx, tx) })
+			return err
+		},
+	} {
+		key := newID().Key
+		u.set(t, key, "before")
+		var writers sync.WaitGroup
+		err := run(func(ctx context.Context, tx TX) error {
+			first, err := u.Get(ctx, tx, key)
+			if err != nil {
+				return err
+			}
+			next, written := once.NewKey(), make(chan struct{})
+			writers.Go(func() {
+				u.set(t, key, next)
+				close(written)
+			})
+			waits := false
+			select {
+			case <-written:
+			case <-time.After(others[level]):
+				waits = true
+			}
+			second, err := u.Get(ctx, tx, key)
+			if sees := second == next; sees != (level == store.ReadCommitted) || !sees && second != first {
+				t.Errorf("isolation %d, %s: the value is %q, then %q; somebody else has made it %q (and waits: %t)", level, how, first, second, next, waits)
+			}
+			return err
+		})
+		writers.Wait()
+		if err != nil {
+			t.Errorf("isolation %d, %s: %v", level, how, err)
+		}
+	}
+	if level == store.Serializable {
+		u.testWriteSkew(t)
+	}
+}
+
+// testWriteSkew has two transactions each read what the other one writes. One after the
+// other, the later one would have read something else: one of them has to fail.
+func (u *suite[TX]) testWriteSkew(t *testing.T) {
+	t.Helper()
+	var errs [2]error
+	for range 20 { // with the other cases they may conflict, too
+		errs = u.skew(t)
+		if (errs[0] == nil) != (errs[1] == nil) {
+			return
+		}
+		if errs[0] == nil || store.KindOf(errs[0]) != store.Retry || store.KindOf(errs[1]) != store.Retry {
+			break
+		}
+	}
+	t.Errorf("SERIALIZABLE: two transactions have each read what the other one has changed; want one commit and one retry: %v; %v", errs[0], errs[1])
+}
+
+func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {
+	t.Helper()
+	ids := [2]store.ID{newID(), newID()}
+	for _, id := range ids {
+		u.set(t, id.Key, "before")
+	}
+	var txns [2]store.Txn[TX]
+	for i, id := range ids {
+		txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: id, Isolation: store.Serializable})
+		if err == nil && txn != nil {
+			txns[i] = txn
+			_, err = u.Get(bounded(t), txn.Tx(), id.Key)
+		}
+		if err != nil || txn == nil {
+			t.Fatalf("Begin and read: record %+v, error %v", rec, err)
+		}
+	}
+	var group sync.WaitGroup
+	for i, txn := range txns { // together: one may wait for the other
+		c := done(ids[i], "r")
+		c.Writes = []store.Statement{u.Set(ids[1-i].Key, "after")}
+		ctx := bounded(t)
+		group.Go(func() { errs[i] = txn.Commit(ctx, c) })
+	}
+	group.Wait()
+	return errs
+}
+
+// set is somebody else's transaction.
+func (u *suite[TX]) set(t *testing.T, key, value string) {
+	t.Helper()
+	if _, err := u.peer.Swap(bounded(t), store.Change{Writes: []store.Statement{u.Set(key, value)}}); err != nil {
+		t.Error("Set:", err)
+	}
+}
