@@ -18,7 +18,7 @@
 //
 //	connection refused, reset, closed; no answer in time    again
 //	408, 425, 429, 5xx but not 501, 505, 511                 again
-//	409 of oncehttp, "in flight"                             again; it costs no budget
+//	409 of oncehttp, "in flight"                             again; it costs three tenths of a retry
 //	409 with Stripe-Should-Retry: true                       likewise: it is Stripe's "in flight"
 //	Stripe-Should-Retry: true                                again, whatever the status else
 //	Stripe-Should-Retry: false                               final

@@ -210,6 +210,7 @@ var mutants = map[string]maker{
 	"BudgetOneCaller":      eager{}.on,
 	"BudgetFourCallers":    eager{}.on,
 	"BudgetHundredCallers": eager{}.on,
+	"BudgetInFlight":       eager{}.on,
 }
 
 // A check that no client can fail proves nothing.
