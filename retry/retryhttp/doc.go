@@ -38,7 +38,8 @@
 //
 //	Idempotency-Key      the key, if the request has none in its header
 //	Once-Attempt         1, 2, ...; if the request has one, it is counted from there
-//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded
+//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded; one
+//	                     of the caller is shortened by what has passed, and ends the call
 //	Once-First-Sent      with an intent that is resumed: since when it is in the journal
 //
 // # Crashes
