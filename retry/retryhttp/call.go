@@ -76,14 +76,8 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if t.Breaker != nil {
 		c.breaker = t.Breaker(req.URL.Host)
 	}
-	if c.patience, _ = timeout.Of(req); c.patience > 0 {
-		c.asked = c.start
-		if s := sendingOf(req.Response); s != nil && !s.call.asked.IsZero() {
-			c.asked = s.call.asked // this is where a redirect leads to, with the header that it had
-		}
-		if c.impatient() {
-			return nil, c.gaveUp(retry.TooLate, nil)
-		}
+	if c.listen(req); c.impatient() {
+		return nil, c.gaveUp(retry.TooLate, nil)
 	}
 	if said := req.Header.Get(headerAttempt); said != "" {
 		if n, err := strconv.Atoi(said); err == nil && n > 0 {
@@ -138,6 +132,17 @@ func (c *call) total() time.Duration {
 		return 10 * time.Second
 	}
 	return c.policy.Total
+}
+
+// listen notes how patient the caller is.
+func (c *call) listen(req *http.Request) {
+	if c.patience, _ = timeout.Of(req); c.patience <= 0 {
+		return
+	}
+	c.asked = c.start
+	if s := sendingOf(req.Response); s != nil && !s.call.asked.IsZero() {
+		c.asked = s.call.asked // this is where a redirect leads to, with the header that it had
+	}
 }
 
 // impatient reports whether the caller's X-Request-Timeout is over, or as good as over.

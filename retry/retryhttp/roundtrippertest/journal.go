@@ -45,11 +45,11 @@ func (l *lab) killedAndResumed() error {
 		return err
 	}
 	var dead atomic.Bool
-	var copied error
+	copied := make(chan error, 1)
 	s := l.serve(func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			dead.Store(true)
-			copied = os.CopyFS(later, os.DirFS(first))
+			copied <- os.CopyFS(later, os.DirFS(first))
 			reset(w)
 			return
 		}
@@ -64,8 +64,11 @@ func (l *lab) killedAndResumed() error {
 	if a, err := l.post(c, s.URL+"/refunds"); err == nil {
 		return fmt.Errorf("a client that is dead was answered %d", a.status)
 	}
-	if copied != nil {
-		return copied
+	if err := s.wantSends(1); err != nil {
+		return err
+	}
+	if err := <-copied; err != nil {
+		return err
 	}
 	for process := 2; process <= 3; process++ { // the last one has nothing to do
 		_, resume, end, err := l.journaled(later, new(atomic.Bool))
