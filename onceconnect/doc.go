@@ -90,7 +90,7 @@
 // was missing.
 //
 //	unavailable, deadline_exceeded, internal, unknown, canceled by the server   again
-//	IN_FLIGHT                                      again; it costs no budget
+//	IN_FLIGHT                                      again; it costs three tenths of a retry
 //	resource_exhausted with a RetryInfo            again, not earlier than that says
 //	Idempotent-Replayed, with an error             final: the key has that answer for good
 //	anything else                                  final

@@ -87,7 +87,7 @@
 // key was missing.
 //
 //	Unavailable, DeadlineExceeded, Internal, Unknown, Canceled by the server   again
-//	IN_FLIGHT                                      again; it costs no budget
+//	IN_FLIGHT                                      again; it costs three tenths of a retry
 //	ResourceExhausted with a RetryInfo             again, not earlier than that says
 //	grpc-retry-pushback-ms                         not earlier; negative: final
 //	idempotent-replayed, with an error             final: the key has that answer for good

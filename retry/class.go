@@ -32,15 +32,16 @@ var classes = [...]string{"unknown", "transient", "throttled", "in flight", "uns
 func (c Class) harmless() bool { return c == Transient || c == Throttled || c == Unseen }
 
 // price is what another attempt costs, in hundredths of a retry. Where the other side
-// has said when to come, coming is cheaper; to ask after one's own work is free. What
-// was not looked at costs what the success of its re-send puts back: nothing in the end
-// if it succeeds, but not nothing where a server refuses all that comes.
+// has said when to come, coming is cheaper, and more so to ask after one's own work: but
+// that is not free, or a server that says "in flight" to everything gets all attempts of
+// all. What was not looked at costs what the success of its re-send puts back: nothing in
+// the end if it succeeds, but not nothing where a server refuses all that comes.
 func (c Class) price(attempt int) int64 {
 	switch {
-	case c == InFlight:
-		return 0
 	case c == Unseen && attempt == 1:
 		return 10
+	case c == InFlight:
+		return 30
 	case c == Throttled:
 		return 50
 	}

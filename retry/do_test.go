@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -322,5 +324,21 @@ func TestDoAllocatesNothing(t *testing.T) {
 	p.Total = 0
 	if n := testing.AllocsPerRun(100, func() { _ = retry.Do(t.Context(), p, failOnce) }); n > 1 {
 		t.Errorf("a retry that has a deadline allocates %v times", n)
+	}
+}
+
+// What the package and the field say of Total is one thing, and what TestDoDeadline sees.
+func TestTotalIsSaidOnce(t *testing.T) {
+	for _, file := range []string{"doc.go", "policy.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(strings.ReplaceAll(string(source), "//", "")), " ")
+		for _, want := range []string{"No retry begins, or goes on, more than ", " after the first failure; package retryhttp counts it from the beginning."} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q", file, want)
+			}
+		}
 	}
 }

@@ -10,8 +10,9 @@
 // idempotency key. If it is neither, set [Policy.Unsafe].
 //
 // A nil or zero [Policy] means: five attempts, pauses that are random below 100 ms, 200
-// ms, 400 ms, ... up to 2 s, no longer than 10 s in all, and a budget that lets retries
-// be a tenth of the successes. The budget is on because pauses alone do not end a storm:
+// ms, 400 ms, ... up to 2 s, and a budget that lets retries be a tenth of the successes.
+// No retry begins, or goes on, more than 10 s after the first failure; package retryhttp
+// counts it from the beginning. The budget is on because pauses alone do not end a storm:
 // if all callers retry what an overloaded service refuses, it stays overloaded. For the
 // same reason one failure among successes is retried, and one among failures is not: see
 // [Budget].

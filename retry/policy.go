@@ -21,10 +21,10 @@ type Policy struct {
 	// longer. Default 2 s.
 	Cap time.Duration
 
-	// Total bounds the retrying. An attempt that would begin later is not waited for,
-	// and those after the first are cancelled when it is over. [Do] counts it from the
-	// first failure: the clock is not read before, and the first attempt is bounded by
-	// Timeout and the context. Default 10 s; negative: no bound but the context's.
+	// Total bounds the retrying. No retry begins, or goes on, more than this after the
+	// first failure; package retryhttp counts it from the beginning. [Do] does not, because
+	// it does not read the clock before: its first attempt is bounded by Timeout and the
+	// context. Default 10 s; negative: no bound but the context's.
 	Total time.Duration
 
 	// Timeout bounds each attempt. Default: none.

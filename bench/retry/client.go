@@ -4,12 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/PuerkitoBio/rehttp"
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
 	"github.com/go-resty/resty/v2"
 	"github.com/hashicorp/go-retryablehttp"
+	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/retry/retryhttp/roundtrippertest"
 	resty3 "resty.dev/v3"
@@ -38,6 +40,8 @@ var subjects = []subject{
 	{"once", "", roundtrippertest.Candidate{
 		New:         func(base http.RoundTripper) http.RoundTripper { return &retryhttp.Transport{Base: base} },
 		NewWithKeys: func(base http.RoundTripper) http.RoundTripper { return &retryhttp.Transport{Base: base, Keys: true} },
+
+		NewWithJournal: newWithJournal,
 	}},
 	{"net/http", "", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
 		return roundTripper(base.RoundTrip)
@@ -63,6 +67,18 @@ var subjects = []subject{
 			return sendResty3(c, r.Context(), r.Method, r.URL.String(), r.Header.Clone(), content(r))
 		})
 	}}},
+}
+
+func newWithJournal(dir string, base http.RoundTripper) (roundtrippertest.Journaled, error) {
+	intents, err := journal.Open(filepath.Join(dir, "intents"), journal.Config{})
+	if err != nil {
+		return roundtrippertest.Journaled{}, err
+	}
+	client := &http.Client{Transport: &retryhttp.Transport{Base: base, Journal: intents}}
+	return roundtrippertest.Journaled{RoundTripper: client.Transport, Close: intents.Close, Resume: func(ctx context.Context) error {
+		_, err := journal.Resume(ctx, intents, client, journal.Options{})
+		return err
+	}}, nil
 }
 
 func newFailsafe(base http.RoundTripper, least, most time.Duration) http.RoundTripper {

@@ -57,7 +57,7 @@ func TestStorm(t *testing.T) {
 	if amplification["no retries"] != 1 || amplification["full jitter"] < 4 || amplification["once/retry"] > 1.15 {
 		t.Errorf("%v", amplification)
 	}
-	for _, part := range []string{"<svg", "prefers-color-scheme: dark", "--seed 7", "once/retry"} {
+	for _, part := range []string{"<svg", "prefers-color-scheme: dark", "--seed 7", "once/retry", `aria-label="attempts an intent, over time"`, `aria-label="time to be well again"`} {
 		if !strings.Contains(pages[0], part) {
 			t.Errorf("the report has no %q", part)
 		}

@@ -1,6 +1,7 @@
 package retryhttp
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncelib/once/internal/timeout"
 	"github.com/oncelib/once/retry"
 )
 
@@ -24,6 +26,9 @@ type call struct {
 	repeatable bool   // by its key or by its method
 	body       source
 	since      time.Time // of the key
+
+	patience time.Duration // the caller's X-Request-Timeout; 0: none that can be read
+	asked    time.Time     // since when that is running
 
 	intent *intent // in the journal; nil: there is none
 
@@ -70,6 +75,9 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	}
 	if t.Breaker != nil {
 		c.breaker = t.Breaker(req.URL.Host)
+	}
+	if c.listen(req); c.impatient() {
+		return nil, c.gaveUp(retry.TooLate, nil)
 	}
 	if said := req.Header.Get(headerAttempt); said != "" {
 		if n, err := strconv.Atoi(said); err == nil && n > 0 {
@@ -126,6 +134,22 @@ func (c *call) total() time.Duration {
 	return c.policy.Total
 }
 
+// listen notes how patient the caller is.
+func (c *call) listen(req *http.Request) {
+	if c.patience, _ = timeout.Of(req); c.patience <= 0 {
+		return
+	}
+	c.asked = c.start
+	if s := sendingOf(req.Response); s != nil && !s.call.asked.IsZero() {
+		c.asked = s.call.asked // this is where a redirect leads to, with the header that it had
+	}
+}
+
+// impatient reports whether the caller's X-Request-Timeout is over, or as good as over.
+func (c *call) impatient() bool {
+	return c.patience > 0 && c.patience-time.Since(c.asked) < time.Millisecond
+}
+
 // decide says what follows a failure.
 func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	ctx := c.req.Context()
@@ -150,6 +174,10 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		f.Deadline = max(1, deadline.Sub(c.start))
+	}
+	if c.patience > 0 {
+		end := max(1, c.asked.Add(c.patience).Sub(c.start))
+		f.Deadline = min(cmp.Or(f.Deadline, end), end)
 	}
 	byKey := false
 	if expires := c.expiry(); !expires.IsZero() {

@@ -18,7 +18,7 @@
 //
 //	connection refused, reset, closed; no answer in time    again
 //	408, 425, 429, 5xx but not 501, 505, 511                 again
-//	409 of oncehttp, "in flight"                             again; it costs no budget
+//	409 of oncehttp, "in flight"                             again; it costs three tenths of a retry
 //	409 with Stripe-Should-Retry: true                       likewise: it is Stripe's "in flight"
 //	Stripe-Should-Retry: true                                again, whatever the status else
 //	Stripe-Should-Retry: false                               final
@@ -38,7 +38,8 @@
 //
 //	Idempotency-Key      the key, if the request has none in its header
 //	Once-Attempt         1, 2, ...; if the request has one, it is counted from there
-//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded
+//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded; one
+//	                     of the caller is shortened by what has passed, and ends the call
 //	Once-First-Sent      with an intent that is resumed: since when it is in the journal
 //
 // # Crashes

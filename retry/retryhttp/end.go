@@ -50,6 +50,10 @@ func (c *call) gaveUp(reason retry.Reason, last error) *retry.Error {
 	switch reason {
 	case retry.Cancelled:
 		e.Cause = ended(c.req.Context())
+	case retry.TooLate:
+		if c.impatient() {
+			e.Cause = errImpatient
+		}
 	case retry.Expired:
 		e.Cause = fmt.Errorf("the key was first sent at %s, and is not to be sent after %s", c.since.Format(time.RFC3339), c.expiry().Format(time.RFC3339))
 	}

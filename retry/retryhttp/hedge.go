@@ -20,7 +20,7 @@ func (c *call) attempt() answer {
 	for {
 		select {
 		case <-timer.C:
-			if !c.expired() && c.policy.Budget.Spend(retry.Unknown) {
+			if !c.expired() && !c.impatient() && c.policy.Budget.Spend(retry.Unknown) {
 				c.hedged = true
 				r.start()
 			}

@@ -29,8 +29,8 @@ type intent struct {
 func (c *call) record(k Key) error {
 	if s := sendingOf(c.req.Response); s != nil { // this is where a redirect leads to
 		switch {
-		case s.intent != nil && s.intent.Key == k.Value && s.intent.Method == c.method():
-			return c.follow(s.intent)
+		case s.call.intent != nil && s.call.intent.Key == k.Value && s.call.intent.Method == c.method():
+			return c.follow(s.call.intent)
 		case safe(c.req.Method): // not what was asked for: a login page, say
 			return nil
 		}

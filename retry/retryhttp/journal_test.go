@@ -70,6 +70,8 @@ func TestRoundTripperWithJournal(t *testing.T) {
 	roundtrippertest.Run(t, roundtrippertest.Candidate{
 		New:         func(base http.RoundTripper) http.RoundTripper { return candidate(base, false) },
 		NewWithKeys: func(base http.RoundTripper) http.RoundTripper { return candidate(base, true) },
+
+		NewWithJournal: newWithJournal,
 	})
 }
 

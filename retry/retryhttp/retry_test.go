@@ -114,7 +114,7 @@ func TestInFlightIs409(t *testing.T) {
 	}
 }
 
-// Stripe says "in flight" without a code of ours, and it is just as healthy and as free.
+// Stripe says "in flight" without a code of ours, and it is just as healthy and as cheap.
 func TestStripeInFlight(t *testing.T) {
 	var said []retry.Outcome
 	var classes []retry.Class

@@ -28,7 +28,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 	if n != c.first {
 		on = new(sending)
 	}
-	on.Context, on.resends, on.intent = ctx, n-1, c.intent
+	on.Context, on.resends, on.call = ctx, n-1, c
 	a.sending = on
 	req, err := c.request(on)
 	if err != nil {
@@ -93,8 +93,8 @@ func (c *call) header(on *sending, until time.Time) http.Header {
 		h[name] = on.values[i : i+1 : i+1]
 	}
 	set(headerAttempt, 0, strconv.Itoa(on.resends+1))
-	if _, said := h[headerTimeout]; !said && !until.IsZero() {
-		set(headerTimeout, 1, strconv.FormatInt(max(1, time.Until(until).Milliseconds()), 10))
+	if left, send := c.left(h, until); send {
+		set(headerTimeout, 1, strconv.FormatInt(max(1, left.Milliseconds()), 10))
 	}
 	if c.key != "" {
 		set(headerKey, 2, c.key)
@@ -108,6 +108,24 @@ func (c *call) header(on *sending, until time.Time) http.Header {
 		}
 	}
 	return h
+}
+
+// left returns what is to be sent as X-Request-Timeout with an attempt that must have an
+// answer at until, and whether it is to be: what the caller has said may still be true.
+func (c *call) left(h http.Header, until time.Time) (left time.Duration, send bool) {
+	if !until.IsZero() {
+		left = time.Until(until)
+	}
+	switch _, said := h[headerTimeout]; {
+	case !said:
+		return left, !until.IsZero()
+	case c.patience <= 0: // it cannot be read
+		return 0, false
+	case until.IsZero():
+		left = c.patience
+	}
+	left = min(left, c.patience-time.Since(c.asked))
+	return left, left.Round(time.Millisecond) < c.patience.Round(time.Millisecond)
 }
 
 // disguised reports whether the key is hidden from net/http, which takes it for the
@@ -128,12 +146,16 @@ func rename(h http.Header, from, to string) {
 	}
 }
 
-// errSlow is the end of an attempt that has taken too long.
-var errSlow error = slow{}
+var (
+	// errSlow is the end of an attempt that has taken too long.
+	errSlow error = slow("retryhttp: no answer in time")
 
-type slow struct{}
+	errImpatient error = slow("retryhttp: the X-Request-Timeout of the request is over")
+)
 
-func (slow) Error() string        { return "retryhttp: no answer in time" }
+type slow string
+
+func (s slow) Error() string      { return string(s) }
 func (slow) Timeout() bool        { return true }
 func (slow) Is(target error) bool { return target == context.DeadlineExceeded }
 

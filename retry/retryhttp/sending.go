@@ -21,8 +21,8 @@ type sending struct {
 	quit    context.CancelCauseFunc // of the runner that makes it; nil: none
 
 	gaveUp *retry.Error // set when its answer is the last
-	intent *intent      // of its call
-	code   string       // of a problem
+	call   *call
+	code   string // of a problem
 }
 
 // ending is what can end an attempt.

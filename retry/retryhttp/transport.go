@@ -98,6 +98,9 @@ func (c *call) answer() (*http.Response, error) {
 		if !sleep(c.req.Context(), wait) {
 			return nil, c.gaveUp(retry.Cancelled, c.last)
 		}
+		if c.impatient() {
+			return nil, c.gaveUp(retry.TooLate, c.last)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ var journalMutants = []Mutant{
 	},
 	{
 		Name:  "the login page closes the intent of what was redirected to it",
-		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: " && s.intent.Method == c.method():", New: ":"}},
+		Edits: []Edit{{File: "retry/retryhttp/intent.go", Old: " && s.call.intent.Method == c.method():", New: ":"}},
 		Tests: in("retry/retryhttp", "TestALoginPageSettlesNothing"),
 	},
 	{

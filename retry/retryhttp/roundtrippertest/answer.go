@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 )
+
+// headerRetention says for how many seconds a server remembers a key.
+const headerRetention = "Idempotency-Retention"
 
 // answerChecks are about failures that say whether to come back.
 var answerChecks = []Check{
@@ -41,6 +45,18 @@ var answerChecks = []Check{
 		})
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 412), s.wantSends(1))
+	}},
+	{"KeyExpiryStops", "a key is not sent again when the server has forgotten it: Idempotency-Retention is over", func(l *lab) error {
+		s := l.serve(failThen(503, always, headerRetention, "1", "Retry-After", "2"))
+		_, _ = l.post(l.client(), s.URL) // 503 or an error
+		all := s.arrivals()
+		if len(all) == 0 {
+			return s.wantSends(1)
+		}
+		if after := all[len(all)-1].at.Sub(all[0].at); after >= time.Second {
+			return fmt.Errorf("it was sent %v after the first time, and is kept for 1 s", after.Round(time.Millisecond))
+		}
+		return nil
 	}},
 	{"ShouldRetryNo", "Stripe-Should-Retry: false is final", func(l *lab) error {
 		s := l.serve(failThen(503, always, "Stripe-Should-Retry", "false"))

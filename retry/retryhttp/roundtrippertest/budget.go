@@ -8,22 +8,31 @@ import (
 
 // budgetChecks are about what a fleet does to a service that is down.
 var budgetChecks = []Check{
-	{"BudgetOneCaller", "one caller does not multiply 200 requests that all fail", func(l *lab) error { return l.storm(1, 200) }},
-	{"BudgetFourCallers", "nor do four", func(l *lab) error { return l.storm(4, 50) }},
-	{"BudgetHundredCallers", "nor do a hundred", func(l *lab) error { return l.storm(100, 2) }},
+	{"BudgetOneCaller", "one caller does not multiply 200 requests that all fail", func(l *lab) error { return l.outage(1, 200) }},
+	{"BudgetFourCallers", "nor do four", func(l *lab) error { return l.outage(4, 50) }},
+	{"BudgetHundredCallers", "nor do a hundred", func(l *lab) error { return l.outage(100, 2) }},
+	{"BudgetInFlight", "a server that says \"in flight\" to everything gets little more than its requests", func(l *lab) error {
+		return l.storm(4, 50, func(c *client, url string) { _, _ = l.post(c, url) }, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			problem(w, 409, inFlight)
+		})
+	}},
+}
+
+func (l *lab) outage(callers, calls int) error {
+	return l.storm(callers, calls, func(c *client, url string) { _, _ = l.do(l.ctx, c, http.MethodGet, url, "") }, failThen(503, always))
 }
 
 // storm lets callers fail so many times each, and fails if there were more than a fifth
 // more requests than calls. It also fails if there were no retries at all: then there is
 // nothing that a budget has limited.
-func (l *lab) storm(callers, calls int) error {
-	s := l.serve(failThen(503, always))
+func (l *lab) storm(callers, calls int, call func(c *client, url string), handle func(int, http.ResponseWriter, *http.Request)) error {
+	s := l.serve(handle)
 	c := l.client()
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
 			for range calls {
-				_, _ = l.do(l.ctx, c, http.MethodGet, s.URL, "") // fails, one way or the other
+				call(c, s.URL) // fails, one way or the other
 			}
 		})
 	}

@@ -222,6 +222,9 @@ func failThen(status, n int, header ...string) func(int, http.ResponseWriter, *h
 
 const always = 1 << 30
 
+// inFlight is what oncehttp says of an operation that is at work.
+const inFlight = `{"type":"https://oncelib.dev/problems/conflict/idempotency/in-flight","title":"Operation in flight","status":409,"code":"CONFLICT.idempotency.in_flight","retryable":true,"safe_new_key":false}`
+
 // reset ends the connection of w without an answer.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()

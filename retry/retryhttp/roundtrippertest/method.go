@@ -40,7 +40,7 @@ var methodChecks = []Check{
 		s := l.serve(func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n == 1 {
 				w.Header().Set("Retry-After", "1")
-				problem(w, 409, `{"type":"https://oncelib.dev/problems/conflict/idempotency/in-flight","title":"Operation in flight","status":409,"code":"CONFLICT.idempotency.in_flight","retryable":true,"safe_new_key":false}`)
+				problem(w, 409, inFlight)
 			}
 		})
 		a, err := l.post(l.client(), s.URL)

@@ -204,12 +204,14 @@ var mutants = map[string]maker{
 	"Bare409":            eager{}.on,
 	"Mismatch422":        eager{}.on,
 	"StaleKey412":        eager{}.on,
+	"KeyExpiryStops":     eager{wait: seconds}.on,
 	"ShouldRetryNo":      eager{}.on,
 	"ShouldRetryYes":     bare,
 
 	"BudgetOneCaller":      eager{}.on,
 	"BudgetFourCallers":    eager{}.on,
 	"BudgetHundredCallers": eager{}.on,
+	"BudgetInFlight":       eager{}.on,
 }
 
 // A check that no client can fail proves nothing.
@@ -217,17 +219,25 @@ func TestEveryCheckCanFail(t *testing.T) {
 	for _, check := range Checks() {
 		t.Run(check.Name, func(t *testing.T) {
 			t.Parallel()
-			mutant := mutants[check.Name]
-			if mutant == nil {
+			candidates := []Candidate{}
+			if mutant := mutants[check.Name]; mutant != nil {
+				candidates = append(candidates, Candidate{New: mutant, NewWithKeys: mutant})
+			}
+			if check.Name == "KilledAndResumed" {
+				candidates = forgetful
+			}
+			if len(candidates) == 0 {
 				t.Fatal("there is no client that must fail it")
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 			defer cancel()
-			err := check.judge(ctx, Candidate{New: mutant, NewWithKeys: mutant})
-			if err == nil {
-				t.Fatal("it is passed by a client that must fail it")
+			for _, c := range candidates {
+				err := check.judge(ctx, c)
+				if err == nil || errors.Is(err, errNoJournal) || errors.Is(err, errNoKeys) {
+					t.Fatalf("by a client that must fail it: %v", err)
+				}
+				t.Log(strings.ReplaceAll(err.Error(), "\n", "; "))
 			}
-			t.Log(strings.ReplaceAll(err.Error(), "\n", "; "))
 		})
 	}
 }
@@ -244,7 +254,7 @@ func TestJudge(t *testing.T) {
 			passed++
 		}
 	}
-	if want := len(results) - 2; passed != want {
-		t.Errorf("%d passed, want %d: all but those that need a client which makes keys", passed, want)
+	if want := len(results) - 3; passed != want {
+		t.Errorf("%d passed, want %d: all but those that need a client which makes keys, or has a journal", passed, want)
 	}
 }

@@ -22,6 +22,11 @@ type Candidate struct {
 	// which need one and have none. Nil: there is no such client, and the checks that
 	// need it fail.
 	NewWithKeys func(base http.RoundTripper) http.RoundTripper
+
+	// NewWithJournal is the same for a client that keeps a journal, in files of the
+	// directory, which may have one already: that of a client that was killed. Nil: there
+	// is no such client, and the check that needs it fails.
+	NewWithJournal func(dir string, base http.RoundTripper) (Journaled, error)
 }
 
 // Check is one thing that a client must do.
@@ -42,7 +47,7 @@ type Result struct {
 // Checks returns all checks, in order.
 func Checks() []Check { return slices.Clone(checks) }
 
-var checks = slices.Concat(methodChecks, afterChecks, bodyChecks, connectionChecks, failureChecks, answerChecks, budgetChecks)
+var checks = slices.Concat(methodChecks, afterChecks, bodyChecks, connectionChecks, failureChecks, answerChecks, budgetChecks, journalChecks)
 
 // Judge runs all checks, several at a time; it takes some seconds.
 func Judge(ctx context.Context, c Candidate) []Result {

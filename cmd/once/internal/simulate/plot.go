@@ -80,6 +80,15 @@ func succeeded(r Result) []float64 { return rates(r.Series.Good) }
 func attempts(r Result) []float64  { return rates(r.Series.Attempts) }
 func queued(r Result) []float64    { return levels(r.Series.Queue) }
 
+// amplified is the attempts that were sent for each intent that began in the same second.
+func amplified(r Result) []float64 {
+	list, intents := attempts(r), rates(r.Series.Intents)
+	for i := range list {
+		list[i] /= max(1, intents[i])
+	}
+	return list
+}
+
 // spark draws one series of one result, on the scale of all.
 func spark(o Outcome, r Result, kind string) string {
 	s := scale{top: 2, wide: 190, high: 44, length: o.Length.Seconds()}
@@ -105,24 +114,43 @@ var shown = []struct{ name, class string }{
 // chart draws a few policies: what succeeds, or in an outage, where nothing does, what is
 // sent.
 func chart(o Outcome) string {
-	of := succeeded
+	of, label := succeeded, "intents that succeed, a second"
 	if o.Down {
-		of = attempts
+		of, label = attempts, "attempts, a second"
 	}
-	s := scale{left: 52, top: 22, wide: 1010, high: 250, length: o.Length.Seconds(), most: 1.1 * highest(o, of)}
+	var asked []float64
+	if len(o.Results) > 0 {
+		asked = rates(o.Results[0].Series.Intents)
+	}
+	return overTime(o, label, of, asked, 250)
+}
+
+// amplification draws how many attempts the same policies make of an intent. What was asked
+// for is one of each.
+func amplification(o Outcome) string {
+	one := make([]float64, int(o.Length.Seconds()))
+	for i := range one {
+		one[i] = 1
+	}
+	return overTime(o, "attempts an intent", amplified, one, 150)
+}
+
+// overTime draws a series of the policies that are shown, and what was asked for.
+func overTime(o Outcome, label string, of func(Result) []float64, asked []float64, high float64) string {
+	s := scale{left: 52, top: 22, wide: 1010, high: high, length: o.Length.Seconds(), most: 1.1 * highest(o, of)}
 	var b strings.Builder
-	b.WriteString(`<svg class="chart" viewBox="0 0 1080 310" role="img" aria-label="over time">`)
+	fmt.Fprintf(&b, `<svg class="chart" viewBox="0 0 1080 %.0f" role="img" aria-label="%s, over time">`, high+60, label)
 	b.WriteString(s.wrong(o))
 	fmt.Fprintf(&b, `<text class="note" x="%.1f" y="%.1f">it goes wrong</text>`, s.x(o.From.Seconds()), s.top-7)
 	for v := 0.0; v <= s.most; v += nice(s.most / 5) {
 		fmt.Fprintf(&b, `<path class="grid" d="M%.1f %.1fH%.1f"/><text class="tick" x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
-			s.left, s.y(v), s.left+s.wide, s.left-8, s.y(v)+4, thousands(int(v)))
+			s.left, s.y(v), s.left+s.wide, s.left-8, s.y(v)+4, tick(v))
 	}
 	for t := 0.0; t <= s.length; t += 10 {
 		fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%.1f" text-anchor="middle">%.0f s</text>`, s.x(t), s.top+s.high+20, t)
 	}
-	if len(o.Results) > 0 {
-		fmt.Fprintf(&b, `<path class="asked" d="%s"/>`, s.line(rates(o.Results[0].Series.Intents), 1))
+	if len(asked) > 0 {
+		fmt.Fprintf(&b, `<path class="asked" d="%s"/>`, s.line(asked, 1))
 	}
 	for _, show := range shown {
 		for _, r := range o.Results {
@@ -133,6 +161,14 @@ func chart(o Outcome) string {
 	}
 	b.WriteString(`</svg>`)
 	return b.String()
+}
+
+// tick writes a value of an axis.
+func tick(v float64) string {
+	if v != math.Trunc(v) {
+		return fmt.Sprintf("%g", v)
+	}
+	return thousands(int(v))
 }
 
 // nice returns a round number near v.

@@ -60,6 +60,9 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"spark":     func(o Outcome, r Result, kind string) template.HTML { return template.HTML(spark(o, r, kind)) }, //nolint:gosec // as above
 	"facts":     facts,
 	"thousands": thousands,
+
+	"amplification": func(o Outcome) template.HTML { return template.HTML(amplification(o)) }, //nolint:gosec // as above
+	"bars":          func(o Outcome) template.HTML { return template.HTML(bars(o)) },          //nolint:gosec // as above
 }).Parse(page))
 
 // WriteHTML writes the report for people: one file that needs no other.

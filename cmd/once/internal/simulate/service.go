@@ -32,6 +32,9 @@ type request struct {
 	answer func(retry.Class, time.Duration) // class good: a success
 }
 
+// inFlightAfter is the Retry-After of oncehttp's 409.
+const inFlightAfter = time.Second
+
 // good is what a success is called where failures have classes.
 const good = retry.Class(255)
 
@@ -49,7 +52,7 @@ func (s *service) work(r *request, over func()) {
 		took /= 5
 	case s.keyed && r.executing: // as oncehttp says it
 		took /= 5
-		answer = func() { r.answer(retry.InFlight, time.Second) }
+		answer = func() { r.answer(retry.InFlight, inFlightAfter) }
 	default:
 		if s.wrong() && r.stuck {
 			took += s.Hang
@@ -74,11 +77,14 @@ func (s *service) ask(r *request, budget time.Duration) {
 			s.after(ms, func() { r.answer(retry.Unknown, 0) })
 		}
 	case s.Down && s.wrong():
-		class := s.refused
-		if class == retry.Unknown {
+		class, after := s.refused, time.Duration(0)
+		switch class {
+		case retry.Unknown:
 			class = retry.Transient
+		case retry.InFlight:
+			after = inFlightAfter
 		}
-		s.after(ms, func() { r.answer(class, 0) })
+		s.after(ms, func() { r.answer(class, after) })
 	case s.turns != nil:
 		s.admit(r, budget)
 	case s.busy < s.Workers:
