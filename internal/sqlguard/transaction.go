@@ -150,6 +150,10 @@ func (tx *transaction) Commit() error {
 		tx.clear()
 		return ErrHeld
 	}
+	if err := t.leash.Load().finish(); err != nil {
+		tx.clear()
+		return err
+	}
 	if err := tx.commit(); err != nil {
 		failed := newCommitError(tx.conn.dialect, err)
 		if tx.part != nil { // the group's COMMIT is yet to come
@@ -211,6 +215,7 @@ func (tx *transaction) Rollback() error {
 		}
 		return err
 	}
+	_ = tx.txn.leash.Load().finish() // if it is late, this is what it has come for
 	err := tx.rollback()
 	switch {
 	case err == nil:

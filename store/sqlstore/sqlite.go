@@ -153,6 +153,9 @@ const (
 )
 
 func classifySQLite(err error) (kind store.Kind, taken, known bool) {
+	if errors.As(err, new(*sqlguard.TimeoutError)) {
+		return store.Busy, false, true
+	}
 	code, known := sqlguard.SQLiteCode(err)
 	switch {
 	case !known:

@@ -24,13 +24,29 @@ type txn struct {
 	stop   func() bool // keeps the caller's context from cancelling
 	line   *line       // SQLite: whose turn it has; nil if it has none
 	member *member     // of a group; nil if it is none
+	freed  bool        // of connection and turn
 }
 
 // began hands the transaction to the handler.
-func (t *txn) began() {
+func (t *txn) began(ask store.Ask) {
 	t.stop()
 	t.before = t.guard.Statements()
 	t.guard.Hold()
+	if t.line != nil {
+		t.limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement})
+	}
+}
+
+// limit does what a server would. Whoever has the transaction when it is ended so keeps
+// nobody else from connection and file: he finds it rolled back when he comes to it again.
+func (t *txn) limit(limits sqlguard.Limits) {
+	t.guard.Limit(limits, func() {
+		if t.member != nil {
+			t.member.unbind()
+		}
+		_ = t.tx.Rollback() // or whoever has been quicker
+		t.free()
+	})
 }
 
 func (t *txn) Tx() *sql.Tx { return t.tx }
@@ -56,8 +72,11 @@ func (t *txn) end() error {
 	defer t.release()
 	t.guard.Release()
 	err := t.tx.Rollback()
-	if t.member != nil {
-		err = errors.Join(err, t.member.undone())
+	switch ended := t.guard.Lift(); {
+	case t.member != nil:
+		return errors.Join(err, t.member.undone())
+	case ended != nil:
+		return &store.Error{Kind: store.Busy, Err: ended}
 	}
 	return err
 }
@@ -67,12 +86,24 @@ func (t *txn) commit() error {
 	if t.member != nil {
 		return t.member.commit(t.tx)
 	}
+	if err := t.guard.Lift(); err != nil {
+		return &store.Error{Kind: store.Busy, Err: err}
+	}
 	return t.tx.Commit()
 }
 
 func (t *txn) release() {
 	t.stop()
 	t.cancel()
+	_ = t.guard.Lift() // or it frees at the same time
+	t.free()
+}
+
+func (t *txn) free() {
+	if t.freed {
+		return
+	}
+	t.freed = true
 	t.unbound()
 	if t.member != nil {
 		t.member.leave(false)
@@ -81,7 +112,6 @@ func (t *txn) release() {
 	_ = t.conn.Close() // back into the pool; a broken one is not kept
 	if t.line != nil {
 		t.line.next(t.s.patient())
-		t.line = nil
 	}
 }
 
