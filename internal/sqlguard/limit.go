@@ -1,16 +1,15 @@
 package sqlguard
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
 
 // Limits of a transaction whose database has no server to set them. Zero is no limit.
 type Limits struct {
-	Idle      time.Duration // between two statements; a result that is not being read is none
+	Idle      time.Duration // between two statements while it is held, see Hold; a result that is not being read is none
 	Statement time.Duration // for one statement: the time that the driver takes for it and for its rows
 	Whole     time.Duration // for all of it, also in the middle of a statement
 }
@@ -47,7 +46,7 @@ func (e *TimeoutError) Whole() bool { return e.Limit == limitWhole }
 
 // leash ends a transaction that has reached a limit. Between the calls of its statements,
 // its COMMIT and its end by time the mutex decides: what comes second finds the other one
-// there.
+// there. (What is rolled back already is rolled back again by nobody: see transaction.end.)
 type leash struct {
 	limits Limits
 	began  time.Time
@@ -56,9 +55,10 @@ type leash struct {
 
 	mu    sync.Mutex
 	timer *time.Timer
-	calls int           // of the driver, under way
-	since time.Time     // no call was under way
-	over  bool          // by COMMIT or ROLLBACK: there is nothing to be ended any more
+	calls int // of the driver, under way
+	held  bool
+	since time.Time     // no call was under way, and it was held
+	over  bool          // COMMIT has begun, or it was lifted: there is nothing to be ended any more
 	err   *TimeoutError // why no further call is made
 }
 
@@ -66,19 +66,17 @@ type leash struct {
 // of its time is over, its statements and COMMIT are refused from that moment on and end is
 // called, once, on a goroutine of its own, to roll it back. It must do so through
 // database/sql, which waits for a call that is under way. [Txn.Lift] must be called in the
-// end. It is the owner's to call, before he lends the transaction to anybody.
+// end.
 func (t *Txn) Limit(limits Limits, end func()) {
 	if limits == (Limits{}) {
 		return
 	}
 	now := time.Now()
-	l := &leash{limits: limits, began: now, since: now, end: end, ended: make(chan struct{})}
+	l := &leash{limits: limits, began: now, end: end, ended: make(chan struct{})}
 	t.leash.Store(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d, ok := l.next(now); ok {
-		l.timer = time.AfterFunc(d, l.look)
-	}
+	l.arm(now)
 }
 
 // Lift ends the limits. It returns a *[TimeoutError] if one was reached that has ended the
@@ -95,7 +93,15 @@ func (t *Txn) Lift() error {
 	return nil
 }
 
-// finish says that the transaction is about to end by itself, unless it is too late for that.
+// Ended is closed when a limit has ended the transaction; it is nil without limits.
+func (t *Txn) Ended() <-chan struct{} {
+	if l := t.leash.Load(); l != nil {
+		return l.ended
+	}
+	return nil
+}
+
+// finish says that the limits are over, unless one was reached before.
 func (l *leash) finish() error {
 	if l == nil {
 		return nil
@@ -112,20 +118,40 @@ func (l *leash) finish() error {
 	return nil
 }
 
-// next is when to look. The lock is held.
-func (l *leash) next(now time.Time) (d time.Duration, ok bool) {
-	since := l.since
-	if l.calls > 0 { // it will not be idle before now
-		since = now
+// arm sets the timer, if there is something to look for. The lock is held.
+func (l *leash) arm(now time.Time) {
+	const never = time.Duration(math.MaxInt64)
+	d := never
+	if l.limits.Whole > 0 {
+		d = l.began.Add(l.limits.Whole).Sub(now)
 	}
-	idle, whole := since.Add(l.limits.Idle).Sub(now), l.began.Add(l.limits.Whole).Sub(now)
 	switch {
-	case l.limits.Idle == 0:
-		return whole, l.limits.Whole > 0
-	case l.limits.Whole == 0:
-		return idle, true
+	case l.limits.Idle == 0 || !l.held:
+	case l.calls > 0: // it will not have been idle before
+		d = min(d, l.limits.Idle)
+	default:
+		d = min(d, l.since.Add(l.limits.Idle).Sub(now))
 	}
-	return min(idle, whole), true
+	switch {
+	case d == never:
+	case l.timer == nil:
+		l.timer = time.AfterFunc(d, l.look)
+	default:
+		l.timer.Reset(d)
+	}
+}
+
+// hold says whether somebody has the transaction who may be idle.
+func (l *leash) hold(held bool) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held = held; held && !l.over && l.err == nil {
+		l.since = time.Now()
+		l.arm(l.since)
+	}
 }
 
 // look is called by the timer.
@@ -142,15 +168,14 @@ func (l *leash) expire() bool {
 	defer l.mu.Unlock()
 	now := time.Now()
 	switch {
-	case l.over:
+	case l.over || l.err != nil:
 		return false
 	case l.limits.Whole > 0 && now.Sub(l.began) >= l.limits.Whole:
 		l.err = &TimeoutError{limitWhole, l.limits.Whole}
-	case l.limits.Idle > 0 && l.calls == 0 && now.Sub(l.since) >= l.limits.Idle:
+	case l.limits.Idle > 0 && l.held && l.calls == 0 && now.Sub(l.since) >= l.limits.Idle:
 		l.err = &TimeoutError{limitIdle, l.limits.Idle}
 	default:
-		d, _ := l.next(now)
-		l.timer.Reset(d)
+		l.arm(now)
 		return false
 	}
 	return true
@@ -179,112 +204,4 @@ func (l *leash) leave() {
 	defer l.mu.Unlock()
 	l.calls--
 	l.since = time.Now()
-}
-
-// budget is the time of one statement. A nil one has no end.
-type budget struct {
-	ctx    context.Context //nolint:containedctx // of the statement, for as long as it has rows
-	cancel context.CancelCauseFunc
-	limit  time.Duration
-	left   time.Duration
-	began  time.Time
-	timer  *time.Timer
-}
-
-// budget returns the context for a statement, and its budget if it has one.
-func (l *leash) budget(ctx context.Context) (context.Context, *budget) {
-	if l == nil || l.limits.Statement == 0 {
-		return ctx, nil
-	}
-	b := &budget{limit: l.limits.Statement, left: l.limits.Statement}
-	b.ctx, b.cancel = context.WithCancelCause(ctx)
-	return b.ctx, b
-}
-
-var errBudget = errors.New("the statement has taken its time")
-
-// start lets the time run, for one call of the driver.
-func (b *budget) start() {
-	if b == nil {
-		return
-	}
-	b.began = time.Now()
-	b.timer = time.AfterFunc(b.left, func() { b.cancel(errBudget) })
-}
-
-// stop stops it. The result of a call is taken as it is if there is one; but a driver that
-// cannot interrupt what goes on between two rows has come late with the next one.
-func (b *budget) stop(err error, row bool) error {
-	if b == nil {
-		return err
-	}
-	if b.timer.Stop() {
-		b.left -= time.Since(b.began)
-	}
-	if (err != nil || row) && errors.Is(context.Cause(b.ctx), errBudget) {
-		return &TimeoutError{limitStatement, b.limit}
-	}
-	return err
-}
-
-// free frees what the budget holds.
-func (b *budget) free() {
-	if b != nil {
-		b.cancel(nil)
-	}
-}
-
-// call is one call of the driver for a statement under t.
-type call struct {
-	leash  *leash
-	budget *budget
-}
-
-// join begins a call for a statement under t.
-func (k *call) join(t *Txn, query string) error {
-	k.leash = t.leash.Load()
-	if err := k.leash.enter(false); err != nil {
-		return t.refuse(query, err)
-	}
-	return nil
-}
-
-// begin begins the call that runs a statement.
-func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.Context, k call, err error) {
-	if err := k.join(t, query); err != nil {
-		return nil, k, err
-	}
-	ctx = c.within(ctx, query)
-	if !owns(ctx) {
-		ctx, k.budget = k.leash.budget(ctx)
-	}
-	k.budget.start()
-	return ctx, k, nil
-}
-
-// end ends it. The budget goes on with the rows, if there are any.
-func (k call) end(err error, rows bool) error {
-	err = k.budget.stop(err, false)
-	if !rows || err != nil {
-		k.budget.free()
-	}
-	k.leash.leave()
-	return err
-}
-
-// again is another call for the rows of the same statement.
-func (k call) again(closes bool, run func() error) error {
-	if k.leash == nil {
-		return run()
-	}
-	if err := k.leash.enter(closes); err != nil {
-		return err
-	}
-	defer k.leash.leave()
-	if closes {
-		defer k.budget.free()
-		return run()
-	}
-	k.budget.start()
-	return k.budget.stop(run(), true)
 }

@@ -215,7 +215,6 @@ func (tx *transaction) Rollback() error {
 		}
 		return err
 	}
-	_ = tx.txn.leash.Load().finish() // if it is late, this is what it has come for
 	err := tx.rollback()
 	switch {
 	case err == nil:

@@ -28,7 +28,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 			_ = t.end()
 			return nil, store.Record{}, err
 		}
-		t.began(ask)
+		t.began()
 		return t, rec, nil
 	}
 	t, err := s.open(ctx, ask)
@@ -46,7 +46,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 		return nil, store.Record{}, s.down(err)
 	}
 	if ask.ID.IsZero() {
-		t.began(ask)
+		t.began()
 		return t, store.Record{}, nil
 	}
 	rec, free := t.claim.verdict()
@@ -57,7 +57,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 		_ = t.end()
 		return nil, store.Record{}, err
 	}
-	t.began(ask)
+	t.began()
 	return t, rec, nil
 }
 

@@ -48,7 +48,7 @@ func newMember(w *writer, first bool, guard *sqlguard.Txn) *member {
 func (m *member) join(g *group, t *txn, ask store.Ask) {
 	m.g, m.id = g, ask.ID
 	g.ids = append(g.ids, ask.ID)
-	t.limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: m.limit()})
+	t.limit(ask, m.limit())
 }
 
 // limit is how long m may take. Those behind it wait for twice as long at least.

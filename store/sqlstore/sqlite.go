@@ -87,6 +87,7 @@ func (s *Store) openInLine(ctx context.Context, ask store.Ask, lightly bool) (*t
 		return nil, err
 	}
 	t.line = s.line
+	t.limit(ask, 0)
 	return t, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
@@ -28,19 +29,17 @@ type txn struct {
 }
 
 // began hands the transaction to the handler.
-func (t *txn) began(ask store.Ask) {
+func (t *txn) began() {
 	t.stop()
 	t.before = t.guard.Statements()
 	t.guard.Hold()
-	if t.line != nil {
-		t.limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement})
-	}
 }
 
-// limit does what a server would. Whoever has the transaction when it is ended so keeps
-// nobody else from connection and file: he finds it rolled back when he comes to it again.
-func (t *txn) limit(limits sqlguard.Limits) {
-	t.guard.Limit(limits, func() {
+// limit does what a server would, and no longer than whole, if that is set. Whoever has the
+// transaction when it is ended so keeps nobody else from connection and file: he finds it
+// rolled back when he comes to it again.
+func (t *txn) limit(ask store.Ask, whole time.Duration) {
+	t.guard.Limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: whole}, func() {
 		if t.member != nil {
 			t.member.unbind()
 		}
@@ -53,6 +52,9 @@ func (t *txn) Tx() *sql.Tx { return t.tx }
 
 // Statements implements [store.Counter].
 func (t *txn) Statements() int { return t.guard.Statements() - t.before }
+
+// Ended implements [store.Mortal].
+func (t *txn) Ended() <-chan struct{} { return t.guard.Ended() }
 
 func (t *txn) Rollback(context.Context) error {
 	err := t.end()
@@ -74,7 +76,7 @@ func (t *txn) end() error {
 	err := t.tx.Rollback()
 	switch ended := t.guard.Lift(); {
 	case t.member != nil:
-		return errors.Join(err, t.member.undone())
+		return errors.Join(t.member.undone(), err)
 	case ended != nil:
 		return &store.Error{Kind: store.Busy, Err: ended}
 	}
