@@ -24,9 +24,9 @@ type flight struct {
 	ended     gate // opened when the leader has left
 	maybe     bool // as runs was opened: it runs only if it is no replay, which its commit will tell
 	followers bool
-	record    *store.Record // when ended: what the leader has learnt; nil if a follower must ask for itself
+	record    *store.Record   // when ended: what the leader has learnt; nil if a follower must ask for itself
 	lost      <-chan struct{} // closed when the store has ended the transaction of a leader who still runs; may be nil
-	refusal   refusal       // when ended: why the store could not be asked, if that was not the leader's own doing
+	refusal   refusal         // when ended: why the store could not be asked, if that was not the leader's own doing
 }
 
 // refusal is that the store was not reached, before anything ran. It is that of the

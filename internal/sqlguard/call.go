@@ -8,18 +8,18 @@ type call struct {
 	budget *budget
 }
 
-// join begins a call for a statement under t.
-func (k *call) join(t *Txn, query string) error {
-	k.leash = t.leash.Load()
+// enter begins a call for a statement under t.
+func (t *Txn) enter(query string) (call, error) {
+	k := call{leash: t.leash.Load()}
 	if err := k.leash.enter(false); err != nil {
-		return t.refuse(query, err)
+		return call{}, t.refuse(query, err)
 	}
-	return nil
+	return k, nil
 }
 
 // begin begins the call that runs a statement.
 func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.Context, k call, err error) {
-	if err := k.join(t, query); err != nil {
+	if k, err = t.enter(query); err != nil {
 		return nil, k, err
 	}
 	ctx = c.within(ctx, query)

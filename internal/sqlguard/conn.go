@@ -159,7 +159,8 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	}
 	var k call
 	if t != nil {
-		if err := k.join(t, query); err != nil {
+		var err error
+		if k, err = t.enter(query); err != nil {
 			return nil, err
 		}
 	}

@@ -28,8 +28,8 @@ func TestIdleRace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			newCrowd(t, t.TempDir(), c.cfg, nil, func(w *crowd) {
 				w.db.SetMaxOpenConns(c.conns)
-				seed := rand.Uint64()                    //nolint:gosec // timing
-				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // timing
+				seed := rand.Uint64()
+				random := rand.New(rand.NewPCG(seed, 0))
 				var inStatement, inCommit, committed, refused int
 				for try := range tries {
 					victim := newMember(fmt.Sprint("victim-", try))
