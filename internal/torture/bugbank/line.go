@@ -15,12 +15,12 @@ var lineMutants = []Mutant{
 	{
 		Name:  "who hangs in a transaction keeps the line",
 		Edits: []Edit{{File: "store/sqlstore/txn.go", Old: "		_ = t.tx.Rollback() // or whoever has been quicker\n		t.free()\n", New: "		_ = t.tx.Rollback()\n"}},
-		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestIdle$/^it_returns$", Hangs: true}},
+		Tests: group("TestIdle$/^it_returns$"),
 	},
 	{
 		Name:  "a transaction is idle in the middle of a statement",
 		Edits: []Edit{{File: "internal/sqlguard/limit.go", Old: "l.held && l.calls == 0 && now", New: "l.held && now"}},
-		Tests: group("TestIdleIsNot"),
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestIdleIsNot", Hangs: true}},
 	},
 	{
 		Name:  "who follows a leader that has lost its transaction waits for it",
