@@ -79,7 +79,7 @@ func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answe
 		case busy && ctx.Err() != nil && !fl.runsNow():
 			c.waited = time.Since(c.start)
 			return verdict{err: c.fail(CodeUnavailable, NotApplied, ctx.Err())}
-		case !busy && c.shares(fl.refusal):
+		case !busy && c.shares(fl.refused()):
 			c.waited = time.Since(c.start)
 			return verdict{err: c.fail(CodeUnavailable, NotApplied, fl.refusal.err)}
 		case busy:
@@ -241,6 +241,9 @@ func (c *call[TX]) try(ctx context.Context, fl *flight, now time.Time, fn func(c
 	case c.unclaimed:
 		fl.maybeRunning()
 	default:
+		if m, ok := store.As[store.Mortal](txn); ok {
+			fl.mayBeLost(m.Ended())
+		}
 		fl.running()
 	}
 	return c.execute(ctx, txn, fn)

@@ -24,8 +24,9 @@ type flight struct {
 	ended     gate // opened when the leader has left
 	maybe     bool // as runs was opened: it runs only if it is no replay, which its commit will tell
 	followers bool
-	record    *store.Record // when ended: what the leader has learnt; nil if a follower must ask for itself
-	refusal   refusal       // when ended: why the store could not be asked, if that was not the leader's own doing
+	record    *store.Record   // when ended: what the leader has learnt; nil if a follower must ask for itself
+	lost      <-chan struct{} // closed when the store has ended the transaction of a leader who still runs; may be nil
+	refusal   refusal         // when ended: why the store could not be asked, if that was not the leader's own doing
 }
 
 // refusal is that the store was not reached, before anything ran. It is that of the
@@ -66,7 +67,9 @@ func (f *flights) join(id store.ID) (fl *flight, leads bool) {
 	defer f.mu.Unlock()
 	if fl = f.m[id]; fl != nil {
 		fl.followers = true
-		return fl, false
+		if !closed(fl.lost) {
+			return fl, false
+		}
 	}
 	if fl = f.spare; fl == nil {
 		fl = &flight{all: f}
@@ -81,7 +84,9 @@ func (f *flights) join(id store.ID) (fl *flight, leads bool) {
 func (f *flights) leave(id store.ID, fl *flight, record store.Record, learnt bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.m, id)
+	if f.m[id] == fl { // or else it was lost, and another one has taken its place
+		delete(f.m, id)
+	}
 	if !fl.followers {
 		*fl = flight{all: f}
 		f.spare = fl
@@ -101,6 +106,32 @@ func (fl *flight) running() {
 	fl.runs.open()
 }
 
+// mayBeLost says what is closed when the leader has lost its transaction.
+func (fl *flight) mayBeLost(lost <-chan struct{}) {
+	fl.all.mu.Lock()
+	defer fl.all.mu.Unlock()
+	fl.lost = lost
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// refused is the refusal of a flight that has ended.
+func (fl *flight) refused() refusal {
+	fl.all.mu.Lock()
+	defer fl.all.mu.Unlock()
+	if !fl.ended.opened {
+		return refusal{}
+	}
+	return fl.refusal
+}
+
 // runsNow reports whether somebody has said so.
 func (fl *flight) runsNow() bool {
 	fl.all.mu.Lock()
@@ -108,11 +139,11 @@ func (fl *flight) runsNow() bool {
 	return fl.runs.opened
 }
 
-// gates returns the channels of the two events.
-func (fl *flight) gates() (runs, ended <-chan struct{}) {
+// gates returns the channels of the events.
+func (fl *flight) gates() (runs, ended, lost <-chan struct{}) {
 	fl.all.mu.Lock()
 	defer fl.all.mu.Unlock()
-	return fl.runs.wait(), fl.ended.wait()
+	return fl.runs.wait(), fl.ended.wait(), fl.lost
 }
 
 // maybeRunning is running for a batch.
@@ -130,17 +161,31 @@ func (fl *flight) maybeRunning() {
 const grace = 100 * time.Millisecond
 
 // wait waits for the leader. It returns its record, or busy if the operation runs
-// and the caller waits no longer. Neither: the leader gave up, join again.
+// and the caller waits no longer. Neither: the leader gave up or has lost its transaction,
+// join again.
 func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Record, busy bool) {
-	runs, ended := fl.gates()
+	runs, ended, lost := fl.gates()
 	var timeout <-chan time.Time
-	if left := time.Until(until); left > 0 {
+	if left := time.Until(until); left > 0 { // waits for the end, not only for the verdict that it runs
 		t := time.NewTimer(left)
 		defer t.Stop()
-		timeout, runs = t.C, nil // waits for the end, not only for the verdict that it runs
+		begun := runs
+		timeout, runs = t.C, nil
+		select {
+		case <-begun: // it has a transaction only now
+			_, _, lost = fl.gates()
+		case <-ended:
+		case <-lost:
+		case <-timeout:
+			return nil, true
+		case <-ctx.Done():
+			return nil, true
+		}
 	}
 	select {
 	case <-ended:
+	case <-lost:
+		return nil, false
 	case <-runs:
 		if fl.maybe {
 			t := time.NewTimer(grace)

@@ -42,7 +42,7 @@ type Timeline struct {
 }
 
 // Timeline returns the last attempts at key, at most limit, and what operators have
-// done to it. Scope "" is every scope.
+// done to it; who has only looked is in [Table.Audit]. Scope "" is every scope.
 func (t *Table) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	where, args := named(scope, key)
 	tl.Attempts, err = collect(ctx, t.db, t.d.text(`select at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,
@@ -57,7 +57,7 @@ func (t *Table) Timeline(ctx context.Context, scope, key string, limit int) (tl 
 	if err = t.db.QueryRowContext(ctx, "select coalesce(sum(dropped), 0) from once_attempt where key_hash = ''").Scan(&tl.Dropped); err != nil {
 		return tl, err
 	}
-	tl.Audit, err = collect(ctx, t.db, t.d.text(auditColumns+where+" order by id"), args, scanEntry)
+	tl.Audit, err = collect(ctx, t.db, t.d.text(auditColumns+where+" and action <> 'show' order by id"), args, scanEntry)
 	return tl, err
 }
 

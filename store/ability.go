@@ -57,6 +57,13 @@ type (
 	Unclaimed interface {
 		Unclaimed()
 	}
+
+	// Mortal is a Txn that may be ended by its store while the handler still has it.
+	Mortal interface {
+		// Ended returns a channel that is closed when that has been done: nothing was
+		// applied, and nobody holds the claim any more. It is nil if it is never done.
+		Ended() <-chan struct{}
+	}
 )
 
 // As finds ability A in s or in what s wraps: decorators hide the optional

@@ -5,15 +5,43 @@ import (
 	"flag"
 	"fmt"
 	"text/tabwriter"
+	"time"
 
 	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/store/migration"
 )
 
 var auditListEntry = entry{
-	name: "audit list", brief: "who has forgotten what",
-	help: `Lists what operators have done to stored operations, the newest first. Keys are shown as
-hashes; once keys show KEY has the entries of one key.`,
+	name: "audit list", brief: "who has forgotten what, and who has looked",
+	help: `Lists what operators have done to stored operations, and who has looked at them with keys
+list or keys show, the newest first. Keys are shown as hashes; once keys show KEY has what
+was done to one key.`,
 	make: func() command { return new(auditList) },
+}
+
+// looked writes to the audit that somebody has looked. Who may only read can look all the
+// same; so can whoever looks because the database is stuck.
+func (m *Main) looked(ctx context.Context, db *database, l keys.Look) {
+	const patience = 2 * time.Second
+	l.Who = either(l.Who != "", l.Who, "unknown")
+	bound, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var err error
+	if db.dialect == migration.SQLite { // which does not hear that while it waits for the file
+		db.SetMaxOpenConns(1)
+		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
+	}
+	if err == nil {
+		err = db.table.Looked(bound, l)
+	}
+	if err == nil {
+		return
+	}
+	try := "a user who may insert into once_audit"
+	if isMissingTable(err) {
+		try = "once migrate up --db " + db.paste
+	}
+	fmt.Fprintf(m.Stderr, "once: that you have looked could not be written to the audit: %v\nTry: %s\n", err, try)
 }
 
 type auditList struct {

@@ -107,7 +107,7 @@ func parseSource(dsn string) (source, error) {
 	if dsn != "" {
 		what = fmt.Sprintf("--db %q names no database that once knows", dsn)
 	}
-	return source{}, &usageError{what, "--db sqlite:PATH, or --db postgres://user@host/name"}
+	return source{}, &usageError{what, "--db sqlite:PATH, --db postgres://user@host/name, or --db mysql://user@host/name"}
 }
 
 // mysqlSource is a URL in the words of the driver, which takes its query as it is.

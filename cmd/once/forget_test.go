@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,34 +25,37 @@ func TestForget(t *testing.T) {
 		if o.stdout != "would do: done: 5 bytes of its result erased\n" || !strings.HasSuffix(o.stderr, "once: nothing was changed yet.\nTry: the same with --yes\n") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
-		if o := run(t, "keys", "show", "k", "--db", url).want(t, 0); !strings.Contains(o.stdout, "value, 5 bytes") || strings.Contains(o.stdout, "audit") {
+		if o := run(t, "keys", "show", "k", "--by", "bob", "--db", url).want(t, 0); !strings.Contains(o.stdout, "value, 5 bytes") || strings.Contains(o.stdout, "audit") {
 			t.Errorf("%s", o.stdout)
 		}
-		if o := run(t, "audit", "list", "-o", "json", "--db", url).want(t, 0); o.stdout != "[]\n" {
+		if o := run(t, "audit", "list", "-o", "json", "--db", url).want(t, 0); strings.Contains(o.stdout, "forget") {
 			t.Errorf("%s", o.stdout)
 		}
 		golden(t, forget("k", "--scope", "s", "--reason", "asked,\nby letter", "--by", "ada", "--yes").want(t, 0).stdout, "done: 5 bytes of its result erased\n")
-		o = run(t, "keys", "show", "k", "--db", url).want(t, 0)
+		o = run(t, "keys", "show", "k", "--by", "bob", "--db", url).want(t, 0)
 		for _, s := range []string{"not kept, or forgotten: a retry is told so and does not execute", `forget by ada  "asked,\nby letter"  done: 5 bytes of its result erased`} {
 			if !strings.Contains(o.stdout, s) {
 				t.Errorf("no %q in\n%s", s, o.stdout)
 			}
 		}
 		o = run(t, "audit", "list", "--db", url).want(t, 0)
-		id := "1"
+		first := 1
 		if db.dialect != migration.SQLite {
-			id = "2" // the preview has taken one
+			first = 2 // the preview has taken one
 		}
+		id := strconv.Itoa(first + 1)
 		golden(t, regexp.MustCompile(`20\d\d-\d\d-\d\dT[0-9:.]+Z`).ReplaceAllString(o.stdout, "2026-01-31T12:00:00.000Z"), `
 ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON               DETAIL
+`+strconv.Itoa(first+2)+`   2026-01-31T12:00:00.000Z  bob  show    s      8254c329a92850f6  ""                   1 operation
 `+id+`   2026-01-31T12:00:00.000Z  ada  forget  s      8254c329a92850f6  "asked,\nby letter"  done: 5 bytes of its result erased
+`+strconv.Itoa(first)+`   2026-01-31T12:00:00.000Z  bob  show    s      8254c329a92850f6  ""                   1 operation
 `)
 		var list []keys.Entry
-		o = run(t, "audit", "list", "--limit", "1", "-o", "json", "--db", url).want(t, 0)
+		o = run(t, "audit", "list", "--limit", "1", "--before", strconv.Itoa(first+2), "-o", "json", "--db", url).want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &list); err != nil || len(list) != 1 || list[0].Reason != "asked,\nby letter" {
 			t.Errorf("%+v, %v", list, err)
 		}
-		if o := run(t, "audit", "list", "--limit", "1", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--before "+id) {
+		if o := run(t, "audit", "list", "--limit", "2", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--before "+id) {
 			t.Errorf("%s", o.stderr)
 		}
 		for key, state := range map[string]store.State{"running": store.Running, "unknown": store.Unknown} {

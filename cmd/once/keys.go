@@ -17,7 +17,8 @@ import (
 var keysShowEntry = entry{
 	name: "keys show", args: "KEY", brief: "what happened to an idempotency key",
 	help: `Prints what the database knows of an operation: its state, since when, until when
-a retry is answered from the record, and what was kept of it. Nothing is changed.
+a retry is answered from the record, and what was kept of it. Nothing is changed, but
+the audit has that you have looked, if you may write to it.
 Below come the last attempts, if there is an attempt log, also where they have left
 no record; and what operators have done to the key.
 
@@ -32,14 +33,15 @@ and --scope does not say which one is meant ("ambiguous" in JSON).`,
 }
 
 type keysShow struct {
-	db, scope, output string
-	attempts          int
+	db, scope, output, who string
+	attempts               int
 }
 
 func (c *keysShow) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
 	fs.IntVar(&c.attempts, "attempts", 20, "show the last `N` attempts")
 }
 
@@ -74,6 +76,7 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 	if a.Timeline, err = c.timeline(ctx, db, &a, args[0]); err != nil {
 		return err
 	}
+	m.looked(ctx, db, keys.Look{Who: c.who, Scope: a.Scope, Key: a.Key, Detail: count(len(found), "operation")})
 	if c.output == "json" {
 		e := json.NewEncoder(m.Stdout)
 		e.SetIndent("", "  ")

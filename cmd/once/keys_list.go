@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 
 var keysListEntry = entry{
 	name: "keys list", brief: "which keys there are",
-	help: `Lists operations by scope and key. What was asked and answered is not shown.
+	help: `Lists operations by scope and key. What was asked and answered is not shown. The audit
+has who has looked for what, if he may write to it.
 
 If there are more than --limit, the command for the next page is printed to standard
 error; in JSON "next" has the value for --after. --since and --before look at when an
@@ -24,8 +26,8 @@ the database's clock (90m, 72h).`,
 }
 
 type keysList struct {
-	db, output, since, before string
-	filter                    keys.Filter
+	db, output, since, before, who string
+	filter                         keys.Filter
 }
 
 func (c *keysList) flags(fs *flag.FlagSet) {
@@ -37,6 +39,7 @@ func (c *keysList) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
 	fs.IntVar(&c.filter.Limit, "limit", keys.DefaultLimit, "at most `N`")
 	fs.StringVar(&c.filter.After, "after", "", "go on behind this `CURSOR` of the page before")
+	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
 }
 
@@ -68,6 +71,7 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	if err != nil {
 		return db.failed("read", err)
 	}
+	m.looked(ctx, db, keys.Look{Who: c.who, Scope: c.filter.Scope, Detail: count(len(list), "operation") + c.filters()})
 	if c.output == "json" {
 		return writeJSON(m.Stdout, struct {
 			Operations []keys.Operation `json:"operations"`
@@ -81,6 +85,19 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 		fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %s\n", next)
 	}
 	return nil
+}
+
+// filters are the flags that say what was looked for.
+func (c *keysList) filters() string {
+	var b strings.Builder
+	for _, f := range [][2]string{
+		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"since", c.since}, {"before", c.before},
+	} { // not --after, which has a key in it
+		if f[1] != "" {
+			fmt.Fprintf(&b, " --%s %s", f[0], quoted(f[1]))
+		}
+	}
+	return b.String()
 }
 
 func printList(w io.Writer, list []keys.Operation) error {

@@ -7,7 +7,7 @@
 //	once keys show     what happened to an idempotency key
 //	once keys list     which keys there are
 //	once keys forget   erase what is stored under a key
-//	once audit list    who has forgotten what
+//	once audit list    who has forgotten what, and who has looked
 //	once doctor        what in a database's settings would break a promise
 //	once sweep         delete operations whose retention is over, into an archive if wanted
 //	once archive       look into an archive

@@ -168,6 +168,13 @@ func TestAuthentication(t *testing.T) {
 				t.Errorf("%q: %v %s", authorization, r.header, r.body)
 			}
 		}
+		for _, two := range [][2]string{{"Bearer acme", "Bearer globex"}, {"Bearer acme", "Bearer acme"}, {"", "Bearer acme"}} {
+			r := s.send("", "POST", "/charges", `{"amount":1,"currency":"EUR","customer":"a"}`, "Authorization: "+two[0], "Authorization: "+two[1], "Idempotency-Key: k")
+			s.want(r, 401)
+			if r.text("code") != "AUTH.unauthenticated" || !strings.HasPrefix(r.header.Get("Content-Type"), "application/problem+json") {
+				t.Errorf("%q: %v %s", two, r.header, r.body)
+			}
+		}
 		s.want(s.postAs("acme", "k", "/charges", `{"amount":1,"currency":"EUR","customer":"a"}`), 201) // a 401 takes no key
 		s.want(s.send("", "GET", "/healthz", ""), 200)
 	})

@@ -44,8 +44,8 @@ func newStripeServer(db *DB, cfg Config) http.Handler {
 func authenticateStripe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Request-Id", newID("req_"))
-		scheme, name, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if user, _, basic := r.BasicAuth(); basic {
+		scheme, name, _ := strings.Cut(credentials(r), " ")
+		if user, _, basic := r.BasicAuth(); basic && credentials(r) != "" {
 			name = user
 		} else if !strings.EqualFold(scheme, "Bearer") {
 			name = ""

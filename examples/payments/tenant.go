@@ -21,12 +21,21 @@ func asTenant(r *http.Request, name string) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), tenantKey{}, name))
 }
 
+// credentials are those of the one header that has them. Of two nobody knows which one a
+// proxy in front has judged: there are none.
+func credentials(r *http.Request) string {
+	if lines := r.Header.Values("Authorization"); len(lines) == 1 {
+		return lines[0]
+	}
+	return ""
+}
+
 // authenticate is the outermost layer: nobody without a name gets as far as the
 // keys. The token is the tenant's name, as nothing here is worth stealing; a real
 // service puts its own check in this place.
 func authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		scheme, token, _ := strings.Cut(credentials(r), " ")
 		if !strings.EqualFold(scheme, "Bearer") || !tenantName.MatchString(token) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			writeProblem(w, unauthenticated())

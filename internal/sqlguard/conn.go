@@ -89,8 +89,12 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return nil, err
 	}
 	since := t.made
-	result, err := c.exec(c.within(ctx, query), query, args)
-	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	ctx, k, err := c.begin(ctx, t, query)
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.exec(ctx, query, args)
+	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		return nil, err
 	}
 	t.settle(c.dialect, cmd, query, since, err)
@@ -111,22 +115,26 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		if err != nil || s == nil {
 			return result, err
 		}
-		return watch(ctx, result, nil, query, 0, s), nil
+		return watch(ctx, result, nil, call{}, query, 0, s), nil
 	}
 	cmd := c.dialect.parse(query)
 	if err := c.admit(t, cmd, query); err != nil {
 		return nil, err
 	}
 	since := t.made
-	result, s, err := c.rows(c.within(ctx, query), query, args)
-	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	within, k, err := c.begin(ctx, t, query)
+	if err != nil {
+		return nil, err
+	}
+	result, s, err := c.rows(within, query, args)
+	if err = k.end(err, true); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		return nil, err
 	}
 	t.settle(c.dialect, cmd, query, since, err)
 	if err != nil {
 		return nil, err
 	}
-	return watch(ctx, result, t, query, since, s), nil
+	return watch(ctx, result, t, k, query, since, s), nil
 }
 
 // Prepare prepares a statement.
@@ -149,7 +157,15 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 			return nil, err
 		}
 	}
+	var k call
+	if t != nil {
+		var err error
+		if k, err = t.enter(query); err != nil {
+			return nil, err
+		}
+	}
 	base, err := prepare(ctx, c.base, query)
+	k.leash.leave()
 	if err != nil {
 		if t != nil {
 			t.fail(t.made, query, err)

@@ -201,7 +201,7 @@ func CanGroup(driverConn any) error {
 
 var (
 	errNoGroup  = errors.New("not a guarded connection to SQLite")
-	errNoStatus = errors.New("the driver does not tell whether a deferred foreign key is violated, so that one caller's would fail others. Try: modernc.org/sqlite, which has a method Status")
+	errNoStatus = errors.New("the driver does not tell whether a deferred foreign key is violated, so that one caller's would fail others. Try: modernc.org/sqlite v1.53.0 or newer, whose connections have a method Status")
 )
 
 // statusDeferred is SQLITE_DBSTATUS_DEFERRED_FKS.

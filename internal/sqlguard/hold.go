@@ -12,13 +12,21 @@ var ErrHeld = errors.New("once: the transaction ends with the handler, and was r
 // Hold makes COMMIT a refusal, which rolls back, until Release is called: the
 // transaction is lent to somebody who must not end it. It returns whether it is lent
 // already: then Release is the business of who has lent it first.
-func (t *Txn) Hold() (already bool) { return t.real().held.Swap(true) }
+func (t *Txn) Hold() (already bool) {
+	t = t.real()
+	t.leash.Load().hold(true)
+	return t.held.Swap(true)
+}
 
 // Armed reports whether t guards a transaction, or has joined one that is guarded.
 func (t *Txn) Armed() bool { return t.real().phase.Load() == live }
 
 // Release undoes Hold.
-func (t *Txn) Release() { t.real().held.Store(false) }
+func (t *Txn) Release() {
+	t = t.real()
+	t.leash.Load().hold(false)
+	t.held.Store(false)
+}
 
 // RolledBack reports whether a failed statement may have rolled everything back.
 func (t *Txn) RolledBack(d Dialect) bool {

@@ -14,6 +14,7 @@ type rows struct {
 
 	ctx   context.Context //nolint:containedctx // of the statement; see Close
 	txn   *Txn            // nil: it is only kept
+	call  call            // that has begun it
 	query string
 	since int
 	ended bool // at the last row, or at an error
@@ -30,8 +31,8 @@ var (
 	_ driver.RowsColumnTypePrecisionScale   = (*rows)(nil)
 )
 
-func watch(ctx context.Context, base driver.Rows, t *Txn, query string, since int, s *keptStmt) driver.Rows {
-	return expose(&rows{Rows: base, ctx: ctx, txn: t, query: query, since: since, kept: s})
+func watch(ctx context.Context, base driver.Rows, t *Txn, k call, query string, since int, s *keptStmt) driver.Rows {
+	return expose(&rows{Rows: base, ctx: ctx, txn: t, call: k, query: query, since: since, kept: s})
 }
 
 func (r *rows) note(err error) error {
@@ -43,7 +44,9 @@ func (r *rows) note(err error) error {
 }
 
 // Next reads the next row.
-func (r *rows) Next(dest []driver.Value) error { return r.note(r.Rows.Next(dest)) }
+func (r *rows) Next(dest []driver.Value) error {
+	return r.note(r.call.again(false, func() error { return r.Rows.Next(dest) }))
+}
 
 // Close closes the result. If the statement's context ended before the last row
 // was read, database/sql closes the result on its own account and tells its user
@@ -53,7 +56,7 @@ func (r *rows) Close() error {
 		r.kept.open = false
 	}
 	cut := !r.ended
-	err := r.note(r.Rows.Close())
+	err := r.note(r.call.again(true, r.Rows.Close))
 	if err == nil && cut {
 		_ = r.note(r.ctx.Err())
 	}
@@ -69,7 +72,7 @@ func (r *rows) HasNextResultSet() bool {
 // NextResultSet moves to the next result.
 func (r *rows) NextResultSet() error {
 	if n, ok := r.Rows.(driver.RowsNextResultSet); ok {
-		return r.note(n.NextResultSet())
+		return r.note(r.call.again(false, n.NextResultSet))
 	}
 	return io.EOF
 }

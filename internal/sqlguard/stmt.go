@@ -69,7 +69,12 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 		return s.execer.ExecContext(ctx, args)
 	}
 	since := t.made
-	result, err := s.execer.ExecContext(s.conn.within(ctx, s.query), args)
+	ctx, k, err := s.conn.begin(ctx, t, s.query)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.execer.ExecContext(ctx, args)
+	err = k.end(err, false)
 	t.settle(s.conn.dialect, s.cmd, s.query, since, err)
 	return result, err
 }
@@ -84,12 +89,17 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 		return s.queryer.QueryContext(ctx, args)
 	}
 	since := t.made
-	result, err := s.queryer.QueryContext(s.conn.within(ctx, s.query), args)
+	within, k, err := s.conn.begin(ctx, t, s.query)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.queryer.QueryContext(within, args)
+	err = k.end(err, true)
 	t.settle(s.conn.dialect, s.cmd, s.query, since, err)
 	if err != nil {
 		return nil, err
 	}
-	return watch(ctx, result, t, s.query, since, nil), nil
+	return watch(ctx, result, t, k, s.query, since, nil), nil
 }
 
 // Exec runs the statement for callers that know no context.

@@ -150,6 +150,10 @@ func (tx *transaction) Commit() error {
 		tx.clear()
 		return ErrHeld
 	}
+	if err := t.leash.Load().finish(); err != nil {
+		tx.clear()
+		return err
+	}
 	if err := tx.commit(); err != nil {
 		failed := newCommitError(tx.conn.dialect, err)
 		if tx.part != nil { // the group's COMMIT is yet to come

@@ -13,6 +13,7 @@ type Txn struct {
 	statements atomic.Int64
 	failure    atomic.Pointer[failure]
 	held       atomic.Bool
+	leash      atomic.Pointer[leash]
 	view       atomic.Pointer[Txn] // the guard that was there already, of a Txn that has joined it
 
 	// The rest is touched only by the goroutine that holds the connection.

@@ -24,8 +24,8 @@ type Config struct {
 	//   - A group needs a second connection, by which others look whether their operation
 	//     is done already. With SetMaxOpenConns(1) nobody has company.
 	//
-	// The driver must be modernc.org/sqlite, or another one whose connections have its
-	// method Status: it tells whether an operation violates a deferred foreign key, which
+	// The driver must be modernc.org/sqlite v1.53.0 or newer, or another one whose connections
+	// have its method Status: it tells whether an operation violates a deferred foreign key, which
 	// would otherwise be found at the COMMIT for all. busy_timeout must be a second at least.
 	//
 	// Default: each operation has a COMMIT of its own.

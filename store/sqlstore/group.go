@@ -33,30 +33,22 @@ type member struct {
 	g      *group
 	id     store.ID
 	part   *sqlguard.Part
+	guard  *sqlguard.Txn
 	unbind context.CancelFunc // ends its statements
-	watch  *time.Timer        // rolls it back when it has taken too long; nil when lifted
-	barked chan struct{}      // closed when watch has done that
-	late   bool               // it was rolled back by watch
 	left   bool               // its turn is over
 	stays  bool               // it is to be committed
 }
 
-func newMember(w *writer, first bool) *member {
+func newMember(w *writer, first bool, guard *sqlguard.Txn) *member {
 	bound, unbind := context.WithCancel(context.Background())
-	return &member{w: w, part: sqlguard.NewPart(first, bound), unbind: unbind, barked: make(chan struct{})}
+	return &member{w: w, part: sqlguard.NewPart(first, bound), guard: guard, unbind: unbind}
 }
 
-// join makes m a member of g, for a limited time.
-func (m *member) join(g *group, id store.ID, tx *sql.Tx) {
-	m.g, m.id = g, id
-	g.ids = append(g.ids, id)
-	m.watch = time.AfterFunc(m.limit(), func() {
-		defer close(m.barked)
-		m.unbind()
-		_ = tx.Rollback() // or whoever has been quicker
-		m.late = true
-		m.leave(false)
-	})
+// join makes m, which is t's, a member of g, for a limited time.
+func (m *member) join(g *group, t *txn, ask store.Ask) {
+	m.g, m.id = g, ask.ID
+	g.ids = append(g.ids, ask.ID)
+	t.limit(ask, m.limit())
 }
 
 // limit is how long m may take. Those behind it wait for twice as long at least.
@@ -66,14 +58,6 @@ func (m *member) limit() time.Duration {
 		most = min(most, maxGuest)
 	}
 	return most
-}
-
-// unwatch lifts the limit.
-func (m *member) unwatch() {
-	if m.watch != nil && !m.watch.Stop() {
-		<-m.barked
-	}
-	m.watch = nil
 }
 
 // leave ends m's turn.
@@ -98,8 +82,7 @@ func (m *member) leave(stays bool) {
 
 // commit ends the turn of a member that is to be committed, and returns when it is.
 func (m *member) commit(tx *sql.Tx) error {
-	m.unwatch()
-	if m.late {
+	if m.guard.Lift() != nil {
 		return m.undone()
 	}
 	if err := tx.Commit(); err != nil {
@@ -125,17 +108,13 @@ func (m *member) commit(tx *sql.Tx) error {
 // undone ends the turn of a member that was rolled back. It may have read what others of
 // its group have written: what it tells is true only when that has been committed.
 func (m *member) undone() error {
-	m.unwatch()
+	ended := m.guard.Lift()
 	if m.stays {
 		return nil // commit has said what there is to say
 	}
 	m.leave(false)
-	if m.late && m.part.First {
-		return &store.Error{Kind: store.Busy, Err: errLong}
-	}
-	if m.late {
-		m.w.single(m.id)
-		return &store.Error{Kind: store.Retry, Err: errSlow}
+	if ended != nil {
+		return m.late(ended)
 	}
 	if !m.ended() {
 		return &store.Error{Kind: store.Busy, Err: errStuck}
@@ -144,6 +123,19 @@ func (m *member) undone() error {
 		return &store.Error{Kind: store.Retry, Err: m.g.err}
 	}
 	return nil
+}
+
+// late is the error of a member that was ended by its limits.
+func (m *member) late(limit error) error {
+	timeout := (*sqlguard.TimeoutError)(nil)
+	switch {
+	case errors.As(limit, &timeout) && !timeout.Whole():
+		return &store.Error{Kind: store.Busy, Err: limit}
+	case m.part.First:
+		return &store.Error{Kind: store.Busy, Err: errLong}
+	}
+	m.w.single(m.id)
+	return &store.Error{Kind: store.Retry, Err: errSlow}
 }
 
 // ended waits until m's group has ended, for as long as for the file: there are

@@ -87,6 +87,7 @@ func (s *Store) openInLine(ctx context.Context, ask store.Ask, lightly bool) (*t
 		return nil, err
 	}
 	t.line = s.line
+	t.limit(ask, 0)
 	return t, nil
 }
 
@@ -153,6 +154,9 @@ const (
 )
 
 func classifySQLite(err error) (kind store.Kind, taken, known bool) {
+	if errors.As(err, new(*sqlguard.TimeoutError)) {
+		return store.Busy, false, true
+	}
 	code, known := sqlguard.SQLiteCode(err)
 	switch {
 	case !known:

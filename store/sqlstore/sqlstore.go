@@ -24,6 +24,13 @@
 // callers at a time they are more a second with [Config].GroupCommit. On PostgreSQL,
 // pgxstore does the same in fewer round trips.
 //
+// SQLite has no server that could end a handler which hangs. The Store does it: after
+// Timeouts.Idle without a statement it rolls back and gives connection and file to the next
+// one. The statements of the handler then fail with [sql.ErrTxDone], and its operation with
+// [store.Busy]. Timeouts.Statement interrupts a statement as the end of its context would;
+// what goes on between two rows a driver may be unable to interrupt at all. A process that is
+// stopped can do neither, and none can while the handler uses a [sql.RawBytes].
+//
 // # MariaDB and MySQL
 //
 // No parameter of the data source name is required. interpolateParams=true saves two
@@ -42,7 +49,7 @@
 // A statement that its context cuts short runs on in the server, and its operation is in
 // flight as long: [store.Timeouts] or max_statement_time bound that. Timeouts for locks and
 // idle transactions are rounded up to seconds. MySQL 8 bounds only statements that read,
-// and not how long a transaction lies idle; SQLite bounds only the wait for the file.
+// and not how long a transaction lies idle.
 //
 // A value takes twice its size on its way to the server: max_allowed_packet must have
 // room for that. [store.Statement].Rows counts rows that have changed, unless the data

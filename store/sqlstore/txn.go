@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
@@ -24,6 +25,7 @@ type txn struct {
 	stop   func() bool // keeps the caller's context from cancelling
 	line   *line       // SQLite: whose turn it has; nil if it has none
 	member *member     // of a group; nil if it is none
+	freed  bool        // of connection and turn
 }
 
 // began hands the transaction to the handler.
@@ -33,10 +35,26 @@ func (t *txn) began() {
 	t.guard.Hold()
 }
 
+// limit does what a server would, and no longer than whole, if that is set. Whoever has the
+// transaction when it is ended so keeps nobody else from connection and file: he finds it
+// rolled back when he comes to it again.
+func (t *txn) limit(ask store.Ask, whole time.Duration) {
+	t.guard.Limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: whole}, func() {
+		if t.member != nil {
+			t.member.unbind()
+		}
+		_ = t.tx.Rollback() // or whoever has been quicker
+		t.free()
+	})
+}
+
 func (t *txn) Tx() *sql.Tx { return t.tx }
 
 // Statements implements [store.Counter].
 func (t *txn) Statements() int { return t.guard.Statements() - t.before }
+
+// Ended implements [store.Mortal].
+func (t *txn) Ended() <-chan struct{} { return t.guard.Ended() }
 
 func (t *txn) Rollback(context.Context) error {
 	err := t.end()
@@ -56,8 +74,11 @@ func (t *txn) end() error {
 	defer t.release()
 	t.guard.Release()
 	err := t.tx.Rollback()
-	if t.member != nil {
-		err = errors.Join(err, t.member.undone())
+	switch ended := t.guard.Lift(); {
+	case t.member != nil:
+		return errors.Join(t.member.undone(), err)
+	case ended != nil:
+		return &store.Error{Kind: store.Busy, Err: ended}
 	}
 	return err
 }
@@ -67,12 +88,24 @@ func (t *txn) commit() error {
 	if t.member != nil {
 		return t.member.commit(t.tx)
 	}
+	if err := t.guard.Lift(); err != nil {
+		return &store.Error{Kind: store.Busy, Err: err}
+	}
 	return t.tx.Commit()
 }
 
 func (t *txn) release() {
 	t.stop()
 	t.cancel()
+	_ = t.guard.Lift() // or it frees at the same time
+	t.free()
+}
+
+func (t *txn) free() {
+	if t.freed {
+		return
+	}
+	t.freed = true
 	t.unbound()
 	if t.member != nil {
 		t.member.leave(false)
@@ -81,7 +114,6 @@ func (t *txn) release() {
 	_ = t.conn.Close() // back into the pool; a broken one is not kept
 	if t.line != nil {
 		t.line.next(t.s.patient())
-		t.line = nil
 	}
 }
 

@@ -91,9 +91,10 @@ func (w *writer) begin(ctx context.Context, ask store.Ask, alone bool) (*txn, er
 			return nil, err
 		}
 	}
-	m := newMember(w, first)
+	guard := new(sqlguard.Txn)
+	m := newMember(w, first, guard)
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &txn{s: w.s, conn: w.conn, guard: new(sqlguard.Txn), cancel: cancel, member: m}
+	t := &txn{s: w.s, conn: w.conn, guard: guard, cancel: cancel, member: m}
 	hurried := false
 	if first {
 		t.stop = context.AfterFunc(ctx, cancel)
@@ -116,7 +117,7 @@ func (w *writer) begin(ctx context.Context, ask store.Ask, alone bool) (*txn, er
 	if first {
 		w.g = &group{began: time.Now(), alone: alone, done: make(chan struct{})}
 	}
-	m.join(w.g, ask.ID, t.tx)
+	m.join(w.g, t, ask)
 	return t, nil
 }
 

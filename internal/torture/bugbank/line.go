@@ -13,6 +13,21 @@ var lineMutants = []Mutant{
 		Tests: group("TestSQLiteLineGoesOn"),
 	},
 	{
+		Name:  "who hangs in a transaction keeps the line",
+		Edits: []Edit{{File: "store/sqlstore/txn.go", Old: "		_ = t.tx.Rollback() // or whoever has been quicker\n		t.free()\n", New: "		_ = t.tx.Rollback()\n"}},
+		Tests: group("TestIdle$/^it_returns$"),
+	},
+	{
+		Name:  "a transaction is idle in the middle of a statement",
+		Edits: []Edit{{File: "internal/sqlguard/limit.go", Old: "l.held && l.calls == 0 && now", New: "l.held && now"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestIdleIsNot", Hangs: true}},
+	},
+	{
+		Name:  "who follows a leader that has lost its transaction waits for it",
+		Edits: []Edit{{File: "flight.go", Old: "		if !closed(fl.lost) {\n			return fl, false\n		}\n", New: "		return fl, false\n"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestIdleDuplicate", Hangs: true}},
+	},
+	{
 		Name:  "a sweeper keeps the file while somebody waits for it",
 		Edits: []Edit{{File: "store/sqlstore/sqlite_sweep.go", Old: "done.tried >= least && s.line.waits()", New: "done.tried >= least+sqliteMost && s.line.waits()"}},
 		Tests: group("TestSweepStandsInLine"),

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/store/migration"
+)
+
+// TestLooked: who has looked at what is in the audit. Who may not write to it, or cannot
+// because somebody has the file, is told so, and looks all the same.
+func TestLooked(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, at string) {
+		db := open(t, at)
+		db.do(t, "s", "k")
+		list := []string{"keys", "list", "--scope-prefix", "s s", "--state", "done", "--since", "3h", "--by", "ada", "-o", "json", "--db"}
+		show := []string{"keys", "show", "k", "--by", "bob", "--db"}
+		for _, args := range [][]string{list, show} {
+			if o := run(t, append(args, at)...).want(t, 0); o.stderr != "" {
+				t.Error(o.stderr)
+			}
+		}
+		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 1)
+		run(t, "audit", "list", "--db", at).want(t, 0)
+		table, err := keys.Open(db.DB, db.dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := func() (got []keys.Entry) {
+			t.Helper()
+			got, err := table.Audit(t.Context(), "", 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		got := looks()
+		if len(got) != 3 {
+			t.Fatalf("%+v", got)
+		}
+		for i, want := range []keys.Entry{
+			{Who: operator(), Action: "show", Scope: "s", KeyHash: once.KeyHash("nobody"), Detail: "0 operations"},
+			{Who: "bob", Action: "show", Scope: "s", KeyHash: once.KeyHash("k"), Detail: "1 operation"},
+			{Who: "ada", Action: "list", Detail: "0 operations --state done --scope-prefix 's s' --since 3h"},
+		} {
+			if want.ID, want.At = got[i].ID, got[i].At; got[i] != want || want.At.IsZero() {
+				t.Errorf("%d: %+v, want %+v", i, got[i], want)
+			}
+		}
+		denied := reader(t, db, at)
+		for _, args := range [][]string{list, show} {
+			o := run(t, append(args, denied)...).want(t, 0)
+			if !strings.Contains(o.stderr, "could not be written to the audit") || !strings.Contains(o.stderr, "\nTry: ") || o.stdout == "" {
+				t.Errorf("%s%s", o.stdout, o.stderr)
+			}
+		}
+		if got := looks(); len(got) != 3 {
+			t.Errorf("vacuous: %+v", got)
+		}
+	})
+}
+
+// reader returns the URL of one who cannot write. For SQLite that is because another one
+// has the file.
+func reader(t *testing.T, db opened, at string) string {
+	t.Helper()
+	exec := func(query string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if db.dialect == migration.SQLite {
+		tx, err := db.BeginTx(t.Context(), nil) // immediate: see parseSource
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tx.Rollback() })
+		return at
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "reader_" + strings.TrimPrefix(u.Path, "/")
+	u.User = url.User(name)
+	if db.dialect == migration.PostgreSQL {
+		exec("create role " + name + " login")
+		t.Cleanup(func() { execAfter(t, db, "drop owned by "+name+"; drop role "+name) })
+		exec("grant usage on schema public to " + name)
+		exec("grant select on all tables in schema public to " + name)
+	} else {
+		exec("create user '" + name + "'@'%'")
+		t.Cleanup(func() { execAfter(t, db, "drop user '"+name+"'@'%'") })
+		exec("grant select on `" + strings.TrimPrefix(u.Path, "/") + "`.* to '" + name + "'@'%'")
+	}
+	return u.String()
+}
+
+// execAfter is for the end of a test, whose context is over.
+func execAfter(t *testing.T, db opened, query string) {
+	t.Helper()
+	if _, err := db.ExecContext(context.WithoutCancel(t.Context()), query); err != nil {
+		t.Error(err)
+	}
+}
