@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // committing ends what the connections of a store send when they commit. Nothing
@@ -95,7 +96,7 @@ func TestCut(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%s: %v", store, &c.met)
+			testenv.Report(t, "%s: %v", store, &c.met)
 			if err := c.met.vacuous(); err != nil {
 				t.Errorf("%v. %s", err, rerun(t))
 			}
@@ -217,7 +218,7 @@ func TestCutMany(t *testing.T) {
 				})
 			}
 			group.Wait()
-			t.Logf("%s: %d clients, %d operations; %v", store, clients, clients/2*rounds, &c.met)
+			testenv.Report(t, "%s: %d clients, %d operations; %v", store, clients, clients/2*rounds, &c.met)
 			if err := c.met.vacuous(); err != nil {
 				t.Errorf("%v. %s", err, rerun(t))
 			}

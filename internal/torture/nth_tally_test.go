@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 func (n *nth) saw(err error) {
@@ -59,7 +60,7 @@ func (n *nth) report(floor int, codes ...string) {
 	for _, p := range n.after {
 		points += p
 	}
-	n.Logf("%s: %d points in %v: %s\nfirst answers: %s\nerrors: %s\n%v", n.g.name, points, time.Since(n.start).Round(time.Millisecond), counts(n.after), counts(n.told), counts(n.seen), &n.met)
+	testenv.Report(n.T, "%s: %d points in %v: %s\nfirst answers: %s\nerrors: %s\n%v", n.g.name, points, time.Since(n.start).Round(time.Millisecond), counts(n.after), counts(n.told), counts(n.seen), &n.met)
 	if points < floor {
 		n.Errorf("only %d points, at least %d are expected. %s", points, floor, rerun(n))
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 )
 
@@ -92,7 +93,7 @@ func race(t *testing.T, g *ground, l level) {
 			t.Fatalf("%s, round %d: %+v, state %+v, %v. %s", l.name, round, answers, s, err, rerun(t))
 		}
 	}
-	t.Logf("%s at %s: %d rounds, %d in flight, %d taken at the primary key", g.name, l.name, rounds, inFlight.Load(), taken.Load())
+	testenv.Report(t, "%s at %s: %d rounds, %d in flight, %d taken at the primary key", g.name, l.name, rounds, inFlight.Load(), taken.Load())
 	if n := replayed.Load(); n != int64(rounds) {
 		t.Errorf("%s: %d replays in %d rounds, want one each. %s", l.name, n, rounds, rerun(t))
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 )
 
@@ -30,7 +31,7 @@ func TestHistories(t *testing.T) {
 			history(rt, met)
 		})
 	})
-	t.Logf("%v", met)
+	testenv.Report(t, "%v", met)
 	if missing := met.missing(); len(missing) > 0 && !t.Failed() {
 		t.Errorf("vacuous: never met %q", missing)
 	}
