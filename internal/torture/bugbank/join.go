@@ -22,7 +22,7 @@ var joins = []Mutant{
 	},
 	{
 		Name:  "followers wait for the store one after another",
-		Edits: []Edit{{File: "exec.go", Old: "case !busy && c.shares(fl.refusal):", New: "case false:"}},
+		Edits: []Edit{{File: "exec.go", Old: "case !busy && c.shares(fl.refused()):", New: "case false:"}},
 		Tests: in("", "TestFollowersShareARefusal"),
 	},
 	{
