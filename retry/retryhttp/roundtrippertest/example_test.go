@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path/filepath"
 
+	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/retry/retryhttp/roundtrippertest"
 )
@@ -17,6 +19,21 @@ func Example() {
 		},
 		NewWithKeys: func(base http.RoundTripper) http.RoundTripper {
 			return &retryhttp.Transport{Base: base, Keys: true}
+		},
+		NewWithJournal: func(dir string, base http.RoundTripper) (j roundtrippertest.Journaled, err error) {
+			intents, err := journal.Open(filepath.Join(dir, "intents"), journal.Config{})
+			if err != nil {
+				return j, err
+			}
+			client := &http.Client{Transport: &retryhttp.Transport{Base: base, Journal: intents}}
+			return roundtrippertest.Journaled{
+				RoundTripper: client.Transport,
+				Resume: func(ctx context.Context) error {
+					_, err := journal.Resume(ctx, intents, client, journal.Options{})
+					return err
+				},
+				Close: intents.Close,
+			}, nil
 		},
 	})
 	failed := 0
