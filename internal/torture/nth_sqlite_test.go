@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -47,6 +48,18 @@ func (w *tripwire) due() (f fault, now bool) {
 	w.left--
 	return w.fault, w.left == 0
 }
+
+// again does not count a call that found the file busy: how often it is made depends on
+// the time that it takes.
+func (w *tripwire) again() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left > 0 {
+		w.left++
+	}
+}
+
+const sqliteBusy = 5
 
 func (w *tripwire) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := w.Connector.Connect(ctx)
@@ -97,7 +110,11 @@ func (c *tripConn) trip(call func() error) error {
 	}
 	f, now := c.wire.due()
 	if !now {
-		return call()
+		err := call()
+		if e := (*sqlite.Error)(nil); errors.As(err, &e) && e.Code()&0xff == sqliteBusy {
+			c.wire.again()
+		}
+		return err
 	}
 	if f.meddle != nil {
 		f.meddle()
