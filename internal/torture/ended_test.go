@@ -74,8 +74,14 @@ func (c *cutter) endedAndLost(t *testing.T, co committer, fails bool, fault faul
 	defer s.Close()
 	op := operation(once.NewKey())
 	op.Wait = patience // for the server to notice
-	if err := warm(ctx, s, plan{Key: op.Key, Attempt: "warm"}); err != nil {
-		return err
+	for { // a COMMIT on a busy machine may take longer than brief
+		err := warm(ctx, s, plan{Key: op.Key, Attempt: "warm"})
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return err
+		}
 	}
 	trigger := c.proxy.Arm(fault)
 	defer c.proxy.Disarm()
