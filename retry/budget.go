@@ -7,10 +7,11 @@ import "sync/atomic"
 // destination is well, every failure can be retried; when it is down, retries stop after
 // Burst of them, and come back as it does.
 //
-// What is [Unknown] may still be at work there, and a retry comes on top of it. So it is
-// not retried if at least two others have fared alike: intents that have failed since the
-// last success, or, after a timeout, attempts that were begun later, while none of those
-// has succeeded (see [Budget.Begin]).
+// What was given up unanswered, after a timeout, may still be at work there, and a retry
+// comes on top of it. So it is not retried if at least two others have fared alike:
+// intents that were given up since the last success, or attempts that were begun later,
+// while none of those has succeeded (see [Budget.Begin]). What has failed by itself, as
+// when a connection breaks under many requests at once, is not held against others.
 //
 // What is sent more than once for one intent should be paid for from the one budget of
 // its destination: retries, hedges, redeliveries. The zero value is ready to use.
@@ -62,7 +63,7 @@ func (b *Budget) Spend(c Class) bool { return b.pay(c.price(0)) }
 
 // allow decides on another attempt after f.
 func (b *Budget) allow(f Failure) bool {
-	if f.Class == Unknown && b.Burst >= 0 && b.others(f) >= crowd {
+	if f.Class == Unknown && f.Silent != 0 && b.Burst >= 0 && b.others(f) >= crowd {
 		b.refused.Add(1)
 		return false
 	}
@@ -96,7 +97,7 @@ type BudgetState struct {
 	Destination string
 	Left        float64 // retries; meaningless if Burst is negative
 	Burst       int
-	Failing     int    // intents whose failure was Unknown, since the last success
+	Failing     int    // intents that were given up unanswered, since the last success
 	Spent       uint64 // retries that were allowed
 	Refused     uint64 // retries that were not
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"time"
 )
 
@@ -46,6 +47,9 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 	for attempt := 1; ; attempt++ {
 		f := Failure{Attempt: attempt}
 		f.Class, f.After = Classify(failed)
+		if f.Class == Unknown && (errors.Is(failed, context.DeadlineExceeded) || errors.Is(failed, os.ErrDeadlineExceeded)) {
+			f.Silent = -1
+		}
 		wait, stop, sooner := p.decide(ctx, f, start)
 		if sooner {
 			until = never // the caller's time is

@@ -14,7 +14,7 @@
 // No retry begins, or goes on, more than 10 s after the first failure; package retryhttp
 // counts it from the beginning. The budget is on because pauses alone do not end a storm:
 // if all callers retry what an overloaded service refuses, it stays overloaded. For the
-// same reason one failure among successes is retried, and one among failures is not: see
+// same reason one timeout among successes is retried, and one among timeouts is not: see
 // [Budget].
 //
 // # What is retried

@@ -63,7 +63,7 @@ type Failure struct {
 	Elapsed  time.Duration // of Total
 	Deadline time.Duration // when the caller's own time is over, counted as Elapsed is; 0: never
 
-	Silent int64 // what Budget.Begin has returned, if the attempt was given up unanswered; 0: it was not
+	Silent int64 // what Budget.Begin has returned, if the attempt was given up unanswered; -1: given up, without a number; 0: not given up
 
 	Random float64 // in [0, 1), for the pause
 }

@@ -21,7 +21,8 @@ type silence struct {
 // Begin numbers an attempt before it is sent. It is for callers of [Policy.Next] that give
 // attempts up after a time, as package retryhttp does: they set [Failure.Silent], and
 // after a success they call Answered instead of Succeed. Then a destination that answers
-// none of many requests gets no retry at all. [Do] numbers nothing.
+// none of many requests gets no retry at all. [Do] numbers nothing, and knows
+// timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
 func (b *Budget) Begin() (number int64) { return b.begun.Add(1) }
 
 // Answered is [Budget.Succeed] for an attempt that has a number.
@@ -32,7 +33,7 @@ func (b *Budget) Answered(number int64) {
 	b.Succeed()
 }
 
-// others counts those that have fared like f, whose class is Unknown.
+// others counts those that have fared like f, which was given up unanswered.
 func (s *silence) others(f Failure) int64 {
 	var before, later int64
 	if f.Attempt == 1 {

@@ -1,6 +1,11 @@
 package retry_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
 	"sync"
 	"testing"
 
@@ -24,15 +29,15 @@ func TestFailuresInARow(t *testing.T) {
 	p := &retry.Policy{Budget: b}
 	for round := range 3 {
 		for intent := range 2 {
-			if !again(t, p, retry.Failure{Attempt: 1}) {
+			if !again(t, p, retry.Failure{Attempt: 1, Silent: -1}) {
 				t.Errorf("round %d: %d failures before make a crowd", round, intent)
 			}
 		}
-		if !again(t, p, retry.Failure{Attempt: 2}) {
+		if !again(t, p, retry.Failure{Attempt: 2, Silent: -1}) {
 			t.Errorf("round %d: the second attempt, where one other intent has failed", round)
 		}
 		for range 5 {
-			if again(t, p, retry.Failure{Attempt: 1}) || again(t, p, retry.Failure{Attempt: 2}) {
+			if again(t, p, retry.Failure{Attempt: 1, Silent: -1}) || again(t, p, retry.Failure{Attempt: 2, Silent: -1}) {
 				t.Errorf("round %d: retried although two others have failed", round)
 			}
 		}
@@ -73,13 +78,47 @@ func TestCrowdsOfOtherClasses(t *testing.T) {
 	}
 }
 
+// A connection that breaks under many calls at once takes all of them with it: each has
+// its retry, as far as the budget goes.
+func TestABrokenConnectionIsNoCrowd(t *testing.T) {
+	p := &retry.Policy{Budget: &retry.Budget{}, Base: -1}
+	for i := range 10 {
+		err := retry.Do(t.Context(), p, func(_ context.Context, attempt int) error {
+			if attempt == 1 {
+				return io.ErrUnexpectedEOF
+			}
+			return retry.Stop(errors.New("enough")) // not a success
+		})
+		if err == nil || err.Error() != "enough" {
+			t.Errorf("call %d is not retried: %v", i+1, err)
+		}
+	}
+	if n := p.Budget.State().Failing; n != 0 {
+		t.Errorf("%d count", n)
+	}
+}
+
+// Nobody has answered the two before, and nobody will answer this one.
+func TestDoKnowsTimeouts(t *testing.T) {
+	for _, late := range []error{context.DeadlineExceeded, os.ErrDeadlineExceeded} {
+		p := &retry.Policy{Budget: &retry.Budget{}, Base: -1, Attempts: 2}
+		for i := range 4 {
+			attempts := 0
+			_ = retry.Do(t.Context(), p, func(context.Context, int) error { attempts++; return fmt.Errorf("read: %w", late) })
+			if want := 2; i >= 2 && attempts != 1 || i < 2 && attempts != want {
+				t.Errorf("%v: call %d has made %d attempts", late, i+1, attempts)
+			}
+		}
+	}
+}
+
 // What would not be retried anyway does not count: of two transports around each other
 // only one asks.
 func TestOnlyWhoAsksCounts(t *testing.T) {
 	b := &retry.Budget{}
 	for range 10 {
-		(&retry.Policy{Budget: b, Attempts: 1}).Next(retry.Failure{Attempt: 1})
-		(&retry.Policy{Budget: b, Unsafe: true}).Next(retry.Failure{Attempt: 1})
+		(&retry.Policy{Budget: b, Attempts: 1}).Next(retry.Failure{Attempt: 1, Silent: -1})
+		(&retry.Policy{Budget: b, Unsafe: true}).Next(retry.Failure{Attempt: 1, Silent: -1})
 	}
 	if n := b.State().Failing; n != 0 {
 		t.Errorf("%d count", n)
