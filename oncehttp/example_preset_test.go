@@ -49,7 +49,7 @@ func ExampleRefundPlaybook() {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		fmt.Printf("%d %q %q\n", w.Code, w.Header().Get("Idempotency-Status"), w.Header().Get("error_code"))
+		fmt.Printf("%d %q %q\n", w.Code, w.Header().Get("Idempotency-Status"), w.Header().Get("Error_code"))
 	}
 	// Output:
 	// 201 "stored" ""

@@ -11,8 +11,8 @@ import (
 func TestReport(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report")
 	t.Setenv(testenv.ReportFile, name)
-	testenv.Report(t, "%d points", 7)
-	testenv.Report(t, "%d kills", 8)
+	testenv.Reportf(t, "%d points", 7)
+	testenv.Reportf(t, "%d kills", 8)
 	got, err := os.ReadFile(name)
 	if want := "TestReport: 7 points\nTestReport: 8 kills\n"; err != nil || string(got) != want {
 		t.Errorf("%q, %v", got, err)

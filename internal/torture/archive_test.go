@@ -51,7 +51,7 @@ func TestArchiveKill(t *testing.T) {
 			for a.strike(t, call, n) && !t.Failed() {
 				n += int64(scale(2, 1)) // each round is another one's archive
 			}
-			testenv.Report(t, "%d kills, %d operations archived, %d of them twice or more", a.kills, len(a.want), a.twice)
+			testenv.Reportf(t, "%d kills, %d operations archived, %d of them twice or more", a.kills, len(a.want), a.twice)
 			if a.kills < 2 {
 				t.Errorf("vacuous: %d kills", a.kills)
 			}

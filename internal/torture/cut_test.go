@@ -96,7 +96,7 @@ func TestCut(t *testing.T) {
 					}
 				}
 			}
-			testenv.Report(t, "%s: %v", store, &c.met)
+			testenv.Reportf(t, "%s: %v", store, &c.met)
 			if err := c.met.vacuous(); err != nil {
 				t.Errorf("%v. %s", err, rerun(t))
 			}
@@ -218,7 +218,7 @@ func TestCutMany(t *testing.T) {
 				})
 			}
 			group.Wait()
-			testenv.Report(t, "%s: %d clients, %d operations; %v", store, clients, clients/2*rounds, &c.met)
+			testenv.Reportf(t, "%s: %d clients, %d operations; %v", store, clients, clients/2*rounds, &c.met)
 			if err := c.met.vacuous(); err != nil {
 				t.Errorf("%v. %s", err, rerun(t))
 			}

@@ -151,7 +151,7 @@ func (d *crowd) run(t *testing.T) {
 			t.Fatalf("key %d: the database has %+v, %v. %s", n, got, err, rerun(t))
 		}
 	}
-	testenv.Report(t, "%d keys in %v: %d replays, %d in flight, %d undone, %d run again", d.keys, time.Since(start).Round(time.Millisecond),
+	testenv.Reportf(t, "%d keys in %v: %d replays, %d in flight, %d undone, %d run again", d.keys, time.Since(start).Round(time.Millisecond),
 		d.replayed.Load(), d.inFlight.Load(), d.undone.Load(), d.conflicts.Load())
 	if d.replayed.Load() != int64(d.keys*(callers-1)) || d.inFlight.Load() == 0 || d.undone.Load() != int64(d.keys+1)/2 {
 		t.Errorf("this is not what the storm should have met. %s", rerun(t))

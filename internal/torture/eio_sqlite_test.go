@@ -54,7 +54,7 @@ func failSQLite(t *testing.T, store, journal string) {
 	if err := u.g.db.QueryRowContext(t.Context(), "pragma integrity_check").Scan(&sound); err != nil || sound != "ok" {
 		t.Errorf("the file: %s, %v", sound, err)
 	}
-	testenv.Report(t, "%s: %v %v; the longest attempt took %v, %d processes had to close the file, neighbours: %v; in %v", g.name, u, u.points,
+	testenv.Reportf(t, "%s: %v %v; the longest attempt took %v, %d processes had to close the file, neighbours: %v; in %v", g.name, u, u.points,
 		u.longest.Round(time.Millisecond), u.stuck, &u.beside, time.Since(start).Round(time.Millisecond))
 	if u.points["pwrite64"]+u.points["write"] == 0 || u.points["fsync"]+u.points["fdatasync"] == 0 || quiet < 10 || u.refused == 0 || u.done == 0 {
 		t.Errorf("vacuous. %s", rerun(t))

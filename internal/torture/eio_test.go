@@ -91,7 +91,7 @@ func (f failing) run(t *testing.T) {
 			}
 		}
 	}
-	testenv.Report(t, "%s: %v %v; in %v", f.g.store, f.trial, points, time.Since(start).Round(time.Millisecond))
+	testenv.Reportf(t, "%s: %v %v; in %v", f.g.store, f.trial, points, time.Since(start).Round(time.Millisecond))
 	for _, call := range f.must {
 		if points[call] == 0 {
 			t.Errorf("vacuous: no %s has failed. %s", call, rerun(t))

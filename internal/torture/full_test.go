@@ -74,7 +74,7 @@ func (c *cramped) run(t *testing.T, conns int) {
 			}
 		}
 	}
-	testenv.Report(t, "%s: %v; in %v", c.g.name, &c.trial, time.Since(start).Round(time.Millisecond))
+	testenv.Reportf(t, "%s: %v; in %v", c.g.name, &c.trial, time.Since(start).Round(time.Millisecond))
 	if c.refused == 0 && c.lost.Load() == 0 || c.done == 0 {
 		t.Errorf("vacuous. %s", rerun(t))
 	}

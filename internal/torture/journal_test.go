@@ -135,7 +135,7 @@ func (s *journalSiege) lay(kinds []string) {
 			}
 		}
 	}
-	testenv.Report(s.t, "%d kills: %v; of the intents %d were not written, %d not sent, %d not answered, %d not closed, %d closed", s.kills, s.kinds, s.none, s.unsent, s.unanswered, s.unclosed, s.closed)
+	testenv.Reportf(s.t, "%d kills: %v; of the intents %d were not written, %d not sent, %d not answered, %d not closed, %d closed", s.kills, s.kinds, s.none, s.unsent, s.unanswered, s.unclosed, s.closed)
 	if s.none == 0 || s.unsent == 0 || s.unanswered == 0 || s.unclosed == 0 || s.closed == 0 {
 		s.t.Error("vacuous: not all of these were met")
 	}

@@ -64,7 +64,7 @@ func killSQLite(t *testing.T) {
 
 // report prints what was met, and fails if it was too little.
 func (s *siege) report(start time.Time) {
-	testenv.Report(s.t, "%s: %v\nin %v, seed %d", s.g.name, &s.tally, time.Since(start).Round(time.Millisecond), seed())
+	testenv.Reportf(s.t, "%s: %v\nin %v, seed %d", s.g.name, &s.tally, time.Since(start).Round(time.Millisecond), seed())
 	if onlyPoint() != "" || s.t.Failed() {
 		return
 	}

@@ -34,7 +34,7 @@ func TestNthVain(t *testing.T) {
 			if store == pgxName && line.skipped == 0 {
 				t.Errorf("vacuous: the server has skipped nothing. %s", rerun(t))
 			}
-			testenv.Report(t, "%d runs in vain; %d statements that were to fail were skipped", v.runs.Load(), line.skipped)
+			testenv.Reportf(t, "%d runs in vain; %d statements that were to fail were skipped", v.runs.Load(), line.skipped)
 			v.report(40)
 		})
 	}

@@ -93,7 +93,7 @@ func serverKill(t *testing.T, g *ground, m mortal) {
 			}
 		}
 	}
-	testenv.Report(t, "%s: %d crashes of the server; %v; in %v", g.store, points, met, time.Since(start).Round(time.Millisecond))
+	testenv.Reportf(t, "%s: %d crashes of the server; %v; in %v", g.store, points, met, time.Since(start).Round(time.Millisecond))
 	if err := met.vacuous(); err != nil {
 		t.Errorf("%v. %s", err, rerun(t))
 	}

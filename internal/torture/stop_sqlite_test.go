@@ -39,7 +39,7 @@ func TestStopSQLite(t *testing.T) {
 			}
 		}
 	}
-	testenv.Report(t, "of %d stops, %d held the file: %d requests were told to come back, after %v at most; %d were taken over", st.stops, st.held, st.refused, st.longest.Round(time.Millisecond), st.taken)
+	testenv.Reportf(t, "of %d stops, %d held the file: %d requests were told to come back, after %v at most; %d were taken over", st.stops, st.held, st.refused, st.longest.Round(time.Millisecond), st.taken)
 	if st.held < 5 || st.held == st.stops || st.taken == 0 || st.taken == st.stops {
 		t.Errorf("vacuous. %s", rerun(t))
 	}

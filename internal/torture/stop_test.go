@@ -50,7 +50,7 @@ func TestStop(t *testing.T) {
 					kept++
 				}
 			}
-			testenv.Report(t, "%s: of %d stops, %d operations were taken over, %d had committed; %d times in flight", name, taken+kept, taken, kept, inFlight)
+			testenv.Reportf(t, "%s: of %d stops, %d operations were taken over, %d had committed; %d times in flight", name, taken+kept, taken, kept, inFlight)
 			if taken == 0 || kept == 0 || inFlight == 0 {
 				t.Errorf("vacuous. %s", rerun(t))
 			}

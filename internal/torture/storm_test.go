@@ -72,7 +72,7 @@ func unleash(t *testing.T, g *ground, processes, workers, keys int) {
 		sum.Mismatches += told.Mismatches
 	}
 	requests := sum.Executed + sum.Replayed + sum.InFlight + sum.Mismatches
-	testenv.Report(t, "%s: %d keys, %d duplicates of each; %d requests in %v: %.0f/s; executed %d, replayed %d, in flight %d, mismatch %d", g.store, keys,
+	testenv.Reportf(t, "%s: %d keys, %d duplicates of each; %d requests in %v: %.0f/s; executed %d, replayed %d, in flight %d, mismatch %d", g.store, keys,
 		processes*workers, requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), sum.Executed, sum.Replayed, sum.InFlight, sum.Mismatches)
 	if sum.Executed != int64(keys) || sum.InFlight == 0 && !oneWriter(g.store) || sum.Mismatches == 0 {
 		t.Errorf("want each key executed once, and requests that were in flight or did not match. %s", rerun(t))

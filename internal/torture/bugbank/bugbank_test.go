@@ -32,7 +32,7 @@ func TestEveryMutantIsKilled(t *testing.T) {
 	t.Cleanup(func() { // when all are killed
 		slices.SortFunc(kills, func(a, b kill) int { return cmp.Compare(b.took, a.took) })
 		for _, k := range kills {
-			testenv.Report(t, "%5.1f s: %s, by %s", k.took.Seconds(), k.name, k.killer)
+			testenv.Reportf(t, "%5.1f s: %s, by %s", k.took.Seconds(), k.name, k.killer)
 		}
 	})
 	for _, m := range bank.Mutants {

@@ -31,7 +31,7 @@ func TestHistories(t *testing.T) {
 			history(rt, met)
 		})
 	})
-	testenv.Report(t, "%v", met)
+	testenv.Reportf(t, "%v", met)
 	if missing := met.missing(); len(missing) > 0 && !t.Failed() {
 		t.Errorf("vacuous: never met %q", missing)
 	}
