@@ -40,7 +40,7 @@ test: setup check-modules ## run the tests of every module, with the race detect
 	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
 	$(call each,go test -race,ONCE_REPORT=$(REPORT) go test -race -timeout 20m $(TESTFLAGS) ./...)
 	$(call each,build and vet alone (GOWORK=off),GOWORK=off go build ./... && GOWORK=off go vet ./...)
-	@echo "--- what the tests have met (.cache/report.txt)"; touch $(REPORT); sort $(REPORT)
+	@echo "--- what the tests have met (.cache/report.txt)"; touch $(REPORT); cat $(REPORT)
 
 .PHONY: check-modules
 check-modules: ## compare the list of modules with the tree and with go.work
