@@ -51,7 +51,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
 		if n > 1 { // whoever has it, a sweeper perhaps, needs a moment to end
 			select {
-			case <-time.After(rand.N(time.Duration(n) * time.Millisecond)):
+			case <-time.After(rand.N(time.Duration(n*n) * time.Millisecond)):
 			case <-ctx.Done():
 			}
 		}

@@ -147,6 +147,10 @@ var engineMutants = []Mutant{
 			File: "store/memstore/store.go",
 			Old:  "r.expired(s.now())",
 			New:  "r.expired(time.Now())",
+		}, {
+			File: "store/memstore/store.go",
+			Old:  "	if r.expired(now) {",
+			New:  "	if r.expired(time.Now()) {",
 		}},
 		Tests: []Killer{history},
 	},
