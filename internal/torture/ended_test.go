@@ -74,7 +74,7 @@ func (c *cutter) endedAndLost(t *testing.T, co committer, fails bool, fault faul
 	defer s.Close()
 	op := operation(once.NewKey())
 	op.Wait = patience // for the server to notice
-	for { // a COMMIT on a busy machine may take longer than brief
+	for {              // a COMMIT on a busy machine may take longer than brief
 		err := warm(ctx, s, plan{Key: op.Key, Attempt: "warm"})
 		if err == nil {
 			break

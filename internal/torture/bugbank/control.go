@@ -28,7 +28,7 @@ type control struct {
 func (b *Bank) usual(ctx context.Context, k Killer) (time.Duration, error) {
 	of := Killer{Module: k.Module, Package: k.Package}
 	v, _ := b.controls.LoadOrStore(of, new(control))
-	c := v.(*control)
+	c := v.(*control) //nolint:forcetypeassert // nothing else is stored
 	c.run.Do(func() { c.passed, c.said, c.err = b.unharmed(ctx, of) })
 	if c.err != nil {
 		return 0, c.err
