@@ -3,9 +3,9 @@ package once_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
@@ -18,7 +18,9 @@ type tailKey struct{}
 func commitWith(t *testing.T, look func(tail context.Context)) {
 	t.Helper()
 	looked := false
-	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), tailKey{}, "the caller's"))
+	due, stop := context.WithTimeout(t.Context(), once.DefaultSettle/2)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(context.WithValue(due, tailKey{}, "the caller's"))
 	e := once.New(&spy{Store: memstore.New(), commit: func(tail context.Context, txn store.Txn[tx], c store.Change) error {
 		looked = true
 		cancel(errors.New("the caller has gone"))
@@ -72,6 +74,9 @@ func TestTail(t *testing.T) {
 				commitWith(t, func(tail context.Context) {
 					first(tail)
 					wantContext(tail, t, nil)
+					if due, ok := tail.Deadline(); !ok || time.Until(due) != once.DefaultSettle {
+						t.Errorf("its time is over at %v", due)
+					}
 					after = append(after, tail)
 				})
 				for _, tail := range after { // its owner has ended it
@@ -95,22 +100,4 @@ func TestTail(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestTailNeedsNoGoroutine: drivers derive contexts of their own.
-func TestTailNeedsNoGoroutine(t *testing.T) {
-	var derived [100]context.Context
-	commitWith(t, func(tail context.Context) {
-		before := runtime.NumGoroutine()
-		for i := range derived {
-			var cancel context.CancelFunc
-			derived[i], cancel = context.WithCancel(tail) //nolint:fatcontext // side by side
-			defer cancel()
-		}
-		if n := runtime.NumGoroutine() - before; n > len(derived)/2 {
-			t.Errorf("%d goroutines watch for the end of a COMMIT", n)
-		}
-		wantContext(derived[0], t, nil)
-	})
-	wantContext(derived[0], t, context.Canceled)
 }

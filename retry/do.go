@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"time"
+
+	"github.com/oncelib/once/internal/lazy"
 )
 
 var standard Policy
@@ -25,7 +27,7 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 	if ctx.Err() != nil {
 		return &Error{Reason: Cancelled, Cause: ended(ctx)}
 	}
-	err, refusal := p.try(ctx, 1, never, fn)
+	err, refusal := p.try(ctx, 1, lazy.Never, fn)
 	switch {
 	case refusal != nil:
 		return &Error{Reason: Open, Cause: refusal}
@@ -38,10 +40,10 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 
 // again goes on after the first failure.
 func (p *Policy) again(ctx context.Context, last error, fn func(context.Context, int) error) error {
-	start, until := time.Duration(0), never
+	start, until := lazy.Moment(0), lazy.Never
 	if total, bounded := p.total(); bounded {
-		start = now()
-		until = in(start, total)
+		start = lazy.Now()
+		until = start.Add(total)
 	}
 	failed := last // by the latest attempt; last is more telling if that was only cut off
 	for attempt := 1; ; attempt++ {
@@ -52,7 +54,7 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 		}
 		wait, stop, sooner := p.decide(ctx, f, start)
 		if sooner {
-			until = never // the caller's time is
+			until = lazy.Never // the caller's time is
 		}
 		if p.Observe != nil {
 			p.Observe(ctx, Event{attempt, f.Class, failed, wait, stop})
@@ -82,7 +84,7 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 
 // decide says what follows f, and whether the caller's time is over sooner than Total,
 // which began at start.
-func (p *Policy) decide(ctx context.Context, f Failure, start time.Duration) (wait time.Duration, stop Reason, sooner bool) {
+func (p *Policy) decide(ctx context.Context, f Failure, start lazy.Moment) (wait time.Duration, stop Reason, sooner bool) {
 	if ctx.Err() != nil {
 		return 0, Cancelled, false
 	}
@@ -92,7 +94,7 @@ func (p *Policy) decide(ctx context.Context, f Failure, start time.Duration) (wa
 	}
 	total, bounded := p.total()
 	if bounded && f.Attempt > 1 {
-		f.Elapsed = now() - start
+		f.Elapsed = lazy.Now().Sub(start)
 	}
 	if pauses || bounded { // else the next attempt begins now, and ctx has not ended
 		f.Deadline = left(ctx, f.Elapsed)
@@ -112,9 +114,9 @@ func left(ctx context.Context, elapsed time.Duration) time.Duration {
 }
 
 // try makes an attempt that the breaker may refuse and whose time is over at until.
-func (p *Policy) try(ctx context.Context, attempt int, until time.Duration, fn func(context.Context, int) error) (err, refusal error) {
+func (p *Policy) try(ctx context.Context, attempt int, until lazy.Moment, fn func(context.Context, int) error) (err, refusal error) {
 	if p.Breaker == nil {
-		if p.Timeout <= 0 && until == never {
+		if p.Timeout <= 0 && until == lazy.Never {
 			return fn(ctx, attempt), nil
 		}
 		return p.timed(ctx, attempt, until, fn), nil
@@ -131,16 +133,16 @@ func (p *Policy) try(ctx context.Context, attempt int, until time.Duration, fn f
 }
 
 // timed makes an attempt whose time is over at until, or after Timeout.
-func (p *Policy) timed(ctx context.Context, attempt int, until time.Duration, fn func(context.Context, int) error) error {
+func (p *Policy) timed(ctx context.Context, attempt int, until lazy.Moment, fn func(context.Context, int) error) error {
 	if p.Timeout > 0 {
-		until = min(until, in(now(), p.Timeout))
+		until = min(until, lazy.Now().Add(p.Timeout))
 	}
-	if until == never {
+	if until == lazy.Never {
 		return fn(ctx, attempt)
 	}
-	b := &bounded{Context: ctx, until: until}
-	defer b.end()
-	return fn(b, attempt)
+	own := &lazy.Context{Parent: ctx, Until: until}
+	defer own.Cancel(nil)
+	return fn(own, attempt)
 }
 
 // sleep waits for d. It returns false if ctx ends first.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/lazy"
 	"github.com/oncelib/once/retry"
 )
 
@@ -28,7 +29,9 @@ func (c *call) send(ctx context.Context) (a answer) {
 	if n != c.first {
 		on = new(sending)
 	}
-	on.Context, on.resends, on.call = ctx, n-1, c
+	on.Parent, on.Until = ctx, lazy.Never
+	on.limit.Store(int64(lazy.Never))
+	on.resends, on.call = n-1, c
 	a.sending = on
 	req, err := c.request(on)
 	if err != nil {
@@ -67,7 +70,7 @@ func (c *call) request(on *sending) (*http.Request, error) {
 	}
 	until, ours := c.due()
 	if ours {
-		on.until = until
+		on.limit.Store(int64(lazy.At(until)))
 	}
 	ctx := context.Context(on)
 	if _, direct := c.t.base().(*http.Transport); direct && c.body.empty {

@@ -2,19 +2,23 @@ package retryhttp
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/oncelib/once/internal/lazy"
 	"github.com/oncelib/once/retry"
 )
 
-// sending is the context of one attempt. What ends it is made when somebody needs it: a
-// base that waits for nothing does not.
+// sending is the context of one attempt, which lasts until the body of its answer has been
+// read. The header must be there before the limit.
 type sending struct {
-	context.Context //nolint:containedctx // of whom it is made for
+	lazy.Context
 
-	until   time.Time // after which the header of the answer is late; zero: never
-	made    atomic.Pointer[ending]
+	limit atomic.Int64 // a [lazy.Moment]; Never: the header is there, has all the time, or has the timer
+	mu    sync.Mutex   // of whoever changes these
+	timer *time.Timer  // nil: nobody has waited
+
 	resends int
 	conns   atomic.Int32            // that net/http has taken for it
 	values  [3]string               // of header fields
@@ -25,121 +29,66 @@ type sending struct {
 	code   string // of a problem
 }
 
-// ending is what can end an attempt.
-type ending struct {
-	context.Context //nolint:containedctx // it is one
-
-	cancel context.CancelCauseFunc
-	timer  *time.Timer // nil: it was late when it was made, or there was an answer
-}
-
-var (
-	// answered stands for one that was not made before the header of the answer was there.
-	answered = new(ending)
-
-	// unused stands for one that was not made before the attempt was over.
-	unused = func() *ending {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		cancel(nil)
-		return &ending{Context: ctx, cancel: cancel}
-	}()
-)
-
-func (s *sending) make() *ending {
-	for {
-		old := s.made.Load()
-		if old != nil && old != answered {
-			return old
-		}
-		e := new(ending)
-		e.Context, e.cancel = context.WithCancelCause(s.Context) //nolint:fatcontext // the loop is a race for one of them
-		if old == nil && !s.until.IsZero() {
-			if left := time.Until(s.until); left > 0 {
-				e.timer = time.AfterFunc(left, func() { e.cancel(errSlow) })
-			} else {
-				e.cancel(errSlow)
-			}
-		}
-		if s.made.CompareAndSwap(old, e) {
-			return e
-		}
-		if e.timer != nil {
-			e.timer.Stop()
-		}
-		e.cancel(nil)
+// look ends the attempt if the limit is over, and has that done by a timer for who waits.
+func (s *sending) look(waits bool) {
+	limit := lazy.Moment(s.limit.Load())
+	if limit == lazy.Never {
+		return
+	}
+	left := limit.Sub(lazy.Now())
+	if left > 0 && !waits {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.limit.Load() == int64(lazy.Never): // somebody was faster
+	case left <= 0:
+		s.Cancel(errSlow)
+	default:
+		s.timer = time.AfterFunc(left, func() { s.Cancel(errSlow) })
+		s.limit.Store(int64(lazy.Never))
 	}
 }
-
-func (s *sending) late() bool { return !s.until.IsZero() && time.Until(s.until) <= 0 }
 
 // inTime is to be called when there is an answer, or none will come: from then on there is
 // no hurry. It reports whether that was in time.
 func (s *sending) inTime() bool {
-	if s.until.IsZero() {
-		return true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.timer != nil:
+		return s.timer.Stop()
+	case lazy.Moment(s.limit.Load()).Over():
+		return false
 	}
-	if s.made.Load() == nil {
-		if s.late() {
-			return false
-		}
-		if s.made.CompareAndSwap(nil, answered) {
-			return true
-		}
-	}
-	timer := s.made.Load().timer
-	return timer != nil && timer.Stop()
+	s.limit.Store(int64(lazy.Never))
+	return true
 }
 
-// cancel ends the attempt.
+// cancel is Cancel, and the end of the runner as well.
 func (s *sending) cancel(cause error) {
-	s.end(cause)
+	s.Cancel(cause)
 	if s.quit != nil {
 		s.quit(cause)
 	}
 }
 
-func (s *sending) end(cause error) {
-	if cause != nil || s.Context.Err() != nil {
-		s.make().cancel(cause)
-		return
-	}
-	for {
-		old := s.made.Load()
-		if old != nil && old != answered {
-			old.cancel(nil)
-			return
-		}
-		if s.made.CompareAndSwap(old, unused) {
-			return
-		}
-	}
+func (s *sending) Done() <-chan struct{} {
+	s.look(true)
+	return s.Context.Done()
 }
 
-func (s *sending) Done() <-chan struct{} { return s.make().Done() }
-
 func (s *sending) Err() error {
-	e := s.made.Load()
-	if e != nil && e != answered {
-		return e.Err()
-	}
-	if s.Context.Err() == nil && (e == answered || !s.late()) {
-		return nil
-	}
-	return s.make().Err()
+	s.look(false)
+	return s.Context.Err()
 }
 
 type keyOfSending struct{}
 
-// Value finds, as soon as there is one, the ending by what package context looks for: so
-// what is derived from it costs no goroutine, and has its cause.
 func (s *sending) Value(key any) any {
 	if key == (keyOfSending{}) {
 		return s
-	}
-	if e := s.made.Load(); e != nil && e != answered {
-		if v := e.Value(key); v != nil || e != unused {
-			return v
-		}
 	}
 	return s.Context.Value(key)
 }

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oncelib/once/internal/lazy"
 	"github.com/oncelib/once/retry"
 )
 
@@ -40,14 +41,15 @@ func newModel(parent context.Context, limit time.Duration) *model {
 // who does not look.
 func TestSendingIsAsMadeAtOnce(t *testing.T) {
 	seed := rand.Uint64()
-	states, ends := map[*ending]int{}, map[string]int{}
+	asleep, ends := map[bool]int{}, map[string]int{}
 	for n := range uint64(3000) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, n))
 			parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), keyOfTest{}, "parent's"))
 			defer cancel(nil)
 			limit := time.Duration(1+r.IntN(6)) * time.Second
-			ours := &sending{Context: parent, until: time.Now().Add(limit)}
+			ours := &sending{Context: lazy.Context{Parent: parent, Until: lazy.Never}}
+			ours.limit.Store(int64(lazy.Now().Add(limit)))
 			std := newModel(parent, limit)
 			all := [2][]context.Context{{ours}, {std}}
 			over := false // answered, or ended: whether that was in time nobody asks
@@ -62,7 +64,7 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 			}
 			for range r.IntN(12) {
 				synctest.Wait()
-				if !over && ours.late() {
+				if !over {
 					_ = ours.Err() // somebody looks before something else can end it
 				}
 				switch op := r.IntN(9); {
@@ -97,7 +99,7 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 				case op <= 6:
 					steps = append(steps, "time passes")
 					for range r.IntN(3) {
-						if <-time.After(time.Second); !over && ours.late() {
+						if <-time.After(time.Second); !over {
 							_ = ours.Err()
 						}
 					}
@@ -106,7 +108,9 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 					look()
 				}
 			}
-			states[ours.made.Load()]++
+			if ours.timer == nil {
+				asleep[over]++
+			}
 			look()
 			ends[fmt.Sprint(context.Cause(ours))]++
 			if t.Failed() {
@@ -114,8 +118,8 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 			}
 		})
 	}
-	if states[nil] == 0 || states[answered] == 0 || states[unused] == 0 {
-		t.Error("it was always made")
+	if asleep[false] == 0 || asleep[true] == 0 {
+		t.Error("somebody always waited")
 	}
 	for _, want := range []string{"<nil>", "context canceled", "cause 1", errSlow.Error(), errLost.Error()} {
 		if ends[want] == 0 {

@@ -1,26 +1,23 @@
-package retry
+package lazy
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-type keyOfTest struct{}
-
-// twins are a bounded context and the standard one that it must behave as, with what was
-// derived from each of them.
+// twins are a Context and the standard one that it must behave as, with what was derived
+// from each of them.
 type twins struct {
 	*testing.T
 
-	ours   *bounded
+	ours   *Context
+	stop   context.CancelCauseFunc // of the standard one
 	end    []func()
 	all    [2][]context.Context
 	ran    [2][]*atomic.Int32 // by context.AfterFunc
@@ -33,13 +30,18 @@ func newTwins(t *testing.T, r *rand.Rand) *twins {
 	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), keyOfTest{}, "parent's"))
 	w := &twins{T: t, cancel: cancel}
 	if r.IntN(2) == 0 {
-		due, stop := context.WithTimeoutCause(parent, time.Duration(r.IntN(10))*time.Second+250*time.Millisecond, errors.New("the caller's time"))
+		due, stop := context.WithTimeoutCause(parent, time.Duration(r.IntN(10))*time.Second+250*time.Millisecond, errors.New("the parent's time"))
 		parent, w.end = due, append(w.end, stop)
 	}
-	d := time.Duration(r.IntN(10)) * time.Second
-	w.ours = &bounded{Context: parent, until: in(now(), d)}
-	std, stop := context.WithDeadline(parent, time.Now().Add(d))
-	w.end = append(w.end, stop)
+	w.ours = &Context{Parent: parent, Until: Never}
+	std, stop := context.WithCancelCause(parent)
+	if r.IntN(3) > 0 {
+		d := time.Duration(r.IntN(10)) * time.Second
+		w.ours.Until = Now().Add(d)
+		due, cancel := context.WithDeadline(parent, time.Now().Add(d))
+		std, stop = due, func(error) { cancel() }
+	}
+	w.stop = stop
 	w.all = [2][]context.Context{{w.ours}, {std}}
 	return w
 }
@@ -55,16 +57,16 @@ func (w *twins) both(r *rand.Rand, do func(side int, ctx context.Context)) {
 // late has somebody look if time is over, before something else can end it: without, it
 // may say that this was first, as one whose timer is late does.
 func (w *twins) late() {
-	if now() >= w.ours.until {
+	if w.ours.Until.Over() {
 		_ = w.ours.Err()
 	}
 }
 
-// finish ends the attempt.
-func (w *twins) finish() {
+// finish ends both.
+func (w *twins) finish(cause error) {
 	w.late()
-	w.ours.end()
-	w.end[len(w.end)-1]()
+	w.ours.Cancel(cause)
+	w.stop(cause)
 }
 
 func (w *twins) step(r *rand.Rand) string {
@@ -73,10 +75,14 @@ func (w *twins) step(r *rand.Rand) string {
 	case 0:
 		w.late()
 		w.cancel(fmt.Errorf("cause %d", r.IntN(3)))
-		return "the caller's is cancelled"
+		return "the parent is cancelled"
 	case 1:
-		w.finish()
-		return "end"
+		if r.IntN(2) == 0 {
+			w.finish(nil)
+			return "end"
+		}
+		w.finish(errOwn)
+		return "end with a cause"
 	case 2, 3:
 		for range r.IntN(16) {
 			w.late()
@@ -86,7 +92,7 @@ func (w *twins) step(r *rand.Rand) string {
 	case 4:
 		w.both(r, func(side int, ctx context.Context) {
 			child, cancel := context.WithCancel(ctx)
-			w.end = append([]func(){cancel}, w.end...)
+			w.end = append(w.end, cancel)
 			w.all[side] = append(w.all[side], child)
 		})
 		return "WithCancel"
@@ -94,7 +100,7 @@ func (w *twins) step(r *rand.Rand) string {
 		d := time.Duration(r.IntN(12))*time.Second + 100*time.Millisecond // no two timers at once
 		w.both(r, func(side int, ctx context.Context) {
 			child, cancel := context.WithTimeoutCause(ctx, d, errors.New("the child's time"))
-			w.end = append([]func(){cancel}, w.end...)
+			w.end = append(w.end, cancel)
 			w.all[side] = append(w.all[side], child)
 		})
 		return "WithTimeout"
@@ -161,11 +167,11 @@ func about(ctx context.Context) string {
 		over, ctx.Err(), context.Cause(ctx), due, ok, ctx.Value(keyOfTest{}), ctx.Value("none"))
 }
 
-// A bounded context is what context.WithDeadline returns, whatever is done to it, to what
-// it is derived from and to what is derived from it, in whatever order.
-func TestBoundedIsAsWithDeadline(t *testing.T) {
+// A Context is what package context returns, whatever is done to it, to what it is derived
+// from and to what is derived from it, in whatever order.
+func TestIsAsMadeAtOnce(t *testing.T) {
 	seed := rand.Uint64()
-	never, ends := 0, map[string]int{}
+	asleep, ends := 0, map[string]int{}
 	for n := range uint64(3000) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, n))
@@ -176,11 +182,11 @@ func TestBoundedIsAsWithDeadline(t *testing.T) {
 				steps = append(steps, w.step(r))
 			}
 			if d := w.ours.made.Load(); d == nil || d == unused {
-				never++
+				asleep++
 			}
 			w.compare()
 			ends[fmt.Sprint(context.Cause(w.ours))]++
-			w.finish()
+			w.finish(nil)
 			w.compare()
 			for _, end := range w.end {
 				end()
@@ -191,96 +197,12 @@ func TestBoundedIsAsWithDeadline(t *testing.T) {
 			}
 		})
 	}
-	for _, want := range []string{"<nil>", "context canceled", "context deadline exceeded", "the caller's time", "cause 1"} {
+	for _, want := range []string{"<nil>", "context canceled", "context deadline exceeded", "the parent's time", "cause 1", errOwn.Error()} {
 		if ends[want] == 0 {
 			t.Errorf("none ended with %s: %v", want, ends)
 		}
 	}
-	if never == 0 {
+	if asleep == 0 {
 		t.Error("a real one was always made")
-	}
-}
-
-// Nobody looked in time, so it ends with its attempt: also for who looks later.
-func TestBoundedNobodyLooked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		parent, cancel := context.WithCancelCause(t.Context())
-		b := &bounded{Context: parent, until: in(now(), time.Second)}
-		<-time.After(2 * time.Second)
-		b.end()
-		cancel(errors.New("later"))
-		if a := context.Cause(b); a != context.Canceled { //nolint:errorlint // no more than that
-			t.Errorf("its cause is %v", a)
-		}
-		child, stop := context.WithCancel(b)
-		defer stop()
-		if a := context.Cause(child); a != context.Canceled { //nolint:errorlint // as above
-			t.Errorf("the cause of its child is %v", a)
-		}
-	})
-}
-
-// What fn starts may ask all of it, at any time.
-func TestBoundedIsSafe(t *testing.T) {
-	p := &Policy{Base: -1, Attempts: 2, Timeout: time.Hour, Budget: &Budget{Burst: -1}}
-	for range 200 {
-		var wg sync.WaitGroup
-		ctx, cancel := context.WithCancel(t.Context())
-		_ = Do(ctx, p, func(ctx context.Context, _ int) error {
-			for _, ask := range []func(){
-				func() { <-ctx.Done() },
-				func() {
-					for ctx.Err() == nil {
-						runtime.Gosched()
-					}
-				},
-				func() { _, _ = ctx.Deadline() },
-				func() { _ = ctx.Value(keyOfTest{}) },
-				func() { _ = context.Cause(ctx) },
-				func() { _ = fmt.Sprint(ctx) },
-				func() {
-					child, stop := context.WithCancel(ctx)
-					defer stop()
-					<-child.Done()
-				},
-				func() {
-					ran := make(chan struct{})
-					context.AfterFunc(ctx, func() { close(ran) })
-					<-ran
-				},
-			} {
-				wg.Go(ask)
-			}
-			return context.DeadlineExceeded
-		})
-		wg.Wait() // all of them were told that the attempt is over
-		cancel()
-	}
-}
-
-// What is derived from it needs no goroutine to be told.
-func TestBoundedStartsNothing(t *testing.T) {
-	parent, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	b := &bounded{Context: parent, until: in(now(), time.Hour)}
-	before := runtime.NumGoroutine()
-	for range 100 {
-		_, stop := context.WithCancel(b)
-		defer stop()
-		defer context.AfterFunc(b, func() {})()
-	}
-	if n := runtime.NumGoroutine() - before; n > 0 {
-		t.Errorf("%d goroutines", n)
-	}
-	b.end()
-}
-
-func TestIn(t *testing.T) {
-	for _, c := range []struct{ start, d, want time.Duration }{
-		{1, 2, 3}, {-5, 2, -3}, {1, never, never}, {-1, never, never - 1}, {never, 1, never},
-	} {
-		if end := in(c.start, c.d); end != c.want {
-			t.Errorf("%d after %d is %d", c.d, c.start, end)
-		}
 	}
 }

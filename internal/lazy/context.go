@@ -1,0 +1,111 @@
+// Package lazy has a context that is made when somebody waits for its end. Most are over
+// before, and to make them is the better part of what they cost.
+package lazy
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Context is what context.WithDeadline returns for Parent and Until, or, if that is Never,
+// what context.WithCancelCause returns. To others it looks like one whose timer can be
+// late: if time runs out while nobody looks, it may be what happens next that ends it.
+//
+// Whoever makes it calls Cancel in the end.
+type Context struct {
+	Parent context.Context //nolint:containedctx // it is a context
+	Until  Moment
+
+	made atomic.Pointer[made]
+}
+
+// made is the real one.
+type made struct {
+	context.Context //nolint:containedctx // it is one
+
+	stop context.CancelFunc      // nil: it has no deadline
+	quit context.CancelCauseFunc // nil: it has one
+}
+
+// unused stands for all that were not made before they were over.
+var unused = func() *made {
+	ctx, quit := context.WithCancelCause(context.Background())
+	quit(nil)
+	return &made{Context: ctx, quit: quit}
+}()
+
+func (c *Context) make() *made {
+	if m := c.made.Load(); m != nil {
+		return m
+	}
+	m := new(made)
+	if c.Until == Never {
+		m.Context, m.quit = context.WithCancelCause(c.Parent)
+	} else {
+		m.Context, m.stop = context.WithDeadline(c.Parent, c.Until.time())
+	}
+	if !c.made.CompareAndSwap(nil, m) {
+		m.cancel(nil)
+		return c.made.Load()
+	}
+	return m
+}
+
+func (m *made) cancel(cause error) {
+	if m.stop != nil {
+		m.stop()
+	} else {
+		m.quit(cause)
+	}
+}
+
+// Cancel ends it, and frees what it holds. Without a deadline its cause is the one given,
+// if any, as with a [context.CancelCauseFunc].
+func (c *Context) Cancel(cause error) {
+	if cause == nil && c.Parent.Err() == nil && c.made.CompareAndSwap(nil, unused) {
+		return
+	}
+	c.make().cancel(cause) // or it has ended with its parent, for the reason of that
+}
+
+// Deadline implements [context.Context].
+func (c *Context) Deadline() (time.Time, bool) {
+	if m := c.made.Load(); m != nil && m != unused {
+		return m.Deadline()
+	}
+	parents, ok := c.Parent.Deadline()
+	if c.Until == Never {
+		return parents, ok
+	}
+	if t := c.Until.time(); !ok || !parents.Before(t) {
+		return t, true
+	}
+	return parents, true
+}
+
+// Done implements [context.Context].
+func (c *Context) Done() <-chan struct{} { return c.make().Done() }
+
+// Err implements [context.Context].
+func (c *Context) Err() error {
+	if c.made.Load() == nil && c.Parent.Err() == nil && !c.Until.Over() {
+		return nil
+	}
+	return c.make().Err()
+}
+
+// Value implements [context.Context]. It knows, as soon as there is one, the real context
+// by what package context looks for: so what is derived from this one costs no goroutine,
+// and has its cause.
+func (c *Context) Value(key any) any {
+	if m := c.made.Load(); m != nil {
+		if v := m.Value(key); v != nil || m != unused {
+			return v
+		}
+	}
+	return c.Parent.Value(key)
+}
+
+func (c *Context) String() string { return fmt.Sprint(c.Parent, ".Lazy") }
