@@ -89,7 +89,7 @@ func (b *Budget) size() int64 {
 	if b.Burst == 0 {
 		return 10 * 100
 	}
-	return int64(min(b.Burst, 1<<31)) * 100
+	return min(int64(b.Burst), 1<<31) * 100
 }
 
 // BudgetState is what a budget looked like at some moment.
