@@ -3,6 +3,7 @@ package pgxstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,8 +39,11 @@ func (s *Store) putOffClaim(ctx context.Context, ask store.Ask) (store.Txn[pgx.T
 // travel along, its results are returned: those of all other statements are to be asked for.
 func (s *session) open(ctx context.Context, sql string, args ...any) (along pgx.BatchResults, err error) {
 	o := s.opening
-	if o == nil {
+	switch {
+	case o == nil:
 		return nil, s.refused
+	case ctx.Err() != nil: // pgx would not have sent it either
+		return nil, &store.Error{Kind: store.Down, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
 	}
 	s.opening = nil
 	if travels(args) {
