@@ -328,12 +328,13 @@ func TestRowsOfAnEarlierHandler(t *testing.T) {
 		if want := map[bool]once.Code{true: once.CodeMisuse}[open]; once.CodeOf(err) != want {
 			t.Errorf("open %t: %v", open, err)
 		}
-		err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			rows, err := tx.Query(t.Context(), "select g from generate_series(1, $1::int) g", 3)
+		earlier := kept
+		_, err = once.Do(t.Context(), e, once.Operation{Scope: "rows", Key: once.NewKey(), First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			rows, err := tx.Query(ctx, "select g from generate_series(1, $1::int) g", 3)
 			if err != nil {
-				return err
+				return 0, err
 			}
-			kept.Close()
+			earlier.Close()
 			n := 0
 			for rows.Next() {
 				n++
@@ -341,7 +342,7 @@ func TestRowsOfAnEarlierHandler(t *testing.T) {
 			if n != 3 {
 				t.Errorf("%d rows of 3", n)
 			}
-			return rows.Err()
+			return n, rows.Err()
 		})
 		if err != nil {
 			t.Error(err)

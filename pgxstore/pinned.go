@@ -2,7 +2,6 @@ package pgxstore
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -116,7 +115,8 @@ func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) 
 		if err := p.args.Build(conn.TypeMap(), sd, st.args); err != nil {
 			return nil, err
 		}
-		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, slices.Clone(p.args.ResultFormats)) // which b keeps
+		// b keeps the formats of results. Nobody reads any but those of the last statement.
+		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
 	return lightResults{conn, conn.PgConn().ExecBatch(within, &b)}, nil
 }
