@@ -27,7 +27,8 @@ type Config struct {
 	Retain time.Duration
 
 	// Runs bounds how often a handler runs in one call when the database
-	// answers with serialization failures or deadlocks, or what it joins is in flight.
+	// answers with serialization failures or deadlocks, what it joins is in flight, or a
+	// first attempt (Operation.First) has met a connection that was broken.
 	// A call that has lost a race to another one runs again whatever Runs says, at most
 	// 20 times: it finds what the other one has stored, unless that is undone each time.
 	// Default 3.

@@ -32,6 +32,7 @@ type call[TX any] struct {
 	runs   int
 	joins  bool // the transaction is the caller's
 	unsure bool // the transaction's ROLLBACK was not answered
+	beaten bool // the claim was put off, and somebody else had it
 
 	glanced bool
 	spent   time.Duration // by glance, of the time for a connection
@@ -275,6 +276,10 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		if store.KindOf(err) == store.Ended {
 			return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
 		}
+		if c.beaten {
+			c.beaten = false
+			return c.committed(ctx, change, err)
+		}
 		switch state := c.stands(ctx); {
 		case state == store.Unknown && c.unsure:
 			return verdict{err: c.fail(CodeMisuse, InDoubt, errors.Join(err, errCommitted))}
@@ -298,7 +303,7 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 	began := c.clock()
 	if rollback {
 		switch err := txn.Rollback(tail); store.KindOf(err) {
-		case store.Ended, store.Retry, store.Busy:
+		case store.Ended, store.Retry, store.Busy, store.Taken:
 			return c.committed(ctx, change, err)
 		}
 		switch {
@@ -359,6 +364,8 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 			err = errors.Join(end, err) // before whatever kind the handler's error has
 		case store.Retry, store.Busy:
 			err = errors.Join(end, err)
+		case store.Taken:
+			c.beaten, err = true, end // whatever the handler has made of that
 		default:
 			if c.unsure = end != nil; c.unsure && c.joins {
 				err = errors.Join(err, end) // the caller's transaction is not usable

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +37,7 @@ type race struct {
 	field   []*contestant
 }
 
-// run runs the race. Every other round goes backwards, so that nobody always
+// run runs the race. Every round has an order of its own, so that nobody always
 // follows the same neighbour, or always has the younger table.
 func (r race) run(ctx context.Context) error {
 	for _, c := range r.field { // statement caches, plans, first pages
@@ -44,11 +45,8 @@ func (r race) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for round := range r.rounds {
-		for i := range r.field {
-			if round%2 == 1 {
-				i = len(r.field) - 1 - i
-			}
+	for range r.rounds {
+		for _, i := range rand.Perm(len(r.field)) {
 			l, err := r.stint(ctx, r.field[i])
 			if err != nil {
 				return err

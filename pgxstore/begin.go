@@ -72,15 +72,7 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 }
 
 func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
-	if d := budget(ctx, ask.Timeouts.Statement); d > 0 {
-		b.queue(pgsql.Budget, pgsql.Bound(d))
-	}
-	if d := ask.Timeouts.Lock; d > 0 {
-		b.queue(pgsql.LockTimeout, pgsql.Bound(d))
-	}
-	if d := ask.Timeouts.Idle; d > 0 {
-		b.queue(pgsql.IdleTimeout, pgsql.Bound(d))
-	}
+	queueBounds(b, budget(ctx, ask.Timeouts.Statement), ask.Timeouts)
 	if ask.ID.IsZero() {
 		return
 	}
@@ -90,6 +82,18 @@ func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
 	}
 	if !ask.Until.IsZero() {
 		b.queue(pgsql.Late, ask.Until)
+	}
+}
+
+func queueBounds(b *trip, statement time.Duration, t store.Timeouts) {
+	if statement > 0 {
+		b.queue(pgsql.Budget, pgsql.Bound(statement))
+	}
+	if t.Lock > 0 {
+		b.queue(pgsql.LockTimeout, pgsql.Bound(t.Lock))
+	}
+	if t.Idle > 0 {
+		b.queue(pgsql.IdleTimeout, pgsql.Bound(t.Idle))
 	}
 }
 
@@ -130,8 +134,13 @@ func readClaim(br pgx.BatchResults, n int, ask store.Ask) (c claim, err error) {
 // budget is the time for a statement: what the caller allows, and what ctx leaves less a
 // little, so that it is the server that says no, and the connection survives.
 func budget(ctx context.Context, allowed time.Duration) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
+	deadline, _ := ctx.Deadline()
+	return budgetUntil(deadline, allowed)
+}
+
+// budgetUntil is budget up to a deadline; zero: there is none.
+func budgetUntil(deadline time.Time, allowed time.Duration) time.Duration {
+	if deadline.IsZero() {
 		return allowed
 	}
 	left := max(time.Millisecond, time.Until(deadline)-20*time.Millisecond)

@@ -77,16 +77,26 @@ func (p *pins) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) 
 	return true, conn.Deallocate(ctx, oldest.Name)
 }
 
-// sendPinned is send for a pipeline with statements of users in it. An error means that
-// nothing was sent. What was sent does not end with ctx: the caller gives up by itself.
-func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.BatchResults, error) {
+// sendPinned is send for a pipeline with statements of users in it, which are prepared
+// under ctx, if they are not yet, and then run under within. An error means that nothing was
+// sent.
+func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) (pgx.BatchResults, error) {
 	if !s.light {
-		return conn.SendBatch(context.WithoutCancel(ctx), t.batch()), nil
+		return conn.SendBatch(within, t.batch()), nil
 	}
 	p := pinsOf(conn)
 	p.trips++
-	var b pgconn.Batch
+	var (
+		b     pgconn.Batch
+		space = encoder{make([][]byte, 0, maxArgs), make([]byte, 0, 256)}
+	)
 	for _, st := range t {
+		if own[st.sql] {
+			if err := space.queue(ctx, conn, &b, st); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if len(st.args) > 0 {
 			if r, ok := st.args[0].(pgx.QueryRewriter); ok {
 				var err error
@@ -100,14 +110,15 @@ func (s *Store) sendPinned(ctx context.Context, conn *pgx.Conn, t trip) (pgx.Bat
 			return nil, err
 		}
 		if sd == nil {
-			return conn.SendBatch(context.WithoutCancel(ctx), t.batch()), nil
+			return conn.SendBatch(within, t.batch()), nil
 		}
 		if err := p.args.Build(conn.TypeMap(), sd, st.args); err != nil {
 			return nil, err
 		}
+		// b keeps the formats of results. Nobody reads any but those of the last statement.
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
-	return lightResults{conn, conn.PgConn().ExecBatch(context.WithoutCancel(ctx), &b)}, nil
+	return lightResults{conn, conn.PgConn().ExecBatch(within, &b)}, nil
 }
 
 // describe completes sd for [pgconn.Batch], which has the server describe a statement

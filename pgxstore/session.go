@@ -19,39 +19,71 @@ var beginText = map[store.Isolation]string{
 // session is the transaction that is open on a connection: pgx makes one of its own
 // only where it sends the BEGIN. Savepoints are made by [tx].
 type session struct {
-	conn  *pgx.Conn
-	large pgx.Tx // what large objects belong to
-	over  bool   // conn may be somebody else's
+	conn    *pgx.Conn
+	opening *opening // not sent yet
+	refused error    // why it is not open
+	large   pgx.Tx   // what large objects belong to
+	over    bool     // conn may be somebody else's
 }
 
 var _ pgx.Tx = (*session)(nil)
 
-func (s *session) Conn() *pgx.Conn { return s.conn }
+// Conn opens the transaction, for what is then sent apart from it.
+func (s *session) Conn() *pgx.Conn {
+	if !s.over {
+		_, _ = s.open(context.Background(), "") // refuse sees to it that nothing runs
+	}
+	return s.conn
+}
 
 func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	if s.over {
 		return pgconn.CommandTag{}, pgx.ErrTxClosed
 	}
-	return s.conn.Exec(ctx, sql, args...)
+	along, err := s.open(ctx, sql, args...)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	if along == nil {
+		return s.conn.Exec(ctx, sql, args...)
+	}
+	tag, err := along.Exec()
+	if e := along.Close(); err == nil {
+		err = e
+	}
+	return tag, err
 }
 
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if s.over {
 		return nil, pgx.ErrTxClosed
 	}
-	return s.conn.Query(ctx, sql, args...)
+	along, err := s.open(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	if along == nil {
+		return s.conn.Query(ctx, sql, args...)
+	}
+	rows, err := along.Query()
+	if err != nil {
+		_ = along.Close()
+		return nil, err
+	}
+	return &alongRows{Rows: rows, results: along}, nil
 }
 
 func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if s.over {
-		return queriedRow{err: pgx.ErrTxClosed}
-	}
-	return s.conn.QueryRow(ctx, sql, args...)
+	rows, err := s.Query(ctx, sql, args...)
+	return queriedRow{rows, err}
 }
 
 func (s *session) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if s.over {
 		return pgx.FailedBatchResults(b, pgx.ErrTxClosed)
+	}
+	if _, err := s.open(ctx, ""); err != nil {
+		return pgx.FailedBatchResults(b, err)
 	}
 	return s.conn.SendBatch(ctx, b)
 }
@@ -60,12 +92,18 @@ func (s *session) CopyFrom(ctx context.Context, table pgx.Identifier, columns []
 	if s.over {
 		return 0, pgx.ErrTxClosed
 	}
+	if _, err := s.open(ctx, ""); err != nil {
+		return 0, err
+	}
 	return s.conn.CopyFrom(ctx, table, columns, src)
 }
 
 func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
 	if s.over {
 		return nil, pgx.ErrTxClosed
+	}
+	if _, err := s.open(ctx, ""); err != nil {
+		return nil, err
 	}
 	return s.conn.Prepare(ctx, name, sql)
 }

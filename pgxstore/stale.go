@@ -22,6 +22,10 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[pgx.Tx]
 		txn, err = s.putOff(ctx, ask)
 		return txn, rec, err
 	}
+	if ask.First && s.light && !ask.ID.IsZero() && ask.Until.IsZero() {
+		txn, err = s.putOffClaim(ctx, ask)
+		return txn, rec, err
+	}
 	txn, rec, err = s.begin(ctx, ask)
 	if !isBroken(ctx, err) {
 		return txn, rec, err

@@ -66,34 +66,45 @@ var own = map[string]bool{
 	beginText[store.DefaultIsolation]: true, beginText[store.ReadCommitted]: true,
 	beginText[store.RepeatableRead]: true, beginText[store.Serializable]: true,
 	pgsql.Budget: true, pgsql.LockTimeout: true, pgsql.IdleTimeout: true,
-	pgsql.Lock: true, pgsql.Read: true, pgsql.InsertDone: true, commit: true,
+	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, commit: true,
 }
 
 func sendLight(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
 	var (
-		b      pgconn.Batch
-		values = make([][]byte, 0, maxArgs)
-		space  = make([]byte, 0, 256) // for what is not bytes already
+		b     pgconn.Batch
+		space = encoder{make([][]byte, 0, maxArgs), make([]byte, 0, 256)}
 	)
-	for _, s := range t {
-		prepared, err := conn.Prepare(ctx, s.sql, s.sql) // asks the server once per connection
-		if err != nil {
+	for _, st := range t {
+		if err := space.queue(ctx, conn, &b, st); err != nil {
 			return refusedBatch{err}
 		}
-		if len(prepared.Fields) == 0 {
-			prepared.Fields = none
-		}
-		values, space = values[:0], space[:0]
-		for i, arg := range s.args {
-			var value []byte
-			if value, space, err = encode(prepared.ParamOIDs[i], arg, space); err != nil {
-				return refusedBatch{err}
-			}
-			values = append(values, value)
-		}
-		b.ExecStatement(prepared, values, binaryFormat, binaryFormat)
 	}
 	return lightResults{conn, conn.PgConn().ExecBatch(ctx, &b)}
+}
+
+// encoder has room for the arguments of one statement of our own.
+type encoder struct {
+	values [][]byte
+	space  []byte // for what is not bytes already
+}
+
+// queue queues a statement that is own.
+func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st statement) error {
+	prepared, err := conn.Prepare(ctx, st.sql, st.sql) // asks the server once per connection
+	if err != nil {
+		return err
+	}
+	describe(prepared)
+	values, space := e.values[:0], e.space[:0]
+	for i, arg := range st.args {
+		var value []byte
+		if value, space, err = encode(prepared.ParamOIDs[i], arg, space); err != nil {
+			return err
+		}
+		values = append(values, value)
+	}
+	b.ExecStatement(prepared, values, binaryFormat, binaryFormat)
+	return nil
 }
 
 const maxArgs = 12 // of a statement of our own; more are right as well

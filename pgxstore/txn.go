@@ -38,6 +38,14 @@ func (t *txn) Rollback(ctx context.Context) error {
 	defer t.conn.Release() // also if somebody's tracer panics
 	pc := t.conn.Conn().PgConn()
 	t.user.over = true
+	switch {
+	case t.raw.opening != nil: // nothing was sent
+		t.closed()
+		return nil
+	case t.raw.refused != nil:
+		t.abandon(ctx)
+		return t.raw.refused
+	}
 	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.claim.start.IsZero() {
 		ended := !pc.IsClosed() && pc.TxStatus() == 'I'
 		err := t.raw.Rollback(ctx)
@@ -76,7 +84,11 @@ var errEnded = errors.New("the handler has ended the transaction by itself. Try:
 // Commit sends what was appended, the record and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release() // as in Rollback
-	err := unfit(t.conn.Conn().PgConn(), &t.user)
+	// By itself: what claims together with its COMMIT could not be found out about.
+	_, err := t.raw.open(ctx, "")
+	if err == nil {
+		err = unfit(t.conn.Conn().PgConn(), &t.user)
+	}
 	t.user.over = true
 	switch {
 	case store.KindOf(err) == store.Ended:

@@ -75,8 +75,8 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 	}
 	conn := t.conn.Conn()
 	stop := context.AfterFunc(ctx, func() { giveUp(conn.PgConn()) })
-	defer stop() // if somebody's tracer panics
-	br, err := t.s.sendPinned(ctx, conn, b)
+	defer stop()                                                        // if somebody's tracer panics
+	br, err := t.s.sendPinned(ctx, context.WithoutCancel(ctx), conn, b) // giveUp ends it
 	if err != nil {
 		if !stop() {
 			_ = conn.Close(ctx) // as below

@@ -134,7 +134,7 @@ func cutEverywhere(t *testing.T, configure func(*pgxpool.Config), heals bool, ru
 	points := map[string]int{}
 	step := int64(61)
 	if testing.Short() {
-		step = 151
+		step = 101
 	}
 	for name, fault := range map[string]func(int64) faultnet.Fault{"sent": faultnet.CutAfterClientBytes, "received": faultnet.CutAfterServerBytes} {
 		for n := int64(1); strike(fmt.Sprint(name, " ", n), func(*faultnet.Wire) func() bool {

@@ -117,7 +117,11 @@ type Ask struct {
 	Isolation Isolation // of the transaction
 	Timeouts  Timeouts  // of the transaction
 	Durable   bool      // a record that is found must be as durable as a commit before it is returned, or, in a Join, before the caller's commit is answered
-	First     bool      // the caller has never sent this operation before: the look-up may be skipped
+	First     bool      // the caller has never sent this operation before: see below
+
+	// First lets a store skip the look-up, and put off the claim until the first statement.
+	// Then that statement fails if the operation is claimed by another transaction, and
+	// whatever the user does, Commit and Rollback are [Taken].
 
 	// Batch says that no statement is run on the transaction: all there is to write will
 	// be in Change.Writes. A store may then put everything off until Commit and do it
@@ -153,8 +157,8 @@ type Txn[TX any] interface {
 
 	// Rollback undoes everything. An error of kind [Ended] means that the user had
 	// committed before; [Retry], that the transaction has read what was not committed
-	// after all, and [Busy], that its time was over before; any other, only that the
-	// connection was given up.
+	// after all; [Busy], that its time was over before; and [Taken], that a claim which was
+	// put off was not to be had. Any other only means that the connection was given up.
 	Rollback(ctx context.Context) error
 }
 

@@ -59,6 +59,10 @@ const (
 	// younger than the lock at READ COMMITTED.
 	Lock = `select now(), pg_try_advisory_xact_lock($1)`
 
+	// LockOrFail divides by zero if the claim is not granted, so that what follows in a
+	// pipeline does not run.
+	LockOrFail = `select now(), 1 / pg_try_advisory_xact_lock($1)::int = 1`
+
 	// Claim is Lock and Read in one statement, for those who cannot pipeline.
 	//
 	// The snapshot of this one statement may be older than its lock. Then it misses a

@@ -114,7 +114,13 @@ func (n *nth) loops(faults []fault) {
 	}
 }
 
-var courses = []course{{flow: flowDo}, {flow: flowDo, swallows: true}, {flow: flowFailure}, {flow: flowReplay}}
+var courses = []course{
+	{flow: flowDo}, {flow: flowDo, swallows: true}, {flow: flowFailure}, {flow: flowReplay},
+	{flow: flowDo, op: first}, {flow: flowFailure, op: first}, {flow: flowDo, swallows: true, op: first},
+}
+
+// first puts off the claim where a store can.
+func first(op *once.Operation) { op.First = true }
 
 // loop visits every point. If prepare is set, it makes the fault of each, and if that has
 // struck over is called when the client has been told.

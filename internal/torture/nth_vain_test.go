@@ -74,7 +74,7 @@ func newVain(t *testing.T, g *ground, line obstacle, su setup) *vain {
 
 func (v *vain) all(faults []fault) {
 	v.Helper()
-	lies := course{flow: flowReplay, op: func(op *once.Operation) { op.First = true }}
+	lies := course{flow: flowReplay, op: first}
 	v.passes("no fault", func() {
 		if _, err := v.strike(v.Context(), math.MaxInt, fault{}, lies, func() {}); err != nil {
 			v.Fatal(err)

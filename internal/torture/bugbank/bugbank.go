@@ -47,7 +47,7 @@ func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " 
 
 // All returns the whole bank.
 func All() []Mutant {
-	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, lineMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, archiveMutants, lazyMutants, joins)
+	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, lineMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, archiveMutants, lazyMutants, openingMutants, joins)
 }
 
 // Bank is mutants of the tree at Root.

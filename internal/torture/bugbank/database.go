@@ -34,7 +34,7 @@ var databaseMutants = []Mutant{
 	},
 	{
 		Name:  "Timeouts.Idle is ignored",
-		Edits: []Edit{{File: "pgxstore/begin.go", Old: "if d := ask.Timeouts.Idle; d > 0 {", New: "if d := ask.Timeouts.Idle; d < 0 {"}},
+		Edits: []Edit{{File: "pgxstore/begin.go", Old: "if t.Idle > 0 {", New: "if t.Idle < 0 {"}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^pgxstore$/^idle"}},
 	},
 	{

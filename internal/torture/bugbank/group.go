@@ -49,7 +49,7 @@ var groupMutants = []Mutant{
 	},
 	{
 		Name:  "a verdict on what was never committed is stored",
-		Edits: []Edit{{File: "exec.go", Old: "		case store.Ended, store.Retry, store.Busy:\n			return c.committed", New: "		case store.Ended:\n			return c.committed"}},
+		Edits: []Edit{{File: "exec.go", Old: "		case store.Ended, store.Retry, store.Busy, store.Taken:\n			return c.committed", New: "		case store.Ended:\n			return c.committed"}},
 		Tests: group("TestGroupPhantoms$/^final"),
 	},
 }

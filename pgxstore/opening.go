@@ -1,0 +1,167 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// opening is BEGIN and the claim of a first attempt, which travel with the first statement
+// of the handler: it would run whatever a look-up said, and that saves a round trip. The
+// claim fails if somebody else has it, and the server then skips the statement.
+type opening struct {
+	s        *Store
+	ask      store.Ask
+	deadline time.Time // of Begin's context; zero: none
+	start    *time.Time
+}
+
+// putOffClaim does no more than get a connection.
+func (s *Store) putOffClaim(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+	if err != nil {
+		return nil, err
+	}
+	t := &txn{s: s, conn: conn}
+	t.raw = session{conn: conn.Conn(), opening: &opening{s: s, ask: ask, start: &t.claim.start}}
+	t.raw.opening.deadline, _ = ctx.Deadline()
+	t.user = tx{Tx: &t.raw, root: &t.shared}
+	return t, nil
+}
+
+// open makes sure that the transaction is open. If nothing was sent before, and sql can
+// travel along, its results are returned: those of all other statements are to be asked for.
+func (s *session) open(ctx context.Context, sql string, args ...any) (along pgx.BatchResults, err error) {
+	o := s.opening
+	switch {
+	case o == nil:
+		return nil, s.refused
+	case ctx.Err() != nil: // pgx would not have sent it either
+		return nil, &store.Error{Kind: store.Down, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
+	}
+	s.opening = nil
+	if travels(args) {
+		if along, err = o.send(ctx, s.conn, statement{sql, args}); errors.As(err, new(unsentError)) && !s.conn.IsClosed() {
+			along, err = nil, nil // it cannot be prepared or encoded: pgx says so better
+		} else {
+			s.refuse(ctx, err)
+			return along, s.refused
+		}
+	}
+	front, err := o.send(ctx, s.conn)
+	if err == nil {
+		err = front.Close()
+	}
+	s.refuse(ctx, err)
+	return nil, s.refused
+}
+
+// travels reports whether a statement with these arguments can be part of a pipeline: one
+// without any may be several.
+func travels(args []any) bool {
+	if len(args) == 0 {
+		return false
+	}
+	switch args[0].(type) {
+	case pgx.QueryExecMode, pgx.QueryResultFormats, pgx.QueryResultFormatsByOID, pgx.QueryRewriter:
+		return false
+	}
+	return true
+}
+
+// unsentError is why nothing was sent.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// send sends the opening with what travels along, and reads the answers to the opening.
+func (o *opening) send(ctx context.Context, conn *pgx.Conn, along ...statement) (pgx.BatchResults, error) {
+	b := make(trip, 0, 4)
+	b.queue(beginText[o.ask.Isolation])
+	queueBounds(&b, budgetUntil(o.deadline, o.ask.Timeouts.Statement), o.ask.Timeouts)
+	front := len(b)
+	b.queue(pgsql.LockOrFail, pgsql.LockID(o.ask.ID))
+	br, err := o.s.sendPinned(ctx, ctx, conn, append(b, along...))
+	if err != nil {
+		return nil, unsentError{err}
+	}
+	for i := 0; i < front && err == nil; i++ {
+		_, err = br.Exec()
+	}
+	if err == nil {
+		var granted bool
+		err = br.QueryRow().Scan(o.start, &granted)
+	}
+	if err != nil {
+		_ = br.Close() // says the same
+		return nil, err
+	}
+	return br, nil
+}
+
+// refuse keeps why the transaction is not to be had. Nothing may then reach the server
+// that it would run by itself.
+func (s *session) refuse(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	kind := store.Busy
+	switch pe := serverError(err); {
+	case pe != nil && pe.Code == pgsql.DivisionByZero:
+		kind = store.Taken
+	case pe != nil && outdated(pe):
+		kind = store.Retry
+		_ = s.conn.Close(ctx)
+	case pe != nil && !fatal(pe):
+		if pgsql.Classify(pe.Code) == store.Retry {
+			kind = store.Retry
+		}
+	case ctx.Err() == nil:
+		kind = store.Retry // the connection broke while it was idle, and Begin knows what to do then
+	}
+	if s.conn.PgConn().TxStatus() == 'I' {
+		_ = s.conn.Close(ctx)
+	}
+	s.refused = &store.Error{Kind: kind, Err: err}
+}
+
+// alongRows are the rows of a statement that has travelled with the opening.
+type alongRows struct {
+	pgx.Rows
+	results pgx.BatchResults
+	closed  bool
+	err     error
+}
+
+func (r *alongRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+// Close may be called again, also when the connection is somebody else's.
+func (r *alongRows) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	r.Rows.Close()
+	if err := r.results.Close(); r.Rows.Err() == nil {
+		r.err = err
+	}
+}
+
+func (r *alongRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
+	}
+	return r.err
+}
