@@ -9,16 +9,21 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
-// network delays what passes through it. It is a process of its own with one thread:
-// a real network takes nothing from the runtime of the client, and little from the CPUs
-// that client and server share.
+// network delays what passes through it. It is a process of its own with one thread, and
+// goes on to the server through a Unix socket: a real network takes nothing from the runtime
+// of the client, and little from the CPUs that client and server share. They, too, would pay
+// for one TCP connection only.
 type network struct {
 	addr    string
 	process *exec.Cmd
@@ -28,12 +33,13 @@ type network struct {
 // networkCommand is the first argument of the process.
 const networkCommand = "network"
 
-func startNetwork(ctx context.Context, upstream string, delay time.Duration) (*network, error) {
+func startNetwork(ctx context.Context, pg *testenv.Postgres, delay time.Duration) (*network, error) {
+	socket := filepath.Join(pg.SocketDir(), ".s.PGSQL."+strconv.Itoa(pg.Port()))
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, networkCommand, upstream, delay.String())
+	cmd := exec.CommandContext(ctx, self, networkCommand, socket, delay.String())
 	cmd.Stderr = os.Stderr
 	alive, err := cmd.StdinPipe()
 	if err != nil {
@@ -83,11 +89,8 @@ type relay struct {
 }
 
 // serveNetwork prints its address and forwards until the standard input ends.
-func serveNetwork(addr string, delay time.Duration) error {
-	upstream, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		return err
-	}
+func serveNetwork(socket string, delay time.Duration) error {
+	upstream := &net.UnixAddr{Name: socket, Net: "unix"}
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return err
@@ -175,12 +178,12 @@ func (w *relay) deliver() (next time.Duration) {
 	return next
 }
 
-func (w *relay) accept(listener int, upstream *net.TCPAddr) error {
+func (w *relay) accept(listener int, upstream *net.UnixAddr) error {
 	client, _, err := syscall.Accept4(listener, syscall.SOCK_CLOEXEC)
 	if err != nil {
 		return err
 	}
-	conn, err := net.DialTCP("tcp", nil, upstream)
+	conn, err := net.DialUnix("unix", nil, upstream)
 	if err != nil {
 		return err
 	}
@@ -190,10 +193,7 @@ func (w *relay) accept(listener int, upstream *net.TCPAddr) error {
 	}
 	w.ways[int32(client)] = &direction{from: client, to: server}
 	w.ways[int32(server)] = &direction{from: server, to: client}
-	for _, fd := range []int{client, server} {
-		err = errors.Join(err, syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1), w.watch(fd))
-	}
-	return err
+	return errors.Join(syscall.SetsockoptInt(client, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1), w.watch(client), w.watch(server))
 }
 
 // descriptor takes a socket away from the runtime.

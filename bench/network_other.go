@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 const networkCommand = "network"
@@ -18,8 +19,8 @@ var errNoNetwork = errors.New("only on Linux is the network a process of its own
 // network delays what passes through it, at the price of CPU time of the client.
 type network struct{ proxy *faultnet.Proxy }
 
-func startNetwork(_ context.Context, upstream string, delay time.Duration) (*network, error) {
-	p, err := faultnet.Listen(upstream, faultnet.Delay(delay, delay))
+func startNetwork(_ context.Context, pg *testenv.Postgres, delay time.Duration) (*network, error) {
+	p, err := faultnet.Listen(pg.Addr(), faultnet.Delay(delay, delay))
 	return &network{p}, err
 }
 

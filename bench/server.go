@@ -87,7 +87,7 @@ func (s *server) pool(ctx context.Context, database string, size int32, change f
 func (s *server) prepare(ctx context.Context, database string, known int, as setting) (*pgxpool.Pool, *candidate, error) {
 	var change func(*pgxpool.Config)
 	if as.delay > 0 {
-		n, err := startNetwork(ctx, s.pg.Addr(), as.delay)
+		n, err := startNetwork(ctx, s.pg, as.delay)
 		if err != nil {
 			return nil, nil, err
 		}
