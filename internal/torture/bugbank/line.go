@@ -29,7 +29,7 @@ var lineMutants = []Mutant{
 	},
 	{
 		Name:  "a sweeper keeps the file while somebody waits for it",
-		Edits: []Edit{{File: "store/sqlstore/sqlite_sweep.go", Old: "done.tried >= least && s.line.waits()", New: "done.tried >= least+sqliteMost && s.line.waits()"}},
+		Edits: []Edit{{File: "store/sqlstore/sqlite_sweep.go", Old: "done.tried >= sqliteLeast && s.line.waits()", New: "done.tried >= sqliteMost && s.line.waits()"}},
 		Tests: group("TestSweepStandsInLine"),
 	},
 }
