@@ -49,7 +49,7 @@ func (b *bench) sweeping(ctx context.Context) (s sweeping, err error) {
 	if b.quick {
 		pairs = 5
 	}
-	for _, open := range []func(context.Context) (*sweepField, error){b.sweepPostgres, b.sweepMariaDB, b.sweepSQLite} {
+	for _, open := range []func(context.Context) (*sweepField, error){b.sweepPostgres, b.sweepMariaDB, b.sweepSQLite, b.sweepSQLiteSorted} {
 		f, err := open(ctx)
 		if err != nil {
 			return nil, err

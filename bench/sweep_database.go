@@ -66,6 +66,10 @@ const (
 	sqliteLoad = `with recursive s(seq) as (select 1 union all select seq + 1 from s where seq < ROWS)
 insert into once_operation (scope, key, claim, fingerprint, body, since, expires_at)
 select ?, lower(hex(randomblob(16))), randomblob(16), randomblob(33), ?, 0, unixepoch() * 1000 + ? + seq from s`
+
+	// Keys that sort by time, as those of once.NewKey do.
+	sqliteKey    = "lower(hex(randomblob(16)))"
+	sqliteSorted = "printf('%012x', seq) || lower(hex(randomblob(10)))"
 )
 
 func (b *bench) sweepMariaDB(ctx context.Context) (*sweepField, error) {
@@ -77,12 +81,20 @@ func (b *bench) sweepMariaDB(ctx context.Context) (*sweepField, error) {
 }
 
 func (b *bench) sweepSQLite(ctx context.Context) (*sweepField, error) {
+	return b.sweepFile(ctx, "SQLite, random keys", sqliteLoad)
+}
+
+func (b *bench) sweepSQLiteSorted(ctx context.Context) (*sweepField, error) {
+	return b.sweepFile(ctx, "SQLite, keys that sort by time", strings.Replace(sqliteLoad, sqliteKey, sqliteSorted, 1))
+}
+
+func (b *bench) sweepFile(ctx context.Context, name, load string) (*sweepField, error) {
 	dir, err := os.MkdirTemp("", "once-bench-sweep-")
 	if err != nil {
 		return nil, err
 	}
 	dsn := "file:" + filepath.Join(dir, "bench.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)"
-	return b.sweepSQL(ctx, sweepField{name: "SQLite", offered: 250, close: func() error { return os.RemoveAll(dir) }}, "sqlite", dsn, sqliteLoad)
+	return b.sweepSQL(ctx, sweepField{name: name, offered: 250, close: func() error { return os.RemoveAll(dir) }}, "sqlite", dsn, load)
 }
 
 // sweepSQL completes f.

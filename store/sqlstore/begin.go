@@ -91,10 +91,10 @@ func (c claim) verdict() (rec store.Record, free bool) {
 // Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
 	if s.writer != nil {
-		return s.writer.open(ctx, ask, false)
+		return s.writer.open(ctx, ask)
 	}
 	if s.line != nil {
-		return s.openInLine(ctx, ask, false)
+		return s.openInLine(ctx, ask)
 	}
 	return s.openBy(ctx, ask, func(t *txn, own context.Context) (err error) {
 		t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})

@@ -71,15 +71,12 @@ const pollEvery = time.Millisecond
 
 // openInLine is open when it is its turn. The connection is asked for then: who waits needs
 // none, and keeps none from those who only read.
-func (s *Store) openInLine(ctx context.Context, ask store.Ask, lightly bool) (*txn, error) {
+func (s *Store) openInLine(ctx context.Context, ask store.Ask) (*txn, error) {
 	came, bound := time.Now(), s.bound(ask)
 	if err := s.line.wait(ctx, bound, false); err != nil {
 		return nil, err
 	}
 	t, err := s.openBy(ctx, ask, func(t *txn, own context.Context) error {
-		if lightly {
-			t.lightly(ctx)
-		}
 		return t.poll(own, ctx, came.Add(bound))
 	})
 	if err != nil {
@@ -130,19 +127,6 @@ func (t *txn) patient(begun bool) error {
 }
 
 func busyTimeout(ms int64) string { return "pragma busy_timeout = " + strconv.FormatInt(ms, 10) }
-
-// openLightly is open for what may be lost in a power failure, because it is done again:
-// on SQLite with a write-ahead log, COMMIT does not wait for the disk. Where others share
-// their COMMIT it takes its turn among them, and shares its own with nobody.
-func (s *Store) openLightly(ctx context.Context, ask store.Ask) (*txn, error) {
-	if s.writer != nil {
-		return s.writer.open(ctx, ask, true)
-	}
-	if s.line == nil {
-		return s.open(ctx, ask)
-	}
-	return s.openInLine(ctx, ask, true)
-}
 
 // SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended
 // ones.

@@ -78,10 +78,10 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect dialect
-	busy    int64        // SQLite's busy_timeout, in milliseconds
-	line    *line        // SQLite: of those who write
-	writer  *writer      // SQLite: of groups; nil without
-	moves   atomic.Int64 // SQLite: rows that were swept since the last checkpoint
+	busy    int64       // SQLite's busy_timeout, in milliseconds
+	line    *line       // SQLite: of those who write
+	writer  *writer     // SQLite: of groups; nil without
+	light   atomic.Bool // SQLite: somebody keeps a light connection
 
 	compound bool         // MySQL: the server is a MariaDB, which has compound statements
 	joins    atomic.Int64 // MySQL: how many there have been

@@ -61,7 +61,7 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 
 // sweeping runs fn in a transaction.
 func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (store.Swept, error)) (store.Swept, error) {
-	t, err := s.openLightly(ctx, store.Ask{Isolation: d.isolation})
+	t, err := s.open(ctx, store.Ask{Isolation: d.isolation})
 	if err != nil {
 		return store.Swept{}, s.down(err)
 	}

@@ -51,12 +51,10 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 }
 
 // open begins a transaction when it is its turn.
-func (w *writer) open(ctx context.Context, ask store.Ask, alone bool) (*txn, error) {
-	if !alone {
-		w.mu.Lock()
-		_, alone = w.alone[ask.ID]
-		w.mu.Unlock()
-	}
+func (w *writer) open(ctx context.Context, ask store.Ask) (*txn, error) {
+	w.mu.Lock()
+	_, alone := w.alone[ask.ID]
+	w.mu.Unlock()
 	if err := w.wait(ctx, w.s.bound(ask), alone); err != nil {
 		return nil, err
 	}

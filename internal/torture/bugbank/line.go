@@ -29,7 +29,12 @@ var lineMutants = []Mutant{
 	},
 	{
 		Name:  "a sweeper keeps the file while somebody waits for it",
-		Edits: []Edit{{File: "store/sqlstore/sqlite_sweep.go", Old: "done.tried >= least && s.line.waits()", New: "done.tried >= least+sqliteMost && s.line.waits()"}},
+		Edits: []Edit{{File: "store/sqlstore/sqlite_sweep.go", Old: "done.tried >= sqliteLeast && s.line.waits()", New: "done.tried >= sqliteMost && s.line.waits()"}},
 		Tests: group("TestSweepStandsInLine"),
+	},
+	{
+		Name:  "a sweeper that waits for the file keeps the only connection",
+		Edits: []Edit{{File: "store/sqlstore/sqlite_light.go", Old: "s.db.Stats().MaxOpenConnections != 1 && ", New: ""}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestSQLiteSweepSparesConnections", Hangs: true}},
 	},
 }

@@ -190,7 +190,7 @@ func TestSweepStandsInLine(t *testing.T) {
 				if err != nil || swept.Rows != rows || swept.More {
 					t.Errorf("%+v, %v", swept, err)
 				}
-				if want := []string{"10 rows", "request", "10 rows", "request", "50 rows", "10 rows"}; !slices.Equal(log, want) {
+				if want := []string{"10 rows", "request", "10 rows", "request", "20 rows", "20 rows", "20 rows"}; !slices.Equal(log, want) {
 					t.Errorf("the file was had for %v, want %v", log, want)
 				}
 			})
