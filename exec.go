@@ -273,29 +273,7 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 	}
 	change, rollback, err := c.run(ctx, txn, fn)
 	if err != nil {
-		if store.KindOf(err) == store.Ended {
-			return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
-		}
-		if c.beaten {
-			c.beaten = false
-			return c.committed(ctx, change, err)
-		}
-		switch state := c.stands(ctx); {
-		case state == store.Unknown && c.unsure:
-			return verdict{err: c.fail(CodeMisuse, InDoubt, errors.Join(err, errCommitted))}
-		case state == store.Done, state == store.Unknown: // somebody else's
-			return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
-		}
-		if v, is := c.waitsForJoin(err); is {
-			return v
-		}
-		switch kind := c.e.classify(err); {
-		case kind == store.Retry:
-			return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
-		case kind == store.Busy, ctx.Err() != nil:
-			return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
-		}
-		return verdict{err: c.fail(CodeFailed, NotApplied, err)}
+		return c.failed(ctx, err)
 	}
 	tail := c.tail(ctx)
 	defer tail.end()
@@ -325,6 +303,33 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 		return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
 	}
 	return c.committed(ctx, change, err)
+}
+
+// failed is the verdict after a run that has come to nothing.
+func (c *call[TX]) failed(ctx context.Context, err error) verdict {
+	if store.KindOf(err) == store.Ended {
+		return verdict{err: c.fail(CodeMisuse, InDoubt, err)}
+	}
+	if c.beaten {
+		c.beaten = false
+		return c.committed(ctx, store.Change{}, err)
+	}
+	switch state := c.stands(ctx); {
+	case state == store.Unknown && c.unsure:
+		return verdict{err: c.fail(CodeMisuse, InDoubt, errors.Join(err, errCommitted))}
+	case state == store.Done, state == store.Unknown: // somebody else's
+		return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
+	}
+	if v, is := c.waitsForJoin(err); is {
+		return v
+	}
+	switch kind := c.e.classify(err); {
+	case kind == store.Retry:
+		return verdict{err: c.fail(CodeConflict, NotApplied, err), again: true}
+	case kind == store.Busy, ctx.Err() != nil:
+		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}
+	}
+	return verdict{err: c.fail(CodeFailed, NotApplied, err)}
 }
 
 // stands looks, after a handler has failed, at what there is. It is Done if somebody else

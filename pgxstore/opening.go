@@ -47,12 +47,12 @@ func (s *session) open(ctx context.Context, sql string, args ...any) (along pgx.
 	}
 	s.opening = nil
 	if travels(args) {
-		if along, err = o.send(ctx, s.conn, statement{sql, args}); errors.As(err, new(unsentError)) && !s.conn.IsClosed() {
-			along, err = nil, nil // it cannot be prepared or encoded: pgx says so better
-		} else {
+		along, err = o.send(ctx, s.conn, statement{sql, args})
+		if !errors.As(err, new(unsentError)) || s.conn.IsClosed() {
 			s.refuse(ctx, err)
 			return along, s.refused
 		}
+		// It cannot be prepared or encoded, and pgx says so better.
 	}
 	front, err := o.send(ctx, s.conn)
 	if err == nil {
