@@ -22,6 +22,7 @@ const (
 	nameHTTPFiber     = "replays of Fiber's middleware, memory storage"
 	nameHTTPFloor     = "net/http that does nothing"
 	nameHTTPDo        = "executions, once"
+	nameHTTPFirst     = "executions, once, first attempts"
 	nameHTTPDoTwo     = "executions, two-commit"
 	nameHTTPDoFiber   = "executions, Fiber's middleware"
 )
@@ -38,7 +39,9 @@ var httpComparisons = []comparison{
 	{nameHTTPCache, nameHTTPFloor, 0},
 	{nameHTTPDatabase, nameHTTPTwoCommit, 0},
 	{nameHTTPDo, nameHTTPDoTwo, 0},
+	{nameHTTPFirst, nameHTTPDoTwo, 0},
 	{nameHTTPDo, nameHTTPDoFiber, 0},
+	{nameHTTPFirst, nameHTTPDoFiber, 0},
 }
 
 // overHTTP is what a request costs from socket to socket.
@@ -69,7 +72,7 @@ func (v *rival) learn(n int) error {
 	for client := range httpClients {
 		wg.Go(func() {
 			for i := client; i < n && errs[client] == nil; i += httpClients {
-				v.known[i], errs[client] = v.fresh()
+				v.known[i], errs[client] = v.fresh("")
 			}
 		})
 	}
@@ -77,23 +80,30 @@ func (v *rival) learn(n int) error {
 	return errors.Join(errs...)
 }
 
-func (v *rival) fresh() (r retried, err error) {
+// fresh executes a new request, with lines of a header more.
+func (v *rival) fresh(header string) (r retried, err error) {
 	if r.body, err = json.Marshal(newOrder()); err != nil {
 		return r, err
 	}
 	r.key = once.NewKey()
-	r.answer, err = v.post(r.key, r.body, nil)
+	r.answer, err = v.post(r.key, header, r.body, nil)
 	return r, err
 }
 
 func (v *rival) replay(context.Context) error {
 	k := &v.known[rand.N(len(v.known))]
-	_, err := v.post(k.key, k.body, k.answer)
+	_, err := v.post(k.key, "", k.body, k.answer)
 	return err
 }
 
 func (v *rival) execute(context.Context) error {
-	_, err := v.fresh()
+	_, err := v.fresh("")
+	return err
+}
+
+// first is execute by a client that says that it has not asked before, as retryhttp does.
+func (v *rival) first(context.Context) error {
+	_, err := v.fresh("Once-Attempt: 1\r\n")
 	return err
 }
 
@@ -142,6 +152,7 @@ func (b *bench) overHTTP(ctx context.Context) (_ *overHTTP, err error) {
 	}
 	executions := []*contestant{
 		{name: nameHTTPDo, run: rivals[nameHTTPDatabase].execute},
+		{name: nameHTTPFirst, run: rivals[nameHTTPDatabase].first},
 		{name: nameHTTPDoTwo, run: rivals[nameHTTPTwoCommit].execute},
 		{name: nameHTTPDoFiber, run: rivals[nameHTTPFiber].execute},
 	}
@@ -201,7 +212,8 @@ func (o *overHTTP) write(p printer) {
 	p("are of %d operations that the service has executed, and each is compared with the first answer byte by byte. **From the", recent)
 	p("cache** is `Config.Cache`, **from the database** is without. **two-commit** is middleware written by hand on net/http,")
 	p("in ./twocommit. **Fiber** is its idempotency middleware as it comes, on fasthttp: keys in its memory, which a crash or")
-	p("another process does not see, for everybody, and without a look at what is asked for.\n")
+	p("another process does not see, for everybody, and without a look at what is asked for. **First attempts** say so, with")
+	p("Once-Attempt: 1.\n")
 	writeVerdicts(p, o.Verdicts)
 	p("\n| per request here | CPU client | CPU server | requests a second |")
 	p("|---|---|---|---|")

@@ -46,18 +46,20 @@ func (w *wires) close() (err error) {
 }
 
 // post sends a request, and holds the body of its answer against want; nil: anything,
-// which is returned.
-func (w *wires) post(key string, body, want []byte) (got []byte, err error) {
+// which is returned. Header is empty or lines of it.
+func (w *wires) post(key, header string, body, want []byte) (got []byte, err error) {
 	one := <-w.free
 	defer func() { w.free <- one }()
-	return one.post(key, body, want)
+	return one.post(key, header, body, want)
 }
 
-func (w *wire) post(key string, body, want []byte) (got []byte, err error) {
+func (w *wire) post(key, header string, body, want []byte) (got []byte, err error) {
 	w.out.Reset()
 	w.out.WriteString("POST /charges HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nIdempotency-Key: ")
 	w.out.WriteString(key)
-	w.out.WriteString("\r\nContent-Length: ")
+	w.out.WriteString("\r\n")
+	w.out.WriteString(header)
+	w.out.WriteString("Content-Length: ")
 	w.out.WriteString(strconv.Itoa(len(body)))
 	w.out.WriteString("\r\n\r\n")
 	w.out.Write(body)
