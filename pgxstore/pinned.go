@@ -3,6 +3,7 @@ package pgxstore
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -60,6 +61,14 @@ func (p *pins) get(ctx context.Context, conn *pgconn.PgConn, sql string) (*pgcon
 	describe(sd)
 	p.known[sql] = &pin{sd, p.trips}
 	return sd, nil
+}
+
+// forget drops sql, so that it is prepared anew.
+func (p *pins) forget(ctx context.Context, conn *pgconn.PgConn, sql string) {
+	if st := p.known[sql]; st != nil {
+		delete(p.known, sql)
+		_ = conn.Deallocate(ctx, st.Name) // otherwise it ends with the connection
+	}
 }
 
 // makeRoom drops what has not been used for longest.
@@ -128,6 +137,10 @@ func describe(sd *pgconn.StatementDescription) {
 		sd.Fields = none
 	}
 }
+
+// misfit reports whether a statement does not fit the tables, perhaps because they have
+// changed since it was prepared: its parameters keep the types that they had then.
+func misfit(pe *pgconn.PgError) bool { return strings.HasPrefix(pe.Code, "42") }
 
 // outdated reports whether what was prepared no longer fits the tables, or is not there
 // any more. Another connection prepares anew.
