@@ -124,6 +124,11 @@ func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) 
 		if err := p.args.Build(conn.TypeMap(), sd, st.args); err != nil {
 			return nil, err
 		}
+		if st.rows && &sd.Fields[0] == &none[0] { // let the server say what it returns
+			bare := *sd
+			bare.Fields = nil
+			sd = &bare
+		}
 		// b keeps the formats of results. Nobody reads any but those of the last statement.
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}

@@ -31,7 +31,7 @@ var _ pgx.Tx = (*session)(nil)
 // Conn opens the transaction, for what is then sent apart from it.
 func (s *session) Conn() *pgx.Conn {
 	if !s.over {
-		_, _ = s.open(context.Background(), "") // refuse sees to it that nothing runs
+		_, _ = s.open(context.Background(), statement{}) // refuse sees to it that nothing runs
 	}
 	return s.conn
 }
@@ -40,7 +40,7 @@ func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.Com
 	if s.over {
 		return pgconn.CommandTag{}, pgx.ErrTxClosed
 	}
-	along, err := s.open(ctx, sql, args...)
+	along, err := s.open(ctx, statement{sql: sql, args: args})
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -51,16 +51,16 @@ func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.Com
 	if e := along.Close(); err == nil {
 		err = e
 	}
-	return tag, err
+	return tag, s.failed(ctx, sql, err)
 }
 
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if s.over {
-		return nil, pgx.ErrTxClosed
+		return refusedRows{pgx.ErrTxClosed}, pgx.ErrTxClosed
 	}
-	along, err := s.open(ctx, sql, args...)
+	along, err := s.open(ctx, statement{sql, args, true})
 	if err != nil {
-		return nil, err
+		return refusedRows{err}, err
 	}
 	if along == nil {
 		return s.conn.Query(ctx, sql, args...)
@@ -68,9 +68,10 @@ func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 	rows, err := along.Query()
 	if err != nil {
 		_ = along.Close()
-		return nil, err
+		err = s.failed(ctx, sql, err)
+		return refusedRows{err}, err
 	}
-	return &alongRows{Rows: rows, results: along}, nil
+	return &alongRows{Rows: rows, conn: s.conn, results: along}, nil
 }
 
 func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
@@ -82,7 +83,7 @@ func (s *session) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults 
 	if s.over {
 		return pgx.FailedBatchResults(b, pgx.ErrTxClosed)
 	}
-	if _, err := s.open(ctx, ""); err != nil {
+	if _, err := s.open(ctx, statement{}); err != nil {
 		return pgx.FailedBatchResults(b, err)
 	}
 	return s.conn.SendBatch(ctx, b)
@@ -92,7 +93,7 @@ func (s *session) CopyFrom(ctx context.Context, table pgx.Identifier, columns []
 	if s.over {
 		return 0, pgx.ErrTxClosed
 	}
-	if _, err := s.open(ctx, ""); err != nil {
+	if _, err := s.open(ctx, statement{}); err != nil {
 		return 0, err
 	}
 	return s.conn.CopyFrom(ctx, table, columns, src)
@@ -102,7 +103,7 @@ func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.Statem
 	if s.over {
 		return nil, pgx.ErrTxClosed
 	}
-	if _, err := s.open(ctx, ""); err != nil {
+	if _, err := s.open(ctx, statement{}); err != nil {
 		return nil, err
 	}
 	return s.conn.Prepare(ctx, name, sql)
