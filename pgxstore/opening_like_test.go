@@ -5,6 +5,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -321,6 +323,49 @@ func TestAFirstStatementIsBounded(t *testing.T) {
 		if took := time.Since(began); once.CodeOf(err) != once.CodeUnavailable || took > 1800*time.Millisecond {
 			t.Errorf("%s: after %v: %v", name, took, err)
 		}
+	}
+}
+
+// blackHole takes what is written to it, if it is on.
+type blackHole struct {
+	net.Conn
+	on *atomic.Bool
+}
+
+func (h blackHole) Write(b []byte) (int, error) {
+	if h.on.Load() {
+		return len(b), nil
+	}
+	return h.Conn.Write(b)
+}
+
+// TestOpeningForTheConnectionEnds although it has no context.
+func TestOpeningForTheConnectionEnds(t *testing.T) {
+	t.Parallel()
+	var on atomic.Bool
+	pool := openPool(t, func(c *pgxpool.Config) {
+		c.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			return blackHole{conn, &on}, err
+		}
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := once.Do(context.Background(), engineOn(pool), once.Operation{Scope: "hole", Key: "k", First: true}, func(_ context.Context, tx pgx.Tx) (int, error) {
+			on.Store(true)
+			defer on.Store(false)
+			tx.LargeObjects() // which uses the connection
+			return 1, nil
+		})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if once.EffectOf(err) != once.NotApplied || err == nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for ever")
 	}
 }
 

@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,10 +29,13 @@ type session struct {
 
 var _ pgx.Tx = (*session)(nil)
 
-// Conn opens the transaction, for what is then sent apart from it.
+// Conn opens the transaction, for what is then sent apart from it. It has no context, and an
+// end of its own.
 func (s *session) Conn() *pgx.Conn {
-	if !s.over {
-		_, _ = s.open(context.Background(), statement{}) // refuse sees to it that nothing runs
+	if s.opening != nil && !s.over {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_, _ = s.open(ctx, statement{}) // refuse sees to it that nothing runs
 	}
 	return s.conn
 }
@@ -112,6 +116,7 @@ func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.Statem
 // LargeObjects know no transaction but pgx's own, which costs a round trip.
 func (s *session) LargeObjects() pgx.LargeObjects {
 	if s.large == nil {
+		s.Conn() // opens it
 		var b pgx.Batch
 		b.BeginTx(pgx.TxOptions{BeginQuery: "select"})
 		br := s.SendBatch(context.Background(), &b)

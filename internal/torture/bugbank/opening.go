@@ -24,7 +24,7 @@ var openingMutants = []Mutant{
 	},
 	{
 		Name:  "what is sent on the connection runs before BEGIN",
-		Edits: []Edit{{File: "pgxstore/session.go", Old: "		_, _ = s.open(context.Background(), statement{})", New: "		_ = s.opening"}},
+		Edits: []Edit{{File: "pgxstore/session.go", Old: "		_, _ = s.open(ctx, statement{})", New: "		_ = ctx"}},
 		Tests: in("pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement"),
 	},
 	{
