@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // notedBatch notes the errors of a batch that the server has not seen: an argument
@@ -63,11 +64,25 @@ func (r queriedRow) Scan(dest ...any) error {
 	return r.rows.Err()
 }
 
+// refusedRows answer for a query that was not sent: pgx allows to ignore its error.
+type refusedRows struct{ err error }
+
+func (r refusedRows) Close()                                       {}
+func (r refusedRows) Err() error                                   { return r.err }
+func (r refusedRows) CommandTag() pgconn.CommandTag                { return pgconn.CommandTag{} }
+func (r refusedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }
+func (r refusedRows) Next() bool                                   { return false }
+func (r refusedRows) Scan(...any) error                            { return r.err }
+func (r refusedRows) Values() ([]any, error)                       { return nil, r.err }
+func (r refusedRows) RawValues() [][]byte                          { return nil }
+func (r refusedRows) Conn() *pgx.Conn                              { return nil }
+func (r refusedRows) TypeMap() *pgtype.Map                         { return nil }
+
 // refusedBatch answers for a batch that was not sent.
 type refusedBatch struct{ err error }
 
 func (b refusedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, b.err }
-func (b refusedBatch) Query() (pgx.Rows, error)         { return nil, b.err }
+func (b refusedBatch) Query() (pgx.Rows, error)         { return refusedRows(b), b.err }
 func (b refusedBatch) QueryRow() pgx.Row                { return queriedRow{err: b.err} }
 func (b refusedBatch) Tx() pgx.Tx                       { return nil }
 func (b refusedBatch) Close() error                     { return b.err }

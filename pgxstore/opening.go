@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,9 +36,10 @@ func (s *Store) putOffClaim(ctx context.Context, ask store.Ask) (store.Txn[pgx.T
 	return t, nil
 }
 
-// open makes sure that the transaction is open. If nothing was sent before, and sql can
+// open makes sure that the transaction is open. If nothing was sent before, and first can
 // travel along, its results are returned: those of all other statements are to be asked for.
-func (s *session) open(ctx context.Context, sql string, args ...any) (along pgx.BatchResults, err error) {
+// Meanwhile nothing else is sent, by another goroutine or after a panic: it would run by itself.
+func (s *session) open(ctx context.Context, first statement) (along pgx.BatchResults, err error) {
 	o := s.opening
 	switch {
 	case o == nil:
@@ -45,14 +47,19 @@ func (s *session) open(ctx context.Context, sql string, args ...any) (along pgx.
 	case ctx.Err() != nil: // pgx would not have sent it either
 		return nil, &store.Error{Kind: store.Down, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
 	}
-	s.opening = nil
-	if travels(args) {
-		along, err = o.send(ctx, s.conn, statement{sql, args})
-		if !errors.As(err, new(unsentError)) || s.conn.IsClosed() {
+	s.opening, s.refused = nil, errOpening
+	defer func() {
+		if s.refused == errOpening { //nolint:errorlint // this very one: a panic
+			_ = s.conn.Close(ctx) // for who uses it apart from s
+		}
+	}()
+	if first.travels() {
+		along, err = o.send(ctx, s.conn, first)
+		if !errors.As(err, new(unsentError)) || s.conn.IsClosed() || o.s.Classify(err) == store.Busy {
 			s.refuse(ctx, err)
 			return along, s.refused
 		}
-		// It cannot be prepared or encoded, and pgx says so better.
+		// It cannot be prepared or encoded: pgx says so better.
 	}
 	front, err := o.send(ctx, s.conn)
 	if err == nil {
@@ -62,13 +69,15 @@ func (s *session) open(ctx context.Context, sql string, args ...any) (along pgx.
 	return nil, s.refused
 }
 
-// travels reports whether a statement with these arguments can be part of a pipeline: one
-// without any may be several.
-func travels(args []any) bool {
-	if len(args) == 0 {
+var errOpening = error(&store.Error{Kind: store.Aborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
+
+// travels reports whether st can be part of a pipeline: one without arguments may be
+// several, and one word is the name of what the user has prepared.
+func (st statement) travels() bool {
+	if len(st.args) == 0 || !strings.ContainsAny(st.sql, " \t\r\n") {
 		return false
 	}
-	switch args[0].(type) {
+	switch st.args[0].(type) {
 	case pgx.QueryExecMode, pgx.QueryResultFormats, pgx.QueryResultFormatsByOID, pgx.QueryRewriter:
 		return false
 	}
@@ -80,11 +89,43 @@ type unsentError struct{ error }
 
 func (e unsentError) Unwrap() error { return e.error }
 
-// send sends the opening with what travels along, and reads the answers to the opening.
-func (o *opening) send(ctx context.Context, conn *pgx.Conn, along ...statement) (pgx.BatchResults, error) {
+// begin is BEGIN and the bounds.
+func (o *opening) begin() trip {
 	b := make(trip, 0, 4)
 	b.queue(beginText[o.ask.Isolation])
 	queueBounds(&b, budgetUntil(o.deadline, o.ask.Timeouts.Statement), o.ask.Timeouts)
+	return b
+}
+
+// prepare prepares what is to travel along, if that is new to the connection. It waits for
+// who alters a table, under the bounds of the transaction to come.
+func (o *opening) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
+	p := pinsOf(conn)
+	if p.known[sql] != nil || o.ask.Timeouts.Lock == 0 && o.ask.Timeouts.Statement == 0 {
+		return nil
+	}
+	p.trips++
+	err := o.s.send(ctx, conn, o.begin()).Close()
+	if err == nil {
+		_, err = p.get(ctx, conn.PgConn(), sql)
+	}
+	if conn.PgConn().TxStatus() != 'I' {
+		if _, e := conn.Exec(ctx, "rollback"); e != nil {
+			_ = conn.Close(ctx)
+			err = e
+		}
+	}
+	return err
+}
+
+// send sends the opening with what travels along, and reads the answers to the opening.
+func (o *opening) send(ctx context.Context, conn *pgx.Conn, along ...statement) (pgx.BatchResults, error) {
+	for _, st := range along {
+		if err := o.prepare(ctx, conn, st.sql); err != nil {
+			return nil, unsentError{err}
+		}
+	}
+	b := o.begin()
 	front := len(b)
 	b.queue(pgsql.LockOrFail, pgsql.LockID(o.ask.ID))
 	br, err := o.s.sendPinned(ctx, ctx, conn, append(b, along...))
@@ -109,6 +150,7 @@ func (o *opening) send(ctx context.Context, conn *pgx.Conn, along ...statement) 
 // that it would run by itself.
 func (s *session) refuse(ctx context.Context, err error) {
 	if err == nil {
+		s.refused = nil
 		return
 	}
 	kind := store.Busy
@@ -131,13 +173,30 @@ func (s *session) refuse(ctx context.Context, err error) {
 	s.refused = &store.Error{Kind: kind, Err: err}
 }
 
+// failed is for a statement that has travelled along and failed with err. What was prepared
+// for it pgx does not know, and would not prepare anew.
+func (s *session) failed(ctx context.Context, sql string, err error) error {
+	switch pe := serverError(err); {
+	case pe == nil:
+	case outdated(pe): // nothing of the handler has run
+		s.refuse(ctx, err)
+		return s.refused
+	case misfit(pe):
+		pinsOf(s.conn).forget(ctx, s.conn.PgConn(), sql)
+	}
+	return err
+}
+
 // alongRows are the rows of a statement that has travelled with the opening.
 type alongRows struct {
 	pgx.Rows
+	conn    *pgx.Conn
 	results pgx.BatchResults
 	closed  bool
 	err     error
 }
+
+func (r *alongRows) Conn() *pgx.Conn { return r.conn }
 
 func (r *alongRows) Next() bool {
 	if r.Rows.Next() {
@@ -145,6 +204,23 @@ func (r *alongRows) Next() bool {
 	}
 	r.Close()
 	return false
+}
+
+// Scan ends the rows if it fails, as with pgx; and so does Values.
+func (r *alongRows) Scan(dest ...any) error {
+	err := r.Rows.Scan(dest...)
+	if err != nil {
+		r.Close()
+	}
+	return err
+}
+
+func (r *alongRows) Values() ([]any, error) {
+	values, err := r.Rows.Values()
+	if err != nil {
+		r.Close()
+	}
+	return values, err
 }
 
 // Close may be called again, also when the connection is somebody else's.

@@ -11,8 +11,9 @@
 // BEGIN, the claim and the look-up travel in one pipelined round trip; the record
 // and COMMIT in another. The handler gets an ordinary [pgx.Tx]. A first attempt
 // (once.Operation.First; over HTTP, Once-Attempt: 1) needs no look-up: BEGIN and the claim
-// travel with the handler's first statement, if that is an Exec or Query with arguments,
-// which is a round trip less than the bare transaction has.
+// travel with the handler's first statement, if that is an Exec or Query with arguments
+// (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), pgx keeps prepared
+// statements, and nobody traces it: a round trip less than the bare transaction has.
 //
 // A batch (once.DoBatch) is one round trip altogether, and not one of its statements may
 // end a transaction: insert, update, delete, merge and select are accepted. Up to 256 texts

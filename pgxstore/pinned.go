@@ -3,6 +3,7 @@ package pgxstore
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -62,6 +63,14 @@ func (p *pins) get(ctx context.Context, conn *pgconn.PgConn, sql string) (*pgcon
 	return sd, nil
 }
 
+// forget drops sql, so that it is prepared anew.
+func (p *pins) forget(ctx context.Context, conn *pgconn.PgConn, sql string) {
+	if st := p.known[sql]; st != nil {
+		delete(p.known, sql)
+		_ = conn.Deallocate(ctx, st.Name) // otherwise it ends with the connection
+	}
+}
+
 // makeRoom drops what has not been used for longest.
 func (p *pins) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
 	var oldest *pin
@@ -115,6 +124,11 @@ func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) 
 		if err := p.args.Build(conn.TypeMap(), sd, st.args); err != nil {
 			return nil, err
 		}
+		if st.rows && &sd.Fields[0] == &none[0] { // let the server say what it returns
+			bare := *sd
+			bare.Fields = nil
+			sd = &bare
+		}
 		// b keeps the formats of results. Nobody reads any but those of the last statement.
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
@@ -128,6 +142,10 @@ func describe(sd *pgconn.StatementDescription) {
 		sd.Fields = none
 	}
 }
+
+// misfit reports whether a statement does not fit the tables, perhaps because they have
+// changed since it was prepared: its parameters keep the types that they had then.
+func misfit(pe *pgconn.PgError) bool { return strings.HasPrefix(pe.Code, "42") }
 
 // outdated reports whether what was prepared no longer fits the tables, or is not there
 // any more. Another connection prepares anew.

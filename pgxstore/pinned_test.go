@@ -114,3 +114,29 @@ func TestHotStatementsStayPrepared(t *testing.T) {
 		t.Errorf("%d effects, want %d", got, n)
 	}
 }
+
+// TestABatchAfterAMigration fails no more often than with pgx alone, which forgets what has
+// failed.
+func TestABatchAfterAMigration(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	e := engineOn(pool)
+	for _, change := range []string{"alter table account add column note text", "alter table account alter column note type int using 0"} {
+		if _, err := pool.Exec(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		failed := 0
+		for range 3 {
+			_, err := once.DoBatch(t.Context(), e, once.Operation{Scope: "migrated", Key: once.NewKey()}, func(b *once.Batch) (int, error) {
+				b.Exec("update account set note = $1 where id = 7", "1")
+				return 1, nil
+			})
+			if err != nil {
+				failed++
+			}
+		}
+		if failed > 1 {
+			t.Errorf("%q: failed %d times", change, failed)
+		}
+	}
+}

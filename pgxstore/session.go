@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,10 +29,13 @@ type session struct {
 
 var _ pgx.Tx = (*session)(nil)
 
-// Conn opens the transaction, for what is then sent apart from it.
+// Conn opens the transaction, for what is then sent apart from it. It has no context, and an
+// end of its own.
 func (s *session) Conn() *pgx.Conn {
-	if !s.over {
-		_, _ = s.open(context.Background(), "") // refuse sees to it that nothing runs
+	if s.opening != nil && !s.over {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_, _ = s.open(ctx, statement{}) // refuse sees to it that nothing runs
 	}
 	return s.conn
 }
@@ -40,7 +44,7 @@ func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.Com
 	if s.over {
 		return pgconn.CommandTag{}, pgx.ErrTxClosed
 	}
-	along, err := s.open(ctx, sql, args...)
+	along, err := s.open(ctx, statement{sql: sql, args: args})
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -51,16 +55,16 @@ func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.Com
 	if e := along.Close(); err == nil {
 		err = e
 	}
-	return tag, err
+	return tag, s.failed(ctx, sql, err)
 }
 
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if s.over {
-		return nil, pgx.ErrTxClosed
+		return refusedRows{pgx.ErrTxClosed}, pgx.ErrTxClosed
 	}
-	along, err := s.open(ctx, sql, args...)
+	along, err := s.open(ctx, statement{sql, args, true})
 	if err != nil {
-		return nil, err
+		return refusedRows{err}, err
 	}
 	if along == nil {
 		return s.conn.Query(ctx, sql, args...)
@@ -68,9 +72,10 @@ func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 	rows, err := along.Query()
 	if err != nil {
 		_ = along.Close()
-		return nil, err
+		err = s.failed(ctx, sql, err)
+		return refusedRows{err}, err
 	}
-	return &alongRows{Rows: rows, results: along}, nil
+	return &alongRows{Rows: rows, conn: s.conn, results: along}, nil
 }
 
 func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
@@ -82,7 +87,7 @@ func (s *session) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults 
 	if s.over {
 		return pgx.FailedBatchResults(b, pgx.ErrTxClosed)
 	}
-	if _, err := s.open(ctx, ""); err != nil {
+	if _, err := s.open(ctx, statement{}); err != nil {
 		return pgx.FailedBatchResults(b, err)
 	}
 	return s.conn.SendBatch(ctx, b)
@@ -92,7 +97,7 @@ func (s *session) CopyFrom(ctx context.Context, table pgx.Identifier, columns []
 	if s.over {
 		return 0, pgx.ErrTxClosed
 	}
-	if _, err := s.open(ctx, ""); err != nil {
+	if _, err := s.open(ctx, statement{}); err != nil {
 		return 0, err
 	}
 	return s.conn.CopyFrom(ctx, table, columns, src)
@@ -102,7 +107,7 @@ func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.Statem
 	if s.over {
 		return nil, pgx.ErrTxClosed
 	}
-	if _, err := s.open(ctx, ""); err != nil {
+	if _, err := s.open(ctx, statement{}); err != nil {
 		return nil, err
 	}
 	return s.conn.Prepare(ctx, name, sql)
@@ -111,6 +116,7 @@ func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.Statem
 // LargeObjects know no transaction but pgx's own, which costs a round trip.
 func (s *session) LargeObjects() pgx.LargeObjects {
 	if s.large == nil {
+		s.Conn() // opens it
 		var b pgx.Batch
 		b.BeginTx(pgx.TxOptions{BeginQuery: "select"})
 		br := s.SendBatch(context.Background(), &b)

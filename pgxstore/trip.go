@@ -22,9 +22,10 @@ type trip []statement
 type statement struct {
 	sql  string
 	args []any
+	rows bool // somebody reads them, and what they consist of
 }
 
-func (t *trip) queue(sql string, args ...any) { *t = append(*t, statement{sql, args}) }
+func (t *trip) queue(sql string, args ...any) { *t = append(*t, statement{sql: sql, args: args}) }
 
 // batch is t for pgx.
 func (t *trip) batch() *pgx.Batch {

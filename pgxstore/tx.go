@@ -182,7 +182,7 @@ func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 
 func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if err := t.admit(sql); err != nil {
-		return nil, err
+		return refusedRows{err}, err
 	}
 	t.root.statements++
 	rows, err := t.Tx.Query(ctx, sql, args...)

@@ -84,12 +84,12 @@ var errEnded = errors.New("the handler has ended the transaction by itself. Try:
 // Commit sends what was appended, the record and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release() // as in Rollback
+	t.user.over = true
 	// By itself: what claims together with its COMMIT could not be found out about.
-	_, err := t.raw.open(ctx, "")
+	_, err := t.raw.open(ctx, statement{})
 	if err == nil {
 		err = unfit(t.conn.Conn().PgConn(), &t.user)
 	}
-	t.user.over = true
 	switch {
 	case store.KindOf(err) == store.Ended:
 		t.closed()

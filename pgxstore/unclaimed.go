@@ -99,6 +99,9 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
 	}
 	pe := serverError(err)
+	if pe != nil && failed < len(b) && misfit(pe) {
+		pinsOf(conn).forget(ctx, conn.PgConn(), b[failed].sql)
+	}
 	switch {
 	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
 		pe == nil && failed == 0 && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only

@@ -64,4 +64,9 @@ var batchMutants = []Mutant{
 		Edits: []Edit{{File: "pgxstore/pinned.go", Old: "if oldest.used == p.trips {", New: "if oldest.used <= p.trips {"}},
 		Tests: batchTest("TestHotStatementsStayPrepared"),
 	},
+	{
+		Name:  "what a batch has prepared before a migration stays",
+		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "misfit(pe) {\n", New: "false {\n"}},
+		Tests: in("pgxstore", "TestABatchAfterAMigration"),
+	},
 }
