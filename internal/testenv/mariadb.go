@@ -87,7 +87,8 @@ func (m *MariaDB) initialise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = runTool(ctx, m.who, "", install, "--no-defaults", "--datadir="+m.DataDir(), "--innodb-log-file-size="+logFileSize,
+	// A server deletes temporary tables that it finds when it starts, also another one's.
+	_, err = runTool(ctx, m.who, "", install, "--no-defaults", "--datadir="+m.DataDir(), "--tmpdir="+m.dir.path, "--innodb-log-file-size="+logFileSize,
 		"--auth-root-authentication-method=normal", "--skip-name-resolve", "--skip-test-db")
 	return err
 }
