@@ -292,10 +292,16 @@ func TestAFirstAttemptOnABrokenConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close(context.Background()) }()
-	for pool.Stat().IdleConns() < conns {
-		if t.Context().Err() != nil {
-			t.Fatal("no connections")
+	var open []*pgxpool.Conn
+	for range conns {
+		c, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
+		open = append(open, c)
+	}
+	for _, c := range open {
+		c.Release()
 	}
 	if _, err := other.Exec(t.Context(), "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"); err != nil {
 		t.Fatal(err)

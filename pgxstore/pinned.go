@@ -86,7 +86,7 @@ func (p *pins) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) 
 	return true, conn.Deallocate(ctx, oldest.Name)
 }
 
-// sendPinned is send for a pipeline with statements of users in it, which are prepared
+// sendPinned is send for a pipeline that may have statements of users in it. All are prepared
 // under ctx, if they are not yet, and then run under within. An error means that nothing was
 // sent.
 func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) (pgx.BatchResults, error) {

@@ -40,10 +40,14 @@ func (t *trip) batch() *pgx.Batch {
 // of any kind, and two of them are a good part of what an operation costs the client. The
 // few statements that every operation needs go without, unless somebody traces.
 func (s *Store) send(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
-	if s.light && t.own() {
-		return sendLight(ctx, conn, t)
+	if !s.light || !t.own() {
+		return conn.SendBatch(ctx, t.batch())
 	}
-	return conn.SendBatch(ctx, t.batch())
+	br, err := s.sendPinned(ctx, ctx, conn, t)
+	if err != nil {
+		return refusedBatch{err}
+	}
+	return br
 }
 
 // light reports whether connections of the pool may keep prepared statements, and
@@ -68,19 +72,6 @@ var own = map[string]bool{
 	beginText[store.RepeatableRead]: true, beginText[store.Serializable]: true,
 	pgsql.Budget: true, pgsql.LockTimeout: true, pgsql.IdleTimeout: true,
 	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, pgsql.InsertClaim: true, commit: true,
-}
-
-func sendLight(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
-	var (
-		b     pgconn.Batch
-		space = encoder{make([][]byte, 0, maxArgs), make([]byte, 0, 256)}
-	)
-	for _, st := range t {
-		if err := space.queue(ctx, conn, &b, st); err != nil {
-			return refusedBatch{err}
-		}
-	}
-	return lightResults{conn, conn.PgConn().ExecBatch(ctx, &b)}
 }
 
 // encoder has room for the arguments of one statement of our own.
@@ -160,7 +151,7 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	return nil, space, errEncode
 }
 
-// lightResults are those of sendLight.
+// lightResults are those of sendPinned.
 type lightResults struct {
 	conn *pgx.Conn
 	all  *pgconn.MultiResultReader

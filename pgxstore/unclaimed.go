@@ -131,12 +131,7 @@ func (t *unclaimed) queueFront(b *trip) {
 	if t.ask.Isolation != store.DefaultIsolation {
 		b.queue(beginText[t.ask.Isolation])
 	}
-	if t.statement > 0 {
-		b.queue(pgsql.Budget, pgsql.Bound(t.statement))
-	}
-	if d := t.ask.Timeouts.Lock; d > 0 {
-		b.queue(pgsql.LockTimeout, pgsql.Bound(d))
-	}
+	queueBounds(b, t.statement, store.Timeouts{Lock: t.ask.Timeouts.Lock})
 }
 
 func queueClaimed(b *trip, c store.Change) {

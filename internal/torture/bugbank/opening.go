@@ -29,7 +29,7 @@ var openingMutants = []Mutant{
 	},
 	{
 		Name:  "rows of an earlier handler end those of the next one",
-		Edits: []Edit{{File: "pgxstore/opening.go", Old: "	if r.closed {\n		return\n	}\n", New: ""}},
+		Edits: []Edit{{File: "pgxstore/along.go", Old: "	if r.closed {\n		return\n	}\n", New: ""}},
 		Tests: []Killer{{Module: "pgxstore", Test: "TestRowsOfAnEarlierHandler", Hangs: true}},
 	},
 	{
