@@ -18,8 +18,8 @@ const nameBatch = "batch"
 var batchSettings = []setting{
 	{slug: "batch1", title: "Batch form, 1 client", clients: 1, bars: bars{bare: 1.1}},
 	{slug: "batch16", title: "Batch form, 16 clients", clients: 16, bars: bars{bare: 1.1}},
-	{slug: "batchnetwork1", title: "Batch form, 1 client, 1 ms of network", clients: 1, delay: 500 * time.Microsecond, bars: bars{bare: 2.3}},
-	{slug: "batchnetwork16", title: "Batch form, 16 clients, 1 ms of network", clients: 16, delay: 500 * time.Microsecond, bars: bars{bare: 2.3}},
+	{slug: "batchnetwork1", title: "Batch form, 1 client, 1 ms of network", clients: 1, delay: time.Millisecond, bars: bars{bare: 2.3}},
+	{slug: "batchnetwork16", title: "Batch form, 16 clients, 1 ms of network", clients: 16, delay: time.Millisecond, bars: bars{bare: 2.3}},
 }
 
 // batched asks for work under a new key, in the batch form.

@@ -20,17 +20,6 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == networkCommand {
-		delay, err := time.ParseDuration(os.Args[3])
-		if err == nil {
-			err = serveNetwork(os.Args[2], delay)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "bench network:", err)
-			os.Exit(1)
-		}
-		return
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	m := Main{Stdout: os.Stdout}
 	mode, serves := os.LookupEnv(serveMode)

@@ -26,17 +26,13 @@ var settings = map[string]string{
 	"autovacuum":         "off",
 }
 
-// server is a private PostgreSQL, and the networks in front of it.
+// server is a private PostgreSQL.
 type server struct {
 	pg        *testenv.Postgres
 	databases int
-	networks  []*network
 }
 
 func (s *server) close() {
-	for _, n := range s.networks {
-		_ = n.close() // it keeps nothing
-	}
 	_ = s.pg.Close() // the janitor of testenv removes what stays
 }
 
@@ -87,12 +83,7 @@ func (s *server) pool(ctx context.Context, database string, size int32, change f
 func (s *server) prepare(ctx context.Context, database string, known int, as setting) (*pgxpool.Pool, *candidate, error) {
 	var change func(*pgxpool.Config)
 	if as.delay > 0 {
-		n, err := startNetwork(ctx, s.pg, as.delay)
-		if err != nil {
-			return nil, nil, err
-		}
-		s.networks = append(s.networks, n)
-		change = func(cfg *pgxpool.Config) { cfg.ConnConfig.DialFunc = n.dial }
+		change = func(cfg *pgxpool.Config) { cfg.ConnConfig.DialFunc = network{as.delay}.dial }
 	}
 	pool, err := s.pool(ctx, database, int32(as.clients), change)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 type setting struct {
 	slug, title string
 	clients     int
-	delay       time.Duration // each way
+	delay       time.Duration // of a round trip, in addition
 	bars        bars
 }
 
@@ -21,7 +21,7 @@ type bars struct{ bare, insertUpdate, twoCommit, replays float64 }
 var allSettings = []setting{
 	{"local1", "1 client", 1, 0, bars{0.78, 1.05, 1.7, 5}},
 	{"local16", "16 clients", 16, 0, bars{0.70, 1.05, 1.5, 5}},
-	{"network16", "16 clients, 1 ms of network", 16, 500 * time.Microsecond, bars{0.90, 1.3, 1.5, 3}},
+	{"network16", "16 clients, 1 ms of network", 16, time.Millisecond, bars{0.90, 1.3, 1.5, 3}},
 }
 
 // Names of the contestants.

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+)
+
+// network is a way to the server that takes a while. The client's side of a connection
+// delays what has arrived. A process in between would need more of the CPUs that client
+// and server share than the delay is to be measured with.
+type network struct{ delay time.Duration }
+
+func (n network) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAlarm()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &distant{c, a, n.delay}, nil
+}
+
+// distant is a connection to a server that is far away. An answer must fit into one read:
+// each of them takes the delay.
+type distant struct {
+	net.Conn
+
+	alarm *alarm
+	delay time.Duration
+}
+
+func (d *distant) Read(p []byte) (int, error) {
+	n, err := d.Conn.Read(p)
+	if err == nil {
+		err = d.alarm.wait(d.delay)
+	}
+	return n, err
+}
+
+func (d *distant) Close() error { return errors.Join(d.Conn.Close(), d.alarm.Close()) }
