@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -45,20 +44,12 @@ func (s *Store) sweepOut(ctx context.Context, req store.Sweep) (store.Swept, err
 		return store.Swept{}, down(err)
 	}
 	defer conn.Release()
-	swept := store.Swept{Mark: req.After}
-	var b pgx.Batch
-	b.Queue(beginText[store.ReadCommitted])
-	b.Queue(pgsql.SweepLightly)
-	b.Queue(pgsql.Sweep, req.Limit, req.After).Query(func(rows pgx.Rows) error {
-		times, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
-		if len(times) > 0 {
-			swept.Rows, swept.More = len(times), len(times) >= req.Limit
-			swept.Mark = slices.MaxFunc(times, time.Time.Compare)
-		}
-		return err
-	})
-	b.Queue(commit)
-	err = conn.SendBatch(ctx, &b).Close()
+	b := make(trip, 0, 4)
+	b.queue(beginText[store.ReadCommitted])
+	b.queue(pgsql.SweepLightly)
+	b.queue(pgsql.Sweep, int64(req.Limit), req.After)
+	b.queue(commit)
+	swept, err := readSwept(s.send(ctx, conn.Conn(), b), req)
 	if err == nil {
 		return swept, nil
 	}
@@ -69,6 +60,23 @@ func (s *Store) sweepOut(ctx context.Context, req store.Sweep) (store.Swept, err
 		return store.Swept{}, classify(err, false)
 	}
 	return store.Swept{}, down(err)
+}
+
+// readSwept reads the answers to what sweepOut has sent.
+func readSwept(br pgx.BatchResults, req store.Sweep) (swept store.Swept, err error) {
+	defer func() {
+		if e := br.Close(); err == nil { // of COMMIT
+			err = e
+		}
+	}()
+	for range 2 {
+		if _, err := br.Exec(); err != nil {
+			return swept, err
+		}
+	}
+	err = br.QueryRow().Scan(&swept.Rows, &swept.Mark)
+	swept.More = swept.Rows >= req.Limit
+	return swept, err
 }
 
 func sweepKept(ctx context.Context, tx pgx.Tx, req store.Sweep) (store.Swept, error) {

@@ -72,6 +72,7 @@ var own = map[string]bool{
 	beginText[store.RepeatableRead]: true, beginText[store.Serializable]: true,
 	pgsql.Budget: true, pgsql.LockTimeout: true, pgsql.IdleTimeout: true,
 	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, pgsql.InsertClaim: true, commit: true,
+	pgsql.SweepLightly: true, pgsql.Sweep: true,
 }
 
 // encoder has room for the arguments of one statement of our own.

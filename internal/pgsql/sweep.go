@@ -4,10 +4,10 @@ package pgsql
 // that somebody else has just deleted is an error.
 const (
 	// Sweep deletes $1 expired operations, of those that expired at $2 or later, and
-	// returns their times. Rows that are locked, by another sweeper or by a claim that
-	// replaces them, are passed over.
-	Sweep = `delete from once_operation where ctid = any(array(
- select ctid` + expiredRows + ` for update skip locked)) returning expires_at`
+	// returns how many those were and the latest of their times, or $2. Rows that are
+	// locked, by another sweeper or by a claim that replaces them, are passed over.
+	Sweep = `with swept as (delete from once_operation where ctid = any(array(
+ select ctid` + expiredRows + ` for update skip locked)) returning expires_at) select count(*), coalesce(max(expires_at), $2) from swept`
 
 	// SweepLock is granted to one transaction at a time: two that archive at once would
 	// archive everything twice.
@@ -24,8 +24,10 @@ const (
  join once_operation o on o.scope = kept.scope and o.key = kept.key and o.claim = decode(kept.claim, 'hex')
  where o.state = 2 and o.expires_at <= now() for update of o skip locked))`
 
-	// SweepLightly spares the disk: a sweep that is lost in a crash is done again.
-	SweepLightly = `select set_config('synchronous_commit', 'off', true)`
+	// SweepLightly spares the disk: a sweep that is lost in a crash is done again. And it
+	// spares the planner, which would look for the oldest row that is left each time, and
+	// walk over all that is deleted and not yet cleaned up.
+	SweepLightly = `select set_config('synchronous_commit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 	expiredRows = ` from once_operation
  where state = 2 and expires_at <= now() and expires_at >= $2 order by expires_at limit $1`

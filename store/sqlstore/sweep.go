@@ -17,7 +17,7 @@ type sweeping struct {
 	isolation store.Isolation
 	lightly   string              // makes the commit cheap; "": nothing inside of the transaction does
 	alone     string              // whether this transaction is the only one that keeps; "": nothing tells
-	sweep     string              // limit, after: deletes, and returns the moments of expiry
+	sweep     string              // limit, after: deletes, and returns how many and up to which moment
 	expiring  string              // limit, after: scope, key, moment of expiry, columns of the record
 	drop      string              // pgsql.Kept: deletes those that are still the same
 	moment    func(time.Time) any // as the database has it
@@ -91,22 +91,9 @@ func (d sweeping) out(ctx context.Context, tx *sql.Tx, req store.Sweep) (store.S
 	if err := d.spare(ctx, tx); err != nil {
 		return swept, err
 	}
-	rows, err := tx.QueryContext(ctx, d.sweep, req.Limit, d.moment(req.After))
-	if err != nil {
-		return swept, err
-	}
-	defer rows.Close()
-	for ; rows.Next(); swept.Rows++ {
-		var at time.Time
-		if err := rows.Scan((*moment)(&at)); err != nil {
-			return swept, err
-		}
-		if at.After(swept.Mark) {
-			swept.Mark = at
-		}
-	}
+	err := tx.QueryRowContext(ctx, d.sweep, req.Limit, d.moment(req.After)).Scan(&swept.Rows, &swept.Mark)
 	swept.More = swept.Rows >= req.Limit
-	return swept, rows.Err()
+	return swept, err
 }
 
 // keep reads what is to be deleted, and has it kept.
