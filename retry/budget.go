@@ -43,7 +43,9 @@ func (b *Budget) Succeed() {
 }
 
 func (b *Budget) earn() {
-	b.failing.Store(0)
+	if b.failing.Load() > 0 { // as in Succeed
+		b.failing.Store(0)
+	}
 	earned := int64(max(0, b.Percent))
 	if b.Percent == 0 {
 		earned = 10

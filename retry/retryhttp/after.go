@@ -12,7 +12,7 @@ import (
 // there is one in h. 0: it does not ask, or not for anything that can be understood. A
 // time that is too long to be expressed is the longest one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get(headerAfter)
+	value := field(h, headerAfter)
 	if value == "" || digit(value[0]) {
 		return seconds(value)
 	}

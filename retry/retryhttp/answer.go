@@ -63,8 +63,10 @@ func (a *answer) failure() error {
 // judge says what a response means.
 func (c *call) judge(a *answer) {
 	status := a.resp.StatusCode
-	if retention := seconds(a.resp.Header.Get(headerRetention)); c.keyed && retention > 0 {
-		c.advertised(retention)
+	if c.keyed {
+		if retention := seconds(field(a.resp.Header, headerRetention)); retention > 0 {
+			c.advertised(retention)
+		}
 	}
 	if status >= http.StatusBadRequest {
 		if err := c.judgeFailure(a); err != nil {
@@ -96,7 +98,7 @@ func (c *call) judgeFailure(a *answer) error {
 		a.after = retryAfter(h, time.Now())
 	}
 	a.class = byStatus(a.resp.StatusCode, a.after)
-	hint := h.Get(headerHint)
+	hint := field(h, headerHint)
 	again := strings.EqualFold(hint, "true")
 	switch {
 	case a.resp.StatusCode == http.StatusConflict && (again || p.code == codeInFlight): // Stripe's idempotency_key_in_use
@@ -104,7 +106,7 @@ func (c *call) judgeFailure(a *answer) error {
 	case a.class == retry.Final && again:
 		a.class = retry.Unknown
 	}
-	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(h.Get(headerReplayed), "true") || h.Get(headerStatus) == "replayed" {
+	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(field(h, headerReplayed), "true") || field(h, headerStatus) == "replayed" {
 		a.class = retry.Final // the same key will give the same answer
 	}
 	return nil
@@ -213,7 +215,8 @@ func (a *answer) keep() {
 	case a.resp.Body == http.NoBody:
 		a.cancel(nil)
 	default:
-		a.resp.Body = &handed{a.resp.Body, a.sending}
+		a.sending.body = handed{a.resp.Body, a.sending}
+		a.resp.Body = &a.sending.body
 	}
 }
 

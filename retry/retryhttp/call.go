@@ -79,7 +79,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.listen(req); c.impatient() {
 		return nil, c.gaveUp(retry.TooLate, nil)
 	}
-	if said := req.Header.Get(headerAttempt); said != "" {
+	if said := field(req.Header, headerAttempt); said != "" {
 		if n, err := strconv.Atoi(said); err == nil && n > 0 {
 			c.first = n
 		}

@@ -43,6 +43,14 @@ const (
 	headerAfter     = "Retry-After"
 )
 
+// field is h.Get(name) for a name that is spelt as net/http spells it.
+func field(h http.Header, name string) string {
+	if lines := h[name]; len(lines) > 0 {
+		return lines[0]
+	}
+	return ""
+}
+
 // keyOf returns the key of req, the name of the header that holds it if it is there
 // already, and whether it was made here: nobody else knows it then.
 func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err error) {
@@ -51,7 +59,7 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 		return k, "", false, errors.New("retryhttp: WithKey was given an empty key. Try: once.NewKey()")
 	}
 	for _, name := range [...]string{headerKey, headerKeyX} {
-		switch value := req.Header.Get(name); {
+		switch value := field(req.Header, name); {
 		case value == "":
 		case given && value != k.Value && value != quoted(k.Value):
 			return k, "", false, errors.New("retryhttp: the request has two different keys, one in its header and one in its context. Try: a context of its own for each intent")
@@ -63,8 +71,8 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 	case safe(req.Method):
 		return Key{}, "", false, nil
 	case given:
-	case req.Response != nil && req.Response.Request != nil && req.Response.Request.Header.Get(headerKey) != "":
-		return Key{Value: req.Response.Request.Header.Get(headerKey)}, "", true, nil // this is where a redirect leads to
+	case req.Response != nil && req.Response.Request != nil && field(req.Response.Request.Header, headerKey) != "":
+		return Key{Value: field(req.Response.Request.Header, headerKey)}, "", true, nil // this is where a redirect leads to
 	case t.Keys && !idempotent(req.Method):
 		k.Value, made = once.NewKey(), true
 	default:

@@ -24,7 +24,8 @@ type sending struct {
 	values  [3]string               // of header fields
 	quit    context.CancelCauseFunc // of the runner that makes it; nil: none
 
-	gaveUp *retry.Error // set when its answer is the last
+	body   handed       // of its answer, if that is the last
+	gaveUp *retry.Error // ditto
 	call   *call
 	code   string // of a problem
 }
