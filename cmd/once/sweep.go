@@ -17,7 +17,7 @@ import (
 var sweepEntry = entry{
 	name: "sweep", brief: "delete operations whose retention is over",
 	help: `Deletes the rows of operations that have expired by the database's clock, in small
-transactions with pauses, so that requests do not feel it. An expired key is free
+transactions with pauses, so that requests feel little of it. An expired key is free
 already; sweeping gives its room back. Running and unknown operations are never
 deleted. Any number of sweepers may run at once, beside those of the service.
 
