@@ -38,7 +38,7 @@ func (t *trip) batch() *pgx.Batch {
 
 // send sends t in one round trip. A [pgx.Batch] is made for statements and arguments
 // of any kind, and two of them are a good part of what an operation costs the client. The
-// few statements that every operation needs go without, unless somebody traces.
+// few statements that are needed all the time go without, unless somebody traces.
 func (s *Store) send(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
 	if !s.light || !t.own() {
 		return conn.SendBatch(ctx, t.batch())
@@ -56,8 +56,8 @@ func light(cfg *pgx.ConnConfig) bool {
 	return cfg.Tracer == nil && cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
 }
 
-// own reports whether every statement is one that each operation needs, so that they
-// may stay prepared for as long as the connection lives.
+// own reports whether every statement is one of ours that is needed all the time, so that
+// they may stay prepared for as long as the connection lives.
 func (t *trip) own() bool {
 	for _, s := range *t {
 		if !own[s.sql] {
