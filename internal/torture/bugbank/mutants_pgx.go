@@ -17,4 +17,14 @@ var pgxMutants = []Mutant{
 		Edits: []Edit{{File: "pgxstore/join.go", Old: "		if set { // to go back", New: "		if set || len(b) > 0 { // to go back"}},
 		Tests: batchTest("TestJoinThatIsNotSent"),
 	},
+	{
+		Name:  "a sweep whose COMMIT was refused has swept",
+		Edits: []Edit{{File: "pgxstore/sweep.go", Old: "		if e := br.Close(); err == nil { // of COMMIT\n			err = e\n		}", New: "		_ = br.Close()"}},
+		Tests: in("pgxstore", "TestSweepRefusedCommit"),
+	},
+	{
+		Name:  "the mark of a sweep stays where it was",
+		Edits: []Edit{{File: "internal/pgsql/sweep.go", Old: "coalesce(max(expires_at), $2)", New: "$2::timestamptz"}},
+		Tests: in("pgxstore", "TestSweepMark"),
+	},
 }
