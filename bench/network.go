@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// network is a way to the server that takes a while. The client's side of a connection
-// delays what has arrived. A process in between would need more of the CPUs that client
-// and server share than the delay is to be measured with.
+// network is a way to the server that takes a while: the client's side of a connection
+// delays what has arrived. A process in between would take more CPU time from client and
+// server, with which it shares the machine, and would be late when they are busy.
 type network struct{ delay time.Duration }
 
 func (n network) dial(ctx context.Context, network, addr string) (net.Conn, error) {
