@@ -57,9 +57,15 @@ const mysqlSetSetting = "replace into setting (key, value) values ($1, $2)"
 
 var mysqlWords = regexp.MustCompile(`\$\d+|(primary|duplicate) key|\bkey\b`)
 
-// openAsMySQL opens a MariaDB that refuses what MySQL refuses.
+// openAsMySQL opens a MariaDB that refuses what MySQL refuses. Its sessions wait for a
+// lock as long as it takes to be seen, and not for most of a minute.
 func openAsMySQL(dsn string) (*sql.DB, error) {
-	c, err := mysql.MySQLDriver{}.OpenConnector(dsn)
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Params = map[string]string{"innodb_lock_wait_timeout": "3"}
+	c, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err
 	}

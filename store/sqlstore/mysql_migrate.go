@@ -26,6 +26,9 @@ func migrateMySQL(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("sqlstore: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
+	if err := checkMode(ctx, conn); err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
+	}
 	var locked bool
 	if err := conn.QueryRowContext(ctx, migrationLock).Scan(&locked); err != nil {
 		return fmt.Errorf("sqlstore: %w", err)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/oncelib/once/store"
 )
@@ -71,6 +72,9 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 
 // checkMySQL asks a server for what the store builds on, and whether it is a MariaDB.
 func checkMySQL(ctx context.Context, db *sql.DB) (compound bool, err error) {
+	if err := checkMode(ctx, db); err != nil {
+		return false, err
+	}
 	var autocommit bool
 	if err := db.QueryRowContext(ctx, "select @@autocommit").Scan(&autocommit); err != nil {
 		return false, err
@@ -93,4 +97,18 @@ func checkMySQL(ctx context.Context, db *sql.DB) (compound bool, err error) {
 	default:
 		return false, err
 	}
+}
+
+// checkMode refuses sessions of MariaDB to which '' is not a text.
+func checkMode(ctx context.Context, session interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) error {
+	var mode string
+	if err := session.QueryRowContext(ctx, "select @@sql_mode").Scan(&mode); err != nil {
+		return err
+	}
+	if strings.Contains(mode, "EMPTY_STRING_IS_NULL") {
+		return errors.New("sql_mode has EMPTY_STRING_IS_NULL, by which the statements of the store mean something else. Try: a sql_mode without it, in the data source name")
+	}
+	return nil
 }

@@ -44,7 +44,8 @@
 // ORACLE does not know these. Neither does MySQL 8, for which the store has been written
 // but on which it was never run: it was tested on a MariaDB that refuses what MySQL
 // refuses. There an operation has eight statements more, and who comes at the same
-// moment as another one may wait for a second, or deadlock and try again.
+// moment as another one may wait for a second, or deadlock and try again; a
+// once.Join waits as long as innodb_lock_wait_timeout of your session says.
 //
 // A statement that its context cuts short runs on in the server, and its operation is in
 // flight as long: [store.Timeouts] or max_statement_time bound that. Timeouts for locks and

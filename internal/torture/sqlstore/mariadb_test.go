@@ -68,6 +68,7 @@ func TestMariaDBSettings(t *testing.T) {
 	for parameters, want := range map[string]string{
 		"?autocommit=0":                        "Try: no autocommit",
 		"?tx_isolation=%27READ-UNCOMMITTED%27": "Try: READ-COMMITTED",
+		"?sql_mode=%27EMPTY_STRING_IS_NULL%27": "Try: a sql_mode without it",
 		"?tx_isolation=%27SERIALIZABLE%27":     "",
 		"?clientFoundRows=true&sql_mode=%27%27&time_zone=%27%2B13:00%27&charset=latin1&parseTime=true&multiStatements=true": "",
 	} {
@@ -77,6 +78,11 @@ func TestMariaDBSettings(t *testing.T) {
 		}
 		defer func() { _ = db.Close() }()
 		s, err := sqlstore.New(t.Context(), db)
+		if strings.Contains(parameters, "EMPTY_STRING") { // nor are its tables made in such a session
+			if err := sqlstore.Migrate(t.Context(), db); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the migration says %v", parameters, err)
+			}
+		}
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", parameters, err)
 		}
