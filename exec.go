@@ -92,10 +92,11 @@ func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answe
 
 // verdict is how one try has ended.
 type verdict struct {
-	rec      store.Record
-	replayed bool
-	err      error
-	again    bool // nothing was applied, and another try may succeed
+	rec        store.Record
+	replayed   bool
+	err        error
+	again      bool // nothing was applied, and another try may succeed
+	superseded bool // rec is this caller's, and the operation has expired and been done again since
 }
 
 func (c *call[TX]) invalid(cause error) verdict {
@@ -132,7 +133,7 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, began, until time.Time,
 		switch {
 		case v.err == nil || CodeOf(v.err) == CodeMismatch || CodeOf(v.err) == CodeUnknown:
 			if CodeOf(v.err) != CodeMismatch || v.rec.State != store.Running { // followers may want to wait for that
-				learnt = true
+				learnt = !v.superseded
 			}
 			return v
 		case ctx.Err() != nil:

@@ -98,7 +98,7 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if v.err == nil && !c.id.IsZero() && !c.joins {
 		c.place.add()
-		if !v.replayed {
+		if !v.replayed && !v.superseded {
 			c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)
 		}
 	}

@@ -121,7 +121,7 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 			}
 		case err == nil && rec.State == store.Done && applied: // perhaps done again since, after its retention
 			c.observe(ctx, EventSettled, nil)
-			return verdict{rec: ch.Next}
+			return verdict{rec: ch.Next, superseded: !bytes.Equal(rec.Claim, ch.Next.Claim)}
 		case err == nil && rec.State == store.Done: // somebody else's: ours was not applied
 			c.observe(ctx, EventSettled, lost)
 			return c.found(rec)

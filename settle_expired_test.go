@@ -3,7 +3,9 @@ package once_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once"
@@ -92,4 +94,66 @@ func TestSettleABatchThatHasExpired(t *testing.T) {
 	if s.leaps != 0 {
 		t.Error("vacuous: no answer was lost")
 	}
+}
+
+// overtakenStore is a leapingStore on which somebody else executes the operation before
+// it can be kept anew.
+type overtakenStore struct {
+	leapingStore
+	overtake func()
+}
+
+func (s *overtakenStore) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
+	txn, rec, err := s.leapingStore.Begin(ctx, ask)
+	if txn != nil && s.begins == 2 {
+		txn = overtakenTxn{txn, s}
+	}
+	return txn, rec, err
+}
+
+type overtakenTxn struct {
+	store.Txn[*memstore.Tx]
+	s *overtakenStore
+}
+
+func (t overtakenTxn) Commit(ctx context.Context, _ store.Change) error {
+	_ = t.Rollback(ctx)
+	t.s.overtake()
+	return &store.Error{Kind: store.Taken, Err: errors.New("somebody was faster")}
+}
+
+// TestSettleWhatWasDoneAgain: a caller is told of its own commit, also if the operation has
+// expired and been executed by somebody else before it could be asked about. Nobody else
+// is told of it any more, neither who waits for that caller nor who comes later.
+func TestSettleWhatWasDoneAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &overtakenStore{leapingStore: leapingStore{Store: memstore.New(), leaps: 1}}
+		e := once.New[*memstore.Tx](s, once.Config{Cache: 1 << 20})
+		do := func(e *once.Engine[*memstore.Tx], body string) (once.Result[string], error) {
+			op := once.Operation{Scope: "s", Key: "k", Wait: time.Minute, Fingerprint: once.FingerprintOf([]byte(body))}
+			return once.Do(t.Context(), e, op, func(context.Context, *memstore.Tx) (string, error) { return body, nil })
+		}
+		var wg sync.WaitGroup
+		s.overtake = func() {
+			if r, err := do(once.New[*memstore.Tx](s.Store, once.Config{}), "later"); err != nil || r.Replayed {
+				t.Errorf("who was faster: %+v, %v", r, err)
+			}
+			wg.Go(func() {
+				if r, err := do(e, "later"); err != nil || !r.Replayed || r.Value != "later" {
+					t.Errorf("who has waited: %+v, %v", r, err)
+				}
+			})
+			synctest.Wait()
+		}
+		if r, err := do(e, "first"); err != nil || r.Replayed || r.Value != "first" {
+			t.Errorf("who was applied first: %+v, %v", r, err)
+		}
+		wg.Wait()
+		if r, err := do(e, "later"); err != nil || !r.Replayed || r.Value != "later" {
+			t.Errorf("who comes later: %+v, %v", r, err)
+		}
+		if s.leaps != 0 || s.begins < 3 {
+			t.Errorf("vacuous: %+v", s)
+		}
+	})
 }

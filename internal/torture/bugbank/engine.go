@@ -34,6 +34,16 @@ var engineMutants = []Mutant{
 		Tests: in("", "TestSettleWhatHasExpired"),
 	},
 	{
+		Name:  "who waits is told of a commit that has expired and been done again",
+		Edits: []Edit{{File: "exec.go", Old: "learnt = !v.superseded", New: "learnt = true"}},
+		Tests: in("", "TestSettleWhatWasDoneAgain"),
+	},
+	{
+		Name:  "a commit that has expired and been done again is kept in the cache",
+		Edits: []Edit{{File: "observe.go", Old: "if !v.replayed && !v.superseded {", New: "if !v.replayed {"}},
+		Tests: in("", "TestSettleWhatWasDoneAgain"),
+	},
+	{
 		Name: "settling takes the claim of a COMMIT on its way for somebody else's",
 		Edits: []Edit{{
 			File: "settle.go",

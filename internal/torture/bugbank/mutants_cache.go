@@ -10,12 +10,12 @@ var cacheMutants = []Mutant{
 	},
 	{
 		Name:  "what stood in the way of an answer is cached as the answer",
-		Edits: []Edit{{File: "observe.go", Old: "		if !v.replayed {\n			c.e.cache", New: "		if v.rec.State == store.Done {\n			c.e.cache"}},
+		Edits: []Edit{{File: "observe.go", Old: "		if !v.replayed && !v.superseded {\n			c.e.cache", New: "		if v.rec.State == store.Done {\n			c.e.cache"}},
 		Tests: in("", "TestOnlyWhatWasCommittedHereIsCached"),
 	},
 	{
 		Name: "the result of a join is cached",
-		Edits: []Edit{{File: "observe.go", Old: "		if !v.replayed {\n			c.e.cache", New: "		if false {\n			c.e.cache"}, {
+		Edits: []Edit{{File: "observe.go", Old: "		if !v.replayed && !v.superseded {\n			c.e.cache", New: "		if false {\n			c.e.cache"}, {
 			File: "observe.go", Old: "	if c.e.cfg.Observer == nil {\n		return\n	}\n	e := Event",
 			New: "	if v.err == nil && !v.replayed && !c.id.IsZero() {\n		c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)\n	}\n	if c.e.cfg.Observer == nil {\n		return\n	}\n	e := Event",
 		}},

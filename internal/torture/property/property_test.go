@@ -120,7 +120,8 @@ func (w *world) askAll() {
 	}
 }
 
-// abandon lets everybody go home after a failure.
+// abandon lets everybody go home after a failure, those who sleep as well: time ends with
+// the test.
 func (w *world) abandon() {
 	unlock := w.lock()
 	for _, n := range w.nodes {
@@ -133,4 +134,5 @@ func (w *world) abandon() {
 	for _, g := range w.waiting() {
 		g.open <- order{ending: failing}
 	}
+	<-time.After(time.Minute)
 }
