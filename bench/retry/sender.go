@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -91,6 +93,7 @@ func senders(base http.RoundTripper) (names []string, all map[string]sender) {
 	resty3 := newResty3(base, instant, 2*instant).SetRetryAllowNonIdempotent(true) // it would not repeat the POST
 	all = map[string]sender{
 		"net/http":     byClient(base),
+		frugal:         byClient(byHand{base}),
 		"once":         byClient(&retryhttp.Transport{Base: base, Keys: true, Policy: retry.Policy{Base: -1}}),
 		"failsafehttp": byClient(newFailsafe(base, 0, 0)),
 		"rehttp":       byClient(newRehttp(base, rehttp.ConstDelay(0))),
@@ -117,7 +120,42 @@ func senders(base http.RoundTripper) (names []string, all map[string]sender) {
 			return sendResty3(resty3, ctx, method, url, header, content)
 		},
 	}
-	return []string{"net/http", "once", "go-retryablehttp", "rehttp", "failsafehttp", "resty 2", "resty 3"}, all
+	return []string{"net/http", "once", "go-retryablehttp", "rehttp", "failsafehttp", "resty 2", "resty 3", frugal}, all
+}
+
+// frugal is a client that sends the number of the attempt and its time, as it must without
+// changing the caller's request, and repeats once what was answered 503: no key, no budget,
+// no deadline, no look at the answer.
+const frugal = "by hand: two fields, one repetition"
+
+type byHand struct{ base http.RoundTripper }
+
+func (b byHand) RoundTrip(req *http.Request) (*http.Response, error) {
+	start := time.Now()
+	for n := 1; ; n++ {
+		r := req.WithContext(req.Context())
+		if r.Header = maps.Clone(req.Header); r.Header == nil {
+			r.Header = make(http.Header, 2)
+		}
+		left := 10*time.Second - time.Since(start)
+		fields := []string{strconv.Itoa(n), strconv.FormatInt(left.Milliseconds(), 10)}
+		r.Header["Once-Attempt"], r.Header["X-Request-Timeout"] = fields[:1:1], fields[1:]
+		if n > 1 && req.GetBody != nil {
+			body, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			r.Body = body
+		}
+		resp, err := b.base.RoundTrip(r)
+		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || n == 2 {
+			return resp, err
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return nil, err
+		}
+		resp.Body.Close()
+	}
 }
 
 // task is what is asked of every client.

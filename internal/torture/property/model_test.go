@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncelib/once"
@@ -162,6 +163,14 @@ func nameIn(res store.Result) (name string) {
 	return name
 }
 
+// kept reports whether rec is one that has expired, and that whoever had lost the answer to
+// its commit has kept anew, though others may have come and gone meanwhile.
+func (o *operation) kept(r *run, rec store.Record) bool {
+	return r != nil && r.by != nil && r.by.lost && !r.by.over && slices.ContainsFunc(o.past, func(v *version) bool {
+		return v.run == r && bytes.Equal(v.rec.Claim, rec.Claim)
+	})
+}
+
 // look holds what is in the store against the model. A new record is only believed if
 // it is the answer of a run that may have one.
 func (o *operation) look(w *world) error {
@@ -188,7 +197,7 @@ func (o *operation) look(w *world) error {
 		return nil
 	}
 	r := w.runs[nameIn(rec.Result)]
-	if o.gone != nil && o.gone.run == r && bytes.Equal(rec.Claim, o.rec.Claim) { // by whoever had lost the answer to its commit
+	if o.kept(r, rec) {
 		w.meet(metKeptAnew)
 		o.become(rec, r, w.step)
 		o.until = w.now + r.retain
