@@ -112,6 +112,8 @@ type member struct {
 	took  time.Duration
 }
 
+const insertCharge = "insert into charge values (?)" // the effect of a member
+
 func newMember(key string) *member {
 	return &member{key: key, op: once.Operation{Scope: "crowd", Key: key, Fingerprint: once.FingerprintOf([]byte(key))}}
 }
@@ -133,7 +135,7 @@ func (c *crowd) do(m *member) {
 	}
 	r, err := once.Do(ctx, once.New(c.s, m.config), m.op, func(ctx context.Context, tx *sql.Tx) (string, error) {
 		m.runs++
-		if _, err := tx.ExecContext(ctx, "insert into charge values (?)", m.key); err != nil {
+		if _, err := tx.ExecContext(ctx, insertCharge, m.key); err != nil {
 			return "", err
 		}
 		if m.work != nil {

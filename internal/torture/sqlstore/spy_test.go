@@ -54,6 +54,19 @@ func (s *spy) take(texts ...string) (counts []int) {
 	return counts
 }
 
+// endsWith reports whether these texts were the last ones of their kind, in this order.
+func (s *spy) endsWith(texts ...string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var log []string
+	for _, l := range s.log {
+		if slices.Contains(texts, l) {
+			log = append(log, l)
+		}
+	}
+	return len(log) >= len(texts) && slices.Equal(log[len(log)-len(texts):], texts)
+}
+
 // run runs a statement under the eyes of the spy.
 func (s *spy) run(text string, run func() error) error {
 	s.mu.Lock()
