@@ -64,7 +64,7 @@ func (b *Budget) earn() {
 func (b *Budget) Spend(c Class) bool { return b.pay(c.price(0)) }
 
 // allow decides on another attempt after f.
-func (b *Budget) allow(f Failure) bool {
+func (b *Budget) allow(f *Failure) bool {
 	if f.Class == Unknown && f.Silent != 0 && b.Burst >= 0 && b.others(f) >= crowd {
 		b.refused.Add(1)
 		return false

@@ -49,10 +49,10 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 	for attempt := 1; ; attempt++ {
 		f := Failure{Attempt: attempt}
 		f.Class, f.After = Classify(failed)
-		if f.Class == Unknown && (errors.Is(failed, context.DeadlineExceeded) || errors.Is(failed, os.ErrDeadlineExceeded)) {
+		if f.Class == Unknown && timedOut(failed) {
 			f.Silent = -1
 		}
-		wait, stop, sooner := p.decide(ctx, f, start)
+		wait, stop, sooner := p.decide(ctx, &f, start)
 		if sooner {
 			until = lazy.Never // the caller's time is
 		}
@@ -82,9 +82,18 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 	}
 }
 
+// timedOut asks errors.Is, which takes its time, only where the answer is not in err itself.
+func timedOut(err error) bool {
+	switch err.(type) { //nolint:errorlint // errors.Is follows
+	case interface{ Is(target error) bool }, interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	return err == context.DeadlineExceeded || err == os.ErrDeadlineExceeded //nolint:errorlint // there is nothing in it
+}
+
 // decide says what follows f, and whether the caller's time is over sooner than Total,
 // which began at start.
-func (p *Policy) decide(ctx context.Context, f Failure, start lazy.Moment) (wait time.Duration, stop Reason, sooner bool) {
+func (p *Policy) decide(ctx context.Context, f *Failure, start lazy.Moment) (wait time.Duration, stop Reason, sooner bool) {
 	if ctx.Err() != nil {
 		return 0, Cancelled, false
 	}
@@ -100,7 +109,7 @@ func (p *Policy) decide(ctx context.Context, f Failure, start lazy.Moment) (wait
 		f.Deadline = left(ctx, f.Elapsed)
 		sooner = bounded && f.Deadline > 0 && f.Deadline <= total
 	}
-	wait, stop = p.Next(f)
+	wait, stop = p.next(f)
 	return wait, stop, sooner
 }
 

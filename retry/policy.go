@@ -72,7 +72,9 @@ type Failure struct {
 // empty, neither. It reads no clock, draws no random numbers and does not wait, so that
 // a simulation runs what production runs. It takes the price of the next attempt from
 // the budget; [Budget.Succeed] after a success is left to the caller.
-func (p *Policy) Next(f Failure) (wait time.Duration, stop Reason) {
+func (p *Policy) Next(f Failure) (wait time.Duration, stop Reason) { return p.next(&f) }
+
+func (p *Policy) next(f *Failure) (wait time.Duration, stop Reason) {
 	switch {
 	case f.Class == Final:
 		return 0, Pointless
@@ -93,7 +95,7 @@ func (p *Policy) Next(f Failure) (wait time.Duration, stop Reason) {
 
 // pause is random below a bound that doubles. What the other side asks for comes on
 // top of it entirely: jitter never makes an attempt earlier than allowed.
-func (p *Policy) pause(f Failure) time.Duration {
+func (p *Policy) pause(f *Failure) time.Duration {
 	if f.Class == Unseen && f.Attempt == 1 {
 		return 0
 	}

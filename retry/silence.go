@@ -34,7 +34,7 @@ func (b *Budget) Answered(number int64) {
 }
 
 // others counts those that have fared like f, which was given up unanswered.
-func (s *silence) others(f Failure) int64 {
+func (s *silence) others(f *Failure) int64 {
 	var before, later int64
 	if f.Attempt == 1 {
 		before = s.failing.Add(1) - 1
