@@ -99,7 +99,7 @@ func checkMySQL(ctx context.Context, db *sql.DB) (compound bool, err error) {
 	}
 }
 
-// checkMode refuses sessions of MariaDB to which '' is not a text.
+// checkMode refuses sessions of MariaDB in which an empty text is null.
 func checkMode(ctx context.Context, session interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) error {
