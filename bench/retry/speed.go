@@ -133,8 +133,8 @@ func (r race) requests(ctx context.Context, p func(string, ...any)) (bars []bar,
 	p("Each is divided by what a bare http.Client takes for the one request without a retry, made in the same way; so one retry")
 	p("is 2 at best, or less where the client has work to do only once. The clients are those of the checks, used as each of")
 	p("them is meant to be: go-retryablehttp and resty by their own methods, the others below an http.Client. The last line is")
-	p("the least that a client can do which tells the server the number of the attempt and the time that is left, and leaves")
-	p("the caller's request alone.")
+	p("a client by hand that only tells the server the number of the attempt and the time that is left, and leaves the caller's")
+	p("request alone.")
 	for _, loopback := range []bool{false, true} {
 		side := "on a stub instead of a connection, where nothing hides what a client costs"
 		if loopback {

@@ -36,6 +36,8 @@ type version struct {
 	to   int  // the step at which it ended
 	at   time.Time
 	open bool
+
+	expired bool // that is how it has ended
 }
 
 // run is one run of a handler, or one piece of leased work.
@@ -167,7 +169,7 @@ func nameIn(res store.Result) (name string) {
 // its commit has kept anew, though others may have come and gone meanwhile.
 func (o *operation) kept(r *run, rec store.Record) bool {
 	return r != nil && r.by != nil && r.by.lost && slices.ContainsFunc(o.past, func(v *version) bool {
-		return v.run == r && bytes.Equal(v.rec.Claim, rec.Claim)
+		return v.expired && v.run == r && bytes.Equal(v.rec.Claim, rec.Claim)
 	})
 }
 
@@ -186,7 +188,7 @@ func (o *operation) look(w *world) error {
 	if o.rec.State == store.Done && o.until != 0 && w.now >= o.until {
 		last, until := o.past[len(o.past)-1], o.until
 		o.become(store.Record{Claim: o.rec.Claim}, nil, w.step)
-		o.gone, o.goneUntil = last, until
+		o.gone, o.goneUntil, last.expired = last, until, true
 		o.epoch++
 		w.meet(metExpired)
 	}
