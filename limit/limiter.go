@@ -33,8 +33,10 @@ type Config struct {
 	Tenant func(*http.Request) string
 
 	// Replays is how many requests may be looked up and answered from the record at the
-	// same time, beyond Limit, where all places are taken. Default: a quarter of Limit
-	// (with a Capacity: 16), at least 1; negative: none.
+	// same time, beyond Limit, where all places are taken; and, apart from these, how many
+	// that the engine's cache has. With a Tenant, one tenant may take as many of these places
+	// as it leaves free: half of them, if it is alone. Default: a quarter of Limit (with a
+	// Capacity: 16), at least 1, with a Tenant 2; negative: none.
 	Replays int
 }
 
@@ -51,14 +53,15 @@ type Capacity interface {
 // Limiter serves as many requests as it may, and no more. Any number of handlers may
 // share it.
 type Limiter struct {
-	tenant  func(*http.Request) string
-	wait    time.Duration
-	replays chan struct{}
-	start   time.Time
+	tenant func(*http.Request) string
+	wait   time.Duration
+	start  time.Time
 
-	mu    sync.Mutex
-	queue *turn.Queue
-	state State
+	mu       sync.Mutex
+	queue    *turn.Queue
+	lookUps  share // of replays that the store is asked for
+	cacheHit share // of replays from the engine's cache, which need no store
+	state    State
 }
 
 // New returns a limiter. It panics if cfg is invalid, which is a mistake in the program.
@@ -75,13 +78,18 @@ func New(cfg Config) *Limiter {
 	if cfg.Wait == 0 {
 		cfg.Wait = time.Second
 	}
-	if cfg.Replays == 0 {
-		cfg.Replays = max(1, cfg.Limit/4)
+	least := 2
+	if cfg.Tenant == nil {
+		least = 1
 	}
+	if cfg.Replays == 0 {
+		cfg.Replays = max(least, cfg.Limit/4)
+	}
+	places := newShare(cfg.Replays, cfg.Tenant != nil)
 	if cfg.Tenant == nil {
 		cfg.Tenant = func(*http.Request) string { return "" }
 	}
-	l := &Limiter{tenant: cfg.Tenant, wait: cfg.Wait, replays: make(chan struct{}, max(0, cfg.Replays)), start: time.Now()}
+	l := &Limiter{tenant: cfg.Tenant, wait: cfg.Wait, start: time.Now(), lookUps: places, cacheHit: newShare(cfg.Replays, places.shared)}
 	l.queue = turn.New(turn.Config{Limit: cfg.Limit, Queue: max(0, cfg.Queue), Wait: cfg.Wait})
 	if cfg.Capacity != nil {
 		l.queue.Capacity = cfg.Capacity
@@ -103,7 +111,7 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 }
 
 // Enter implements [oncehttp.Gate].
-func (l *Limiter) Enter(r *http.Request, replay func(context.Context) bool) (leave func(), refused *oncehttp.Problem) {
+func (l *Limiter) Enter(r *http.Request, replay oncehttp.Replay) (leave func(), refused *oncehttp.Problem) {
 	ticket, refused := l.admit(r, replay)
 	if refused != nil {
 		return nil, refused
@@ -115,10 +123,11 @@ func (l *Limiter) Enter(r *http.Request, replay func(context.Context) bool) (lea
 type ticket struct {
 	turn.Ticket
 
-	replay bool // it takes no place, but one of the look-ups
+	places *share // of a replay, which takes no other place; else nil
+	tenant string
 }
 
-func (l *Limiter) admit(r *http.Request, replay func(context.Context) bool) (ticket, *oncehttp.Problem) {
+func (l *Limiter) admit(r *http.Request, replay oncehttp.Replay) (ticket, *oncehttp.Problem) {
 	tenant := l.tenant(r)
 	l.mu.Lock()
 	t, ok := l.queue.Enter(l.now(), tenant)
@@ -129,8 +138,10 @@ func (l *Limiter) admit(r *http.Request, replay func(context.Context) bool) (tic
 	if ok {
 		return ticket{Ticket: t}, nil
 	}
-	if replay != nil && l.replay(r, replay) {
-		return ticket{replay: true}, nil
+	if replay != nil {
+		if places := l.replay(r, tenant, replay); places != nil {
+			return ticket{places: places, tenant: tenant}, nil
+		}
 	}
 	t, refused := l.await(r, tenant)
 	l.mu.Lock()
@@ -142,27 +153,41 @@ func (l *Limiter) admit(r *http.Request, replay func(context.Context) bool) (tic
 	return ticket{Ticket: t}, nil
 }
 
-// replay lets r in as a replay, if it is one and there is room for another one.
-func (l *Limiter) replay(r *http.Request, replay func(context.Context) bool) (ok bool) {
-	select {
-	case l.replays <- struct{}{}:
-	default:
-		return false
-	}
-	defer func() {
-		if !ok { // or it has panicked
-			<-l.replays
+// replay lets r in as a replay, if it is one and there is room for another one, and returns
+// where it has a place. What the cache has needs none of those that the store keeps busy.
+func (l *Limiter) replay(r *http.Request, tenant string, replay oncehttp.Replay) *share {
+	if replay.Cached() {
+		if l.take(&l.cacheHit, tenant, func() bool { return true }) {
+			return &l.cacheHit
 		}
-	}()
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), l.wait)
 	defer cancel()
-	if !replay(ctx) {
+	if l.take(&l.lookUps, tenant, func() bool { return replay.Stored(ctx) }) {
+		return &l.lookUps
+	}
+	return nil
+}
+
+// take takes a place if there is one, and keeps it if use says so.
+func (l *Limiter) take(places *share, tenant string, use func() bool) (ok bool) {
+	l.mu.Lock()
+	taken := places.take(tenant)
+	l.mu.Unlock()
+	if !taken {
 		return false
 	}
-	l.mu.Lock()
-	l.state.Replays++
-	l.mu.Unlock()
-	return true
+	defer func() { // also if use panics
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if ok {
+			l.state.Replays++
+		} else {
+			places.giveBack(tenant)
+		}
+	}()
+	return use()
 }
 
 // await waits for the turn of r.
@@ -207,8 +232,10 @@ func (l *Limiter) quit(w *turn.Waiter, called <-chan turn.Refusal) turn.Refusal 
 }
 
 func (l *Limiter) leave(r *http.Request, t ticket) {
-	if t.replay {
-		<-l.replays
+	if t.places != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		t.places.giveBack(t.tenant)
 		return
 	}
 	useful := r.Context().Err() == nil

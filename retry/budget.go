@@ -8,10 +8,18 @@ import "sync/atomic"
 // Burst of them, and come back as it does.
 //
 // What was given up unanswered, after a timeout, may still be at work there, and a retry
-// comes on top of it. So it is not retried if at least two others have fared alike:
-// intents that were given up since the last success, or attempts that were begun later,
-// while none of those has succeeded (see [Budget.Begin]). What has failed by itself, as
-// when a connection breaks under many requests at once, is not held against others.
+// comes on top of it. So it is not retried if at least three others have fared alike at
+// other times: intents that were given up before, since the last success, or attempts that
+// were begun later, while none of those has succeeded (see [Budget.Begin]). Another time
+// is half of the time that the attempt has waited. So what hangs together, because a
+// server hung for a moment, is retried as far as the budget goes; and what has failed by
+// itself, as when a connection breaks under many requests at once, is not held against
+// others.
+//
+// A rate limit is no distress: a server that says when to come back, in an answer of
+// [RateLimited], wants to be asked then. Such retries have a bucket of their own, of five
+// times Burst, into which each success puts one back. So workers who share a quota wait for
+// their turns, and a server that refuses everything is still left alone after a while.
 //
 // What is sent more than once for one intent should be paid for from the one budget of
 // its destination: retries, hedges, redeliveries. The zero value is ready to use.
@@ -28,6 +36,7 @@ type Budget struct {
 
 	name    string
 	used    atomic.Int64 // hundredths of a retry that are missing from a full bucket
+	limited atomic.Int64 // retries that are missing from the bucket for rate limits
 	spent   atomic.Uint64
 	refused atomic.Uint64
 }
@@ -37,22 +46,25 @@ var shared = Budget{name: "(default)"}
 
 // Succeed is to be called after each attempt that has succeeded.
 func (b *Budget) Succeed() {
-	if b.used.Load()|b.failing.Load() > 0 { // else it is only read: callers on all cores share it
+	if b.used.Load()|b.failing.Load()|b.limited.Load() > 0 { // else it is only read: callers on all cores share it
 		b.earn()
 	}
 }
 
 func (b *Budget) earn() {
-	if b.failing.Load() > 0 { // as in Succeed
-		b.failing.Store(0)
-	}
+	b.heard()
+	giveBack(&b.limited, 1)
 	earned := int64(max(0, b.Percent))
 	if b.Percent == 0 {
 		earned = 10
 	}
+	giveBack(&b.used, earned)
+}
+
+func giveBack(used *atomic.Int64, n int64) {
 	for {
-		used := b.used.Load()
-		if used <= 0 || b.used.CompareAndSwap(used, max(0, used-earned)) {
+		u := used.Load()
+		if u <= 0 || used.CompareAndSwap(u, max(0, u-n)) {
 			return
 		}
 	}
@@ -61,7 +73,7 @@ func (b *Budget) earn() {
 // Spend takes what another attempt after a failure of class c costs, and reports whether
 // there was enough. [Do] and [Policy.Next] call it; a relay that delivers again does so
 // itself.
-func (b *Budget) Spend(c Class) bool { return b.pay(c.price(0)) }
+func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
 // allow decides on another attempt after f.
 func (b *Budget) allow(f *Failure) bool {
@@ -69,17 +81,24 @@ func (b *Budget) allow(f *Failure) bool {
 		b.refused.Add(1)
 		return false
 	}
-	return b.pay(f.Class.price(f.Attempt))
+	return b.payFor(f.Class, f.Attempt)
 }
 
-func (b *Budget) pay(price int64) bool {
-	for price > 0 && b.Burst >= 0 {
-		used := b.used.Load()
-		if used+price > b.size() {
+func (b *Budget) payFor(c Class, attempt int) bool {
+	if c == RateLimited {
+		return b.pay(&b.limited, 1, 5*b.size()/100)
+	}
+	return b.pay(&b.used, c.price(attempt), b.size())
+}
+
+func (b *Budget) pay(from *atomic.Int64, price, size int64) bool {
+	for b.Burst >= 0 {
+		used := from.Load()
+		if used+price > size {
 			b.refused.Add(1)
 			return false
 		}
-		if b.used.CompareAndSwap(used, used+price) {
+		if from.CompareAndSwap(used, used+price) {
 			break
 		}
 	}
@@ -93,6 +112,12 @@ func (b *Budget) size() int64 {
 	}
 	return min(int64(b.Burst), 1<<31) * 100
 }
+
+// crowded is how many rate limited retries, without as many successes, are spread out: if
+// all come back at the same moment, most of them are refused again.
+const crowded = 5
+
+func (b *Budget) crowded() bool { return b.limited.Load() >= crowded }
 
 // BudgetState is what a budget looked like at some moment.
 type BudgetState struct {

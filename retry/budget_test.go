@@ -35,7 +35,7 @@ func TestBudget(t *testing.T) {
 }
 
 func TestBudgetPrices(t *testing.T) {
-	for class, want := range map[Class]float64{Unknown: 9, Transient: 9, Throttled: 9.5, InFlight: 9.7, Unseen: 9} {
+	for class, want := range map[Class]float64{Unknown: 9, Transient: 9, Throttled: 9.5, InFlight: 9.7, Unseen: 9.9} {
 		var b Budget
 		if !b.Spend(class) || b.State().Left != want {
 			t.Errorf("%v leaves %v, want %v", class, b.State().Left, want)

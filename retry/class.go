@@ -10,12 +10,13 @@ import (
 type Class uint8
 
 const (
-	Unknown   Class = iota // it may have taken effect: a reset connection, a timeout, a 500
-	Transient              // it has not, and may the next time: a connection that was not made
-	Throttled              // it has not, because the other side has too much to do
-	InFlight               // an earlier attempt of the same intent is still at work
-	Unseen                 // the other side has provably not looked at it: the first re-send is immediate and costs a tenth
-	Final                  // the same again would fail the same
+	Unknown     Class = iota // it may have taken effect: a reset connection, a timeout, a 500
+	Transient                // it has not, and may the next time: a connection that was not made
+	Throttled                // it has not, because the other side has too much to do
+	InFlight                 // an earlier attempt of the same intent is still at work
+	Unseen                   // the other side has provably not looked at it: the first re-send is immediate and costs a tenth
+	Final                    // the same again would fail the same
+	RateLimited              // it has not: the caller has used up what it may ask for, and was told when there is more
 )
 
 // String returns the class in words.
@@ -26,19 +27,22 @@ func (c Class) String() string {
 	return "invalid class"
 }
 
-var classes = [...]string{"unknown", "transient", "throttled", "in flight", "unseen", "final"}
+var classes = [...]string{"unknown", "transient", "throttled", "in flight", "unseen", "final", "rate limited"}
 
 // harmless reports whether a failure of this class proves that nothing has happened.
-func (c Class) harmless() bool { return c == Transient || c == Throttled || c == Unseen }
+func (c Class) harmless() bool {
+	return c == Transient || c == Throttled || c == Unseen || c == RateLimited
+}
 
 // price is what another attempt costs, in hundredths of a retry. Where the other side
 // has said when to come, coming is cheaper, and more so to ask after one's own work: but
 // that is not free, or a server that says "in flight" to everything gets all attempts of
 // all. What was not looked at costs what the success of its re-send puts back: nothing in
-// the end if it succeeds, but not nothing where a server refuses all that comes.
+// the end if it succeeds, but not nothing where a server refuses all that comes. What was
+// rate limited is paid for from [Budget.limited].
 func (c Class) price(attempt int) int64 {
 	switch {
-	case c == Unseen && attempt == 1:
+	case c == Unseen && attempt <= 1:
 		return 10
 	case c == InFlight:
 		return 30
@@ -67,6 +71,9 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 		case interface{ RetryAfter() time.Duration }:
 			if r, ok := err.(interface{ Retryable() bool }); ok && !r.Retryable() { //nolint:errorlint // as above
 				return Final, 0, true
+			}
+			if l, ok := err.(interface{ RateLimited() bool }); ok && l.RateLimited() && e.RetryAfter() > 0 { //nolint:errorlint // as above
+				return RateLimited, e.RetryAfter(), true
 			}
 			return Throttled, e.RetryAfter(), true
 		case interface{ Retryable() bool }:
@@ -130,13 +137,24 @@ func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &later{err, d}
+	return &later{err, d, false}
+}
+
+// AfterLimit is [After] for an error that says that a rate limit is reached: see
+// [RateLimited].
+func AfterLimit(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &later{err, d, true}
 }
 
 type later struct {
 	error
-	after time.Duration
+	after   time.Duration
+	limited bool
 }
 
 func (l *later) Unwrap() error             { return l.error }
 func (l *later) RetryAfter() time.Duration { return l.after }
+func (l *later) RateLimited() bool         { return l.limited }

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,17 +26,32 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 		p = &standard
 	}
 	if ctx.Err() != nil {
-		return &Error{Reason: Cancelled, Cause: ended(ctx)}
+		return p.ended(ctx, &Error{Reason: Cancelled, Cause: ended(ctx)})
 	}
 	err, refusal := p.try(ctx, 1, lazy.Never, fn)
 	switch {
 	case refusal != nil:
-		return &Error{Reason: Open, Cause: refusal}
+		return p.ended(ctx, &Error{Reason: Open, Cause: refusal})
 	case err != nil:
 		return p.again(ctx, err, fn)
 	}
-	p.budget().Succeed()
+	p.succeeded(ctx, 1)
 	return nil
+}
+
+func (p *Policy) succeeded(ctx context.Context, attempt int) {
+	p.budget().Succeed()
+	if p.Observe != nil {
+		p.Observe(ctx, Event{Kind: EventDone, Attempt: attempt})
+	}
+}
+
+// ended tells of an end that no failure is followed by at once.
+func (p *Policy) ended(ctx context.Context, why *Error) error {
+	if p.Observe != nil {
+		p.Observe(ctx, Event{Kind: EventEnded, Attempt: why.Attempts, Err: why, Stop: why.Reason})
+	}
+	return why
 }
 
 // again goes on after the first failure.
@@ -51,13 +67,15 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 		f.Class, f.After = Classify(failed)
 		if f.Class == Unknown && timedOut(failed) {
 			f.Silent = -1
+			f.Now = time.Duration(lazy.Now())
+			f.Begun = f.Now - cmp.Or(max(0, p.Timeout), time.Second/2)
 		}
 		wait, stop, sooner := p.decide(ctx, &f, start)
 		if sooner {
 			until = lazy.Never // the caller's time is
 		}
 		if p.Observe != nil {
-			p.Observe(ctx, Event{attempt, f.Class, failed, wait, stop})
+			p.Observe(ctx, Event{Kind: EventFailed, Attempt: attempt, Class: f.Class, Err: failed, Wait: wait, Stop: stop})
 		}
 		switch {
 		case stop == Pointless:
@@ -65,15 +83,15 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 		case stop != "":
 			return &Error{stop, attempt, last, ended(ctx)}
 		case wait > 0 && !sleep(ctx, wait):
-			return &Error{Cancelled, attempt, last, ended(ctx)}
+			return p.ended(ctx, &Error{Cancelled, attempt, last, ended(ctx)})
 		}
 		var refusal error
 		failed, refusal = p.try(ctx, attempt+1, until, fn)
 		if refusal != nil {
-			return &Error{Open, attempt, last, refusal}
+			return p.ended(ctx, &Error{Open, attempt, last, refusal})
 		}
 		if failed == nil {
-			p.budget().Succeed()
+			p.succeeded(ctx, attempt+1)
 			return nil
 		}
 		if ctx.Err() == nil || !errors.Is(failed, ctx.Err()) {

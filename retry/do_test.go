@@ -48,7 +48,7 @@ func TestDoSucceedsLater(t *testing.T) {
 		if err != nil || !slices.Equal(seen, []int{1, 2, 3}) {
 			t.Errorf("%v after attempts %v", err, seen)
 		}
-		if len(events) != 2 || events[0].Attempt != 1 || events[1].Attempt != 2 || !errors.Is(events[1].Err, errDown) || events[1].Stop != "" {
+		if len(events) != 3 || events[0].Final() || !events[2].Final() || events[2].Kind != retry.EventDone || events[2].Attempt != 3 || events[0].Attempt != 1 || events[1].Attempt != 2 || !errors.Is(events[1].Err, errDown) || events[1].Stop != "" {
 			t.Errorf("observed %+v", events)
 		}
 		if s := p.Budget.State(); s.Left != 8.1 {

@@ -23,11 +23,13 @@
 //
 //	Retryable() bool             false: [Final]; true: [Unknown], which is retried
 //	RetryAfter() time.Duration   [Throttled]; the next attempt is not earlier
+//	and RateLimited() bool       true: [RateLimited] instead, if the time is not 0
 //	*once.Error                  by its code, then by its effect
 //	*once.Failure                [Final]
 //
 // The outermost error that says something is believed. One that says nothing is
-// [Unknown]: it may have taken effect. [Stop] and [After] give an error these abilities.
+// [Unknown]: it may have taken effect. [Stop], [After] and [AfterLimit] give an error these
+// abilities.
 //
 // # HTTP
 //

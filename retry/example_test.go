@@ -69,12 +69,12 @@ func ExamplePolicy_Next() {
 func ExampleBudgets() {
 	show := func() {
 		for _, b := range retry.Budgets() {
-			if b.Destination == "payments.example.com:443" {
+			if b.Destination == "payments.example.com" {
 				fmt.Printf("%s: %g of %d retries left\n", b.Destination, b.Left, b.Burst)
 			}
 		}
 	}
-	budget := retry.BudgetFor("payments.example.com:443")
+	budget := retry.BudgetFor("payments.example.com")
 	budget.Spend(retry.Unknown)
 	show()
 	for range 10 {
@@ -82,6 +82,6 @@ func ExampleBudgets() {
 	}
 	show()
 	// Output:
-	// payments.example.com:443: 9 of 10 retries left
-	// payments.example.com:443: 10 of 10 retries left
+	// payments.example.com: 9 of 10 retries left
+	// payments.example.com: 10 of 10 retries left
 }

@@ -41,17 +41,9 @@ type Policy struct {
 	// Breaker is asked before each attempt. Default: none.
 	Breaker Breaker
 
-	// Observe is told of each failed attempt before the pause. It must be quick.
+	// Observe is told of what happens: of each failed attempt before the pause, of what is
+	// sent again or in parallel, and of the end. It must be quick.
 	Observe func(context.Context, Event)
-}
-
-// Event is a failed attempt and what follows from it.
-type Event struct {
-	Attempt int // 1, 2, ...
-	Class   Class
-	Err     error
-	Wait    time.Duration // before the next attempt
-	Stop    Reason        // why there is none; "": there is one
 }
 
 // Failure is what [Policy.Next] decides on.
@@ -64,6 +56,8 @@ type Failure struct {
 	Deadline time.Duration // when the caller's own time is over, counted as Elapsed is; 0: never
 
 	Silent int64 // what Budget.Begin has returned, if the attempt was given up unanswered; -1: given up, without a number; 0: not given up
+
+	Begun, Now time.Duration // when that attempt began and was given up, on the clock of Budget.Begin
 
 	Random float64 // in [0, 1), for the pause
 }
@@ -94,7 +88,8 @@ func (p *Policy) next(f *Failure) (wait time.Duration, stop Reason) {
 }
 
 // pause is random below a bound that doubles. What the other side asks for comes on
-// top of it entirely: jitter never makes an attempt earlier than allowed.
+// top of it entirely: jitter never makes an attempt earlier than allowed. Where many wait
+// for the same rate limit, they come back within up to a second.
 func (p *Policy) pause(f *Failure) time.Duration {
 	if f.Class == Unseen && f.Attempt == 1 {
 		return 0
@@ -102,6 +97,9 @@ func (p *Policy) pause(f *Failure) time.Duration {
 	bound := p.ceiling(f.Attempt)
 	if f.After > 0 {
 		bound = max(bound, f.After/10)
+	}
+	if f.Class == RateLimited && p.budget().crowded() {
+		bound = max(bound, min(f.After, time.Second))
 	}
 	wait := time.Duration(f.Random * float64(bound))
 	if f.After > 0 {

@@ -4,11 +4,9 @@ package retry
 // known whether there will be a failure, as for what is delivered again after a crash, is
 // not to have paid for a success.
 func (b *Budget) Refund(c Class) {
-	price := c.price(0)
-	for {
-		used := b.used.Load()
-		if used <= 0 || b.used.CompareAndSwap(used, max(0, used-price)) {
-			return
-		}
+	if c == RateLimited {
+		giveBack(&b.limited, 1)
+		return
 	}
+	giveBack(&b.used, c.price(0))
 }

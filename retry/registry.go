@@ -21,7 +21,8 @@ type registry struct {
 }
 
 // BudgetFor returns the budget that this process has for a destination, such as
-// "api.example.com:443". Upper and lower case are the same.
+// "api.example.com" or "api.example.com:8443". Upper and lower case are the same, and so is
+// a name with the port 80 or 443 and without.
 //
 // The process remembers 10,000 destinations. From then on each new one replaces another
 // and begins with nothing: it has to earn its first retry. So nobody gets a full budget
@@ -38,6 +39,7 @@ func Budgets() []BudgetState {
 
 func (r *registry) get(destination string) *Budget {
 	name := strings.ToLower(destination[:min(len(destination), 255)])
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ":443"), ":80")
 	r.mu.RLock()
 	b := r.all[name]
 	r.mu.RUnlock()

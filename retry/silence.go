@@ -1,10 +1,18 @@
 package retry
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
-// crowd is how many others make a failure one of the destination. At 5 % of isolated
-// failures, one intent in 8,000 is the third in a row.
-const crowd = 2
+// crowd is how many others, at other times, make a failure one of the destination. At 5 %
+// of isolated failures, one intent in 160,000 is the fourth in a row.
+const crowd = 3
+
+// heed is how many of the latest attempts, and of the first failures, are remembered with
+// their time.
+const heed = 16
 
 // silence tells the failure of one attempt from that of its destination. A bucket alone
 // does not: in an outage every client empties its own first, and what may still be at
@@ -12,18 +20,30 @@ const crowd = 2
 // gRPC (gRFC A6) and the client-side throttling of the SRE book look at the rate of
 // failures, which takes some to be seen. For a timeout the order is enough: a queue that
 // has not answered those who came later will not answer who comes last.
+//
+// What began at about the same moment is no other: a server that hangs for a moment takes
+// all of it along, and is well again when the first retry comes. So only those count that
+// began, or were given up, half the time earlier or later that this attempt has waited.
 type silence struct {
-	failing atomic.Int64 // intents, since the last success
-	begun   atomic.Int64 // attempts that have a number
-	latest  atomic.Int64 // of those that have succeeded
+	failing atomic.Int64        // intents, since the last success
+	begun   atomic.Int64        // attempts that have a number
+	latest  atomic.Int64        // of those that have succeeded
+	starts  [heed]atomic.Int64  // of the latest attempts, at their number modulo heed
+	mu      sync.Mutex          // of givenUp, and of all that makes failing more
+	givenUp [heed]time.Duration // when the first of those that are failing were given up
 }
 
-// Begin numbers an attempt before it is sent. It is for callers of [Policy.Next] that give
-// attempts up after a time, as package retryhttp does: they set [Failure.Silent], and
-// after a success they call Answered instead of Succeed. Then a destination that answers
-// none of many requests gets no retry at all. [Do] numbers nothing, and knows
-// timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
-func (b *Budget) Begin() (number int64) { return b.begun.Add(1) }
+// Begin numbers an attempt before it is sent, at a moment on any clock that all who share
+// the budget have. It is for callers of [Policy.Next] that give attempts up after a time,
+// as package retryhttp does: they set [Failure.Silent], Begun and Now, and after a success
+// they call Answered instead of Succeed. Then a destination that answers none of many
+// requests gets no retry at all. [Do] numbers nothing, and knows timeouts by
+// context.DeadlineExceeded and os.ErrDeadlineExceeded.
+func (b *Budget) Begin(at time.Duration) (number int64) {
+	number = b.begun.Add(1)
+	b.starts[number%heed].Store(int64(at))
+	return number
+}
 
 // Answered is [Budget.Succeed] for an attempt that has a number.
 func (b *Budget) Answered(number int64) {
@@ -33,16 +53,53 @@ func (b *Budget) Answered(number int64) {
 	b.Succeed()
 }
 
-// others counts those that have fared like f, which was given up unanswered.
+// others counts those that have fared like f, which was given up unanswered, at another
+// time. More than heed are not counted.
 func (s *silence) others(f *Failure) int64 {
-	var before, later int64
+	apart := (f.Now - f.Begun) / 2
+	return s.before(f, apart) + s.later(f, apart)
+}
+
+// before counts the intents that were given up so long before f.
+func (s *silence) before(f *Failure, apart time.Duration) (n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failing := s.failing.Load()
 	if f.Attempt == 1 {
-		before = s.failing.Add(1) - 1
+		if failing < heed {
+			s.givenUp[failing] = f.Now
+		}
+		s.failing.Store(failing + 1)
 	} else { // its intent has been counted
-		before = max(0, s.failing.Load()-1)
+		failing = max(0, failing-1)
 	}
-	if f.Silent > 0 && s.latest.Load() < f.Silent {
-		later = s.begun.Load() - f.Silent
+	for _, at := range s.givenUp[:min(failing, heed)] {
+		if at <= f.Now-apart {
+			n++
+		}
 	}
-	return before + later
+	return n
+}
+
+// later counts the attempts that were begun so long after f, if none of them has succeeded.
+func (s *silence) later(f *Failure, apart time.Duration) (n int64) {
+	if f.Silent < 0 || s.latest.Load() >= f.Silent {
+		return 0
+	}
+	last := s.begun.Load()
+	for number := last; number > max(f.Silent, last-heed); number-- {
+		if time.Duration(s.starts[number%heed].Load()) >= f.Begun+apart {
+			n++
+		}
+	}
+	return n
+}
+
+// heard notes a success.
+func (s *silence) heard() {
+	if s.failing.Load() > 0 { // as in Succeed
+		s.mu.Lock()
+		s.failing.Store(0)
+		s.mu.Unlock()
+	}
 }

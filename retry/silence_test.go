@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/oncelib/once/retry"
 )
@@ -22,32 +24,58 @@ func again(t *testing.T, p *retry.Policy, f retry.Failure) bool {
 	return stop == ""
 }
 
-// The third intent in a row is not retried, nor what is left of the first two. One
-// success, and all are.
+// The fourth intent in a row is not retried, nor what is left of the first three. One
+// success, and all are. Who waits for a second is at another time after half of it.
 func TestFailuresInARow(t *testing.T) {
 	b := &retry.Budget{}
 	p := &retry.Policy{Budget: b}
-	for round := range 3 {
-		for intent := range 2 {
-			if !again(t, p, retry.Failure{Attempt: 1, Silent: -1}) {
+	now := time.Hour
+	silent := func(attempt int) bool {
+		now += 600 * ms
+		return again(t, p, retry.Failure{Attempt: attempt, Silent: -1, Begun: now - time.Second, Now: now})
+	}
+	for round := range 2 {
+		for intent := range 3 {
+			if !silent(1) {
 				t.Errorf("round %d: %d failures before make a crowd", round, intent)
 			}
 		}
-		if !again(t, p, retry.Failure{Attempt: 2, Silent: -1}) {
-			t.Errorf("round %d: the second attempt, where one other intent has failed", round)
+		if !silent(2) {
+			t.Errorf("round %d: the second attempt, where two other intents have failed", round)
 		}
-		for range 5 {
-			if again(t, p, retry.Failure{Attempt: 1, Silent: -1}) || again(t, p, retry.Failure{Attempt: 2, Silent: -1}) {
-				t.Errorf("round %d: retried although two others have failed", round)
+		for range 20 {
+			if silent(1) || silent(2) {
+				t.Errorf("round %d: retried although three others have failed", round)
 			}
 		}
-		if s := b.State(); s.Failing != 7 || s.Left < 1 {
+		if s := b.State(); s.Failing != 23 || s.Left < 1 {
 			t.Errorf("round %d: %+v", round, s)
 		}
 		b.Succeed()
 	}
-	if s := b.State(); s.Failing != 0 || s.Spent != 9 || s.Refused != 30 {
+	if s := b.State(); s.Failing != 0 || s.Spent != 8 || s.Refused != 80 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// What is given up at about the same time is no crowd, however many they are. When their
+// retries are given up as well, they are.
+func TestFailuresAtOnce(t *testing.T) {
+	p := &retry.Policy{Budget: &retry.Budget{Burst: 1000}}
+	give := func(attempt int, from time.Duration) (retried int) {
+		for i := range 100 {
+			now := from + time.Duration(i)*4*ms
+			if again(t, p, retry.Failure{Attempt: attempt, Silent: -1, Begun: now - time.Second, Now: now}) {
+				retried++
+			}
+		}
+		return retried
+	}
+	if n := give(1, time.Hour); n != 100 {
+		t.Errorf("%d of 100 are retried", n)
+	}
+	if n := give(2, time.Hour+time.Second); n != 0 {
+		t.Errorf("%d of 100 are retried once more", n)
 	}
 }
 
@@ -56,7 +84,7 @@ func TestLonelyFailure(t *testing.T) {
 	p := &retry.Policy{Budget: &retry.Budget{}}
 	for intent := range 2 {
 		for attempt := 1; attempt < 5; attempt++ {
-			if !again(t, p, retry.Failure{Attempt: attempt, Silent: p.Budget.Begin()}) {
+			if !again(t, p, retry.Failure{Attempt: attempt, Silent: p.Budget.Begin(0)}) {
 				t.Errorf("intent %d: attempt %d was the last", intent+1, attempt)
 			}
 		}
@@ -104,20 +132,28 @@ type slowError struct{}
 func (slowError) Error() string        { return "slow" }
 func (slowError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// Nobody has answered the two before, and nobody will answer this one.
+// Nobody has answered the three before, and nobody will answer this one.
 func TestDoKnowsTimeouts(t *testing.T) {
+	synctest.Test(t, doKnowsTimeouts)
+}
+
+func doKnowsTimeouts(t *testing.T) {
 	timeouts := []error{slowError{}}
 	for _, late := range []error{context.DeadlineExceeded, os.ErrDeadlineExceeded} {
 		timeouts = append(timeouts, late, fmt.Errorf("read: %w", late), errors.Join(io.ErrUnexpectedEOF, late))
 	}
 	for _, err := range append(timeouts, io.ErrUnexpectedEOF) {
 		p := &retry.Policy{Budget: &retry.Budget{}, Base: -1, Attempts: 2}
-		for i := range 4 {
+		for i := range 5 {
 			attempts, want := 0, 2
-			if i >= 2 && err != io.ErrUnexpectedEOF { //nolint:errorlint // the one that is none
+			if i >= 3 && err != io.ErrUnexpectedEOF { //nolint:errorlint // the one that is none
 				want = 1
 			}
-			_ = retry.Do(t.Context(), p, func(context.Context, int) error { attempts++; return err })
+			_ = retry.Do(t.Context(), p, func(context.Context, int) error {
+				attempts++
+				<-time.After(200 * ms)
+				return err
+			})
 			if attempts != want {
 				t.Errorf("%v: call %d has made %d attempts, want %d", err, i+1, attempts, want)
 			}
@@ -139,7 +175,7 @@ func TestOnlyWhoAsksCounts(t *testing.T) {
 }
 
 // A timeout is not retried, not even the first one, if those that were begun later are
-// not answered either.
+// not answered either. Begun later is begun half the time later that it has waited.
 func TestSilence(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -148,24 +184,27 @@ func TestSilence(t *testing.T) {
 		again    bool
 	}{
 		{"nobody else is there", 0, 0, true},
-		{"one is as silent", 1, 0, true},
-		{"two are", 2, 0, false},
+		{"two are as silent", 2, 0, true},
+		{"three are", 3, 0, false},
 		{"many are", 30, 0, false},
-		{"one before was answered", 2, 9, false},
+		{"one before was answered", 3, 9, false},
 		{"the next one was answered", 30, 11, true},
 		{"the last one was answered", 30, 40, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := &retry.Budget{}
 			p := &retry.Policy{Budget: b}
-			for range 10 + c.later {
-				b.Begin()
+			for range 10 {
+				b.Begin(0)
+			}
+			for range c.later {
+				b.Begin(500 * ms)
 			}
 			if c.answered > 0 {
 				b.Answered(int64(c.answered))
 				b.Answered(1) // an old one that was slow says nothing
 			}
-			if a := again(t, p, retry.Failure{Attempt: 1, Silent: 10}); a != c.again {
+			if a := again(t, p, retry.Failure{Attempt: 1, Silent: 10, Now: time.Second}); a != c.again {
 				t.Errorf("retried: %v", a)
 			}
 			if b.Succeed(); b.State().Failing != 0 {
@@ -188,13 +227,13 @@ func TestSilenceConcurrently(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
-				b.Answered(b.Begin())
+				b.Answered(b.Begin(0))
 			}
 		})
 	}
 	wg.Wait()
 	for range 10 {
-		b.Begin()
+		b.Begin(time.Second)
 	}
 	p := &retry.Policy{Budget: b}
 	if !again(t, p, retry.Failure{Attempt: 1, Silent: 7999}) || again(t, p, retry.Failure{Attempt: 1, Silent: 8001}) {

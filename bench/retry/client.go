@@ -47,22 +47,22 @@ var subjects = []subject{
 		return roundTripper(base.RoundTrip)
 	}}},
 	{"failsafehttp", "github.com/failsafe-go/failsafe-go", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
-		return newFailsafe(base, least, most)
+		return newFailsafe(base, retries, least, most)
 	}}},
 	{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
-		return &retryablehttp.RoundTripper{Client: newRetryable(base, least, most)}
+		return &retryablehttp.RoundTripper{Client: newRetryable(base, retries, least, most)}
 	}}},
 	{"rehttp", "github.com/PuerkitoBio/rehttp", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
-		return newRehttp(base, rehttp.ExpJitterDelay(least, most))
+		return newRehttp(base, retries, rehttp.ExpJitterDelay(least, most))
 	}}},
 	{"resty 2", "github.com/go-resty/resty/v2", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
-		c := newResty2(base, least, most)
+		c := newResty2(base, retries, least, most)
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			return sendResty2(c, r.Context(), r.Method, r.URL.String(), r.Header.Clone(), content(r))
 		})
 	}}},
 	{"resty 3", "resty.dev/v3", roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
-		c := newResty3(base, least, most)
+		c := newResty3(base, retries, least, most)
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			return sendResty3(c, r.Context(), r.Method, r.URL.String(), r.Header.Clone(), content(r))
 		})
@@ -81,7 +81,7 @@ func newWithJournal(dir string, base http.RoundTripper) (roundtrippertest.Journa
 	}}, nil
 }
 
-func newFailsafe(base http.RoundTripper, least, most time.Duration) http.RoundTripper {
+func newFailsafe(base http.RoundTripper, retries int, least, most time.Duration) http.RoundTripper {
 	b := failsafehttp.NewRetryPolicyBuilder().WithMaxRetries(retries) //nolint:bodyclose // there is none
 	if most > 0 {
 		b = b.WithBackoff(least, most) //nolint:bodyclose // as above
@@ -89,20 +89,20 @@ func newFailsafe(base http.RoundTripper, least, most time.Duration) http.RoundTr
 	return failsafehttp.NewRoundTripper(base, b.Build()) //nolint:bodyclose // as above
 }
 
-func newRetryable(base http.RoundTripper, least, most time.Duration) *retryablehttp.Client {
+func newRetryable(base http.RoundTripper, retries int, least, most time.Duration) *retryablehttp.Client {
 	c := retryablehttp.NewClient()
 	c.HTTPClient = &http.Client{Transport: base, CheckRedirect: asItIs}
 	c.RetryMax, c.RetryWaitMin, c.RetryWaitMax, c.Logger = retries, least, most, nil
 	return c
 }
 
-func newRehttp(base http.RoundTripper, delay rehttp.DelayFn) http.RoundTripper {
+func newRehttp(base http.RoundTripper, retries int, delay rehttp.DelayFn) http.RoundTripper {
 	failed := rehttp.RetryAny(rehttp.RetryTemporaryErr(), rehttp.RetryStatusInterval(500, 600), rehttp.RetryStatuses(http.StatusTooManyRequests))
 	return rehttp.NewTransport(base, rehttp.RetryAll(rehttp.RetryMaxRetries(retries), failed), delay)
 }
 
 // resty is no RoundTripper: each request is made anew.
-func newResty2(base http.RoundTripper, least, most time.Duration) *resty.Client {
+func newResty2(base http.RoundTripper, retries int, least, most time.Duration) *resty.Client {
 	return resty.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
 		SetDoNotParseResponse(true).SetRedirectPolicy(resty.RedirectPolicyFunc(asItIs)).
 		AddRetryCondition(func(r *resty.Response, err error) bool { return err != nil || failed(r.StatusCode()) })
@@ -121,7 +121,7 @@ func sendResty2(c *resty.Client, ctx context.Context, method, url string, header
 	return resp.RawResponse, nil
 }
 
-func newResty3(base http.RoundTripper, least, most time.Duration) *resty3.Client {
+func newResty3(base http.RoundTripper, retries int, least, most time.Duration) *resty3.Client {
 	return resty3.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
 		SetResponseDoNotParse(true).SetRedirectPolicy(resty3.RedirectPolicyFunc(asItIs)).
 		AddRetryConditions(func(r *resty3.Response, err error) bool { return err != nil || failed(r.StatusCode()) })

@@ -60,6 +60,7 @@ func report(ctx context.Context, quick bool) (string, error) {
 			columns[i] = roundtrippertest.Judge(ctx, s.Candidate)
 		}
 		w.WriteString(table(columns))
+		w.WriteString(situations(ctx))
 	}
 	w.WriteString(speed)
 	return w.String(), nil

@@ -88,15 +88,15 @@ const instant = 10 * time.Nanosecond
 
 // senders are the clients of client.go without pauses. The first one does not retry.
 func senders(base http.RoundTripper) (names []string, all map[string]sender) {
-	hashicorp := newRetryable(base, 0, 0)
-	resty2 := newResty2(base, instant, 2*instant)
-	resty3 := newResty3(base, instant, 2*instant).SetRetryAllowNonIdempotent(true) // it would not repeat the POST
+	hashicorp := newRetryable(base, retries, 0, 0)
+	resty2 := newResty2(base, retries, instant, 2*instant)
+	resty3 := newResty3(base, retries, instant, 2*instant).SetRetryAllowNonIdempotent(true) // it would not repeat the POST
 	all = map[string]sender{
 		"net/http":     byClient(base),
 		frugal:         byClient(byHand{base}),
-		"once":         byClient(&retryhttp.Transport{Base: base, Keys: true, Policy: retry.Policy{Base: -1}}),
-		"failsafehttp": byClient(newFailsafe(base, 0, 0)),
-		"rehttp":       byClient(newRehttp(base, rehttp.ConstDelay(0))),
+		"once":         byClient(&retryhttp.Transport{Base: base, Keys: true, Announce: true, Policy: retry.Policy{Base: -1}}),
+		"failsafehttp": byClient(newFailsafe(base, retries, 0, 0)),
+		"rehttp":       byClient(newRehttp(base, retries, rehttp.ConstDelay(0))),
 		"go-retryablehttp": func(ctx context.Context, method, url string, body []byte) (*http.Response, error) {
 			var raw any
 			if body != nil {

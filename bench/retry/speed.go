@@ -45,7 +45,7 @@ func (r race) speed(ctx context.Context) (string, error) {
 	p("All take turns, in slices of %v, for %d rounds; every figure is a comparison within a round: the median [least .. most]", r.slice, r.rounds)
 	p("of the rounds. A run fails if not all have made the same calls, and have sent the same bytes.")
 	p("")
-	p("retry and retryhttp are as they are by default, apart from the pauses: the budget is on (it is made to earn what a")
+	p("retry and retryhttp are as they are by default, apart from the pauses and Announce: the budget is on (it is made to earn what a")
 	p("storm of nothing but retries spends), and so are the 10 s for all attempts and, over HTTP, the keys, the number of the")
 	p("attempt and its time in the header, and the reading of answers to requests with a key. Nobody pauses.")
 	bars, err := r.loops(ctx, p)

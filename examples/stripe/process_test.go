@@ -10,10 +10,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestDemoServe: the storm against the program itself.
 func TestDemoServe(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "once")
 	build := exec.Command("go", "build", "-o", program, ".")

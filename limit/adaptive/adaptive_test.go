@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/limit/adaptive"
 )
@@ -69,6 +70,7 @@ func siege(t *testing.T, h http.Handler, few, many int) (served int, mean time.D
 // A limit that was chosen too high lets the server become slow, and one that is too low
 // leaves it idle. The adaptive one goes to where it is good.
 func TestFindsTheLimit(t *testing.T) {
+	testenv.Prove(t)
 	measure := func(t *testing.T, knee int, capacity func() limit.Capacity) (served int, mean time.Duration, places int) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {

@@ -77,6 +77,9 @@ func (f *File) commit() {
 }
 
 func (f *File) put(b *batch) error {
+	if err := f.current(); err != nil {
+		return f.fail(err)
+	}
 	var frames []byte
 	for _, payload := range b.payloads {
 		frames = f.salt.frame(frames, f.size+int64(len(frames)), f.flushed, payload)
@@ -159,14 +162,17 @@ func (f *File) rewrite() error {
 	if err != nil {
 		return err
 	}
-	if f.out != nil {
-		f.out.Close()
+	old := f.out
+	if err := f.use(out); err != nil {
+		return f.fail(errors.Join(err, out.Close()))
 	}
-	f.out, f.salt, f.size, f.flushed, f.limit = out, s, base, base, max(f.cfg.Compact, 4*base)
+	old.Close()
+	f.salt, f.size, f.flushed, f.limit = s, base, base, max(f.cfg.Compact, 4*base)
 	return nil
 }
 
-// replace puts a new file in the place of the old one.
+// replace puts a new file in the place of the old one. The new one is locked before it gets
+// its name, so that there is no moment in which another process could take it.
 func (f *File) replace(text []byte) (file, error) {
 	out, err := f.disk.create(f.path + ".tmp")
 	if err != nil {
@@ -174,6 +180,9 @@ func (f *File) replace(text []byte) (file, error) {
 	}
 	if _, err = out.WriteAt(text, 0); err == nil {
 		err = out.Sync()
+	}
+	if err == nil {
+		err = f.current() // another process may have begun a journal at this path
 	}
 	if err != nil {
 		return nil, errors.Join(err, out.Close())

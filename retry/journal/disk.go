@@ -4,35 +4,46 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/oncelib/once/internal/lockedfile"
 )
 
 // disk is what a journal does to the disk. Tests make each step of it fail.
 type disk interface {
-	lock(f *os.File) error // fails with errors.ErrUnsupported where there is none
-	read(path string) ([]byte, error)
-	create(path string) (file, error) // replaces what is there
+	open(path string) (file, error)   // locked, and made if there is none; errors.ErrUnsupported where there is no lock
+	create(path string) (file, error) // locked; replaces what is there
 	rename(from, to string) error
 	syncDir(dir string) error
 }
 
 type file interface {
+	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	Stat() (os.FileInfo, error)
 	Truncate(size int64) error
 	Sync() error
 }
 
 type osDisk struct{}
 
-func (osDisk) lock(f *os.File) error { return lock(f) }
-
-func (osDisk) read(path string) ([]byte, error) { return os.ReadFile(path) }
+func (osDisk) open(path string) (file, error) {
+	f, err := lockedfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
 
 func (osDisk) create(path string) (file, error) {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // its mode may be another one
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := lockedfile.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (osDisk) rename(from, to string) error { return os.Rename(from, to) }

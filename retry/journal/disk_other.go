@@ -2,13 +2,6 @@
 
 package journal
 
-import (
-	"errors"
-	"os"
-)
-
-// Here is no lock that ends with its process, or none that was ever tried, and open refuses.
-
-func lock(*os.File) error { return errors.ErrUnsupported }
+import "errors"
 
 func syncDir(string) error { return errors.ErrUnsupported }

@@ -41,9 +41,10 @@
 //
 // # The file
 //
-// A [File] belongs to one process; another one is refused. That takes a lock of the system
-// which ends with its process, as unix systems have it: where there is none, as on Windows,
-// [Open] refuses, and package sqljournal is what there is. It is only appended to, with
+// A [File] belongs to one process; another one is refused. The lock is on the file itself,
+// and ends with its process, as unix systems have it: where there is none, as on Windows,
+// [Open] refuses, and package sqljournal is what there is. A symbolic link is refused. A
+// journal whose file was removed, or replaced, takes no more intents. It is only appended to, with
 // one flush to the disk for all intents that come at the same time, and written anew when
 // much of it is done with. A record that a crash has torn is left out when the file is
 // opened, and [File.Damage] tells; damage in what had been flushed is refused. If the disk
@@ -55,6 +56,9 @@
 // as well, because the power has failed before the system wrote it to the disk, or because
 // it is damaged too, is damage there taken for a record that was torn: the intent is left
 // out, and [File.Damage] tells. The same is true of a file that has lost its end.
+//
+// A File keeps what is open in memory, and takes no more than Config.MaxOpen intents of
+// Config.MaxBytes: beyond, the request is not sent, and the error is [ErrFull].
 //
 // Bodies and URLs are written as they are, but for a user and password in front of the
 // host. The file can be read by its owner only.

@@ -41,11 +41,12 @@ func (d *faultyDisk) do(what string, it func() error) error {
 	return errors.Join(it(), fault)
 }
 
-func (d *faultyDisk) read(path string) ([]byte, error) {
-	if err := d.pass("read"); err != nil {
+func (d *faultyDisk) open(path string) (file, error) {
+	out, err := d.osDisk.open(path)
+	if err != nil {
 		return nil, err
 	}
-	return d.osDisk.read(path)
+	return faultyFile{out, d}, nil
 }
 
 func (d *faultyDisk) create(path string) (out file, err error) {
@@ -73,6 +74,13 @@ type faultyFile struct {
 	file
 
 	d *faultyDisk
+}
+
+func (f faultyFile) ReadAt(b []byte, at int64) (int, error) {
+	if err := f.d.pass("read"); err != nil {
+		return 0, err
+	}
+	return f.file.ReadAt(b, at)
 }
 
 func (f faultyFile) WriteAt(b []byte, at int64) (int, error) {

@@ -18,18 +18,31 @@ type Config struct {
 	// Compact is from which size on, in bytes, a file is written anew when most of it
 	// is done with. Default 4 MiB.
 	Compact int64
+
+	// MaxOpen is how many intents may be open in a [File], and MaxBytes how many bytes they
+	// may have together: a File keeps them in memory. One more fails with [ErrFull], and its
+	// request is not sent. What is open already can be asked for again, resumed and resolved.
+	// Package sqljournal bounds neither. Default 100,000 and 256 MiB.
+	MaxOpen  int
+	MaxBytes int64
 }
+
+// Defaults of [Config].
+const (
+	DefaultMaxOpen  = 100_000
+	DefaultMaxBytes = 256 << 20
+)
 
 // File is a journal in a file. Its methods can be called concurrently.
 type File struct {
 	path   string
 	cfg    Config
 	disk   disk
-	lock   *os.File
 	damage Damage
 
 	writing sync.Mutex // held while the disk is written; comes before mu
 	out     file
+	self    os.FileInfo // of out
 	salt    salt
 	size    int64 // what is whole
 	flushed int64 // what of it is on the disk
@@ -84,6 +97,9 @@ func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err e
 	case id != "" && (e == nil || e != f.table.find(id)):
 		return nil, nil, false, ErrGone
 	case e == nil:
+		if err := f.room(&r); err != nil {
+			return nil, nil, false, err
+		}
 		r.ID = f.table.last + 1
 		if err := f.next.add(&r); err != nil {
 			return nil, nil, false, err
@@ -98,6 +114,15 @@ func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err e
 	}
 	e.begun++
 	return e, e.in, again, nil
+}
+
+// room fails if there is none for one more intent. f.mu is held.
+func (f *File) room(r *record) error {
+	open, bytes := len(f.table.byID), f.table.bytes
+	if open < f.cfg.MaxOpen && bytes+r.size() <= f.cfg.MaxBytes {
+		return nil
+	}
+	return fmt.Errorf("%w: %d intents of %d bytes are open, the most are %d intents (Config.MaxOpen) of %d bytes (Config.MaxBytes). Try: journal.Resume, or once journal list and resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
 }
 
 // End implements [Journal]. What it writes is flushed with the next intent: if the power
@@ -182,7 +207,7 @@ func (f *File) Close() error {
 	f.mu.Lock()
 	f.err = ErrClosed
 	f.mu.Unlock()
-	return errors.Join(b.err, f.out.Close(), f.lock.Close())
+	return errors.Join(b.err, f.out.Close())
 }
 
 // List implements [Journal].

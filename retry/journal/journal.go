@@ -58,6 +58,9 @@ var (
 	// ErrGone is an intent that was to be resumed, and was closed meanwhile.
 	ErrGone = errors.New("journal: the intent is not open any more")
 
+	// ErrFull is an intent for which there is no room among those that are open.
+	ErrFull = errors.New("journal: it is full, and the request was not sent")
+
 	// ErrBroken is a journal whose disk has failed.
 	ErrBroken = errors.New("journal: its disk has failed, and it takes nothing more. Try: look at the disk, then open the journal again")
 

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"math"
+	"path/filepath"
 	"runtime"
-	"strings"
+
+	"github.com/oncelib/once/internal/lockedfile"
 )
 
 // Open opens the journal at path, or makes one there; its folder must exist. It fails if
@@ -16,36 +18,46 @@ import (
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {
+	if path, err = filepath.Abs(path); err != nil { // the process may change its directory
+		return nil, fmt.Errorf("journal: %w", err)
+	}
 	f := &File{path: path, cfg: cfg, disk: d, next: new(batch)}
 	if cfg.Compact <= 0 {
 		f.cfg.Compact = 4 << 20
 	}
+	if f.cfg.MaxOpen <= 0 {
+		f.cfg.MaxOpen = DefaultMaxOpen
+	}
+	if f.cfg.MaxBytes <= 0 {
+		f.cfg.MaxBytes = DefaultMaxBytes
+	}
 	if _, err = allow(cfg.Headers); err != nil {
 		return nil, err
 	}
-	if f.lock, err = os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, fmt.Errorf("journal: %w. Try: a folder that exists and that you may write to", err)
-	}
 	if err := f.take(); err != nil {
-		return nil, errors.Join(err, f.lock.Close())
+		if f.out != nil {
+			err = errors.Join(err, f.out.Close())
+		}
+		return nil, err
 	}
 	return f, nil
 }
 
 func (f *File) take() error {
-	err := f.disk.lock(f.lock)
-	if errors.Is(err, errors.ErrUnsupported) {
+	out, err := f.disk.open(f.path)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
 		return fmt.Errorf("journal: no other process can be kept out of %s on this system (%s) or file system: %w. Try: a local disk of a unix system, or sqljournal, which processes may share", f.path, runtime.GOOS, err)
+	case errors.Is(err, lockedfile.ErrHeld):
+		return fmt.Errorf("journal: %s is open in another process: %w. Try: end that one first (on Linux \"fuser %s\" names it), or give each process a journal of its own", f.path, err, f.path)
+	case err != nil:
+		return fmt.Errorf("journal: %w. Try: a folder that exists and that you may write to", err)
 	}
+	if err := f.use(out); err != nil {
+		return errors.Join(fmt.Errorf("journal: %w", err), out.Close())
+	}
+	text, err := io.ReadAll(io.NewSectionReader(out, 0, math.MaxInt64))
 	if err != nil {
-		owner, _ := io.ReadAll(io.LimitReader(f.lock, 100))
-		return fmt.Errorf("journal: %s is open in another process (%s): %w. Try: end that one first, or give each process a journal of its own", f.path, strings.TrimSpace(string(owner)), err)
-	}
-	if err := f.sign(); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	text, err := f.disk.read(f.path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("journal: %w", err)
 	}
 	if f.table, f.damage, err = readTable(text); err != nil {
@@ -59,11 +71,23 @@ func (f *File) take() error {
 	return nil
 }
 
-// sign writes down who has the lock, for those who do not get it.
-func (f *File) sign() error {
-	if err := f.lock.Truncate(0); err != nil {
+// use makes out the file that is written.
+func (f *File) use(out file) error {
+	info, err := out.Stat()
+	if err != nil {
 		return err
 	}
-	_, err := f.lock.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
-	return err
+	f.out, f.self = out, info
+	return nil
+}
+
+// current fails if the file that is written is not the one at its path any more. Intents in
+// a file that was removed are gone at the next start, and nothing that is flushed there is
+// kept.
+func (f *File) current() error {
+	is, err := lockedfile.IsAt(f.path, f.self)
+	if err != nil || is {
+		return err
+	}
+	return fmt.Errorf("%s was removed, or is another file now", f.path)
 }

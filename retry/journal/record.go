@@ -91,6 +91,21 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// size is how many bytes an intent takes, about.
+func (r *record) size() int64 {
+	n := len(r.Key) + len(r.Method) + len(r.URL) + len(r.body)
+	for name, lines := range r.Header {
+		n += len(name)
+		for _, line := range lines {
+			n += len(line)
+		}
+	}
+	return int64(n) + entrySize
+}
+
+// entrySize is what an intent takes beside its texts and body.
+const entrySize = 512
+
 // name is what two requests for one intent have in common.
 type name struct{ key, method, url string }
 
@@ -101,6 +116,7 @@ type table struct {
 	byID   map[uint64]*entry
 	byName map[name]*entry
 	last   uint64 // ID
+	bytes  int64  // of all of them
 }
 
 func newTable() *table { return &table{byID: map[uint64]*entry{}, byName: map[name]*entry{}} }
@@ -133,11 +149,16 @@ func (t *table) apply(r record) error {
 
 func (t *table) add(e *entry) {
 	t.byID[e.ID], t.byName[e.name()], t.last = e, e, max(t.last, e.ID)
+	t.bytes += e.size()
 }
 
 func (t *table) remove(e *entry) {
+	if t.byID[e.ID] != e {
+		return
+	}
 	delete(t.byID, e.ID)
 	delete(t.byName, e.name())
+	t.bytes -= e.size()
 }
 
 func (t *table) find(id string) *entry {

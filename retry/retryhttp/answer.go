@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,16 +26,18 @@ type answer struct {
 	after time.Duration
 	code  string // of a problem
 	shut  bool   // the breaker has not allowed the attempt
+	stale bool   // the connection was dead before
 
-	number  int64    // that the budget gave it
-	sending *sending // nil if it was not made
-	runner  int      // of a race
+	number  int64         // that the budget gave it
+	begun   time.Duration // as a lazy.Moment
+	sending *sending      // nil if it was not made
+	runner  int           // of a race
 }
 
 // cancel ends the attempt.
-func (a *answer) cancel(cause error) {
+func (a *answer) cancel() {
 	if a.sending != nil {
-		a.sending.cancel(cause)
+		a.sending.cancel(nil)
 	}
 }
 
@@ -60,9 +63,18 @@ func (a *answer) failure() error {
 	return &StatusError{a.resp.StatusCode, a.code}
 }
 
+// refusal returns an answer that is good as an error, nil if it is none.
+func (a *answer) refusal() error {
+	if a.resp.StatusCode < http.StatusBadRequest {
+		return nil
+	}
+	return a.failure()
+}
+
 // judge says what a response means.
 func (c *call) judge(a *answer) {
 	status := a.resp.StatusCode
+	c.meet(a.resp.Header)
 	if c.keyed {
 		if retention := seconds(field(a.resp.Header, headerRetention)); retention > 0 {
 			c.advertised(retention)
@@ -84,37 +96,49 @@ func (c *call) judge(a *answer) {
 // The code with which oncehttp says that an earlier attempt is still at work.
 const codeInFlight = "CONFLICT.idempotency.in_flight"
 
-func (c *call) judgeFailure(a *answer) error {
-	h := a.resp.Header
+func (c *call) judgeFailure(a *answer) (err error) {
+	a.class, a.after, a.code, err = classify(a.resp, c.keyed, c.repeatable)
+	return err
+}
+
+// classify says what an answer that is a failure means, to a request with a key or not. The
+// problem that it tells of is read if asked for.
+func classify(resp *http.Response, keyed, read bool) (class retry.Class, after time.Duration, code string, err error) {
+	h := resp.Header
 	var p problem
-	if c.repeatable { // else it changes nothing
-		var err error
-		if p, err = peek(a.resp, maxPeek); err != nil {
-			return err
+	if read {
+		if p, err = peek(resp, maxPeek); err != nil {
+			return retry.Unknown, 0, "", err
 		}
 	}
-	a.code = p.code
-	if len(h[headerAfter]) > 0 {
-		a.after = retryAfter(h, time.Now())
+	if len(h[headerAfter]) > 0 || len(h[headerAfterMs]) > 0 {
+		after = retryAfter(h, time.Now())
 	}
-	a.class = byStatus(a.resp.StatusCode, a.after)
+	class = byStatus(resp.StatusCode, after)
 	hint := field(h, headerHint)
 	again := strings.EqualFold(hint, "true")
 	switch {
-	case a.resp.StatusCode == http.StatusConflict && (again || p.code == codeInFlight): // Stripe's idempotency_key_in_use
-		a.class = retry.InFlight
-	case a.class == retry.Final && again:
-		a.class = retry.Unknown
+	case resp.StatusCode != http.StatusConflict:
+	case again, p.code == codeInFlight: // Stripe's idempotency_key_in_use
+		class = retry.InFlight
+	case keyed && (p.again || after > 0): // of whoever else
+		class = retry.InFlight
+	}
+	if class == retry.Final && again {
+		class = retry.Unknown
 	}
 	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(field(h, headerReplayed), "true") || field(h, headerStatus) == "replayed" {
-		a.class = retry.Final // the same key will give the same answer
+		class = retry.Final // the same key will give the same answer
 	}
-	return nil
+	return class, after, p.code, nil
 }
 
 func byStatus(status int, after time.Duration) retry.Class {
 	switch status {
 	case http.StatusTooManyRequests:
+		if after > 0 {
+			return retry.RateLimited
+		}
 		return retry.Throttled
 	case http.StatusServiceUnavailable:
 		if after > 0 {
@@ -132,7 +156,8 @@ func byStatus(status int, after time.Duration) retry.Class {
 	return retry.Final
 }
 
-// buffer reads a short answer to the end.
+// buffer reads a short answer to the end, which is not that of its Content-Length: over
+// HTTP/2 there can be trailers, and to close the body before would reset the stream.
 func (c *call) buffer(a *answer) {
 	most := c.t.Buffer
 	if most == 0 {
@@ -144,6 +169,9 @@ func (c *call) buffer(a *answer) {
 	}
 	whole := make([]byte, length)
 	n, err := io.ReadFull(a.resp.Body, whole)
+	if err == nil {
+		_, err = io.Copy(io.Discard, a.resp.Body)
+	}
 	a.resp.Body.Close()
 	if err != nil {
 		a.fail(fmt.Errorf("retryhttp: the answer was cut after %d of %d bytes: %w", n, length, err))
@@ -158,8 +186,22 @@ func (a *answer) fail(err error) {
 		err = cause
 	}
 	a.resp, a.err, a.good = nil, err, false
+	if a.stale {
+		a.class = retry.Unknown
+		if unseen(err) {
+			a.class = retry.Unseen
+		}
+		a.cancel()
+		return
+	}
 	a.class, a.after = classOf(err)
-	a.cancel(nil)
+	if a.class == retry.Unknown && a.sending.unsent() {
+		a.class = retry.Transient
+		if refused(err) {
+			a.class = retry.Final
+		}
+	}
+	a.cancel()
 }
 
 // classOf classifies what Base has returned.
@@ -167,24 +209,53 @@ func classOf(err error) (retry.Class, time.Duration) {
 	if unseen(err) {
 		return retry.Unseen, 0
 	}
+	if hopeless(err) {
+		return retry.Final, 0
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
 		return retry.Transient, 0
 	}
+	return retry.Classify(err)
+}
+
+// hopeless reports whether err comes again with each attempt.
+func hopeless(err error) bool {
 	var (
 		certificate *tls.CertificateVerificationError
 		record      tls.RecordHeaderError
+		name        *net.DNSError
+		op          *net.OpError
 	)
-	if errors.As(err, &certificate) || errors.As(err, &record) {
-		return retry.Final, 0
+	switch {
+	case errors.As(err, &certificate), errors.As(err, &record):
+		return true
+	case errors.As(err, &name):
+		return name.IsNotFound && !name.IsTemporary
+	case errors.As(err, &op) && op.Op == "remote error": // an alert of TLS
+		return !slices.Contains(passingAlerts[:], op.Err.Error())
 	}
 	text := err.Error()
 	for _, mistake := range mistakes {
 		if strings.Contains(text, mistake) {
-			return retry.Final, 0
+			return true
 		}
 	}
-	return retry.Classify(err)
+	return false
+}
+
+// passingAlerts are those that do not say that the two sides do not fit together.
+var passingAlerts = [...]string{"tls: internal error", "tls: user canceled", "tls: unexpected message", "tls: bad record MAC"}
+
+// refused reports whether a proxy has answered CONNECT with a refusal, of which net/http
+// tells the text of its status alone.
+func refused(err error) bool {
+	for status := http.StatusBadRequest; status < http.StatusInternalServerError; status++ {
+		if text := http.StatusText(status); text != "" && text == err.Error() {
+			return status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests
+		}
+	}
+	return false
 }
 
 // mistakes are what net/http says of requests that cannot be sent. They have no types.
@@ -195,6 +266,10 @@ var mistakes = []string{
 	"net/http: invalid method",
 	"net/http: invalid trailer",
 	"http: ContentLength=",
+	"server response headers exceeded",
+	"http2: response header list larger than",
+	"http2: request header list larger than",
+	"tls: server selected unsupported protocol version",
 }
 
 // outcome is what the answer, to a caller with ctx, tells a breaker.
@@ -202,7 +277,7 @@ func (a *answer) outcome(ctx context.Context) retry.Outcome {
 	switch {
 	case a.good, a.class == retry.InFlight, a.resp == nil && a.class == retry.Final:
 		return retry.Healthy
-	case a.resp == nil && (ctx.Err() != nil || errors.Is(a.err, errLost)):
+	case a.resp == nil && (a.stale || ctx.Err() != nil || errors.Is(a.err, errLost)):
 		return retry.Abandoned
 	}
 	return retry.Unhealthy
@@ -213,7 +288,7 @@ func (a *answer) keep() {
 	switch {
 	case a.resp.StatusCode == http.StatusSwitchingProtocols: // its body is a connection, and to be written to
 	case a.resp.Body == http.NoBody:
-		a.cancel(nil)
+		a.cancel()
 	default:
 		a.sending.body = handed{a.resp.Body, a.sending}
 		a.resp.Body = &a.sending.body
@@ -230,5 +305,5 @@ func (a *answer) discard() {
 		a.resp.Body.Close()
 		patience.Stop()
 	}
-	a.cancel(nil)
+	a.cancel()
 }

@@ -73,19 +73,6 @@ func TestOpaqueBodies(t *testing.T) {
 	}
 }
 
-func TestBodiesThatLie(t *testing.T) {
-	for name, length := range map[string]int64{"shorter": 9, "longer": 2} {
-		s := &served{base: always(200)}
-		body := &opaque{Reader: strings.NewReader("12345")}
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://service.example", body)
-		r.ContentLength = length
-		_, err := (&retryhttp.Transport{Base: s}).RoundTrip(r)
-		if err == nil || len(s.requests()) != 0 || body.closed.Load() != 1 {
-			t.Errorf("%s than it says: %v, sent %d, closed %d", name, err, len(s.requests()), body.closed.Load())
-		}
-	}
-}
-
 func TestGetBodyFails(t *testing.T) {
 	gone := errors.New("the file is gone")
 	s := &served{base: always(503)}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncelib/once/internal/lazy"
 	"github.com/oncelib/once/internal/timeout"
 	"github.com/oncelib/once/retry"
 )
@@ -34,12 +35,16 @@ type call struct {
 
 	last   error // the failure before this attempt
 	hedged bool
+	nested bool // another Transport retries
+	stale  int  // dead connections that this one has met
+	shared bool // one of them under other requests as well
 
 	mu      sync.Mutex // hedges run in parallel
 	expires time.Time  // the key
 	noted   time.Time  // what the journal is to know of that
 	first   int        // the number of the first attempt
 	sent    int        // attempts so far
+	unpaid  int        // of these, those that are no retries
 
 	one sending // the first attempt
 }
@@ -52,11 +57,12 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{t: t, req: req, policy: t.Policy, breaker: t.Policy.Breaker, start: time.Now(), first: 1}
+	c := &call{t: t, req: req, policy: t.policyOf(req.Context()), start: time.Now(), first: 1}
+	c.breaker = c.policy.Breaker
 	if c.keyed = k.Value != ""; in == "" {
 		c.key = k.Value
 	}
-	c.repeatable = c.keyed || idempotent(req.Method)
+	c.repeatable = c.keyed || hinted(req)
 	c.since = k.Since
 	if c.since.IsZero() {
 		c.since = c.start
@@ -67,7 +73,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 			return nil, c.gaveUp(retry.Expired, nil)
 		}
 	}
-	if _, nested := req.Context().Value(keyOfSending{}).(*sending); nested {
+	if _, c.nested = req.Context().Value(keyOfSending{}).(*sending); c.nested {
 		c.policy.Attempts = 1 // retries of retries multiply
 	}
 	if c.policy.Budget == nil {
@@ -84,9 +90,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 			c.first = n
 		}
 	}
-	if err := c.body.init(req, c.repeatable); err != nil {
-		return nil, err
-	}
+	c.body.init(req, c.repeatable)
 	if t.Journal != nil && c.keyed && !made {
 		if err := c.record(k); err != nil {
 			c.body.close()
@@ -102,6 +106,21 @@ func (c *call) count() int {
 	defer c.mu.Unlock()
 	c.sent++
 	return c.first + c.sent - 1
+}
+
+// countFree counts what net/http has sent again by itself because a connection was dead.
+func (c *call) countFree() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent++
+	c.unpaid++
+}
+
+// tries returns how many attempts the policy is to know of.
+func (c *call) tries() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(1, c.sent-c.unpaid)
 }
 
 func (c *call) attempts() int {
@@ -167,10 +186,14 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	case c.expired():
 		return 0, retry.Expired
 	}
-	f := retry.Failure{Attempt: max(1, c.attempts()), Class: a.class, After: a.after, Elapsed: time.Since(c.start), Random: rand.Float64()}
+	elapsed := time.Since(c.start)
+	if total := c.total(); (total < 0 || elapsed < total) && c.free(&a) {
+		return 0, ""
+	}
+	f := retry.Failure{Attempt: c.tries(), Class: a.class, After: a.after, Elapsed: elapsed, Random: rand.Float64()}
 	var late interface{ Timeout() bool }
 	if errors.As(a.err, &late) && late.Timeout() {
-		f.Silent = a.number
+		f.Silent, f.Begun, f.Now = a.number, a.begun, time.Duration(lazy.Now())
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		f.Deadline = max(1, deadline.Sub(c.start))

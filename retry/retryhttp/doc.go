@@ -11,33 +11,42 @@
 //
 // Requests whose method is safe or idempotent (GET, HEAD, OPTIONS, TRACE, QUERY, PUT,
 // DELETE), and any that carries an idempotency key, in its header, by [WithKey] or by
-// [Transport.Keys]. All attempts carry the same key and the same body, also across
+// [Transport.Keys], or that has the header without a line, as net/http wants it from
+// requests that can be repeated and have no key. All attempts carry the same key and the same body, also across
 // redirects. Another request is sent again only if it has provably not been seen: no
 // connection was made, or the server has refused the stream. Otherwise its failure is
 // given back, and [GivenUp] or the error says that a key was missing.
 //
 //	connection refused, reset, closed; no answer in time    again
 //	408, 425, 429, 5xx but not 501, 505, 511                 again
+//	429 with Retry-After                                     again; rate limits have a budget of their own
 //	409 of oncehttp, "in flight"                             again; it costs three tenths of a retry
 //	409 with Stripe-Should-Retry: true                       likewise: it is Stripe's "in flight"
+//	409 for a key, with Retry-After or "retryable": true     likewise: that of others
 //	Stripe-Should-Retry: true                                again, whatever the status else
 //	Stripe-Should-Retry: false                               final
 //	Idempotent-Replayed: true, with a failure                final: the key has that answer for good
 //	"retryable": false in a problem document                 final
 //	any other 4xx, a bare 409 included                       final
-//	an untrusted certificate, a malformed request            final
+//	an untrusted certificate, an alert of TLS                final
+//	a name that does not exist, a refusal of CONNECT         final
+//	a malformed request, a header that is too large          final
 //
 // Only one layer retries: below another [Transport], or in a request that is made with
 // the context of an attempt, each request is sent once.
 //
-// Retry-After is understood in seconds and in the three forms of a date. No attempt is
+// Retry-After is understood in seconds, with a fraction, and in the three forms of a date,
+// and so is retry-after-ms. No attempt is
 // made earlier than it asks for; if that would be after the deadline, the answer is given
 // back at once.
 //
 // # What is sent
 //
-//	Idempotency-Key      the key, if the request has none in its header
-//	Once-Attempt         1, 2, ...; if the request has one, it is counted from there
+//	Idempotency-Key      the key, if the request has none in its header: as it is, or as
+//	                     "key" with [Transport.Quoted]
+//	Once-Attempt         1, 2, ...; if the request has one, it is counted from there. Only
+//	                     to hosts that have answered with Idempotency-Status, or with
+//	                     [Transport.Announce]; and so is
 //	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded; one
 //	                     of the caller is shortened by what has passed, and ends the call
 //	Once-First-Sent      with an intent that is resumed: since when it is in the journal
@@ -55,15 +64,26 @@
 // [http.Transport] repeats a POST that has an Idempotency-Key by itself when a kept-alive
 // connection dies, and nobody counts that. Here it cannot: attempts with a key have no
 // GetBody, and if there is no body the name of the header is spelt in lower case, which
-// is the same to a server. So each arrival at the server is an attempt with a number,
-// taken from the budget. What remains are safe requests on HTTP/1 (counted, if Base is an
-// *http.Transport) and requests that have not left this machine.
+// is the same to a server. So each arrival at the server is an attempt with a number.
+// What remains are safe requests on HTTP/1, which are counted if Base passes the context
+// on to an *http.Transport, and requests that have not left this machine.
+//
+// # Connections that have died
+//
+// A NAT or a load balancer forgets idle connections, and the next request on one of them
+// is answered with a reset. A kept-alive connection that ends without one byte of an answer
+// says nothing about the server: what may be repeated is sent again at once. That is
+// counted and observed, but it is no attempt in the sense of Policy.Attempts, and the
+// budget does not pay for it. After 8 such connections in one call all idle ones of Base are
+// closed, and after 100 they are failures like any other. Over HTTP/2, where a connection
+// is lost by all its requests together, those that did not have it for themselves pay a
+// tenth of a retry.
 //
 // # Bodies
 //
 // The body of a request is read again by its GetBody, which [http.NewRequest] sets for
-// the usual readers. Without one, up to 64 KiB of a known length are kept in memory;
-// otherwise the request is sent once, never again with half a body.
+// the usual readers. Without one, up to 64 KiB of a known length are recorded while they are
+// sent, however slowly they come; otherwise the request is sent once, never again with half a body.
 //
 // A response is the caller's once its header is there, body included: if a download
 // breaks off, the caller sees it. Only the answer to a request with a key is read first

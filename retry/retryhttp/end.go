@@ -13,14 +13,15 @@ import (
 // hand gives an answer to the caller.
 func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 	a.sending.gaveUp = why
-	if c.disguised() { // spelt as the caller knows it
-		r := a.resp.Request.WithContext(a.resp.Request.Context())
-		r.Header = maps.Clone(r.Header)
-		for _, d := range disguises {
-			rename(r.Header, d.disguise, d.name)
+	a.sending.handing = handing{c.req.Context(), a.sending}
+	r := c.req.WithContext(&a.sending.handing)
+	if c.key != "" {
+		if r.Header = maps.Clone(r.Header); r.Header == nil {
+			r.Header = make(http.Header)
 		}
-		a.resp.Request = r
+		r.Header[headerKey] = []string{c.key}
 	}
+	a.resp.Request = r
 	a.keep()
 	return a.resp, nil
 }
@@ -82,6 +83,23 @@ func sendingOf(resp *http.Response) *sending {
 	if resp == nil || resp.Request == nil {
 		return nil
 	}
-	s, _ := resp.Request.Context().Value(keyOfSending{}).(*sending)
+	s, _ := resp.Request.Context().Value(keyOfAnswer{}).(*sending)
 	return s
+}
+
+// handing is the context of the request of an answer: the caller's, by which the attempt
+// is found again.
+type handing struct {
+	context.Context //nolint:containedctx // it is one
+
+	attempt *sending
+}
+
+type keyOfAnswer struct{}
+
+func (h *handing) Value(key any) any {
+	if key == (keyOfAnswer{}) {
+		return h.attempt
+	}
+	return h.Context.Value(key)
 }

@@ -20,7 +20,7 @@ func flaky() *httptest.Server {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintf(w, "refunded, in attempt %s with key %s", r.Header.Get("Once-Attempt"), r.Header.Get("Idempotency-Key"))
+		fmt.Fprintf(w, "refunded, in attempt %d with key %s", n, r.Header.Get("Idempotency-Key"))
 	}))
 }
 
@@ -64,7 +64,7 @@ func ExampleTransport() {
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Keys: true, // the server knows idempotency keys
 		Policy: retry.Policy{Attempts: 3, Observe: func(_ context.Context, e retry.Event) {
-			fmt.Println(e.Attempt, e.Class, e.Err)
+			fmt.Println(e.Attempt, e.Kind, e.Err)
 		}},
 	}}
 	service := flaky()
@@ -77,7 +77,8 @@ func ExampleTransport() {
 	defer resp.Body.Close()
 	fmt.Println(resp.StatusCode)
 	// Output:
-	// 1 unknown HTTP 503 Service Unavailable
-	// 2 unknown HTTP 503 Service Unavailable
+	// 1 failed HTTP 503 Service Unavailable
+	// 2 failed HTTP 503 Service Unavailable
+	// 3 done <nil>
 	// 200
 }

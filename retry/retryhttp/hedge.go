@@ -22,6 +22,7 @@ func (c *call) attempt() answer {
 		case <-timer.C:
 			if !c.expired() && !c.impatient() && c.policy.Budget.Spend(retry.Unknown) {
 				c.hedged = true
+				c.tell(retry.Event{Kind: retry.EventHedged})
 				r.start()
 			}
 		case a := <-r.answers:

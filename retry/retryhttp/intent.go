@@ -35,7 +35,7 @@ func (c *call) record(k Key) error {
 			return nil
 		}
 	}
-	body, err := c.body.whole()
+	body, err := c.body.whole(c.req.Context())
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (i *intent) note(a *answer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
-	case a.shut, a.resp == nil && harmless(a.err):
+	case a.shut, a.resp == nil && (harmless(a.err) || a.sending.unsent()):
 	case a.resp == nil, redirects(a.resp), a.resp.StatusCode >= http.StatusInternalServerError, a.resp.StatusCode == http.StatusRequestTimeout,
 		a.class == retry.InFlight, a.code == codeInFlight, a.code == codeUnknown:
 		i.doubt = true

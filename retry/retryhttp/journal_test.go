@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
@@ -63,6 +64,7 @@ func ask(t testing.TB, client *http.Client, key, url string) (*http.Response, er
 
 // TestRoundTripperWithJournal: with a journal the transport is as correct as without.
 func TestRoundTripperWithJournal(t *testing.T) {
+	testenv.Prove(t)
 	candidate := func(base http.RoundTripper, keys bool) http.RoundTripper {
 		f, _ := newJournal(t)
 		return &retryhttp.Transport{Base: base, Keys: keys, Journal: f}

@@ -41,6 +41,7 @@ const (
 	headerRetention = "Idempotency-Retention"
 	headerHint      = "Stripe-Should-Retry"
 	headerAfter     = "Retry-After"
+	headerAfterMs   = "Retry-After-Ms"
 )
 
 // field is h.Get(name) for a name that is spelt as net/http spells it.
@@ -49,6 +50,17 @@ func field(h http.Header, name string) string {
 		return lines[0]
 	}
 	return ""
+}
+
+// declared reports whether h has an idempotency key without a line, by which net/http
+// takes a request for one that can be repeated, and sends no key.
+func declared(h http.Header) bool {
+	for _, name := range [...]string{headerKey, headerKeyX} {
+		if lines, ok := h[name]; ok && len(lines) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // keyOf returns the key of req, the name of the header that holds it if it is there
@@ -68,12 +80,12 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 		}
 	}
 	switch {
-	case safe(req.Method):
+	case safe(req.Method), !given && declared(req.Header):
 		return Key{}, "", false, nil
 	case given:
 	case req.Response != nil && req.Response.Request != nil && field(req.Response.Request.Header, headerKey) != "":
 		return Key{Value: field(req.Response.Request.Header, headerKey)}, "", true, nil // this is where a redirect leads to
-	case t.Keys && !idempotent(req.Method):
+	case t.Keys && !hinted(req):
 		k.Value, made = once.NewKey(), true
 	default:
 		return Key{}, "", false, nil
@@ -84,7 +96,7 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 	if strings.ContainsFunc(k.Value, func(c rune) bool { return c > 0x7e }) {
 		return k, "", false, errors.New("retryhttp: the key has characters other than ASCII, which no header can carry. Try: once.DeriveKey of other parts")
 	}
-	if strings.ContainsAny(k.Value, `",; \`) {
+	if t.Quoted || strings.ContainsAny(k.Value, `",; \`) {
 		k.Value = quoted(k.Value)
 	}
 	return k, "", made, nil

@@ -25,17 +25,26 @@ func TestRetryAfter(t *testing.T) {
 		{"0", "", 0},
 		{"1", "", time.Second},
 		{"0120", "", 2 * time.Minute},
-		{"9223372036", "", 9223372036 * time.Second},
+		{"9223372035", "", 9223372035 * time.Second},
+		{"9223372036", "", math.MaxInt64},
 		{"9223372037", "", math.MaxInt64},
 		{"99999999999999999999999", "", math.MaxInt64},
 		{"-5", "", 0},
 		{"+5", "", 0},
-		{"1.5", "", 0},
+		{"1.5", "", 1500 * time.Millisecond},
+		{"0.25", "", 250 * time.Millisecond},
+		{"2.", "", 2 * time.Second},
+		{".5", "", 0},
+		{"1.5e3", "", 0},
+		{"1.5.1", "", 0},
+		{"1.-5", "", 0},
 		{"5s", "", 0},
 		{"soon", "", 0},
 		{"Sat, 21 Nov 2026 12:00:30 GMT", "", 30 * time.Second},
 		{"Saturday, 21-Nov-26 12:00:30 GMT", "", 30 * time.Second},
 		{"Sat Nov 21 12:00:30 2026", "", 30 * time.Second},
+		{"Sat, 21 Nov 2026 12:00:30 UTC", "", 30 * time.Second},
+		{"Sat, 21 Nov 2026 12:00:30 +0000", "Sat, 21 Nov 2026 12:00:20 UTC", 10 * time.Second},
 		{"Sat, 21 Nov 2026 11:00:00 GMT", "", 0},
 		{"Mon, 01 Jan 9999 00:00:00 GMT", "", math.MaxInt64},
 		{"Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2026 12:00:20 GMT", 10 * time.Second}, // our clock is slow
@@ -48,6 +57,18 @@ func TestRetryAfter(t *testing.T) {
 		}
 		if got := retryAfter(h, now); got != c.want {
 			t.Errorf("%q at %q: %v, want %v", c.value, c.date, got, c.want)
+		}
+	}
+}
+
+// retry-after-ms is more precise than what is beside it.
+func TestRetryAfterMs(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1500": 1500 * time.Millisecond, "0.5": 500 * time.Microsecond, "soon": 7 * time.Second, "-1": 7 * time.Second,
+		"9999999999999999999": math.MaxInt64,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {"7"}, "Retry-After-Ms": {value}}, now); got != want {
+			t.Errorf("%s: %v, want %v", value, got, want)
 		}
 	}
 }
@@ -72,12 +93,12 @@ func TestParseProblem(t *testing.T) {
 		``:                               {},
 		`no json`:                        {},
 		`[]`:                             {},
-		`{"code":"A","retryable":true}`:  {code: "A"},
-		`{"retryable":false,"code":"A"}`: {"A", true},
+		`{"code":"A","retryable":true}`:  {code: "A", again: true},
+		`{"retryable":false,"code":"A"}`: {code: "A", final: true},
 		`{"code":7,"retryable":"false"}`: {},
 		`{"retryable":null}`:             {},
 		`{"errors":[{"code":"inner"}],"code":"A"}`:      {code: "A"},
-		`{"code":"A","retryable":false,"detail":"cut o`: {"A", true},
+		`{"code":"A","retryable":false,"detail":"cut o`: {code: "A", final: true},
 		`{"code":"A","code":"B"}`:                       {code: "B"},
 	} {
 		if got := parseProblem([]byte(text)); got != want {
@@ -112,8 +133,8 @@ func FuzzPeek(f *testing.F) {
 		}
 		var said map[string]json.RawMessage
 		if len(body) <= most && json.Unmarshal(body, &said) == nil && said != nil {
-			if final := string(said["retryable"]) == "false"; final != p.final {
-				t.Errorf("%s: final is %t", body, p.final)
+			if said := string(said["retryable"]); (said == "false") != p.final || (said == "true") != p.again {
+				t.Errorf("%s: %+v", body, p)
 			}
 		}
 	})

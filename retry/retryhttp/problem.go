@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// problem is what a problem document (RFC 9457) of oncehttp says about a retry.
+// problem is what a problem document (RFC 9457) says about a retry, or, with 409, any JSON.
 type problem struct {
 	code  string
+	again bool // it says "retryable": true
 	final bool // it says "retryable": false
 }
 
@@ -20,7 +21,13 @@ const maxPeek = 8 << 10
 // peek reads the problem in the first bytes of resp and leaves its body as it was.
 func peek(resp *http.Response, most int64) (problem, error) {
 	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	if !strings.EqualFold(strings.TrimSpace(mediaType), "application/problem+json") {
+	switch strings.ToLower(strings.TrimSpace(mediaType)) {
+	case "application/problem+json":
+	case "application/json":
+		if resp.StatusCode != http.StatusConflict {
+			return problem{}, nil
+		}
+	default:
 		return problem{}, nil
 	}
 	head, err := io.ReadAll(io.LimitReader(resp.Body, most))
@@ -58,7 +65,7 @@ func parseProblem(text []byte) (p problem) {
 			p.code = ""
 			_ = json.Unmarshal(value, &p.code) // not a string: no code
 		case "retryable":
-			p.final = string(value) == "false"
+			p.again, p.final = string(value) == "true", string(value) == "false"
 		}
 	}
 	return p

@@ -134,7 +134,7 @@ func TestStripeInFlight(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusConflict {
 		t.Fatal(resp, err)
 	}
-	if !slices.Equal(said, []retry.Outcome{retry.Healthy, retry.Unhealthy, retry.Healthy}) || !slices.Equal(classes, []retry.Class{retry.InFlight, retry.Unknown}) {
+	if !slices.Equal(said, []retry.Outcome{retry.Healthy, retry.Unhealthy, retry.Healthy}) || !slices.Equal(classes, []retry.Class{retry.InFlight, retry.Unknown, retry.Final}) {
 		t.Errorf("the breaker was told %v, of %v", said, classes)
 	}
 }
@@ -198,7 +198,7 @@ func TestWithOnceHTTP(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	client := &http.Client{Transport: &retryhttp.Transport{Base: &http.Transport{}, Keys: true, Policy: retry.Policy{Base: ms}}}
+	client := &http.Client{Transport: &retryhttp.Transport{Base: &http.Transport{}, Keys: true, Announce: true, Policy: retry.Policy{Base: ms}}}
 	resp, err := client.Post(server.URL, "text/plain", strings.NewReader("5 EUR"))
 	if err != nil {
 		t.Fatal(err)

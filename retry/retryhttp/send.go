@@ -3,6 +3,7 @@ package retryhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -39,13 +40,18 @@ func (c *call) send(ctx context.Context) (a answer) {
 		a.err, a.class, outcome = err, retry.Final, retry.Abandoned
 		return a
 	}
-	a.number = c.policy.Budget.Begin()
+	a.begun = time.Duration(lazy.Now())
+	a.number = c.policy.Budget.Begin(a.begun)
 	a.resp, err = c.t.base().RoundTrip(req) //nolint:bodyclose // closed by whom the answer is handed to
 	if err == nil && a.resp == nil {
 		err = errors.New("retryhttp: Base has returned neither an answer nor an error")
 	}
 	if err != nil {
+		a.stale = on.stale(err)
 		a.fail(err)
+		if why := c.body.failure(); why != nil {
+			a.err, a.class, a.stale = why, retry.Final, false
+		}
 	} else {
 		a.resp.Request = req
 		c.judge(&a)
@@ -64,7 +70,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 
 // request returns the request of an attempt.
 func (c *call) request(on *sending) (*http.Request, error) {
-	body, err := c.body.open()
+	body, err := c.body.open(on)
 	if err != nil {
 		return nil, err
 	}
@@ -72,14 +78,19 @@ func (c *call) request(on *sending) (*http.Request, error) {
 	if ours {
 		on.limit.Store(int64(lazy.At(until)))
 	}
-	ctx := context.Context(on)
-	if _, direct := c.t.base().(*http.Transport); direct && c.body.empty {
-		ctx = c.watch(on)
-	}
-	r := c.req.WithContext(ctx)
+	r := c.req.WithContext(on)
 	r.Header = c.header(on, until)
+	if c.t.BeforeAttempt != nil {
+		if err := c.prepare(r); err != nil {
+			if body != nil {
+				body.Close()
+			}
+			return nil, err
+		}
+	}
+	c.hide(r.Header)
 	r.Body = body
-	if c.keyed {
+	if c.repeatable {
 		r.GetBody = nil // else net/http may send it again by itself
 	}
 	return r, nil
@@ -95,8 +106,11 @@ func (c *call) header(on *sending, until time.Time) http.Header {
 		on.values[i] = value
 		h[name] = on.values[i : i+1 : i+1]
 	}
-	set(headerAttempt, 0, strconv.Itoa(on.resends+1))
-	if left, send := c.left(h, until); send {
+	announces := c.announces()
+	if announces || len(h[headerAttempt]) > 0 {
+		set(headerAttempt, 0, strconv.Itoa(on.resends+1))
+	}
+	if left, send := c.left(h, until, announces); send {
 		set(headerTimeout, 1, strconv.FormatInt(max(1, left.Milliseconds()), 10))
 	}
 	if c.key != "" {
@@ -105,23 +119,52 @@ func (c *call) header(on *sending, until time.Time) http.Header {
 	if c.intent != nil && c.intent.Again && h.Get(headerFirstSent) == "" {
 		h[headerFirstSent] = []string{strconv.FormatInt(c.since.UnixMilli(), 10)}
 	}
-	if c.disguised() {
-		for _, d := range disguises {
+	return h
+}
+
+// prepare lets the caller change the header of an attempt, but not its key.
+func (c *call) prepare(r *http.Request) error {
+	var keys [len(disguises)][]string
+	for i, d := range disguises {
+		keys[i] = r.Header[d.name]
+	}
+	if err := c.t.BeforeAttempt(r); err != nil {
+		return fmt.Errorf("retryhttp: BeforeAttempt: %w", err)
+	}
+	if r.Header == nil {
+		r.Header = make(http.Header)
+	}
+	for i, d := range disguises {
+		delete(r.Header, d.name)
+		delete(r.Header, d.disguise)
+		if keys[i] != nil {
+			r.Header[d.name] = keys[i]
+		}
+	}
+	return nil
+}
+
+// hide takes away from net/http what it takes for the permission to repeat a request.
+func (c *call) hide(h http.Header) {
+	for _, d := range disguises {
+		switch lines, ok := h[d.name]; {
+		case ok && len(lines) == 0: // see declared
+			delete(h, d.name)
+		case ok && c.disguised():
 			rename(h, d.name, d.disguise)
 		}
 	}
-	return h
 }
 
 // left returns what is to be sent as X-Request-Timeout with an attempt that must have an
 // answer at until, and whether it is to be: what the caller has said may still be true.
-func (c *call) left(h http.Header, until time.Time) (left time.Duration, send bool) {
+func (c *call) left(h http.Header, until time.Time, announces bool) (left time.Duration, send bool) {
 	if !until.IsZero() {
 		left = time.Until(until)
 	}
 	switch _, said := h[headerTimeout]; {
 	case !said:
-		return left, !until.IsZero()
+		return left, announces && !until.IsZero()
 	case c.patience <= 0: // it cannot be read
 		return 0, false
 	case until.IsZero():

@@ -19,15 +19,17 @@ type sending struct {
 	mu    sync.Mutex   // of whoever changes these
 	timer *time.Timer  // nil: nobody has waited
 
+	watch watch
+
 	resends int
-	conns   atomic.Int32            // that net/http has taken for it
 	values  [3]string               // of header fields
 	quit    context.CancelCauseFunc // of the runner that makes it; nil: none
 
-	body   handed       // of its answer, if that is the last
-	gaveUp *retry.Error // ditto
-	call   *call
-	code   string // of a problem
+	body    handed       // of its answer, if that is the last
+	handing handing      // ditto
+	gaveUp  *retry.Error // ditto
+	call    *call
+	code    string // of a problem
 }
 
 // look ends the attempt if the limit is over, and has that done by a timer for who waits.
@@ -88,8 +90,11 @@ func (s *sending) Err() error {
 type keyOfSending struct{}
 
 func (s *sending) Value(key any) any {
-	if key == (keyOfSending{}) {
+	switch key {
+	case keyOfSending{}:
 		return s
+	case keyOfTrace:
+		return s.watched()
 	}
 	return s.Context.Value(key)
 }

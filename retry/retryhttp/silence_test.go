@@ -40,21 +40,21 @@ func TestNobodyIsAnswered(t *testing.T) {
 		sent    int
 	}{
 		{"one caller", 1, func(_ int, r *http.Request) (*http.Response, error) { return hangs(r) }, 3},
-		{"six callers", 6, func(_ int, r *http.Request) (*http.Response, error) { return hangs(r) }, 6},
-		{"six callers, and a timeout of Base", 6, func(_ int, r *http.Request) (*http.Response, error) {
+		{"twelve callers", 12, func(_ int, r *http.Request) (*http.Response, error) { return hangs(r) }, 12},
+		{"twelve callers, and a timeout of Base", 12, func(_ int, r *http.Request) (*http.Response, error) {
 			<-time.After(800 * time.Millisecond)
 			return nil, baseTimeoutError{errors.New("no headers")}
-		}, 6},
-		{"the fourth is answered", 6, func(n int, r *http.Request) (*http.Response, error) {
+		}, 12},
+		{"the fourth is answered", 12, func(n int, r *http.Request) (*http.Response, error) {
 			if n < 4 {
 				return hangs(r)
 			}
 			return answer(200), nil
-		}, 9},
-		{"two are refused, late", 6, late(func() (*http.Response, error) { return answer(503), nil }), 8},
-		{"two are cut off, late", 6, late(func() (*http.Response, error) {
+		}, 15},
+		{"two are refused, late", 12, late(func() (*http.Response, error) { return answer(503), nil }), 14},
+		{"two are cut off, late", 12, late(func() (*http.Response, error) {
 			return nil, &net.OpError{Op: "read", Err: errors.New("reset")}
-		}), 8},
+		}), 14},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package retryhttp
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ type source struct {
 	empty bool
 	first io.ReadCloser // the caller's; nil once it is used
 	again func() (io.ReadCloser, error)
+	tape  *tape      // of a body that is recorded; nil: it is not
 	mu    sync.Mutex // nobody has promised that GetBody may run twice at once
 }
 
@@ -20,36 +22,29 @@ type source struct {
 const maxKept = 64 << 10
 
 // init takes the body of req over.
-func (s *source) init(req *http.Request, repeatable bool) error {
+func (s *source) init(req *http.Request, repeatable bool) {
 	if req.Body == nil || req.Body == http.NoBody {
 		s.empty = true
-		return nil
+		return
 	}
 	s.first, s.again = req.Body, req.GetBody
-	if s.again != nil || !repeatable || req.ContentLength <= 0 || req.ContentLength > maxKept {
-		return nil
+	if s.again == nil && repeatable && req.ContentLength > 0 && req.ContentLength <= maxKept {
+		s.first, s.tape = nil, record(req.Body, req.ContentLength)
 	}
-	whole := make([]byte, req.ContentLength)
-	n, err := io.ReadFull(req.Body, whole)
-	if err == nil {
-		var more [1]byte
-		if n, _ := req.Body.Read(more[:]); n > 0 {
-			err = fmt.Errorf("it is longer than its length of %d bytes", req.ContentLength)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", n, err)
-	}
-	closeBody(req)
-	s.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil }
-	s.first, _ = s.again()
-	return nil
 }
 
-func (s *source) repeatable() bool { return s.empty || s.again != nil }
+func (s *source) repeatable() bool { return s.empty || s.again != nil || s.tape != nil }
 
-// open returns the body for one attempt, nil if there is none.
-func (s *source) open() (io.ReadCloser, error) {
+// failure returns why the body cannot be read, nil if it can.
+func (s *source) failure() error {
+	if s.tape == nil {
+		return nil
+	}
+	return s.tape.failure()
+}
+
+// open returns the body for an attempt with ctx, nil if there is none.
+func (s *source) open(ctx context.Context) (io.ReadCloser, error) {
 	if s.empty {
 		return nil, nil //nolint:nilnil // as in http.Request
 	}
@@ -58,6 +53,9 @@ func (s *source) open() (io.ReadCloser, error) {
 	if body := s.first; body != nil {
 		s.first = nil
 		return body, nil
+	}
+	if s.tape != nil {
+		return s.tape.play(ctx), nil
 	}
 	body, err := s.again()
 	if err != nil {
@@ -77,6 +75,9 @@ func (s *source) close() {
 		s.first.Close()
 		s.first = nil
 	}
+	if s.tape != nil {
+		s.tape.release()
+	}
 }
 
 func closeBody(req *http.Request) {
@@ -88,17 +89,32 @@ func closeBody(req *http.Request) {
 // A body up to this is written to a journal.
 const maxIntent = 32 << 20
 
-// whole returns all of the body, which can be read again from then on.
-func (s *source) whole() ([]byte, error) {
+// whole returns all of the body, which can be read again from then on, unless ctx ends
+// before it is there.
+func (s *source) whole(ctx context.Context) ([]byte, error) {
 	if s.empty {
 		return nil, nil
 	}
-	body, err := s.open()
+	body, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(body, maxIntent+1))
-	body.Close()
+	var text []byte
+	read := make(chan error, 1)
+	end := sync.OnceFunc(func() { body.Close() })
+	go func() {
+		defer end()
+		var err error
+		text, err = io.ReadAll(io.LimitReader(body, maxIntent+1))
+		read <- err
+	}()
+	select {
+	case err = <-read:
+		end()
+	case <-ctx.Done():
+		end()
+		return nil, fmt.Errorf("retryhttp: the body of the request is not there: %w", ended(ctx))
+	}
 	if len(text) > maxIntent {
 		return nil, fmt.Errorf("retryhttp: the body of the request is longer than the %d MiB that a journal takes. Try: a Transport without Journal for it", maxIntent>>20)
 	}

@@ -28,6 +28,19 @@ type Transport struct {
 	// is not in the Journal.
 	Keys bool
 
+	// Quoted says that keys of WithKey and Keys are sent as the Internet draft has them,
+	// "k" and not k, for servers that accept nothing else, such as oncehttp.Config.Strict.
+	// By default they are sent as they are, which is what most APIs want and what package
+	// oncehttp takes for the same key; to others it is another one. So do not change it
+	// while keys are in use. A key in the header of a request is never changed.
+	Quoted bool
+
+	// Announce says that the servers understand Once-Attempt and X-Request-Timeout, as those
+	// of package oncehttp do. Both are sent then from the first request on; by default only
+	// to hosts that have answered with Idempotency-Status. Others are not to learn how often
+	// and for how long we ask.
+	Announce bool
+
 	// Retention is for how long the server remembers a key. An older one is not sent
 	// again. A shorter time that the server names in Idempotency-Retention is believed.
 	// An intent that is in the Journal already keeps the time that it was written down
@@ -58,6 +71,11 @@ type Transport struct {
 	// once the journal is resumed. Default: none.
 	Journal journal.Journal
 
+	// BeforeAttempt may change the header of each attempt before it is sent, to renew a token,
+	// say; [ResendCount] of its context tells which one it is. The idempotency key stays as it
+	// was. An error ends the call. With Hedge it may run twice at the same time. Default: none.
+	BeforeAttempt func(*http.Request) error
+
 	// Breaker returns the breaker of a host. Default: Policy.Breaker for all.
 	Breaker func(host string) retry.Breaker
 }
@@ -84,24 +102,46 @@ func (c *call) answer() (*http.Response, error) {
 		a := c.attempt()
 		if a.good {
 			c.policy.Budget.Answered(a.number)
+			c.tell(retry.Event{Kind: retry.EventDone, Class: a.class, Err: a.refusal()})
 			return c.hand(a, nil)
 		}
+		resent := c.stale
 		wait, stop := c.decide(a)
-		if c.policy.Observe != nil {
-			c.policy.Observe(c.req.Context(), retry.Event{Attempt: c.attempts(), Class: a.class, Err: a.failure(), Wait: wait, Stop: stop})
+		kind := retry.EventFailed
+		if c.stale > resent {
+			kind = retry.EventResent
 		}
+		c.tell(retry.Event{Kind: kind, Class: a.class, Err: a.failure(), Wait: wait, Stop: stop})
 		if stop != "" {
 			return c.end(a, stop)
 		}
 		c.last = a.failure()
 		a.discard()
 		if !sleep(c.req.Context(), wait) {
-			return nil, c.gaveUp(retry.Cancelled, c.last)
+			return nil, c.ended(retry.Cancelled)
 		}
 		if c.impatient() {
-			return nil, c.gaveUp(retry.TooLate, c.last)
+			return nil, c.ended(retry.TooLate)
 		}
 	}
+}
+
+// ended is the end of the call between two attempts.
+func (c *call) ended(reason retry.Reason) error {
+	why := c.gaveUp(reason, c.last)
+	c.tell(retry.Event{Kind: retry.EventEnded, Err: why, Stop: reason})
+	return why
+}
+
+// tell tells the observer.
+func (c *call) tell(e retry.Event) {
+	if c.policy.Observe == nil {
+		return
+	}
+	url := *c.req.URL
+	url.User, url.RawQuery, url.Fragment = nil, "", ""
+	e.Attempt, e.Method, e.URL = c.attempts(), c.method(), url.String()
+	c.policy.Observe(c.req.Context(), e)
 }
 
 // CloseIdleConnections does so in Base, for [http.Client.CloseIdleConnections].

@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
+	"net"
 	"net/http/httptrace"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/oncelib/once/retry"
 )
@@ -13,9 +17,13 @@ import (
 // errUnseen is what we end an HTTP/2 attempt with before net/http repeats it.
 var errUnseen = errors.New("retryhttp: the server has not taken the request (HTTP/2 REFUSED_STREAM or GOAWAY)")
 
+// notRewound is what net/http says when the connection that it had chosen for a request was
+// dead before a byte of it was sent, and the request has a body but no GetBody.
+const notRewound = "cannot rewind body after connection loss"
+
 // unseen reports whether err proves that the server has not looked at the request.
 func unseen(err error) bool {
-	if errors.Is(err, errUnseen) {
+	if errors.Is(err, errUnseen) || strings.Contains(err.Error(), notRewound) {
 		return true
 	}
 	// What net/http says when it would have repeated a request but had no GetBody.
@@ -23,20 +31,125 @@ func unseen(err error) bool {
 	return found && (strings.Contains(why, "REFUSED_STREAM") || strings.Contains(why, "GOAWAY") || strings.Contains(why, "not usable"))
 }
 
-// watch returns a context with which net/http does not repeat a request without a body
-// unseen. It does so for safe methods when a kept-alive connection dies: that is counted
-// and paid for. Over HTTP/2 it does so when the stream was refused: that is prevented,
-// and the repetition is ours.
-func (c *call) watch(on *sending) context.Context {
-	return httptrace.WithClientTrace(on, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		if on.conns.Add(1) == 1 {
-			return
+// watch is what an attempt learns of its connection from net/http.
+type watch struct {
+	once  sync.Once
+	trace *httptrace.ClientTrace // made when net/http asks for it, which other bases do not
+
+	looked   atomic.Bool  // net/http has begun to look for a connection
+	conns    atomic.Int32 // that it has taken for the attempt
+	kept     atomic.Bool  // the latest one had been used before
+	idle     atomic.Bool  // and nobody else was using it
+	http2    atomic.Bool
+	answered atomic.Bool // its first byte is there
+}
+
+// keyOfTrace is under what a context has the trace of package httptrace.
+var keyOfTrace = func() any {
+	var p asked
+	httptrace.ContextClientTrace(&p)
+	return p.key
+}()
+
+// asked is a context that notes what it is asked for.
+type asked struct {
+	context.Context //nolint:containedctx // it is one, of which only Value is used
+
+	key any
+}
+
+func (a *asked) Value(key any) any {
+	a.key = key
+	return nil
+}
+
+// watched returns the trace of the attempt, which tells that of the caller as well.
+func (s *sending) watched() any {
+	s.watch.once.Do(func() {
+		s.watch.trace = &httptrace.ClientTrace{GetConn: s.getConn, GotConn: s.gotConn, GotFirstResponseByte: s.gotByte}
+		if httptrace.ContextClientTrace(s.Parent) != nil {
+			s.watch.trace = httptrace.ContextClientTrace(httptrace.WithClientTrace(s.Parent, s.watch.trace))
 		}
-		if conn, ok := info.Conn.(*tls.Conn); ok && conn.ConnectionState().NegotiatedProtocol == "h2" {
-			on.cancel(errUnseen)
-			return
+	})
+	return s.watch.trace
+}
+
+// gotConn sees to it that net/http does not repeat a request without a body unseen. It
+// does so for safe methods when a kept-alive connection dies: that is counted. Over HTTP/2
+// it does so when the stream was refused: that is prevented, and the repetition is ours.
+func (s *sending) gotConn(info httptrace.GotConnInfo) {
+	w := &s.watch
+	conn, ok := info.Conn.(*tls.Conn)
+	http2 := ok && conn.ConnectionState().NegotiatedProtocol == "h2"
+	w.http2.Store(http2)
+	w.kept.Store(info.Reused)
+	w.idle.Store(info.WasIdle)
+	w.answered.Store(false)
+	switch again := w.conns.Add(1) > 1; {
+	case !again || !s.call.body.empty:
+	case http2:
+		s.cancel(errUnseen)
+	default:
+		s.call.countFree()
+		s.call.tell(retry.Event{Kind: retry.EventResent})
+	}
+}
+
+func (s *sending) getConn(string) { s.watch.looked.Store(true) }
+
+// unsent reports whether the request has provably not left: there was no connection.
+func (s *sending) unsent() bool { return s.watch.looked.Load() && s.watch.conns.Load() == 0 }
+
+func (s *sending) gotByte() { s.watch.answered.Store(true) }
+
+// stale reports whether err is the end of a connection that was kept alive, had not
+// answered this request with a single byte, and so was dead before, probably: that says
+// nothing about the server.
+func (s *sending) stale(err error) bool {
+	w := &s.watch
+	if strings.Contains(err.Error(), notRewound) {
+		return s.Err() == nil
+	}
+	return w.kept.Load() && !w.answered.Load() && s.Err() == nil && disconnected(err)
+}
+
+// disconnected reports whether err is the end of a connection.
+func disconnected(err error) bool {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return true
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return (op.Op == "read" || op.Op == "write") && !op.Timeout()
+	}
+	text := err.Error()
+	return strings.Contains(text, "server closed idle connection") || strings.Contains(text, "http2: client conn")
+}
+
+// maxStale is how many dead connections one call may meet before they are failures like
+// any other. Each is gone afterwards; it was left there by an earlier answer. When there
+// were manyStale, the others are given up as well, and the next one is new.
+const maxStale, manyStale = 100, 8
+
+// free reports whether what follows a is no retry but the same attempt on another
+// connection. Over HTTP/2 all requests of a connection lose it together, and others may
+// have begun on it before it had answered anybody: the one that found it idle is free,
+// the others pay what those pay that were not seen, and only once.
+func (c *call) free(a *answer) bool {
+	if !a.stale || c.stale == maxStale || c.nested {
+		return false
+	}
+	if w := &a.sending.watch; w.http2.Load() && !w.idle.Load() {
+		if c.shared || !c.policy.Budget.Spend(retry.Unseen) {
+			return false
 		}
-		c.count()
-		c.policy.Budget.Spend(retry.Unknown)
-	}})
+		c.shared = true
+	}
+	if c.stale++; c.stale == manyStale {
+		c.t.CloseIdleConnections()
+	}
+	c.mu.Lock()
+	c.unpaid++
+	c.mu.Unlock()
+	return true
 }

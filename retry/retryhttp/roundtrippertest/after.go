@@ -25,6 +25,23 @@ var afterChecks = []Check{
 		}
 		return nil
 	}},
+	{"RetryAfterFraction", "Retry-After with a fraction is kept to", func(l *lab) error {
+		return l.waits(func() string { return "1.2" })
+	}},
+	{"RetryAfterUTC", "Retry-After as a date whose zone is written UTC is kept to", func(l *lab) error {
+		return l.waits(func() string { return inTwoSeconds().Format("Mon, 02 Jan 2006 15:04:05 UTC") })
+	}},
+	{"RetryAfterMs", "retry-after-ms is kept to", func(l *lab) error {
+		s := l.serve(failThen(503, 2, "Retry-After-Ms", "1200"))
+		a, err := l.do(l.ctx, l.client(), http.MethodGet, s.URL, "")
+		if err := errors.Join(wantStatus(a, err, 200), s.wantSends(2)); err != nil {
+			return err
+		}
+		if gap := s.gap(); gap < 1190*time.Millisecond {
+			return fmt.Errorf("it came back after %v", gap)
+		}
+		return nil
+	}},
 	{"RetryAfterNeverEarly", "nobody comes earlier than asked", func(l *lab) error {
 		var all sync.WaitGroup
 		errs := make([]error, 20)

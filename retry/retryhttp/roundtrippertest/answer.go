@@ -34,6 +34,20 @@ var answerChecks = []Check{
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 409), s.wantSends(1))
 	}},
+	{"RetryAfter409", "409 for a key with Retry-After is asked again, with the same key", func(l *lab) error {
+		s := l.serve(failThen(409, 2, "Retry-After", "1"))
+		a, err := l.post(l.client(), s.URL)
+		return errors.Join(wantStatus(a, err, 200), s.wantSends(2), s.same(testKey, testBody))
+	}},
+	{"Retryable409", "so it is with \"retryable\": true in a problem document", func(l *lab) error {
+		s := l.serve(func(n int, w http.ResponseWriter, _ *http.Request) {
+			if n == 1 {
+				problem(w, 409, `{"status":409,"code":"LOCKED","retryable":true}`)
+			}
+		})
+		a, err := l.post(l.client(), s.URL)
+		return errors.Join(wantStatus(a, err, 200), s.wantSends(2), s.same(testKey, testBody))
+	}},
 	{"Mismatch422", "a key that was used for another request is not tried again", func(l *lab) error {
 		s := l.serve(failThen(422, always))
 		a, err := l.post(l.client(), s.URL)

@@ -42,10 +42,13 @@ var connectionChecks = []Check{
 		return healthy.wantSends(5)
 	}},
 	{"HiddenResend", "no POST with a key is sent that the client does not know of", func(l *lab) error {
-		return l.hidden(testBody)
+		return l.hidden(testBody, testKey)
 	}},
 	{"HiddenResendNoBody", "the same without a body", func(l *lab) error {
-		return l.hidden("")
+		return l.hidden("", testKey)
+	}},
+	{"KeyWithoutALine", "so it is if the header says that the request can be repeated, without a key", func(l *lab) error {
+		return l.hidden(testBody, "")
 	}},
 	{"HTTP2Refused", "an HTTP/2 stream that was refused is repeated, and counted", func(l *lab) error {
 		return l.refused(refuseStream)
@@ -55,9 +58,9 @@ var connectionChecks = []Check{
 	}},
 }
 
-// hidden lets a kept-alive connection die under a POST with a key. net/http repeats it
+// hidden lets a kept-alive connection die under a POST that may be repeated. net/http repeats it
 // by itself if it may.
-func (l *lab) hidden(body string) error {
+func (l *lab) hidden(body, key string) error {
 	var first atomic.Bool
 	first.Store(true)
 	s := l.serve(func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -73,7 +76,12 @@ func (l *lab) hidden(body string) error {
 	if a, err := l.do(l.ctx, c, http.MethodGet, s.URL, ""); err != nil || a.status != 200 {
 		return wantStatus(a, err, 200)
 	}
-	a, err := l.do(l.ctx, c, http.MethodPost, s.URL, body, keyed)
+	a, err := l.do(l.ctx, c, http.MethodPost, s.URL, body, func(r *http.Request) {
+		r.Header["Idempotency-Key"] = nil // net/http: it can be repeated, and no key is sent
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+	})
 	if err := errors.Join(wantStatus(a, err, 200), s.wantSends(3)); err != nil {
 		return err
 	}
@@ -81,7 +89,7 @@ func (l *lab) hidden(body string) error {
 		return fmt.Errorf("%d connections, not 2: the check has missed its point", n)
 	}
 	for _, a := range s.arrivals()[1:] {
-		if a.key() != testKey || a.body != body {
+		if a.key() != key || a.body != body {
 			return fmt.Errorf("key %q and body %q have arrived", a.key(), a.body)
 		}
 	}

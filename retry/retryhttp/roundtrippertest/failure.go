@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync/atomic"
 )
 
@@ -47,6 +48,7 @@ var failureChecks = []Check{
 		}
 		return nil
 	}},
+	{"RefusedByProxy", "a proxy that refuses CONNECT is not asked again", (*lab).refusedByProxy},
 	{"CancelledInAttempt", "a request that its caller has cancelled is not sent again", func(l *lab) error {
 		ctx, cancel := context.WithCancel(l.ctx)
 		defer cancel()
@@ -61,4 +63,18 @@ var failureChecks = []Check{
 		}
 		return s.wantSends(1)
 	}},
+}
+
+func (l *lab) refusedByProxy() error {
+	s := l.serve(failThen(http.StatusProxyAuthRequired, always))
+	proxy, err := url.Parse(s.URL)
+	if err != nil {
+		return err
+	}
+	c := l.client()
+	c.base.Proxy = http.ProxyURL(proxy)
+	if a, err := l.do(l.ctx, c, http.MethodGet, "https://service.invalid", ""); err == nil {
+		return fmt.Errorf("the answer is %d", a.status)
+	}
+	return s.wantSends(1)
 }

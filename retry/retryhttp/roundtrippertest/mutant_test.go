@@ -1,6 +1,7 @@
 package roundtrippertest
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
@@ -112,6 +114,38 @@ func (q quiet) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// single sends each request once, and does not let net/http send it again.
+func single(base http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.GetBody = nil
+		return base.RoundTrip(r)
+	})
+}
+
+// opaque hides what a body can do besides being read.
+func opaque(resp *http.Response, err error) (*http.Response, error) {
+	if err == nil {
+		resp.Body = quiet{resp.Body}
+	}
+	return resp, err
+}
+
+// whole reads as much of an answer as it says that there is, and all of others.
+func whole(resp *http.Response, err error) (*http.Response, error) {
+	if err != nil {
+		return resp, err
+	}
+	var body io.Reader = resp.Body
+	if resp.ContentLength > 0 {
+		body = io.LimitReader(body, resp.ContentLength)
+	}
+	text, err := io.ReadAll(body)
+	resp.Body.Close()
+	resp.Body, resp.Trailer = io.NopCloser(bytes.NewReader(text)), nil
+	return resp, err
+}
+
 func rekey(r *http.Request) *http.Request {
 	r = r.Clone(r.Context())
 	r.Header.Set("Idempotency-Key", rand.Text())
@@ -143,6 +177,11 @@ var mutants = map[string]maker{
 	"RetryAfterSeconds":  eager{}.on,
 	"RetryAfterDate":     eager{wait: seconds}.on,
 	"RetryAfterOldDates": eager{wait: seconds}.on,
+	"RetryAfterFraction": eager{wait: seconds}.on,
+	"RetryAfterUTC":      eager{wait: seconds}.on,
+	"RetryAfterMs":       eager{wait: seconds}.on,
+	"RefusedByProxy":     eager{}.on,
+	"KeyWithoutALine":    bare,
 	"RetryAfterNeverEarly": eager{wait: func(after string) time.Duration {
 		return time.Duration((0.9 + 0.2*mathrand.Float64()) * float64(seconds(after)))
 	}}.on,
@@ -194,6 +233,14 @@ var mutants = map[string]maker{
 	"HTTP2Refused":       bare,
 	"HTTP2GoAway":        bare,
 
+	"StaleConnection":         single,
+	"StaleConnections8":       single,
+	"StaleConnections64":      single,
+	"StaleHTTP2":              single,
+	"StaleHTTP2Connections8":  single,
+	"StaleHTTP2Connections64": single,
+	"StaleHTTP2Streams":       single,
+
 	"TooEarly":             bare,
 	"NotImplemented":       eager{}.on,
 	"UntrustedCertificate": eager{}.on,
@@ -202,20 +249,32 @@ var mutants = map[string]maker{
 	"ReplayedErrorStops": eager{}.on,
 	"NotRetryableStops":  eager{}.on,
 	"Bare409":            eager{}.on,
+	"RetryAfter409":      bare,
+	"Retryable409":       bare,
 	"Mismatch422":        eager{}.on,
 	"StaleKey412":        eager{}.on,
 	"KeyExpiryStops":     eager{wait: seconds}.on,
 	"ShouldRetryNo":      eager{}.on,
 	"ShouldRetryYes":     bare,
 
+	"EarlyHints":            inside(func(r *http.Request) *http.Request { return r.WithContext(context.Background()) }),
+	"EarlyHintsThenReset":   single,
+	"SwitchingProtocols":    outside(opaque),
+	"ServerSentEvents":      outside(whole),
+	"ServerSentEventsKeyed": outside(whole),
+	"Trailers":              outside(whole),
+	"TrailersHTTP2":         outside(whole),
+
 	"BudgetOneCaller":      eager{}.on,
 	"BudgetFourCallers":    eager{}.on,
 	"BudgetHundredCallers": eager{}.on,
 	"BudgetInFlight":       eager{}.on,
+	"RateLimit":            bare,
 }
 
 // A check that no client can fail proves nothing.
 func TestEveryCheckCanFail(t *testing.T) {
+	testenv.Prove(t)
 	for _, check := range Checks() {
 		t.Run(check.Name, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,7 @@ type Result struct {
 // Checks returns all checks, in order.
 func Checks() []Check { return slices.Clone(checks) }
 
-var checks = slices.Concat(methodChecks, afterChecks, bodyChecks, connectionChecks, failureChecks, answerChecks, budgetChecks, journalChecks)
+var checks = slices.Concat(methodChecks, afterChecks, bodyChecks, connectionChecks, staleChecks, failureChecks, answerChecks, streamChecks, budgetChecks, limitChecks, journalChecks)
 
 // Judge runs all checks, several at a time; it takes some seconds.
 func Judge(ctx context.Context, c Candidate) []Result {

@@ -36,15 +36,16 @@ func TestHTTP2WithoutABody(t *testing.T) {
 				t.Fatal(err)
 			}
 			transport.CloseIdleConnections()
-			if streams, _ := s.seen(); streams != 2 || !slices.Equal(events, []retry.Class{retry.Unseen}) {
-				t.Errorf("%s: %d streams, failures %v", method, streams, events)
+			if streams, _ := s.seen(); streams != 2 || !slices.Equal(events, []retry.Class{retry.Unseen, retry.Unknown}) {
+				t.Errorf("%s: %d streams, events of %v", method, streams, events)
 			}
 		}
 	}
 }
 
-// On HTTP/1 net/http repeats a GET when a kept-alive connection dies. That is paid for.
-func TestHiddenGETIsPaidFor(t *testing.T) {
+// On HTTP/1 net/http repeats a GET when a kept-alive connection dies. That is counted, and
+// the budget is not asked: the connection has said nothing about the server.
+func TestHiddenGETIsFree(t *testing.T) {
 	var second atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/dies" && !second.Swap(true) {
@@ -60,7 +61,7 @@ func TestHiddenGETIsPaidFor(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	if state := retry.BudgetFor(server.Listener.Addr().String()).State(); state.Spent != 1 || state.Left != 9.1 {
+	if state := retry.BudgetFor(server.Listener.Addr().String()).State(); state.Spent != 0 || state.Left != 10 || !second.Load() {
 		t.Errorf("one hidden repetition and a success: %+v", state)
 	}
 }

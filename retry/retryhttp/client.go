@@ -1,0 +1,77 @@
+package retryhttp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/oncelib/once/retry"
+)
+
+// NewClient returns a client that retries as t says. A nil t is the zero [Transport]. It
+// has no Timeout: one would end all attempts of a call together, and so does the context of
+// a request, while [retry.Policy] has one for each attempt and one for all.
+func NewClient(t *Transport) *http.Client {
+	if t == nil {
+		t = new(Transport)
+	}
+	return &http.Client{Transport: t}
+}
+
+// Classify returns what the outcome of a request means for another attempt, and for how
+// long the server wants to be left alone, as [Transport] understands it: for clients that
+// retry by themselves. What has succeeded is [retry.Final]. The body of resp can be read
+// afterwards as before. Of resp.Request it is looked at whether there is an idempotency key.
+func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
+	switch {
+	case err != nil:
+		return classOf(err)
+	case resp == nil || resp.StatusCode < http.StatusBadRequest:
+		return retry.Final, 0
+	}
+	keyed := resp.Request != nil && (field(resp.Request.Header, headerKey) != "" || field(resp.Request.Header, headerKeyX) != "")
+	class, after, _, err := classify(resp, keyed, resp.Body != nil)
+	if err != nil { // the body breaks off
+		return classOf(err)
+	}
+	return class, after
+}
+
+type keyOfPolicy struct{}
+
+// WithPolicy returns a context whose requests have p instead of [Transport.Policy]. Where p
+// has no Budget, Breaker or Observe, those of the transport stay.
+func WithPolicy(ctx context.Context, p retry.Policy) context.Context {
+	return context.WithValue(ctx, keyOfPolicy{}, &p)
+}
+
+func (t *Transport) policyOf(ctx context.Context) retry.Policy {
+	given, ok := ctx.Value(keyOfPolicy{}).(*retry.Policy)
+	if !ok {
+		return t.Policy
+	}
+	p := *given
+	if p.Budget == nil {
+		p.Budget = t.Policy.Budget
+	}
+	if p.Breaker == nil {
+		p.Breaker = t.Policy.Breaker
+	}
+	if p.Observe == nil {
+		p.Observe = t.Policy.Observe
+	}
+	return p
+}
+
+type keyOfHint struct{}
+
+// WithIdempotent returns a context whose requests can be repeated whatever their method is:
+// a search by POST, say. They need no key.
+func WithIdempotent(ctx context.Context) context.Context {
+	return context.WithValue(ctx, keyOfHint{}, true)
+}
+
+// hinted reports whether a request can be repeated without a key.
+func hinted(req *http.Request) bool {
+	return idempotent(req.Method) || declared(req.Header) || req.Context().Value(keyOfHint{}) != nil
+}

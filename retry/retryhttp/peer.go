@@ -1,0 +1,52 @@
+package retryhttp
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// peers are the hosts of this process that have shown that they understand Once-Attempt
+// and X-Request-Timeout: they have answered with Idempotency-Status. Others are not told
+// how often we ask, nor for how long we wait.
+var peers peerSet
+
+// peerSet forgets some of its hosts before it has more than maxPeers.
+type peerSet struct {
+	mu    sync.RWMutex
+	hosts map[string]struct{}
+}
+
+const maxPeers = 10_000
+
+func (p *peerSet) has(host string) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	_, ok := p.hosts[host]
+	return ok
+}
+
+func (p *peerSet) add(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hosts == nil {
+		p.hosts = make(map[string]struct{})
+	}
+	for other := range p.hosts {
+		if len(p.hosts) < maxPeers {
+			break
+		}
+		delete(p.hosts, other)
+	}
+	p.hosts[strings.Clone(host)] = struct{}{}
+}
+
+// announces reports whether attempts say what they are.
+func (c *call) announces() bool { return c.t.Announce || peers.has(c.req.URL.Host) }
+
+// meet notes what an answer shows of its server.
+func (c *call) meet(h http.Header) {
+	if host := c.req.URL.Host; field(h, headerStatus) != "" && !peers.has(host) {
+		peers.add(host)
+	}
+}
