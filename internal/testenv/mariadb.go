@@ -88,9 +88,17 @@ func (m *MariaDB) initialise(ctx context.Context) error {
 		return err
 	}
 	// A server deletes temporary tables that it finds when it starts, also another one's.
-	_, err = runTool(ctx, m.who, "", install, "--no-defaults", "--datadir="+m.DataDir(), "--tmpdir="+m.dir.path, "--innodb-log-file-size="+logFileSize,
-		"--auth-root-authentication-method=normal", "--skip-name-resolve", "--skip-test-db")
-	return err
+	args := []string{
+		"--no-defaults", "--innodb-log-file-size=" + logFileSize,
+		"--auth-root-authentication-method=normal", "--skip-name-resolve", "--skip-test-db",
+	}
+	if m.disk != nil { // the directory is there, and is small
+		_, err = runTool(ctx, m.who, "", install, append(args, "--datadir="+m.DataDir(), "--tmpdir="+m.dir.path)...)
+		return err
+	}
+	return fromTemplate(ctx, m.who, m.DataDir(), install, func(dir string) []string {
+		return append(slices.Clone(args), "--datadir="+dir, "--tmpdir="+filepath.Dir(dir))
+	})
 }
 
 const logFileSize = "32M"

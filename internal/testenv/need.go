@@ -20,6 +20,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"gcc":           "gcc",
 	"mariadb":       "mariadb-server-core mariadb-client-core",
 	"faketime":      "faketime",
+	"node":          "nodejs",
 }
 
 // Need ends the test unless every piece of software is installed. It skips,

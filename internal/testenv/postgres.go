@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,10 +88,7 @@ func (p *Postgres) start(ctx context.Context) (err error) {
 // initialise runs initdb and writes the settings. Only initdb goes without
 // fsync: a machine that crashes while it runs loses nothing of value.
 func (p *Postgres) initialise(ctx context.Context, config PostgresConfig) error {
-	args := []string{
-		"--pgdata=" + p.DataDir(), "--username=" + superuser, "--auth=trust",
-		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions",
-	}
+	args := []string{"--username=" + superuser, "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"}
 	err := p.makeSocketDir()
 	if err == nil && config.Clock {
 		p.env, err = newClock(p.dir.path, p.who)
@@ -100,7 +98,12 @@ func (p *Postgres) initialise(ctx context.Context, config PostgresConfig) error 
 		p.disk, err = mountDisk(p.DataDir(), config.Disk, p.who)
 	}
 	if err == nil {
-		_, err = runTool(ctx, p.who, "", filepath.Join(p.bin, "initdb"), args...)
+		initdb, at := filepath.Join(p.bin, "initdb"), func(dir string) []string { return append(slices.Clone(args), "--pgdata="+dir) }
+		if p.disk != nil { // the directory is there, and is small
+			_, err = runTool(ctx, p.who, "", initdb, at(p.DataDir())...)
+		} else {
+			err = fromTemplate(ctx, p.who, p.DataDir(), initdb, at)
+		}
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -113,6 +114,7 @@ func newDatabase(tb testing.TB, server interface {
 //
 // Without it they end all the same, a moment after the process.
 func Main(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // where engines log by default: storms would fill the output
 	code := m.Run()
 	if err := errors.Join(shared.close(), sharedMariaDB.close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -6,67 +6,71 @@ func batchTest(test string) []Killer { return []Killer{{Module: "pgxstore", Test
 var batchMutants = []Mutant{
 	{
 		Name:  "a batch does not see who holds the claim",
-		Edits: []Edit{{File: "internal/pgsql/pgsql.go", Old: "2 / pg_try_advisory_xact_lock($10)::int)`\n", New: "2 / greatest(1, pg_try_advisory_xact_lock($10)::int))`\n"}},
+		Edits: []Edit{{In: "InsertClaim", Old: "`insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)\n values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int)`", New: "`insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)\n values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / greatest(1, pg_try_advisory_xact_lock($10)::int))`"}},
 		Tests: batchTest("TestBatchAtABusyKey"),
 	},
 	{
 		Name:  "a batch that was lost and is not there counts as not applied",
-		Edits: []Edit{{File: "settle.go", Old: "c.doubt = c.doubt || c.unclaimed;", New: "c.doubt = c.doubt && c.unclaimed;"}},
+		Edits: []Edit{{In: "(*call).settle", Old: "c.doubt = c.doubt || c.unclaimed;", New: "c.doubt = c.doubt && c.unclaimed;"}},
 		Tests: batchTest("TestBatchThatFailsAfterALateOne"),
 	},
 	{
 		Name:  "a batch that was lost counts as not sent",
-		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "failed == 0 && ctx.Err() == nil && !conn.IsClosed():", New: "failed == 0 && ctx.Err() == nil:"}},
+		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "failed == 0 && ctx.Err() == nil && !conn.IsClosed():", New: "failed == 0 && ctx.Err() == nil:"}},
 		Tests: batchTest("TestBatchIsCut"),
 	},
 	{
-		Name:  "a batch whose wait was cancelled counts as committed",
-		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "		if err == nil {\n			failed, err = len(b), ctx.Err()", New: "		if err == nil && failed < 0 {\n			failed, err = len(b), ctx.Err()"}},
+		Name: "a batch whose wait was cancelled counts as committed",
+		Edits: []Edit{{In: "(*unclaimed).Commit", Old: `if err == nil {
+failed, err = len(b), ctx.Err()`, New: `if err == nil && failed < 0 {
+failed, err = len(b), ctx.Err()`}},
 		Tests: batchTest("TestBatchThatWasCancelledIsAsked"),
 	},
 	{
 		Name:  "a wrong number of rows is committed",
-		Edits: []Edit{{File: "internal/pgsql/pgsql.go", Old: "else (count(*) || '\" + affected + n + \"')::int end", New: "else length(count(*) || '\" + affected + n + \"') end"}},
+		Edits: []Edit{{In: "Expecting", Old: `" then 1 else (count(*) || '" + affected + n + "')::int end from once_write"`, New: `" then 1 else length(count(*) || '" + affected + n + "') end from once_write"`}},
 		Tests: batchTest("TestBatchRefusals"),
 	},
 	{
 		Name:  "a business collision in a batch is taken for a duplicate",
-		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "classify(err, failed == record && record < intime)", New: "classify(err, failed >= record && record < intime)"}},
+		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "classify(err, failed == record && record < intime)", New: "classify(err, failed >= record && record < intime)"}},
 		Tests: batchTest("TestBatchRefusals"),
 	},
 	{
 		Name:  "a procedure may commit half a batch",
-		Edits: []Edit{{File: "pgxstore/declared.go", Old: `case "insert",`, New: `case "call", "insert",`}},
+		Edits: []Edit{{In: "declarable", Old: `case "insert",`, New: `case "call", "insert",`}},
 		Tests: batchTest("TestBatchRefusals"),
 	},
 	{
 		Name:  "a batch that is too old executes",
-		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "if !t.ask.Until.IsZero() {", New: "if t.ask.Until.IsZero() && c.ID.IsZero() {"}},
+		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "if !t.ask.Until.IsZero() {", New: "if t.ask.Until.IsZero() && c.ID.IsZero() {"}},
 		Tests: batchTest("TestBatchStale"),
 	},
 	{
-		Name:  "the writes of a declined batch are committed",
-		Edits: []Edit{{File: "exec.go", Old: "	if !a.Rollback {\n		change.Writes", New: "	{\n		change.Writes"}},
+		Name: "the writes of a declined batch are committed",
+		Edits: []Edit{{In: "once.(*call).run", Old: `if !a.Rollback {
+change.Writes`, New: `{
+change.Writes`}},
 		Tests: batchTest("TestConformance$/^prepared"),
 	},
 	{
 		Name:  "a batch that declines is kept however late it is",
-		Edits: []Edit{{File: "exec.go", Old: "case c.unclaimed && !c.op.FirstSent.IsZero():", New: "case c.unclaimed && c.joins:"}},
+		Edits: []Edit{{In: "(*call).execute", Old: "case c.unclaimed && !c.op.FirstSent.IsZero():", New: "case c.unclaimed && c.joins:"}},
 		Tests: batchTest("TestBatchThatDeclinesLate"),
 	},
 	{
 		Name:  "a batch that is done has failed if it cannot be prepared",
-		Edits: []Edit{{File: "exec.go", Old: "if c.unclaimed && c.instead(ctx, err) {", New: "if c.unclaimed && c.joins && c.instead(ctx, err) {"}},
+		Edits: []Edit{{In: "(*call).execute", Old: "if c.unclaimed && c.instead(ctx, err) {", New: "if c.unclaimed && c.joins && c.instead(ctx, err) {"}},
 		Tests: batchTest("TestBatchThatIsDoneIsReplayed"),
 	},
 	{
 		Name:  "statements of batches are never dropped",
-		Edits: []Edit{{File: "pgxstore/pinned.go", Old: "if oldest.used == p.trips {", New: "if oldest.used <= p.trips {"}},
+		Edits: []Edit{{In: "(*pins).makeRoom", Old: "if oldest.used == p.trips {", New: "if oldest.used <= p.trips {"}},
 		Tests: batchTest("TestHotStatementsStayPrepared"),
 	},
 	{
 		Name:  "what a batch has prepared before a migration stays",
-		Edits: []Edit{{File: "pgxstore/unclaimed.go", Old: "misfit(pe) {\n", New: "false {\n"}},
+		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "misfit(pe) {", New: "false {"}},
 		Tests: in("pgxstore", "TestABatchAfterAMigration"),
 	},
 }

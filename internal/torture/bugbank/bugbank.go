@@ -1,23 +1,24 @@
 // Package bugbank keeps seeded bugs and runs the tests that must catch them.
 //
-// A mutant is an edit of one or two source files that plants a bug which designs
-// of this kind really have. It is compiled with "go test -overlay", so that the
-// tree is never touched. The named test must fail; one that passes, or does not
-// compile, or is not there, or fails without the bug as well, fails the bank.
+// A mutant is an edit of one or more functions (or of a constant, variable or type) that
+// plants a bug which designs of this kind really have. The edit names the declaration, not
+// the file, and is matched token by token: moving code, formatting it or changing its
+// comments breaks no mutant. The tree is never touched: mutants are compiled with
+// "go test -overlay". Those that edit only functions share a build: each function gets a
+// variant for each mutant, and the environment says which one is at work.
+//
+// The named test must fail; one that passes, or does not compile, or is not there, or fails
+// without the bug as well, fails the bank.
+//
+// One mutant is run by its name, blanks as underscores:
+//
+//	go test . -run 'TestEveryMutantIsKilled/^the_scope_is_ignored$'
 package bugbank
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
-	"time"
+	"strings"
 )
 
 // Mutant is one seeded bug.
@@ -27,128 +28,67 @@ type Mutant struct {
 	Tests []Killer // any one of them is enough; all are run in order until one kills
 }
 
-// Edit replaces Old, which must occur exactly once in File.
-type Edit struct{ File, Old, New string }
+// Edit replaces Old by New in the declaration In, in which Old must occur exactly once.
+type Edit struct {
+	// In is the name of a function, constant, variable or type at the top of a file:
+	// "(*call).settle", "DefaultRetain". Where several packages have it, the package's
+	// name stands before it: "pgxstore.(*txn).Commit".
+	In string
+
+	// Old is Go code. White space and comments in it do not count. If the declaration has no such
+	// code, Old is looked for inside its strings.
+	Old string
+	New string
+}
 
 // Killer names a test: the module's folder, the package in it, and the test.
 type Killer struct {
 	Module, Package, Test string
 
-	Hangs bool // with the bug in place; it is given hangs and no longer
+	Hangs bool // with the bug in place; it is given the time called hangs and no more
 }
-
-// Times that a test may take with a bug in place, beside five times its own without.
-const (
-	patience = time.Minute
-	hangs    = 20 * time.Second
-)
 
 func (k Killer) String() string { return filepath.Join(k.Module, k.Package) + " " + k.Test }
 
+// top is the name of the test, without those in it.
+func (k Killer) top() string {
+	top, _, _ := strings.Cut(k.Test, "$/")
+	return top
+}
+
+// target is the package whose tests kill.
+type target struct{ module, pkg string }
+
+func (k Killer) target() target         { return target{k.Module, k.Package} }
+func (t target) dir(root string) string { return filepath.Join(root, filepath.FromSlash(t.module)) }
+
 // All returns the whole bank.
 func All() []Mutant {
-	return slices.Concat(Mutants, engineMutants, webMutants, databaseMutants, batchMutants, pgxMutants, groupMutants, lineMutants, cacheMutants, dialectMutants, journalMutants, rpcMutants, archiveMutants, lazyMutants, openingMutants, joins)
-}
-
-// Bank is mutants of the tree at Root.
-type Bank struct {
-	Root    string
-	Mutants []Mutant
-
-	controls sync.Map // by package, a *control
-}
-
-// New returns a bank of mutants of the tree at root.
-func New(root string, mutants ...Mutant) *Bank { return &Bank{Root: root, Mutants: mutants} }
-
-// Kill runs the tests of m, one of the bank's mutants. It returns which one killed it,
-// and how long that took, compiling and the control of its package included.
-func (b *Bank) Kill(ctx context.Context, m Mutant) (Killer, time.Duration, error) {
-	dir, err := os.MkdirTemp("", "bugbank")
-	if err != nil {
-		return Killer{}, 0, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	overlay, err := plant(b.Root, dir, m.Edits)
-	if err != nil {
-		return Killer{}, 0, err
-	}
-	began := time.Now()
-	var out []byte
-	for _, k := range m.Tests {
-		usual, err := b.usual(ctx, k)
-		if err != nil {
-			return k, time.Since(began), err
-		}
-		killed, output, err := run(ctx, b.Root, overlay, k, usual)
-		if err != nil || killed {
-			return k, time.Since(began), err
-		}
-		out = output
-	}
-	return Killer{}, 0, fmt.Errorf("%q lives: %v passed with the bug in place\n%s", m.Name, m.Tests, tail(out))
-}
-
-// plant writes the edited files and the overlay that puts them in place.
-func plant(root, dir string, edits []Edit) (string, error) {
-	replace := map[string]string{}
-	for i, e := range edits {
-		path := filepath.Join(root, filepath.FromSlash(e.File))
-		from := path
-		if edited, again := replace[path]; again {
-			from = edited
-		}
-		src, err := os.ReadFile(from)
-		if err != nil {
-			return "", err
-		}
-		if n := bytes.Count(src, []byte(e.Old)); n != 1 {
-			return "", fmt.Errorf("%s: %d places to plant the bug in, 1 expected: the code has changed, change the mutant: %q", e.File, n, e.Old)
-		}
-		to := filepath.Join(dir, fmt.Sprintf("%d_%s", i, filepath.Base(path)))
-		if err := os.WriteFile(to, bytes.Replace(src, []byte(e.Old), []byte(e.New), 1), 0o600); err != nil { //nolint:gosec // the paths are those of our own table
-			return "", err
-		}
-		replace[path] = to
-	}
-	b, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, b, 0o600)
-}
-
-// run runs a test, which usually takes so long, with a bug in place.
-func run(ctx context.Context, root, overlay string, k Killer, usual time.Duration) (killed bool, out []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
-	defer cancel()
-	limit := patience
-	if k.Hangs {
-		limit = hangs
-	}
-	// The first failure is enough, nobody vets a bug, and a linker is quicker without
-	// the names for debuggers.
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-count=1", "-timeout", (limit + 5*usual).String(), "-failfast",
-		"-vet=off", "-ldflags=-s -w", "-v", "-run", "^"+k.Test+"$", "./"+k.Package)
-	cmd.Env = append(os.Environ(), "RAPID_SHRINKTIME=0s") // that it fails is enough
-	cmd.Dir = filepath.Join(root, filepath.FromSlash(k.Module))
-	out, err = cmd.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+k.top()+" ")):
-		return false, out, fmt.Errorf("%s: no such test ran\n%s", k, tail(out))
-	case err == nil:
-		return false, out, nil
-	case !errors.As(err, &exit):
-		return false, out, err
-	case !ran(out, k.top()):
-		return false, out, fmt.Errorf("%s: did not get as far as the test\n%s", k, tail(out))
-	}
-	return true, out, nil
-}
-
-func tail(b []byte) []byte {
-	const keep = 2000
-	return b[max(0, len(b)-keep):]
+	return slices.Concat(
+		Mutants,
+		engineMutants,
+		webMutants,
+		databaseMutants,
+		batchMutants,
+		pgxMutants,
+		groupMutants,
+		lineMutants,
+		cacheMutants,
+		dialectMutants,
+		journalMutants,
+		rpcMutants,
+		archiveMutants,
+		lazyMutants,
+		retryMutants,
+		openingMutants,
+		answerMutants,
+		presetMutants,
+		joins,
+		mariadbMutants,
+		standbys,
+		boundMutants,
+		lockMutants,
+		transactionMutants,
+		defaultsMutants,
+	)
 }

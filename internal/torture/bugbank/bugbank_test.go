@@ -13,13 +13,55 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestEveryMutantIsKilled fails if a seeded bug survives.
-func TestEveryMutantIsKilled(t *testing.T) {
+// sample is how many mutants make prove takes by lot of those that no change calls for.
+const sample = 25
+
+func newBank(t *testing.T, mutants ...Mutant) *Bank {
+	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bank := New(root, All()...)
+	bank, err := New(root, mutants...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := bank.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return bank
+}
+
+// TestEveryMutantApplies: code has moved or changed, and a mutant was not told.
+func TestEveryMutantApplies(t *testing.T) {
+	all := All()
+	bank := newBank(t, all...)
+	names := map[string]bool{}
+	for _, m := range all {
+		if names[m.Name] || len(m.Tests) == 0 || len(bank.places[m.Name]) == 0 {
+			t.Errorf("%q: another one has its name, or it edits nothing, or no test is to kill it", m.Name)
+		}
+		names[m.Name] = true
+	}
+	testenv.Reportf(t, "%d mutants, %d of them in shared builds", len(all), len(bank.ids))
+}
+
+// TestEveryMutantIsKilled fails if a seeded bug survives. With ONCE_MUTANTS=changed it takes
+// those that the change since ONCE_BASE calls for, and some of the others by lot.
+func TestEveryMutantIsKilled(t *testing.T) {
+	testenv.Prove(t)
+	bank := newBank(t, All()...)
+	mutants := bank.Mutants
+	if os.Getenv("ONCE_MUTANTS") == "changed" {
+		chosen, changed, err := bank.Choose(t.Context(), os.Getenv(BaseVariable), sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testenv.Reportf(t, "%d of %d mutants: %d whose function or test has changed, the others by lot", len(chosen), len(mutants), changed)
+		bank, mutants = newBank(t, chosen...), chosen // builds and controls of these only
+	}
 	type kill struct {
 		name   string
 		killer Killer
@@ -31,50 +73,62 @@ func TestEveryMutantIsKilled(t *testing.T) {
 	)
 	t.Cleanup(func() { // when all are killed
 		slices.SortFunc(kills, func(a, b kill) int { return cmp.Compare(b.took, a.took) })
-		for _, k := range kills {
+		for _, k := range kills[:min(10, len(kills))] {
 			testenv.Reportf(t, "%5.1f s: %s, by %s", k.took.Seconds(), k.name, k.killer)
 		}
+		testenv.Reportf(t, "%d mutants killed", len(kills))
 	})
-	for _, m := range bank.Mutants {
+	for _, m := range mutants {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel() // while one waits for a server, another one is compiled
-			killer, took, err := bank.Kill(t.Context(), m)
+			began := time.Now()
+			killer, err := bank.Kill(t.Context(), m)
 			if err != nil {
 				t.Fatal(err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			kills = append(kills, kill{m.Name, killer, took})
-			t.Logf("killed by %s in %.1f s", killer, took.Seconds())
+			kills = append(kills, kill{m.Name, killer, time.Since(began)})
+			t.Logf("killed by %s in %.1f s", killer, time.Since(began).Seconds())
 		})
 	}
 }
 
 // TestALivingMutantFailsTheBank: a bank that cannot fail proves nothing.
 func TestALivingMutantFailsTheBank(t *testing.T) {
+	testenv.Prove(t)
 	wantRefusal(t, "lives", Killer{Module: ".", Package: "internal/pgsql", Test: "TestLockIDsAre64Bits"})
 }
 
 // TestAFailingKillerFailsTheBank: a test that fails whatever is edited, or that is not
 // there, has not found the bug.
 func TestAFailingKillerFailsTheBank(t *testing.T) {
+	testenv.Prove(t)
 	wantRefusal(t, "lives", ill)
 	t.Setenv(illness, "yes")
 	wantRefusal(t, "does not pass without the bug", ill)
 	wantRefusal(t, "does not pass without the bug", Killer{Module: ".", Package: "internal/pgsql", Test: "TestThatNobodyHasWritten"})
 }
 
-// wantRefusal asks a killer about an edit that is no bug.
+// wantRefusal asks a killer about edits that are no bug, one in a shared build and one alone.
 func wantRefusal(t *testing.T, reason string, killer Killer) {
 	t.Helper()
-	harmless := Mutant{
-		Name:  "a comment is changed",
-		Edits: []Edit{{File: "doc.go", Old: "sync.Once across", New: "Sync.Once across"}},
-		Tests: []Killer{killer},
-	}
-	k, _, err := New(filepath.Join("..", "..", ".."), harmless).Kill(t.Context(), harmless)
-	if err == nil || !strings.Contains(err.Error(), reason) {
-		t.Errorf("killed by %s: %v, want a mutant that %q", k, err, reason)
+	for _, harmless := range []Mutant{
+		{
+			Name:  "an order of no importance is changed",
+			Edits: []Edit{{In: "once.NewKey", Old: "var ms [8]byte", New: "var ms [8]byte; _ = u"}},
+			Tests: []Killer{killer},
+		},
+		{
+			Name:  "a constant that the killer does not need is changed",
+			Edits: []Edit{{In: "DefaultRuns", Old: "3", New: "4"}},
+			Tests: []Killer{killer},
+		},
+	} {
+		k, err := newBank(t, harmless).Kill(t.Context(), harmless)
+		if err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: killed by %s: %v, want a mutant that %q", harmless.Name, k, err, reason)
+		}
 	}
 }
 

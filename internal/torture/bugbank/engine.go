@@ -9,197 +9,213 @@ var engineMutants = []Mutant{
 	{
 		Name: "settling believes that what is absent stays absent",
 		Edits: []Edit{{
-			File: "settle.go",
-			Old:  "		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})\n		applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)\n		switch {\n",
-			New: "		rec, err := c.e.store.Read(ctx, ch.ID)\n		applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)\n		var txn store.Txn[TX]\n		switch {\n" +
-				"		case err == nil && rec.State == store.Absent:\n			return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}\n",
+			In: "(*call).settle",
+			Old: `txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})
+applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)
+switch {`,
+			New: `rec, err := c.e.store.Read(ctx, ch.ID)
+applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)
+var txn store.Txn[TX]
+switch {
+case err == nil && rec.State == store.Absent:
+	return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}`,
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "settling takes somebody else's record for its own",
 		Edits: []Edit{{
-			File: "settle.go",
-			Old:  "rec.State == store.Done && applied:",
-			New:  "rec.State == store.Done && (applied || len(rec.Claim) > 0):",
+			In:  "(*call).settle",
+			Old: "rec.State == store.Done && applied:",
+			New: "rec.State == store.Done && (applied || len(rec.Claim) > 0):",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a commit that was applied and has expired counts as not applied",
 		Edits: []Edit{
-			{File: "settle.go", Old: "case txn != nil && applied:", New: "case txn != nil && applied && len(rec.Claim) < 0:"},
-			{File: "settle.go", Old: "rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)", New: "rec.State == store.Absent"},
+			{In: "(*call).settle", Old: "case txn != nil && applied:", New: "case txn != nil && applied && len(rec.Claim) < 0:"},
+			{In: "(*call).absent", Old: "rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)", New: "rec.State == store.Absent"},
 		},
 		Tests: in("", "TestSettleWhatHasExpired"),
 	},
 	{
 		Name:  "who waits is told of a commit that has expired and been done again",
-		Edits: []Edit{{File: "exec.go", Old: "learnt = !v.superseded", New: "learnt = true"}},
+		Edits: []Edit{{In: "(*call).lead", Old: "learnt = !v.superseded", New: "learnt = true"}},
 		Tests: in("", "TestSettleWhatWasDoneAgain"),
 	},
 	{
 		Name:  "a commit that has expired and been done again is kept in the cache",
-		Edits: []Edit{{File: "observe.go", Old: "if !v.replayed && !v.superseded {", New: "if !v.replayed {"}},
+		Edits: []Edit{{In: "(*call).finish", Old: "if !v.replayed && !v.superseded {", New: "if !v.replayed {"}},
 		Tests: in("", "TestSettleWhatWasDoneAgain"),
 	},
 	{
 		Name: "settling takes the claim of a COMMIT on its way for somebody else's",
 		Edits: []Edit{{
-			File: "settle.go",
-			Old:  "rec.State == store.Done: // somebody else's",
-			New:  "rec.State != store.Absent: // somebody else's",
+			In:  "(*call).settle",
+			Old: "rec.State == store.Done:",
+			New: "rec.State != store.Absent: // somebody else's",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a lost Swap counts as not applied when the operation is absent",
 		Edits: []Edit{{
-			File: "settle.go",
-			Old:  "store.KindOf(err) == store.Lost && v.again {",
-			New:  "store.KindOf(err) == store.Retry && v.again {",
+			In:  "(*call).swap",
+			Old: "store.KindOf(err) == store.Lost && v.again {",
+			New: "store.KindOf(err) == store.Retry && v.again {",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a call runs again while its Swap is on its way",
 		Edits: []Edit{{
-			File: "settle.go",
-			Old:  "v = verdict{err: c.fail(CodeUnavailable, InDoubt, err)}",
-			New:  "v.err = c.fail(CodeUnavailable, InDoubt, err)",
+			In:  "(*call).swap",
+			Old: "v = verdict{err: c.fail(CodeUnavailable, InDoubt, err)}",
+			New: "v.err = c.fail(CodeUnavailable, InDoubt, err)",
 		}},
 		Tests: in("", "TestALostSwapStaysInDoubt"),
 	},
 	{
 		Name: "a call in doubt runs again",
 		Edits: []Edit{{
-			File: "settle.go",
-			Old:  "verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err))}",
-			New:  "verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err)), again: true}",
+			In:  "(*call).settle",
+			Old: "verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err))}",
+			New: "verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err)), again: true}",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a handler's own COMMIT is said to be undone",
 		Edits: []Edit{{
-			File: "settle.go",
-			Old:  "	case store.Ended:\n		return verdict{err: c.fail(CodeMisuse, InDoubt, err)}",
-			New:  "	case store.Ended:\n		return verdict{err: c.fail(CodeMisuse, NotApplied, err)}",
+			In: "(*call).committed",
+			Old: `case store.Ended:
+return verdict{err: c.fail(CodeMisuse, InDoubt, err)}`,
+			New: `case store.Ended:
+return verdict{err: c.fail(CodeMisuse, NotApplied, err)}`,
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a replay that is read first is not compared",
 		Edits: []Edit{{
-			File: "exec.go",
-			Old:  "	return c.found(rec), true\n",
-			New:  "	return verdict{rec: rec, replayed: true}, true\n",
+			In:  "(*call).glance",
+			Old: "return c.found(rec), true",
+			New: "return verdict{rec: rec, replayed: true}, true",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "replays are read first where they must be durable",
 		Edits: []Edit{{
-			File: "exec.go",
-			Old:  "c.glanced || c.e.cfg.Synced ||",
-			New:  "c.glanced ||",
+			In:  "(*call).glance",
+			Old: "c.glanced || c.e.cfg.Synced ||",
+			New: "c.glanced ||",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a follower takes its leader's answer uncompared",
 		Edits: []Edit{{
-			File: "exec.go",
-			Old:  "return c.found(*rec)",
-			New:  "return verdict{rec: *rec, replayed: true}",
+			In:  "(*call).exec",
+			Old: "return c.found(*rec)",
+			New: "return verdict{rec: *rec, replayed: true}",
 		}},
 		Tests: in("", "TestFollowersCompareFingerprints"),
 	},
 	{
 		Name: "the observer is told that what is in doubt was applied",
 		Edits: []Edit{{
-			File: "observe.go",
-			Old:  "Outcome(CodeOf(v.err)), EffectOf(v.err)",
-			New:  "Outcome(CodeOf(v.err)), max(EffectOf(v.err), NotApplied)",
+			In:  "(*call).finish",
+			Old: "Outcome(CodeOf(v.err)), EffectOf(v.err)",
+			New: "Outcome(CodeOf(v.err)), max(EffectOf(v.err), NotApplied)",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "an operation's own retention is ignored",
 		Edits: []Edit{{
-			File: "settle.go",
-			Old:  "Retain: c.e.retain(c.op)",
-			New:  "Retain: c.e.cfg.Retain",
+			In:  "(*call).change",
+			Old: "Retain: c.e.kept(c.op)",
+			New: "Retain: c.e.cfg.Retain",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "memstore's Swap ignores the fence",
 		Edits: []Edit{{
-			File: "store/memstore/txn.go",
-			Old:  "expect.Fence == 0, rec.Fence != expect.Fence:",
-			New:  "expect.Fence == 0:",
+			In:  "(*Tx).blocked",
+			Old: "expect.Fence == 0, rec.Fence != expect.Fence:",
+			New: "expect.Fence == 0:",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a takeover need not wait for the lease",
 		Edits: []Edit{{
-			File: "store/memstore/txn.go",
-			Old:  "return rec, expect.Lapsed && !rec.Lapsed",
-			New:  "return rec, false",
+			In:  "(*Tx).blocked",
+			Old: "return rec, expect.Lapsed && !rec.Lapsed",
+			New: "return rec, false",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "records expire by the clock of the process",
 		Edits: []Edit{{
-			File: "store/memstore/store.go",
-			Old:  "r.expired(s.now())",
-			New:  "r.expired(time.Now())",
+			In:  "(*Store).live",
+			Old: "r.expired(s.now())",
+			New: "r.expired(time.Now())",
 		}, {
-			File: "store/memstore/store.go",
-			Old:  "	if r.expired(now) {",
-			New:  "	if r.expired(time.Now()) {",
+			In:  "(*Store).read",
+			Old: "if r.expired(now) {",
+			New: "if r.expired(time.Now()) {",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "leases lapse by the clock of the process",
 		Edits: []Edit{{
-			File: "store/memstore/row.go",
-			Old:  "rec.Lapsed = r.lapsed(now)",
-			New:  "rec.Lapsed = r.lapsed(time.Now())",
+			In:  "(*row).record",
+			Old: "rec.Lapsed = r.lapsed(now)",
+			New: "rec.Lapsed = r.lapsed(time.Now())",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a claim outlives its rolled back transaction",
 		Edits: []Edit{{
-			File: "store/memstore/txn.go",
-			Old:  "		return &store.Error{Kind: store.Ended, Err: errEnded}\n	}\n	t.tx.end()\n	return nil\n",
-			New:  "		return &store.Error{Kind: store.Ended, Err: errEnded}\n	}\n	t.tx.over = true\n	return nil\n",
+			In: "memstore.(*txn).Rollback",
+			Old: `return &store.Error{Kind: store.Ended, Err: errEnded}
+}
+t.tx.end()
+return nil`,
+			New: `return &store.Error{Kind: store.Ended, Err: errEnded}
+}
+t.tx.over = true
+return nil`,
 		}},
 		Tests: []Killer{history},
 	},
 	{
-		Name:  "who has lost a race comes back at once",
-		Edits: []Edit{{File: "exec.go", Old: "			if !sleep(ctx, rand.N(delay)) {\n				return v\n			}\n", New: ""}},
+		Name: "who has lost a race comes back at once",
+		Edits: []Edit{{In: "(*call).lead", Old: `if !sleep(ctx, rand.N(delay)) {
+	return v
+}`, New: ""}},
 		Tests: in("", "TestPauseBeforeARerun"),
 	},
 	{
 		Name:  "those who have lost a race come back together",
-		Edits: []Edit{{File: "exec.go", Old: "sleep(ctx, rand.N(delay))", New: "sleep(ctx, delay)"}},
+		Edits: []Edit{{In: "(*call).lead", Old: "sleep(ctx, rand.N(delay))", New: "sleep(ctx, delay)"}},
 		Tests: in("", "TestPauseBeforeARerun"),
 	},
 	{
 		Name:  "work without a key comes back at once",
-		Edits: []Edit{{File: "exec.go", Old: "sleep(ctx, rand.N(firstDelay))", New: "sleep(ctx, 0)"}},
+		Edits: []Edit{{In: "(*call).plain", Old: "sleep(ctx, rand.N(firstDelay))", New: "sleep(ctx, 0)"}},
 		Tests: in("", "TestPauseBeforeARerun"),
 	},
 	{
 		Name:  "a redirect is a success that has touched nothing",
-		Edits: []Edit{{File: "observe.go", Old: "a.Result.Status >= 300 || ", New: ""}},
+		Edits: []Edit{{In: "(*call).outside", Old: "a.Result.Status >= 300 ||", New: ""}},
 		Tests: in("", "TestEffectOutsideTx"),
 	},
 }

@@ -4,30 +4,30 @@ package bugbank
 var joins = []Mutant{
 	{
 		Name:  "a joined handler may commit its caller's transaction",
-		Edits: []Edit{{File: "store/sqlstore/join.go", Old: "j.lent = j.guard.Hold()", New: "j.lent = true"}},
+		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: "j.lent = j.guard.Hold()", New: "j.lent = true"}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
 	},
 	{
 		Name:  "a join gives away what an outer handler has been lent",
-		Edits: []Edit{{File: "store/sqlstore/join.go", Old: "if !j.lent {", New: "{"}},
+		Edits: []Edit{{In: "(*joined).back", Old: "if !j.lent {", New: "{"}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
 	},
 	{
 		Name: "a join whose transaction is gone counts as undone, on pgx",
 		Edits: []Edit{
-			{File: "pgxstore/join.go", Old: "		if over(err) {", New: "		if false {"},
-			{File: "pgxstore/join.go", Old: "pgsql.DivisionByZero, over(err):", New: "pgsql.DivisionByZero:"},
+			{In: "pgxstore.(*joined).undo", Old: "if over(err) {", New: "if false {"},
+			{In: "pgxstore.(*joined).Commit", Old: "pgsql.DivisionByZero, over(err):", New: "pgsql.DivisionByZero:"},
 		},
 		Tests: []Killer{{Module: "pgxstore", Test: "TestConformance$/./^Join$/^HandlerEnds"}},
 	},
 	{
 		Name:  "followers wait for the store one after another",
-		Edits: []Edit{{File: "exec.go", Old: "case !busy && c.shares(fl.refused()):", New: "case false:"}},
+		Edits: []Edit{{In: "once.(*call).exec", Old: "end == followAgain && !c.shares(fl.refused())", New: "end == followAgain"}},
 		Tests: in("", "TestFollowersShareARefusal"),
 	},
 	{
 		Name:  "a follower is refused because its leader has less patience",
-		Edits: []Edit{{File: "exec.go", Old: "r.timeouts == c.op.Timeouts.Or(c.e.cfg.Timeouts) &&", New: ""}},
+		Edits: []Edit{{In: "(*call).shares", Old: "r.timeouts == c.op.Timeouts.Or(c.e.cfg.Timeouts) &&", New: ""}},
 		Tests: in("", "TestARefusalOfTheLeadersOwn"),
 	},
 }

@@ -4,42 +4,44 @@ package bugbank
 var lazyMutants = []Mutant{
 	{
 		Name:  "what is derived from a lazy context costs a goroutine",
-		Edits: []Edit{{File: "internal/lazy/context.go", Old: "v != nil || m != unused {", New: "v != nil && m == unused {"}},
+		Edits: []Edit{{In: "(*Context).Value", Old: "v != nil || m != unused {", New: "v != nil && m == unused {"}},
 		Tests: in("internal/lazy", "TestStartsNothing"),
 	},
 	{
-		Name:  "a lazy context that was made twice stays in its parent",
-		Edits: []Edit{{File: "internal/lazy/context.go", Old: "		m.cancel(nil)\n		return", New: "		return"}},
+		Name: "a lazy context that was made twice stays in its parent",
+		Edits: []Edit{{In: "(*Context).make", Old: `m.cancel(nil)
+return`, New: "return"}},
 		Tests: in("internal/lazy", "TestCancelFreesAll"),
 	},
 	{
 		Name:  "a lazy context forgets the time as long as nobody waits",
-		Edits: []Edit{{File: "internal/lazy/context.go", Old: " && !c.Until.Over()", New: ""}},
+		Edits: []Edit{{In: "(*Context).Err", Old: "&& !c.Until.Over()", New: ""}},
 		Tests: in("internal/lazy", "TestIsAsMadeAtOnce"),
 	},
 	{
 		Name:  "a lazy context that is cancelled forgets why its parent has ended",
-		Edits: []Edit{{File: "internal/lazy/context.go", Old: "cause == nil && c.Parent.Err() == nil && ", New: "cause == nil && "}},
+		Edits: []Edit{{In: "(*Context).Cancel", Old: "cause == nil && c.Parent.Err() == nil &&", New: "cause == nil &&"}},
 		Tests: in("internal/lazy", "TestIsAsMadeAtOnce"),
 	},
 	{
-		Name:  "the body of an answer that was in time is cut",
-		Edits: []Edit{{File: "retry/retryhttp/sending.go", Old: "	s.limit.Store(int64(lazy.Never))\n	return true", New: "	return true"}},
+		Name: "the body of an answer that was in time is cut",
+		Edits: []Edit{{In: "(*sending).inTime", Old: `s.limit.Store(int64(lazy.Never))
+return true`, New: "return true"}},
 		Tests: in("retry/retryhttp", "TestSendingOfWhoDoesNotLook"),
 	},
 	{
 		Name:  "an attempt that nobody has waited for is never late",
-		Edits: []Edit{{File: "retry/retryhttp/sending.go", Old: "	if left > 0 && !waits {", New: "	if !waits {"}},
+		Edits: []Edit{{In: "(*sending).look", Old: "if left > 0 && !waits {", New: "if !waits {"}},
 		Tests: in("retry/retryhttp", "TestSendingIsAsMadeAtOnce"),
 	},
 	{
 		Name:  "the caller's end ends COMMIT, once a store waits",
-		Edits: []Edit{{File: "tail.go", Old: "(values) Done() <-chan struct{}       { return nil }", New: "(v values) Done() <-chan struct{}     { return v.Context.Done() }"}},
+		Edits: []Edit{{In: "(values).Done", Old: "(values) Done() <-chan struct{}       { return nil }", New: "(v values) Done() <-chan struct{}     { return v.Context.Done() }"}},
 		Tests: in("", "TestTail"),
 	},
 	{
 		Name:  "a caller in a hurry hurries COMMIT",
-		Edits: []Edit{{File: "tail.go", Old: "{ return time.Time{}, false }", New: "{ return time.Now(), true }"}},
+		Edits: []Edit{{In: "(values).Deadline", Old: "{ return time.Time{}, false }", New: "{ return time.Now(), true }"}},
 		Tests: in("", "TestTail"),
 	},
 }

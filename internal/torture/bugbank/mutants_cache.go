@@ -4,61 +4,79 @@ package bugbank
 // left to the histories.
 var cacheMutants = []Mutant{
 	{
-		Name:  "a cached replay is not compared",
-		Edits: []Edit{{File: "exec.go", Old: "		return c.found(rec)\n	}\n	until", New: "		return verdict{rec: rec, replayed: true}\n	}\n	until"}},
+		Name: "a cached replay is not compared",
+		Edits: []Edit{{In: "(*call).exec", Old: `return c.found(rec)
+}
+until`, New: `return verdict{rec: rec, replayed: true}
+}
+until`}},
 		Tests: []Killer{history},
 	},
 	{
-		Name:  "what stood in the way of an answer is cached as the answer",
-		Edits: []Edit{{File: "observe.go", Old: "		if !v.replayed && !v.superseded {\n			c.e.cache", New: "		if v.rec.State == store.Done {\n			c.e.cache"}},
+		Name: "what stood in the way of an answer is cached as the answer",
+		Edits: []Edit{{In: "(*call).finish", Old: `if !v.replayed && !v.superseded {
+c.e.cache`, New: `if v.rec.State == store.Done {
+c.e.cache`}},
 		Tests: in("", "TestOnlyWhatWasCommittedHereIsCached"),
 	},
 	{
 		Name: "the result of a join is cached",
-		Edits: []Edit{{File: "observe.go", Old: "		if !v.replayed && !v.superseded {\n			c.e.cache", New: "		if false {\n			c.e.cache"}, {
-			File: "observe.go", Old: "	if c.e.cfg.Observer == nil {\n		return\n	}\n	e := Event",
-			New: "	if v.err == nil && !v.replayed && !c.id.IsZero() {\n		c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)\n	}\n	if c.e.cfg.Observer == nil {\n		return\n	}\n	e := Event",
+		Edits: []Edit{{In: "(*call).finish", Old: `if !v.replayed && !v.superseded {
+c.e.cache`, New: `if false {
+c.e.cache`}, {
+			In: "(*call).finish",
+			Old: `if c.e.cfg.Observer == nil {
+	return
+}
+e := Event`,
+			New: `if v.err == nil && !v.replayed && !c.id.IsZero() {
+	c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)
+}
+if c.e.cfg.Observer == nil {
+	return
+}
+e := Event`,
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name:  "a cached result does not end",
-		Edits: []Edit{{File: "cache.go", Old: "if e == nil || e.over(now) {", New: "if e == nil {"}},
+		Edits: []Edit{{In: "(*cache).get", Old: "if e == nil || e.over(now) {", New: "if e == nil {"}},
 		Tests: []Killer{history},
 	},
 	{
 		Name:  "a cached result outlives its record",
-		Edits: []Edit{{File: "cache.go", Old: "min(c.life, retain/2)", New: "c.life"}},
+		Edits: []Edit{{In: "(*cache).put", Old: "min(c.life, retain/2)", New: "c.life"}},
 		Tests: in("", "TestACachedResultEnds"),
 	},
 	{
 		Name:  "a result that is forgotten while it is committed is cached afterwards",
-		Edits: []Edit{{File: "cache.go", Old: "s.drops == t.drops && ", New: ""}},
+		Edits: []Edit{{In: "(*cache).put", Old: "s.drops == t.drops &&", New: ""}},
 		Tests: in("", "TestDrop"),
 	},
 	{
 		Name:  "a hashed key is not found by who forgets it",
-		Edits: []Edit{{File: "cache.go", Old: "Key: HashedKey(key)}", New: "Key: key}"}},
+		Edits: []Edit{{In: "(*Engine).Drop", Old: "Key: HashedKey(key)}", New: "Key: key}"}},
 		Tests: in("", "TestDrop"),
 	},
 	{
 		Name:  "forgetting does not reach the cache",
-		Edits: []Edit{{File: "keys/forget.go", Old: "		c.Drop(o.Scope, o.Key)\n", New: "		_ = c\n"}},
+		Edits: []Edit{{In: "(*Table).Forget", Old: "c.Drop(o.Scope, o.Key)", New: "_ = c"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "keys", Test: "TestForgottenOverHTTP"}},
 	},
 	{
 		Name:  "a cached key keeps the header of which it is a part",
-		Edits: []Edit{{File: "cache.go", Old: "store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}", New: "id"}},
+		Edits: []Edit{{In: "newCached", Old: "store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}", New: "id"}},
 		Tests: in("", "TestCacheIsBounded"),
 	},
 	{
 		Name:  "the hand takes what is asked for",
-		Edits: []Edit{{File: "cache.go", Old: "e.met.Swap(false)", New: "false"}},
+		Edits: []Edit{{In: "(*cacheShard).evict", Old: "e.met.Swap(false)", New: "false"}},
 		Tests: in("", "TestCacheKeepsWhatIsAskedFor"),
 	},
 	{
 		Name:  "a gate asks the store for what the cache has",
-		Edits: []Edit{{File: "known.go", Old: "time.Now()); ok {", New: "time.Time{}); ok && id.Key == \"\" {"}},
+		Edits: []Edit{{In: "(*Engine).Known", Old: "time.Now()); ok {", New: `time.Time{}); ok && id.Key == "" {`}},
 		Tests: in("oncehttp", "TestGateAsksTheCache"),
 	},
 }

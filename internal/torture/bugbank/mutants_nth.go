@@ -5,49 +5,50 @@ var nths = []Mutant{
 	{
 		Name: "what ends the transaction is sent, and found out afterwards, on pgx",
 		Edits: []Edit{{
-			File: "pgxstore/tx.go",
-			Old:  "if sqlguard.PostgreSQL.Ends(sql) {",
-			New:  "if false && sqlguard.PostgreSQL.Ends(sql) {",
+			In:  "(*tx).admit",
+			Old: "if sqlguard.PostgreSQL.Ends(sql) {",
+			New: "if false && sqlguard.PostgreSQL.Ends(sql) {",
 		}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestEndedAndLost$/^pgxstore"}},
 	},
 	{
 		Name: "what a handler has committed from below is not looked for when it fails",
 		Edits: []Edit{{
-			File: "exec.go",
-			Old:  "case state == store.Unknown && c.unsure:",
-			New:  "case state == store.Running && c.unsure:",
+			In:  "(*call).failed",
+			Old: "case state == store.Unknown && c.unsure:",
+			New: "case state == store.Running && c.unsure:",
 		}, {
-			File: "exec.go",
-			Old:  "case state == store.Done, state == store.Unknown: // somebody else's",
-			New:  "case state == store.Done: // somebody else's",
+			In:  "(*call).failed",
+			Old: "case state == store.Done, state == store.Unknown:",
+			New: "case state == store.Done: // somebody else's",
 		}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestEndedAndLost$/^sqlstore-mariadb"}},
 	},
 	{
 		Name: "an error of a statement is forgotten, and the transaction commits",
 		Edits: []Edit{{
-			File: "internal/sqlguard/txn.go",
-			Old:  "		t.fail(since, query, err)\n		return\n",
-			New:  "		return\n",
+			In: "(*Txn).settle",
+			Old: `t.fail(since, query, err)
+return`,
+			New: "return",
 		}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestNth$/^sqlstore-sqlite"}},
 	},
 	{
 		Name: "Timeouts.Lock is for rows only",
 		Edits: []Edit{{
-			File: "store/sqlstore/mysql_bound.go",
-			Old:  `, {"lock_wait_timeout", time.Second, t.Lock}}`,
-			New:  `}`,
+			In:  "(*Store).mysqlBounds",
+			Old: `, {"lock_wait_timeout", time.Second, t.Lock}}`,
+			New: "}",
 		}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^sqlstore-mariadb$/^table", Hangs: true}},
 	},
 	{
 		Name: "who was wrong about a first time is believed again",
 		Edits: []Edit{{
-			File: "keytime.go",
-			Old:  "return c.op.First && c.runs == 0 && c.waited == 0",
-			New:  "return c.op.First",
+			In:  "(*call).first",
+			Old: "return c.op.First && c.runs == 0 && c.waited == 0",
+			New: "return c.op.First",
 		}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestNthVain$/^pgxstore"}},
 	},

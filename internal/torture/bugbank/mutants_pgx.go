@@ -4,27 +4,31 @@ package bugbank
 var pgxMutants = []Mutant{
 	{
 		Name:  "a savepoint outlives the join that it was set in",
-		Edits: []Edit{{File: "pgxstore/tx.go", Old: "	if t.ended() {\n", New: "	if t.over {\n"}},
+		Edits: []Edit{{In: "(*tx).Rollback", Old: "if t.ended() {", New: "if t.over.Load() {"}},
 		Tests: batchTest("TestEscapedFromAJoin"),
 	},
 	{
 		Name:  "savepoints have the same names in every transaction",
-		Edits: []Edit{{File: "pgxstore/tx.go", Old: "prefixes.Add(1)%64", New: "prefixes.Load()"}},
+		Edits: []Edit{{In: "(*shared).name", Old: "prefixes.Add(1)%64", New: "prefixes.Load()"}},
 		Tests: batchTest("TestSavepointNamesDiffer"),
 	},
 	{
-		Name:  "a join goes back to a savepoint that was not set",
-		Edits: []Edit{{File: "pgxstore/join.go", Old: "		if set { // to go back", New: "		if set || len(b) > 0 { // to go back"}},
+		Name: "a join goes back to a savepoint that was not set",
+		Edits: []Edit{{In: "pgxstore.(*Store).Join", Old: `if set { // to go back to what was not set would fail the caller's transaction
+_`, New: `if set || len(b) > 0 { // to go back to what was not set would fail the caller's transaction
+_`}},
 		Tests: batchTest("TestJoinThatIsNotSent"),
 	},
 	{
-		Name:  "a sweep whose COMMIT was refused has swept",
-		Edits: []Edit{{File: "pgxstore/sweep.go", Old: "		if e := br.Close(); err == nil { // of COMMIT\n			err = e\n		}", New: "		_ = br.Close()"}},
+		Name: "a sweep whose COMMIT was refused has swept",
+		Edits: []Edit{{In: "readSwept", Old: `if e := br.Close(); err == nil { // of COMMIT
+	err = e
+}`, New: "_ = br.Close()"}},
 		Tests: in("pgxstore", "TestSweepRefusedCommit"),
 	},
 	{
 		Name:  "the mark of a sweep stays where it was",
-		Edits: []Edit{{File: "internal/pgsql/sweep.go", Old: "coalesce(max(expires_at), $2)", New: "$2::timestamptz"}},
+		Edits: []Edit{{In: "pgsql.Sweep", Old: "coalesce(max(expires_at), $2)", New: "$2::timestamptz"}},
 		Tests: in("pgxstore", "TestSweepMark"),
 	},
 }

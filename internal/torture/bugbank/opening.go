@@ -4,67 +4,80 @@ package bugbank
 var openingMutants = []Mutant{
 	{
 		Name:  "a first statement runs without the claim",
-		Edits: []Edit{{File: "internal/pgsql/pgsql.go", Old: "select now(), 1 / pg_try_advisory_xact_lock($1)::int = 1", New: "select now(), pg_try_advisory_xact_lock($1) as granted"}},
+		Edits: []Edit{{In: "LockOrFail", Old: "select now(), 1 / (pg_try_advisory_xact_lock($1) and not pg_is_in_recovery())::int = 1", New: "select now(), pg_try_advisory_xact_lock($1) as granted"}},
 		Tests: in("pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
-		Name:  "a handler that hides why its first statement failed is believed",
-		Edits: []Edit{{File: "pgxstore/txn.go", Old: "		t.abandon(ctx)\n		return t.raw.refused", New: "		t.abandon(ctx)\n		return nil"}},
+		Name: "a handler that hides why its first statement failed is believed",
+		Edits: []Edit{{In: "pgxstore.(*txn).Rollback", Old: `t.abandon(ctx)
+return t.raw.refused`, New: `t.abandon(ctx)
+return nil`}},
 		Tests: in("pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
 		Name:  "a claim that was put off and is somebody else's is a failure",
-		Edits: []Edit{{File: "exec.go", Old: "			c.beaten, err = true, end", New: "			err = errors.Join(err, end)"}},
+		Edits: []Edit{{In: "once.(*call).run", Old: "c.beaten, err = true, end", New: "err = errors.Join(err, end)"}},
 		Tests: in("pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
-		Name:  "a handler without a statement commits what it has not claimed",
-		Edits: []Edit{{File: "pgxstore/txn.go", Old: "	_, err := t.raw.open(ctx, statement{})\n	if err == nil {", New: "	var err error\n	if t.raw.opening == nil {"}},
+		Name: "a handler without a statement commits what it has not claimed",
+		Edits: []Edit{{In: "pgxstore.(*txn).Commit", Old: `_, err := t.raw.open(ctx, statement{})
+if err == nil {`, New: `var err error
+if t.raw.opening == nil {`}},
 		Tests: in("pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
 		Name:  "what is sent on the connection runs before BEGIN",
-		Edits: []Edit{{File: "pgxstore/session.go", Old: "		_, _ = s.open(ctx, statement{})", New: "		_ = ctx"}},
+		Edits: []Edit{{In: "(*session).Conn", Old: "_, _ = s.open(ctx, statement{})", New: "_ = ctx"}},
 		Tests: in("pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement"),
 	},
 	{
-		Name:  "rows of an earlier handler end those of the next one",
-		Edits: []Edit{{File: "pgxstore/along.go", Old: "	if r.closed {\n		return\n	}\n", New: ""}},
+		Name: "rows of an earlier handler end those of the next one",
+		Edits: []Edit{
+			{In: "(*alongRows).Close", Old: `if r.closed {
+	return
+}`, New: ""},
+			{In: "(*gatedRows).Close", Old: "if r.closed || r.gate.enter() != nil {", New: "if false {"},
+		},
 		Tests: []Killer{{Module: "pgxstore", Test: "TestRowsOfAnEarlierHandler", Hangs: true}},
 	},
 	{
-		Name:  "a first attempt on a broken connection fails",
-		Edits: []Edit{{File: "pgxstore/opening.go", Old: "	case ctx.Err() == nil:\n		kind = store.Retry", New: "	case ctx.Err() == nil:\n		kind = store.Busy"}},
+		Name: "a first attempt on a broken connection fails",
+		Edits: []Edit{{In: "(*session).refuse", Old: `case ctx.Err() == nil:
+kind = store.Retry`, New: `case ctx.Err() == nil:
+kind = store.Busy`}},
 		Tests: in("pgxstore", "TestAFirstAttemptOnABrokenConnection"),
 	},
 	{
 		Name:  "a statement runs while the transaction is opened, or after a panic",
-		Edits: []Edit{{File: "pgxstore/opening.go", Old: "s.opening, s.refused = nil, errOpening", New: "s.opening, s.refused = nil, nil"}},
+		Edits: []Edit{{In: "(*session).open", Old: "s.opening, s.refused = nil, errOpening", New: "s.opening, s.refused = nil, nil"}},
 		Tests: in("pgxstore", "TestNothingRunsBeforeTheTransactionIsOpen"),
 	},
 	{
-		Name:  "a transaction that could not be opened leaves its connection open",
-		Edits: []Edit{{File: "pgxstore/opening.go", Old: "	if s.conn.PgConn().TxStatus() == 'I' {\n		_ = s.conn.Close(ctx)\n	}\n", New: ""}},
+		Name: "a transaction that could not be opened leaves its connection open",
+		Edits: []Edit{{In: "(*session).refuse", Old: `if s.conn.PgConn().TxStatus() == 'I' {
+	_ = s.conn.Close(ctx)
+}`, New: ""}},
 		Tests: in("pgxstore", "TestNothingRunsWithoutATransaction"),
 	},
 	{
-		Name:  "a first statement that its migration has outdated fails",
-		Edits: []Edit{{File: "pgxstore/opening.go", Old: "		s.refuse(ctx, err)\n		return s.refused\n	case misfit", New: "		return err\n	case misfit"}},
+		Name: "a first statement that its migration has outdated fails",
+		Edits: []Edit{{In: "(*session).failed", Old: `s.refuse(ctx, err)
+	return s.refused
+case misfit`, New: `return err
+case misfit`}},
 		Tests: in("pgxstore", "TestAFirstStatementAfterAMigration"),
 	},
 	{
 		Name:  "a first statement is prepared without bounds",
-		Edits: []Edit{{File: "pgxstore/opening.go", Old: "p.known[sql] != nil || ", New: "p.known[sql] != nil || true || "}},
+		Edits: []Edit{{In: "(*opening).prepare", Old: "p.known[sql] != nil ||", New: "p.known[sql] != nil || true ||"}},
 		Tests: in("pgxstore", "TestAFirstStatementIsBounded"),
 	},
 	{
-		Name:  "a query that fails has no rows to read the error from",
-		Edits: []Edit{{File: "pgxstore/session.go", Old: "		return refusedRows{err}, err\n	}\n	if along", New: "		return nil, err\n	}\n	if along"}},
-		Tests: in("pgxstore", "TestRowsAreThereDespiteAnError"),
-	},
-	{
-		Name:  "a failure that was made of a claim that was refused is kept",
-		Edits: []Edit{{File: "exec.go", Old: "store.Retry, store.Busy, store.Taken:\n			return c.committed", New: "store.Retry, store.Busy:\n			return c.committed"}},
+		Name: "a failure that was made of a claim that was refused is kept",
+		Edits: []Edit{{In: "(*call).execute", Old: `store.Retry, store.Busy, store.Taken:
+return c.committed`, New: `store.Retry, store.Busy:
+return c.committed`}},
 		Tests: in("pgxstore", "TestAFailureOfWhomTheClaimWasRefused"),
 	},
 }

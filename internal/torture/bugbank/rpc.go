@@ -4,22 +4,22 @@ package bugbank
 var rpcMutants = []Mutant{
 	{
 		Name:  "an RPC does not hear since when it is asked for",
-		Edits: []Edit{{File: "internal/rpc/serve.go", Old: "asked.FirstSentOf(c.Header(FirstSentHeader), key,", New: "asked.FirstSentOf(nil, key,"}},
+		Edits: []Edit{{In: "(*Server).operation", Old: "asked.FirstSentOf(c.Header(FirstSentHeader), key,", New: "asked.FirstSentOf(nil, key,"}},
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestStaleRetry"}},
 	},
 	{
 		Name:  "an RPC of a long principal is refused",
-		Edits: []Edit{{File: "internal/rpc/serve.go", Old: "asked.Scope(c.Principal, c.Method)", New: "c.Principal + \" \" + c.Method"}},
+		Edits: []Edit{{In: "(*Server).operation", Old: "asked.Scope(c.Principal, c.Method)", New: `c.Principal + " " + c.Method`}},
 		Tests: []Killer{{Module: "onceconnect", Test: "TestLongPrincipal"}},
 	},
 	{
 		Name:  "nobody is asked which RPCs are too large to be stored",
-		Edits: []Edit{{File: "internal/rpc/stored.go", Old: "len(a.Body)) > most {", New: "len(a.Body)) > 1<<20 {"}},
+		Edits: []Edit{{In: "rpc.encode", Old: "len(a.Body)) > most {", New: "len(a.Body)) > 1<<20 {"}},
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestMaxStored"}},
 	},
 	{
 		Name:  "two spellings of a key are two keys",
-		Edits: []Edit{{File: "internal/rpc/client.go", Old: "given && meaning(k) != key", New: "given && k != key"}},
+		Edits: []Edit{{In: "(*Client).key", Old: "given && meaning(k) != key", New: "given && k != key"}},
 		Tests: in("internal/rpc", "TestKey"),
 	},
 }

@@ -1,0 +1,126 @@
+package bugbank
+
+// mariadbMutants are bugs of what is MariaDB's own, and of what is too large for a database.
+var mariadbMutants = []Mutant{
+	{
+		Name:  "a server that is read_only executes what it can",
+		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: `"if " + s.replica(ask) +`, New: `"if false" +`}},
+		Tests: mariadbTorture("TestAReplicaExecutesNothing"),
+	},
+	{
+		Name:  "a join executes on a server that is read_only",
+		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `return look + " union all " + replica`, New: `return look`}},
+		Tests: mariadbTorture("TestAReplicaExecutesNothing"),
+	},
+	{
+		Name:  "a join replays durably on a server that is read_only",
+		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `case ask.Durable:`, New: `case ask.Durable && locks:`}},
+		Tests: mariadbTorture("TestAReplicaExecutesNothing"),
+	},
+	{
+		Name:  "a replica that is writable settles",
+		Edits: []Edit{{In: "(*Store).replica", Old: `ask.Durable && s.compound`, New: `ask.Durable && !s.compound`}},
+		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^writable"),
+	},
+	{
+		Name:  "a SERIALIZABLE join locks the place of what it looks for",
+		Edits: []Edit{{In: "(*joined).claimMySQL", Old: `look := j.s.lookMySQL(ask, j.serializable())`, New: `look := j.s.lookMySQL(ask, false)`}},
+		Tests: mariadbSQL("TestSerializableJoinsLockNoPlace"),
+	},
+	{
+		Name:  "the level of the session does not count",
+		Edits: []Edit{{In: "(*joined).serializable", Old: `level == sql.LevelDefault && j.s.serializable`, New: `level == sql.LevelDefault && false`}},
+		Tests: mariadbSQL("TestSerializableJoinsLockNoPlace"),
+	},
+	{
+		Name:  "a locked gap is an operation in flight",
+		Edits: []Edit{{In: "(*joined).claimMySQL", Old: `tries >= maxJoinTries`, New: `tries >= 1`}},
+		Tests: mariadbSQL("TestJoinBesideALockedGap"),
+	},
+	{
+		Name:  "what could not be rolled back was not applied",
+		Edits: []Edit{{In: "(*transaction).rollback", Old: `Store(incomplete || itself)`, New: `Store(itself || incomplete && itself)`}},
+		Tests: mariadbSQL("TestTablesThatAreNotTransactional"),
+	},
+	{
+		Name:  "a deadlock has rolled back everything",
+		Edits: []Edit{{In: "(*transaction).rollback", Old: `Store(incomplete || itself)`, New: `Store(incomplete || itself && incomplete)`}},
+		Tests: mariadbSQL("TestTablesThatAreNotTransactional"),
+	},
+	{
+		Name:  "a join has rolled back everything",
+		Edits: []Edit{{In: "sqlstore.(*joined).undo", Old: `if err := j.complete(ctx); err != nil {`, New: `if err := j.complete(ctx); err != nil && ctx == nil {`}},
+		Tests: mariadbSQL("TestTablesThatAreNotTransactional"),
+	},
+	{
+		Name:  "once's own tables may be MyISAM's",
+		Edits: []Edit{{In: "judgeEngines", Old: `bad = fail`, New: `bad = warn`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorEngines"}},
+	},
+	{
+		Name:  "what may have committed was not applied if nobody can be asked",
+		Edits: []Edit{{In: "(*call).failed", Old: `case !known && c.lost:`, New: `case !known && c.lost && c.joins:`}},
+		Tests: mariadbSQL("TestCommittedFromBelowAndLost"),
+	},
+	{
+		Name:  "a procedure cannot have committed",
+		Edits: []Edit{{In: "runsTexts", Old: `first.is("CALL") ||`, New: ``}},
+		Tests: append(mariadbSQL("TestCommittedFromBelowAndLost"), in("internal/sqlguard", "TestRunsTexts")...),
+	},
+	{
+		Name:  "a replica that takes writes is fine",
+		Edits: []Edit{{In: "judgeReadOnly", Old: `case following > 0:`, New: `case following < 0:`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorReplicas"}},
+	},
+	{
+		Name:  "a changed session goes back to the pool",
+		Edits: []Edit{{In: "(*conn).lend", Old: `c.broken = true`, New: `c.broken = c.broken`}},
+		Tests: mariadbSQL("TestASessionThatAHandlerHasChangedEnds"),
+	},
+	{
+		Name:  "a variable of the user costs the connection",
+		Edits: []Edit{{In: "(*parser).sets", Old: `t.text != "@" ||`, New: ``}, {In: "(*parser).sets", Old: `p.inside().text == "@"`, New: `p.inside().text != ""`}},
+		Tests: in("internal/sqlguard", "TestChangesSession"),
+	},
+	{
+		Name:  "a record larger than max_allowed_packet is sent",
+		Edits: []Edit{{In: "(*Store).room", Old: `size <= packet`, New: `size > 0`}},
+		Tests: mariadbSQL("TestResultsTooLargeForMariaDB"),
+	},
+	{
+		Name:  "max_allowed_packet is asked for once",
+		Edits: []Edit{{In: "(*Store).forgetPacket", Old: `s.packet.Store(0)`, New: ``}},
+		Tests: mariadbSQL("TestResultsTooLargeForMariaDB"),
+	},
+	{
+		Name:  "what the driver has not sent is in doubt",
+		Edits: []Edit{{In: "PacketTooLarge", Old: `err != nil &&`, New: `err == nil &&`}},
+		Tests: mariadbSQL("TestResultsTooLargeForMariaDB"),
+	},
+	{
+		Name:  "SQLITE_TOOBIG passes",
+		Edits: []Edit{{In: "sqlstore.tooLarge", Old: `code&0xff == codeTooBig`, New: `code&0xff == -1`}},
+		Tests: mariadbSQL("TestResultsTooLargeForSQLite"),
+	},
+	{
+		Name:  "a gigabyte is sent",
+		Edits: []Edit{{In: "fits", Old: `n <= maxRecord`, New: `n >= 0`}},
+		Tests: in("", "TestResultsThatNoDatabaseTakes"),
+	},
+	{
+		Name:  "a client shall ask for what is too large again",
+		Edits: []Edit{{In: "(*exchange).problemOf", Old: `errors.As(err, new(*store.TooLargeError))`, New: `false`}},
+		Tests: in("oncehttp", "TestAnswerTooLargeForTheDatabase"),
+	},
+	{
+		Name:  "a message that is too large is asked for again",
+		Edits: []Edit{{In: "rpc.problemOf", Old: `p.Retryable, p.Handler, p.Message = false, false, tooLarge`, New: `p.Message = tooLarge`}},
+		Tests: in("internal/rpc", "TestMessageTooLargeForTheDatabase"),
+	},
+}
+
+func mariadbTorture(test string) []Killer { return []Killer{{Module: "internal/torture", Test: test}} }
+
+func mariadbSQL(test string) []Killer {
+	return []Killer{{Module: "internal/torture", Package: "sqlstore", Test: test}}
+}

@@ -1,0 +1,91 @@
+package bugbank
+
+// presetMutants are bugs of the dialects' codes and messages, of what they compare, and of the
+// documents that tell of them.
+var presetMutants = []Mutant{
+	{
+		Name:  "the playbook's mismatch has a code of ours",
+		Edits: []Edit{{In: "RefundPlaybook", Old: `CodeMismatch:         "CONFLICT.idempotency.payload_mismatch",`, New: ""}},
+		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
+	},
+	{
+		Name:  "the playbook believes what a handler says of retries",
+		Edits: []Edit{{In: "playbookProblem", Old: "p.Retryable = t.retry", New: ""}},
+		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
+	},
+	{
+		Name:  "a timeout is told as a store that is away",
+		Edits: []Edit{{In: "(*exchange).timedOut", Old: "errors.Is(err, context.DeadlineExceeded) && (", New: "errors.Is(err, context.Canceled) && ("}},
+		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
+	},
+	{
+		Name:  "a deadline of the handler is told as an internal error",
+		Edits: []Edit{{In: "(*exchange).problemOf", Old: "e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded)", New: "e.Code == once.CodeFailed && errors.Is(err, context.Canceled)"}},
+		Tests: in("oncehttp", "TestADeadlineOfTheHandler"),
+	},
+	{
+		Name:  "a document has the codes of another dialect",
+		Edits: []Edit{{In: "(*plan).problemResponse", Old: `object{"code": prob.Code,`, New: `object{"code": c,`}},
+		Tests: in("oncehttp", "TestCodesOfAPreset"),
+	},
+	{
+		Name:  "forms of Stripe's are compared by their bytes",
+		Edits: []Edit{{In: "oncehttp.StripeV1", Old: "Body:           CanonicalForm,", New: ""}},
+		Tests: in("oncehttp", "TestDialects"),
+	},
+	{
+		Name:  "the members of a list in a form change places",
+		Edits: []Edit{{In: "formParameters", Old: `p.list = p.name[:i+len("[]")]`, New: "p.list = p.name[:max(i, len(p.name))]"}},
+		Tests: in("oncehttp", "TestCanonicalForm"),
+	},
+	{
+		Name:  "a form in which one name means two things is sorted",
+		Edits: []Edit{{In: "markUses", Old: "return before == 0 || before == use", New: "return before == 0 || use > 0"}},
+		Tests: in("oncehttp", "TestCanonicalForm"),
+	},
+	{
+		Name:  "the order of values of one name in a form does not count",
+		Edits: []Edit{{In: "CanonicalForm", Old: "return strings.Compare(a.list, b.list)", New: "return strings.Compare(a.list+a.value, b.list+b.value)"}},
+		Tests: in("oncehttp", "TestCanonicalForm"),
+	},
+	{
+		Name:  "a name deep inside of others costs the square of its length",
+		Edits: []Edit{{In: "formParameters", Old: `strings.Count(p.name, "[") > maxParameterDepth`, New: `strings.Count(p.name, "[") > 40*maxParameterDepth`}},
+		Tests: in("oncehttp", "TestCanonicalForm"),
+	},
+	{
+		Name:  "Stripe's request in flight is an idempotency_error",
+		Edits: []Edit{{In: "writeStripeProblem", Old: `d.Code = "idempotency_key_in_use"`, New: `d.Type, d.Code = "idempotency_error", "idempotency_key_in_use"`}},
+		Tests: in("oncehttp", "TestDialects"),
+	},
+	{
+		Name:  "Stripe's mismatch has a message of ours",
+		Edits: []Edit{{In: "stripeMessage", Old: `case p.Code == CodeMismatch && key != "":`, New: `case p.Code == "" && key != "":`}},
+		Tests: in("oncehttp", "TestDialects"),
+	},
+	{
+		Name:  "the demo's tenant is the secret key",
+		Edits: []Edit{{In: "stripeAccount", Old: `return "acct_" + hex.EncodeToString(sum[:16])`, New: `return "acct_" + secretKey + hex.EncodeToString(sum[:0])`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestServeKeepsNoSecretKey"}},
+	},
+	{
+		Name:  "two templates of one path are two paths",
+		Edits: []Edit{{In: "OpenAPI", Old: "first, ok := names[shape]; ok", New: "first, ok := names[shape]; ok && first == path"}},
+		Tests: in("oncehttp", "TestOpenAPIPaths"),
+	},
+	{
+		Name:  "a method that OpenAPI does not know is a member of a path",
+		Edits: []Edit{{In: "setOperation", Old: "http.MethodDelete, http.MethodPatch:", New: `http.MethodDelete, http.MethodPatch, "QUERY":`}},
+		Tests: in("oncehttp", "TestOpenAPIPaths"),
+	},
+	{
+		Name:  "the demo's document needs authentication",
+		Edits: []Edit{{In: "payments.NewServer", Old: "keys.publish(mux,", New: "keys.publish(api,"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestServePublishes"}},
+	},
+	{
+		Name:  "a parameter may have 16 digits",
+		Edits: []Edit{{In: "(*scanner).number", Old: "whole > 15", New: "whole > 16"}},
+		Tests: in("oncehttp", "TestKeyGrammar"),
+	},
+}

@@ -1,0 +1,125 @@
+package bugbank
+
+// retryMutants are clients that are worse than none.
+var retryMutants = []Mutant{
+	{
+		Name:  "a connection that died is an attempt that failed",
+		Edits: []Edit{{In: "(*call).free", Old: "!a.stale || c.stale == maxStale", New: "true || c.stale == maxStale"}},
+		Tests: in("retry/retryhttp", "TestStaleConnectionIsNoAttempt"),
+	},
+	{
+		Name:  "what was answered in part is taken for a connection that died",
+		Edits: []Edit{{In: "(*sending).stale", Old: "&& !w.answered.Load()", New: ""}},
+		Tests: in("retry/retryhttp", "TestWhatIsNotStale"),
+	},
+	{
+		Name:  "a shared connection that died is free for all of its requests",
+		Edits: []Edit{{In: "(*call).free", Old: "w.http2.Load() && !w.idle.Load()", New: "w.http2.Load() && w.idle.Load()"}},
+		Tests: in("retry/retryhttp", "TestSharedConnectionsAreNotFree"),
+	},
+	{
+		Name:  "what the base has sent again is paid for",
+		Edits: []Edit{{In: "(*call).countFree", Old: "c.unpaid++", New: "c.policy.Budget.Spend(retry.Unknown)"}},
+		Tests: in("retry/retryhttp/roundtrippertest", "TestHiddenGETIsFree"),
+	},
+	{
+		Name:  "rate limits are paid for like failures",
+		Edits: []Edit{{In: "(*Budget).payFor", Old: "c == RateLimited", New: "false"}},
+		Tests: in("retry/retryhttp", "TestRateLimitHasItsOwnBudget"),
+	},
+	{
+		Name:  "a success does not pay for a rate limited retry",
+		Edits: []Edit{{In: "(*Budget).earn", Old: "giveBack(&b.limited, 1)", New: ""}},
+		Tests: in("retry/retryhttp", "TestRateLimitHasItsOwnBudget"),
+	},
+	{
+		Name:  "who waits for a rate limit comes back with all others",
+		Edits: []Edit{{In: "(*Policy).pause", Old: "max(bound, min(f.After, time.Second))", New: "max(bound, 0)"}},
+		Tests: in("retry/retryhttp", "TestRateLimit"),
+	},
+	{
+		Name:  "calls of the same moment are a crowd",
+		Edits: []Edit{{In: "(*silence).others", Old: "(f.Now - f.Begun) / 2", New: "0 * f.Now"}},
+		Tests: in("retry/retryhttp", "TestBlip"),
+	},
+	{
+		Name:  "calls at other times are no crowd",
+		Edits: []Edit{{In: "retry.crowd", Old: "3", New: "1000"}},
+		Tests: in("retry", "TestFailuresInARow"),
+	},
+	{
+		Name:  "an answer is read to its length",
+		Edits: []Edit{{In: "(*call).buffer", Old: "_, err = io.Copy(io.Discard, a.resp.Body)", New: "_ = a"}},
+		Tests: in("retry/retryhttp", "TestRoundTripper$/^TrailersHTTP2$"),
+	},
+	{
+		Name:  "a body that cannot be read is tried again",
+		Edits: []Edit{{In: "retryhttp.(*call).send", Old: "why != nil", New: "why != nil && false"}},
+		Tests: in("retry/retryhttp", "TestBodyThatFails"),
+	},
+	{
+		Name:  "409 with Retry-After is final, whatever the key",
+		Edits: []Edit{{In: "retryhttp.classify", Old: "(p.again || after > 0)", New: "p.again"}},
+		Tests: in("retry/retryhttp", "TestConflicts"),
+	},
+	{
+		Name:  "409 with Retry-After is asked again without a key",
+		Edits: []Edit{{In: "retryhttp.classify", Old: "keyed && (p.again || after > 0)", New: "p.again || after > 0"}},
+		Tests: in("retry/retryhttp", "TestConflicts"),
+	},
+	{
+		Name:  "keys are never quoted",
+		Edits: []Edit{{In: "(*Transport).keyOf", Old: "t.Quoted ||", New: ""}},
+		Tests: in("retry/retryhttp", "TestQuotedKeys"),
+	},
+	{
+		Name:  "third parties learn how often we ask",
+		Edits: []Edit{{In: "(*call).announces", Old: "c.t.Announce || peers.has(c.req.URL.Host)", New: "true"}},
+		Tests: in("retry/retryhttp", "TestAnnounce"),
+	},
+	{
+		Name:  "a budget is another one with the port",
+		Edits: []Edit{{In: "(*registry).get", Old: `strings.TrimSuffix(strings.TrimSuffix(name, ":443"), ":80")`, New: "strings.Clone(name)"}},
+		Tests: in("retry/retryhttp", "TestBudgetOfTheHost"),
+	},
+	{
+		Name:  "a proxy that refuses is asked again",
+		Edits: []Edit{{In: "(*answer).fail", Old: "refused(err)", New: "false"}},
+		Tests: in("retry/retryhttp", "TestFinalCauses"),
+	},
+	{
+		Name:  "what had no connection may have left",
+		Edits: []Edit{{In: "(*sending).unsent", Old: "s.watch.conns.Load() == 0", New: "false"}},
+		Tests: in("retry/retryhttp", "TestNothingHasLeft"),
+	},
+	{
+		Name:  "what had a connection has not left",
+		Edits: []Edit{{In: "(*sending).unsent", Old: "&& s.watch.conns.Load() == 0", New: ""}},
+		Tests: in("retry/retryhttp", "TestNothingHasLeft"),
+	},
+	{
+		Name:  "a key without a line is sent, or left to net/http",
+		Edits: []Edit{{In: "(*call).hide", Old: "ok && len(lines) == 0", New: "ok && len(lines) == 7"}},
+		Tests: in("retry/retryhttp", "TestKeyWithoutALine"),
+	},
+	{
+		Name:  "the request of an answer has the context of its attempt",
+		Edits: []Edit{{In: "(*call).hand", Old: "handing{c.req.Context(), a.sending}", New: "handing{a.sending, a.sending}"}},
+		Tests: in("retry/retryhttp", "TestRequestOfTheAnswer"),
+	},
+	{
+		Name:  "a hook may change the key",
+		Edits: []Edit{{In: "(*call).prepare", Old: "keys[i] != nil", New: "keys[i] == nil"}},
+		Tests: in("retry/retryhttp", "TestBeforeAttempt"),
+	},
+	{
+		Name:  "an event has the secrets of the URL",
+		Edits: []Edit{{In: "(*call).tell", Old: `url.User, url.RawQuery, url.Fragment = nil, "", ""`, New: ""}},
+		Tests: in("retry/retryhttp", "TestEvents"),
+	},
+	{
+		Name:  "a call that sleeps is not in flight",
+		Edits: []Edit{{In: "simulate.(*client).begin", Old: "i.of.flying++", New: ""}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/simulate", Test: "TestSleepingCallsAreInFlight"}},
+	},
+}

@@ -1,0 +1,82 @@
+package bugbank
+
+// transactionMutants let something out of a transaction of PostgreSQL, or into it, that does not
+// belong there: another client's statement, one that a goroutine has left behind, a thousand
+// locks too many, a claim that the server does not keep.
+var transactionMutants = []Mutant{
+	{
+		Name:  "statements of two connections have one name",
+		Edits: []Edit{{In: "(*pins).name", Old: "return p.prefix + strconv", New: `return "once_batch_" + strconv`}},
+		Tests: in("pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
+	},
+	{
+		Name:  "nobody hears that a pooler is in between",
+		Edits: []Edit{{In: "pgxstore.explained", Old: "pe != nil && (pe.Code", New: "pe != nil && false && (pe.Code"}},
+		Tests: in("pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
+	},
+	{
+		Name:  "a transaction ends beside a statement that is under way",
+		Edits: []Edit{{In: "(*gate).end", Old: "g.state.Or(gateOver)&gateBusy != 0", New: "g.state.Or(gateOver)&0 != 0"}},
+		Tests: in("pgxstore", "TestAStatementThatIsLeftBehind"),
+	},
+	{
+		Name:  "two goroutines commit what both have done",
+		Edits: []Edit{{In: "(*gate).collided", Old: "g.state.Load()&gateCollided != 0", New: "g.state.Load()&0 != 0"}},
+		Tests: in("pgxstore", "TestTwoGoroutinesInOneTransaction"),
+	},
+	{
+		Name:  "a join leaves its statement in the transaction of its caller",
+		Edits: []Edit{{In: "pgxstore.(*joined).enter", Old: "cut(conn.PgConn())", New: "_ = conn"}},
+		Tests: in("pgxstore", "TestAJoinThatLeavesAStatementBehind"),
+	},
+	{
+		Name:  "one more join than a thousand",
+		Edits: []Edit{{In: "pgxstore.(*Store).Join", Old: "j.claims.held < pgsql.MaxJoins", New: "j.claims.held <= pgsql.MaxJoins"}},
+		Tests: in("pgxstore", "TestManyJoins"),
+	},
+	{
+		Name:  "a join that replays keeps its claim",
+		Edits: []Edit{{In: "pgxstore.leave", Old: "b.queue(undoSavepoint)", New: ""}},
+		Tests: in("pgxstore", "TestManyJoins"),
+	},
+	{
+		Name:  "a join that fails counts for ever",
+		Edits: []Edit{{In: "pgxstore.(*joined).undo", Old: "j.claims.held--", New: ""}},
+		Tests: in("pgxstore", "TestManyJoins"),
+	},
+	{
+		Name:  "sqlstore: one more join than a thousand",
+		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: "j.guard.Claims(+1) > pgsql.MaxJoins", New: "j.guard.Claims(+1) > pgsql.MaxJoins+1"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestManyJoins"}},
+	},
+	{
+		Name: "sqlstore: a join that replays keeps its claim",
+		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: `if s.dialect.name == PostgreSQL {
+	err = j.rollback(ctx)
+}`, New: ""}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestManyJoins"}},
+	},
+	{
+		Name:  "a server that keeps no claims is believed",
+		Edits: []Edit{{In: "pgxstore.probe", Old: "err == nil && !kept", New: "err == nil && false"}},
+		Tests: in("pgxstore", "TestAServerWithoutClaimsIsRefused"),
+	},
+	{
+		Name:  "a join does not ask whether the server keeps claims",
+		Edits: []Edit{{In: "pgxstore.(*Store).Join", Old: "if err := s.probe(ctx, caller.Conn(), caller); err != nil", New: "if err := error(nil); err != nil"}},
+		Tests: in("pgxstore", "TestAServerWithoutClaimsIsRefused"),
+	},
+	{
+		Name: "every operation asks whether the server keeps claims",
+		Edits: []Edit{
+			{In: "pgxstore.(*Store).probe", Old: "s.probed.Store(true)", New: ""},
+			{In: "pgxstore.(*Store).probe", Old: "conn == nil || conn.PgConn().CustomData()[probedKey] == nil", New: "true"},
+		},
+		Tests: in("pgxstore", "TestTheProbeIsSentOnce"),
+	},
+	{
+		Name:  "sqlstore: a server that keeps no claims is believed",
+		Edits: []Edit{{In: "sqlstore.probeClaims", Old: "err == nil && !kept", New: "err == nil && false"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestAServerWithoutClaimsIsRefused"}},
+	},
+}
