@@ -57,7 +57,7 @@ func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn fun
 		return decode(ctx, &c, c.invalid(e.check(op)), *new(T))
 	}
 	var value T
-	v := c.execBatch(ctx, answer(func(_ context.Context, b *Batch) (T, error) { return fn(b) }, &value))
+	v := c.execBatch(ctx, answer(e.cfg.MaxResult, func(_ context.Context, b *Batch) (T, error) { return fn(b) }, &value))
 	return decode(ctx, &c, v, value)
 }
 
@@ -66,6 +66,7 @@ func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(contex
 	c := e.call(op)
 	v := c.execBatch(ctx, fn)
 	c.finish(ctx, v)
+	v.rec.Result = v.rec.Result.WithoutMark()
 	return v.rec, v.replayed, v.err
 }
 
@@ -90,7 +91,8 @@ func (c *call[TX]) instead(ctx context.Context, err error) bool {
 	case store.Taken, store.Lost, store.Stale, store.Retry:
 		return false
 	}
-	return c.stands(ctx) != store.Absent
+	state, _ := c.stands(ctx)
+	return state != store.Absent
 }
 
 // begin asks the store for a transaction. The first one of a batch is asked for nothing

@@ -7,7 +7,11 @@
 //
 //	engine := once.New(pgxstore.New(pool), once.Config{})
 //
-//	op := once.Operation{Scope: "acme refunds", Key: once.DeriveKey("refund", "ch_9ab", "1000")}
+//	op := once.Operation{
+//		Scope:  "acme refunds",
+//		Key:    once.DeriveKey("refund", "ch_9ab", "1000"),
+//		Retain: once.KeepForever, // only one such refund, ever
+//	}
 //	refund, err := once.Do(ctx, engine, op, func(ctx context.Context, tx pgx.Tx) (Refund, error) {
 //		return insertRefund(ctx, tx, "ch_9ab", 1000)
 //	})

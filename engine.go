@@ -3,6 +3,7 @@ package once
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -17,13 +18,23 @@ const (
 	DefaultSkew    = 5 * time.Minute
 
 	DefaultCacheFor = 30 * time.Second
+
+	DefaultMaxWaiting      = 10_000
+	DefaultMaxWaitingBytes = 64 << 20
+	DefaultMaxResult       = 16 << 20
 )
+
+// KeepForever is a retention that does not end: the operation is done once ever, and no
+// sweeper deletes it. It is for keys that name something which happens once in the life of
+// its subject, such as "welcome-email:42", and not once for a request.
+const KeepForever time.Duration = math.MaxInt64
 
 // Config of an [Engine]. The zero value is ready to use.
 type Config struct {
 	// Retain is how long a finished operation can be replayed, by the
-	// database's clock. Afterwards the key counts as never seen. At least a minute,
-	// and four times Settle. Default 72 h.
+	// database's clock. Afterwards the key counts as never seen, and a retry executes. At
+	// least a minute, and four times Settle; [KeepForever] if it must never run again.
+	// Default 72 h.
 	Retain time.Duration
 
 	// Runs bounds how often a handler runs in one call when the database
@@ -42,8 +53,9 @@ type Config struct {
 
 	// Timeouts bound what every operation may wait for: operations that say otherwise
 	// go before. Default: 5 s for a connection of the pool, so that a pool which is
-	// exhausted is [CodeUnavailable] and not a hang; the rest as the database is
-	// configured.
+	// exhausted is [CodeUnavailable] and not a hang, and then for the answer to what begins
+	// the transaction, so that a server which has fallen silent is none either; the rest as
+	// the database is configured.
 	Timeouts store.Timeouts
 
 	// Cache is how many bytes of memory the results may take that this engine has
@@ -57,6 +69,18 @@ type Config struct {
 	// does not wait for the standby, a failover that loses it. [Engine.Drop] ends it
 	// before. It never is more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
+
+	// MaxWaiting is how many calls may wait at the same time for another call of the same
+	// operation, and MaxWaitingBytes how much memory these may keep (Operation.Bytes and
+	// Request, and 4 KiB for each call). One more is told CodeInFlight at once, whatever its
+	// Operation.Wait is. Default 10,000 and 64 MiB.
+	MaxWaiting      int
+	MaxWaitingBytes int64
+
+	// MaxResult is how many bytes the result of [Do], [DoBatch] or [Join] may have as JSON.
+	// With a larger one the handler is rolled back: CodeFailed. Transports have a limit of their
+	// own (MaxStored). Default 16 MiB.
+	MaxResult int64
 
 	// Synced makes a replay wait until the record that it returns is as durable
 	// as a commit: with a synchronous standby, until that has it. One inside of a
@@ -85,7 +109,8 @@ type Config struct {
 	// are not kept.
 	Seal Sealer
 
-	// Observer sees every decision. Default: nobody looks.
+	// Observer sees every decision. Default: warnings and errors go to [slog.Default]; to
+	// switch that off, set [Discard]. To see the rest as well: [Log].
 	Observer Observer
 }
 
@@ -94,6 +119,7 @@ type Config struct {
 type Engine[TX any] struct {
 	store   store.Store[TX]
 	cfg     Config
+	alarms  bool // the observer is shown warnings and errors only, and measures nothing
 	flights flights
 	recent  *recent
 	cache   *cache
@@ -108,6 +134,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Cache < 0 || cfg.CacheFor < 0 {
 		panic(fmt.Sprintf("once: New: Cache %d and CacheFor %v must not be negative", cfg.Cache, cfg.CacheFor))
 	}
+	if cfg.MaxWaiting < 0 || cfg.MaxWaitingBytes < 0 || cfg.MaxResult < 0 {
+		panic(fmt.Sprintf("once: New: MaxWaiting %d, MaxWaitingBytes %d and MaxResult %d must not be negative", cfg.MaxWaiting, cfg.MaxWaitingBytes, cfg.MaxResult))
+	}
 	if negative(cfg.Timeouts) {
 		panic(fmt.Sprintf("once: New: Timeouts must not be negative: %+v", cfg.Timeouts))
 	}
@@ -117,6 +146,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	cfg.Retain = or(cfg.Retain, DefaultRetain)
 	cfg.Runs = or(cfg.Runs, DefaultRuns)
 	cfg.Settle = or(cfg.Settle, DefaultSettle)
+	cfg.MaxWaiting = or(cfg.MaxWaiting, DefaultMaxWaiting)
+	cfg.MaxWaitingBytes = or(cfg.MaxWaitingBytes, DefaultMaxWaitingBytes)
+	cfg.MaxResult = or(cfg.MaxResult, DefaultMaxResult)
 	cfg.Timeouts.Acquire = or(cfg.Timeouts.Acquire, DefaultAcquire)
 	if cfg.Retain < cfg.minRetain() {
 		panic(fmt.Sprintf("once: New: Retain is %v, at least %v is needed to settle a lost commit", cfg.Retain, cfg.minRetain()))
@@ -124,8 +156,16 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Skew >= cfg.Retain {
 		panic(fmt.Sprintf("once: New: with a Skew of %v and a Retain of %v every retry would be too old", cfg.Skew, cfg.Retain))
 	}
+	alarms := cfg.Observer == nil
+	switch cfg.Observer {
+	case nil:
+		cfg.Observer = logObserver{}
+	case Discard:
+		cfg.Observer = nil
+	}
+	waiting := crowd{maxCalls: cfg.MaxWaiting, maxBytes: cfg.MaxWaitingBytes}
 	return &Engine[TX]{
-		store: s, cfg: cfg, flights: flights{m: map[store.ID]*flight{}}, recent: newRecent(),
+		store: s, cfg: cfg, alarms: alarms, flights: flights{m: map[store.ID]*flight{}, crowd: waiting}, recent: newRecent(),
 		cache: newCache(cfg.Cache, or(cfg.CacheFor, DefaultCacheFor)),
 	}
 }
@@ -138,6 +178,16 @@ func (e *Engine[TX]) Retain() time.Duration { return e.cfg.Retain }
 
 // Store returns the store under the engine.
 func (e *Engine[TX]) Store() store.Store[TX] { return e.store }
+
+// Check says whether the store is reached and has its tables; if not, the error ends with
+// what to try. Call it when the program starts, unless it migrates itself, or as a readiness
+// probe. A store that cannot tell passes.
+func (e *Engine[TX]) Check(ctx context.Context) error {
+	if c, ok := store.As[store.Checker](e.store); ok {
+		return c.Check(ctx)
+	}
+	return nil
+}
 
 // Tx returns the transaction of the operation that ctx belongs to, while this
 // engine executes it: transactions of two databases never mix.

@@ -30,7 +30,7 @@ type Effect uint8
 const (
 	InDoubt    Effect = iota // it may have taken effect: ask again with the same key
 	NotApplied               // nothing of this call took effect
-	Applied                  // it took effect, now or in an earlier call
+	Applied                  // what the handler has written stands, by this or an earlier call
 )
 
 // String returns the effect in words.
@@ -78,8 +78,9 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// EffectOf returns what err proves. A *[Failure] was applied: its key is taken
-// for good, and so was what has no error: nil. An error that is not ours proves nothing.
+// EffectOf returns what err proves. What has no error, nil, was applied. A *[Failure] takes
+// its key for good, but it was applied only if it says Keep: otherwise what the handler has
+// written was rolled back. An error that is not ours proves nothing.
 func EffectOf(err error) Effect {
 	if err == nil {
 		return Applied
@@ -90,14 +91,18 @@ func EffectOf(err error) Effect {
 	}
 	var f *Failure
 	if errors.As(err, &f) {
-		return Applied
+		if f.Keep {
+			return Applied
+		}
+		return NotApplied
 	}
 	return InDoubt
 }
 
 // Failure is a final answer that is not a value, such as "card declined". A
 // handler that returns one has it stored, and every retry gets it again. The
-// handler's writes are rolled back unless Keep is set. Every other error of a
+// handler's writes are rolled back unless Keep is set. A replay has Keep as it was, and set
+// if an earlier version has stored it, which did not say. Every other error of a
 // handler is transient: nothing is stored and a retry executes.
 type Failure struct { //nolint:errname // it is an answer, which happens to travel as an error
 	Code    string          `json:"code"`

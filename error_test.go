@@ -34,7 +34,8 @@ func TestError(t *testing.T) {
 	}{
 		{nil, "", once.Applied}, {io.EOF, "", once.InDoubt},
 		{err, once.CodeFailed, once.NotApplied}, {fmt.Errorf("x: %w", err), once.CodeFailed, once.NotApplied},
-		{failure, "", once.Applied}, {fmt.Errorf("x: %w", failure), "", once.Applied},
+		{failure, "", once.NotApplied}, {fmt.Errorf("x: %w", failure), "", once.NotApplied},
+		{&once.Failure{Code: "kept", Keep: true}, "", once.Applied},
 		{&once.Error{}, "", once.InDoubt},
 	} {
 		if code, effect := once.CodeOf(tt.err), once.EffectOf(tt.err); code != tt.code || effect != tt.effect {

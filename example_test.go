@@ -25,7 +25,11 @@ func refund(_ context.Context, tx *memstore.Tx) (Refund, error) {
 
 func ExampleDo() {
 	engine := once.New(memstore.New(), once.Config{})
-	op := once.Operation{Scope: "acme refunds", Key: once.DeriveKey("refund", "ch_9ab", "1000")}
+	op := once.Operation{
+		Scope:  "acme refunds",
+		Key:    once.DeriveKey("refund", "ch_9ab", "1000"),
+		Retain: once.KeepForever, // only one such refund, ever; without it, for 72 hours
+	}
 	for range 3 { // a client that retries
 		r, err := once.Do(context.Background(), engine, op, refund)
 		fmt.Println(r.Value, r.Replayed, err)

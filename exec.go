@@ -17,6 +17,7 @@ func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Con
 	c := e.call(op)
 	v := c.exec(ctx, fn)
 	c.finish(ctx, v)
+	v.rec.Result = v.rec.Result.WithoutMark()
 	return v.rec, v.replayed, v.err
 }
 
@@ -32,6 +33,7 @@ type call[TX any] struct {
 	runs   int
 	joins  bool // the transaction is the caller's
 	unsure bool // the transaction's ROLLBACK was not answered
+	lost   bool // and the handler may have committed from below
 	beaten bool // the claim was put off, and somebody else had it
 
 	glanced bool
@@ -72,22 +74,40 @@ func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answe
 		if leads {
 			return c.lead(ctx, fl, began, until, fn)
 		}
-		rec, busy := fl.wait(ctx, until)
-		switch {
-		case rec != nil:
-			c.waited = time.Since(c.start)
-			return c.found(*rec)
-		case busy && ctx.Err() != nil && !fl.runsNow():
-			c.waited = time.Since(c.start)
-			return verdict{err: c.fail(CodeUnavailable, NotApplied, ctx.Err())}
-		case !busy && c.shares(fl.refused()):
-			c.waited = time.Since(c.start)
-			return verdict{err: c.fail(CodeUnavailable, NotApplied, fl.refusal.err)}
-		case busy:
-			c.waited = time.Since(c.start)
-			return c.found(store.Record{State: store.Running})
+		rec, end, err := c.follow(ctx, fl, until)
+		if err == nil && end == followAgain && !c.shares(fl.refused()) {
+			continue
 		}
+		c.waited = time.Since(c.start)
+		switch {
+		case err != nil:
+			return verdict{err: c.fail(CodeInFlight, NotApplied, err)}
+		case end == followLearnt:
+			return c.found(*rec)
+		case end == followAgain:
+			return verdict{err: c.fail(CodeUnavailable, NotApplied, fl.refusal.err)}
+		case end == followSilent:
+			return verdict{err: c.fail(CodeUnavailable, NotApplied, errNoAnswer)}
+		case ctx.Err() != nil && !fl.runsNow():
+			return verdict{err: c.fail(CodeUnavailable, NotApplied, ctx.Err())}
+		}
+		return c.found(store.Record{State: store.Running})
 	}
+}
+
+var errNoAnswer = errors.New("another call of this process has asked for the same operation, and the store has not answered it in time. Try: whether the database is there")
+
+// follow waits for the leader of a flight, if not too many do already. Whether the operation
+// runs it waits for no longer than a call of its own would for the store: a look-up, a
+// connection and an answer.
+func (c *call[TX]) follow(ctx context.Context, fl *flight, until time.Time) (*store.Record, following, error) {
+	if err := fl.all.enter(c.op.size()); err != nil {
+		return nil, followRunning, err
+	}
+	defer fl.all.exit(c.op.size())
+	t := c.op.Timeouts.Or(c.e.cfg.Timeouts)
+	rec, end := fl.wait(ctx, until, c.start.Add(2*t.Acquire+t.Lock))
+	return rec, end, nil
 }
 
 // verdict is how one try has ended.
@@ -150,10 +170,10 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, began, until time.Time,
 				c.observe(ctx, EventWaiting, nil)
 			}
 			fl.running()
-			slept := time.Now()
-			ok := sleep(ctx, min(time.Until(until), delay/2+rand.N(delay)))
-			c.waited += time.Since(slept)
-			if !ok {
+			if ok, err := c.pause(ctx, min(time.Until(until), delay/2+rand.N(delay))); err != nil {
+				v.err = c.fail(CodeInFlight, NotApplied, err)
+				return v
+			} else if !ok {
 				return v
 			}
 			delay = min(2*delay, 200*time.Millisecond)
@@ -167,6 +187,18 @@ func (c *call[TX]) lead(ctx context.Context, fl *flight, began, until time.Time,
 			return v
 		}
 	}
+}
+
+// pause waits for a holder elsewhere, unless too many do. It reports whether ctx goes on.
+func (c *call[TX]) pause(ctx context.Context, d time.Duration) (ok bool, err error) {
+	if err := c.e.flights.enter(c.op.size()); err != nil {
+		return false, err
+	}
+	defer c.e.flights.exit(c.op.size())
+	began := time.Now()
+	ok = sleep(ctx, d)
+	c.waited += time.Since(began)
+	return ok, nil
 }
 
 // refusal is what followers learn from err, which has ended a try that began then: nothing,
@@ -315,7 +347,9 @@ func (c *call[TX]) failed(ctx context.Context, err error) verdict {
 		c.beaten = false
 		return c.committed(ctx, store.Change{}, err)
 	}
-	switch state := c.stands(ctx); {
+	switch state, known := c.stands(ctx); {
+	case !known && c.lost:
+		return verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(err, errMayHaveCommitted))}
 	case state == store.Unknown && c.unsure:
 		return verdict{err: c.fail(CodeMisuse, InDoubt, errors.Join(err, errCommitted))}
 	case state == store.Done, state == store.Unknown: // somebody else's
@@ -337,19 +371,21 @@ func (c *call[TX]) failed(ctx context.Context, err error) verdict {
 // was faster: Begin may have missed that (Operation.First, or a snapshot that is older than
 // its claim), and then the handler has met its own effect. It is Unknown if the handler
 // has committed from below, where a store can tell so; a ROLLBACK that was not answered
-// has not.
-func (c *call[TX]) stands(ctx context.Context) store.State {
+// has not. It is not known if the store cannot be asked.
+func (c *call[TX]) stands(ctx context.Context) (state store.State, known bool) {
 	if c.id.IsZero() || c.joins || ctx.Err() != nil && !c.unsure {
-		return store.Absent
+		return store.Absent, true
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // it only betters an answer
 	defer cancel()
 	rec, err := c.e.store.Read(ctx, c.id)
 	if err != nil {
-		return store.Absent
+		return store.Absent, false
 	}
-	return rec.State
+	return rec.State, true
 }
+
+var errMayHaveCommitted = errors.New("the handler has run a procedure or dynamic SQL, which may have committed, and the store cannot be asked. Try: the same key again")
 
 var errCommitted = errors.New("the handler has committed, and its effect may stand. Try: no COMMIT in procedures and dynamic SQL that a handler runs")
 
@@ -373,6 +409,7 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 		case store.Taken:
 			c.beaten, err = true, end // whatever the handler has made of that
 		default:
+			c.lost = store.KindOf(end) == store.Lost
 			if c.unsure = end != nil; c.unsure && c.joins {
 				err = errors.Join(err, end) // the caller's transaction is not usable
 			}
@@ -395,8 +432,14 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 	a, err := fn(within, tx)
 	c.event.Handler = c.since(began)
 	if err == nil {
+		if a.Rollback {
+			a.Result = a.Result.MarkRolledBack()
+		}
 		change = c.change(a.Result)
 		change.Next.Request, err = c.seal()
+	}
+	if err == nil {
+		err = fits(change.Next)
 	}
 	if !a.Rollback {
 		change.Writes = a.writes

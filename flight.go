@@ -2,6 +2,7 @@ package once
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,6 +16,37 @@ type flights struct {
 	mu    sync.Mutex
 	m     map[store.ID]*flight
 	spare *flight // one that nobody has followed, for the next leader
+
+	crowd crowd // of those who wait
+}
+
+// crowd counts the calls that wait for another one, and what they keep in memory.
+type crowd struct {
+	maxCalls int
+	maxBytes int64
+	calls    int
+	bytes    int64
+}
+
+// enter counts one more call that waits, unless there are too many.
+func (f *flights) enter(bytes int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := &f.crowd
+	if c.calls >= c.maxCalls || c.bytes+bytes > c.maxBytes {
+		return fmt.Errorf("%d duplicates with %d bytes wait in this process already, at most %d (Config.MaxWaiting) with %d bytes (Config.MaxWaitingBytes) may. Try: again a little later", c.calls, c.bytes, c.maxCalls, c.maxBytes)
+	}
+	c.calls++
+	c.bytes += bytes
+	return nil
+}
+
+// exit ends what enter has begun.
+func (f *flights) exit(bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.crowd.calls--
+	f.crowd.bytes -= bytes
 }
 
 // flight is one operation under way. What changes in it is guarded by the flights' mutex.
@@ -160,12 +192,22 @@ func (fl *flight) maybeRunning() {
 // a round trip, and not the locks that it may be waiting for.
 const grace = 100 * time.Millisecond
 
-// wait waits for the leader. It returns its record, or busy if the operation runs
-// and the caller waits no longer. Neither: the leader gave up or has lost its transaction,
-// join again.
-func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Record, busy bool) {
+// following is how the wait of a follower has ended.
+type following uint8
+
+const (
+	followAgain   following = iota // the leader gave up or has lost its transaction: join again
+	followLearnt                   // the leader has a record
+	followRunning                  // the operation runs, and the caller waits no longer
+	followSilent                   // it is not known whether it runs, and the caller waits no longer
+)
+
+// wait waits for the leader: until then for its end, and then until patience is over for
+// whether the operation runs.
+func (fl *flight) wait(ctx context.Context, until, patience time.Time) (record *store.Record, end following) {
 	runs, ended, lost := fl.gates()
 	var timeout <-chan time.Time
+	end = followRunning
 	if left := time.Until(until); left > 0 { // waits for the end, not only for the verdict that it runs
 		t := time.NewTimer(left)
 		defer t.Stop()
@@ -177,15 +219,19 @@ func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Reco
 		case <-ended:
 		case <-lost:
 		case <-timeout:
-			return nil, true
+			return nil, followRunning
 		case <-ctx.Done():
-			return nil, true
+			return nil, followRunning
 		}
+	} else { // the leader may have had no answer, and more patience than this one
+		t := time.NewTimer(max(0, time.Until(patience)))
+		defer t.Stop()
+		timeout, end = t.C, followSilent
 	}
 	select {
 	case <-ended:
 	case <-lost:
-		return nil, false
+		return nil, followAgain
 	case <-runs:
 		if fl.maybe {
 			t := time.NewTimer(grace)
@@ -196,15 +242,18 @@ func (fl *flight) wait(ctx context.Context, until time.Time) (record *store.Reco
 			case <-ctx.Done():
 			}
 		}
+		end = followRunning
 	case <-timeout:
-		return nil, true
 	case <-ctx.Done():
-		return nil, true
+		end = followRunning
 	}
 	select {
 	case <-ended: // it may have ended as well; its record is the better answer
-		return fl.record, false
+		if fl.record != nil {
+			return fl.record, followLearnt
+		}
+		return nil, followAgain
 	default:
-		return nil, true
+		return nil, end
 	}
 }

@@ -37,23 +37,84 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// TestEveryGuaranteeNamesATest: a promise whose test is not there is none.
-func TestEveryGuaranteeNamesATest(t *testing.T) { everyLineNamesATest(t, "GUARANTEES.md", 25) }
+// TestEveryGuaranteeNamesATest: a promise whose test is not there is none. The last column
+// says which command runs it.
+func TestEveryGuaranteeNamesATest(t *testing.T) {
+	const file = "GUARANTEES.md"
+	text := everyLineNamesATest(t, file, 25)
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(withTier(t, line))
+	}
+	switch want := b.String(); {
+	case want == text:
+	case *update:
+		if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("a row of %s does not say in which tier its tests run. Try: go test -run TestEveryGuaranteeNamesATest -update .", file)
+	}
+}
+
+// tierColumn is what stands in the last cell of a row.
+var tierColumn = regexp.MustCompile(` (test|prove|test, prove|runs in) \|$`)
+
+// withTier is a line of GUARANTEES.md with its last cell as it should be.
+func withTier(t *testing.T, line string) string {
+	t.Helper()
+	row := strings.TrimRight(line, "\n")
+	end := line[len(row):]
+	if !strings.HasPrefix(row, "|") {
+		return line
+	}
+	if separator.MatchString(row) {
+		return "|---|---|---|" + end
+	}
+	row = tierColumn.ReplaceAllString(row, "")
+	tests := guaranteed.FindAllStringSubmatch(row, -1)
+	if len(tests) == 0 {
+		if strings.Contains(row, "proven by") {
+			return row + " runs in |" + end
+		}
+		return row + " test |" + end
+	}
+	tiers := map[bool]string{}
+	for _, m := range tests {
+		proves := functionsOf(t, m[1])[m[2]]
+		tiers[proves] = map[bool]string{false: "test", true: "prove"}[proves]
+	}
+	return row + " " + strings.Trim(tiers[false]+", "+tiers[true], ", ") + " |" + end
+}
 
 // TestEveryFailureNamesATest: so is an answer to "what happens if".
 func TestEveryFailureNamesATest(t *testing.T) { everyLineNamesATest(t, "docs/failures.md", 20) }
 
-func everyLineNamesATest(t *testing.T, file string, least int) {
+// TestOrderOfMiddlewares: the second table of that page names the tests.
+func TestOrderOfMiddlewares(t *testing.T) {
+	text, err := os.ReadFile("docs/middleware.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, failures, _ := strings.Cut(string(text), "| what happens if |")
+	everyRowNamesATest(t, promises("| what happens if |"+failures), 7)
+}
+
+func everyLineNamesATest(t *testing.T, file string, least int) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := promises(string(text))
+	everyRowNamesATest(t, promises(string(text)), least)
+	return string(text)
+}
+
+func everyRowNamesATest(t *testing.T, lines []string, least int) {
+	t.Helper()
 	if len(lines) < least {
 		t.Fatalf("only %d promises found", len(lines))
 	}
-	sources := map[string]string{}
 	for _, line := range lines {
 		tests := guaranteed.FindAllStringSubmatch(line, -1)
 		if len(tests) == 0 && !regexp.MustCompile(`\(bench/RESULTS\.md\)`).MatchString(line) {
@@ -61,22 +122,37 @@ func everyLineNamesATest(t *testing.T, file string, least int) {
 		}
 		for _, m := range tests {
 			pkg, name := m[1], m[2]
-			if _, read := sources[pkg]; !read {
-				files, err := filepath.Glob(filepath.Join(".", pkg, "*.go"))
-				if err != nil || len(files) == 0 {
-					t.Errorf("no package %q: %v", pkg, err)
-				}
-				for _, f := range files {
-					b, err := os.ReadFile(f)
-					if err != nil {
-						t.Fatal(err)
-					}
-					sources[pkg] += string(b)
-				}
-			}
-			if !regexp.MustCompile(`(?m)^func ` + name + `[(\[]`).MatchString(sources[pkg]) {
+			if _, there := functionsOf(t, pkg)[name]; !there {
 				t.Errorf("%s has no %s: %s", pkg, name, line)
 			}
 		}
 	}
+}
+
+var (
+	functions = map[string]map[string]bool{} // by package and name: whether it is in the tier of make prove
+	function  = regexp.MustCompile(`(?m)^func (\w+)[(\[].*\n(\ttestenv\.Prove\()?`)
+)
+
+// functionsOf reads those of a package.
+func functionsOf(t *testing.T, pkg string) map[string]bool {
+	t.Helper()
+	if known := functions[pkg]; known != nil {
+		return known
+	}
+	functions[pkg] = map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(".", pkg, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Errorf("no package %q: %v", pkg, err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range function.FindAllStringSubmatch(string(b), -1) {
+			functions[pkg][m[1]] = m[2] != ""
+		}
+	}
+	return functions[pkg]
 }

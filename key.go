@@ -38,6 +38,10 @@ func NewKey() string {
 // having talked about it. Parts are joined by colons; a colon or percent sign
 // inside a part is escaped, so that different parts give different keys. A key
 // that would be too long ends in a hash instead.
+//
+// Such a key lives as long as what it is made of, and its record only as long as its
+// retention. If what it names must happen only once ever, as a welcome mail to customer 42,
+// set Operation.Retain to [KeepForever]: after the default of 72 h it would happen again.
 func DeriveKey(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {

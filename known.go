@@ -22,3 +22,13 @@ func (e *Engine[TX]) Known(ctx context.Context, op Operation) bool {
 	rec, err := e.read(ctx, op, id)
 	return err == nil && rec.State == store.Done
 }
+
+// Cached reports whether Config.Cache has the result of op, so that it would be replayed (or be
+// refused, if its fingerprint differs) without the store.
+func (e *Engine[TX]) Cached(op Operation) bool {
+	if e.check(op) != nil {
+		return false
+	}
+	_, ok := e.cache.get(e.id(op), time.Now())
+	return ok
+}

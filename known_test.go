@@ -57,3 +57,22 @@ func (d *deaf) Read(context.Context, store.ID) (store.Record, error) {
 	d.reads++
 	return store.Record{}, &store.Error{Kind: store.Down, Err: errors.New("down")}
 }
+
+// TestCached: what the cache has is told without the store, and nothing else is.
+func TestCached(t *testing.T) {
+	s := &deaf{Store: memstore.New()}
+	e := once.New[*memstore.Tx](s, once.Config{Cache: 1 << 20, HashKeys: true})
+	op := once.Operation{Scope: "s", Key: "k"}
+	if e.Cached(op) || e.Cached(once.Operation{}) {
+		t.Error("what was never executed is in the cache")
+	}
+	if _, err := once.Do(t.Context(), e, op, func(context.Context, *memstore.Tx) (int, error) { return 1, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !e.Cached(op) {
+		t.Error("what was executed is not in the cache")
+	}
+	if e.Drop(op.Scope, op.Key); e.Cached(op) || s.reads != 0 {
+		t.Errorf("dropped, and still in the cache; %d look-ups", s.reads)
+	}
+}

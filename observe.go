@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -28,14 +30,19 @@ const (
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )
 
-// Outcome is what a caller learns: Executed, Replayed, Declined, or the [Code] of its
-// error.
+// Outcome is what a caller learns: Executed, Replayed, Declined, NotStored, or the [Code] of
+// its error.
 type Outcome string
 
 const (
 	Executed Outcome = "executed"
 	Replayed Outcome = "replayed"
-	Declined Outcome = "declined" // a final [Failure], stored by this call
+	Declined Outcome = "declined" // a final answer, stored by this call, that is a [Failure] or for which the handler's writes were rolled back
+
+	// NotStored is that the handler has answered, with a "not now" or "not you" such as
+	// HTTP 409, which is not stored: nothing was applied, and a retry executes. Do returns
+	// [CodeFailed].
+	NotStored Outcome = "not_stored"
 )
 
 // Event is one thing that has happened to one call. The key itself is not in it.
@@ -73,24 +80,40 @@ type learnt struct {
 	LockWait, Handler, Commit time.Duration
 }
 
-// clock reads the time if somebody wants to know how long things take.
+// Discard is an observer that ignores every event: nothing is logged.
+var Discard Observer = discard{}
+
+type discard struct{}
+
+func (discard) Observe(context.Context, Event) {}
+
+// measures reports whether the observer is told how long things take. The default one is
+// not: it would cost every call several looks at the clock.
+func (e *Engine[TX]) measures() bool { return e.cfg.Observer != nil && !e.alarms }
+
+// shows reports whether the observer is shown ev.
+func (e *Engine[TX]) shows(ev Event) bool {
+	return e.cfg.Observer != nil && (!e.alarms || levelOf(ev) >= slog.LevelWarn)
+}
+
+// clock reads the time if the observer is told how long things take.
 func (c *call[TX]) clock() (now time.Time) {
-	if c.e.cfg.Observer != nil {
+	if c.e.measures() {
 		now = time.Now()
 	}
 	return now
 }
 
 func (c *call[TX]) since(began time.Time) (d time.Duration) {
-	if c.e.cfg.Observer != nil {
+	if c.e.measures() {
 		d = time.Since(began)
 	}
 	return d
 }
 
 func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
-	if c.e.cfg.Observer != nil {
-		c.send(ctx, Event{Type: t, Err: err})
+	if e := (Event{Type: t, Err: err}); c.e.shows(e) {
+		c.send(ctx, e)
 	}
 }
 
@@ -105,17 +128,33 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if c.e.cfg.Observer == nil {
 		return
 	}
-	e := Event{Type: EventFinished, Outcome: Executed, Effect: Applied, Err: v.err}
+	e := Event{Type: EventFinished, Outcome: Executed, Effect: v.effect(), Err: v.err}
 	switch {
 	case v.err != nil:
 		e.Outcome, e.Effect = Outcome(CodeOf(v.err)), EffectOf(v.err)
+		var answer interface{ NotStored() bool } // of a transport
+		if e.Outcome == Outcome(CodeFailed) && errors.As(v.err, &answer) && answer.NotStored() {
+			e.Outcome = NotStored
+		}
 	case v.replayed:
 		e.Outcome = Replayed
-	case v.rec.Result.Kind == store.Failure:
+	case v.rec.Result.Kind == store.Failure, e.Effect == NotApplied:
 		e.Outcome = Declined
+	}
+	if !c.e.shows(e) {
+		return
 	}
 	e.From, e.To = c.event.From, c.left(e, v)
 	c.send(ctx, e)
+}
+
+// effect is that of an answer: its writes stand, unless they were rolled back before it was
+// stored.
+func (v verdict) effect() Effect {
+	if v.rec.Result.RolledBack() {
+		return NotApplied
+	}
+	return Applied
 }
 
 // left is the state in which the call has left its operation.
@@ -123,7 +162,7 @@ func (c *call[TX]) left(e Event, v verdict) string {
 	switch {
 	case c.id.IsZero(), c.joins && v.err == nil && !v.replayed: // the caller's transaction decides
 		return ""
-	case e.Effect == Applied:
+	case e.Effect == Applied, v.err == nil:
 		return store.Done.String()
 	case e.Effect == InDoubt && e.Outcome != Outcome(CodeUnknown), store.KindOf(v.err) == store.Taken:
 		return ""
@@ -151,6 +190,8 @@ func (c *call[TX]) outside(ctx context.Context, txn store.Txn[TX], a Answer) {
 		return
 	}
 	if n, ok := store.As[store.Counter](txn); ok && n.Statements() == 0 {
-		c.observe(ctx, EventEffectOutsideTx, nil)
+		c.observe(ctx, EventEffectOutsideTx, errOutside)
 	}
 }
+
+var errOutside = errors.New("the handler has succeeded without a statement on its transaction: what it has written elsewhere is not undone and may be written twice. Try: write through the transaction that the handler is given")

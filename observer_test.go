@@ -77,6 +77,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 	}
 	mine := once.FingerprintOf([]byte("a"))
 	value := store.Result{Body: []byte(`"v"`)}
+	refused := store.Result{Status: 422, Body: []byte(`"no"`)}.MarkRolledBack()
 	for _, tt := range []struct {
 		name  string
 		store func() store.Store[tx]
@@ -86,7 +87,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 	}{
 		{"executed", empty, once.Operation{}, pay, []string{"claimed", "finished executed, applied"}},
 		{"effect outside", empty, once.Operation{}, fail(nil), []string{"claimed", "effect_outside_tx", "finished executed, applied"}},
-		{"declined", empty, once.Operation{}, fail(&once.Failure{Code: "declined"}), []string{"claimed", "finished declined, applied"}},
+		{"declined", empty, once.Operation{}, fail(&once.Failure{Code: "declined"}), []string{"claimed", "finished declined, not applied"}},
 		{"declined, kept", empty, once.Operation{}, fail(&once.Failure{Code: "declined", Keep: true}), []string{"claimed", "finished declined, applied"}},
 		{"failed", empty, once.Operation{}, fail(errors.New("x")), []string{"claimed", "finished failed, not applied"}},
 		{"handler asks for a rerun", empty, once.Operation{}, fail(&store.Error{Kind: store.Retry, Err: errors.New("deadlock")}),
@@ -103,6 +104,8 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		{"invalid", empty, once.Operation{Key: "\x00"}, pay, []string{"finished invalid, not applied"}},
 		{"replayed", with(store.Record{State: store.Done, Result: value}), once.Operation{}, pay, []string{"finished replayed, applied"}},
 		{"replayed failure", with(store.Record{State: store.Done, Result: store.Result{Kind: store.Failure, Body: []byte(`{"code":"x"}`)}}), once.Operation{}, pay, []string{"finished replayed, applied"}},
+		{"replayed, rolled back", with(store.Record{State: store.Done, Result: refused}), once.Operation{}, pay, []string{"finished replayed, not applied"}},
+		{"no result, rolled back", with(store.Record{State: store.Done, Result: store.Result{Kind: store.Omitted}.MarkRolledBack()}), once.Operation{}, pay, []string{"finished result_unavailable, not applied"}},
 		{"fingerprint of another version", with(store.Record{State: store.Done, Result: value, Fingerprint: make([]byte, 33)}), once.Operation{Fingerprint: mine}, pay, []string{"finished replayed, applied"}},
 		{"mismatch", with(store.Record{State: store.Done, Result: value, Fingerprint: append([]byte{mine[0]}, make([]byte, 32)...)}), once.Operation{Fingerprint: mine}, pay, []string{"finished mismatch, not applied"}},
 		{"unknown", with(store.Record{State: store.Unknown, Fence: 1}), once.Operation{}, pay, []string{"finished unknown, in doubt"}},
@@ -119,7 +122,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		{"lost, applied", faulty(storetest.CommitLostApplied), once.Operation{}, pay, []string{"claimed", "in_doubt", "settled applied", "finished executed, applied"}},
 		{"lost, not applied", faulty(storetest.CommitLostUndone), once.Operation{}, pay, []string{"claimed", "in_doubt", "settled not applied", "rerun", "claimed", "finished executed, applied"}},
 		{"somebody else's", lostToARival, once.Operation{}, pay, []string{"claimed", "in_doubt", "settled not applied", "finished replayed, applied"}},
-		{"answer of a failure lost", faulty(storetest.SwapLostApplied), once.Operation{}, fail(&once.Failure{Code: "declined"}), []string{"claimed", "in_doubt", "settled applied", "finished declined, applied"}},
+		{"answer of a failure lost", faulty(storetest.SwapLostApplied), once.Operation{}, fail(&once.Failure{Code: "declined"}), []string{"claimed", "in_doubt", "settled applied", "finished declined, not applied"}},
 		{"failure not reached", faulty(storetest.SwapDown), once.Operation{}, fail(&once.Failure{Code: "declined"}), []string{"claimed", "finished unavailable, not applied"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

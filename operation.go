@@ -38,7 +38,8 @@ type Operation struct {
 	// [CodeInFlight]. Waiting holds no connection. Default: not at all.
 	Wait time.Duration
 
-	// Retain overrides Config.Retain.
+	// Retain overrides Config.Retain. A key that is derived from what happens only once
+	// ever ([DeriveKey]) needs [KeepForever].
 	Retain time.Duration
 
 	// Isolation of the transaction. Default: the database's.
@@ -51,8 +52,9 @@ type Operation struct {
 	// First says that the caller has never sent this operation before, so that
 	// the look-up may be skipped, and the claim be put off until the handler's first
 	// statement: on pgxstore, that is a round trip less than the bare transaction has. If
-	// it is wrong, the handler runs in vain, and be it only up to that statement, but nothing
-	// else is lost: the primary key decides.
+	// it is wrong, the caller gets the stored answer or "in flight" all the same, but there
+	// the handler runs in vain: up to that statement if the operation is in flight, and as a
+	// whole if it is done. The other stores find out before it runs.
 	First bool
 
 	// FirstSent is when the caller has sent this operation for the first time, by the
@@ -66,6 +68,10 @@ type Operation struct {
 	// Request is kept with the operation if Config.Seal is set.
 	Request []byte
 
+	// Bytes is how much memory the caller keeps for this call while it waits, such as the
+	// body of a request. It counts towards Config.MaxWaitingBytes.
+	Bytes int64
+
 	// Caller is passed on to the observer.
 	Caller Caller
 }
@@ -75,6 +81,14 @@ type Caller struct {
 	RequestID     string
 	CorrelationID string
 	Attempt       int // 1, 2, ... of the client; 0: not known
+}
+
+// waitingSize is what a call that waits takes beside its texts and bytes.
+const waitingSize = 4 << 10
+
+// size is how much memory a call takes while it waits, about.
+func (op Operation) size() int64 {
+	return waitingSize + op.Bytes + int64(len(op.Scope)+len(op.Key)+len(op.Request))
 }
 
 // isZero reports whether op names no operation.

@@ -80,6 +80,17 @@ var recordings = map[string]recording{
 			return once.Answer{Result: store.Result{Status: 422, Body: []byte(`{"error":"x"}`)}, Rollback: true}, nil
 		},
 	},
+	"0-failure-marked": {
+		about: "a final failure with the mark that its writes were undone", asked: asked{Scope: "s", Key: "k"},
+		value: declined(once.Failure{Code: "card_declined"}),
+	},
+	"0-response-marked": {
+		about: "an answer with the mark that its writes were undone", asked: asked{Scope: "s", Key: "k"},
+		answer: func() (once.Answer, error) {
+			r := store.Result{Status: 422, Header: []store.Field{{Name: "Content-Type", Value: "a/b"}}, Body: []byte(`{"error":"x"}`)}
+			return once.Answer{Result: r, Rollback: true}, nil
+		},
+	},
 	"0-response-omitted": {
 		about: "too large to be kept", asked: asked{Scope: "s", Key: "k"},
 		answer: response(store.Result{Kind: store.Omitted, Status: 200}),

@@ -23,7 +23,7 @@ func (c *call[TX]) change(res store.Result) store.Change {
 	change := store.Change{
 		ID:     c.id,
 		Next:   store.Record{State: store.Done, Fence: 1, Claim: own.claim[:], Result: res},
-		Retain: c.e.retain(c.op),
+		Retain: c.e.kept(c.op),
 	}
 	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
 		change.Next.Fingerprint = own.fingerprint[:]

@@ -2,20 +2,28 @@ package once
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+
+	"github.com/oncelib/once/store"
 )
 
 // Log returns an observer that writes every event to l: finished calls at level
 // Info, trouble that needs no one at Warn, and what a person should look at
 // (effects outside of the transaction, handlers that end it or swallow its errors,
-// commits that stay in doubt) at Error. The rest is Debug.
+// commits that stay in doubt, tables that do not exist) at Error. The rest is Debug.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
+// logObserver without a logger is the default of Config.Observer: it writes to what
+// slog.Default() is at the moment of the event.
 type logObserver struct{ l *slog.Logger }
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
-	level := levelOf(e)
-	if !o.l.Enabled(ctx, level) {
+	l, level := o.l, levelOf(e)
+	if l == nil {
+		l = slog.Default()
+	}
+	if !l.Enabled(ctx, level) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 14)
@@ -32,12 +40,16 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	if e.Caller.Attempt != 0 {
 		attrs = append(attrs, slog.Int("attempt", e.Caller.Attempt))
 	}
-	attrs = append(attrs, slog.Int("runs", e.Runs), slog.Duration("lock_wait", e.LockWait), slog.Duration("waited", e.Waited),
-		slog.Duration("handler", e.Handler), slog.Duration("commit", e.Commit), slog.Duration("total", e.Total))
+	attrs = append(attrs, slog.Int("runs", e.Runs))
+	if o.l != nil { // otherwise not measured
+		attrs = append(attrs, slog.Duration("lock_wait", e.LockWait), slog.Duration("waited", e.Waited),
+			slog.Duration("handler", e.Handler), slog.Duration("commit", e.Commit))
+	}
+	attrs = append(attrs, slog.Duration("total", e.Total))
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("error", e.Err))
 	}
-	o.l.LogAttrs(ctx, level, "once: "+string(e.Type), attrs...)
+	l.LogAttrs(ctx, level, "once: "+string(e.Type), attrs...)
 }
 
 func levelOf(e Event) slog.Level {
@@ -56,7 +68,7 @@ func levelOf(e Event) slog.Level {
 	case CodeAborted, CodeMisuse, CodeUnknown:
 		return slog.LevelError
 	case CodeUnavailable:
-		if e.Effect == InDoubt {
+		if e.Effect == InDoubt || errors.Is(e.Err, store.ErrNotMigrated) {
 			return slog.LevelError
 		}
 		return slog.LevelWarn

@@ -31,11 +31,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/oncelib/once/internal/lockedfile"
 	"github.com/oncelib/once/store"
 )
 
@@ -44,7 +44,6 @@ type Writer struct {
 	mu       sync.Mutex
 	dir      string
 	fs       files
-	lock     *os.File
 	manifest file
 	good     int64 // bytes of the manifest that are whole
 	broken   bool  // something was not finished
@@ -59,15 +58,12 @@ func open(dir string, fs files) (_ *Writer, err error) {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	w := &Writer{dir: dir, fs: fs}
-	if w.lock, err = os.OpenFile(w.path(lockName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	w.manifest, err = fs.open(w.path(manifestName))
+	if errors.Is(err, lockedfile.ErrHeld) {
+		return nil, fmt.Errorf("archive: %s is being written by another process: %w. Try: a directory of its own for each process", dir, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
-	}
-	if err := lock(w.lock); err != nil {
-		err = fmt.Errorf("archive: %s is being written by another process: %w. Try: a directory of its own for each process", dir, err)
-		return nil, errors.Join(err, w.lock.Close())
-	}
-	if w.manifest, err = fs.open(w.path(manifestName)); err != nil {
-		return nil, errors.Join(fmt.Errorf("archive: %w", err), w.lock.Close())
 	}
 	if err := w.mend(); err != nil {
 		return nil, errors.Join(err, w.Close())
@@ -75,15 +71,13 @@ func open(dir string, fs files) (_ *Writer, err error) {
 	return w, nil
 }
 
-const lockName = "lock"
-
 func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
 
 // Close lets another process write. What was kept is on the disk already.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return errors.Join(w.manifest.Close(), w.lock.Close())
+	return w.manifest.Close()
 }
 
 // Keep writes rows into a segment of their own. When it returns nil they are on the

@@ -6,13 +6,15 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/oncelib/once/internal/lockedfile"
 )
 
 // files is what an archive does to the disk. Tests make each step of it fail.
 type files interface {
 	mkdir(path string) error
-	open(path string) (file, error)   // the manifest, made if it is not there
-	create(path string) (file, error) // must not exist
+	open(path string) (file, error)   // the manifest, locked; made if it is not there
+	create(path string) (file, error) // locked; must not exist
 	rename(from, to string) error
 	remove(path string) error
 	names(dir string) ([]string, error)
@@ -32,11 +34,27 @@ type osFiles struct{}
 func (osFiles) mkdir(path string) error { return os.Mkdir(path, 0o700) }
 
 func (osFiles) open(path string) (file, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if !lockedfile.Supported { // here it is up to the user that one process at a time writes an archive
+		return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	f, err := lockedfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
+// create locks what it makes: the manifest is written anew under another name, and must be
+// locked when it gets its own.
 func (osFiles) create(path string) (file, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if !lockedfile.Supported {
+		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	f, err := lockedfile.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (osFiles) rename(from, to string) error { return os.Rename(from, to) }

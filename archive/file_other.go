@@ -2,11 +2,6 @@
 
 package archive
 
-import "os"
-
-// Here it is up to the user that one process at a time writes an archive, and up to
-// the file system that a renamed file stays renamed.
-
-func lock(*os.File) error { return nil }
+// Here it is up to the file system that a renamed file stays renamed.
 
 func syncDir(string) error { return nil }

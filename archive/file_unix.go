@@ -5,11 +5,7 @@ package archive
 import (
 	"errors"
 	"os"
-	"syscall"
 )
-
-// lock keeps other processes from writing; it ends with the process.
-func lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -56,6 +56,7 @@ func (b *bench) steps(r *report) []step {
 		}})
 	}
 	return append(list,
+		step{"serializable", "SERIALIZABLE", into(&r.Serializable, b.serializable)},
 		step{"batch", "batch form", into(&r.Batch, b.batch)},
 		step{"growth", "growth", into(&r.Growth, b.growth)},
 		step{"memory", "middleware over memstore", into(&r.Middleware, func(context.Context) (*middleware, error) { return b.middleware() })},

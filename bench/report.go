@@ -10,21 +10,22 @@ import (
 
 // report is what a run has found.
 type report struct {
-	When       time.Time     `json:"when"`
-	Machine    machine       `json:"machine"`
-	Rounds     int           `json:"rounds"`
-	Slice      time.Duration `json:"slice_ns"`
-	Quick      bool          `json:"quick,omitempty"`
-	Costs      []cost        `json:"costs,omitempty"`
-	Settings   []throughput  `json:"settings,omitempty"`
-	Batch      []throughput  `json:"batch,omitempty"`
-	Growth     *growth       `json:"growth,omitempty"`
-	Middleware *middleware   `json:"middleware,omitempty"`
-	SQLite     *sqlite       `json:"sqlite,omitempty"`
-	Groups     []grouped     `json:"groups,omitempty"`
-	Guard      guard         `json:"guard,omitempty"`
-	Sweeping   sweeping      `json:"sweeping,omitempty"`
-	HTTP       *overHTTP     `json:"over_http,omitempty"`
+	When         time.Time     `json:"when"`
+	Machine      machine       `json:"machine"`
+	Rounds       int           `json:"rounds"`
+	Slice        time.Duration `json:"slice_ns"`
+	Quick        bool          `json:"quick,omitempty"`
+	Costs        []cost        `json:"costs,omitempty"`
+	Settings     []throughput  `json:"settings,omitempty"`
+	Serializable []throughput  `json:"serializable,omitempty"`
+	Batch        []throughput  `json:"batch,omitempty"`
+	Growth       *growth       `json:"growth,omitempty"`
+	Middleware   *middleware   `json:"middleware,omitempty"`
+	SQLite       *sqlite       `json:"sqlite,omitempty"`
+	Groups       []grouped     `json:"groups,omitempty"`
+	Guard        guard         `json:"guard,omitempty"`
+	Sweeping     sweeping      `json:"sweeping,omitempty"`
+	HTTP         *overHTTP     `json:"over_http,omitempty"`
 }
 
 type machine struct {
@@ -77,6 +78,14 @@ func (r *report) markdown() string {
 	p("less; it says nothing about waiting. A bar is met or not by the median of this run.")
 	r.writeCosts(p)
 	for _, s := range r.Settings {
+		s.write(p)
+	}
+	if len(r.Serializable) > 0 {
+		p("\n## SERIALIZABLE\n")
+		p("All but the last contestant run at SERIALIZABLE, with different keys. Nothing is run again (`Config.Runs` is 1): one conflict")
+		p("would have ended the measurement.")
+	}
+	for _, s := range r.Serializable {
 		s.write(p)
 	}
 	if len(r.Batch) > 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
 )
 
 // Order is what is to be forgotten, by whom and why. All of it but the flags is
@@ -93,11 +94,11 @@ func (t *Table) forget(ctx context.Context, tx *sql.Tx, o Order) (string, error)
 		if err := o.permits(op); err != nil {
 			return "", err
 		}
-		query := "update once_operation set kind = 2, head = null, body = null, request = null, point = null, data = null where scope = ? and KEY = ?"
+		query, args := "update once_operation set kind = 2, head = ?, body = null, request = null, point = null, data = null where scope = ? and KEY = ?", []any{op.mark(), op.Scope, op.Key}
 		if o.Release {
-			query = "delete from once_operation where scope = ? and KEY = ?"
+			query, args = "delete from once_operation where scope = ? and KEY = ?", args[1:]
 		}
-		if _, err := exec(query, op.Scope, op.Key); err != nil {
+		if _, err := exec(query, args...); err != nil {
 			return "", err
 		}
 		details = append(details, o.detail(op))
@@ -112,6 +113,18 @@ func (t *Table) forget(ctx context.Context, tx *sql.Tx, o Order) (string, error)
 	_, err = exec("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)",
 		o.Who, action, o.Scope, hashes(o.Key)[0], o.Reason, detail)
 	return detail, err
+}
+
+// mark is the stored header of op when its answer is forgotten: what has become of its
+// writes is not part of the answer.
+func (op Operation) mark() []byte {
+	switch op.Effect {
+	case once.Applied.String():
+		return nil
+	case once.NotApplied.String():
+		return store.EncodeHeader(store.Result{}.MarkRolledBack().Header)
+	}
+	return store.EncodeHeader([]store.Field{{Name: store.WritesField, Value: "not recorded"}})
 }
 
 // permits says why op cannot be forgotten, if it cannot.

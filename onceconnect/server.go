@@ -22,6 +22,10 @@ type Config struct {
 	// before this interceptor, has established. Keys of different principals never meet.
 	// "" is answered with unauthenticated. nil is a panic at start-up; where there is
 	// really only one caller, write [Global]().
+	//
+	// An interceptor does not see the path of a request. Where one service is mounted under
+	// several prefixes with http.StripPrefix, such as /test and /live, the prefix must be
+	// part of the principal: otherwise one call answers for both.
 	Principal func(context.Context, connect.AnyRequest) string
 
 	// Protects chooses the calls. Others pass straight through, without a transaction.
@@ -64,23 +68,30 @@ func Global() func(context.Context, connect.AnyRequest) string {
 }
 
 // NewInterceptor protects the unary RPCs of a handler. It panics if cfg has no Principal.
-// Inside of itself, and on a client, it does nothing.
+// Inside of itself, and on a client, it does nothing; inside of one with another Config,
+// where its own would have no effect, a call is refused with internal and not executed.
 func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor {
 	if cfg.Principal == nil {
 		panic("onceconnect: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
 			"Try: a function that returns the authenticated account, or onceconnect.Global() if there is only one.")
 	}
 	if cfg.Protects == nil {
-		cfg.Protects = func(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harmless(s) }
+		cfg.Protects = changesSomething
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
-		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Config: &cfg,
 	}
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			spec := req.Spec()
-			if _, inside := e.Tx(ctx); inside || spec.IsClient || !cfg.Protects(spec) {
+			if spec.IsClient || !cfg.Protects(spec) {
+				return next(ctx, req)
+			}
+			switch inside, err := s.Nested(ctx, "onceconnect"); {
+			case err != nil:
+				return nil, connect.NewError(connect.CodeInternal, err)
+			case inside:
 				return next(ctx, req)
 			}
 			asked, err := marshal(req.Any())
@@ -94,6 +105,8 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 		}
 	})
 }
+
+func changesSomething(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harmless(s) }
 
 func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.IdempotencyUnknown }
 

@@ -118,6 +118,9 @@ func TestInFlight(t *testing.T) {
 	client.Policy.Budget.Burst, client.Policy.Budget.Percent = 1, -1
 	waits := 0
 	client.Policy.Observe = func(_ context.Context, e retry.Event) {
+		if e.Kind == retry.EventDone {
+			return
+		}
 		waits++
 		if e.Class != retry.InFlight || once.CodeOf(e.Err) != once.CodeInFlight {
 			t.Errorf("%+v", e)

@@ -66,21 +66,28 @@ func Global() func(context.Context) string {
 }
 
 // UnaryServerInterceptor protects the unary calls of a server. It panics if cfg has no
-// Principal. Inside of itself it does nothing.
+// Principal. Inside of itself it does nothing; if that has another Config, which would have
+// no effect, the call is refused with Internal, and nothing is executed.
 func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnaryServerInterceptor {
 	if cfg.Principal == nil {
 		panic("oncegrpc: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
 			"Try: a function that returns the authenticated account, or oncegrpc.Global() if there is only one.")
 	}
 	if cfg.Protects == nil {
-		cfg.Protects = func(method string) bool { return !rpc.Own(method) && !harmless(method) }
+		cfg.Protects = changesSomething
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
-		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Config: &cfg,
 	}
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		if _, inside := e.Tx(ctx); inside || !cfg.Protects(info.FullMethod) {
+		if !cfg.Protects(info.FullMethod) {
+			return next(ctx, req)
+		}
+		switch inside, err := s.Nested(ctx, "oncegrpc"); {
+		case err != nil:
+			return nil, status.Error(codes.Internal, err.Error())
+		case inside:
 			return next(ctx, req)
 		}
 		asked, err := marshal(req)
@@ -94,6 +101,8 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 		return serve(ctx, s, c, req, next)
 	}
 }
+
+func changesSomething(method string) bool { return !rpc.Own(method) && !harmless(method) }
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its work:
 // it commits together with the key and the answer. Tx panics if there is none, or if it is

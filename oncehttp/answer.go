@@ -10,10 +10,11 @@ import (
 
 // What an answer says about itself.
 const (
-	stored   = "stored"   // a retry gets it again
-	omitted  = "omitted"  // too large to be stored: a retry is refused and never executes
-	replayed = "replayed" // it is that of an earlier request
-	ignored  = "ignored"  // a retry executes
+	stored    = "stored"     // a retry gets it again
+	omitted   = "omitted"    // too large to be stored: a retry is refused and never executes
+	replayed  = "replayed"   // it is that of an earlier request
+	notStored = "not-stored" // nothing was applied, and a retry with the key executes
+	ignored   = "ignored"    // there is no key, or the method is not keyed: a retry executes
 )
 
 // lines puts header lines into a header.
@@ -48,7 +49,7 @@ func (l *lines) about(x *exchange, status string, code int) {
 		{p.preset.ReplayedHeader, "true", status == replayed},
 		{p.preset.RetentionHeader, p.retain, status == stored || status == replayed},
 		{p.preset.KeyHeader, x.key, x.key != ""},
-		{p.preset.RetryHeader, "false", status != ignored && code >= 400},
+		{p.preset.RetryHeader, "false", status != ignored && status != notStored && code >= 400},
 	} {
 		if f.said && f.name != "" {
 			l.set(f.name, f.value)
@@ -80,7 +81,8 @@ func (x *exchange) send(status string) {
 
 // replay sends what was stored. Of the headers that are stored, the answer has
 // those that the first one had; others, and guards that it had not, are what the
-// middleware around this one has set for this request.
+// middleware around this one has set for this request. So is a Content-Encoding, which is
+// what that middleware does with the body.
 func (x *exchange) replay(res *store.Result) {
 	if res.Kind != store.Value || res.Status < 200 || res.Status > 999 {
 		x.refuse(x.operationProblem(CodeResultUnavailable)) // too large to be kept, or not an answer to a request
@@ -89,7 +91,7 @@ func (x *exchange) replay(res *store.Result) {
 	h := x.w.Header()
 	for name := range h {
 		standard := http.CanonicalHeaderKey(name)
-		if x.plan.keep[standard] && (!guards(standard) || has(res.Header, standard)) {
+		if x.plan.keep[standard] && standard != "Content-Encoding" && (!guards(standard) || has(res.Header, standard)) {
 			delete(h, name)
 		}
 	}

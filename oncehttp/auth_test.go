@@ -69,6 +69,9 @@ func TestUnauthenticated(t *testing.T) {
 	s := start(t, setup{Config: oncehttp.Config{Principal: func(*http.Request) string { return "" }, Optional: true}}, create)
 	for _, header := range [][]string{{"Idempotency-Key", "k"}, {"Idempotency-Key", ""}, {}} { // it comes before every other check
 		got := s.send("POST", "/refunds", "", header...)
+		if got.header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("a 401 without a challenge: %v", got.header)
+		}
 		if p := got.problem(t); got.status != 401 || p.Code != oncehttp.CodeUnauthenticated || p.Retryable || p.SafeNewKey {
 			t.Errorf("%q: %+v", header, p)
 		}

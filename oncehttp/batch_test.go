@@ -50,8 +50,8 @@ func TestBatchHandler(t *testing.T) {
 		{"name=a", "k2", 500, "", "", true}, // its row is there already
 		{"name=b&do=no", "k3", 422, "b 3", "stored", false},
 		{"name=b&do=no", "k3", 422, "b 3", "replayed", false},
-		{"name=c&do=later", "k4", 503, "c 4", "ignored", false},
-		{"name=c&do=later", "k4", 503, "c 5", "ignored", false},
+		{"name=c&do=later", "k4", 503, "c 4", "not-stored", false},
+		{"name=c&do=later", "k4", 503, "c 5", "not-stored", false},
 		{"name=d&do=fail", "k5", 500, "", "", false},
 		{"name=d&do=fail", "k5", 500, "", "", false},
 		{"name=e&do=nest", "k6", 200, "e 8", "stored", true},

@@ -42,6 +42,15 @@ func readBody(r *http.Request, limit int64) (body []byte, ok bool, err error) {
 	}
 }
 
+// consumed reports whether the body of r, of which this was left, is gone: somebody outside
+// has read or closed it. What is left of a form are its values, which are compared.
+func consumed(r *http.Request, left []byte, err error) bool {
+	if errors.Is(err, http.ErrBodyReadAfterClose) {
+		return true
+	}
+	return err == nil && len(left) == 0 && r.ContentLength > 0 && len(r.PostForm) == 0
+}
+
 // isTooLarge reports whether a limit was exceeded that was set before us.
 func isTooLarge(err error) bool {
 	var limit *http.MaxBytesError

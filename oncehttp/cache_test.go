@@ -1,7 +1,6 @@
 package oncehttp_test
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"strings"
@@ -60,12 +59,15 @@ func TestCachedReplay(t *testing.T) {
 // A gate without room lets pass what the cache has, while the store is down.
 func TestGateAsksTheCache(t *testing.T) {
 	asked := 0
-	full := gate(func(r *http.Request, replay func(context.Context) bool) (func(), *oncehttp.Problem) {
+	full := gate(func(r *http.Request, replay oncehttp.Replay) (func(), *oncehttp.Problem) {
 		if r.Header.Get("Once-Attempt") == "1" {
 			return func() {}, nil
 		}
 		asked++
-		if !replay(r.Context()) {
+		if replay.Cached() != replay.Stored(r.Context()) {
+			t.Error("the cache and the record disagree")
+		}
+		if !replay.Cached() {
 			return nil, &oncehttp.Problem{Status: http.StatusServiceUnavailable}
 		}
 		return func() {}, nil
@@ -82,8 +84,8 @@ func TestGateAsksTheCache(t *testing.T) {
 	}
 }
 
-type gate func(*http.Request, func(context.Context) bool) (func(), *oncehttp.Problem)
+type gate func(*http.Request, oncehttp.Replay) (func(), *oncehttp.Problem)
 
-func (g gate) Enter(r *http.Request, replay func(context.Context) bool) (func(), *oncehttp.Problem) {
+func (g gate) Enter(r *http.Request, replay oncehttp.Replay) (func(), *oncehttp.Problem) {
 	return g(r, replay)
 }

@@ -2,109 +2,219 @@ package oncehttp
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"mime"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// maxDepth is how many values can be inside of one another in canonical JSON: each level may
+// have to be moved as a whole.
+const maxDepth = 100
 
 // CanonicalJSON is a Preset.Body: of two JSON bodies that say the same it makes the same
 // bytes. White space, the order of members and the way in which a character is escaped
 // do not count. Everything else does: numbers are compared as they are written, since
 // readers do not agree on what 9007199254740993 or 1.10 is. What is not JSON, or has two
 // members of one name, or half of a character, or values more than 100 deep, is compared
-// as it is.
+// as it is. It takes memory for a few times the body, however deep that is.
 func CanonicalJSON(contentType string, body []byte) []byte {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil || mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") || !utf8.Valid(body) || !json.Valid(body) {
 		return body
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	canonical, ok := appendCanonical(make([]byte, 0, len(body)), d, 100)
-	if !ok {
+	c := canonicalizer{in: body, out: make([]byte, 0, len(body))}
+	if !c.value(maxDepth) {
 		return body
 	}
-	return canonical
+	return c.out
 }
 
-// appendCanonical appends the next value of d, whose input is valid. It returns false if
-// there is more than one way to read it, or if it is too deep: each level is copied.
-func appendCanonical(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
-	token, err := d.Token()
-	if err != nil || depth == 0 {
-		return b, false
+// canonicalizer reads valid JSON. Its methods return false if there is more than one way to
+// read it, or if it is too deep.
+type canonicalizer struct {
+	in      []byte // what is left
+	out     []byte
+	members []member // of the objects that are open
+	moved   []byte   // room for what is put in order
+}
+
+// member is one of an object, by its place in the output: "name":value,.
+type member struct{ begin, nameEnd, end int }
+
+// next skips white space and returns what comes then.
+func (c *canonicalizer) next() byte {
+	c.in = bytes.TrimLeft(c.in, " \t\r\n")
+	return c.in[0]
+}
+
+// skip consumes one byte after white space.
+func (c *canonicalizer) skip() {
+	c.next()
+	c.in = c.in[1:]
+}
+
+// value copies the next one.
+func (c *canonicalizer) value(depth int) bool {
+	first := c.next()
+	if depth == 0 {
+		return false
 	}
-	switch v := token.(type) {
-	case json.Delim:
-		if v == '{' {
-			return appendObject(b, d, depth-1)
-		}
-		return appendArray(b, d, depth-1)
-	case json.Number:
-		return append(b, v...), true
-	case string:
-		return appendText(b, v)
+	switch first {
+	case '{':
+		return c.object(depth - 1)
+	case '[':
+		return c.array(depth - 1)
+	case '"':
+		return c.text()
 	}
-	text, err := json.Marshal(token) // true, false, null
-	return append(b, text...), err == nil
+	end := bytes.IndexAny(c.in, " \t\r\n,]}") // of a number, true, false, null
+	if end < 0 {
+		end = len(c.in)
+	}
+	c.out, c.in = append(c.out, c.in[:end]...), c.in[end:]
+	return true
 }
 
-// appendText refuses what the decoder puts in the place of half a character, although
-// it may have been sent.
-func appendText(b []byte, s string) ([]byte, bool) {
-	text, err := json.Marshal(s)
-	return append(b, text...), err == nil && !strings.ContainsRune(s, utf8.RuneError)
-}
-
-func appendArray(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
-	b = append(b, '[')
-	for n := 0; d.More(); n++ {
+func (c *canonicalizer) array(depth int) bool {
+	c.skip()
+	c.out = append(c.out, '[')
+	for n := 0; c.next() != ']'; n++ {
 		if n > 0 {
-			b = append(b, ',')
+			c.skip()
+			c.out = append(c.out, ',')
 		}
-		var ok bool
-		if b, ok = appendCanonical(b, d, depth); !ok {
-			return b, false
+		if !c.value(depth) {
+			return false
 		}
 	}
-	_, err := d.Token()
-	return append(b, ']'), err == nil
+	c.skip()
+	c.out = append(c.out, ']')
+	return true
 }
 
-func appendObject(b []byte, d *json.Decoder, depth int) ([]byte, bool) {
-	type member struct {
-		name string
-		text []byte // with the name
-	}
-	var members []member
-	for d.More() {
-		token, err := d.Token()
-		text, _ := token.(string) // nothing else names a member
-		name, ok := appendText(nil, text)
-		if err != nil || !ok {
-			return b, false
+func (c *canonicalizer) object(depth int) bool {
+	c.skip()
+	c.out = append(c.out, '{')
+	outer := len(c.members)
+	for c.next() != '}' {
+		if c.in[0] == ',' {
+			c.skip()
+			c.next()
 		}
-		m := member{name: string(name)}
-		if m.text, ok = appendCanonical(append(name, ':'), d, depth); !ok {
-			return b, false
+		m := member{begin: len(c.out)}
+		if !c.text() {
+			return false
 		}
-		members = append(members, m)
-	}
-	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name, b.name) })
-	b = append(b, '{')
-	for i, m := range members {
-		switch {
-		case i == 0:
-		case members[i-1].name == m.name:
-			return b, false
-		default:
-			b = append(b, ',')
+		m.nameEnd = len(c.out)
+		c.skip()
+		c.out = append(c.out, ':')
+		if !c.value(depth) {
+			return false
 		}
-		b = append(b, m.text...)
+		c.out = append(c.out, ',')
+		m.end = len(c.out)
+		c.members = append(c.members, m)
 	}
-	_, err := d.Token()
-	return append(b, '}'), err == nil
+	c.skip()
+	ok := c.sort(c.members[outer:])
+	if len(c.members) > outer {
+		c.out = c.out[:len(c.out)-1] // the last comma
+	}
+	c.members = c.members[:outer]
+	c.out = append(c.out, '}')
+	return ok
+}
+
+// sort puts members in order, which are at the end of the output. Two of one name have none.
+func (c *canonicalizer) sort(members []member) bool {
+	name := func(m member) []byte { return c.out[m.begin:m.nameEnd] }
+	compare := func(a, b member) int { return bytes.Compare(name(a), name(b)) }
+	inOrder := slices.IsSortedFunc(members, compare)
+	if !inOrder {
+		slices.SortFunc(members, compare)
+	}
+	for i := range members[min(1, len(members)):] {
+		if bytes.Equal(name(members[i]), name(members[i+1])) {
+			return false
+		}
+	}
+	if inOrder {
+		return true
+	}
+	begin := members[0].begin
+	for _, m := range members {
+		begin = min(begin, m.begin)
+	}
+	c.moved = append(c.moved[:0], c.out[begin:]...)
+	c.out = c.out[:begin]
+	for _, m := range members {
+		c.out = append(c.out, c.moved[m.begin-begin:m.end-begin]...)
+	}
+	return true
+}
+
+// text copies a string, with its characters escaped as encoding/json does it. What is not
+// escaped by itself is U+FFFD: readers put it in the place of half of a character.
+func (c *canonicalizer) text() bool {
+	c.in = c.in[1:]
+	c.out = append(c.out, '"')
+	for {
+		r, size := utf8.DecodeRune(c.in)
+		if r == '"' {
+			c.in = c.in[1:]
+			c.out = append(c.out, '"')
+			return true
+		}
+		if r == '\\' {
+			r, size = escaped(c.in)
+		}
+		if r == utf8.RuneError {
+			return false
+		}
+		c.in = c.in[size:]
+		c.out = appendRune(c.out, r)
+	}
+}
+
+// escaped returns the character that in begins with, which is escaped, and its length there.
+func escaped(in []byte) (r rune, size int) {
+	if in[1] != 'u' {
+		if i := strings.IndexByte("bfnrt", in[1]); i >= 0 {
+			return rune("\b\f\n\r\t"[i]), 2
+		}
+		return rune(in[1]), 2 // ", \ and /
+	}
+	if r = hex4(in[2:]); !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if len(in) < 12 || in[6] != '\\' || in[7] != 'u' {
+		return utf8.RuneError, 0
+	}
+	return utf16.DecodeRune(r, hex4(in[8:])), 12
+}
+
+func hex4(digits []byte) rune {
+	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // it is valid
+	return rune(n)
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendRune(b []byte, r rune) []byte {
+	switch r {
+	case '"', '\\':
+		return append(b, '\\', byte(r))
+	case '\b', '\f', '\n', '\r', '\t':
+		return append(b, '\\', "btn_fr"[r-'\b'])
+	case '<', '>', '&', '\u2028', '\u2029':
+	default:
+		if r >= ' ' {
+			return utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&0xf], hexDigits[r>>4&0xf], hexDigits[r&0xf])
 }

@@ -22,10 +22,18 @@ type Config struct {
 	// start-up; where there is really only one caller, write [Global]().
 	Principal func(*http.Request) string
 
+	// Challenge is the WWW-Authenticate of that 401, which every 401 must have, unless the
+	// header is set already. Default: Bearer.
+	Challenge string
+
 	// Route returns what the key is unique within, for one principal. Default:
 	// method and pattern of the route, if [http.Request.Pattern] is known here
 	// (the middleware is inside of the router), otherwise method and path. Another
 	// name for a route makes the keys unknown that are stored under the first one.
+	//
+	// Behind [http.StripPrefix] the pattern is that of the inner router, so that two prefixes
+	// share their keys. The path that was sent is compared: one key under both prefixes is
+	// refused as a mismatch, unless Route names them apart.
 	//
 	// The host counts only as far as it is in the pattern: it is not compared either,
 	// since one service has many names. Around a router that serves several hosts, write
@@ -60,8 +68,8 @@ type Config struct {
 	// client's budget, if that is shorter. Default: 409 at once.
 	Wait time.Duration
 
-	// Retain is for how long the answers of this route are replayed. Default: the
-	// preset's, then the engine's.
+	// Retain is for how long the answers of this route are replayed; [once.KeepForever]
+	// does not end. Default: the preset's, then the engine's.
 	Retain time.Duration
 
 	// KeyTime takes the moment in a key that is a UUID of version 7 for the one at which

@@ -4,20 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"sync"
+
+	"github.com/oncelib/once/internal/nested"
 )
 
 // run is one run of a handler, and the context that it is given.
 type run struct {
 	context.Context //nolint:containedctx // it is one
 
+	engine   any
 	key      string
 	tx       any
 	recorder recorder
 	body     body
 
-	failed  error // what the handler has told Fail
-	decided bool  // the handler has called Decide
+	mu      sync.Mutex // http.TimeoutHandler leaves handlers behind, which go on
+	over    bool       // what follows is not of this run any more
+	failed  error      // what the handler has told Fail
+	decided bool       // the handler has called Decide
 	verdict Verdict
 	kept    string // stored or omitted
 
@@ -28,8 +35,11 @@ type runKey struct{}
 
 // Value implements [context.Context].
 func (r *run) Value(key any) any {
-	if key == (runKey{}) {
+	switch key {
+	case runKey{}:
 		return r
+	case nested.Key{Engine: r.engine}:
+		return &r.recorder.plan.Config
 	}
 	return r.Context.Value(key)
 }
@@ -79,18 +89,33 @@ func Decide(ctx context.Context, v Verdict) {
 		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: Forget, Store or Commit", v))
 	}
 	if r, ok := runOf(ctx); ok {
-		r.decided, r.verdict = true, v
+		r.tell(func() { r.decided, r.verdict = true, v })
+	}
+}
+
+// tell notes what the handler says, unless its run is over.
+func (r *run) tell(note func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		note()
 	}
 }
 
 // nested panics if the handler cannot have what it needs of the operation around it,
-// which may be a batch.
-func (s *server[TX]) nested(batch bool) {
+// which may be a batch, or if it is configured otherwise.
+func (s *server[TX]) nested(r *http.Request, batch bool) {
 	switch {
 	case s.batch && !batch:
 		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
 	case s.always && batch && !s.batch:
 		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
+	case !s.always && !s.plan.keyed(r.Method): // it would pass here as well
+		return
+	}
+	if field := nested.Difference(r.Context(), s.engine, &s.plan.Config); field != "" {
+		panic("oncehttp: " + field + " of a protected handler differs from that of the operation of the same engine that it is inside of, and would have no effect.\n" +
+			"Try: one Middleware for each route, or the same Config for both. A request that a handler makes in its own process, as an operation of its own, needs a context of its own.")
 	}
 }
 
@@ -99,13 +124,19 @@ func (s *server[TX]) nested(batch bool) {
 // deadlock the handler runs again, up to the engine's limit, and then the client is told
 // 503; after any other error 500. The client does not see err, the engine's observer
 // does. Call it once and return.
+//
+// Outside of the middleware, and where a method passes through it, nothing is rolled back:
+// the client is told 500, and nothing about what has been applied; err goes to [slog.Default].
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
 		err = errors.New("oncehttp: Fail was called without an error")
 	}
 	if run, ok := runOf(r.Context()); ok {
-		run.failed = err
+		run.tell(func() { run.failed = err })
 		return
 	}
-	WriteProblem(w, new(plan).problem(CodeHandlerFailed))
+	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // no observer sees it
+	p := new(plan).problem(CodeHandlerFailed)
+	p.Retryable, p.Detail = false, "The request has failed. It is not known whether it has taken effect."
+	WriteProblem(w, p)
 }

@@ -66,7 +66,7 @@ func TestVerdicts(t *testing.T) {
 		want, runs, effects := [2]string{"stored", "replayed"}, int64(1), 1
 		switch c.verdict {
 		case oncehttp.Forget:
-			want, runs, effects = [2]string{"ignored", "ignored"}, 2, 0
+			want, runs, effects = [2]string{"not-stored", "not-stored"}, 2, 0
 		case oncehttp.Store:
 			effects = 0
 		}
@@ -89,7 +89,7 @@ func TestDecide(t *testing.T) {
 	}{
 		{402, oncehttp.Commit, "replayed", 1},
 		{409, oncehttp.Store, "replayed", 0},
-		{202, oncehttp.Forget, "ignored", 0},
+		{202, oncehttp.Forget, "not-stored", 0},
 		{500, oncehttp.Commit, "replayed", 1},
 	} {
 		s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {

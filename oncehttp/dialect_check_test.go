@@ -235,6 +235,19 @@ func byValue(t *testing.T, d dialect) {
 	s.expect(1, "n", 1)
 }
 
+// byParameters: a form is compared by its parameters, a retry may put them in another order.
+func byParameters(t *testing.T, d dialect) {
+	t.Helper()
+	s := d.start(t, 200)
+	const contentType, form = "Content-Type", "application/x-www-form-urlencoded"
+	s.as("a", "POST", "/x", "k", "amount=100&metadata[a]=x+y&metadata[b]=1&expand[]=p&expand[]=q", contentType, form)
+	says(t, s.as("a", "POST", "/x", "k", "expand%5B%5D=p&metadata%5Bb%5D=1&metadata%5Ba%5D=x%20y&expand%5B%5D=q&amount=100", contentType, form), 200, "Idempotent-Replayed", "true")
+	for _, other := range []string{"amount=101&metadata[a]=x+y&metadata[b]=1&expand[]=p&expand[]=q", "amount=100&metadata[a]=x+y&metadata[b]=1&expand[]=q&expand[]=p", "amount=100"} {
+		says(t, s.as("a", "POST", "/x", "k", other, contentType, form), 400, idemType, idem)
+	}
+	s.expect(1, "n", 1)
+}
+
 // failsInside: what the handler reports with Fail is rolled back, and a retry executes.
 func failsInside(t *testing.T, d dialect) {
 	t.Helper()

@@ -17,6 +17,8 @@ const (
 	stripeNode   = "stripe-node: _defaultIdempotencyKey"
 	ruby503      = "github.com/stripe/stripe-ruby/issues/503"
 	ruby598      = "github.com/stripe/stripe-ruby/issues/598"
+	stripity564  = "github.com/code-corps/stripity_stripe/issues/564"
+	stripeWords  = "answers that programs match: activemerchant, WooCommerce's Stripe plug-in"
 	ruby431      = "github.com/stripe/stripe-ruby/issues/431"
 	ours         = "our own choice: nothing public says it"
 	playbook     = "the playbook: 409 on mismatch, error_code, DELETE keyed, canonical hash"
@@ -34,6 +36,8 @@ const (
 	hint     = "Stripe-Should-Retry"
 	idemType = "error.type"
 	idem     = "idempotency_error"
+	invalid  = "invalid_request_error"
+	message  = "error.message"
 )
 
 var stripeV1Cells = []cell{
@@ -49,9 +53,14 @@ var stripeV1Cells = []cell{
 	{"401, 409 and 429 are not stored", stripeErrors, executesAgain(401, 409, 429)},
 	{"403, 408, 423 and 425 are not stored", ours, executesAgain(403, 408, 423, 425)},
 	{"mismatch is 400", ruby503, mismatch(400, "/x", idemType, idem, hint, "false")},
+	{"a mismatch is worded as programs match it", stripeWords, mismatch(400, "/x", message,
+		"Keys for idempotent requests can only be used with the same parameters they were first used with. Try using a key other than 'k' if you meant to execute a different request.")},
+	{"parameters are compared, not bytes", stripeAPI, byParameters},
 	{"another endpoint is a mismatch, another account is not", ruby598, mismatch(400, "/y", idemType, idem, hint, "false")},
-	{"in flight is 409", ruby431, inFlight(409, idemType, idem, "error.code", "idempotency_key_in_use", hint, "true")},
-	{"a conflict is a lock timeout: 429", stripeGo, fails(store.Retry, 429, "error.code", "lock_timeout", hint, "true")},
+	{"in flight is 409", ruby431, inFlight(409, idemType, invalid, "error.code", "idempotency_key_in_use", hint, "true")},
+	{"in flight has a doc_url and is worded as programs match it", stripity564, inFlight(409, "error.doc_url", "https://stripe.com/docs/error-codes/idempotency-key-in-use", message,
+		"There is currently another in-progress request using this Idempotent Key (that probably means you submitted twice, and the other request is still going through): k. Please try again later.")},
+	{"a conflict is a lock timeout: 429", stripeGo, fails(store.Retry, 429, "error.code", "lock_timeout", "error.doc_url", "https://stripe.com/docs/error-codes/lock-timeout", hint, "true")},
 	{"the store is away: 503", ours, fails(store.Down, 503, idemType, "api_error", hint, "true")},
 	{"a handler that fails is executed again", ours, failsInside},
 	{"a stored error is not to be retried", stripeGo, final(500, "false")},
@@ -77,13 +86,14 @@ var dialects = map[string]struct {
 		{"failures are executed again", stripeV2, executesAgain(400, 402, 404, 409, 424, 429, 500, 503)},
 		{"mismatch is 400", ours, mismatch(400, "/x", idemType, idem)},
 		{"another endpoint is a mismatch", ours, mismatch(400, "/y", idemType, idem)},
-		{"in flight is 409", stripeGo, inFlight(409, idemType, idem, hint, "true")},
+		{"parameters are compared, not bytes", ours, byParameters},
+		{"in flight is 409", stripeGo, inFlight(409, idemType, invalid, hint, "true")},
 		{"the key comes back", stripeGo, echoes},
 	}},
 	"refund-playbook": {oncehttp.RefundPlaybook, []cell{
 		{"reversals by DELETE carry a key", playbook, keyed("POST PATCH DELETE")},
 		{"a DELETE is replayed", playbook, deletes},
-		{"mismatch is 409", playbook, mismatch(409, "/x", "error_code", oncehttp.CodeMismatch)},
+		{"mismatch is 409", playbook, mismatch(409, "/x", "error_code", "CONFLICT.idempotency.payload_mismatch")},
 		{"in flight is 409, too, and another code", playbook, inFlight(409, "error_code", oncehttp.CodeInFlight)},
 		{"every problem has its code in a header", playbook, errorCode},
 		{"JSON is compared by value", playbook, byValue},

@@ -34,11 +34,20 @@
 // retries included, and its 401 and 403 are never stored. Whoever has lost access does
 // not get the stored answer either. Rate limits come before as well, but what bounds how
 // many are served at the same time is a [Config].Gate, which lets replays pass. What reads
-// the body or the form belongs inside: a multipart form that was parsed outside (CSRF middleware that
-// calls FormValue) cannot be compared any more, and is answered with 500.
+// the body or the form belongs inside: a body that was read outside, or a multipart form that
+// was parsed there (CSRF middleware that calls FormValue), cannot be compared any more, and is
+// answered with 500.
+//
+// Recovery from panics, compression, logging and [http.TimeoutHandler] belong outside, too:
+// docs/middleware.md has the whole order, and why.
+//
+// [http.TimeoutHandler] belongs outside: its 503 says nothing about the operation, and a retry
+// with the same key learns what became of it. Inside, its 503 rolls back while the handler
+// still runs: later statements of that handler fail, and pgxstore closes the connection if one
+// is under way.
 //
 // Headers that outer middleware has set are visible to the handler and, if they are
-// among those that are stored, part of the stored answer. A replay has the same status,
+// among those that are stored, part of the stored answer, except Content-Encoding. A replay has the same status,
 // the same body and the same stored headers as the first answer. Others (Set-Cookie,
 // Date, ...) are in the first answer only.
 //
@@ -49,8 +58,10 @@
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	X-Request-Id, X-Correlation-Id, Traceparent   request   for the observer
-//	Idempotency-Status     answer    stored, replayed, ignored (a retry executes again), or omitted (executed, but
-//	                                 too large to be stored: a retry is refused)
+//	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
+//	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
+//	                                 same key executes); ignored (there is no key, or the method is not keyed)
+//	WWW-Authenticate       answer    on our own 401: Config.Challenge
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
@@ -86,7 +97,7 @@
 //
 //	code                                    status  retryable  safe_new_key
 //	AUTH.unauthenticated                       401  no         no
-//	VALIDATION.idempotency_key_missing         400  no         yes
+//	VALIDATION.idempotency_key_missing         400  no         yes, unless a form cannot be read
 //	VALIDATION.idempotency_key_invalid         400  no         yes, unless it may name an operation
 //	VALIDATION.request_timeout_invalid         400  no         no
 //	VALIDATION.first_sent_invalid              400  no         no
@@ -99,15 +110,20 @@
 //	CONFLICT.idempotency.result_unavailable    409  no         no
 //	TRANSIENT.conflict                         503  yes        no
 //	TRANSIENT.store_unavailable                503  yes        no
+//	TRANSIENT.timeout                          503  yes        no
 //	INTERNAL.handler_failed                    500  yes        no
 //	INTERNAL.statement_error_swallowed         500  yes        no
 //	INTERNAL.transaction_misused               500  no         no
 //	INTERNAL.response_too_large                500  no         no
 //	INTERNAL.streaming_refused                 500  no         no
 //	INTERNAL.form_parsed                       500  no         no
+//	INTERNAL.body_consumed                     500  no         no
 //
 // A Gate adds its own: those of package limit are RATE_LIMIT.exceeded (429) and
 // TRANSIENT.overloaded (503), both retryable, neither with a safe new key.
+//
+// [Fail] outside of the middleware, where nothing is rolled back, is INTERNAL.handler_failed
+// and not retryable.
 //
 // retryable: the same request with the same key may succeed later. safe_new_key: it is
 // proven that nothing was applied under this key and nothing can be, so that starting
@@ -121,6 +137,7 @@
 //     its request between two attempts, that something was its own first attempt, and a
 //     new key would do it twice. Whether it was, only its programmer can tell.
 //   - A retry that is too old may repeat what was done.
-//   - A key that is missing or cannot be one has never named an operation.
+//   - A key that is missing or cannot be one has never named an operation. Where one source
+//     of keys is unusable and another one carries something, that may have.
 //   - A stored 4xx of a handler is final: there a handler can say yes in its own problem.
 package oncehttp

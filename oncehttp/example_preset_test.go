@@ -54,5 +54,5 @@ func ExampleRefundPlaybook() {
 	// Output:
 	// 201 "stored" ""
 	// 201 "replayed" ""
-	// 409 "" "CONFLICT.idempotency.mismatch"
+	// 409 "" "CONFLICT.idempotency.payload_mismatch"
 }

@@ -230,6 +230,38 @@ func TestFailWithoutAnError(t *testing.T) {
 	}
 }
 
+// Outside of the middleware nothing is rolled back and nobody knows the request again: what
+// the handler has written may be there, and to send it again may write it twice.
+func TestFailOutsideOfTheMiddlewareClaimsNothing(t *testing.T) {
+	m := memstore.New()
+	rows := 0
+	failing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rows++ // in a transaction of its own
+		oncehttp.Fail(w, r, errors.New("secret"))
+	})
+	protected := oncehttp.Middleware(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.Global()})(failing)
+	for name, c := range map[string]struct {
+		handler http.Handler
+		method  string
+		claims  bool
+	}{
+		"unprotected":             {failing, "POST", false},
+		"a method that passes":    {protected, "PUT", false},
+		"the same, protected":     {protected, "POST", true},
+		"another one that passes": {protected, "DELETE", false},
+	} {
+		got := roundTrip(c.handler, c.method, "/", "", "k")
+		p := got.problem(t)
+		claims := p.Retryable || p.SafeNewKey || strings.Contains(p.Detail, "Nothing was applied") || strings.Contains(p.Detail, "again")
+		if got.status != 500 || claims != c.claims || p.Detail == "" || p.Type == "" || strings.Contains(got.body, "secret") {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if rows != 4 {
+		t.Errorf("%d handlers have run", rows)
+	}
+}
+
 // Records that an HTTP answer cannot be made of.
 func TestForeignRecords(t *testing.T) {
 	id := store.ID{Scope: "global POST /refunds", Key: "k"}

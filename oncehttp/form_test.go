@@ -225,7 +225,7 @@ func TestParsedWithoutReading(t *testing.T) {
 					t.Errorf("%s, parsed %t, form %d: %d", preset.Name, around != nil, i, got.status)
 				}
 			}
-			if preset.Body == nil {
+			if preset.Name != "refund-playbook" { // compares JSON by its bytes
 				same = other
 			}
 			for i, c := range []struct {

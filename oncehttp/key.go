@@ -2,6 +2,8 @@ package oncehttp
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -20,26 +22,45 @@ type keyError struct {
 
 func (e *keyError) Error() string { return e.detail }
 
-// headerKey returns the key in the headers of r, "" if there is none.
+// headerKey returns the key in the headers of r, "" if there is none. A header that cannot
+// be used does not hide the other sources: an operation may have what they carry as its key.
 func (p *plan) headerKey(r *http.Request) (key string, err error) {
+	carried := p.FormField != "" && r.ContentLength != 0 // the form has not been read yet
+	var unusable *keyError
 	for _, name := range p.preset.KeyHeaders {
 		lines, sent := r.Header[name]
 		if !sent {
 			continue
 		}
-		if len(lines) != 1 {
-			return "", &keyError{"Send one " + name + " header, not several.", true}
-		}
-		k, err := p.parseKey(lines[0])
-		if err != nil {
-			return "", err
-		}
-		if key != "" && k != key {
+		k, err := p.lineKey(name, lines)
+		switch {
+		case err != nil:
+			carried = carried || err.usable || p.FormField != "" && once.CheckKey(strings.Trim(lines[0], " \t")) == nil // a field has no syntax
+			unusable = cmp.Or(unusable, err)
+		case key != "" && k != key:
 			return "", errTwoKeys
+		default:
+			key = k
 		}
-		key = k
+	}
+	if unusable != nil {
+		return "", &keyError{unusable.detail, carried || key != ""}
 	}
 	return key, nil
+}
+
+// lineKey returns the key in the lines of one header.
+func (p *plan) lineKey(name string, lines []string) (string, *keyError) {
+	if len(lines) != 1 {
+		return "", &keyError{"Send one " + name + " header, not several.", true}
+	}
+	key, err := p.parseKey(lines[0])
+	return key, asKeyError(err)
+}
+
+func asKeyError(err error) (k *keyError) {
+	errors.As(err, &k)
+	return k
 }
 
 var errTwoKeys = &keyError{"The request carries two different idempotency keys.", true}
@@ -71,7 +92,7 @@ func (p *plan) bodyKey(r *http.Request, read []byte, key string) (string, error)
 	if p.FormField == "" {
 		return key, nil
 	}
-	values := formValues(r, read, p.FormField)
+	values, _ := formValues(r, read, p.FormField)
 	if len(values) == 0 {
 		return key, nil
 	}
@@ -138,37 +159,54 @@ func parseKey(value string, strict bool) (string, error) {
 	return checked(key)
 }
 
-// formValues returns the values of a form field. A body that is not a form, or
-// not a correct one, has none.
-func formValues(r *http.Request, body []byte, field string) []string {
+// keyUnread reports whether r, whose key is missing, may carry one in a form that cannot be
+// read to its end.
+func (p *plan) keyUnread(r *http.Request, body []byte) bool {
+	if p.Key != nil || p.FormField == "" {
+		return false
+	}
+	_, err := formValues(r, body, p.FormField)
+	return err != nil
+}
+
+// formValues returns the values of a form field. A body that is not a form has none; of a
+// form with an error these are the values that can be read.
+func formValues(r *http.Request, body []byte, field string) ([]string, error) {
 	if len(r.PostForm) > 0 { // somebody has parsed it before us, and the body is gone
-		return r.PostForm[field]
+		return r.PostForm[field], nil
 	}
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
-	case err != nil:
-		return nil
+	case err != nil && len(body) > 0:
+		return nil, err
 	case mediaType == "application/x-www-form-urlencoded":
-		form, _ := url.ParseQuery(string(body))
-		return form[field]
+		form, err := url.ParseQuery(string(body))
+		return form[field], err
 	case mediaType == "multipart/form-data":
-		return partValues(multipart.NewReader(bytes.NewReader(body), params["boundary"]), field)
+		values, err := partValues(multipart.NewReader(bytes.NewReader(body), params["boundary"]), field)
+		if err == nil && !bytes.Contains(body, []byte("--"+params["boundary"]+"--")) {
+			err = io.ErrUnexpectedEOF // the reader takes a form that is cut off in the head of a part for a whole one
+		}
+		return values, err
 	}
-	return nil
+	return nil, nil
 }
 
-func partValues(parts *multipart.Reader, field string) (values []string) {
+func partValues(parts *multipart.Reader, field string) (values []string, err error) {
 	for {
 		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return values, nil
+		}
 		if err != nil {
-			return values
+			return values, err
 		}
 		if part.FormName() != field || part.FileName() != "" {
 			continue
 		}
 		value, err := io.ReadAll(io.LimitReader(part, once.MaxKey+1))
 		if err != nil {
-			return values
+			return values, err
 		}
 		values = append(values, string(value))
 	}

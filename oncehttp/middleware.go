@@ -18,9 +18,10 @@ import (
 //
 // Inside of itself, or of a [Handler] or [BatchHandler] of the same engine, it does nothing:
 // what is served with the context of a request that is being executed is part of that
-// operation. That goes for requests that a handler makes in its own process, too, whatever
-// their key and route: one that is to be an operation of its own needs a context of its own,
-// and must not be waited for inside of the handler.
+// operation. Its own Config then has no effect, so it panics at the first request if that is
+// not the same as the one outside. All of this goes for requests that a handler makes in its
+// own process, too, whatever their key and route: one that is to be an operation of its own
+// needs a context of its own, and must not be waited for inside of the handler.
 //
 // It panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
@@ -51,11 +52,11 @@ type server[TX any] struct {
 func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, inside := s.engine.Tx(r.Context())
 	if _, batch := s.engine.Batch(r.Context()); inside || batch {
-		s.nested(batch)
+		s.nested(r, batch)
 		s.next.ServeHTTP(w, r) // a second claim of the same key would wait for the first, which waits for it
 		return
 	}
-	x := &exchange{plan: s.plan, w: w, r: r, next: s.next, keyed: s.plan.keyed(r.Method)}
+	x := &exchange{engine: s.engine, plan: s.plan, w: w, r: r, next: s.next, keyed: s.plan.keyed(r.Method)}
 	if !x.keyed && !s.always {
 		if s.plan.keySent(r) && s.plan.preset.StatusHeader != "" {
 			w.Header()[s.plan.preset.StatusHeader] = []string{ignored}
@@ -64,7 +65,7 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.plan.Gate != nil {
-		x.known = s.engine.Known
+		x.lookUp = replay{cached: s.engine.Cached, known: s.engine.Known}
 		defer x.leave()
 	}
 	op, prob := x.operation()
@@ -87,8 +88,14 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.replay(&rec.Result)
 	case err == nil && op.Key != "":
 		x.send(x.last.kept)
-	case err == nil, x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
+	case err == nil:
 		x.send(ignored)
+	case x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
+		status := notStored
+		if op.Key == "" {
+			status = ignored
+		}
+		x.send(status)
 	default:
 		x.refuse(x.problemOf(err))
 	}
@@ -103,21 +110,22 @@ func (s *server[TX]) exec(ctx context.Context, op once.Operation, x *exchange) (
 
 // exchange is one request on its way through.
 type exchange struct {
-	plan  *plan
-	w     http.ResponseWriter
-	r     *http.Request
-	next  http.Handler
-	keyed bool
-	key   string
-	body  []byte
-	last  *run // of the handler
+	engine any
+	plan   *plan
+	w      http.ResponseWriter
+	r      *http.Request
+	next   http.Handler
+	keyed  bool
+	key    string
+	body   []byte
+	last   *run // of the handler
 
-	parsed bool // a multipart body is gone
+	unfit *refusal // why the request cannot be compared
 
 	deadline time.Time // until when the client waits; zero: not said
 
-	known func(context.Context, once.Operation) bool // of the engine
-	left  func()                                     // leaves Config.Gate
+	lookUp replay // of the engine, without an operation
+	left   func() // leaves Config.Gate
 }
 
 // operation reads the request. The order matters: who asks comes first, and what can
@@ -153,12 +161,12 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 		return op, prob
 	}
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
-		x.parsed, x.key = true, ""
-		op.Caller = callerOf(r)
-		return op, nil // of no operation: the engine's observer is told why, and nothing else is done
+		return x.cannotCompare(errParsed), nil
 	}
 	body, fits, err := readBody(r, p.MaxRequest)
 	switch {
+	case fits && x.compares() && consumed(r, body, err):
+		return x.cannotCompare(errConsumed), nil
 	case fits && err != nil:
 		return refuse(CodeBodyUnreadable)
 	case !fits:
@@ -176,7 +184,9 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	switch {
 	case x.key != "":
 	case x.keyed && !p.Optional:
-		return refuse(CodeKeyMissing)
+		_, prob := refuse(CodeKeyMissing)
+		prob.SafeNewKey = !p.keyUnread(r, body)
+		return op, prob
 	default:
 		return op, nil // a plain transaction
 	}
@@ -188,23 +198,36 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	op.Scope, op.Key = asked.Scope(principal, route), x.key
 	op.Fingerprint = x.fingerprint(route)
 	op.Wait, op.Retain, op.First = p.Wait, p.Retain, op.Caller.Attempt == 1
+	op.Bytes = int64(len(body))
 	if p.CaptureRequest {
 		op.Request = wire(r, body)
 	}
 	return op, nil
 }
 
+// cannotCompare makes a request one of no operation: the engine's observer is told why, and
+// nothing else is done.
+func (x *exchange) cannotCompare(why *refusal) once.Operation {
+	x.unfit, x.key = why, ""
+	return once.Operation{Caller: callerOf(x.r)}
+}
+
+// compares reports whether the body matters: there is a key, or it may be in there.
+func (x *exchange) compares() bool {
+	return x.keyed && (x.key != "" || x.plan.FormField != "" || x.plan.Key != nil)
+}
+
 // execute runs the handler, on a request and a recorder that no earlier run has seen.
 func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
-	if x.parsed {
-		return once.Answer{}, errParsed
+	if x.unfit != nil {
+		return once.Answer{}, x.unfit
 	}
-	last := &run{Context: ctx, key: x.key, tx: tx}
+	last := &run{Context: ctx, engine: x.engine, key: x.key, tx: tx}
 	x.last = last
 	before := x.w.Header()
 	last.recorder.plan, last.recorder.header = x.plan, before
 	if len(before) > 0 {
-		last.recorder.header = maps.Clone(before)
+		last.recorder.header, last.recorder.outer = maps.Clone(before), before["Content-Encoding"]
 	} else {
 		defer clear(before) // lent: the recorder has noted what was in it
 	}
@@ -224,6 +247,9 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 
 // answer turns what the handler has done into what the engine is to store.
 func (r *run) answer() (once.Answer, error) {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
 	rec := &r.recorder
 	if r.failed != nil {
 		return once.Answer{}, r.failed

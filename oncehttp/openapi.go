@@ -34,12 +34,17 @@ type object = map[string]any
 // pattern is not keyed, or if two patterns mean the same path of a document, which knows
 // no hosts: they need a document each.
 //
+// Patterns that differ in the names of their wildcards alone are one path of the document,
+// with the names of the first one. OpenAPI 3.1 knows no methods but those of HTTP: the
+// operations of others are in the member x-additional-operations of their path.
+//
 // Each operation has the parameters and the answers of the middleware, the problem codes of
 // each status (x-problems), and an x-idempotency object that says what makes two requests the same,
 // which answers are stored, and for how long.
 func OpenAPI[TX any](e *once.Engine[TX], routes map[string]Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
-	from := map[string]string{} // patterns, by method and path
+	from := map[string]string{}  // patterns, by method and path
+	names := map[string]string{} // of paths, by what remains of them without the names of parameters
 	for _, pattern := range bySpecificity(routes) {
 		p := compile(routes[pattern], e.Retain())
 		method, path := splitPattern(pattern)
@@ -51,6 +56,11 @@ func OpenAPI[TX any](e *once.Engine[TX], routes map[string]Config) *Document {
 			methods = []string{method}
 		}
 		path, params := pathParams(path)
+		shape := unnamed.ReplaceAllString(path, "{}")
+		if first, ok := names[shape]; ok {
+			path, params = pathParams(first)
+		}
+		names[shape] = path
 		item, _ := d.paths[path].(object)
 		if item == nil {
 			item = object{}
@@ -64,10 +74,26 @@ func OpenAPI[TX any](e *once.Engine[TX], routes map[string]Config) *Document {
 				panic(fmt.Sprintf("oncehttp: OpenAPI: %q and %q are the same path of a document.\nTry: a document each.", before, pattern))
 			}
 			from[m+path] = pattern
-			item[strings.ToLower(m)] = p.describe(params)
+			setOperation(item, m, p.describe(params))
 		}
 	}
 	return d
+}
+
+// setOperation adds the operation of a method to a Path Item Object, which has members for the
+// methods of HTTP alone.
+func setOperation(item object, method string, operation object) {
+	switch method {
+	case http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch:
+		item[strings.ToLower(method)] = operation
+	default:
+		others, _ := item["x-additional-operations"].(object)
+		if others == nil {
+			others = object{}
+			item["x-additional-operations"] = others
+		}
+		others[method] = operation
+	}
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -106,7 +132,7 @@ func (p *plan) describe(params []any) object {
 	if p.Key == nil && len(p.preset.KeyHeaders) > 0 {
 		params = append(params, p.keyParameter())
 	}
-	op["parameters"] = append(params, timeoutParameter, firstSentParameter)
+	op["parameters"] = append(params, timeoutParameter, firstSentParameter, attemptParameter)
 	if p.Key == nil && p.FormField != "" {
 		op["requestBody"] = p.formBody()
 	}
@@ -167,6 +193,12 @@ var firstSentParameter = object{
 	"name": "Once-First-Sent", "in": "header", "required": false,
 	"description": "When the first attempt was sent, on every attempt alike: milliseconds since 1970, or as in 2026-01-01T00:00:00Z. A retry whose first attempt may be forgotten is then refused with 412 instead of executed again.",
 	"schema":      object{"type": "string"},
+}
+
+var attemptParameter = object{
+	"name": "Once-Attempt", "in": "header", "required": false,
+	"description": "Which attempt this is: 1 for the first one, 2 for the first retry. A first attempt need not be looked up. Where the service is overloaded, a retry may still be answered from the record.",
+	"schema":      object{"type": "integer", "minimum": 1},
 }
 
 // rules are what an intermediary or a client generator would want to know, and what the

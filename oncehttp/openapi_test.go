@@ -80,7 +80,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b, c := d.Paths["/a/{id}/{rest}"], d.Paths["/b/"]["post"], d.Paths["/c"]
-	if len(a) != 2 || len(a["patch"].Parameters) != 5 || !a["post"].Parameters[2].Required || a["post"].Responses["422"].Content == nil {
+	if len(a) != 2 || len(a["patch"].Parameters) != 6 || !a["post"].Parameters[2].Required || a["post"].Responses["422"].Content == nil {
 		t.Errorf("%+v", a)
 	}
 	if b.Parameters[0].Required || strings.Contains(b.Parameters[0].Schema.Pattern, "|\"") || strings.Contains(fmt.Sprint(b.Responses["400"].Codes), oncehttp.CodeKeyMissing) {
@@ -224,6 +224,50 @@ func TestOpenAPIHosts(t *testing.T) {
 		if !strings.Contains(p, patterns[0]) || !strings.Contains(p, patterns[1]) || !strings.Contains(p, "\nTry: ") {
 			t.Errorf("%q: %q", patterns, p)
 		}
+	}
+}
+
+// Two templates of one path are one path, and a method that OpenAPI does not know does not make
+// the document invalid.
+func TestOpenAPIPaths(t *testing.T) {
+	e := once.New(memstore.New(), once.Config{})
+	query := oncehttp.Default()
+	query.Methods = []string{"POST", "QUERY", "post"}
+	one := oncehttp.Config{Principal: oncehttp.Global()}
+	doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{
+		"POST /a/{id}/b/{item}":        one,
+		"PATCH /a/{order}/b/{part...}": one,
+		"POST /a/{order}":              one,
+		"/c":                           {Principal: oncehttp.Global(), Preset: query},
+	}).String()
+	var d struct {
+		Paths map[string]map[string]map[string]any
+	}
+	if err := json.Unmarshal([]byte(doc), &d); err != nil {
+		t.Fatal(err)
+	}
+	item := d.Paths["/a/{order}/b/{part}"]
+	if len(d.Paths) != 3 || len(item) != 2 {
+		t.Fatalf("%d paths: %s", len(d.Paths), doc)
+	}
+	for _, method := range []string{"post", "patch"} {
+		if a, b := at(item[method], "parameters", 0, "name"), at(item[method], "parameters", 1, "name"); a != "order" || b != "part" {
+			t.Errorf("%s has the parameters %v and %v", method, a, b)
+		}
+		if last := at(item[method], "parameters", 5, "name"); last != "Once-Attempt" {
+			t.Errorf("%s: the last parameter is %v", method, last)
+		}
+	}
+	c := d.Paths["/c"]
+	others := c["x-additional-operations"]
+	if len(c) != 2 || at(c["post"], "x-idempotency") == nil || len(others) != 2 || at(others, "QUERY", "x-idempotency") == nil || at(others, "post", "x-idempotency") == nil {
+		t.Errorf("%v", c)
+	}
+	p := panicOf(func() {
+		oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST /x/{id}": one, "POST /x/{rest...}": one})
+	})
+	if !strings.Contains(p, "POST /x/{id}") || !strings.Contains(p, "POST /x/{rest...}") || !strings.Contains(p, "\nTry: ") {
+		t.Errorf("%q", p)
 	}
 }
 

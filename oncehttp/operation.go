@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/oncelib/once"
@@ -28,7 +29,7 @@ func (p *plan) routeOf(r *http.Request) string {
 // body.
 func (x *exchange) fingerprint(route string) once.Fingerprint {
 	p, r, body := x.plan, x.r, x.body
-	path, contentType := r.URL.EscapedPath(), r.Header.Get("Content-Type")
+	path, contentType := pathOf(r), r.Header.Get("Content-Type")
 	var pieces [][]byte
 	switch {
 	case len(r.PostForm) > 0: // middleware before us has parsed the form, and the body is gone
@@ -57,8 +58,26 @@ func (x *exchange) fingerprint(route string) once.Fingerprint {
 	return once.FingerprintOf(parts[:]...)
 }
 
+// pathOf returns the path of r, and in front of it the one that was sent, if that is
+// another: [http.StripPrefix] and routers that rewrite a path make two routes look alike,
+// and a charge on one must not pass for a retry of a charge on the other. Where nothing was
+// rewritten it is what it always was, since fingerprints are stored.
+func pathOf(r *http.Request) string {
+	path := r.URL.EscapedPath()
+	rest, same := strings.CutPrefix(r.RequestURI, path)
+	if same && (rest == "" || rest[0] == '?') {
+		return path
+	}
+	sent, err := url.ParseRequestURI(r.RequestURI) // "": made in this process
+	if err != nil || sent.EscapedPath() == path {
+		return path
+	}
+	return sent.EscapedPath() + " " + path
+}
+
 // unbound takes the boundary out of a multipart body and its type. What it
-// separates stays separate: it becomes a list.
+// separates stays separate: it becomes a list. A body in which the boundary also stands where
+// it separates nothing is left as it is: readers do not agree on what that means.
 func unbound(contentType string, body []byte) (string, [][]byte) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
@@ -67,8 +86,23 @@ func unbound(contentType string, body []byte) (string, [][]byte) {
 	}
 	opening := []byte("--" + boundary)
 	rest, opens := bytes.CutPrefix(body, opening)
+	delimiter := append([]byte("\r\n"), opening...)
+	parts := bytes.Split(rest, delimiter)
+	opens = opens && bytes.Count(rest, delimiter[1:]) == len(parts)-1 // none behind LF alone
+	for _, part := range parts {
+		opens = opens && delimits(part)
+	}
 	if !opens {
 		return contentType, nil
 	}
-	return mediaType, bytes.Split(rest, append([]byte("\r\n"), opening...))
+	delete(params, "boundary") // the others say what the parts mean
+	return mime.FormatMediaType(mediaType, params), parts
+}
+
+// delimits reports whether a boundary is a delimiter that rest follows on (RFC 2046, section
+// 5.1.1): padding and the end of the line, and in front of them "--" behind the last part.
+func delimits(rest []byte) bool {
+	rest, closes := bytes.CutPrefix(rest, []byte("--"))
+	rest = bytes.TrimLeft(rest, " \t")
+	return bytes.HasPrefix(rest, []byte("\r\n")) || closes && len(rest) == 0
 }

@@ -3,6 +3,7 @@ package oncehttp
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -33,6 +34,9 @@ func splitPattern(pattern string) (method, path string) {
 	}
 	return method, pattern
 }
+
+// unnamed matches the parameters of a path, whose names do not distinguish it from another one.
+var unnamed = regexp.MustCompile(`\{[^/}]*\}`)
 
 // pathParams returns a path as OpenAPI has it, and its parameters.
 func pathParams(path string) (string, []any) {

@@ -29,6 +29,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	cfg.MaxResponse = or(cfg.MaxResponse, DefaultMaxResponse)
 	cfg.MaxStored = or(cfg.MaxStored, DefaultMaxStored)
 	cfg.Retain = or(cfg.Retain, cfg.Preset.Retain)
+	cfg.Challenge = or(cfg.Challenge, "Bearer")
 	if problem := invalid(&cfg); problem != "" {
 		panic("oncehttp: " + problem) // a mistake in the program, as with http.ServeMux.Handle
 	}
@@ -84,7 +85,8 @@ func never(name string) bool {
 	case "Set-Cookie", "Set-Cookie2", "Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info",
 		"Proxy-Authentication-Info", "Www-Authenticate", "Proxy-Authenticate",
 		"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-		"Content-Length", "Date":
+		"Content-Length", "Date",
+		store.WritesField: // is the engine's own
 		return true
 	}
 	return false
@@ -135,6 +137,11 @@ func invalid(cfg *Config) string {
 	for code, status := range p.Problems {
 		if _, known := problems[code]; !known || status < 400 || status > 599 {
 			return fmt.Sprintf("Preset.Problems[%q] = %d is not the status of a problem.\nTry: a code of this package, 400 to 599.", code, status)
+		}
+	}
+	for code, name := range p.Codes {
+		if _, known := problems[code]; !known || name == "" {
+			return fmt.Sprintf("Preset.Codes[%q] = %q does not rename a problem.\nTry: a code of this package, and a name for it.", code, name)
 		}
 	}
 	return ""

@@ -1,7 +1,9 @@
 package oncehttp
 
 import (
+	"maps"
 	"net/http"
+	"strings"
 )
 
 // RefundPlaybook returns the dialect of refund services behind several gateways: a
@@ -9,15 +11,92 @@ import (
 // flight, and the header error_code, which every problem has, tells them apart; JSON is
 // compared by what it says ([CanonicalJSON]), because clients encode it anew for every
 // try.
+//
+// Problems have the codes of the playbook's taxonomy, and a member "hint" that says what the
+// caller should do. Codes that the taxonomy does not have are those of this package.
+//
+//	code                                   status  retryable
+//	VALIDATION.*                              400  no
+//	AUTH.*                                    401  no
+//	CONFLICT.idempotency.payload_mismatch     409  no
+//	RATE_LIMIT.exceeded                       429  yes
+//	DEPENDENCY.timeout                        504  yes
+//	DEPENDENCY.unavailable                    503  yes
+//	TRANSIENT.*                               503  yes
+//	PROVIDER.duplicate                        409  no
+//
+// A handler reports its own errors with Preset.WriteProblem. A code of the table is enough:
+// the status (unless another one is set), retryable and the hint follow from it.
+//
+//	playbook.WriteProblem(w, oncehttp.Problem{Code: "PROVIDER.duplicate"})
+//
+// A 409 of a handler is not stored and its writes are rolled back: a handler that records
+// what the provider has told it calls Decide(ctx, Commit).
 func RefundPlaybook() *Preset {
 	p := Default()
 	p.Name = "refund-playbook"
 	p.Methods = append(p.Methods, http.MethodDelete)
-	p.Problems = map[string]int{CodeMismatch: http.StatusConflict}
+	p.Problems = map[string]int{CodeMismatch: http.StatusConflict, CodeTimeout: http.StatusGatewayTimeout}
+	p.Codes = map[string]string{
+		CodeMismatch:         "CONFLICT.idempotency.payload_mismatch",
+		CodeStoreUnavailable: "DEPENDENCY.unavailable",
+		CodeTimeout:          "DEPENDENCY.timeout",
+		CodeHandlerFailed:    "TRANSIENT.handler_failed",
+		CodeErrorSwallowed:   "TRANSIENT.statement_error_swallowed",
+	}
 	p.Body = CanonicalJSON
 	p.WriteProblem = func(w http.ResponseWriter, p Problem) {
+		p = playbookProblem(p)
 		w.Header().Set("Error_code", p.Code) // error_code, as net/http writes it
 		WriteProblem(w, p)
+	}
+	return p
+}
+
+// taxon is what the playbook says about a code, or about the class that it begins with.
+type taxon struct {
+	status int
+	retry  bool
+	hint   string
+}
+
+var playbookTaxonomy = map[string]taxon{
+	"VALIDATION":                            {http.StatusBadRequest, false, "Correct the request."},
+	"AUTH":                                  {http.StatusUnauthorized, false, "Authenticate again, or get the permission."},
+	"CONFLICT.idempotency.payload_mismatch": {http.StatusConflict, false, "Generate a new key for the new payload."},
+	"RATE_LIMIT":                            {http.StatusTooManyRequests, true, "Wait as long as Retry-After says, then retry with the same key."},
+	"DEPENDENCY.timeout":                    {http.StatusGatewayTimeout, true, "Retry with backoff and the same key."},
+	"DEPENDENCY":                            {http.StatusServiceUnavailable, true, "Retry with backoff and the same key."},
+	"TRANSIENT":                             {http.StatusServiceUnavailable, true, "Retry with backoff and the same key."},
+	"PROVIDER.duplicate":                    {http.StatusConflict, false, "The provider has applied this already: show the existing result."},
+
+	// Codes of this package that the taxonomy does not have.
+	CodeInFlight:          {http.StatusConflict, true, "Wait as long as Retry-After says, then retry with the same key."},
+	CodeUnknown:           {http.StatusConflict, false, "Ask for the outcome. Do not use a new key."},
+	CodeStale:             {http.StatusPreconditionFailed, false, "Look whether the first attempt took effect before you use a new key."},
+	CodeResultUnavailable: {http.StatusConflict, false, "This was applied already: look up the existing result."},
+	"INTERNAL":            {http.StatusInternalServerError, false, "Report the defect to the service. Do not use a new key."},
+}
+
+// playbookProblem fills in what follows from the code.
+func playbookProblem(p Problem) Problem {
+	t, listed := playbookTaxonomy[p.Code]
+	if !listed {
+		class, _, _ := strings.Cut(p.Code, ".")
+		if t, listed = playbookTaxonomy[class]; !listed {
+			return p
+		}
+	}
+	p.Retryable = t.retry
+	if p.Status == 0 {
+		p.Status = t.status
+	}
+	if _, told := p.Extra["hint"]; !told {
+		p.Extra = maps.Clone(p.Extra) // the caller's
+		if p.Extra == nil {
+			p.Extra = map[string]any{}
+		}
+		p.Extra["hint"] = t.hint
 	}
 	return p
 }

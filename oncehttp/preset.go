@@ -55,9 +55,13 @@ type Preset struct {
 	// that in the package's table.
 	Problems map[string]int
 
+	// Codes are the names of those codes of this package that the dialect calls
+	// something else.
+	Codes map[string]string
+
 	// These are the names of headers in which the answer says something about itself.
 	// "": it does not.
-	StatusHeader    string // "stored", "omitted", "replayed" or "ignored"
+	StatusHeader    string // "stored", "omitted", "replayed", "not-stored" or "ignored"
 	ReplayedHeader  string // "true", on a replay only
 	RetentionHeader string // for how many seconds after its execution an answer is replayed
 	KeyHeader       string // the key

@@ -27,12 +27,14 @@ const (
 	CodeResultUnavailable = "CONFLICT.idempotency.result_unavailable"
 	CodeConflict          = "TRANSIENT.conflict"
 	CodeStoreUnavailable  = "TRANSIENT.store_unavailable"
+	CodeTimeout           = "TRANSIENT.timeout"
 	CodeHandlerFailed     = "INTERNAL.handler_failed"
 	CodeErrorSwallowed    = "INTERNAL.statement_error_swallowed"
 	CodeTransactionMisuse = "INTERNAL.transaction_misused"
 	CodeResponseTooLarge  = "INTERNAL.response_too_large"
 	CodeStreaming         = "INTERNAL.streaming_refused"
 	CodeFormParsed        = "INTERNAL.form_parsed"
+	CodeBodyConsumed      = "INTERNAL.body_consumed"
 )
 
 // Problem is an error as a client sees it: the body of RFC 9457, plus what a machine
@@ -127,7 +129,11 @@ var slug = strings.NewReplacer(".", "/", "_", "-")
 // problem returns the problem of a code, in the preset's dialect.
 func (p *plan) problem(code string) Problem {
 	prob := problems[code]
-	prob.Code, prob.Type = code, typeOf(code)
+	prob.Code = code
+	if name, differs := p.preset.Codes[code]; differs {
+		prob.Code = name
+	}
+	prob.Type = typeOf(prob.Code)
 	if status, differs := p.preset.Problems[code]; differs {
 		prob.Status = status
 	}
@@ -180,6 +186,10 @@ var problems = map[string]Problem{
 		Status: 503, Title: "Temporarily unavailable", Retryable: true,
 		Detail: "It is not known whether this operation has taken effect. Send the same request again, with the same idempotency key: it takes effect once.",
 	},
+	CodeTimeout: {
+		Status: 503, Title: "Not finished in time", Retryable: true,
+		Detail: "It is not known whether this operation has taken effect. Send the same request again, with the same idempotency key: it takes effect once.",
+	},
 	CodeHandlerFailed: {
 		Status: 500, Title: "Internal error", Retryable: true,
 		Detail: "Nothing was applied. The same request can be sent again, with the same idempotency key.",
@@ -191,5 +201,6 @@ var problems = map[string]Problem{
 	CodeTransactionMisuse: {Status: 500, Title: "Internal error", Detail: "The service has a defect. It is not known whether this operation has taken effect."},
 	CodeResponseTooLarge:  {Status: 500, Title: "Response too large", Detail: "Nothing was applied: the answer would have been too large."},
 	CodeStreaming:         {Status: 500, Title: "Internal error", Detail: "Nothing was applied: an idempotent operation cannot stream its answer."},
+	CodeBodyConsumed:      {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this request with an earlier attempt. This request was not executed."},
 	CodeFormParsed:        {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this form with that of an earlier attempt. This request was not executed."},
 }

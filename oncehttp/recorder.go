@@ -23,6 +23,7 @@ type recorder struct {
 	rest   []store.Field // and the others
 	typed  bool          // no content type needs to be guessed
 	length string        // the Content-Length that the handler has set
+	outer  []string      // the Content-Encoding that was there before the handler
 	body   []byte
 
 	refused *refusal // the answer cannot be held back
@@ -37,6 +38,7 @@ func (e *refusal) Error() string { return "oncehttp: " + e.text }
 var (
 	errTooLarge = &refusal{CodeResponseTooLarge, "the answer is larger than Config.MaxResponse"}
 	errParsed   = &refusal{CodeFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
+	errConsumed = &refusal{CodeBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
 	errStreamed = &refusal{CodeStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
 	errClosed   = errors.New("oncehttp: write after the handler has returned")
 )
@@ -83,6 +85,7 @@ func (rec *recorder) freeze() {
 				rec.refused = errStreamed
 			}
 		case "Content-Encoding":
+			values = rec.encoded(name, values)
 			rec.typed = rec.typed || first(values) != ""
 		}
 		lines := &rec.rest
@@ -96,6 +99,19 @@ func (rec *recorder) freeze() {
 			*lines = append(*lines, store.Field{Name: name, Value: oneLine(v)})
 		}
 	}
+}
+
+// encoded returns what of a Content-Encoding is the handler's. What was there before says
+// what the layer outside is about to do with the body: each time, and for each client.
+func (rec *recorder) encoded(name string, values []string) []string {
+	n := len(rec.outer)
+	if n == 0 || len(values) < n || !slices.Equal(values[:n], rec.outer) {
+		return values
+	}
+	for _, v := range rec.outer {
+		rec.rest = append(rec.rest, store.Field{Name: name, Value: v})
+	}
+	return values[n:]
 }
 
 func first(values []string) string {

@@ -1,11 +1,14 @@
 package oncehttp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
 )
 
 // refuse answers for the handler.
@@ -15,6 +18,9 @@ func (x *exchange) refuse(p Problem) {
 	}
 	if name := x.plan.preset.RetryHeader; name != "" {
 		x.w.Header()[name] = []string{strconv.FormatBool(p.Retryable)}
+	}
+	if _, set := x.w.Header()["Www-Authenticate"]; p.Code == CodeUnauthenticated && !set {
+		x.w.Header()["Www-Authenticate"] = []string{x.plan.Challenge}
 	}
 	x.plan.preset.WriteProblem(x.w, p)
 }
@@ -52,6 +58,9 @@ func (x *exchange) problemOf(err error) Problem {
 		p = x.plan.problem(CodeConflict)
 	case once.CodeUnavailable:
 		p = x.plan.problem(CodeStoreUnavailable)
+		if x.timedOut(err) {
+			p = x.plan.problem(CodeTimeout)
+		}
 		if e.Effect == once.NotApplied {
 			p.Detail = problems[CodeConflict].Detail
 		}
@@ -73,10 +82,22 @@ func (x *exchange) problemOf(err error) Problem {
 		p = x.plan.problem(CodeHandlerFailed)
 		if r := (*refusal)(nil); errors.As(err, &r) {
 			p = x.plan.problem(r.code)
+		} else if errors.As(err, new(*store.TooLargeError)) {
+			p = x.plan.problem(CodeResponseTooLarge)
+		} else if e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded) { // one of the handler's own
+			p = x.plan.problem(CodeTimeout)
+			p.Detail = problems[CodeConflict].Detail
 		}
 	}
 	p.RetryAfter = e.After
 	return p
+}
+
+// timedOut reports whether err is due to the time of the request. Deadlines of the engine and of
+// stores say of themselves that they are over, too.
+func (x *exchange) timedOut(err error) bool {
+	over := !x.deadline.IsZero() && !time.Now().Before(x.deadline)
+	return errors.Is(err, context.DeadlineExceeded) && (over || errors.Is(x.r.Context().Err(), context.DeadlineExceeded))
 }
 
 // forgottenError is an answer that is not stored.
@@ -88,6 +109,10 @@ func (e *forgottenError) Error() string {
 
 // Cause names it in the attempt log.
 func (e *forgottenError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
+
+// NotStored reports whether the observer is told of an answer, and not of a handler that has
+// failed.
+func (e *forgottenError) NotStored() bool { return e.status < 500 }
 
 // forgotten reports whether the handler has answered and its answer is not stored.
 func (r *run) forgotten() bool {

@@ -10,7 +10,7 @@ import (
 func (p *plan) responses() object {
 	about := object{}
 	for name, schema := range map[string]object{
-		p.preset.StatusHeader:    {"type": "string", "enum": []string{stored, omitted, replayed, ignored}},
+		p.preset.StatusHeader:    {"type": "string", "enum": []string{stored, omitted, replayed, notStored, ignored}},
 		p.preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
 		p.preset.RetentionHeader: {"type": "integer", "minimum": 0},
 		p.preset.KeyHeader:       {"type": "string"},
@@ -51,15 +51,16 @@ func (p *plan) codes() map[int][]string {
 }
 
 func (p *plan) problemResponse(codes []string) object {
-	kinds := make([]object, len(codes))
+	kinds, names := make([]object, len(codes)), make([]string, len(codes))
 	for i, c := range codes {
 		prob, gates := gateProblems[c]
-		if prob.Type = typeOf(c); !gates {
+		if prob.Code, prob.Type = c, typeOf(c); !gates {
 			prob = p.problem(c)
 		}
-		kinds[i] = object{"code": c, "type": prob.Type, "title": prob.Title, "retryable": prob.Retryable}
+		names[i] = prob.Code
+		kinds[i] = object{"code": prob.Code, "type": prob.Type, "title": prob.Title, "retryable": prob.Retryable}
 	}
-	r := object{"description": "One of: " + strings.Join(codes, ", ") + ".", "x-problems": kinds}
+	r := object{"description": "One of: " + strings.Join(slices.Sorted(slices.Values(names)), ", ") + ".", "x-problems": kinds}
 	headers := object{}
 	if name := p.preset.RetryHeader; name != "" {
 		headers[name] = object{
@@ -82,7 +83,7 @@ func (p *plan) problemResponse(codes []string) object {
 // comesBack reports whether a problem says when to come back.
 func comesBack(code string) bool {
 	_, gates := gateProblems[code]
-	return gates || code == CodeInFlight || code == CodeConflict || code == CodeStoreUnavailable
+	return gates || code == CodeInFlight || code == CodeConflict || code == CodeStoreUnavailable || code == CodeTimeout
 }
 
 var problemSchema = object{

@@ -1,16 +1,20 @@
 package oncehttp
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // StripeV1 returns the dialect of Stripe's API v1: keys belong to the account and not
 // to a route, so that one used at another endpoint is a mismatch, which is 400; every
 // answer is kept for 24 hours, also 500, as long as the handler has executed; errors
-// have Stripe's JSON, and Stripe-Should-Retry says what to do about them.
+// have Stripe's JSON and, where programs match them, its messages, and Stripe-Should-Retry
+// says what to do about them. Forms are compared by their parameters ([CanonicalForm]).
 //
 // A handler that refuses a request before it has begun leaves the key unused with
 // Decide(ctx, Forget). What this package answers itself is not stored. Stripe asks for
@@ -33,6 +37,7 @@ func StripeV1() *Preset {
 		Retain:         24 * time.Hour,
 		Route:          func(*http.Request) string { return "stripe" },
 		Scope:          []string{"account"},
+		Body:           CanonicalForm,
 		WriteProblem:   writeStripeProblem,
 	}
 }
@@ -48,22 +53,44 @@ func StripeV2() *Preset {
 	return p
 }
 
+// Messages of Stripe's that programs match, as Stripe words them. Which endpoint a key was
+// used at before is not known here: Stripe words that mismatch in another way.
+const (
+	stripeMismatch = "Keys for idempotent requests can only be used with the same parameters they were first used with."
+	stripeOtherKey = " Try using a key other than '%s' if you meant to execute a different request."
+	stripeInFlight = "There is currently another in-progress request using this Idempotent Key (that probably means you submitted twice, and the other request is still going through)%s. Please try again later."
+)
+
+// stripeMessage says p as Stripe does. The key is "" where the preset does not send it back.
+func stripeMessage(p Problem, key string) string {
+	switch {
+	case p.Code == CodeMismatch && key != "":
+		return stripeMismatch + fmt.Sprintf(stripeOtherKey, key)
+	case p.Code == CodeMismatch:
+		return stripeMismatch
+	case p.Code == CodeInFlight && key != "":
+		return fmt.Sprintf(stripeInFlight, ": "+key)
+	case p.Code == CodeInFlight:
+		return fmt.Sprintf(stripeInFlight, "")
+	}
+	return cmp.Or(p.Detail, p.Title+".")
+}
+
 // writeStripeProblem answers with p as Stripe would say it.
 func writeStripeProblem(w http.ResponseWriter, p Problem) {
 	type detail struct {
 		Type    string `json:"type"`
 		Code    string `json:"code,omitempty"`
+		DocURL  string `json:"doc_url,omitempty"`
 		Message string `json:"message"`
 	}
-	d := detail{Type: "invalid_request_error", Message: p.Detail}
-	if d.Message == "" {
-		d.Message = p.Title + "."
-	}
+	h := w.Header()
+	d := detail{Type: "invalid_request_error", Message: stripeMessage(p, h.Get("Idempotency-Key"))}
 	switch p.Code {
 	case CodeMismatch, CodeKeyMissing, CodeKeyInvalid, CodeUnknown, CodeStale, CodeResultUnavailable:
 		d.Type = "idempotency_error"
 	case CodeInFlight:
-		d.Type, d.Code = "idempotency_error", "idempotency_key_in_use"
+		d.Code = "idempotency_key_in_use"
 	case CodeConflict:
 		d.Code = "lock_timeout"
 	default:
@@ -71,11 +98,13 @@ func writeStripeProblem(w http.ResponseWriter, p Problem) {
 			d.Type = "api_error"
 		}
 	}
+	if d.Code != "" {
+		d.DocURL = "https://stripe.com/docs/error-codes/" + strings.ReplaceAll(d.Code, "_", "-")
+	}
 	body, err := json.Marshal(map[string]detail{"error": d})
 	if err != nil {
 		panic(err) // texts
 	}
-	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Stripe-Should-Retry", strconv.FormatBool(p.Retryable)) // also for who calls this outside of the middleware

@@ -16,21 +16,38 @@ type notedBatch struct {
 }
 
 func (b notedBatch) Exec() (pgconn.CommandTag, error) {
+	if err := b.t.root.enter(); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	defer b.t.root.leave()
 	tag, err := b.BatchResults.Exec()
 	return tag, b.note(err)
 }
 
 func (b notedBatch) Query() (pgx.Rows, error) {
+	rows := b.query()
+	return rows, rows.err
+}
+
+func (b notedBatch) query() *gatedRows {
+	gate := &b.t.root.gate
+	if err := gate.enter(); err != nil {
+		return &gatedRows{Rows: refusedRows{err}, gate: gate, closed: true, err: err}
+	}
+	defer gate.leave()
 	rows, err := b.BatchResults.Query()
-	return rows, b.note(err)
+	return &gatedRows{Rows: rows, gate: gate, err: b.note(err)}
 }
 
-func (b notedBatch) QueryRow() pgx.Row {
-	rows, err := b.Query()
-	return queriedRow{rows, err}
-}
+func (b notedBatch) QueryRow() pgx.Row { return (*gatedRow)(b.query()) }
 
-func (b notedBatch) Close() error { return b.note(b.BatchResults.Close()) }
+func (b notedBatch) Close() error {
+	if err := b.t.root.enter(); err != nil {
+		return err
+	}
+	defer b.t.root.leave()
+	return b.note(b.BatchResults.Close())
+}
 
 // note forgives reading on after the last result, which loses nothing.
 func (b notedBatch) note(err error) error {

@@ -15,10 +15,12 @@ import (
 
 // claim is what the first round trip has brought.
 type claim struct {
-	start   time.Time // of the transaction
-	granted bool
-	row     row
-	late    bool // for what is absent
+	start    time.Time // of the transaction
+	granted  bool
+	recovery bool // the server is a standby
+	watched  bool // the server watches what the transaction reads: see ahead.go
+	row      row
+	late     bool // for what is absent
 }
 
 // begin sends BEGIN, the claim and the look-up in one round trip.
@@ -29,25 +31,43 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 		return nil, store.Record{}, err
 	}
 	handed := false
+	answer := awaitAnswer(conn.Conn(), answerTime(ask.Timeouts))
 	defer func() {
 		if !handed { // somebody's tracer has panicked
+			_ = answer.stop(nil)
 			conn.Release()
 		}
 	}()
-	b := make(trip, 0, 4)
+	b, read, ahead := make(trip, 0, 4), pgsql.Read, s.looksAhead(ask)
+	if ahead {
+		b, read = lookUp(ctx, ask), ""
+	}
 	b.queue(beginText[ask.Isolation])
-	queueClaim(ctx, &b, ask)
+	queueClaim(ctx, &b, ask, read)
 	br := s.send(ctx, conn.Conn(), b)
-	c, err := readClaim(br, len(b), ask)
+	c, err := readClaim(br, b)
 	if e := br.Close(); err == nil {
 		err = e
 	}
-	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn()}, claim: c}
+	err = answer.stop(err)
+	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn(), answerTime: statementTime(ask.Timeouts)}, claim: c}
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	handed = true
+	rec := c.row.live()
+	switch {
+	case c.recovery && (rec.State != store.Done || ask.Durable):
+		_ = conn.Conn().Close(ctx) // the pool may find the primary
+		err = pgsql.ErrRecovery
+	case refusedByStandby(ctx, conn.Conn(), err):
+		err = pgsql.ErrRecovery
+	case c.watched && !ahead && looksUp(ask):
+		s.watched.Store(true)
+		t.abandon(ctx)
+		return s.begin(ctx, ask)
+	}
 	switch {
 	case err != nil:
-		if conn.Conn().IsClosed() {
+		if conn.Conn().IsClosed() && !silent(err) {
 			err = &brokenError{err}
 		}
 		t.abandon(ctx)
@@ -55,10 +75,9 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	case ask.ID.IsZero():
 		return t, store.Record{}, nil
 	}
-	rec := c.row.live()
 	switch {
 	case rec.State == store.Done && ask.Durable:
-		return nil, rec, t.synced(ctx)
+		return nil, rec, t.synced(ctx, answerTime(ask.Timeouts))
 	case rec.State == store.Absent && c.granted && c.late:
 		t.abandon(ctx) // it holds the claim
 		return nil, rec, stale()
@@ -71,19 +90,22 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 	return nil, rec, nil
 }
 
-func queueClaim(ctx context.Context, b *trip, ask store.Ask) {
+// queueClaim queues the claim, and then the look-up by the text read, unless that is empty.
+func queueClaim(ctx context.Context, b *trip, ask store.Ask, read string) {
 	queueBounds(b, budget(ctx, ask.Timeouts.Statement), ask.Timeouts)
 	if ask.ID.IsZero() {
 		return
 	}
 	b.queue(pgsql.Lock, pgsql.LockID(ask.ID))
-	if !ask.First {
-		b.queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
+	if looksUp(ask) && read != "" {
+		b.queue(read, ask.ID.Scope, ask.ID.Key)
 	}
 	if !ask.Until.IsZero() {
 		b.queue(pgsql.Late, ask.Until)
 	}
 }
+
+func looksUp(ask store.Ask) bool { return !ask.ID.IsZero() && !ask.First }
 
 func queueBounds(b *trip, statement time.Duration, t store.Timeouts) {
 	if statement > 0 {
@@ -97,38 +119,23 @@ func queueBounds(b *trip, statement time.Duration, t store.Timeouts) {
 	}
 }
 
-// readClaim reads the answers to what queueClaim has queued, the last ones of n.
-func readClaim(br pgx.BatchResults, n int, ask store.Ask) (c claim, err error) {
-	front := n // BEGIN or a savepoint, and the budget
-	switch {
-	case ask.ID.IsZero():
-	case ask.First:
-		front--
-	default:
-		front -= 2
-	}
-	if !ask.Until.IsZero() {
-		front--
-	}
-	for range front {
-		if _, err := br.Exec(); err != nil {
-			return c, err
+// readClaim reads the answers to sent.
+func readClaim(br pgx.BatchResults, sent trip) (c claim, err error) {
+	for i := 0; i < len(sent) && err == nil; i++ {
+		switch sent[i].sql {
+		case pgsql.Lock:
+			err = br.QueryRow().Scan(&c.start, &c.granted, &c.recovery, &c.watched)
+		case pgsql.Read, pgsql.ReadUnwatched:
+			if c.row, err = scan(br.QueryRow()); err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
+				err = nil
+			}
+		case pgsql.Late:
+			err = br.QueryRow().Scan(&c.late)
+		default:
+			_, err = br.Exec()
 		}
 	}
-	if ask.ID.IsZero() {
-		return c, nil
-	}
-	if err := br.QueryRow().Scan(&c.start, &c.granted); err != nil || ask.First {
-		return c, err
-	}
-	c.row, err = scan(br.QueryRow())
-	if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
-		err = nil
-	}
-	if err != nil || ask.Until.IsZero() {
-		return c, err
-	}
-	return c, br.QueryRow().Scan(&c.late)
+	return c, err
 }
 
 // budget is the time for a statement: what the caller allows, and what ctx leaves less a
@@ -165,17 +172,36 @@ func (s *Store) acquire(ctx context.Context, patience time.Duration) (*pgxpool.C
 	if err != nil {
 		return nil, down(err)
 	}
+	probed := false
+	defer func() {
+		if !probed { // or somebody's tracer has panicked
+			conn.Release()
+		}
+	}()
+	if err := s.probe(own, conn.Conn(), conn.Conn()); err != nil {
+		switch {
+		case own.Err() != nil && ctx.Err() == nil:
+			err = &store.Error{Kind: store.Down, Err: &silentError{patience, err}}
+		case conn.Conn().IsClosed() && own.Err() == nil:
+			err = &store.Error{Kind: store.Retry, Err: &brokenError{err}} // it broke while it was idle
+		}
+		return nil, err
+	}
+	probed = true
 	return conn, nil
 }
 
 // synced ends a transaction that has found a record by a commit that waits for the
-// synchronous standby: everything before it is then as durable as it is.
-func (t *txn) synced(ctx context.Context) error {
+// synchronous standby: everything before it is then as durable as it is. It waits no longer
+// than limit.
+func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 	defer t.conn.Release() // as in abandon
+	answer := awaitAnswer(t.conn.Conn(), limit)
 	var b trip
 	b.queue(pgsql.Synced)
 	b.queue(commit)
-	if err := errors.Join(t.s.send(ctx, t.conn.Conn(), b).Close(), ctx.Err()); err != nil { // as in run
+	err := errors.Join(t.s.send(ctx, t.conn.Conn(), b).Close(), ctx.Err()) // as in run
+	if err = answer.stop(err); err != nil {
 		t.abandon(ctx)
 		return down(err)
 	}
@@ -183,11 +209,14 @@ func (t *txn) synced(ctx context.Context) error {
 	return nil
 }
 
+// abandonTime is how long the answer to what only ends a transaction is waited for.
+const abandonTime = 5 * time.Second
+
 // abandon rolls back, cancelled or not, and gives the connection back. A pool
 // drops a connection whose transaction is still open.
 func (t *txn) abandon(ctx context.Context) {
 	defer t.conn.Release() // also if somebody's tracer panics
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 	defer cancel()
 	if t.conn.Conn().PgConn().TxStatus() != 'I' {
 		_ = t.raw.Rollback(ctx)

@@ -3,6 +3,7 @@ package pgxstore
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -37,10 +38,12 @@ func classify(err error, atRecord bool) error {
 		kind, err = store.Other, fmt.Errorf("%w: %w", store.ErrRows, err)
 	case atRecord && pgsql.Taken(pe.Code):
 		kind = store.Taken
+	case ownTable(pe):
+		kind, err = store.Down, notMigrated(err) // as a Begin that looks up says it
 	default:
 		kind = pgsql.Classify(pe.Code)
 	}
-	return &store.Error{Kind: kind, Err: err}
+	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
 // fatal reports whether the server has ended the connection. Severity itself is in
@@ -60,12 +63,35 @@ func down(err error) error {
 		switch {
 		case pgsql.Classify(pe.Code) == store.Retry:
 			kind = store.Retry
+		case pgsql.Unwritable(pe.Code):
+			kind = store.Other
 		case pe.Code == pgsql.UndefinedTable:
-			err = fmt.Errorf("%w. Try: once migrate up, or pgxstore.Migrate", err)
+			err = notMigrated(err)
 		}
 	}
-	return &store.Error{Kind: kind, Err: err}
+	return &store.Error{Kind: kind, Err: explained(err)}
 }
+
+// ownTable reports whether the table that does not exist is ours: a pipeline has statements
+// of the handler, too.
+func ownTable(pe *pgconn.PgError) bool {
+	return pe.Code == pgsql.UndefinedTable && strings.Contains(pe.Message, `"once_operation"`)
+}
+
+func notMigrated(err error) error {
+	return fmt.Errorf("%w: %w. Try: once migrate up, or pgxstore.Migrate", store.ErrNotMigrated, err)
+}
+
+// unsendable refuses a NUL where texts are sent as part of the statement: the server would
+// take it for the end of the message, and answer as if the connection were broken.
+func (s *Store) unsendable(id store.ID) error {
+	if s.simple && strings.ContainsRune(id.Scope+id.Key, 0) {
+		return &store.Error{Kind: store.Other, Err: errNUL}
+	}
+	return nil
+}
+
+var errNUL = errors.New("pgxstore: a scope or key with a NUL cannot be stored. Try: once.CheckKey before")
 
 // stale is for what is absent, and too old to be executed.
 func stale() error {

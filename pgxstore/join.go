@@ -3,6 +3,8 @@ package pgxstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,7 +17,10 @@ import (
 const (
 	savepoint = "savepoint once_join"
 	release   = "release savepoint once_join"
-	undo      = "rollback to savepoint once_join; release savepoint once_join"
+
+	undo = "rollback to savepoint once_join; release savepoint once_join"
+
+	undoSavepoint = "rollback to savepoint once_join"
 )
 
 // Join implements [store.Joiner]: one round trip for savepoint, claim and look-up,
@@ -28,23 +33,33 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	root := new(shared)
 	outer, ok := caller.(*tx)
 	if ok { // of a handler of ours
-		if err := outer.refuse(); err != nil {
+		if err := outer.enter(""); err != nil {
 			return nil, store.Record{}, &store.Error{Kind: store.Aborted, Err: err}
 		}
+		defer outer.root.leave()
 		caller, root = outer.Tx, outer.root
+	}
+	if err := s.probe(ctx, caller.Conn(), caller); err != nil {
+		return nil, store.Record{}, err
 	}
 	var b trip
 	b.queue(savepoint)
-	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID, Until: ask.Until}) // no budget: it would outlive the operation
+	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID, Until: ask.Until}, pgsql.ReadUnwatched) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, b.batch())
 	var c claim
 	_, err := br.Exec()
 	set := err == nil
 	if set {
-		c, err = readClaim(br, len(b)-1, ask)
+		c, err = readClaim(br, b[1:])
 	}
 	if e := br.Close(); err == nil {
 		err = e
+	}
+	if err == nil && c.watched {
+		err = c.lookWatched(ctx, caller, ask)
+	}
+	if err == nil && c.recovery {
+		err = pgsql.ErrRecovery
 	}
 	if err != nil {
 		if set { // to go back to what was not set would fail the caller's transaction
@@ -52,14 +67,18 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 		}
 		return nil, store.Record{}, down(err)
 	}
-	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, outer: outer, root: root}, before: root.statements}
+	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, outer: outer, root: root}, before: root.statements.Load()}
 	var refused error
 	rec := c.row.live()
 	switch {
 	case rec.State == store.Absent && c.granted && c.late:
 		refused = stale()
 	case rec.State == store.Absent && c.granted:
-		return j, rec, nil
+		if j.claims = claimsOf(caller.Conn(), c.start); j.claims.held < pgsql.MaxJoins {
+			j.claims.held++
+			return j, rec, nil
+		}
+		refused = &store.Error{Kind: store.Misused, Err: fmt.Errorf("pgxstore: %w", pgsql.ErrMaxJoins)}
 	case rec.State == store.Absent:
 		rec = store.Record{State: store.Running}
 	}
@@ -69,10 +88,34 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	return nil, rec, refused
 }
 
-// leave ends a join that has found a record. If that must be durable, even the commit
-// of a caller who writes nothing waits for the standby.
+// claims counts the claims that joins hold in one transaction of a connection.
+type claims struct {
+	start time.Time // of the transaction
+	held  int
+}
+
+const claimsKey = "once.claims"
+
+// claimsOf returns those of the transaction that began at start. An earlier one of the
+// connection is over.
+func claimsOf(conn *pgx.Conn, start time.Time) *claims {
+	if conn == nil { // the caller's pgx.Tx is not of pgx
+		return new(claims)
+	}
+	data := conn.PgConn().CustomData()
+	c, ok := data[claimsKey].(*claims)
+	if !ok || !c.start.Equal(start) {
+		c = &claims{start: start}
+		data[claimsKey] = c
+	}
+	return c
+}
+
+// leave ends a join that executes nothing, and gives its claim back. If a record that was
+// found must be durable, even the commit of a caller who writes nothing waits for the standby.
 func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
 	var b trip
+	b.queue(undoSavepoint)
 	if durable {
 		b.queue(pgsql.Synced)
 	}
@@ -85,7 +128,8 @@ type joined struct {
 	caller pgx.Tx
 	user   *tx
 	claim  claim
-	before int // statements
+	claims *claims
+	before int64 // statements
 	undone bool
 	over   bool
 }
@@ -98,12 +142,39 @@ func (j *joined) ended() bool {
 func (j *joined) Tx() pgx.Tx { return j.user }
 
 // Statements implements [store.Counter].
-func (j *joined) Statements() int { return j.user.root.statements - j.before }
+func (j *joined) Statements() int { return int(j.user.root.statements.Load() - j.before) }
+
+// enter keeps the handler out. If a call of it, or of the handler around it, is under way,
+// nothing can be sent any more: then the caller's transaction is kept from committing.
+func (j *joined) enter() (leave func(), err error) {
+	gate := &j.user.root.gate
+	if j.user.outer != nil { // the gate is that of the caller, who cannot commit after a collision
+		switch err = gate.enter(); {
+		case err == nil:
+			return gate.leave, nil
+		case errors.Is(err, errCollided):
+			return nil, &store.Error{Kind: store.Misused, Err: errUnderWay}
+		}
+		return func() {}, nil // it has ended
+	}
+	if gate.end() {
+		if conn := j.caller.Conn(); conn != nil {
+			cut(conn.PgConn())
+		}
+		return nil, &store.Error{Kind: store.Misused, Err: errUnderWay}
+	}
+	return func() {}, nil
+}
 
 func (j *joined) Rollback(ctx context.Context) error {
+	leave, err := j.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	switch {
 	case j.ended():
-		j.user.over = true
+		j.user.over.Store(true)
 		return &store.Error{Kind: store.Ended, Err: pgx.ErrTxClosed}
 	case j.undone:
 		return nil
@@ -112,13 +183,15 @@ func (j *joined) Rollback(ctx context.Context) error {
 }
 
 func (j *joined) undo(ctx context.Context) error {
-	j.user.over, j.user.err, j.user.open, j.user.tail, j.undone = true, nil, 0, nil, true
+	j.user.over.Store(true)
+	j.user.err, j.user.open, j.user.tail, j.undone = nil, 0, nil, true
 	if _, err := j.caller.Exec(ctx, undo); err != nil {
 		if over(err) {
 			return &store.Error{Kind: store.Ended, Err: errors.Join(errEnded, err)}
 		}
 		return down(err)
 	}
+	j.claims.held-- // the lock has gone with the savepoint
 	return nil
 }
 
@@ -141,8 +214,13 @@ func over(err error) bool {
 }
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
+	leave, err := j.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if j.ended() {
-		j.user.over = true
+		j.user.over.Store(true)
 		return &store.Error{Kind: store.Ended, Err: pgx.ErrTxClosed}
 	}
 	j.over = true
@@ -152,7 +230,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		}
 		return err
 	}
-	j.user.over = true
+	j.user.over.Store(true)
 	var b trip
 	if j.undone {
 		b.queue(savepoint)
@@ -166,7 +244,6 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	queueWrites(&b, c.Writes)
 	b.queue(release)
 	br := j.caller.SendBatch(ctx, b.batch())
-	var err error
 	failed := 0
 	for ; failed < len(b) && err == nil; failed++ {
 		_, err = br.Exec()

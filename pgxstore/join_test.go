@@ -3,11 +3,14 @@ package pgxstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/pgxstore"
 	"github.com/oncelib/once/store"
 )
@@ -137,4 +140,67 @@ func (u unsent) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	return u.Tx.SendBatch(ctx, b)
+}
+
+// TestManyJoins: each claim is a lock in a table that all sessions share. One transaction does
+// not take more of it than its share, those that execute nothing take none, and what was
+// joined before commits.
+func TestManyJoins(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	ctx := t.Context()
+	pool := openPool(t)
+	e := once.New(pgxstore.New(pool), once.Config{})
+	if _, err := once.Do(ctx, e, once.Operation{Scope: "many", Key: "first"}, insertCharge("first")); err != nil {
+		t.Fatal(err) // which has probed the server, with a lock
+	}
+	const most, locks = 1000, "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"
+	join := func(tx pgx.Tx, key int, fail error) error {
+		_, err := once.Join(ctx, e, tx, once.Operation{Scope: "many", Key: fmt.Sprint(key)}, func(context.Context, pgx.Tx) (int, error) { return 1, fail })
+		return err
+	}
+	held := func(tx pgx.Tx) (n int) {
+		if err := tx.QueryRow(ctx, locks).Scan(&n); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		for i := range most {
+			if err := join(tx, -1, errors.New("failed")); once.CodeOf(err) != once.CodeFailed {
+				return err
+			}
+			if err := join(tx, i, nil); err != nil {
+				return err
+			}
+		}
+		err := join(tx, most, nil)
+		if once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "Try: commit") {
+			t.Errorf("one more: %v", err)
+		}
+		if n := held(tx); n != most {
+			t.Errorf("%d locks, want %d", n, most)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		for i := range most + 1 { // all but the last are replays
+			if err := join(tx, i, nil); err != nil {
+				return err
+			}
+		}
+		if n := held(tx); n != 1 {
+			t.Errorf("%d locks after replays, want 1", n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, pool, "select count(*) from once_operation"); n != most+2 {
+		t.Errorf("%d operations", n)
+	}
 }

@@ -14,6 +14,9 @@ import (
 // start together may all call it.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if err := probe(ctx, tx); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, pgsql.MigrationLock); err != nil {
 			return err
 		}

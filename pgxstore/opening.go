@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
@@ -30,7 +31,7 @@ func (s *Store) putOffClaim(ctx context.Context, ask store.Ask) (store.Txn[pgx.T
 		return nil, err
 	}
 	t := &txn{s: s, conn: conn}
-	t.raw = session{conn: conn.Conn(), opening: &opening{s: s, ask: ask, start: &t.claim.start}}
+	t.raw = session{conn: conn.Conn(), answerTime: statementTime(ask.Timeouts), opening: &opening{s: s, ask: ask, start: &t.claim.start}}
 	t.raw.opening.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	return t, nil
@@ -45,7 +46,7 @@ func (s *session) open(ctx context.Context, first statement) (along pgx.BatchRes
 	case o == nil:
 		return nil, s.refused
 	case ctx.Err() != nil: // pgx would not have sent it either
-		return nil, &store.Error{Kind: store.Down, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
+		return nil, &store.Error{Kind: store.Other, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
 	}
 	s.opening, s.refused = nil, errOpening
 	defer func() {
@@ -118,19 +119,48 @@ func (o *opening) prepare(ctx context.Context, conn *pgx.Conn, sql string) error
 	return err
 }
 
-// send sends the opening with what travels along, and reads the answers to the opening.
-func (o *opening) send(ctx context.Context, conn *pgx.Conn, along ...statement) (pgx.BatchResults, error) {
+// answerTime is how long the answer to the opening may take: with a statement of the handler,
+// that one's time as well. 0 is no bound.
+func (o *opening) answerTime(along bool) time.Duration {
+	limit := answerTime(o.ask.Timeouts)
+	if !along || limit == 0 {
+		return limit
+	}
+	if o.ask.Timeouts.Statement == 0 { // it may take as long as it takes
+		return 0
+	}
+	return limit + o.ask.Timeouts.Statement
+}
+
+// queue prepares the opening with what travels along; nil if pgx is to do that. Preparing
+// asks the server, which may be silent.
+func (o *opening) queue(ctx context.Context, conn *pgx.Conn, b trip, along []statement) (_ *pgconn.Batch, err error) {
+	answer := awaitAnswer(conn, o.answerTime(false))
+	defer func() { err = answer.stop(err) }()
 	for _, st := range along {
 		if err := o.prepare(ctx, conn, st.sql); err != nil {
-			return nil, unsentError{err}
+			return nil, err
 		}
 	}
+	return o.s.queuePinned(ctx, conn, append(b, along...))
+}
+
+// send sends the opening with what travels along, and reads the answers to the opening.
+func (o *opening) send(ctx context.Context, conn *pgx.Conn, along ...statement) (_ pgx.BatchResults, err error) {
 	b := o.begin()
 	front := len(b)
 	b.queue(pgsql.LockOrFail, pgsql.LockID(o.ask.ID))
-	br, err := o.s.sendPinned(ctx, ctx, conn, append(b, along...))
+	queued, err := o.queue(ctx, conn, b, along)
 	if err != nil {
 		return nil, unsentError{err}
+	}
+	answer := awaitAnswer(conn, o.answerTime(len(along) > 0))
+	defer func() { err = answer.stop(err) }()
+	var br pgx.BatchResults
+	if b = append(b, along...); queued == nil {
+		br = conn.SendBatch(ctx, b.batch())
+	} else {
+		br = lightResults{conn, conn.PgConn().ExecBatch(ctx, queued)}
 	}
 	for i := 0; i < front && err == nil; i++ {
 		_, err = br.Exec()
@@ -160,17 +190,22 @@ func (s *session) refuse(ctx context.Context, err error) {
 	case pe != nil && outdated(pe):
 		kind = store.Retry
 		_ = s.conn.Close(ctx)
+	case refusedByStandby(ctx, s.conn, err):
+		kind = store.Retry
 	case pe != nil && !fatal(pe):
 		if pgsql.Classify(pe.Code) == store.Retry {
 			kind = store.Retry
 		}
+	case silent(err):
 	case ctx.Err() == nil:
 		kind = store.Retry // the connection broke while it was idle, and Begin knows what to do then
+	default:
+		kind = store.Other // the time of the statement is over; the engine knows whether that of the caller is
 	}
 	if s.conn.PgConn().TxStatus() == 'I' {
 		_ = s.conn.Close(ctx)
 	}
-	s.refused = &store.Error{Kind: kind, Err: err}
+	s.refused = &store.Error{Kind: kind, Err: explained(err)}
 }
 
 // failed is for a statement that has travelled along and failed with err. What was prepared

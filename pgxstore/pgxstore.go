@@ -20,16 +20,24 @@
 // stay prepared on each connection. A duplicate fails as a whole and is then looked up,
 // which tracers of pgx see as an error.
 //
+// With several hosts in the connection string, say target_session_attrs=read-write: a standby
+// can give a replay of a record that it has, and everything else is refused there. pgx keeps
+// to a standby that it has found until the store drops the connection.
+// Claims are advisory locks. A server that does not keep them (CockroachDB) is refused by
+// [Migrate] and by the first operation.
+//
 // A handler that changes search_path or role for its transaction changes them for the
 // record's insert, too.
 //
 // Behind PgBouncer in transaction mode use default_query_exec_mode=exec, or
-// PgBouncer 1.21 with max_prepared_statements.
+// PgBouncer 1.21 with max_prepared_statements. Otherwise operations fail there as soon as a
+// statement is missing in a session or was prepared by another client; none runs in place of
+// another.
 package pgxstore
 
 import (
 	"context"
-	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,30 +52,51 @@ type Store struct {
 	pool   *pgxpool.Pool
 	light  bool // see send
 	simple bool // texts of several statements are possible
+
+	watched atomic.Bool // SERIALIZABLE is the default level of the database: see ahead.go
+	probed  atomic.Bool
 }
 
 var (
 	_ store.Store[pgx.Tx]  = (*Store)(nil)
 	_ store.Joiner[pgx.Tx] = (*Store)(nil)
 	_ store.Classifier     = (*Store)(nil)
+	_ store.Checker        = (*Store)(nil)
 )
 
-// New returns a store on pool. Its table must exist: see [Migrate].
+// New returns a store on pool. Its table must exist: see [Migrate], and [Store.Check] if
+// something else migrates. Without the table each operation fails with [store.ErrNotMigrated].
 func New(pool *pgxpool.Pool) *Store {
 	cfg := pool.Config().ConnConfig
-	return &Store{pool, light(cfg), cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
+	return &Store{pool: pool, light: light(cfg), simple: cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
 }
 
-// Read returns the record of id.
+// Check implements [store.Checker].
+func (s *Store) Check(ctx context.Context) error {
+	_, err := s.Read(ctx, store.ID{})
+	return err
+}
+
+// Read returns the record of id. On a standby, a record that is not Done is an error.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
-	rec, err := scan(s.pool.QueryRow(ctx, pgsql.Read, id.Scope, id.Key))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return store.Record{}, nil
+	if err := s.unsendable(id); err != nil {
+		return store.Record{}, err
 	}
+	r, err := s.look(ctx, id)
 	if err != nil {
 		return store.Record{}, down(err)
 	}
-	return rec.live(), nil
+	return r.live(), nil
+}
+
+// look is Read with what has expired.
+func (s *Store) look(ctx context.Context, id store.ID) (row, error) {
+	var recovery bool
+	r, err := scan(behind{s.pool.QueryRow(ctx, pgsql.Look, id.Scope, id.Key), []any{&recovery}})
+	if err == nil && recovery && r.live().State != store.Done {
+		err = pgsql.ErrRecovery
+	}
+	return r, err
 }
 
 // row is a record and whether its retention is over.
@@ -87,7 +116,7 @@ func (r row) live() store.Record {
 	return r.Record
 }
 
-// scan reads the columns of pgsql.Read.
+// scan reads the columns of a record.
 func scan(from pgx.Row) (r row, err error) {
 	var head []byte
 	err = from.Scan(&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,

@@ -2,6 +2,8 @@ package pgxstore
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -19,10 +21,11 @@ const pinned = 256
 // them: it would run the user's other queries of the same text as these, and never
 // prepare them anew when a table has changed.
 type pins struct {
-	known map[string]*pin
-	trips uint64
-	names uint64
-	args  pgx.ExtendedQueryBuilder
+	known  map[string]*pin
+	trips  uint64
+	prefix string // of names, random for each connection: see name
+	names  uint64
+	args   pgx.ExtendedQueryBuilder
 }
 
 type pin struct {
@@ -36,7 +39,7 @@ func pinsOf(conn *pgx.Conn) *pins {
 	data := conn.PgConn().CustomData()
 	p, ok := data[pinsKey].(*pins)
 	if !ok {
-		p = &pins{known: map[string]*pin{}}
+		p = &pins{known: map[string]*pin{}, prefix: "once_batch_" + rand.Text() + "_"}
 		data[pinsKey] = p
 	}
 	return p
@@ -53,14 +56,23 @@ func (p *pins) get(ctx context.Context, conn *pgconn.PgConn, sql string) (*pgcon
 			return nil, err
 		}
 	}
-	p.names++ // also of those that fail: the server may have got half of it
-	sd, err := conn.Prepare(ctx, "once_batch_"+strconv.FormatUint(p.names, 10), sql, nil)
+	sd, err := conn.Prepare(ctx, p.name(), sql, nil)
 	if err != nil {
 		return nil, err
 	}
 	describe(sd)
 	p.known[sql] = &pin{sd, p.trips}
 	return sd, nil
+}
+
+// name returns a name that no other connection has given, and this one no other text. Behind
+// a pooler in transaction mode a statement may meet a session in which another client has
+// prepared its own: under a name of its own it is then missing, and never another one. A hash
+// of the text would find the same text, but perhaps with the parameters of an earlier table.
+// Names of statements that failed are not used again: the server may have got half of them.
+func (p *pins) name() string {
+	p.names++
+	return p.prefix + strconv.FormatUint(p.names, 10)
 }
 
 // forget drops sql, so that it is prepared anew.
@@ -90,8 +102,20 @@ func (p *pins) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) 
 // under ctx, if they are not yet, and then run under within. An error means that nothing was
 // sent.
 func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) (pgx.BatchResults, error) {
-	if !s.light {
+	b, err := s.queuePinned(ctx, conn, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case b == nil:
 		return conn.SendBatch(within, t.batch()), nil
+	}
+	return lightResults{conn, conn.PgConn().ExecBatch(within, b)}, nil
+}
+
+// queuePinned prepares a pipeline; it returns nil if pgx is to do that.
+func (s *Store) queuePinned(ctx context.Context, conn *pgx.Conn, t trip) (*pgconn.Batch, error) {
+	if !s.light {
+		return nil, nil //nolint:nilnil // as documented
 	}
 	p := pinsOf(conn)
 	p.trips++
@@ -119,7 +143,7 @@ func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) 
 			return nil, err
 		}
 		if sd == nil {
-			return conn.SendBatch(within, t.batch()), nil
+			return nil, nil //nolint:nilnil // as documented
 		}
 		if err := p.args.Build(conn.TypeMap(), sd, st.args); err != nil {
 			return nil, err
@@ -132,7 +156,7 @@ func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) 
 		// b keeps the formats of results. Nobody reads any but those of the last statement.
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
-	return lightResults{conn, conn.PgConn().ExecBatch(within, &b)}, nil
+	return &b, nil
 }
 
 // describe completes sd for [pgconn.Batch], which has the server describe a statement
@@ -151,4 +175,13 @@ func misfit(pe *pgconn.PgError) bool { return strings.HasPrefix(pe.Code, "42") }
 // any more. Another connection prepares anew.
 func outdated(pe *pgconn.PgError) bool {
 	return pe.Code == pgsql.NoStatement || pe.Code == pgsql.PlanChanged && pe.Routine == "RevalidateCachedQuery"
+}
+
+// explained adds what to do if err says that a prepared statement is missing, or that its name
+// is taken. Where nobody has dropped statements by hand, only a pooler does that.
+func explained(err error) error {
+	if pe := serverError(err); pe != nil && (pe.Code == pgsql.NoStatement || pe.Code == pgsql.DuplicateStatement) {
+		return fmt.Errorf("%w. Try: default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements, if a pooler in transaction mode is in between", err)
+	}
+	return err
 }

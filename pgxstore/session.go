@@ -25,6 +25,8 @@ type session struct {
 	refused error    // why it is not open
 	large   pgx.Tx   // what large objects belong to
 	over    bool     // conn may be somebody else's
+
+	answerTime time.Duration // for a statement of the handler; 0: no bound
 }
 
 var _ pgx.Tx = (*session)(nil)
@@ -48,14 +50,16 @@ func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.Com
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
+	answer := s.awaitAnswer()
 	if along == nil {
-		return s.conn.Exec(ctx, sql, args...)
+		tag, err := s.conn.Exec(ctx, sql, args...)
+		return tag, answer.busy(err)
 	}
 	tag, err := along.Exec()
 	if e := along.Close(); err == nil {
 		err = e
 	}
-	return tag, s.failed(ctx, sql, err)
+	return tag, s.failed(ctx, sql, answer.busy(err))
 }
 
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
@@ -67,10 +71,17 @@ func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 		return refusedRows{err}, err
 	}
 	if along == nil {
-		return s.conn.Query(ctx, sql, args...)
+		answer := s.awaitAnswer() // with the first row: the others are read when the handler likes
+		rows, err := s.conn.Query(ctx, sql, args...)
+		if silence := answer.busy(nil); silence != nil {
+			rows.Close()
+			return refusedRows{silence}, silence
+		}
+		return rows, err
 	}
+	answer := s.awaitAnswer()
 	rows, err := along.Query()
-	if err != nil {
+	if err = answer.busy(err); err != nil {
 		_ = along.Close()
 		err = s.failed(ctx, sql, err)
 		return refusedRows{err}, err
@@ -90,7 +101,7 @@ func (s *session) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults 
 	if _, err := s.open(ctx, statement{}); err != nil {
 		return pgx.FailedBatchResults(b, err)
 	}
-	return s.conn.SendBatch(ctx, b)
+	return s.awaited(func() pgx.BatchResults { return s.conn.SendBatch(ctx, b) })
 }
 
 func (s *session) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
@@ -100,7 +111,9 @@ func (s *session) CopyFrom(ctx context.Context, table pgx.Identifier, columns []
 	if _, err := s.open(ctx, statement{}); err != nil {
 		return 0, err
 	}
-	return s.conn.CopyFrom(ctx, table, columns, src)
+	answer := s.awaitAnswer()
+	n, err := s.conn.CopyFrom(ctx, table, columns, src)
+	return n, answer.busy(err)
 }
 
 func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
@@ -110,7 +123,9 @@ func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.Statem
 	if _, err := s.open(ctx, statement{}); err != nil {
 		return nil, err
 	}
-	return s.conn.Prepare(ctx, name, sql)
+	answer := s.awaitAnswer()
+	sd, err := s.conn.Prepare(ctx, name, sql)
+	return sd, answer.busy(err)
 }
 
 // LargeObjects know no transaction but pgx's own, which costs a round trip.

@@ -18,6 +18,9 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[pgx.Tx]
 	if _, known := beginText[ask.Isolation]; !known {
 		return nil, rec, &store.Error{Kind: store.Misused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", ask.Isolation)}
 	}
+	if err := s.unsendable(ask.ID); err != nil {
+		return nil, rec, err
+	}
 	if ask.Batch {
 		txn, err = s.putOff(ctx, ask)
 		return txn, rec, err

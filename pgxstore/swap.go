@@ -3,14 +3,15 @@ package pgxstore
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
 )
 
 // Swap is one round trip: a pipeline is an implicit transaction.
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	if err := s.unsendable(c.ID); err != nil {
+		return store.Record{}, err
+	}
 	expired := false
 	for {
 		var b trip
@@ -28,6 +29,9 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 		case err == nil:
 			return c.Next, nil
 		case failed < 0:
+			if store.KindOf(err) == store.Misused {
+				return store.Record{}, err
+			}
 			return store.Record{}, down(err)
 		}
 		err = classify(err, failed == record)
@@ -42,28 +46,34 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	}
 }
 
-// apart is run on a connection of its own; failed is -1 if there is none.
+// apart is run on a connection of its own; failed is -1 if there is none to the primary.
 func (s *Store) apart(ctx context.Context, b trip) (failed int, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return -1, err
 	}
 	defer conn.Release()
+	if err := s.probe(ctx, conn.Conn(), conn.Conn()); err != nil {
+		return -1, err
+	}
 	failed, _, err = s.run(ctx, conn.Conn(), b)
+	if refusedByStandby(ctx, conn.Conn(), err) {
+		return -1, pgsql.ErrRecovery
+	}
 	return failed, err
 }
 
 // inTheWay reads what has made a Swap fail, and whether that was only an expired
 // record that can be replaced.
 func (s *Store) inTheWay(ctx context.Context, c store.Change, tried bool, taken error) (r row, replace bool, err error) {
-	r, err = scan(s.pool.QueryRow(ctx, pgsql.Read, c.ID.Scope, c.ID.Key))
+	r, err = s.look(ctx, c.ID)
 	switch {
-	case err == pgx.ErrNoRows && c.Expect.Fence == 0: //nolint:errorlint // pgx returns it bare
-		return row{Record: store.Record{State: store.Running}}, false, taken // claimed by an open transaction
-	case err == pgx.ErrNoRows: //nolint:errorlint // as above
-		return row{}, false, taken
 	case err != nil:
 		return row{}, false, down(err)
+	case r.State == store.Absent && c.Expect.Fence == 0:
+		return row{Record: store.Record{State: store.Running}}, false, taken // claimed by an open transaction
+	case r.State == store.Absent:
+		return row{}, false, taken
 	case r.expired && c.Expect.Fence == 0 && !tried:
 		return row{}, true, nil
 	}

@@ -54,7 +54,9 @@ func (s *Store) sweepOut(ctx context.Context, req store.Sweep) (store.Swept, err
 		return swept, nil
 	}
 	if conn.Conn().PgConn().TxStatus() == 'E' {
-		_, _ = conn.Exec(context.WithoutCancel(ctx), "rollback")
+		answer := awaitAnswer(conn.Conn(), abandonTime)
+		_, err := conn.Exec(context.WithoutCancel(ctx), "rollback")
+		_ = answer.stop(err)
 	}
 	if pe := serverError(err); pe == nil || fatal(pe) { // COMMIT was on its way, too
 		return store.Swept{}, classify(err, false)

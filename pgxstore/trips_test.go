@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store"
 )
 
 // TestNoRoundTripMoreThanBare counts on the wire.
@@ -34,6 +35,10 @@ func TestNoRoundTripMoreThanBare(t *testing.T) {
 		return err
 	}
 	same := op()
+	serializable := func(op once.Operation) once.Operation {
+		op.Isolation = store.Serializable
+		return op
+	}
 	for _, c := range []struct {
 		name string
 		want int64
@@ -45,6 +50,11 @@ func TestNoRoundTripMoreThanBare(t *testing.T) {
 		{"Do, executed", 4, func() error { return do(op()) }},
 		{"Do, executed, first attempt", 3, func() error { o := op(); o.First = true; return do(o) }},
 		{"Do, replayed", 1, func() error { return do(same) }},
+		{"Do at SERIALIZABLE, executed", 4, func() error { return do(serializable(op())) }},
+		{"Do at SERIALIZABLE, replayed in another process", 2, func() error {
+			_, err := once.Do(ctx, once.New(pgxstore.New(pool), once.Config{}), serializable(same), insertCharge(same.Key))
+			return err
+		}},
 		{"Do, final failure", 5, func() error {
 			_, err := once.Do(ctx, e, op(), func(ctx context.Context, tx pgx.Tx) (charge, error) {
 				c, err := insertCharge("declined")(ctx, tx)

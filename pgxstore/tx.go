@@ -32,13 +32,15 @@ type tx struct {
 	tail      []store.Statement
 	open      int   // savepoints
 	err       error // a statement that has failed on this side
-	over      bool
+	over      atomic.Bool
 }
 
 // shared is what a transaction and its savepoints have in common.
 type shared struct {
-	statements, savepoints int
-	prefix                 string // of the names of its savepoints
+	gate                    // who is in it may use the rest, and the connection
+	statements atomic.Int64 // read without it
+	savepoints int
+	prefix     string // of the names of its savepoints
 }
 
 var prefixes atomic.Uint32
@@ -56,11 +58,28 @@ func (s *shared) name() string {
 
 var _ store.Appender = (*tx)(nil)
 
-// Append implements [store.Appender].
+// Append implements [store.Appender]. What is appended after the end is lost.
 func (t *tx) Append(s store.Statement) {
+	if t.root.enter() != nil { // which keeps the transaction from committing
+		return
+	}
+	defer t.root.leave()
 	_ = t.admit(s.SQL) // notes it
-	t.root.statements++
+	t.root.statements.Add(1)
 	t.tail = append(t.tail, s)
+}
+
+// enter is the gate's, for a call that must not follow an error or the end of t. Commands are
+// admitted.
+func (t *tx) enter(sql string) error {
+	if err := t.root.enter(); err != nil {
+		return err
+	}
+	err := t.admit(sql)
+	if err != nil {
+		t.root.leave()
+	}
+	return err
 }
 
 // admit returns why a statement may not follow.
@@ -78,7 +97,7 @@ func (t *tx) admit(sql string) error {
 // be somebody else's.
 func (t *tx) ended() bool {
 	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
-		if l.over {
+		if l.over.Load() {
 			return true
 		}
 	}
@@ -89,7 +108,7 @@ func (t *tx) ended() bool {
 func (t *tx) refuse() error {
 	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
 		switch {
-		case l.over:
+		case l.over.Load():
 			return pgx.ErrTxClosed
 		case l.err != nil:
 			return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("an earlier statement has failed: %w", l.err)}
@@ -109,9 +128,10 @@ func (t *tx) note(err error) error {
 
 // Begin sets a savepoint.
 func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
-	if err := t.refuse(); err != nil {
+	if err := t.enter(""); err != nil {
 		return nil, err
 	}
+	defer t.root.leave()
 	name := t.root.name()
 	if _, err := t.Tx.Exec(ctx, "savepoint "+name); err != nil {
 		return nil, t.note(err)
@@ -125,9 +145,10 @@ func (t *tx) Commit(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
 	}
-	if err := t.refuse(); err != nil {
+	if err := t.enter(""); err != nil {
 		return err
 	}
+	defer t.root.leave()
 	if _, err := t.Tx.Exec(ctx, "release savepoint "+t.savepoint); err != nil {
 		return t.parent.note(err)
 	}
@@ -142,6 +163,10 @@ func (t *tx) Rollback(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
 	}
+	if err := t.root.enter(); err != nil {
+		return err
+	}
+	defer t.root.leave()
 	if t.ended() {
 		return pgx.ErrTxClosed
 	}
@@ -160,50 +185,72 @@ var errControl = &store.Error{Kind: store.Misused, Err: errors.New(
 var errBatchBegins = errors.New("pgxstore: a batch with BeginTx inside a transaction. Try: a batch without it")
 
 func (t *tx) managed() error {
-	if t.over {
+	if t.over.Load() {
 		return pgx.ErrTxClosed // so that a deferred Rollback stays silent
 	}
 	return ErrManaged
 }
 
 func (t *tx) closed() {
-	t.over = true
+	t.over.Store(true)
 	t.parent.open--
 }
 
+// Conn is not guarded: see [tx].
+func (t *tx) Conn() *pgx.Conn {
+	if t.root.enter() == nil {
+		defer t.root.leave()
+		return t.Tx.Conn()
+	}
+	if s, ours := t.Tx.(*session); ours {
+		return s.conn // and not opened
+	}
+	return t.Tx.Conn()
+}
+
 func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := t.admit(sql); err != nil {
+	if err := t.enter(sql); err != nil {
 		return pgconn.CommandTag{}, err
 	}
-	t.root.statements++
+	defer t.root.leave()
+	t.root.statements.Add(1)
 	tag, err := t.Tx.Exec(ctx, sql, args...)
 	return tag, t.note(err)
 }
 
 func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := t.admit(sql); err != nil {
-		return refusedRows{err}, err
+	rows := t.query(ctx, sql, args)
+	return rows, rows.err
+}
+
+func (t *tx) query(ctx context.Context, sql string, args []any) *gatedRows {
+	if err := t.enter(sql); err != nil {
+		return &gatedRows{Rows: refusedRows{err}, gate: &t.root.gate, closed: true, err: err}
 	}
-	t.root.statements++
+	defer t.root.leave()
+	t.root.statements.Add(1)
 	rows, err := t.Tx.Query(ctx, sql, args...)
-	return rows, t.note(err)
+	if rows == nil { // the caller's pgx.Tx is not of pgx
+		rows = refusedRows{err}
+	}
+	return &gatedRows{Rows: rows, gate: &t.root.gate, err: t.note(err)}
 }
 
 func (t *tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	rows, err := t.Query(ctx, sql, args...)
-	return queriedRow{rows, err}
+	return (*gatedRow)(t.query(ctx, sql, args))
 }
 
 func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if err := t.refuse(); err != nil {
+	if err := t.enter(""); err != nil {
 		return refusedBatch{err}
 	}
+	defer t.root.leave()
 	for _, q := range b.QueuedQueries {
 		if err := t.admit(q.SQL); err != nil {
 			return refusedBatch{err}
 		}
 	}
-	t.root.statements += b.Len()
+	t.root.statements.Add(int64(b.Len()))
 	br := t.Tx.SendBatch(ctx, b)
 	if br.Tx() != nil { // the server has only warned
 		return refusedBatch{errors.Join(t.note(errBatchBegins), br.Close())}
@@ -212,24 +259,41 @@ func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 }
 
 func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
-	if err := t.refuse(); err != nil {
+	if err := t.enter(""); err != nil {
 		return 0, err
 	}
-	t.root.statements++
+	defer t.root.leave()
+	t.root.statements.Add(1)
 	n, err := t.Tx.CopyFrom(ctx, table, columns, src)
 	return n, t.note(err)
 }
 
-// LargeObjects are pgx's own: what fails in them on this side only is not noticed.
+// LargeObjects are pgx's own: what fails in them on this side only is not noticed, and what a
+// goroutine does with them while the transaction ends is not kept from it.
 func (t *tx) LargeObjects() pgx.LargeObjects {
-	t.root.statements++
+	if t.root.enter() != nil {
+		return closedObjects()
+	}
+	defer t.root.leave()
+	if t.ended() {
+		return closedObjects()
+	}
+	t.root.statements.Add(1)
 	return t.Tx.LargeObjects()
 }
 
+// closedObjects are those of a transaction that is over.
+func closedObjects() pgx.LargeObjects {
+	var b pgx.Batch
+	b.BeginTx(pgx.TxOptions{})
+	return pgx.FailedBatchResults(&b, pgx.ErrTxClosed).Tx().LargeObjects()
+}
+
 func (t *tx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if err := t.admit(sql); err != nil {
+	if err := t.enter(sql); err != nil {
 		return nil, err
 	}
+	defer t.root.leave()
 	sd, err := t.Tx.Prepare(ctx, name, sql)
 	return sd, t.note(err)
 }

@@ -30,14 +30,16 @@ type txn struct {
 func (t *txn) Tx() pgx.Tx { return &t.user }
 
 // Statements implements [store.Counter].
-func (t *txn) Statements() int { return t.shared.statements }
+func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 
 // Rollback also finds out whether the handler has sent "commit; begin": then this is
 // another transaction, and what it undoes is not what the handler has written.
 func (t *txn) Rollback(ctx context.Context) error {
 	defer t.conn.Release() // also if somebody's tracer panics
+	if t.end() {
+		return &store.Error{Kind: store.Down, Err: errUnderWay}
+	}
 	pc := t.conn.Conn().PgConn()
-	t.user.over = true
 	switch {
 	case t.raw.opening != nil: // nothing was sent
 		t.closed()
@@ -69,6 +71,16 @@ func (t *txn) Rollback(ctx context.Context) error {
 	return rolledBack(!now.Equal(t.claim.start), nil)
 }
 
+// end keeps the handler out. If a call of it is under way, the connection is taken out of the
+// pool and cut, which undoes everything: it is neither used again nor looked at.
+func (t *txn) end() (underWay bool) {
+	t.user.over.Store(true)
+	if underWay = t.shared.end(); underWay {
+		cut(t.conn.Hijack().PgConn())
+	}
+	return underWay
+}
+
 func rolledBack(ended bool, err error) error {
 	switch {
 	case ended:
@@ -84,7 +96,9 @@ var errEnded = errors.New("the handler has ended the transaction by itself. Try:
 // Commit sends what was appended, the record and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release() // as in Rollback
-	t.user.over = true
+	if t.end() {
+		return &store.Error{Kind: store.Misused, Err: errUnderWay}
+	}
 	// By itself: what claims together with its COMMIT could not be found out about.
 	_, err := t.raw.open(ctx, statement{})
 	if err == nil {
@@ -149,6 +163,8 @@ var errOpen = errors.New("rows or batch results were left open. Try: close them 
 // unfitUse is what the handler's use of a transaction says about that.
 func unfitUse(user *tx) error {
 	switch {
+	case user.root.collided():
+		return errCollided
 	case user.err != nil:
 		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w", user.err)}
 	case user.open > 0:

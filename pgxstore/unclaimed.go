@@ -98,6 +98,9 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 	case conn.PgConn().TxStatus() == 'E': // there was a BEGIN
 		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
 	}
+	if refusedByStandby(ctx, conn, err) {
+		return &store.Error{Kind: store.Retry, Err: pgsql.ErrRecovery} // Begin may find the primary
+	}
 	pe := serverError(err)
 	if pe != nil && failed < len(b) && misfit(pe) {
 		pinsOf(conn).forget(ctx, conn.PgConn(), b[failed].sql)
@@ -109,7 +112,7 @@ func (t *unclaimed) Commit(ctx context.Context, c store.Change) error {
 	case pe == nil || fatal(pe):
 	case t.s.light && outdated(pe):
 		_ = conn.Close(ctx)
-		return &store.Error{Kind: store.Retry, Err: err}
+		return &store.Error{Kind: store.Retry, Err: explained(err)}
 	case failed == intime && failed < first && pe.Code == pgsql.DivisionByZero:
 		return stale()
 	}
@@ -158,8 +161,10 @@ func unsent(conn *pgx.Conn, err error) error {
 	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		kind = store.Down
+	case pe != nil && ownTable(pe):
+		kind, err = store.Down, notMigrated(err)
 	case kind == store.Lost, conn.IsClosed():
 		kind = store.Retry // it broke while it was idle, and Begin knows what to do then
 	}
-	return &store.Error{Kind: kind, Err: err}
+	return &store.Error{Kind: kind, Err: explained(err)}
 }

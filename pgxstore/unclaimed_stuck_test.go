@@ -64,14 +64,20 @@ end $$;
 create constraint trigger deaf after insert on charge deferrable initially deferred for each row execute function deaf();`); err != nil {
 		t.Fatal(err)
 	}
-	seen := new(events)
-	e := once.New(pgxstore.New(pool), once.Config{Settle: 2 * time.Second, Observer: seen})
-	r, err := once.DoBatch(ctx, e, once.Operation{Scope: "deaf", Key: "k"}, declare("deaf"))
-	if err != nil || r.Replayed || r.Value.ID != "deaf" {
-		t.Error(r, err)
-	}
-	if !slices.Contains(seen.seen, once.EventInDoubt) || !slices.Contains(seen.seen, once.EventSettled) {
-		t.Errorf("it was not asked for: %v", seen.seen)
+	for settle := 2 * time.Second; ; settle *= 4 {
+		seen := new(events)
+		e := once.New(pgxstore.New(pool), once.Config{Settle: settle, Observer: seen})
+		r, err := once.DoBatch(ctx, e, once.Operation{Scope: "deaf", Key: once.NewKey()}, declare("deaf"))
+		if once.EffectOf(err) == once.NotApplied && settle < time.Minute {
+			continue // a busy machine did not get as far as COMMIT
+		}
+		if err != nil || r.Replayed || r.Value.ID != "deaf" {
+			t.Error(r, err)
+		}
+		if !slices.Contains(seen.seen, once.EventInDoubt) || !slices.Contains(seen.seen, once.EventSettled) {
+			t.Errorf("it was not asked for: %v", seen.seen)
+		}
+		return
 	}
 }
 

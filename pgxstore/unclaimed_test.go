@@ -92,7 +92,7 @@ func TestBatchIsOneRoundTrip(t *testing.T) {
 		}
 		return err
 	}
-	done := op()
+	done, other := op(), pgxstore.New(pool)
 	if err := executed(done); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestBatchIsOneRoundTrip(t *testing.T) {
 		{"executed, serializable", 1, func() error { o := op(); o.Isolation = store.Serializable; return executed(o) }},
 		{"replayed here", 1, func() error { _, err := once.DoBatch(ctx, e, done, declare("again")); return err }},
 		{"replayed elsewhere", 3, func() error { // the last of them while nobody waits
-			r, err := once.DoBatch(ctx, engineOn(pool), done, declare("again"))
+			r, err := once.DoBatch(ctx, once.New(other, once.Config{}), done, declare("again"))
 			if !r.Replayed {
 				err = errors.Join(err, errors.New("executed"))
 			}

@@ -20,6 +20,12 @@ type (
 		Join(ctx context.Context, tx TX, ask Ask) (Txn[TX], Record, error)
 	}
 
+	// Checker says whether the store can work at all: that it is reached, and has its
+	// tables (otherwise [ErrNotMigrated]). It writes nothing.
+	Checker interface {
+		Check(ctx context.Context) error
+	}
+
 	// AttemptLog keeps attempts, apart from the transactions of operations.
 	AttemptLog interface {
 		// WriteAttempts writes list. One that is there already, by its ID, stays as it

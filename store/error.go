@@ -14,7 +14,7 @@ const (
 	Retry               // serialization failure or deadlock: nothing was applied, another run may succeed
 	Aborted             // a statement had failed and its error was swallowed; nothing was applied
 	Misused             // rows or savepoints were left open; nothing was applied
-	Down                // the store was not reached in time; nothing was applied
+	Down                // the store was not reached in time, or only a standby of it; nothing was applied
 	Lost                // the answer to COMMIT was lost: applied or not, reading tells
 	Ended               // the user ended the transaction: its writes may stand without a record
 	Busy                // a bound on waiting was reached, see Timeouts; nothing was applied
@@ -45,6 +45,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrRows is the cause of an error when a statement has affected another number of rows
 // than Statement.Rows says.
 var ErrRows = errors.New("a write has affected another number of rows than it must")
+
+// ErrNotMigrated is in the chain of an error if the store's tables do not exist. Waiting
+// does not mend that.
+var ErrNotMigrated = errors.New("the tables of once do not exist")
 
 // KindOf returns the kind of the first *Error in err's chain, [Other] if there is none.
 func KindOf(err error) Kind {

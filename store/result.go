@@ -25,6 +25,31 @@ const (
 // Field is one header line.
 type Field struct{ Name, Value string }
 
+// WritesField is the name of a line in front of the header of a result, which says what has
+// become of the handler's writes. It is a line like any other, so that earlier versions can
+// read it; it is stored and not sent. A result without it was committed with them, or was
+// stored before there was this line.
+const WritesField = "Once-Writes"
+
+var rolledBack = Field{WritesField, "rolled back"}
+
+// MarkRolledBack returns r with the mark that its handler's writes were undone.
+func (r Result) MarkRolledBack() Result {
+	r.Header = append([]Field{rolledBack}, r.Header...)
+	return r
+}
+
+// RolledBack reports whether r has that mark.
+func (r Result) RolledBack() bool { return len(r.Header) > 0 && r.Header[0] == rolledBack }
+
+// WithoutMark returns r as its handler has made it.
+func (r Result) WithoutMark() Result {
+	if len(r.Header) > 0 && r.Header[0].Name == WritesField {
+		r.Header = r.Header[1:]
+	}
+	return r
+}
+
 // EncodeHeader returns the stored form of h: "Name: value" lines that end in
 // "\n", and nil if h is empty. Names and values must not contain line feeds, and
 // names not ": "; no name or value of HTTP does.

@@ -80,7 +80,7 @@ type Change struct {
 	Expect Expect
 	Next   Record
 	Lease  time.Duration // Running: lapses at the store's clock + Lease
-	Retain time.Duration // Done: expires at the store's clock + Retain
+	Retain time.Duration // Done: expires at the store's clock + Retain; 0: never
 	Writes []Statement   // commit with it, or not at all
 }
 
@@ -98,7 +98,8 @@ type Statement struct {
 // applied, also if the clock has jumped since. All times are judged by the store's own
 // clock.
 type Ledger interface {
-	// Read returns the record of id; its State is Absent if there is none.
+	// Read returns the record of id; its State is Absent if there is none. A server that
+	// cannot know that, such as a standby that is behind its primary, is [Down].
 	Read(ctx context.Context, id ID) (Record, error)
 
 	// Swap applies c, in one transaction of its own, if c.Expect holds and the
@@ -141,7 +142,9 @@ type Store[TX any] interface {
 	// Begin opens a transaction, claims the operation for as long as it lasts,
 	// and looks its record up, which is Absent. If there is nothing to execute, Txn is nil, no
 	// connection is held, and the record says why: Done, Unknown or Running
-	// (which includes "claimed by another transaction").
+	// (which includes "claimed by another transaction"). A server that cannot claim for all
+	// others, such as a standby, is [Down], unless it has a Done record to return that
+	// need not be durable.
 	Begin(ctx context.Context, ask Ask) (Txn[TX], Record, error)
 }
 
@@ -158,7 +161,8 @@ type Txn[TX any] interface {
 	// Rollback undoes everything. An error of kind [Ended] means that the user had
 	// committed before; [Retry], that the transaction has read what was not committed
 	// after all; [Busy], that its time was over before; and [Taken], that a claim which was
-	// put off was not to be had. Any other only means that the connection was given up.
+	// put off was not to be had. [Lost] means that the user may have committed before, and
+	// that reading tells. Any other only means that the connection was given up.
 	Rollback(ctx context.Context) error
 }
 
@@ -167,8 +171,13 @@ type Txn[TX any] interface {
 // applied, and the store's error is [Busy] or [Down]. Zero is what the database is
 // configured for; so is a bound that is stricter there. A store whose database does not
 // know a bound ignores it, and says so in its documentation.
+//
+// Servers enforce Lock, Statement and Idle. Of a server that falls silent while its connection
+// stays open the client's own clock ends the wait: for what begins a transaction after Acquire
+// and Lock together, and for a statement of the handler, if Statement is set, after Statement
+// and Acquire.
 type Timeouts struct {
-	Acquire   time.Duration // for a connection of the pool
+	Acquire   time.Duration // for a connection of the pool, and then for the answer to what begins the transaction on it
 	Lock      time.Duration // for a lock that another transaction holds
 	Statement time.Duration // for the end of one statement
 	Idle      time.Duration // for the next statement, while the handler computes or is stopped

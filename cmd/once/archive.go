@@ -150,8 +150,8 @@ func archived(e store.Expired) keys.Operation {
 	op := keys.Operation{
 		Scope: e.Scope, Key: e.Key, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
 		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.Omitted)], Status: e.Result.Status,
-		Point: e.Point, Calling: e.Calling, Captured: e.Request != nil, Now: time.Now(),
-		ResultBytes: len(store.EncodeHeader(e.Result.Header)) + len(e.Result.Body),
+		Effect: keys.EffectOf(e.Result), Point: e.Point, Calling: e.Calling, Captured: e.Request != nil, Now: time.Now(),
+		ResultBytes: len(store.EncodeHeader(e.Result.WithoutMark().Header)) + len(e.Result.Body),
 	}
 	if len(e.Fingerprint) > 0 {
 		op.Fingerprint = fmt.Sprintf("v%d %x", e.Fingerprint[0], e.Fingerprint[1:])

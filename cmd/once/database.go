@@ -104,7 +104,10 @@ func parseSource(dsn string) (source, error) {
 		return mysqlSource(dsn)
 	}
 	what := "--db is missing"
-	if dsn != "" {
+	switch {
+	case strings.ContainsAny(dsn, "@="): // it may have a password: user:password@tcp(host)/name, or password=...
+		what = "--db names no database that once knows: it is not a URL"
+	case dsn != "":
 		what = fmt.Sprintf("--db %q names no database that once knows", dsn)
 	}
 	return source{}, &usageError{what, "--db sqlite:PATH, --db postgres://user@host/name, or --db mysql://user@host/name"}
@@ -135,6 +138,21 @@ func mysqlSource(dsn string) (source, error) {
 	return src, nil
 }
 
+// reached says why the database is not reached. A server that is silent is not waited for.
+func reached(ctx context.Context, src source, db *sql.DB) error {
+	patience := timeoutOf(ctx)
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := db.PingContext(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("open %s: no answer within %v. Try: is this the address of a database, and can it be reached from here? A longer --timeout if it is slow", src.name, patience)
+	}
+	if err != nil {
+		return src.failed("open", err)
+	}
+	return nil
+}
+
 // openDatabase opens what is there. Only write makes an SQLite file that is not.
 func openDatabase(ctx context.Context, dsn string, write bool) (*database, error) {
 	src, err := parseSource(dsn)
@@ -150,8 +168,8 @@ func openDatabase(ctx context.Context, dsn string, write bool) (*database, error
 	if err != nil {
 		return nil, src.failed("open", err)
 	}
-	if err := db.PingContext(ctx); err != nil {
-		return nil, errors.Join(src.failed("open", err), db.Close())
+	if err := reached(ctx, src, db); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	table, err := keys.Open(db, src.dialect)
 	if err != nil {

@@ -12,10 +12,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestDemoEnds: whether it is interrupted or killed, no service stays behind.
 func TestDemoEnds(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	for signal, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 130, syscall.SIGKILL: -1} {
 		cmd := program(t, "demo", "--ops", "100000", "--db", sqliteURL(t))

@@ -24,8 +24,11 @@ Idempotency-Key.
   curl -i http://127.0.0.1:8080/charges -H 'Authorization: Bearer acme' \
     -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'
 
+GET /openapi.json tells, without authentication, the rules of the keys.
+
 With --dialect stripe-v1 it is charges and refunds as Stripe's API v1 has them: forms,
-objects, errors, and keys of the account. Any secret key is an account.
+objects, errors, and keys of the account. Any secret key is an account, whose name is a
+hash of it: the key itself is neither stored nor logged.
 
   curl -i http://127.0.0.1:8080/v1/charges -u sk_test_acme: \
     -H 'Idempotency-Key: charge-1' -d amount=5000 -d currency=eur`,

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // fields of the JSON result; all but ok are numbers.
@@ -41,6 +43,7 @@ func result(tb testing.TB, o output) (n map[string]int, ok bool) {
 
 // TestDemo: with once, the storm leaves every refund once.
 func TestDemo(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db string) {
 		dir := t.TempDir()
@@ -108,6 +111,7 @@ func checkLogs(t *testing.T, dir string, n map[string]int) {
 
 // TestDemoUnsafe: without once, the same storm refunds twice, and the demo says so.
 func TestDemoUnsafe(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, db string) {
 		o := run(t, "demo", "--ops", "40", "--seed", "7", "--json", "--unsafe", "--db", db).want(t, 1)

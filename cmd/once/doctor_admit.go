@@ -44,9 +44,9 @@ func admitted(ctx context.Context, src source, exact bool) (*patient, error) {
 	}
 	db.SetMaxOpenConns(1)
 	p := &patient{DB: db, source: src, exact: exact, close: func() { _ = db.Close() }}
-	if err := db.PingContext(ctx); err != nil {
+	if err := reached(ctx, src, db); err != nil {
 		p.close()
-		return nil, src.failed("open", err)
+		return nil, err
 	}
 	return p, nil
 }

@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // mysqlChecks are for MySQL and MariaDB.
 var mysqlChecks = []check{
 	{"migrations", askMigrations},
-	{"read_only", askVariable("read_only", "", judgeReadOnly)},
+	{"read_only", askReadOnly},
+	{"engines", askEngines},
 	{"flush_log", askVariable("innodb_flush_log_at_trx_commit", "1", judgeFlushLog)},
 	{"doublewrite", askVariable("innodb_doublewrite", "ON", judgeDoublewrite)},
-	{"sync_binlog", askVariable("sync_binlog", "1", judgeSyncBinlog)},
+	{"sync_binlog", askSyncBinlog},
+	{"idle_timeout", askVariable("idle_transaction_timeout", "", judgeIdleTransaction)}, // MariaDB's
+	{"lock_timeout", askVariable("innodb_lock_wait_timeout", "", judgeLockWait)},
 	{"semi_sync", askVariable("rpl_semi_sync_master_enabled", "", judgeSemiSync)},
 	{"semi_sync", askVariable("rpl_semi_sync_source_enabled", "", judgeSemiSync)}, // since MySQL 8.0.26
 	{"replicas", askReplicas},
@@ -34,11 +39,72 @@ func askVariable(name, otherwise string, judge func(value string) finding) func(
 	}
 }
 
-func judgeReadOnly(value string) finding {
-	if value != "OFF" && value != "0" {
+// askReadOnly asks whether the server takes writes, and should not.
+func askReadOnly(ctx context.Context, p *patient) (finding, error) {
+	var value string
+	if err := none(p.QueryRowContext(ctx, "show global variables like 'read_only'").Scan(new(string), &value)); err != nil || value == "" {
+		return finding{}, err
+	}
+	var following int // MariaDB's: threads that apply what another server has committed
+	if err := none(p.QueryRowContext(ctx, "show global status like 'Slaves_running'").Scan(new(string), &following)); err != nil {
+		return finding{}, err
+	}
+	return judgeReadOnly(value, following), nil
+}
+
+func judgeReadOnly(value string, following int) finding {
+	switch {
+	case value != "OFF" && value != "0":
 		return fail.because("read_only is on: this is a replica, which takes no writes", "the primary")
+	case following > 0:
+		return warn.because("this server replicates from another one and takes writes: an operation that reaches both is executed twice", "set global read_only = 1 if it is a replica")
 	}
 	return fine("it takes writes")
+}
+
+// askEngines asks for tables of the database that no transaction rolls back.
+func askEngines(ctx context.Context, p *patient) (finding, error) {
+	rows, err := p.QueryContext(ctx, `select t.table_name, coalesce(t.engine, 'unknown') from information_schema.tables t
+ left join information_schema.engines e on e.engine = t.engine
+ where t.table_schema = database() and t.table_type in ('BASE TABLE', 'SYSTEM VERSIONED') and coalesce(e.transactions, 'NO') <> 'YES' order by t.table_name`)
+	if err != nil {
+		return finding{}, err
+	}
+	defer rows.Close()
+	var tables []table
+	for rows.Next() {
+		var t table
+		if err := rows.Scan(&t.name, &t.engine); err != nil {
+			return finding{}, err
+		}
+		tables = append(tables, t)
+	}
+	return judgeEngines(tables), errors.Join(rows.Err(), rows.Close())
+}
+
+// table is one that is not transactional.
+type table struct{ name, engine string }
+
+func judgeEngines(tables []table) finding {
+	const most = 5 // of the names that are told
+	var names []string
+	bad := warn
+	for i, t := range tables {
+		if strings.HasPrefix(t.name, "once_") {
+			bad = fail
+		}
+		if i < most {
+			names = append(names, t.name+" ("+t.engine+")")
+		}
+	}
+	switch n := len(tables); {
+	case n == 0:
+		return fine("every table is rolled back with its transaction")
+	case n > most:
+		names = append(names, fmt.Sprintf("and %d more", n-most))
+	}
+	return bad.because("not transactional: "+strings.Join(names, ", ")+": what an operation writes there stands if it fails, and is written again by the retry",
+		"alter table NAME engine = InnoDB, for each table that operations write to")
 }
 
 func judgeFlushLog(value string) finding {
@@ -53,6 +119,34 @@ func judgeDoublewrite(value string) finding {
 		return fail.because("innodb_doublewrite is off: after a crash of the machine a page may be half written", "innodb_doublewrite = ON")
 	}
 	return fine("on")
+}
+
+// askSyncBinlog asks only where there is a binary log.
+func askSyncBinlog(ctx context.Context, p *patient) (finding, error) {
+	log, err := askVariable("log_bin", "", func(value string) finding { return finding{Says: value} })(ctx, p)
+	if err != nil || log.Says == "OFF" || log.Says == "0" {
+		return finding{}, err
+	}
+	return askVariable("sync_binlog", "1", judgeSyncBinlog)(ctx, p)
+}
+
+func judgeIdleTransaction(value string) finding {
+	if value == "0" {
+		return warn.because("idle_transaction_timeout is 0: a process that is stopped in a transaction keeps its key and its locks until its connection breaks",
+			"once.Config.Timeouts.Idle, or set global idle_transaction_timeout = 60")
+	}
+	return fine("a transaction that does nothing for %s s is ended", value)
+}
+
+// maxLockWait is a time, in seconds, after which most clients have given up.
+const maxLockWait = 30
+
+func judgeLockWait(value string) finding {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > maxLockWait {
+		return warn.because(fmt.Sprintf("innodb_lock_wait_timeout is %d: a handler waits for so many seconds for a row, longer than its client", n),
+			"once.Config.Timeouts.Lock, or set global innodb_lock_wait_timeout = 5")
+	}
+	return fine("a lock is waited for at most %s s", value)
 }
 
 func judgeSyncBinlog(value string) finding {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,15 @@ func TestDoctorReplicas(t *testing.T) {
 	ask(replica, "change master to master_host = '"+host+"', master_port = "+port+", master_user = 'follower'; start slave")
 	until("Slaves_connected", "1")
 	diagnosis().want(t, "a replica", warn, "replicas exist (1) and nothing waits")
+	examined(t, url)["read_only"].want(t, "the primary", okay, "takes writes")
+	for end := time.Now().Add(time.Minute); ask(replica, "select count(*) from information_schema.tables where table_name = 'once_operation'") != "1"; {
+		if time.Now().After(end) {
+			t.Fatal("the replica has no tables")
+		}
+	}
+	examined(t, replica.URL("app"))["read_only"].want(t, "a writable replica", warn, "replicates from another one and takes writes")
+	ask(replica, "set global read_only = 1")
+	examined(t, replica.URL("app"))["read_only"].want(t, "a replica", fail, "takes no writes")
 
 	ask(primary, "set global rpl_semi_sync_master_enabled = ON")
 	diagnosis().want(t, "one that tells nothing", warn, "none is there that tells")
@@ -65,4 +75,69 @@ func TestDoctorReplicas(t *testing.T) {
 
 	ask(primary, "set global rpl_semi_sync_master_wait_point = AFTER_SYNC")
 	diagnosis().want(t, "AFTER_SYNC", okay, "before a replica has it")
+}
+
+// TestDoctorEngines: tables that no transaction rolls back are named; those of once must not be
+// among them.
+func TestDoctorEngines(t *testing.T) {
+	t.Parallel()
+	m := testenv.SharedMariaDB(t)
+	const name = "doctor_engines"
+	if err := m.CreateDatabase(name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.DropDatabase(name) })
+	url := m.URL(name)
+	run(t, "migrate", "up", "--db", url).want(t, 0)
+	for _, c := range []struct {
+		ask  string
+		want level
+		says string
+	}{
+		{"create table charge (id int primary key)", okay, "every table"},
+		{"create table note (id int) engine = MyISAM; create table log (id int) engine = Aria", warn, "log (Aria), note (MyISAM)"},
+		{"alter table once_operation engine = MyISAM", fail, "once_operation (MyISAM)"},
+	} {
+		if _, err := m.Query(t.Context(), name, c.ask); err != nil {
+			t.Fatal(err)
+		}
+		examined(t, url)["engines"].want(t, c.ask, c.want, c.says)
+	}
+}
+
+// TestDoctorWaits: how long MariaDB lets others wait is judged, and a binary log only where
+// there is one.
+func TestDoctorWaits(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	testenv.Need(t, "mariadb")
+	for _, c := range []struct {
+		settings         map[string]string
+		idle, lock       level
+		binlog           level
+		idleTry, lockTry string
+	}{
+		{map[string]string{"sync_binlog": "0", "idle_transaction_timeout": "0", "innodb_lock_wait_timeout": "50"}, warn, warn, "", "Timeouts.Idle", "Timeouts.Lock"},
+		{map[string]string{"sync_binlog": "0", "log-bin": "on", "server-id": "1", "idle_transaction_timeout": "60", "innodb_lock_wait_timeout": "5"}, okay, okay, warn, "", ""},
+	} {
+		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Settings: c.settings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Close() })
+		if err := m.CreateDatabase("app"); err != nil {
+			t.Fatal(err)
+		}
+		run(t, "migrate", "up", "--db", m.URL("app")).want(t, 0)
+		found := examined(t, m.URL("app"))
+		if f := found["sync_binlog"]; f.Level != c.binlog {
+			t.Errorf("%v: sync_binlog: %+v, want %q", c.settings, f, c.binlog)
+		}
+		if f := found["idle_timeout"]; f.Level != c.idle || !strings.Contains(f.Try, c.idleTry) {
+			t.Errorf("%v: %+v", c.settings, f)
+		}
+		if f := found["lock_timeout"]; f.Level != c.lock || !strings.Contains(f.Try, c.lockTry) {
+			t.Errorf("%v: %+v", c.settings, f)
+		}
+	}
 }

@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/oncelib/once/internal/pgsql"
 )
 
 var postgresChecks = []check{
 	{"pooler", askPooler},
 	{"version", askPostgresVersion},
+	{"claims", askClaims},
 	{"migrations", askMigrations},
 	{"primary", askPrimary},
 	{"fsync", onOrFail("fsync", "after a crash of the machine a commit that was acknowledged may be gone, or the database")},
@@ -74,6 +77,16 @@ func postgresVersion(number int) finding {
 		return warn.because(fmt.Sprintf("PostgreSQL %d.%d is older than any that is maintained, and once is not tested with it", number/10_000, number%10_000), fmt.Sprintf("PostgreSQL %d or newer", oldestPostgres))
 	}
 	return fine("PostgreSQL %d.%d", number/10_000, number%10_000)
+}
+
+func askClaims(ctx context.Context, p *patient) (finding, error) {
+	var kept bool
+	var version string
+	err := p.QueryRowContext(ctx, pgsql.ClaimProbe()).Scan(&kept, &version)
+	if !kept {
+		return fail.because("this server accepts advisory locks and does not keep them, so that operations cannot be claimed: "+version, "PostgreSQL itself"), err
+	}
+	return fine("advisory locks are kept"), err
 }
 
 func askPrimary(ctx context.Context, p *patient) (finding, error) {

@@ -88,6 +88,7 @@ func TestDoctorSettings(t *testing.T) {
 
 // TestDoctorStandby: what it says of one, and to one.
 func TestDoctorStandby(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "pg_basebackup")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -145,6 +146,7 @@ func TestDoctorPooler(t *testing.T) {
 
 // TestDoctorLosesItsPatient: what could not be asked is no clean bill of health.
 func TestDoctorLosesItsPatient(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	pg, db := startWholesome(t)
 	p, err := admit(t.Context(), db)
@@ -161,4 +163,15 @@ func TestDoctorLosesItsPatient(t *testing.T) {
 	if d, err := p.examine(t.Context()); err == nil {
 		t.Errorf("a dead server: %+v", d)
 	}
+}
+
+// TestDoctorClaims: a server that accepts advisory locks and does nothing.
+func TestDoctorClaims(t *testing.T) {
+	t.Parallel()
+	pg, db := startWholesome(t)
+	if _, err := pg.Query(t.Context(), "postgres", testenv.WithoutAdvisoryLocks); err != nil {
+		t.Fatal(err)
+	}
+	examined(t, db)["claims"].want(t, "claims", okay, "kept")
+	examined(t, db+"&search_path="+testenv.WithoutAdvisoryLocksPath)["claims"].want(t, "claims", fail, "does not keep")
 }

@@ -15,7 +15,7 @@ import (
 )
 
 var keysShowEntry = entry{
-	name: "keys show", args: "KEY", brief: "what happened to an idempotency key",
+	quick: true, name: "keys show", args: "KEY", brief: "what happened to an idempotency key",
 	help: `Prints what the database knows of an operation: its state, since when, until when
 a retry is answered from the record, and what was kept of it. Nothing is changed, but
 the audit has that you have looked, if you may write to it.
@@ -158,7 +158,7 @@ func (a keyAnswer) print(w io.Writer, found []keys.Operation, db source) error {
 		fmt.Fprintf(w, `Nothing is known of the key %q, in any scope.
 
 That may be for one of four reasons:
-  - it was never executed to the end: what has failed or was killed leaves no record;
+  - it was never executed to the end: what has failed, was killed, or was answered by a 409 or 429 leaves no record;
   - it is being executed at this moment: ask again;
   - it was executed so long ago that it has expired and was swept away;
   - it is kept elsewhere: is %s the right database?

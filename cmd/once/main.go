@@ -24,6 +24,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -52,6 +53,7 @@ type entry struct {
 	args  string // what follows them
 	brief string // one line
 	help  string // the rest of its help
+	quick bool   // it only reads a little: --timeout bounds all of it, and otherwise only the connection
 	make  func() command
 }
 
@@ -145,6 +147,10 @@ func (m *Main) execute(ctx context.Context, e entry, args []string) error {
 	fs := flag.NewFlagSet(e.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	c.flags(fs)
+	timeout := defaultTimeout
+	if fs.Lookup("db") != nil {
+		fs.DurationVar(&timeout, "timeout", timeout, either(e.quick, "the longest `TIME` for the database to answer", "the longest `TIME` for the database to be reached"))
+	}
 	var positional []string
 	for {
 		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -161,5 +167,31 @@ func (m *Main) execute(ctx context.Context, e entry, args []string) error {
 	if want := len(strings.Fields(e.args)); len(positional) > want {
 		return &usageError{fmt.Sprintf("once %s does not know what to do with %q", e.name, positional[want]), "once " + e.name + " --help"}
 	}
-	return c.run(ctx, m, positional)
+	if timeout <= 0 {
+		return &usageError{fmt.Sprintf("--timeout %v is not a time to wait for", timeout), "--timeout 10s"}
+	}
+	ctx = context.WithValue(ctx, timeoutKey{}, timeout)
+	if !e.quick {
+		return c.run(ctx, m, positional)
+	}
+	bounded, cancel := context.WithTimeout(ctx, 2*timeout) // to be reached, and to answer
+	defer cancel()
+	err := c.run(bounded, m, positional)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w. Try: a longer --timeout than %v if the database is slow", err, timeout)
+	}
+	return err
+}
+
+// defaultTimeout is that of the flag --timeout.
+const defaultTimeout = 10 * time.Second
+
+type timeoutKey struct{}
+
+// timeoutOf returns how long a database may be silent.
+func timeoutOf(ctx context.Context) time.Duration {
+	if d, ok := ctx.Value(timeoutKey{}).(time.Duration); ok {
+		return d
+	}
+	return defaultTimeout
 }

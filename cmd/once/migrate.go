@@ -18,7 +18,7 @@ Nodes that start together may all run it. The business tables are not touched.`,
 		make: func() command { return new(migrateUp) },
 	}
 	migrateStatusEntry = entry{
-		name: "migrate status", brief: "which migrations the database has",
+		quick: true, name: "migrate status", brief: "which migrations the database has",
 		help: `Lists the migrations and whether the database has them. The exit code is 1 if
 one is missing.`,
 		make: func() command { return new(migrateStatus) },

@@ -9,17 +9,38 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/store"
 )
 
 // meaning of a state, for somebody who was woken up by it.
-var meaning = map[string]string{
-	"running": "somebody works on it; its lease says until when it is theirs",
-	"done":    "it took effect, once; a retry gets the stored answer",
-	"unknown": "an external call may have taken effect and its caller died: a person or a reconciler must decide, nothing will repeat it",
-	"expired": "it took effect, but its retention is over: a retry would execute again",
+func meaning(op keys.Operation) string {
+	switch op.State {
+	case "running":
+		return "somebody works on it; its lease says until when it is theirs"
+	case "unknown":
+		return "an external call may have taken effect and its caller died: a person or a reconciler must decide, nothing will repeat it"
+	case keys.Expired:
+		return effect(op) + ", but its retention is over: a retry would execute again"
+	case "archived":
+		return effect(op) + ", its retention is over and its row was deleted: a retry would execute again"
+	}
+	if op.Result == "omitted" {
+		return effect(op) + "; its answer is not kept"
+	}
+	return effect(op) + "; a retry gets the stored answer"
+}
 
-	"archived": "it took effect, its retention is over and its row was deleted: a retry would execute again",
+// effect says what has become of what an operation that has ended has written.
+func effect(op keys.Operation) string {
+	switch op.Effect {
+	case once.Applied.String():
+		return "it took effect, once"
+	case once.NotApplied.String():
+		return "it was answered, once, and what it had written was rolled back"
+	}
+	return "it was refused, once; it is not recorded whether what it had written was kept"
 }
 
 func printOperation(w io.Writer, op keys.Operation) error {
@@ -27,10 +48,12 @@ func printOperation(w io.Writer, op keys.Operation) error {
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("key", "%s", shown(op.Key))
 	line("scope", "%s", shown(op.Scope))
-	line("state", "%s: %s", op.State, meaning[op.State])
+	line("state", "%s: %s", op.State, meaning(op))
 	line("since", "%s", at(op, &op.Since))
 	if op.ExpiresAt != nil {
 		line("expires", "%s", at(op, op.ExpiresAt))
+	} else if op.State == "done" {
+		line("expires", "never: it is kept for ever")
 	}
 	if op.LeaseUntil != nil {
 		line("lease until", "%s", at(op, op.LeaseUntil))
@@ -38,7 +61,7 @@ func printOperation(w io.Writer, op keys.Operation) error {
 	switch op.Result {
 	case "":
 	case "omitted":
-		line("result", "%s, not kept, or forgotten: a retry is told so and does not execute", kindOf(op))
+		line("result", "%s, not kept, or forgotten%s", kindOf(op), either(op.State == store.Done.String(), ": a retry is told so and does not execute", ""))
 	default:
 		line("result", "%s, %d bytes", kindOf(op), op.ResultBytes)
 	}

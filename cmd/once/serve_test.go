@@ -4,8 +4,12 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
+	"encoding/json"
+	"maps"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,7 +23,16 @@ import (
 // serving starts the service, and returns what it says of itself.
 func serving(t *testing.T, args ...string) (cmd *exec.Cmd, said map[string]string) {
 	t.Helper()
+	return servingTo(t, nil, args...)
+}
+
+// servingTo has it log to a file.
+func servingTo(t *testing.T, log *os.File, args ...string) (cmd *exec.Cmd, said map[string]string) {
+	t.Helper()
 	cmd = program(t, append([]string{"demo", "serve", "--listen", "127.0.0.1:0"}, args...)...)
+	if log != nil {
+		cmd.Stderr = log
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +77,102 @@ func TestServe(t *testing.T) {
 	o = run(t, "demo", "serve", "--dialect", "nobody's").want(t, 2)
 	if !strings.Contains(o.stderr, "\nTry: --dialect stripe-v1") {
 		t.Errorf("%s", o.stderr)
+	}
+}
+
+// TestServePublishes: the rules of its keys can be read without authentication, in each dialect;
+// without keys there are none.
+func TestServePublishes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, paths []string }{
+		{nil, []string{"/charges", "/refunds", "/refunds/{id}/void"}},
+		{[]string{"--dialect", "stripe-v1"}, []string{"/v1/charges", "/v1/refunds"}},
+		{[]string{"--unsafe"}, nil},
+	} {
+		cmd, said := serving(t, c.args...)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, said["serving"]+"/openapi.json", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc struct{ Paths map[string]map[string]any }
+		err = json.NewDecoder(resp.Body).Decode(&doc)
+		_ = resp.Body.Close()
+		got := slices.Sorted(maps.Keys(doc.Paths))
+		if published := resp.StatusCode == http.StatusOK && err == nil; published != (c.paths != nil) || !slices.Equal(got, c.paths) {
+			t.Errorf("%v: %d, %v, %q", c.args, resp.StatusCode, err, got)
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestServeKeepsNoSecretKey: what a Stripe client authenticates with is neither in the database nor
+// in the log, whatever happens to its requests; and each secret key is another account.
+func TestServeKeepsNoSecretKey(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, said := servingTo(t, log, "--dialect", "stripe-v1", "--db", "sqlite:"+filepath.Join(dir, "payments.db"))
+	const secret = "sk_live_7gq0secret"
+	send := func(user, body string, bearer bool, want int) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, said["serving"]+"/v1/charges", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(user, "")
+		if bearer {
+			req.Header.Set("Authorization", "Bearer "+user)
+		}
+		req.Header.Set("Idempotency-Key", "k")
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s, %s: %d, want %d", user, body, resp.StatusCode, want)
+		}
+	}
+	send(secret, "amount=5000&currency=eur", false, 200)
+	send(secret, "currency=eur&amount=5000", true, 200) // the same account
+	send(secret, "amount=5001&currency=eur", true, 400)
+	send(secret+"2", "amount=5001&currency=eur", false, 200) // another one
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	var kept strings.Builder
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), secret) {
+			t.Errorf("the secret key is in %s", filepath.Base(name))
+		}
+		kept.Write(text)
+	}
+	if strings.Count(kept.String(), "acct_") < 4 || !strings.Contains(kept.String(), "mismatch") {
+		t.Errorf("the account, or what became of its requests, is in none of %v", files)
 	}
 }
 

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // One seed is one storm: two processes write the same bytes.
 func TestStorm(t *testing.T) {
+	testenv.Prove(t)
 	var pages, answers []string
 	for range 2 {
 		file := filepath.Join(t.TempDir(), "report.html")
@@ -70,6 +73,7 @@ func TestStorm(t *testing.T) {
 }
 
 func TestStormUsage(t *testing.T) {
+	testenv.Prove(t)
 	for _, args := range [][]string{{"--preset", "tea"}, {"--clients", "0"}, {"--clients", "1000000"}} {
 		if o := run(t, append([]string{"storm"}, args...)...).want(t, 2); !strings.Contains(o.stderr, "Try: ") || o.stdout != "" {
 			t.Errorf("%v: %+v", args, o)

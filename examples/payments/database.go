@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -21,7 +20,7 @@ import (
 // DB is an open database of any kind. What they do differently is in it, as
 // functions; everything above is written once.
 type DB struct {
-	protect func(cfg Config) (all, writes func(action) http.Handler) // writes: for actions that read nothing
+	protect func(cfg Config) protected
 	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
 	lock    string                     // statement that keeps other migrations out until the transaction ends,
 	unlock  string                     // or until this one does

@@ -54,16 +54,16 @@ func NewServer(db *DB, cfg Config) http.Handler {
 	}
 	cfg.Wait = max(0, cfg.Wait)
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
-	keyed, writes := plain, plain
+	keys := protected{all: plain, writes: plain}
 	if !cfg.Unsafe {
-		keyed, writes = db.protect(cfg)
+		keys = db.protect(cfg)
 	}
 	api := http.NewServeMux()
-	route(api, "/charges", methods{"POST": writes(createCharge)})
+	route(api, "/charges", methods{"POST": keys.writes(createCharge)})
 	route(api, "/charges/{id}", methods{"GET": plain(getCharge)})
-	route(api, "/refunds", methods{"POST": keyed(createRefund)})
+	route(api, "/refunds", methods{"POST": keys.all(createRefund)})
 	route(api, "/refunds/{id}", methods{"GET": plain(getRefund)})
-	route(api, "/refunds/{id}/void", methods{"POST": keyed(voidRefund)})
+	route(api, "/refunds/{id}/void", methods{"POST": keys.all(voidRefund)})
 	route(api, "/ledger", methods{"GET": plain(getLedger)})
 	route(api, "/customers/{id}", methods{"GET": plain(getCustomer), "PUT": plain(putCustomer)})
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -72,6 +72,7 @@ func NewServer(db *DB, cfg Config) http.Handler {
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", plain(health))
+	keys.publish(mux, "POST /charges", "POST /refunds", "POST /refunds/{id}/void")
 	mux.Handle("/", authenticate(api))
 	return mux
 }
@@ -97,31 +98,56 @@ func route(mux *http.ServeMux, path string, by methods) {
 	})
 }
 
+// protected puts keys in front of actions.
+type protected struct {
+	all      func(action) http.Handler
+	writes   func(action) http.Handler // for actions that read nothing
+	document func(patterns ...string) *oncehttp.Document
+}
+
+// publish serves what clients must know of the protected routes. There is nothing secret in it,
+// and who writes a client has no credentials yet.
+func (p protected) publish(mux *http.ServeMux, patterns ...string) {
+	if p.document != nil {
+		mux.Handle("GET /openapi.json", p.document(patterns...))
+	}
+}
+
 // protection puts keys in front of actions that work on s: package oncehttp opens
 // the transaction, and commits it together with the key and the answer. Actions that only
 // write are batches if the database makes one round trip of them.
-func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) func(Config) (all, writes func(action) http.Handler) {
-	return func(cfg Config) (all, writes func(action) http.Handler) {
+func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) func(Config) protected {
+	return func(cfg Config) (p protected) {
 		engine := once.New(s, once.Config{Observer: once.Log(cfg.Log)})
 		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait}
 		if cfg.Dialect == StripeV1 {
 			keys.Preset, keys.Optional = oncehttp.StripeV1(), true
 		}
-		all = func(a action) http.Handler {
+		p.document = func(patterns ...string) *oncehttp.Document {
+			routes := map[string]oncehttp.Config{}
+			for _, pattern := range patterns {
+				routes[pattern] = keys
+			}
+			d := oncehttp.OpenAPI(engine, routes)
+			d.Title = "Payments"
+			return d
+		}
+		p.all = func(a action) http.Handler {
 			return oncehttp.Handler(engine, keys, func(w http.ResponseWriter, r *http.Request, tx TX) {
 				got, err := a(r, view(tx))
 				cfg.reply(w, r, got, err)
 			})
 		}
-		if !batches {
-			return all, all
+		if p.writes = p.all; !batches {
+			return p
 		}
-		return all, func(a action) http.Handler {
+		p.writes = func(a action) http.Handler {
 			return oncehttp.BatchHandler(engine, keys, func(w http.ResponseWriter, r *http.Request, b *once.Batch) {
 				got, err := a(r, batch{b})
 				cfg.reply(w, r, got, err)
 			})
 		}
+		return p
 	}
 }
 

@@ -2,6 +2,8 @@ package payments
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
@@ -12,7 +14,8 @@ import (
 
 // StripeV1 is the dialect of Stripe's API v1: the same charges and refunds, in the
 // forms, objects and errors of /v1/charges and /v1/refunds, so that Stripe's own client
-// libraries can talk to them. The secret key is the name of the tenant.
+// libraries can talk to them. Any secret key is an account: the tenant is a hash of it, so that
+// no secret is stored or logged.
 const StripeV1 = "stripe-v1"
 
 // StripeWait is the default of Config.Wait in the dialect StripeV1: stripe-go takes the 409
@@ -22,20 +25,21 @@ const StripeWait = 5 * time.Second
 func newStripeServer(db *DB, cfg Config) http.Handler {
 	cfg.Wait = max(0, cmp.Or(cfg.Wait, StripeWait))
 	plain := func(a action) http.Handler { return unprotected(db, cfg, a) }
-	keyed, writes := plain, plain
+	keys := protected{all: plain, writes: plain}
 	if !cfg.Unsafe {
-		keyed, writes = db.protect(cfg)
+		keys = db.protect(cfg)
 	}
 	api := http.NewServeMux()
-	api.Handle("POST /v1/charges", writes(createStripeCharge))
+	api.Handle("POST /v1/charges", keys.writes(createStripeCharge))
 	api.Handle("GET /v1/charges/{id}", plain(getStripeCharge))
-	api.Handle("POST /v1/refunds", keyed(createStripeRefund))
+	api.Handle("POST /v1/refunds", keys.all(createStripeRefund))
 	api.Handle("GET /v1/refunds/{id}", plain(getStripeRefund))
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeStripeError(w, invalidRequest(http.StatusNotFound, "", "", "Unrecognized request URL ("+r.Method+": "+r.URL.Path+")."))
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", plain(health))
+	keys.publish(mux, "POST /v1/charges", "POST /v1/refunds")
 	mux.Handle("/", authenticateStripe(api))
 	return mux
 }
@@ -53,13 +57,20 @@ func authenticateStripe(next http.Handler) http.Handler {
 		switch {
 		case !tenantName.MatchString(name):
 			w.Header().Set("WWW-Authenticate", `Basic realm="payments"`)
-			writeStripeError(w, invalidRequest(http.StatusUnauthorized, "", "", "Send a secret key, which is the name of the tenant, as the user or as a bearer token."))
+			writeStripeError(w, invalidRequest(http.StatusUnauthorized, "", "", "Send a secret key, of any account, as the user or as a bearer token."))
 		case r.Header.Get("Stripe-Account") != "" || r.Header.Get("Stripe-Context") != "":
 			writeStripeError(w, invalidRequest(http.StatusForbidden, "account_invalid", "", "One account cannot act for another one here."))
 		default:
-			next.ServeHTTP(w, asTenant(r, name))
+			next.ServeHTTP(w, asTenant(r, stripeAccount(name)))
 		}
 	})
+}
+
+// stripeAccount is the name of the tenant with a secret key. Tenants are stored and logged,
+// secrets must not be. A fast hash is enough for secrets that cannot be guessed.
+func stripeAccount(secretKey string) string {
+	sum := sha256.Sum256([]byte("account of the secret key " + secretKey))
+	return "acct_" + hex.EncodeToString(sum[:16])
 }
 
 // stripeCharge is a charge as Stripe shows it, with the members that have a meaning here.

@@ -14,6 +14,7 @@ import (
 type stripeError struct {
 	Type    string `json:"type"`
 	Code    string `json:"code,omitempty"`
+	DocURL  string `json:"doc_url,omitempty"`
 	Message string `json:"message"`
 	Param   string `json:"param,omitempty"`
 
@@ -28,6 +29,9 @@ func invalidRequest(status int, code, param, message string) *stripeError {
 }
 
 func writeStripeError(w http.ResponseWriter, e *stripeError) {
+	if e.Code != "" {
+		e.DocURL = "https://stripe.com/docs/error-codes/" + strings.ReplaceAll(e.Code, "_", "-")
+	}
 	writeJSON(w, e.status, map[string]*stripeError{"error": e})
 }
 

@@ -46,7 +46,12 @@ type worker struct {
 
 func (w *worker) Work(ctx context.Context, job *river.Job[Welcome]) error {
 	// Named by what it means, and not by the job: two jobs for one customer are one mail.
-	op := once.Operation{Scope: "jobs", Key: once.DeriveKey("welcome", strconv.FormatInt(job.Args.Customer, 10))}
+	// Once ever: without Retain, the mail would be written again after 72 hours.
+	op := once.Operation{
+		Scope:  "jobs",
+		Key:    once.DeriveKey("welcome", strconv.FormatInt(job.Args.Customer, 10)),
+		Retain: once.KeepForever,
+	}
 	_, err := once.Do(ctx, w.engine, op, func(ctx context.Context, tx pgx.Tx) (int64, error) {
 		return writeMail(ctx, tx, job.Args.Customer)
 	})

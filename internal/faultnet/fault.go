@@ -77,6 +77,14 @@ func SwallowAnswer(pattern, until string) Fault {
 	return Fault{func() judge { return &swallowAnswer{finder: newFinder(pattern), until: until} }}
 }
 
+// Withhold keeps the answer to the pattern from every connection that sends it while the
+// fault is armed, and all that the server says there later. The connection stays open until
+// the client closes it: the server is silent, and not gone. The empty pattern is everything
+// that a client sends, a login as well.
+func Withhold(pattern string) Fault {
+	return Fault{func() judge { return &withhold{pattern: pattern, windows: make(map[*link]*window)} }}
+}
+
 // DropEvery loses every k-th answer and cuts its connection, as SwallowAnswer
 // does, again and again. An answer is what the server sends after the client has
 // sent something; the greeting of a login is one, too.
@@ -137,6 +145,7 @@ type swallow struct {
 	trigger *Trigger
 	silence time.Duration
 	until   *window // nil: only silence ends the answer
+	forever bool    // nothing ends the answer but the client
 }
 
 func newSwallow(until string) *swallow {

@@ -88,6 +88,26 @@ func (j *swallowAnswer) toServer(l *link, data []byte) verdict {
 	return v
 }
 
+type withhold struct {
+	neutral
+
+	pattern string
+	windows map[*link]*window
+}
+
+func (j *withhold) toServer(l *link, data []byte) verdict {
+	v := verdict{pass: len(data)}
+	w := j.windows[l]
+	if w == nil {
+		w = &window{pattern: []byte(j.pattern)}
+		j.windows[l] = w
+	}
+	if _, found := w.find(data); found {
+		v.swallow = &swallow{forever: true}
+	}
+	return v
+}
+
 type dropEvery struct {
 	neutral
 

@@ -83,12 +83,13 @@ func (l *link) toServer(data []byte, end ending) {
 			return
 		}
 	}
-	if end == goesOn || l.swallow.Load() != nil {
+	s := l.swallow.Load()
+	if end == goesOn || s != nil && !s.forever {
 		// In the second case the client may have given up, but the server is to
 		// finish its work: its answer ends the connection.
 		return
 	}
-	if end == finished {
+	if end == finished && s == nil {
 		_ = l.server.CloseWrite() // an error is seen by readServer
 		l.finish()
 		return
@@ -146,6 +147,9 @@ func (l *link) fromServer(data []byte) bool {
 
 // absorb keeps bytes from the client, and cuts when the answer is complete.
 func (l *link) absorb(s *swallow, data []byte) bool {
+	if s.forever {
+		return true
+	}
 	if s.complete(data) {
 		l.cut(s.trigger)
 		return false

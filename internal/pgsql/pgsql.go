@@ -5,6 +5,8 @@ package pgsql
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -12,6 +14,14 @@ import (
 
 	"github.com/oncelib/once/store"
 )
+
+// MaxJoins is how many joined operations may hold their claims in one transaction. Each is a
+// lock in a table of the server that all sessions share, of at least 6,400 places unless
+// max_locks_per_transaction or max_connections are changed. When it is full everybody fails.
+const MaxJoins = 1000
+
+// ErrMaxJoins refuses the next one.
+var ErrMaxJoins = fmt.Errorf("%d joined operations hold their claims in this transaction, each with a lock of the server. Try: commit the transaction in between, or once.Do for each", MaxJoins)
 
 // LockID is the advisory lock of an operation: 64 bits, so that two operations
 // practically never share one. If they do, one of them is told "in flight".
@@ -54,21 +64,42 @@ const (
 	// Read returns the columns of one record.
 	Read = `select ` + columns + ` from once_operation where scope = $1 and key = $2`
 
-	// Lock returns the start of the transaction, and whether the claim was granted. In
-	// a pipeline, Lock and Read cost the server less than Claim, and the look-up is
-	// younger than the lock at READ COMMITTED.
-	Lock = `select now(), pg_try_advisory_xact_lock($1)`
+	// ReadUnwatched is Read that finds nothing in a transaction that [watched] is true of.
+	ReadUnwatched = Read + ` and not (` + watched + `)`
+
+	// Look is Read outside of a transaction. It always returns one row: whether the server is
+	// in recovery, and then the columns. A standby gets its records late: if it does not
+	// have one, that proves nothing.
+	Look = `select pg_is_in_recovery(), ` + columnsOrNone + ` from (select) one left join once_operation on scope = $1 and key = $2`
+
+	// Lock returns the start of the transaction, whether the claim was granted, whether
+	// the server is in recovery, and [watched]. A claim on a standby is granted also when
+	// a transaction on the primary holds it. In a pipeline, Lock and Read cost the server less than Claim,
+	// and the look-up is younger than the lock at READ COMMITTED.
+	Lock = `select now(), pg_try_advisory_xact_lock($1), pg_is_in_recovery(), ` + watched
 
 	// LockOrFail divides by zero if the claim is not granted, so that what follows in a
 	// pipeline does not run.
-	LockOrFail = `select now(), 1 / pg_try_advisory_xact_lock($1)::int = 1`
+	LockOrFail = `select now(), 1 / (pg_try_advisory_xact_lock($1) and not pg_is_in_recovery())::int = 1`
 
-	// Claim is Lock and Read in one statement, for those who cannot pipeline.
+	// Claim is Lock and ReadUnwatched in one statement, for those who cannot pipeline.
 	//
 	// The snapshot of this one statement may be older than its lock. Then it misses a
 	// record, the primary key says so at the end, and the operation starts again.
-	Claim = `select now(), pg_try_advisory_xact_lock($3), ` + columnsOrNone + `
- from (select) one left join once_operation on scope = $1 and key = $2`
+	Claim = `select now(), pg_try_advisory_xact_lock($3), pg_is_in_recovery(), ` + watched + `, ` + columnsOrNone + `
+ from (select) one left join (select * from once_operation where scope = $1 and key = $2 and not (` + watched + `)) found on true`
+
+	// watched reports whether PostgreSQL watches what the transaction reads, for
+	// SERIALIZABLE. It watches the whole index page on which a record would be, and all new
+	// keys are on one page: operations that look up and then insert all conflict with each
+	// other. Inserts alone do not. So the look-up is done in a transaction of its own,
+	// before, or by Probe.
+	watched = `current_setting('transaction_isolation') = 'serializable' and current_setting('transaction_read_only') = 'off'`
+
+	// Probe looks a record up without being watched. It affects a row if there is none,
+	// and must then be undone. A record that the transaction cannot see is an error of
+	// serialization.
+	Probe = `insert into once_operation (scope, key, claim) values ($1, $2, '') on conflict do nothing`
 
 	// Late tells whether Ask.Until is over. It is asked after the look-up, and not of the
 	// transaction's start: a record may have expired and been swept between the two.
@@ -159,6 +190,10 @@ func Classify(sqlState string) store.Kind {
 	return store.Other
 }
 
+// Unwritable reports whether a text cannot be one of this database: it has a NUL or is not in
+// its encoding. Waiting does not help.
+func Unwritable(sqlState string) bool { return sqlState == "22021" || sqlState == "22P05" }
+
 // Taken reports whether the statement that writes the record has failed because
 // the record is not what was expected.
 func Taken(sqlState string) bool { return sqlState == UniqueViolation || sqlState == DivisionByZero }
@@ -168,11 +203,26 @@ const (
 	UniqueViolation = "23505"
 	DivisionByZero  = "22012"
 	InvalidText     = "22P02"
-	PlanChanged     = "0A000"
+	PlanChanged     = NotSupported
 	UndefinedTable  = "42P01"
 	QueryCanceled   = "57014"
 	NoStatement     = "26000"
+	ReadOnly        = "25006"
+	NotSupported    = "0A000"
+
+	DuplicateStatement = "42P05"
 )
+
+// ErrRecovery is what is wrong with a server that is in recovery. It is as good as down: its
+// locks exclude nobody on the primary, and its records are late.
+var ErrRecovery = errors.New("the server is in recovery: it is a standby, which can neither claim an operation nor tell that it is absent. Try: target_session_attrs=read-write in the connection string")
+
+// StandbyRefuses reports whether an error may be that of a standby, which neither writes
+// nor begins a SERIALIZABLE transaction. Whether it is one, Recovery tells.
+func StandbyRefuses(sqlState string) bool { return sqlState == ReadOnly || sqlState == NotSupported }
+
+// Recovery asks whether the server is in recovery.
+const Recovery = `select pg_is_in_recovery()`
 
 // MigrationLock makes migrations that start together run one after the other.
 const MigrationLock = `select pg_advisory_xact_lock(7881702260482471168)`

@@ -125,7 +125,7 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 		return f.Err
 	case ResourceExhausted: // without a time to come back it can be a message that is too large
 		if f.After > 0 || len(f.Pushback) > 0 {
-			return retry.After(f.Err, f.After)
+			return retry.AfterLimit(f.Err, f.After)
 		}
 	}
 	return retry.Stop(f.Err)
@@ -139,10 +139,7 @@ func (f *Fault) said(method, key string) error {
 		}
 		return retry.Stop(f.Err)
 	}
-	e := &once.Error{Code: code, Scope: method, Key: key, After: f.After, Err: f.Err} // in doubt: of an earlier attempt nothing is known
-	if code == once.CodeNoResult {
-		e.Effect = once.Applied
-	}
+	e := &once.Error{Code: code, Scope: method, Key: key, After: f.After, Err: f.Err} // in doubt: of an earlier attempt nothing is known, or not whether its writes were kept
 	return e
 }
 

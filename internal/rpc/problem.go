@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
 )
 
 // Problem is an error that a server answers with in place of its handler.
@@ -56,6 +57,9 @@ func problemOf(err error) *Problem {
 	switch e.Code {
 	case once.CodeFailed:
 		p.Cause, p.Handler = e.Err, true
+		if errors.As(err, new(*store.TooLargeError)) {
+			p.Retryable, p.Handler, p.Message = false, false, tooLarge
+		}
 	case once.CodeInvalid:
 		if errors.Is(err, once.ErrFuture) {
 			p = firstSentInvalid
@@ -75,6 +79,8 @@ func problemOf(err error) *Problem {
 }
 
 const notApplied = "Nothing was applied. The same call can be made again, with the same idempotency key."
+
+const tooLarge = "Nothing was applied: the answer would have been too large."
 
 var firstSentInvalid = Problem{
 	Code: InvalidArgument, Reason: reasonFirstSent,

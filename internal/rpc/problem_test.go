@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
 )
 
 // The tables in the documentation of both adapters say what is sent, and a client of ours
@@ -39,5 +40,18 @@ func TestProblemTables(t *testing.T) {
 				t.Errorf("a client takes %s for %v", p.Reason, class)
 			}
 		}
+	}
+}
+
+// TestMessageTooLargeForTheDatabase: the same again fails the same.
+func TestMessageTooLargeForTheDatabase(t *testing.T) {
+	err := &once.Error{Code: once.CodeFailed, Effect: once.NotApplied, Err: &store.Error{Err: &store.TooLargeError{Try: "less"}}}
+	p := problemOf(err)
+	if p.Retryable || p.Handler || p.Code != Internal || !strings.Contains(p.Message, "too large") {
+		t.Errorf("%+v", p)
+	}
+	f := Fault{Err: p, Code: p.Code, Reason: p.Reason, Retryable: p.Retryable}
+	if class, _ := retry.Classify(f.judge("/m", "k", true)); class != retry.Final {
+		t.Errorf("a client takes it for %v", class)
 	}
 }

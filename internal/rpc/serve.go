@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/asked"
+	"github.com/oncelib/once/internal/nested"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 )
@@ -23,6 +24,7 @@ type Server[TX any] struct {
 	MaxStored int64 // of a message, in bytes; 0: that of package oncehttp
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
+	Config    any // a pointer to the adapter's
 }
 
 // Call is a unary call that has arrived.
@@ -41,7 +43,7 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 		return a, "", p
 	}
 	rec, again, err := s.Engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) {
-		answer, err := handle(context.WithValue(ctx, txKey{}, tx), tx)
+		answer, err := handle(&running{Context: ctx, engine: s.Engine, tx: tx, config: s.Config}, tx)
 		if a = answer; err != nil {
 			return once.Answer{}, err
 		}
@@ -99,7 +101,7 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	}
 	op.Scope = asked.Scope(c.Principal, c.Method)
 	op.Fingerprint = once.FingerprintOf([]byte(c.Method), c.Message)
-	op.Wait, op.Retain = s.Wait, s.Retain
+	op.Wait, op.Retain, op.Bytes = s.Wait, s.Retain, int64(len(c.Message))
 	if attempt := c.Header(AttemptHeader); len(attempt) == 1 {
 		if n, err := strconv.ParseUint(attempt[0], 10, 31); err == nil {
 			op.Caller.Attempt = int(n)
@@ -111,6 +113,38 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 
 func invalidKey(err error) *Problem {
 	return &Problem{Code: InvalidArgument, Reason: reasonInvalid, Message: err.Error()}
+}
+
+// Nested reports whether ctx is that of an operation of the same engine, so that the call
+// is part of it; err says that this server is configured otherwise, which would have no
+// effect.
+func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, err error) {
+	if _, inside = s.Engine.Tx(ctx); !inside {
+		return false, nil
+	}
+	if field := nested.Difference(ctx, s.Engine, s.Config); field != "" {
+		err = errors.New(adapter + ": " + field + " of an interceptor differs from that of the operation of the same engine that it is inside of, and would have no effect. " +
+			"Try: one interceptor for each method, or the same Config for both")
+	}
+	return true, err
+}
+
+// running is the context of a handler.
+type running struct {
+	context.Context //nolint:containedctx // it is one
+
+	engine, tx, config any
+}
+
+// Value implements [context.Context].
+func (r *running) Value(key any) any {
+	switch key {
+	case txKey{}:
+		return r.tx
+	case nested.Key{Engine: r.engine}:
+		return r.config
+	}
+	return r.Context.Value(key)
 }
 
 type txKey struct{}

@@ -26,8 +26,14 @@ func answered(d Dialect, err error) bool {
 		return ok && !unsure(code)
 	default:
 		code, _ := MySQLCode(err)
-		return slices.Contains(mysqlRefusals, code)
+		return slices.Contains(mysqlRefusals, code) || PacketTooLarge(err)
 	}
+}
+
+// PacketTooLarge reports whether MySQL's driver has not sent a statement because it is larger
+// than a packet may be.
+func PacketTooLarge(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "packet for query is too large")
 }
 
 // lastWords reports whether a server sent this when it gave up the connection.

@@ -109,7 +109,11 @@ func (c *conn) admit(t *Txn, cmd command, query string) error {
 			return t.refuse(query, errPart)
 		}
 	}
-	return t.admit(cmd, query)
+	if err := t.admit(cmd, query); err != nil {
+		return err
+	}
+	c.lend(t, query)
+	return nil
 }
 
 // within returns the context for a statement of the open transaction.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -55,7 +56,7 @@ func beginMySQL(opts driver.TxOptions) (statements []string, err error) {
 // statement; MySQL has such things in procedures only.
 func (c *conn) series(ctx context.Context, statements ...string) error {
 	if !c.single {
-		err := c.run(ctx, "BEGIN NOT ATOMIC "+strings.Join(statements, "; ")+"; END")
+		err := c.run(ctx, compound(statements...))
 		if code, _ := MySQLCode(err); code != mysqlSyntax {
 			return err
 		}
@@ -67,6 +68,10 @@ func (c *conn) series(ctx context.Context, statements ...string) error {
 		}
 	}
 	return nil
+}
+
+func compound(statements ...string) string {
+	return "BEGIN NOT ATOMIC " + strings.Join(statements, "; ") + "; END"
 }
 
 // Numbers of MySQL's errors.
@@ -86,6 +91,7 @@ var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1114, // table is full
 	1142, // no privilege
 	1146, // no such table
+	1153, // a packet that is too large, of which only the head was read
 	1205, // lock wait timeout
 	1213, // deadlock
 	1264, // out of range
@@ -106,6 +112,12 @@ func Refused(err error) bool { return answered(MySQL, err) }
 // mysqlFatal are errors after which the transaction is gone, or may be: the first by
 // innodb_rollback_on_timeout.
 var mysqlFatal = []int{1205, 1206, 1213, 1020, 1614} //nolint:gochecknoglobals // a constant table
+
+// takesAll reports whether the transaction is gone with a statement that has failed so, or may be.
+func takesAll(err error) bool {
+	code, ok := MySQLCode(err)
+	return ok && slices.Contains(mysqlFatal, code)
+}
 
 // setStatement reports whether SET, of which the keyword has been read, is MariaDB's
 // SET STATEMENT variable = value, ... FOR statement, and returns the first word of that

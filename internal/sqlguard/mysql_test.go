@@ -3,6 +3,7 @@ package sqlguard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,22 +102,26 @@ func TestAdoptAndLast(t *testing.T) {
 func TestRollbackTooLate(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	f.failing("exec "+inOne(releaseMark, "ROLLBACK"), errNoSavepoint)
+	f.failing("exec "+inOne(undoing, releaseMark, "ROLLBACK"), errNoSavepoint)
 	tx, _ := begun(t, f, MySQL)
 	if err := tx.Rollback(); !errors.Is(err, ErrEnded) {
 		t.Errorf("Rollback() = %v", err)
 	}
-	wantCalls(t, f, "exec "+inOne(releaseMark, "ROLLBACK"), "exec ROLLBACK")
+	wantCalls(t, f, "exec "+inOne(undoing, releaseMark, "ROLLBACK"), "exec ROLLBACK")
 
 	for code, expected := range map[uint16]bool{1213: true, 1062: false} { // a deadlock has rolled back, a duplicate has not
 		f = newFake()
-		f.failing("exec "+inOne(releaseMark, "ROLLBACK"), errNoSavepoint)
+		f.failing("exec "+inOne(undoing, releaseMark, "ROLLBACK"), errNoSavepoint)
 		tx, _ = begun(t, f, MySQL)
 		f.failing("exec UPDATE t", errorNo(code))
 		_, _ = tx.Exec("UPDATE t")
 		if err := tx.Rollback(); errors.Is(err, ErrEnded) == expected {
 			t.Errorf("after %d: Rollback() = %v", code, err)
 		}
-		wantCalls(t, f, "exec UPDATE t", "exec "+inOne(releaseMark, "ROLLBACK"), "exec ROLLBACK")
+		calls := []string{"exec UPDATE t", "exec " + inOne(undoing, releaseMark, "ROLLBACK"), "exec ROLLBACK"}
+		if expected { // it is asked whether that was all
+			calls = slices.Insert(calls, 1, "query SHOW WARNINGS", "rows close")
+		}
+		wantCalls(t, f, calls...)
 	}
 }

@@ -16,6 +16,8 @@ type transaction struct {
 	ctx  context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
 	part *Part           // of a group; nil if it is none
 	done bool
+
+	isolation sql.IsolationLevel // that was asked for
 }
 
 // Begin begins a transaction for callers that know no context.
@@ -34,7 +36,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 		if err != nil {
 			return nil, err
 		}
-		c.tx = &transaction{conn: c, base: base, ctx: ctx}
+		c.tx = &transaction{conn: c, base: base, ctx: ctx, isolation: sql.IsolationLevel(opts.Isolation)}
 		return c.tx, nil
 	}
 	if err := t.claim(); err != nil {
@@ -48,7 +50,8 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 			return nil, err
 		}
 	}
-	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx, part: partOf(ctx)}
+	t.isolation = sql.IsolationLevel(opts.Isolation)
+	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx, part: partOf(ctx), isolation: t.isolation}
 	return c.tx, nil
 }
 
@@ -96,7 +99,7 @@ func (tx *transaction) join(ctx context.Context, t *Txn) error {
 		t.release()
 		return fmt.Errorf("once: cannot join the transaction: %w", err)
 	}
-	tx.txn = t
+	tx.txn, t.isolation = t, tx.isolation
 	return nil
 }
 
@@ -159,6 +162,7 @@ func (tx *transaction) Commit() error {
 		if tx.part != nil { // the group's COMMIT is yet to come
 			failed = &CommitError{Err: err}
 		}
+		t.fatal = t.fatal || takesAll(err)
 		tx.clear()
 		if failed.InDoubt && !errors.Is(failed, ErrEnded) {
 			tx.conn.broken = true // nobody knows what state it is in
@@ -250,10 +254,12 @@ func (tx *transaction) rollback() error {
 	if c.dialect != MySQL {
 		return c.run(ctx, "ROLLBACK")
 	}
-	err := c.series(ctx, releaseMark, "ROLLBACK")
+	itself := tx.txn.fatal && c.warned(ctx) // by the failed statement; before it is forgotten
+	incomplete, err := c.undoMySQL(ctx)
 	if err != nil && endedUnderneath(c.dialect, err) {
 		err = errors.Join(err, c.run(ctx, "ROLLBACK")) // of another one, begun by the same hand
 	}
+	tx.txn.incomplete.Store(incomplete || itself)
 	return err
 }
 

@@ -2,6 +2,7 @@ package sqlguard
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"sync/atomic"
 )
@@ -11,8 +12,11 @@ import (
 type Txn struct {
 	phase      atomic.Uint32
 	statements atomic.Int64
+	claims     atomic.Int64
 	failure    atomic.Pointer[failure]
 	held       atomic.Bool
+	incomplete atomic.Bool
+	opaque     atomic.Bool
 	leash      atomic.Pointer[leash]
 	view       atomic.Pointer[Txn] // the guard that was there already, of a Txn that has joined it
 
@@ -22,6 +26,7 @@ type Txn struct {
 	fatal      bool        // MySQL: a statement has failed in a way that ends the transaction
 	savepoints []savepoint // open ones, oldest first
 	made       int         // savepoints made so far: the transaction's clock
+	isolation  sql.IsolationLevel
 }
 
 // The phases of a Txn.
@@ -72,6 +77,13 @@ func (t *Txn) Err() error {
 // transaction takes the difference of two readings.
 func (t *Txn) Statements() int { return int(t.real().statements.Load()) }
 
+// Isolation returns the level that was asked for when the transaction was begun.
+func (t *Txn) Isolation() sql.IsolationLevel { return t.real().isolation }
+
+// Claims adds n to the claims that joins hold in this transaction, and returns how many they
+// are.
+func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
+
 func txnOf(ctx context.Context) *Txn {
 	t, _ := ctx.Value(txnKey{}).(*Txn)
 	return t
@@ -89,9 +101,7 @@ func (t *Txn) release() { t.phase.Store(unused) }
 
 // fail records the error of a statement that was begun at the given clock.
 func (t *Txn) fail(since int, query string, err error) {
-	if code, ok := MySQLCode(err); ok && slices.Contains(mysqlFatal, code) {
-		t.fatal = true
-	}
+	t.fatal = t.fatal || takesAll(err)
 	f := &failure{first: &StatementError{Statement: head(query), Err: err}, since: since}
 	if standing := t.failure.Load(); standing != nil {
 		f.first = standing.first

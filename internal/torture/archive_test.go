@@ -41,6 +41,7 @@ func archiveAll(ctx context.Context, p plan) error {
 // kind by which files change, N = 1, 2, ... until it survives. At every moment each
 // operation is in the database or in the archive, or in both.
 func TestArchiveKill(t *testing.T) {
+	testenv.Prove(t)
 	testenv.Need(t, "strace")
 	t.Parallel()
 	for _, call := range []string{"write", "pwrite64", "fsync", "renameat"} {

@@ -17,6 +17,7 @@ import (
 // is there for as long as it was promised, less an hour at the most, and what is not
 // finished stays.
 func TestClock(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "faketime")
 	for _, name := range []string{pgxName, postgresName, mariadbName, sqliteName} {

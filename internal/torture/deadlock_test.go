@@ -19,6 +19,7 @@ import (
 // their way, half of the time with a first execution that is rolled back. The server
 // counts its deadlocks.
 func TestNoDeadlocks(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	m := startMariaDB(t)
 	g := mariadbGround(t, m.DSN("mysql"))

@@ -14,6 +14,7 @@ import (
 // TestIOError makes the N-th system call of an operation fail with EIO, in the process
 // of the database that serves it, N = 1, 2, ... until none is reached.
 func TestIOError(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "strace")
 	for _, store := range []string{pgxName, postgresName} {

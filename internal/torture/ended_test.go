@@ -32,6 +32,7 @@ func committers(store string) []committer {
 // answer, or with the ROLLBACK after a handler that has failed. Nobody may be told that
 // nothing was applied while what the handler has committed stands, nor execute again.
 func TestEndedAndLost(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb")
 	for _, name := range []string{pgxName, postgresName, mariadbName} {

@@ -14,6 +14,7 @@ import (
 // TestFullDisk leaves N pages of room on the disk of the database, N = 0, 1, 2, ...
 // until an operation gets through.
 func TestFullDisk(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb")
 	if !testenv.Isolated(t) {

@@ -79,6 +79,7 @@ func queued(ctx context.Context, n int) error {
 // TestKillGroup kills a process at every point of a group: who was answered finds
 // exactly that, and who was not finds his operation done once, or not at all.
 func TestKillGroup(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "strace")
 	var met tally
@@ -176,5 +177,6 @@ func (t *tally) merge(other *tally) {
 // TestStormOfGroups is TestStorm in one process, whose duplicates are in each other's
 // groups, and beside another one.
 func TestStormOfGroups(t *testing.T) {
+	testenv.Prove(t)
 	unleash(t, newGround(t, groupName), 2, 32, scale(40, 400))
 }

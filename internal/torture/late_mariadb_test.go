@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestLateMariaDB is TestLate where sessions are threads, which cannot be stopped one by
 // one: commits wait, as they do for a backup.
 func TestLateMariaDB(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	m := startMariaDB(t)
 	g := mariadbGround(t, m.DSN("mysql"))

@@ -18,6 +18,7 @@ import (
 // has begun to work on it: the session is stopped, as a busy machine might. Whoever
 // asks meanwhile must not be told that nothing was applied, because it will be.
 func TestLate(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
 	for _, name := range []string{pgxName, postgresName} {

@@ -10,6 +10,7 @@ import (
 // TestNthRestart restarts the server at the N-th statement, before it gets there or when it
 // is on its way: by SIGKILL, with a recovery from the log, or in an orderly way.
 func TestNthRestart(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb")
 	t.Run("PostgreSQL", func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 // TestNthRival has a second session lock, or change, what the operation wants, from the
 // N-th statement on: the errors are the database's own.
 func TestNthRival(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb")
 	for _, name := range []string{pgxName, postgresName, mariadbName} {

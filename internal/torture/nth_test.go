@@ -17,6 +17,7 @@ import (
 // 2, ... until an operation survives. What the caller is told is true, the same key asked
 // again has one effect and one answer, and the service goes on with the pool that it has.
 func TestNth(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb")
 	for _, store := range []string{pgxName, postgresName, mariadbName} {

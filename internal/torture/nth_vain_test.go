@@ -22,6 +22,7 @@ import (
 // what fails, with the COMMIT that the server then skips behind it; sqlstore looks first
 // whatever it was told.
 func TestNthVain(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb")
 	for _, store := range []string{pgxName, postgresName, mariadbName} {

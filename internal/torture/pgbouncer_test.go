@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
 )
 
 // TestPgBouncer runs behind PgBouncer in transaction mode, where each transaction may
@@ -46,27 +47,36 @@ func behindPooler(t *testing.T, g *ground, s system) {
 	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
 	for _, flow := range []string{flowDo, flowFailure, flowJoin, flowBatch} {
-		key := "pooled-" + flow
-		for i := range 3 {
-			got, err := run(ctx, s, flow, operation(key), work{key: key, attempt: fmt.Sprint(i)})
-			if err != nil || got.Attempt != "0" {
-				t.Fatalf("%s, call %d: %+v, %v", flow, i, got, err)
-			}
-		}
-		changed := operation(key)
-		changed.Fingerprint = once.FingerprintOf([]byte("something else"))
-		if _, err := run(ctx, s, flow, changed, work{key: key, attempt: "changed"}); once.CodeOf(err) != once.CodeMismatch {
-			t.Fatalf("%s with another body: %v", flow, err)
-		}
-		want := executed("0")
-		if flow == flowFailure {
-			want = declined()
-		}
-		if got, err := g.state(ctx, key); err != nil || got != want {
-			t.Fatalf("%s: the database has %+v, %v, want %+v", flow, got, err, want)
-		}
+		everyCall(ctx, t, g, s, flow, operation("pooled-"+flow))
+		serializable := operation("pooled-serializable-" + flow)
+		serializable.Isolation = store.Serializable
+		everyCall(ctx, t, g, s, flow, serializable)
 	}
 	duplicates(ctx, t, g, s)
+}
+
+// everyCall executes an operation, replays it and is refused another one of its key.
+func everyCall(ctx context.Context, t *testing.T, g *ground, s system, flow string, op once.Operation) {
+	t.Helper()
+	key := op.Key
+	for i := range 3 {
+		got, err := run(ctx, s, flow, op, work{key: key, attempt: fmt.Sprint(i)})
+		if err != nil || got.Attempt != "0" {
+			t.Fatalf("%s, call %d: %+v, %v", flow, i, got, err)
+		}
+	}
+	changed := op
+	changed.Fingerprint = once.FingerprintOf([]byte("something else"))
+	if _, err := run(ctx, s, flow, changed, work{key: key, attempt: "changed"}); once.CodeOf(err) != once.CodeMismatch {
+		t.Fatalf("%s with another body: %v", flow, err)
+	}
+	want := executed("0")
+	if flow == flowFailure {
+		want = declined()
+	}
+	if got, err := g.state(ctx, key); err != nil || got != want {
+		t.Fatalf("%s: the database has %+v, %v, want %+v", flow, got, err, want)
+	}
 }
 
 // duplicates has 24 engines ask for the same keys at the same time.

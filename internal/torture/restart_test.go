@@ -9,15 +9,17 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
 )
 
 // TestAServerThatCameBack: operations find a pool full of connections that broke while
 // nobody used them, and go on as if nothing had been.
 func TestAServerThatCameBack(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
-	for _, store := range []string{pgxName, postgresName} {
-		t.Run(store, func(t *testing.T) {
+	for _, name := range []string{pgxName, postgresName} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{})
 			if err != nil {
@@ -30,7 +32,7 @@ func TestAServerThatCameBack(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = front.Close() })
 			const clients = 8
-			g := postgresGround(t, store, pg.URL("postgres"))
+			g := postgresGround(t, name, pg.URL("postgres"))
 			s := g.open(t, setup{dsn: pg.URLVia(front.Addr(), "postgres"), conns: clients, engine: once.Config{Runs: 1}})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -51,18 +53,21 @@ func TestAServerThatCameBack(t *testing.T) {
 				}},
 				{"the server has restarted", func() error { return pg.Restart(ctx) }},
 			} {
-				together(ctx, t, s, clients, "before")
-				if err := c.brake(); err != nil {
-					t.Fatalf("%s: %v", c.how, err)
+				// At SERIALIZABLE something else is sent first.
+				for _, level := range []store.Isolation{store.DefaultIsolation, store.Serializable} {
+					together(ctx, t, s, level, clients, "before")
+					if err := c.brake(); err != nil {
+						t.Fatalf("%s: %v", c.how, err)
+					}
+					together(ctx, t, s, level, clients, c.how)
 				}
-				together(ctx, t, s, clients, c.how)
 			}
 		})
 	}
 }
 
 // together performs operations that hold a connection each, all at one time.
-func together(ctx context.Context, t *testing.T, s system, clients int, when string) {
+func together(ctx context.Context, t *testing.T, s system, level store.Isolation, clients int, when string) {
 	t.Helper()
 	var group, inside sync.WaitGroup
 	inside.Add(clients)
@@ -71,6 +76,7 @@ func together(ctx context.Context, t *testing.T, s system, clients int, when str
 			enter := once0(inside.Done)
 			defer enter() // so that who fails holds nobody up
 			op := operation(once.NewKey())
+			op.Isolation = level
 			_, _, err := s.Do(ctx, op, work{key: op.Key, attempt: "only", before: func() { enter(); inside.Wait() }})
 			if err != nil {
 				t.Errorf("%s: %v", when, err)

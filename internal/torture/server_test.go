@@ -16,6 +16,7 @@ import (
 // PostgreSQL takes all others down and recovers, MariaDB is started again. The client
 // lives on, and what it is told must be true.
 func TestServerKill(t *testing.T) {
+	testenv.Prove(t)
 	testenv.Need(t, "postgresql", "mariadb", "strace")
 	for _, store := range []string{pgxName, postgresName} {
 		t.Run(store, func(t *testing.T) {

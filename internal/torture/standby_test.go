@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // A commit that waits for its synchronous standby, and whose client gives up, is
@@ -25,6 +26,7 @@ var settings = map[string]bool{"local": false, "synced": true}
 // that was acknowledged before; and without, something is, or this test shows nothing.
 // The nodes have a cache, which must know of no commit that nobody was told of.
 func TestReplaysSurviveAFailover(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	for _, store := range []string{pgxName, postgresName} {
 		for name, synced := range settings {
@@ -134,6 +136,7 @@ func healed(ctx context.Context, p *pair, s system, synced bool) error {
 // TestALostRaceIsDurable: a final failure has rolled back, and before it is stored
 // another caller has done the operation, with a commit that only the primary has.
 func TestALostRaceIsDurable(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	for _, store := range []string{pgxName, postgresName} {
 		t.Run(store, func(t *testing.T) {
@@ -194,6 +197,7 @@ func loseRace(t *testing.T, p *pair, synced bool) error {
 // is configured to do so, gets COMMIT answered as if the standby had it. (A COMMIT
 // after Join is the caller's own.)
 func TestACancelledWaitIsNotSuccess(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	for _, store := range []string{pgxName, postgresName} {
 		t.Run(store, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 // others are told to come back, each as soon as it has waited for its busy_timeout and no
 // later for their being many. When the process goes on, or is killed, all is well.
 func TestStopSQLite(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	g := newGround(t, sqliteName)
 	const busy = 300 * time.Millisecond

@@ -24,6 +24,7 @@ const stormPatience = time.Hour
 // TestStorm has 4 processes with 24 connections each send 96 duplicates of every
 // key at the same time.
 func TestStorm(t *testing.T) {
+	testenv.Prove(t)
 	testenv.Need(t, "postgresql", "mariadb")
 	const processes, workers = 4, 24
 	for name, keys := range map[string]int{

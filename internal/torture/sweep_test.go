@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 )
 
@@ -47,6 +48,7 @@ func (t hastyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 // once and three sweepers, one of which archives, remove it. What a caller is told is
 // true all the same: an execution is one effect, and a replay tells of one.
 func TestSweepUnderFire(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	for _, name := range []string{pgxName, postgresName, sqliteName, mariadbName} {
 		t.Run(name, func(t *testing.T) {
@@ -146,6 +148,7 @@ func underFire(t *testing.T, g *ground) {
 // TestSweepLostCommit loses a sweep's commit, or its answer: what is deleted was kept,
 // and what was kept and is not deleted goes with the next sweep.
 func TestSweepLostCommit(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	for _, name := range []string{pgxName, postgresName} {
 		for _, applied := range []bool{false, true} {

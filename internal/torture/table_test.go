@@ -141,6 +141,7 @@ func (b *table) keys(string) (keys []string, err error) {
 // N-th of each kind of thing that it does, also while it plans an intent in its own
 // transaction, and another process resumes what it has left.
 func TestTableKill(t *testing.T) {
+	testenv.Prove(t)
 	testenv.Need(t, "postgresql", "strace")
 	t.Parallel()
 	kinds := map[string][]string{

@@ -17,6 +17,7 @@ import (
 // TestTimeouts: what is stuck is told so within its bound, and holds up nobody for
 // longer than that.
 func TestTimeouts(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb")
 	for _, name := range []string{pgxName, postgresName, mariadbName, sqliteName, groupName} {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,24 +46,38 @@ var journals = map[Dialect]journal{
 // there are, and a server's cache holds that many texts.
 const maxRows = 32
 
-// WriteAttempts implements [store.AttemptLog], in one transaction.
+// WriteAttempts implements [store.AttemptLog], in one transaction. Where a server may be silent
+// that is one of the guard's: drivers have COMMIT wait without end.
 func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
+	if s.dialect.name != SQLite {
+		_, err := s.sweeping(ctx, sweeping{}, func(tx *sql.Tx) (store.Swept, error) {
+			return store.Swept{}, s.insertAttempts(ctx, tx, list)
+		})
+		return err
+	}
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return s.down(err)
 	}
+	if err := s.insertAttempts(ctx, tx, list); err != nil {
+		_ = tx.Rollback() // the first error says more
+		return s.down(err)
+	}
+	if err := tx.Commit(); err != nil {
+		return s.down(err)
+	}
+	return nil
+}
+
+func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, list []store.Attempt) error {
 	for part := range slices.Chunk(list, maxRows) {
 		args := make([]any, 0, 20*len(part))
 		for i := range part {
 			args = append(args, attemptFields(&part[i])...)
 		}
 		if _, err := tx.ExecContext(ctx, journals[s.dialect.name].insert(len(part)), args...); err != nil {
-			_ = tx.Rollback() // the first error says more
-			return s.down(err)
+			return err
 		}
-	}
-	if err := tx.Commit(); err != nil {
-		return s.down(err)
 	}
 	return nil
 }

@@ -8,12 +8,39 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
 // Begin opens a guarded transaction, claims and looks up.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
+	if ask.Timeouts.Acquire == 0 || s.dialect.name == SQLite { // where nobody but this process could be silent
+		return s.beginOn(ctx, ask)
+	}
+	// As long as a connection may take, then as long again, and as long as a lock may.
+	limit := 2*ask.Timeouts.Acquire + ask.Timeouts.Lock
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel() // the transaction does not end with it
+	begun, rec, err := s.beginOn(within, ask)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = &store.Error{Kind: store.KindOf(err), Err: fmt.Errorf("the server has not answered within %v (Timeouts): %w. Try: whether it is there; if it only takes long, a longer Timeouts.Acquire or Lock", limit, err)}
+	}
+	if t, open := begun.(*txn); open && ask.Timeouts.Statement > 0 { // after which the server says no, if it says anything
+		t.guard.Limit(sqlguard.Limits{Statement: ask.Timeouts.Statement + ask.Timeouts.Acquire}, func() {})
+	}
+	return begun, rec, err
+}
+
+// beginOn begins as the database of the store needs it.
+func (s *Store) beginOn(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
+	if s.dialect.name == PostgreSQL {
+		return s.beginPostgres(ctx, ask)
+	}
+	return s.begin(ctx, ask)
+}
+
+func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
 	if s.dialect.name == SQLite && !ask.ID.IsZero() && !ask.First { // a replay need not wait for other writers
 		if rec, err := s.glance(ctx, ask); err != nil || rec.State == store.Done {
 			return nil, rec, err
@@ -35,15 +62,30 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 	if err != nil {
 		return nil, store.Record{}, s.down(err)
 	}
+	ahead := t.claim.row
+	if t.tx == nil { // what has been looked up ahead is done
+		return nil, ahead.live(), t.found(ctx, ask, ahead.live())
+	}
 	if s.dialect.bound != nil {
 		err = s.dialect.bound(ctx, t.tx, ask.Timeouts)
 	}
 	if err == nil && !ask.ID.IsZero() {
 		t.claim, err = s.dialect.claim(s.own(ctx), t.tx, ask)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
+		if errors.Is(err, pgsql.ErrRecovery) {
+			_ = t.tx.Rollback()
+			retire(t.conn)
+		}
 		_ = t.end()
 		return nil, store.Record{}, s.down(err)
+	case t.claim.watched && !s.looksAhead(ask):
+		_ = t.end()
+		s.watched.Store(true)
+		return s.begin(ctx, ask)
+	case t.claim.watched:
+		t.claim.row = ahead
 	}
 	if ask.ID.IsZero() {
 		t.began()
@@ -72,7 +114,7 @@ func (s *Store) glance(ctx context.Context, ask store.Ask) (store.Record, error)
 }
 
 // verdict says whether there is something to execute, and what is in the way if not.
-func (c claim) verdict() (rec store.Record, free bool) {
+func (c *claim) verdict() (rec store.Record, free bool) {
 	rec = c.row.live()
 	switch {
 	case rec.State != store.Absent:
@@ -97,6 +139,11 @@ func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
 		return s.openInLine(ctx, ask)
 	}
 	return s.openBy(ctx, ask, func(t *txn, own context.Context) (err error) {
+		if s.looksAhead(ask) {
+			if err = t.lookAhead(own, ask); err != nil || t.claim.row.live().State == store.Done {
+				return err
+			}
+		}
 		t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
 		return err
 	})
@@ -117,7 +164,7 @@ func (s *Store) openBy(ctx context.Context, ask store.Ask, begin func(t *txn, ow
 		if left < 0 {
 			left = 1 + s.db.Stats().Idle
 		}
-		if !isBroken || left == 0 || ctx.Err() != nil {
+		if !isBroken || left == 0 || ctx.Err() != nil || store.KindOf(err) == store.Busy {
 			return nil, err
 		}
 	}
@@ -170,10 +217,14 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 // no longer than ctx lasts.
 func (t *txn) found(ctx context.Context, ask store.Ask, rec store.Record) error {
 	defer t.release()
-	if t.member == nil { // its connection is needed below
+	switch {
+	case t.tx == nil: // the look-up has gone ahead
+	case t.member == nil: // its connection is needed below
 		_ = t.tx.Rollback()
-	} else if err := t.end(); store.KindOf(err) == store.Retry {
-		return err
+	default:
+		if err := t.end(); store.KindOf(err) == store.Retry {
+			return err
+		}
 	}
 	if !ask.Durable || rec.State != store.Done || t.s.dialect.synced == "" {
 		return nil

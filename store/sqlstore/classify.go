@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
@@ -23,13 +24,19 @@ func (s *Store) Classify(err error) store.Kind {
 func (s *Store) failed(err error, atRecord bool) error {
 	kind, taken, known := s.dialect.classify(err)
 	switch {
+	case tooLarge(err):
+		return s.refusedAsTooLarge(err)
 	case errors.Is(err, sql.ErrTxDone):
 		return &store.Error{Kind: store.Misused, Err: errOver}
 	case atRecord && taken:
 		kind = store.Taken
+	case atRecord && s.dialect.undefined(err):
+		kind, err = store.Down, notMigrated(err) // as a Begin that looks up says it
 	case errors.Is(err, driver.ErrBadConn): // what drivers say for both
+		s.forgetPacket()
 		return &store.Error{Kind: store.Down, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
 	case !known, kind == store.Lost:
+		s.forgetPacket()
 		kind = store.Down
 	}
 	return &store.Error{Kind: kind, Err: err}
@@ -43,6 +50,8 @@ func (s *Store) lost(err error) error {
 	var commit *sqlguard.CommitError
 	var refused *sqlguard.RefusedError
 	switch {
+	case tooLarge(err):
+		return s.refusedAsTooLarge(err)
 	case errors.As(err, new(*store.Error)): // of its group
 		return err
 	case errors.Is(err, sql.ErrTxDone):
@@ -56,6 +65,7 @@ func (s *Store) lost(err error) error {
 			kind = store.Down
 		}
 	default:
+		s.forgetPacket()
 		kind = store.Lost
 	}
 	return &store.Error{Kind: kind, Err: err}
@@ -67,8 +77,15 @@ func (s *Store) down(err error) error {
 	if k, _, _ := s.dialect.classify(err); k == store.Retry && s.dialect.name != SQLite {
 		kind = store.Retry // SQLite has waited for busy_timeout already
 	}
+	if s.dialect.name == PostgreSQL && pgsql.Unwritable(sqlguard.SQLState(err)) {
+		kind = store.Other
+	}
 	if s.dialect.undefined(err) {
-		err = fmt.Errorf("%w. Try: once migrate up, or sqlstore.Migrate", err)
+		err = notMigrated(err)
 	}
 	return &store.Error{Kind: kind, Err: err}
+}
+
+func notMigrated(err error) error {
+	return fmt.Errorf("%w: %w. Try: once migrate up, or sqlstore.Migrate", store.ErrNotMigrated, err)
 }

@@ -33,7 +33,7 @@ var (
 type dialect struct {
 	name Dialect
 
-	read       string                                                   // scope, key
+	read       string                                                   // scope, key; not of PostgreSQL
 	bound      func(context.Context, *sql.Tx, store.Timeouts) error     // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.Ask) (claim, error) // claims and looks up
 	expired    string                                                   // scope, key
@@ -51,12 +51,12 @@ type dialect struct {
 type claim struct {
 	start   any // of the transaction, if its identity is checked when the record is written
 	granted bool
+	watched bool // PostgreSQL watches what the transaction reads: row is not looked up
 	row     row
 }
 
 var postgres = dialect{
 	name: PostgreSQL,
-	read: pgsql.Read,
 	bound: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
 		for _, b := range []struct {
 			query string
@@ -71,11 +71,7 @@ var postgres = dialect{
 		}
 		return nil
 	},
-	claim: func(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
-		from := tx.QueryRowContext(ctx, pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
-		c.row, err = scan(from, &c.start, &c.granted)
-		return c, err
-	},
+	claim:      claimPostgres,
 	expired:    pgsql.Expired,
 	insert:     pgsql.InsertDoneRequest,
 	swapInsert: pgsql.SwapInsert,

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
@@ -40,7 +42,10 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 	rec, free := j.claim.verdict()
 	if !free {
 		var err error
-		if ask.Durable && rec.State == store.Done && s.dialect.synced != "" { // also for a caller who writes nothing
+		if s.dialect.name == PostgreSQL {
+			err = j.rollback(ctx) // it holds the claim
+		}
+		if err == nil && ask.Durable && rec.State == store.Done && s.dialect.synced != "" { // also for a caller who writes nothing
 			_, err = caller.ExecContext(ctx, s.dialect.synced)
 		}
 		if err == nil {
@@ -55,6 +60,13 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		_ = j.undo(ctx)
 		return nil, store.Record{}, late
 	}
+	if s.dialect.name == PostgreSQL {
+		if j.guard.Claims(+1) > pgsql.MaxJoins {
+			j.guard.Claims(-1)
+			_ = j.undo(ctx)
+			return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: fmt.Errorf("sqlstore: %w", pgsql.ErrMaxJoins)}
+		}
+	}
 	j.before = j.guard.Statements()
 	j.lent = j.guard.Hold()
 	return j, rec, nil
@@ -63,7 +75,13 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 // look claims and looks up.
 func (j *joined) look(ctx context.Context, ask store.Ask) (err error) {
 	if j.s.dialect.name == MySQL {
-		return j.claimMySQL(ctx)
+		return j.claimMySQL(ctx, ask)
+	}
+	if j.s.dialect.name == PostgreSQL {
+		if j.claim, err = claimPostgres(ctx, j.caller, ask); err == nil && j.claim.watched {
+			err = j.claim.lookWatched(ctx, j.caller, ask.ID)
+		}
+		return err
 	}
 	// A write before the look-up: a SQLite transaction that has only read so far gets
 	// the file's lock here, where waiting for it still helps.
@@ -101,9 +119,12 @@ func (j *joined) Rollback(ctx context.Context) error {
 	err := j.undo(ctx)
 	switch {
 	case err == nil:
+		j.guard.Claims(-1) // the lock has gone with the savepoint
 		return nil
 	case errors.Is(err, sql.ErrTxDone):
 		return &store.Error{Kind: store.Misused, Err: errOver}
+	case errors.Is(err, sqlguard.ErrIncomplete):
+		return &store.Error{Kind: store.Ended, Err: err}
 	case noSavepoint(err) && !lost:
 		return &store.Error{Kind: store.Ended, Err: errors.Join(errNoSavepoint, err)}
 	}
@@ -145,6 +166,11 @@ func (j *joined) undo(ctx context.Context) error {
 	if err := j.rollback(ctx); err != nil {
 		return err
 	}
+	if j.s.dialect.name == MySQL {
+		if err := j.complete(ctx); err != nil {
+			return errors.Join(err, j.release(ctx))
+		}
+	}
 	return j.release(ctx)
 }
 
@@ -173,6 +199,12 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 			err = j.s.failed(err, false)
 		}
 	}
-	_ = j.undo(ctx)
+	undo := j.undo(ctx)
+	if undo == nil && !j.undone {
+		j.guard.Claims(-1)
+	}
+	if errors.Is(undo, sqlguard.ErrIncomplete) {
+		err = &store.Error{Kind: store.Ended, Err: errors.Join(undo, err)}
+	}
 	return err
 }

@@ -27,7 +27,10 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	}
 	defer t.release()
 	m := migrating{t.tx, d}
-	if d.lock != "" {
+	if d.name == PostgreSQL {
+		err = probeClaims(ctx, t.tx)
+	}
+	if err == nil && d.lock != "" {
 		err = m.Exec(ctx, d.lock)
 	}
 	if err == nil {

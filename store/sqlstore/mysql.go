@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ const (
 	mysqlTry = "select 1 from once_operation" + mysqlWhere + " for update nowait"
 
 	// An update that changes nothing counts no rows, so that the row is looked at before.
-	mysqlExpected = "select 1 from once_operation" + mysqlExpect + " for update"
+	mysqlExpected = "select " + mysqlReplica + " from once_operation" + mysqlExpect + " for update"
 	mysqlUpdate   = "update once_operation set " + mysqlFields + mysqlWhere
 	mysqlDelete   = "delete from once_operation" + mysqlWhere
 )
@@ -51,14 +52,15 @@ var mysql = dialect{
 
 // Numbers of MySQL's errors.
 const (
-	mysqlDuplicate = 1062
-	mysqlSyntax    = 1064
-	mysqlNoTable   = 1146
-	mysqlLockWait  = 1205
-	mysqlDeadlock  = 1213
-	mysqlSignal    = 1644
-	mysqlChanged   = 1020 // since it was read, with innodb_snapshot_isolation
-	mysqlLocked    = 3572 // and NOWAIT was said; MariaDB calls that a lock wait
+	mysqlDuplicate  = 1062
+	mysqlSyntax     = 1064
+	mysqlNoTable    = 1146
+	mysqlIncomplete = 1196 // ROLLBACK, of tables that are not transactional
+	mysqlLockWait   = 1205
+	mysqlDeadlock   = 1213
+	mysqlSignal     = 1644
+	mysqlChanged    = 1020 // since it was read, with innodb_snapshot_isolation
+	mysqlLocked     = 3572 // and NOWAIT was said; MariaDB calls that a lock wait
 )
 
 func is(err error, code int) bool {
@@ -69,6 +71,9 @@ func is(err error, code int) bool {
 func locked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLocked) }
 
 func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
+	if errors.As(err, new(*sqlguard.TimeoutError)) {
+		return store.Busy, false, true
+	}
 	code, known := sqlguard.MySQLCode(err)
 	switch code {
 	case mysqlDeadlock, mysqlChanged:

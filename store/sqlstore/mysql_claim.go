@@ -68,6 +68,9 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 	}
 	switch {
 	case err != nil:
+		if errors.Is(err, errReplica) {
+			spoil(t.conn)
+		}
 		isBroken = broken(t.conn)
 		if t.tx != nil {
 			_ = t.tx.Rollback()
@@ -88,20 +91,22 @@ const maxVanished = 10
 
 // vanished reports whether there was something in the way which no longer is: a row that
 // has expired, a claim that was given up.
-func (c claim) vanished() bool { return !c.granted && c.row.live().State == store.Absent }
+func (c *claim) vanished() bool { return !c.granted && c.row.live().State == store.Absent }
 
 var errVanished = errors.New("the operation's row, or its place, was locked, and then there was none")
 
 // claimAtOnce looks the operation up and claims it in one compound statement of MariaDB,
 // which leaves the transaction open if it has the claim. Who has not got it looks again.
 func (t *txn) claimAtOnce(ctx, own context.Context, ask store.Ask, how string) (c claim, err error) {
-	word, err := t.ask(ctx, mysqlCompound(ask, how), &c.row)
+	word, err := t.ask(ctx, t.s.mysqlCompound(ask, how), &c.row)
 	if err == nil {
 		look := fill(mysqlRead, ask.ID.Scope, ask.ID.Key)
 		switch word {
 		case wordGranted:
 			c.granted = true
-			t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), nil)
+			t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+		case wordReplica: // the pool makes another connection, which may lead to the primary
+			err = errReplica
 		case wordTaken:
 			_, err = t.ask(ctx, look, &c.row)
 		case wordLocked: // if there is a row; else it is a gap between rows, or the row is gone
@@ -122,11 +127,12 @@ const (
 	wordGranted = "granted"
 	wordTaken   = "taken"
 	wordLocked  = "locked"
+	wordReplica = "replica"
 )
 
 // mysqlCompound returns the record that is in the way, or a word. It is short because
 // all of it is parsed whatever becomes of it.
-func mysqlCompound(ask store.Ask, how string) string {
+func (s *Store) mysqlCompound(ask store.Ask, how string) string {
 	id := []any{ask.ID.Scope, ask.ID.Key}
 	const granted = sqlguard.Begun + "; select '" + wordGranted + "'; "
 	text := mysqlLevels[ask.Isolation] + "start transaction; set statement innodb_lock_wait_timeout = 0 for " + fill(how, id...) + "; "
@@ -135,8 +141,17 @@ func mysqlCompound(ask store.Ask, how string) string {
 	} else {
 		text += granted
 	}
+	onPrimary := func(text string) string {
+		return "if " + s.replica(ask) + " then select '" + wordReplica + "'; else " + text + "end if; "
+	}
+	if !ask.Durable {
+		text = onPrimary(text)
+	}
 	if !ask.First {
 		text = fill(mysqlRead, id...) + "; if found_rows() = 0 then " + text + "end if; "
+	}
+	if ask.Durable {
+		text = onPrimary(text)
 	}
 	return "begin not atomic " +
 		"declare exit handler for 1062 begin rollback; select '" + wordTaken + "'; end; " +
@@ -179,17 +194,12 @@ func (t *txn) ask(ctx context.Context, compound string, into *row) (word string,
 // claimByParts is claimAtOnce for MySQL, which has no compound statements, and an insert
 // of which waits a second at least. So the row is tried first by what need not wait.
 func (t *txn) claimByParts(ctx, own context.Context, ask store.Ask, how string) (c claim, err error) {
-	look := func() (err error) {
-		c.row, err = scan(t.conn.QueryRowContext(ctx, fill(mysqlRead, ask.ID.Scope, ask.ID.Key)))
-		if errors.Is(err, sql.ErrNoRows) {
-			err = nil
-		}
+	look := func(locks bool) (err error) {
+		c.row, err = lookUp(ctx, t.conn, t.s.lookMySQL(ask, locks))
 		return err
 	}
-	if !ask.First {
-		if err := look(); err != nil || c.row.State != store.Absent {
-			return c, err
-		}
+	if err := look(ask.First); err != nil || c.row.State != store.Absent {
+		return c, err
 	}
 	busy := claim{row: row{Record: store.Record{State: store.Running}}}
 	_, err = t.conn.ExecContext(ctx, fill(mysqlTry, ask.ID.Scope, ask.ID.Key))
@@ -223,7 +233,7 @@ func (t *txn) claimByParts(ctx, own context.Context, ask store.Ask, how string) 
 	case locked(err):
 		return busy, nil
 	}
-	return c, look()
+	return c, look(false)
 }
 
 const (

@@ -4,19 +4,27 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math/rand/v2"
+	"time"
 
+	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
 // claimMySQL claims in a transaction of the caller, behind the savepoint of the join. The
 // look-up comes first, so that a replay locks nothing; it may see an old state, which the
-// claim finds out, and a second look, which locks, does not. Whatever is locked is in
-// flight.
-func (j *joined) claimMySQL(ctx context.Context) error {
-	id := []any{j.id.Scope, j.id.Key}
-	look := fill(mysqlRead, id...)
-	for _, look := range []string{look, j.s.noWait(look + " lock in share mode")} {
-		found, err := j.read(ctx, look)
+// claim finds out, and a second look, which locks, does not. A SERIALIZABLE transaction
+// locks the place of what it does not find, against all the keys that belong there: so it
+// claims first.
+//
+// What is locked is in flight, or a gap between rows is: InnoDB makes such a lock of one of
+// a row when a page is split, until that other transaction ends. So it is tried again.
+func (j *joined) claimMySQL(ctx context.Context, ask store.Ask) error {
+	id := []any{ask.ID.Scope, ask.ID.Key}
+	look := j.s.lookMySQL(ask, j.serializable())
+	again := j.s.noWait(fill(mysqlRead, id...) + " lock in share mode")
+	for tries := 1; ; tries++ {
+		found, err := lookUp(ctx, j.caller, look)
 		if err == nil && found.live().State != store.Absent {
 			j.claim.row = found
 			return nil
@@ -37,17 +45,35 @@ func (j *joined) claimMySQL(ctx context.Context) error {
 		if err := j.rollback(ctx); err != nil {
 			return err
 		}
-		if locked(err) {
+		switch {
+		case !locked(err) && look != again:
+			look = again
+		case !locked(err), !j.s.compound, tries >= maxJoinTries: // MySQL has waited
 			return nil
+		default:
+			select {
+			case <-time.After(rand.N(time.Duration(tries*tries) * time.Millisecond)):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
-	return nil
+}
+
+// maxJoinTries bounds how long a join whose operation is in flight keeps the transaction of
+// its caller waiting: for some 15 ms.
+const maxJoinTries = 5
+
+// serializable reports whether each look of the transaction locks what it looks for.
+func (j *joined) serializable() bool {
+	level := j.guard.Isolation()
+	return level == sql.LevelSerializable || level == sql.LevelDefault && j.s.serializable
 }
 
 // reclaimMySQL repeats a claim that was undone, with all that the handler has done.
 func (j *joined) reclaimMySQL(ctx context.Context) error {
 	j.claim = claim{}
-	switch err := j.claimMySQL(ctx); {
+	switch err := j.claimMySQL(ctx, store.Ask{ID: j.id}); {
 	case err != nil:
 		return j.s.failed(err, true)
 	case !j.claim.granted:
@@ -56,10 +82,39 @@ func (j *joined) reclaimMySQL(ctx context.Context) error {
 	return nil
 }
 
-func (j *joined) read(ctx context.Context, query string) (row, error) {
-	r, err := scan(j.caller.QueryRowContext(ctx, query))
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+// complete returns an error if what the join has written to tables that are not transactional
+// stands, or what the caller had written to such tables before: MySQL makes no difference.
+func (j *joined) complete(ctx context.Context) (err error) {
+	warnings, err := j.caller.QueryContext(ctx, "show warnings")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = warnings.Close() }()
+	incomplete := false
+	for warnings.Next() {
+		var level, message string
+		var code int
+		if err := warnings.Scan(&level, &code, &message); err != nil {
+			return err
+		}
+		incomplete = incomplete || code == mysqlIncomplete
+	}
+	if err := warnings.Err(); err != nil || !incomplete {
+		return err
+	}
+	return sqlguard.ErrIncomplete
+}
+
+// lookUp runs what lookMySQL has made.
+func lookUp(ctx context.Context, in interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, look string) (row, error) {
+	r, err := scan(in.QueryRowContext(ctx, look))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return row{}, nil
+	case err == nil && r.State == stateReplica:
+		return row{}, errReplica
 	}
 	return r, err
 }

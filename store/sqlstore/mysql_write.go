@@ -16,6 +16,9 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if err := t.s.writes(ctx, t.tx, c.Writes); err != nil || c.ID.IsZero() {
 		return err
 	}
+	if err := t.s.room(ctx, t.tx, sizeMySQL(c)); err != nil {
+		return err
+	}
 	finish := fill(mysqlFinish, mysqlRecord(c)...)
 	if t.s.compound && t.conn != nil {
 		t.guard.Last(finish + "; if row_count() <> 1 then signal sqlstate '45000' set message_text = '" + claimLost + "'; end if")
@@ -51,14 +54,19 @@ func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, er
 
 // replaceMySQL changes a record that must be there.
 func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
-	var one int
+	var onReplica bool
 	id := []any{c.ID.Scope, c.ID.Key}
-	err := t.tx.QueryRowContext(ctx, fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.Lapsed)...)).Scan(&one)
+	err := t.tx.QueryRowContext(ctx, fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.Lapsed)...)).Scan(&onReplica)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &store.Error{Kind: store.Taken, Err: errExpect}
 	case err != nil:
 		return t.s.failed(err, true)
+	case onReplica:
+		return t.s.down(errReplica)
+	}
+	if err := t.s.room(ctx, t.tx, sizeMySQL(c)); err != nil {
+		return err
 	}
 	change := fill(mysqlDelete, id...)
 	if c.Next.State != store.Absent {
@@ -70,32 +78,37 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// checkMySQL asks a server for what the store builds on, and whether it is a MariaDB.
-func checkMySQL(ctx context.Context, db *sql.DB) (compound bool, err error) {
+// checkMySQL asks a server for what the store builds on, and what it can do.
+func (s *Store) checkMySQL(ctx context.Context) error {
+	db := s.db
 	if err := checkMode(ctx, db); err != nil {
-		return false, err
+		return err
 	}
 	var autocommit bool
-	if err := db.QueryRowContext(ctx, "select @@autocommit").Scan(&autocommit); err != nil {
-		return false, err
+	var packet int64
+	if err := db.QueryRowContext(ctx, "select @@autocommit, @@max_allowed_packet").Scan(&autocommit, &packet); err != nil {
+		return err
 	}
+	s.packet.Store(packet)
 	if !autocommit {
-		return false, errors.New("autocommit is off, so that every look would leave a transaction open. Try: no autocommit in the data source name, or autocommit=1")
+		return errors.New("autocommit is off, so that every look would leave a transaction open. Try: no autocommit in the data source name, or autocommit=1")
 	}
 	var name, level string
 	if err := db.QueryRowContext(ctx, "show variables where variable_name in ('tx_isolation', 'transaction_isolation')").Scan(&name, &level); err != nil {
-		return false, err
+		return err
 	}
 	if level == "READ-UNCOMMITTED" {
-		return false, fmt.Errorf("%s is %s, at which an operation in flight would be seen as one that has ended. Try: READ-COMMITTED", name, level)
+		return fmt.Errorf("%s is %s, at which an operation in flight would be seen as one that has ended. Try: READ-COMMITTED", name, level)
 	}
+	s.serializable = level == "SERIALIZABLE"
 	switch _, err := db.ExecContext(ctx, "begin not atomic do 0; end"); {
 	case err == nil:
-		return true, nil
+		s.compound = true
+		return nil
 	case is(err, mysqlSyntax):
-		return false, nil
+		return nil
 	default:
-		return false, err
+		return err
 	}
 }
 

@@ -22,7 +22,8 @@
 // writer does. Those of one Store stand in line, and hold no connection while they wait;
 // busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. Under many
 // callers at a time they are more a second with [Config].GroupCommit. On PostgreSQL,
-// pgxstore does the same in fewer round trips.
+// pgxstore does the same in fewer round trips. With several hosts in the data source name of
+// PostgreSQL, say target_session_attrs=read-write: on a standby all but replays is refused.
 //
 // SQLite has no server that could end a handler which hangs. The Store does it: after
 // Timeouts.Idle without a statement it rolls back and gives connection and file to the next
@@ -37,7 +38,12 @@
 // round trips of every statement of yours that has arguments. Sessions must be in
 // autocommit mode and not read uncommitted, which [New] checks. Nobody waits for a
 // claim, so that claims never deadlock, and a replay locks nothing. Tables must be
-// InnoDB's, yours as well: what is written to others is not rolled back.
+// InnoDB's, yours as well: what is written to others is not rolled back. If that is found out,
+// the operation is in doubt; once doctor names them.
+//
+// A handler that changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE) costs
+// the connection: it is closed, so that nobody else gets the session. SET STATEMENT and
+// variables of the user are free.
 //
 // On MariaDB (tested with 10.11) an operation costs no round trip more than a bare
 // transaction, and a replay is one: claims and commits are compound statements. sql_mode
@@ -52,11 +58,19 @@
 // idle transactions are rounded up to seconds. MySQL 8 bounds only statements that read,
 // and not how long a transaction lies idle.
 //
-// A value takes twice its size on its way to the server: max_allowed_packet must have
-// room for that. [store.Statement].Rows counts rows that have changed, unless the data
+// A value takes twice its size on its way to the server: max_allowed_packet, and the driver's
+// maxAllowedPacket, must have room for that. A result for which they have not fails with
+// [store.TooLargeError], and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the data
 // source name says clientFoundRows=true.
 //
-// once.Config.Synced adds nothing here: no statement but COMMIT waits for a replica.
+// A replica lags behind, so that what it lacks proves nothing. On a server that is set to
+// read_only nothing is executed, also for users who may write there, and a lost COMMIT is
+// settled neither there nor on one that replicates from another server: it stays in doubt
+// until the primary can be asked. Set read_only on replicas: on one that is writable, and that
+// a pool of two hosts may reach, an operation runs again.
+//
+// once.Config.Synced refuses replays from such servers; besides it adds nothing here: no
+// statement but COMMIT waits for a replica.
 // With semi-synchronous replication and rpl_semi_sync_master_wait_point = AFTER_SYNC
 // nobody sees a commit that a replica has not received, so that what is replayed
 // survives a failover to it; with AFTER_COMMIT, MariaDB's default, it may not. After
@@ -71,6 +85,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
@@ -83,9 +98,12 @@ type Store struct {
 	line    *line       // SQLite: of those who write
 	writer  *writer     // SQLite: of groups; nil without
 	light   atomic.Bool // SQLite: somebody keeps a light connection
+	watched atomic.Bool // PostgreSQL: SERIALIZABLE is the default level of the database
 
-	compound bool         // MySQL: the server is a MariaDB, which has compound statements
-	joins    atomic.Int64 // MySQL: how many there have been
+	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
+	serializable bool         // MySQL: sessions are SERIALIZABLE if nothing else is asked for
+	joins        atomic.Int64 // MySQL: how many there have been
+	packet       atomic.Int64 // MySQL: max_allowed_packet; 0: to be asked for
 }
 
 var (
@@ -130,7 +148,7 @@ func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.d
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
 // New returns a store on db, which must come from [Open] or [OpenDB] and have the
-// store's table: see [Migrate].
+// store's table: see [Migrate]. Without the table the error is [store.ErrNotMigrated].
 func New(ctx context.Context, db *sql.DB) (*Store, error) {
 	return NewWithConfig(ctx, db, Config{})
 }
@@ -144,8 +162,12 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 	s := &Store{db: db, dialect: d}
 	switch d.name {
 	case MySQL:
-		if s.compound, err = checkMySQL(ctx, db); err != nil {
+		if err := s.checkMySQL(ctx); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
+		}
+	case PostgreSQL:
+		if err := probeClaims(ctx, db); err != nil {
+			return nil, err
 		}
 	case SQLite:
 		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&s.busy); err != nil {
@@ -161,7 +183,27 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
 	}
+	if err := s.Check(ctx); errors.Is(err, store.ErrNotMigrated) {
+		return nil, fmt.Errorf("sqlstore: New: %w", err)
+	}
 	return s, nil
+}
+
+// probeClaims refuses a PostgreSQL that does not keep claims.
+func probeClaims(ctx context.Context, on interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+},
+) error {
+	var kept bool
+	var version string
+	err := on.QueryRowContext(ctx, pgsql.ClaimProbe()).Scan(&kept, &version)
+	if err == nil && !kept {
+		err = pgsql.Unproven(version)
+	}
+	if err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
+	}
+	return nil
 }
 
 var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
@@ -191,13 +233,29 @@ func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
 	return dialect{}, fmt.Errorf("sqlstore: no store for %v yet", guarded)
 }
 
-// Read returns the record of id.
+// Check implements [store.Checker].
+func (s *Store) Check(ctx context.Context) error {
+	_, err := s.Read(ctx, store.ID{})
+	return err
+}
+
+// Read returns the record of id. On a standby of PostgreSQL, a record that is not Done is an error.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
-	query, args := s.dialect.read, []any{id.Scope, id.Key}
-	if s.dialect.name == MySQL {
-		query, args = fill(mysqlRead, args...), nil
+	switch s.dialect.name {
+	case PostgreSQL:
+		r, err := lookPostgres(ctx, s.db, store.Ask{ID: id})
+		if err != nil {
+			return store.Record{}, s.down(err)
+		}
+		return r.live(), nil
+	case MySQL:
+		r, err := lookUp(ctx, s.db, s.lookMySQL(store.Ask{ID: id}, false))
+		if err != nil {
+			return store.Record{}, s.down(err)
+		}
+		return r.live(), nil
 	}
-	r, err := scan(s.db.QueryRowContext(s.own(ctx), query, args...))
+	r, err := scan(s.db.QueryRowContext(s.own(ctx), s.dialect.read, id.Scope, id.Key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, nil
 	}

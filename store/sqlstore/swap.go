@@ -13,11 +13,18 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	if s.dialect.name == MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 {
 		return s.swapMySQL(ctx, c)
 	}
-	t, err := s.open(ctx, store.Ask{ID: c.ID})
+	ask := store.Ask{ID: c.ID}
+	if s.dialect.name == PostgreSQL { // which at SERIALIZABLE would watch it: see postgres.go
+		ask.Isolation = store.ReadCommitted
+	}
+	t, err := s.open(ctx, ask)
 	if err != nil {
 		return store.Record{}, s.down(err)
 	}
 	if err := t.swap(ctx, c); err != nil {
+		if t.standby(ctx, err) {
+			err = s.down(pgsql.ErrRecovery)
+		}
 		_ = t.end() // before a connection is asked for, which may be the same one
 		return s.inTheWay(ctx, c, err)
 	}

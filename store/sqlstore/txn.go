@@ -61,12 +61,20 @@ func (t *txn) Rollback(context.Context) error {
 	switch {
 	case errors.As(err, new(*store.Error)):
 		return err
-	case errors.Is(err, sqlguard.ErrEnded):
+	case stands(err):
 		return &store.Error{Kind: store.Ended, Err: err}
+	case err != nil && !errors.Is(err, sql.ErrTxDone) && t.guard.Opaque(): // it may have committed
+		return &store.Error{Kind: store.Lost, Err: err}
 	case err != nil && !errors.Is(err, sql.ErrTxDone):
 		return &store.Error{Kind: store.Down, Err: err}
 	}
 	return nil
+}
+
+// stands reports whether err says that something of the transaction was applied, or may have
+// been, although it has not been committed.
+func stands(err error) bool {
+	return errors.Is(err, sqlguard.ErrEnded) || errors.Is(err, sqlguard.ErrIncomplete)
 }
 
 // end rolls back and gives the connection back.
@@ -74,6 +82,9 @@ func (t *txn) end() error {
 	defer t.release()
 	t.guard.Release()
 	err := t.tx.Rollback()
+	if t.guard.Incomplete() {
+		err = errors.Join(sqlguard.ErrIncomplete, err)
+	}
 	switch ended := t.guard.Lift(); {
 	case t.member != nil:
 		return errors.Join(t.member.undone(), err)
@@ -131,7 +142,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	switch end := t.end(); { // ErrTxDone if COMMIT was tried
 	case errors.As(end, new(*store.Error)): // of its group
 		err = end
-	case errors.Is(end, sqlguard.ErrEnded):
+	case stands(end):
 		err = &store.Error{Kind: store.Ended, Err: errors.Join(end, err)}
 	}
 	return err
@@ -169,6 +180,9 @@ var errEnded = errors.New("the handler has committed below the guard and begun a
 // writes runs what travels with a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
 	for _, w := range writes {
+		if err := s.room(ctx, tx, largest(w.Args)); err != nil {
+			return err
+		}
 		r, err := tx.ExecContext(ctx, w.SQL, w.Args...)
 		if err != nil {
 			return s.failed(err, false)

@@ -66,8 +66,11 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 				if i == 0 {
 					first = f
 				}
-				if f.Code != first.Code || f.Message != first.Message || !bytes.Equal(f.Detail, first.Detail) {
+				if f.Code != first.Code || f.Message != first.Message || !bytes.Equal(f.Detail, first.Detail) || f.Keep != keep {
 					t.Errorf("replayed %+v, want %+v", f, first)
+				}
+				if applied := once.EffectOf(err) == once.Applied; applied != keep {
+					t.Errorf("%s, its writes were kept: %v", once.EffectOf(err), keep)
 				}
 			}
 			want := 0

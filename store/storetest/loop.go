@@ -79,7 +79,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	t.Helper()
 	id, ctx := newID(), bounded(t)
 	op := operation(id)
-	clean := trip[TX]{t: t, e: once.New(l.peer, once.Config{}), op: op}
+	clean := trip[TX]{t: t, e: once.New(l.peer, once.Config{Observer: once.Discard}), op: op}
 	if f.prepared {
 		if r, err := f.call(ctx, clean); !answered(err) {
 			t.Fatal(r, err)
@@ -98,7 +98,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	}
 	faults := NewFaults(l.s)
 	faults.Arm(p)
-	r, err := f.call(ctx, trip[TX]{t: t, e: once.New(faults, once.Config{Settle: settle}), op: op, misbehave: true})
+	r, err := f.call(ctx, trip[TX]{t: t, e: once.New(faults, once.Config{Settle: settle, Observer: once.Discard}), op: op, misbehave: true})
 	hits := faults.Heal()
 
 	rec, effects := l.read(t, id), l.Effects(t, l.s, id.Key)
@@ -108,7 +108,10 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	}
 	l.note(hits, err, rec.State == store.Done)
 
-	again, err2 := f.call(ctx, trip[TX]{t: t, e: once.New(l.s, once.Config{}), op: op})
+	// The server may still be at work on what was given up.
+	op.Wait = time.Minute
+	clean.op = op
+	again, err2 := f.call(ctx, trip[TX]{t: t, e: once.New(l.s, once.Config{Observer: once.Discard}), op: op})
 	last, err3 := f.call(ctx, clean)
 	switch {
 	case !answered(err2), !answered(err3), !last.Replayed:

@@ -14,6 +14,31 @@ import (
 	"github.com/oncelib/once/store"
 )
 
+// testForeignText proves that a scope or key which the engine would refuse, given to the store
+// itself, is taken or refused, and not told as a store that is down: waiting does not help.
+func testForeignText[TX any](t *testing.T, u *suite[TX]) {
+	for _, text := range []string{"\x00", "a\x00b", "\xff", "\xc3"} {
+		for _, id := range []store.ID{{Scope: "storetest", Key: once.NewKey() + text}, {Scope: text, Key: once.NewKey()}} {
+			_, err := u.s.Read(bounded(t), id)
+			u.notDown(t, "Read", id, err)
+			txn, _, err := u.s.Begin(bounded(t), store.Ask{ID: id})
+			u.notDown(t, "Begin", id, err)
+			if txn != nil {
+				_ = txn.Rollback(bounded(t))
+			}
+			_, err = u.s.Swap(bounded(t), done(id, "foreign"))
+			u.notDown(t, "Swap", id, err)
+		}
+	}
+}
+
+func (u *suite[TX]) notDown(t *testing.T, what string, id store.ID, err error) {
+	t.Helper()
+	if kind := store.KindOf(err); err != nil && kind != store.Other {
+		t.Errorf("%s of %q: %v, want failed", what, id, err)
+	}
+}
+
 // testRecord proves that what goes in comes out: every field, byte by byte.
 func testRecord[TX any](t *testing.T, u *suite[TX]) {
 	t.Run("RoundTrip", func(t *testing.T) {

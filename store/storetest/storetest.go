@@ -82,6 +82,7 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 		cases func(*testing.T, *suite[TX])
 	}{
 		{"Record", testRecord[TX]},
+		{"ForeignText", testForeignText[TX]},
 		{"Swap", testSwap[TX]},
 		{"Txn", testTxn[TX]},
 		{"Join", testJoin[TX]},
@@ -104,6 +105,10 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 	t.Run("Until", func(t *testing.T) {
 		u.parallel(t)
 		testUntil(t, open(t, h))
+	})
+	t.Run("Forever", func(t *testing.T) {
+		u.parallel(t)
+		testForever(t, open(t, h))
 	})
 	t.Run("Faults", func(t *testing.T) {
 		u.parallel(t)

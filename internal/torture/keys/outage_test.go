@@ -19,6 +19,7 @@ import (
 // TestServerKilled kills the server while requests run. Each of them gets its verdict
 // all the same, and when the server is back, each has a row or is counted.
 func TestServerKilled(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
 	ctx := t.Context()

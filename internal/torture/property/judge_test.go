@@ -144,6 +144,9 @@ func reported(c *call) error {
 		}
 	}
 	effect := once.Applied
+	if r := c.node.w.runs[a.name]; r != nil && r.ending == declining { // its writes were rolled back
+		effect = once.NotApplied
+	}
 	switch {
 	case a.err != nil:
 		effect = once.EffectOf(a.err)

@@ -348,6 +348,9 @@ func TestGroupNeedsSQLite(t *testing.T) {
 	if _, err := sqlstore.NewWithConfig(ctx, mute, cfg); err == nil || !strings.Contains(err.Error(), "Try: modernc.org/sqlite") {
 		t.Error(err)
 	}
+	if err := sqlstore.Migrate(ctx, mute); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := sqlstore.New(ctx, mute); err != nil {
 		t.Error("without GroupCommit:", err)
 	}

@@ -65,6 +65,14 @@ func effect(ctx context.Context, tx *sql.Tx, name string) error {
 // TestMariaDBSettings: sessions on which the store could not keep its word are refused.
 func TestMariaDBSettings(t *testing.T) {
 	dsn := testenv.NewMariaDB(t)
+	plain, err := sqlstore.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = plain.Close() }()
+	if err := sqlstore.Migrate(t.Context(), plain); err != nil {
+		t.Fatal(err)
+	}
 	for parameters, want := range map[string]string{
 		"?autocommit=0":                        "Try: no autocommit",
 		"?tx_isolation=%27READ-UNCOMMITTED%27": "Try: READ-COMMITTED",
@@ -211,6 +219,58 @@ func TestCommittedFromBelow(t *testing.T) {
 		Next: store.Record{State: store.Done, Fence: 1, Claim: []byte("0123456789abcdef"), Result: store.Result{Body: []byte("1")}}}
 	if _, err := s.Swap(t.Context(), resolved); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCommittedFromBelowAndLost: ROLLBACK is not answered, and the database cannot be asked. If
+// the handler has run what may have committed, nobody can say that nothing was applied.
+func TestCommittedFromBelowAndLost(t *testing.T) {
+	proxy, err := faultnet.Listen(testenv.SharedMariaDB(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	db, s := mariadb(t, "", proxy)
+	run(t, db, "create procedure ends() commit", "create procedure does_nothing() begin end")
+	e := once.New(s, once.Config{Runs: 1})
+	failed := errors.New("failed")
+	for call, want := range map[string]struct {
+		told    once.Effect
+		effects int
+		again   once.Code
+	}{
+		"call ends()":                {once.InDoubt, 1, once.CodeUnknown},
+		"execute immediate 'commit'": {once.InDoubt, 1, once.CodeUnknown},
+		"call does_nothing()":        {once.InDoubt, 0, ""},
+		"do 1":                       {once.NotApplied, 0, ""},
+	} {
+		op := once.Operation{Scope: "below", Key: "lost: " + call, Wait: time.Minute} // the server may take its time to notice
+		name := strings.NewReplacer("'", "", "(", "", ")", "").Replace(op.Key)
+		do := func(end func() error) error {
+			_, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx *sql.Tx) (int, error) {
+				err := effect(ctx, tx, name)
+				if err == nil {
+					_, err = tx.ExecContext(ctx, call)
+				}
+				return 1, errors.Join(err, end())
+			})
+			return err
+		}
+		err := do(func() error {
+			proxy.SetUpstream("127.0.0.1:1") // nobody is there
+			proxy.CutAll()
+			return failed
+		})
+		proxy.SetUpstream(testenv.SharedMariaDB(t).Addr())
+		if once.EffectOf(err) != want.told || !errors.Is(err, failed) {
+			t.Errorf("%s: %v, want %v", call, err, want.told)
+		}
+		if n := count(t, db, "select count(*) from effect where name = ?", name); n != want.effects {
+			t.Errorf("%s: %d effects", call, n)
+		}
+		if err := do(func() error { return nil }); once.CodeOf(err) != want.again {
+			t.Errorf("%s: the retry: %v", call, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry"
 )
 
@@ -23,13 +24,18 @@ func policy(t *testing.T, name string) Policy {
 // During a total outage the default sends no more than 1.15 times as much as who never
 // retries, for one caller, for a few, and for many, in one process or in as many, and
 // however the failures look. A server that says "in flight" to everything is one, too, and
-// since it asks for a second between attempts it takes longer until that has evened out.
+// since it asks for a second between attempts it takes longer until that has evened out;
+// so is one that says "come back in a second" for ever.
 func TestAmplification(t *testing.T) {
+	testenv.Prove(t)
 	ours, jitter := policy(t, "once/retry"), policy(t, "full jitter")
-	for _, class := range []retry.Class{retry.Transient, retry.Throttled, retry.Unseen, retry.InFlight} {
+	for _, class := range []retry.Class{retry.Transient, retry.Throttled, retry.Unseen, retry.InFlight, retry.RateLimited} {
 		length := 30 * sec
-		if class == retry.InFlight {
+		switch class {
+		case retry.InFlight:
 			length = 90 * sec
+		case retry.RateLimited:
+			length = 180 * sec
 		}
 		for _, callers := range []int{1, 4, 100} {
 			for _, shared := range []bool{true, false} {
@@ -54,6 +60,7 @@ func TestAmplification(t *testing.T) {
 // With the client's defaults, keys and package limit, every preset is over no later than
 // with no retries at all.
 func TestRecoveryOfBothSides(t *testing.T) {
+	testenv.Prove(t)
 	none, both := policy(t, "no retries"), policy(t, "once on both sides")
 	for _, s := range Presets() {
 		s.Length = s.To + 40*sec // in which slow is well again without retries, too
@@ -78,6 +85,7 @@ func TestRecoveryOfBothSides(t *testing.T) {
 // retries a second for 1,000 intents, and is exhausted by a budget of one in a thousand.
 // It needs keys. Without a budget no preset is over.
 func TestRecoveryOfTheClientAlone(t *testing.T) {
+	testenv.Prove(t)
 	none, ours, jitter := policy(t, "no retries"), policy(t, "once/retry"), policy(t, "full jitter")
 	for _, s := range Presets() {
 		s.Length = s.To + 30*sec
@@ -103,6 +111,7 @@ func TestRecoveryOfTheClientAlone(t *testing.T) {
 // One failure among successes is still retried, with an answer or in silence, whoever calls
 // how often.
 func TestIsolatedFailures(t *testing.T) {
+	testenv.Prove(t)
 	none, ours := policy(t, "no retries"), policy(t, "once/retry")
 	for _, s := range []Scenario{
 		{Name: "many requests", Clients: 20, Rate: 700},
@@ -132,6 +141,7 @@ func TestIsolatedFailures(t *testing.T) {
 // A pool that bears those who wait in it is not brought down by retries that know their
 // first attempt.
 func TestKeysSaveThePool(t *testing.T) {
+	testenv.Prove(t)
 	pool, _ := Preset("pool")
 	pool.Length = pool.To + 10*sec
 	for seed := range uint64(seeds) {

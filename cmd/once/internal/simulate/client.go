@@ -33,6 +33,12 @@ type intent struct {
 func (c *client) begin(i *intent) {
 	i.start = c.now
 	i.of.saved = min(100, i.of.saved+0.2)
+	i.of.flying++
+	done := i.done
+	i.done = func(ok bool) {
+		i.of.flying--
+		done(ok)
+	}
 	c.attempt(i)
 }
 
@@ -52,12 +58,12 @@ func (c *client) attempt(i *intent) {
 	}
 	i.tries++
 	c.sent()
-	i.of.flying++
 	again := i.tries > 1
 	if again {
 		i.of.retrying++
+		i.of.flying++
 	}
-	number := p.Budget.Begin()
+	began, number := c.now, p.Budget.Begin(c.now)
 	r := &request{intent: i}
 	over := false
 	r.answer = func(class retry.Class, after time.Duration) {
@@ -65,9 +71,9 @@ func (c *client) attempt(i *intent) {
 			return
 		}
 		over = true
-		i.of.flying--
 		if again {
 			i.of.retrying--
+			i.of.flying--
 		}
 		if class == good {
 			told(retry.Healthy)
@@ -78,7 +84,7 @@ func (c *client) attempt(i *intent) {
 		if !r.gone {
 			number = 0 // it has not been silent
 		}
-		c.failed(i, class, after, number)
+		c.failed(i, class, after, number, began)
 	}
 	patience := p.Timeout
 	if total-(c.now-i.start) < patience {
@@ -97,8 +103,8 @@ func (c *client) succeeded(i *intent, number int64) {
 }
 
 // failed lets the policy decide what follows.
-func (c *client) failed(i *intent, class retry.Class, after time.Duration, silent int64) {
-	f := retry.Failure{Attempt: i.tries, Class: class, After: after, Elapsed: c.now - i.start, Silent: silent, Random: rigid}
+func (c *client) failed(i *intent, class retry.Class, after time.Duration, silent int64, began time.Duration) {
+	f := retry.Failure{Attempt: i.tries, Class: class, After: after, Elapsed: c.now - i.start, Silent: silent, Begun: began, Now: c.now, Random: rigid}
 	if !c.policy.rigid {
 		f.Random = c.random.Float64()
 	}

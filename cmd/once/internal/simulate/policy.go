@@ -49,8 +49,8 @@ var rigid = math.Nextafter(1, 0)
 // process is one client process.
 type process struct {
 	policy   retry.Policy
-	retrying int // in flight
-	flying   int
+	retrying int     // in flight
+	flying   int     // calls, those that sleep as well, and once more each of retrying: so failsafe-go counts
 	saved    float64 // retries, from what was sent
 }
 
@@ -73,5 +73,5 @@ func (p *Policy) allowed(of *process) bool {
 		of.saved--
 		return true
 	}
-	return p.inFlight == 0 || float64(of.retrying) < max(3, p.inFlight*float64(of.flying))
+	return p.inFlight == 0 || of.retrying < 3 || float64(of.retrying) <= p.inFlight*float64(of.flying)
 }

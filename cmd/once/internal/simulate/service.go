@@ -81,7 +81,7 @@ func (s *service) ask(r *request, budget time.Duration) {
 		switch class {
 		case retry.Unknown:
 			class = retry.Transient
-		case retry.InFlight:
+		case retry.InFlight, retry.RateLimited:
 			after = inFlightAfter
 		}
 		s.after(ms, func() { r.answer(class, after) })

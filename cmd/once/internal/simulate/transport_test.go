@@ -68,6 +68,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	case retry.Transient:
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	case retry.Throttled:
+		resp.StatusCode = http.StatusServiceUnavailable
+	case retry.RateLimited:
 		resp.StatusCode = http.StatusTooManyRequests
 	case retry.Unknown:
 		resp.StatusCode = http.StatusInternalServerError
@@ -94,7 +96,9 @@ func TestClientsAreLikeTheTransport(t *testing.T) {
 		var replies []reply
 		for range random.IntN(6) {
 			r := reply{delay: time.Duration(random.IntN(400)) * ms}
-			switch random.IntN(6) {
+			switch random.IntN(7) {
+			case 6:
+				r.class, r.after = retry.RateLimited, time.Duration(1+random.IntN(3))*sec
 			case 0:
 				r.delay = never
 			case 1:

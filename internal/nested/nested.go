@@ -1,0 +1,58 @@
+// Package nested compares the configurations of two protected handlers of one engine, one
+// of which is inside of the other. The inner one is part of the outer one's operation, so
+// that its own configuration has no effect: it must then be the same.
+package nested
+
+import (
+	"context"
+	"reflect"
+)
+
+// Key is that of a context value: a pointer to the configuration with which a transport
+// executes an operation of an engine.
+type Key struct{ Engine any }
+
+// Difference returns in which field the configuration that inner points to differs from
+// that of the operation around it, "" if in none. The operation may be of another
+// transport, or of none: then "the transport" differs.
+func Difference(ctx context.Context, engine, inner any) (field string) {
+	outer := ctx.Value(Key{engine})
+	if outer == inner {
+		return ""
+	}
+	a, b := reflect.ValueOf(outer), reflect.ValueOf(inner)
+	if outer == nil || a.Type() != b.Type() {
+		return "the transport"
+	}
+	a, b = a.Elem(), b.Elem()
+	for i := range a.NumField() {
+		if !equal(a.Field(i), b.Field(i)) {
+			return "Config." + a.Type().Field(i).Name
+		}
+	}
+	return ""
+}
+
+// equal is [reflect.DeepEqual], except that a function equals itself.
+func equal(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Func:
+		return same(reflect.ValueOf(a.Interface()), reflect.ValueOf(b.Interface()))
+	case reflect.Pointer:
+		return a.IsNil() && b.IsNil() || !a.IsNil() && !b.IsNil() && equal(a.Elem(), b.Elem())
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !equal(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Interface: // may hold what cannot be compared
+		return a.Comparable() && b.Comparable() && a.Equal(b)
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+// same compares the pointers that two values of functions are: to the code and what it has
+// captured. The code alone ([reflect.Value.Pointer]) is one for all closures of a place.
+func same[T comparable](a, b T) bool { return a == b }

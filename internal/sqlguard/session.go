@@ -1,0 +1,110 @@
+package sqlguard
+
+import "strings"
+
+// A handler that changes its session leaves the change to whoever gets the connection next:
+// another database, sql_mode or isolation level, a lock of the session, a temporary table. The
+// driver cannot reset it. So such a connection is closed when it goes back to the pool.
+
+// lend notes what a statement of a handler may change of the session, and whether it may commit.
+func (c *conn) lend(t *Txn, query string) {
+	if c.dialect != MySQL || !t.held.Load() {
+		return
+	}
+	if changesSession(query) {
+		c.broken = true
+	}
+	if runsTexts(query) {
+		t.opaque.Store(true)
+	}
+}
+
+// Opaque reports whether the handler has run a procedure or dynamic SQL of MySQL, which may
+// have committed.
+func (t *Txn) Opaque() bool { return t.real().opaque.Load() }
+
+// runsTexts reports whether a text of MySQL runs statements that the guard cannot read.
+func runsTexts(text string) bool {
+	p := parser{lexer{text: text, dialect: MySQL}}
+	for more := true; more; more = p.rest(false) {
+		first := p.inside()
+		if inner, ok := p.setStatement(strings.ToUpper(first.text)); ok {
+			first = inner
+		}
+		if first.is("CALL") || first.is("EXECUTE") {
+			return true
+		}
+	}
+	return false
+}
+
+// changesSession reports whether a text of MySQL changes what stays in its session after the
+// transaction. What a procedure changes it cannot see, and variables of the user it leaves
+// out.
+func changesSession(text string) bool {
+	p := parser{lexer{text: text, dialect: MySQL}}
+	for more := true; more; more = p.rest(false) {
+		if p.changes(p.inside()) {
+			return true
+		}
+	}
+	return contains(text, "get_lock")
+}
+
+// changes is changesSession of the statement that begins with first.
+func (p *parser) changes(first token) bool {
+	var buffer [longestKeyword]byte
+	if first.kind != tokenWord {
+		return false
+	}
+	switch keyword := upper(buffer[:0], first.text); string(keyword) {
+	case "USE", "EXECUTE", "HANDLER": // EXECUTE runs anything
+		return true
+	case "CREATE":
+		t := p.inside()
+		if t.is("OR") { // OR REPLACE
+			p.inside()
+			t = p.inside()
+		}
+		return t.is("TEMPORARY")
+	case "SET":
+		if inner, ok := p.setStatement(string(keyword)); ok {
+			return p.changes(inner)
+		}
+		return p.sets()
+	}
+	return false
+}
+
+// sets reports whether SET, which has been read, sets anything but variables of the user.
+func (p *parser) sets() bool {
+	depth, begins := 0, true // an assignment
+	for t := p.inside(); !t.ends(); t = p.inside() {
+		if begins {
+			if t.text != "@" || p.inside().text == "@" {
+				return true
+			}
+			begins = false
+			continue
+		}
+		switch t.text {
+		case "(":
+			depth++
+		case ")":
+			depth--
+		case ",":
+			begins = depth == 0
+		}
+	}
+	return false
+}
+
+// contains reports whether a text contains a word, in whatever letters.
+func contains(text, word string) bool {
+	for i := 0; i+len(word) <= len(text); i++ {
+		if strings.EqualFold(text[i:i+len(word)], word) {
+			return true
+		}
+	}
+	return false
+}

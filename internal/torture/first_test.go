@@ -1,0 +1,33 @@
+package torture
+
+import (
+	"testing"
+
+	"github.com/oncelib/once"
+)
+
+// TestAFirstAttemptOfWhatIsDone: who wrongly says that an operation is asked for the first time
+// gets the stored answer all the same. On pgxstore the whole handler runs before, and is
+// rolled back; the other stores look first, or claim.
+func TestAFirstAttemptOfWhatIsDone(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{pgxName: 1, postgresName: 0, mariadbName: 0, sqliteName: 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGround(t, name)
+			op := operation(once.NewKey())
+			if _, _, err := g.open(t, setup{}).Do(t.Context(), op, work{key: op.Key, attempt: "first"}); err != nil {
+				t.Fatal(err)
+			}
+			op.First = true
+			runs := 0
+			got, replayed, err := g.open(t, setup{}).Do(t.Context(), op, work{key: op.Key, attempt: "lie", before: func() { runs++ }})
+			if err != nil || !replayed || got.Attempt != "first" || runs != want {
+				t.Errorf("%+v, replayed %t, %v; the whole handler ran %d times, want %d", got, replayed, err, runs, want)
+			}
+			if s, err := g.state(t.Context(), op.Key); err != nil || s != executed("first") {
+				t.Errorf("%+v, %v", s, err)
+			}
+		})
+	}
+}

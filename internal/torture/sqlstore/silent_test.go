@@ -1,0 +1,188 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// hang only ends a test whose call waits without end.
+const hang = 90 * time.Second
+
+// silentStores are stores whose server hears everything and answers nothing when it is told so.
+var silentStores = map[string]func(*testing.T) (*sqlstore.Store, *faultnet.Proxy){
+	"PostgreSQL": func(t *testing.T) (*sqlstore.Store, *faultnet.Proxy) {
+		proxy := proxyTo(t, testenv.SharedPostgres(t).Addr())
+		cfg, err := pgx.ParseConfig(testenv.NewDatabase(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.DialFunc = proxy.DialContext
+		db := sqlstore.OpenDB(sqlstore.PostgreSQL, stdlib.GetConnector(*cfg))
+		t.Cleanup(func() { _ = db.Close() })
+		if err := sqlstore.Migrate(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+		run(t, db, "create table effect (name text not null)")
+		s, err := sqlstore.New(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, proxy
+	},
+	"MariaDB": func(t *testing.T) (*sqlstore.Store, *faultnet.Proxy) {
+		proxy := proxyTo(t, testenv.SharedMariaDB(t).Addr())
+		_, s := mariadb(t, "", proxy)
+		return s, proxy
+	},
+}
+
+func proxyTo(t *testing.T, addr string) *faultnet.Proxy {
+	t.Helper()
+	proxy, err := faultnet.Listen(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	return proxy
+}
+
+// ends returns the error of a call that must end although its server is silent.
+func ends(t *testing.T, call func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(hang):
+		t.Fatal("it waits without end")
+		return nil
+	}
+}
+
+// TestASilentServer: an operation whose server answers nothing ends by its Timeouts, without a
+// deadline of its caller.
+func TestASilentServer(t *testing.T) {
+	testenv.Prove(t)
+	retried := once.Operation{Scope: "s", Key: "k", Caller: once.Caller{Attempt: 2}}
+	for name, open := range silentStores {
+		for asked, op := range map[string]once.Operation{"begin": {Scope: "s", Key: "k"}, "first": {Scope: "s", Key: "k", First: true}, "look-up": retried} {
+			t.Run(name+"/"+asked, func(t *testing.T) {
+				t.Parallel()
+				s, proxy := open(t)
+				e := once.New(s, once.Config{Timeouts: store.Timeouts{Acquire: 2 * time.Second, Lock: time.Second}})
+				do := func(op once.Operation) error {
+					_, err := once.Do(context.Background(), e, op, func(ctx context.Context, tx *sql.Tx) (int, error) { return 1, effect(ctx, tx, op.Key) })
+					return err
+				}
+				trigger := proxy.Arm(faultnet.Withhold(""))
+				err := ends(t, func() error { return do(op) })
+				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "Try: ") {
+					t.Error(err)
+				}
+				if trigger.Count() == 0 {
+					t.Error("vacuous: the server was asked for nothing")
+				}
+				proxy.Disarm()
+				proxy.CutAll() // logins that were not answered
+				again := retried
+				again.Timeouts.Acquire = hang / 2
+				if err := ends(t, func() error { return do(again) }); err != nil {
+					t.Errorf("when the server answers again: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestAServerThatFallsSilent: however an operation goes on when its server has fallen silent
+// inside of the handler, it ends. So do the sweeper and the log of attempts, by their own time.
+func TestAServerThatFallsSilent(t *testing.T) {
+	testenv.Prove(t)
+	errHandler := errors.New("handler")
+	for name, open := range silentStores {
+		for what, returned := range map[string]error{"commit": nil, "rollback": errHandler, "failure": &once.Failure{Code: "no"}} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				s, proxy := open(t)
+				e := once.New(s, once.Config{Settle: time.Second, Timeouts: store.Timeouts{Acquire: 2 * time.Second}})
+				var trigger *faultnet.Trigger
+				err := ends(t, func() error {
+					_, err := once.Do(context.Background(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx *sql.Tx) (int, error) {
+						err := effect(ctx, tx, "k")
+						trigger = proxy.Arm(faultnet.Withhold(""))
+						return 1, errors.Join(err, returned)
+					})
+					return err
+				})
+				if err == nil || trigger.Count() == 0 {
+					t.Errorf("%v; asked %d times", err, trigger.Count())
+				}
+				if what != "rollback" && once.EffectOf(err) == once.Applied {
+					t.Errorf("nobody can know that: %v", err)
+				}
+			})
+		}
+		t.Run(name+"/statement", func(t *testing.T) {
+			t.Parallel()
+			s, proxy := open(t)
+			e := once.New(s, once.Config{Timeouts: store.Timeouts{Acquire: 2 * time.Second, Statement: time.Second}})
+			var trigger *faultnet.Trigger
+			err := ends(t, func() error {
+				_, err := once.Do(context.Background(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx *sql.Tx) (int, error) {
+					trigger = proxy.Arm(faultnet.Withhold(""))
+					return 1, effect(ctx, tx, "k")
+				})
+				return err
+			})
+			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || trigger.Count() == 0 {
+				t.Errorf("%v; asked %d times", err, trigger.Count())
+			}
+		})
+		for what, call := range map[string]func(context.Context, *sqlstore.Store) error{
+			"sweep": func(ctx context.Context, s *sqlstore.Store) error {
+				_, err := s.Sweep(ctx, store.Sweep{Limit: 10})
+				return err
+			},
+			"write attempts": func(ctx context.Context, s *sqlstore.Store) error {
+				return s.WriteAttempts(ctx, []store.Attempt{{KeyHash: "k", Scope: "s", Ended: time.Now()}})
+			},
+			"sweep attempts": func(ctx context.Context, s *sqlstore.Store) error {
+				_, err := s.SweepAttempts(ctx, time.Hour, 10)
+				return err
+			},
+		} {
+			for _, pattern := range []string{"", "insert into once_attempt", "COMMIT"} {
+				t.Run(name+"/"+what+"/"+pattern, func(t *testing.T) {
+					t.Parallel()
+					s, proxy := open(t)
+					trigger := proxy.Arm(faultnet.Withhold(pattern))
+					err := ends(t, func() error {
+						ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+						defer cancel()
+						return call(ctx, s)
+					})
+					if (err == nil) != (trigger.Count() == 0) {
+						t.Errorf("%v; asked %d times", err, trigger.Count())
+					}
+					if pattern == "" && err == nil {
+						t.Error("vacuous: the server was asked for nothing")
+					}
+				})
+			}
+		}
+	}
+}

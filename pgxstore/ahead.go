@@ -1,0 +1,85 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// At SERIALIZABLE the look-up must not be part of the transaction: the server watches what
+// the transaction reads, new keys are neighbours in the index, and so operations of different
+// keys would all conflict. The look-up goes ahead of BEGIN, in a READ COMMITTED transaction
+// of its own, in the same round trip. It may miss a record that is committed before the
+// claim is taken. Then the primary key refuses the record at the end, and the operation
+// starts again, as wherever a snapshot is older than the claim.
+
+// looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
+// default level tells whether that is SERIALIZABLE.
+func (s *Store) looksAhead(ask store.Ask) bool {
+	return looksUp(ask) && (ask.Isolation == store.Serializable || ask.Isolation == store.DefaultIsolation && s.watched.Load())
+}
+
+// endLookUp ends the transaction of the look-up. It is written in another way than the COMMIT
+// that decides, for whoever looks at what is sent.
+const endLookUp = "commit"
+
+func lookUp(ctx context.Context, ask store.Ask) trip {
+	b := make(trip, 0, 8) // with BEGIN and the claim
+	b.queue(beginText[store.ReadCommitted])
+	queueBounds(&b, budget(ctx, ask.Timeouts.Statement), ask.Timeouts)
+	b.queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
+	b.queue(endLookUp)
+	return b
+}
+
+// lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
+// record is found out by a probe, which the server does not watch. The probe would wait for
+// the holder of the claim, so without the claim the record is read.
+func (c *claim) lookWatched(ctx context.Context, caller pgx.Tx, ask store.Ask) error {
+	if c.granted {
+		absent, err := c.probe(ctx, caller, ask)
+		if err != nil || absent {
+			return err
+		}
+	}
+	var err error
+	c.row, err = scan(caller.QueryRow(ctx, pgsql.Read, ask.ID.Scope, ask.ID.Key))
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return err
+}
+
+// probe reports whether there is no record, and then asks once more whether it is too late.
+func (c *claim) probe(ctx context.Context, caller pgx.Tx, ask store.Ask) (absent bool, err error) {
+	var b trip
+	b.queue("savepoint once_probe")
+	b.queue(pgsql.Probe, ask.ID.Scope, ask.ID.Key)
+	b.queue("rollback to savepoint once_probe")
+	b.queue("release savepoint once_probe")
+	if !ask.Until.IsZero() {
+		b.queue(pgsql.Late, ask.Until)
+	}
+	br := caller.SendBatch(ctx, b.batch())
+	for i := 0; i < len(b) && err == nil; i++ {
+		var tag pgconn.CommandTag
+		switch b[i].sql {
+		case pgsql.Probe:
+			tag, err = br.Exec()
+			absent = tag.RowsAffected() == 1
+		case pgsql.Late:
+			err = br.QueryRow().Scan(&c.late)
+		default:
+			_, err = br.Exec()
+		}
+	}
+	if e := br.Close(); err == nil {
+		err = e
+	}
+	return absent, err
+}

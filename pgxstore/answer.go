@@ -1,0 +1,146 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/store"
+)
+
+// answerTime is how long the answer to what begins a transaction may take: as long as a
+// connection may, and as long again as a lock. 0 is no bound.
+func answerTime(t store.Timeouts) time.Duration {
+	if t.Acquire == 0 {
+		return 0
+	}
+	return t.Acquire + t.Lock
+}
+
+// statementTime is how long the answer to a statement of the handler may take: Statement, after
+// which the server says no, and then as long as a connection may.
+func statementTime(t store.Timeouts) time.Duration {
+	if t.Statement == 0 {
+		return 0
+	}
+	return t.Statement + t.Acquire
+}
+
+// answerTimer ends a round trip whose answer does not come. A server may be silent and its
+// connection stay open: then nothing but a clock of this side ends the wait. It is the
+// connection's deadline that ends it: a context would cost each transaction several times more.
+type answerTimer struct {
+	conn  *pgx.Conn
+	limit time.Duration
+	timer *time.Timer // nil: no bound
+}
+
+// awaitAnswer bounds what is sent and read on conn from now on until [answerTimer.stop]; 0 is
+// no bound.
+func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
+	t := answerTimer{conn: conn, limit: limit}
+	if limit > 0 {
+		pc := conn.PgConn()
+		t.timer = time.AfterFunc(limit, func() { _ = pc.Conn().SetDeadline(time.Now()) })
+	}
+	return t
+}
+
+// stop returns what err means: if the time was over, that the server was silent. The
+// connection is then closed.
+func (t answerTimer) stop(err error) error {
+	if t.timer == nil || t.timer.Stop() {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = t.conn.Close(ctx) // the deadline may come later than a good answer
+	return &silentError{t.limit, err}
+}
+
+// busy is stop for a statement of the handler: the operation may be tried again.
+func (t answerTimer) busy(err error) error {
+	if err = t.stop(err); silent(err) {
+		err = &store.Error{Kind: store.Busy, Err: err}
+	}
+	return err
+}
+
+// awaitAnswer bounds a statement of the handler. When that is over, the connection is not s's.
+func (s *session) awaitAnswer() answerTimer {
+	if s.over {
+		return answerTimer{}
+	}
+	return awaitAnswer(s.conn, s.answerTime)
+}
+
+// awaited sends a batch, each answer to which is bounded.
+func (s *session) awaited(send func() pgx.BatchResults) pgx.BatchResults {
+	if s.answerTime == 0 {
+		return send()
+	}
+	answer := s.awaitAnswer()
+	br := send()
+	if err := answer.busy(nil); err != nil {
+		_ = br.Close()
+		return refusedBatch{err}
+	}
+	return awaitedBatch{br, s}
+}
+
+// awaitedBatch bounds each answer to a batch.
+type awaitedBatch struct {
+	pgx.BatchResults
+	s *session
+}
+
+func (b awaitedBatch) Exec() (pgconn.CommandTag, error) {
+	answer := b.s.awaitAnswer()
+	tag, err := b.BatchResults.Exec()
+	return tag, answer.busy(err)
+}
+
+func (b awaitedBatch) Query() (pgx.Rows, error) {
+	answer := b.s.awaitAnswer()
+	rows, err := b.BatchResults.Query()
+	if silence := answer.busy(nil); silence != nil {
+		if rows != nil {
+			rows.Close()
+		}
+		return refusedRows{silence}, silence
+	}
+	return rows, err
+}
+
+func (b awaitedBatch) QueryRow() pgx.Row {
+	rows, err := b.Query()
+	return queriedRow{rows, err}
+}
+
+func (b awaitedBatch) Close() error {
+	answer := b.s.awaitAnswer()
+	return answer.busy(b.BatchResults.Close())
+}
+
+// silentError says that the server has not answered in time. Another connection may be no
+// better, so that it is not tried.
+type silentError struct {
+	limit time.Duration
+	err   error // perhaps nil
+}
+
+func (e *silentError) Error() string {
+	text := fmt.Sprintf("pgxstore: the server has not answered within %v (Timeouts)", e.limit)
+	if e.err != nil {
+		text += ": " + e.err.Error()
+	}
+	return text + ". Try: whether it is there; if it only takes long, a longer Timeouts.Acquire, Lock or Statement"
+}
+
+func (e *silentError) Unwrap() error { return e.err }
+
+func silent(err error) bool { return errors.As(err, new(*silentError)) }

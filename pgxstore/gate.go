@@ -1,0 +1,127 @@
+package pgxstore
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/store"
+)
+
+// gate lets one call at a time use a transaction, and none after its end. A goroutine that a
+// handler has left behind may be in the middle of a call when the transaction ends: to ask
+// whether it is over and to send a statement must be one step.
+type gate struct{ state atomic.Uint32 }
+
+const (
+	gateBusy     = 1 << iota // a call is under way
+	gateOver                 // the transaction has ended
+	gateCollided             // two calls have met: the transaction must not commit
+)
+
+// enter begins a call. [gate.leave] must end it, unless there is an error.
+func (g *gate) enter() error {
+	for {
+		s := g.state.Load()
+		switch {
+		case s&gateOver != 0:
+			return pgx.ErrTxClosed
+		case s&gateCollided != 0:
+			return errCollided
+		case s&gateBusy != 0:
+			if g.state.CompareAndSwap(s, s|gateCollided) {
+				return errCollided
+			}
+		case g.state.CompareAndSwap(s, s|gateBusy):
+			return nil
+		}
+	}
+}
+
+func (g *gate) leave() { g.state.And(^uint32(gateBusy)) }
+
+// end refuses every later call. It reports whether one is under way: then the connection is
+// to be touched no more.
+func (g *gate) end() (underWay bool) { return g.state.Or(gateOver)&gateBusy != 0 }
+
+func (g *gate) collided() bool { return g.state.Load()&gateCollided != 0 }
+
+var (
+	errCollided = error(&store.Error{Kind: store.Misused, Err: errors.New(
+		"pgxstore: two goroutines use one transaction at the same time. Try: one statement at a time")})
+	errUnderWay = errors.New(
+		"a statement was under way when the handler returned, so that its connection was closed. Try: wait for goroutines before the handler returns")
+)
+
+// cut closes the socket of a connection that somebody else is using. Nothing is sent: pgx ends
+// what is under way with an error and asks the server to cancel it.
+func cut(conn *pgconn.PgConn) { _ = conn.Conn().Close() }
+
+// gatedRows are rows that end with their transaction.
+type gatedRows struct {
+	pgx.Rows
+	gate   *gate
+	closed bool
+	err    error
+}
+
+func (r *gatedRows) Next() bool {
+	if r.closed {
+		return false
+	}
+	if r.err = r.gate.enter(); r.err != nil {
+		return false
+	}
+	defer r.gate.leave()
+	if r.Rows.Next() {
+		return true
+	}
+	r.closed = true // pgx has closed them
+	return false
+}
+
+func (r *gatedRows) Scan(dest ...any) error {
+	if err := r.gate.enter(); err != nil {
+		return err
+	}
+	defer r.gate.leave()
+	return r.Rows.Scan(dest...)
+}
+
+func (r *gatedRows) Values() ([]any, error) {
+	if err := r.gate.enter(); err != nil {
+		return nil, err
+	}
+	defer r.gate.leave()
+	return r.Rows.Values()
+}
+
+// Close may be called again, also when the transaction is over.
+func (r *gatedRows) Close() {
+	if r.closed || r.gate.enter() != nil {
+		return
+	}
+	defer r.gate.leave()
+	r.closed = true
+	r.Rows.Close()
+}
+
+func (r *gatedRows) Err() error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.Rows.Err()
+}
+
+// gatedRow is the first of them.
+type gatedRow gatedRows
+
+func (r *gatedRow) Scan(dest ...any) error {
+	rows := (*gatedRows)(r)
+	if rows.err != nil {
+		return rows.err
+	}
+	return queriedRow{rows: rows}.Scan(dest...)
+}

@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// At SERIALIZABLE the look-up goes ahead of BEGIN, on the same connection: PostgreSQL watches
+// what the transaction reads, new keys are neighbours in the index, and so operations of
+// different keys would all conflict. That is a round trip more; pgxstore needs none.
+
+// looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
+// default level tells whether that is SERIALIZABLE.
+func (s *Store) looksAhead(ask store.Ask) bool {
+	return s.dialect.name == PostgreSQL && !ask.ID.IsZero() &&
+		(ask.Isolation == store.Serializable || ask.Isolation == store.DefaultIsolation && s.watched.Load())
+}
+
+// lookAhead waits no longer than the transaction would: it is sent before that has bounds.
+func (t *txn) lookAhead(ctx context.Context, ask store.Ask) (err error) {
+	if bound := min(cmp.Or(ask.Timeouts.Lock, ask.Timeouts.Statement), cmp.Or(ask.Timeouts.Statement, ask.Timeouts.Lock)); bound > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, bound)
+		defer cancel()
+	}
+	t.claim.row, err = lookPostgres(ctx, t.conn, ask)
+	switch {
+	case errors.Is(err, pgsql.ErrRecovery):
+		retire(t.conn)
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &store.Error{Kind: store.Busy, Err: err} // another connection would wait as long
+	case err != nil && t.conn.PingContext(ctx) != nil:
+		retire(t.conn) // it broke while it was idle: openBy takes another one
+	}
+	return err
+}
+
+// lookPostgres returns a record, which is absent if there is none. On a standby only a record
+// that is done, and need not be durable, is no error.
+func lookPostgres(ctx context.Context, from rowQuerier, ask store.Ask) (row, error) {
+	var recovery bool
+	r, err := scan(from.QueryRowContext(ctx, pgsql.Look, ask.ID.Scope, ask.ID.Key), &recovery)
+	if err == nil {
+		err = known(recovery, r, ask)
+	}
+	return r, err
+}
+
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func known(recovery bool, r row, ask store.Ask) error {
+	if recovery && (ask.Durable || r.live().State != store.Done) {
+		return pgsql.ErrRecovery
+	}
+	return nil
+}
+
+func claimPostgres(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
+	var recovery bool
+	from := tx.QueryRowContext(ctx, pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
+	if c.row, err = scan(from, &c.start, &c.granted, &recovery, &c.watched); err == nil {
+		err = known(recovery, c.row, ask)
+	}
+	return c, err
+}
+
+// lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
+// record is found out by a probe, which the server does not watch. The probe would wait for
+// the holder of the claim, so without the claim the record is read.
+func (c *claim) lookWatched(ctx context.Context, tx *sql.Tx, id store.ID) error {
+	if c.granted {
+		absent, err := probe(ctx, tx, id)
+		if err != nil || absent {
+			return err
+		}
+	}
+	var err error
+	c.row, err = scan(tx.QueryRowContext(ctx, pgsql.Read, id.Scope, id.Key))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return err
+}
+
+// probe reports whether there is no record.
+func probe(ctx context.Context, tx *sql.Tx, id store.ID) (absent bool, err error) {
+	if _, err = tx.ExecContext(ctx, "savepoint once_probe"); err != nil {
+		return false, err
+	}
+	r, err := tx.ExecContext(ctx, pgsql.Probe, id.Scope, id.Key)
+	if err != nil {
+		return false, err // the caller goes back to an older savepoint
+	}
+	n, err := r.RowsAffected()
+	for _, end := range []string{"rollback to savepoint once_probe", "release savepoint once_probe"} {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, end)
+		}
+	}
+	return n == 1, err
+}
+
+// beginPostgres begins again when its connection led to a standby: the pool may have another
+// one, or make one to the primary.
+func (s *Store) beginPostgres(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
+	for left := -1; ; left-- {
+		t, rec, err := s.begin(ctx, ask)
+		if !errors.Is(err, pgsql.ErrRecovery) {
+			return t, rec, err
+		}
+		if left < 0 {
+			left = 1 + s.db.Stats().Idle
+		}
+		if left == 0 || ctx.Err() != nil {
+			return nil, rec, err
+		}
+	}
+}
+
+// standby reports whether a Swap has failed because the server is one, and drops its connection.
+func (t *txn) standby(ctx context.Context, err error) (standby bool) {
+	if t.s.dialect.name != PostgreSQL || !pgsql.StandbyRefuses(sqlguard.SQLState(err)) {
+		return false
+	}
+	_ = t.tx.Rollback()
+	if t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) == nil && standby {
+		retire(t.conn)
+	}
+	return standby
+}
+
+// retire keeps a connection from going back into the pool.
+func retire(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+}

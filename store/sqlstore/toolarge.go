@@ -1,0 +1,84 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+const (
+	tryPacket = "a smaller result, or a larger max_allowed_packet on the server, and a maxAllowedPacket in the data source name that is as large"
+	trySmall  = "a smaller result, such as the name of a file"
+)
+
+// mysqlRest is more than what is sent with the values of a record.
+const mysqlRest = 2048
+
+const mysqlPacket = 1153 // it was too large
+
+// tooLarge reports whether a database, or its driver, has refused a statement because of its
+// size.
+func tooLarge(err error) bool {
+	code, ok := sqlguard.SQLiteCode(err)
+	return ok && code&0xff == codeTooBig || sqlguard.SQLState(err) == postgresLimit || is(err, mysqlPacket) || sqlguard.PacketTooLarge(err)
+}
+
+const (
+	codeTooBig    = 18      // of SQLite
+	postgresLimit = "54000" // program_limit_exceeded
+)
+
+func (s *Store) refusedAsTooLarge(err error) error {
+	try := trySmall
+	if s.dialect.name == MySQL {
+		try = tryPacket
+	}
+	return &store.Error{Err: &store.TooLargeError{Try: try, Err: err}}
+}
+
+// sizeMySQL is how many bytes a change takes on its way to the server: values are in
+// hexadecimal.
+func sizeMySQL(c store.Change) int64 {
+	n := c.Next
+	values := len(c.ID.Scope) + len(c.ID.Key) + len(n.Claim) + len(n.Fingerprint) + len(n.Result.Body) + len(n.Request) + len(n.Point) + len(n.Data)
+	for _, f := range n.Result.Header {
+		values += len(f.Name) + len(f.Value) + 3
+	}
+	return 2*int64(values) + mysqlRest
+}
+
+// room returns an error if a statement of that size is larger than what the server takes. To
+// send it would cost the connection, and the reason would be lost with that.
+func (s *Store) room(ctx context.Context, tx *sql.Tx, size int64) error {
+	if s.dialect.name != MySQL || size <= s.packet.Load() {
+		return nil
+	}
+	var packet int64 // which may be another one since
+	if err := tx.QueryRowContext(ctx, "select @@max_allowed_packet").Scan(&packet); err != nil {
+		return s.failed(err, false)
+	}
+	s.packet.Store(packet)
+	if size <= packet {
+		return nil
+	}
+	return &store.Error{Err: &store.TooLargeError{Bytes: size, Max: packet, Try: tryPacket}}
+}
+
+// largest is the size of the largest of the values of a statement.
+func largest(args []any) (most int64) {
+	for _, arg := range args {
+		switch arg := arg.(type) {
+		case []byte:
+			most = max(most, int64(len(arg)))
+		case string:
+			most = max(most, int64(len(arg)))
+		}
+	}
+	return most
+}
+
+// forgetPacket has max_allowed_packet asked for anew, after a connection was lost: so the
+// server does what it does if the variable has been lowered.
+func (s *Store) forgetPacket() { s.packet.Store(0) }

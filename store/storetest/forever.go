@@ -1,0 +1,54 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// testForever proves that what is kept for ever is replayed after two centuries, however it
+// was written, and that no sweeper takes it. The store is its own: its time jumps.
+func testForever[TX any](t *testing.T, u *suite[TX]) {
+	e, peer := once.New(u.s, once.Config{}), once.New(u.peer, once.Config{})
+	calls := map[string]call[TX]{
+		"Do": u.doing(u.succeeds), "a failure": u.doing(u.declines), "DoBatch": u.declaring(nil),
+	}
+	if u.joins {
+		calls["Join"] = u.joining(u.succeeds)
+	}
+	kept := map[string]once.Operation{}
+	for name, do := range calls {
+		op := operation(newID())
+		op.Retain, op.FirstSent = once.KeepForever, time.Now()
+		if name == "Join" { // a caller's transaction is not asked how late it is
+			op.FirstSent = time.Time{}
+		}
+		kept[name] = op
+		if r, err := do(bounded(t), trip[TX]{t: t, e: e, op: op}); !answered(err) || r.Replayed {
+			t.Fatalf("%s: %+v, %v", name, r, err)
+		}
+	}
+	ends := operation(newID())
+	if _, err := once.Do(bounded(t), e, ends, u.charge(ends.Key)); err != nil {
+		t.Fatal(err)
+	}
+	const century = 100 * 365 * 24 * time.Hour
+	u.Advance(t, u.s, 2*century)
+	if _, ok := store.As[store.Sweeper](u.s); ok {
+		if n := u.sweepAll(t, u.s, nil); n != 1 {
+			t.Errorf("%d rows swept, want the one that has expired", n)
+		}
+	}
+	for name, op := range kept {
+		if r, err := calls[name](bounded(t), trip[TX]{t: t, e: peer, op: op}); !answered(err) || !r.Replayed {
+			t.Errorf("%s: %+v, %v, want a replay", name, r, err)
+		}
+	}
+	late := operation(newID())
+	late.Retain, late.FirstSent = once.KeepForever, time.Now().Add(-2*century) // it is absent, so it was never done
+	if r, err := once.Do(bounded(t), e, late, u.charge(late.Key)); err != nil || r.Replayed {
+		t.Errorf("an old operation that was never done: %+v, %v", r, err)
+	}
+}
