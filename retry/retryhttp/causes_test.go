@@ -78,7 +78,7 @@ func TestFinalCauses(t *testing.T) {
 	}
 
 	picky := quietly(t, &tls.Config{ClientAuth: tls.RequireAnyClientCert}, nil)
-	trust := picky.Client().Transport.(*http.Transport).TLSClientConfig
+	trust := picky.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	if n, err := attempts(t, &http.Transport{TLSClientConfig: trust}, http.MethodPut, picky.URL); n != 1 || err == nil {
 		t.Errorf("a server that wants a certificate: %d attempts: %v", n, err)
 	}
@@ -122,7 +122,7 @@ func TestNothingHasLeft(t *testing.T) {
 	var n atomic.Int32
 	server := quietly(t, nil, func(http.ResponseWriter, *http.Request) {})
 	base := &http.Transport{
-		TLSClientConfig: server.Client().Transport.(*http.Transport).TLSClientConfig,
+		TLSClientConfig: server.Client().Transport.(*http.Transport).TLSClientConfig.Clone(),
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, address)
 			if err == nil && n.Add(1) < 3 { // dies in the handshake of TLS

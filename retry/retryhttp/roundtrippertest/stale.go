@@ -108,7 +108,8 @@ func (l *lab) serveStale(http2 bool, streams int) (*staleSite, *client) {
 		s.EnableHTTP2 = true
 		s.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
 		s.StartTLS()
-		c.base.TLSClientConfig, c.base.ForceAttemptHTTP2 = s.Client().Transport.(*http.Transport).TLSClientConfig, true
+		trust := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		c.base.TLSClientConfig, c.base.ForceAttemptHTTP2 = trust, true
 	} else {
 		s.Start()
 	}

@@ -150,7 +150,8 @@ func (l *lab) trailers(http2 bool) error {
 	c := l.client()
 	if s.EnableHTTP2 = http2; http2 {
 		s.StartTLS()
-		c.base.TLSClientConfig, c.base.ForceAttemptHTTP2 = s.Client().Transport.(*http.Transport).TLSClientConfig, true
+		trust := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		c.base.TLSClientConfig, c.base.ForceAttemptHTTP2 = trust, true
 	} else {
 		s.Start()
 	}
