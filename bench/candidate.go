@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 const scope = "acme POST /charges"

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
 )
 

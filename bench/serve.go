@@ -17,7 +17,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
-	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // The services of the HTTP race are processes of their own: this program again, with

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/archive"
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/retention/archive"
+	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -108,7 +108,7 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 	if bare, quotes := unquoted(args[1]); quotes {
 		names[bare], names[once.HashedKey(bare)] = true, true
 	}
-	found := []keys.Operation{}
+	found := []admin.Operation{}
 	seen := map[string]bool{}
 	for e, err := range archive.Records(args[0]) {
 		if err := errors.Join(err, ctx.Err()); err != nil {
@@ -146,11 +146,11 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 	return nil
 }
 
-func archived(e store.Expired) keys.Operation {
-	op := keys.Operation{
+func archived(e store.Expired) admin.Operation {
+	op := admin.Operation{
 		Scope: e.Scope, Key: e.Key, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
 		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.Omitted)], Status: e.Result.Status,
-		Effect: keys.EffectOf(e.Result), Point: e.Point, Calling: e.Calling, Captured: e.Request != nil, Now: time.Now(),
+		Effect: admin.EffectOf(e.Result), Point: e.Point, Calling: e.Calling, Captured: e.Request != nil, Now: time.Now(),
 		ResultBytes: len(store.EncodeHeader(e.Result.WithoutMark().Header)) + len(e.Result.Body),
 	}
 	if len(e.Fingerprint) > 0 {

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -21,7 +21,7 @@ was done to one key.`,
 
 // looked writes to the audit that somebody has looked. Who may only read can look all the
 // same; so can whoever looks because the database is stuck.
-func (m *Main) looked(ctx context.Context, db *database, l keys.Look) {
+func (m *Main) looked(ctx context.Context, db *database, l admin.Look) {
 	const patience = 2 * time.Second
 	l.Who = either(l.Who != "", l.Who, "unknown")
 	bound, cancel := context.WithTimeout(ctx, patience)
@@ -53,7 +53,7 @@ type auditList struct {
 func (c *auditList) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
 	fs.StringVar(&c.scope, "scope", "", "only in this `SCOPE`")
-	fs.IntVar(&c.limit, "limit", keys.DefaultLimit, "at most `N`")
+	fs.IntVar(&c.limit, "limit", admin.DefaultLimit, "at most `N`")
 	fs.Int64Var(&c.before, "before", 0, "only older ones than the entry `ID`")
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
 }
@@ -72,7 +72,7 @@ func (c *auditList) run(ctx context.Context, m *Main, _ []string) error {
 		return db.failed("read", err)
 	}
 	if c.output == "json" {
-		return writeJSON(m.Stdout, append([]keys.Entry{}, list...))
+		return writeJSON(m.Stdout, append([]admin.Entry{}, list...))
 	}
 	t := tabwriter.NewWriter(m.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ID\tAT\tWHO\tACTION\tSCOPE\tKEY HASH\tREASON\tDETAIL\n")

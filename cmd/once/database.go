@@ -15,7 +15,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	_ "modernc.org/sqlite"             // driver "sqlite"
 
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -24,7 +24,7 @@ import (
 type database struct {
 	*sql.DB
 	source
-	table *keys.Table
+	table *admin.Table
 }
 
 const dbUsage = "`URL` of the database: sqlite:PATH, postgres://user@host/name or mysql://user@host/name"
@@ -171,7 +171,7 @@ func openDatabase(ctx context.Context, dsn string, write bool) (*database, error
 	if err := reached(ctx, src, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	table, err := keys.Open(db, src.dialect)
+	table, err := admin.Open(db, src.dialect)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

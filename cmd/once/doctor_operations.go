@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
 )
 
 // oldest returns how many operations a condition finds, and the oldest of them: a row
 // of its own, so that a person has something to begin with.
-func (p *patient) oldest(ctx context.Context, where, by string) (n int, op keys.Operation, err error) {
+func (p *patient) oldest(ctx context.Context, where, by string) (n int, op admin.Operation, err error) {
 	var at, now nullTime
 	err = p.QueryRowContext(ctx, `select (select count(*) from once_operation where `+where+`), scope, `+keyColumn(p.dialect)+`, `+by+`, `+clock[p.dialect]+`
  from once_operation where `+where+` order by `+by+` limit 1`).Scan(&n, &op.Scope, &op.Key, &at, &now)
@@ -25,9 +25,9 @@ func (p *patient) oldest(ctx context.Context, where, by string) (n int, op keys.
 	return n, op, nil
 }
 
-func age(op keys.Operation) string { return span(op.Now.Sub(op.Since)) }
+func age(op admin.Operation) string { return span(op.Now.Sub(op.Since)) }
 
-func (p *patient) show(op keys.Operation) string {
+func (p *patient) show(op admin.Operation) string {
 	return fmt.Sprintf("once keys show %s --scope %s --db %s", quoted(op.Key), quoted(op.Scope), p.paste)
 }
 

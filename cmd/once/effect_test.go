@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/attempt"
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/store"
 )
 
@@ -22,7 +22,7 @@ func TestKeysShowTellsWhatStands(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, url string) {
 		db := open(t, url)
-		log := attempt.New(db.Store, attempt.Config{})
+		log := attemptlog.New(db.Store, attemptlog.Config{})
 		e := once.New(db.Store, once.Config{Observer: log})
 		answer := func(key string, status int, rollback bool) {
 			t.Helper()

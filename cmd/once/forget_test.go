@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
@@ -50,7 +50,7 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 `+id+`   2026-01-31T12:00:00.000Z  ada  forget  s      8254c329a92850f6  "asked,\nby letter"  done: 5 bytes of its result erased
 `+strconv.Itoa(first)+`   2026-01-31T12:00:00.000Z  bob  show    s      8254c329a92850f6  ""                   1 operation
 `)
-		var list []keys.Entry
+		var list []admin.Entry
 		o = run(t, "audit", "list", "--limit", "1", "--before", strconv.Itoa(first+2), "-o", "json", "--db", url).want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &list); err != nil || len(list) != 1 || list[0].Reason != "asked,\nby letter" {
 			t.Errorf("%+v, %v", list, err)

@@ -21,7 +21,7 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/oncelib/once/pgxstore v0.0.0 // indirect
+	github.com/oncelib/once/store/pgxstore v0.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
@@ -34,6 +34,6 @@ require (
 replace (
 	github.com/oncelib/once => ../..
 	github.com/oncelib/once/examples/payments => ../../examples/payments
-	github.com/oncelib/once/pgxstore => ../../pgxstore
+	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore
 	github.com/oncelib/once/retry/breaker => ../../retry/breaker
 )

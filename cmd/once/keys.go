@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 )
 
 var keysShowEntry = entry{
@@ -76,7 +76,7 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 	if a.Timeline, err = c.timeline(ctx, db, &a, args[0]); err != nil {
 		return err
 	}
-	m.looked(ctx, db, keys.Look{Who: c.who, Scope: a.Scope, Key: a.Key, Detail: count(len(found), "operation")})
+	m.looked(ctx, db, admin.Look{Who: c.who, Scope: a.Scope, Key: a.Key, Detail: count(len(found), "operation")})
 	if c.output == "json" {
 		e := json.NewEncoder(m.Stdout)
 		e.SetIndent("", "  ")
@@ -92,7 +92,7 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 
 // find looks for the key as it was given, and if that is not in the scope, for what
 // stands between its quotation marks: a header has them, the record has not.
-func (c *keysShow) find(ctx context.Context, db *database, key string) (string, []keys.Operation, error) {
+func (c *keysShow) find(ctx context.Context, db *database, key string) (string, []admin.Operation, error) {
 	found, err := db.find(ctx, key)
 	bare, quotes := unquoted(key)
 	if err != nil || !quotes || c.has(found) {
@@ -107,9 +107,9 @@ func (c *keysShow) find(ctx context.Context, db *database, key string) (string, 
 
 // timeline returns what the logs know of the key of a, or of what stands between the
 // quotation marks of asked if there is no record that tells which is meant.
-func (c *keysShow) timeline(ctx context.Context, db *database, a *keyAnswer, asked string) (keys.Timeline, error) {
+func (c *keysShow) timeline(ctx context.Context, db *database, a *keyAnswer, asked string) (admin.Timeline, error) {
 	if a.Ambiguous {
-		return keys.Timeline{Attempts: []keys.Attempt{}, Audit: []keys.Entry{}}, nil
+		return admin.Timeline{Attempts: []admin.Attempt{}, Audit: []admin.Entry{}}, nil
 	}
 	tl, err := db.timeline(ctx, a.Scope, a.Key, c.attempts)
 	if bare, quotes := unquoted(asked); err == nil && quotes && !a.Found && tl.Total == 0 {
@@ -119,8 +119,8 @@ func (c *keysShow) timeline(ctx context.Context, db *database, a *keyAnswer, ask
 	return tl, err
 }
 
-func (c *keysShow) has(found []keys.Operation) bool {
-	return slices.ContainsFunc(found, func(op keys.Operation) bool { return c.scope == "" || op.Scope == c.scope })
+func (c *keysShow) has(found []admin.Operation) bool {
+	return slices.ContainsFunc(found, func(op admin.Operation) bool { return c.scope == "" || op.Scope == c.scope })
 }
 
 // unquoted reads key as a String of RFC 9651.
@@ -137,13 +137,13 @@ type keyAnswer struct {
 	Ambiguous     bool            `json:"ambiguous"` // several scopes have it, and none was asked for
 	Key           string          `json:"key"`
 	Scope         string          `json:"scope"`
-	Operation     *keys.Operation `json:"operation,omitempty"`
+	Operation     *admin.Operation `json:"operation,omitempty"`
 	ScopesWithKey []string        `json:"scopes_with_key"`
 
-	keys.Timeline
+	admin.Timeline
 }
 
-func (a keyAnswer) print(w io.Writer, found []keys.Operation, db source) error {
+func (a keyAnswer) print(w io.Writer, found []admin.Operation, db source) error {
 	switch {
 	case a.Found:
 		if err := printOperation(w, *a.Operation); err != nil {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/user"
 
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 )
 
 var keysForgetEntry = entry{
@@ -32,7 +32,7 @@ rows until they are vacuumed, write-ahead logs, replicas, backups.`,
 
 type keysForget struct {
 	db    string
-	order keys.Order
+	order admin.Order
 	yes   bool
 }
 
@@ -65,7 +65,7 @@ func (c *keysForget) run(ctx context.Context, m *Main, args []string) error {
 	c.order.Key, c.order.Preview = args[0], !c.yes
 	detail, err := db.table.Forget(ctx, c.order)
 	switch {
-	case errors.Is(err, keys.ErrNothing), errors.Is(err, keys.ErrRunning), errors.Is(err, keys.ErrUnknown), errors.Is(err, keys.ErrDone):
+	case errors.Is(err, admin.ErrNothing), errors.Is(err, admin.ErrRunning), errors.Is(err, admin.ErrUnknown), errors.Is(err, admin.ErrDone):
 		return err
 	case err != nil:
 		return db.failed("change", err)

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 )
 
 var keysListEntry = entry{
@@ -27,7 +27,7 @@ the database's clock (90m, 72h).`,
 
 type keysList struct {
 	db, output, since, before, who string
-	filter                         keys.Filter
+	filter                         admin.Filter
 }
 
 func (c *keysList) flags(fs *flag.FlagSet) {
@@ -37,7 +37,7 @@ func (c *keysList) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "only in scopes that begin with `TEXT`")
 	fs.StringVar(&c.since, "since", "", "only from this `TIME` on, or so long ago at most")
 	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
-	fs.IntVar(&c.filter.Limit, "limit", keys.DefaultLimit, "at most `N`")
+	fs.IntVar(&c.filter.Limit, "limit", admin.DefaultLimit, "at most `N`")
 	fs.StringVar(&c.filter.After, "after", "", "go on behind this `CURSOR` of the page before")
 	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
@@ -48,7 +48,7 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 		return err
 	}
 	switch c.filter.State {
-	case "", "running", "done", "unknown", keys.Expired:
+	case "", "running", "done", "unknown", admin.Expired:
 	default:
 		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, done, unknown, or expired"}
 	}
@@ -71,12 +71,12 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	if err != nil {
 		return db.failed("read", err)
 	}
-	m.looked(ctx, db, keys.Look{Who: c.who, Scope: c.filter.Scope, Detail: count(len(list), "operation") + c.filters()})
+	m.looked(ctx, db, admin.Look{Who: c.who, Scope: c.filter.Scope, Detail: count(len(list), "operation") + c.filters()})
 	if c.output == "json" {
 		return writeJSON(m.Stdout, struct {
-			Operations []keys.Operation `json:"operations"`
+			Operations []admin.Operation `json:"operations"`
 			Next       string           `json:"next,omitempty"`
-		}{append([]keys.Operation{}, list...), next})
+		}{append([]admin.Operation{}, list...), next})
 	}
 	if err := printList(m.Stdout, list); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *keysList) filters() string {
 	return b.String()
 }
 
-func printList(w io.Writer, list []keys.Operation) error {
+func printList(w io.Writer, list []admin.Operation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "SCOPE\tKEY\tSTATE\tRESULT\tBYTES\tSINCE\tEXPIRES\n")
 	for _, op := range list {
@@ -126,7 +126,7 @@ func checkList(output string, limit int) error {
 	case output != "table" && output != "json":
 		return &usageError{fmt.Sprintf("there is no form %q", output), "-o table, or -o json"}
 	case limit < 1:
-		return &usageError{fmt.Sprintf("--limit %d", limit), fmt.Sprintf("--limit %d", keys.DefaultLimit)}
+		return &usageError{fmt.Sprintf("--limit %d", limit), fmt.Sprintf("--limit %d", admin.DefaultLimit)}
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
@@ -147,7 +147,7 @@ globex%  old  expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
 			t.Errorf("%d in pages:\n%s", n, seen)
 		}
 		var page struct {
-			Operations []keys.Operation
+			Operations []admin.Operation
 			Next       string
 		}
 		if err := json.Unmarshal([]byte(list("-o", "json", "--limit", "2").want(t, 0).stdout), &page); err != nil || len(page.Operations) != 2 || page.Next == "" || page.Operations[1].Key != "k1" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -27,11 +27,11 @@ func TestLooked(t *testing.T) {
 		}
 		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 1)
 		run(t, "audit", "list", "--db", at).want(t, 0)
-		table, err := keys.Open(db.DB, db.dialect)
+		table, err := admin.Open(db.DB, db.dialect)
 		if err != nil {
 			t.Fatal(err)
 		}
-		looks := func() (got []keys.Entry) {
+		looks := func() (got []admin.Entry) {
 			t.Helper()
 			got, err := table.Audit(t.Context(), "", 0, 0)
 			if err != nil {
@@ -43,7 +43,7 @@ func TestLooked(t *testing.T) {
 		if len(got) != 3 {
 			t.Fatalf("%+v", got)
 		}
-		for i, want := range []keys.Entry{
+		for i, want := range []admin.Entry{
 			{Who: operator(), Action: "show", Scope: "s", KeyHash: once.KeyHash("nobody"), Detail: "0 operations"},
 			{Who: "bob", Action: "show", Scope: "s", KeyHash: once.KeyHash("k"), Detail: "1 operation"},
 			{Who: "ada", Action: "list", Detail: "0 operations --state done --scope-prefix 's s' --since 3h"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/attempt"
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -32,7 +32,7 @@ func TestKeysShowNotStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		attempts := attempt.New(s, attempt.Config{})
+		attempts := attemptlog.New(s, attemptlog.Config{})
 		engine := once.New(s, once.Config{Observer: attempts})
 		cfg := oncehttp.Config{Principal: oncehttp.Global(), Retain: once.KeepForever}
 		h := oncehttp.Middleware(engine, cfg)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

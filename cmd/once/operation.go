@@ -10,18 +10,18 @@ import (
 	"unicode"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
 )
 
 // meaning of a state, for somebody who was woken up by it.
-func meaning(op keys.Operation) string {
+func meaning(op admin.Operation) string {
 	switch op.State {
 	case "running":
 		return "somebody works on it; its lease says until when it is theirs"
 	case "unknown":
 		return "an external call may have taken effect and its caller died: a person or a reconciler must decide, nothing will repeat it"
-	case keys.Expired:
+	case admin.Expired:
 		return effect(op) + ", but its retention is over: a retry would execute again"
 	case "archived":
 		return effect(op) + ", its retention is over and its row was deleted: a retry would execute again"
@@ -33,7 +33,7 @@ func meaning(op keys.Operation) string {
 }
 
 // effect says what has become of what an operation that has ended has written.
-func effect(op keys.Operation) string {
+func effect(op admin.Operation) string {
 	switch op.Effect {
 	case once.Applied.String():
 		return "it took effect, once"
@@ -43,7 +43,7 @@ func effect(op keys.Operation) string {
 	return "it was refused, once; it is not recorded whether what it had written was kept"
 }
 
-func printOperation(w io.Writer, op keys.Operation) error {
+func printOperation(w io.Writer, op admin.Operation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("key", "%s", shown(op.Key))
@@ -78,7 +78,7 @@ func printOperation(w io.Writer, op keys.Operation) error {
 }
 
 // at shows a moment, and how far it is from the database's now.
-func at(op keys.Operation, t *time.Time) string {
+func at(op admin.Operation, t *time.Time) string {
 	d := op.Now.Sub(*t)
 	if d < 0 {
 		return fmt.Sprintf("%s (in %s)", t.Format(time.RFC3339), span(-d))
@@ -99,7 +99,7 @@ func span(d time.Duration) string {
 }
 
 // kind of a result: an answer over HTTP, or what a function returned.
-func kindOf(op keys.Operation) string {
+func kindOf(op admin.Operation) string {
 	if op.Status != 0 {
 		return fmt.Sprintf("HTTP %d", op.Status)
 	}

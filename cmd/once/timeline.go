@@ -8,11 +8,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/keys"
+	"github.com/oncelib/once/admin"
 )
 
 // find returns the operations under key.
-func (db *database) find(ctx context.Context, key string) ([]keys.Operation, error) {
+func (db *database) find(ctx context.Context, key string) ([]admin.Operation, error) {
 	found, err := db.table.Find(ctx, key)
 	if err != nil {
 		return nil, db.failed("read", err)
@@ -22,22 +22,22 @@ func (db *database) find(ctx context.Context, key string) ([]keys.Operation, err
 
 // timeline returns what the logs know of key: nothing, if the database is of a time
 // before there were any.
-func (db *database) timeline(ctx context.Context, scope, key string, limit int) (keys.Timeline, error) {
+func (db *database) timeline(ctx context.Context, scope, key string, limit int) (admin.Timeline, error) {
 	tl, err := db.table.Timeline(ctx, scope, key, limit)
 	if err != nil && !isMissingTable(err) {
 		return tl, db.failed("read", err)
 	}
 	if tl.Attempts == nil {
-		tl.Attempts = []keys.Attempt{} // for JSON
+		tl.Attempts = []admin.Attempt{} // for JSON
 	}
 	if tl.Audit == nil {
-		tl.Audit = []keys.Entry{}
+		tl.Audit = []admin.Entry{}
 	}
 	return tl, nil
 }
 
 // printTimeline prints attempts under their operation, or in place of it.
-func printTimeline(w io.Writer, tl keys.Timeline, scope string) error {
+func printTimeline(w io.Writer, tl admin.Timeline, scope string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if n := len(tl.Attempts); n > 0 {
 		last := tl.Attempts[n-1]
@@ -63,12 +63,12 @@ func printTimeline(w io.Writer, tl keys.Timeline, scope string) error {
 const milliseconds = "2006-01-02T15:04:05.000Z07:00"
 
 // states is the way that an attempt has made.
-func states(a keys.Attempt) string {
+func states(a admin.Attempt) string {
 	return either(a.From != "", a.From, "?") + " -> " + either(a.To != "", a.To, "?")
 }
 
 // about is what else is known of an attempt.
-func about(a keys.Attempt, scope string) string {
+func about(a admin.Attempt, scope string) string {
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {

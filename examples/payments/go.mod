@@ -6,7 +6,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/oncelib/once v0.0.0
-	github.com/oncelib/once/pgxstore v0.0.0
+	github.com/oncelib/once/store/pgxstore v0.0.0
 	modernc.org/sqlite v1.59.0
 )
 
@@ -30,5 +30,5 @@ require (
 
 replace (
 	github.com/oncelib/once => ../..
-	github.com/oncelib/once/pgxstore => ../../pgxstore
+	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore
 )

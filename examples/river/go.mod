@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/oncelib/once v0.0.0
-	github.com/oncelib/once/pgxstore v0.0.0
+	github.com/oncelib/once/store/pgxstore v0.0.0
 	github.com/riverqueue/river v0.44.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.44.1
 )
@@ -27,4 +27,4 @@ require (
 
 replace github.com/oncelib/once => ../..
 
-replace github.com/oncelib/once/pgxstore => ../../pgxstore
+replace github.com/oncelib/once/store/pgxstore => ../../store/pgxstore

@@ -19,7 +19,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 func main() {

@@ -20,7 +20,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/examples/sqlc/refunds"
 	"github.com/oncelib/once/oncehttp"
-	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 //go:generate go run github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1 generate

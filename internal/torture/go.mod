@@ -9,7 +9,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/klauspost/compress v1.20.3
 	github.com/oncelib/once v0.0.0
-	github.com/oncelib/once/pgxstore v0.0.0
+	github.com/oncelib/once/store/pgxstore v0.0.0
 	modernc.org/libc v1.75.7
 	modernc.org/sqlite v1.59.0
 	pgregory.net/rapid v1.3.0
@@ -35,4 +35,4 @@ require (
 
 replace github.com/oncelib/once => ../..
 
-replace github.com/oncelib/once/pgxstore => ../../pgxstore
+replace github.com/oncelib/once/store/pgxstore => ../../store/pgxstore

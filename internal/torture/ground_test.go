@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/pgxstore"
+	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
 )
 

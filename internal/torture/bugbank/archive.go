@@ -5,33 +5,33 @@ var archiveMutants = []Mutant{
 	{
 		Name:  "a segment is listed before it is flushed",
 		Edits: []Edit{{In: "(*Writer).write", Old: "buffer.Flush, f.Sync}", New: "buffer.Flush}"}},
-		Tests: in("archive", "TestPowerCut"),
+		Tests: in("retention/archive", "TestPowerCut"),
 	},
 	{
 		Name:  "the name of a segment is not flushed",
 		Edits: []Edit{{In: "(*Writer).write", Old: "return s, w.fs.syncDir(w.dir)", New: "return s, nil"}},
-		Tests: in("archive", "TestPowerCut"),
+		Tests: in("retention/archive", "TestPowerCut"),
 	},
 	{
 		Name: "rows are deleted before the manifest is flushed",
 		Edits: []Edit{{In: "(*Writer).list", Old: `if err := w.manifest.Sync(); err != nil {
 	return err
 }`, New: ""}},
-		Tests: in("archive", "TestPowerCut"),
+		Tests: in("retention/archive", "TestPowerCut"),
 	},
 	{
 		Name:  "a manifest is replaced by one that is not flushed",
 		Edits: []Edit{{In: "(*Writer).replace", Old: "err = f.Sync()", New: ""}},
-		Tests: in("archive", "TestPowerCut"),
+		Tests: in("retention/archive", "TestPowerCut"),
 	},
 	{
 		Name:  "what was renamed is listed before its name is flushed",
 		Edits: []Edit{{In: "(*Writer).mended", Old: "if err := w.fs.syncDir(w.dir); err != nil {", New: "if err := error(nil); err != nil { // before"}},
-		Tests: in("archive", "TestPowerCut"),
+		Tests: in("retention/archive", "TestPowerCut"),
 	},
 	{
 		Name:  "the folder of an archive is not flushed",
 		Edits: []Edit{{In: "makeDir", Old: "return fs.syncDir(filepath.Dir(dir))", New: "return nil"}},
-		Tests: in("archive", "TestPowerCut"),
+		Tests: in("retention/archive", "TestPowerCut"),
 	},
 }

@@ -1,6 +1,6 @@
 package bugbank
 
-func batchTest(test string) []Killer { return []Killer{{Module: "pgxstore", Test: test}} }
+func batchTest(test string) []Killer { return []Killer{{Module: "store/pgxstore", Test: test}} }
 
 // batchMutants are bugs of operations in one round trip.
 var batchMutants = []Mutant{
@@ -71,6 +71,6 @@ change.Writes`}},
 	{
 		Name:  "what a batch has prepared before a migration stays",
 		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "misfit(pe) {", New: "false {"}},
-		Tests: in("pgxstore", "TestABatchAfterAMigration"),
+		Tests: in("store/pgxstore", "TestABatchAfterAMigration"),
 	},
 }

@@ -5,27 +5,27 @@ var boundMutants = []Mutant{
 	{
 		Name:  "the answer of a silent server is waited for without end",
 		Edits: []Edit{{In: "awaitAnswer", Old: "if limit > 0 {", New: "if limit > time.Hour {"}},
-		Tests: in("pgxstore", "TestASilentServerIsNamed"),
+		Tests: in("store/pgxstore", "TestASilentServerIsNamed"),
 	},
 	{
 		Name:  "a server that is silent to the first question of a store is not named",
 		Edits: []Edit{{In: "pgxstore.(*Store).acquire", Old: "case own.Err() != nil && ctx.Err() == nil:", New: "case false:"}},
-		Tests: in("pgxstore", "TestASilentServerIsNamed"),
+		Tests: in("store/pgxstore", "TestASilentServerIsNamed"),
 	},
 	{
 		Name:  "a replay that must be durable waits for its server without end",
 		Edits: []Edit{{In: "pgxstore.(*txn).synced", Old: "awaitAnswer(t.conn.Conn(), limit)", New: "awaitAnswer(t.conn.Conn(), 0*limit)"}},
-		Tests: in("pgxstore", "TestASilentServerIsNamed"),
+		Tests: in("store/pgxstore", "TestASilentServerIsNamed"),
 	},
 	{
 		Name:  "the first statement of a first attempt is waited for without end",
 		Edits: []Edit{{In: "(*opening).answerTime", Old: "return limit + o.ask.Timeouts.Statement", New: "return 0"}},
-		Tests: in("pgxstore", "TestASilentServer"),
+		Tests: in("store/pgxstore", "TestASilentServer"),
 	},
 	{
 		Name:  "a statement of a handler is waited for without end",
 		Edits: []Edit{{In: "(*session).awaitAnswer", Old: "if s.over {", New: "if s != nil {"}},
-		Tests: in("pgxstore", "TestAStatementOfASilentServer"),
+		Tests: in("store/pgxstore", "TestAStatementOfASilentServer"),
 	},
 	{
 		Name:  "database/sql waits without end for a statement of a handler",
@@ -35,7 +35,7 @@ var boundMutants = []Mutant{
 	{
 		Name:  "a first statement that takes long is taken for a silent server",
 		Edits: []Edit{{In: "(*opening).answerTime", Old: "return 0", New: "return limit"}},
-		Tests: in("pgxstore", "TestALongFirstStatement"),
+		Tests: in("store/pgxstore", "TestALongFirstStatement"),
 	},
 	{
 		Name:  "database/sql waits without end for a server that is silent",
@@ -134,6 +134,6 @@ var lockMutants = []Mutant{
 	{
 		Name:  "the manifest of an archive has no lock",
 		Edits: []Edit{{In: "archive.(osFiles).open", Old: "if !lockedfile.Supported {", New: "if lockedfile.Supported {"}},
-		Tests: in("archive", "TestNoSecondWriter"),
+		Tests: in("retention/archive", "TestNoSecondWriter"),
 	},
 }

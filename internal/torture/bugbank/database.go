@@ -5,17 +5,17 @@ var databaseMutants = []Mutant{
 	{
 		Name:  "an error of any write is taken for a collision of keys",
 		Edits: []Edit{{In: "pgxstore.(*txn).Commit", Old: "return classify(err, failed == record)", New: "return classify(err, record >= 0)"}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestAnAppendedWriteThatCollides"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestAnAppendedWriteThatCollides"}},
 	},
 	{
 		Name:  "a collision of keys is found at the statement after it",
 		Edits: []Edit{{In: "results", Old: "failed--", New: ""}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestACollisionIsAReplay"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestACollisionIsAReplay"}},
 	},
 	{
 		Name:  "a COMMIT that was not answered counts as not sent",
 		Edits: []Edit{{In: "pgxstore.classify", Old: "kind := store.Lost", New: "kind := store.Down"}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestOnlyTheServerSaysNo"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestOnlyTheServerSaysNo"}},
 	},
 	{
 		Name:  "a Swap does not see who holds the claim",
@@ -25,12 +25,12 @@ var databaseMutants = []Mutant{
 	{
 		Name:  "savepoints of a handler share a name",
 		Edits: []Edit{{In: "(*shared).name", Old: "strconv.Itoa(s.savepoints)", New: "strconv.Itoa(min(1, s.savepoints))"}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestSavepointsNest"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestSavepointsNest"}},
 	},
 	{
 		Name:  "nodes that start together migrate at the same time",
 		Edits: []Edit{{In: "MigrationLock", Old: "`select pg_advisory_xact_lock(7881702260482471168)`", New: "`select 7881702260482471168`"}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestMigrateTogether"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestMigrateTogether"}},
 	},
 	{
 		Name:  "Timeouts.Idle is ignored",

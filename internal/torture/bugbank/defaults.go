@@ -25,7 +25,7 @@ var defaultsMutants = []Mutant{
 	{
 		Name:  "a first attempt does not say that tables are missing",
 		Edits: []Edit{{In: "pgxstore.ownTable", Old: "pe.Code == pgsql.UndefinedTable &&", New: "false &&"}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestMissingTables"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestMissingTables"}},
 	},
 	{
 		Name:  "what is kept for ever has an end",
@@ -57,12 +57,12 @@ var defaultsMutants = []Mutant{
 		Edits: []Edit{{In: "(*session).refuse", Old: `default:
 			kind = store.Other`, New: `default:
 			kind = store.Busy`}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestOwnDeadline"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestOwnDeadline"}},
 	},
 	{
 		Name:  "a key with a NUL says that the store is down",
 		Edits: []Edit{{In: "Unwritable", Old: `sqlState == "22021"`, New: `sqlState == ""`}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestConformance$/^exec$/^ForeignText"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/^exec$/^ForeignText"}},
 	},
 	{
 		Name:  "the command waits for a silent server",

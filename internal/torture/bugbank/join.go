@@ -18,7 +18,7 @@ var joins = []Mutant{
 			{In: "pgxstore.(*joined).undo", Old: "if over(err) {", New: "if false {"},
 			{In: "pgxstore.(*joined).Commit", Old: "pgsql.DivisionByZero, over(err):", New: "pgsql.DivisionByZero:"},
 		},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestConformance$/./^Join$/^HandlerEnds"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/./^Join$/^HandlerEnds"}},
 	},
 	{
 		Name:  "followers wait for the store one after another",

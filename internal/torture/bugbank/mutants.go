@@ -4,8 +4,8 @@ import "slices"
 
 var (
 	core      = Killer{Module: ".", Package: "store/memstore", Test: "TestConformance"}
-	pgx       = Killer{Module: "pgxstore", Package: "", Test: "TestConformance$/^prepared"}
-	misbehave = Killer{Module: "pgxstore", Package: "", Test: "TestHandlersThatMisbehave"}
+	pgx       = Killer{Module: "store/pgxstore", Package: "", Test: "TestConformance$/^prepared"}
+	misbehave = Killer{Module: "store/pgxstore", Package: "", Test: "TestHandlersThatMisbehave"}
 )
 
 // in returns a test of a package of the root module.
@@ -161,7 +161,7 @@ c.observe`,
 			New: `case v.again && store.KindOf(v.err) != store.Taken && c.runs < c.e.cfg.Runs:
 c.observe`,
 		}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestACollisionIsAReplay"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestACollisionIsAReplay"}},
 	},
 	{
 		Name: "the writes of a declined operation are committed",
@@ -224,7 +224,7 @@ c.observe`,
 			Old: "`delete from once_operation where scope = $1 and key = $2 and state = 2 and expires_at <= now()`",
 			New: "`delete from once_operation where scope = $1 and key = $2 and state = 2`",
 		}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestExpiredSparesTheLiving"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestExpiredSparesTheLiving"}},
 	},
 	{
 		Name: "a join undoes to the savepoint of a join inside of it",
@@ -242,6 +242,6 @@ c.observe`,
 			Old: "`', $1, true) where `",
 			New: "`', $1, false) where `",
 		}},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestBudget"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestBudget"}},
 	},
 }

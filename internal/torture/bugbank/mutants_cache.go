@@ -62,7 +62,7 @@ e := Event`,
 	{
 		Name:  "forgetting does not reach the cache",
 		Edits: []Edit{{In: "(*Table).Forget", Old: "c.Drop(o.Scope, o.Key)", New: "_ = c"}},
-		Tests: []Killer{{Module: "internal/torture", Package: "keys", Test: "TestForgottenOverHTTP"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgottenOverHTTP"}},
 	},
 	{
 		Name:  "a cached key keeps the header of which it is a part",

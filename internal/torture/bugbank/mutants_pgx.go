@@ -24,11 +24,11 @@ _`}},
 		Edits: []Edit{{In: "readSwept", Old: `if e := br.Close(); err == nil { // of COMMIT
 	err = e
 }`, New: "_ = br.Close()"}},
-		Tests: in("pgxstore", "TestSweepRefusedCommit"),
+		Tests: in("store/pgxstore", "TestSweepRefusedCommit"),
 	},
 	{
 		Name:  "the mark of a sweep stays where it was",
 		Edits: []Edit{{In: "pgsql.Sweep", Old: "coalesce(max(expires_at), $2)", New: "$2::timestamptz"}},
-		Tests: in("pgxstore", "TestSweepMark"),
+		Tests: in("store/pgxstore", "TestSweepMark"),
 	},
 }

@@ -5,31 +5,31 @@ var openingMutants = []Mutant{
 	{
 		Name:  "a first statement runs without the claim",
 		Edits: []Edit{{In: "LockOrFail", Old: "select now(), 1 / (pg_try_advisory_xact_lock($1) and not pg_is_in_recovery())::int = 1", New: "select now(), pg_try_advisory_xact_lock($1) as granted"}},
-		Tests: in("pgxstore", "TestAClaimThatWasPutOff"),
+		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
 		Name: "a handler that hides why its first statement failed is believed",
 		Edits: []Edit{{In: "pgxstore.(*txn).Rollback", Old: `t.abandon(ctx)
 return t.raw.refused`, New: `t.abandon(ctx)
 return nil`}},
-		Tests: in("pgxstore", "TestAClaimThatWasPutOff"),
+		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
 		Name:  "a claim that was put off and is somebody else's is a failure",
 		Edits: []Edit{{In: "once.(*call).run", Old: "c.beaten, err = true, end", New: "err = errors.Join(err, end)"}},
-		Tests: in("pgxstore", "TestAClaimThatWasPutOff"),
+		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
 		Name: "a handler without a statement commits what it has not claimed",
 		Edits: []Edit{{In: "pgxstore.(*txn).Commit", Old: `_, err := t.raw.open(ctx, statement{})
 if err == nil {`, New: `var err error
 if t.raw.opening == nil {`}},
-		Tests: in("pgxstore", "TestAClaimThatWasPutOff"),
+		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
 		Name:  "what is sent on the connection runs before BEGIN",
 		Edits: []Edit{{In: "(*session).Conn", Old: "_, _ = s.open(ctx, statement{})", New: "_ = ctx"}},
-		Tests: in("pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement"),
+		Tests: in("store/pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement"),
 	},
 	{
 		Name: "rows of an earlier handler end those of the next one",
@@ -39,26 +39,26 @@ if t.raw.opening == nil {`}},
 }`, New: ""},
 			{In: "(*gatedRows).Close", Old: "if r.closed || r.gate.enter() != nil {", New: "if false {"},
 		},
-		Tests: []Killer{{Module: "pgxstore", Test: "TestRowsOfAnEarlierHandler", Hangs: true}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestRowsOfAnEarlierHandler", Hangs: true}},
 	},
 	{
 		Name: "a first attempt on a broken connection fails",
 		Edits: []Edit{{In: "(*session).refuse", Old: `case ctx.Err() == nil:
 kind = store.Retry`, New: `case ctx.Err() == nil:
 kind = store.Busy`}},
-		Tests: in("pgxstore", "TestAFirstAttemptOnABrokenConnection"),
+		Tests: in("store/pgxstore", "TestAFirstAttemptOnABrokenConnection"),
 	},
 	{
 		Name:  "a statement runs while the transaction is opened, or after a panic",
 		Edits: []Edit{{In: "(*session).open", Old: "s.opening, s.refused = nil, errOpening", New: "s.opening, s.refused = nil, nil"}},
-		Tests: in("pgxstore", "TestNothingRunsBeforeTheTransactionIsOpen"),
+		Tests: in("store/pgxstore", "TestNothingRunsBeforeTheTransactionIsOpen"),
 	},
 	{
 		Name: "a transaction that could not be opened leaves its connection open",
 		Edits: []Edit{{In: "(*session).refuse", Old: `if s.conn.PgConn().TxStatus() == 'I' {
 	_ = s.conn.Close(ctx)
 }`, New: ""}},
-		Tests: in("pgxstore", "TestNothingRunsWithoutATransaction"),
+		Tests: in("store/pgxstore", "TestNothingRunsWithoutATransaction"),
 	},
 	{
 		Name: "a first statement that its migration has outdated fails",
@@ -66,18 +66,18 @@ kind = store.Busy`}},
 	return s.refused
 case misfit`, New: `return err
 case misfit`}},
-		Tests: in("pgxstore", "TestAFirstStatementAfterAMigration"),
+		Tests: in("store/pgxstore", "TestAFirstStatementAfterAMigration"),
 	},
 	{
 		Name:  "a first statement is prepared without bounds",
 		Edits: []Edit{{In: "(*opening).prepare", Old: "p.known[sql] != nil ||", New: "p.known[sql] != nil || true ||"}},
-		Tests: in("pgxstore", "TestAFirstStatementIsBounded"),
+		Tests: in("store/pgxstore", "TestAFirstStatementIsBounded"),
 	},
 	{
 		Name: "a failure that was made of a claim that was refused is kept",
 		Edits: []Edit{{In: "(*call).execute", Old: `store.Retry, store.Busy, store.Taken:
 return c.committed`, New: `store.Retry, store.Busy:
 return c.committed`}},
-		Tests: in("pgxstore", "TestAFailureOfWhomTheClaimWasRefused"),
+		Tests: in("store/pgxstore", "TestAFailureOfWhomTheClaimWasRefused"),
 	},
 }

@@ -7,42 +7,42 @@ var transactionMutants = []Mutant{
 	{
 		Name:  "statements of two connections have one name",
 		Edits: []Edit{{In: "(*pins).name", Old: "return p.prefix + strconv", New: `return "once_batch_" + strconv`}},
-		Tests: in("pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
+		Tests: in("store/pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
 	},
 	{
 		Name:  "nobody hears that a pooler is in between",
 		Edits: []Edit{{In: "pgxstore.explained", Old: "pe != nil && (pe.Code", New: "pe != nil && false && (pe.Code"}},
-		Tests: in("pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
+		Tests: in("store/pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
 	},
 	{
 		Name:  "a transaction ends beside a statement that is under way",
 		Edits: []Edit{{In: "(*gate).end", Old: "g.state.Or(gateOver)&gateBusy != 0", New: "g.state.Or(gateOver)&0 != 0"}},
-		Tests: in("pgxstore", "TestAStatementThatIsLeftBehind"),
+		Tests: in("store/pgxstore", "TestAStatementThatIsLeftBehind"),
 	},
 	{
 		Name:  "two goroutines commit what both have done",
 		Edits: []Edit{{In: "(*gate).collided", Old: "g.state.Load()&gateCollided != 0", New: "g.state.Load()&0 != 0"}},
-		Tests: in("pgxstore", "TestTwoGoroutinesInOneTransaction"),
+		Tests: in("store/pgxstore", "TestTwoGoroutinesInOneTransaction"),
 	},
 	{
 		Name:  "a join leaves its statement in the transaction of its caller",
 		Edits: []Edit{{In: "pgxstore.(*joined).enter", Old: "cut(conn.PgConn())", New: "_ = conn"}},
-		Tests: in("pgxstore", "TestAJoinThatLeavesAStatementBehind"),
+		Tests: in("store/pgxstore", "TestAJoinThatLeavesAStatementBehind"),
 	},
 	{
 		Name:  "one more join than a thousand",
 		Edits: []Edit{{In: "pgxstore.(*Store).Join", Old: "j.claims.held < pgsql.MaxJoins", New: "j.claims.held <= pgsql.MaxJoins"}},
-		Tests: in("pgxstore", "TestManyJoins"),
+		Tests: in("store/pgxstore", "TestManyJoins"),
 	},
 	{
 		Name:  "a join that replays keeps its claim",
 		Edits: []Edit{{In: "pgxstore.leave", Old: "b.queue(undoSavepoint)", New: ""}},
-		Tests: in("pgxstore", "TestManyJoins"),
+		Tests: in("store/pgxstore", "TestManyJoins"),
 	},
 	{
 		Name:  "a join that fails counts for ever",
 		Edits: []Edit{{In: "pgxstore.(*joined).undo", Old: "j.claims.held--", New: ""}},
-		Tests: in("pgxstore", "TestManyJoins"),
+		Tests: in("store/pgxstore", "TestManyJoins"),
 	},
 	{
 		Name:  "sqlstore: one more join than a thousand",
@@ -59,12 +59,12 @@ var transactionMutants = []Mutant{
 	{
 		Name:  "a server that keeps no claims is believed",
 		Edits: []Edit{{In: "pgxstore.probe", Old: "err == nil && !kept", New: "err == nil && false"}},
-		Tests: in("pgxstore", "TestAServerWithoutClaimsIsRefused"),
+		Tests: in("store/pgxstore", "TestAServerWithoutClaimsIsRefused"),
 	},
 	{
 		Name:  "a join does not ask whether the server keeps claims",
 		Edits: []Edit{{In: "pgxstore.(*Store).Join", Old: "if err := s.probe(ctx, caller.Conn(), caller); err != nil", New: "if err := error(nil); err != nil"}},
-		Tests: in("pgxstore", "TestAServerWithoutClaimsIsRefused"),
+		Tests: in("store/pgxstore", "TestAServerWithoutClaimsIsRefused"),
 	},
 	{
 		Name: "every operation asks whether the server keeps claims",
@@ -72,7 +72,7 @@ var transactionMutants = []Mutant{
 			{In: "pgxstore.(*Store).probe", Old: "s.probed.Store(true)", New: ""},
 			{In: "pgxstore.(*Store).probe", Old: "conn == nil || conn.PgConn().CustomData()[probedKey] == nil", New: "true"},
 		},
-		Tests: in("pgxstore", "TestTheProbeIsSentOnce"),
+		Tests: in("store/pgxstore", "TestTheProbeIsSentOnce"),
 	},
 	{
 		Name:  "sqlstore: a server that keeps no claims is believed",

@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Entry is a row of the audit: what an operator has done. What has changed something was
+// committed together with that.
+type Entry struct {
+	ID      int64     `json:"id"` // grows, with gaps: a preview takes one too
+	At      time.Time `json:"at"`
+	Who     string    `json:"who"`
+	Action  string    `json:"action"`   // forget, release, list or show
+	Scope   string    `json:"scope"`    // "" is every scope
+	KeyHash string    `json:"key_hash"` // once.KeyHash of the key, "" of a list
+	Reason  string    `json:"reason"`
+	Detail  string    `json:"detail"` // what was changed, or looked for
+}
+
+// Look is that somebody has read what is stored: keys and scopes may tell of customers.
+type Look struct {
+	Who        string // required
+	Scope, Key string // "": all of them
+	Detail     string // what was looked for
+}
+
+// Looked writes l to the audit. Reading itself needs no right to write, so whoever calls it
+// decides what an error means.
+func (t *Table) Looked(ctx context.Context, l Look) error {
+	if l.Who == "" {
+		return errors.New("admin: who has looked is not known. Try: Look.Who")
+	}
+	action, hash := "list", ""
+	if l.Key != "" {
+		action, hash = "show", hashes(l.Key)[0]
+	}
+	_, err := t.db.ExecContext(ctx, t.d.text("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, '', ?)"),
+		l.Who, action, l.Scope, hash, l.Detail)
+	return err
+}
+
+const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
+
+// Audit returns entries, the newest first, at most limit (0: 50). Scope "" is every
+// scope; before is the ID of the last entry that was seen, 0 to begin with.
+func (t *Table) Audit(ctx context.Context, scope string, before int64, limit int) ([]Entry, error) {
+	where, args := "1 = 1", []any{}
+	if scope != "" {
+		where, args = where+" and scope = ?", append(args, scope)
+	}
+	if before > 0 {
+		where, args = where+" and id < ?", append(args, before)
+	}
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return collect(ctx, t.db, t.d.text(auditColumns+where+" order by id desc limit ?"), append(args, limit), scanEntry)
+}
+
+func scanEntry(rows *sql.Rows) (e Entry, err error) {
+	var at moment
+	err = rows.Scan(&e.ID, &at, &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
+	e.At = at.time()
+	return e, err
+}

@@ -1,0 +1,36 @@
+package admin
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+)
+
+// cursor is where a list goes on: behind this operation.
+type cursor struct{ scope, key string }
+
+var errCursor = errors.New("admin: not a cursor. Try: what the last page has printed as its next one, in full")
+
+// String returns the cursor as one word: the length of the scope, scope and key.
+func (c cursor) String() string {
+	b := binary.AppendUvarint(nil, uint64(len(c.scope)))
+	b = append(append(b, c.scope...), c.key...)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func parseCursor(s string) (cursor, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil {
+		return cursor{}, errCursor
+	}
+	n, read := binary.Uvarint(b)
+	if read <= 0 || n > uint64(len(b)-read) {
+		return cursor{}, errCursor
+	}
+	b = b[read:]
+	c := cursor{string(b[:n]), string(b[n:])}
+	if c.String() != s { // a number can be written in several ways
+		return cursor{}, errCursor
+	}
+	return c, nil
+}

@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Order is what is to be forgotten, by whom and why. All of it but the flags is
+// required.
+type Order struct {
+	Scope, Key  string
+	Who, Reason string
+
+	// Release makes the key of an operation whose outcome is unknown new again: a
+	// retry executes. If the effect did happen, it happens twice.
+	Release bool
+
+	// Preview does everything and then rolls it back.
+	Preview bool
+}
+
+// Why Forget has changed nothing.
+var (
+	ErrNothing = errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope")
+	ErrRunning = errors.New("the operation is running, and its holder needs what is stored. Try: again when it has ended")
+	ErrUnknown = errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: again when it is decided; or, if you know that it has not taken effect, --release, which lets a retry execute")
+	ErrDone    = errors.New("only an operation whose outcome is unknown can be released: a retry of one that is done would execute it again. Try: without --release")
+)
+
+// Forget erases what a finished operation has stored: the answer, the request that was
+// captured, what recovery points have saved, and the request and correlation ids of its
+// attempts so far. That it was done, its scope, key and fingerprint stay until it
+// expires, so that a retry is told [once.CodeNoResult] (409 over HTTP) and does not execute.
+// It returns what was changed, in words; the audit has it in the same commit.
+//
+// A key that is itself somebody's data stays, because it is what keeps a retry from
+// executing: see Config.HashKeys. Nor is anything erased that the database keeps for
+// itself: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
+//
+// After an error nothing has changed, except that the answer to COMMIT may have been
+// lost; to forget again does no harm.
+func (t *Table) Forget(ctx context.Context, o Order) (detail string, err error) {
+	if o.Scope == "" || o.Key == "" || o.Who == "" || strings.TrimSpace(o.Reason) == "" {
+		return "", errors.New("admin: scope, key, who and reason are required. Try: --reason 'what has asked for it'")
+	}
+	tx, err := t.db.BeginTx(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	detail, err = t.forget(ctx, tx, o)
+	if err != nil {
+		_ = tx.Rollback() // the first error says more
+		return "", err
+	}
+	if o.Preview {
+		return detail, tx.Rollback()
+	}
+	err = tx.Commit()
+	for _, c := range t.caches { // also if the answer to COMMIT was lost
+		c.Drop(o.Scope, o.Key)
+	}
+	return detail, err
+}
+
+func (t *Table) forget(ctx context.Context, tx *sql.Tx, o Order) (string, error) {
+	exec := func(query string, args ...any) (int64, error) {
+		r, err := tx.ExecContext(ctx, t.d.text(query), args...)
+		if err != nil {
+			return 0, err
+		}
+		return r.RowsAffected()
+	}
+	where, args := named(o.Scope, o.Key) // a write comes first: SQLite gives its lock to no reader that others have overtaken
+	attempts, err := exec("update once_attempt set request_id = '', correlation_id = '' where "+where+" and (request_id <> '' or correlation_id <> '')", args...)
+	if err != nil {
+		return "", err
+	}
+	found, err := collect(ctx, tx, t.d.text(operationColumns+"scope = ? and KEY in (?, ?) order by KEY"+t.d.lock),
+		[]any{o.Scope, o.Key, once.HashedKey(o.Key)}, scanOperation)
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 && (attempts == 0 || o.Release) {
+		return "", ErrNothing
+	}
+	var details []string
+	for _, op := range found {
+		if err := o.permits(op); err != nil {
+			return "", err
+		}
+		query, args := "update once_operation set kind = 2, head = ?, body = null, request = null, point = null, data = null where scope = ? and KEY = ?", []any{op.mark(), op.Scope, op.Key}
+		if o.Release {
+			query, args = "delete from once_operation where scope = ? and KEY = ?", args[1:]
+		}
+		if _, err := exec(query, args...); err != nil {
+			return "", err
+		}
+		details = append(details, o.detail(op))
+	}
+	if attempts > 0 {
+		details = append(details, fmt.Sprintf("ids of %d attempts erased", attempts))
+	}
+	action, detail := "forget", strings.Join(details, "; ")
+	if o.Release {
+		action = "release"
+	}
+	_, err = exec("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)",
+		o.Who, action, o.Scope, hashes(o.Key)[0], o.Reason, detail)
+	return detail, err
+}
+
+// mark is the stored header of op when its answer is forgotten: what has become of its
+// writes is not part of the answer.
+func (op Operation) mark() []byte {
+	switch op.Effect {
+	case once.Applied.String():
+		return nil
+	case once.NotApplied.String():
+		return store.EncodeHeader(store.Result{}.MarkRolledBack().Header)
+	}
+	return store.EncodeHeader([]store.Field{{Name: store.WritesField, Value: "not recorded"}})
+}
+
+// permits says why op cannot be forgotten, if it cannot.
+func (o Order) permits(op Operation) error {
+	switch {
+	case op.State == "running":
+		return ErrRunning
+	case op.State == "unknown" && !o.Release:
+		return ErrUnknown
+	case op.State != "unknown" && o.Release:
+		return ErrDone
+	}
+	return nil
+}
+
+// detail says what an order does to op.
+func (o Order) detail(op Operation) string {
+	if o.Release {
+		return fmt.Sprintf("%s, fence %d: the key is new again", op.State, op.Fence)
+	}
+	what := fmt.Sprintf("%s: %d bytes of its result", op.State, op.ResultBytes)
+	if op.Captured {
+		what += " and its request"
+	}
+	return what + " erased"
+}

@@ -1,0 +1,84 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Expired is the state of an operation that counts as never seen, and whose row is
+// still there. The other states are the words of [store.State].
+const Expired = "expired"
+
+// Operation is a stored operation, for people and scripts. What was asked and answered
+// is not shown: it may be anything.
+type Operation struct {
+	Scope       string     `json:"scope"`
+	Key         string     `json:"key"`   // as it is stored: hashed under Config.HashKeys
+	State       string     `json:"state"` // running, done, unknown, or expired
+	Since       time.Time  `json:"since"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	LeaseUntil  *time.Time `json:"lease_until,omitempty"`
+	Fence       int64      `json:"fence"`
+	Fingerprint string     `json:"fingerprint,omitempty"` // version and hash
+	Result      string     `json:"result,omitempty"`      // value, failure or omitted
+	Effect      string     `json:"effect,omitempty"`      // of one that is done: "applied", "not applied" if what it wrote was rolled back; "" is not recorded
+	Status      int        `json:"status,omitempty"`
+	ResultBytes int        `json:"result_bytes"`
+	Captured    bool       `json:"request_captured"`
+	Point       string     `json:"recovery_point,omitempty"`
+	Calling     bool       `json:"external_call_begun,omitempty"`
+
+	Now time.Time `json:"-"` // of the database, when this was read
+}
+
+const operationColumns = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
+ head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, NOW from once_operation where `
+
+// Find returns the operations under key, or under its hash, in every scope.
+func (t *Table) Find(ctx context.Context, key string) ([]Operation, error) {
+	return collect(ctx, t.db, t.d.text(operationColumns+"KEY in (?, ?) order by scope, KEY"), []any{key, once.HashedKey(key)}, scanOperation)
+}
+
+// EffectOf is [Operation.Effect] of a stored result. Of a refusal without a mark nothing
+// tells whether its handler has kept its writes or an earlier version has stored it.
+func EffectOf(r store.Result) string {
+	switch {
+	case r.RolledBack():
+		return once.NotApplied.String()
+	case r.Kind == store.Failure, r.Status >= 400, len(r.Header) > 0 && r.Header[0].Name == store.WritesField:
+		return ""
+	}
+	return once.Applied.String()
+}
+
+func scanOperation(rows *sql.Rows) (op Operation, err error) {
+	var state store.State
+	var kind store.ResultKind
+	var since, expires, lease, now moment
+	var asked, head []byte
+	err = rows.Scan(&op.Scope, &op.Key, &state, &since, &expires, &lease, &op.Fence, &asked, &kind, &op.Status,
+		&head, &op.ResultBytes, &op.Captured, &op.Point, &op.Calling, &now)
+	if err != nil {
+		return op, err
+	}
+	op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.Now = state.String(), since.time(), expires.at, lease.at, now.time()
+	if state == store.Done {
+		header, _ := store.DecodeHeader(head) // one that is damaged has no mark
+		r := store.Result{Kind: kind, Status: op.Status, Header: header}
+		op.Result, op.Effect = [...]string{"value", "failure", "omitted"}[min(kind, store.Omitted)], EffectOf(r)
+		op.ResultBytes += len(head) - len(store.EncodeHeader(header)) + len(store.EncodeHeader(r.WithoutMark().Header))
+		if op.ExpiresAt != nil && !op.ExpiresAt.After(op.Now) {
+			op.State = Expired
+		}
+	}
+	if len(asked) > 0 {
+		op.Fingerprint = fmt.Sprintf("v%d %s", asked[0], hex.EncodeToString(asked[1:]))
+	}
+	return op, nil
+}

@@ -1,0 +1,146 @@
+// Package admin is what an operator does with stored operations: look, list, forget,
+// and see who has forgotten what. The command once keys is made of it.
+//
+//	table, err := keys.Open(db, migration.PostgreSQL)
+//	...
+//	detail, err := table.Forget(ctx, keys.Order{
+//		Scope: "acme POST /refunds", Key: "8e03978e",
+//		Who: "privacy service", Reason: "request 4711 for erasure",
+//	})
+//
+// It reads and writes the tables of the SQL stores through any *sql.DB, guarded or
+// not. A pgx pool becomes one with stdlib.OpenDBFromPool.
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/store/migration"
+)
+
+// Table is the operations of one database, and what is kept beside them. Its methods
+// can be called concurrently.
+type Table struct {
+	db     *sql.DB
+	d      dialect
+	caches []Cache
+}
+
+// Cache is told of every operation that is forgotten; *once.Engine is one.
+type Cache interface{ Drop(scope, key string) }
+
+// Open returns the tables of db, which speaks d. It does not ask the database. Engines
+// of this process with a Config.Cache are to be among caches; those of others go on
+// replaying what is forgotten for up to their Config.CacheFor.
+func Open(db *sql.DB, d migration.Dialect, caches ...Cache) (*Table, error) {
+	known, ok := dialects[d]
+	if !ok {
+		return nil, fmt.Errorf("admin: no dialect %q. Try: %s, %s or %s", d, migration.PostgreSQL, migration.MySQL, migration.SQLite)
+	}
+	return &Table{db, known, caches}, nil
+}
+
+// Now returns the database's clock, by which everything is judged.
+func (t *Table) Now(ctx context.Context) (time.Time, error) {
+	var now moment
+	err := t.db.QueryRowContext(ctx, "select "+t.d.now).Scan(&now)
+	return now.time(), err
+}
+
+// dialect is what differs between databases. Texts are written with ? in the order
+// of their arguments.
+type dialect struct {
+	now      string
+	key      string // the column
+	lock     string // ends a select whose rows are to be changed
+	numbered bool   // arguments are $1, $2, ...
+	stored   func(time.Time) any
+}
+
+var dialects = map[migration.Dialect]dialect{
+	migration.PostgreSQL: {
+		now: "now()", key: "key", lock: " for update", numbered: true,
+		stored: func(t time.Time) any { return t },
+	},
+	migration.MySQL: {
+		now: "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000)", key: "`key`", lock: " for update",
+		stored: func(t time.Time) any { return t.UnixMilli() },
+	},
+	migration.SQLite: {
+		now: "cast((julianday('now') - 2440587.5) * 86400000.0 as integer)", key: "key",
+		stored: func(t time.Time) any { return t.UnixMilli() },
+	},
+}
+
+// text makes of a neutral text one of the dialect: NOW is the clock, KEY the column.
+func (d dialect) text(query string) string {
+	query = strings.NewReplacer("NOW", d.now, "KEY", d.key).Replace(query)
+	if !d.numbered {
+		return query
+	}
+	var b strings.Builder
+	for i, piece := range strings.Split(query, "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(piece)
+	}
+	return b.String()
+}
+
+// querier is a database or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// collect runs a query and scans its rows.
+func collect[T any](ctx context.Context, q querier, query string, args []any, scan func(*sql.Rows) (T, error)) (list []T, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, rows.Err()
+}
+
+// moment scans what the databases keep of a time: a timestamp, or milliseconds since
+// 1970. NULL is nil.
+type moment struct{ at *time.Time }
+
+func (m *moment) Scan(v any) error {
+	var t time.Time
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case time.Time:
+		t = v
+	case int64:
+		t = time.UnixMilli(v)
+	case float64: // of a lease or retention with a fraction of a millisecond
+		t = time.UnixMilli(int64(v))
+	default:
+		return fmt.Errorf("admin: a time stored as %T", v)
+	}
+	t = t.UTC().Truncate(time.Millisecond)
+	m.at = &t
+	return nil
+}
+
+func (m *moment) time() time.Time {
+	if m.at == nil {
+		return time.Time{}
+	}
+	return *m.at
+}

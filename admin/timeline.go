@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// Attempt is a row of the attempt log.
+type Attempt struct {
+	At            time.Time     `json:"at"` // when it had ended
+	Scope         string        `json:"scope"`
+	Outcome       string        `json:"outcome"`
+	Effect        string        `json:"effect"`
+	From          string        `json:"from,omitempty"`
+	To            string        `json:"to,omitempty"`
+	Cause         string        `json:"cause,omitempty"`
+	Attempt       int64         `json:"attempt,omitempty"` // of the client
+	Runs          int64         `json:"runs"`
+	RequestID     string        `json:"request_id,omitempty"`
+	CorrelationID string        `json:"correlation_id,omitempty"`
+	Node          string        `json:"node,omitempty"`
+	LockWait      time.Duration `json:"lock_wait_ns"`
+	Waited        time.Duration `json:"waited_ns"`
+	Handler       time.Duration `json:"handler_ns"`
+	Commit        time.Duration `json:"commit_ns"`
+	Total         time.Duration `json:"total_ns"`
+}
+
+// Timeline is what the logs know of one key, the oldest first.
+type Timeline struct {
+	Attempts []Attempt `json:"attempts"`         // the last ones
+	Total    int       `json:"attempts_total"`   // how many there are
+	Dropped  int64     `json:"attempts_dropped"` // at any key, because the log had no room: some may be this one's
+	Audit    []Entry   `json:"audit"`
+}
+
+// Timeline returns the last attempts at key, at most limit, and what operators have
+// done to it; who has only looked is in [Table.Audit]. Scope "" is every scope.
+func (t *Table) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
+	where, args := named(scope, key)
+	tl.Attempts, err = collect(ctx, t.db, t.d.text(`select at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,
+ lock_wait_us, waited_us, handler_us, commit_us, total_us from once_attempt where `+where+` order by at desc, id desc limit ?`), append(slices.Clip(args), limit), scanAttempt)
+	if err != nil {
+		return tl, err
+	}
+	slices.Reverse(tl.Attempts)
+	if err = t.db.QueryRowContext(ctx, t.d.text("select count(*) from once_attempt where "+where), args...).Scan(&tl.Total); err != nil {
+		return tl, err
+	}
+	if err = t.db.QueryRowContext(ctx, "select coalesce(sum(dropped), 0) from once_attempt where key_hash = ''").Scan(&tl.Dropped); err != nil {
+		return tl, err
+	}
+	tl.Audit, err = collect(ctx, t.db, t.d.text(auditColumns+where+" and action <> 'show' order by id"), args, scanEntry)
+	return tl, err
+}
+
+func scanAttempt(rows *sql.Rows) (a Attempt, err error) {
+	var at moment
+	us := [5]int64{}
+	err = rows.Scan(&at, &a.Scope, &a.Outcome, &a.Effect, &a.From, &a.To, &a.Cause, &a.Attempt, &a.Runs, &a.RequestID, &a.CorrelationID, &a.Node,
+		&us[0], &us[1], &us[2], &us[3], &us[4])
+	a.At = at.time()
+	for i, d := range []*time.Duration{&a.LockWait, &a.Waited, &a.Handler, &a.Commit, &a.Total} {
+		*d = time.Duration(us[i]) * time.Microsecond
+	}
+	return a, err
+}
+
+// named is the condition of rows that carry the hash of key.
+func named(scope, key string) (where string, args []any) {
+	h := hashes(key)
+	where, args = "key_hash in (?, ?)", []any{h[0], h[len(h)-1]}
+	if scope != "" {
+		where, args = where+" and scope = ?", append(args, scope)
+	}
+	return where, args
+}
+
+// hashes are what the logs may call key. A key as it is stored under Config.HashKeys
+// has the hash of the real one in it.
+func hashes(key string) []string {
+	if text, ok := strings.CutPrefix(key, "sha256-"); ok {
+		if h, err := base64.RawURLEncoding.DecodeString(text); err == nil && len(h) == 32 {
+			return []string{hex.EncodeToString(h[:8]), once.KeyHash(key)}
+		}
+	}
+	return []string{once.KeyHash(key)}
+}

@@ -1,0 +1,167 @@
+package attemptlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// TestEveryOutcomeHasARow: also those that leave no record.
+func TestEveryOutcomeHasARow(t *testing.T) {
+	const key = "card 4111-1111"
+	s := memstore.New()
+	l := attemptlog.New(s, attemptlog.Config{Node: "n1"})
+	e := once.New(s, once.Config{Observer: l})
+	attempts := 0
+	do := func(fn func(context.Context, *memstore.Tx) (string, error), asked string) {
+		defer func() { _ = recover() }()
+		attempts++
+		op := once.Operation{Scope: "s", Key: key, Fingerprint: once.FingerprintOf([]byte(asked)), Caller: once.Caller{RequestID: "r", CorrelationID: "c", Attempt: attempts}}
+		_, _ = once.Do(t.Context(), e, op, fn)
+	}
+	fail := func(err error) func(context.Context, *memstore.Tx) (string, error) {
+		return func(context.Context, *memstore.Tx) (string, error) { return "", err }
+	}
+	do(fail(errors.New(key)), "a")
+	do(fail(state("23505")), "a")
+	do(fail(&store.Error{Kind: store.Retry, Err: errors.New(key)}), "a")
+	do(func(context.Context, *memstore.Tx) (string, error) { panic(key) }, "a")
+	do(func(_ context.Context, tx *memstore.Tx) (string, error) { _ = tx.Insert("", ""); return "", nil }, "a")
+	do(fail(nil), "a")
+	do(fail(nil), "b")
+	if _, err := once.Do(t.Context(), e, once.Operation{Scope: "s"}, fail(nil)); once.CodeOf(err) != once.CodeInvalid {
+		t.Fatal(err) // names no operation: no row
+	}
+	closed(t, l)
+	var got []string
+	for _, a := range s.Attempts("s", once.KeyHash(key)) {
+		got = append(got, fmt.Sprintf("%d %s, %s: %s to %s, %d runs, cause %q, %s %s %s", a.Attempt, a.Outcome, a.Effect, a.From, a.To, a.Runs, a.Cause, a.RequestID, a.CorrelationID, a.Node))
+		if strings.Contains(fmt.Sprintf("%+v", a), "4111") {
+			t.Errorf("the key is in %+v", a)
+		}
+	}
+	want := []string{
+		`1 failed, not applied: absent to absent, 1 runs, cause "", r c n1`,
+		`2 failed, not applied: absent to absent, 1 runs, cause "23505", r c n1`,
+		`3 conflict, not applied: absent to absent, 3 runs, cause "retry", r c n1`,
+		`4 failed, not applied: absent to absent, 1 runs, cause "", r c n1`,
+		`5 executed, applied: absent to done, 1 runs, cause "", r c n1`,
+		`6 replayed, applied: done to done, 0 runs, cause "", r c n1`,
+		`7 mismatch, not applied: done to done, 0 runs, cause "", r c n1`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if rest := s.Attempts("s", ""); len(rest) != 0 {
+		t.Errorf("rows without an operation: %+v", rest)
+	}
+}
+
+// TestAnswerThatIsNotStored: a handler that answers 503 has failed, and the log says how.
+func TestAnswerThatIsNotStored(t *testing.T) {
+	s := memstore.New()
+	l := attemptlog.New(s, attemptlog.Config{})
+	h := oncehttp.Handler(once.New(s, once.Config{Observer: l}), oncehttp.Config{Principal: oncehttp.Global()},
+		func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+	for _, key := range []string{"k", "", "\x00"} { // the others are no keys, and so no attempts
+		r := httptest.NewRequest(http.MethodPost, "/pay", nil)
+		r.Header.Set("Idempotency-Key", key)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	closed(t, l)
+	list := s.Attempts("global POST /pay", once.KeyHash("k"))
+	if len(list) != 1 || list[0].Outcome != "failed" || list[0].Cause != "HTTP 503" {
+		t.Errorf("%+v", list)
+	}
+}
+
+func ExampleNew() {
+	ctx := context.Background()
+	s := memstore.New()
+	attempts := attemptlog.New(s, attemptlog.Config{})
+	engine := once.New(s, once.Config{Observer: attempts})
+
+	op := once.Operation{Scope: "acme refunds", Key: "k1"}
+	outage := errors.New("the bank does not answer")
+	for range 3 {
+		_, _ = once.Do(ctx, engine, op, func(_ context.Context, tx *memstore.Tx) (string, error) {
+			err := outage
+			outage = nil
+			return "re_1", errors.Join(err, tx.Insert("refund/re_1", "1000"))
+		})
+	}
+	if err := attempts.Close(ctx); err != nil { // when the server has stopped
+		fmt.Println(err)
+	}
+	for _, a := range s.Attempts("acme refunds", once.KeyHash("k1")) {
+		fmt.Printf("%s: %s -> %s\n", a.Outcome, a.From, a.To)
+	}
+	// Output:
+	// failed: absent -> absent
+	// executed: absent -> done
+	// replayed: done -> done
+}
+
+// BenchmarkObserve is what an attempt costs the call that makes it, while there is
+// room for it.
+func BenchmarkObserve(b *testing.B) {
+	const room = attemptlog.DefaultBuffer
+	e := event(1)
+	var l *attemptlog.Log
+	b.ReportAllocs()
+	for i := range b.N {
+		if i%room == 0 {
+			b.StopTimer()
+			if l != nil {
+				_ = l.Close(context.Background())
+			}
+			l = attemptlog.New(nowhere{}, attemptlog.Config{Batch: room, Buffer: room, Interval: time.Hour})
+			b.StartTimer()
+		}
+		l.Observe(context.Background(), e)
+	}
+	if n := l.Dropped(); n > 0 {
+		b.Errorf("%d dropped", n)
+	}
+}
+
+// BenchmarkDo is an operation on memstore, with and without a log.
+func BenchmarkDo(b *testing.B) {
+	for _, name := range []string{"bare", "log"} {
+		b.Run(name, func(b *testing.B) {
+			cfg := once.Config{}
+			if name == "log" {
+				l := attemptlog.New(nowhere{}, attemptlog.Config{})
+				defer func() { _ = l.Close(context.Background()) }()
+				cfg.Observer = l
+			}
+			e := once.New(memstore.New(), cfg)
+			b.ReportAllocs()
+			for b.Loop() {
+				_, err := once.Do(b.Context(), e, once.Operation{Scope: "s", Key: once.NewKey()}, func(_ context.Context, tx *memstore.Tx) (int, error) { return 1, tx.Put("k", "v") })
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+type nowhere struct{}
+
+func (nowhere) WriteAttempts(context.Context, []store.Attempt) error { return nil }
+
+func (nowhere) SweepAttempts(context.Context, time.Duration, int) (int, error) { return 0, nil }

@@ -1,0 +1,67 @@
+package attemptlog
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Longest texts, in bytes: the queue is bounded memory.
+const (
+	maxID    = 128
+	maxCause = 32
+)
+
+// attemptOf returns what the log keeps of the end of a call.
+func attemptOf(e once.Event) store.Attempt {
+	return store.Attempt{
+		Scope: short(e.Scope, once.MaxScope), KeyHash: e.KeyHash,
+		Outcome: string(e.Outcome), Effect: e.Effect.String(), From: e.From, To: e.To, Cause: short(causeOf(e.Err), maxCause),
+		Attempt: e.Caller.Attempt, Runs: e.Runs,
+		RequestID: short(e.Caller.RequestID, maxID), CorrelationID: short(e.Caller.CorrelationID, maxID),
+		LockWait: e.LockWait, Waited: e.Waited, Handler: e.Handler, Commit: e.Commit, Total: e.Total,
+	}
+}
+
+// causeOf names an error without its text, which may say anything.
+func causeOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	var named interface{ Cause() string }
+	if errors.As(err, &named) {
+		return named.Cause()
+	}
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState()
+	}
+	if kind := store.KindOf(err); kind != store.Other {
+		return kind.String()
+	}
+	return ""
+}
+
+// short cuts s to at most n bytes, and does not keep the rest in memory.
+func short(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.Clone(s[:n])
+}
+
+// clean makes texts that a caller may have chosen fit for any database. An invalid
+// scope is refused by the engine, and its attempt is noted all the same.
+func clean(a *store.Attempt) {
+	for _, s := range []*string{&a.Scope, &a.Cause, &a.RequestID, &a.CorrelationID, &a.Node} {
+		*s = strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) {
+				return unicode.ReplacementChar
+			}
+			return r
+		}, strings.ToValidUTF8(*s, string(unicode.ReplacementChar)))
+	}
+}

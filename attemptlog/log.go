@@ -1,0 +1,210 @@
+// Package attemptlog keeps a log of every attempt at an operation, also of those that
+// have failed and left no record:
+//
+//	attempts := attempt.New(s, attempt.Config{}) // s is the store of the engine
+//	defer attempts.Close(ctx)
+//	engine := once.New(s, once.Config{Observer: attempts})
+//
+// There is one row for each call that names an operation: how it has ended, in which
+// state it has found and left the operation, how long that took, who has asked. The key
+// is in it as a hash ([once.KeyHash]), and errors as a short code: neither what a client
+// has sent nor what a database says about it gets into the log. "once keys show KEY"
+// prints the rows of a key.
+//
+// The log never stands in the way of a request. It is written in batches, behind the
+// requests and outside of their transactions, on one connection at a time. (On SQLite,
+// which has one writer, a batch takes its turn as a request does.) While the
+// database cannot be reached, attempts are kept in memory; when there is no more room,
+// new ones are dropped, and a row with outcome "dropped" says how many and when.
+// A process that is killed loses what it has not written yet: no more than
+// Config.Interval's worth while the database keeps up, and Config.Buffer attempts in
+// any case. No row is therefore no proof that there was no attempt; the record of the
+// operation, which is committed with its effect, is the proof of that.
+//
+// What never becomes an operation is not an attempt: HTTP requests that are refused
+// before their key is known to be one (401, a missing or malformed key, a body that is
+// too large), and work without a key.
+package attemptlog
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Defaults of [Config].
+const (
+	DefaultBatch    = 256
+	DefaultBuffer   = 8192 // some 2 MiB, and the texts
+	DefaultInterval = time.Second
+	DefaultRetain   = 30 * 24 * time.Hour
+)
+
+// Dropped is the outcome of a row that stands for attempts that have none.
+const Dropped = "dropped"
+
+// writeTimeout bounds each statement of the log.
+const writeTimeout = 5 * time.Second
+
+// Config of a [Log]. The zero value is ready to use.
+type Config struct {
+	// Batch is how many attempts are written at once, and at which number they are
+	// written without waiting for Interval. Default 256.
+	Batch int
+
+	// Interval is how long an attempt waits for others. Default 1 s.
+	Interval time.Duration
+
+	// Buffer is how many attempts are kept in memory while they cannot be written.
+	// Default 8192.
+	Buffer int
+
+	// Retain is how long attempts are kept, by the database's clock. The log itself
+	// deletes older ones, some thousands at a time. Negative: for ever. Default 30
+	// days.
+	Retain time.Duration
+
+	// Node is the name of this process in its rows. Default: the host's name.
+	Node string
+
+	// Failed is told why the log cannot be written or swept, once for each outage,
+	// and must not block. Default: a warning to [slog.Default].
+	Failed func(error)
+}
+
+// Log is an [once.Observer] that writes attempts to a journal. Share it between
+// engines of one database; beside other observers: [once.Observers].
+type Log struct {
+	journal store.AttemptLog
+	cfg     Config
+
+	mu      sync.Mutex
+	queue   queue
+	id      [16]byte // of the next attempt: the first half is this log's own, the second counts
+	dropped int64
+	told    int64 // of these, in rows or after the end
+	closed  bool
+
+	full chan struct{} // a batch is waiting
+	quit chan struct{}
+	done chan struct{}
+	stop context.CancelFunc
+
+	failing error     // of the last write; the writer's own
+	sweepAt time.Time // the writer's own
+}
+
+var _ once.Observer = (*Log)(nil)
+
+// New returns a log that writes to journal, which is a store of this module. It panics
+// if cfg is invalid. Its goroutine ends with [Log.Close].
+func New(journal store.AttemptLog, cfg Config) *Log {
+	if cfg.Batch < 0 || cfg.Buffer < 0 || cfg.Interval < 0 {
+		panic(fmt.Sprintf("attemptlog: New: Batch %d, Buffer %d and Interval %v must not be negative", cfg.Batch, cfg.Buffer, cfg.Interval))
+	}
+	if cfg.Buffer == 0 {
+		cfg.Buffer = DefaultBuffer
+	}
+	if cfg.Batch == 0 {
+		cfg.Batch = DefaultBatch
+	}
+	cfg.Batch = min(cfg.Batch, cfg.Buffer)
+	if cfg.Interval == 0 {
+		cfg.Interval = DefaultInterval
+	}
+	if cfg.Retain == 0 {
+		cfg.Retain = DefaultRetain
+	}
+	if cfg.Node == "" {
+		cfg.Node, _ = os.Hostname() // without a name the rows have none
+	}
+	cfg.Node = short(cfg.Node, maxID)
+	if cfg.Failed == nil {
+		cfg.Failed = func(err error) { slog.Default().Warn("once: the attempt log waits", "error", err) }
+	}
+	l := &Log{
+		journal: journal, cfg: cfg, queue: queue{list: make([]store.Attempt, cfg.Buffer)},
+		full: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	rand.Read(l.id[:8])
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	go l.run(ctx)
+	return l
+}
+
+// Observe implements [once.Observer]. It notes the end of a call in memory and
+// returns; nothing is waited for.
+func (l *Log) Observe(_ context.Context, e once.Event) {
+	if e.Type != once.EventFinished || e.KeyHash == "" {
+		return
+	}
+	a := attemptOf(e)
+	a.Node = l.cfg.Node
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		l.dropped, l.told = l.dropped+1, l.told+1 // no row: there would be no end of them
+	case l.queue.n == len(l.queue.list):
+		l.dropped++
+	default:
+		l.push(&a)
+	}
+}
+
+// push queues a, for which there is room.
+func (l *Log) push(a *store.Attempt) {
+	a.ID, a.Ended = l.id, time.Now()
+	binary.BigEndian.PutUint64(l.id[8:], binary.BigEndian.Uint64(l.id[8:])+1)
+	l.queue.push(a)
+	if l.queue.n == l.cfg.Batch {
+		select {
+		case l.full <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Dropped returns how many attempts were not noted since the start, because there was
+// no room, or because the log was closed.
+func (l *Log) Dropped() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
+}
+
+// Close writes what was noted and ends the log. It does not try again what cannot be
+// written, and waits no longer than ctx lasts; the error says how many attempts may
+// have got lost. Attempts that come later are dropped. Close it when the server has
+// stopped and before its database is closed.
+func (l *Log) Close(ctx context.Context) error {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.quit)
+	}
+	l.mu.Unlock()
+	var cause error
+	select {
+	case <-l.done:
+		cause = l.failing
+	case <-ctx.Done():
+		cause = ctx.Err()
+		l.stop()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue.n == 0 {
+		return nil
+	}
+	return fmt.Errorf("attemptlog: %d attempts may not have been written: %w. Try: close the log before its database, and give it more time", l.queue.n, cause)
+}

@@ -1,0 +1,100 @@
+package attemptlog
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// run writes and sweeps until the log is closed. While the database is down it tries
+// once in an interval: a queue that is not written becomes full of a batch only once.
+func (l *Log) run(ctx context.Context) {
+	defer close(l.done)
+	tick := time.NewTicker(l.cfg.Interval)
+	defer tick.Stop()
+	batch := make([]store.Attempt, 0, l.cfg.Batch)
+	for {
+		select {
+		case <-l.full:
+			l.write(ctx, batch, l.cfg.Batch)
+		case <-tick.C:
+			l.write(ctx, batch, 1)
+			l.sweep(ctx)
+		case <-l.quit:
+			l.write(ctx, batch, 1)
+			return
+		}
+	}
+}
+
+// write writes batches until fewer than least attempts are left or one fails.
+func (l *Log) write(ctx context.Context, batch []store.Attempt, least int) {
+	for {
+		l.mu.Lock()
+		if l.queue.n < least {
+			l.mu.Unlock()
+			return
+		}
+		batch = l.queue.peek(batch[:0])
+		l.mu.Unlock()
+		for i := range batch {
+			clean(&batch[i])
+		}
+		before := l.failing
+		if l.failing = bounded(ctx, func(ctx context.Context) error { return l.journal.WriteAttempts(ctx, batch) }); l.failing != nil {
+			if before == nil {
+				l.cfg.Failed(l.failing)
+			}
+			return
+		}
+		l.written(len(batch))
+	}
+}
+
+// written forgets the first n attempts and puts a row where others have found no
+// room. It comes before all that have room again.
+func (l *Log) written(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue.drop(n)
+	if l.dropped > l.told {
+		l.push(&store.Attempt{Outcome: Dropped, Dropped: l.dropped - l.told, Node: l.cfg.Node})
+		l.told = l.dropped
+	}
+}
+
+// Of a table that many nodes sweep, some thousand rows at a time.
+const (
+	sweepEvery = time.Hour
+	sweepBatch = 1000
+	sweepTurns = 10 // in one tick
+)
+
+// sweep deletes what is too old. If there is more than it deletes in one go, it goes on
+// with the next tick.
+func (l *Log) sweep(ctx context.Context) {
+	if l.cfg.Retain < 0 || l.failing != nil || time.Now().Before(l.sweepAt) {
+		return
+	}
+	for range sweepTurns {
+		n := 0
+		err := bounded(ctx, func(ctx context.Context) (err error) {
+			n, err = l.journal.SweepAttempts(ctx, l.cfg.Retain, sweepBatch)
+			return err
+		})
+		if err != nil {
+			l.cfg.Failed(err)
+		}
+		if err != nil || n < sweepBatch {
+			l.sweepAt = time.Now().Add(sweepEvery)
+			return
+		}
+	}
+}
+
+func bounded(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return do(ctx)
+}

@@ -1,0 +1,199 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+)
+
+// personal is what must be gone.
+const personal = "ada@example.com"
+
+// done executes an operation that stores something personal, and tries it once more.
+func (g *ground) done(tb testing.TB, cfg once.Config, scope, key string) once.Operation {
+	tb.Helper()
+	var err error
+	if cfg.Seal, err = once.NewSealer(make([]byte, 32)); err != nil {
+		tb.Fatal(err)
+	}
+	op := once.Operation{Scope: scope, Key: key, Fingerprint: once.FingerprintOf([]byte("a")), Request: []byte(personal)}
+	_, err = once.Do(context.Background(), once.New(g.store, cfg), op, func(context.Context, *sql.Tx) (string, error) { return personal, nil })
+	must(tb, err)
+	must(tb, g.store.WriteAttempts(context.Background(), []store.Attempt{attemptAt(1, scope, key), attemptAt(2, scope, key)}))
+	return op
+}
+
+// leased makes an operation that somebody works on, or whose outcome nobody knows.
+func (g *ground) leased(tb testing.TB, scope, key string, state store.State) {
+	tb.Helper()
+	_, err := g.store.Swap(context.Background(), store.Change{
+		ID: store.ID{Scope: scope, Key: key}, Lease: time.Hour,
+		Next: store.Record{State: state, Fence: 3, Claim: make([]byte, 16), Point: "paid", Calling: true, Data: []byte(personal)},
+	})
+	must(tb, err)
+}
+
+// leftovers counts what a forgotten operation must not have any more.
+func (g *ground) leftovers(tb testing.TB, scope string) int {
+	tb.Helper()
+	return g.count(tb, `select count(*) from once_operation where scope = $1 and (head is not null or body is not null or request is not null or data is not null)`, scope) +
+		g.count(tb, `select count(*) from once_attempt where scope = $1 and (request_id <> '' or correlation_id <> '')`, scope)
+}
+
+// TestForgottenNeverExecutes: nothing is left of what was said, and nothing is done
+// again.
+func TestForgottenNeverExecutes(t *testing.T) {
+	t.Parallel()
+	on(t, func(t *testing.T, g *ground) {
+		for i, key := range append([]string{"hashed"}, nasty...) {
+			cfg := once.Config{HashKeys: i == 0}
+			op := g.done(t, cfg, "s "+key, key)
+			before := g.leftovers(t, op.Scope)
+			o := admin.Order{Scope: op.Scope, Key: key, Who: "ada", Reason: "for " + nasty[i%len(nasty)], Preview: true}
+			preview, err := g.table.Forget(t.Context(), o)
+			must(t, err)
+			if before == 0 || g.leftovers(t, op.Scope) != before {
+				t.Fatalf("%q: a preview has left %d of %d", key, g.leftovers(t, op.Scope), before)
+			}
+			o.Preview = false
+			for n := range 2 { // twice does no harm
+				detail, err := g.table.Forget(t.Context(), o)
+				must(t, err)
+				if n == 0 && (detail != preview || !strings.Contains(detail, "and its request erased")) {
+					t.Errorf("%q: done %q, the preview was %q", key, detail, preview)
+				}
+			}
+			if n := g.leftovers(t, op.Scope); n != 0 {
+				t.Errorf("%q: %d leftovers", key, n)
+			}
+			never := func(context.Context, *sql.Tx) (string, error) { t.Errorf("%q was executed again", key); return "", nil }
+			if _, err := once.Do(t.Context(), once.New(g.store, cfg), op, never); once.CodeOf(err) != once.CodeNoResult || once.EffectOf(err) != once.Applied {
+				t.Errorf("%q: %v", key, err)
+			}
+			op.Fingerprint = once.FingerprintOf([]byte("b"))
+			if _, err := once.Do(t.Context(), once.New(g.store, cfg), op, never); once.CodeOf(err) != once.CodeMismatch {
+				t.Errorf("%q, another request: %v", key, err)
+			}
+			tl, err := g.table.Timeline(t.Context(), op.Scope, key, 9)
+			must(t, err)
+			if len(tl.Audit) != 2 || tl.Audit[0].Detail != preview || tl.Audit[0].Reason != o.Reason || tl.Audit[0].Who != "ada" || tl.Audit[0].KeyHash != once.KeyHash(key) {
+				t.Errorf("%q: audit %+v", key, tl.Audit)
+			}
+		}
+	})
+}
+
+// TestForgottenOverHTTP: what a client is told.
+func TestForgottenOverHTTP(t *testing.T) {
+	t.Parallel()
+	on(t, func(t *testing.T, g *ground) {
+		executed := 0
+		engine := once.New(g.store, once.Config{Cache: 1 << 20})
+		h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Route: func(*http.Request) string { return "POST /x" }},
+			func(w http.ResponseWriter, _ *http.Request, _ *sql.Tx) {
+				executed++
+				fmt.Fprint(w, personal)
+			})
+		post := func() *httptest.ResponseRecorder {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader("x"))
+			r.Header.Set("Idempotency-Key", "k")
+			h.ServeHTTP(w, r)
+			return w
+		}
+		post()
+		if w := post(); w.Body.String() != personal {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		table, err := admin.Open(g.db, g.dialect, engine)
+		must(t, err)
+		_, err = table.Forget(t.Context(), admin.Order{Scope: "global POST /x", Key: "k", Who: "ada", Reason: "asked"})
+		must(t, err)
+		w := post()
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"code":"CONFLICT.idempotency.result_unavailable"`) ||
+			!strings.Contains(w.Body.String(), `"safe_new_key":false`) || strings.Contains(w.Body.String(), personal) || executed != 1 {
+			t.Errorf("%d %s, executed %d times", w.Code, w.Body, executed)
+		}
+	})
+}
+
+// TestForgetRefuses: what is still needed stays, and so does everything else.
+func TestForgetRefuses(t *testing.T) {
+	t.Parallel()
+	on(t, func(t *testing.T, g *ground) {
+		g.leased(t, "s", "running", store.Running)
+		g.leased(t, "s", "unknown", store.Unknown)
+		g.done(t, once.Config{}, "s", "done")
+		must(t, g.store.WriteAttempts(t.Context(), []store.Attempt{attemptAt(11, "s", "running"), attemptAt(12, "s", "unknown")}))
+		before := g.leftovers(t, "s")
+		for _, c := range []struct {
+			o    admin.Order
+			want error
+		}{
+			{admin.Order{Key: "running"}, admin.ErrRunning},
+			{admin.Order{Key: "running", Release: true}, admin.ErrRunning},
+			{admin.Order{Key: "unknown"}, admin.ErrUnknown},
+			{admin.Order{Key: "done", Release: true}, admin.ErrDone},
+			{admin.Order{Key: "nobody"}, admin.ErrNothing},
+			{admin.Order{Key: "nobody", Release: true}, admin.ErrNothing},
+			{admin.Order{Key: "done", Scope: "S"}, admin.ErrNothing},
+			{admin.Order{Key: "d%", Scope: "%"}, admin.ErrNothing},
+		} {
+			c.o.Who, c.o.Reason = "ada", "asked"
+			if c.o.Scope == "" {
+				c.o.Scope = "s"
+			}
+			if _, err := g.table.Forget(t.Context(), c.o); !errors.Is(err, c.want) || !contains(err, "Try: ") {
+				t.Errorf("%+v: %v, want %v", c.o, err, c.want)
+			}
+		}
+		for _, o := range []admin.Order{{Scope: "s", Key: "done", Who: "ada"}, {Scope: "s", Key: "done", Reason: " ", Who: "ada"}, {Key: "done", Who: "ada", Reason: "x"}, {Scope: "s", Key: "done", Reason: "x"}, {Scope: "s", Who: "ada", Reason: "x"}} {
+			if _, err := g.table.Forget(t.Context(), o); !contains(err, "are required") {
+				t.Errorf("%+v: %v", o, err)
+			}
+		}
+		if after, audit := g.leftovers(t, "s"), g.count(t, "select count(*) from once_audit"); after != before || audit != 0 {
+			t.Errorf("refused, and yet %d of %d are left, %d entries", after, before, audit)
+		}
+	})
+}
+
+// TestRelease: the key of an unknown outcome is new again, and who has said so is known.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	on(t, func(t *testing.T, g *ground) {
+		g.leased(t, "s", "k", store.Unknown)
+		_, err := g.table.Forget(t.Context(), admin.Order{Scope: "s", Key: "k", Who: "ada", Reason: "the bank has no such payment", Release: true})
+		must(t, err)
+		r, err := once.Do(t.Context(), once.New(g.store, once.Config{}), once.Operation{Scope: "s", Key: "k"}, func(context.Context, *sql.Tx) (string, error) { return "v", nil })
+		if err != nil || r.Replayed {
+			t.Errorf("%+v, %v", r, err)
+		}
+		list, err := g.table.Audit(t.Context(), "s", 0, 0)
+		if err != nil || len(list) != 1 || list[0].Action != "release" || list[0].Detail != "unknown, fence 3: the key is new again" || time.Since(list[0].At).Abs() > time.Minute {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// TestForgetAttemptsAlone: there may be attempts without a record.
+func TestForgetAttemptsAlone(t *testing.T) {
+	t.Parallel()
+	on(t, func(t *testing.T, g *ground) {
+		must(t, g.store.WriteAttempts(t.Context(), []store.Attempt{attemptAt(1, "s", "k"), attemptAt(2, "other", "k"), attemptAt(3, "s", "K")}))
+		detail, err := g.table.Forget(t.Context(), admin.Order{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
+		if err != nil || detail != "ids of 1 attempts erased" || g.leftovers(t, "s")+g.leftovers(t, "other") != 2 {
+			t.Errorf("%q, %v, %d and %d left", detail, err, g.leftovers(t, "s"), g.leftovers(t, "other"))
+		}
+	})
+}

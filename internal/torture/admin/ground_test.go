@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// ground is a new, migrated database.
+type ground struct {
+	dialect     migration.Dialect
+	driver, dsn string
+	db          *sql.DB
+	store       *sqlstore.Store
+	table       *admin.Table
+}
+
+func newGround(tb testing.TB, d migration.Dialect) *ground {
+	tb.Helper()
+	g := &ground{dialect: d, driver: "sqlite", dsn: "file:" + filepath.Join(tb.TempDir(), "test.db") +
+		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"}
+	if d == migration.MySQL {
+		cfg, err := mysql.ParseDSN(testenv.NewMariaDB(tb))
+		must(tb, err)
+		cfg.InterpolateParams = true // no call is hidden in that of another
+		g.driver, g.dsn = "mysql", cfg.FormatDSN()
+	}
+	if d == migration.PostgreSQL {
+		g.driver, g.dsn = "pgx", testenv.NewDatabase(tb)
+	}
+	var err error
+	if g.db, err = sqlstore.Open(g.driver, g.dsn); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = g.db.Close() })
+	must(tb, sqlstore.Migrate(context.Background(), g.db))
+	g.store, err = sqlstore.New(context.Background(), g.db)
+	must(tb, err)
+	g.table, err = admin.Open(g.db, d)
+	must(tb, err)
+	return g
+}
+
+// on runs a test on a database of each kind.
+func on(t *testing.T, test func(t *testing.T, g *ground)) {
+	t.Helper()
+	for _, d := range []migration.Dialect{migration.SQLite, migration.PostgreSQL, migration.MySQL} {
+		t.Run(string(d), func(t *testing.T) { t.Parallel(); test(t, newGround(t, d)) })
+	}
+}
+
+// journals runs a test on every store that keeps attempts.
+func journals(t *testing.T, test func(t *testing.T, g *ground, j store.AttemptLog)) {
+	t.Helper()
+	on(t, func(t *testing.T, g *ground) { test(t, g, g.store) })
+	t.Run("pgxstore", func(t *testing.T) {
+		t.Parallel()
+		g := newGround(t, migration.PostgreSQL)
+		pool, err := pgxpool.New(t.Context(), g.dsn)
+		must(t, err)
+		defer pool.Close()
+		test(t, g, pgxstore.New(pool))
+	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// exec runs a statement whose texts are literals.
+func (g *ground) exec(tb testing.TB, query string, args ...any) {
+	tb.Helper()
+	if _, err := g.db.ExecContext(context.Background(), g.text(query), args...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (g *ground) count(tb testing.TB, query string, args ...any) (n int) {
+	tb.Helper()
+	if err := g.db.QueryRowContext(context.Background(), g.text(query), args...).Scan(&n); err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// text is a query in the words of the database. Arguments come in order.
+func (g *ground) text(query string) string {
+	if g.dialect == migration.MySQL {
+		query = argument.ReplaceAllString(query, "?")
+		query = column.ReplaceAllString(query, "`key`")
+	}
+	return query
+}
+
+var (
+	argument = regexp.MustCompile(`\$[0-9]`)
+	column   = regexp.MustCompile(`\bkey\b`)
+)
+
+func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }

@@ -1,0 +1,84 @@
+package pgxstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store"
+)
+
+// TestNoRoundTripMoreThanBare counts on the wire.
+func TestNoRoundTripMoreThanBare(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	var wire faultnet.Wire
+	pool := openPool(t, func(c *pgxpool.Config) {
+		c.MaxConns = 1
+		c.ConnConfig.DialFunc = wire.DialContext
+	})
+	e := once.New(pgxstore.New(pool), once.Config{})
+	n := 0
+	op := func() once.Operation {
+		n++
+		return once.Operation{Scope: "trips", Key: fmt.Sprint(n)}
+	}
+	do := func(op once.Operation) error {
+		_, err := once.Do(ctx, e, op, insertCharge(op.Key))
+		return err
+	}
+	same := op()
+	serializable := func(op once.Operation) once.Operation {
+		op.Isolation = store.Serializable
+		return op
+	}
+	for _, c := range []struct {
+		name string
+		want int64
+		run  func() error
+	}{
+		{"bare transaction", 4, func() error {
+			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { _, err := insertCharge(op().Key)(ctx, tx); return err })
+		}},
+		{"Do, executed", 4, func() error { return do(op()) }},
+		{"Do, executed, first attempt", 3, func() error { o := op(); o.First = true; return do(o) }},
+		{"Do, replayed", 1, func() error { return do(same) }},
+		{"Do at SERIALIZABLE, executed", 4, func() error { return do(serializable(op())) }},
+		{"Do at SERIALIZABLE, replayed in another process", 2, func() error {
+			_, err := once.Do(ctx, once.New(pgxstore.New(pool), once.Config{}), serializable(same), insertCharge(same.Key))
+			return err
+		}},
+		{"Do, final failure", 5, func() error {
+			_, err := once.Do(ctx, e, op(), func(ctx context.Context, tx pgx.Tx) (charge, error) {
+				c, err := insertCharge("declined")(ctx, tx)
+				return c, errors.Join(err, &once.Failure{Code: "declined"})
+			})
+			if f := (*once.Failure)(nil); errors.As(err, &f) {
+				return nil
+			}
+			return fmt.Errorf("no failure: %w", err)
+		}},
+	} {
+		var got int64
+		for range 3 { // the first times fill pgx's statement cache
+			before := wire.Counts().RoundTrips
+			if err := c.run(); err != nil {
+				t.Fatal(c.name, err)
+			}
+			if _, err := pool.Exec(ctx, ""); err != nil { // waits until the connection is free again
+				t.Fatal(err)
+			}
+			got = wire.Counts().RoundTrips - before - 1
+		}
+		if got != c.want {
+			t.Errorf("%s: %d round trips, want %d", c.name, got, c.want)
+		}
+	}
+}
