@@ -1,7 +1,11 @@
 # Everything that a change is judged by. "make" alone lists the targets.
 
-# Every directory with a go.mod. check-modules compares it with the tree.
-MODULES := . store/pgxstore limit/adaptive oncegrpc onceconnect retry/breaker cmd/once examples/bun examples/chi examples/connect examples/echo examples/fiber examples/form examples/gin examples/gorm examples/grpc examples/payments examples/river examples/sqlc examples/sqlx examples/stripe internal/openapi internal/torture bench bench/fiber bench/retry bench/twocommit
+# Every directory with a go.mod that go.work uses. check-modules compares it with the tree.
+MODULES := . store/pgxstore limit/adaptive oncegrpc onceconnect retry/breaker cmd/once examples internal/openapi internal/torture bench
+
+# The rivals of the benchmarks choose the versions of no module but their own: it is not in
+# go.work, and is built and tested as if the others were not there.
+RIVALS := bench/rivals
 
 # The newest version that builds with every Go version that the modules support.
 LINT_VERSION := v2.12.2
@@ -49,6 +53,7 @@ test: setup check-modules ## unit tests, every store's conformance, examples and
 	@failed=; export ONCE_TIER=test ONCE_REPORT=$(REPORT); \
 	go test -race $(TIMEOUT) $(TESTFLAGS) $(call packages,$(RACING)) || failed=yes; \
 	go test $(TIMEOUT) $(TESTFLAGS) $(call packages,$(filter-out $(RACING),$(MODULES))) || failed=yes; \
+	(cd $(RIVALS) && GOWORK=off go test $(TIMEOUT) $(TESTFLAGS) ./...) || failed=yes; \
 	[ -z "$$failed" ]
 
 .PHONY: prove
@@ -66,12 +71,13 @@ check-modules: ## compare the list of modules with the tree and with go.work
 	@listed=$$(printf '%s\n' $(MODULES) | sort); \
 	found=$$(git ls-files --cached --others --exclude-standard -- go.mod '*/go.mod' | xargs -n 1 dirname | sort); \
 	used=$$(go work edit -json | sed -n 's/.*"DiskPath": "\(.*\)".*/\1/p' | sed 's,^\./,,' | sort); \
-	[ "$$listed" = "$$found" ] || { echo "MODULES in the Makefile is not what the tree holds:"; diff <(echo "$$listed") <(echo "$$found"); exit 1; }; \
+	[ "$$(sort <(echo "$$listed") <(echo $(RIVALS)))" = "$$found" ] || { echo "MODULES in the Makefile is not what the tree holds:"; diff <(echo "$$listed") <(echo "$$found"); exit 1; }; \
 	[ "$$listed" = "$$used" ] || { echo "MODULES in the Makefile is not what go.work uses:"; diff <(echo "$$listed") <(echo "$$used"); exit 1; }
 
 .PHONY: lint
 lint: $(LINT) ## run every linter on every module, and build each alone
 	$(call each,lint,$(LINT) run --allow-parallel-runners ./...)
+	@echo "--- $(RIVALS): lint"; cd $(RIVALS) && GOWORK=off $(LINT) run --allow-parallel-runners ./...
 	$(call each,build alone (GOWORK=off),GOWORK=off go build -o /dev/null ./...)
 
 $(LINT):

@@ -61,7 +61,7 @@ func insertUpdate(ctx context.Context, pool *pgxpool.Pool) error {
 
 // twoCommit is the usual middleware: the key is committed before the work and the
 // response after it. A crash in between leaves a key that nobody can judge. Over HTTP its
-// like is ./twocommit, which uses the table, too.
+// like is ./rivals/twocommit, which uses the table, too.
 func twoCommit(ctx context.Context, pool *pgxpool.Pool) error {
 	o, key := newOrder(), once.NewKey()
 	if err := claim(ctx, pool, twoCommitRunning, key, o); err != nil {

@@ -126,8 +126,8 @@ func (b *bench) overHTTP(ctx context.Context) (_ *overHTTP, err error) {
 	rivals := map[string]*rival{}
 	for _, name := range []string{nameHTTPCache, nameHTTPDatabase, nameHTTPTwoCommit, nameHTTPFiber, nameHTTPFloor} {
 		v, program := new(rival), self
-		if module, ok := rivalModules[name]; ok {
-			if program, err = buildRival(ctx, module, dir); err != nil {
+		if folder, ok := rivalFolders[name]; ok {
+			if program, err = buildRival(ctx, folder, dir); err != nil {
 				return nil, err
 			}
 		}
@@ -193,15 +193,17 @@ func (b *bench) auditHTTP(ctx context.Context, database string, executions []*co
 	return nil
 }
 
-// rivalModules are the folders of the rivals that are modules of their own.
-var rivalModules = map[string]string{nameHTTPTwoCommit: "twocommit", nameHTTPFiber: "fiber"}
+// rivalFolders are the folders of the rivals in the module ./rivals.
+var rivalFolders = map[string]string{nameHTTPTwoCommit: "twocommit", nameHTTPFiber: "fiber"}
 
-// buildRival builds one into dir.
-func buildRival(ctx context.Context, module, dir string) (program string, err error) {
-	program = filepath.Join(dir, module)
-	out, err := exec.CommandContext(ctx, "go", "-C", module, "build", "-o", program, ".").CombinedOutput()
+// buildRival builds one into dir. Its module is not in go.work: it chooses the versions of no other.
+func buildRival(ctx context.Context, folder, dir string) (program string, err error) {
+	program = filepath.Join(dir, folder)
+	build := exec.CommandContext(ctx, "go", "-C", filepath.Join("rivals", folder), "build", "-o", program, ".")
+	build.Env = append(os.Environ(), "GOWORK=off")
+	out, err := build.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("build the rival in ./%s: %w: %s. Try: cd bench", module, err, out)
+		return "", fmt.Errorf("build the rival in ./rivals/%s: %w: %s. Try: cd bench", folder, err, out)
 	}
 	return program, nil
 }
@@ -211,7 +213,7 @@ func (o *overHTTP) write(p printer) {
 	p("From socket to socket: each service is a process of its own, PostgreSQL and the clients run on the same cores. Replays")
 	p("are of %d operations that the service has executed, and each is compared with the first answer byte by byte. **From the", recent)
 	p("cache** is `Config.Cache`, **from the database** is without. **two-commit** is middleware written by hand on net/http,")
-	p("in ./twocommit. **Fiber** is its idempotency middleware as it comes, on fasthttp: keys in its memory, which a crash or")
+	p("in ./rivals/twocommit. **Fiber** is its idempotency middleware as it comes, on fasthttp: keys in its memory, which a crash or")
 	p("another process does not see, for everybody, and without a look at what is asked for. **First attempts** say so, with")
 	p("Once-Attempt: 1.\n")
 	writeVerdicts(p, o.Verdicts)

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/oncelib/once/examples/payments"
+	"github.com/oncelib/once/cmd/once/internal/payments"
 )
 
 var demoServeEntry = entry{

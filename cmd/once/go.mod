@@ -6,9 +6,10 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/oncelib/once v0.0.0
-	github.com/oncelib/once/examples/payments v0.0.0
 	github.com/oncelib/once/retry/breaker v0.0.0
+	github.com/oncelib/once/store/pgxstore v0.0.0
 	github.com/sony/gobreaker/v2 v2.4.0
+	github.com/stripe/stripe-go/v85 v85.0.0
 	modernc.org/sqlite v1.59.0
 )
 
@@ -21,7 +22,6 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/oncelib/once/store/pgxstore v0.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
@@ -33,7 +33,6 @@ require (
 
 replace (
 	github.com/oncelib/once => ../..
-	github.com/oncelib/once/examples/payments => ../../examples/payments
-	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore
 	github.com/oncelib/once/retry/breaker => ../../retry/breaker
+	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore
 )

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/examples/payments"
+	"github.com/oncelib/once/cmd/once/internal/payments"
 	"github.com/oncelib/once/internal/testenv"
 )
 
