@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // SERIALIZABLE, where operations of different keys could fail each other: new keys are

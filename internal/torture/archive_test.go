@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retention"
+	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // hang only ends a test whose call waits without end.
