@@ -108,6 +108,10 @@ endef
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	$(call each,fuzz,$(fuzz_module))
 
+.PHONY: release
+release: ## tag all modules at VERSION (v0.1.0), in a commit without replace directives
+	@go run ./internal/release tag $(VERSION)
+
 .PHONY: fmt
 fmt: ## format the code
 	gofmt -w .

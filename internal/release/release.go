@@ -1,0 +1,246 @@
+package main
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const root = "github.com/oncelib/once"
+
+// unreleased are the modules that nobody outside of the tree imports.
+var unreleased = []string{"bench", "bench/rivals", "examples", "internal/torture", "internal/openapi"}
+
+var versionForm = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+
+// release is what is released: modules, by their folders in the tree, "." first.
+type release struct {
+	tree, version string
+	folders       []string
+	files         []string // of the tree, in git
+}
+
+// read finds the modules of the tree around the working directory.
+func read(version string) (*release, error) {
+	if !versionForm.MatchString(version) {
+		return nil, fmt.Errorf("%q is not a version. Try: v0.1.0", version)
+	}
+	top, err := git(".", nil, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, err
+	}
+	r := &release{tree: strings.TrimSpace(top), version: version}
+	listed, err := git(r.tree, nil, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return nil, err
+	}
+	for file := range strings.SplitSeq(strings.TrimSuffix(listed, "\x00"), "\x00") {
+		if _, err := os.Lstat(filepath.Join(r.tree, file)); errors.Is(err, os.ErrNotExist) {
+			continue // deleted, and not committed
+		}
+		r.files = append(r.files, file)
+		if path.Base(file) == "go.mod" {
+			r.folders = append(r.folders, path.Dir(file))
+		}
+	}
+	slices.Sort(r.folders)
+	return r, nil
+}
+
+// released are the folders of the modules that are released.
+func (r *release) released() []string {
+	return slices.DeleteFunc(slices.Clone(r.folders), func(f string) bool { return slices.Contains(unreleased, f) })
+}
+
+// modulePath returns the import path of the module in a folder.
+func modulePath(folder string) string { return path.Join(root, folder) }
+
+// moduleOf returns the folder of the module that a file belongs to.
+func (r *release) moduleOf(file string) string {
+	dir := path.Dir(file)
+	for dir != "." && !slices.Contains(r.folders, dir) {
+		dir = path.Dir(dir)
+	}
+	return dir
+}
+
+// goMod returns the go.mod of a module as it is released: it requires its siblings at the
+// version of the release, and replaces nothing.
+func (r *release) goMod(folder string) (string, error) {
+	file, err := os.CreateTemp("", "go.mod")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(file.Name())
+	text, err := os.ReadFile(filepath.Join(r.tree, folder, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	if _, err := file.Write(text); err != nil {
+		return "", err
+	}
+	if err := file.Close(); err != nil {
+		return "", err
+	}
+	edit := []string{"mod", "edit"}
+	for _, f := range r.folders {
+		edit = append(edit, "-dropreplace="+modulePath(f))
+		if regexp.MustCompile(`(?m)^(require)?\s+` + regexp.QuoteMeta(modulePath(f)) + ` v`).Match(text) {
+			if slices.Contains(unreleased, f) {
+				return "", fmt.Errorf("%s requires %s, which is not released", modulePath(folder), modulePath(f))
+			}
+			edit = append(edit, "-require="+modulePath(f)+"@"+r.version)
+		}
+	}
+	if text, err := exec.Command("go", append(edit, file.Name())...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go mod edit of %s: %w: %s", folder, err, text)
+	}
+	edited, err := os.ReadFile(file.Name())
+	if err == nil && strings.Contains(string(edited), "replace ") {
+		err = fmt.Errorf("%s/go.mod replaces a module that is no sibling. Try: a version of it that is released", folder)
+	}
+	return string(edited), err
+}
+
+// proxy writes what a module proxy serves into a folder, in the layout of GOPROXY=file://.
+func (r *release) proxy(dir string) error {
+	for _, folder := range r.released() {
+		mod, err := r.goMod(folder)
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(dir, filepath.FromSlash(modulePath(folder)), "@v")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return err
+		}
+		for name, text := range map[string]string{
+			"list":              r.version + "\n",
+			r.version + ".info": fmt.Sprintf(`{"Version":%q}`, r.version),
+			r.version + ".mod":  mod,
+		} {
+			if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o644); err != nil {
+				return err
+			}
+		}
+		if err := r.zip(folder, mod, filepath.Join(at, r.version+".zip")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// zip writes the files of a module, without those of modules inside of it.
+func (r *release) zip(folder, mod, name string) (err error) {
+	out, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	z := zip.NewWriter(out)
+	for _, file := range r.files {
+		if r.moduleOf(file) != folder {
+			continue
+		}
+		inside, err := filepath.Rel(folder, file)
+		if err != nil {
+			return err
+		}
+		w, err := z.Create(modulePath(folder) + "@" + r.version + "/" + filepath.ToSlash(inside))
+		if err != nil {
+			return err
+		}
+		if inside == "go.mod" {
+			_, err = io.WriteString(w, mod)
+		} else {
+			err = copyFile(w, filepath.Join(r.tree, file))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+func copyFile(w io.Writer, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// tag makes a commit whose go.mod files are those of the release, on no branch, and tags it
+// for each module. It pushes nothing, and leaves the working tree and its branch alone.
+func (r *release) tag(w io.Writer) error {
+	if dirty, err := git(r.tree, nil, "status", "--porcelain"); err != nil || dirty != "" {
+		return errors.Join(err, errors.New("the tree has changes that are not committed. Try: commit them, or git stash"))
+	}
+	dir, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	index := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")} // not that of the working tree
+	if _, err := git(r.tree, index, "read-tree", "HEAD"); err != nil {
+		return err
+	}
+	for _, folder := range r.released() {
+		mod, err := r.goMod(folder)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(dir, "go.mod")
+		if err := os.WriteFile(file, []byte(mod), 0o644); err != nil {
+			return err
+		}
+		blob, err := git(r.tree, nil, "hash-object", "-w", file)
+		if err != nil {
+			return err
+		}
+		if _, err := git(r.tree, index, "update-index", "--cacheinfo", "100644,"+strings.TrimSpace(blob)+","+path.Join(folder, "go.mod")); err != nil {
+			return err
+		}
+	}
+	tree, err := git(r.tree, index, "write-tree")
+	if err != nil {
+		return err
+	}
+	commit, err := git(r.tree, nil, "commit-tree", strings.TrimSpace(tree), "-p", "HEAD", "-m", "Release "+r.version)
+	if err != nil {
+		return err
+	}
+	var tags []string
+	for _, folder := range r.released() {
+		tag := path.Join(folder, r.version) // "." leaves the version alone
+		if _, err := git(r.tree, nil, "tag", tag, strings.TrimSpace(commit)); err != nil {
+			return fmt.Errorf("%w. Try: git tag -d %s, if that release was never pushed", err, tag)
+		}
+		tags = append(tags, tag)
+	}
+	fmt.Fprintf(w, "%d modules are tagged at %.12s.\nTry: git push --atomic origin %s\n", len(tags), commit, strings.Join(tags, " "))
+	return nil
+}
+
+func git(dir string, env []string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+		}
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return string(out), nil
+}

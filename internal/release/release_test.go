@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const tried = "v0.1.0"
+
+// TestAStrangerBuildsEachModule: what a release of this tree serves can be built without the
+// tree: each library by a program that imports it, and the command by go install.
+func TestAStrangerBuildsEachModule(t *testing.T) {
+	testenv.Prove(t)
+	r, err := read(tried)
+	must(t, err)
+	dir := t.TempDir()
+	must(t, r.proxy(filepath.Join(dir, "proxy")))
+	stranger := filepath.Join(dir, "stranger")
+	must(t, os.Mkdir(stranger, 0o755))
+	cache := strings.TrimSpace(output(t, stranger, nil, "go", "env", "GOMODCACHE"))
+	env := []string{
+		// What was downloaded before need not be downloaded again; the cache is a proxy, too.
+		"GOPROXY=file://" + filepath.ToSlash(filepath.Join(dir, "proxy")) + ",file://" + filepath.ToSlash(filepath.Join(cache, "cache", "download")) + "," + strings.TrimSpace(output(t, stranger, nil, "go", "env", "GOPROXY")),
+		"GOMODCACHE=" + filepath.Join(dir, "cache"), "GOBIN=" + filepath.Join(dir, "bin"),
+		"GOFLAGS=-modcacherw -mod=mod -trimpath", "GOWORK=off", "GOSUMDB=off",
+	}
+	program := "package main\n\nimport (\n"
+	for _, folder := range r.released() {
+		if folder != "cmd/once" {
+			program += "\t_ \"" + modulePath(folder) + "\"\n"
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(stranger, "main.go"), []byte(program+")\n\nfunc main() {}\n"), 0o600))
+	output(t, stranger, env, "go", "mod", "init", "stranger.example")
+	for _, folder := range r.released() {
+		if folder != "cmd/once" {
+			output(t, stranger, env, "go", "get", modulePath(folder)+"@"+tried)
+		}
+	}
+	output(t, stranger, env, "go", "build", "-o", os.DevNull, "./...")
+	output(t, stranger, env, "go", "install", modulePath("cmd/once")+"@"+tried)
+	once := filepath.Join(dir, "bin", "once")
+	if runtime.GOOS == "windows" {
+		once += ".exe"
+	}
+	if says := output(t, stranger, nil, once, "version"); !strings.HasPrefix(says, "once "+tried+",") {
+		t.Errorf("it says %q", says)
+	}
+}
+
+// TestTag: one commit beside the branch, one tag a module, and no replace directive in it.
+func TestTag(t *testing.T) {
+	r, err := read(tried)
+	must(t, err)
+	clone := filepath.Join(t.TempDir(), "clone")
+	output(t, r.tree, nil, "git", "clone", "--quiet", r.tree, clone)
+	for _, setting := range []string{"user.name=release", "user.email=release@example.com"} {
+		name, value, _ := strings.Cut(setting, "=")
+		output(t, clone, nil, "git", "config", name, value)
+	}
+	t.Chdir(clone)
+	var said bytes.Buffer
+	must(t, run(&said, []string{"tag", tried}))
+	c, err := read(tried)
+	must(t, err)
+	for _, folder := range c.released() {
+		tag := path.Join(folder, tried)
+		mod := output(t, clone, nil, "git", "show", tag+":"+path.Join(folder, "go.mod"))
+		if strings.Contains(mod, "replace ") || strings.Contains(mod, root+" v0.0.0") || !strings.Contains(said.String(), " "+tag) {
+			t.Errorf("%s: %s\n%s", tag, mod, said.String())
+		}
+	}
+	if changed := output(t, clone, nil, "git", "status", "--porcelain"); changed != "" {
+		t.Errorf("the working tree has changed: %s", changed)
+	}
+	if err := run(&said, []string{"tag", tried}); err == nil || !strings.Contains(err.Error(), "Try: git tag -d") {
+		t.Errorf("a second release of one version: %v", err)
+	}
+	if err := run(&said, []string{"tag", "0.1"}); err == nil || !strings.Contains(err.Error(), "Try: v0.1.0") {
+		t.Errorf("a version that is none: %v", err)
+	}
+}
+
+// output returns what a command has printed.
+func output(t *testing.T, dir string, env []string, command ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
