@@ -60,3 +60,39 @@ func TestSavepointsNest(t *testing.T) {
 		}
 	}
 }
+
+// TestSavepointOfOneThatHasEnded: it is over as well, and its rollback leaves the operation
+// as it is.
+func TestSavepointOfOneThatHasEnded(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	e := once.New(pgxstore.New(pool), once.Config{})
+	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+		outer, err := tx.Begin(ctx)
+		if err != nil {
+			return false, err
+		}
+		inner, err := outer.Begin(ctx)
+		if err != nil {
+			return false, err
+		}
+		if err := outer.Rollback(ctx); err != nil {
+			return false, err
+		}
+		if err := inner.Rollback(ctx); !errors.Is(err, pgx.ErrTxClosed) {
+			t.Error("rollback:", err)
+		}
+		if _, err := inner.Exec(ctx, "select 1"); !errors.Is(err, pgx.ErrTxClosed) {
+			t.Error("exec:", err)
+		}
+		return true, insertOf(ctx, tx, "k")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func insertOf(ctx context.Context, tx pgx.Tx, id string) error {
+	_, err := tx.Exec(ctx, "insert into charge values ($1, 1)", id)
+	return err
+}

@@ -3,9 +3,9 @@ package bugbank
 // pgxMutants are bugs of what a transaction leaves behind on its connection.
 var pgxMutants = []Mutant{
 	{
-		Name:  "a savepoint outlives the join that it was set in",
+		Name:  "a savepoint outlives the one that it was set in",
 		Edits: []Edit{{In: "(*tx).Rollback", Old: "if t.ended() {", New: "if t.over.Load() {"}},
-		Tests: batchTest("TestEscapedFromAJoin"),
+		Tests: batchTest("TestSavepointOfOneThatHasEnded"),
 	},
 	{
 		Name:  "savepoints have the same names in every transaction",
