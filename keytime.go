@@ -29,8 +29,3 @@ func KeyTime(key string) (t time.Time, ok bool) {
 	}
 	return time.UnixMilli(ms), true
 }
-
-// first reports whether the look-up may be skipped.
-func (c *call[TX]) first() bool {
-	return c.op.First && c.runs == 0 && c.waited == 0
-}
