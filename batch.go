@@ -14,7 +14,7 @@ type Batch struct {
 }
 
 // Exec declares a write, in the SQL of the store. The arguments must not change before
-// the operation has ended. What the write has returned is not to be had.
+// the operation has ended. What the write returns cannot be read, nor used by a later write.
 func (b *Batch) Exec(sql string, args ...any) { b.add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows, at least one. The server

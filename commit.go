@@ -44,16 +44,17 @@ func (c *call[TX]) commit(ctx context.Context, txn store.Txn[TX], change store.C
 }
 
 // change is what the store is asked to commit when the operation is done.
-func (c *call[TX]) change(res store.Result) store.Change {
+func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	if c.id.IsZero() { // the store writes no record; the caller gets the result all the same
-		return store.Change{Next: store.Record{Result: res}}
+		change.Next.Result = res
+		return change, fits(change.Next)
 	}
 	var own struct { // one allocation
 		claim       [16]byte
 		fingerprint Fingerprint
 	}
 	rand.Read(own.claim[:])
-	change := store.Change{
+	change = store.Change{
 		ID:     c.id,
 		Next:   store.Record{State: store.Done, Fence: 1, Claim: own.claim[:], Result: res},
 		Retain: c.e.storedRetention(c.op),
@@ -61,15 +62,13 @@ func (c *call[TX]) change(res store.Result) store.Change {
 	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
 		change.Next.Fingerprint = own.fingerprint[:]
 	}
-	return change
-}
-
-// encryptedRequest is what is kept of the request.
-func (c *call[TX]) encryptedRequest() ([]byte, error) {
-	if c.e.cfg.Seal == nil || len(c.op.Request) == 0 || c.id.IsZero() {
-		return nil, nil
+	if c.e.cfg.Seal != nil && len(c.op.Request) > 0 {
+		change.Next.Request, err = c.e.cfg.Seal.Seal(c.op.Request, SealLabel(c.id.Scope, c.id.Key))
+		if err != nil {
+			return change, err
+		}
 	}
-	return c.e.cfg.Seal.Seal(c.op.Request, SealLabel(c.id.Scope, c.id.Key))
+	return change, fits(change.Next)
 }
 
 // maxRecord is the size in bytes of a result and a request that no database takes: a value of
@@ -140,7 +139,7 @@ func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 }
 
 // uncancelled is the context of what must come to its end whatever becomes of the caller: it
-// has the caller's values and a deadline of its own. Its timer is made when somebody waits for
+// has the caller's values and a deadline of its own. Its timer is made when the store waits for
 // the deadline: a store that only looks needs none.
 type uncancelled struct {
 	lazy.Context

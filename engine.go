@@ -173,7 +173,8 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	}
 }
 
-// minRetain keeps a record there for whoever has lost the answer to its commit.
+// minRetain is the shortest retention: a call that has lost the answer to its COMMIT must still
+// find the record.
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
 // Retain returns how long operations are kept that do not say so themselves.
@@ -210,9 +211,9 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 }
 
 // Known reports whether op is done, so that it would be replayed and not executed (or
-// be refused, if its fingerprint differs). That is one look-up, without a transaction,
-// for who has to choose what to serve; none if Config.Cache has it. False means that it is not done, or that the
-// store has not answered: then nobody knows.
+// be refused, if its fingerprint differs). It is for a server that must choose which requests to
+// serve, and costs one look-up without a transaction; none if Config.Cache has the result. False
+// means that the operation is not done, or that the store has not answered.
 func (e *Engine[TX]) Known(ctx context.Context, op Operation) bool {
 	if e.check(op) != nil {
 		return false
@@ -236,8 +237,8 @@ func (e *Engine[TX]) Cached(op Operation) bool {
 }
 
 // Drop forgets what Config.Cache holds of an operation, and what calls that are ending
-// now are about to put there. keys.Table.Forget calls it, if it was told of the engine;
-// whoever else changes the record of an operation has to. Without a cache it does
+// now are about to put there. admin.Table.Forget calls it, if it was told of the engine. Code
+// that changes the record of an operation in another way must call it. Without a cache it does
 // nothing.
 func (e *Engine[TX]) Drop(scope, key string) {
 	e.cache.Drop(store.ID{Scope: scope, Key: key})

@@ -50,7 +50,7 @@ func (c *call[TX]) join(ctx context.Context, tx TX, fn func(context.Context, TX)
 	return c.execute(ctx, txn, fn)
 }
 
-var errSame = errors.New("a join of the operation inside of whose handler it is: the inner one would take the outer one's key. Try: a key of its own")
+var errSame = errors.New("this Join uses the key of the operation it runs inside. Try: a key of its own")
 
 var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 

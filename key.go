@@ -32,7 +32,7 @@ func NewKey() string {
 }
 
 // DeriveKey returns a key made of the business intent, such as
-// "refund:ch_9ab:1000": whoever means the same thing has the same key, without
+// "refund:ch_9ab:1000": two callers that mean the same thing have the same key, without
 // having talked about it. Parts are joined by colons; a colon or percent sign
 // inside a part is escaped, so that different parts give different keys. A key
 // that would be too long ends in a hash instead.

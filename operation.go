@@ -19,7 +19,7 @@ const (
 	MaxKey   = 255
 )
 
-// Operation is one intent: whoever asks for it again, with the same scope and
+// Operation is one intent: a caller that asks for it again, with the same scope and
 // key, means the same thing and gets the same answer.
 type Operation struct {
 	// Scope says whose key it is: tenant or principal, plus the route or the

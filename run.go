@@ -107,11 +107,7 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 		if a.Rollback {
 			a.Result = a.Result.MarkRolledBack()
 		}
-		change = c.change(a.Result)
-		change.Next.Request, err = c.encryptedRequest()
-	}
-	if err == nil {
-		err = fits(change.Next)
+		change, err = c.change(a.Result)
 	}
 	if !a.Rollback {
 		change.Writes = a.writes

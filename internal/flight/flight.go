@@ -31,7 +31,7 @@ type Flight struct {
 	hasFollowers bool
 	record       *store.Record   // when ended: what the leader has learnt; nil if a follower must ask for itself
 	lost         <-chan struct{} // closed when the store has ended the transaction of a leader that still runs; may be nil
-	refused      error           // when ended: why the store was not reached, before anything ran
+	refused      error           // when ended: why the store was not reached; nil if it was
 	terms        Terms           // under which it was not reached
 }
 
@@ -120,14 +120,14 @@ func (f *Flight) channels() (running, ended, lost <-chan struct{}) {
 	return f.running.wait(), f.ended.wait(), f.lost
 }
 
-// isRunning reports whether somebody has said so.
+// isRunning reports whether the operation is known to run.
 func (f *Flight) isRunning() bool {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	return f.running.opened
 }
 
-// gate is a channel that is made when somebody waits for it, which is rare.
+// gate is a channel that is made when a follower waits for it, which is rare.
 type gate struct {
 	opened bool
 	c      chan struct{} // closed when opened
