@@ -14,7 +14,7 @@ type Batch struct {
 }
 
 // Exec declares a write, in the SQL of the store. The arguments must not change before
-// the operation has ended. What the write has returned is not to be had.
+// the operation has ended. What the write returns cannot be read, nor used by a later write.
 func (b *Batch) Exec(sql string, args ...any) { b.add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows, at least one. The server
@@ -71,7 +71,7 @@ func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(contex
 }
 
 func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) verdict {
-	c.batch = true
+	c.kind = asBatch
 	return c.exec(ctx, func(ctx context.Context, _ TX) (Answer, error) {
 		b, _ := c.e.Batch(ctx)
 		defer func() { b.over = true }()
@@ -79,40 +79,4 @@ func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batc
 		a.writes = b.writes
 		return a, err
 	})
-}
-
-// instead reports whether a batch has failed of something else than its operation, which was
-// done before: a store may refuse a statement before it has sent the claim.
-func (c *call[TX]) instead(ctx context.Context, err error) bool {
-	if err == nil {
-		return false
-	}
-	switch store.KindOf(err) {
-	case store.Taken, store.Lost, store.Stale, store.Retry:
-		return false
-	}
-	state, _ := c.stands(ctx)
-	return state != store.Absent
-}
-
-// begin asks the store for a transaction. The first one of a batch is asked for nothing
-// but that: if there is something in the way it fails, and the next one finds it.
-func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {
-	ask := store.Ask{
-		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
-		Durable: c.e.cfg.Synced, First: c.first(), Until: c.e.until(c.op),
-		Batch: c.batch && c.runs == 0,
-	}
-	txn, rec, err := c.e.store.Begin(ctx, ask)
-	if ask.First && err == nil && txn == nil && rec.State == store.Running {
-		// Somebody has the claim, and it may be done all the same: who has found it so lets
-		// go of the claim a little later.
-		ask.First = false
-		txn, rec, err = c.e.store.Begin(ctx, ask)
-	}
-	c.unclaimed = false
-	if c.batch && txn != nil {
-		_, c.unclaimed = store.As[store.Unclaimed](txn)
-	}
-	return txn, rec, err
 }

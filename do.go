@@ -39,25 +39,6 @@ func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx
 	return decode(ctx, &c, v, value)
 }
 
-// Join is [Do] inside a transaction that the caller has opened and will end.
-//
-// The result is provisional: it stands when the caller's transaction commits, and
-// is gone with it otherwise. fn runs under a savepoint, so that its failure leaves
-// the caller's transaction usable. Nothing is waited for and fn runs at most once:
-// a duplicate in flight is [CodeInFlight], a lost race [CodeConflict]; both mean
-// that the caller should roll back and start again, which [Do] does for a handler that
-// returns them, within Config.Runs. A lost COMMIT is the caller's to settle, by asking
-// again with the same key. fn must not end the transaction: see [CodeMisuse].
-//
-// On PostgreSQL at most 1,000 joined operations can execute in one transaction: each holds a
-// lock of the server until the transaction ends. The next one is [CodeMisuse].
-func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
-	c := e.call(op)
-	var value T
-	v := c.joined(ctx, tx, answer(e.cfg.MaxResult, fn, &value))
-	return decode(ctx, &c, v, value)
-}
-
 // Answer is what a handler of [Engine.Exec] wants stored.
 type Answer struct {
 	Result   store.Result

@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/oncelib/once/internal/flight"
+	"github.com/oncelib/once/internal/replay"
 	"github.com/oncelib/once/store"
 )
 
@@ -120,9 +122,9 @@ type Engine[TX any] struct {
 	store   store.Store[TX]
 	cfg     Config
 	alarms  bool // the observer is shown warnings and errors only, and measures nothing
-	flights flights
-	recent  *recent
-	cache   *cache
+	flights *flight.Group
+	recent  *replay.Recent
+	cache   *replay.Cache
 }
 
 // New returns an engine on s. It panics if cfg is invalid, which is a mistake in
@@ -163,14 +165,16 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	case Discard:
 		cfg.Observer = nil
 	}
-	waiting := crowd{maxCalls: cfg.MaxWaiting, maxBytes: cfg.MaxWaitingBytes}
 	return &Engine[TX]{
-		store: s, cfg: cfg, alarms: alarms, flights: flights{m: map[store.ID]*flight{}, crowd: waiting}, recent: newRecent(),
-		cache: newCache(cfg.Cache, or(cfg.CacheFor, DefaultCacheFor)),
+		store: s, cfg: cfg, alarms: alarms,
+		flights: flight.NewGroup(cfg.MaxWaiting, cfg.MaxWaitingBytes),
+		recent:  replay.NewRecent(),
+		cache:   replay.NewCache(cfg.Cache, or(cfg.CacheFor, DefaultCacheFor)),
 	}
 }
 
-// minRetain keeps a record there for whoever has lost the answer to its commit.
+// minRetain is the shortest retention: a call that has lost the answer to its COMMIT must still
+// find the record.
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
 // Retain returns how long operations are kept that do not say so themselves.
@@ -192,7 +196,7 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 // Tx returns the transaction of the operation that ctx belongs to, while this
 // engine executes it: transactions of two databases never mix.
 func (e *Engine[TX]) Tx(ctx context.Context) (tx TX, ok bool) {
-	if f := e.within(ctx); f != nil {
+	if f := e.currentFrame(ctx); f != nil {
 		tx, ok = f.tx.(TX)
 	}
 	return tx, ok
@@ -200,10 +204,47 @@ func (e *Engine[TX]) Tx(ctx context.Context) (tx TX, ok bool) {
 
 // Batch is [Engine.Tx] for the batch of an operation that declares its writes.
 func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
-	if f := e.within(ctx); f != nil {
+	if f := e.currentFrame(ctx); f != nil {
 		b, ok = f.tx.(*Batch)
 	}
 	return b, ok
+}
+
+// Known reports whether op is done, so that it would be replayed and not executed (or
+// be refused, if its fingerprint differs). It is for a server that must choose which requests to
+// serve, and costs one look-up without a transaction; none if Config.Cache has the result. False
+// means that the operation is not done, or that the store has not answered.
+func (e *Engine[TX]) Known(ctx context.Context, op Operation) bool {
+	if e.check(op) != nil {
+		return false
+	}
+	id := e.id(op)
+	if _, ok := e.cache.Get(id, time.Now()); ok {
+		return true
+	}
+	rec, err := e.read(ctx, op, id)
+	return err == nil && rec.State == store.Done
+}
+
+// Cached reports whether Config.Cache has the result of op, so that it would be replayed (or be
+// refused, if its fingerprint differs) without the store.
+func (e *Engine[TX]) Cached(op Operation) bool {
+	if e.check(op) != nil {
+		return false
+	}
+	_, ok := e.cache.Get(e.id(op), time.Now())
+	return ok
+}
+
+// Drop forgets what Config.Cache holds of an operation, and what calls that are ending
+// now are about to put there. admin.Table.Forget calls it, if it was told of the engine. Code
+// that changes the record of an operation in another way must call it. Without a cache it does
+// nothing.
+func (e *Engine[TX]) Drop(scope, key string) {
+	e.cache.Drop(store.ID{Scope: scope, Key: key})
+	if e.cfg.HashKeys {
+		e.cache.Drop(store.ID{Scope: scope, Key: HashedKey(key)})
+	}
 }
 
 func negative(t store.Timeouts) bool { return min(t.Acquire, t.Lock, t.Statement, t.Idle) < 0 }

@@ -6,8 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -34,7 +32,7 @@ func NewKey() string {
 }
 
 // DeriveKey returns a key made of the business intent, such as
-// "refund:ch_9ab:1000": whoever means the same thing has the same key, without
+// "refund:ch_9ab:1000": two callers that mean the same thing have the same key, without
 // having talked about it. Parts are joined by colons; a colon or percent sign
 // inside a part is escaped, so that different parts give different keys. A key
 // that would be too long ends in a hash instead.
@@ -58,50 +56,3 @@ func DeriveKey(parts ...string) string {
 
 // "~" is escaped too: a short key can never look like a shortened one.
 var escapePart = strings.NewReplacer("%", "%25", ":", "%3A", "~", "%7E")
-
-// Namespace is the front of keys of the form "prefix:environment:version:id",
-// such as "billing:live:v1:0190...": keys of two services, of test and live, or
-// of two versions of what a key means never meet.
-type Namespace struct {
-	Prefix      string // the service
-	Environment string // live, test, ...
-	Version     string // of the meaning of the id
-}
-
-// String returns "prefix:environment:version".
-func (n Namespace) String() string {
-	return n.Prefix + ":" + n.Environment + ":" + n.Version
-}
-
-// Key returns the key of id in the namespace. The id may contain colons.
-func (n Namespace) Key(id string) string { return n.String() + ":" + id }
-
-// ParseKey splits a namespaced key.
-func ParseKey(key string) (n Namespace, id string, err error) {
-	p := strings.SplitN(key, ":", 4)
-	if len(p) < 4 || p[3] == "" {
-		return Namespace{}, "", fmt.Errorf("key %q is not of the form prefix:environment:version:id", key)
-	}
-	n = Namespace{p[0], p[1], p[2]}
-	if err := n.check(); err != nil {
-		return Namespace{}, "", fmt.Errorf("key %q: %w", key, err)
-	}
-	return n, p[3], CheckKey(key)
-}
-
-func (n Namespace) owns(key string) bool {
-	id, ok := strings.CutPrefix(key, n.String()+":")
-	return ok && id != ""
-}
-
-func (n Namespace) check() error {
-	for _, p := range []string{n.Prefix, n.Environment, n.Version} {
-		switch {
-		case p == "":
-			return errors.New("prefix, environment and version of a namespace must not be empty")
-		case strings.Contains(p, ":") || !printable(p):
-			return fmt.Errorf("%q cannot be part of a namespace: no colons, no control characters", p)
-		}
-	}
-	return nil
-}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// KeyTime returns when a key was made, to the millisecond and by the clock of who has
-// made it, if it is a UUID of version 7, as those of [NewKey] are, or ends in one after
+// KeyTime returns when a key was made, to the millisecond and by the clock of its maker, if
+// it is a UUID of version 7, as those of [NewKey] are, or ends in one after
 // a colon, as in a [Namespace].
 func KeyTime(key string) (t time.Time, ok bool) {
 	u := key[strings.LastIndexByte(key, ':')+1:]
@@ -28,9 +28,4 @@ func KeyTime(key string) (t time.Time, ok bool) {
 		}
 	}
 	return time.UnixMilli(ms), true
-}
-
-// first reports whether the look-up may be skipped.
-func (c *call[TX]) first() bool {
-	return c.op.First && c.runs == 0 && c.waited == 0
 }

@@ -74,10 +74,10 @@ func KeyHash(key string) string {
 	return hex.EncodeToString(h[:8])
 }
 
-// learnt is what a call has learnt so far for its last event.
-type learnt struct {
-	From                      string
-	LockWait, Handler, Commit time.Duration
+// report is what a call has to say so far in its last event.
+type report struct {
+	from                      string // the operation's state, as the call has found it
+	lockWait, handler, commit time.Duration
 }
 
 // Discard is an observer that ignores every event: nothing is logged.
@@ -97,15 +97,16 @@ func (e *Engine[TX]) shows(ev Event) bool {
 }
 
 // clock reads the time if the observer is told how long things take.
-func (c *call[TX]) clock() (now time.Time) {
-	if c.e.measures() {
+func (e *Engine[TX]) clock() (now time.Time) {
+	if e.measures() {
 		now = time.Now()
 	}
 	return now
 }
 
-func (c *call[TX]) since(began time.Time) (d time.Duration) {
-	if c.e.measures() {
+// since is the time since began, if the observer is told of it.
+func (e *Engine[TX]) since(began time.Time) (d time.Duration) {
+	if e.measures() {
 		d = time.Since(began)
 	}
 	return d
@@ -117,17 +118,8 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 	}
 }
 
-// finish reports the end of the call.
-func (c *call[TX]) finish(ctx context.Context, v verdict) {
-	if v.err == nil && !c.id.IsZero() && !c.joins {
-		c.place.add()
-		if !v.replayed && !v.superseded {
-			c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)
-		}
-	}
-	if c.e.cfg.Observer == nil {
-		return
-	}
+// observeEnd reports the end of the call.
+func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
 	e := Event{Type: EventFinished, Outcome: Executed, Effect: v.effect(), Err: v.err}
 	switch {
 	case v.err != nil:
@@ -144,30 +136,21 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if !c.e.shows(e) {
 		return
 	}
-	e.From, e.To = c.event.From, c.left(e, v)
+	e.From, e.To = c.report.from, c.stateAfter(e, v)
 	c.send(ctx, e)
 }
 
-// effect is that of an answer: its writes stand, unless they were rolled back before it was
-// stored.
-func (v verdict) effect() Effect {
-	if v.rec.Result.RolledBack() {
-		return NotApplied
-	}
-	return Applied
-}
-
-// left is the state in which the call has left its operation.
-func (c *call[TX]) left(e Event, v verdict) string {
+// stateAfter is the state in which the call has left its operation.
+func (c *call[TX]) stateAfter(e Event, v verdict) string {
 	switch {
-	case c.id.IsZero(), c.joins && v.err == nil && !v.replayed: // the caller's transaction decides
+	case c.id.IsZero(), c.kind == inCallersTransaction && v.err == nil && !v.replayed: // the caller's transaction decides
 		return ""
 	case e.Effect == Applied, v.err == nil:
 		return store.Done.String()
 	case e.Effect == InDoubt && e.Outcome != Outcome(CodeUnknown), store.KindOf(v.err) == store.Taken:
 		return ""
 	}
-	return c.event.From
+	return c.report.from
 }
 
 func (c *call[TX]) send(ctx context.Context, e Event) {
@@ -178,14 +161,14 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 	if c.op.Key != "" {
 		e.KeyHash = KeyHash(c.op.Key)
 	}
-	e.LockWait, e.Handler, e.Commit = c.event.LockWait, c.event.Handler, c.event.Commit
+	e.LockWait, e.Handler, e.Commit = c.report.lockWait, c.report.handler, c.report.commit
 	e.Waited, e.Total = c.waited, time.Since(c.start)
 	c.e.cfg.Observer.Observe(ctx, e)
 }
 
-// outside reports a success whose handler has not touched its transaction: its
+// observeEffectOutside reports a success whose handler has not touched its transaction: its
 // effect, if it had one, was not made once.
-func (c *call[TX]) outside(ctx context.Context, txn store.Txn[TX], a Answer) {
+func (c *call[TX]) observeEffectOutside(ctx context.Context, txn store.Txn[TX], a Answer) {
 	if c.e.cfg.Observer == nil || a.Result.Kind == store.Failure || a.Result.Status >= 300 || len(a.writes) > 0 {
 		return
 	}

@@ -19,7 +19,7 @@ const (
 	MaxKey   = 255
 )
 
-// Operation is one intent: whoever asks for it again, with the same scope and
+// Operation is one intent: a caller that asks for it again, with the same scope and
 // key, means the same thing and gets the same answer.
 type Operation struct {
 	// Scope says whose key it is: tenant or principal, plus the route or the
@@ -166,4 +166,32 @@ func (e *Engine[TX]) id(op Operation) store.ID {
 		op.Key = HashedKey(op.Key)
 	}
 	return store.ID{Scope: op.Scope, Key: op.Key}
+}
+
+// ErrFuture is the cause of a [CodeInvalid]: Operation.FirstSent has not come yet.
+var ErrFuture = errors.New("first sent in the future, further than clocks may differ")
+
+// skew is how far the caller's clock may be from the database's.
+func (e *Engine[TX]) skew(op Operation) time.Duration {
+	return or(e.cfg.Skew, min(DefaultSkew, e.retain(op)/4))
+}
+
+// retain is how long op is kept.
+func (e *Engine[TX]) retain(op Operation) time.Duration { return or(op.Retain, e.cfg.Retain) }
+
+// storedRetention is what a store is told, to which 0 is for ever.
+func (e *Engine[TX]) storedRetention(op Operation) time.Duration {
+	if retain := e.retain(op); retain != KeepForever {
+		return retain
+	}
+	return 0
+}
+
+// tooLateFrom is when the record of a first attempt of op may have expired: it was written
+// after the attempt was sent, and expires a retention after that. Zero: never.
+func (e *Engine[TX]) tooLateFrom(op Operation) time.Time {
+	if op.FirstSent.IsZero() || e.retain(op) == KeepForever { // what is absent was never done
+		return time.Time{}
+	}
+	return op.FirstSent.Add(e.retain(op) - e.skew(op))
 }

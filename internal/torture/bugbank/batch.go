@@ -11,7 +11,7 @@ var batchMutants = []Mutant{
 	},
 	{
 		Name:  "a batch that was lost and is not there counts as not applied",
-		Edits: []Edit{{In: "(*call).settle", Old: "c.doubt = c.doubt || c.unclaimed;", New: "c.doubt = c.doubt && c.unclaimed;"}},
+		Edits: []Edit{{In: "(*call).settle", Old: "c.lostBatch.mayArrive = c.lostBatch.mayArrive || c.claimsAtCommit;", New: "c.lostBatch.mayArrive = c.lostBatch.mayArrive && c.claimsAtCommit;"}},
 		Tests: batchTest("TestBatchThatFailsAfterALateOne"),
 	},
 	{
@@ -55,12 +55,12 @@ change.Writes`}},
 	},
 	{
 		Name:  "a batch that declines is kept however late it is",
-		Edits: []Edit{{In: "(*call).execute", Old: "case c.unclaimed && !c.op.FirstSent.IsZero():", New: "case c.unclaimed && c.joins:"}},
+		Edits: []Edit{{In: "(*call).commit", Old: "case c.claimsAtCommit && !c.op.FirstSent.IsZero():", New: "case c.claimsAtCommit && c.kind == inCallersTransaction:"}},
 		Tests: batchTest("TestBatchThatDeclinesLate"),
 	},
 	{
 		Name:  "a batch that is done has failed if it cannot be prepared",
-		Edits: []Edit{{In: "(*call).execute", Old: "if c.unclaimed && c.instead(ctx, err) {", New: "if c.unclaimed && c.joins && c.instead(ctx, err) {"}},
+		Edits: []Edit{{In: "(*call).commit", Old: "if c.claimsAtCommit && c.wasDoneBefore(ctx, err) {", New: "if c.claimsAtCommit && c.kind == inCallersTransaction && c.wasDoneBefore(ctx, err) {"}},
 		Tests: batchTest("TestBatchThatIsDoneIsReplayed"),
 	},
 	{

@@ -49,27 +49,27 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "a follower waits for a leader that has had no answer",
-		Edits: []Edit{{In: "(*flight).wait", Old: "timeout, end = t.C, followSilent", New: "end = followSilent"}},
+		Edits: []Edit{{In: "(*Flight).wait", Old: "timeout, end = t.C, EndUnknown", New: "end = EndUnknown"}},
 		Tests: in("", "TestAFollowerOfASilentStore"),
 	},
 	{
 		Name:  "any number of duplicates may wait",
-		Edits: []Edit{{In: "(*flights).enter", Old: "c.calls >= c.maxCalls ||", New: ""}},
+		Edits: []Edit{{In: "(*Group).enter", Old: "w.calls >= w.maxCalls ||", New: ""}},
 		Tests: in("", "TestWaitingDuplicatesAreBounded"),
 	},
 	{
 		Name:  "duplicates that wait may keep any number of bytes",
-		Edits: []Edit{{In: "(*flights).enter", Old: "|| c.bytes+bytes > c.maxBytes", New: ""}},
+		Edits: []Edit{{In: "(*Group).enter", Old: "|| w.bytes+bytes > w.maxBytes", New: ""}},
 		Tests: in("", "TestWaitingDuplicatesAreBounded"),
 	},
 	{
 		Name:  "a duplicate that has waited is counted for ever",
-		Edits: []Edit{{In: "(*flights).exit", Old: "f.crowd.calls--", New: ""}},
+		Edits: []Edit{{In: "(*Group).exit", Old: "g.waiters.calls--", New: ""}},
 		Tests: in("", "TestWaitingDuplicatesAreBounded"),
 	},
 	{
 		Name:  "a call that waits for another process is not counted",
-		Edits: []Edit{{In: "(*call).pause", Old: "if err := c.e.flights.enter(c.op.size()); err != nil {", New: "if err := error(nil); err != nil {"}},
+		Edits: []Edit{{In: "(*Group).Pause", Old: "if err := g.enter(bytes); err != nil {", New: "if err := error(nil); err != nil {"}},
 		Tests: in("", "TestWaitingForAnotherProcessIsBounded"),
 	},
 	{

@@ -29,12 +29,12 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "what is kept for ever has an end",
-		Edits: []Edit{{In: "(*Engine).kept", Old: "retain != KeepForever", New: "retain != 0"}},
+		Edits: []Edit{{In: "(*Engine).storedRetention", Old: "retain != KeepForever", New: "retain != 0"}},
 		Tests: in("", "TestKeepForever"),
 	},
 	{
 		Name:  "a late first attempt at what is kept for ever is refused",
-		Edits: []Edit{{In: "(*Engine).until", Old: "|| e.retain(op) == KeepForever", New: ""}, {In: "(*Engine).until", Old: "op.FirstSent.Add(e.retain(op) - e.skew(op))", New: "op.FirstSent.Add(DefaultRetain)"}},
+		Edits: []Edit{{In: "(*Engine).tooLateFrom", Old: "|| e.retain(op) == KeepForever", New: ""}, {In: "(*Engine).tooLateFrom", Old: "op.FirstSent.Add(e.retain(op) - e.skew(op))", New: "op.FirstSent.Add(DefaultRetain)"}},
 		Tests: in("store/memstore", "TestConformance"),
 	},
 	{
@@ -44,7 +44,7 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "a business 409 is told as a failure",
-		Edits: []Edit{{In: "(*call).finish", Old: "&& answer.NotStored()", New: "&& false && answer.NotStored()"}},
+		Edits: []Edit{{In: "(*call).observeEnd", Old: "&& answer.NotStored()", New: "&& false && answer.NotStored()"}},
 		Tests: in("oncehttp", "TestNotStored"),
 	},
 	{

@@ -35,13 +35,13 @@ case err == nil && rec.State == store.Absent:
 		Name: "a commit that was applied and has expired counts as not applied",
 		Edits: []Edit{
 			{In: "(*call).settle", Old: "case txn != nil && applied:", New: "case txn != nil && applied && len(rec.Claim) < 0:"},
-			{In: "(*call).absent", Old: "rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)", New: "rec.State == store.Absent"},
+			{In: "(*call).isAbsent", Old: "rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)", New: "rec.State == store.Absent"},
 		},
 		Tests: in("", "TestSettleWhatHasExpired"),
 	},
 	{
 		Name:  "who waits is told of a commit that has expired and been done again",
-		Edits: []Edit{{In: "(*call).lead", Old: "learnt = !v.superseded", New: "learnt = true"}},
+		Edits: []Edit{{In: "(*call).lead", Old: "final = !v.superseded", New: "final = true"}},
 		Tests: in("", "TestSettleWhatWasDoneAgain"),
 	},
 	{
@@ -71,8 +71,8 @@ case err == nil && rec.State == store.Absent:
 		Name: "a call runs again while its Swap is on its way",
 		Edits: []Edit{{
 			In:  "(*call).swap",
-			Old: "v = verdict{err: c.fail(CodeUnavailable, InDoubt, err)}",
-			New: "v.err = c.fail(CodeUnavailable, InDoubt, err)",
+			Old: "v = c.storeFailed(unsettled, err)",
+			New: "v.err = c.storeFailed(unsettled, err).err",
 		}},
 		Tests: in("", "TestALostSwapStaysInDoubt"),
 	},
@@ -88,18 +88,16 @@ case err == nil && rec.State == store.Absent:
 	{
 		Name: "a handler's own COMMIT is said to be undone",
 		Edits: []Edit{{
-			In: "(*call).committed",
-			Old: `case store.Ended:
-return verdict{err: c.fail(CodeMisuse, InDoubt, err)}`,
-			New: `case store.Ended:
-return verdict{err: c.fail(CodeMisuse, NotApplied, err)}`,
+			In:  "outcomesByKind",
+			Old: "handler: misuseInDoubt, commit: misuseInDoubt}",
+			New: "handler: misuseInDoubt, commit: misuse}",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a replay that is read first is not compared",
 		Edits: []Edit{{
-			In:  "(*call).glance",
+			In:  "(*call).readFirst",
 			Old: "return c.found(rec), true",
 			New: "return verdict{rec: rec, replayed: true}, true",
 		}},
@@ -108,25 +106,25 @@ return verdict{err: c.fail(CodeMisuse, NotApplied, err)}`,
 	{
 		Name: "replays are read first where they must be durable",
 		Edits: []Edit{{
-			In:  "(*call).glance",
-			Old: "c.glanced || c.e.cfg.Synced ||",
-			New: "c.glanced ||",
+			In:  "(*call).readFirst",
+			Old: "c.lookUp.done || c.e.cfg.Synced ||",
+			New: "c.lookUp.done ||",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a follower takes its leader's answer uncompared",
 		Edits: []Edit{{
-			In:  "(*call).exec",
-			Old: "return c.found(*rec)",
-			New: "return verdict{rec: *rec, replayed: true}",
+			In:  "once.(*call).follow",
+			Old: "return c.found(*rec), true",
+			New: "return verdict{rec: *rec, replayed: true}, true",
 		}},
 		Tests: in("", "TestFollowersCompareFingerprints"),
 	},
 	{
 		Name: "the observer is told that what is in doubt was applied",
 		Edits: []Edit{{
-			In:  "(*call).finish",
+			In:  "(*call).observeEnd",
 			Old: "Outcome(CodeOf(v.err)), EffectOf(v.err)",
 			New: "Outcome(CodeOf(v.err)), max(EffectOf(v.err), NotApplied)",
 		}},
@@ -136,7 +134,7 @@ return verdict{err: c.fail(CodeMisuse, NotApplied, err)}`,
 		Name: "an operation's own retention is ignored",
 		Edits: []Edit{{
 			In:  "(*call).change",
-			Old: "Retain: c.e.kept(c.op)",
+			Old: "Retain: c.e.storedRetention(c.op)",
 			New: "Retain: c.e.cfg.Retain",
 		}},
 		Tests: []Killer{history},
@@ -210,12 +208,12 @@ return nil`,
 	},
 	{
 		Name:  "work without a key comes back at once",
-		Edits: []Edit{{In: "(*call).plain", Old: "sleep(ctx, rand.N(firstDelay))", New: "sleep(ctx, 0)"}},
+		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "sleep(ctx, rand.N(firstDelay))", New: "sleep(ctx, 0)"}},
 		Tests: in("", "TestPauseBeforeARerun"),
 	},
 	{
 		Name:  "a redirect is a success that has touched nothing",
-		Edits: []Edit{{In: "(*call).outside", Old: "a.Result.Status >= 300 ||", New: ""}},
+		Edits: []Edit{{In: "(*call).observeEffectOutside", Old: "a.Result.Status >= 300 ||", New: ""}},
 		Tests: in("", "TestEffectOutsideTx"),
 	},
 }

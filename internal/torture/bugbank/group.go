@@ -55,7 +55,7 @@ if m.g.err != nil {`, New: "if false {"}},
 	},
 	{
 		Name: "a verdict on what was never committed is stored",
-		Edits: []Edit{{In: "(*call).execute", Old: `case store.Ended, store.Retry, store.Busy, store.Taken:
+		Edits: []Edit{{In: "(*call).commit", Old: `case store.Ended, store.Retry, store.Busy, store.Taken:
 return c.committed`, New: `case store.Ended:
 return c.committed`}},
 		Tests: group("TestGroupPhantoms$/^final"),

@@ -22,12 +22,12 @@ var joins = []Mutant{
 	},
 	{
 		Name:  "followers wait for the store one after another",
-		Edits: []Edit{{In: "once.(*call).exec", Old: "end == followAgain && !c.shares(fl.refused())", New: "end == followAgain"}},
+		Edits: []Edit{{In: "flight.(*Flight).Wait", Old: "end == EndAgain && f.refusedUnder(p.Terms) != nil", New: "end == EndAgain && false"}},
 		Tests: in("", "TestFollowersShareARefusal"),
 	},
 	{
 		Name:  "a follower is refused because its leader has less patience",
-		Edits: []Edit{{In: "(*call).shares", Old: "r.timeouts == c.op.Timeouts.Or(c.e.cfg.Timeouts) &&", New: ""}},
+		Edits: []Edit{{In: "(*Flight).refusedUnder", Old: "|| f.terms != t", New: "|| f.terms.Isolation != t.Isolation"}},
 		Tests: in("", "TestARefusalOfTheLeadersOwn"),
 	},
 }

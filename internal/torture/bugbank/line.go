@@ -27,9 +27,9 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 	},
 	{
 		Name: "who follows a leader that has lost its transaction waits for it",
-		Edits: []Edit{{In: "(*flights).join", Old: `if !closed(fl.lost) {
-	return fl, false
-}`, New: "return fl, false"}},
+		Edits: []Edit{{In: "(*Group).Join", Old: `if !isClosed(f.lost) {
+	return f, false
+}`, New: "return f, false"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestIdleDuplicate", Hangs: true}},
 	},
 	{

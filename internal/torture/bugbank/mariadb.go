@@ -59,7 +59,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "what may have committed was not applied if nobody can be asked",
-		Edits: []Edit{{In: "(*call).failed", Old: `case !known && c.lost:`, New: `case !known && c.lost && c.joins:`}},
+		Edits: []Edit{{In: "(*call).runFailed", Old: `case !known && c.rollback == rollbackAfterCommit:`, New: `case !known && c.rollback == rollbackAfterCommit && c.kind == inCallersTransaction:`}},
 		Tests: mariadbSQL("TestCommittedFromBelowAndLost"),
 	},
 	{

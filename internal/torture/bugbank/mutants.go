@@ -105,18 +105,16 @@ kind, err = store.Ended, errEnded`,
 	{
 		Name: "a lost COMMIT counts as rolled back",
 		Edits: []Edit{{
-			In: "(*call).committed",
-			Old: `case store.Lost:
-return c.settle(ctx, ch, err)`,
-			New: `case store.Lost:
-return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}`,
+			In:  "(*call).committed",
+			Old: "return c.settle(ctx, ch, err)",
+			New: "return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}",
 		}},
 		Tests: []Killer{core},
 	},
 	{
 		Name: "settling believes a stale look-up",
 		Edits: []Edit{{
-			In:  "(*call).absent",
+			In:  "(*call).isAbsent",
 			Old: "return err == nil && rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)",
 			New: "return err == nil && rec.State <= store.Done",
 		}},
@@ -125,11 +123,11 @@ return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}`,
 	{
 		Name: "the caller's cancellation ends COMMIT",
 		Edits: []Edit{{
-			In: "(*call).execute",
-			Old: `tail := c.tail(ctx)
-defer tail.end()
+			In: "(*call).commit",
+			Old: `uncancelled := c.uncancelled(ctx)
+defer uncancelled.end()
 c.ticket`,
-			New: `tail, cancel := context.WithTimeout(ctx, c.e.cfg.Settle)
+			New: `uncancelled, cancel := context.WithTimeout(ctx, c.e.cfg.Settle)
 defer cancel()
 c.ticket`,
 		}},
@@ -139,10 +137,10 @@ c.ticket`,
 		Name: "a panic leaves its operation in flight",
 		Edits: []Edit{{
 			In:  "(*call).lead",
-			Old: "defer func() { c.e.flights.leave(c.id, fl, v.rec, learnt) }()",
+			Old: "defer func() { f.End(c.id, v.rec, final) }()",
 			New: `defer func() {
 	if v.err != nil || v.rec.State != store.Absent {
-		c.e.flights.leave(c.id, fl, v.rec, learnt)
+		f.End(c.id, v.rec, final)
 	}
 }()`,
 		}},

@@ -24,34 +24,28 @@ c.e.cache`}},
 		Edits: []Edit{{In: "(*call).finish", Old: `if !v.replayed && !v.superseded {
 c.e.cache`, New: `if false {
 c.e.cache`}, {
-			In: "(*call).finish",
-			Old: `if c.e.cfg.Observer == nil {
-	return
-}
-e := Event`,
+			In:  "(*call).finish",
+			Old: "if c.e.cfg.Observer != nil {",
 			New: `if v.err == nil && !v.replayed && !c.id.IsZero() {
-	c.e.cache.put(c.id, v.rec, c.e.retain(c.op), c.ticket)
+	c.e.cache.Put(c.id, v.rec, c.e.retain(c.op), c.ticket)
 }
-if c.e.cfg.Observer == nil {
-	return
-}
-e := Event`,
+if c.e.cfg.Observer != nil {`,
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name:  "a cached result does not end",
-		Edits: []Edit{{In: "(*cache).get", Old: "if e == nil || e.over(now) {", New: "if e == nil {"}},
+		Edits: []Edit{{In: "(*Cache).Get", Old: "if e == nil || e.expired(now) {", New: "if e == nil {"}},
 		Tests: []Killer{history},
 	},
 	{
 		Name:  "a cached result outlives its record",
-		Edits: []Edit{{In: "(*cache).put", Old: "min(c.life, retain/2)", New: "c.life"}},
+		Edits: []Edit{{In: "replay.(*Cache).Put", Old: "min(c.life, retain/2)", New: "c.life"}},
 		Tests: in("", "TestACachedResultEnds"),
 	},
 	{
 		Name:  "a result that is forgotten while it is committed is cached afterwards",
-		Edits: []Edit{{In: "(*cache).put", Old: "s.drops == t.drops &&", New: ""}},
+		Edits: []Edit{{In: "replay.(*Cache).Put", Old: "s.drops == t.drops &&", New: ""}},
 		Tests: in("", "TestDrop"),
 	},
 	{
@@ -66,13 +60,13 @@ e := Event`,
 	},
 	{
 		Name:  "a cached key keeps the header of which it is a part",
-		Edits: []Edit{{In: "newCached", Old: "store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}", New: "id"}},
-		Tests: in("", "TestCacheIsBounded"),
+		Edits: []Edit{{In: "newEntry", Old: "store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}", New: "id"}},
+		Tests: in("internal/replay", "TestCacheIsBounded"),
 	},
 	{
 		Name:  "the hand takes what is asked for",
-		Edits: []Edit{{In: "(*cacheShard).evict", Old: "e.met.Swap(false)", New: "false"}},
-		Tests: in("", "TestCacheKeepsWhatIsAskedFor"),
+		Edits: []Edit{{In: "replay.(*shard).evict", Old: "e.visited.Swap(false)", New: "false"}},
+		Tests: in("internal/replay", "TestCacheKeepsWhatIsAskedFor"),
 	},
 	{
 		Name:  "a gate asks the store for what the cache has",

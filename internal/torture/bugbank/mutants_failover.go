@@ -26,16 +26,16 @@ var failovers = []Mutant{
 	{
 		Name: "a replay that is read first ignores Config.Synced",
 		Edits: []Edit{{
-			In:  "(*call).glance",
-			Old: "c.glanced || c.e.cfg.Synced ||",
-			New: "c.glanced ||",
+			In:  "(*call).readFirst",
+			Old: "c.lookUp.done || c.e.cfg.Synced ||",
+			New: "c.lookUp.done ||",
 		}},
 		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^synced"),
 	},
 	{
 		Name: "joining ignores Config.Synced",
 		Edits: []Edit{{
-			In:  "(*call).joined",
+			In:  "(*call).join",
 			Old: "store.Ask{ID: c.id, Durable: c.e.cfg.Synced, Until",
 			New: "store.Ask{ID: c.id, Until",
 		}},

@@ -14,11 +14,11 @@ var nths = []Mutant{
 	{
 		Name: "what a handler has committed from below is not looked for when it fails",
 		Edits: []Edit{{
-			In:  "(*call).failed",
-			Old: "case state == store.Unknown && c.unsure:",
-			New: "case state == store.Running && c.unsure:",
+			In:  "(*call).runFailed",
+			Old: "case state == store.Unknown && c.rollback != rollbackDone:",
+			New: "case state == store.Running && c.rollback != rollbackDone:",
 		}, {
-			In:  "(*call).failed",
+			In:  "(*call).runFailed",
 			Old: "case state == store.Done, state == store.Unknown:",
 			New: "case state == store.Done: // somebody else's",
 		}},
@@ -46,7 +46,7 @@ return`,
 	{
 		Name: "who was wrong about a first time is believed again",
 		Edits: []Edit{{
-			In:  "(*call).first",
+			In:  "(*call).isFirst",
 			Old: "return c.op.First && c.runs == 0 && c.waited == 0",
 			New: "return c.op.First",
 		}},

@@ -16,7 +16,7 @@ return nil`}},
 	},
 	{
 		Name:  "a claim that was put off and is somebody else's is a failure",
-		Edits: []Edit{{In: "once.(*call).run", Old: "c.beaten, err = true, end", New: "err = errors.Join(err, end)"}},
+		Edits: []Edit{{In: "once.(*call).run", Old: "c.rollback, err = rollbackOfOthersClaim, end", New: "err = errors.Join(err, end)"}},
 		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
@@ -75,7 +75,7 @@ case misfit`}},
 	},
 	{
 		Name: "a failure that was made of a claim that was refused is kept",
-		Edits: []Edit{{In: "(*call).execute", Old: `store.Retry, store.Busy, store.Taken:
+		Edits: []Edit{{In: "(*call).commit", Old: `store.Retry, store.Busy, store.Taken:
 return c.committed`, New: `store.Retry, store.Busy:
 return c.committed`}},
 		Tests: in("store/pgxstore", "TestAFailureOfWhomTheClaimWasRefused"),

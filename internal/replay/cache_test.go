@@ -1,4 +1,4 @@
-package once
+package replay
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func TestCacheIsBounded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCache(room, time.Hour)
+			c := NewCache(room, time.Hour)
 			before := heap()
 			kept := 0
 			for i := range 20_000 {
@@ -52,7 +52,7 @@ func TestCacheIsBounded(t *testing.T) {
 					key = (key + long(128<<10))[:len(key)]
 				}
 				id := store.ID{Scope: "s", Key: key}
-				c.put(id, record(i), 24*time.Hour, c.ticket(id))
+				c.Put(id, record(i), 24*time.Hour, c.Ticket(id))
 			}
 			for i := range c.shards {
 				s := &c.shards[i]
@@ -74,13 +74,13 @@ func TestCacheIsBounded(t *testing.T) {
 // TestCacheKeepsWhatIsAskedFor when there is no room for all, and nothing that is too
 // large for it.
 func TestCacheKeepsWhatIsAskedFor(t *testing.T) {
-	c := newCache(cacheShards*20*cachedSize, time.Hour)
+	c := NewCache(shards*20*entrySize, time.Hour)
 	put := func(key string, size int) {
 		id := store.ID{Scope: "s", Key: key}
-		c.put(id, store.Record{Result: store.Result{Body: make([]byte, size)}}, 24*time.Hour, c.ticket(id))
+		c.Put(id, store.Record{Result: store.Result{Body: make([]byte, size)}}, 24*time.Hour, c.Ticket(id))
 	}
 	has := func(key string) bool {
-		_, ok := c.get(store.ID{Scope: "s", Key: key}, time.Now())
+		_, ok := c.Get(store.ID{Scope: "s", Key: key}, time.Now())
 		return ok
 	}
 	put("hot", 10)
@@ -93,8 +93,8 @@ func TestCacheKeepsWhatIsAskedFor(t *testing.T) {
 	if has("0") || !has("4999") {
 		t.Error("the oldest is there, or the newest is not")
 	}
-	put("large", 20*cachedSize)
-	put("huge", 200*cachedSize)
+	put("large", 20*entrySize)
+	put("huge", 200*entrySize)
 	if has("large") || has("huge") {
 		t.Error("larger than its part of the room")
 	}
@@ -113,36 +113,36 @@ func TestCacheKeepsWhatIsAskedFor(t *testing.T) {
 
 // TestCacheGoesByBothClocks: one stands still while the machine is suspended.
 func TestCacheGoesByBothClocks(t *testing.T) {
-	c, id := newCache(1<<20, time.Minute), store.ID{Scope: "s", Key: "k"}
-	c.put(id, store.Record{}, time.Hour, c.ticket(id))
+	c, id := NewCache(1<<20, time.Minute), store.ID{Scope: "s", Key: "k"}
+	c.Put(id, store.Record{}, time.Hour, c.Ticket(id))
 	now := time.Now()
-	if _, ok := c.get(id, now.Add(59*time.Second)); !ok {
+	if _, ok := c.Get(id, now.Add(59*time.Second)); !ok {
 		t.Error("it has ended too early")
 	}
-	if _, ok := c.get(id, now.Add(61*time.Second)); ok {
+	if _, ok := c.Get(id, now.Add(61*time.Second)); ok {
 		t.Error("it has not ended")
 	}
-	if _, ok := c.get(id, now.Round(0).Add(61*time.Second)); ok { // no monotonic clock: the wall says so alone
+	if _, ok := c.Get(id, now.Round(0).Add(61*time.Second)); ok { // no monotonic clock: the wall says so alone
 		t.Error("it has not ended by the wall clock")
 	}
-	suspended := ticket{drawn: now.Round(0).Add(-61 * time.Second)}
-	c.put(id, store.Record{}, time.Hour, suspended)
-	if _, ok := c.get(id, now); ok {
+	suspended := Ticket{drawn: now.Round(0).Add(-61 * time.Second)}
+	c.Put(id, store.Record{}, time.Hour, suspended)
+	if _, ok := c.Get(id, now); ok {
 		t.Error("it has not ended by the wall clock")
 	}
 }
 
 // TestExpiredResultsMakeRoom: what has ended does not stay in memory.
 func TestExpiredResultsMakeRoom(t *testing.T) {
-	c := newCache(1<<20, time.Minute)
+	c := NewCache(1<<20, time.Minute)
 	began := time.Now()
 	for i := range 100 {
 		id := store.ID{Scope: "s", Key: fmt.Sprint(i)}
-		c.put(id, store.Record{}, time.Hour, ticket{drawn: began})
+		c.Put(id, store.Record{}, time.Hour, Ticket{drawn: began})
 	}
 	for i := range 100 { // at least one in each shard
 		id := store.ID{Scope: "s", Key: fmt.Sprint("later", i)}
-		c.put(id, store.Record{}, time.Hour, ticket{drawn: began.Add(time.Minute)})
+		c.Put(id, store.Record{}, time.Hour, Ticket{drawn: began.Add(time.Minute)})
 	}
 	n := 0
 	for i := range c.shards {
@@ -150,5 +150,25 @@ func TestExpiredResultsMakeRoom(t *testing.T) {
 	}
 	if n != 100 {
 		t.Errorf("%d results are kept", n)
+	}
+}
+
+// TestATicketFromBeforeADropIsVoid: what was dropped while its COMMIT was on its way does not
+// come back.
+func TestATicketFromBeforeADropIsVoid(t *testing.T) {
+	c, id := NewCache(1<<20, time.Minute), store.ID{Scope: "s", Key: "k"}
+	before := c.Ticket(id)
+	c.Drop(id)
+	c.Put(id, store.Record{}, time.Hour, before)
+	if _, ok := c.Get(id, time.Now()); ok {
+		t.Error("a dropped result came back")
+	}
+	c.Put(id, store.Record{}, time.Hour, c.Ticket(id))
+	if _, ok := c.Get(id, time.Now()); !ok {
+		t.Error("a result from after the drop is not kept")
+	}
+	c.Drop(id)
+	if _, ok := c.Get(id, time.Now()); ok {
+		t.Error("it was dropped and is there")
 	}
 }

@@ -1,0 +1,339 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/internal/flight"
+	"github.com/oncelib/once/internal/replay"
+	"github.com/oncelib/once/store"
+)
+
+// Exec is [Do] below the codec, for transports: fn returns the result to store.
+// It returns the record, which others may be reading, too: its bytes must not be
+// changed; and whether it is that of an earlier call. An Operation
+// with neither scope nor key runs fn in a plain transaction that keeps no record.
+func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
+	c := e.call(op)
+	v := c.exec(ctx, fn)
+	c.finish(ctx, v)
+	v.rec.Result = v.rec.Result.WithoutMark()
+	return v.rec, v.replayed, v.err
+}
+
+// call is one caller's way through the engine.
+type call[TX any] struct {
+	e      *Engine[TX]
+	op     Operation
+	id     store.ID
+	kind   callKind
+	start  time.Time
+	waited time.Duration // for a duplicate in flight
+	runs   int           // of the handler, and tries that the store has told to try again
+	report report
+
+	seen           replay.Mark   // set when the operation was seen done
+	ticket         replay.Ticket // of the cache, from before the last COMMIT
+	lookUp         lookUp
+	claimsAtCommit bool // the transaction of a batch claims with its COMMIT, and not before
+	rollback       rollbackAnswer
+	lostBatch      lostBatch
+}
+
+// callKind is whose transaction a call uses, and how.
+type callKind uint8
+
+const (
+	inOwnTransaction callKind = iota
+	asBatch                   // the handler declares its writes
+	inCallersTransaction
+)
+
+// lookUp is the read before Begin, which a call does at most once.
+type lookUp struct {
+	done bool
+	took time.Duration // of the time for a connection, until the next Begin
+}
+
+// lostBatch is a COMMIT that was to claim the operation too, and whose answer was lost.
+type lostBatch struct {
+	mayArrive bool // the COMMIT may still come to the server
+	awaited   bool // the call waits longer for its duplicates, because it may be the COMMIT that they meet
+}
+
+func (e *Engine[TX]) call(op Operation) call[TX] {
+	id := e.id(op)
+	return call[TX]{e: e, op: op, id: id, seen: e.recent.Mark(id), start: time.Now()}
+}
+
+// maxCollisions bounds how often a call starts again because another one was
+// faster. Each time another call has made progress, so more than a few are not met.
+const maxCollisions = 20
+
+// firstDelay is the longest pause before the first try of the same again.
+const firstDelay = 5 * time.Millisecond
+
+// exec brings the call to its verdict, which is yet to be reported.
+func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
+	if c.e.currentFrame(ctx) != nil {
+		return verdict{err: c.fail(CodeMisuse, NotApplied, errNested)}
+	}
+	if c.op.isZero() {
+		if err := c.op.bounds(); err != nil {
+			return c.invalid(err)
+		}
+		return c.execWithoutKey(ctx, fn)
+	}
+	if err := c.e.check(c.op); err != nil {
+		return c.invalid(err)
+	}
+	if rec, ok := c.e.cache.Get(c.id, c.start); ok {
+		return c.found(rec)
+	}
+	until := c.start.Add(c.op.Wait)
+	for began := c.start; ; began = time.Now() {
+		f, leads := c.e.flights.Join(c.id)
+		if leads {
+			return c.lead(ctx, f, began, until, fn)
+		}
+		if v, ok := c.follow(ctx, f, until); ok {
+			return v
+		}
+	}
+}
+
+var errNested = errors.New("an operation inside of the handler of another one of the same engine would wait for a second connection, and commit apart from it. Try: once.Join")
+
+// follow waits for the leader of a flight. It is not ok if the caller must join again. Whether
+// the operation runs is waited for no longer than the caller itself would wait for the store: a
+// look-up, a connection and an answer.
+func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time) (v verdict, ok bool) {
+	t := c.terms()
+	rec, end, err := f.Wait(ctx, flight.Patience{
+		Bytes: c.op.size(), Result: until, Answer: c.start.Add(2*t.Timeouts.Acquire + t.Timeouts.Lock), Terms: t,
+	})
+	if end == flight.EndAgain {
+		return v, false
+	}
+	c.waited = time.Since(c.start)
+	switch end {
+	case flight.EndFull:
+		return verdict{err: c.fail(CodeInFlight, NotApplied, err)}, true
+	case flight.EndLearnt:
+		return c.found(*rec), true
+	case flight.EndRefused, flight.EndCanceled:
+		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}, true
+	case flight.EndUnknown:
+		return verdict{err: c.fail(CodeUnavailable, NotApplied, errNoAnswer)}, true
+	}
+	return c.found(store.Record{State: store.Running}), true
+}
+
+var errNoAnswer = errors.New("another call of this process has asked for the same operation, and the store has not answered it in time. Try: whether the database is there")
+
+// lead tries until there is a verdict to give, in a flight that it leads since began.
+func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
+	final := false
+	defer func() { f.End(c.id, v.rec, final) }() // also when fn panics
+	delay := firstDelay
+	for collisions := 0; ; began = time.Now() {
+		v = c.try(ctx, f, began, fn)
+		until = c.waitLimit(until)
+		code := CodeOf(v.err)
+		switch {
+		case v.err == nil, code == CodeUnknown:
+			final = !v.superseded
+			return v
+		case code == CodeMismatch:
+			final = v.rec.State != store.Running // followers may want to wait for the end of what runs
+			return v
+		case ctx.Err() != nil:
+			return v
+		case store.KindOf(v.err) == store.Taken && v.again && collisions < maxCollisions:
+			collisions++ // the winner has committed or is about to: the look-up will tell
+		case v.again && c.runs < c.e.cfg.Runs:
+			c.observe(ctx, EventRerun, v.err)
+			if !sleep(ctx, rand.N(delay)) {
+				return v
+			}
+		case code == CodeInFlight && !v.again && time.Now().Before(until):
+			if c.waited == 0 {
+				c.observe(ctx, EventWaiting, nil)
+			}
+			f.SetRunning()
+			pauseBegan := time.Now()
+			ok, err := c.e.flights.Pause(ctx, c.op.size(), min(time.Until(until), delay/2+rand.N(delay)))
+			if err != nil {
+				v.err = c.fail(CodeInFlight, NotApplied, err)
+				return v
+			}
+			if c.waited += time.Since(pauseBegan); !ok {
+				return v
+			}
+			delay = min(2*delay, 200*time.Millisecond)
+		case code == CodeInFlight:
+			f.SetRunning()
+			return v
+		case code == CodeUnavailable && c.refusedForAll(ctx, began):
+			f.Refuse(errors.Unwrap(v.err), c.terms())
+			return v
+		default:
+			return v
+		}
+	}
+}
+
+// waitLimit is until when a duplicate in flight is waited for: after a batch was lost, what is
+// in flight may be what this call has sent.
+func (c *call[TX]) waitLimit(until time.Time) time.Time {
+	if !c.lostBatch.mayArrive || c.lostBatch.awaited {
+		return until
+	}
+	c.lostBatch.awaited = true
+	if settled := time.Now().Add(c.e.cfg.Settle); until.Before(settled) {
+		return settled
+	}
+	return until
+}
+
+// refusedForAll reports whether the store would have refused the followers as well, in a try
+// that began then: not if the handler has run, nor if it may be the leader's own context that
+// has ended the try.
+func (c *call[TX]) refusedForAll(ctx context.Context, began time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	return c.runs == 0 && (!ok || deadline.After(began.Add(c.terms().Timeouts.Acquire)))
+}
+
+// terms are what the call asks the store for.
+func (c *call[TX]) terms() flight.Terms {
+	return flight.Terms{Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts), Isolation: c.op.Isolation}
+}
+
+// try, which begins now, asks the store once and executes if there is something to
+// execute. Work without an operation has no flight.
+func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, fn func(context.Context, TX) (Answer, error)) verdict {
+	c.report.from = ""
+	if v, done := c.readFirst(ctx); done {
+		return v
+	}
+	txn, rec, err := c.begin(ctx)
+	c.lookUp.took = 0
+	c.report.lockWait += c.e.since(now)
+	switch {
+	case err != nil:
+		return c.beginFailed(err)
+	case txn == nil:
+		return c.found(rec)
+	}
+	switch {
+	case f == nil:
+	case c.claimsAtCommit:
+		f.SetMaybeRunning()
+	default:
+		if m, ok := store.As[store.Mortal](txn); ok {
+			f.SetLost(m.Ended())
+		}
+		f.SetRunning()
+	}
+	return c.execute(ctx, txn, fn)
+}
+
+// readFirst reads an operation that is probably done, because this process has seen it so
+// or because the caller has asked before: a replay then takes no transaction. Where
+// replays must be durable, only Begin knows how.
+func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
+	if c.lookUp.done || c.e.cfg.Synced || c.id.IsZero() || c.op.Caller.Attempt < 2 && !c.seen.IsSet() {
+		return v, false
+	}
+	c.lookUp.done = true
+	began := time.Now()
+	rec, err := c.e.read(ctx, c.op, c.id)
+	c.lookUp.took = time.Since(began)
+	if err != nil || rec.State != store.Done {
+		return v, false // also if the pool is exhausted: Begin says so
+	}
+	c.report.lockWait = time.Since(c.start)
+	return c.found(rec), true
+}
+
+// read waits no longer for a connection than Begin would.
+func (e *Engine[TX]) read(ctx context.Context, op Operation, id store.ID) (store.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, op.Timeouts.Or(e.cfg.Timeouts).Acquire)
+	defer cancel()
+	return e.store.Read(ctx, id)
+}
+
+// begin asks the store for a transaction. The first one of a batch is asked for nothing
+// but that: if there is something in the way it fails, and the next one finds it.
+func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {
+	ask := store.Ask{
+		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
+		Durable: c.e.cfg.Synced, First: c.isFirst(), Until: c.e.tooLateFrom(c.op),
+		Batch: c.kind == asBatch && c.runs == 0,
+	}
+	txn, rec, err := c.e.store.Begin(ctx, ask)
+	if ask.First && err == nil && txn == nil && rec.State == store.Running {
+		// Another call has the claim, and the operation may be done all the same: a call that
+		// finds it done keeps the claim for a moment.
+		ask.First = false
+		txn, rec, err = c.e.store.Begin(ctx, ask)
+	}
+	c.claimsAtCommit = false
+	if c.kind == asBatch && txn != nil {
+		_, c.claimsAtCommit = store.As[store.Unclaimed](txn)
+	}
+	return txn, rec, err
+}
+
+// isFirst reports whether the look-up may be skipped.
+func (c *call[TX]) isFirst() bool {
+	return c.op.First && c.runs == 0 && c.waited == 0
+}
+
+// timeouts are those of the next Begin. It has what the look-up has left of the time for a
+// connection, and always some: 0 would be no bound.
+func (c *call[TX]) timeouts() store.Timeouts {
+	t := c.op.Timeouts.Or(c.e.cfg.Timeouts)
+	t.Acquire = max(t.Acquire-c.lookUp.took, min(t.Acquire, time.Millisecond))
+	return t
+}
+
+// execWithoutKey runs fn without an operation.
+func (c *call[TX]) execWithoutKey(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
+	for began := c.start; ; began = time.Now() {
+		v := c.try(ctx, nil, began, fn)
+		if !v.again || c.runs >= c.e.cfg.Runs || ctx.Err() != nil {
+			return v
+		}
+		c.observe(ctx, EventRerun, v.err)
+		if !sleep(ctx, rand.N(firstDelay)) {
+			return v
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// finish ends the call: it remembers the result for the next one, and reports the last event.
+func (c *call[TX]) finish(ctx context.Context, v verdict) {
+	if v.err == nil && !c.id.IsZero() && c.kind != inCallersTransaction {
+		c.seen.Set()
+		if !v.replayed && !v.superseded {
+			c.e.cache.Put(c.id, v.rec, c.e.retain(c.op), c.ticket)
+		}
+	}
+	if c.e.cfg.Observer != nil {
+		c.observeEnd(ctx, v)
+	}
+}

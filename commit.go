@@ -1,0 +1,169 @@
+package once
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/oncelib/once/internal/lazy"
+	"github.com/oncelib/once/store"
+)
+
+// commit commits what a run has come to, or rolls its writes back and stores the result by
+// itself.
+func (c *call[TX]) commit(ctx context.Context, txn store.Txn[TX], change store.Change, rollback bool) verdict {
+	uncancelled := c.uncancelled(ctx)
+	defer uncancelled.end()
+	c.ticket = c.e.cache.Ticket(c.id)
+	began := c.e.clock()
+	if rollback {
+		switch err := txn.Rollback(uncancelled); store.KindOf(err) {
+		case store.Ended, store.Retry, store.Busy, store.Taken:
+			return c.committed(ctx, change, err)
+		}
+		switch {
+		case c.claimsAtCommit && !c.op.FirstSent.IsZero(): // a Swap cannot refuse what is too late: Begin can
+			var rec store.Record
+			var err error
+			if txn, rec, err = c.begin(uncancelled); err != nil {
+				return c.beginFailed(err)
+			} else if txn == nil {
+				return c.found(rec)
+			}
+		case c.kind != inCallersTransaction:
+			c.claimsAtCommit = false
+			return c.swap(ctx, uncancelled, change)
+		}
+	}
+	err := txn.Commit(uncancelled, change)
+	c.report.commit = c.e.since(began)
+	if c.claimsAtCommit && c.wasDoneBefore(ctx, err) {
+		return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
+	}
+	return c.committed(ctx, change, err)
+}
+
+// change is what the store is asked to commit when the operation is done.
+func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
+	if c.id.IsZero() { // the store writes no record; the caller gets the result all the same
+		change.Next.Result = res
+		return change, fits(change.Next)
+	}
+	var own struct { // one allocation
+		claim       [16]byte
+		fingerprint Fingerprint
+	}
+	rand.Read(own.claim[:])
+	change = store.Change{
+		ID:     c.id,
+		Next:   store.Record{State: store.Done, Fence: 1, Claim: own.claim[:], Result: res},
+		Retain: c.e.storedRetention(c.op),
+	}
+	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
+		change.Next.Fingerprint = own.fingerprint[:]
+	}
+	if c.e.cfg.Seal != nil && len(c.op.Request) > 0 {
+		change.Next.Request, err = c.e.cfg.Seal.Seal(c.op.Request, SealLabel(c.id.Scope, c.id.Key))
+		if err != nil {
+			return change, err
+		}
+	}
+	return change, fits(change.Next)
+}
+
+// maxRecord is the size in bytes of a result and a request that no database takes: a value of
+// SQLite ends at 10^9, a field and a message of PostgreSQL a little later. It leaves room for
+// the rest of the row. What a database is set to may be far less.
+const maxRecord = 1_000_000_000 - 1<<20
+
+// fits returns an error if a record can be stored nowhere.
+func fits(rec store.Record) error {
+	n := int64(len(rec.Result.Body)) + int64(len(rec.Request))
+	for _, f := range rec.Result.Header {
+		n += int64(len(f.Name) + len(f.Value))
+	}
+	if n <= maxRecord {
+		return nil
+	}
+	return &store.TooLargeError{Bytes: n, Max: maxRecord, Try: "a smaller result, such as the name of a file"}
+}
+
+// committed is the verdict on the answer to a commit.
+func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) verdict {
+	if err == nil {
+		if !c.id.IsZero() {
+			c.report.from = store.Absent.String()
+		}
+		return verdict{rec: ch.Next}
+	}
+	kind := store.KindOf(err)
+	if kind == store.Lost {
+		return c.settle(ctx, ch, err)
+	}
+	return c.storeFailed(outcomesOf(kind).commit, err)
+}
+
+// swap stores a result whose handler's writes were rolled back.
+func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdict {
+	if ch.ID.IsZero() {
+		return verdict{rec: ch.Next}
+	}
+	rec, err := c.e.store.Swap(uncancelled, ch)
+	if err != nil && store.KindOf(err) == store.Taken && rec.State != store.Absent {
+		if rec.State == store.Done && c.e.cfg.Synced { // Begin will read it durably
+			return c.storeFailed(conflict, err)
+		}
+		return c.found(rec)
+	}
+	v := c.committed(ctx, ch, err)
+	if store.KindOf(err) == store.Lost && v.again {
+		// A Swap holds no claim while it is on its way: "absent" may mean "not yet",
+		// whatever another run would come to.
+		v = c.storeFailed(unsettled, err)
+	}
+	return v
+}
+
+// wasDoneBefore reports whether the error of a batch has another cause than the batch: that the
+// operation was done before. A store may refuse a statement before it has sent the claim.
+func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
+	if err == nil {
+		return false
+	}
+	switch store.KindOf(err) {
+	case store.Taken, store.Lost, store.Stale, store.Retry:
+		return false
+	}
+	state, _ := c.stateNow(ctx)
+	return state != store.Absent
+}
+
+// uncancelled is the context of what must come to its end whatever becomes of the caller: it
+// has the caller's values and a deadline of its own. Its timer is made when the store waits for
+// the deadline: a store that only looks needs none.
+type uncancelled struct {
+	lazy.Context
+
+	caller callersValues
+}
+
+// uncancelled returns one for the next Config.Settle. Its owner ends it.
+func (c *call[TX]) uncancelled(ctx context.Context) *uncancelled {
+	u := &uncancelled{caller: callersValues{ctx}}
+	u.Parent, u.Until = &u.caller, lazy.Now().Add(c.e.cfg.Settle)
+	return u
+}
+
+// end frees what it holds.
+func (u *uncancelled) end() { u.Cancel(nil) }
+
+// callersValues is what context.WithoutCancel returns, as a part of something else. It does not
+// hide from [context.Cause] what the caller ended with: the context on top of it does, as soon
+// as it has an end of its own.
+type callersValues struct {
+	context.Context //nolint:containedctx // whose they are
+}
+
+func (callersValues) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (callersValues) Done() <-chan struct{}       { return nil }
+func (callersValues) Err() error                  { return nil }

@@ -1,0 +1,69 @@
+package once
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncelib/once/store"
+)
+
+// Join is [Do] inside a transaction that the caller has opened and will end.
+//
+// The result is provisional: it stands when the caller's transaction commits, and
+// is gone with it otherwise. fn runs under a savepoint, so that its failure leaves
+// the caller's transaction usable. Nothing is waited for and fn runs at most once:
+// a duplicate in flight is [CodeInFlight], a lost race [CodeConflict]; both mean
+// that the caller should roll back and start again, which [Do] does for a handler that
+// returns them, within Config.Runs. A lost COMMIT is the caller's to settle, by asking
+// again with the same key. fn must not end the transaction: see [CodeMisuse].
+//
+// On PostgreSQL at most 1,000 joined operations can execute in one transaction: each holds a
+// lock of the server until the transaction ends. The next one is [CodeMisuse].
+func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
+	c := e.call(op)
+	var value T
+	v := c.join(ctx, tx, answer(e.cfg.MaxResult, fn, &value))
+	return decode(ctx, &c, v, value)
+}
+
+func (c *call[TX]) join(ctx context.Context, tx TX, fn func(context.Context, TX) (Answer, error)) verdict {
+	if err := c.e.check(c.op); err != nil {
+		return c.invalid(err)
+	}
+	for f := c.e.currentFrame(ctx); f != nil; f = f.outer {
+		if f.id == c.id {
+			return verdict{err: c.fail(CodeMisuse, NotApplied, errSame)}
+		}
+	}
+	j, ok := store.As[store.Joiner[TX]](c.e.store)
+	if !ok {
+		return c.invalid(errNoJoin)
+	}
+	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id, Durable: c.e.cfg.Synced, Until: c.e.tooLateFrom(c.op)})
+	switch {
+	case err != nil:
+		return c.beginFailed(err)
+	case txn == nil:
+		return c.found(rec)
+	}
+	c.kind = inCallersTransaction // and not before: a replay is final, whatever becomes of that transaction
+	return c.execute(ctx, txn, fn)
+}
+
+var errSame = errors.New("this Join uses the key of the operation it runs inside. Try: a key of its own")
+
+var errNoJoin = errors.New("this store cannot join a transaction of the caller")
+
+// joinFailed is the verdict on a handler that has returned the error of a Join which has
+// met another call: all of it can be tried again.
+func (c *call[TX]) joinFailed(err error) (v verdict, is bool) {
+	var inner *Error
+	if !errors.As(err, &inner) || inner.Effect != NotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
+		return v, false
+	}
+	v = verdict{err: c.fail(inner.Code, NotApplied, err), again: c.kind != inCallersTransaction}
+	if own := (*Error)(nil); inner.After > 0 && errors.As(v.err, &own) {
+		own.After = inner.After
+	}
+	return v, true
+}

@@ -1,0 +1,241 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// kindAfterAll is a kind that a newer store may return and this version does not know.
+const kindAfterAll = store.Stale + 1
+
+// failingSwap is a store whose Swap fails.
+type failingSwap struct {
+	*spy
+	err error
+}
+
+func (s failingSwap) Unwrap() any { return s.spy }
+
+func (s failingSwap) Swap(context.Context, store.Change) (store.Record, error) {
+	return store.Record{}, s.err
+}
+
+// failingJoin is a store whose Join fails.
+type failingJoin struct {
+	*memstore.Store
+	err error
+}
+
+func (s failingJoin) Join(context.Context, tx, store.Ask) (store.Txn[tx], store.Record, error) {
+	return nil, store.Record{}, s.err
+}
+
+// placesOfKinds are the places of a call in which the store's error can come up. Each returns
+// what the caller learns, and how many transactions were begun for it.
+var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
+	"begin": func(ctx context.Context, k error) (error, int) {
+		begins := 0
+		s := &spy{Store: memstore.New(), begin: func(context.Context, store.Ask) (store.Txn[tx], store.Record, error) {
+			begins++
+			return nil, store.Record{}, k
+		}}
+		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"}, charge("n"))
+		return err, begins
+	},
+	"join": func(ctx context.Context, k error) (error, int) {
+		e := once.New[tx](failingJoin{memstore.New(), k}, once.Config{Runs: 2})
+		_, err := once.Join(ctx, e, nil, once.Operation{Scope: "s", Key: "k"}, charge("n"))
+		return err, 0
+	},
+	"commit": func(ctx context.Context, k error) (error, int) {
+		begins, mem := 0, memstore.New()
+		s := &spy{Store: mem}
+		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+			begins++
+			return mem.Begin(ctx, ask)
+		}
+		s.commit = func(ctx context.Context, txn store.Txn[tx], _ store.Change) error {
+			_ = txn.Rollback(ctx)
+			return k
+		}
+		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"}, charge("n"))
+		return err, begins
+	},
+	"swap": func(ctx context.Context, k error) (error, int) {
+		begins, mem := 0, memstore.New()
+		s := &spy{Store: mem}
+		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+			begins++
+			return mem.Begin(ctx, ask)
+		}
+		_, err := once.Do(ctx, once.New[tx](failingSwap{s, k}, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"},
+			func(context.Context, tx) (int, error) { return 0, &once.Failure{Code: "declined"} })
+		return err, begins
+	},
+	"handler": func(ctx context.Context, k error) (error, int) {
+		begins, mem := 0, memstore.New()
+		s := &spy{Store: mem}
+		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+			begins++
+			return mem.Begin(ctx, ask)
+		}
+		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"},
+			func(context.Context, tx) (int, error) { return 0, fmt.Errorf("handler: %w", k) })
+		return err, begins
+	},
+	"rollback": func(ctx context.Context, k error) (error, int) { // after the handler has failed
+		begins, mem := 0, memstore.New()
+		s := &spy{Store: mem}
+		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+			begins++
+			return mem.Begin(ctx, ask)
+		}
+		s.undo = func(ctx context.Context, txn store.Txn[tx]) error {
+			_ = txn.Rollback(ctx)
+			return k
+		}
+		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"},
+			func(context.Context, tx) (int, error) { return 0, errors.New("no") })
+		return err, begins
+	},
+	"rollback before swap": func(ctx context.Context, k error) (error, int) {
+		begins, mem := 0, memstore.New()
+		s := &spy{Store: mem}
+		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+			begins++
+			return mem.Begin(ctx, ask)
+		}
+		s.undo = func(ctx context.Context, txn store.Txn[tx]) error {
+			_ = txn.Rollback(ctx)
+			return k
+		}
+		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"},
+			func(context.Context, tx) (int, error) { return 0, &once.Failure{Code: "declined"} })
+		return err, begins
+	},
+}
+
+// TestEveryKindHasItsOutcome pins what a caller learns from each kind of store error, in each
+// place where one can come up. "x 2" says that two transactions were begun: the call has tried
+// again.
+func TestEveryKindHasItsOutcome(t *testing.T) {
+	for place, meet := range placesOfKinds {
+		t.Run(place, func(t *testing.T) {
+			for k := store.Other; k <= kindAfterAll; k++ {
+				var err error
+				var begins int
+				synctest.Test(t, func(t *testing.T) {
+					err, begins = meet(t.Context(), &store.Error{Kind: k, Err: errors.New("cause")})
+				})
+				got := fmt.Sprintf("%s, %v, x %d", once.CodeOf(err), once.EffectOf(err), begins)
+				if once.CodeOf(err) == "" {
+					got = fmt.Sprintf("%v, x %d", err, begins)
+				}
+				if want := outcomesOfKinds[place][k]; got != want {
+					t.Errorf("%v: %q, want %q", k, got, want)
+				}
+			}
+		})
+	}
+}
+
+var outcomesOfKinds = map[string][kindAfterAll + 1]string{
+	"begin": {
+		store.Other:   "unavailable, not applied, x 1",
+		store.Taken:   "unavailable, not applied, x 1",
+		store.Retry:   "conflict, not applied, x 2",
+		store.Aborted: "aborted, not applied, x 1",
+		store.Misused: "misuse, not applied, x 1",
+		store.Down:    "unavailable, not applied, x 1",
+		store.Lost:    "unavailable, not applied, x 1",
+		store.Ended:   "misuse, not applied, x 1",
+		store.Busy:    "unavailable, not applied, x 1",
+		store.Stale:   "stale, not applied, x 1",
+		kindAfterAll:  "unavailable, not applied, x 1",
+	},
+	"join": {
+		store.Other:   "unavailable, not applied, x 0",
+		store.Taken:   "unavailable, not applied, x 0",
+		store.Retry:   "conflict, not applied, x 0",
+		store.Aborted: "aborted, not applied, x 0",
+		store.Misused: "misuse, not applied, x 0",
+		store.Down:    "unavailable, not applied, x 0",
+		store.Lost:    "unavailable, not applied, x 0",
+		store.Ended:   "misuse, not applied, x 0",
+		store.Busy:    "unavailable, not applied, x 0",
+		store.Stale:   "stale, not applied, x 0",
+		kindAfterAll:  "unavailable, not applied, x 0",
+	},
+	"handler": {
+		store.Other:   "failed, not applied, x 1",
+		store.Taken:   "failed, not applied, x 1",
+		store.Retry:   "conflict, not applied, x 2",
+		store.Aborted: "failed, not applied, x 1",
+		store.Misused: "failed, not applied, x 1",
+		store.Down:    "failed, not applied, x 1",
+		store.Lost:    "failed, not applied, x 1",
+		store.Ended:   "misuse, in doubt, x 1",
+		store.Busy:    "unavailable, not applied, x 1",
+		store.Stale:   "failed, not applied, x 1",
+		kindAfterAll:  "failed, not applied, x 1",
+	},
+	"rollback": {
+		store.Other:   "failed, not applied, x 1",
+		store.Taken:   "conflict, not applied, x 21",
+		store.Retry:   "conflict, not applied, x 2",
+		store.Aborted: "failed, not applied, x 1",
+		store.Misused: "failed, not applied, x 1",
+		store.Down:    "failed, not applied, x 1",
+		store.Lost:    "failed, not applied, x 1",
+		store.Ended:   "misuse, in doubt, x 1",
+		store.Busy:    "unavailable, not applied, x 1",
+		store.Stale:   "failed, not applied, x 1",
+		kindAfterAll:  "failed, not applied, x 1",
+	},
+	"commit": {
+		store.Other:   "failed, not applied, x 1",
+		store.Taken:   "conflict, not applied, x 21",
+		store.Retry:   "conflict, not applied, x 2",
+		store.Aborted: "aborted, not applied, x 1",
+		store.Misused: "misuse, not applied, x 1",
+		store.Down:    "unavailable, not applied, x 1",
+		store.Lost:    "unavailable, not applied, x 4",
+		store.Ended:   "misuse, in doubt, x 1",
+		store.Busy:    "unavailable, not applied, x 1",
+		store.Stale:   "stale, not applied, x 1",
+		kindAfterAll:  "failed, not applied, x 1",
+	},
+	"swap": {
+		store.Other:   "failed, not applied, x 1",
+		store.Taken:   "conflict, not applied, x 21",
+		store.Retry:   "conflict, not applied, x 2",
+		store.Aborted: "aborted, not applied, x 1",
+		store.Misused: "misuse, not applied, x 1",
+		store.Down:    "unavailable, not applied, x 1",
+		store.Lost:    "unavailable, in doubt, x 2",
+		store.Ended:   "misuse, in doubt, x 1",
+		store.Busy:    "unavailable, not applied, x 1",
+		store.Stale:   "stale, not applied, x 1",
+		kindAfterAll:  "failed, not applied, x 1",
+	},
+	"rollback before swap": {
+		store.Other:   "declined, x 1",
+		store.Taken:   "conflict, not applied, x 21",
+		store.Retry:   "conflict, not applied, x 2",
+		store.Aborted: "declined, x 1",
+		store.Misused: "declined, x 1",
+		store.Down:    "declined, x 1",
+		store.Lost:    "declined, x 1",
+		store.Ended:   "misuse, in doubt, x 1",
+		store.Busy:    "unavailable, not applied, x 1",
+		store.Stale:   "declined, x 1",
+		kindAfterAll:  "declined, x 1",
+	},
+}
