@@ -132,11 +132,8 @@ func (c *claim) verdict() (rec store.Record, free bool) {
 // was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
 // Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
-	if s.writer != nil {
-		return s.writer.open(ctx, ask)
-	}
-	if s.line != nil {
-		return s.openInLine(ctx, ask)
+	if s.file != nil {
+		return s.openSQLite(ctx, ask)
 	}
 	return s.openBy(ctx, ask, func(t *txn, own context.Context) (err error) {
 		if s.looksAhead(ask) {

@@ -69,7 +69,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 	switch {
 	case err != nil:
 		if errors.Is(err, errReplica) {
-			spoil(t.conn)
+			retire(t.conn)
 		}
 		isBroken = broken(t.conn)
 		if t.tx != nil {

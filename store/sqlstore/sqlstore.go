@@ -84,9 +84,11 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sqlitegroup"
 	"github.com/oncelib/once/store"
 )
 
@@ -94,11 +96,8 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect dialect
-	busy    int64       // SQLite's busy_timeout, in milliseconds
-	line    *line       // SQLite: of those who write
-	writer  *writer     // SQLite: of groups; nil without
-	light   atomic.Bool // SQLite: somebody keeps a light connection
-	watched atomic.Bool // PostgreSQL: SERIALIZABLE is the default level of the database
+	file    *sqlitegroup.File // SQLite: whose writers take turns; nil for servers
+	watched atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
 	serializable bool         // MySQL: sessions are SERIALIZABLE if nothing else is asked for
@@ -170,16 +169,17 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 			return nil, err
 		}
 	case SQLite:
-		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&s.busy); err != nil {
+		var milliseconds int64
+		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&milliseconds); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
-		if s.busy == 0 {
+		if milliseconds == 0 {
 			return nil, errBusyTimeout
 		}
-		s.line = new(line)
+		s.file = sqlitegroup.New(db, time.Duration(milliseconds)*time.Millisecond)
 	}
 	if cfg.GroupCommit {
-		if s.writer, err = newWriter(ctx, s); err != nil {
+		if err := s.useGroups(ctx); err != nil {
 			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sqlitegroup"
 	"github.com/oncelib/once/store"
 )
 
@@ -23,9 +23,10 @@ type txn struct {
 	cancel context.CancelFunc
 	unbind string      // gives the session its bounds back; "": they have not changed
 	stop   func() bool // keeps the caller's context from cancelling
-	line   *line       // SQLite: whose turn it has; nil if it has none
-	member *member     // of a group; nil if it is none
 	freed  bool        // of connection and turn
+
+	hasTurn bool                // SQLite: to write
+	member  *sqlitegroup.Member // of a group; nil if it is none
 }
 
 // began hands the transaction to the handler.
@@ -35,15 +36,11 @@ func (t *txn) began() {
 	t.guard.Hold()
 }
 
-// limit does what a server would, and no longer than whole, if that is set. Whoever has the
-// transaction when it is ended so keeps nobody else from connection and file: he finds it
-// rolled back when he comes to it again.
-func (t *txn) limit(ask store.Ask, whole time.Duration) {
-	t.guard.Limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: whole}, func() {
-		if t.member != nil {
-			t.member.unbind()
-		}
-		_ = t.tx.Rollback() // or whoever has been quicker
+// limit rolls the transaction back when it is idle for too long, as a server would. That
+// frees connection and file at once; the handler finds it rolled back when it uses it again.
+func (t *txn) limit(ask store.Ask) {
+	t.guard.Limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement}, func() {
+		_ = t.tx.Rollback() // or the handler has been quicker
 		t.free()
 	})
 }
@@ -87,7 +84,7 @@ func (t *txn) end() error {
 	}
 	switch ended := t.guard.Lift(); {
 	case t.member != nil:
-		return errors.Join(t.member.undone(), err)
+		return errors.Join(t.member.RolledBack(), err)
 	case ended != nil:
 		return &store.Error{Kind: store.Busy, Err: ended}
 	}
@@ -97,7 +94,7 @@ func (t *txn) end() error {
 // commit commits. When it returns, that is on the disk.
 func (t *txn) commit() error {
 	if t.member != nil {
-		return t.member.commit(t.tx)
+		return t.member.Commit()
 	}
 	if err := t.guard.Lift(); err != nil {
 		return &store.Error{Kind: store.Busy, Err: err}
@@ -119,12 +116,12 @@ func (t *txn) free() {
 	t.freed = true
 	t.unbound()
 	if t.member != nil {
-		t.member.leave(false)
+		t.member.Leave()
 		return
 	}
 	_ = t.conn.Close() // back into the pool; a broken one is not kept
-	if t.line != nil {
-		t.line.next(t.s.patient())
+	if t.hasTurn {
+		t.s.file.Next()
 	}
 }
 
