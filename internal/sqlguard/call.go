@@ -22,7 +22,9 @@ func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.
 	if k, err = t.enter(query); err != nil {
 		return nil, k, err
 	}
-	ctx = c.within(ctx, query)
+	if !owns(ctx) && c.tx != nil && c.tx.part != nil {
+		ctx = c.tx.part.Context(ctx, query)
+	}
 	if !owns(ctx) {
 		ctx, k.budget = k.leash.budget(ctx)
 	}

@@ -72,6 +72,18 @@ func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
 	}
 }
 
+// admit decides whether a statement of the open transaction may reach the database.
+func (c *conn) admit(t *Txn, cmd command, query string) error {
+	if c.tx != nil && c.tx.part != nil && cmd.name == PartSavepoint {
+		return t.refuse(query, errPart)
+	}
+	if err := t.admit(cmd, query); err != nil {
+		return err
+	}
+	c.lend(t, query)
+	return nil
+}
+
 // ExecContext runs a statement, or refuses it.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if c.execer == nil {

@@ -28,6 +28,16 @@ func Own(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownKey{}, true)
 }
 
+type keepKey struct{}
+
+// KeepPrepared returns a context for statements that SQLite is to keep prepared. Unlike those
+// of [Own] they can be interrupted.
+func KeepPrepared(ctx context.Context) context.Context {
+	return context.WithValue(ctx, keepKey{}, true)
+}
+
+func keeps(ctx context.Context) bool { return ctx.Value(keepKey{}) != nil }
+
 func owns(ctx context.Context) bool { return ctx.Value(ownKey{}) != nil }
 
 // uncut spares the driver from watching a context that is not to interrupt.
@@ -79,7 +89,7 @@ func (c *conn) statement(ctx context.Context, query string) *keptStmt {
 	switch {
 	case c.dialect != SQLite, strings.HasPrefix(query, "pragma "): // which SQLite carries out when it is prepared
 		return nil
-	case owns(ctx), c.tx != nil && c.tx.part != nil && !c.tx.part.Settings():
+	case owns(ctx), keeps(ctx):
 		return c.keep(query)
 	}
 	return nil

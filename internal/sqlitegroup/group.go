@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
@@ -63,7 +62,7 @@ func (f *File) UseGroups(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close() }()
 	f.groups = &groups{line: f.line, f: f, alone: map[store.ID]struct{}{}}
-	return conn.Raw(sqlguard.CanGroup)
+	return conn.Raw(checkDriver)
 }
 
 // Join begins an operation as a member of a group when it is its turn. The connection of a
@@ -162,7 +161,7 @@ func (g *groups) next() {
 
 // commit commits the open group.
 func (g *groups) commit() {
-	err := g.conn.Raw(sqlguard.CommitGroup)
+	err := g.conn.Raw(commitGroup)
 	g.end(err)
 	if err != nil {
 		g.closeConn()

@@ -23,7 +23,7 @@ type Member struct {
 	groups           *groups
 	group            *group
 	id               store.ID
-	part             *sqlguard.Part
+	part             *part
 	cancelStatements context.CancelFunc
 	turnOver         bool
 	wantsCommit      bool
@@ -31,7 +31,7 @@ type Member struct {
 
 func newMember(g *groups, first bool) *Member {
 	bound, cancel := context.WithCancel(context.Background())
-	return &Member{Conn: g.conn, Guard: new(sqlguard.Txn), groups: g, part: sqlguard.NewPart(first, bound), cancelStatements: cancel}
+	return &Member{Conn: g.conn, Guard: new(sqlguard.Txn), groups: g, part: newPart(first, bound), cancelStatements: cancel}
 }
 
 // join makes m a member of g, for a limited time. When the time is over m is rolled back and
@@ -49,7 +49,7 @@ func (m *Member) join(g *group, ask store.Ask) {
 // limit is how long m may take. Those behind it wait for twice as long at least.
 func (m *Member) limit() time.Duration {
 	most := m.groups.f.busyTimeout / 2
-	if !m.part.First {
+	if !m.part.first {
 		most = min(most, maxGuest)
 	}
 	return most
@@ -64,14 +64,14 @@ func (m *Member) leave(wantsCommit bool) {
 		return
 	}
 	m.turnOver, m.wantsCommit = true, wantsCommit
-	<-m.part.Over()
+	<-m.part.over
 	m.cancelStatements()
-	m.group.closed = m.group.closed || m.part.Settings()
+	m.group.closed = m.group.closed || m.part.pragma.Load()
 	switch {
-	case m.part.Gone():
+	case m.part.gone.Load():
 		m.groups.end(errRolledBack)
 		m.groups.closeConn()
-	case m.part.First && !wantsCommit: // it was the only one so far
+	case m.part.first && !wantsCommit: // it was the only one so far
 		m.groups.end(nil)
 		m.groups.closeConn()
 	}
@@ -129,7 +129,7 @@ func (m *Member) limitReached(limit error) error {
 	switch {
 	case errors.As(limit, &timeout) && !timeout.Whole():
 		return &store.Error{Kind: store.Busy, Err: limit}
-	case m.part.First:
+	case m.part.first:
 		return &store.Error{Kind: store.Busy, Err: errTooLong}
 	}
 	m.groups.runAlone(m.id)
