@@ -177,7 +177,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		}
 	}
 	base, err := prepare(ctx, c.base, query)
-	k.leash.leave()
+	k.watch.Leave()
 	if err != nil {
 		if t != nil {
 			t.fail(t.made, query, err)

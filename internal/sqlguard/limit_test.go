@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/oncelib/once/internal/txlimit"
 )
 
 // TestLimitDecides: from the moment at which the guard has decided that a transaction has
@@ -18,7 +20,7 @@ func TestLimitDecides(t *testing.T) {
 		"prepare":  func(tx *sql.Tx) error { _, err := tx.Prepare("UPDATE t"); return err },
 		"heal":     func(tx *sql.Tx) error { _, err := tx.Exec("ROLLBACK TO before"); return err },
 		"commit":   func(tx *sql.Tx) error { return tx.Commit() },
-		"rollback": func(tx *sql.Tx) error { return errors.Join(tx.Rollback(), &TimeoutError{Limit: limitIdle}) },
+		"rollback": func(tx *sql.Tx) error { return errors.Join(tx.Rollback(), &txlimit.TimeoutError{Limit: "idle"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -27,7 +29,7 @@ func TestLimitDecides(t *testing.T) {
 			_, err := tx.Exec("SAVEPOINT before")
 			must(t, err)
 			decided, goOn := make(chan struct{}), make(chan struct{})
-			txn.Limit(Limits{Idle: 1}, func() {
+			txn.Limit(txlimit.Limits{Idle: 1}, func() {
 				close(decided)
 				<-goOn
 				_ = tx.Rollback()
@@ -38,7 +40,7 @@ func TestLimitDecides(t *testing.T) {
 			if name == "commit" {
 				txn.Release()
 			}
-			var timeout *TimeoutError
+			var timeout *txlimit.TimeoutError
 			if err := then(tx); !errors.As(err, &timeout) || timeout.SQLState() != "25P03" || timeout.Whole() {
 				t.Errorf("after it was decided: %v", err)
 			}
@@ -62,7 +64,7 @@ func TestLimitIsLifted(t *testing.T) {
 	f := newFake()
 	for _, lift := range []bool{false, true} {
 		tx, txn := begun(t, f, SQLite)
-		txn.Limit(Limits{Idle: 1}, func() { t.Error("ended") })
+		txn.Limit(txlimit.Limits{Idle: 1}, func() { t.Error("ended") })
 		if lift {
 			must(t, txn.Lift())
 			txn.Hold()
@@ -80,12 +82,12 @@ func TestLimitWhole(t *testing.T) {
 	f := newFake()
 	tx, txn := begun(t, f, SQLite)
 	decided := make(chan struct{})
-	txn.Limit(Limits{Whole: time.Millisecond}, func() {
+	txn.Limit(txlimit.Limits{Whole: time.Millisecond}, func() {
 		_ = tx.Rollback()
 		close(decided)
 	})
 	<-decided
-	var timeout *TimeoutError
+	var timeout *txlimit.TimeoutError
 	if err := txn.Lift(); !errors.As(err, &timeout) || !timeout.Whole() {
 		t.Errorf("Lift() = %v", err)
 	}

@@ -153,7 +153,7 @@ func (tx *transaction) Commit() error {
 		tx.clear()
 		return ErrHeld
 	}
-	if err := t.leash.Load().finish(); err != nil {
+	if err := t.watch.Load().Finish(); err != nil {
 		tx.clear()
 		return err
 	}

@@ -3,8 +3,11 @@ package sqlguard
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"sync/atomic"
+
+	"github.com/oncelib/once/internal/txlimit"
 )
 
 // Txn is the guard's view of one transaction. The zero value is ready; a used
@@ -17,8 +20,8 @@ type Txn struct {
 	held       atomic.Bool
 	incomplete atomic.Bool
 	opaque     atomic.Bool
-	leash      atomic.Pointer[leash]
-	view       atomic.Pointer[Txn] // the guard that was there already, of a Txn that has joined it
+	watch      atomic.Pointer[txlimit.Watch] // of its limits of time; nil without
+	view       atomic.Pointer[Txn]           // the guard that was there already, of a Txn that has joined it
 
 	// The rest is touched only by the goroutine that holds the connection.
 
@@ -83,6 +86,70 @@ func (t *Txn) Isolation() sql.IsolationLevel { return t.real().isolation }
 // Claims adds n to the claims that joins hold in this transaction, and returns how many they
 // are.
 func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
+
+// ErrHeld is the error of a COMMIT while the Txn is held. The transaction has been
+// rolled back.
+var ErrHeld = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
+
+// Hold makes COMMIT a refusal, which rolls back, until Release is called: the
+// transaction is lent to somebody who must not end it. It returns whether it is lent
+// already: then Release is the business of who has lent it first.
+func (t *Txn) Hold() (already bool) {
+	t = t.real()
+	t.watch.Load().Hold(true)
+	return t.held.Swap(true)
+}
+
+// Armed reports whether t guards a transaction, or has joined one that is guarded.
+func (t *Txn) Armed() bool { return t.real().phase.Load() == live }
+
+// Release undoes Hold.
+func (t *Txn) Release() {
+	t = t.real()
+	t.watch.Load().Hold(false)
+	t.held.Store(false)
+}
+
+// RolledBack reports whether a failed statement may have rolled everything back.
+func (t *Txn) RolledBack(d Dialect) bool {
+	t = t.real()
+	if d == PostgreSQL {
+		return false // there it never does
+	}
+	return t.rolledBack(d)
+}
+
+type joinKey struct{}
+
+// Join is Context for a statement in a transaction that may be guarded already:
+// then t becomes another view of the guard that is there.
+func (t *Txn) Join(ctx context.Context) context.Context {
+	return context.WithValue(t.Context(ctx), joinKey{}, true)
+}
+
+func joins(ctx context.Context) bool { return ctx.Value(joinKey{}) != nil }
+
+// real returns the Txn that guards.
+func (t *Txn) real() *Txn {
+	if v := t.view.Load(); v != nil {
+		return v
+	}
+	return t
+}
+
+// Limit bounds the transaction from now on, see [txlimit.Start]: when a limit is reached, its
+// statements and COMMIT are refused. [Txn.Lift] must be called in the end.
+func (t *Txn) Limit(limits txlimit.Limits, end func()) {
+	if w := txlimit.Start(limits, end); w != nil {
+		t.watch.Store(w)
+	}
+}
+
+// Lift ends the limits, see [txlimit.Watch.Lift].
+func (t *Txn) Lift() error { return t.watch.Load().Lift() }
+
+// Ended is closed when a limit has ended the transaction; it is nil without limits.
+func (t *Txn) Ended() <-chan struct{} { return t.watch.Load().Ended() }
 
 func txnOf(ctx context.Context) *Txn {
 	t, _ := ctx.Value(txnKey{}).(*Txn)

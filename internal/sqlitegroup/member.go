@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
@@ -39,7 +40,7 @@ func newMember(g *groups, first bool) *Member {
 func (m *Member) join(g *group, ask store.Ask) {
 	m.group, m.id = g, ask.ID
 	g.ids = append(g.ids, ask.ID)
-	m.Guard.Limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: m.limit()}, func() {
+	m.Guard.Limit(txlimit.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: m.limit()}, func() {
 		m.cancelStatements()
 		_ = m.Tx.Rollback() // or the handler has been quicker
 		m.Leave()
@@ -125,7 +126,7 @@ func (m *Member) RolledBack() error {
 
 // limitReached is the error of a member that a limit has ended.
 func (m *Member) limitReached(limit error) error {
-	timeout := (*sqlguard.TimeoutError)(nil)
+	timeout := (*txlimit.TimeoutError)(nil)
 	switch {
 	case errors.As(limit, &timeout) && !timeout.Whole():
 		return &store.Error{Kind: store.Busy, Err: limit}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
@@ -27,7 +28,7 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 		err = &store.Error{Kind: store.KindOf(err), Err: fmt.Errorf("the server has not answered within %v (Timeouts): %w. Try: whether it is there; if it only takes long, a longer Timeouts.Acquire or Lock", limit, err)}
 	}
 	if t, open := begun.(*txn); open && ask.Timeouts.Statement > 0 { // after which the server says no, if it says anything
-		t.guard.Limit(sqlguard.Limits{Statement: ask.Timeouts.Statement + ask.Timeouts.Acquire}, func() {})
+		t.guard.Limit(txlimit.Limits{Statement: ask.Timeouts.Statement + ask.Timeouts.Acquire}, func() {})
 	}
 	return begun, rec, err
 }

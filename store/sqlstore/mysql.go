@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
@@ -71,7 +72,7 @@ func is(err error, code int) bool {
 func locked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLocked) }
 
 func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
-	if errors.As(err, new(*sqlguard.TimeoutError)) {
+	if errors.As(err, new(*txlimit.TimeoutError)) {
 		return store.Busy, false, true
 	}
 	code, known := sqlguard.MySQLCode(err)

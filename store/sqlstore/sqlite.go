@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
@@ -98,7 +99,7 @@ const (
 )
 
 func classifySQLite(err error) (kind store.Kind, taken, known bool) {
-	if errors.As(err, new(*sqlguard.TimeoutError)) {
+	if errors.As(err, new(*txlimit.TimeoutError)) {
 		return store.Busy, false, true
 	}
 	code, known := sqlguard.SQLiteCode(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/internal/sqlitegroup"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
@@ -39,7 +40,7 @@ func (t *txn) began() {
 // limit rolls the transaction back when it is idle for too long, as a server would. That
 // frees connection and file at once; the handler finds it rolled back when it uses it again.
 func (t *txn) limit(ask store.Ask) {
-	t.guard.Limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement}, func() {
+	t.guard.Limit(txlimit.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement}, func() {
 		_ = t.tx.Rollback() // or the handler has been quicker
 		t.free()
 	})

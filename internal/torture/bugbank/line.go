@@ -22,7 +22,7 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 	},
 	{
 		Name:  "a transaction is idle in the middle of a statement",
-		Edits: []Edit{{In: "(*leash).expire", Old: "l.held && l.calls == 0 && now", New: "l.held && now"}},
+		Edits: []Edit{{In: "(*Watch).expire", Old: "w.held && w.calls == 0 && now", New: "w.held && now"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestIdleIsNot", Hangs: true}},
 	},
 	{
