@@ -19,10 +19,10 @@ type conn struct {
 	resetter  driver.SessionResetter
 	validator driver.Validator
 
-	tx     *transaction // the open one, guarded or not
-	broken bool         // the pool must drop this connection
-	single bool         // it has no compound statements: see series
-	kept   kept
+	tx       *transaction // the open one, guarded or not
+	broken   bool         // the pool must drop this connection
+	single   bool         // it has no compound statements: see series
+	prepared preparedStmts
 }
 
 var (
@@ -80,7 +80,7 @@ func (c *conn) admit(t *Txn, cmd command, query string) error {
 	if err := t.admit(cmd, query); err != nil {
 		return err
 	}
-	c.lend(t, query)
+	c.noteSession(t, query)
 	return nil
 }
 
@@ -252,7 +252,7 @@ func (c *conn) IsValid() bool {
 
 // Close closes the connection.
 func (c *conn) Close() error {
-	c.kept.drop()
+	c.prepared.drop()
 	return c.base.Close()
 }
 

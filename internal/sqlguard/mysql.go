@@ -113,8 +113,8 @@ func Refused(err error) bool { return answered(MySQL, err) }
 // innodb_rollback_on_timeout.
 var mysqlFatal = []int{1205, 1206, 1213, 1020, 1614} //nolint:gochecknoglobals // a constant table
 
-// takesAll reports whether the transaction is gone with a statement that has failed so, or may be.
-func takesAll(err error) bool {
+// endsTransaction reports whether the transaction is gone with a statement that has failed so, or may be.
+func endsTransaction(err error) bool {
 	code, ok := MySQLCode(err)
 	return ok && slices.Contains(mysqlFatal, code)
 }

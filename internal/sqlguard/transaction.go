@@ -82,7 +82,7 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.
 	}
 	err = c.run(ctx, text)
 	if err != nil && !answered(c.dialect, err) {
-		// The caller gave up, or the line broke, but BEGIN may have been heard.
+		// The caller gave up, or the connection broke, but the server may have run BEGIN.
 		c.abandon(ctx)
 	}
 	return nil, err
@@ -162,7 +162,7 @@ func (tx *transaction) Commit() error {
 		if tx.part != nil { // the COMMIT for all parts is yet to come
 			failed = &CommitError{Err: err}
 		}
-		t.fatal = t.fatal || takesAll(err)
+		t.fatal = t.fatal || endsTransaction(err)
 		tx.clear()
 		if failed.InDoubt && !errors.Is(failed, ErrEnded) {
 			tx.conn.broken = true // nobody knows what state it is in

@@ -168,7 +168,7 @@ func (t *Txn) release() { t.phase.Store(unused) }
 
 // fail records the error of a statement that was begun at the given clock.
 func (t *Txn) fail(since int, query string, err error) {
-	t.fatal = t.fatal || takesAll(err)
+	t.fatal = t.fatal || endsTransaction(err)
 	f := &failure{first: &StatementError{Statement: head(query), Err: err}, since: since}
 	if standing := t.failure.Load(); standing != nil {
 		f.first = standing.first

@@ -74,7 +74,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a changed session goes back to the pool",
-		Edits: []Edit{{In: "(*conn).lend", Old: `c.broken = true`, New: `c.broken = c.broken`}},
+		Edits: []Edit{{In: "(*conn).noteSession", Old: `c.broken = true`, New: `c.broken = c.broken`}},
 		Tests: mariadbSQL("TestASessionThatAHandlerHasChangedEnds"),
 	},
 	{

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// kept are the statements of a connection that stay prepared, by their text. To parse
-// and plan one takes SQLite as long as to run it.
-type kept map[string]*keptStmt
+// preparedStmts are the statements of a connection that stay prepared, by their text. To
+// parse and plan one takes SQLite as long as to run it.
+type preparedStmts map[string]*preparedStmt
 
-type keptStmt struct {
+type preparedStmt struct {
 	base  driver.Stmt
 	exec  driver.StmtExecContext
 	query driver.StmtQueryContext
 	open  bool // its rows are being read
 }
 
-// maxKept bounds them: texts that contain values are all different.
-const maxKept = 64
+// maxPrepared bounds them: texts that contain values are all different.
+const maxPrepared = 64
 
 type ownKey struct{}
 
@@ -40,18 +40,18 @@ func keeps(ctx context.Context) bool { return ctx.Value(keepKey{}) != nil }
 
 func owns(ctx context.Context) bool { return ctx.Value(ownKey{}) != nil }
 
-// uncut spares the driver from watching a context that is not to interrupt.
-func uncut(ctx context.Context) context.Context {
+// uninterrupted spares the driver from watching a context that is not to interrupt.
+func uninterrupted(ctx context.Context) context.Context {
 	if owns(ctx) {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx
 }
 
-// keep returns the prepared statement for a text, nil if it must be run by itself. Its
-// errors are left for that to find.
-func (c *conn) keep(query string) *keptStmt {
-	s := c.kept[query]
+// prepareOnce returns the prepared statement for a text. It is nil if the text must be run
+// unprepared, which also finds what is wrong with it.
+func (c *conn) prepareOnce(query string) *preparedStmt {
+	s := c.prepared[query]
 	switch {
 	case s == nil:
 	case s.open: // a second time while the first is read
@@ -63,52 +63,52 @@ func (c *conn) keep(query string) *keptStmt {
 	if err != nil {
 		return nil
 	}
-	if c.kept == nil {
-		c.kept = kept{}
+	if c.prepared == nil {
+		c.prepared = preparedStmts{}
 	}
-	if len(c.kept) >= maxKept {
-		c.kept.drop()
+	if len(c.prepared) >= maxPrepared {
+		c.prepared.drop()
 	}
-	s = &keptStmt{base: base, exec: stmtExecerOf(base), query: stmtQueryerOf(base)}
-	c.kept[query] = s
+	s = &preparedStmt{base: base, exec: stmtExecerOf(base), query: stmtQueryerOf(base)}
+	c.prepared[query] = s
 	return s
 }
 
-// drop closes all that are not in use.
-func (k kept) drop() {
-	for query, s := range k {
+// drop closes those that are not in use.
+func (p preparedStmts) drop() {
+	for query, s := range p {
 		if !s.open {
-			delete(k, query)
+			delete(p, query)
 			_ = s.base.Close() // nothing waits for it
 		}
 	}
 }
 
-// statement returns what runs a text that may be kept.
-func (c *conn) statement(ctx context.Context, query string) *keptStmt {
+// statement returns the prepared statement for a text, nil if it does not stay prepared.
+func (c *conn) statement(ctx context.Context, query string) *preparedStmt {
 	switch {
 	case c.dialect != SQLite, strings.HasPrefix(query, "pragma "): // which SQLite carries out when it is prepared
 		return nil
 	case owns(ctx), keeps(ctx):
-		return c.keep(query)
+		return c.prepareOnce(query)
 	}
 	return nil
 }
 
 func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if s := c.statement(ctx, query); s != nil {
-		return s.exec.ExecContext(uncut(ctx), args)
+		return s.exec.ExecContext(uninterrupted(ctx), args)
 	}
 	return c.execer.ExecContext(ctx, query, args)
 }
 
-// rows runs a query. Its result says to s when it is closed, if there is one.
-func (c *conn) rows(ctx context.Context, query string, args []driver.NamedValue) (result driver.Rows, s *keptStmt, err error) {
+// rows runs a query. Closing its result must release s, if there is one.
+func (c *conn) rows(ctx context.Context, query string, args []driver.NamedValue) (result driver.Rows, s *preparedStmt, err error) {
 	if s = c.statement(ctx, query); s == nil {
 		result, err = c.queryer.QueryContext(ctx, query, args)
 		return result, nil, err
 	}
-	result, err = s.query.QueryContext(uncut(ctx), args)
+	result, err = s.query.QueryContext(uninterrupted(ctx), args)
 	s.open = err == nil
 	return result, s, err
 }
