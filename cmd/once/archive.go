@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )

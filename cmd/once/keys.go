@@ -133,12 +133,12 @@ func unquoted(key string) (bare string, ok bool) {
 
 // keyAnswer is what is known. Its JSON form is a contract with scripts.
 type keyAnswer struct {
-	Found         bool            `json:"found"`
-	Ambiguous     bool            `json:"ambiguous"` // several scopes have it, and none was asked for
-	Key           string          `json:"key"`
-	Scope         string          `json:"scope"`
+	Found         bool             `json:"found"`
+	Ambiguous     bool             `json:"ambiguous"` // several scopes have it, and none was asked for
+	Key           string           `json:"key"`
+	Scope         string           `json:"scope"`
 	Operation     *admin.Operation `json:"operation,omitempty"`
-	ScopesWithKey []string        `json:"scopes_with_key"`
+	ScopesWithKey []string         `json:"scopes_with_key"`
 
 	admin.Timeline
 }

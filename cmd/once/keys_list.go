@@ -75,7 +75,7 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	if c.output == "json" {
 		return writeJSON(m.Stdout, struct {
 			Operations []admin.Operation `json:"operations"`
-			Next       string           `json:"next,omitempty"`
+			Next       string            `json:"next,omitempty"`
 		}{append([]admin.Operation{}, list...), next})
 	}
 	if err := printList(m.Stdout, list); err != nil {

@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/retention"
+	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )

@@ -25,12 +25,12 @@ const (
 var (
 	drivers  = map[string]Dialect{"sqlite": SQLite, "sqlite3": SQLite, "pgx": PostgreSQL, "pgx/v5": PostgreSQL, "postgres": PostgreSQL, "mysql": MySQL}
 	guards   = map[Dialect]sqlguard.Dialect{SQLite: sqlguard.SQLite, PostgreSQL: sqlguard.PostgreSQL, MySQL: sqlguard.MySQL}
-	dialects = []dialect{sqlite, postgres, mysql}
+	dialects = []database{sqlite, postgres, mysql}
 )
 
-// dialect is what differs between databases. The arguments of a text are the same
+// database is what differs between databases. The arguments of a text are the same
 // in both, by number.
-type dialect struct {
+type database struct {
 	name Dialect
 
 	read       string                                                   // scope, key; not of PostgreSQL
@@ -55,7 +55,7 @@ type claim struct {
 	row     row
 }
 
-var postgres = dialect{
+var postgres = database{
 	name: PostgreSQL,
 	bound: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
 		for _, b := range []struct {

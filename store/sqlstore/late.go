@@ -18,7 +18,7 @@ var lates = map[Dialect]struct {
 }{
 	PostgreSQL: {asTime, pgsql.Late},
 	MySQL:      {asMillis, `select ` + mysqlNow + ` >= ?`},
-	SQLite:     {asMillis, `select ` + nowMillis + ` >= ?1`},
+	SQLite:     {asMillis, `select ` + sqliteNow + ` >= ?1`},
 }
 
 func asTime(t time.Time) any   { return t }

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
-// mysqlNow is the database's clock in milliseconds. It is that of UTC: the session's
-// own has an hour twice a year that it has twice, or not at all.
-const mysqlNow = "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000)"
+// mysqlNow is the database's clock in milliseconds.
+const mysqlNow = dialect.MySQLNow
 
 const (
 	mysqlColumns = "state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data, " +
@@ -45,7 +45,7 @@ const (
 	mysqlDelete   = "delete from once_operation" + mysqlWhere
 )
 
-var mysql = dialect{
+var mysql = database{
 	name:      MySQL,
 	classify:  classifyMySQL,
 	undefined: func(err error) bool { return is(err, mysqlNoTable) },

@@ -7,22 +7,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
-// nowMillis is the database's clock. It does not move within one statement.
-const nowMillis = `cast((julianday('now') - 2440587.5) * 86400000.0 as integer)`
+// sqliteNow is the database's clock in milliseconds.
+const sqliteNow = dialect.SQLiteNow
 
 const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data,
- coalesce(lease_until <= ` + nowMillis + `, 0), since, coalesce(state = 2 and expires_at <= ` + nowMillis + `, 0)`
+ coalesce(lease_until <= ` + sqliteNow + `, 0), since, coalesce(state = 2 and expires_at <= ` + sqliteNow + `, 0)`
 
 const sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
 
 const sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2`
 
-var sqlite = dialect{
+var sqlite = database{
 	name: SQLite,
 	read: sqliteRead,
 	claim: func(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
@@ -33,15 +34,15 @@ var sqlite = dialect{
 		}
 		return c, err
 	},
-	expired: `delete from once_operation where scope = ?1 and key = ?2 and state = 2 and expires_at <= ` + nowMillis,
+	expired: `delete from once_operation where scope = ?1 and key = ?2 and state = 2 and expires_at <= ` + sqliteNow,
 	insert: `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, since, request)
- values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ` + nowMillis + ` + ?9, ` + nowMillis + `, ?11)`,
+ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ` + sqliteNow + ` + ?9, ` + sqliteNow + `, ?11)`,
 	swapInsert: `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, lease_until, expires_at, since)
- values (?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ` + nowMillis + ` + ?16, ` + nowMillis + ` + ?17, ` + nowMillis + `)`,
+ values (?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ` + sqliteNow + ` + ?16, ` + sqliteNow + ` + ?17, ` + sqliteNow + `)`,
 	swapUpdate: `update once_operation set state = ?3, fence = ?4, claim = ?5, fingerprint = ?6, status = ?7, kind = ?8, head = ?9, body = ?10,
- request = ?11, point = ?12, calling = ?13, data = ?14, lease_until = ` + nowMillis + ` + ?15, expires_at = ` + nowMillis + ` + ?16` + sqliteExpect +
-		` and fence = ?17 and (not ?18 or (state = 1 and lease_until <= ` + nowMillis + `))`,
-	swapDelete: `delete from once_operation` + sqliteExpect + ` and fence = ?3 and (not ?4 or (state = 1 and lease_until <= ` + nowMillis + `))`,
+ request = ?11, point = ?12, calling = ?13, data = ?14, lease_until = ` + sqliteNow + ` + ?15, expires_at = ` + sqliteNow + ` + ?16` + sqliteExpect +
+		` and fence = ?17 and (not ?18 or (state = 1 and lease_until <= ` + sqliteNow + `))`,
+	swapDelete: `delete from once_operation` + sqliteExpect + ` and fence = ?3 and (not ?4 or (state = 1 and lease_until <= ` + sqliteNow + `))`,
 	classify:   classifySQLite,
 	undefined:  func(err error) bool { return err != nil && strings.Contains(err.Error(), "no such table") },
 }

@@ -14,12 +14,12 @@ import (
 // writers from the file. By the index alone, unless they are to be kept.
 const (
 	sqliteExpired = ` from once_operation
- where state = 2 and expires_at <= ` + nowMillis + ` and expires_at >= ? order by expires_at limit ?`
+ where state = 2 and expires_at <= ` + sqliteNow + ` and expires_at >= ? order by expires_at limit ?`
 	sqliteKept  = `select scope, key, expires_at, ` + sqliteColumns + sqliteExpired
 	sqliteSwept = `select scope, key, null, expires_at` + sqliteExpired
 
 	// One by one, which is quicker than any list; by the primary key, and not by the index.
-	sqliteDrop = `delete from once_operation where scope = ?1 and key = ?2 and +state = 2 and +expires_at <= ` + nowMillis + ` and (?3 is null or claim = ?3)`
+	sqliteDrop = `delete from once_operation where scope = ?1 and key = ?2 and +state = 2 and +expires_at <= ` + sqliteNow + ` and (?3 is null or claim = ?3)`
 )
 
 // A sweeper has the file for one part at a time, and then goes to the end of the line. A

@@ -95,7 +95,7 @@ import (
 // Store is a [store.Store] on database/sql.
 type Store struct {
 	db      *sql.DB
-	dialect dialect
+	dialect database
 	file    *sqlitegroup.File // SQLite: whose writers take turns; nil for servers
 	watched atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
 
@@ -208,10 +208,10 @@ func probeClaims(ctx context.Context, on interface {
 
 var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
 
-func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
+func dialectOf(ctx context.Context, db *sql.DB) (database, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return dialect{}, fmt.Errorf("sqlstore: %w", err)
+		return database{}, fmt.Errorf("sqlstore: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	var guarded sqlguard.Dialect
@@ -223,14 +223,14 @@ func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
 		return nil
 	})
 	if err != nil {
-		return dialect{}, fmt.Errorf("sqlstore: %w", err)
+		return database{}, fmt.Errorf("sqlstore: %w", err)
 	}
 	for _, d := range dialects {
 		if guards[d.name] == guarded {
 			return d, nil
 		}
 	}
-	return dialect{}, fmt.Errorf("sqlstore: no store for %v yet", guarded)
+	return database{}, fmt.Errorf("sqlstore: no store for %v yet", guarded)
 }
 
 // Check implements [store.Checker].

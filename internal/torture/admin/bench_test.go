@@ -11,9 +11,9 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // BenchmarkWriteAttempts is what the log's goroutine does, per batch.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
