@@ -34,7 +34,7 @@ type database struct {
 	name Dialect
 
 	read       string                                                   // scope, key; not of PostgreSQL
-	bound      func(context.Context, *sql.Tx, store.Timeouts) error     // what the transaction may wait for; nil if the database knows no such thing
+	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error     // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.Ask) (claim, error) // claims and looks up
 	expired    string                                                   // scope, key
 	insert     string                                                   // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request
@@ -57,7 +57,7 @@ type claim struct {
 
 var postgres = database{
 	name: PostgreSQL,
-	bound: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
+	timeouts: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
 		for _, b := range []struct {
 			query string
 			d     time.Duration

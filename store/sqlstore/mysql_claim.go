@@ -23,15 +23,15 @@ import (
 // A connection that was broken before is replaced, as in open: what was not committed
 // has not been applied.
 func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (t *txn, rec store.Record, err error) {
-	for left := -1; ; left-- {
+	for tries := -1; ; tries-- {
 		var isBroken bool
 		if t, rec, isBroken, err = s.tryClaim(ctx, ask); err == nil || !isBroken || ctx.Err() != nil {
 			return t, rec, err
 		}
-		if left < 0 {
-			left = 1 + s.db.Stats().Idle
+		if tries < 0 {
+			tries = 1 + s.db.Stats().Idle
 		}
-		if left == 0 {
+		if tries == 0 {
 			return nil, rec, err
 		}
 	}
@@ -64,12 +64,12 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 		}
 	}
 	if err == nil && c.granted {
-		err = t.bindMySQL(ctx, ask.Timeouts)
+		err = t.setTimeouts(ctx, ask.Timeouts)
 	}
 	switch {
 	case err != nil:
 		if errors.Is(err, errReplica) {
-			retire(t.conn)
+			dropConn(t.conn)
 		}
 		isBroken = broken(t.conn)
 		if t.tx != nil {

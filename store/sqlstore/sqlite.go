@@ -82,8 +82,8 @@ func (s *Store) openSQLite(ctx context.Context, ask store.Ask) (*txn, error) {
 	return t, nil
 }
 
-// own marks a statement as the store's own.
-func (s *Store) own(ctx context.Context) context.Context {
+// ownContext marks a statement as the store's own.
+func (s *Store) ownContext(ctx context.Context) context.Context {
 	if s.file == nil {
 		return ctx
 	}

@@ -23,7 +23,7 @@ const (
 )
 
 // A sweeper has the file for one part at a time, and then goes to the end of the line. A
-// part ends as soon as somebody waits, but not before it has some rows: each costs some 20
+// part ends as soon as a writer waits, but not before it has some rows: each costs some 20
 // microseconds, and its transaction 100.
 //
 // Each row was on a page of its own, and after each part there is a checkpoint, beside the

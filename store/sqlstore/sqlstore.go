@@ -20,8 +20,8 @@
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
 // writer does. Those of one Store stand in line, and hold no connection while they wait;
-// busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. Under many
-// callers at a time they are more a second with [Config].GroupCommit. On PostgreSQL,
+// busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. With many callers at
+// a time, [Config].GroupCommit gives a higher throughput. On PostgreSQL,
 // pgxstore does the same in fewer round trips. With several hosts in the data source name of
 // PostgreSQL, say target_session_attrs=read-write: on a standby all but replays is refused.
 //
@@ -255,7 +255,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 		}
 		return r.live(), nil
 	}
-	r, err := scan(s.db.QueryRowContext(s.own(ctx), s.dialect.read, id.Scope, id.Key))
+	r, err := scan(s.db.QueryRowContext(s.ownContext(ctx), s.dialect.read, id.Scope, id.Key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, nil
 	}

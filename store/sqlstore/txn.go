@@ -15,16 +15,16 @@ import (
 
 // txn is an open transaction and its claim.
 type txn struct {
-	s      *Store
-	conn   *sql.Conn
-	tx     *sql.Tx
-	guard  *sqlguard.Txn
-	claim  claim
-	before int // statements of ours, before the handler's
-	cancel context.CancelFunc
-	unbind string      // gives the session its bounds back; "": they have not changed
-	stop   func() bool // keeps the caller's context from cancelling
-	freed  bool        // of connection and turn
+	s             *Store
+	conn          *sql.Conn
+	tx            *sql.Tx
+	guard         *sqlguard.Txn
+	claim         claim
+	ownStatements int // those of the store, before the handler's
+	cancel        context.CancelFunc
+	restore       string      // gives the session its bounds back; "": they have not changed
+	stop          func() bool // keeps the caller's context from cancelling
+	freed         bool        // of connection and turn
 
 	hasTurn bool                // SQLite: to write
 	member  *sqlitegroup.Member // of a group; nil if it is none
@@ -33,7 +33,7 @@ type txn struct {
 // began hands the transaction to the handler.
 func (t *txn) began() {
 	t.stop()
-	t.before = t.guard.Statements()
+	t.ownStatements = t.guard.Statements()
 	t.guard.Hold()
 }
 
@@ -49,7 +49,7 @@ func (t *txn) limit(ask store.Ask) {
 func (t *txn) Tx() *sql.Tx { return t.tx }
 
 // Statements implements [store.Counter].
-func (t *txn) Statements() int { return t.guard.Statements() - t.before }
+func (t *txn) Statements() int { return t.guard.Statements() - t.ownStatements }
 
 // Ended implements [store.Mortal].
 func (t *txn) Ended() <-chan struct{} { return t.guard.Ended() }
@@ -59,7 +59,7 @@ func (t *txn) Rollback(context.Context) error {
 	switch {
 	case errors.As(err, new(*store.Error)):
 		return err
-	case stands(err):
+	case mayBeApplied(err):
 		return &store.Error{Kind: store.Ended, Err: err}
 	case err != nil && !errors.Is(err, sql.ErrTxDone) && t.guard.Opaque(): // it may have committed
 		return &store.Error{Kind: store.Lost, Err: err}
@@ -69,9 +69,9 @@ func (t *txn) Rollback(context.Context) error {
 	return nil
 }
 
-// stands reports whether err says that something of the transaction was applied, or may have
+// mayBeApplied reports whether err says that something of the transaction was applied, or may have
 // been, although it has not been committed.
-func stands(err error) bool {
+func mayBeApplied(err error) bool {
 	return errors.Is(err, sqlguard.ErrEnded) || errors.Is(err, sqlguard.ErrIncomplete)
 }
 
@@ -115,7 +115,7 @@ func (t *txn) free() {
 		return
 	}
 	t.freed = true
-	t.unbound()
+	t.restoreTimeouts()
 	if t.member != nil {
 		t.member.Leave()
 		return
@@ -140,14 +140,14 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	switch end := t.end(); { // ErrTxDone if COMMIT was tried
 	case errors.As(end, new(*store.Error)): // of its group
 		err = end
-	case stands(end):
+	case mayBeApplied(end):
 		err = &store.Error{Kind: store.Ended, Err: errors.Join(end, err)}
 	}
 	return err
 }
 
 func (t *txn) write(caller context.Context, c store.Change) error {
-	ctx := t.s.own(caller)
+	ctx := t.s.ownContext(caller)
 	if err := t.guard.Err(); err != nil {
 		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
 	}
@@ -178,7 +178,7 @@ var errEnded = errors.New("the handler has committed below the guard and begun a
 // writes runs what travels with a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
 	for _, w := range writes {
-		if err := s.room(ctx, tx, largest(w.Args)); err != nil {
+		if err := s.checkSize(ctx, tx, largestValue(w.Args)); err != nil {
 			return err
 		}
 		r, err := tx.ExecContext(ctx, w.SQL, w.Args...)

@@ -84,7 +84,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a record larger than max_allowed_packet is sent",
-		Edits: []Edit{{In: "(*Store).room", Old: `size <= packet`, New: `size > 0`}},
+		Edits: []Edit{{In: "(*Store).checkSize", Old: `size <= packet`, New: `size > 0`}},
 		Tests: mariadbSQL("TestResultsTooLargeForMariaDB"),
 	},
 	{
