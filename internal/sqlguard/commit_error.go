@@ -90,9 +90,9 @@ const (
 
 // mayHaveCommitted reports whether COMMIT may have reached the disk in spite of the code.
 // With IOERR, and with NOMEM in WAL mode, the frame that commits may have been
-// written before the failure: then the next to open the file after a crash finds
-// it, though nobody sees it now. Codes that nobody expects at COMMIT count as
-// in doubt, too.
+// written before the failure: then a process that opens the file after a crash
+// finds it, although no connection sees it now. Codes that are not expected at
+// COMMIT count as in doubt, too.
 func mayHaveCommitted(code int) bool {
 	switch code & 0xff {
 	case sqliteError, sqlitePerm, sqliteAbort, sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteInterrupt,

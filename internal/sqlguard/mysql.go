@@ -82,7 +82,7 @@ const (
 
 // mysqlRefusals are errors of which it is known that nothing was committed. COMMIT can
 // meet others that leave it open (1180, 1053, 1317, 1927, those of the binary log), and
-// nobody has a complete list of them.
+// there is no complete list of them.
 var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1020, // record has changed since last read
 	1048, // column cannot be null

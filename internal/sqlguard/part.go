@@ -72,7 +72,7 @@ func (s Session) Commit(ctx context.Context) error {
 	failed := newCommitError(s.conn.dialect, err)
 	s.Abandon(ctx)
 	if failed.InDoubt {
-		s.conn.broken = true // nobody knows what state it is in
+		s.conn.broken = true // its state is unknown
 	}
 	return failed
 }

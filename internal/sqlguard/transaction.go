@@ -165,7 +165,7 @@ func (tx *transaction) Commit() error {
 		t.fatal = t.fatal || endsTransaction(err)
 		tx.clear()
 		if failed.InDoubt && !errors.Is(failed, ErrEnded) {
-			tx.conn.broken = true // nobody knows what state it is in
+			tx.conn.broken = true // its state is unknown
 		}
 		return failed
 	}
@@ -263,8 +263,8 @@ func (tx *transaction) rollback() error {
 }
 
 // end detaches the transaction from its connection. It reports false if it was
-// ended before: a second COMMIT or ROLLBACK would hit whoever has the connection
-// by then.
+// ended before: a second COMMIT or ROLLBACK would end the transaction of the next
+// user of the connection.
 func (tx *transaction) end() bool {
 	if tx.done {
 		return false

@@ -92,8 +92,8 @@ func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
 var ErrHeld = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
 
 // Hold makes COMMIT a refusal, which rolls back, until Release is called: the
-// transaction is lent to somebody who must not end it. It returns whether it is lent
-// already: then Release is the business of who has lent it first.
+// transaction is lent to a handler, which must not end it. It returns whether it is lent
+// already: then only the code that lent it first may call Release.
 func (t *Txn) Hold() (already bool) {
 	t = t.real()
 	t.watch.Load().Hold(true)

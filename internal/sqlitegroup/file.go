@@ -70,7 +70,7 @@ func (f *File) turn(ctx context.Context) (next func(), err error) {
 	if err := g.wait(ctx, f.busyTimeout, true); err != nil {
 		return nil, err
 	}
-	if g.conn != nil { // whoever waits for a turn holds no connection, so the Relaxed can get it
+	if g.conn != nil { // the pool may have no other one for the caller
 		g.closeConn()
 	}
 	return g.next, nil

@@ -30,7 +30,7 @@ const (
 const (
 	mysqlRead = "select " + mysqlColumns + " from once_operation" + mysqlWhere
 
-	// A claim is a row that says "unknown" as long as nobody but its transaction can see
+	// A claim is a row that says "unknown" as long as only its transaction can see
 	// it. If the transaction is committed from below, that is what it says to everybody.
 	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
 	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
