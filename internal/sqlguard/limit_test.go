@@ -34,11 +34,11 @@ func TestLimitDecides(t *testing.T) {
 				<-goOn
 				_ = tx.Rollback()
 			})
-			txn.Hold()
+			txn.ForbidCommit()
 			<-decided
 			f.took()
 			if name == "commit" {
-				txn.Release()
+				txn.AllowCommit()
 			}
 			var timeout *txlimit.TimeoutError
 			if err := then(tx); !errors.As(err, &timeout) || timeout.SQLState() != "25P03" || timeout.Whole() {
@@ -58,7 +58,7 @@ func TestLimitDecides(t *testing.T) {
 	}
 }
 
-// TestLimitIsLifted: whose COMMIT has begun, or who is not held, is not ended any more.
+// TestLimitIsLifted: a transaction whose COMMIT has begun, or which no handler has, is not ended.
 func TestLimitIsLifted(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -67,8 +67,8 @@ func TestLimitIsLifted(t *testing.T) {
 		txn.Limit(txlimit.Limits{Idle: 1}, func() { t.Error("ended") })
 		if lift {
 			must(t, txn.Lift())
-			txn.Hold()
-			txn.Release()
+			txn.ForbidCommit()
+			txn.AllowCommit()
 		}
 		must(t, tx.Commit())
 		must(t, txn.Lift())
@@ -76,7 +76,7 @@ func TestLimitIsLifted(t *testing.T) {
 	}
 }
 
-// TestLimitWhole: all of its time is over, held or not.
+// TestLimitWhole: all of its time is over, whether a handler has it or not.
 func TestLimitWhole(t *testing.T) {
 	t.Parallel()
 	f := newFake()

@@ -9,7 +9,7 @@ import "strings"
 // noteSession notes what a statement of a handler may change of the session, and whether it
 // may commit.
 func (c *conn) noteSession(t *Txn, query string) {
-	if c.dialect != MySQL || !t.held.Load() {
+	if c.dialect != MySQL || !t.commitForbidden.Load() {
 		return
 	}
 	if changesSession(query) {

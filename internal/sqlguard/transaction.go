@@ -149,9 +149,9 @@ func (tx *transaction) Commit() error {
 		tx.clear()
 		return &RefusedError{Refused: "COMMIT", First: f.first}
 	}
-	if t.held.Load() {
+	if t.commitForbidden.Load() {
 		tx.clear()
-		return ErrHeld
+		return ErrCommitForbidden
 	}
 	if err := t.watch.Load().Finish(); err != nil {
 		tx.clear()

@@ -13,15 +13,15 @@ import (
 // Txn is the guard's view of one transaction. The zero value is ready; a used
 // one cannot guard a second transaction, and a Txn must not be copied.
 type Txn struct {
-	phase      atomic.Uint32
-	statements atomic.Int64
-	claims     atomic.Int64
-	failure    atomic.Pointer[failure]
-	held       atomic.Bool
-	incomplete atomic.Bool
-	opaque     atomic.Bool
-	watch      atomic.Pointer[txlimit.Watch] // of its limits of time; nil without
-	view       atomic.Pointer[Txn]           // the guard that was there already, of a Txn that has joined it
+	phase           atomic.Uint32
+	statements      atomic.Int64
+	claims          atomic.Int64
+	failure         atomic.Pointer[failure]
+	commitForbidden atomic.Bool
+	incomplete      atomic.Bool
+	opaque          atomic.Bool
+	watch           atomic.Pointer[txlimit.Watch] // of its limits of time; nil without
+	view            atomic.Pointer[Txn]           // the guard that was there already, of a Txn that has joined it
 
 	// The rest is touched only by the goroutine that holds the connection.
 
@@ -87,27 +87,27 @@ func (t *Txn) Isolation() sql.IsolationLevel { return t.real().isolation }
 // are.
 func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
 
-// ErrHeld is the error of a COMMIT while the Txn is held. The transaction has been
-// rolled back.
-var ErrHeld = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
+// ErrCommitForbidden is the error of a COMMIT between ForbidCommit and AllowCommit. The
+// transaction has been rolled back.
+var ErrCommitForbidden = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
 
-// Hold makes COMMIT a refusal, which rolls back, until Release is called: the
-// transaction is lent to a handler, which must not end it. It returns whether it is lent
-// already: then only the code that lent it first may call Release.
-func (t *Txn) Hold() (already bool) {
+// ForbidCommit has a COMMIT refused, which rolls back, until AllowCommit is called: a handler
+// has the transaction, and must not end it. It returns whether COMMIT is forbidden already:
+// then only the code that forbade it first may allow it.
+func (t *Txn) ForbidCommit() (already bool) {
 	t = t.real()
 	t.watch.Load().Hold(true)
-	return t.held.Swap(true)
+	return t.commitForbidden.Swap(true)
 }
 
 // Armed reports whether t guards a transaction, or has joined one that is guarded.
 func (t *Txn) Armed() bool { return t.real().phase.Load() == live }
 
-// Release undoes Hold.
-func (t *Txn) Release() {
+// AllowCommit undoes ForbidCommit.
+func (t *Txn) AllowCommit() {
 	t = t.real()
 	t.watch.Load().Hold(false)
-	t.held.Store(false)
+	t.commitForbidden.Store(false)
 }
 
 // RolledBack reports whether a failed statement may have rolled everything back.

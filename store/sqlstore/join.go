@@ -68,7 +68,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		}
 	}
 	j.ownStatements = j.guard.Statements()
-	j.inHandler = j.guard.Hold()
+	j.inHandler = j.guard.ForbidCommit()
 	return j, rec, nil
 }
 
@@ -134,7 +134,7 @@ func (j *joined) Rollback(ctx context.Context) error {
 // takeBack allows COMMIT again, which was refused while the handler had the transaction.
 func (j *joined) takeBack() {
 	if !j.inHandler {
-		j.guard.Release()
+		j.guard.AllowCommit()
 	}
 }
 

@@ -34,7 +34,7 @@ type txn struct {
 func (t *txn) began() {
 	t.stop()
 	t.ownStatements = t.guard.Statements()
-	t.guard.Hold()
+	t.guard.ForbidCommit()
 }
 
 // limit rolls the transaction back when it is idle for too long, as a server would. That
@@ -78,7 +78,7 @@ func mayBeApplied(err error) bool {
 // end rolls back and gives the connection back.
 func (t *txn) end() error {
 	defer t.release()
-	t.guard.Release()
+	t.guard.AllowCommit()
 	err := t.tx.Rollback()
 	if t.guard.Incomplete() {
 		err = errors.Join(sqlguard.ErrIncomplete, err)
@@ -129,7 +129,7 @@ func (t *txn) free() {
 // Commit writes the record and commits.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.release()
-	t.guard.Release()
+	t.guard.AllowCommit()
 	err := t.write(ctx, c)
 	if err == nil {
 		if err = t.commit(); err == nil {
