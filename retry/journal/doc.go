@@ -15,6 +15,9 @@
 //		},
 //	})
 //
+// A journal is a [File] of one process, or a [Table] in a database, where an intent commits
+// with the business write that makes it necessary.
+//
 // # What is promised
 //
 // A request with an idempotency key of its caller leaves only when its intent (method, URL,

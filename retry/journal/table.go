@@ -37,13 +37,13 @@ type Table struct {
 	db     *sql.DB
 	cfg    Config
 	insert string
-	counts bool                      // it says truly whether a row was inserted
-	text   func(query string) string // in the words of the database
+	counts bool                      // the affected rows of insert tell whether it inserted one
+	text   func(query string) string // makes of a query with ? one of the dialect
 }
 
 // OpenTable returns the journal in db, which has been migrated. It does not ask the database.
 func OpenTable(db *sql.DB, d migration.Dialect, cfg Config) (*Table, error) {
-	t := &Table{db: db, cfg: cfg, counts: d != migration.MySQL} // there it depends on the connection
+	t := &Table{db: db, cfg: cfg, counts: d != migration.MySQL} // on MySQL that depends on clientFoundRows
 	const insert = "insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	switch d {
 	case migration.PostgreSQL:
@@ -93,7 +93,7 @@ func (t *Table) fields(in *Intent, calls int) ([]any, error) {
 	}, nil
 }
 
-// nameOf is what two requests for one intent have in common.
+// nameOf is equal for requests of one intent: those with the same key, method and URL.
 func nameOf(in Intent) string {
 	h := sha256.New()
 	for _, part := range []string{in.Key, in.Method, in.URL} {
@@ -132,7 +132,7 @@ func (t *Table) List(ctx context.Context) ([]Intent, error) {
 	return list, nil
 }
 
-// Resolve closes an intent about which a person knows what became of it.
+// Resolve closes an intent after a person has found out what became of it.
 func (t *Table) Resolve(ctx context.Context, id string) error {
 	closed, err := t.exec(ctx, t.text("delete from once_intent where id = ?"), id)
 	if err == nil && !closed {

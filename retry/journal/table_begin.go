@@ -22,7 +22,7 @@ func (t *Table) Begin(ctx context.Context, in Intent) (Intent, error) {
 	switch {
 	case errors.Is(err, ErrOther):
 		return in, err
-	case err != nil: // it may have been written down all the same
+	case err != nil: // the row may have been written in spite of the error
 		err = fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w. Try: does the database answer, and has it been migrated?", err)
 		return in, errors.Join(err, t.withdraw(ctx, mine.ID))
 	}
@@ -72,7 +72,8 @@ func (t *Table) again(ctx context.Context, in Intent) (Intent, error) {
 	return in, context.Cause(ctx)
 }
 
-// count counts one more call of what is there, if nobody else has done so meanwhile.
+// count counts one more call of the intent that is there, unless another process has counted
+// one meanwhile.
 func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Intent) (bool, error) {
 	if !slices.Equal(there.Body, asked.Body) || !slices.Equal(there.Header["Content-Type"], asked.Header["Content-Type"]) {
 		return false, ErrOther
