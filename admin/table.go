@@ -16,10 +16,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -27,7 +27,7 @@ import (
 // can be called concurrently.
 type Table struct {
 	db     *sql.DB
-	d      dialect
+	d      database
 	caches []Cache
 }
 
@@ -52,9 +52,9 @@ func (t *Table) Now(ctx context.Context) (time.Time, error) {
 	return now.time(), err
 }
 
-// dialect is what differs between databases. Texts are written with ? in the order
+// database is what differs between databases. Texts are written with ? in the order
 // of their arguments.
-type dialect struct {
+type database struct {
 	now      string
 	key      string // the column
 	lock     string // ends a select whose rows are to be changed
@@ -62,35 +62,28 @@ type dialect struct {
 	stored   func(time.Time) any
 }
 
-var dialects = map[migration.Dialect]dialect{
+var dialects = map[migration.Dialect]database{
 	migration.PostgreSQL: {
-		now: "now()", key: "key", lock: " for update", numbered: true,
+		now: dialect.PostgreSQLNow, key: dialect.KeyColumn(migration.PostgreSQL), lock: " for update", numbered: true,
 		stored: func(t time.Time) any { return t },
 	},
 	migration.MySQL: {
-		now: "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000)", key: "`key`", lock: " for update",
+		now: dialect.MySQLNow, key: dialect.KeyColumn(migration.MySQL), lock: " for update",
 		stored: func(t time.Time) any { return t.UnixMilli() },
 	},
 	migration.SQLite: {
-		now: "cast((julianday('now') - 2440587.5) * 86400000.0 as integer)", key: "key",
+		now: dialect.SQLiteNow, key: dialect.KeyColumn(migration.SQLite),
 		stored: func(t time.Time) any { return t.UnixMilli() },
 	},
 }
 
 // text makes of a neutral text one of the dialect: NOW is the clock, KEY the column.
-func (d dialect) text(query string) string {
+func (d database) text(query string) string {
 	query = strings.NewReplacer("NOW", d.now, "KEY", d.key).Replace(query)
 	if !d.numbered {
 		return query
 	}
-	var b strings.Builder
-	for i, piece := range strings.Split(query, "?") {
-		if i > 0 {
-			b.WriteString("$" + strconv.Itoa(i))
-		}
-		b.WriteString(piece)
-	}
-	return b.String()
+	return dialect.Numbered(query)
 }
 
 // querier is a database or a transaction.

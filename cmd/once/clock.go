@@ -5,22 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store/migration"
 )
 
 // clock is the database's own, by which everything is judged.
 var clock = map[migration.Dialect]string{
-	migration.PostgreSQL: "now()",
-	migration.MySQL:      "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000)",
+	migration.PostgreSQL: dialect.PostgreSQLNow,
+	migration.MySQL:      dialect.MySQLNow,
 	migration.SQLite:     "cast(unixepoch('subsec') * 1000 as integer)",
-}
-
-// keyColumn is a word of MySQL's own that must be quoted there.
-func keyColumn(d migration.Dialect) string {
-	if d == migration.MySQL {
-		return "`key`"
-	}
-	return "key"
 }
 
 // nullTime scans what the databases keep of a time: a timestamp, or milliseconds

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
 
@@ -13,7 +14,7 @@ import (
 // of its own, so that a person has something to begin with.
 func (p *patient) oldest(ctx context.Context, where, by string) (n int, op admin.Operation, err error) {
 	var at, now nullTime
-	err = p.QueryRowContext(ctx, `select (select count(*) from once_operation where `+where+`), scope, `+keyColumn(p.dialect)+`, `+by+`, `+clock[p.dialect]+`
+	err = p.QueryRowContext(ctx, `select (select count(*) from once_operation where `+where+`), scope, `+dialect.KeyColumn(p.dialect)+`, `+by+`, `+clock[p.dialect]+`
  from once_operation where `+where+` order by `+by+` limit 1`).Scan(&n, &op.Scope, &op.Key, &at, &now)
 	if err != nil {
 		return 0, op, none(err)

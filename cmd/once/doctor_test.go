@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -90,7 +91,7 @@ func TestDoctorOperations(t *testing.T) {
 		}
 		insert := func(key, state, since, lease, expires string) {
 			t.Helper()
-			_, err := rows.ExecContext(t.Context(), "insert into once_operation (scope, "+keyColumn(p.dialect)+", claim, state, since, lease_until, expires_at) values ('acme', '"+
+			_, err := rows.ExecContext(t.Context(), "insert into once_operation (scope, "+dialect.KeyColumn(p.dialect)+", claim, state, since, lease_until, expires_at) values ('acme', '"+
 				key+"', '', "+state+", "+since+", "+lease+", "+expires+")")
 			if err != nil {
 				t.Fatal(err)

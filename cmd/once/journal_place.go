@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/retry/journal/sqljournal"
 )
 
 // journalPlace is where a journal is: in a file or in a database.
@@ -74,7 +73,7 @@ func (p *journalPlace) open(ctx context.Context, m *Main) (intents, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := sqljournal.New(db.DB, db.dialect, journal.Config{})
+	j, err := journal.OpenTable(db.DB, db.dialect, journal.Config{})
 	if err == nil {
 		_, err = j.List(ctx)
 	}
@@ -85,7 +84,7 @@ func (p *journalPlace) open(ctx context.Context, m *Main) (intents, error) {
 }
 
 type databaseJournal struct {
-	*sqljournal.Journal
+	*journal.Table
 
 	db *database
 }

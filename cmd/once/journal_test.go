@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/retry/journal/sqljournal"
 )
 
 // leftOpen makes the journal of a client that was killed after it had asked url for
@@ -113,7 +112,7 @@ func TestJournalInADatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		j, err := sqljournal.New(db.DB, db.dialect, journal.Config{})
+		j, err := journal.OpenTable(db.DB, db.dialect, journal.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

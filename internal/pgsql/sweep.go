@@ -1,5 +1,12 @@
 package pgsql
 
+import (
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/oncelib/once/store"
+)
+
 // Statements of the sweeper. They run at READ COMMITTED: at any other level a row
 // that somebody else has just deleted is an error.
 const (
@@ -32,3 +39,21 @@ const (
 	expiredRows = ` from once_operation
  where state = 2 and expires_at <= now() and expires_at >= $2 order by expires_at limit $1`
 )
+
+// Kept is the argument of SweepKept. SQLite understands it, too.
+func Kept(rows []store.Expired) string {
+	type kept struct {
+		Scope string `json:"scope"`
+		Key   string `json:"key"`
+		Claim string `json:"claim"`
+	}
+	list := make([]kept, len(rows))
+	for i, r := range rows {
+		list[i] = kept{r.Scope, r.Key, hex.EncodeToString(r.Claim)}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // strings
+	}
+	return string(text)
+}

@@ -1,17 +1,21 @@
 package sqlguard
 
-import "context"
+import (
+	"context"
 
-// call is one call of the driver for a statement under t.
+	"github.com/oncelib/once/internal/txlimit"
+)
+
+// call is one call of the driver for a statement, and the limits of time that it obeys.
 type call struct {
-	leash  *leash
-	budget *budget
+	watch     *txlimit.Watch     // of the transaction
+	statement *txlimit.Statement // of the statement
 }
 
 // enter begins a call for a statement under t.
 func (t *Txn) enter(query string) (call, error) {
-	k := call{leash: t.leash.Load()}
-	if err := k.leash.enter(false); err != nil {
+	k := call{watch: t.watch.Load()}
+	if err := k.watch.Enter(false); err != nil {
 		return call{}, t.refuse(query, err)
 	}
 	return k, nil
@@ -22,37 +26,39 @@ func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.
 	if k, err = t.enter(query); err != nil {
 		return nil, k, err
 	}
-	ctx = c.within(ctx, query)
-	if !owns(ctx) {
-		ctx, k.budget = k.leash.budget(ctx)
+	if !owns(ctx) { // once's own statements are short and are not interrupted
+		if c.tx != nil && c.tx.part != nil {
+			ctx = c.tx.part.Context(ctx, query)
+		}
+		ctx, k.statement = k.watch.Statement(ctx)
 	}
-	k.budget.start()
+	k.statement.Start()
 	return ctx, k, nil
 }
 
-// end ends it. The budget goes on with the rows, if there are any.
+// end ends it. The time of the statement goes on with the rows, if there are any.
 func (k call) end(err error, rows bool) error {
-	err = k.budget.stop(err, false)
+	err = k.statement.Stop(err, false)
 	if !rows || err != nil {
-		k.budget.free()
+		k.statement.Release()
 	}
-	k.leash.leave()
+	k.watch.Leave()
 	return err
 }
 
 // again is another call for the rows of the same statement.
 func (k call) again(closes bool, run func() error) error {
-	if k.leash == nil {
+	if k.watch == nil {
 		return run()
 	}
-	if err := k.leash.enter(closes); err != nil {
+	if err := k.watch.Enter(closes); err != nil {
 		return err
 	}
-	defer k.leash.leave()
+	defer k.watch.Leave()
 	if closes {
-		defer k.budget.free()
+		defer k.statement.Release()
 		return run()
 	}
-	k.budget.start()
-	return k.budget.stop(run(), true)
+	k.statement.Start()
+	return k.statement.Stop(run(), true)
 }

@@ -23,6 +23,19 @@ type command struct {
 	name string // of the savepoint, folded so that equal names are equal strings
 }
 
+// Ends reports whether a text begins or ends a transaction, or might: for code
+// that has a driver of its own and only the texts. Savepoints it leaves to the database.
+func (d Dialect) Ends(text string) bool {
+	p := parser{lexer{text: text, dialect: d}}
+	for more := true; more; {
+		var cmd command
+		if cmd, _, more = p.statement(); cmd.verb >= transactionControl {
+			return true
+		}
+	}
+	return false
+}
+
 // parse classifies a text. If it is a batch of several statements, savepoints in
 // it count as transaction control: an error in the middle would leave the guard
 // not knowing which of them exist.

@@ -19,10 +19,10 @@ type conn struct {
 	resetter  driver.SessionResetter
 	validator driver.Validator
 
-	tx     *transaction // the open one, guarded or not
-	broken bool         // the pool must drop this connection
-	single bool         // it has no compound statements: see series
-	kept   kept
+	tx       *transaction // the open one, guarded or not
+	broken   bool         // the pool must drop this connection
+	single   bool         // it has no compound statements: see series
+	prepared preparedStmts
 }
 
 var (
@@ -70,6 +70,18 @@ func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
 	default:
 		return asked, c.tx.join(ctx, asked)
 	}
+}
+
+// admit decides whether a statement of the open transaction may reach the database.
+func (c *conn) admit(t *Txn, cmd command, query string) error {
+	if c.tx != nil && c.tx.part != nil && cmd.name == PartSavepoint {
+		return t.refuse(query, errPart)
+	}
+	if err := t.admit(cmd, query); err != nil {
+		return err
+	}
+	c.noteSession(t, query)
+	return nil
 }
 
 // ExecContext runs a statement, or refuses it.
@@ -165,7 +177,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		}
 	}
 	base, err := prepare(ctx, c.base, query)
-	k.leash.leave()
+	k.watch.Leave()
 	if err != nil {
 		if t != nil {
 			t.fail(t.made, query, err)
@@ -240,7 +252,7 @@ func (c *conn) IsValid() bool {
 
 // Close closes the connection.
 func (c *conn) Close() error {
-	c.kept.drop()
+	c.prepared.drop()
 	return c.base.Close()
 }
 

@@ -37,28 +37,6 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return e.First }
 
-// CommitError says that the COMMIT was sent and did not succeed.
-type CommitError struct {
-	Err error
-	// InDoubt: the transaction may have been applied or not, and only the
-	// database knows. Otherwise it has been rolled back, for certain.
-	InDoubt bool
-}
-
-func (e *CommitError) Error() string {
-	if e.InDoubt {
-		return "once: outcome of COMMIT unknown: " + e.Err.Error() +
-			". Try: ask again with the same key; the database knows"
-	}
-	return "once: COMMIT failed, nothing was applied: " + e.Err.Error()
-}
-
-func (e *CommitError) Unwrap() error { return e.Err }
-
-// ErrEnded says that the transaction was gone before its owner ended it: by a
-// COMMIT or ROLLBACK that the guard could not see. What it did is in doubt.
-var ErrEnded = errors.New("the transaction had been ended underneath")
-
 var (
 	errControl = errors.New("refused, because it begins or ends the guarded transaction." +
 		" Try: Commit or Rollback of the *sql.Tx; for a part of it SAVEPOINT and ROLLBACK TO, each a statement of its own")

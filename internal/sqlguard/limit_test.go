@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/oncelib/once/internal/txlimit"
 )
 
 // TestLimitDecides: from the moment at which the guard has decided that a transaction has
@@ -18,7 +20,7 @@ func TestLimitDecides(t *testing.T) {
 		"prepare":  func(tx *sql.Tx) error { _, err := tx.Prepare("UPDATE t"); return err },
 		"heal":     func(tx *sql.Tx) error { _, err := tx.Exec("ROLLBACK TO before"); return err },
 		"commit":   func(tx *sql.Tx) error { return tx.Commit() },
-		"rollback": func(tx *sql.Tx) error { return errors.Join(tx.Rollback(), &TimeoutError{Limit: limitIdle}) },
+		"rollback": func(tx *sql.Tx) error { return errors.Join(tx.Rollback(), &txlimit.TimeoutError{Limit: "idle"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -27,18 +29,18 @@ func TestLimitDecides(t *testing.T) {
 			_, err := tx.Exec("SAVEPOINT before")
 			must(t, err)
 			decided, goOn := make(chan struct{}), make(chan struct{})
-			txn.Limit(Limits{Idle: 1}, func() {
+			txn.Limit(txlimit.Limits{Idle: 1}, func() {
 				close(decided)
 				<-goOn
 				_ = tx.Rollback()
 			})
-			txn.Hold()
+			txn.ForbidCommit()
 			<-decided
 			f.took()
 			if name == "commit" {
-				txn.Release()
+				txn.AllowCommit()
 			}
-			var timeout *TimeoutError
+			var timeout *txlimit.TimeoutError
 			if err := then(tx); !errors.As(err, &timeout) || timeout.SQLState() != "25P03" || timeout.Whole() {
 				t.Errorf("after it was decided: %v", err)
 			}
@@ -56,17 +58,17 @@ func TestLimitDecides(t *testing.T) {
 	}
 }
 
-// TestLimitIsLifted: whose COMMIT has begun, or who is not held, is not ended any more.
+// TestLimitIsLifted: a transaction whose COMMIT has begun, or which no handler has, is not ended.
 func TestLimitIsLifted(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	for _, lift := range []bool{false, true} {
 		tx, txn := begun(t, f, SQLite)
-		txn.Limit(Limits{Idle: 1}, func() { t.Error("ended") })
+		txn.Limit(txlimit.Limits{Idle: 1}, func() { t.Error("ended") })
 		if lift {
 			must(t, txn.Lift())
-			txn.Hold()
-			txn.Release()
+			txn.ForbidCommit()
+			txn.AllowCommit()
 		}
 		must(t, tx.Commit())
 		must(t, txn.Lift())
@@ -74,18 +76,18 @@ func TestLimitIsLifted(t *testing.T) {
 	}
 }
 
-// TestLimitWhole: all of its time is over, held or not.
+// TestLimitWhole: all of its time is over, whether a handler has it or not.
 func TestLimitWhole(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	tx, txn := begun(t, f, SQLite)
 	decided := make(chan struct{})
-	txn.Limit(Limits{Whole: time.Millisecond}, func() {
+	txn.Limit(txlimit.Limits{Whole: time.Millisecond}, func() {
 		_ = tx.Rollback()
 		close(decided)
 	})
 	<-decided
-	var timeout *TimeoutError
+	var timeout *txlimit.TimeoutError
 	if err := txn.Lift(); !errors.As(err, &timeout) || !timeout.Whole() {
 		t.Errorf("Lift() = %v", err)
 	}

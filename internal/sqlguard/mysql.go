@@ -82,7 +82,7 @@ const (
 
 // mysqlRefusals are errors of which it is known that nothing was committed. COMMIT can
 // meet others that leave it open (1180, 1053, 1317, 1927, those of the binary log), and
-// nobody has a complete list of them.
+// there is no complete list of them.
 var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1020, // record has changed since last read
 	1048, // column cannot be null
@@ -113,8 +113,8 @@ func Refused(err error) bool { return answered(MySQL, err) }
 // innodb_rollback_on_timeout.
 var mysqlFatal = []int{1205, 1206, 1213, 1020, 1614} //nolint:gochecknoglobals // a constant table
 
-// takesAll reports whether the transaction is gone with a statement that has failed so, or may be.
-func takesAll(err error) bool {
+// endsTransaction reports whether the transaction is gone with a statement that has failed so, or may be.
+func endsTransaction(err error) bool {
 	code, ok := MySQLCode(err)
 	return ok && slices.Contains(mysqlFatal, code)
 }

@@ -12,13 +12,13 @@ import (
 type rows struct {
 	driver.Rows
 
-	ctx   context.Context //nolint:containedctx // of the statement; see Close
-	txn   *Txn            // nil: it is only kept
-	call  call            // that has begun it
-	query string
-	since int
-	ended bool // at the last row, or at an error
-	kept  *keptStmt
+	ctx      context.Context //nolint:containedctx // of the statement; see Close
+	txn      *Txn            // nil: only prepared matters
+	call     call            // that has begun it
+	query    string
+	since    int
+	ended    bool          // at the last row, or at an error
+	prepared *preparedStmt // nil: it does not stay prepared
 }
 
 var (
@@ -31,8 +31,8 @@ var (
 	_ driver.RowsColumnTypePrecisionScale   = (*rows)(nil)
 )
 
-func watch(ctx context.Context, base driver.Rows, t *Txn, k call, query string, since int, s *keptStmt) driver.Rows {
-	return expose(&rows{Rows: base, ctx: ctx, txn: t, call: k, query: query, since: since, kept: s})
+func watch(ctx context.Context, base driver.Rows, t *Txn, k call, query string, since int, s *preparedStmt) driver.Rows {
+	return expose(&rows{Rows: base, ctx: ctx, txn: t, call: k, query: query, since: since, prepared: s})
 }
 
 func (r *rows) note(err error) error {
@@ -52,8 +52,8 @@ func (r *rows) Next(dest []driver.Value) error {
 // was read, database/sql closes the result on its own account and tells its user
 // but not the driver: that is an error of the statement, too.
 func (r *rows) Close() error {
-	if r.kept != nil {
-		r.kept.open = false
+	if r.prepared != nil {
+		r.prepared.open = false
 	}
 	cut := !r.ended
 	err := r.note(r.call.again(true, r.Rows.Close))

@@ -14,7 +14,7 @@ type transaction struct {
 	base driver.Tx       // nil if the guard sent BEGIN itself
 	txn  *Txn            // nil while it is not guarded
 	ctx  context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
-	part *Part           // of a group; nil if it is none
+	part Part            // nil if it is committed by itself
 	done bool
 
 	isolation sql.IsolationLevel // that was asked for
@@ -68,10 +68,10 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.
 		return nil, err
 	}
 	if p := partOf(ctx); p != nil {
-		ctx = Own(ctx)
-		if !p.First {
-			return nil, c.run(ctx, setPart)
+		if begun, err := p.Begin(ctx, Session{c}); begun || err != nil {
+			return nil, err
 		}
+		ctx = Own(ctx)
 	}
 	text, err := c.dialect.begins(opts)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.
 	}
 	err = c.run(ctx, text)
 	if err != nil && !answered(c.dialect, err) {
-		// The caller gave up, or the line broke, but BEGIN may have been heard.
+		// The caller gave up, or the connection broke, but the server may have run BEGIN.
 		c.abandon(ctx)
 	}
 	return nil, err
@@ -140,7 +140,7 @@ func (tx *transaction) Commit() error {
 	if !tx.end() {
 		return sql.ErrTxDone
 	}
-	defer tx.part.end()
+	defer tx.endPart()
 	t := tx.txn
 	if t == nil {
 		return tx.base.Commit()
@@ -149,23 +149,23 @@ func (tx *transaction) Commit() error {
 		tx.clear()
 		return &RefusedError{Refused: "COMMIT", First: f.first}
 	}
-	if t.held.Load() {
+	if t.commitForbidden.Load() {
 		tx.clear()
-		return ErrHeld
+		return ErrCommitForbidden
 	}
-	if err := t.leash.Load().finish(); err != nil {
+	if err := t.watch.Load().Finish(); err != nil {
 		tx.clear()
 		return err
 	}
 	if err := tx.commit(); err != nil {
 		failed := newCommitError(tx.conn.dialect, err)
-		if tx.part != nil { // the group's COMMIT is yet to come
+		if tx.part != nil { // the COMMIT for all parts is yet to come
 			failed = &CommitError{Err: err}
 		}
-		t.fatal = t.fatal || takesAll(err)
+		t.fatal = t.fatal || endsTransaction(err)
 		tx.clear()
 		if failed.InDoubt && !errors.Is(failed, ErrEnded) {
-			tx.conn.broken = true // nobody knows what state it is in
+			tx.conn.broken = true // its state is unknown
 		}
 		return failed
 	}
@@ -178,7 +178,7 @@ func (tx *transaction) commit() error {
 	defer cancel()
 	switch {
 	case tx.part != nil:
-		return tx.close()
+		return tx.part.Commit(Session{c})
 	case tx.base == nil && c.dialect == MySQL:
 		if last := tx.txn.last; last != "" {
 			return c.series(ctx, releaseMark, last, "COMMIT")
@@ -208,7 +208,7 @@ func (tx *transaction) Rollback() error {
 	if !tx.end() {
 		return sql.ErrTxDone
 	}
-	defer tx.part.end()
+	defer tx.endPart()
 	c := tx.conn
 	if tx.txn == nil {
 		err := tx.base.Rollback()
@@ -244,8 +244,7 @@ func (tx *transaction) rollback() error {
 	switch {
 	case tx.base != nil:
 		return tx.base.Rollback()
-	case tx.part != nil && !tx.part.First:
-		tx.undo()
+	case tx.part != nil && tx.part.Rollback(Session{tx.conn}):
 		return nil
 	}
 	c := tx.conn
@@ -264,8 +263,8 @@ func (tx *transaction) rollback() error {
 }
 
 // end detaches the transaction from its connection. It reports false if it was
-// ended before: a second COMMIT or ROLLBACK would hit whoever has the connection
-// by then.
+// ended before: a second COMMIT or ROLLBACK would end the transaction of the next
+// user of the connection.
 func (tx *transaction) end() bool {
 	if tx.done {
 		return false
@@ -278,4 +277,11 @@ func (tx *transaction) end() bool {
 		tx.txn.phase.Store(over)
 	}
 	return true
+}
+
+// endPart says that COMMIT or ROLLBACK has come to its end.
+func (tx *transaction) endPart() {
+	if tx.part != nil {
+		tx.part.Ended()
+	}
 }

@@ -3,22 +3,25 @@ package sqlguard
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"sync/atomic"
+
+	"github.com/oncelib/once/internal/txlimit"
 )
 
 // Txn is the guard's view of one transaction. The zero value is ready; a used
 // one cannot guard a second transaction, and a Txn must not be copied.
 type Txn struct {
-	phase      atomic.Uint32
-	statements atomic.Int64
-	claims     atomic.Int64
-	failure    atomic.Pointer[failure]
-	held       atomic.Bool
-	incomplete atomic.Bool
-	opaque     atomic.Bool
-	leash      atomic.Pointer[leash]
-	view       atomic.Pointer[Txn] // the guard that was there already, of a Txn that has joined it
+	phase           atomic.Uint32
+	statements      atomic.Int64
+	claims          atomic.Int64
+	failure         atomic.Pointer[failure]
+	commitForbidden atomic.Bool
+	incomplete      atomic.Bool
+	opaque          atomic.Bool
+	watch           atomic.Pointer[txlimit.Watch] // of its limits of time; nil without
+	view            atomic.Pointer[Txn]           // the guard that was there already, of a Txn that has joined it
 
 	// The rest is touched only by the goroutine that holds the connection.
 
@@ -84,6 +87,70 @@ func (t *Txn) Isolation() sql.IsolationLevel { return t.real().isolation }
 // are.
 func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
 
+// ErrCommitForbidden is the error of a COMMIT between ForbidCommit and AllowCommit. The
+// transaction has been rolled back.
+var ErrCommitForbidden = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
+
+// ForbidCommit has a COMMIT refused, which rolls back, until AllowCommit is called: a handler
+// has the transaction, and must not end it. It returns whether COMMIT is forbidden already:
+// then only the code that forbade it first may allow it.
+func (t *Txn) ForbidCommit() (already bool) {
+	t = t.real()
+	t.watch.Load().Hold(true)
+	return t.commitForbidden.Swap(true)
+}
+
+// Armed reports whether t guards a transaction, or has joined one that is guarded.
+func (t *Txn) Armed() bool { return t.real().phase.Load() == live }
+
+// AllowCommit undoes ForbidCommit.
+func (t *Txn) AllowCommit() {
+	t = t.real()
+	t.watch.Load().Hold(false)
+	t.commitForbidden.Store(false)
+}
+
+// RolledBack reports whether a failed statement may have rolled everything back.
+func (t *Txn) RolledBack(d Dialect) bool {
+	t = t.real()
+	if d == PostgreSQL {
+		return false // there it never does
+	}
+	return t.rolledBack(d)
+}
+
+type joinKey struct{}
+
+// Join is Context for a statement in a transaction that may be guarded already:
+// then t becomes another view of the guard that is there.
+func (t *Txn) Join(ctx context.Context) context.Context {
+	return context.WithValue(t.Context(ctx), joinKey{}, true)
+}
+
+func joins(ctx context.Context) bool { return ctx.Value(joinKey{}) != nil }
+
+// real returns the Txn that guards.
+func (t *Txn) real() *Txn {
+	if v := t.view.Load(); v != nil {
+		return v
+	}
+	return t
+}
+
+// Limit bounds the transaction from now on, see [txlimit.Start]: when a limit is reached, its
+// statements and COMMIT are refused. [Txn.Lift] must be called in the end.
+func (t *Txn) Limit(limits txlimit.Limits, end func()) {
+	if w := txlimit.Start(limits, end); w != nil {
+		t.watch.Store(w)
+	}
+}
+
+// Lift ends the limits, see [txlimit.Watch.Lift].
+func (t *Txn) Lift() error { return t.watch.Load().Lift() }
+
+// Ended is closed when a limit has ended the transaction; it is nil without limits.
+func (t *Txn) Ended() <-chan struct{} { return t.watch.Load().Ended() }
+
 func txnOf(ctx context.Context) *Txn {
 	t, _ := ctx.Value(txnKey{}).(*Txn)
 	return t
@@ -101,7 +168,7 @@ func (t *Txn) release() { t.phase.Store(unused) }
 
 // fail records the error of a statement that was begun at the given clock.
 func (t *Txn) fail(since int, query string, err error) {
-	t.fatal = t.fatal || takesAll(err)
+	t.fatal = t.fatal || endsTransaction(err)
 	f := &failure{first: &StatementError{Statement: head(query), Err: err}, since: since}
 	if standing := t.failure.Load(); standing != nil {
 		f.first = standing.first

@@ -68,7 +68,7 @@ func performGroup(ctx context.Context, p plan) error {
 func queued(ctx context.Context, n int) error {
 	stacks := make([]byte, 1<<20)
 	for ctx.Err() == nil {
-		if got := stacks[:runtime.Stack(stacks, true)]; strings.Count(string(got), "sqlstore.(*line).wait(") == n {
+		if got := stacks[:runtime.Stack(stacks, true)]; strings.Count(string(got), "sqlitegroup.(*line).wait(") == n {
 			return nil
 		}
 		runtime.Gosched()

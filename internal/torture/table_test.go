@@ -11,7 +11,6 @@ import (
 
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/retry/journal/sqljournal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
@@ -27,7 +26,7 @@ func askWithTable(ctx context.Context, p plan) error {
 		return err
 	}
 	db.SetMaxOpenConns(1) // nobody sends anything in the background
-	intents, err := sqljournal.New(db, dialect, journal.Config{})
+	intents, err := journal.OpenTable(db, dialect, journal.Config{})
 	if err == nil {
 		err = db.PingContext(ctx)
 	}
@@ -75,7 +74,7 @@ func openTable(p plan, k *killer) (*sql.DB, migration.Dialect, error) {
 }
 
 // wish plans an intent with a business write.
-func wish(ctx context.Context, k *killer, db *sql.DB, j *sqljournal.Journal, p plan) error {
+func wish(ctx context.Context, k *killer, db *sql.DB, j *journal.Table, p plan) error {
 	key := keyOf(p.Key, 0)
 	query, args, err := j.Insert(journal.Intent{Key: key, Method: http.MethodPost, URL: p.DSN, Body: []byte("body")})
 	if err != nil {
@@ -105,7 +104,7 @@ func wish(ctx context.Context, k *killer, db *sql.DB, j *sqljournal.Journal, p p
 // table is a database of intents, and its judge.
 type table struct {
 	g *ground
-	j *sqljournal.Journal
+	j *journal.Table
 }
 
 // settle returns when the database has noticed the end of the victim.
@@ -161,7 +160,7 @@ func TestTableKill(t *testing.T) {
 				dialect = migration.SQLite
 			}
 			var err error
-			if b.j, err = sqljournal.New(b.g.db, dialect, journal.Config{}); err != nil {
+			if b.j, err = journal.OpenTable(b.g.db, dialect, journal.Config{}); err != nil {
 				t.Fatal(err)
 			}
 			s := &journalSiege{t: t, g: newGround(t, sqliteName), seen: map[string][]bool{}, flow: flowTable, answered: 6, table: b, look: b.keys}

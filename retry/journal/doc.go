@@ -15,6 +15,9 @@
 //		},
 //	})
 //
+// A journal is a [File] of one process, or a [Table] in a database, where an intent commits
+// with the business write that makes it necessary.
+//
 // # What is promised
 //
 // A request with an idempotency key of its caller leaves only when its intent (method, URL,
@@ -43,7 +46,7 @@
 //
 // A [File] belongs to one process; another one is refused. The lock is on the file itself,
 // and ends with its process, as unix systems have it: where there is none, as on Windows,
-// [Open] refuses, and package sqljournal is what there is. A symbolic link is refused. A
+// [Open] refuses; use a [Table] there. A symbolic link is refused. A
 // journal whose file was removed, or replaced, takes no more intents. It is only appended to, with
 // one flush to the disk for all intents that come at the same time, and written anew when
 // much of it is done with. A record that a crash has torn is left out when the file is

@@ -22,7 +22,7 @@ type Config struct {
 	// MaxOpen is how many intents may be open in a [File], and MaxBytes how many bytes they
 	// may have together: a File keeps them in memory. One more fails with [ErrFull], and its
 	// request is not sent. What is open already can be asked for again, resumed and resolved.
-	// Package sqljournal bounds neither. Default 100,000 and 256 MiB.
+	// A [Table] has no such bounds. Default 100,000 and 256 MiB.
 	MaxOpen  int
 	MaxBytes int64
 }

@@ -47,7 +47,7 @@ func (f *File) take() error {
 	out, err := f.disk.open(f.path)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return fmt.Errorf("journal: no other process can be kept out of %s on this system (%s) or file system: %w. Try: a local disk of a unix system, or sqljournal, which processes may share", f.path, runtime.GOOS, err)
+		return fmt.Errorf("journal: no other process can be kept out of %s on this system (%s) or file system: %w. Try: a local disk of a unix system, or journal.OpenTable, which processes may share", f.path, runtime.GOOS, err)
 	case errors.Is(err, lockedfile.ErrHeld):
 		return fmt.Errorf("journal: %s is open in another process: %w. Try: end that one first (on Linux \"fuser %s\" names it), or give each process a journal of its own", f.path, err, f.path)
 	case err != nil:

@@ -4,10 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
 )
@@ -25,9 +25,9 @@ type journal struct {
 
 var journals = map[Dialect]journal{
 	SQLite: {
-		ago:   nowMillis + ` - ? / 1000`,
+		ago:   sqliteNow + ` - ? / 1000`,
 		again: ` on conflict do nothing`,
-		sweep: `delete from once_attempt where (key_hash, id) in (select key_hash, id from once_attempt where at < ` + nowMillis + ` - ? / 1000 order by at limit ?)`,
+		sweep: `delete from once_attempt where (key_hash, id) in (select key_hash, id from once_attempt where at < ` + sqliteNow + ` - ? / 1000 order by at limit ?)`,
 	},
 	PostgreSQL: {
 		ago:      `statement_timestamp() - ?::bigint * interval '1 microsecond'`,
@@ -89,14 +89,7 @@ func (j journal) insert(n int) string {
 	if !j.numbered {
 		return text
 	}
-	var b strings.Builder
-	for i, piece := range strings.Split(text, "?") {
-		if i > 0 {
-			b.WriteString("$" + strconv.Itoa(i))
-		}
-		b.WriteString(piece)
-	}
-	return b.String()
+	return dialect.Numbered(text)
 }
 
 // attemptFields are the values of an attempt in the order of pgsql.AttemptColumns.

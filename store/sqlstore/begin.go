@@ -10,15 +10,16 @@ import (
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
 // Begin opens a guarded transaction, claims and looks up.
 func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
-	if ask.Timeouts.Acquire == 0 || s.dialect.name == SQLite { // where nobody but this process could be silent
+	if ask.Timeouts.Acquire == 0 || s.dialect.name == SQLite { // SQLite runs in this process: no server can be silent
 		return s.beginOn(ctx, ask)
 	}
-	// As long as a connection may take, then as long again, and as long as a lock may.
+	// The time for a connection, the same time again for the answer, and the time for a lock.
 	limit := 2*ask.Timeouts.Acquire + ask.Timeouts.Lock
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel() // the transaction does not end with it
@@ -26,8 +27,8 @@ func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		err = &store.Error{Kind: store.KindOf(err), Err: fmt.Errorf("the server has not answered within %v (Timeouts): %w. Try: whether it is there; if it only takes long, a longer Timeouts.Acquire or Lock", limit, err)}
 	}
-	if t, open := begun.(*txn); open && ask.Timeouts.Statement > 0 { // after which the server says no, if it says anything
-		t.guard.Limit(sqlguard.Limits{Statement: ask.Timeouts.Statement + ask.Timeouts.Acquire}, func() {})
+	if t, open := begun.(*txn); open && ask.Timeouts.Statement > 0 { // the server ends a statement earlier, unless it is silent
+		t.guard.Limit(txlimit.Limits{Statement: ask.Timeouts.Statement + ask.Timeouts.Acquire}, func() {})
 	}
 	return begun, rec, err
 }
@@ -42,7 +43,7 @@ func (s *Store) beginOn(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx],
 
 func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
 	if s.dialect.name == SQLite && !ask.ID.IsZero() && !ask.First { // a replay need not wait for other writers
-		if rec, err := s.glance(ctx, ask); err != nil || rec.State == store.Done {
+		if rec, err := s.readBeforeBegin(ctx, ask); err != nil || rec.State == store.Done {
 			return nil, rec, err
 		}
 	}
@@ -51,7 +52,7 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 		if t == nil {
 			return nil, rec, err
 		}
-		if err := s.late(ctx, t.tx, ask); err != nil {
+		if err := s.checkDeadline(ctx, t.tx, ask); err != nil {
 			_ = t.end()
 			return nil, store.Record{}, err
 		}
@@ -63,20 +64,20 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 		return nil, store.Record{}, s.down(err)
 	}
 	ahead := t.claim.row
-	if t.tx == nil { // what has been looked up ahead is done
+	if t.tx == nil { // the look-up before the transaction has found a result
 		return nil, ahead.live(), t.found(ctx, ask, ahead.live())
 	}
-	if s.dialect.bound != nil {
-		err = s.dialect.bound(ctx, t.tx, ask.Timeouts)
+	if s.dialect.timeouts != nil {
+		err = s.dialect.timeouts(ctx, t.tx, ask.Timeouts)
 	}
 	if err == nil && !ask.ID.IsZero() {
-		t.claim, err = s.dialect.claim(s.own(ctx), t.tx, ask)
+		t.claim, err = s.dialect.claim(s.ownContext(ctx), t.tx, ask)
 	}
 	switch {
 	case err != nil:
 		if errors.Is(err, pgsql.ErrRecovery) {
 			_ = t.tx.Rollback()
-			retire(t.conn)
+			dropConn(t.conn)
 		}
 		_ = t.end()
 		return nil, store.Record{}, s.down(err)
@@ -95,7 +96,7 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 	if !free {
 		return nil, rec, t.found(ctx, ask, rec)
 	}
-	if err := s.late(ctx, t.tx, ask); err != nil {
+	if err := s.checkDeadline(ctx, t.tx, ask); err != nil {
 		_ = t.end()
 		return nil, store.Record{}, err
 	}
@@ -103,8 +104,8 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 	return t, rec, nil
 }
 
-// glance is Read by someone who waits no longer for a connection than for a transaction.
-func (s *Store) glance(ctx context.Context, ask store.Ask) (store.Record, error) {
+// readBeforeBegin is Read that waits no longer for a connection than Begin would.
+func (s *Store) readBeforeBegin(ctx context.Context, ask store.Ask) (store.Record, error) {
 	if ask.Timeouts.Acquire > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, ask.Timeouts.Acquire)
@@ -113,30 +114,27 @@ func (s *Store) glance(ctx context.Context, ask store.Ask) (store.Record, error)
 	return s.Read(ctx, ask.ID)
 }
 
-// verdict says whether there is something to execute, and what is in the way if not.
+// verdict returns whether the operation is free to be executed, or else the record in its way.
 func (c *claim) verdict() (rec store.Record, free bool) {
 	rec = c.row.live()
 	switch {
 	case rec.State != store.Absent:
 		return rec, false
 	case !c.granted:
-		return store.Record{State: store.Running}, false // by the transaction that has the lock
+		return store.Record{State: store.Running}, false // in the transaction that has the lock
 	}
 	return rec, true
 }
 
-// open begins a transaction that outlives the end of ctx: COMMIT is not the
-// caller's to cancel. Until began is called, ctx still ends it.
+// open begins a transaction that outlives the end of ctx: the caller must not cancel a
+// COMMIT. Until began is called, ctx still ends it.
 //
 // A connection that turns out to be broken, because the server has restarted since it
 // was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
 // Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
-	if s.writer != nil {
-		return s.writer.open(ctx, ask)
-	}
-	if s.line != nil {
-		return s.openInLine(ctx, ask)
+	if s.file != nil {
+		return s.openSQLite(ctx, ask)
 	}
 	return s.openBy(ctx, ask, func(t *txn, own context.Context) (err error) {
 		if s.looksAhead(ask) {
@@ -149,9 +147,9 @@ func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
 	})
 }
 
-// openBy is open by who begins a transaction on a connection.
+// openBy is open with begin, which begins a transaction on a connection.
 func (s *Store) openBy(ctx context.Context, ask store.Ask, begin func(t *txn, own context.Context) error) (*txn, error) {
-	for left := -1; ; left-- { // tries; how many is asked when one is needed
+	for tries := -1; ; tries-- { // tries that are left; -1: not counted yet
 		t, own, err := s.connect(ctx, ask)
 		if err != nil {
 			return nil, err
@@ -161,16 +159,16 @@ func (s *Store) openBy(ctx context.Context, ask store.Ask, begin func(t *txn, ow
 		}
 		isBroken := broken(t.conn)
 		t.release()
-		if left < 0 {
-			left = 1 + s.db.Stats().Idle
+		if tries < 0 {
+			tries = 1 + s.db.Stats().Idle
 		}
-		if !isBroken || left == 0 || ctx.Err() != nil || store.KindOf(err) == store.Busy {
+		if !isBroken || tries == 0 || ctx.Err() != nil || store.KindOf(err) == store.Busy {
 			return nil, err
 		}
 	}
 }
 
-// broken reports whether a connection is good for nothing any more.
+// broken reports whether a connection cannot be used any more.
 func broken(conn *sql.Conn) bool {
 	valid := false
 	err := conn.Raw(func(dc any) error {

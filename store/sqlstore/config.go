@@ -5,9 +5,9 @@ type Config struct {
 	// GroupCommit, on SQLite, lets operations that wait for the file share one COMMIT,
 	// and so one flush to the disk. The first one begins at once. Those that have come
 	// while it ran, or while a COMMIT was on its way, follow it in the same transaction,
-	// each in a savepoint of its own, and nobody is answered before the COMMIT that
-	// covers what he has written or read. A handler gets its *sql.Tx as ever, and what it
-	// does to it undoes nothing of others.
+	// each in a savepoint of its own, and no operation is answered before the COMMIT
+	// that covers what it has written or read. A handler gets its *sql.Tx as ever, and what
+	// it does to it undoes nothing of others.
 	//
 	// What is different:
 	//   - A handler may hold the file for half of busy_timeout and no longer, so that those
@@ -22,7 +22,7 @@ type Config struct {
 	//     handlers. The file is held as long: other writers, such as other processes or
 	//     transactions of yours on the same *sql.DB, wait for it as ever.
 	//   - A group needs a second connection, by which others look whether their operation
-	//     is done already. With SetMaxOpenConns(1) nobody has company.
+	//     is done already. With SetMaxOpenConns(1) each group has one member.
 	//
 	// The driver must be modernc.org/sqlite v1.53.0 or newer, or another one whose connections
 	// have its method Status: it tells whether an operation violates a deferred foreign key, which

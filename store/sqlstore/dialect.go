@@ -25,16 +25,16 @@ const (
 var (
 	drivers  = map[string]Dialect{"sqlite": SQLite, "sqlite3": SQLite, "pgx": PostgreSQL, "pgx/v5": PostgreSQL, "postgres": PostgreSQL, "mysql": MySQL}
 	guards   = map[Dialect]sqlguard.Dialect{SQLite: sqlguard.SQLite, PostgreSQL: sqlguard.PostgreSQL, MySQL: sqlguard.MySQL}
-	dialects = []dialect{sqlite, postgres, mysql}
+	dialects = []database{sqlite, postgres, mysql}
 )
 
-// dialect is what differs between databases. The arguments of a text are the same
+// database is what differs between databases. The arguments of a text are the same
 // in both, by number.
-type dialect struct {
+type database struct {
 	name Dialect
 
 	read       string                                                   // scope, key; not of PostgreSQL
-	bound      func(context.Context, *sql.Tx, store.Timeouts) error     // what the transaction may wait for; nil if the database knows no such thing
+	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error     // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.Ask) (claim, error) // claims and looks up
 	expired    string                                                   // scope, key
 	insert     string                                                   // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request
@@ -55,9 +55,9 @@ type claim struct {
 	row     row
 }
 
-var postgres = dialect{
+var postgres = database{
 	name: PostgreSQL,
-	bound: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
+	timeouts: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
 		for _, b := range []struct {
 			query string
 			d     time.Duration

@@ -56,7 +56,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		}
 		return nil, rec, err
 	}
-	if late := s.late(ctx, caller, ask); late != nil {
+	if late := s.checkDeadline(ctx, caller, ask); late != nil {
 		_ = j.undo(ctx)
 		return nil, store.Record{}, late
 	}
@@ -67,8 +67,8 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 			return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: fmt.Errorf("sqlstore: %w", pgsql.ErrMaxJoins)}
 		}
 	}
-	j.before = j.guard.Statements()
-	j.lent = j.guard.Hold()
+	j.ownStatements = j.guard.Statements()
+	j.inHandler = j.guard.ForbidCommit()
 	return j, rec, nil
 }
 
@@ -93,27 +93,27 @@ func (j *joined) look(ctx context.Context, ask store.Ask) (err error) {
 
 // joined is a claim inside a transaction of the caller.
 type joined struct {
-	s      *Store
-	caller *sql.Tx
-	guard  *sqlguard.Txn
-	id     store.ID
-	name   string // of the savepoint
-	claim  claim
-	before int
-	lent   bool // before the join: it is inside of another handler
-	undone bool
+	s             *Store
+	caller        *sql.Tx
+	guard         *sqlguard.Txn
+	id            store.ID
+	name          string // of the savepoint
+	claim         claim
+	ownStatements int  // those of the store, before the handler's
+	inHandler     bool // the transaction belongs to another handler, which this join is inside of
+	undone        bool
 }
 
 func (j *joined) Tx() *sql.Tx { return j.caller }
 
 // Statements implements [store.Counter].
-func (j *joined) Statements() int { return j.guard.Statements() - j.before }
+func (j *joined) Statements() int { return j.guard.Statements() - j.ownStatements }
 
 func (j *joined) Rollback(ctx context.Context) error {
 	if j.undone {
 		return nil
 	}
-	j.back()
+	j.takeBack()
 	j.undone = true
 	lost := j.guard.RolledBack(guards[j.s.dialect.name]) // asked before undo, whose own error is none of the handler's
 	err := j.undo(ctx)
@@ -131,11 +131,10 @@ func (j *joined) Rollback(ctx context.Context) error {
 	return j.s.down(err)
 }
 
-// back takes the transaction back from the handler. While it was lent, what has ended it
-// has rolled it back.
-func (j *joined) back() {
-	if !j.lent {
-		j.guard.Release()
+// takeBack allows COMMIT again, which was refused while the handler had the transaction.
+func (j *joined) takeBack() {
+	if !j.inHandler {
+		j.guard.AllowCommit()
 	}
 }
 
@@ -175,7 +174,7 @@ func (j *joined) undo(ctx context.Context) error {
 }
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
-	j.back()
+	j.takeBack()
 	t := txn{s: j.s, tx: j.caller, guard: j.guard, claim: j.claim}
 	if j.undone {
 		if err := j.savepoint(ctx); err != nil {

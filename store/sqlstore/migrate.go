@@ -62,7 +62,7 @@ type migrating struct {
 		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	}
-	d dialect
+	d database
 }
 
 func (m migrating) Exec(ctx context.Context, query string) error {

@@ -7,13 +7,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
-// mysqlNow is the database's clock in milliseconds. It is that of UTC: the session's
-// own has an hour twice a year that it has twice, or not at all.
-const mysqlNow = "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000)"
+// mysqlNow is the database's clock in milliseconds.
+const mysqlNow = dialect.MySQLNow
 
 const (
 	mysqlColumns = "state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data, " +
@@ -29,7 +30,7 @@ const (
 const (
 	mysqlRead = "select " + mysqlColumns + " from once_operation" + mysqlWhere
 
-	// A claim is a row that says "unknown" as long as nobody but its transaction can see
+	// A claim is a row that says "unknown" as long as only its transaction can see
 	// it. If the transaction is committed from below, that is what it says to everybody.
 	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
 	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
@@ -44,7 +45,7 @@ const (
 	mysqlDelete   = "delete from once_operation" + mysqlWhere
 )
 
-var mysql = dialect{
+var mysql = database{
 	name:      MySQL,
 	classify:  classifyMySQL,
 	undefined: func(err error) bool { return is(err, mysqlNoTable) },
@@ -71,7 +72,7 @@ func is(err error, code int) bool {
 func locked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLocked) }
 
 func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
-	if errors.As(err, new(*sqlguard.TimeoutError)) {
+	if errors.As(err, new(*txlimit.TimeoutError)) {
 		return store.Busy, false, true
 	}
 	code, known := sqlguard.MySQLCode(err)

@@ -13,9 +13,9 @@ import (
 )
 
 // A claim on MySQL is the row of the operation, inserted when its transaction begins.
-// InnoDB lets those who wait for such a row deadlock when it vanishes: each is granted a
-// shared lock and wants an exclusive one. So nobody waits for it, and who finds it taken
-// has let go of everything before he looks at it.
+// Transactions that wait for such a row deadlock in InnoDB when it vanishes: each is granted a
+// shared lock and wants an exclusive one. So no transaction waits for it, and one that finds
+// it taken rolls back before it looks at it.
 
 // claimMySQL begins a transaction that has the claim. If there is none, and no error, the
 // record says why.
@@ -23,15 +23,15 @@ import (
 // A connection that was broken before is replaced, as in open: what was not committed
 // has not been applied.
 func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (t *txn, rec store.Record, err error) {
-	for left := -1; ; left-- {
+	for tries := -1; ; tries-- {
 		var isBroken bool
 		if t, rec, isBroken, err = s.tryClaim(ctx, ask); err == nil || !isBroken || ctx.Err() != nil {
 			return t, rec, err
 		}
-		if left < 0 {
-			left = 1 + s.db.Stats().Idle
+		if tries < 0 {
+			tries = 1 + s.db.Stats().Idle
 		}
-		if left == 0 {
+		if tries == 0 {
 			return nil, rec, err
 		}
 	}
@@ -49,7 +49,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 	c, err := try(ctx, own, ask, mysqlClaim)
 	var expired row
 	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
-		if n > 1 { // whoever has it, a sweeper perhaps, needs a moment to end
+		if n > 1 { // the transaction that has the row, a sweeper perhaps, needs a moment to end
 			select {
 			case <-time.After(rand.N(time.Duration(n*n) * time.Millisecond)):
 			case <-ctx.Done():
@@ -64,12 +64,12 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 		}
 	}
 	if err == nil && c.granted {
-		err = t.bindMySQL(ctx, ask.Timeouts)
+		err = t.setTimeouts(ctx, ask.Timeouts)
 	}
 	switch {
 	case err != nil:
 		if errors.Is(err, errReplica) {
-			spoil(t.conn)
+			dropConn(t.conn)
 		}
 		isBroken = broken(t.conn)
 		if t.tx != nil {
@@ -86,7 +86,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 }
 
 // maxVanished bounds how often a claim is tried again because what was in the way is gone.
-// Each time somebody else has given up, unless it is a gap between rows that is locked.
+// Each time another transaction has given up, unless it is a gap between rows that is locked.
 const maxVanished = 10
 
 // vanished reports whether there was something in the way which no longer is: a row that
@@ -116,7 +116,7 @@ func (t *txn) claimAtOnce(ctx, own context.Context, ask store.Ask, how string) (
 			}
 		}
 	}
-	if err != nil { // nobody knows what the connection is in the midst of
+	if err != nil { // the state of the connection is unknown
 		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 	return c, err

@@ -6,10 +6,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// A replica lags behind: that it has no record proves nothing, and whoever has the right to
-// can claim there what the primary has executed. A primary that was set to read_only may
-// have what its successor lacks. So nothing is claimed on either, and neither tells what
-// must be durable.
+// A replica lags behind: that it has no record proves nothing, and a user with the right to
+// write could claim there what the primary has executed. A primary that was set to read_only
+// may have what its successor lacks. So nothing is claimed on either, and neither is asked for
+// what must be durable.
 
 // mysqlReplica is whether the server is set to read_only. Words: newer releases have several
 // kinds of it. super_read_only of MySQL sets read_only, too.

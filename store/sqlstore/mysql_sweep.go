@@ -33,16 +33,16 @@ const (
 	mysqlByKey = "straight_join once_operation o force index (primary) on o.scope = those.s and o.`key` = those.k"
 )
 
-// mysqlSweeping is for rows that somebody has locked. At READ COMMITTED InnoDB locks the
+// mysqlSweeping is for rows of which some are locked. At READ COMMITTED InnoDB locks the
 // rows that are deleted and no gaps between them, so that claims of new keys go on.
 var mysqlSweeping = sweeping{isolation: store.ReadCommitted}
 
 // mysqlPart is how many rows that were kept are deleted in one transaction.
 const mysqlPart = 100
 
-// sweepMySQL deletes in one statement what nobody has locked: where they share a machine,
-// the time of the server is what requests feel. Where somebody has, a sweeper or a claim
-// of an expired key, the rows are locked one by one, and his are left to him.
+// sweepMySQL deletes in one statement as long as no row is locked: it costs the server the
+// least time, which requests may need. If a row is locked, by another sweeper or by a claim of
+// an expired key, the rows are locked one by one, and those that are locked are left out.
 func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
 	if req.Keep != nil {
@@ -111,7 +111,7 @@ func (s *Store) sweepAtOnce(ctx context.Context, req store.Sweep) (swept store.S
 }
 
 // deleteMySQL runs a compound that deletes and returns how many rows that were, and what
-// else it tells. It is not done, and nothing is deleted, if somebody has a lock, or if the
+// else it tells. It is not done, and nothing is deleted, if a row is locked, or if the
 // connection was broken before.
 func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (rows int, done bool, err error) {
 	conn, err := s.acquire(ctx, 0)
@@ -131,9 +131,9 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 	return 0, true, &store.Error{Kind: store.Lost, Err: err}
 }
 
-// deleteUnlocked deletes those rows that nobody has locked and that are still the same.
+// deleteUnlocked deletes those rows that are not locked and are still the same.
 // They are found without locks, and then locked by the primary key: that is where claims
-// begin as well, and who locks in one order does not deadlock.
+// begin as well, and transactions that lock in one order do not deadlock.
 func (s *Store) deleteUnlocked(ctx context.Context, found []store.Expired) (int, error) {
 	same := map[string]bool{}
 	for _, e := range found {

@@ -16,7 +16,7 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if err := t.s.writes(ctx, t.tx, c.Writes); err != nil || c.ID.IsZero() {
 		return err
 	}
-	if err := t.s.room(ctx, t.tx, sizeMySQL(c)); err != nil {
+	if err := t.s.checkSize(ctx, t.tx, sizeMySQL(c)); err != nil {
 		return err
 	}
 	finish := fill(mysqlFinish, mysqlRecord(c)...)
@@ -65,7 +65,7 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	case onReplica:
 		return t.s.down(errReplica)
 	}
-	if err := t.s.room(ctx, t.tx, sizeMySQL(c)); err != nil {
+	if err := t.s.checkSize(ctx, t.tx, sizeMySQL(c)); err != nil {
 		return err
 	}
 	change := fill(mysqlDelete, id...)

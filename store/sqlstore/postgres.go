@@ -33,11 +33,11 @@ func (t *txn) lookAhead(ctx context.Context, ask store.Ask) (err error) {
 	t.claim.row, err = lookPostgres(ctx, t.conn, ask)
 	switch {
 	case errors.Is(err, pgsql.ErrRecovery):
-		retire(t.conn)
+		dropConn(t.conn)
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &store.Error{Kind: store.Busy, Err: err} // another connection would wait as long
 	case err != nil && t.conn.PingContext(ctx) != nil:
-		retire(t.conn) // it broke while it was idle: openBy takes another one
+		dropConn(t.conn) // it broke while it was idle: openBy takes another one
 	}
 	return err
 }
@@ -48,7 +48,7 @@ func lookPostgres(ctx context.Context, from rowQuerier, ask store.Ask) (row, err
 	var recovery bool
 	r, err := scan(from.QueryRowContext(ctx, pgsql.Look, ask.ID.Scope, ask.ID.Key), &recovery)
 	if err == nil {
-		err = known(recovery, r, ask)
+		err = checkRecovery(recovery, r, ask)
 	}
 	return r, err
 }
@@ -57,7 +57,7 @@ type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func known(recovery bool, r row, ask store.Ask) error {
+func checkRecovery(recovery bool, r row, ask store.Ask) error {
 	if recovery && (ask.Durable || r.live().State != store.Done) {
 		return pgsql.ErrRecovery
 	}
@@ -68,7 +68,7 @@ func claimPostgres(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err
 	var recovery bool
 	from := tx.QueryRowContext(ctx, pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
 	if c.row, err = scan(from, &c.start, &c.granted, &recovery, &c.watched); err == nil {
-		err = known(recovery, c.row, ask)
+		err = checkRecovery(recovery, c.row, ask)
 	}
 	return c, err
 }
@@ -112,15 +112,15 @@ func probe(ctx context.Context, tx *sql.Tx, id store.ID) (absent bool, err error
 // beginPostgres begins again when its connection led to a standby: the pool may have another
 // one, or make one to the primary.
 func (s *Store) beginPostgres(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
-	for left := -1; ; left-- {
+	for tries := -1; ; tries-- {
 		t, rec, err := s.begin(ctx, ask)
 		if !errors.Is(err, pgsql.ErrRecovery) {
 			return t, rec, err
 		}
-		if left < 0 {
-			left = 1 + s.db.Stats().Idle
+		if tries < 0 {
+			tries = 1 + s.db.Stats().Idle
 		}
-		if left == 0 || ctx.Err() != nil {
+		if tries == 0 || ctx.Err() != nil {
 			return nil, rec, err
 		}
 	}
@@ -133,12 +133,12 @@ func (t *txn) standby(ctx context.Context, err error) (standby bool) {
 	}
 	_ = t.tx.Rollback()
 	if t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) == nil && standby {
-		retire(t.conn)
+		dropConn(t.conn)
 	}
 	return standby
 }
 
-// retire keeps a connection from going back into the pool.
-func retire(conn *sql.Conn) {
+// dropConn keeps a connection from going back into the pool.
+func dropConn(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }

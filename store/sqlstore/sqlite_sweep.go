@@ -3,8 +3,10 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
+	"github.com/oncelib/once/internal/sqlitegroup"
 	"github.com/oncelib/once/store"
 )
 
@@ -12,16 +14,16 @@ import (
 // writers from the file. By the index alone, unless they are to be kept.
 const (
 	sqliteExpired = ` from once_operation
- where state = 2 and expires_at <= ` + nowMillis + ` and expires_at >= ? order by expires_at limit ?`
+ where state = 2 and expires_at <= ` + sqliteNow + ` and expires_at >= ? order by expires_at limit ?`
 	sqliteKept  = `select scope, key, expires_at, ` + sqliteColumns + sqliteExpired
 	sqliteSwept = `select scope, key, null, expires_at` + sqliteExpired
 
 	// One by one, which is quicker than any list; by the primary key, and not by the index.
-	sqliteDrop = `delete from once_operation where scope = ?1 and key = ?2 and +state = 2 and +expires_at <= ` + nowMillis + ` and (?3 is null or claim = ?3)`
+	sqliteDrop = `delete from once_operation where scope = ?1 and key = ?2 and +state = 2 and +expires_at <= ` + sqliteNow + ` and (?3 is null or claim = ?3)`
 )
 
 // A sweeper has the file for one part at a time, and then goes to the end of the line. A
-// part ends as soon as somebody waits, but not before it has some rows: each costs some 20
+// part ends as soon as a writer waits, but not before it has some rows: each costs some 20
 // microseconds, and its transaction 100.
 //
 // Each row was on a page of its own, and after each part there is a checkpoint, beside the
@@ -51,10 +53,10 @@ func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swe
 		}
 	}
 	all.Mark = found[len(found)-1].At
-	l := s.lighten()
-	defer l.close()
+	conn := s.file.Relaxed()
+	defer conn.Close()
 	for len(found) > 0 {
-		part, err := s.sweepPart(ctx, l, found[:min(len(found), sqliteMost)])
+		part, err := s.sweepPart(ctx, conn, found[:min(len(found), sqliteMost)])
 		if err != nil && all.Rows > 0 { // what is left is found again
 			all.More, all.Mark = true, found[0].At
 			return all, nil
@@ -66,7 +68,7 @@ func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swe
 		all.Rows += part.rows
 		all.Held += part.held
 		began := time.Now()
-		l.checkpoint(ctx)
+		conn.Checkpoint(ctx)
 		select { // other processes do not stand in the line
 		case <-time.After(part.held - time.Since(began)):
 		case <-ctx.Done(): // the next part says so
@@ -82,10 +84,10 @@ type sweptPart struct {
 }
 
 // sweepPart deletes rows that are still the same, the first ones of part, in a transaction.
-func (s *Store) sweepPart(ctx context.Context, l *light, part []store.Expired) (done sweptPart, err error) {
-	done.held, err = l.run(ctx, sqliteDrop, func(ctx context.Context, drop *sql.Stmt) error {
+func (s *Store) sweepPart(ctx context.Context, conn *sqlitegroup.Relaxed, part []store.Expired) (done sweptPart, err error) {
+	done.held, err = conn.Run(ctx, sqliteDrop, func(ctx context.Context, drop *sql.Stmt) error {
 		for _, e := range part {
-			if done.tried >= sqliteLeast && s.line.waits() {
+			if done.tried >= sqliteLeast && s.file.Waiting() {
 				break
 			}
 			r, err := drop.ExecContext(ctx, e.Scope, e.Key, e.Claim)
@@ -101,5 +103,12 @@ func (s *Store) sweepPart(ctx context.Context, l *light, part []store.Expired) (
 		}
 		return nil
 	})
-	return done, err
+	committing := (*sqlitegroup.CommitError)(nil)
+	switch {
+	case err == nil:
+		return done, nil
+	case errors.As(err, &committing):
+		return done, s.lost(committing.Err)
+	}
+	return done, s.down(err)
 }

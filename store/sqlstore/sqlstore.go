@@ -20,8 +20,8 @@
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
 // writer does. Those of one Store stand in line, and hold no connection while they wait;
-// busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. Under many
-// callers at a time they are more a second with [Config].GroupCommit. On PostgreSQL,
+// busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. With many callers at
+// a time, [Config].GroupCommit gives a higher throughput. On PostgreSQL,
 // pgxstore does the same in fewer round trips. With several hosts in the data source name of
 // PostgreSQL, say target_session_attrs=read-write: on a standby all but replays is refused.
 //
@@ -84,21 +84,20 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sqlitegroup"
 	"github.com/oncelib/once/store"
 )
 
 // Store is a [store.Store] on database/sql.
 type Store struct {
 	db      *sql.DB
-	dialect dialect
-	busy    int64       // SQLite's busy_timeout, in milliseconds
-	line    *line       // SQLite: of those who write
-	writer  *writer     // SQLite: of groups; nil without
-	light   atomic.Bool // SQLite: somebody keeps a light connection
-	watched atomic.Bool // PostgreSQL: SERIALIZABLE is the default level of the database
+	dialect database
+	file    *sqlitegroup.File // SQLite: whose writers take turns; nil for servers
+	watched atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
 	serializable bool         // MySQL: sessions are SERIALIZABLE if nothing else is asked for
@@ -170,16 +169,17 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 			return nil, err
 		}
 	case SQLite:
-		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&s.busy); err != nil {
+		var milliseconds int64
+		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&milliseconds); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
-		if s.busy == 0 {
+		if milliseconds == 0 {
 			return nil, errBusyTimeout
 		}
-		s.line = new(line)
+		s.file = sqlitegroup.New(db, time.Duration(milliseconds)*time.Millisecond)
 	}
 	if cfg.GroupCommit {
-		if s.writer, err = newWriter(ctx, s); err != nil {
+		if err := s.useGroups(ctx); err != nil {
 			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
 	}
@@ -208,10 +208,10 @@ func probeClaims(ctx context.Context, on interface {
 
 var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
 
-func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
+func dialectOf(ctx context.Context, db *sql.DB) (database, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return dialect{}, fmt.Errorf("sqlstore: %w", err)
+		return database{}, fmt.Errorf("sqlstore: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	var guarded sqlguard.Dialect
@@ -223,14 +223,14 @@ func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
 		return nil
 	})
 	if err != nil {
-		return dialect{}, fmt.Errorf("sqlstore: %w", err)
+		return database{}, fmt.Errorf("sqlstore: %w", err)
 	}
 	for _, d := range dialects {
 		if guards[d.name] == guarded {
 			return d, nil
 		}
 	}
-	return dialect{}, fmt.Errorf("sqlstore: no store for %v yet", guarded)
+	return database{}, fmt.Errorf("sqlstore: no store for %v yet", guarded)
 }
 
 // Check implements [store.Checker].
@@ -255,7 +255,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 		}
 		return r.live(), nil
 	}
-	r, err := scan(s.db.QueryRowContext(s.own(ctx), s.dialect.read, id.Scope, id.Key))
+	r, err := scan(s.db.QueryRowContext(s.ownContext(ctx), s.dialect.read, id.Scope, id.Key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, nil
 	}

@@ -61,7 +61,7 @@ func (t *txn) swap(ctx context.Context, c store.Change) error {
 
 var errExpect = errors.New("the record is not what was expected")
 
-func (d dialect) swap(c store.Change) (string, []any) {
+func (d database) swap(c store.Change) (string, []any) {
 	key := []any{c.ID.Scope, c.ID.Key}
 	times := []any{millis(c.Lease), millis(c.Retain)}
 	switch {

@@ -14,24 +14,24 @@ var _ store.Sweeper = (*Store)(nil)
 
 // sweeping is how a database deletes what has expired.
 type sweeping struct {
-	isolation store.Isolation
-	lightly   string              // makes the commit cheap; "": nothing inside of the transaction does
-	alone     string              // whether this transaction is the only one that keeps; "": nothing tells
-	sweep     string              // limit, after: deletes, and returns how many and up to which moment
-	expiring  string              // limit, after: scope, key, moment of expiry, columns of the record
-	drop      string              // pgsql.Kept: deletes those that are still the same
-	moment    func(time.Time) any // as the database has it
+	isolation   store.Isolation
+	cheapCommit string              // makes the commit cheap; "": nothing inside of the transaction does
+	alone       string              // whether this transaction is the only one that keeps; "": nothing tells
+	sweep       string              // limit, after: deletes, and returns how many and up to which moment
+	expiring    string              // limit, after: scope, key, moment of expiry, columns of the record
+	drop        string              // pgsql.Kept: deletes those that are still the same
+	moment      func(time.Time) any // as the database has it
 }
 
 var sweepings = map[Dialect]sweeping{
 	PostgreSQL: {
-		isolation: store.ReadCommitted,
-		lightly:   pgsql.SweepLightly,
-		alone:     pgsql.SweepLock,
-		sweep:     pgsql.Sweep,
-		expiring:  pgsql.Expiring,
-		drop:      pgsql.SweepKept,
-		moment:    asTime,
+		isolation:   store.ReadCommitted,
+		cheapCommit: pgsql.SweepLightly,
+		alone:       pgsql.SweepLock,
+		sweep:       pgsql.Sweep,
+		expiring:    pgsql.Expiring,
+		drop:        pgsql.SweepKept,
+		moment:      asTime,
 	},
 }
 
@@ -44,18 +44,18 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 	case s.dialect.name == SQLite:
 		return s.sweepSQLite(ctx, req)
 	case req.Keep == nil:
-		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.out(ctx, tx, req) })
+		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.deleteExpired(ctx, tx, req) })
 	}
 	return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) {
 		var alone bool
 		if err := tx.QueryRowContext(ctx, d.alone).Scan(&alone); err != nil || !alone {
 			return store.Swept{Mark: req.After}, err
 		}
-		found, err := d.keep(ctx, tx, req)
+		found, err := d.readExpired(ctx, tx, req)
 		if err != nil {
 			return store.Swept{}, err
 		}
-		return d.dropped(ctx, tx, req, found)
+		return d.deleteKept(ctx, tx, req, found)
 	})
 }
 
@@ -85,10 +85,10 @@ func (s *Store) notSwept(err error) error {
 	return s.down(err)
 }
 
-// out deletes without keeping.
-func (d sweeping) out(ctx context.Context, tx *sql.Tx, req store.Sweep) (store.Swept, error) {
+// deleteExpired deletes without keeping.
+func (d sweeping) deleteExpired(ctx context.Context, tx *sql.Tx, req store.Sweep) (store.Swept, error) {
 	swept := store.Swept{Mark: req.After}
-	if err := d.spare(ctx, tx); err != nil {
+	if err := d.makeCommitCheap(ctx, tx); err != nil {
 		return swept, err
 	}
 	err := tx.QueryRowContext(ctx, d.sweep, req.Limit, d.moment(req.After)).Scan(&swept.Rows, &swept.Mark)
@@ -96,8 +96,8 @@ func (d sweeping) out(ctx context.Context, tx *sql.Tx, req store.Sweep) (store.S
 	return swept, err
 }
 
-// keep reads what is to be deleted, and has it kept.
-func (d sweeping) keep(ctx context.Context, from querier, req store.Sweep) (found []store.Expired, err error) {
+// readExpired reads what is to be deleted, and has it kept.
+func (d sweeping) readExpired(ctx context.Context, from querier, req store.Sweep) (found []store.Expired, err error) {
 	rows, err := from.QueryContext(ctx, d.expiring, req.Limit, d.moment(req.After))
 	if err != nil {
 		return nil, err
@@ -125,12 +125,12 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// dropped deletes what was kept.
-func (d sweeping) dropped(ctx context.Context, tx *sql.Tx, req store.Sweep, found []store.Expired) (store.Swept, error) {
+// deleteKept deletes what was kept.
+func (d sweeping) deleteKept(ctx context.Context, tx *sql.Tx, req store.Sweep, found []store.Expired) (store.Swept, error) {
 	if len(found) == 0 {
 		return store.Swept{Mark: req.After}, nil
 	}
-	if err := d.spare(ctx, tx); err != nil {
+	if err := d.makeCommitCheap(ctx, tx); err != nil {
 		return store.Swept{}, err
 	}
 	r, err := tx.ExecContext(ctx, d.drop, pgsql.Kept(found))
@@ -141,9 +141,9 @@ func (d sweeping) dropped(ctx context.Context, tx *sql.Tx, req store.Sweep, foun
 	return store.Swept{Rows: int(n), More: len(found) >= req.Limit, Mark: found[len(found)-1].At}, err
 }
 
-func (d sweeping) spare(ctx context.Context, tx *sql.Tx) (err error) {
-	if d.lightly != "" {
-		_, err = tx.ExecContext(ctx, d.lightly)
+func (d sweeping) makeCommitCheap(ctx context.Context, tx *sql.Tx) (err error) {
+	if d.cheapCommit != "" {
+		_, err = tx.ExecContext(ctx, d.cheapCommit)
 	}
 	return err
 }

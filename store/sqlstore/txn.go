@@ -5,45 +5,43 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sqlitegroup"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 )
 
 // txn is an open transaction and its claim.
 type txn struct {
-	s      *Store
-	conn   *sql.Conn
-	tx     *sql.Tx
-	guard  *sqlguard.Txn
-	claim  claim
-	before int // statements of ours, before the handler's
-	cancel context.CancelFunc
-	unbind string      // gives the session its bounds back; "": they have not changed
-	stop   func() bool // keeps the caller's context from cancelling
-	line   *line       // SQLite: whose turn it has; nil if it has none
-	member *member     // of a group; nil if it is none
-	freed  bool        // of connection and turn
+	s             *Store
+	conn          *sql.Conn
+	tx            *sql.Tx
+	guard         *sqlguard.Txn
+	claim         claim
+	ownStatements int // those of the store, before the handler's
+	cancel        context.CancelFunc
+	restore       string      // gives the session its bounds back; "": they have not changed
+	stop          func() bool // keeps the caller's context from cancelling
+	freed         bool        // of connection and turn
+
+	hasTurn bool                // SQLite: to write
+	member  *sqlitegroup.Member // of a group; nil if it is none
 }
 
 // began hands the transaction to the handler.
 func (t *txn) began() {
 	t.stop()
-	t.before = t.guard.Statements()
-	t.guard.Hold()
+	t.ownStatements = t.guard.Statements()
+	t.guard.ForbidCommit()
 }
 
-// limit does what a server would, and no longer than whole, if that is set. Whoever has the
-// transaction when it is ended so keeps nobody else from connection and file: he finds it
-// rolled back when he comes to it again.
-func (t *txn) limit(ask store.Ask, whole time.Duration) {
-	t.guard.Limit(sqlguard.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: whole}, func() {
-		if t.member != nil {
-			t.member.unbind()
-		}
-		_ = t.tx.Rollback() // or whoever has been quicker
+// limit rolls the transaction back when it is idle for too long, as a server would. That
+// frees connection and file at once; the handler finds it rolled back when it uses it again.
+func (t *txn) limit(ask store.Ask) {
+	t.guard.Limit(txlimit.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement}, func() {
+		_ = t.tx.Rollback() // or the handler has been quicker
 		t.free()
 	})
 }
@@ -51,7 +49,7 @@ func (t *txn) limit(ask store.Ask, whole time.Duration) {
 func (t *txn) Tx() *sql.Tx { return t.tx }
 
 // Statements implements [store.Counter].
-func (t *txn) Statements() int { return t.guard.Statements() - t.before }
+func (t *txn) Statements() int { return t.guard.Statements() - t.ownStatements }
 
 // Ended implements [store.Mortal].
 func (t *txn) Ended() <-chan struct{} { return t.guard.Ended() }
@@ -61,7 +59,7 @@ func (t *txn) Rollback(context.Context) error {
 	switch {
 	case errors.As(err, new(*store.Error)):
 		return err
-	case stands(err):
+	case mayBeApplied(err):
 		return &store.Error{Kind: store.Ended, Err: err}
 	case err != nil && !errors.Is(err, sql.ErrTxDone) && t.guard.Opaque(): // it may have committed
 		return &store.Error{Kind: store.Lost, Err: err}
@@ -71,23 +69,23 @@ func (t *txn) Rollback(context.Context) error {
 	return nil
 }
 
-// stands reports whether err says that something of the transaction was applied, or may have
+// mayBeApplied reports whether err says that something of the transaction was applied, or may have
 // been, although it has not been committed.
-func stands(err error) bool {
+func mayBeApplied(err error) bool {
 	return errors.Is(err, sqlguard.ErrEnded) || errors.Is(err, sqlguard.ErrIncomplete)
 }
 
 // end rolls back and gives the connection back.
 func (t *txn) end() error {
 	defer t.release()
-	t.guard.Release()
+	t.guard.AllowCommit()
 	err := t.tx.Rollback()
 	if t.guard.Incomplete() {
 		err = errors.Join(sqlguard.ErrIncomplete, err)
 	}
 	switch ended := t.guard.Lift(); {
 	case t.member != nil:
-		return errors.Join(t.member.undone(), err)
+		return errors.Join(t.member.RolledBack(), err)
 	case ended != nil:
 		return &store.Error{Kind: store.Busy, Err: ended}
 	}
@@ -97,7 +95,7 @@ func (t *txn) end() error {
 // commit commits. When it returns, that is on the disk.
 func (t *txn) commit() error {
 	if t.member != nil {
-		return t.member.commit(t.tx)
+		return t.member.Commit()
 	}
 	if err := t.guard.Lift(); err != nil {
 		return &store.Error{Kind: store.Busy, Err: err}
@@ -117,21 +115,21 @@ func (t *txn) free() {
 		return
 	}
 	t.freed = true
-	t.unbound()
+	t.restoreTimeouts()
 	if t.member != nil {
-		t.member.leave(false)
+		t.member.Leave()
 		return
 	}
 	_ = t.conn.Close() // back into the pool; a broken one is not kept
-	if t.line != nil {
-		t.line.next(t.s.patient())
+	if t.hasTurn {
+		t.s.file.Next()
 	}
 }
 
 // Commit writes the record and commits.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.release()
-	t.guard.Release()
+	t.guard.AllowCommit()
 	err := t.write(ctx, c)
 	if err == nil {
 		if err = t.commit(); err == nil {
@@ -142,14 +140,14 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	switch end := t.end(); { // ErrTxDone if COMMIT was tried
 	case errors.As(end, new(*store.Error)): // of its group
 		err = end
-	case stands(end):
+	case mayBeApplied(end):
 		err = &store.Error{Kind: store.Ended, Err: errors.Join(end, err)}
 	}
 	return err
 }
 
 func (t *txn) write(caller context.Context, c store.Change) error {
-	ctx := t.s.own(caller)
+	ctx := t.s.ownContext(caller)
 	if err := t.guard.Err(); err != nil {
 		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
 	}
@@ -180,7 +178,7 @@ var errEnded = errors.New("the handler has committed below the guard and begun a
 // writes runs what travels with a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
 	for _, w := range writes {
-		if err := s.room(ctx, tx, largest(w.Args)); err != nil {
+		if err := s.checkSize(ctx, tx, largestValue(w.Args)); err != nil {
 			return err
 		}
 		r, err := tx.ExecContext(ctx, w.SQL, w.Args...)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/retry/journal/sqljournal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
@@ -34,7 +33,7 @@ func Example_intent() {
 	check(sqlstore.Migrate(ctx, db))
 	_, err = db.ExecContext(ctx, "create table orders (id text primary key)")
 	check(err)
-	intents, err := sqljournal.New(db, migration.SQLite, journal.Config{})
+	intents, err := journal.OpenTable(db, migration.SQLite, journal.Config{})
 	check(err)
 
 	order := func(id string, commit bool) {

@@ -21,7 +21,6 @@ import (
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/retry/journal/sqljournal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/memstore"
 	"github.com/oncelib/once/store/migration"
@@ -45,9 +44,9 @@ type keptJournal interface {
 	Resolve(ctx context.Context, id string) error
 }
 
-func (g *ground) journal(t *testing.T) *sqljournal.Journal {
+func (g *ground) journal(t *testing.T) *journal.Table {
 	t.Helper()
-	j, err := sqljournal.New(g.db, g.dialect, journal.Config{})
+	j, err := journal.OpenTable(g.db, g.dialect, journal.Config{})
 	must(t, err)
 	return j
 }

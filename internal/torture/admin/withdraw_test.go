@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/retry/journal/sqljournal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/migration"
 )
@@ -39,7 +38,7 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 						}
 					}
 					db := sql.OpenDB(faultyConnector{plain.Driver(), g.dsn, f})
-					j, err := sqljournal.New(db, g.dialect, journal.Config{})
+					j, err := journal.OpenTable(db, g.dialect, journal.Config{})
 					must(t, err)
 					_, err = j.Begin(t.Context(), intentOf("k"))
 					must(t, db.Close())
@@ -78,7 +77,7 @@ func TestWithdrawalThatFails(t *testing.T) {
 		f.meanwhile = func() { f.at = 2 } // and the next call, too
 		db := sql.OpenDB(faultyConnector{plain.Driver(), g.dsn, f})
 		defer func() { _ = db.Close() }()
-		j, err := sqljournal.New(db, g.dialect, journal.Config{})
+		j, err := journal.OpenTable(db, g.dialect, journal.Config{})
 		must(t, err)
 		if _, err := j.Begin(t.Context(), intentOf("k")); !contains(err, "it is not sure that it is not there") || f.count != 2 {
 			t.Errorf("%v after %d calls", err, f.count)

@@ -9,48 +9,48 @@ func group(test string) []Killer {
 var groupMutants = []Mutant{
 	{
 		Name: "an operation is answered before the COMMIT of its group",
-		Edits: []Edit{{In: "(*member).commit", Old: "m.leave(true)", New: `m.leave(true)
-if m.g != nil {
+		Edits: []Edit{{In: "(*Member).Commit", Old: "m.leave(true)", New: `m.leave(true)
+if m.group != nil {
 	return nil
 }`}},
 		Tests: group("TestGroupAnswersAfterTheCommit"),
 	},
 	{
 		Name: "a replay is answered before the COMMIT of what it has found",
-		Edits: []Edit{{In: "(*member).undone", Old: `if !m.ended() {
-	return &store.Error{Kind: store.Busy, Err: errStuck}
+		Edits: []Edit{{In: "(*Member).RolledBack", Old: `if !m.groupEnded() {
+	return &store.Error{Kind: store.Busy, Err: errNotEnded}
 }
-if m.g.err != nil {`, New: "if false {"}},
+if m.group.err != nil {`, New: "if false {"}},
 		Tests: group("TestGroupAnswersAfterTheCommit"),
 	},
 	{
 		Name:  "deferred constraints are left to the COMMIT of the group",
-		Edits: []Edit{{In: "(*transaction).close", Old: "case open:", New: "case open && tx.txn == nil:"}},
+		Edits: []Edit{{In: "(*part).Commit", Old: "case open:", New: "case open && p.over == nil:"}},
 		Tests: group("TestGroupConstraintsDoNotMix"),
 	},
 	{
 		Name:  "a member that fails stays in its group",
-		Edits: []Edit{{In: "(*transaction).undo", Old: "err := c.run(ctx, undoPart)", New: "var err error"}},
+		Edits: []Edit{{In: "(*part).Rollback", Old: "err := s.Run(ctx, undoPart)", New: "var err error"}},
 		Tests: group("TestGroupMembersHurtNobody"),
 	},
 	{
 		Name:  "a group that a member has rolled back counts as committed",
-		Edits: []Edit{{In: "(*member).leave", Old: "m.w.over(errGone)", New: "m.w.over(nil)"}},
+		Edits: []Edit{{In: "(*Member).leave", Old: "m.groups.end(errRolledBack)", New: "m.groups.end(nil)"}},
 		Tests: group("TestGroupMembersHurtNobody"),
 	},
 	{
 		Name:  "those whose COMMIT has failed meet again",
-		Edits: []Edit{{In: "(*writer).over", Old: "w.single(g.ids...)", New: ""}},
+		Edits: []Edit{{In: "(*groups).end", Old: "g.runAlone(ended.ids...)", New: ""}},
 		Tests: group("TestGroupThatFailsIsAlone"),
 	},
 	{
 		Name:  "a setting of one member is in force for the next",
-		Edits: []Edit{{In: "(*member).leave", Old: "m.g.closed = m.g.closed || m.part.Settings()", New: ""}},
+		Edits: []Edit{{In: "(*Member).leave", Old: "m.group.closed = m.group.closed || m.part.pragma.Load()", New: ""}},
 		Tests: group("TestGroupMembersHurtNobody"),
 	},
 	{
 		Name:  "a member may hold the file for ever",
-		Edits: []Edit{{In: "(*member).limit", Old: "most = min(most, maxGuest)", New: "most = 24 * time.Hour"}},
+		Edits: []Edit{{In: "(*Member).limit", Old: "most = min(most, maxGuest)", New: "most = 24 * time.Hour"}},
 		Tests: group("TestGroupHoldsNobodyForEver"),
 	},
 	{

@@ -4,12 +4,12 @@ package bugbank
 var joins = []Mutant{
 	{
 		Name:  "a joined handler may commit its caller's transaction",
-		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: "j.lent = j.guard.Hold()", New: "j.lent = true"}},
+		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: "j.inHandler = j.guard.ForbidCommit()", New: "j.inHandler = true"}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
 	},
 	{
 		Name:  "a join gives away what an outer handler has been lent",
-		Edits: []Edit{{In: "(*joined).back", Old: "if !j.lent {", New: "{"}},
+		Edits: []Edit{{In: "(*joined).takeBack", Old: "if !j.inHandler {", New: "{"}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
 	},
 	{

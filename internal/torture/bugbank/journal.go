@@ -88,7 +88,7 @@ resp.Body = &taken{`}},
 	},
 	{
 		Name:  "what was planned with a business write is dropped if it cannot be sent",
-		Edits: []Edit{{In: "(*Journal).Insert", Old: "args, err = j.fields(&in, 1)", New: "args, err = j.fields(&in, 0)"}},
+		Edits: []Edit{{In: "(*Table).Insert", Old: "args, err = t.fields(&in, 1)", New: "args, err = t.fields(&in, 0)"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestIntentInATransaction"}},
 	},
 	{
@@ -138,12 +138,12 @@ if out, err = (osDisk{}).open(f.path); err == nil {
 	},
 	{
 		Name:  "what was refused in a database stays there",
-		Edits: []Edit{{In: "(*Journal).Begin", Old: "return in, errors.Join(err, j.withdraw(ctx, mine.ID))", New: "return in, err"}},
+		Edits: []Edit{{In: "(*Table).Begin", Old: "return in, errors.Join(err, t.withdraw(ctx, mine.ID))", New: "return in, err"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestBeginIsAllOrNothing"}},
 	},
 	{
 		Name:  "what is withdrawn is the intent of another call by now",
-		Edits: []Edit{{In: "(*Journal).withdraw", Old: `"delete from once_intent where id = ? and calls = 1"), id)`, New: `"delete from once_intent where id = ?"), id)`}},
+		Edits: []Edit{{In: "(*Table).withdraw", Old: `"delete from once_intent where id = ? and calls = 1"), id)`, New: `"delete from once_intent where id = ?"), id)`}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestBeginIsAllOrNothing"}},
 	},
 	{

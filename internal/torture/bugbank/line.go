@@ -10,19 +10,19 @@ return err`, New: "return err"}},
 	},
 	{
 		Name: "who cannot begin keeps the turn",
-		Edits: []Edit{{In: "(*Store).openInLine", Old: `s.line.next(s.patient())
+		Edits: []Edit{{In: "(*Store).openSQLite", Old: `s.file.Next()
 return nil, err`, New: "return nil, err"}},
 		Tests: group("TestSQLiteLineGoesOn"),
 	},
 	{
 		Name: "who hangs in a transaction keeps the line",
-		Edits: []Edit{{In: "(*txn).limit", Old: `_ = t.tx.Rollback() // or whoever has been quicker
+		Edits: []Edit{{In: "(*txn).limit", Old: `_ = t.tx.Rollback()
 t.free()`, New: "_ = t.tx.Rollback()"}},
 		Tests: group("TestIdle$/^it_returns$"),
 	},
 	{
 		Name:  "a transaction is idle in the middle of a statement",
-		Edits: []Edit{{In: "(*leash).expire", Old: "l.held && l.calls == 0 && now", New: "l.held && now"}},
+		Edits: []Edit{{In: "(*Watch).expire", Old: "w.held && w.calls == 0 && now", New: "w.held && now"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestIdleIsNot", Hangs: true}},
 	},
 	{
@@ -34,12 +34,12 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 	},
 	{
 		Name:  "a sweeper keeps the file while somebody waits for it",
-		Edits: []Edit{{In: "(*Store).sweepPart", Old: "done.tried >= sqliteLeast && s.line.waits()", New: "done.tried >= sqliteMost && s.line.waits()"}},
+		Edits: []Edit{{In: "(*Store).sweepPart", Old: "done.tried >= sqliteLeast && s.file.Waiting()", New: "done.tried >= sqliteMost && s.file.Waiting()"}},
 		Tests: group("TestSweepStandsInLine"),
 	},
 	{
 		Name:  "a sweeper that waits for the file keeps the only connection",
-		Edits: []Edit{{In: "(*Store).lighten", Old: "s.db.Stats().MaxOpenConnections != 1 &&", New: ""}},
+		Edits: []Edit{{In: "(*File).Relaxed", Old: "f.db.Stats().MaxOpenConnections != 1 &&", New: ""}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestSQLiteSweepSparesConnections", Hangs: true}},
 	},
 }

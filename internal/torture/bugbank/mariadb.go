@@ -74,7 +74,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a changed session goes back to the pool",
-		Edits: []Edit{{In: "(*conn).lend", Old: `c.broken = true`, New: `c.broken = c.broken`}},
+		Edits: []Edit{{In: "(*conn).noteSession", Old: `c.broken = true`, New: `c.broken = c.broken`}},
 		Tests: mariadbSQL("TestASessionThatAHandlerHasChangedEnds"),
 	},
 	{
@@ -84,7 +84,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a record larger than max_allowed_packet is sent",
-		Edits: []Edit{{In: "(*Store).room", Old: `size <= packet`, New: `size > 0`}},
+		Edits: []Edit{{In: "(*Store).checkSize", Old: `size <= packet`, New: `size > 0`}},
 		Tests: mariadbSQL("TestResultsTooLargeForMariaDB"),
 	},
 	{

@@ -37,7 +37,7 @@ return`,
 	{
 		Name: "Timeouts.Lock is for rows only",
 		Edits: []Edit{{
-			In:  "(*Store).mysqlBounds",
+			In:  "(*Store).mysqlTimeouts",
 			Old: `, {"lock_wait_timeout", time.Second, t.Lock}}`,
 			New: "}",
 		}},

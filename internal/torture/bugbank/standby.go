@@ -9,7 +9,7 @@ var standbys = []Mutant{
 	},
 	{
 		Name:  "a standby grants claims, on database/sql",
-		Edits: []Edit{{In: "sqlstore.claimPostgres", Old: "err = known(recovery, c.row, ask)", New: ""}},
+		Edits: []Edit{{In: "sqlstore.claimPostgres", Old: "err = checkRecovery(recovery, c.row, ask)", New: ""}},
 		Tests: failover("TestAStandbyDoesNotSettle$/^sqlstore-postgres$/^do$"),
 	},
 	{
@@ -19,7 +19,7 @@ var standbys = []Mutant{
 	},
 	{
 		Name:  "what a standby does not have is absent, on database/sql",
-		Edits: []Edit{{In: "sqlstore.lookPostgres", Old: "err = known(recovery, r, ask)", New: ""}},
+		Edits: []Edit{{In: "sqlstore.lookPostgres", Old: "err = checkRecovery(recovery, r, ask)", New: ""}},
 		Tests: failover("TestAStandbyIsDown$/^sqlstore-postgres$/^default$"),
 	},
 	{
@@ -29,7 +29,7 @@ var standbys = []Mutant{
 	},
 	{
 		Name:  "a connection to a standby stays in the pool, on database/sql",
-		Edits: []Edit{{In: "sqlstore.(*Store).begin", Old: "retire(t.conn)", New: ""}},
+		Edits: []Edit{{In: "sqlstore.(*Store).begin", Old: "dropConn(t.conn)", New: ""}},
 		Tests: failover("TestAStandbyIsDown$/^sqlstore-postgres$/^default$"),
 	},
 	{

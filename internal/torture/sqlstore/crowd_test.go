@@ -60,7 +60,7 @@ func inRealCrowd(t *testing.T, test func(*crowd)) {
 		stacks, until := make([]byte, 1<<20), time.Now().Add(time.Minute)
 		for {
 			got := string(stacks[:runtime.Stack(stacks, true)])
-			if strings.Count(got, "sqlstore.(*line).wait(") == others {
+			if strings.Count(got, "sqlitegroup.(*line).wait(") == others {
 				return
 			}
 			if time.Now().After(until) {

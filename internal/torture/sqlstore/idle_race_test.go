@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -41,7 +41,7 @@ func TestIdleRace(t *testing.T) {
 							pause()
 							if _, err := tx.ExecContext(ctx, "insert into charge values ('second')"); err != nil {
 								inHandler = true
-								if errors.As(err, new(*sqlguard.TimeoutError)) { // decided, and not yet rolled back
+								if errors.As(err, new(*txlimit.TimeoutError)) { // decided, and not yet rolled back
 									refused++
 								}
 								return "", err

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/txlimit"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -277,7 +277,7 @@ func TestStatementTimeout(t *testing.T) {
 						bad.op.Timeouts.Statement = 50 * time.Millisecond
 						bad.work = func(ctx context.Context, tx *sql.Tx, _ int) (string, error) {
 							_, err := numbers(ctx, tx, text, 0, nil)
-							var timeout *sqlguard.TimeoutError
+							var timeout *txlimit.TimeoutError
 							if !errors.As(err, &timeout) || timeout.SQLState() != "57014" {
 								t.Error(err)
 							}

@@ -1,5 +1,5 @@
 -- What a client has asked for, or is about to, and does not know the outcome of: see
--- package retry/journal/sqljournal.
+-- package retry/journal.
 create table once_intent (
 	name    varchar(64)    not null primary key,  -- SHA-256 of key, method and address, in hex
 	id      varchar(64)    not null,              -- of this row: an intent that comes again has another one

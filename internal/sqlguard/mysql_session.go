@@ -2,13 +2,14 @@ package sqlguard
 
 import "strings"
 
-// A handler that changes its session leaves the change to whoever gets the connection next:
+// A handler that changes its session leaves the change to the next user of the connection:
 // another database, sql_mode or isolation level, a lock of the session, a temporary table. The
 // driver cannot reset it. So such a connection is closed when it goes back to the pool.
 
-// lend notes what a statement of a handler may change of the session, and whether it may commit.
-func (c *conn) lend(t *Txn, query string) {
-	if c.dialect != MySQL || !t.held.Load() {
+// noteSession notes what a statement of a handler may change of the session, and whether it
+// may commit.
+func (c *conn) noteSession(t *Txn, query string) {
+	if c.dialect != MySQL || !t.commitForbidden.Load() {
 		return
 	}
 	if changesSession(query) {

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-func TestHold(t *testing.T) {
+func TestForbidCommit(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	tx, txn := begun(t, f, SQLite)
-	txn.Hold()
+	txn.ForbidCommit()
 	_, err := tx.Exec("UPDATE t")
 	must(t, err)
-	if err := tx.Commit(); !errors.Is(err, ErrHeld) {
-		t.Errorf("Commit() while held = %v", err)
+	if err := tx.Commit(); !errors.Is(err, ErrCommitForbidden) {
+		t.Errorf("Commit() while forbidden = %v", err)
 	}
 	wantCalls(t, f, "exec UPDATE t", "exec ROLLBACK")
 	if err := tx.Commit(); !errors.Is(err, sql.ErrTxDone) {
@@ -22,8 +22,8 @@ func TestHold(t *testing.T) {
 	}
 
 	tx, txn = begun(t, f, SQLite)
-	txn.Hold()
-	txn.Release()
+	txn.ForbidCommit()
+	txn.AllowCommit()
 	must(t, tx.Commit())
 	wantCalls(t, f, "exec COMMIT")
 }
@@ -52,9 +52,9 @@ func TestViews(t *testing.T) {
 	view = new(Txn)
 	_, err := tx.ExecContext(view.Join(t.Context()), "SELECT 1")
 	must(t, err)
-	view.Hold()
-	if err := tx.Commit(); !errors.Is(err, ErrHeld) {
-		t.Errorf("Commit() while held by a view = %v", err)
+	view.ForbidCommit()
+	if err := tx.Commit(); !errors.Is(err, ErrCommitForbidden) {
+		t.Errorf("Commit() while a view forbids it = %v", err)
 	}
 	must(t, txn.Err())
 }

@@ -1,4 +1,4 @@
-package sqlstore
+package sqlitegroup
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // TestLineKeepsItsOrder: each follows the one before at once, whoever has left meanwhile.
 func TestLineKeepsItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l line
+		l := line{busyTimeout: time.Hour}
 		if err := l.wait(t.Context(), time.Hour, false); err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestLineKeepsItsOrder(t *testing.T) {
 				}
 				if err == nil {
 					served = append(served, i)
-					l.next(time.Hour)
+					l.next()
 				}
 			}()
 			synctest.Wait()
@@ -41,7 +41,7 @@ func TestLineKeepsItsOrder(t *testing.T) {
 		leave()
 		synctest.Wait()
 		began := time.Now()
-		l.next(time.Hour)
+		l.next()
 		synctest.Wait()
 		want := []int{0, 1, 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, 15, 16, 18, 19}
 		if !slices.Equal(served, want) || time.Since(began) != 0 || l.taken {
@@ -53,13 +53,13 @@ func TestLineKeepsItsOrder(t *testing.T) {
 // TestLineHasPatience: nobody waits for longer than he said.
 func TestLineHasPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l line
+		l := line{busyTimeout: time.Hour}
 		_ = l.wait(t.Context(), time.Hour, false)
 		began := time.Now()
 		if err := l.wait(t.Context(), time.Second, false); err == nil || time.Since(began) != time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		l.next(time.Hour)
+		l.next()
 		if err := l.wait(t.Context(), 0, false); err != nil {
 			t.Error("nobody has the turn:", err)
 		}
@@ -68,7 +68,7 @@ func TestLineHasPatience(t *testing.T) {
 
 // TestLineLosesNoTurn: also if a context ends in the moment in which it becomes its turn.
 func TestLineLosesNoTurn(t *testing.T) {
-	var l line
+	l := line{busyTimeout: time.Hour}
 	var inside, served, left atomic.Int64
 	var all sync.WaitGroup
 	for range 16 {
@@ -84,7 +84,7 @@ func TestLineLosesNoTurn(t *testing.T) {
 					}
 					inside.Add(-1)
 					served.Add(1)
-					l.next(time.Hour)
+					l.next()
 				} else {
 					left.Add(1)
 				}
@@ -105,7 +105,7 @@ func TestLineLosesNoTurn(t *testing.T) {
 func TestLineLeavesTheFileAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 5 * time.Second
-		var l line
+		l := line{busyTimeout: patience}
 		var pauses []time.Duration
 		var last time.Time
 		began := time.Now()
@@ -119,7 +119,7 @@ func TestLineLeavesTheFileAlone(t *testing.T) {
 					}
 					<-time.After(time.Millisecond)
 					last = time.Now()
-					l.next(patience)
+					l.next()
 				}
 			})
 		}

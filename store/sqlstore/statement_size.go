@@ -49,9 +49,9 @@ func sizeMySQL(c store.Change) int64 {
 	return 2*int64(values) + mysqlRest
 }
 
-// room returns an error if a statement of that size is larger than what the server takes. To
+// checkSize returns an error if a statement of that size is larger than what the server takes. To
 // send it would cost the connection, and the reason would be lost with that.
-func (s *Store) room(ctx context.Context, tx *sql.Tx, size int64) error {
+func (s *Store) checkSize(ctx context.Context, tx *sql.Tx, size int64) error {
 	if s.dialect.name != MySQL || size <= s.packet.Load() {
 		return nil
 	}
@@ -66,8 +66,8 @@ func (s *Store) room(ctx context.Context, tx *sql.Tx, size int64) error {
 	return &store.Error{Err: &store.TooLargeError{Bytes: size, Max: packet, Try: tryPacket}}
 }
 
-// largest is the size of the largest of the values of a statement.
-func largest(args []any) (most int64) {
+// largestValue is the size of the largest of the values of a statement.
+func largestValue(args []any) (most int64) {
 	for _, arg := range args {
 		switch arg := arg.(type) {
 		case []byte:

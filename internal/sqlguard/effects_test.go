@@ -27,8 +27,8 @@ func TestEffects(t *testing.T) {
 		{"", true, false},
 		{";;", true, false},
 	} {
-		if reads, sets := effects(tt.text); reads != tt.reads || sets != tt.sets {
-			t.Errorf("effects(%q) = %v, %v", tt.text, reads, sets)
+		if reads, sets := SQLiteEffects(tt.text); reads != tt.reads || sets != tt.sets {
+			t.Errorf("SQLiteEffects(%q) = %v, %v", tt.text, reads, sets)
 		}
 	}
 }
@@ -40,11 +40,11 @@ func FuzzEffects(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		effects(text) // ends
-		if reads, sets := effects("pragma x; " + text); reads || !sets {
+		SQLiteEffects(text) // ends
+		if reads, sets := SQLiteEffects("pragma x; " + text); reads || !sets {
 			t.Errorf("%q hides the PRAGMA before it", text)
 		}
-		if reads, _ := effects("delete from t; " + text); reads {
+		if reads, _ := SQLiteEffects("delete from t; " + text); reads {
 			t.Errorf("%q hides the DELETE before it", text)
 		}
 	})

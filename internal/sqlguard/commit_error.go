@@ -1,10 +1,33 @@
 package sqlguard
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// CommitError says that the COMMIT was sent and did not succeed.
+type CommitError struct {
+	Err error
+	// InDoubt: the transaction may have been applied or not, and only the
+	// database knows. Otherwise it has been rolled back, for certain.
+	InDoubt bool
+}
+
+func (e *CommitError) Error() string {
+	if e.InDoubt {
+		return "once: outcome of COMMIT unknown: " + e.Err.Error() +
+			". Try: ask again with the same key; the database knows"
+	}
+	return "once: COMMIT failed, nothing was applied: " + e.Err.Error()
+}
+
+func (e *CommitError) Unwrap() error { return e.Err }
+
+// ErrEnded says that the transaction was gone before its owner ended it: by a
+// COMMIT or ROLLBACK that the guard could not see. What it did is in doubt.
+var ErrEnded = errors.New("the transaction had been ended underneath")
 
 func newCommitError(d Dialect, err error) *CommitError {
 	if endedUnderneath(d, err) {
@@ -20,10 +43,10 @@ func answered(d Dialect, err error) bool {
 	switch d {
 	case PostgreSQL:
 		state := SQLState(err)
-		return state != "" && !lastWords(state, err)
+		return state != "" && !endsConnection(state, err)
 	case SQLite:
 		code, ok := SQLiteCode(err)
-		return ok && !unsure(code)
+		return ok && !mayHaveCommitted(code)
 	default:
 		code, _ := MySQLCode(err)
 		return slices.Contains(mysqlRefusals, code) || PacketTooLarge(err)
@@ -36,9 +59,9 @@ func PacketTooLarge(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "packet for query is too large")
 }
 
-// lastWords reports whether a server sent this when it gave up the connection.
+// endsConnection reports whether a server sent this when it gave up the connection.
 // It may do so after it committed.
-func lastWords(state string, err error) bool {
+func endsConnection(state string, err error) bool {
 	switch {
 	case strings.HasPrefix(state, "08"), // connection exception
 		strings.HasPrefix(state, "57P"), // shutdown, crash, terminated by an administrator
@@ -65,12 +88,12 @@ const (
 	sqliteAuth       = 23
 )
 
-// unsure reports whether COMMIT may have reached the disk in spite of the code.
+// mayHaveCommitted reports whether COMMIT may have reached the disk in spite of the code.
 // With IOERR, and with NOMEM in WAL mode, the frame that commits may have been
-// written before the failure: then the next to open the file after a crash finds
-// it, though nobody sees it now. Codes that nobody expects at COMMIT count as
-// unsure, too.
-func unsure(code int) bool {
+// written before the failure: then a process that opens the file after a crash
+// finds it, although no connection sees it now. Codes that are not expected at
+// COMMIT count as in doubt, too.
+func mayHaveCommitted(code int) bool {
 	switch code & 0xff {
 	case sqliteError, sqlitePerm, sqliteAbort, sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteInterrupt,
 		sqliteFull, sqliteSchema, sqliteTooBig, sqliteConstraint, sqliteAuth:

@@ -1,4 +1,4 @@
-package sqljournal_test
+package journal_test
 
 import (
 	"context"
@@ -6,16 +6,15 @@ import (
 	"net/http"
 
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/retry/journal/sqljournal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/migration"
 )
 
 // An order and the request for its payment are there together or not at all; what is there
 // is sent, by this process or by one that comes after it.
-func Example() { //nolint:testableexamples // it needs a database: internal/torture/admin runs it
+func ExampleTable() { //nolint:testableexamples // it needs a database: internal/torture/admin runs it
 	pay := func(ctx context.Context, db *sql.DB, order string) (journal.Resumed, error) {
-		intents, err := sqljournal.New(db, migration.PostgreSQL, journal.Config{})
+		intents, err := journal.OpenTable(db, migration.PostgreSQL, journal.Config{})
 		if err != nil {
 			return journal.Resumed{}, err
 		}

@@ -1,4 +1,4 @@
-package sqlstore
+package sqlitegroup
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// line has those who write to a file of SQLite's follow each other, in the order in which
-// they have come. SQLite itself would have each of them look again and again, ever more
-// seldom, whether the file is free.
+// line is a FIFO lock for the writers of a file. SQLite itself would have each of them look
+// again and again, at growing intervals, whether the file is free.
 type line struct {
+	busyTimeout time.Duration // the longest that any of them waits
+
 	mu    sync.Mutex
-	taken bool // somebody has the turn
+	taken bool // a writer has the turn
 	queue []*turn
 
 	// Since when the file has been kept from other processes without a pause, a short
@@ -21,13 +22,14 @@ type line struct {
 	short, long time.Time
 }
 
+// turn is a place in the line.
 type turn struct {
-	alone   bool
+	alone   bool // it is not for a member of a group
 	granted chan struct{}
 }
 
-// wait waits for the turn, no longer than patience. Without an error, [line.next] must
-// be called when it is over.
+// wait waits for a turn, no longer than patience. Without an error, [line.next] must be
+// called when the turn is over.
 func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) error {
 	l.mu.Lock()
 	if !l.taken {
@@ -58,27 +60,28 @@ func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) err
 		l.queue = slices.Delete(l.queue, i, i+1)
 		return err
 	}
-	return nil // it has become its turn in this very moment
+	return nil // the turn was granted at the same moment
 }
 
-// waits reports whether somebody does.
-func (l *line) waits() bool {
+// waiting reports whether a writer waits for its turn.
+func (l *line) waiting() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.queue) > 0
 }
 
-// While those of one process follow each other, another one hardly ever finds the file
-// free. So they leave it alone now and then: shortly, for who looks every pollEvery, and,
-// once in half of the patience that all have, for longer than SQLite's own wait sleeps.
+// While the writers of one process take turns, another process hardly ever finds the file
+// free. So the line pauses now and then: for a short time, which is enough for a process that
+// looks every pollEvery, and once in half of busy_timeout for longer than SQLite's own wait
+// sleeps.
 const (
 	shortEvery = 50 * time.Millisecond
 	shortPause = 2 * pollEvery
 	longPause  = 110 * time.Millisecond
 )
 
-// next ends a turn, and gives it to who has waited longest.
-func (l *line) next(patience time.Duration) {
+// next ends a turn, and gives it to the writer that has waited longest.
+func (l *line) next() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 {
@@ -87,8 +90,8 @@ func (l *line) next(patience time.Duration) {
 	}
 	var pause time.Duration
 	switch now := time.Now(); {
-	case now.Sub(l.long) > patience/2:
-		pause = min(longPause, patience/20)
+	case now.Sub(l.long) > l.busyTimeout/2:
+		pause = min(longPause, l.busyTimeout/20)
 		l.long, l.short = now.Add(pause), now.Add(pause)
 	case now.Sub(l.short) > shortEvery:
 		pause = shortPause

@@ -1,0 +1,78 @@
+package sqlguard
+
+import (
+	"context"
+	"errors"
+)
+
+// Part makes a guarded transaction of SQLite one of several that follow each other on one
+// connection and are committed together, by [Session.Commit]. It says what takes the place of
+// BEGIN, COMMIT and ROLLBACK.
+type Part interface {
+	// Begin runs in place of BEGIN, which is sent if it reports false.
+	Begin(ctx context.Context, s Session) (begun bool, err error)
+
+	// Context returns the context for a statement of the transaction.
+	Context(ctx context.Context, query string) context.Context
+
+	// Commit runs in place of COMMIT. After an error the transaction is rolled back.
+	Commit(s Session) error
+
+	// Rollback runs in place of ROLLBACK, which is sent if it reports false.
+	Rollback(s Session) (rolledBack bool)
+
+	// Ended is called when COMMIT or ROLLBACK has come to its end.
+	Ended()
+}
+
+// PartSavepoint is a name that statements in a [Part] may not use: it is for the savepoint
+// with which a Part begins.
+const PartSavepoint = "once_part"
+
+var errPart = errors.New("refused, because the savepoint of that name is once's own. Try: another name")
+
+type partKey struct{}
+
+// PartOf is Context for a transaction that is a [Part].
+func (t *Txn) PartOf(ctx context.Context, p Part) context.Context {
+	return context.WithValue(t.Context(ctx), partKey{}, p)
+}
+
+func partOf(ctx context.Context) Part {
+	p, _ := ctx.Value(partKey{}).(Part)
+	return p
+}
+
+// Session is a guarded connection, for statements that are not those of a transaction.
+type Session struct{ conn *conn }
+
+// SessionOf returns the session of a driver connection, as sql.Conn.Raw hands it out, if it is
+// guarded and speaks d.
+func SessionOf(driverConn any, d Dialect) (Session, bool) {
+	c, ok := find(driverConn)
+	return Session{c}, ok && c.dialect == d
+}
+
+// Run runs a statement of once's own.
+func (s Session) Run(ctx context.Context, query string) error { return s.conn.run(Own(ctx), query) }
+
+// Driver returns the driver's connection.
+func (s Session) Driver() any { return s.conn.base }
+
+// Abandon rolls back what may be open, and has the pool drop the connection if it cannot.
+func (s Session) Abandon(ctx context.Context) { s.conn.abandon(Own(ctx)) }
+
+// Commit commits the transactions that were parts. The error is a *[CommitError], and there is
+// no transaction any more.
+func (s Session) Commit(ctx context.Context) error {
+	err := s.Run(ctx, "COMMIT")
+	if err == nil {
+		return nil
+	}
+	failed := newCommitError(s.conn.dialect, err)
+	s.Abandon(ctx)
+	if failed.InDoubt {
+		s.conn.broken = true // its state is unknown
+	}
+	return failed
+}

@@ -1,0 +1,114 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql/driver"
+	"strings"
+)
+
+// preparedStmts are the statements of a connection that stay prepared, by their text. To
+// parse and plan one takes SQLite as long as to run it.
+type preparedStmts map[string]*preparedStmt
+
+type preparedStmt struct {
+	base  driver.Stmt
+	exec  driver.StmtExecContext
+	query driver.StmtQueryContext
+	open  bool // its rows are being read
+}
+
+// maxPrepared bounds them: texts that contain values are all different.
+const maxPrepared = 64
+
+type ownKey struct{}
+
+// Own returns a context for statements that are once's own: short, always the same, and
+// not to be interrupted. SQLite keeps them prepared.
+func Own(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownKey{}, true)
+}
+
+type keepKey struct{}
+
+// KeepPrepared returns a context for statements that SQLite is to keep prepared. Unlike those
+// of [Own] they can be interrupted.
+func KeepPrepared(ctx context.Context) context.Context {
+	return context.WithValue(ctx, keepKey{}, true)
+}
+
+func keeps(ctx context.Context) bool { return ctx.Value(keepKey{}) != nil }
+
+func owns(ctx context.Context) bool { return ctx.Value(ownKey{}) != nil }
+
+// uninterrupted spares the driver from watching a context that is not to interrupt.
+func uninterrupted(ctx context.Context) context.Context {
+	if owns(ctx) {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// prepareOnce returns the prepared statement for a text. It is nil if the text must be run
+// unprepared, which also finds what is wrong with it.
+func (c *conn) prepareOnce(query string) *preparedStmt {
+	s := c.prepared[query]
+	switch {
+	case s == nil:
+	case s.open: // a second time while the first is read
+		return nil
+	default:
+		return s
+	}
+	base, err := prepare(context.Background(), c.base, query)
+	if err != nil {
+		return nil
+	}
+	if c.prepared == nil {
+		c.prepared = preparedStmts{}
+	}
+	if len(c.prepared) >= maxPrepared {
+		c.prepared.drop()
+	}
+	s = &preparedStmt{base: base, exec: stmtExecerOf(base), query: stmtQueryerOf(base)}
+	c.prepared[query] = s
+	return s
+}
+
+// drop closes those that are not in use.
+func (p preparedStmts) drop() {
+	for query, s := range p {
+		if !s.open {
+			delete(p, query)
+			_ = s.base.Close() // nothing waits for it
+		}
+	}
+}
+
+// statement returns the prepared statement for a text, nil if it does not stay prepared.
+func (c *conn) statement(ctx context.Context, query string) *preparedStmt {
+	switch {
+	case c.dialect != SQLite, strings.HasPrefix(query, "pragma "): // which SQLite carries out when it is prepared
+		return nil
+	case owns(ctx), keeps(ctx):
+		return c.prepareOnce(query)
+	}
+	return nil
+}
+
+func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if s := c.statement(ctx, query); s != nil {
+		return s.exec.ExecContext(uninterrupted(ctx), args)
+	}
+	return c.execer.ExecContext(ctx, query, args)
+}
+
+// rows runs a query. Closing its result must release s, if there is one.
+func (c *conn) rows(ctx context.Context, query string, args []driver.NamedValue) (result driver.Rows, s *preparedStmt, err error) {
+	if s = c.statement(ctx, query); s == nil {
+		result, err = c.queryer.QueryContext(ctx, query, args)
+		return result, nil, err
+	}
+	result, err = s.query.QueryContext(uninterrupted(ctx), args)
+	s.open = err == nil
+	return result, s, err
+}

@@ -1,0 +1,202 @@
+package sqlitegroup
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Bounds of a group.
+const (
+	maxMembers = 128
+	maxAge     = 10 * time.Millisecond  // of a group that takes another member
+	maxGuest   = 100 * time.Millisecond // for a member while others wait for its group's COMMIT
+)
+
+// leastBusyTimeout is the shortest busy_timeout that leaves handlers some time.
+const leastBusyTimeout = time.Second
+
+// group is an open transaction of SQLite and its members, which follow each other. Only the
+// writer that has the turn may use it, but for done and err.
+type group struct {
+	began  time.Time
+	alone  bool          // it takes no second member
+	closed bool          // it takes no further one
+	ids    []store.ID    // of all members so far
+	done   chan struct{} // closed when it has ended
+	err    error         // then: why nothing, or perhaps nothing, of it was applied
+}
+
+// accepts reports whether the writer that waits with t may become a member.
+func (g *group) accepts(t *turn) bool {
+	return !g.alone && !g.closed && !t.alone && len(g.ids) < maxMembers && time.Since(g.began) < maxAge
+}
+
+// groups has the operations that wait for each other share a COMMIT. Only the writer that
+// has the turn may use the connection.
+type groups struct {
+	*line
+
+	f *File
+
+	alone map[store.ID]struct{} // operations that must not share a COMMIT; guarded by the line's lock
+
+	// The rest is touched only by the writer that has the turn.
+
+	conn *sql.Conn // kept while others wait for a turn
+	open *group    // nil: none
+}
+
+// UseGroups lets operations share a COMMIT from now on, if the driver can do that.
+func (f *File) UseGroups(ctx context.Context) error {
+	if f.busyTimeout < leastBusyTimeout {
+		return fmt.Errorf("with a busy_timeout of %v a handler may hold the file for half of that. Try: _pragma=busy_timeout(5000) in the data source name", f.busyTimeout)
+	}
+	conn, err := f.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	f.groups = &groups{line: f.line, f: f, alone: map[store.ID]struct{}{}}
+	return conn.Raw(checkDriver)
+}
+
+// Join begins an operation as a member of a group when it is its turn. The connection of a
+// new group comes from connect.
+func (f *File) Join(ctx context.Context, ask store.Ask, connect func(context.Context) (*sql.Conn, error)) (*Member, error) {
+	g := f.groups
+	g.mu.Lock()
+	_, alone := g.alone[ask.ID]
+	g.mu.Unlock()
+	if err := g.wait(ctx, f.LockWait(ask.Timeouts.Lock), alone); err != nil {
+		return nil, err
+	}
+	var m *Member
+	err := ctx.Err()
+	if err == nil {
+		m, err = g.begin(ctx, ask, alone, connect)
+	}
+	if err != nil {
+		g.next()
+		return nil, err
+	}
+	return m, nil
+}
+
+// begin begins a member of the open group, or a group.
+func (g *groups) begin(ctx context.Context, ask store.Ask, alone bool, connect func(context.Context) (*sql.Conn, error)) (*Member, error) {
+	first := g.open == nil
+	if g.conn == nil {
+		var err error
+		if g.conn, err = connect(ctx); err != nil {
+			return nil, err
+		}
+	}
+	m := newMember(g, first)
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m.Cancel = cancel
+	shortened := false
+	if first {
+		m.Detach = context.AfterFunc(ctx, cancel)
+		shortened = g.f.shortenBusyTimeout(ctx, g.conn, ask.Timeouts.Lock)
+	} else { // a SAVEPOINT does not wait, and to cancel it would roll back the group
+		m.Detach = func() bool { return true }
+	}
+	var err error
+	m.Tx, err = g.conn.BeginTx(m.Guard.PartOf(own, m.part), nil)
+	if shortened {
+		err = errors.Join(err, g.f.restoreBusyTimeout(g.conn, m.Tx))
+	}
+	if err != nil {
+		m.Detach()
+		cancel()
+		m.cancelStatements()
+		g.beginFailed(first, err)
+		return nil, err
+	}
+	if first {
+		g.open = &group{began: time.Now(), alone: alone, done: make(chan struct{})}
+	}
+	m.join(g.open, ask)
+	return m, nil
+}
+
+// beginFailed gives up the connection after a member could not begin, and with it the group
+// that was open.
+func (g *groups) beginFailed(first bool, err error) {
+	if first {
+		g.closeConn()
+		return
+	}
+	_, end := g.conn.ExecContext(context.Background(), "rollback")
+	g.end(errors.Join(err, end))
+	g.closeConn()
+}
+
+// closeConn gives the connection back; a broken one is not kept.
+func (g *groups) closeConn() {
+	_ = g.conn.Close()
+	g.conn = nil
+}
+
+// next gives the turn away. If no member is to follow in the open group, that is committed
+// before.
+func (g *groups) next() {
+	g.mu.Lock()
+	if g.open != nil && (len(g.queue) == 0 || !g.open.accepts(g.queue[0])) {
+		g.mu.Unlock()
+		g.commit()
+		g.mu.Lock()
+	}
+	defer g.mu.Unlock()
+	if len(g.queue) == 0 && g.conn != nil {
+		g.closeConn()
+	}
+	g.pass()
+}
+
+// commit commits the open group.
+func (g *groups) commit() {
+	err := g.conn.Raw(commitGroup)
+	g.end(err)
+	if err != nil {
+		g.closeConn()
+	}
+}
+
+// end ends the open group. Members of a group that failed will try again alone.
+func (g *groups) end(err error) {
+	ended := g.open
+	g.open = nil
+	if err != nil {
+		ended.err = err
+		g.runAlone(ended.ids...)
+	}
+	close(ended.done)
+}
+
+// maxAlone bounds what is kept of callers that never came back.
+const maxAlone = 4096
+
+// runAlone has operations share no COMMIT when they come again.
+func (g *groups) runAlone(ids ...store.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.alone) > maxAlone {
+		clear(g.alone)
+	}
+	for _, id := range ids {
+		g.alone[id] = struct{}{}
+	}
+}
+
+// committed undoes runAlone for an operation that was committed.
+func (g *groups) committed(id store.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.alone, id)
+}

@@ -1,0 +1,61 @@
+package txlimit
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Statement is the time of one statement. A nil one has no limit.
+type Statement struct {
+	ctx    context.Context //nolint:containedctx // of the statement, for as long as it has rows
+	cancel context.CancelCauseFunc
+	limit  time.Duration
+	left   time.Duration
+	began  time.Time
+	timer  *time.Timer
+}
+
+// Statement returns the context for a statement, and its time if that is limited.
+func (w *Watch) Statement(ctx context.Context) (context.Context, *Statement) {
+	if w == nil || w.limits.Statement == 0 {
+		return ctx, nil
+	}
+	s := &Statement{limit: w.limits.Statement, left: w.limits.Statement}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	return s.ctx, s
+}
+
+var errTimeOver = errors.New("the statement has taken its time")
+
+// Start lets the time run, for one call of the driver.
+func (s *Statement) Start() {
+	if s == nil {
+		return
+	}
+	s.began = time.Now()
+	s.timer = time.AfterFunc(s.left, func() { s.cancel(errTimeOver) })
+}
+
+// Stop stops it, and returns the error of the call. The result of a call is taken as it is if
+// there is one; but a driver that cannot interrupt what goes on between two rows may return the
+// next row too late.
+func (s *Statement) Stop(err error, row bool) error {
+	if s == nil {
+		return err
+	}
+	if s.timer.Stop() {
+		s.left -= time.Since(s.began)
+	}
+	if (err != nil || row) && errors.Is(context.Cause(s.ctx), errTimeOver) {
+		return &TimeoutError{limitStatement, s.limit}
+	}
+	return err
+}
+
+// Release frees what s holds.
+func (s *Statement) Release() {
+	if s != nil {
+		s.cancel(nil)
+	}
+}

@@ -1,0 +1,45 @@
+// Package txlimit ends a transaction of database/sql that has reached a limit of time which
+// no server enforces: idle between statements, one statement, or the whole transaction.
+package txlimit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits of a transaction. Zero is no limit.
+type Limits struct {
+	Idle      time.Duration // between two statements while a handler has it; a result that is not being read is none
+	Statement time.Duration // for one statement: the time that the driver takes for it and for its rows
+	Whole     time.Duration // for all of it, also in the middle of a statement
+}
+
+// TimeoutError says which of its [Limits] a transaction has reached.
+type TimeoutError struct {
+	Limit string // idle, statement or whole
+	After time.Duration
+}
+
+func (e *TimeoutError) Error() string {
+	switch e.Limit {
+	case limitIdle:
+		return fmt.Sprintf("terminating the transaction due to idle-in-transaction timeout: no statement for %v. Try: a longer Timeouts.Idle, or nothing slow between two statements", e.After)
+	case limitStatement:
+		return fmt.Sprintf("canceling statement due to statement timeout: %v. Try: a longer Timeouts.Statement, or an index", e.After)
+	}
+	return fmt.Sprintf("terminating the transaction due to transaction timeout: %v", e.After)
+}
+
+// SQLState is what PostgreSQL says in its place.
+func (e *TimeoutError) SQLState() string {
+	return map[string]string{limitIdle: "25P03", limitStatement: "57014", limitWhole: "25P04"}[e.Limit]
+}
+
+const (
+	limitIdle      = "idle"
+	limitStatement = "statement"
+	limitWhole     = "whole"
+)
+
+// Whole reports whether the limit was that of the whole transaction.
+func (e *TimeoutError) Whole() bool { return e.Limit == limitWhole }

@@ -1,0 +1,183 @@
+package journal
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store/migration"
+)
+
+// Table is a [Journal] in a table of a database, so that an intent can commit with the business
+// write that makes it necessary. Its methods can be called concurrently.
+//
+//	intents, err := journal.OpenTable(db, sqlstore.PostgreSQL, journal.Config{})
+//	client := &http.Client{Transport: &retryhttp.Transport{Journal: intents}}
+//
+//	in := journal.Intent{Key: "refund:ch_9ab", Method: "POST", URL: url, Body: body}
+//	insert, args, err := intents.Insert(in)
+//	_, err = tx.ExecContext(ctx, insert, args...) // or a pgx.Tx: tx.Exec(ctx, insert, args...)
+//	...
+//	err = tx.Commit()
+//
+// Either both are there or none, and [Resume] sends what is: at once, for it need not have been
+// sent before. The table is that of migration 004 of the stores.
+//
+// Any number of processes may share the table. Two that resume the same intent send it
+// twice with the same key; the server must see to it that this has one effect.
+type Table struct {
+	db     *sql.DB
+	cfg    Config
+	insert string
+	counts bool                      // the affected rows of insert tell whether it inserted one
+	text   func(query string) string // makes of a query with ? one of the dialect
+}
+
+// OpenTable returns the journal in db, which has been migrated. It does not ask the database.
+func OpenTable(db *sql.DB, d migration.Dialect, cfg Config) (*Table, error) {
+	t := &Table{db: db, cfg: cfg, counts: d != migration.MySQL} // on MySQL that depends on clientFoundRows
+	const insert = "insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	switch d {
+	case migration.PostgreSQL:
+		t.text = dialect.Numbered
+		t.insert = dialect.Numbered(insert) + " on conflict do nothing"
+	case migration.SQLite:
+		t.text = func(query string) string { return query }
+		t.insert = insert + " on conflict do nothing"
+	case migration.MySQL:
+		t.text = func(query string) string { return strings.ReplaceAll(query, " key,", " "+dialect.KeyColumn(d)+",") }
+		t.insert = t.text(insert) + " on duplicate key update calls = calls"
+	default:
+		return nil, fmt.Errorf("journal: there is no dialect %q. Try: migration.PostgreSQL, SQLite or MySQL", d)
+	}
+	if _, err := cfg.Keep(Intent{URL: "http://host/"}); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+const tableColumns = "name, id, key, method, url, header, body, since, expires, held, calls"
+
+// Insert returns a statement that plans an intent, and its arguments, for a transaction of
+// the caller. If one with its key, method and URL is open already, it changes nothing.
+// Since is now unless it is set: the retention is counted from then on. A plan is closed
+// by an answer only: that it could not be sent does not undo it.
+func (t *Table) Insert(in Intent) (query string, args []any, err error) {
+	args, err = t.fields(&in, 1)
+	return t.insert, args, err
+}
+
+// fields are the values of tableColumns. in is cleaned of what is not kept.
+func (t *Table) fields(in *Intent, calls int) ([]any, error) {
+	clean, err := t.cfg.Keep(*in)
+	if err != nil {
+		return nil, err
+	}
+	header, err := json.Marshal(clean.Header)
+	if err != nil {
+		return nil, err
+	}
+	clean.ID = rand.Text()
+	*in = clean
+	return []any{
+		nameOf(clean), clean.ID, clean.Key, clean.Method, clean.URL, string(header), append([]byte{}, clean.Body...),
+		clean.Since.UnixMilli(), millis(clean.Expires), "", calls,
+	}, nil
+}
+
+// nameOf is equal for requests of one intent: those with the same key, method and URL.
+func nameOf(in Intent) string {
+	h := sha256.New()
+	for _, part := range []string{in.Key, in.Method, in.URL} {
+		fmt.Fprintf(h, "%d %s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// End implements [Journal].
+func (t *Table) End(ctx context.Context, in Intent, o Outcome) (err error) {
+	switch o {
+	case Answered:
+		_, err = t.exec(ctx, t.text("delete from once_intent where id = ?"), in.ID)
+	case Untouched: // and nobody else has begun or planned it
+		_, err = t.exec(ctx, t.text("delete from once_intent where id = ? and calls = 1"), in.ID)
+	case Expired:
+		_, err = t.exec(ctx, t.text("update once_intent set held = ? where id = ? and held = ''"), "its key has expired", in.ID)
+	default:
+		if sooner := millis(in.Expires); sooner > 0 {
+			_, err = t.exec(ctx, t.text("update once_intent set expires = ? where id = ? and (expires = 0 or expires > ?)"), sooner, in.ID, sooner)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return nil
+}
+
+// List implements [Journal]. Nothing in it is Active: that is known to the
+// processes only.
+func (t *Table) List(ctx context.Context) ([]Intent, error) {
+	list, _, err := t.read(ctx, " order by since, id")
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	return list, nil
+}
+
+// Resolve closes an intent after a person has found out what became of it.
+func (t *Table) Resolve(ctx context.Context, id string) error {
+	closed, err := t.exec(ctx, t.text("delete from once_intent where id = ?"), id)
+	if err == nil && !closed {
+		err = errors.New("no intent " + id + " is open")
+	}
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return nil
+}
+
+var _ Journal = (*Table)(nil)
+
+// exec reports whether a statement has changed anything.
+func (t *Table) exec(ctx context.Context, query string, args ...any) (bool, error) {
+	r, err := t.db.ExecContext(ctx, query, args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n > 0, err
+}
+
+// read returns intents, and how many calls have begun each.
+func (t *Table) read(ctx context.Context, where string, args ...any) (list []Intent, calls []int64, err error) {
+	rows, err := t.db.QueryContext(ctx, t.text("select id, key, method, url, header, body, since, expires, held, calls from once_intent"+where), args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var in Intent
+		var header []byte
+		var since, expires, n int64
+		if err := rows.Scan(&in.ID, &in.Key, &in.Method, &in.URL, &header, &in.Body, &since, &expires, &in.Held, &n); err != nil {
+			return nil, nil, err
+		}
+		if err := json.Unmarshal(header, &in.Header); err != nil {
+			return nil, nil, err
+		}
+		in.Since = time.UnixMilli(since).UTC()
+		if expires > 0 {
+			in.Expires = time.UnixMilli(expires).UTC()
+		}
+		list, calls = append(list, in), append(calls, n)
+	}
+	return list, calls, rows.Err()
+}

@@ -1,0 +1,94 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Begin implements [Journal].
+func (t *Table) Begin(ctx context.Context, in Intent) (Intent, error) {
+	if in.ID != "" {
+		return t.again(ctx, in)
+	}
+	mine := in
+	args, err := t.fields(&mine, 1)
+	if err != nil {
+		return in, err
+	}
+	got, err := t.begin(ctx, mine, args)
+	switch {
+	case errors.Is(err, ErrOther):
+		return in, err
+	case err != nil: // the row may have been written in spite of the error
+		err = fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w. Try: does the database answer, and has it been migrated?", err)
+		return in, errors.Join(err, t.withdraw(ctx, mine.ID))
+	}
+	return got, nil
+}
+
+// begin writes mine down, or counts one more call of what is there.
+func (t *Table) begin(ctx context.Context, mine Intent, args []any) (Intent, error) {
+	for ctx.Err() == nil {
+		added, err := t.exec(ctx, t.insert, args...)
+		switch {
+		case err != nil:
+			return mine, err
+		case added && t.counts:
+			return mine, nil
+		}
+		there, calls, err := t.read(ctx, " where name = ?", args[0])
+		switch {
+		case err != nil:
+			return mine, err
+		case len(there) == 0: // it was closed meanwhile
+			continue
+		case there[0].ID == mine.ID:
+			return mine, nil
+		}
+		if counted, err := t.count(ctx, &there[0], calls[0], mine); err != nil || counted {
+			return there[0], err
+		}
+	}
+	return mine, context.Cause(ctx)
+}
+
+// again counts one more call of an intent, if it is open.
+func (t *Table) again(ctx context.Context, in Intent) (Intent, error) {
+	for ctx.Err() == nil {
+		there, calls, err := t.read(ctx, " where id = ?", in.ID)
+		if err != nil {
+			return in, fmt.Errorf("journal: %w", err)
+		}
+		if len(there) == 0 {
+			return in, ErrGone
+		}
+		if counted, err := t.count(ctx, &there[0], calls[0], in); err != nil || counted {
+			return there[0], err
+		}
+	}
+	return in, context.Cause(ctx)
+}
+
+// count counts one more call of the intent that is there, unless another process has counted
+// one meanwhile.
+func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Intent) (bool, error) {
+	if !slices.Equal(there.Body, asked.Body) || !slices.Equal(there.Header["Content-Type"], asked.Header["Content-Type"]) {
+		return false, ErrOther
+	}
+	there.Again = calls > 0
+	return t.exec(ctx, t.text("update once_intent set calls = calls + 1 where id = ? and calls = ?"), there.ID, calls)
+}
+
+// withdraw deletes an intent that may have been written down, although the caller is told
+// that it was not. If another call has begun it meanwhile, it is the intent of that one.
+func (t *Table) withdraw(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if _, err := t.exec(ctx, t.text("delete from once_intent where id = ? and calls = 1"), id); err != nil {
+		return fmt.Errorf("journal: it is not sure that it is not there, and then it will be sent when the journal is resumed: %w", err)
+	}
+	return nil
+}

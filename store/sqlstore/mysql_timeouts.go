@@ -1,0 +1,72 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// sessionTimeout is a setting of a session that is only ever shortened, and restored when the
+// connection goes back. MySQL has fewer than MariaDB: it does not bound how long a transaction
+// may lie idle, and of statements only those that read.
+type sessionTimeout struct {
+	setting string
+	unit    time.Duration
+	value   time.Duration
+}
+
+func (s *Store) mysqlTimeouts(t store.Timeouts) []sessionTimeout {
+	list := []sessionTimeout{{"innodb_lock_wait_timeout", time.Second, t.Lock}, {"lock_wait_timeout", time.Second, t.Lock}} // rows, tables
+	if !s.compound {
+		return append(list, sessionTimeout{"max_execution_time", time.Millisecond, t.Statement})
+	}
+	return append(list, sessionTimeout{"max_statement_time", time.Second, t.Statement}, sessionTimeout{"idle_transaction_timeout", time.Second, t.Idle})
+}
+
+// setTimeouts sets the timeouts of a transaction that has just begun, in one statement.
+func (t *txn) setTimeouts(ctx context.Context, timeouts store.Timeouts) error {
+	var set, undo []string
+	var values []any
+	for _, b := range t.s.mysqlTimeouts(timeouts) {
+		if b.value == 0 {
+			continue
+		}
+		was, value := "@once_"+b.setting, float64(b.value)/float64(b.unit)
+		if b.setting != "max_statement_time" { // the only one that is not whole
+			value = math.Ceil(value)
+		}
+		is := "@@" + b.setting
+		limit := "least(" + is + ", ?)"
+		if !strings.HasSuffix(b.setting, "lock_wait_timeout") { // 0 is no bound
+			limit = "if(" + is + " = 0, ?, " + limit + ")"
+			values = append(values, value)
+		}
+		values = append(values, value)
+		set = append(set, was+" = "+is+", "+b.setting+" = "+limit)
+		undo = append(undo, b.setting+" = "+was)
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	t.restore = "set " + strings.Join(undo, ", ")
+	_, err := t.tx.ExecContext(ctx, fill("set "+strings.Join(set, ", "), values...))
+	return err
+}
+
+// restoreTimeouts gives the connection its own timeouts back, or drops it.
+func (t *txn) restoreTimeouts() {
+	if t.restore == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTime)
+	defer cancel()
+	if _, err := t.conn.ExecContext(ctx, t.restore); err != nil {
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+}
+
+const restoreTime = 5 * time.Second
