@@ -1,7 +1,7 @@
 # Everything that a change is judged by. "make" alone lists the targets.
 
 # Every directory with a go.mod. check-modules compares it with the tree.
-MODULES := . store/pgxstore limit/adaptive oncegrpc onceconnect retry/breaker cmd/once examples/bun examples/chi examples/connect examples/echo examples/fiber examples/form examples/gin examples/gorm examples/grpc examples/payments examples/river examples/sqlc examples/sqlx examples/stripe internal/openapi internal/torture bench bench/fiber bench/retry bench/twocommit
+MODULES := . store/pgxstore limit/adaptive oncegrpc onceconnect retry/breaker cmd/once examples/bun examples/chi examples/connect examples/echo examples/fiber examples/form examples/gin examples/gorm examples/grpc examples/payments examples/river examples/sqlc examples/sqlx examples/stripe internal/torture bench bench/fiber bench/retry bench/twocommit
 
 # The newest version that builds with every Go version that the modules support.
 LINT_VERSION := v2.12.2
