@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -141,7 +142,7 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 	if problem != nil {
 		return nil, errorOf(problem)
 	}
-	if said == rpc.Replayed && answer.Status == nil {
+	if said == wire.StatusReplayed && answer.Status == nil {
 		m, err := messageFrom(answer)
 		if err != nil {
 			return nil, connect.NewError(connect.CodeInternal, err)
@@ -172,10 +173,10 @@ func about(h http.Header, said, retention string) {
 	h.Del(rpc.ReplayedHeader)
 	h.Del(rpc.RetentionHeader)
 	h.Set(rpc.StatusHeader, said)
-	if said == rpc.Replayed {
+	if said == wire.StatusReplayed {
 		h.Set(rpc.ReplayedHeader, "true")
 	}
-	if said != rpc.Ignored {
+	if said != wire.StatusIgnored {
 		h.Set(rpc.RetentionHeader, retention)
 	}
 }

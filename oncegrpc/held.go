@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/internal/wire"
 )
 
 // held is the metadata that one run of a handler has set. It is sent after the commit, and
@@ -53,10 +54,10 @@ func (h *held) send(ctx context.Context, said, retention string) {
 	if said != "" {
 		header.Set(rpc.StatusHeader, said)
 	}
-	if said == rpc.Replayed {
+	if said == wire.StatusReplayed {
 		header.Set(rpc.ReplayedHeader, "true")
 	}
-	if said == rpc.Stored || said == rpc.Replayed {
+	if said == wire.StatusStored || said == wire.StatusReplayed {
 		header.Set(rpc.RetentionHeader, retention)
 	}
 	_ = grpc.SetHeader(ctx, header) // fails where there is no server, or nobody waits any more

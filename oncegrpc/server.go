@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -139,7 +140,7 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req any, 
 		}
 		return nil, errorOf(problem)
 	}
-	if said != rpc.Replayed {
+	if said != wire.StatusReplayed {
 		sent.send(ctx, said, s.Retention())
 		return last, refused
 	}

@@ -5,16 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
-)
-
-// What an answer says about itself.
-const (
-	stored    = "stored"     // a retry gets it again
-	omitted   = "omitted"    // too large to be stored: a retry is refused and never executes
-	replayed  = "replayed"   // it is that of an earlier request
-	notStored = "not-stored" // nothing was applied, and a retry with the key executes
-	ignored   = "ignored"    // there is no key, or the method is not keyed: a retry executes
 )
 
 // lines puts header lines into a header.
@@ -46,10 +38,10 @@ func (l *lines) about(x *exchange, status string, code int) {
 		said        bool
 	}{
 		{p.preset.StatusHeader, status, true},
-		{p.preset.ReplayedHeader, "true", status == replayed},
-		{p.preset.RetentionHeader, p.retain, status == stored || status == replayed},
+		{p.preset.ReplayedHeader, "true", status == wire.StatusReplayed},
+		{p.preset.RetentionHeader, p.retain, status == wire.StatusStored || status == wire.StatusReplayed},
 		{p.preset.KeyHeader, x.key, x.key != ""},
-		{p.preset.RetryHeader, "false", status != ignored && status != notStored && code >= 400},
+		{p.preset.RetryHeader, "false", status != wire.StatusIgnored && status != wire.StatusNotStored && code >= 400},
 	} {
 		if f.said && f.name != "" {
 			l.set(f.name, f.value)
@@ -101,7 +93,7 @@ func (x *exchange) replay(res *store.Result) {
 			l.add(f.Name, f.Value)
 		}
 	}
-	l.about(x, replayed, res.Status)
+	l.about(x, wire.StatusReplayed, res.Status)
 	if bodyAllowed(res.Status) {
 		l.set("Content-Length", strconv.Itoa(len(res.Body)))
 	}

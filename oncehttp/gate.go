@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/asked"
-	"github.com/oncelib/once/internal/timeout"
+	"github.com/oncelib/once/internal/wire"
 )
 
 // Gate keeps load away. [Limiter] of package limit is one. [OpenAPI] takes for granted
@@ -56,7 +55,7 @@ var gateProblems = map[string]Problem{
 // begin notes how long the client waits and asks the gate. Of the operation the scope
 // and the key are known, not the body.
 func (x *exchange) begin(principal string) (refused *Problem) {
-	d, ok := timeout.Of(x.r)
+	d, ok := wire.Timeout(x.r.Header)
 	if !ok {
 		p := x.plan.problem(CodeTimeoutInvalid)
 		return &p
@@ -70,7 +69,7 @@ func (x *exchange) begin(principal string) (refused *Problem) {
 	var asks Replay
 	if x.key != "" && callerOf(x.r).Attempt != 1 {
 		own := x.lookUp
-		own.op = once.Operation{Scope: asked.Scope(principal, x.plan.routeOf(x.r)), Key: x.key}
+		own.op = once.Operation{Scope: wire.Scope(principal, x.plan.routeOf(x.r)), Key: x.key}
 		asks = &own
 	}
 	x.left, refused = x.plan.Gate.Enter(x.r, asks)

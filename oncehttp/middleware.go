@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/asked"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -59,7 +59,7 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{engine: s.engine, plan: s.plan, w: w, r: r, next: s.next, keyed: s.plan.keyed(r.Method)}
 	if !x.keyed && !s.always {
 		if s.plan.keySent(r) && s.plan.preset.StatusHeader != "" {
-			w.Header()[s.plan.preset.StatusHeader] = []string{ignored}
+			w.Header()[s.plan.preset.StatusHeader] = []string{wire.StatusIgnored}
 		}
 		s.next.ServeHTTP(w, r)
 		return
@@ -89,11 +89,11 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil && op.Key != "":
 		x.send(x.last.kept)
 	case err == nil:
-		x.send(ignored)
+		x.send(wire.StatusIgnored)
 	case x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
-		status := notStored
+		status := wire.StatusNotStored
 		if op.Key == "" {
-			status = ignored
+			status = wire.StatusIgnored
 		}
 		x.send(status)
 	default:
@@ -138,8 +138,8 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	malformed := func(err error) (once.Operation, *Problem) {
 		p := x.plan.problem(CodeKeyInvalid)
 		p.Detail = err.Error()
-		var k *keyError
-		p.SafeNewKey = errors.As(err, &k) && !k.usable
+		var k *wire.KeyError
+		p.SafeNewKey = errors.As(err, &k) && !k.MayBeUsed
 		return op, &p
 	}
 	p, r, principal := x.plan, x.r, ""
@@ -191,16 +191,16 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 		return op, nil // a plain transaction
 	}
 	var ok bool
-	if op.FirstSent, ok = asked.FirstSentOf(r.Header["Once-First-Sent"], x.key, p.KeyTime); !ok {
+	if op.FirstSent, ok = wire.FirstSentOrKeyTime(r.Header[wire.FirstSentHeader], x.key, p.KeyTime); !ok {
 		return refuse(CodeFirstSentInvalid)
 	}
 	route := p.routeOf(r)
-	op.Scope, op.Key = asked.Scope(principal, route), x.key
+	op.Scope, op.Key = wire.Scope(principal, route), x.key
 	op.Fingerprint = x.fingerprint(route)
 	op.Wait, op.Retain, op.First = p.Wait, p.Retain, op.Caller.Attempt == 1
 	op.Bytes = int64(len(body))
 	if p.CaptureRequest {
-		op.Request = wire(r, body)
+		op.Request = captured(r, body)
 	}
 	return op, nil
 }
@@ -264,10 +264,10 @@ func (r *run) answer() (once.Answer, error) {
 	if r.verdict == Forget {
 		return once.Answer{}, &forgottenError{rec.status}
 	}
-	r.kept = stored
+	r.kept = wire.StatusStored
 	a := once.Answer{Rollback: r.verdict == Store}
 	if a.Result = (store.Result{Status: rec.status, Header: rec.kept, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
-		r.kept = omitted
+		r.kept = wire.StatusOmitted
 		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
 	}
 	return a, nil

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -63,7 +63,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	for _, name := range slices.Concat(kept, canonical(cfg.Headers)) {
 		p.keep[name] = !never(name)
 	}
-	p.retain = strconv.FormatInt(int64(or(cfg.Retain, engineRetain)/time.Second), 10)
+	p.retain = wire.FormatRetention(or(cfg.Retain, engineRetain))
 	return p
 }
 

@@ -4,13 +4,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/oncelib/once/internal/wire"
 )
 
 // responses returns the Responses Object: what the middleware adds to those of a handler.
 func (p *plan) responses() object {
 	about := object{}
 	for name, schema := range map[string]object{
-		p.preset.StatusHeader:    {"type": "string", "enum": []string{stored, omitted, replayed, notStored, ignored}},
+		p.preset.StatusHeader:    {"type": "string", "enum": []string{wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed, wire.StatusNotStored, wire.StatusIgnored}},
 		p.preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
 		p.preset.RetentionHeader: {"type": "integer", "minimum": 0},
 		p.preset.KeyHeader:       {"type": "string"},

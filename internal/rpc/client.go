@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 )
 
@@ -76,15 +76,15 @@ func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 	if strings.ContainsFunc(key, func(r rune) bool { return r > 0x7e }) {
 		return "", errors.New("once: the key has characters other than ASCII, which no metadata can carry. Try: once.DeriveKey of other parts")
 	}
-	if strings.ContainsAny(key, `",; \`) {
-		key = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+	if wire.NeedsQuotes(key) {
+		key = wire.QuoteKey(key)
 	}
 	return key, nil
 }
 
 // meaning is the key that a line of metadata means: quoted or bare it is the same.
 func meaning(line string) string {
-	if key, err := oncehttp.ParseKey(line); err == nil {
+	if key, err := wire.ParseKey(line, false); err == nil {
 		return key
 	}
 	return line // which the server refuses

@@ -5,7 +5,7 @@ package bugbank
 var answerMutants = []Mutant{
 	{
 		Name:  "a new key is safe if one header cannot be used",
-		Edits: []Edit{{In: "(*plan).headerKey", Old: "&keyError{unusable.detail, carried || key != \"\"}", New: "unusable"}},
+		Edits: []Edit{{In: "(*plan).headerKey", Old: "&wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != \"\"}", New: "unusable"}},
 		Tests: in("oncehttp", "TestAnUnusableKeyBesideAnother"),
 	},
 	{

@@ -86,6 +86,6 @@ var presetMutants = []Mutant{
 	{
 		Name:  "a parameter may have 16 digits",
 		Edits: []Edit{{In: "(*scanner).number", Old: "whole > 15", New: "whole > 16"}},
-		Tests: in("oncehttp", "TestKeyGrammar"),
+		Tests: in("internal/wire", "TestKeyGrammar"),
 	},
 }

@@ -4,12 +4,12 @@ package bugbank
 var rpcMutants = []Mutant{
 	{
 		Name:  "an RPC does not hear since when it is asked for",
-		Edits: []Edit{{In: "(*Server).operation", Old: "asked.FirstSentOf(c.Header(FirstSentHeader), key,", New: "asked.FirstSentOf(nil, key,"}},
+		Edits: []Edit{{In: "(*Server).operation", Old: "wire.FirstSentOrKeyTime(c.Header(FirstSentHeader), key,", New: "wire.FirstSentOrKeyTime(nil, key,"}},
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestStaleRetry"}},
 	},
 	{
 		Name:  "an RPC of a long principal is refused",
-		Edits: []Edit{{In: "(*Server).operation", Old: "asked.Scope(c.Principal, c.Method)", New: `c.Principal + " " + c.Method`}},
+		Edits: []Edit{{In: "(*Server).operation", Old: "wire.Scope(c.Principal, c.Method)", New: `c.Principal + " " + c.Method`}},
 		Tests: []Killer{{Module: "onceconnect", Test: "TestLongPrincipal"}},
 	},
 	{

@@ -89,7 +89,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "what was not kept is said to be stored",
-		Edits: []Edit{{In: "(*run).answer", Old: "r.kept = omitted", New: "r.kept = stored"}},
+		Edits: []Edit{{In: "(*run).answer", Old: "r.kept = wire.StatusOmitted", New: "r.kept = wire.StatusStored"}},
 		Tests: in("oncehttp", "TestMaxStored"),
 	},
 	{

@@ -1,4 +1,4 @@
-package oncehttp
+package wire
 
 import (
 	"encoding/base64"
