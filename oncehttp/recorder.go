@@ -30,18 +30,7 @@ type recorder struct {
 	closed  bool     // the handler has returned
 }
 
-// refusal is why a request cannot be executed, or its answer not held back until the commit.
-type refusal struct{ code, text string }
-
-func (e *refusal) Error() string { return "oncehttp: " + e.text }
-
-var (
-	errTooLarge = &refusal{CodeResponseTooLarge, "the answer is larger than Config.MaxResponse"}
-	errParsed   = &refusal{CodeFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
-	errConsumed = &refusal{CodeBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
-	errStreamed = &refusal{CodeStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
-	errClosed   = errors.New("oncehttp: write after the handler has returned")
-)
+var errClosed = errors.New("oncehttp: write after the handler has returned")
 
 var (
 	_ http.Flusher  = (*recorder)(nil)

@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/nested"
+	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/store"
 )
 
 // run is one run of a handler, and the context that it is given.
@@ -47,6 +50,39 @@ func (r *run) Value(key any) any {
 func runOf(ctx context.Context) (*run, bool) {
 	r, ok := ctx.Value(runKey{}).(*run)
 	return r, ok
+}
+
+// answer turns what the handler has done into what the engine is to store.
+func (r *run) answer() (once.Answer, error) {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+	rec := &r.recorder
+	if r.failed != nil {
+		return once.Answer{}, r.failed
+	}
+	rec.finish()
+	if rec.refused != nil {
+		return once.Answer{}, rec.refused
+	}
+	if !r.decided {
+		r.verdict = rec.plan.verdicts[rec.status]
+	}
+	if r.verdict == Forget {
+		return once.Answer{}, &forgottenError{rec.status}
+	}
+	r.kept = wire.StatusStored
+	a := once.Answer{Rollback: r.verdict == Store}
+	if a.Result = (store.Result{Status: rec.status, Header: rec.kept, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
+		r.kept = wire.StatusOmitted
+		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
+	}
+	return a, nil
+}
+
+// forgotten reports whether the handler has answered and its answer is not stored.
+func (r *run) forgotten() bool {
+	return r.recorder.closed && r.recorder.refused == nil && r.verdict == Forget
 }
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its
@@ -99,23 +135,6 @@ func (r *run) tell(note func()) {
 	defer r.mu.Unlock()
 	if !r.over {
 		note()
-	}
-}
-
-// nested panics if the handler cannot have what it needs of the operation around it,
-// which may be a batch, or if it is configured otherwise.
-func (s *server[TX]) nested(r *http.Request, batch bool) {
-	switch {
-	case s.batch && !batch:
-		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
-	case s.always && batch && !s.batch:
-		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
-	case !s.always && !s.plan.keyed(r.Method): // it would pass here as well
-		return
-	}
-	if field := nested.Difference(r.Context(), s.engine, &s.plan.Config); field != "" {
-		panic("oncehttp: " + field + " of a protected handler differs from that of the operation of the same engine that it is inside of, and would have no effect.\n" +
-			"Try: one Middleware for each route, or the same Config for both. A request that a handler makes in its own process, as an operation of its own, needs a context of its own.")
 	}
 }
 
