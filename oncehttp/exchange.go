@@ -14,22 +14,22 @@ import (
 
 // exchange is one request on its way through.
 type exchange struct {
-	engine any
-	plan   *plan
-	w      http.ResponseWriter
-	r      *http.Request
-	next   http.Handler
-	keyed  bool
-	key    string
-	body   []byte
-	last   *run // of the handler
+	engine  any
+	plan    *plan
+	w       http.ResponseWriter
+	r       *http.Request
+	next    http.Handler
+	keyed   bool
+	key     string
+	body    []byte
+	lastRun *run // of the handler
 
-	unfit *refusal // why the request cannot be compared
+	incomparable *refusal // why the request cannot be compared
 
 	deadline time.Time // until when the client waits; zero: not said
 
-	lookUp replay // of the engine, without an operation
-	left   func() // leaves Config.Gate
+	replayLookUp replay // of the engine, without an operation
+	leaveGate    func() // nil: no gate was entered
 }
 
 // operation reads the request. The order matters: who asks comes first, and what can
@@ -61,7 +61,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 			}
 		}
 	}
-	if prob := x.begin(principal); prob != nil {
+	if prob := x.admit(principal); prob != nil {
 		return op, prob
 	}
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
@@ -69,7 +69,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	}
 	body, fits, err := readBody(r, p.MaxRequest)
 	switch {
-	case fits && x.compares() && consumed(r, body, err):
+	case fits && x.comparesBody() && bodyWasRead(r, body, err):
 		return x.cannotCompare(errConsumed), nil
 	case fits && err != nil:
 		return refuse(CodeBodyUnreadable)
@@ -89,7 +89,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	case x.key != "":
 	case x.keyed && !p.Optional:
 		_, prob := refuse(CodeKeyMissing)
-		prob.SafeNewKey = !p.keyUnread(r, body)
+		prob.SafeNewKey = !p.keyMayBeInForm(r, body)
 		return op, prob
 	default:
 		return op, nil // a plain transaction
@@ -109,9 +109,9 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	return op, nil
 }
 
-// begin notes how long the client waits and asks the gate. Of the operation the scope
+// admit notes how long the client waits and asks the gate. Of the operation the scope
 // and the key are known, not the body.
-func (x *exchange) begin(principal string) (refused *Problem) {
+func (x *exchange) admit(principal string) (refused *Problem) {
 	d, ok := wire.Timeout(x.r.Header)
 	if !ok {
 		p := x.plan.problem(CodeTimeoutInvalid)
@@ -123,45 +123,45 @@ func (x *exchange) begin(principal string) (refused *Problem) {
 	if x.plan.Gate == nil {
 		return nil
 	}
-	var asks Replay
+	var lookUp Replay // nil: the request is no retry, or cannot be looked up
 	if x.key != "" && callerOf(x.r).Attempt != 1 {
-		own := x.lookUp
+		own := x.replayLookUp
 		own.op = once.Operation{Scope: wire.Scope(principal, x.plan.routeOf(x.r)), Key: x.key}
-		asks = &own
+		lookUp = &own
 	}
-	x.left, refused = x.plan.Gate.Enter(x.r, asks)
+	x.leaveGate, refused = x.plan.Gate.Enter(x.r, lookUp)
 	return refused
 }
 
 func (x *exchange) leave() {
-	if x.left != nil {
-		x.left()
+	if x.leaveGate != nil {
+		x.leaveGate()
 	}
 }
 
 // cannotCompare makes a request one of no operation: the engine's observer is told why, and
 // nothing else is done.
 func (x *exchange) cannotCompare(why *refusal) once.Operation {
-	x.unfit, x.key = why, ""
+	x.incomparable, x.key = why, ""
 	return once.Operation{Caller: callerOf(x.r)}
 }
 
-// compares reports whether the body matters: there is a key, or it may be in there.
-func (x *exchange) compares() bool {
+// comparesBody reports whether the body matters: there is a key, or it may be in there.
+func (x *exchange) comparesBody() bool {
 	return x.keyed && (x.key != "" || x.plan.FormField != "" || x.plan.Key != nil)
 }
 
 // execute runs the handler, on a request and a recorder that no earlier run has seen.
 func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
-	if x.unfit != nil {
-		return once.Answer{}, x.unfit
+	if x.incomparable != nil {
+		return once.Answer{}, x.incomparable
 	}
 	last := &run{Context: ctx, engine: x.engine, key: x.key, tx: tx}
-	x.last = last
+	x.lastRun = last
 	before := x.w.Header()
 	last.recorder.plan, last.recorder.header = x.plan, before
 	if len(before) > 0 {
-		last.recorder.header, last.recorder.outer = maps.Clone(before), before["Content-Encoding"]
+		last.recorder.header, last.recorder.outerEncoding = maps.Clone(before), before["Content-Encoding"]
 	} else {
 		defer clear(before) // lent: the recorder has noted what was in it
 	}

@@ -102,9 +102,9 @@ func (p *plan) parseKey(value string) (string, error) {
 	return wire.ParseKey(value, p.Strict)
 }
 
-// keyUnread reports whether r, whose key is missing, may carry one in a form that cannot be
+// keyMayBeInForm reports whether r, whose key is missing, may carry one in a form that cannot be
 // read to its end.
-func (p *plan) keyUnread(r *http.Request, body []byte) bool {
+func (p *plan) keyMayBeInForm(r *http.Request, body []byte) bool {
 	if p.Key != nil || p.FormField == "" {
 		return false
 	}

@@ -33,7 +33,7 @@ func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.
 // the commit all the same, and a retry executes again.
 func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
-	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, always: true}
+	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, everyMethod: true}
 }
 
 // BatchHandler is [Handler] for a handler that reads nothing between its writes: it
@@ -46,16 +46,16 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // Where the answer depends on what writes find, use [Handler].
 func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[*once.Batch](r.Context())) })
-	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, always: true, batch: true}
+	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, everyMethod: true, batch: true}
 }
 
 // server is a protected handler.
 type server[TX any] struct {
-	engine *once.Engine[TX]
-	plan   *plan
-	next   http.Handler
-	always bool // methods that are not keyed get a transaction as well
-	batch  bool // the handler gets a [once.Batch] in place of it
+	engine      *once.Engine[TX]
+	plan        *plan
+	next        http.Handler
+	everyMethod bool // methods that are not keyed get a transaction as well
+	batch       bool // the handler gets a [once.Batch] in place of it
 }
 
 // ServeHTTP implements [http.Handler].
@@ -67,7 +67,7 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := &exchange{engine: s.engine, plan: s.plan, w: w, r: r, next: s.next, keyed: s.plan.keyed(r.Method)}
-	if !x.keyed && !s.always {
+	if !x.keyed && !s.everyMethod {
 		if s.plan.keySent(r) && s.plan.preset.StatusHeader != "" {
 			w.Header()[s.plan.preset.StatusHeader] = []string{wire.StatusIgnored}
 		}
@@ -75,7 +75,7 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.plan.Gate != nil {
-		x.lookUp = replay{cached: s.engine.Cached, known: s.engine.Known}
+		x.replayLookUp = replay{cached: s.engine.Cached, known: s.engine.Known}
 		defer x.leave()
 	}
 	op, prob := x.operation()
@@ -97,10 +97,10 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil && again:
 		x.replay(&rec.Result)
 	case err == nil && op.Key != "":
-		x.send(x.last.kept)
+		x.send(x.lastRun.storedStatus)
 	case err == nil:
 		x.send(wire.StatusIgnored)
-	case x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
+	case x.lastRun != nil && x.lastRun.answerNotStored() && once.CodeOf(err) == once.CodeFailed:
 		status := wire.StatusNotStored
 		if op.Key == "" {
 			status = wire.StatusIgnored
@@ -124,9 +124,9 @@ func (s *server[TX]) nested(r *http.Request, batch bool) {
 	switch {
 	case s.batch && !batch:
 		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
-	case s.always && batch && !s.batch:
+	case s.everyMethod && batch && !s.batch:
 		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
-	case !s.always && !s.plan.keyed(r.Method): // it would pass here as well
+	case !s.everyMethod && !s.plan.keyed(r.Method): // it would pass here as well
 		return
 	}
 	if field := nested.Difference(r.Context(), s.engine, &s.plan.Config); field != "" {

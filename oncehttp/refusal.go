@@ -112,16 +112,16 @@ func (x *exchange) timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && (over || errors.Is(x.r.Context().Err(), context.DeadlineExceeded))
 }
 
-// forgottenError is an answer that is not stored.
-type forgottenError struct{ status int }
+// notStoredError is an answer that is not stored.
+type notStoredError struct{ status int }
 
-func (e *forgottenError) Error() string {
+func (e *notStoredError) Error() string {
 	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
 }
 
 // Cause names it in the attempt log.
-func (e *forgottenError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
+func (e *notStoredError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
 
 // NotStored reports whether the observer is told of an answer, and not of a handler that has
 // failed.
-func (e *forgottenError) NotStored() bool { return e.status < 500 }
+func (e *notStoredError) NotStored() bool { return e.status < 500 }

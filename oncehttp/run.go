@@ -24,12 +24,12 @@ type run struct {
 	recorder recorder
 	body     body
 
-	mu      sync.Mutex // http.TimeoutHandler leaves handlers behind, which go on
-	over    bool       // what follows is not of this run any more
-	failed  error      // what the handler has told Fail
-	decided bool       // the handler has called Decide
-	verdict Verdict
-	kept    string // stored or omitted
+	mu           sync.Mutex // http.TimeoutHandler leaves handlers behind, which go on
+	ended        bool       // what follows is not of this run any more
+	failed       error      // what the handler has told Fail
+	decided      bool       // the handler has called Decide
+	verdict      Verdict
+	storedStatus string // stored or omitted
 
 	values [8]string // room for those of the answer's header
 }
@@ -55,7 +55,7 @@ func runOf(ctx context.Context) (*run, bool) {
 // answer turns what the handler has done into what the engine is to store.
 func (r *run) answer() (once.Answer, error) {
 	r.mu.Lock()
-	r.over = true
+	r.ended = true
 	r.mu.Unlock()
 	rec := &r.recorder
 	if r.failed != nil {
@@ -69,20 +69,20 @@ func (r *run) answer() (once.Answer, error) {
 		r.verdict = rec.plan.verdicts[rec.status]
 	}
 	if r.verdict == Forget {
-		return once.Answer{}, &forgottenError{rec.status}
+		return once.Answer{}, &notStoredError{rec.status}
 	}
-	r.kept = wire.StatusStored
+	r.storedStatus = wire.StatusStored
 	a := once.Answer{Rollback: r.verdict == Store}
-	if a.Result = (store.Result{Status: rec.status, Header: rec.kept, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
-		r.kept = wire.StatusOmitted
+	if a.Result = (store.Result{Status: rec.status, Header: rec.storedLines, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
+		r.storedStatus = wire.StatusOmitted
 		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
 	}
 	return a, nil
 }
 
-// forgotten reports whether the handler has answered and its answer is not stored.
-func (r *run) forgotten() bool {
-	return r.recorder.closed && r.recorder.refused == nil && r.verdict == Forget
+// answerNotStored reports whether the handler has answered and its answer is not stored.
+func (r *run) answerNotStored() bool {
+	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == Forget
 }
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its
@@ -125,16 +125,16 @@ func Decide(ctx context.Context, v Verdict) {
 		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: Forget, Store or Commit", v))
 	}
 	if r, ok := runOf(ctx); ok {
-		r.tell(func() { r.decided, r.verdict = true, v })
+		r.note(func() { r.decided, r.verdict = true, v })
 	}
 }
 
-// tell notes what the handler says, unless its run is over.
-func (r *run) tell(note func()) {
+// note does what the handler says, unless its run is over.
+func (r *run) note(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.over {
-		note()
+	if !r.ended {
+		do()
 	}
 }
 
@@ -151,7 +151,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		err = errors.New("oncehttp: Fail was called without an error")
 	}
 	if run, ok := runOf(r.Context()); ok {
-		run.tell(func() { run.failed = err })
+		run.note(func() { run.failed = err })
 		return
 	}
 	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // no observer sees it
