@@ -43,7 +43,7 @@ func (h *held) SetTrailer(md metadata.MD) error {
 }
 
 // send gives what was held to the stream of ctx, with what the answer says about itself.
-func (h *held) send(ctx context.Context, said, retention string) {
+func (h *held) send(ctx context.Context, outcome, retention string) {
 	header := h.header.Copy()
 	if header == nil {
 		header = metadata.MD{}
@@ -51,13 +51,13 @@ func (h *held) send(ctx context.Context, said, retention string) {
 	for _, name := range [...]string{rpc.StatusHeader, rpc.ReplayedHeader, rpc.RetentionHeader} {
 		header.Delete(name)
 	}
-	if said != "" {
-		header.Set(rpc.StatusHeader, said)
+	if outcome != "" {
+		header.Set(rpc.StatusHeader, outcome)
 	}
-	if said == wire.StatusReplayed {
+	if outcome == wire.StatusReplayed {
 		header.Set(rpc.ReplayedHeader, "true")
 	}
-	if said == wire.StatusStored || said == wire.StatusReplayed {
+	if outcome == wire.StatusStored || outcome == wire.StatusReplayed {
 		header.Set(rpc.RetentionHeader, retention)
 	}
 	_ = grpc.SetHeader(ctx, header) // fails where there is no server, or nobody waits any more

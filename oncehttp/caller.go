@@ -11,14 +11,18 @@ import (
 // callerOf returns what r says about itself, for logs. What cannot be a name there
 // is left out.
 func callerOf(r *http.Request) once.Caller {
-	c := once.Caller{Attempt: wire.Attempt(r.Header[wire.AttemptHeader]), RequestID: printableLine(r.Header["X-Request-Id"]), CorrelationID: printableLine(r.Header["X-Correlation-Id"])}
+	c := once.Caller{
+		RequestID:     printableLine(r.Header["X-Request-Id"]),
+		CorrelationID: printableLine(r.Header["X-Correlation-Id"]),
+		Attempt:       wire.Attempt(r.Header[wire.AttemptHeader]),
+	}
 	if lines := r.Header["Traceparent"]; c.CorrelationID == "" && lines != nil {
 		c.CorrelationID = traceID(printableLine(lines))
 	}
 	return c
 }
 
-// printableLine returns the only one of lines, "" if there is none that can be a name in logs.
+// printableLine returns the one line of a header if it is short and printable, otherwise "".
 func printableLine(lines []string) string {
 	if len(lines) != 1 || len(lines[0]) > 128 {
 		return ""

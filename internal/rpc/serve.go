@@ -38,13 +38,13 @@ type Call struct {
 
 // Serve executes a call, or replays it. handle returns an [Answer], or an error after
 // which nothing is stored.
-func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Context, TX) (Answer, error)) (a Answer, said string, p *Problem) {
+func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Context, TX) (Answer, error)) (a Answer, outcome string, p *Problem) {
 	op, p := s.operation(c)
 	if p != nil {
 		return a, "", p
 	}
 	rec, again, err := s.Engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) {
-		answer, err := handle(&running{Context: ctx, engine: s.Engine, tx: tx, config: s.Config}, tx)
+		answer, err := handle(&handlerContext{Context: ctx, engine: s.Engine, tx: tx, config: s.Config}, tx)
 		if a = answer; err != nil {
 			return once.Answer{}, err
 		}
@@ -122,15 +122,15 @@ func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, e
 	return true, err
 }
 
-// running is the context of a handler.
-type running struct {
+// handlerContext is the context of a handler, with the transaction and the configuration in it.
+type handlerContext struct {
 	context.Context //nolint:containedctx // it is one
 
 	engine, tx, config any
 }
 
 // Value implements [context.Context].
-func (r *running) Value(key any) any {
+func (r *handlerContext) Value(key any) any {
 	switch key {
 	case txKey{}:
 		return r.tx

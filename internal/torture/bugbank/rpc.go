@@ -19,7 +19,7 @@ var rpcMutants = []Mutant{
 	},
 	{
 		Name:  "two spellings of a key are two keys",
-		Edits: []Edit{{In: "(*Client).key", Old: "given && meaning(k) != key", New: "given && k != key"}},
+		Edits: []Edit{{In: "(*Client).key", Old: "given && parsedKey(k) != key", New: "given && k != key"}},
 		Tests: in("internal/rpc", "TestKey"),
 	},
 }
