@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/internal/timeout"
 	"github.com/oncelib/once/internal/turn"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -248,7 +248,7 @@ func (l *Limiter) now() time.Duration { return time.Since(l.start) }
 
 // budget returns how long the client of r still waits. 0: not said.
 func budget(r *http.Request) time.Duration {
-	d, _ := timeout.Of(r) // what is malformed is for others to refuse
+	d, _ := wire.Timeout(r.Header) // what is malformed is for others to refuse
 	d = max(0, d)
 	if deadline, ok := r.Context().Deadline(); ok {
 		if left := max(1, time.Until(deadline)); d == 0 || left < d {

@@ -70,7 +70,7 @@ const typeURL = "type.googleapis.com/"
 // errorFrom returns an error with the status s. The first time cause is what the handler
 // has returned.
 func errorFrom(s *rpc.Status, cause error) *connect.Error {
-	e := connect.NewError(connect.Code(s.Code), &told{s.Message, cause})
+	e := connect.NewError(connect.Code(s.Code), &statusError{s.Message, cause})
 	for _, d := range s.Details {
 		if detail, err := connect.NewErrorDetail(&anypb.Any{TypeUrl: typeURL + d.Type, Value: d.Value}); err == nil {
 			e.AddDetail(detail)
@@ -82,11 +82,11 @@ func errorFrom(s *rpc.Status, cause error) *connect.Error {
 	return e
 }
 
-// told is an error with the text of which its client is told.
-type told struct {
+// statusError is an error with the text that its client is sent.
+type statusError struct {
 	message string
 	cause   error
 }
 
-func (t *told) Error() string { return t.message }
-func (t *told) Unwrap() error { return t.cause }
+func (e *statusError) Error() string { return e.message }
+func (e *statusError) Unwrap() error { return e.cause }

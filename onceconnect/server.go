@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -76,7 +77,7 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 			"Try: a function that returns the authenticated account, or onceconnect.Global() if there is only one.")
 	}
 	if cfg.Protects == nil {
-		cfg.Protects = changesSomething
+		cfg.Protects = hasSideEffects
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
@@ -106,7 +107,7 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 	})
 }
 
-func changesSomething(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harmless(s) }
+func hasSideEffects(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harmless(s) }
 
 func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.IdempotencyUnknown }
 
@@ -122,7 +123,7 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 		refused error
 		runs    int
 	)
-	answer, said, problem := s.Serve(ctx, c, func(ctx context.Context, _ TX) (a rpc.Answer, err error) {
+	answer, outcome, problem := s.Serve(ctx, c, func(ctx context.Context, _ TX) (a rpc.Answer, err error) {
 		if runs++; runs > 1 {
 			if err := renew(ctx, req, c.Message); err != nil {
 				return a, err
@@ -141,7 +142,7 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 	if problem != nil {
 		return nil, errorOf(problem)
 	}
-	if said == rpc.Replayed && answer.Status == nil {
+	if outcome == wire.StatusReplayed && answer.Status == nil {
 		m, err := messageFrom(answer)
 		if err != nil {
 			return nil, connect.NewError(connect.CodeInternal, err)
@@ -150,10 +151,10 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 	}
 	if answer.Status != nil { // of the first time, too: the handler may return one error to many callers
 		err := errorFrom(answer.Status, refused)
-		about(err.Meta(), said, s.Retention())
+		addOutcome(err.Meta(), outcome, s.Retention())
 		return nil, err
 	}
-	about(last.Header(), said, s.Retention())
+	addOutcome(last.Header(), outcome, s.Retention())
 	return last, nil
 }
 
@@ -167,15 +168,15 @@ func renew(ctx context.Context, req connect.AnyRequest, asked []byte) error {
 	return proto.Unmarshal(asked, req.Any().(proto.Message)) //nolint:forcetypeassert // it was marshalled
 }
 
-// about says what has become of the call.
-func about(h http.Header, said, retention string) {
+// addOutcome says what has become of the call.
+func addOutcome(h http.Header, outcome, retention string) {
 	h.Del(rpc.ReplayedHeader)
 	h.Del(rpc.RetentionHeader)
-	h.Set(rpc.StatusHeader, said)
-	if said == rpc.Replayed {
+	h.Set(rpc.StatusHeader, outcome)
+	if outcome == wire.StatusReplayed {
 		h.Set(rpc.ReplayedHeader, "true")
 	}
-	if said != rpc.Ignored {
+	if outcome != wire.StatusIgnored {
 		h.Set(rpc.RetentionHeader, retention)
 	}
 }

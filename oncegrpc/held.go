@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/internal/wire"
 )
 
 // held is the metadata that one run of a handler has set. It is sent after the commit, and
@@ -42,7 +43,7 @@ func (h *held) SetTrailer(md metadata.MD) error {
 }
 
 // send gives what was held to the stream of ctx, with what the answer says about itself.
-func (h *held) send(ctx context.Context, said, retention string) {
+func (h *held) send(ctx context.Context, outcome, retention string) {
 	header := h.header.Copy()
 	if header == nil {
 		header = metadata.MD{}
@@ -50,13 +51,13 @@ func (h *held) send(ctx context.Context, said, retention string) {
 	for _, name := range [...]string{rpc.StatusHeader, rpc.ReplayedHeader, rpc.RetentionHeader} {
 		header.Delete(name)
 	}
-	if said != "" {
-		header.Set(rpc.StatusHeader, said)
+	if outcome != "" {
+		header.Set(rpc.StatusHeader, outcome)
 	}
-	if said == rpc.Replayed {
+	if outcome == wire.StatusReplayed {
 		header.Set(rpc.ReplayedHeader, "true")
 	}
-	if said == rpc.Stored || said == rpc.Replayed {
+	if outcome == wire.StatusStored || outcome == wire.StatusReplayed {
 		header.Set(rpc.RetentionHeader, retention)
 	}
 	_ = grpc.SetHeader(ctx, header) // fails where there is no server, or nobody waits any more

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -74,7 +75,7 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 			"Try: a function that returns the authenticated account, or oncegrpc.Global() if there is only one.")
 	}
 	if cfg.Protects == nil {
-		cfg.Protects = changesSomething
+		cfg.Protects = hasSideEffects
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
@@ -102,7 +103,7 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 	}
 }
 
-func changesSomething(method string) bool { return !rpc.Own(method) && !harmless(method) }
+func hasSideEffects(method string) bool { return !rpc.Own(method) && !harmless(method) }
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its work:
 // it commits together with the key and the answer. Tx panics if there is none, or if it is
@@ -116,7 +117,7 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req any, 
 		refused error
 		sent    *held
 	)
-	answer, said, problem := s.Serve(ctx, c, func(ctx context.Context, _ TX) (a rpc.Answer, err error) {
+	answer, outcome, problem := s.Serve(ctx, c, func(ctx context.Context, _ TX) (a rpc.Answer, err error) {
 		if sent != nil { // an earlier run may have changed the request
 			if req, err = fresh(req, c.Message); err != nil {
 				return a, err
@@ -139,11 +140,11 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req any, 
 		}
 		return nil, errorOf(problem)
 	}
-	if said != rpc.Replayed {
-		sent.send(ctx, said, s.Retention())
+	if outcome != wire.StatusReplayed {
+		sent.send(ctx, outcome, s.Retention())
 		return last, refused
 	}
-	(&held{}).send(ctx, said, s.Retention())
+	(&held{}).send(ctx, outcome, s.Retention())
 	if answer.Status != nil {
 		return nil, status.ErrorProto(protoOf(answer.Status))
 	}

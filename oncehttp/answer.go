@@ -5,16 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
-)
-
-// What an answer says about itself.
-const (
-	stored    = "stored"     // a retry gets it again
-	omitted   = "omitted"    // too large to be stored: a retry is refused and never executes
-	replayed  = "replayed"   // it is that of an earlier request
-	notStored = "not-stored" // nothing was applied, and a retry with the key executes
-	ignored   = "ignored"    // there is no key, or the method is not keyed: a retry executes
 )
 
 // lines puts header lines into a header.
@@ -38,18 +30,18 @@ func (l *lines) set(name, value string) {
 	l.add(name, value)
 }
 
-// about says what has become of the request.
-func (l *lines) about(x *exchange, status string, code int) {
+// addOutcome says what has become of the request.
+func (l *lines) addOutcome(x *exchange, status string, code int) {
 	p := x.plan
 	for _, f := range [...]struct {
 		name, value string
 		said        bool
 	}{
 		{p.preset.StatusHeader, status, true},
-		{p.preset.ReplayedHeader, "true", status == replayed},
-		{p.preset.RetentionHeader, p.retain, status == stored || status == replayed},
+		{p.preset.ReplayedHeader, "true", status == wire.StatusReplayed},
+		{p.preset.RetentionHeader, p.retain, status == wire.StatusStored || status == wire.StatusReplayed},
 		{p.preset.KeyHeader, x.key, x.key != ""},
-		{p.preset.RetryHeader, "false", status != ignored && status != notStored && code >= 400},
+		{p.preset.RetryHeader, "false", status != wire.StatusIgnored && status != wire.StatusNotStored && code >= 400},
 	} {
 		if f.said && f.name != "" {
 			l.set(f.name, f.value)
@@ -59,16 +51,16 @@ func (l *lines) about(x *exchange, status string, code int) {
 
 // send sends what the handler has answered, all of it.
 func (x *exchange) send(status string) {
-	rec, h := &x.last.recorder, x.w.Header()
+	rec, h := &x.lastRun.recorder, x.w.Header()
 	clear(h) // what was there when the handler began is in the recorder, unless the handler has deleted it
-	l := lines{h, x.last.values[:0]}
-	for _, f := range rec.kept {
+	l := lines{h, x.lastRun.values[:0]}
+	for _, f := range rec.storedLines {
 		l.add(f.Name, f.Value)
 	}
-	for _, f := range rec.rest {
+	for _, f := range rec.otherLines {
 		l.add(f.Name, f.Value)
 	}
-	l.about(x, status, rec.status)
+	l.addOutcome(x, status, rec.status)
 	switch {
 	case !bodyAllowed(rec.status):
 	case x.r.Method == http.MethodHead && len(rec.body) == 0 && rec.length != "":
@@ -91,24 +83,24 @@ func (x *exchange) replay(res *store.Result) {
 	h := x.w.Header()
 	for name := range h {
 		standard := http.CanonicalHeaderKey(name)
-		if x.plan.keep[standard] && standard != "Content-Encoding" && (!guards(standard) || has(res.Header, standard)) {
+		if x.plan.storedHeaders[standard] && standard != "Content-Encoding" && (!restrictsReader(standard) || hasField(res.Header, standard)) {
 			delete(h, name)
 		}
 	}
 	l := lines{h, make([]string, 0, len(res.Header)+6)}
 	for _, f := range res.Header {
-		if !never(http.CanonicalHeaderKey(f.Name)) {
+		if !neverStored(http.CanonicalHeaderKey(f.Name)) {
 			l.add(f.Name, f.Value)
 		}
 	}
-	l.about(x, replayed, res.Status)
+	l.addOutcome(x, wire.StatusReplayed, res.Status)
 	if bodyAllowed(res.Status) {
 		l.set("Content-Length", strconv.Itoa(len(res.Body)))
 	}
 	x.write(res.Status, res.Body)
 }
 
-func has(header []store.Field, name string) bool {
+func hasField(header []store.Field, name string) bool {
 	return slices.ContainsFunc(header, func(f store.Field) bool { return http.CanonicalHeaderKey(f.Name) == name })
 }
 

@@ -42,9 +42,9 @@ func readBody(r *http.Request, limit int64) (body []byte, ok bool, err error) {
 	}
 }
 
-// consumed reports whether the body of r, of which this was left, is gone: somebody outside
+// bodyWasRead reports whether the body of r, of which this was left, is gone: somebody outside
 // has read or closed it. What is left of a form are its values, which are compared.
-func consumed(r *http.Request, left []byte, err error) bool {
+func bodyWasRead(r *http.Request, left []byte, err error) bool {
 	if errors.Is(err, http.ErrBodyReadAfterClose) {
 		return true
 	}
@@ -79,9 +79,9 @@ func recycle(b []byte) {
 // body is a request body that has been read already. Like that of net/http it cannot be
 // read when the handler has returned: its buffer may then have that of another request.
 type body struct {
-	mu   sync.Mutex
-	rest []byte
-	over bool
+	mu    sync.Mutex
+	rest  []byte
+	ended bool
 }
 
 // Read implements [io.Reader].
@@ -89,7 +89,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.over:
+	case b.ended:
 		return 0, http.ErrBodyReadAfterClose
 	case len(b.rest) == 0:
 		return 0, io.EOF
@@ -106,5 +106,5 @@ func (*body) Close() error { return nil }
 func (b *body) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.rest, b.over = nil, true
+	b.rest, b.ended = nil, true
 }

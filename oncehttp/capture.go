@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// wire returns r as it came over the wire, without its credentials and with its body
+// captured returns r as it came over the wire, without its credentials and with its body
 // in one piece: [http.ReadRequest] reads it.
-func wire(r *http.Request, body []byte) []byte {
+func captured(r *http.Request, body []byte) []byte {
 	target := r.RequestURI
 	if !strings.HasPrefix(target, "/") {
 		target = r.URL.RequestURI()

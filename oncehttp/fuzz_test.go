@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/wire"
 )
 
 // FuzzFormKey reads keys out of forms of any make. net/http, which the handler asks
@@ -66,9 +67,9 @@ func FuzzFormKey(f *testing.F) {
 // usable fails if what was found is neither a key nor a reason to tell the client.
 func usable(t *testing.T, key string, err error) {
 	t.Helper()
-	var reason *keyError
+	var reason *wire.KeyError
 	switch {
-	case err != nil && (key != "" || !errors.As(err, &reason) || reason.detail == ""):
+	case err != nil && (key != "" || !errors.As(err, &reason) || reason.Detail == ""):
 		t.Fatalf("%q and %v", key, err)
 	case err == nil && key != "" && once.CheckKey(key) != nil:
 		t.Fatalf("%q: %v", key, once.CheckKey(key))
@@ -115,7 +116,7 @@ func FuzzCaller(f *testing.F) {
 	f.Fuzz(func(t *testing.T, parent, attempt, id string) {
 		c := callerOf(&http.Request{Header: http.Header{"Traceparent": {parent}, "Once-Attempt": {attempt}, "X-Request-Id": {id}}})
 		trace := ""
-		if m := traceparent.FindStringSubmatch(parent); m != nil && name([]string{parent}) == parent {
+		if m := traceparent.FindStringSubmatch(parent); m != nil && printableLine([]string{parent}) == parent {
 			trace = m[1]
 		}
 		if c.CorrelationID != trace {

@@ -3,11 +3,8 @@ package oncehttp
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/asked"
-	"github.com/oncelib/once/internal/timeout"
 )
 
 // Gate keeps load away. [Limiter] of package limit is one. [OpenAPI] takes for granted
@@ -51,34 +48,4 @@ func (r *replay) Stored(ctx context.Context) bool { return r.known(ctx, r.op) }
 var gateProblems = map[string]Problem{
 	"RATE_LIMIT.exceeded":  {Status: http.StatusTooManyRequests, Title: "Too many requests", Retryable: true},
 	"TRANSIENT.overloaded": {Status: http.StatusServiceUnavailable, Title: "Overloaded", Retryable: true},
-}
-
-// begin notes how long the client waits and asks the gate. Of the operation the scope
-// and the key are known, not the body.
-func (x *exchange) begin(principal string) (refused *Problem) {
-	d, ok := timeout.Of(x.r)
-	if !ok {
-		p := x.plan.problem(CodeTimeoutInvalid)
-		return &p
-	}
-	if d > 0 {
-		x.deadline = time.Now().Add(d)
-	}
-	if x.plan.Gate == nil {
-		return nil
-	}
-	var asks Replay
-	if x.key != "" && callerOf(x.r).Attempt != 1 {
-		own := x.lookUp
-		own.op = once.Operation{Scope: asked.Scope(principal, x.plan.routeOf(x.r)), Key: x.key}
-		asks = &own
-	}
-	x.left, refused = x.plan.Gate.Enter(x.r, asks)
-	return refused
-}
-
-func (x *exchange) leave() {
-	if x.left != nil {
-		x.left()
-	}
 }

@@ -12,21 +12,14 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/wire"
 )
-
-// keyError is why a request has no usable key. Its text goes to the client.
-type keyError struct {
-	detail string
-	usable bool // what was sent may name an operation all the same
-}
-
-func (e *keyError) Error() string { return e.detail }
 
 // headerKey returns the key in the headers of r, "" if there is none. A header that cannot
 // be used does not hide the other sources: an operation may have what they carry as its key.
 func (p *plan) headerKey(r *http.Request) (key string, err error) {
 	carried := p.FormField != "" && r.ContentLength != 0 // the form has not been read yet
-	var unusable *keyError
+	var unusable *wire.KeyError
 	for _, name := range p.preset.KeyHeaders {
 		lines, sent := r.Header[name]
 		if !sent {
@@ -35,7 +28,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 		k, err := p.lineKey(name, lines)
 		switch {
 		case err != nil:
-			carried = carried || err.usable || p.FormField != "" && once.CheckKey(strings.Trim(lines[0], " \t")) == nil // a field has no syntax
+			carried = carried || err.MayBeUsed || p.FormField != "" && once.CheckKey(strings.Trim(lines[0], " \t")) == nil // a field has no syntax
 			unusable = cmp.Or(unusable, err)
 		case key != "" && k != key:
 			return "", errTwoKeys
@@ -44,26 +37,22 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 		}
 	}
 	if unusable != nil {
-		return "", &keyError{unusable.detail, carried || key != ""}
+		return "", &wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != ""}
 	}
 	return key, nil
 }
 
 // lineKey returns the key in the lines of one header.
-func (p *plan) lineKey(name string, lines []string) (string, *keyError) {
+func (p *plan) lineKey(name string, lines []string) (key string, unusable *wire.KeyError) {
 	if len(lines) != 1 {
-		return "", &keyError{"Send one " + name + " header, not several.", true}
+		return "", &wire.KeyError{Detail: "Send one " + name + " header, not several.", MayBeUsed: true}
 	}
 	key, err := p.parseKey(lines[0])
-	return key, asKeyError(err)
+	errors.As(err, &unusable) // every error of parseKey is one
+	return key, unusable
 }
 
-func asKeyError(err error) (k *keyError) {
-	errors.As(err, &k)
-	return k
-}
-
-var errTwoKeys = &keyError{"The request carries two different idempotency keys.", true}
+var errTwoKeys = &wire.KeyError{Detail: "The request carries two different idempotency keys.", MayBeUsed: true}
 
 // keySent reports whether r has a header that would hold a key.
 func (p *plan) keySent(r *http.Request) bool {
@@ -84,10 +73,13 @@ func (p *plan) bodyKey(r *http.Request, read []byte, key string) (string, error)
 		seen := r.WithContext(r.Context())
 		seen.Body = b
 		key, err := p.Key(seen)
-		if err != nil {
-			return "", &keyError{err.Error(), true}
+		switch {
+		case err != nil:
+			return "", &wire.KeyError{Detail: err.Error(), MayBeUsed: true}
+		case key == "":
+			return "", nil // there is none
 		}
-		return checked(key)
+		return wire.OpaqueKey(key)
 	}
 	if p.FormField == "" {
 		return key, nil
@@ -99,69 +91,20 @@ func (p *plan) bodyKey(r *http.Request, read []byte, key string) (string, error)
 	if len(values) > 1 || key != "" && key != values[0] {
 		return "", errTwoKeys
 	}
-	if values[0] == "" {
-		return "", errEmpty
-	}
-	return checked(values[0])
-}
-
-var errEmpty = &keyError{"The idempotency key is empty.", false}
-
-// checked returns key, which may be empty, if it can be used.
-func checked(key string) (string, error) {
-	if err := once.CheckKey(key); key != "" && err != nil {
-		return "", &keyError{"The idempotency key cannot be used: " + err.Error() + ".", false}
-	}
-	return key, nil
+	return wire.OpaqueKey(values[0])
 }
 
 // parseKey reads the value of a key header.
 func (p *plan) parseKey(value string) (string, error) {
-	if !p.preset.OpaqueKeys {
-		return parseKey(value, p.Strict)
+	if p.preset.OpaqueKeys {
+		return wire.OpaqueKey(strings.Trim(value, " \t"))
 	}
-	if value = strings.Trim(value, " \t"); value == "" {
-		return "", errEmpty
-	}
-	return checked(value)
+	return wire.ParseKey(value, p.Strict)
 }
 
-// parseKey reads the value of a key header: a String of RFC 9651, whose parameters
-// do not matter, or the key itself in printable ASCII. A bare key has no quotation
-// mark, comma or semicolon in it: it could be half of something else.
-func parseKey(value string, strict bool) (string, error) {
-	value = strings.Trim(value, " \t")
-	if value == "" {
-		return "", errEmpty
-	}
-	key := value
-	if value[0] == '"' {
-		var err error
-		if key, err = parseString(value); err != nil {
-			return "", &keyError{"The idempotency key is malformed: " + err.Error() + `. Send it as "key", with \ before each \ and ".`, true}
-		}
-		if key == "" {
-			return "", errEmpty
-		}
-		return checked(key)
-	}
-	if strict {
-		return "", &keyError{`Send the idempotency key in quotation marks: "key".`, true}
-	}
-	for i := range len(key) {
-		switch c := key[i]; {
-		case c < 0x20 || c > 0x7e:
-			return "", &keyError{"The idempotency key has characters other than printable ASCII.", false}
-		case c == '"' || c == ',' || c == ';':
-			return "", &keyError{`An idempotency key with a quotation mark, comma or semicolon must be sent as "key", with \ before each \ and ".`, true}
-		}
-	}
-	return checked(key)
-}
-
-// keyUnread reports whether r, whose key is missing, may carry one in a form that cannot be
+// keyMayBeInForm reports whether r, whose key is missing, may carry one in a form that cannot be
 // read to its end.
-func (p *plan) keyUnread(r *http.Request, body []byte) bool {
+func (p *plan) keyMayBeInForm(r *http.Request, body []byte) bool {
 	if p.Key != nil || p.FormField == "" {
 		return false
 	}
@@ -214,4 +157,4 @@ func partValues(parts *multipart.Reader, field string) (values []string, err err
 
 // ParseKey returns the key in the value of a key header, as the middleware reads it: a
 // String of RFC 9651 or a bare key. The text of the error is for the client.
-func ParseKey(value string) (string, error) { return parseKey(value, false) }
+func ParseKey(value string) (string, error) { return wire.ParseKey(value, false) }

@@ -2,14 +2,11 @@ package oncehttp
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
 	"net/http"
-	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/asked"
+	"github.com/oncelib/once/internal/nested"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -36,16 +33,29 @@ func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.
 // the commit all the same, and a retry executes again.
 func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
-	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, always: true}
+	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, everyMethod: true}
+}
+
+// BatchHandler is [Handler] for a handler that reads nothing between its writes: it
+// declares them, answers, and returns. Where the store can (pgxstore) key, writes, answer
+// and COMMIT are then one round trip, see [once.DoBatch].
+//
+// The handler runs before anybody has looked whether there is an answer already, also
+// for a retry that is then replayed: it must do nothing but declare and answer. Nothing of
+// its answer is sent if a write fails: the client gets a problem, and a retry executes.
+// Where the answer depends on what writes find, use [Handler].
+func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[*once.Batch](r.Context())) })
+	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, everyMethod: true, batch: true}
 }
 
 // server is a protected handler.
 type server[TX any] struct {
-	engine *once.Engine[TX]
-	plan   *plan
-	next   http.Handler
-	always bool // methods that are not keyed get a transaction as well
-	batch  bool // the handler gets a [once.Batch] in place of it
+	engine      *once.Engine[TX]
+	plan        *plan
+	next        http.Handler
+	everyMethod bool // methods that are not keyed get a transaction as well
+	batch       bool // the handler gets a [once.Batch] in place of it
 }
 
 // ServeHTTP implements [http.Handler].
@@ -57,15 +67,15 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := &exchange{engine: s.engine, plan: s.plan, w: w, r: r, next: s.next, keyed: s.plan.keyed(r.Method)}
-	if !x.keyed && !s.always {
+	if !x.keyed && !s.everyMethod {
 		if s.plan.keySent(r) && s.plan.preset.StatusHeader != "" {
-			w.Header()[s.plan.preset.StatusHeader] = []string{ignored}
+			w.Header()[s.plan.preset.StatusHeader] = []string{wire.StatusIgnored}
 		}
 		s.next.ServeHTTP(w, r)
 		return
 	}
 	if s.plan.Gate != nil {
-		x.lookUp = replay{cached: s.engine.Cached, known: s.engine.Known}
+		x.replayLookUp = replay{cached: s.engine.Cached, known: s.engine.Known}
 		defer x.leave()
 	}
 	op, prob := x.operation()
@@ -87,13 +97,13 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil && again:
 		x.replay(&rec.Result)
 	case err == nil && op.Key != "":
-		x.send(x.last.kept)
+		x.send(x.lastRun.storedStatus)
 	case err == nil:
-		x.send(ignored)
-	case x.last != nil && x.last.forgotten() && once.CodeOf(err) == once.CodeFailed:
-		status := notStored
+		x.send(wire.StatusIgnored)
+	case x.lastRun != nil && x.lastRun.answerNotStored() && once.CodeOf(err) == once.CodeFailed:
+		status := wire.StatusNotStored
 		if op.Key == "" {
-			status = ignored
+			status = wire.StatusIgnored
 		}
 		x.send(status)
 	default:
@@ -108,167 +118,19 @@ func (s *server[TX]) exec(ctx context.Context, op once.Operation, x *exchange) (
 	return s.engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) { return x.execute(ctx, tx) })
 }
 
-// exchange is one request on its way through.
-type exchange struct {
-	engine any
-	plan   *plan
-	w      http.ResponseWriter
-	r      *http.Request
-	next   http.Handler
-	keyed  bool
-	key    string
-	body   []byte
-	last   *run // of the handler
-
-	unfit *refusal // why the request cannot be compared
-
-	deadline time.Time // until when the client waits; zero: not said
-
-	lookUp replay // of the engine, without an operation
-	left   func() // leaves Config.Gate
-}
-
-// operation reads the request. The order matters: who asks comes first, and what can
-// be refused without its body is.
-func (x *exchange) operation() (op once.Operation, prob *Problem) {
-	refuse := func(code string) (once.Operation, *Problem) {
-		p := x.plan.problem(code)
-		return op, &p
-	}
-	malformed := func(err error) (once.Operation, *Problem) {
-		p := x.plan.problem(CodeKeyInvalid)
-		p.Detail = err.Error()
-		var k *keyError
-		p.SafeNewKey = errors.As(err, &k) && !k.usable
-		return op, &p
-	}
-	p, r, principal := x.plan, x.r, ""
-	if x.keyed {
-		if principal = p.Principal(r); principal == "" {
-			return refuse(CodeUnauthenticated)
-		}
-		if p.Key == nil {
-			var err error
-			if x.key, err = p.headerKey(r); err != nil {
-				return malformed(err)
-			}
-			if x.key == "" && p.FormField == "" && !p.Optional {
-				return refuse(CodeKeyMissing)
-			}
-		}
-	}
-	if prob := x.begin(principal); prob != nil {
-		return op, prob
-	}
-	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
-		return x.cannotCompare(errParsed), nil
-	}
-	body, fits, err := readBody(r, p.MaxRequest)
+// nested panics if the handler cannot have what it needs of the operation around it,
+// which may be a batch, or if it is configured otherwise.
+func (s *server[TX]) nested(r *http.Request, batch bool) {
 	switch {
-	case fits && x.compares() && consumed(r, body, err):
-		return x.cannotCompare(errConsumed), nil
-	case fits && err != nil:
-		return refuse(CodeBodyUnreadable)
-	case !fits:
-		_, prob := refuse(CodeBodyTooLarge)
-		prob.Detail = fmt.Sprintf("At most %d bytes are accepted.", p.MaxRequest)
-		return op, prob
+	case s.batch && !batch:
+		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
+	case s.everyMethod && batch && !s.batch:
+		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
+	case !s.everyMethod && !s.plan.keyed(r.Method): // it would pass here as well
+		return
 	}
-	x.body = body
-	if x.keyed {
-		if x.key, err = p.bodyKey(r, body, x.key); err != nil {
-			return malformed(err)
-		}
+	if field := nested.Difference(r.Context(), s.engine, &s.plan.Config); field != "" {
+		panic("oncehttp: " + field + " of a protected handler differs from that of the operation of the same engine that it is inside of, and would have no effect.\n" +
+			"Try: one Middleware for each route, or the same Config for both. A request that a handler makes in its own process, as an operation of its own, needs a context of its own.")
 	}
-	op.Caller, op.Isolation, op.Timeouts = callerOf(r), p.Isolation, p.Timeouts
-	switch {
-	case x.key != "":
-	case x.keyed && !p.Optional:
-		_, prob := refuse(CodeKeyMissing)
-		prob.SafeNewKey = !p.keyUnread(r, body)
-		return op, prob
-	default:
-		return op, nil // a plain transaction
-	}
-	var ok bool
-	if op.FirstSent, ok = asked.FirstSentOf(r.Header["Once-First-Sent"], x.key, p.KeyTime); !ok {
-		return refuse(CodeFirstSentInvalid)
-	}
-	route := p.routeOf(r)
-	op.Scope, op.Key = asked.Scope(principal, route), x.key
-	op.Fingerprint = x.fingerprint(route)
-	op.Wait, op.Retain, op.First = p.Wait, p.Retain, op.Caller.Attempt == 1
-	op.Bytes = int64(len(body))
-	if p.CaptureRequest {
-		op.Request = wire(r, body)
-	}
-	return op, nil
-}
-
-// cannotCompare makes a request one of no operation: the engine's observer is told why, and
-// nothing else is done.
-func (x *exchange) cannotCompare(why *refusal) once.Operation {
-	x.unfit, x.key = why, ""
-	return once.Operation{Caller: callerOf(x.r)}
-}
-
-// compares reports whether the body matters: there is a key, or it may be in there.
-func (x *exchange) compares() bool {
-	return x.keyed && (x.key != "" || x.plan.FormField != "" || x.plan.Key != nil)
-}
-
-// execute runs the handler, on a request and a recorder that no earlier run has seen.
-func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
-	if x.unfit != nil {
-		return once.Answer{}, x.unfit
-	}
-	last := &run{Context: ctx, engine: x.engine, key: x.key, tx: tx}
-	x.last = last
-	before := x.w.Header()
-	last.recorder.plan, last.recorder.header = x.plan, before
-	if len(before) > 0 {
-		last.recorder.header, last.recorder.outer = maps.Clone(before), before["Content-Encoding"]
-	} else {
-		defer clear(before) // lent: the recorder has noted what was in it
-	}
-	r := x.r.WithContext(last)
-	if last.body.rest = x.body; len(x.body) > 0 {
-		r.Body, r.ContentLength = &last.body, int64(len(x.body))
-	} else {
-		r.Body, r.ContentLength = http.NoBody, 0
-	}
-	x.next.ServeHTTP(&last.recorder, r)
-	last.body.end()
-	if r.MultipartForm != nil && x.r.MultipartForm == nil {
-		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only
-	}
-	return last.answer()
-}
-
-// answer turns what the handler has done into what the engine is to store.
-func (r *run) answer() (once.Answer, error) {
-	r.mu.Lock()
-	r.over = true
-	r.mu.Unlock()
-	rec := &r.recorder
-	if r.failed != nil {
-		return once.Answer{}, r.failed
-	}
-	rec.finish()
-	if rec.refused != nil {
-		return once.Answer{}, rec.refused
-	}
-	if !r.decided {
-		r.verdict = rec.plan.verdicts[rec.status]
-	}
-	if r.verdict == Forget {
-		return once.Answer{}, &forgottenError{rec.status}
-	}
-	r.kept = stored
-	a := once.Answer{Rollback: r.verdict == Store}
-	if a.Result = (store.Result{Status: rec.status, Header: rec.kept, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
-		r.kept = omitted
-		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
-	}
-	return a, nil
 }

@@ -247,7 +247,7 @@ func (p *plan) retention() int64 {
 
 // kept returns the names of the headers that are stored.
 func (p *plan) kept() map[string]bool {
-	names := maps.Clone(p.keep)
+	names := maps.Clone(p.storedHeaders)
 	maps.DeleteFunc(names, func(_ string, keep bool) bool { return !keep })
 	return names
 }

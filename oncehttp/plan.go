@@ -1,44 +1,45 @@
 package oncehttp
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
 // plan is a Config, checked and compiled.
 type plan struct {
 	Config
-	preset   Preset
-	verdicts [1000]Verdict
-	keep     map[string]bool // canonical names of the headers that are stored
-	own      []string        // canonical names of what an answer says about itself
-	retain   string          // in seconds
-	scope    []string        // what a key is unique within, in words
+	preset        Preset
+	verdicts      [1000]Verdict
+	storedHeaders map[string]bool // canonical names of the headers that are stored
+	answerHeaders []string        // canonical names of what an answer says about itself
+	retain        string          // in seconds
+	scope         []string        // what a key is unique within, in words
 }
 
 func compile(cfg Config, engineRetain time.Duration) *plan {
 	if cfg.Preset == nil {
 		cfg.Preset = Default()
 	}
-	cfg.MaxRequest = or(cfg.MaxRequest, DefaultMaxRequest)
-	cfg.MaxResponse = or(cfg.MaxResponse, DefaultMaxResponse)
-	cfg.MaxStored = or(cfg.MaxStored, DefaultMaxStored)
-	cfg.Retain = or(cfg.Retain, cfg.Preset.Retain)
-	cfg.Challenge = or(cfg.Challenge, "Bearer")
+	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, DefaultMaxRequest)
+	cfg.MaxResponse = cmp.Or(cfg.MaxResponse, DefaultMaxResponse)
+	cfg.MaxStored = cmp.Or(cfg.MaxStored, DefaultMaxStored)
+	cfg.Retain = cmp.Or(cfg.Retain, cfg.Preset.Retain)
+	cfg.Challenge = cmp.Or(cfg.Challenge, "Bearer")
 	if problem := invalid(&cfg); problem != "" {
 		panic("oncehttp: " + problem) // a mistake in the program, as with http.ServeMux.Handle
 	}
-	p := &plan{Config: cfg, preset: *cfg.Preset, keep: map[string]bool{}}
+	p := &plan{Config: cfg, preset: *cfg.Preset, storedHeaders: map[string]bool{}}
 	p.preset.Methods = slices.Clone(p.preset.Methods)
 	p.preset.KeyHeaders = canonical(p.preset.KeyHeaders)
 	for _, name := range p.preset.names() {
 		if *name = http.CanonicalHeaderKey(*name); *name != "" {
-			p.own = append(p.own, *name)
+			p.answerHeaders = append(p.answerHeaders, *name)
 		}
 	}
 	switch p.scope = p.preset.Scope; {
@@ -60,27 +61,27 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 		}
 		p.verdicts[status] = v
 	}
-	for _, name := range slices.Concat(kept, canonical(cfg.Headers)) {
-		p.keep[name] = !never(name)
+	for _, name := range slices.Concat(storedByDefault, canonical(cfg.Headers)) {
+		p.storedHeaders[name] = !neverStored(name)
 	}
-	p.retain = strconv.FormatInt(int64(or(cfg.Retain, engineRetain)/time.Second), 10)
+	p.retain = wire.FormatRetention(cmp.Or(cfg.Retain, engineRetain))
 	return p
 }
 
-// kept are the headers that are stored, beside those of Config.Headers.
-var kept = []string{
+// storedByDefault are the headers that are stored, beside those of Config.Headers.
+var storedByDefault = []string{
 	"Allow", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
 	"Content-Type", "Etag", "Last-Modified", "Link", "Location", "Vary", "X-Content-Type-Options",
 }
 
-// guards reports whether a header says what others may not do with the answer. What
+// restrictsReader reports whether a header says what others may not do with the answer. What
 // middleware around us has set of these is not taken away by an answer that has none, such
 // as one from before they were stored.
-func guards(name string) bool { return name == "Vary" || name == "X-Content-Type-Options" }
+func restrictsReader(name string) bool { return name == "Vary" || name == "X-Content-Type-Options" }
 
-// never reports whether a header, by its canonical name, is never stored: it is a
+// neverStored reports whether a header, by its canonical name, is never stored: it is a
 // credential, or belongs to one connection or to one message.
-func never(name string) bool {
+func neverStored(name string) bool {
 	switch name {
 	case "Set-Cookie", "Set-Cookie2", "Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info",
 		"Proxy-Authentication-Info", "Www-Authenticate", "Proxy-Authenticate",
@@ -92,10 +93,10 @@ func never(name string) bool {
 	return false
 }
 
-// ours reports whether a header is what an answer says about itself: a handler has no
+// isAnswerHeader reports whether a header is what an answer says about itself: a handler has no
 // say in that.
-func (p *plan) ours(name string) bool {
-	return slices.Contains(p.own, name)
+func (p *plan) isAnswerHeader(name string) bool {
+	return slices.Contains(p.answerHeaders, name)
 }
 
 // names of what an answer says about itself.
@@ -153,12 +154,4 @@ func canonical(names []string) []string {
 		c[i] = http.CanonicalHeaderKey(n)
 	}
 	return c
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }

@@ -3,6 +3,8 @@ package oncehttp
 import (
 	"net/http"
 	"time"
+
+	"github.com/oncelib/once/internal/wire"
 )
 
 // Verdict is what becomes of a request whose handler has answered.
@@ -97,13 +99,13 @@ func Default() *Preset {
 	return &Preset{
 		Name:       "default",
 		Methods:    []string{http.MethodPost, http.MethodPatch},
-		KeyHeaders: []string{"Idempotency-Key", "X-Idempotency-Key"},
+		KeyHeaders: []string{wire.KeyHeader, "X-Idempotency-Key"},
 		Verdicts: map[int]Verdict{
 			2: Commit, 3: Commit, 4: Store,
 			401: Forget, 403: Forget, 408: Forget, 409: Forget, 423: Forget, 425: Forget, 429: Forget,
 		},
-		StatusHeader:    "Idempotency-Status",
-		ReplayedHeader:  "Idempotent-Replayed",
-		RetentionHeader: "Idempotency-Retention",
+		StatusHeader:    wire.StatusHeader,
+		ReplayedHeader:  wire.ReplayedHeader,
+		RetentionHeader: wire.RetentionHeader,
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oncelib/once/internal/wire"
 )
 
 // Codes of the problems that this package answers with. The package documentation has
@@ -154,7 +156,7 @@ var problems = map[string]Problem{
 	CodeTimeoutInvalid: {Status: 400, Title: "X-Request-Timeout invalid", Detail: "X-Request-Timeout is a number of milliseconds or a duration such as 1.5s, greater than zero."},
 	CodeFirstSentInvalid: {
 		Status: 400, Title: "Once-First-Sent invalid",
-		Detail: "Once-First-Sent is the moment of the first attempt, as a number of milliseconds since 1970 or as in 2026-01-01T00:00:00Z. It must not lie in the future.",
+		Detail: "Once-First-Sent is " + wire.FirstSentForm,
 	},
 	CodeBodyUnreadable: {Status: 400, Title: "Request body incomplete", Retryable: true, Detail: "The request ended before its body did."},
 	CodeBodyTooLarge:   {Status: 413, Title: "Request body too large"},

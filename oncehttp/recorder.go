@@ -16,32 +16,21 @@ import (
 // recorder holds an answer back until its operation has committed. To the handler it
 // is what net/http's own ResponseWriter is, except that nothing can be streamed.
 type recorder struct {
-	plan   *plan
-	header http.Header
-	status int           // 0: not said yet
-	kept   []store.Field // the header lines that are stored, as of WriteHeader
-	rest   []store.Field // and the others
-	typed  bool          // no content type needs to be guessed
-	length string        // the Content-Length that the handler has set
-	outer  []string      // the Content-Encoding that was there before the handler
-	body   []byte
+	plan               *plan
+	header             http.Header
+	status             int           // 0: not said yet
+	storedLines        []store.Field // the header lines that are stored, as of WriteHeader
+	otherLines         []store.Field // and the others
+	contentTypeSettled bool          // no content type needs to be guessed
+	length             string        // the Content-Length that the handler has set
+	outerEncoding      []string      // the Content-Encoding that was there before the handler
+	body               []byte
 
-	refused *refusal // the answer cannot be held back
-	closed  bool     // the handler has returned
+	refused         *refusal // the answer cannot be held back
+	handlerReturned bool
 }
 
-// refusal is why a request cannot be executed, or its answer not held back until the commit.
-type refusal struct{ code, text string }
-
-func (e *refusal) Error() string { return "oncehttp: " + e.text }
-
-var (
-	errTooLarge = &refusal{CodeResponseTooLarge, "the answer is larger than Config.MaxResponse"}
-	errParsed   = &refusal{CodeFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
-	errConsumed = &refusal{CodeBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
-	errStreamed = &refusal{CodeStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
-	errClosed   = errors.New("oncehttp: write after the handler has returned")
-)
+var errClosed = errors.New("oncehttp: write after the handler has returned")
 
 var (
 	_ http.Flusher  = (*recorder)(nil)
@@ -65,12 +54,12 @@ func (rec *recorder) WriteHeader(status int) {
 		return
 	}
 	rec.status = status
-	rec.freeze()
+	rec.freezeHeader()
 }
 
-// freeze takes the header as it is now: later changes do not count.
-func (rec *recorder) freeze() {
-	rec.kept = make([]store.Field, 0, len(rec.header)+1)
+// freezeHeader takes the header as it is now: later changes do not count.
+func (rec *recorder) freezeHeader() {
+	rec.storedLines = make([]store.Field, 0, len(rec.header)+1)
 	for name, values := range rec.header {
 		standard := http.CanonicalHeaderKey(name)
 		switch standard {
@@ -80,20 +69,20 @@ func (rec *recorder) freeze() {
 		case "Transfer-Encoding", "Trailer":
 			continue
 		case "Content-Type":
-			rec.typed = rec.typed || name == standard
+			rec.contentTypeSettled = rec.contentTypeSettled || name == standard
 			if strings.HasPrefix(first(values), "text/event-stream") {
 				rec.refused = errStreamed
 			}
 		case "Content-Encoding":
-			values = rec.encoded(name, values)
-			rec.typed = rec.typed || first(values) != ""
+			values = rec.handlerEncoding(name, values)
+			rec.contentTypeSettled = rec.contentTypeSettled || first(values) != ""
 		}
-		lines := &rec.rest
+		lines := &rec.otherLines
 		switch {
-		case rec.plan.ours(standard), strings.HasPrefix(name, http.TrailerPrefix):
+		case rec.plan.isAnswerHeader(standard), strings.HasPrefix(name, http.TrailerPrefix):
 			continue
-		case rec.plan.keep[standard]:
-			lines = &rec.kept
+		case rec.plan.storedHeaders[standard]:
+			lines = &rec.storedLines
 		}
 		for _, v := range values {
 			*lines = append(*lines, store.Field{Name: name, Value: oneLine(v)})
@@ -101,15 +90,15 @@ func (rec *recorder) freeze() {
 	}
 }
 
-// encoded returns what of a Content-Encoding is the handler's. What was there before says
+// handlerEncoding returns what of a Content-Encoding is the handler's. What was there before says
 // what the layer outside is about to do with the body: each time, and for each client.
-func (rec *recorder) encoded(name string, values []string) []string {
-	n := len(rec.outer)
-	if n == 0 || len(values) < n || !slices.Equal(values[:n], rec.outer) {
+func (rec *recorder) handlerEncoding(name string, values []string) []string {
+	n := len(rec.outerEncoding)
+	if n == 0 || len(values) < n || !slices.Equal(values[:n], rec.outerEncoding) {
 		return values
 	}
-	for _, v := range rec.outer {
-		rec.rest = append(rec.rest, store.Field{Name: name, Value: v})
+	for _, v := range rec.outerEncoding {
+		rec.otherLines = append(rec.otherLines, store.Field{Name: name, Value: v})
 	}
 	return values[n:]
 }
@@ -133,7 +122,7 @@ var newlines = strings.NewReplacer("\r", " ", "\n", " ")
 
 // Write implements [http.ResponseWriter].
 func (rec *recorder) Write(p []byte) (int, error) {
-	if err := rec.room(len(p)); err != nil || len(p) == 0 {
+	if err := rec.mayWrite(len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
 	rec.body = append(rec.body, p...)
@@ -142,20 +131,20 @@ func (rec *recorder) Write(p []byte) (int, error) {
 
 // WriteString implements [io.StringWriter].
 func (rec *recorder) WriteString(s string) (int, error) {
-	if err := rec.room(len(s)); err != nil || s == "" {
+	if err := rec.mayWrite(len(s)); err != nil || s == "" {
 		return 0, err
 	}
 	rec.body = append(rec.body, s...)
 	return len(s), nil
 }
 
-// room says whether n more bytes can be written.
-func (rec *recorder) room(n int) error {
+// mayWrite says whether n more bytes can be written.
+func (rec *recorder) mayWrite(n int) error {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
 	}
 	switch {
-	case rec.closed:
+	case rec.handlerReturned:
 		return errClosed
 	case rec.refused != nil:
 		return rec.refused
@@ -176,7 +165,7 @@ func bodyAllowed(status int) bool {
 func (rec *recorder) Flush() { _ = rec.FlushError() }
 
 // FlushError is Flush for [http.ResponseController].
-func (rec *recorder) FlushError() error { return rec.room(0) }
+func (rec *recorder) FlushError() error { return rec.mayWrite(0) }
 
 // Hijack implements [http.Hijacker] and refuses.
 func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -201,19 +190,19 @@ func (rec *recorder) finish() {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
 	}
-	rec.closed = true
-	if len(rec.body) > 0 && !rec.typed {
-		rec.kept = append(rec.kept, store.Field{Name: "Content-Type", Value: http.DetectContentType(rec.body)})
+	rec.handlerReturned = true
+	if len(rec.body) > 0 && !rec.contentTypeSettled {
+		rec.storedLines = append(rec.storedLines, store.Field{Name: "Content-Type", Value: http.DetectContentType(rec.body)})
 	}
-	if len(rec.kept) > 1 {
-		slices.SortStableFunc(rec.kept, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) })
+	if len(rec.storedLines) > 1 {
+		slices.SortStableFunc(rec.storedLines, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 
 // size is what the answer takes to store.
 func (rec *recorder) size() int64 {
 	n := len(rec.body)
-	for _, f := range rec.kept {
+	for _, f := range rec.storedLines {
 		n += len(f.Name) + len(f.Value) + len(": \n")
 	}
 	return int64(n)

@@ -11,6 +11,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
+// refusal is why a request cannot be executed, or its answer not held back until the commit.
+type refusal struct{ code, text string }
+
+func (e *refusal) Error() string { return "oncehttp: " + e.text }
+
+var (
+	errTooLarge = &refusal{CodeResponseTooLarge, "the answer is larger than Config.MaxResponse"}
+	errParsed   = &refusal{CodeFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
+	errConsumed = &refusal{CodeBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
+	errStreamed = &refusal{CodeStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
+)
+
 // refuse answers for the handler.
 func (x *exchange) refuse(p Problem) {
 	if name := x.plan.preset.KeyHeader; name != "" && x.key != "" {
@@ -100,21 +112,16 @@ func (x *exchange) timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && (over || errors.Is(x.r.Context().Err(), context.DeadlineExceeded))
 }
 
-// forgottenError is an answer that is not stored.
-type forgottenError struct{ status int }
+// notStoredError is an answer that is not stored.
+type notStoredError struct{ status int }
 
-func (e *forgottenError) Error() string {
+func (e *notStoredError) Error() string {
 	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
 }
 
 // Cause names it in the attempt log.
-func (e *forgottenError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
+func (e *notStoredError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
 
 // NotStored reports whether the observer is told of an answer, and not of a handler that has
 // failed.
-func (e *forgottenError) NotStored() bool { return e.status < 500 }
-
-// forgotten reports whether the handler has answered and its answer is not stored.
-func (r *run) forgotten() bool {
-	return r.recorder.closed && r.recorder.refused == nil && r.verdict == Forget
-}
+func (e *notStoredError) NotStored() bool { return e.status < 500 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 )
 
@@ -58,7 +58,7 @@ func WithKey(ctx context.Context, key string) context.Context {
 func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 	key, given := ctx.Value(keyOfContext{}).(string)
 	for _, k := range s.Keys {
-		if meaning(k) != meaning(s.Keys[0]) || given && meaning(k) != key {
+		if parsedKey(k) != parsedKey(s.Keys[0]) || given && parsedKey(k) != key {
 			return "", errors.New("once: the call has two idempotency keys. Try: a context of its own for each intent")
 		}
 	}
@@ -76,15 +76,15 @@ func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 	if strings.ContainsFunc(key, func(r rune) bool { return r > 0x7e }) {
 		return "", errors.New("once: the key has characters other than ASCII, which no metadata can carry. Try: once.DeriveKey of other parts")
 	}
-	if strings.ContainsAny(key, `",; \`) {
-		key = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+	if wire.NeedsQuotes(key) {
+		key = wire.QuoteKey(key)
 	}
 	return key, nil
 }
 
-// meaning is the key that a line of metadata means: quoted or bare it is the same.
-func meaning(line string) string {
-	if key, err := oncehttp.ParseKey(line); err == nil {
+// parsedKey is the key in a line of metadata, quoted or bare.
+func parsedKey(line string) string {
+	if key, err := wire.ParseKey(line, false); err == nil {
 		return key
 	}
 	return line // which the server refuses
@@ -108,7 +108,7 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 		return retry.Stop(f.Err) // the key has that answer for good
 	}
 	if f.Reason != "" {
-		return f.said(method, key)
+		return f.engineError(method, key)
 	}
 	if len(f.Pushback) > 0 {
 		ms, err := strconv.ParseUint(f.Pushback[0], 10, 31)
@@ -131,9 +131,10 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 	return retry.Stop(f.Err)
 }
 
-func (f *Fault) said(method, key string) error {
+// engineError returns the error of the engine on the other side, as far as the client may rely on it.
+func (f *Fault) engineError(method, key string) error {
 	code := once.Code(strings.ToLower(f.Reason))
-	if !slices.Contains(travelling, code) {
+	if !slices.Contains(returnedCodes, code) {
 		if f.Retryable {
 			return f.Err
 		}
@@ -143,8 +144,8 @@ func (f *Fault) said(method, key string) error {
 	return e
 }
 
-// travelling are the codes that a client gets back.
-var travelling = []once.Code{
+// returnedCodes are the codes that a client gets back.
+var returnedCodes = []once.Code{
 	once.CodeInFlight, once.CodeMismatch, once.CodeUnknown, once.CodeStale, once.CodeFailed, once.CodeAborted,
 	once.CodeConflict, once.CodeUnavailable, once.CodeNoResult, once.CodeMisuse,
 }

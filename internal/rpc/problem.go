@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -84,7 +85,7 @@ const tooLarge = "Nothing was applied: the answer would have been too large."
 
 var firstSentInvalid = Problem{
 	Code: InvalidArgument, Reason: reasonFirstSent,
-	Message: FirstSentHeader + " is the moment of the first attempt, as a number of milliseconds since 1970 or as in 2026-01-01T00:00:00Z. It must not lie in the future.",
+	Message: FirstSentHeader + " is " + wire.FirstSentForm,
 }
 
 var problems = map[once.Code]Problem{

@@ -5,8 +5,8 @@ package rpc
 
 import "strings"
 
-// Names of metadata, in lower case: net/http takes an Idempotency-Key in its own spelling
-// for the permission to send a request again by itself.
+// Names of metadata: those of package wire, in lower case. net/http takes an Idempotency-Key in
+// its own spelling for the permission to send a request again by itself.
 const (
 	KeyHeader       = "idempotency-key"
 	AttemptHeader   = "once-attempt"
@@ -15,13 +15,6 @@ const (
 	ReplayedHeader  = "idempotent-replayed"
 	RetentionHeader = "idempotency-retention"
 	PushbackHeader  = "grpc-retry-pushback-ms"
-)
-
-// What an answer says about itself.
-const (
-	Stored   = "stored"
-	Replayed = "replayed"
-	Ignored  = "ignored"
 )
 
 // Domain of the error details of this library.

@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/asked"
 	"github.com/oncelib/once/internal/nested"
-	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
+
+// defaultMaxStored is the same over HTTP.
+const defaultMaxStored = 1 << 20
 
 // Server executes calls once.
 type Server[TX any] struct {
@@ -21,7 +22,7 @@ type Server[TX any] struct {
 	Wait      time.Duration
 	Retain    time.Duration
 	KeyTime   bool
-	MaxStored int64 // of a message, in bytes; 0: that of package oncehttp
+	MaxStored int64 // of a message, in bytes; 0: defaultMaxStored
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
 	Config    any // a pointer to the adapter's
@@ -37,39 +38,35 @@ type Call struct {
 
 // Serve executes a call, or replays it. handle returns an [Answer], or an error after
 // which nothing is stored.
-func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Context, TX) (Answer, error)) (a Answer, said string, p *Problem) {
+func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Context, TX) (Answer, error)) (a Answer, outcome string, p *Problem) {
 	op, p := s.operation(c)
 	if p != nil {
 		return a, "", p
 	}
 	rec, again, err := s.Engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) {
-		answer, err := handle(&running{Context: ctx, engine: s.Engine, tx: tx, config: s.Config}, tx)
+		answer, err := handle(&handlerContext{Context: ctx, engine: s.Engine, tx: tx, config: s.Config}, tx)
 		if a = answer; err != nil {
 			return once.Answer{}, err
 		}
-		return encode(answer, cmp.Or(s.MaxStored, oncehttp.DefaultMaxStored))
+		return encode(answer, cmp.Or(s.MaxStored, defaultMaxStored))
 	})
 	switch {
 	case err != nil:
 		return Answer{}, "", problemOf(err)
 	case op.Key == "":
-		return a, Ignored, nil
+		return a, wire.StatusIgnored, nil
 	case !again:
-		return a, Stored, nil
+		return a, wire.StatusStored, nil
 	}
 	if a, err = decode(rec.Result); err != nil {
 		return Answer{}, "", problemOf(&once.Error{Code: once.CodeNoResult, Effect: once.Applied, Err: err})
 	}
-	return a, Replayed, nil
+	return a, wire.StatusReplayed, nil
 }
 
 // Retention returns how long answers are replayed, in seconds.
 func (s *Server[TX]) Retention() string {
-	retain := s.Retain
-	if retain == 0 {
-		retain = s.Engine.Retain()
-	}
-	return strconv.FormatInt(int64(retain/time.Second), 10)
+	return wire.FormatRetention(cmp.Or(s.Retain, s.Engine.Retain()))
 }
 
 func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
@@ -89,24 +86,20 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	case len(lines) > 1:
 		return op, invalidKey(errors.New("send one " + KeyHeader + ", not several"))
 	}
-	key, err := oncehttp.ParseKey(lines[0])
+	key, err := wire.ParseKey(lines[0], false)
 	if err != nil {
 		return op, invalidKey(err)
 	}
 	op.Key = key
 	var ok bool
-	if op.FirstSent, ok = asked.FirstSentOf(c.Header(FirstSentHeader), key, s.KeyTime); !ok {
+	if op.FirstSent, ok = wire.FirstSentOrKeyTime(c.Header(FirstSentHeader), key, s.KeyTime); !ok {
 		invalid := firstSentInvalid
 		return op, &invalid
 	}
-	op.Scope = asked.Scope(c.Principal, c.Method)
+	op.Scope = wire.Scope(c.Principal, c.Method)
 	op.Fingerprint = once.FingerprintOf([]byte(c.Method), c.Message)
 	op.Wait, op.Retain, op.Bytes = s.Wait, s.Retain, int64(len(c.Message))
-	if attempt := c.Header(AttemptHeader); len(attempt) == 1 {
-		if n, err := strconv.ParseUint(attempt[0], 10, 31); err == nil {
-			op.Caller.Attempt = int(n)
-		}
-	}
+	op.Caller.Attempt = wire.Attempt(c.Header(AttemptHeader))
 	op.First = op.Caller.Attempt == 1
 	return op, nil
 }
@@ -129,15 +122,15 @@ func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, e
 	return true, err
 }
 
-// running is the context of a handler.
-type running struct {
+// handlerContext is the context of a handler, with the transaction and the configuration in it.
+type handlerContext struct {
 	context.Context //nolint:containedctx // it is one
 
 	engine, tx, config any
 }
 
 // Value implements [context.Context].
-func (r *running) Value(key any) any {
+func (r *handlerContext) Value(key any) any {
 	switch key {
 	case txKey{}:
 		return r.tx

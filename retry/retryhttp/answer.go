@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 )
 
@@ -76,7 +77,7 @@ func (c *call) judge(a *answer) {
 	status := a.resp.StatusCode
 	c.meet(a.resp.Header)
 	if c.keyed {
-		if retention := seconds(field(a.resp.Header, headerRetention)); retention > 0 {
+		if retention := seconds(field(a.resp.Header, wire.RetentionHeader)); retention > 0 {
 			c.advertised(retention)
 		}
 	}
@@ -127,7 +128,7 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 	if class == retry.Final && again {
 		class = retry.Unknown
 	}
-	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(field(h, headerReplayed), "true") || field(h, headerStatus) == "replayed" {
+	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(field(h, wire.ReplayedHeader), "true") || field(h, wire.StatusHeader) == wire.StatusReplayed {
 		class = retry.Final // the same key will give the same answer
 	}
 	return class, after, p.code, nil

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/lazy"
-	"github.com/oncelib/once/internal/timeout"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 )
 
@@ -85,7 +85,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.listen(req); c.impatient() {
 		return nil, c.gaveUp(retry.TooLate, nil)
 	}
-	if said := field(req.Header, headerAttempt); said != "" {
+	if said := field(req.Header, wire.AttemptHeader); said != "" {
 		if n, err := strconv.Atoi(said); err == nil && n > 0 {
 			c.first = n
 		}
@@ -155,7 +155,7 @@ func (c *call) total() time.Duration {
 
 // listen notes how patient the caller is.
 func (c *call) listen(req *http.Request) {
-	if c.patience, _ = timeout.Of(req); c.patience <= 0 {
+	if c.patience, _ = wire.Timeout(req.Header); c.patience <= 0 {
 		return
 	}
 	c.asked = c.start

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 )
 
@@ -29,7 +30,7 @@ func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	case resp == nil || resp.StatusCode < http.StatusBadRequest:
 		return retry.Final, 0
 	}
-	keyed := resp.Request != nil && (field(resp.Request.Header, headerKey) != "" || field(resp.Request.Header, headerKeyX) != "")
+	keyed := resp.Request != nil && (field(resp.Request.Header, wire.KeyHeader) != "" || field(resp.Request.Header, headerKeyX) != "")
 	class, after, _, err := classify(resp, keyed, resp.Body != nil)
 	if err != nil { // the body breaks off
 		return classOf(err)

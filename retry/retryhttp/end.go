@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 )
 
@@ -19,7 +20,7 @@ func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 		if r.Header = maps.Clone(r.Header); r.Header == nil {
 			r.Header = make(http.Header)
 		}
-		r.Header[headerKey] = []string{c.key}
+		r.Header[wire.KeyHeader] = []string{c.key}
 	}
 	a.resp.Request = r
 	a.keep()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
 )
@@ -214,7 +215,7 @@ func moved(resp *http.Response) bool {
 // earlier attempts have done.
 func settles(resp *http.Response) bool {
 	h := resp.Header
-	if s := h.Get(headerStatus); s == "replayed" || s == "stored" || s == "omitted" || strings.EqualFold(h.Get(headerReplayed), "true") {
+	if s := h.Get(wire.StatusHeader); s == wire.StatusReplayed || s == wire.StatusStored || s == wire.StatusOmitted || strings.EqualFold(h.Get(wire.ReplayedHeader), "true") {
 		return !moved(resp)
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/wire"
 )
 
 // Key is the idempotency key of one intent.
@@ -29,19 +30,12 @@ func WithKey(ctx context.Context, k Key) context.Context {
 
 type keyOfContext struct{}
 
-// Names of headers in the form in which [http.Header] has them.
+// Names of headers, beside those of package wire, in the form in which [http.Header] has them.
 const (
-	headerKey       = "Idempotency-Key"
-	headerKeyX      = "X-Idempotency-Key"
-	headerAttempt   = "Once-Attempt"
-	headerFirstSent = "Once-First-Sent"
-	headerTimeout   = "X-Request-Timeout"
-	headerReplayed  = "Idempotent-Replayed"
-	headerStatus    = "Idempotency-Status"
-	headerRetention = "Idempotency-Retention"
-	headerHint      = "Stripe-Should-Retry"
-	headerAfter     = "Retry-After"
-	headerAfterMs   = "Retry-After-Ms"
+	headerKeyX    = "X-Idempotency-Key"
+	headerHint    = "Stripe-Should-Retry"
+	headerAfter   = "Retry-After"
+	headerAfterMs = "Retry-After-Ms"
 )
 
 // field is h.Get(name) for a name that is spelt as net/http spells it.
@@ -55,7 +49,7 @@ func field(h http.Header, name string) string {
 // declared reports whether h has an idempotency key without a line, by which net/http
 // takes a request for one that can be repeated, and sends no key.
 func declared(h http.Header) bool {
-	for _, name := range [...]string{headerKey, headerKeyX} {
+	for _, name := range [...]string{wire.KeyHeader, headerKeyX} {
 		if lines, ok := h[name]; ok && len(lines) == 0 {
 			return true
 		}
@@ -70,10 +64,10 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 	if given && k.Value == "" {
 		return k, "", false, errors.New("retryhttp: WithKey was given an empty key. Try: once.NewKey()")
 	}
-	for _, name := range [...]string{headerKey, headerKeyX} {
+	for _, name := range [...]string{wire.KeyHeader, headerKeyX} {
 		switch value := field(req.Header, name); {
 		case value == "":
-		case given && value != k.Value && value != quoted(k.Value):
+		case given && value != k.Value && value != wire.QuoteKey(k.Value):
 			return k, "", false, errors.New("retryhttp: the request has two different keys, one in its header and one in its context. Try: a context of its own for each intent")
 		default:
 			return Key{value, k.Since}, name, false, nil
@@ -83,8 +77,8 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 	case safe(req.Method), !given && declared(req.Header):
 		return Key{}, "", false, nil
 	case given:
-	case req.Response != nil && req.Response.Request != nil && field(req.Response.Request.Header, headerKey) != "":
-		return Key{Value: field(req.Response.Request.Header, headerKey)}, "", true, nil // this is where a redirect leads to
+	case req.Response != nil && req.Response.Request != nil && field(req.Response.Request.Header, wire.KeyHeader) != "":
+		return Key{Value: field(req.Response.Request.Header, wire.KeyHeader)}, "", true, nil // this is where a redirect leads to
 	case t.Keys && !hinted(req):
 		k.Value, made = once.NewKey(), true
 	default:
@@ -96,16 +90,11 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 	if strings.ContainsFunc(k.Value, func(c rune) bool { return c > 0x7e }) {
 		return k, "", false, errors.New("retryhttp: the key has characters other than ASCII, which no header can carry. Try: once.DeriveKey of other parts")
 	}
-	if t.Quoted || strings.ContainsAny(k.Value, `",; \`) {
-		k.Value = quoted(k.Value)
+	if t.Quoted || wire.NeedsQuotes(k.Value) {
+		k.Value = wire.QuoteKey(k.Value)
 	}
 	return k, "", made, nil
 }
-
-// quoted returns key as a String of RFC 9651.
-func quoted(key string) string { return `"` + escape.Replace(key) + `"` }
-
-var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // safe reports whether requests with this method only read.
 func safe(method string) bool {

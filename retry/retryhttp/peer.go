@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/oncelib/once/internal/wire"
 )
 
 // peers are the hosts of this process that have shown that they understand Once-Attempt
@@ -46,7 +48,7 @@ func (c *call) announces() bool { return c.t.Announce || peers.has(c.req.URL.Hos
 
 // meet notes what an answer shows of its server.
 func (c *call) meet(h http.Header) {
-	if host := c.req.URL.Host; field(h, headerStatus) != "" && !peers.has(host) {
+	if host := c.req.URL.Host; field(h, wire.StatusHeader) != "" && !peers.has(host) {
 		peers.add(host)
 	}
 }

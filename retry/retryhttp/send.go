@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/lazy"
+	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 )
 
@@ -107,17 +108,17 @@ func (c *call) header(on *sending, until time.Time) http.Header {
 		h[name] = on.values[i : i+1 : i+1]
 	}
 	announces := c.announces()
-	if announces || len(h[headerAttempt]) > 0 {
-		set(headerAttempt, 0, strconv.Itoa(on.resends+1))
+	if announces || len(h[wire.AttemptHeader]) > 0 {
+		set(wire.AttemptHeader, 0, strconv.Itoa(on.resends+1))
 	}
 	if left, send := c.left(h, until, announces); send {
-		set(headerTimeout, 1, strconv.FormatInt(max(1, left.Milliseconds()), 10))
+		set(wire.TimeoutHeader, 1, strconv.FormatInt(max(1, left.Milliseconds()), 10))
 	}
 	if c.key != "" {
-		set(headerKey, 2, c.key)
+		set(wire.KeyHeader, 2, c.key)
 	}
-	if c.intent != nil && c.intent.Again && h.Get(headerFirstSent) == "" {
-		h[headerFirstSent] = []string{strconv.FormatInt(c.since.UnixMilli(), 10)}
+	if c.intent != nil && c.intent.Again && h.Get(wire.FirstSentHeader) == "" {
+		h[wire.FirstSentHeader] = []string{wire.FormatFirstSent(c.since)}
 	}
 	return h
 }
@@ -162,7 +163,7 @@ func (c *call) left(h http.Header, until time.Time, announces bool) (left time.D
 	if !until.IsZero() {
 		left = time.Until(until)
 	}
-	switch _, said := h[headerTimeout]; {
+	switch _, said := h[wire.TimeoutHeader]; {
 	case !said:
 		return left, announces && !until.IsZero()
 	case c.patience <= 0: // it cannot be read
@@ -181,7 +182,7 @@ func (c *call) left(h http.Header, until time.Time, announces bool) (left time.D
 func (c *call) disguised() bool { return c.keyed && c.body.empty }
 
 var disguises = [...]struct{ name, disguise string }{
-	{headerKey, strings.ToLower(headerKey)},
+	{wire.KeyHeader, strings.ToLower(wire.KeyHeader)},
 	{headerKeyX, strings.ToLower(headerKeyX)},
 }
 

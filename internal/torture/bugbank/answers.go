@@ -5,7 +5,7 @@ package bugbank
 var answerMutants = []Mutant{
 	{
 		Name:  "a new key is safe if one header cannot be used",
-		Edits: []Edit{{In: "(*plan).headerKey", Old: "&keyError{unusable.detail, carried || key != \"\"}", New: "unusable"}},
+		Edits: []Edit{{In: "(*plan).headerKey", Old: "&wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != \"\"}", New: "unusable"}},
 		Tests: in("oncehttp", "TestAnUnusableKeyBesideAnother"),
 	},
 	{
@@ -15,7 +15,7 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "a new key is safe for a form that is cut off",
-		Edits: []Edit{{In: "(*plan).keyUnread", Old: "return err != nil", New: "return err == nil && p.Strict"}},
+		Edits: []Edit{{In: "(*plan).keyMayBeInForm", Old: "return err != nil", New: "return err == nil && p.Strict"}},
 		Tests: in("oncehttp", "TestAFormThatIsCutOff"),
 	},
 	{
@@ -65,17 +65,17 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "a handler can say that its writes were rolled back",
-		Edits: []Edit{{In: "never", Old: `"Content-Length", "Date", store.WritesField:`, New: `"Content-Length", "Date":`}},
+		Edits: []Edit{{In: "neverStored", Old: `"Content-Length", "Date", store.WritesField:`, New: `"Content-Length", "Date":`}},
 		Tests: in("oncehttp", "TestTheMarkCannotBeForged"),
 	},
 	{
 		Name:  "a body that was read is compared as empty",
-		Edits: []Edit{{In: "consumed", Old: "r.ContentLength > 0", New: "r.ContentLength < 0"}},
+		Edits: []Edit{{In: "bodyWasRead", Old: "r.ContentLength > 0", New: "r.ContentLength < 0"}},
 		Tests: in("oncehttp", "TestABodyThatWasRead"),
 	},
 	{
 		Name:  "the encoding of the layer outside is stored",
-		Edits: []Edit{{In: "(*recorder).encoded", Old: "n == 0", New: "n >= 0"}},
+		Edits: []Edit{{In: "(*recorder).handlerEncoding", Old: "n == 0", New: "n >= 0"}},
 		Tests: in("oncehttp", "TestCompressionOutside"),
 	},
 	{
@@ -85,12 +85,12 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "a boundary inside of content separates",
-		Edits: []Edit{{In: "unbound", Old: "opens && delimits(part)", New: "opens && len(part) >= 0"}},
+		Edits: []Edit{{In: "withoutBoundary", Old: "opens && followsDelimiter(part)", New: "opens && len(part) >= 0"}},
 		Tests: in("oncehttp", "TestBoundaryInsideOfContent"),
 	},
 	{
 		Name:  "a boundary behind a bare LF is not compared",
-		Edits: []Edit{{In: "unbound", Old: "opens = opens && bytes.Count(rest, delimiter[1:]) == len(parts)-1", New: ""}},
+		Edits: []Edit{{In: "withoutBoundary", Old: "opens = opens && bytes.Count(rest, delimiter[1:]) == len(parts)-1", New: ""}},
 		Tests: in("oncehttp", "TestBoundariesAtRandom"),
 	},
 	{

@@ -39,7 +39,7 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "an answer that is not stored is told as ignored",
-		Edits: []Edit{{In: "oncehttp.(*server).ServeHTTP", Old: "status := notStored", New: "status := ignored"}},
+		Edits: []Edit{{In: "oncehttp.(*server).ServeHTTP", Old: "status := wire.StatusNotStored", New: "status := wire.StatusIgnored"}},
 		Tests: in("oncehttp", "TestNotStored"),
 	},
 	{

@@ -200,7 +200,7 @@ c.observe`,
 	{
 		Name: "Set-Cookie is stored and replayed to whoever asks",
 		Edits: []Edit{{
-			In:  "never",
+			In:  "neverStored",
 			Old: `"Set-Cookie"`,
 			New: `"Set-Biscuit"`,
 		}},

@@ -9,7 +9,7 @@ var dialectMutants = []Mutant{
 	},
 	{
 		Name:  "a stored 500 asks to be retried",
-		Edits: []Edit{{In: "(*lines).about", Old: "status != ignored && status != notStored && code >= 400", New: "status == replayed && code >= 600"}},
+		Edits: []Edit{{In: "(*lines).addOutcome", Old: "status != wire.StatusIgnored && status != wire.StatusNotStored && code >= 400", New: "status == wire.StatusReplayed && code >= 600"}},
 		Tests: in("oncehttp", "TestDialects"),
 	},
 	{

@@ -85,7 +85,7 @@ var presetMutants = []Mutant{
 	},
 	{
 		Name:  "a parameter may have 16 digits",
-		Edits: []Edit{{In: "(*scanner).number", Old: "whole > 15", New: "whole > 16"}},
-		Tests: in("oncehttp", "TestKeyGrammar"),
+		Edits: []Edit{{In: "(*scanner).number", Old: "whole <= 15", New: "whole <= 16"}},
+		Tests: in("internal/wire", "TestKeyGrammar"),
 	},
 }

@@ -4,12 +4,12 @@ package bugbank
 var rpcMutants = []Mutant{
 	{
 		Name:  "an RPC does not hear since when it is asked for",
-		Edits: []Edit{{In: "(*Server).operation", Old: "asked.FirstSentOf(c.Header(FirstSentHeader), key,", New: "asked.FirstSentOf(nil, key,"}},
+		Edits: []Edit{{In: "(*Server).operation", Old: "wire.FirstSentOrKeyTime(c.Header(FirstSentHeader), key,", New: "wire.FirstSentOrKeyTime(nil, key,"}},
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestStaleRetry"}},
 	},
 	{
 		Name:  "an RPC of a long principal is refused",
-		Edits: []Edit{{In: "(*Server).operation", Old: "asked.Scope(c.Principal, c.Method)", New: `c.Principal + " " + c.Method`}},
+		Edits: []Edit{{In: "(*Server).operation", Old: "wire.Scope(c.Principal, c.Method)", New: `c.Principal + " " + c.Method`}},
 		Tests: []Killer{{Module: "onceconnect", Test: "TestLongPrincipal"}},
 	},
 	{
@@ -19,7 +19,7 @@ var rpcMutants = []Mutant{
 	},
 	{
 		Name:  "two spellings of a key are two keys",
-		Edits: []Edit{{In: "(*Client).key", Old: "given && meaning(k) != key", New: "given && k != key"}},
+		Edits: []Edit{{In: "(*Client).key", Old: "given && parsedKey(k) != key", New: "given && k != key"}},
 		Tests: in("internal/rpc", "TestKey"),
 	},
 }

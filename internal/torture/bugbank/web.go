@@ -44,12 +44,12 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "whatever the configuration lists is stored",
-		Edits: []Edit{{In: "compile", Old: "p.keep[name] = !never(name)", New: "p.keep[name] = true"}},
+		Edits: []Edit{{In: "compile", Old: "p.storedHeaders[name] = !neverStored(name)", New: "p.storedHeaders[name] = true"}},
 		Tests: in("oncehttp", "TestHeaders"),
 	},
 	{
 		Name:  "credentials that an earlier version has stored are replayed",
-		Edits: []Edit{{In: "(*exchange).replay", Old: "if !never(http.CanonicalHeaderKey(f.Name)) {", New: `if f.Name != "" {`}},
+		Edits: []Edit{{In: "(*exchange).replay", Old: "if !neverStored(http.CanonicalHeaderKey(f.Name)) {", New: `if f.Name != "" {`}},
 		Tests: in("oncehttp", "TestStoredCredentialsStay"),
 	},
 	{
@@ -89,12 +89,12 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "what was not kept is said to be stored",
-		Edits: []Edit{{In: "(*run).answer", Old: "r.kept = omitted", New: "r.kept = stored"}},
+		Edits: []Edit{{In: "(*run).answer", Old: "r.storedStatus = wire.StatusOmitted", New: "r.storedStatus = wire.StatusStored"}},
 		Tests: in("oncehttp", "TestMaxStored"),
 	},
 	{
 		Name:  "an old record takes nosniff away",
-		Edits: []Edit{{In: "(*exchange).replay", Old: "&& (!guards(standard) || has(res.Header, standard))", New: ""}},
+		Edits: []Edit{{In: "(*exchange).replay", Old: "&& (!restrictsReader(standard) || hasField(res.Header, standard))", New: ""}},
 		Tests: in("oncehttp", "TestGuardsOfOuterMiddleware"),
 	},
 }

@@ -2,28 +2,28 @@ package oncehttp
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/wire"
 )
 
 // callerOf returns what r says about itself, for logs. What cannot be a name there
 // is left out.
 func callerOf(r *http.Request) once.Caller {
-	c := once.Caller{RequestID: name(r.Header["X-Request-Id"]), CorrelationID: name(r.Header["X-Correlation-Id"])}
-	if lines := r.Header["Traceparent"]; c.CorrelationID == "" && lines != nil {
-		c.CorrelationID = traceID(name(lines))
+	c := once.Caller{
+		RequestID:     printableLine(r.Header["X-Request-Id"]),
+		CorrelationID: printableLine(r.Header["X-Correlation-Id"]),
+		Attempt:       wire.Attempt(r.Header[wire.AttemptHeader]),
 	}
-	if s := name(r.Header["Once-Attempt"]); s != "" {
-		if n, err := strconv.ParseUint(s, 10, 31); err == nil {
-			c.Attempt = int(n)
-		}
+	if lines := r.Header["Traceparent"]; c.CorrelationID == "" && lines != nil {
+		c.CorrelationID = traceID(printableLine(lines))
 	}
 	return c
 }
 
-func name(lines []string) string {
+// printableLine returns the one line of a header if it is short and printable, otherwise "".
+func printableLine(lines []string) string {
 	if len(lines) != 1 || len(lines[0]) > 128 {
 		return ""
 	}
@@ -42,7 +42,7 @@ func traceID(parent string) string {
 		return ""
 	}
 	for i := range len(parts[1]) {
-		if c := parts[1][i]; !digit(c) && (c < 'a' || c > 'f') {
+		if c := parts[1][i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return ""
 		}
 	}

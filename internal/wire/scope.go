@@ -1,4 +1,4 @@
-package asked
+package wire
 
 import (
 	"crypto/sha256"
@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once"
 )
 
-// Scope joins principal and route so that no two pairs give the same scope: a
-// principal is somebody else's text, and must not be able to end in a route.
+// Scope joins principal and route so that no two pairs give the same scope. The text of a
+// principal comes from outside: it must not be able to end in a route.
 func Scope(principal, route string) string {
 	if !printable(route) {
 		route = url.PathEscape(route)

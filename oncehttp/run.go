@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/nested"
+	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/store"
 )
 
 // run is one run of a handler, and the context that it is given.
@@ -21,12 +24,12 @@ type run struct {
 	recorder recorder
 	body     body
 
-	mu      sync.Mutex // http.TimeoutHandler leaves handlers behind, which go on
-	over    bool       // what follows is not of this run any more
-	failed  error      // what the handler has told Fail
-	decided bool       // the handler has called Decide
-	verdict Verdict
-	kept    string // stored or omitted
+	mu           sync.Mutex // http.TimeoutHandler leaves handlers behind, which go on
+	ended        bool       // what follows is not of this run any more
+	failed       error      // what the handler has told Fail
+	decided      bool       // the handler has called Decide
+	verdict      Verdict
+	storedStatus string // stored or omitted
 
 	values [8]string // room for those of the answer's header
 }
@@ -47,6 +50,39 @@ func (r *run) Value(key any) any {
 func runOf(ctx context.Context) (*run, bool) {
 	r, ok := ctx.Value(runKey{}).(*run)
 	return r, ok
+}
+
+// answer turns what the handler has done into what the engine is to store.
+func (r *run) answer() (once.Answer, error) {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	rec := &r.recorder
+	if r.failed != nil {
+		return once.Answer{}, r.failed
+	}
+	rec.finish()
+	if rec.refused != nil {
+		return once.Answer{}, rec.refused
+	}
+	if !r.decided {
+		r.verdict = rec.plan.verdicts[rec.status]
+	}
+	if r.verdict == Forget {
+		return once.Answer{}, &notStoredError{rec.status}
+	}
+	r.storedStatus = wire.StatusStored
+	a := once.Answer{Rollback: r.verdict == Store}
+	if a.Result = (store.Result{Status: rec.status, Header: rec.storedLines, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
+		r.storedStatus = wire.StatusOmitted
+		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
+	}
+	return a, nil
+}
+
+// answerNotStored reports whether the handler has answered and its answer is not stored.
+func (r *run) answerNotStored() bool {
+	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == Forget
 }
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its
@@ -89,33 +125,16 @@ func Decide(ctx context.Context, v Verdict) {
 		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: Forget, Store or Commit", v))
 	}
 	if r, ok := runOf(ctx); ok {
-		r.tell(func() { r.decided, r.verdict = true, v })
+		r.note(func() { r.decided, r.verdict = true, v })
 	}
 }
 
-// tell notes what the handler says, unless its run is over.
-func (r *run) tell(note func()) {
+// note does what the handler says, unless its run is over.
+func (r *run) note(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.over {
-		note()
-	}
-}
-
-// nested panics if the handler cannot have what it needs of the operation around it,
-// which may be a batch, or if it is configured otherwise.
-func (s *server[TX]) nested(r *http.Request, batch bool) {
-	switch {
-	case s.batch && !batch:
-		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
-	case s.always && batch && !s.batch:
-		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
-	case !s.always && !s.plan.keyed(r.Method): // it would pass here as well
-		return
-	}
-	if field := nested.Difference(r.Context(), s.engine, &s.plan.Config); field != "" {
-		panic("oncehttp: " + field + " of a protected handler differs from that of the operation of the same engine that it is inside of, and would have no effect.\n" +
-			"Try: one Middleware for each route, or the same Config for both. A request that a handler makes in its own process, as an operation of its own, needs a context of its own.")
+	if !r.ended {
+		do()
 	}
 }
 
@@ -132,7 +151,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		err = errors.New("oncehttp: Fail was called without an error")
 	}
 	if run, ok := runOf(r.Context()); ok {
-		run.tell(func() { run.failed = err })
+		run.note(func() { run.failed = err })
 		return
 	}
 	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // no observer sees it

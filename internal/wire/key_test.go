@@ -1,4 +1,4 @@
-package oncehttp
+package wire
 
 import (
 	"strings"
@@ -102,7 +102,7 @@ var vectors = []struct{ name, value, key, strict string }{
 func TestKeyVectors(t *testing.T) {
 	for _, v := range vectors {
 		for strict, want := range map[bool]string{false: v.key, true: v.strict} {
-			got, err := parseKey(v.value, strict)
+			got, err := ParseKey(v.value, strict)
 			if err != nil {
 				got = bad
 			}
@@ -113,18 +113,13 @@ func TestKeyVectors(t *testing.T) {
 	}
 }
 
-// quote is the canonical form of a key.
-func quote(key string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
-}
-
 func FuzzKey(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(v.value)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		key, err := parseKey(value, false)
-		strictKey, strictErr := parseKey(value, true)
+		key, err := ParseKey(value, false)
+		strictKey, strictErr := ParseKey(value, true)
 		if err != nil {
 			if key != "" || strictErr == nil {
 				t.Fatalf("%q: %q, %v; strict %v", value, key, err, strictErr)
@@ -137,11 +132,11 @@ func FuzzKey(f *testing.F) {
 		if strictErr == nil && strictKey != key {
 			t.Fatalf("%q: %q, but strictly %q", value, key, strictKey)
 		}
-		if again, err := parseKey(quote(key), true); err != nil || again != key {
+		if again, err := ParseKey(QuoteKey(key), true); err != nil || again != key {
 			t.Fatalf("%q: %q does not come back: %q, %v", value, key, again, err)
 		}
 		// Whatever is taken for one key does not look like two of them in one line.
-		if joined, err := parseKey(value+", "+value, false); err == nil {
+		if joined, err := ParseKey(value+", "+value, false); err == nil {
 			t.Fatalf("%q twice is the key %q", value, joined)
 		}
 	})

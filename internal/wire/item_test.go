@@ -1,4 +1,4 @@
-package oncehttp
+package wire
 
 import (
 	"fmt"

@@ -1,7 +1,6 @@
-package asked
+package wire
 
 import (
-	"strconv"
 	"testing"
 	"time"
 )
@@ -23,7 +22,7 @@ func FuzzFirstSent(f *testing.F) {
 		if again, ok := parse(at.UTC().Format(time.RFC3339Nano)); !ok || !again.Equal(at) {
 			t.Errorf("%q is %v, and that %v", value, at, again)
 		}
-		if again, ok := parse(strconv.FormatInt(at.UnixMilli(), 10)); !ok || !again.Equal(at.Truncate(time.Millisecond)) {
+		if again, ok := parse(FormatFirstSent(at)); !ok || !again.Equal(at.Truncate(time.Millisecond)) {
 			t.Errorf("%q is %v, and in milliseconds %v", value, at, again)
 		}
 	})

@@ -4,13 +4,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/oncelib/once/internal/wire"
 )
 
 // responses returns the Responses Object: what the middleware adds to those of a handler.
 func (p *plan) responses() object {
 	about := object{}
 	for name, schema := range map[string]object{
-		p.preset.StatusHeader:    {"type": "string", "enum": []string{stored, omitted, replayed, notStored, ignored}},
+		p.preset.StatusHeader:    {"type": "string", "enum": []string{wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed, wire.StatusNotStored, wire.StatusIgnored}},
 		p.preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
 		p.preset.RetentionHeader: {"type": "integer", "minimum": 0},
 		p.preset.KeyHeader:       {"type": "string"},
@@ -70,7 +72,7 @@ func (p *plan) problemResponse(codes []string) object {
 	}
 	if p.Preset.WriteProblem == nil { // else in a form of its own, which only the dialect knows
 		r["content"] = object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}
-		if slices.ContainsFunc(codes, comesBack) {
+		if slices.ContainsFunc(codes, saysWhenToRetry) {
 			headers["Retry-After"] = object{"description": "In seconds.", "schema": object{"type": "integer", "minimum": 0}}
 		}
 	}
@@ -80,8 +82,8 @@ func (p *plan) problemResponse(codes []string) object {
 	return r
 }
 
-// comesBack reports whether a problem says when to come back.
-func comesBack(code string) bool {
+// saysWhenToRetry reports whether a problem says when to come back.
+func saysWhenToRetry(code string) bool {
 	_, gates := gateProblems[code]
 	return gates || code == CodeInFlight || code == CodeConflict || code == CodeStoreUnavailable || code == CodeTimeout
 }

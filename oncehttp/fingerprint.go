@@ -35,7 +35,7 @@ func (x *exchange) fingerprint(route string) once.Fingerprint {
 	case len(r.PostForm) > 0: // middleware before us has parsed the form, and the body is gone
 		body = append([]byte(r.PostForm.Encode()), body...)
 	case strings.HasPrefix(contentType, "multipart/"):
-		contentType, pieces = unbound(contentType, body)
+		contentType, pieces = withoutBoundary(contentType, body)
 	case p.preset.Body != nil:
 		body = p.preset.Body(contentType, body)
 	}
@@ -75,10 +75,10 @@ func pathOf(r *http.Request) string {
 	return sent.EscapedPath() + " " + path
 }
 
-// unbound takes the boundary out of a multipart body and its type. What it
+// withoutBoundary takes the boundary out of a multipart body and its type. What it
 // separates stays separate: it becomes a list. A body in which the boundary also stands where
 // it separates nothing is left as it is: readers do not agree on what that means.
-func unbound(contentType string, body []byte) (string, [][]byte) {
+func withoutBoundary(contentType string, body []byte) (string, [][]byte) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
 	if err != nil || boundary == "" {
@@ -90,7 +90,7 @@ func unbound(contentType string, body []byte) (string, [][]byte) {
 	parts := bytes.Split(rest, delimiter)
 	opens = opens && bytes.Count(rest, delimiter[1:]) == len(parts)-1 // none behind LF alone
 	for _, part := range parts {
-		opens = opens && delimits(part)
+		opens = opens && followsDelimiter(part)
 	}
 	if !opens {
 		return contentType, nil
@@ -99,9 +99,9 @@ func unbound(contentType string, body []byte) (string, [][]byte) {
 	return mime.FormatMediaType(mediaType, params), parts
 }
 
-// delimits reports whether a boundary is a delimiter that rest follows on (RFC 2046, section
+// followsDelimiter reports whether a boundary is a delimiter that rest follows on (RFC 2046, section
 // 5.1.1): padding and the end of the line, and in front of them "--" behind the last part.
-func delimits(rest []byte) bool {
+func followsDelimiter(rest []byte) bool {
 	rest, closes := bytes.CutPrefix(rest, []byte("--"))
 	rest = bytes.TrimLeft(rest, " \t")
 	return bytes.HasPrefix(rest, []byte("\r\n")) || closes && len(rest) == 0

@@ -1,0 +1,12 @@
+package wire
+
+// Names of headers as net/http spells them.
+const (
+	KeyHeader       = "Idempotency-Key"
+	AttemptHeader   = "Once-Attempt"
+	FirstSentHeader = "Once-First-Sent"
+	TimeoutHeader   = "X-Request-Timeout"
+	StatusHeader    = "Idempotency-Status"
+	ReplayedHeader  = "Idempotent-Replayed"
+	RetentionHeader = "Idempotency-Retention"
+)

@@ -1,0 +1,69 @@
+package wire
+
+import (
+	"strings"
+
+	"github.com/oncelib/once"
+)
+
+// KeyError is why a request has no usable key. Its text goes to the client.
+type KeyError struct {
+	Detail string
+
+	// MayBeUsed says that what was sent may name an operation all the same, so that
+	// starting anew with another key is not safe.
+	MayBeUsed bool
+}
+
+// Error implements [error].
+func (e *KeyError) Error() string { return e.Detail }
+
+var errEmptyKey = &KeyError{"The idempotency key is empty.", false}
+
+// OpaqueKey returns key if it can be used as it is, without a syntax around it.
+func OpaqueKey(key string) (string, error) {
+	if key == "" {
+		return "", errEmptyKey
+	}
+	if err := once.CheckKey(key); err != nil {
+		return "", &KeyError{"The idempotency key cannot be used: " + err.Error() + ".", false}
+	}
+	return key, nil
+}
+
+// ParseKey reads the value of a KeyHeader: a String of RFC 9651, whose parameters do not
+// matter, or, unless strict, the key itself in printable ASCII. A bare key has no quotation
+// mark, comma or semicolon in it: it could be half of something else.
+func ParseKey(value string, strict bool) (string, error) {
+	key := strings.Trim(value, " \t")
+	if key == "" {
+		return "", errEmptyKey
+	}
+	if key[0] == '"' {
+		text, err := parseString(key)
+		if err != nil {
+			return "", &KeyError{"The idempotency key is malformed: " + err.Error() + `. Send it as "key", with \ before each \ and ".`, true}
+		}
+		return OpaqueKey(text)
+	}
+	if strict {
+		return "", &KeyError{`Send the idempotency key in quotation marks: "key".`, true}
+	}
+	for i := range len(key) {
+		switch c := key[i]; {
+		case c < 0x20 || c > 0x7e:
+			return "", &KeyError{"The idempotency key has characters other than printable ASCII.", false}
+		case c == '"' || c == ',' || c == ';':
+			return "", &KeyError{`An idempotency key with a quotation mark, comma or semicolon must be sent as "key", with \ before each \ and ".`, true}
+		}
+	}
+	return OpaqueKey(key)
+}
+
+// QuoteKey returns key as a String of RFC 9651.
+func QuoteKey(key string) string { return `"` + escape.Replace(key) + `"` }
+
+var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// NeedsQuotes reports whether key can only be sent as [QuoteKey] writes it.
+func NeedsQuotes(key string) bool { return strings.ContainsAny(key, `",; \`) }
