@@ -12,8 +12,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // TestBudget: the time that a caller has becomes the statement_timeout of its

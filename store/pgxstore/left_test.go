@@ -17,8 +17,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/oncehttp"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // gap stops a statement after it was admitted and before it is sent, or a row while it is

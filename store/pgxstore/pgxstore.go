@@ -49,11 +49,11 @@ import (
 
 // Store is a [store.Store] on a pgx pool.
 type Store struct {
-	pool   *pgxpool.Pool
-	light  bool // see send
-	simple bool // texts of several statements are possible
+	pool     *pgxpool.Pool
+	prepares bool // see send
+	simple   bool // texts of several statements are possible
 
-	watched atomic.Bool // SERIALIZABLE is the default level of the database: see ahead.go
+	watched atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
 	probed  atomic.Bool
 }
 
@@ -68,7 +68,7 @@ var (
 // something else migrates. Without the table each operation fails with [store.ErrNotMigrated].
 func New(pool *pgxpool.Pool) *Store {
 	cfg := pool.Config().ConnConfig
-	return &Store{pool: pool, light: light(cfg), simple: cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
+	return &Store{pool: pool, prepares: mayPrepare(cfg), simple: cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
 }
 
 // Check implements [store.Checker].

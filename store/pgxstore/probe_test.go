@@ -10,8 +10,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // TestAServerWithoutClaimsIsRefused: a server that accepts advisory locks and does nothing, as

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // hang only ends a test whose call waits without end.
@@ -126,7 +126,7 @@ func executeCharge(ctx context.Context, e *once.Engine[pgx.Tx], op once.Operatio
 	return err
 }
 
-// executeSelect has a statement that does not travel with the opening.
+// executeSelect has a statement that does not travel with the claim.
 func executeSelect(ctx context.Context, e *once.Engine[pgx.Tx], op once.Operation) error {
 	_, err := once.Do(ctx, e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, "select 1")

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 const expired = `insert into once_operation (scope, key, claim, expires_at)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
 )
 
 // lossy is a database whose connections break while a batch is on its way.

@@ -14,25 +14,25 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// opening is BEGIN and the claim of a first attempt, which travel with the first statement
+// firstAttempt is BEGIN and the claim of a first attempt, which travel with the first statement
 // of the handler: it would run whatever a look-up said, and that saves a round trip. The
 // claim fails if somebody else has it, and the server then skips the statement.
-type opening struct {
+type firstAttempt struct {
 	s        *Store
 	ask      store.Ask
 	deadline time.Time // of Begin's context; zero: none
 	start    *time.Time
 }
 
-// putOffClaim does no more than get a connection.
-func (s *Store) putOffClaim(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
+// beginFirst does no more than get a connection.
+func (s *Store) beginFirst(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
 	if err != nil {
 		return nil, err
 	}
 	t := &txn{s: s, conn: conn}
-	t.raw = session{conn: conn.Conn(), answerTime: statementTime(ask.Timeouts), opening: &opening{s: s, ask: ask, start: &t.claim.start}}
-	t.raw.opening.deadline, _ = ctx.Deadline()
+	t.raw = session{conn: conn.Conn(), answerTime: statementTime(ask.Timeouts), first: &firstAttempt{s: s, ask: ask, start: &t.claim.start}}
+	t.raw.first.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	return t, nil
 }
@@ -40,25 +40,25 @@ func (s *Store) putOffClaim(ctx context.Context, ask store.Ask) (store.Txn[pgx.T
 // open makes sure that the transaction is open. If nothing was sent before, and first can
 // travel along, its results are returned: those of all other statements are to be asked for.
 // Meanwhile nothing else is sent, by another goroutine or after a panic: it would run by itself.
-func (s *session) open(ctx context.Context, first statement) (along pgx.BatchResults, err error) {
-	o := s.opening
+func (s *session) open(ctx context.Context, first statement) (sent pgx.BatchResults, err error) {
+	o := s.first
 	switch {
 	case o == nil:
 		return nil, s.refused
 	case ctx.Err() != nil: // pgx would not have sent it either
 		return nil, &store.Error{Kind: store.Other, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
 	}
-	s.opening, s.refused = nil, errOpening
+	s.first, s.refused = nil, errNotOpen
 	defer func() {
-		if s.refused == errOpening { //nolint:errorlint // this very one: a panic
+		if s.refused == errNotOpen { //nolint:errorlint // this very one: a panic
 			_ = s.conn.Close(ctx) // for who uses it apart from s
 		}
 	}()
 	if first.travels() {
-		along, err = o.send(ctx, s.conn, first)
+		sent, err = o.send(ctx, s.conn, first)
 		if !errors.As(err, new(unsentError)) || s.conn.IsClosed() || o.s.Classify(err) == store.Busy {
 			s.refuse(ctx, err)
-			return along, s.refused
+			return sent, s.refused
 		}
 		// It cannot be prepared or encoded: pgx says so better.
 	}
@@ -70,7 +70,7 @@ func (s *session) open(ctx context.Context, first statement) (along pgx.BatchRes
 	return nil, s.refused
 }
 
-var errOpening = error(&store.Error{Kind: store.Aborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
+var errNotOpen = error(&store.Error{Kind: store.Aborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
 
 // travels reports whether st can be part of a pipeline: one without arguments may be
 // several, and one word is the name of what the user has prepared.
@@ -91,8 +91,8 @@ type unsentError struct{ error }
 func (e unsentError) Unwrap() error { return e.error }
 
 // begin is BEGIN and the bounds.
-func (o *opening) begin() trip {
-	b := make(trip, 0, 4)
+func (o *firstAttempt) begin() pipeline {
+	b := make(pipeline, 0, 4)
 	b.queue(beginText[o.ask.Isolation])
 	queueBounds(&b, budgetUntil(o.deadline, o.ask.Timeouts.Statement), o.ask.Timeouts)
 	return b
@@ -100,8 +100,8 @@ func (o *opening) begin() trip {
 
 // prepare prepares what is to travel along, if that is new to the connection. It waits for
 // who alters a table, under the bounds of the transaction to come.
-func (o *opening) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
-	p := pinsOf(conn)
+func (o *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
+	p := preparedOn(conn)
 	if p.known[sql] != nil || o.ask.Timeouts.Lock == 0 && o.ask.Timeouts.Statement == 0 {
 		return nil
 	}
@@ -119,11 +119,11 @@ func (o *opening) prepare(ctx context.Context, conn *pgx.Conn, sql string) error
 	return err
 }
 
-// answerTime is how long the answer to the opening may take: with a statement of the handler,
+// answerTime is how long the answer to the claim may take: with a statement of the handler,
 // that one's time as well. 0 is no bound.
-func (o *opening) answerTime(along bool) time.Duration {
+func (o *firstAttempt) answerTime(withStatement bool) time.Duration {
 	limit := answerTime(o.ask.Timeouts)
-	if !along || limit == 0 {
+	if !withStatement || limit == 0 {
 		return limit
 	}
 	if o.ask.Timeouts.Statement == 0 { // it may take as long as it takes
@@ -132,9 +132,9 @@ func (o *opening) answerTime(along bool) time.Duration {
 	return limit + o.ask.Timeouts.Statement
 }
 
-// queue prepares the opening with what travels along; nil if pgx is to do that. Preparing
+// queue prepares the claim with what travels along; nil if pgx is to do that. Preparing
 // asks the server, which may be silent.
-func (o *opening) queue(ctx context.Context, conn *pgx.Conn, b trip, along []statement) (_ *pgconn.Batch, err error) {
+func (o *firstAttempt) queue(ctx context.Context, conn *pgx.Conn, b pipeline, along []statement) (_ *pgconn.Batch, err error) {
 	answer := awaitAnswer(conn, o.answerTime(false))
 	defer func() { err = answer.stop(err) }()
 	for _, st := range along {
@@ -142,11 +142,11 @@ func (o *opening) queue(ctx context.Context, conn *pgx.Conn, b trip, along []sta
 			return nil, err
 		}
 	}
-	return o.s.queuePinned(ctx, conn, append(b, along...))
+	return o.s.queuePrepared(ctx, conn, append(b, along...))
 }
 
-// send sends the opening with what travels along, and reads the answers to the opening.
-func (o *opening) send(ctx context.Context, conn *pgx.Conn, along ...statement) (_ pgx.BatchResults, err error) {
+// send sends BEGIN and the claim with what travels along, and reads the answers to BEGIN and the claim.
+func (o *firstAttempt) send(ctx context.Context, conn *pgx.Conn, along ...statement) (_ pgx.BatchResults, err error) {
 	b := o.begin()
 	front := len(b)
 	b.queue(pgsql.LockOrFail, pgsql.LockID(o.ask.ID))
@@ -160,7 +160,7 @@ func (o *opening) send(ctx context.Context, conn *pgx.Conn, along ...statement) 
 	if b = append(b, along...); queued == nil {
 		br = conn.SendBatch(ctx, b.batch())
 	} else {
-		br = lightResults{conn, conn.PgConn().ExecBatch(ctx, queued)}
+		br = pipelineResults{conn, conn.PgConn().ExecBatch(ctx, queued)}
 	}
 	for i := 0; i < front && err == nil; i++ {
 		_, err = br.Exec()
@@ -217,7 +217,62 @@ func (s *session) failed(ctx context.Context, sql string, err error) error {
 		s.refuse(ctx, err)
 		return s.refused
 	case misfit(pe):
-		pinsOf(s.conn).forget(ctx, s.conn.PgConn(), sql)
+		preparedOn(s.conn).forget(ctx, s.conn.PgConn(), sql)
 	}
 	return err
+}
+
+// firstRows are the rows of a statement that has travelled with the claim.
+type firstRows struct {
+	pgx.Rows
+	conn    *pgx.Conn
+	results pgx.BatchResults
+	closed  bool
+	err     error
+}
+
+func (r *firstRows) Conn() *pgx.Conn { return r.conn }
+
+func (r *firstRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+// Scan ends the rows if it fails, as with pgx; and so does Values.
+func (r *firstRows) Scan(dest ...any) error {
+	err := r.Rows.Scan(dest...)
+	if err != nil {
+		r.Close()
+	}
+	return err
+}
+
+func (r *firstRows) Values() ([]any, error) {
+	values, err := r.Rows.Values()
+	if err != nil {
+		r.Close()
+	}
+	return values, err
+}
+
+// Close may be called again, also when the connection is somebody else's.
+func (r *firstRows) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	r.Rows.Close()
+	if err := r.results.Close(); r.Rows.Err() == nil {
+		r.err = err
+	}
+}
+
+func (r *firstRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
+	}
+	return r.err
 }

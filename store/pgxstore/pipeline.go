@@ -16,8 +16,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// trip is statements that travel together.
-type trip []statement
+// pipeline is statements that travel together.
+type pipeline []statement
 
 type statement struct {
 	sql  string
@@ -25,10 +25,10 @@ type statement struct {
 	rows bool // somebody reads them, and what they consist of
 }
 
-func (t *trip) queue(sql string, args ...any) { *t = append(*t, statement{sql: sql, args: args}) }
+func (t *pipeline) queue(sql string, args ...any) { *t = append(*t, statement{sql: sql, args: args}) }
 
 // batch is t for pgx.
-func (t *trip) batch() *pgx.Batch {
+func (t *pipeline) batch() *pgx.Batch {
 	b := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(*t))}
 	for _, s := range *t {
 		b.Queue(s.sql, s.args...)
@@ -39,26 +39,26 @@ func (t *trip) batch() *pgx.Batch {
 // send sends t in one round trip. A [pgx.Batch] is made for statements and arguments
 // of any kind, and two of them are a good part of what an operation costs the client. The
 // few statements that are needed all the time go without, unless somebody traces.
-func (s *Store) send(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
-	if !s.light || !t.own() {
+func (s *Store) send(ctx context.Context, conn *pgx.Conn, t pipeline) pgx.BatchResults {
+	if !s.prepares || !t.own() {
 		return conn.SendBatch(ctx, t.batch())
 	}
-	br, err := s.sendPinned(ctx, ctx, conn, t)
+	br, err := s.sendPrepared(ctx, ctx, conn, t)
 	if err != nil {
 		return refusedBatch{err}
 	}
 	return br
 }
 
-// light reports whether connections of the pool may keep prepared statements, and
+// mayPrepare reports whether connections of the pool may keep prepared statements, and
 // nobody wants to see every statement.
-func light(cfg *pgx.ConnConfig) bool {
+func mayPrepare(cfg *pgx.ConnConfig) bool {
 	return cfg.Tracer == nil && cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
 }
 
 // own reports whether every statement is one of ours that is needed all the time, so that
 // they may stay prepared for as long as the connection lives.
-func (t *trip) own() bool {
+func (t *pipeline) own() bool {
 	for _, s := range *t {
 		if !own[s.sql] {
 			return false
@@ -152,13 +152,13 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	return nil, space, errEncode
 }
 
-// lightResults are those of sendPinned.
-type lightResults struct {
+// pipelineResults are those of sendPrepared.
+type pipelineResults struct {
 	conn *pgx.Conn
 	all  *pgconn.MultiResultReader
 }
 
-func (r lightResults) Exec() (pgconn.CommandTag, error) {
+func (r pipelineResults) Exec() (pgconn.CommandTag, error) {
 	if !r.all.NextResult() {
 		return pgconn.CommandTag{}, r.ended()
 	}
@@ -166,18 +166,18 @@ func (r lightResults) Exec() (pgconn.CommandTag, error) {
 	return tag, err
 }
 
-func (r lightResults) Query() (pgx.Rows, error) {
+func (r pipelineResults) Query() (pgx.Rows, error) {
 	if !r.all.NextResult() {
 		return nil, r.ended()
 	}
 	return pgx.RowsFromResultReader(r.conn.TypeMap(), r.all.ResultReader()), nil
 }
 
-func (r lightResults) QueryRow() pgx.Row { return r }
+func (r pipelineResults) QueryRow() pgx.Row { return r }
 
 // Scan reads the one row of the next result, without the plans that [pgx.Rows] makes for
 // more of them.
-func (r lightResults) Scan(dest ...any) error {
+func (r pipelineResults) Scan(dest ...any) error {
 	if !r.all.NextResult() {
 		return r.ended()
 	}
@@ -196,7 +196,7 @@ func (r lightResults) Scan(dest ...any) error {
 	return err
 }
 
-func (r lightResults) decode(row *pgconn.ResultReader, dest []any) error {
+func (r pipelineResults) decode(row *pgconn.ResultReader, dest []any) error {
 	columns, values := row.FieldDescriptions(), row.Values()
 	if len(values) != len(dest) {
 		return fmt.Errorf("pgxstore: %d columns, %d expected", len(values), len(dest))
@@ -232,7 +232,7 @@ func quick(column *pgconn.FieldDescription, value []byte, dest any) bool {
 	return false
 }
 
-func (r lightResults) ended() error {
+func (r pipelineResults) ended() error {
 	if err := r.Close(); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (r lightResults) ended() error {
 
 // Close also ends a connection on which somebody has dropped our prepared statements:
 // pgx goes on believing in them.
-func (r lightResults) Close() error {
+func (r pipelineResults) Close() error {
 	err := r.all.Close()
 	if pe := serverError(err); pe != nil && pe.Code == pgsql.NoStatement {
 		_ = r.conn.Close(context.Background())
@@ -249,4 +249,4 @@ func (r lightResults) Close() error {
 	return err
 }
 
-func (r lightResults) Tx() pgx.Tx { return nil }
+func (r pipelineResults) Tx() pgx.Tx { return nil }
