@@ -37,16 +37,25 @@ func (s *Store) beginFirst(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx
 	return t, nil
 }
 
+// sentStatement is a statement of the handler that has travelled with the claim.
+type sentStatement struct {
+	results pgx.BatchResults // its own only
+	trace   queryTrace
+}
+
 // open makes sure that the transaction is open. If nothing was sent before, and first can
-// travel along, its results are returned: those of all other statements are to be asked for.
-// Meanwhile nothing else is sent, by another goroutine or after a panic: it would run by itself.
-func (s *session) open(ctx context.Context, first statement) (sent pgx.BatchResults, err error) {
-	o := s.first
-	switch {
-	case o == nil:
+// be part of a pipeline, it is sent with the claim and returned. Otherwise sent is nil, and
+// first is still to be sent. Meanwhile nothing else is sent, by another goroutine or after a
+// panic: it would run by itself.
+func (s *session) open(ctx context.Context, first statement) (sent *sentStatement, err error) {
+	f := s.first
+	if f == nil {
 		return nil, s.refused
-	case ctx.Err() != nil: // pgx would not have sent it either
-		return nil, &store.Error{Kind: store.Other, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
+	}
+	if ctx.Err() != nil { // pgx would not have sent it either
+		err = &store.Error{Kind: store.Other, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
+		s.traceRefused(ctx, nil, first, err)
+		return nil, err
 	}
 	s.first, s.refused = nil, errNotOpen
 	defer func() {
@@ -54,20 +63,33 @@ func (s *session) open(ctx context.Context, first statement) (sent pgx.BatchResu
 			_ = s.conn.Close(ctx) // for who uses it apart from s
 		}
 	}()
-	if first.travels() {
-		sent, err = o.send(ctx, s.conn, first)
-		if !errors.As(err, new(unsentError)) || s.conn.IsClosed() || o.s.Classify(err) == store.Busy {
-			s.refuse(ctx, err)
-			return sent, s.refused
+	travels := first.travels()
+	if travels {
+		sent, err = f.send(ctx, s.conn, first)
+		if errors.As(err, new(unsentError)) && !s.conn.IsClosed() && f.s.Classify(err) != store.Busy {
+			travels = false // it cannot be prepared or encoded: pgx says so better
 		}
-		// It cannot be prepared or encoded: pgx says so better.
 	}
-	front, err := o.send(ctx, s.conn)
-	if err == nil {
-		err = front.Close()
+	if !travels {
+		sent, err = nil, f.sendAlone(ctx, s.conn)
 	}
 	s.refuse(ctx, err)
-	return nil, s.refused
+	if s.refused != nil {
+		s.traceRefused(ctx, sent, first, s.refused)
+		return nil, s.refused
+	}
+	return sent, nil
+}
+
+// traceRefused tells the tracer of a statement of the handler that fails because the
+// transaction is not open. Only what was sent has begun.
+func (s *session) traceRefused(ctx context.Context, sent *sentStatement, st statement, err error) {
+	switch {
+	case sent != nil:
+		sent.trace.end(pgconn.CommandTag{}, err)
+	case st.sql != "":
+		traceQuery(ctx, s.conn, st).end(pgconn.CommandTag{}, err)
+	}
 }
 
 var errNotOpen = error(&store.Error{Kind: store.Aborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
@@ -91,24 +113,24 @@ type unsentError struct{ error }
 func (e unsentError) Unwrap() error { return e.error }
 
 // begin is BEGIN and the bounds.
-func (o *firstAttempt) begin() pipeline {
+func (f *firstAttempt) begin() pipeline {
 	b := make(pipeline, 0, 4)
-	b.queue(beginText[o.ask.Isolation])
-	queueBounds(&b, budgetUntil(o.deadline, o.ask.Timeouts.Statement), o.ask.Timeouts)
+	b.queue(beginText[f.ask.Isolation])
+	queueBounds(&b, budgetUntil(f.deadline, f.ask.Timeouts.Statement), f.ask.Timeouts)
 	return b
 }
 
-// prepare prepares what is to travel along, if that is new to the connection. It waits for
+// prepare prepares what is to travel with the claim, if that is new to the connection. It waits for
 // who alters a table, under the bounds of the transaction to come.
-func (o *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
+func (f *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
 	p := preparedOn(conn)
-	if p.known[sql] != nil || o.ask.Timeouts.Lock == 0 && o.ask.Timeouts.Statement == 0 {
+	if p.known[sql] != nil || f.ask.Timeouts.Lock == 0 && f.ask.Timeouts.Statement == 0 {
 		return nil
 	}
 	p.trips++
-	err := o.s.send(ctx, conn, o.begin()).Close()
+	err := f.s.send(ctx, conn, f.begin()).Close()
 	if err == nil {
-		_, err = p.get(ctx, conn.PgConn(), sql)
+		_, err = p.get(ctx, conn, sql)
 	}
 	if conn.PgConn().TxStatus() != 'I' {
 		if _, e := conn.Exec(ctx, "rollback"); e != nil {
@@ -121,59 +143,88 @@ func (o *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) 
 
 // answerTime is how long the answer to the claim may take: with a statement of the handler,
 // that one's time as well. 0 is no bound.
-func (o *firstAttempt) answerTime(withStatement bool) time.Duration {
-	limit := answerTime(o.ask.Timeouts)
+func (f *firstAttempt) answerTime(withStatement bool) time.Duration {
+	limit := answerTime(f.ask.Timeouts)
 	if !withStatement || limit == 0 {
 		return limit
 	}
-	if o.ask.Timeouts.Statement == 0 { // it may take as long as it takes
+	if f.ask.Timeouts.Statement == 0 { // it may take as long as it takes
 		return 0
 	}
-	return limit + o.ask.Timeouts.Statement
+	return limit + f.ask.Timeouts.Statement
 }
 
-// queue prepares the claim with what travels along; nil if pgx is to do that. Preparing
-// asks the server, which may be silent.
-func (o *firstAttempt) queue(ctx context.Context, conn *pgx.Conn, b pipeline, along []statement) (_ *pgconn.Batch, err error) {
-	answer := awaitAnswer(conn, o.answerTime(false))
+// queue prepares b, the end of which may be a statement of the handler. Preparing asks the
+// server, which may be silent.
+func (f *firstAttempt) queue(ctx context.Context, conn *pgx.Conn, b pipeline, handlers []statement) (_ *pgconn.Batch, err error) {
+	answer := awaitAnswer(conn, f.answerTime(false))
 	defer func() { err = answer.stop(err) }()
-	for _, st := range along {
-		if err := o.prepare(ctx, conn, st.sql); err != nil {
+	for _, st := range handlers {
+		if err := f.prepare(ctx, conn, st.sql); err != nil {
 			return nil, err
 		}
 	}
-	return o.s.queuePrepared(ctx, conn, append(b, along...))
+	return f.s.queuePrepared(ctx, conn, append(b, handlers...)) // few statements, so that it is not nil
 }
 
-// send sends BEGIN and the claim with what travels along, and reads the answers to BEGIN and the claim.
-func (o *firstAttempt) send(ctx context.Context, conn *pgx.Conn, along ...statement) (_ pgx.BatchResults, err error) {
-	b := o.begin()
-	front := len(b)
-	b.queue(pgsql.LockOrFail, pgsql.LockID(o.ask.ID))
-	queued, err := o.queue(ctx, conn, b, along)
+// send sends BEGIN, the claim and a statement of the handler, and reads the answers to BEGIN
+// and the claim. Once st was sent, it is returned also with an error: the tracer must be told
+// its end. A tracer sees a batch up to the claim, and st as a query beside it. It sees neither
+// if st cannot be prepared: then st is left to pgx, which tells the tracer.
+func (f *firstAttempt) send(ctx context.Context, conn *pgx.Conn, st statement) (*sentStatement, error) {
+	b := f.claim()
+	queued, err := f.queue(ctx, conn, b, []statement{st})
 	if err != nil {
 		return nil, unsentError{err}
 	}
-	answer := awaitAnswer(conn, o.answerTime(len(along) > 0))
-	defer func() { err = answer.stop(err) }()
-	var br pgx.BatchResults
-	if b = append(b, along...); queued == nil {
-		br = conn.SendBatch(ctx, b.batch())
-	} else {
-		br = pipelineResults{conn, conn.PgConn().ExecBatch(ctx, queued)}
+	_, batch := traceBatch(ctx, conn, b)
+	query := traceQuery(ctx, conn, st)
+	all, err := f.exchange(query.ctx, conn, queued, batch, len(b), true)
+	return &sentStatement{all, query}, err
+}
+
+// sendAlone sends BEGIN and the claim, and reads the answers.
+func (f *firstAttempt) sendAlone(ctx context.Context, conn *pgx.Conn) error {
+	b := f.claim()
+	queued, err := f.queue(ctx, conn, b, nil)
+	if err != nil {
+		return unsentError{err}
 	}
-	for i := 0; i < front && err == nil; i++ {
-		_, err = br.Exec()
+	ctx, batch := traceBatch(ctx, conn, b)
+	all, err := f.exchange(ctx, conn, queued, batch, len(b), false)
+	if err == nil {
+		err = all.Close()
+	}
+	return err
+}
+
+// claim is BEGIN, the bounds and the claim.
+func (f *firstAttempt) claim() pipeline {
+	b := f.begin()
+	b.queue(pgsql.LockOrFail, pgsql.LockID(f.ask.ID))
+	return b
+}
+
+// exchange sends queued and reads the answers to its first n statements, the last of which
+// is the claim. It returns what is left.
+func (f *firstAttempt) exchange(ctx context.Context, conn *pgx.Conn, queued *pgconn.Batch, trace *batchTrace, n int, withStatement bool) (_ pgx.BatchResults, err error) {
+	answer := awaitAnswer(conn, f.answerTime(withStatement))
+	defer func() { err = answer.stop(err) }()
+	all := pipelineResults{conn, conn.PgConn().ExecBatch(ctx, queued), trace}
+	for i := 0; i < n-1 && err == nil; i++ {
+		_, err = all.Exec()
 	}
 	if err == nil {
 		var granted bool
-		err = br.QueryRow().Scan(o.start, &granted)
+		err = all.QueryRow().Scan(f.start, &granted)
 	}
+	trace.end(err)
+	all.trace = nil
 	if err != nil {
-		_ = br.Close() // says the same
+		_ = all.Close() // says the same
 		return nil, err
 	}
-	return br, nil
+	return all, nil
 }
 
 // refuse keeps why the transaction is not to be had. Nothing may then reach the server
@@ -208,7 +259,7 @@ func (s *session) refuse(ctx context.Context, err error) {
 	s.refused = &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// failed is for a statement that has travelled along and failed with err. What was prepared
+// failed is for a statement that has travelled with the claim and failed with err. What was prepared
 // for it pgx does not know, and would not prepare anew.
 func (s *session) failed(ctx context.Context, sql string, err error) error {
 	switch pe := serverError(err); {
@@ -225,10 +276,10 @@ func (s *session) failed(ctx context.Context, sql string, err error) error {
 // firstRows are the rows of a statement that has travelled with the claim.
 type firstRows struct {
 	pgx.Rows
-	conn    *pgx.Conn
-	results pgx.BatchResults
-	closed  bool
-	err     error
+	conn   *pgx.Conn
+	sent   *sentStatement
+	closed bool
+	err    error
 }
 
 func (r *firstRows) Conn() *pgx.Conn { return r.conn }
@@ -265,9 +316,10 @@ func (r *firstRows) Close() {
 	}
 	r.closed = true
 	r.Rows.Close()
-	if err := r.results.Close(); r.Rows.Err() == nil {
+	if err := r.sent.results.Close(); r.Rows.Err() == nil {
 		r.err = err
 	}
+	r.sent.trace.end(r.CommandTag(), r.Err())
 }
 
 func (r *firstRows) Err() error {

@@ -38,7 +38,7 @@ func (t *pipeline) batch() *pgx.Batch {
 
 // send sends t in one round trip. A [pgx.Batch] is made for statements and arguments
 // of any kind, and two of them are a good part of what an operation costs the client. The
-// few statements that are needed all the time go without, unless somebody traces.
+// few statements that are needed all the time go without.
 func (s *Store) send(ctx context.Context, conn *pgx.Conn, t pipeline) pgx.BatchResults {
 	if !s.prepares || !t.own() {
 		return conn.SendBatch(ctx, t.batch())
@@ -50,10 +50,9 @@ func (s *Store) send(ctx context.Context, conn *pgx.Conn, t pipeline) pgx.BatchR
 	return br
 }
 
-// mayPrepare reports whether connections of the pool may keep prepared statements, and
-// nobody wants to see every statement.
+// mayPrepare reports whether connections of the pool may keep prepared statements.
 func mayPrepare(cfg *pgx.ConnConfig) bool {
-	return cfg.Tracer == nil && cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
+	return cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
 }
 
 // own reports whether every statement is one of ours that is needed all the time, so that
@@ -83,11 +82,10 @@ type encoder struct {
 
 // queue queues a statement that is own.
 func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st statement) error {
-	prepared, err := conn.Prepare(ctx, st.sql, st.sql) // asks the server once per connection
+	prepared, err := preparedOn(conn).getOwn(ctx, conn, st.sql)
 	if err != nil {
 		return err
 	}
-	describe(prepared)
 	values, space := e.values[:0], e.space[:0]
 	for i, arg := range st.args {
 		var value []byte
@@ -152,20 +150,26 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	return nil, space, errEncode
 }
 
-// pipelineResults are those of sendPrepared.
+// pipelineResults are those of a pipeline that went beside [pgx.Conn].
 type pipelineResults struct {
-	conn *pgx.Conn
-	all  *pgconn.MultiResultReader
+	conn  *pgx.Conn
+	all   *pgconn.MultiResultReader
+	trace *batchTrace
 }
 
 func (r pipelineResults) Exec() (pgconn.CommandTag, error) {
+	r.trace.reading()
 	if !r.all.NextResult() {
-		return pgconn.CommandTag{}, r.ended()
+		err := r.ended()
+		r.trace.answered(pgconn.CommandTag{}, err)
+		return pgconn.CommandTag{}, err
 	}
 	tag, err := r.all.ResultReader().Close()
+	r.trace.answered(tag, err)
 	return tag, err
 }
 
+// Query is for the statement of a handler, which is no part of a batchTrace.
 func (r pipelineResults) Query() (pgx.Rows, error) {
 	if !r.all.NextResult() {
 		return nil, r.ended()
@@ -178,8 +182,11 @@ func (r pipelineResults) QueryRow() pgx.Row { return r }
 // Scan reads the one row of the next result, without the plans that [pgx.Rows] makes for
 // more of them.
 func (r pipelineResults) Scan(dest ...any) error {
+	r.trace.reading()
 	if !r.all.NextResult() {
-		return r.ended()
+		err := r.ended()
+		r.trace.answered(pgconn.CommandTag{}, err)
+		return err
 	}
 	result := r.all.ResultReader()
 	var err error
@@ -187,13 +194,18 @@ func (r pipelineResults) Scan(dest ...any) error {
 	if found {
 		err = r.decode(result, dest)
 	}
-	if _, e := result.Close(); e != nil {
-		return e
+	tag, e := result.Close()
+	if e != nil {
+		err = e
+	}
+	r.trace.answered(tag, err)
+	if err != nil {
+		return err
 	}
 	if !found {
 		return pgx.ErrNoRows
 	}
-	return err
+	return nil
 }
 
 func (r pipelineResults) decode(row *pgconn.ResultReader, dest []any) error {
@@ -233,15 +245,25 @@ func quick(column *pgconn.FieldDescription, value []byte, dest any) bool {
 }
 
 func (r pipelineResults) ended() error {
-	if err := r.Close(); err != nil {
+	if err := r.close(); err != nil {
 		return err
 	}
 	return errors.New("pgxstore: no more results")
 }
 
-// Close also ends a connection on which somebody has dropped our prepared statements:
-// pgx goes on believing in them.
+// Close tells a tracer of the results that were not asked for, too, as pgx does.
 func (r pipelineResults) Close() error {
+	for r.trace.unread() {
+		_, _ = r.Exec()
+	}
+	err := r.close()
+	r.trace.end(err)
+	return err
+}
+
+// close also ends a connection on which somebody has dropped our prepared statements:
+// pgx goes on believing in them.
+func (r pipelineResults) close() error {
 	err := r.all.Close()
 	if pe := serverError(err); pe != nil && pe.Code == pgsql.NoStatement {
 		_ = r.conn.Close(context.Background())

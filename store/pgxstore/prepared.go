@@ -22,6 +22,7 @@ const maxPrepared = 256
 // prepare them anew when a table has changed.
 type preparedCache struct {
 	known  map[string]*preparedStatement
+	own    map[string]*pgconn.StatementDescription // see getOwn
 	trips  uint64
 	prefix string // of names, random for each connection: see name
 	names  uint64
@@ -39,24 +40,24 @@ func preparedOn(conn *pgx.Conn) *preparedCache {
 	data := conn.PgConn().CustomData()
 	p, ok := data[preparedKey].(*preparedCache)
 	if !ok {
-		p = &preparedCache{known: map[string]*preparedStatement{}, prefix: "once_batch_" + rand.Text() + "_"}
+		p = &preparedCache{known: map[string]*preparedStatement{}, own: map[string]*pgconn.StatementDescription{}, prefix: "once_batch_" + rand.Text() + "_"}
 		data[preparedKey] = p
 	}
 	return p
 }
 
 // get returns sql, prepared; nil if this pipeline alone has as many statements as are kept.
-func (p *preparedCache) get(ctx context.Context, conn *pgconn.PgConn, sql string) (*pgconn.StatementDescription, error) {
+func (p *preparedCache) get(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.StatementDescription, error) {
 	if st := p.known[sql]; st != nil {
 		st.used = p.trips
 		return st.StatementDescription, nil
 	}
 	if len(p.known) >= maxPrepared {
-		if made, err := p.makeRoom(ctx, conn); err != nil || !made {
+		if made, err := p.makeRoom(ctx, conn.PgConn()); err != nil || !made {
 			return nil, err
 		}
 	}
-	sd, err := conn.Prepare(ctx, p.name(), sql, nil)
+	sd, err := prepareTraced(ctx, conn, p.name(), sql)
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +65,27 @@ func (p *preparedCache) get(ctx context.Context, conn *pgconn.PgConn, sql string
 	p.known[sql] = &preparedStatement{sd, p.trips}
 	return sd, nil
 }
+
+// getOwn returns a statement of our own, which pgx keeps. A tracer that sees Prepare would see
+// it each time, also when pgx has nothing to prepare, so that its answer is kept here, too.
+func (p *preparedCache) getOwn(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.StatementDescription, error) {
+	if sd := p.own[sql]; sd != nil {
+		return sd, nil
+	}
+	sd, err := conn.Prepare(ctx, sql, sql) // asks the server once per connection
+	if err != nil {
+		return nil, err
+	}
+	describe(sd)
+	if tracersOf(conn).prepare != nil {
+		p.own[sql] = sd
+	}
+	return sd, nil
+}
+
+// forgetOwn has pgx asked again: whoever has the connection may call DeallocateAll, which only
+// pgx knows of.
+func (p *preparedCache) forgetOwn() { clear(p.own) }
 
 // name returns a name that no other connection has given, and this one no other text. Behind
 // a pooler in transaction mode a statement may meet a session in which another client has
@@ -103,13 +125,15 @@ func (p *preparedCache) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool
 // sent.
 func (s *Store) sendPrepared(ctx, within context.Context, conn *pgx.Conn, t pipeline) (pgx.BatchResults, error) {
 	b, err := s.queuePrepared(ctx, conn, t)
-	switch {
-	case err != nil:
-		return nil, err
-	case b == nil:
-		return conn.SendBatch(within, t.batch()), nil
+	if err == nil && b == nil {
+		return conn.SendBatch(within, t.batch()), nil // which tells the tracer
 	}
-	return pipelineResults{conn, conn.PgConn().ExecBatch(within, b)}, nil
+	within, trace := traceBatch(within, conn, t)
+	if err != nil {
+		trace.end(err)
+		return nil, err
+	}
+	return pipelineResults{conn, conn.PgConn().ExecBatch(within, b), trace}, nil
 }
 
 // queuePrepared prepares a pipeline; it returns nil if pgx is to do that.
@@ -123,7 +147,7 @@ func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (
 		b     pgconn.Batch
 		space = encoder{make([][]byte, 0, maxArgs), make([]byte, 0, 256)}
 	)
-	for _, st := range t {
+	for i, st := range t {
 		if own[st.sql] {
 			if err := space.queue(ctx, conn, &b, st); err != nil {
 				return nil, err
@@ -136,9 +160,10 @@ func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (
 				if st.sql, st.args, err = r.RewriteQuery(ctx, conn, st.sql, st.args[1:]); err != nil {
 					return nil, err
 				}
+				t[i] = st // for the tracer, and for whoever looks up what has failed
 			}
 		}
-		sd, err := p.get(ctx, conn.PgConn(), st.sql)
+		sd, err := p.get(ctx, conn, st.sql)
 		if err != nil {
 			return nil, err
 		}

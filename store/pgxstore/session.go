@@ -39,6 +39,9 @@ func (s *session) Conn() *pgx.Conn {
 		defer cancel()
 		_, _ = s.open(ctx, statement{}) // refuse sees to it that nothing runs
 	}
+	if !s.over {
+		preparedOn(s.conn).forgetOwn()
+	}
 	return s.conn
 }
 
@@ -55,11 +58,13 @@ func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.Com
 		tag, err := s.conn.Exec(ctx, sql, args...)
 		return tag, answer.busy(err)
 	}
-	tag, err := sent.Exec()
-	if e := sent.Close(); err == nil {
+	tag, err := sent.results.Exec()
+	if e := sent.results.Close(); err == nil {
 		err = e
 	}
-	return tag, s.failed(ctx, sql, answer.busy(err))
+	err = s.failed(ctx, sql, answer.busy(err))
+	sent.trace.end(tag, err)
+	return tag, err
 }
 
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
@@ -80,13 +85,14 @@ func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 		return rows, err
 	}
 	answer := s.awaitAnswer()
-	rows, err := sent.Query()
+	rows, err := sent.results.Query()
 	if err = answer.busy(err); err != nil {
-		_ = sent.Close()
+		_ = sent.results.Close()
 		err = s.failed(ctx, sql, err)
+		sent.trace.end(pgconn.CommandTag{}, err)
 		return refusedRows{err}, err
 	}
-	return &firstRows{Rows: rows, conn: s.conn, results: sent}, nil
+	return &firstRows{Rows: rows, conn: s.conn, sent: sent}, nil
 }
 
 func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {

@@ -19,7 +19,7 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "the first statement of a first attempt is waited for without end",
-		Edits: []Edit{{In: "(*firstAttempt).answerTime", Old: "return limit + o.ask.Timeouts.Statement", New: "return 0"}},
+		Edits: []Edit{{In: "(*firstAttempt).answerTime", Old: "return limit + f.ask.Timeouts.Statement", New: "return 0"}},
 		Tests: in("store/pgxstore", "TestASilentServer"),
 	},
 	{

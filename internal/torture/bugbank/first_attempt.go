@@ -80,4 +80,29 @@ return c.committed`, New: `store.Retry, store.Busy:
 return c.committed`}},
 		Tests: in("store/pgxstore", "TestAFailureOfWhomTheClaimWasRefused"),
 	},
+	{
+		Name:  "a tracer switches first attempts off",
+		Edits: []Edit{{In: "pgxstore.mayPrepare", Old: "return cfg.DefaultQueryExecMode", New: "return cfg.Tracer == nil && cfg.DefaultQueryExecMode"}},
+		Tests: in("store/pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement$/^traced"),
+	},
+	{
+		Name:  "a tracer is not told the end of a first statement",
+		Edits: []Edit{{In: "pgxstore.(*session).Exec", Old: "sent.trace.end(tag, err)", New: ""}},
+		Tests: in("store/pgxstore", "TestATracerSeesTheFirstStatement"),
+	},
+	{
+		Name:  "a tracer is not told the end of first rows",
+		Edits: []Edit{{In: "(*firstRows).Close", Old: "r.sent.trace.end(r.CommandTag(), r.Err())", New: ""}},
+		Tests: in("store/pgxstore", "TestATracerSeesTheFirstStatement"),
+	},
+	{
+		Name:  "a tracer is not told the end of a statement that was skipped",
+		Edits: []Edit{{In: "pgxstore.(*session).traceRefused", Old: "sent.trace.end(pgconn.CommandTag{}, err)", New: ""}},
+		Tests: in("store/pgxstore", "TestATracerSeesWhatAFirstAttemptFinds"),
+	},
+	{
+		Name:  "a tracer has statements that the handler has dropped taken for prepared",
+		Edits: []Edit{{In: "(*preparedCache).forgetOwn", Old: "clear(p.own)", New: "_ = p"}},
+		Tests: in("store/pgxstore", "TestATracerSeesEachPrepareOnce"),
+	},
 }
