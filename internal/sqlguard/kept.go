@@ -11,10 +11,8 @@ import (
 type kept map[string]*keptStmt
 
 type keptStmt struct {
-	base  driver.Stmt
-	exec  driver.StmtExecContext
-	query driver.StmtQueryContext
-	open  bool // its rows are being read
+	base baseStmt
+	open bool // its rows are being read
 }
 
 // maxKept bounds them: texts that contain values are all different.
@@ -59,7 +57,7 @@ func (c *conn) keep(query string) *keptStmt {
 	if len(c.kept) >= maxKept {
 		c.kept.drop()
 	}
-	s = &keptStmt{base: base, exec: stmtExecerOf(base), query: stmtQueryerOf(base)}
+	s = &keptStmt{base: base}
 	c.kept[query] = s
 	return s
 }
@@ -87,7 +85,7 @@ func (c *conn) statement(ctx context.Context, query string) *keptStmt {
 
 func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if s := c.statement(ctx, query); s != nil {
-		return s.exec.ExecContext(uncut(ctx), args)
+		return s.base.ExecContext(uncut(ctx), args)
 	}
 	return c.execer.ExecContext(ctx, query, args)
 }
@@ -98,7 +96,7 @@ func (c *conn) rows(ctx context.Context, query string, args []driver.NamedValue)
 		result, err = c.queryer.QueryContext(ctx, query, args)
 		return result, nil, err
 	}
-	result, err = s.query.QueryContext(uncut(ctx), args)
+	result, err = s.base.QueryContext(uncut(ctx), args)
 	s.open = err == nil
 	return result, s, err
 }
