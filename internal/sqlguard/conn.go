@@ -9,7 +9,7 @@ import (
 // conn stands between database/sql and a driver's connection. It offers every
 // optional interface and answers neutrally where the driver does not.
 type conn struct {
-	base    driver.Conn
+	base    baseConn
 	dialect Dialect
 
 	// What base can do; nil if it cannot.
@@ -37,8 +37,10 @@ var (
 	_ driver.Validator          = (*conn)(nil)
 )
 
-func newConn(base driver.Conn, d Dialect) *conn {
-	c := &conn{base: base, dialect: d, execer: execerOf(base), queryer: queryerOf(base)}
+func newConn(base baseConn, d Dialect) *conn {
+	c := &conn{base: base, dialect: d}
+	c.execer, _ = base.(driver.ExecerContext)
+	c.queryer, _ = base.(driver.QueryerContext)
 	c.checker, _ = base.(driver.NamedValueChecker)
 	c.resetter, _ = base.(driver.SessionResetter)
 	c.validator, _ = base.(driver.Validator)
@@ -268,7 +270,7 @@ func (c *conn) run(ctx context.Context, query string) error {
 	if err != nil {
 		return err
 	}
-	_, err = stmtExecerOf(base).ExecContext(ctx, nil)
+	_, err = base.ExecContext(ctx, nil)
 	if closeErr := base.Close(); err == nil && closeErr != nil {
 		return fmt.Errorf("close %q: %w", query, closeErr)
 	}

@@ -34,7 +34,40 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(base, c.dialect), nil
+	usable, ok := base.(baseConn)
+	if !ok {
+		_ = base.Close() // what is wrong is the driver
+		return nil, fmt.Errorf("once: a connection of %T takes no contexts. Try: a version of the driver whose connections implement driver.ConnBeginTx and driver.ConnPrepareContext", base)
+	}
+	return newConn(usable, c.dialect), nil
+}
+
+// baseConn and baseStmt are what a driver has to offer. Go 1.8 has brought contexts; the
+// drivers of PostgreSQL, MariaDB and SQLite take them all.
+type baseConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+}
+
+type baseStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+// prepare has the driver prepare a statement.
+func prepare(ctx context.Context, c baseConn, query string) (baseStmt, error) {
+	s, err := c.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	usable, ok := s.(baseStmt)
+	if !ok {
+		_ = s.Close() // what is wrong is the driver
+		return nil, fmt.Errorf("once: a statement of %T takes no contexts. Try: a version of the driver whose statements implement driver.StmtExecContext and driver.StmtQueryContext", s)
+	}
+	return usable, nil
 }
 
 // Driver returns the driver underneath, so that code which recognises a database

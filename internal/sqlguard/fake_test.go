@@ -22,7 +22,9 @@ type fake struct {
 	opens   int
 	opts    driver.TxOptions
 
-	minimal bool // offer only what driver.Conn and driver.Stmt demand
+	minimal bool // offer only what the guard demands
+	old     bool // offer only what driver.Conn demands
+	oldStmt bool // offer only what driver.Stmt demands
 	checks  func(*driver.NamedValue) error
 	convert driver.ValueConverter
 	inputs  int
@@ -73,50 +75,40 @@ func (f *fake) Connect(context.Context) (driver.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.opens++
-	if f.minimal {
-		return &minimalConn{f}, nil
+	switch {
+	case f.old:
+		return &oldConn{f}, nil
+	case f.minimal:
+		return &minimalConn{oldConn{f}}, nil
 	}
-	return &fakeConn{minimalConn{f}}, nil
+	return &fakeConn{minimalConn{oldConn{f}}}, nil
 }
 
-// minimalConn offers no optional interface.
-type minimalConn struct{ f *fake }
+// oldConn offers no optional interface.
+type oldConn struct{ f *fake }
 
-func (c *minimalConn) Prepare(query string) (driver.Stmt, error) {
-	if err := c.f.call(context.Background(), "prepare "+query); err != nil {
-		return nil, err
-	}
-	return &minimalStmt{c.f, query}, nil
-}
-func (c *minimalConn) Close() error { return c.f.call(context.Background(), "close") }
-func (c *minimalConn) Begin() (driver.Tx, error) {
-	if err := c.f.call(context.Background(), "begin"); err != nil {
-		return nil, err
-	}
-	return &fakeTx{c.f}, nil
-}
+func (*oldConn) Prepare(string) (driver.Stmt, error) { return nil, errDriver }
+func (c *oldConn) Close() error                      { return c.f.call(context.Background(), "close") }
+func (*oldConn) Begin() (driver.Tx, error)           { return nil, errDriver }
 
-type minimalStmt struct {
+// minimalConn takes contexts.
+type minimalConn struct{ oldConn }
+
+// oldStmt offers no optional interface.
+type oldStmt struct {
 	f     *fake
 	query string
 }
 
-func (*minimalStmt) Close() error    { return nil }
-func (s *minimalStmt) NumInput() int { return s.f.inputs }
-func (s *minimalStmt) Exec([]driver.Value) (driver.Result, error) {
-	return driver.RowsAffected(1), s.f.call(context.Background(), "stmt exec "+s.query)
-}
-func (s *minimalStmt) Query([]driver.Value) (driver.Rows, error) {
-	if err := s.f.call(context.Background(), "stmt query "+s.query); err != nil {
-		return nil, err
-	}
-	return &fakeRows{f: s.f, results: slices.Clone(s.f.results[s.query])}, nil
-}
+func (s *oldStmt) Close() error                             { return s.f.call(context.Background(), "stmt close") }
+func (s *oldStmt) NumInput() int                            { return s.f.inputs }
+func (*oldStmt) Exec([]driver.Value) (driver.Result, error) { return nil, errDriver }
+func (*oldStmt) Query([]driver.Value) (driver.Rows, error)  { return nil, errDriver }
 
 // fakeConn offers every optional interface.
 type fakeConn struct{ minimalConn }
 
-func (c *fakeConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+func (c *minimalConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	c.f.opts = opts
 	if err := c.f.call(ctx, "begin"); err != nil {
 		return nil, err
@@ -138,13 +130,16 @@ func (c *fakeConn) QueryContext(ctx context.Context, query string, _ []driver.Na
 	return &fakeRows{f: c.f, results: slices.Clone(c.f.results[query])}, nil
 }
 
-func (c *fakeConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+func (c *minimalConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	if err := c.f.call(ctx, "prepare "+query); err != nil {
 		return nil, err
 	}
-	s := &fakeStmt{minimalStmt{c.f, query}}
-	if c.f.convert != nil {
-		return &convertingStmt{s.minimalStmt}, nil
+	s := &fakeStmt{oldStmt{c.f, query}}
+	switch {
+	case c.f.oldStmt:
+		return &s.oldStmt, nil
+	case c.f.convert != nil:
+		return &convertingStmt{*s}, nil
 	}
 	return s, nil
 }
@@ -160,7 +155,9 @@ func (c *fakeConn) Ping(ctx context.Context) error         { return c.f.call(ctx
 func (c *fakeConn) ResetSession(ctx context.Context) error { return c.f.call(ctx, "reset") }
 func (*fakeConn) IsValid() bool                            { return true }
 
-type fakeStmt struct{ minimalStmt }
+type fakeStmt struct{ oldStmt }
+
+func (*fakeStmt) Close() error { return nil }
 
 func (s *fakeStmt) ExecContext(ctx context.Context, _ []driver.NamedValue) (driver.Result, error) {
 	return driver.RowsAffected(1), s.f.call(ctx, "stmt exec "+s.query)
@@ -174,7 +171,7 @@ func (s *fakeStmt) QueryContext(ctx context.Context, _ []driver.NamedValue) (dri
 }
 
 // convertingStmt converts its arguments in the oldest way.
-type convertingStmt struct{ minimalStmt }
+type convertingStmt struct{ fakeStmt }
 
 func (s *convertingStmt) ColumnConverter(int) driver.ValueConverter { return s.f.convert }
 

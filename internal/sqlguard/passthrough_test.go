@@ -171,9 +171,15 @@ type silent struct{ driver.Tx }
 func (s *silent) Connect(context.Context) (driver.Conn, error) { return s, nil }
 func (*silent) Driver() driver.Driver                          { return nil }
 func (*silent) Prepare(string) (driver.Stmt, error)            { return nil, errDriver }
-func (*silent) Close() error                                   { return nil }
-func (s *silent) Begin() (driver.Tx, error)                    { return s, nil }
-func (*silent) Rollback() error                                { return nil }
+func (*silent) PrepareContext(context.Context, string) (driver.Stmt, error) {
+	return nil, errDriver
+}
+func (*silent) Close() error                { return nil }
+func (s *silent) Begin() (driver.Tx, error) { return s, nil }
+func (s *silent) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
+	return s, nil
+}
+func (*silent) Rollback() error { return nil }
 func (*silent) ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error) {
 	return driver.ResultNoRows, nil
 }

@@ -11,10 +11,8 @@ import (
 type preparedStmts map[string]*preparedStmt
 
 type preparedStmt struct {
-	base  driver.Stmt
-	exec  driver.StmtExecContext
-	query driver.StmtQueryContext
-	open  bool // its rows are being read
+	base baseStmt
+	open bool // its rows are being read
 }
 
 // maxPrepared bounds them: texts that contain values are all different.
@@ -69,7 +67,7 @@ func (c *conn) prepareOnce(query string) *preparedStmt {
 	if len(c.prepared) >= maxPrepared {
 		c.prepared.drop()
 	}
-	s = &preparedStmt{base: base, exec: stmtExecerOf(base), query: stmtQueryerOf(base)}
+	s = &preparedStmt{base: base}
 	c.prepared[query] = s
 	return s
 }
@@ -97,7 +95,7 @@ func (c *conn) statement(ctx context.Context, query string) *preparedStmt {
 
 func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if s := c.statement(ctx, query); s != nil {
-		return s.exec.ExecContext(uninterrupted(ctx), args)
+		return s.base.ExecContext(uninterrupted(ctx), args)
 	}
 	return c.execer.ExecContext(ctx, query, args)
 }
@@ -108,7 +106,7 @@ func (c *conn) rows(ctx context.Context, query string, args []driver.NamedValue)
 		result, err = c.queryer.QueryContext(ctx, query, args)
 		return result, nil, err
 	}
-	result, err = s.query.QueryContext(uninterrupted(ctx), args)
+	result, err = s.base.QueryContext(uninterrupted(ctx), args)
 	s.open = err == nil
 	return result, s, err
 }

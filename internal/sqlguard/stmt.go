@@ -8,12 +8,10 @@ import (
 
 // stmt stands between database/sql and a prepared statement of a driver.
 type stmt struct {
-	base  driver.Stmt
+	base  baseStmt
 	conn  *conn
 	query string
 
-	execer    driver.StmtExecContext
-	queryer   driver.StmtQueryContext
 	checker   driver.NamedValueChecker // of the statement, else of the connection; nil if neither has one
 	converter driver.ColumnConverter   //nolint:staticcheck // deprecated for authors of drivers, not for their users
 
@@ -29,8 +27,8 @@ var (
 	_ driver.ColumnConverter   = (*stmt)(nil) //nolint:staticcheck // as above
 )
 
-func newStmt(c *conn, base driver.Stmt, query string) *stmt {
-	s := &stmt{base: base, conn: c, query: query, execer: stmtExecerOf(base), queryer: stmtQueryerOf(base)}
+func newStmt(c *conn, base baseStmt, query string) *stmt {
+	s := &stmt{base: base, conn: c, query: query}
 	s.checker = c.checker
 	if checker, ok := base.(driver.NamedValueChecker); ok {
 		s.checker = checker
@@ -66,14 +64,14 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 		return nil, err
 	}
 	if t == nil {
-		return s.execer.ExecContext(ctx, args)
+		return s.base.ExecContext(ctx, args)
 	}
 	since := t.made
 	ctx, k, err := s.conn.begin(ctx, t, s.query)
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.execer.ExecContext(ctx, args)
+	result, err := s.base.ExecContext(ctx, args)
 	err = k.end(err, false)
 	t.settle(s.conn.dialect, s.cmd, s.query, since, err)
 	return result, err
@@ -86,14 +84,14 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 		return nil, err
 	}
 	if t == nil {
-		return s.queryer.QueryContext(ctx, args)
+		return s.base.QueryContext(ctx, args)
 	}
 	since := t.made
 	within, k, err := s.conn.begin(ctx, t, s.query)
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.queryer.QueryContext(within, args)
+	result, err := s.base.QueryContext(within, args)
 	err = k.end(err, true)
 	t.settle(s.conn.dialect, s.cmd, s.query, since, err)
 	if err != nil {

@@ -32,7 +32,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 		return nil, errNested // PostgreSQL would only warn, and both would share one fate
 	}
 	if t == nil {
-		base, err := begin(ctx, c.base, opts)
+		base, err := c.base.BeginTx(ctx, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.
 		return nil, err
 	}
 	if text == "" {
-		return begin(ctx, c.base, opts)
+		return c.base.BeginTx(ctx, opts)
 	}
 	err = c.run(ctx, text)
 	if err != nil && !answered(c.dialect, err) {

@@ -1,105 +1,218 @@
 package pgxstore
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
 )
 
-// notedBatch notes the errors of a batch that the server has not seen: an argument
-// that cannot be encoded, a context that was over.
-type notedBatch struct {
-	pgx.BatchResults
-	t *tx
+// batchTxn is a transaction of which nothing has been sent (store.Ask.Batch). At the
+// default isolation it has neither BEGIN nor COMMIT: the pipeline is the transaction, and
+// a statement that fails leaves nothing to be rolled back.
+type batchTxn struct {
+	s         *Store
+	conn      *pgxpool.Conn
+	ask       store.Ask
+	statement time.Duration // budget, counted from here
 }
 
-func (b notedBatch) Exec() (pgconn.CommandTag, error) {
-	if err := b.t.root.enter(); err != nil {
-		return pgconn.CommandTag{}, err
+var _ store.Unclaimed = (*batchTxn)(nil)
+
+// beginBatch does no more than get a connection.
+func (s *Store) beginBatch(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+	if err != nil {
+		return nil, err
 	}
-	defer b.t.root.leave()
-	tag, err := b.BatchResults.Exec()
-	return tag, b.note(err)
+	return &batchTxn{s, conn, ask, budget(ctx, ask.Timeouts.Statement)}, nil
 }
 
-func (b notedBatch) Query() (pgx.Rows, error) {
-	rows := b.query()
-	return rows, rows.err
+// Unclaimed implements [store.Unclaimed].
+func (t *batchTxn) Unclaimed() {}
+
+// Statements implements [store.Counter].
+func (t *batchTxn) Statements() int { return 0 }
+
+func (t *batchTxn) Tx() pgx.Tx { return nil }
+
+func (t *batchTxn) Rollback(context.Context) error {
+	t.conn.Release()
+	return nil
 }
 
-func (b notedBatch) query() *gatedRows {
-	gate := &b.t.root.gate
-	if err := gate.enter(); err != nil {
-		return &gatedRows{Rows: refusedRows{err}, gate: gate, closed: true, err: err}
-	}
-	defer gate.leave()
-	rows, err := b.BatchResults.Query()
-	return &gatedRows{Rows: rows, gate: gate, err: b.note(err)}
-}
-
-func (b notedBatch) QueryRow() pgx.Row { return (*gatedRow)(b.query()) }
-
-func (b notedBatch) Close() error {
-	if err := b.t.root.enter(); err != nil {
+// Commit sends everything. The record comes first, so that a duplicate is known before
+// any write; whose the error is, its place tells.
+func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
+	defer t.conn.Release()
+	if err := checkBatchWrites(c.Writes, t.s.simple); err != nil {
 		return err
 	}
-	defer b.t.root.leave()
-	return b.note(b.BatchResults.Close())
-}
-
-// note forgives reading on after the last result, which loses nothing.
-func (b notedBatch) note(err error) error {
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) && err.Error() != "no more results in batch" {
-		return b.t.note(err)
+	b := make(pipeline, 0, len(c.Writes)+6)
+	t.queueFront(&b)
+	record := len(b)
+	if !c.ID.IsZero() {
+		queueClaimed(&b, c)
 	}
-	return err
-}
-
-// queriedRow is the first row of a query.
-type queriedRow struct {
-	rows pgx.Rows
-	err  error
-}
-
-func (r queriedRow) Scan(dest ...any) error {
-	if r.err != nil {
-		return r.err
+	intime := len(b)
+	if !t.ask.Until.IsZero() {
+		b.queue(pgsql.InTime, t.ask.Until)
 	}
-	defer r.rows.Close()
-	if !r.rows.Next() {
-		if err := r.rows.Err(); err != nil {
-			return err
+	first := len(b)
+	queueWrites(&b, c.Writes)
+	if t.ask.Isolation != store.DefaultIsolation {
+		b.queue(commit)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	conn := t.conn.Conn()
+	stop := context.AfterFunc(ctx, func() { giveUp(conn.PgConn()) })
+	defer stop()                                                          // if somebody's tracer panics
+	br, err := t.s.sendPrepared(ctx, context.WithoutCancel(ctx), conn, b) // giveUp ends it
+	if err != nil {
+		if !stop() {
+			_ = conn.Close(ctx) // as below
 		}
-		return pgx.ErrNoRows
+		return unsent(conn, err)
 	}
-	if err := r.rows.Scan(dest...); err != nil {
-		return err
+	failed, tag, err := results(context.WithoutCancel(ctx), br, len(b))
+	if !stop() {
+		_ = conn.Close(ctx) // the request to cancel may yet come, and is not for whoever is next
+		if err == nil {
+			failed, err = len(b), ctx.Err() // as in results: it may have ended the wait for the standby
+		}
 	}
-	r.rows.Close()
-	return r.rows.Err()
+	switch {
+	case err == nil && (t.ask.Isolation == store.DefaultIsolation || tag.String() == commit):
+		return nil
+	case err == nil:
+		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+	case conn.PgConn().TxStatus() == 'E': // there was a BEGIN
+		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
+	}
+	if refusedByStandby(ctx, conn, err) {
+		return &store.Error{Kind: store.Retry, Err: pgsql.ErrRecovery} // Begin may find the primary
+	}
+	pe := serverError(err)
+	if pe != nil && failed < len(b) && misfit(pe) {
+		preparedOn(conn).forget(ctx, conn.PgConn(), b[failed].sql)
+	}
+	switch {
+	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
+		pe == nil && failed == 0 && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
+		return unsent(conn, err)
+	case pe == nil || fatal(pe):
+	case t.s.prepares && outdated(pe):
+		_ = conn.Close(ctx)
+		return &store.Error{Kind: store.Retry, Err: explained(err)}
+	case failed == intime && failed < first && pe.Code == pgsql.DivisionByZero:
+		return stale()
+	}
+	return classify(err, failed == record && record < intime)
 }
 
-// refusedRows answer for a query that was not sent: pgx allows to ignore its error.
-type refusedRows struct{ err error }
+// giveUp asks the server to end a batch whose time is over: it may be waiting for locks, and
+// its answer is better than none. It has a second for that.
+func giveUp(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Conn().SetDeadline(time.Now().Add(time.Second))
+	_ = conn.CancelRequest(ctx) // if it does not get there, the deadline does
+}
 
-func (r refusedRows) Close()                                       {}
-func (r refusedRows) Err() error                                   { return r.err }
-func (r refusedRows) CommandTag() pgconn.CommandTag                { return pgconn.CommandTag{} }
-func (r refusedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }
-func (r refusedRows) Next() bool                                   { return false }
-func (r refusedRows) Scan(...any) error                            { return r.err }
-func (r refusedRows) Values() ([]any, error)                       { return nil, r.err }
-func (r refusedRows) RawValues() [][]byte                          { return nil }
-func (r refusedRows) Conn() *pgx.Conn                              { return nil }
-func (r refusedRows) TypeMap() *pgtype.Map                         { return nil }
+// queueFront queues what goes before the claim. There is no time in which such a
+// transaction is idle.
+func (t *batchTxn) queueFront(b *pipeline) {
+	if t.ask.Isolation != store.DefaultIsolation {
+		b.queue(beginText[t.ask.Isolation])
+	}
+	queueBounds(b, t.statement, store.Timeouts{Lock: t.ask.Timeouts.Lock})
+}
 
-// refusedBatch answers for a batch that was not sent.
-type refusedBatch struct{ err error }
+func queueClaimed(b *pipeline, c store.Change) {
+	n := c.Next
+	args := make([]any, 0, 11)
+	args = append(args, c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), pgsql.LockID(c.ID))
+	if n.Request == nil {
+		b.queue(pgsql.InsertClaim, args...)
+	} else {
+		b.queue(pgsql.InsertClaimRequest, append(args, n.Request)...)
+	}
+}
 
-func (b refusedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, b.err }
-func (b refusedBatch) Query() (pgx.Rows, error)         { return refusedRows(b), b.err }
-func (b refusedBatch) QueryRow() pgx.Row                { return queriedRow{err: b.err} }
-func (b refusedBatch) Tx() pgx.Tx                       { return nil }
-func (b refusedBatch) Close() error                     { return b.err }
+// unsent is for a pipeline that was not sent: a write that the server cannot prepare, an
+// argument that cannot be encoded, a connection that was gone.
+func unsent(conn *pgx.Conn, err error) error {
+	kind := store.Other
+	pe := serverError(err)
+	if pe != nil {
+		kind = pgsql.Classify(pe.Code)
+	}
+	switch {
+	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		kind = store.Down
+	case pe != nil && ownTable(pe):
+		kind, err = store.Down, notMigrated(err)
+	case kind == store.Lost, conn.IsClosed():
+		kind = store.Retry // it broke while it was idle, and Begin knows what to do then
+	}
+	return &store.Error{Kind: kind, Err: explained(err)}
+}
+
+// checkBatchWrites refuses what could end the transaction in the middle of its pipeline, where
+// nobody looks before the end: COMMIT, and CALL and DO, whose code may commit where there
+// was no BEGIN. A text of several statements the server refuses by itself, unless pgx is
+// to use the simple protocol.
+func checkBatchWrites(writes []store.Statement, simple bool) error {
+	for i, w := range writes {
+		word := firstWord(w.SQL)
+		switch strings.ToLower(word) {
+		case "insert", "update", "delete", "merge", "with", "select", "values":
+			if !simple || strings.IndexByte(strings.TrimRight(w.SQL, "; \t\r\n"), ';') < 0 {
+				continue
+			}
+			word = "several statements"
+		}
+		return &store.Error{Kind: store.Misused, Err: fmt.Errorf("pgxstore: write %d of a batch is %q. Try: insert, update, delete, merge or select, one in a text; or once.Do", i+1, word)}
+	}
+	return nil
+}
+
+// firstWord is what a statement begins with, after blanks, comments and parentheses; "" if
+// that is no word. Comments inside of comments are not looked into.
+func firstWord(sql string) string {
+	for {
+		sql = strings.TrimLeft(sql, " \t\r\n\f(")
+		switch {
+		case strings.HasPrefix(sql, "--"):
+			end := strings.IndexAny(sql, "\r\n")
+			if end < 0 {
+				return ""
+			}
+			sql = sql[end:]
+		case strings.HasPrefix(sql, "/*"):
+			end := strings.Index(sql[2:], "*/")
+			if end < 0 || strings.Contains(sql[2:2+end], "/*") {
+				return ""
+			}
+			sql = sql[2+end+2:]
+		default:
+			end := strings.IndexFunc(sql, func(r rune) bool { return (r|0x20) < 'a' || (r|0x20) > 'z' })
+			if end < 0 {
+				end = len(sql)
+			}
+			return sql[:end]
+		}
+	}
+}

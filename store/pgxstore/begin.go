@@ -18,7 +18,7 @@ type claim struct {
 	start    time.Time // of the transaction
 	granted  bool
 	recovery bool // the server is a standby
-	watched  bool // the server watches what the transaction reads: see ahead.go
+	watched  bool // the server watches what the transaction reads: see serializable.go
 	row      row
 	late     bool // for what is absent
 }
@@ -38,8 +38,8 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 			conn.Release()
 		}
 	}()
-	b, read, ahead := make(trip, 0, 4), pgsql.Read, s.looksAhead(ask)
-	if ahead {
+	b, read, lookedUp := make(pipeline, 0, 4), pgsql.Read, s.looksUpFirst(ask)
+	if lookedUp {
 		b, read = lookUp(ctx, ask), ""
 	}
 	b.queue(beginText[ask.Isolation])
@@ -60,7 +60,7 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 		err = pgsql.ErrRecovery
 	case refusedByStandby(ctx, conn.Conn(), err):
 		err = pgsql.ErrRecovery
-	case c.watched && !ahead && looksUp(ask):
+	case c.watched && !lookedUp && looksUp(ask):
 		s.watched.Store(true)
 		t.abandon(ctx)
 		return s.begin(ctx, ask)
@@ -91,7 +91,7 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 }
 
 // queueClaim queues the claim, and then the look-up by the text read, unless that is empty.
-func queueClaim(ctx context.Context, b *trip, ask store.Ask, read string) {
+func queueClaim(ctx context.Context, b *pipeline, ask store.Ask, read string) {
 	queueBounds(b, budget(ctx, ask.Timeouts.Statement), ask.Timeouts)
 	if ask.ID.IsZero() {
 		return
@@ -107,7 +107,7 @@ func queueClaim(ctx context.Context, b *trip, ask store.Ask, read string) {
 
 func looksUp(ask store.Ask) bool { return !ask.ID.IsZero() && !ask.First }
 
-func queueBounds(b *trip, statement time.Duration, t store.Timeouts) {
+func queueBounds(b *pipeline, statement time.Duration, t store.Timeouts) {
 	if statement > 0 {
 		b.queue(pgsql.Budget, pgsql.Bound(statement))
 	}
@@ -120,7 +120,7 @@ func queueBounds(b *trip, statement time.Duration, t store.Timeouts) {
 }
 
 // readClaim reads the answers to sent.
-func readClaim(br pgx.BatchResults, sent trip) (c claim, err error) {
+func readClaim(br pgx.BatchResults, sent pipeline) (c claim, err error) {
 	for i := 0; i < len(sent) && err == nil; i++ {
 		switch sent[i].sql {
 		case pgsql.Lock:
@@ -197,7 +197,7 @@ func (s *Store) acquire(ctx context.Context, patience time.Duration) (*pgxpool.C
 func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 	defer t.conn.Release() // as in abandon
 	answer := awaitAnswer(t.conn.Conn(), limit)
-	var b trip
+	var b pipeline
 	b.queue(pgsql.Synced)
 	b.queue(commit)
 	err := errors.Join(t.s.send(ctx, t.conn.Conn(), b).Close(), ctx.Err()) // as in run
@@ -228,4 +228,42 @@ func (t *txn) abandon(ctx context.Context) {
 func (t *txn) closed() {
 	t.raw.closed()
 	t.conn.Release()
+}
+
+// Begin implements [store.Store]. A connection that turns out to be broken, because
+// the server has restarted since it was last used, is replaced: what begins a
+// transaction applies nothing, so that it can be sent again. Those that lie idle in
+// the pool may be broken, too.
+func (s *Store) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[pgx.Tx], rec store.Record, err error) {
+	if _, known := beginText[ask.Isolation]; !known {
+		return nil, rec, &store.Error{Kind: store.Misused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", ask.Isolation)}
+	}
+	if err := s.unsendable(ask.ID); err != nil {
+		return nil, rec, err
+	}
+	if ask.Batch {
+		txn, err = s.beginBatch(ctx, ask)
+		return txn, rec, err
+	}
+	if ask.First && s.prepares && !ask.ID.IsZero() && ask.Until.IsZero() {
+		txn, err = s.beginFirst(ctx, ask)
+		return txn, rec, err
+	}
+	txn, rec, err = s.begin(ctx, ask)
+	if !isBroken(ctx, err) {
+		return txn, rec, err
+	}
+	for tries := 1 + s.pool.Stat().IdleConns(); tries > 0 && isBroken(ctx, err); tries-- {
+		txn, rec, err = s.begin(ctx, ask)
+	}
+	return txn, rec, err
+}
+
+// brokenError has taken its connection along.
+type brokenError struct{ error }
+
+func (e *brokenError) Unwrap() error { return e.error }
+
+func isBroken(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && errors.As(err, new(*brokenError))
 }

@@ -16,9 +16,8 @@ import (
 
 const insertEffect = "insert into effect (key) values ($1)"
 
-// TestConformance runs on every way in which pgx can carry statements: those of
-// operations go to the connection as they are, through a batch if somebody traces, and
-// unprepared behind old poolers.
+// TestConformance runs on every way in which pgx can carry statements: prepared, with a tracer
+// that is told of each, and unprepared behind old poolers.
 func TestConformance(t *testing.T) {
 	for name, configure := range map[string]func(*pgxpool.Config){
 		"prepared": func(*pgxpool.Config) {},
@@ -33,13 +32,22 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// quiet is a tracer.
+// quiet is a tracer of all that an operation sends.
 type quiet struct{}
 
 func (quiet) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return ctx
 }
 func (quiet) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (quiet) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+func (quiet) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (quiet) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (quiet) TracePrepareStart(ctx context.Context, _ *pgx.Conn, _ pgx.TracePrepareStartData) context.Context {
+	return ctx
+}
+func (quiet) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
 func harness(configure func(*pgxpool.Config)) storetest.Harness[pgx.Tx] {
 	var pools sync.Map // store.Store[pgx.Tx] -> *pgxpool.Pool

@@ -42,7 +42,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	if err := s.probe(ctx, caller.Conn(), caller); err != nil {
 		return nil, store.Record{}, err
 	}
-	var b trip
+	var b pipeline
 	b.queue(savepoint)
 	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID, Until: ask.Until}, pgsql.ReadUnwatched) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, b.batch())
@@ -114,7 +114,7 @@ func claimsOf(conn *pgx.Conn, start time.Time) *claims {
 // leave ends a join that executes nothing, and gives its claim back. If a record that was
 // found must be durable, even the commit of a caller who writes nothing waits for the standby.
 func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
-	var b trip
+	var b pipeline
 	b.queue(undoSavepoint)
 	if durable {
 		b.queue(pgsql.Synced)
@@ -231,7 +231,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	j.user.over.Store(true)
-	var b trip
+	var b pipeline
 	if j.undone {
 		b.queue(savepoint)
 	}

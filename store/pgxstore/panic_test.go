@@ -28,6 +28,19 @@ func TestATracerThatPanics(t *testing.T) {
 			_, err := once.Do(ctx, e, op, insertCharge(op.Key))
 			return err
 		},
+		"first attempt": func(ctx context.Context, op once.Operation) error {
+			op.First = true
+			_, err := once.Do(ctx, e, op, insertCharge(op.Key))
+			return err
+		},
+		"first attempt, new statement": func(ctx context.Context, op once.Operation) error {
+			op.First = true
+			_, err := once.Do(ctx, e, op, func(ctx context.Context, tx pgx.Tx) (charge, error) {
+				_, err := tx.Exec(ctx, "insert into charge values ($1, 5) -- "+op.Key, op.Key)
+				return charge{}, err
+			})
+			return err
+		},
 		"declined": func(ctx context.Context, op once.Operation) error {
 			_, err := once.Do(ctx, e, op, declined)
 			return err
@@ -84,6 +97,13 @@ func (f *fragile) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceB
 func (f *fragile) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) { f.call() }
 
 func (f *fragile) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) { f.call() }
+
+func (f *fragile) TracePrepareStart(ctx context.Context, _ *pgx.Conn, _ pgx.TracePrepareStartData) context.Context {
+	f.call()
+	return ctx
+}
+
+func (f *fragile) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) { f.call() }
 
 // TestUnknownIsolation is refused, with the connections left as they are.
 func TestUnknownIsolation(t *testing.T) {

@@ -12,8 +12,14 @@
 // and COMMIT in another. The handler gets an ordinary [pgx.Tx]. A first attempt
 // (once.Operation.First; over HTTP, Once-Attempt: 1) needs no look-up: BEGIN and the claim
 // travel with the handler's first statement, if that is an Exec or Query with arguments
-// (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), pgx keeps prepared
-// statements, and nobody traces it: a round trip less than the bare transaction has.
+// (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx keeps prepared
+// statements: a round trip less than the bare transaction has.
+//
+// A tracer of pgx sees what the store sends together, as BEGIN and the claim, as a batch
+// ([pgx.BatchTracer]). It sees each statement of the handler as a query, also the one that
+// travels with BEGIN and the claim: that query begins when all of it is sent. Its preparation,
+// once for each connection, comes before ([pgx.PrepareTracer]). A first attempt whose claim is
+// refused is an error in both.
 //
 // A batch (once.DoBatch) is one round trip altogether, and not one of its statements may
 // end a transaction: insert, update, delete, merge and select are accepted. Up to 256 texts
@@ -49,11 +55,11 @@ import (
 
 // Store is a [store.Store] on a pgx pool.
 type Store struct {
-	pool   *pgxpool.Pool
-	light  bool // see send
-	simple bool // texts of several statements are possible
+	pool     *pgxpool.Pool
+	prepares bool // see send
+	simple   bool // texts of several statements are possible
 
-	watched atomic.Bool // SERIALIZABLE is the default level of the database: see ahead.go
+	watched atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
 	probed  atomic.Bool
 }
 
@@ -68,7 +74,7 @@ var (
 // something else migrates. Without the table each operation fails with [store.ErrNotMigrated].
 func New(pool *pgxpool.Pool) *Store {
 	cfg := pool.Config().ConnConfig
-	return &Store{pool: pool, light: light(cfg), simple: cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
+	return &Store{pool: pool, prepares: mayPrepare(cfg), simple: cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
 }
 
 // Check implements [store.Checker].

@@ -21,10 +21,10 @@ var beginText = map[store.Isolation]string{
 // only where it sends the BEGIN. Savepoints are made by [tx].
 type session struct {
 	conn    *pgx.Conn
-	opening *opening // not sent yet
-	refused error    // why it is not open
-	large   pgx.Tx   // what large objects belong to
-	over    bool     // conn may be somebody else's
+	first   *firstAttempt // BEGIN and claim that are not sent yet
+	refused error         // why it is not open
+	large   pgx.Tx        // what large objects belong to
+	over    bool          // conn may be somebody else's
 
 	answerTime time.Duration // for a statement of the handler; 0: no bound
 }
@@ -34,10 +34,13 @@ var _ pgx.Tx = (*session)(nil)
 // Conn opens the transaction, for what is then sent apart from it. It has no context, and an
 // end of its own.
 func (s *session) Conn() *pgx.Conn {
-	if s.opening != nil && !s.over {
+	if s.first != nil && !s.over {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_, _ = s.open(ctx, statement{}) // refuse sees to it that nothing runs
+	}
+	if !s.over {
+		preparedOn(s.conn).forgetOwn()
 	}
 	return s.conn
 }
@@ -46,31 +49,33 @@ func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.Com
 	if s.over {
 		return pgconn.CommandTag{}, pgx.ErrTxClosed
 	}
-	along, err := s.open(ctx, statement{sql: sql, args: args})
+	sent, err := s.open(ctx, statement{sql: sql, args: args})
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	answer := s.awaitAnswer()
-	if along == nil {
+	if sent == nil {
 		tag, err := s.conn.Exec(ctx, sql, args...)
 		return tag, answer.busy(err)
 	}
-	tag, err := along.Exec()
-	if e := along.Close(); err == nil {
+	tag, err := sent.results.Exec()
+	if e := sent.results.Close(); err == nil {
 		err = e
 	}
-	return tag, s.failed(ctx, sql, answer.busy(err))
+	err = s.failed(ctx, sql, answer.busy(err))
+	sent.trace.end(tag, err)
+	return tag, err
 }
 
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if s.over {
 		return refusedRows{pgx.ErrTxClosed}, pgx.ErrTxClosed
 	}
-	along, err := s.open(ctx, statement{sql, args, true})
+	sent, err := s.open(ctx, statement{sql, args, true})
 	if err != nil {
 		return refusedRows{err}, err
 	}
-	if along == nil {
+	if sent == nil {
 		answer := s.awaitAnswer() // with the first row: the others are read when the handler likes
 		rows, err := s.conn.Query(ctx, sql, args...)
 		if silence := answer.busy(nil); silence != nil {
@@ -80,13 +85,14 @@ func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 		return rows, err
 	}
 	answer := s.awaitAnswer()
-	rows, err := along.Query()
+	rows, err := sent.results.Query()
 	if err = answer.busy(err); err != nil {
-		_ = along.Close()
+		_ = sent.results.Close()
 		err = s.failed(ctx, sql, err)
+		sent.trace.end(pgconn.CommandTag{}, err)
 		return refusedRows{err}, err
 	}
-	return &alongRows{Rows: rows, conn: s.conn, results: along}, nil
+	return &firstRows{Rows: rows, conn: s.conn, sent: sent}, nil
 }
 
 func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {

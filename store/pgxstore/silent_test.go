@@ -126,7 +126,7 @@ func executeCharge(ctx context.Context, e *once.Engine[pgx.Tx], op once.Operatio
 	return err
 }
 
-// executeSelect has a statement that does not travel with the opening.
+// executeSelect has a statement that does not travel with the claim.
 func executeSelect(ctx context.Context, e *once.Engine[pgx.Tx], op once.Operation) error {
 	_, err := once.Do(ctx, e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, "select 1")

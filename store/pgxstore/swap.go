@@ -14,7 +14,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	}
 	expired := false
 	for {
-		var b trip
+		var b pipeline
 		if expired {
 			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		}
@@ -47,7 +47,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 }
 
 // apart is run on a connection of its own; failed is -1 if there is none to the primary.
-func (s *Store) apart(ctx context.Context, b trip) (failed int, err error) {
+func (s *Store) apart(ctx context.Context, b pipeline) (failed int, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return -1, err
@@ -80,7 +80,7 @@ func (s *Store) inTheWay(ctx context.Context, c store.Change, tried bool, taken 
 	return row{Record: r.live()}, false, taken
 }
 
-func queueSwap(b *trip, c store.Change) {
+func queueSwap(b *pipeline, c store.Change) {
 	n := c.Next
 	if n.State == store.Absent {
 		b.queue(pgsql.SwapDelete, c.ID.Scope, c.ID.Key, c.Expect.Fence, c.Expect.Lapsed)

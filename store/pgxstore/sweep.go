@@ -44,7 +44,7 @@ func (s *Store) sweepOut(ctx context.Context, req store.Sweep) (store.Swept, err
 		return store.Swept{}, down(err)
 	}
 	defer conn.Release()
-	b := make(trip, 0, 4)
+	b := make(pipeline, 0, 4)
 	b.queue(beginText[store.ReadCommitted])
 	b.queue(pgsql.SweepLightly)
 	b.queue(pgsql.Sweep, int64(req.Limit), req.After)

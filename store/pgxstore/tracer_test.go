@@ -61,6 +61,18 @@ func TestNoErrorsWhereNothingFails(t *testing.T) {
 			_, again := once.Do(ctx, e, op, plain)
 			return errors.Join(err, again)
 		},
+		"first attempt": func(op once.Operation) error {
+			op.First = true
+			_, err := once.Do(ctx, e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
+				_, err := tx.Exec(ctx, "select $1::int", 1)
+				return 1, err
+			})
+			return err
+		},
+		"batch": func(op once.Operation) error {
+			_, err := once.DoBatch(ctx, e, op, declare(op.Key))
+			return err
+		},
 		"rolled back": func(op once.Operation) error {
 			_, err := once.Do(ctx, e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				_, err := plain(ctx, tx)

@@ -15,12 +15,18 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// TestNoRoundTripMoreThanBare counts on the wire.
+// TestNoRoundTripMoreThanBare counts on the wire, with a tracer and without.
 func TestNoRoundTripMoreThanBare(t *testing.T) {
+	for _, mode := range []string{"prepared", "traced"} {
+		t.Run(mode, func(t *testing.T) { noRoundTripMoreThanBare(t, modes[mode]) })
+	}
+}
+
+func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 	t.Parallel()
 	ctx := context.Background()
 	var wire faultnet.Wire
-	pool := openPool(t, func(c *pgxpool.Config) {
+	pool := openPool(t, configure, func(c *pgxpool.Config) {
 		c.MaxConns = 1
 		c.ConnConfig.DialFunc = wire.DialContext
 	})

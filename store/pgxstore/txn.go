@@ -41,7 +41,7 @@ func (t *txn) Rollback(ctx context.Context) error {
 	}
 	pc := t.conn.Conn().PgConn()
 	switch {
-	case t.raw.opening != nil: // nothing was sent
+	case t.raw.first != nil: // nothing was sent
 		t.closed()
 		return nil
 	case t.raw.refused != nil:
@@ -54,7 +54,7 @@ func (t *txn) Rollback(ctx context.Context) error {
 		t.closed()
 		return rolledBack(ended, err)
 	}
-	var b trip
+	var b pipeline
 	b.queue(pgsql.Start)
 	b.queue("ROLLBACK")
 	br := t.s.send(ctx, t.conn.Conn(), b)
@@ -112,7 +112,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		t.abandon(ctx)
 		return err
 	}
-	b := make(trip, 0, 4)
+	b := make(pipeline, 0, 4)
 	record := -1
 	if !c.ID.IsZero() {
 		if t.claim.row.expired {
@@ -173,7 +173,7 @@ func unfitUse(user *tx) error {
 	return nil
 }
 
-func queueDone(b *trip, c store.Change, start time.Time) {
+func queueDone(b *pipeline, c store.Change, start time.Time) {
 	n := c.Next
 	args := []any{c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
 		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), start}
@@ -184,7 +184,7 @@ func queueDone(b *trip, c store.Change, start time.Time) {
 	}
 }
 
-func queueWrites(b *trip, writes []store.Statement) {
+func queueWrites(b *pipeline, writes []store.Statement) {
 	for _, w := range writes {
 		if w.Rows > 0 {
 			w.SQL = pgsql.Expecting(w.SQL, strconv.Itoa(w.Rows))
@@ -195,7 +195,7 @@ func queueWrites(b *trip, writes []store.Statement) {
 
 // run sends b and returns the index of the statement that has failed, and the
 // last command tag.
-func (s *Store) run(ctx context.Context, conn *pgx.Conn, b trip) (failed int, tag pgconn.CommandTag, err error) {
+func (s *Store) run(ctx context.Context, conn *pgx.Conn, b pipeline) (failed int, tag pgconn.CommandTag, err error) {
 	return results(ctx, s.send(ctx, conn, b), len(b))
 }
 

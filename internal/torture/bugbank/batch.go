@@ -16,12 +16,12 @@ var batchMutants = []Mutant{
 	},
 	{
 		Name:  "a batch that was lost counts as not sent",
-		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "failed == 0 && ctx.Err() == nil && !conn.IsClosed():", New: "failed == 0 && ctx.Err() == nil:"}},
+		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "failed == 0 && ctx.Err() == nil && !conn.IsClosed():", New: "failed == 0 && ctx.Err() == nil:"}},
 		Tests: batchTest("TestBatchIsCut"),
 	},
 	{
 		Name: "a batch whose wait was cancelled counts as committed",
-		Edits: []Edit{{In: "(*unclaimed).Commit", Old: `if err == nil {
+		Edits: []Edit{{In: "(*batchTxn).Commit", Old: `if err == nil {
 failed, err = len(b), ctx.Err()`, New: `if err == nil && failed < 0 {
 failed, err = len(b), ctx.Err()`}},
 		Tests: batchTest("TestBatchThatWasCancelledIsAsked"),
@@ -33,17 +33,17 @@ failed, err = len(b), ctx.Err()`}},
 	},
 	{
 		Name:  "a business collision in a batch is taken for a duplicate",
-		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "classify(err, failed == record && record < intime)", New: "classify(err, failed >= record && record < intime)"}},
+		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "classify(err, failed == record && record < intime)", New: "classify(err, failed >= record && record < intime)"}},
 		Tests: batchTest("TestBatchRefusals"),
 	},
 	{
 		Name:  "a procedure may commit half a batch",
-		Edits: []Edit{{In: "declarable", Old: `case "insert",`, New: `case "call", "insert",`}},
+		Edits: []Edit{{In: "checkBatchWrites", Old: `case "insert",`, New: `case "call", "insert",`}},
 		Tests: batchTest("TestBatchRefusals"),
 	},
 	{
 		Name:  "a batch that is too old executes",
-		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "if !t.ask.Until.IsZero() {", New: "if t.ask.Until.IsZero() && c.ID.IsZero() {"}},
+		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "if !t.ask.Until.IsZero() {", New: "if t.ask.Until.IsZero() && c.ID.IsZero() {"}},
 		Tests: batchTest("TestBatchStale"),
 	},
 	{
@@ -65,12 +65,12 @@ change.Writes`}},
 	},
 	{
 		Name:  "statements of batches are never dropped",
-		Edits: []Edit{{In: "(*pins).makeRoom", Old: "if oldest.used == p.trips {", New: "if oldest.used <= p.trips {"}},
+		Edits: []Edit{{In: "(*preparedCache).makeRoom", Old: "if oldest.used == p.trips {", New: "if oldest.used <= p.trips {"}},
 		Tests: batchTest("TestHotStatementsStayPrepared"),
 	},
 	{
 		Name:  "what a batch has prepared before a migration stays",
-		Edits: []Edit{{In: "(*unclaimed).Commit", Old: "misfit(pe) {", New: "false {"}},
+		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "misfit(pe) {", New: "false {"}},
 		Tests: in("store/pgxstore", "TestABatchAfterAMigration"),
 	},
 }

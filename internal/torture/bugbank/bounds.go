@@ -19,7 +19,7 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "the first statement of a first attempt is waited for without end",
-		Edits: []Edit{{In: "(*opening).answerTime", Old: "return limit + o.ask.Timeouts.Statement", New: "return 0"}},
+		Edits: []Edit{{In: "(*firstAttempt).answerTime", Old: "return limit + f.ask.Timeouts.Statement", New: "return 0"}},
 		Tests: in("store/pgxstore", "TestASilentServer"),
 	},
 	{
@@ -34,7 +34,7 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "a first statement that takes long is taken for a silent server",
-		Edits: []Edit{{In: "(*opening).answerTime", Old: "return 0", New: "return limit"}},
+		Edits: []Edit{{In: "(*firstAttempt).answerTime", Old: "return 0", New: "return limit"}},
 		Tests: in("store/pgxstore", "TestALongFirstStatement"),
 	},
 	{

@@ -80,7 +80,7 @@ func All() []Mutant {
 		archiveMutants,
 		lazyMutants,
 		retryMutants,
-		openingMutants,
+		firstAttemptMutants,
 		answerMutants,
 		presetMutants,
 		joins,

@@ -39,14 +39,14 @@ var standbys = []Mutant{
 	},
 	{
 		Name:  "a batch that a standby refuses has failed for good",
-		Edits: []Edit{{In: "pgxstore.(*unclaimed).Commit", Old: "if refusedByStandby(ctx, conn, err) {", New: "if false {"}},
+		Edits: []Edit{{In: "pgxstore.(*batchTxn).Commit", Old: "if refusedByStandby(ctx, conn, err) {", New: "if false {"}},
 		Tests: failover("TestAStandbyIsDown$/^pgxstore$/^default$"),
 	},
 	{
 		Name: "the look-up is watched at SERIALIZABLE, on pgx",
 		Edits: []Edit{
-			{In: "pgxstore.(*Store).looksAhead", Old: "return looksUp(ask) &&", New: "return false &&"},
-			{In: "pgxstore.(*Store).begin", Old: "case c.watched && !ahead && looksUp(ask):", New: "case false:"},
+			{In: "pgxstore.(*Store).looksUpFirst", Old: "return looksUp(ask) &&", New: "return false &&"},
+			{In: "pgxstore.(*Store).begin", Old: "case c.watched && !lookedUp && looksUp(ask):", New: "case false:"},
 		},
 		Tests: failover("TestUnrelatedKeysDoNotConflict$/^pgxstore$"),
 	},
@@ -61,7 +61,7 @@ var standbys = []Mutant{
 	},
 	{
 		Name:  "the default level of the database is taken for READ COMMITTED, on pgx",
-		Edits: []Edit{{In: "pgxstore.(*Store).begin", Old: "case c.watched && !ahead && looksUp(ask):", New: "case false:"}},
+		Edits: []Edit{{In: "pgxstore.(*Store).begin", Old: "case c.watched && !lookedUp && looksUp(ask):", New: "case false:"}},
 		Tests: failover("TestUnrelatedKeysDoNotConflict$/^pgxstore$"),
 	},
 	{

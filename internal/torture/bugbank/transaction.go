@@ -6,7 +6,7 @@ package bugbank
 var transactionMutants = []Mutant{
 	{
 		Name:  "statements of two connections have one name",
-		Edits: []Edit{{In: "(*pins).name", Old: "return p.prefix + strconv", New: `return "once_batch_" + strconv`}},
+		Edits: []Edit{{In: "(*preparedCache).name", Old: "return p.prefix + strconv", New: `return "once_batch_" + strconv`}},
 		Tests: in("store/pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
 	},
 	{

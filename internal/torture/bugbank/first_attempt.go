@@ -1,7 +1,7 @@
 package bugbank
 
-// openingMutants put the claim of a first attempt off, and then do without it.
-var openingMutants = []Mutant{
+// firstAttemptMutants put the claim of a first attempt off, and then do without it.
+var firstAttemptMutants = []Mutant{
 	{
 		Name:  "a first statement runs without the claim",
 		Edits: []Edit{{In: "LockOrFail", Old: "select now(), 1 / (pg_try_advisory_xact_lock($1) and not pg_is_in_recovery())::int = 1", New: "select now(), pg_try_advisory_xact_lock($1) as granted"}},
@@ -23,7 +23,7 @@ return nil`}},
 		Name: "a handler without a statement commits what it has not claimed",
 		Edits: []Edit{{In: "pgxstore.(*txn).Commit", Old: `_, err := t.raw.open(ctx, statement{})
 if err == nil {`, New: `var err error
-if t.raw.opening == nil {`}},
+if t.raw.first == nil {`}},
 		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
@@ -34,7 +34,7 @@ if t.raw.opening == nil {`}},
 	{
 		Name: "rows of an earlier handler end those of the next one",
 		Edits: []Edit{
-			{In: "(*alongRows).Close", Old: `if r.closed {
+			{In: "(*firstRows).Close", Old: `if r.closed {
 	return
 }`, New: ""},
 			{In: "(*gatedRows).Close", Old: "if r.closed || r.gate.enter() != nil {", New: "if false {"},
@@ -50,7 +50,7 @@ kind = store.Busy`}},
 	},
 	{
 		Name:  "a statement runs while the transaction is opened, or after a panic",
-		Edits: []Edit{{In: "(*session).open", Old: "s.opening, s.refused = nil, errOpening", New: "s.opening, s.refused = nil, nil"}},
+		Edits: []Edit{{In: "(*session).open", Old: "s.first, s.refused = nil, errNotOpen", New: "s.first, s.refused = nil, nil"}},
 		Tests: in("store/pgxstore", "TestNothingRunsBeforeTheTransactionIsOpen"),
 	},
 	{
@@ -70,7 +70,7 @@ case misfit`}},
 	},
 	{
 		Name:  "a first statement is prepared without bounds",
-		Edits: []Edit{{In: "(*opening).prepare", Old: "p.known[sql] != nil ||", New: "p.known[sql] != nil || true ||"}},
+		Edits: []Edit{{In: "(*firstAttempt).prepare", Old: "p.known[sql] != nil ||", New: "p.known[sql] != nil || true ||"}},
 		Tests: in("store/pgxstore", "TestAFirstStatementIsBounded"),
 	},
 	{
@@ -79,5 +79,30 @@ case misfit`}},
 return c.committed`, New: `store.Retry, store.Busy:
 return c.committed`}},
 		Tests: in("store/pgxstore", "TestAFailureOfWhomTheClaimWasRefused"),
+	},
+	{
+		Name:  "a tracer switches first attempts off",
+		Edits: []Edit{{In: "pgxstore.mayPrepare", Old: "return cfg.DefaultQueryExecMode", New: "return cfg.Tracer == nil && cfg.DefaultQueryExecMode"}},
+		Tests: in("store/pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement$/^traced"),
+	},
+	{
+		Name:  "a tracer is not told the end of a first statement",
+		Edits: []Edit{{In: "pgxstore.(*session).Exec", Old: "sent.trace.end(tag, err)", New: ""}},
+		Tests: in("store/pgxstore", "TestATracerSeesTheFirstStatement"),
+	},
+	{
+		Name:  "a tracer is not told the end of first rows",
+		Edits: []Edit{{In: "(*firstRows).Close", Old: "r.sent.trace.end(r.CommandTag(), r.Err())", New: ""}},
+		Tests: in("store/pgxstore", "TestATracerSeesTheFirstStatement"),
+	},
+	{
+		Name:  "a tracer is not told the end of a statement that was skipped",
+		Edits: []Edit{{In: "pgxstore.(*session).traceRefused", Old: "sent.trace.end(pgconn.CommandTag{}, err)", New: ""}},
+		Tests: in("store/pgxstore", "TestATracerSeesWhatAFirstAttemptFinds"),
+	},
+	{
+		Name:  "a tracer has statements that the handler has dropped taken for prepared",
+		Edits: []Edit{{In: "(*preparedCache).forgetOwn", Old: "clear(p.own)", New: "_ = p"}},
+		Tests: in("store/pgxstore", "TestATracerSeesEachPrepareOnce"),
 	},
 }

@@ -72,10 +72,16 @@ func TestBatchExecutesThenReplays(t *testing.T) {
 // TestBatchIsOneRoundTrip counts on the wire, and transactions by their ids. Collisions in
 // between must not cost the next ones their prepared statements.
 func TestBatchIsOneRoundTrip(t *testing.T) {
+	for _, mode := range []string{"prepared", "traced"} {
+		t.Run(mode, func(t *testing.T) { batchIsOneRoundTrip(t, modes[mode]) })
+	}
+}
+
+func batchIsOneRoundTrip(t *testing.T, configure func(*pgxpool.Config)) {
 	t.Parallel()
 	ctx := context.Background()
 	var wire faultnet.Wire
-	pool := openPool(t, func(c *pgxpool.Config) {
+	pool := openPool(t, configure, func(c *pgxpool.Config) {
 		c.MaxConns = 1
 		c.ConnConfig.DialFunc = wire.DialContext
 	})

@@ -16,8 +16,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// trip is statements that travel together.
-type trip []statement
+// pipeline is statements that travel together.
+type pipeline []statement
 
 type statement struct {
 	sql  string
@@ -25,10 +25,10 @@ type statement struct {
 	rows bool // somebody reads them, and what they consist of
 }
 
-func (t *trip) queue(sql string, args ...any) { *t = append(*t, statement{sql: sql, args: args}) }
+func (t *pipeline) queue(sql string, args ...any) { *t = append(*t, statement{sql: sql, args: args}) }
 
 // batch is t for pgx.
-func (t *trip) batch() *pgx.Batch {
+func (t *pipeline) batch() *pgx.Batch {
 	b := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(*t))}
 	for _, s := range *t {
 		b.Queue(s.sql, s.args...)
@@ -38,27 +38,26 @@ func (t *trip) batch() *pgx.Batch {
 
 // send sends t in one round trip. A [pgx.Batch] is made for statements and arguments
 // of any kind, and two of them are a good part of what an operation costs the client. The
-// few statements that are needed all the time go without, unless somebody traces.
-func (s *Store) send(ctx context.Context, conn *pgx.Conn, t trip) pgx.BatchResults {
-	if !s.light || !t.own() {
+// few statements that are needed all the time go without.
+func (s *Store) send(ctx context.Context, conn *pgx.Conn, t pipeline) pgx.BatchResults {
+	if !s.prepares || !t.own() {
 		return conn.SendBatch(ctx, t.batch())
 	}
-	br, err := s.sendPinned(ctx, ctx, conn, t)
+	br, err := s.sendPrepared(ctx, ctx, conn, t)
 	if err != nil {
 		return refusedBatch{err}
 	}
 	return br
 }
 
-// light reports whether connections of the pool may keep prepared statements, and
-// nobody wants to see every statement.
-func light(cfg *pgx.ConnConfig) bool {
-	return cfg.Tracer == nil && cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
+// mayPrepare reports whether connections of the pool may keep prepared statements.
+func mayPrepare(cfg *pgx.ConnConfig) bool {
+	return cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
 }
 
 // own reports whether every statement is one of ours that is needed all the time, so that
 // they may stay prepared for as long as the connection lives.
-func (t *trip) own() bool {
+func (t *pipeline) own() bool {
 	for _, s := range *t {
 		if !own[s.sql] {
 			return false
@@ -83,11 +82,10 @@ type encoder struct {
 
 // queue queues a statement that is own.
 func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st statement) error {
-	prepared, err := conn.Prepare(ctx, st.sql, st.sql) // asks the server once per connection
+	prepared, err := preparedOn(conn).getOwn(ctx, conn, st.sql)
 	if err != nil {
 		return err
 	}
-	describe(prepared)
 	values, space := e.values[:0], e.space[:0]
 	for i, arg := range st.args {
 		var value []byte
@@ -152,34 +150,43 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	return nil, space, errEncode
 }
 
-// lightResults are those of sendPinned.
-type lightResults struct {
-	conn *pgx.Conn
-	all  *pgconn.MultiResultReader
+// pipelineResults are those of a pipeline that went beside [pgx.Conn].
+type pipelineResults struct {
+	conn  *pgx.Conn
+	all   *pgconn.MultiResultReader
+	trace *batchTrace
 }
 
-func (r lightResults) Exec() (pgconn.CommandTag, error) {
+func (r pipelineResults) Exec() (pgconn.CommandTag, error) {
+	r.trace.reading()
 	if !r.all.NextResult() {
-		return pgconn.CommandTag{}, r.ended()
+		err := r.ended()
+		r.trace.answered(pgconn.CommandTag{}, err)
+		return pgconn.CommandTag{}, err
 	}
 	tag, err := r.all.ResultReader().Close()
+	r.trace.answered(tag, err)
 	return tag, err
 }
 
-func (r lightResults) Query() (pgx.Rows, error) {
+// Query is for the statement of a handler, which is no part of a batchTrace.
+func (r pipelineResults) Query() (pgx.Rows, error) {
 	if !r.all.NextResult() {
 		return nil, r.ended()
 	}
 	return pgx.RowsFromResultReader(r.conn.TypeMap(), r.all.ResultReader()), nil
 }
 
-func (r lightResults) QueryRow() pgx.Row { return r }
+func (r pipelineResults) QueryRow() pgx.Row { return r }
 
 // Scan reads the one row of the next result, without the plans that [pgx.Rows] makes for
 // more of them.
-func (r lightResults) Scan(dest ...any) error {
+func (r pipelineResults) Scan(dest ...any) error {
+	r.trace.reading()
 	if !r.all.NextResult() {
-		return r.ended()
+		err := r.ended()
+		r.trace.answered(pgconn.CommandTag{}, err)
+		return err
 	}
 	result := r.all.ResultReader()
 	var err error
@@ -187,16 +194,21 @@ func (r lightResults) Scan(dest ...any) error {
 	if found {
 		err = r.decode(result, dest)
 	}
-	if _, e := result.Close(); e != nil {
-		return e
+	tag, e := result.Close()
+	if e != nil {
+		err = e
+	}
+	r.trace.answered(tag, err)
+	if err != nil {
+		return err
 	}
 	if !found {
 		return pgx.ErrNoRows
 	}
-	return err
+	return nil
 }
 
-func (r lightResults) decode(row *pgconn.ResultReader, dest []any) error {
+func (r pipelineResults) decode(row *pgconn.ResultReader, dest []any) error {
 	columns, values := row.FieldDescriptions(), row.Values()
 	if len(values) != len(dest) {
 		return fmt.Errorf("pgxstore: %d columns, %d expected", len(values), len(dest))
@@ -232,16 +244,26 @@ func quick(column *pgconn.FieldDescription, value []byte, dest any) bool {
 	return false
 }
 
-func (r lightResults) ended() error {
-	if err := r.Close(); err != nil {
+func (r pipelineResults) ended() error {
+	if err := r.close(); err != nil {
 		return err
 	}
 	return errors.New("pgxstore: no more results")
 }
 
-// Close also ends a connection on which somebody has dropped our prepared statements:
+// Close tells a tracer of the results that were not asked for, too, as pgx does.
+func (r pipelineResults) Close() error {
+	for r.trace.unread() {
+		_, _ = r.Exec()
+	}
+	err := r.close()
+	r.trace.end(err)
+	return err
+}
+
+// close also ends a connection on which somebody has dropped our prepared statements:
 // pgx goes on believing in them.
-func (r lightResults) Close() error {
+func (r pipelineResults) close() error {
 	err := r.all.Close()
 	if pe := serverError(err); pe != nil && pe.Code == pgsql.NoStatement {
 		_ = r.conn.Close(context.Background())
@@ -249,4 +271,4 @@ func (r lightResults) Close() error {
 	return err
 }
 
-func (r lightResults) Tx() pgx.Tx { return nil }
+func (r pipelineResults) Tx() pgx.Tx { return nil }

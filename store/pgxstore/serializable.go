@@ -18,9 +18,9 @@ import (
 // claim is taken. Then the primary key refuses the record at the end, and the operation
 // starts again, as wherever a snapshot is older than the claim.
 
-// looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
+// looksUpFirst reports whether the look-up goes ahead of BEGIN. The first transaction at the
 // default level tells whether that is SERIALIZABLE.
-func (s *Store) looksAhead(ask store.Ask) bool {
+func (s *Store) looksUpFirst(ask store.Ask) bool {
 	return looksUp(ask) && (ask.Isolation == store.Serializable || ask.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
@@ -28,8 +28,8 @@ func (s *Store) looksAhead(ask store.Ask) bool {
 // that decides, for whoever looks at what is sent.
 const endLookUp = "commit"
 
-func lookUp(ctx context.Context, ask store.Ask) trip {
-	b := make(trip, 0, 8) // with BEGIN and the claim
+func lookUp(ctx context.Context, ask store.Ask) pipeline {
+	b := make(pipeline, 0, 8) // with BEGIN and the claim
 	b.queue(beginText[store.ReadCommitted])
 	queueBounds(&b, budget(ctx, ask.Timeouts.Statement), ask.Timeouts)
 	b.queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
@@ -57,7 +57,7 @@ func (c *claim) lookWatched(ctx context.Context, caller pgx.Tx, ask store.Ask) e
 
 // probe reports whether there is no record, and then asks once more whether it is too late.
 func (c *claim) probe(ctx context.Context, caller pgx.Tx, ask store.Ask) (absent bool, err error) {
-	var b trip
+	var b pipeline
 	b.queue("savepoint once_probe")
 	b.queue(pgsql.Probe, ask.ID.Scope, ask.ID.Key)
 	b.queue("rollback to savepoint once_probe")

@@ -116,11 +116,18 @@ var beginnings = []struct {
 	}},
 }
 
-// TestAFirstAttemptOpensWithItsFirstStatement, whatever that is, and within one transaction.
+// TestAFirstAttemptOpensWithItsFirstStatement, whatever that is, and within one transaction,
+// with a tracer and without.
 func TestAFirstAttemptOpensWithItsFirstStatement(t *testing.T) {
+	for _, mode := range []string{"prepared", "traced"} {
+		t.Run(mode, func(t *testing.T) { aFirstAttemptOpensWithItsFirstStatement(t, modes[mode]) })
+	}
+}
+
+func aFirstAttemptOpensWithItsFirstStatement(t *testing.T, configure func(*pgxpool.Config)) {
 	t.Parallel()
 	var wire faultnet.Wire
-	pool := openPool(t, func(c *pgxpool.Config) {
+	pool := openPool(t, configure, func(c *pgxpool.Config) {
 		c.MaxConns = 1
 		c.ConnConfig.DialFunc = wire.DialContext
 	})

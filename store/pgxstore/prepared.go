@@ -13,70 +13,92 @@ import (
 	"github.com/oncelib/once/internal/pgsql"
 )
 
-// pinned is how many statements of batches stay prepared on a connection. Those of the
+// maxPrepared is how many statements of batches stay prepared on a connection. Those of the
 // cache of pgx are dropped with every pipeline that fails, and a duplicate is one.
-const pinned = 256
+const maxPrepared = 256
 
-// pins are what a connection knows of the statements of batches. pgx knows nothing of
+// preparedCache are what a connection knows of the statements of batches. pgx knows nothing of
 // them: it would run the user's other queries of the same text as these, and never
 // prepare them anew when a table has changed.
-type pins struct {
-	known  map[string]*pin
+type preparedCache struct {
+	known  map[string]*preparedStatement
+	own    map[string]*pgconn.StatementDescription // see getOwn
 	trips  uint64
 	prefix string // of names, random for each connection: see name
 	names  uint64
 	args   pgx.ExtendedQueryBuilder
 }
 
-type pin struct {
+type preparedStatement struct {
 	*pgconn.StatementDescription
-	used uint64 // by this trip, last
+	used uint64 // by this pipeline, last
 }
 
-const pinsKey = "once.pins"
+const preparedKey = "once.preparedCache"
 
-func pinsOf(conn *pgx.Conn) *pins {
+func preparedOn(conn *pgx.Conn) *preparedCache {
 	data := conn.PgConn().CustomData()
-	p, ok := data[pinsKey].(*pins)
+	p, ok := data[preparedKey].(*preparedCache)
 	if !ok {
-		p = &pins{known: map[string]*pin{}, prefix: "once_batch_" + rand.Text() + "_"}
-		data[pinsKey] = p
+		p = &preparedCache{known: map[string]*preparedStatement{}, own: map[string]*pgconn.StatementDescription{}, prefix: "once_batch_" + rand.Text() + "_"}
+		data[preparedKey] = p
 	}
 	return p
 }
 
-// get returns sql, prepared; nil if this trip alone has as many statements as are kept.
-func (p *pins) get(ctx context.Context, conn *pgconn.PgConn, sql string) (*pgconn.StatementDescription, error) {
+// get returns sql, prepared; nil if this pipeline alone has as many statements as are kept.
+func (p *preparedCache) get(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.StatementDescription, error) {
 	if st := p.known[sql]; st != nil {
 		st.used = p.trips
 		return st.StatementDescription, nil
 	}
-	if len(p.known) >= pinned {
-		if made, err := p.makeRoom(ctx, conn); err != nil || !made {
+	if len(p.known) >= maxPrepared {
+		if made, err := p.makeRoom(ctx, conn.PgConn()); err != nil || !made {
 			return nil, err
 		}
 	}
-	sd, err := conn.Prepare(ctx, p.name(), sql, nil)
+	sd, err := prepareTraced(ctx, conn, p.name(), sql)
 	if err != nil {
 		return nil, err
 	}
 	describe(sd)
-	p.known[sql] = &pin{sd, p.trips}
+	p.known[sql] = &preparedStatement{sd, p.trips}
 	return sd, nil
 }
+
+// getOwn returns a statement of our own, which pgx keeps. A tracer that sees Prepare would see
+// it each time, also when pgx has nothing to prepare, so that its answer is kept here, too.
+func (p *preparedCache) getOwn(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.StatementDescription, error) {
+	if sd := p.own[sql]; sd != nil {
+		return sd, nil
+	}
+	sd, err := conn.Prepare(ctx, sql, sql) // asks the server once per connection
+	if err != nil {
+		return nil, err
+	}
+	describe(sd)
+	if tracersOf(conn).prepare != nil {
+		p.own[sql] = sd
+	}
+	return sd, nil
+}
+
+// forgetOwn has pgx asked again: whoever has the connection may call DeallocateAll, which only
+// pgx knows of.
+func (p *preparedCache) forgetOwn() { clear(p.own) }
 
 // name returns a name that no other connection has given, and this one no other text. Behind
 // a pooler in transaction mode a statement may meet a session in which another client has
 // prepared its own: under a name of its own it is then missing, and never another one. A hash
 // of the text would find the same text, but perhaps with the parameters of an earlier table.
 // Names of statements that failed are not used again: the server may have got half of them.
-func (p *pins) name() string {
+func (p *preparedCache) name() string {
 	p.names++
 	return p.prefix + strconv.FormatUint(p.names, 10)
 }
 
 // forget drops sql, so that it is prepared anew.
-func (p *pins) forget(ctx context.Context, conn *pgconn.PgConn, sql string) {
+func (p *preparedCache) forget(ctx context.Context, conn *pgconn.PgConn, sql string) {
 	if st := p.known[sql]; st != nil {
 		delete(p.known, sql)
 		_ = conn.Deallocate(ctx, st.Name) // otherwise it ends with the connection
@@ -84,8 +106,8 @@ func (p *pins) forget(ctx context.Context, conn *pgconn.PgConn, sql string) {
 }
 
 // makeRoom drops what has not been used for longest.
-func (p *pins) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
-	var oldest *pin
+func (p *preparedCache) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
+	var oldest *preparedStatement
 	for _, st := range p.known {
 		if oldest == nil || st.used < oldest.used {
 			oldest = st
@@ -98,32 +120,34 @@ func (p *pins) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) 
 	return true, conn.Deallocate(ctx, oldest.Name)
 }
 
-// sendPinned is send for a pipeline that may have statements of users in it. All are prepared
+// sendPrepared is send for a pipeline that may have statements of users in it. All are prepared
 // under ctx, if they are not yet, and then run under within. An error means that nothing was
 // sent.
-func (s *Store) sendPinned(ctx, within context.Context, conn *pgx.Conn, t trip) (pgx.BatchResults, error) {
-	b, err := s.queuePinned(ctx, conn, t)
-	switch {
-	case err != nil:
-		return nil, err
-	case b == nil:
-		return conn.SendBatch(within, t.batch()), nil
+func (s *Store) sendPrepared(ctx, within context.Context, conn *pgx.Conn, t pipeline) (pgx.BatchResults, error) {
+	b, err := s.queuePrepared(ctx, conn, t)
+	if err == nil && b == nil {
+		return conn.SendBatch(within, t.batch()), nil // which tells the tracer
 	}
-	return lightResults{conn, conn.PgConn().ExecBatch(within, b)}, nil
+	within, trace := traceBatch(within, conn, t)
+	if err != nil {
+		trace.end(err)
+		return nil, err
+	}
+	return pipelineResults{conn, conn.PgConn().ExecBatch(within, b), trace}, nil
 }
 
-// queuePinned prepares a pipeline; it returns nil if pgx is to do that.
-func (s *Store) queuePinned(ctx context.Context, conn *pgx.Conn, t trip) (*pgconn.Batch, error) {
-	if !s.light {
+// queuePrepared prepares a pipeline; it returns nil if pgx is to do that.
+func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (*pgconn.Batch, error) {
+	if !s.prepares {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	p := pinsOf(conn)
+	p := preparedOn(conn)
 	p.trips++
 	var (
 		b     pgconn.Batch
 		space = encoder{make([][]byte, 0, maxArgs), make([]byte, 0, 256)}
 	)
-	for _, st := range t {
+	for i, st := range t {
 		if own[st.sql] {
 			if err := space.queue(ctx, conn, &b, st); err != nil {
 				return nil, err
@@ -136,9 +160,10 @@ func (s *Store) queuePinned(ctx context.Context, conn *pgx.Conn, t trip) (*pgcon
 				if st.sql, st.args, err = r.RewriteQuery(ctx, conn, st.sql, st.args[1:]); err != nil {
 					return nil, err
 				}
+				t[i] = st // for the tracer, and for whoever looks up what has failed
 			}
 		}
-		sd, err := p.get(ctx, conn.PgConn(), st.sql)
+		sd, err := p.get(ctx, conn, st.sql)
 		if err != nil {
 			return nil, err
 		}

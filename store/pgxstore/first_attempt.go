@@ -1,0 +1,330 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// firstAttempt is BEGIN and the claim of a first attempt, which travel with the first statement
+// of the handler: it would run whatever a look-up said, and that saves a round trip. The
+// claim fails if somebody else has it, and the server then skips the statement.
+type firstAttempt struct {
+	s        *Store
+	ask      store.Ask
+	deadline time.Time // of Begin's context; zero: none
+	start    *time.Time
+}
+
+// beginFirst does no more than get a connection.
+func (s *Store) beginFirst(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
+	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+	if err != nil {
+		return nil, err
+	}
+	t := &txn{s: s, conn: conn}
+	t.raw = session{conn: conn.Conn(), answerTime: statementTime(ask.Timeouts), first: &firstAttempt{s: s, ask: ask, start: &t.claim.start}}
+	t.raw.first.deadline, _ = ctx.Deadline()
+	t.user = tx{Tx: &t.raw, root: &t.shared}
+	return t, nil
+}
+
+// sentStatement is a statement of the handler that has travelled with the claim.
+type sentStatement struct {
+	results pgx.BatchResults // its own only
+	trace   queryTrace
+}
+
+// open makes sure that the transaction is open. If nothing was sent before, and first can
+// be part of a pipeline, it is sent with the claim and returned. Otherwise sent is nil, and
+// first is still to be sent. Meanwhile nothing else is sent, by another goroutine or after a
+// panic: it would run by itself.
+func (s *session) open(ctx context.Context, first statement) (sent *sentStatement, err error) {
+	f := s.first
+	if f == nil {
+		return nil, s.refused
+	}
+	if ctx.Err() != nil { // pgx would not have sent it either
+		err = &store.Error{Kind: store.Other, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
+		s.traceRefused(ctx, nil, first, err)
+		return nil, err
+	}
+	s.first, s.refused = nil, errNotOpen
+	defer func() {
+		if s.refused == errNotOpen { //nolint:errorlint // this very one: a panic
+			_ = s.conn.Close(ctx) // for who uses it apart from s
+		}
+	}()
+	travels := first.travels()
+	if travels {
+		sent, err = f.send(ctx, s.conn, first)
+		if errors.As(err, new(unsentError)) && !s.conn.IsClosed() && f.s.Classify(err) != store.Busy {
+			travels = false // it cannot be prepared or encoded: pgx says so better
+		}
+	}
+	if !travels {
+		sent, err = nil, f.sendAlone(ctx, s.conn)
+	}
+	s.refuse(ctx, err)
+	if s.refused != nil {
+		s.traceRefused(ctx, sent, first, s.refused)
+		return nil, s.refused
+	}
+	return sent, nil
+}
+
+// traceRefused tells the tracer of a statement of the handler that fails because the
+// transaction is not open. Only what was sent has begun.
+func (s *session) traceRefused(ctx context.Context, sent *sentStatement, st statement, err error) {
+	switch {
+	case sent != nil:
+		sent.trace.end(pgconn.CommandTag{}, err)
+	case st.sql != "":
+		traceQuery(ctx, s.conn, st).end(pgconn.CommandTag{}, err)
+	}
+}
+
+var errNotOpen = error(&store.Error{Kind: store.Aborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
+
+// travels reports whether st can be part of a pipeline: one without arguments may be
+// several, and one word is the name of what the user has prepared.
+func (st statement) travels() bool {
+	if len(st.args) == 0 || !strings.ContainsAny(st.sql, " \t\r\n") {
+		return false
+	}
+	switch st.args[0].(type) {
+	case pgx.QueryExecMode, pgx.QueryResultFormats, pgx.QueryResultFormatsByOID, pgx.QueryRewriter:
+		return false
+	}
+	return true
+}
+
+// unsentError is why nothing was sent.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// begin is BEGIN and the bounds.
+func (f *firstAttempt) begin() pipeline {
+	b := make(pipeline, 0, 4)
+	b.queue(beginText[f.ask.Isolation])
+	queueBounds(&b, budgetUntil(f.deadline, f.ask.Timeouts.Statement), f.ask.Timeouts)
+	return b
+}
+
+// prepare prepares what is to travel with the claim, if that is new to the connection. It waits for
+// who alters a table, under the bounds of the transaction to come.
+func (f *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
+	p := preparedOn(conn)
+	if p.known[sql] != nil || f.ask.Timeouts.Lock == 0 && f.ask.Timeouts.Statement == 0 {
+		return nil
+	}
+	p.trips++
+	err := f.s.send(ctx, conn, f.begin()).Close()
+	if err == nil {
+		_, err = p.get(ctx, conn, sql)
+	}
+	if conn.PgConn().TxStatus() != 'I' {
+		if _, e := conn.Exec(ctx, "rollback"); e != nil {
+			_ = conn.Close(ctx)
+			err = e
+		}
+	}
+	return err
+}
+
+// answerTime is how long the answer to the claim may take: with a statement of the handler,
+// that one's time as well. 0 is no bound.
+func (f *firstAttempt) answerTime(withStatement bool) time.Duration {
+	limit := answerTime(f.ask.Timeouts)
+	if !withStatement || limit == 0 {
+		return limit
+	}
+	if f.ask.Timeouts.Statement == 0 { // it may take as long as it takes
+		return 0
+	}
+	return limit + f.ask.Timeouts.Statement
+}
+
+// queue prepares b, the end of which may be a statement of the handler. Preparing asks the
+// server, which may be silent.
+func (f *firstAttempt) queue(ctx context.Context, conn *pgx.Conn, b pipeline, handlers []statement) (_ *pgconn.Batch, err error) {
+	answer := awaitAnswer(conn, f.answerTime(false))
+	defer func() { err = answer.stop(err) }()
+	for _, st := range handlers {
+		if err := f.prepare(ctx, conn, st.sql); err != nil {
+			return nil, err
+		}
+	}
+	return f.s.queuePrepared(ctx, conn, append(b, handlers...)) // few statements, so that it is not nil
+}
+
+// send sends BEGIN, the claim and a statement of the handler, and reads the answers to BEGIN
+// and the claim. Once st was sent, it is returned also with an error: the tracer must be told
+// its end. A tracer sees a batch up to the claim, and st as a query beside it. It sees neither
+// if st cannot be prepared: then st is left to pgx, which tells the tracer.
+func (f *firstAttempt) send(ctx context.Context, conn *pgx.Conn, st statement) (*sentStatement, error) {
+	b := f.claim()
+	queued, err := f.queue(ctx, conn, b, []statement{st})
+	if err != nil {
+		return nil, unsentError{err}
+	}
+	_, batch := traceBatch(ctx, conn, b)
+	query := traceQuery(ctx, conn, st)
+	all, err := f.exchange(query.ctx, conn, queued, batch, len(b), true)
+	return &sentStatement{all, query}, err
+}
+
+// sendAlone sends BEGIN and the claim, and reads the answers.
+func (f *firstAttempt) sendAlone(ctx context.Context, conn *pgx.Conn) error {
+	b := f.claim()
+	queued, err := f.queue(ctx, conn, b, nil)
+	if err != nil {
+		return unsentError{err}
+	}
+	ctx, batch := traceBatch(ctx, conn, b)
+	all, err := f.exchange(ctx, conn, queued, batch, len(b), false)
+	if err == nil {
+		err = all.Close()
+	}
+	return err
+}
+
+// claim is BEGIN, the bounds and the claim.
+func (f *firstAttempt) claim() pipeline {
+	b := f.begin()
+	b.queue(pgsql.LockOrFail, pgsql.LockID(f.ask.ID))
+	return b
+}
+
+// exchange sends queued and reads the answers to its first n statements, the last of which
+// is the claim. It returns what is left.
+func (f *firstAttempt) exchange(ctx context.Context, conn *pgx.Conn, queued *pgconn.Batch, trace *batchTrace, n int, withStatement bool) (_ pgx.BatchResults, err error) {
+	answer := awaitAnswer(conn, f.answerTime(withStatement))
+	defer func() { err = answer.stop(err) }()
+	all := pipelineResults{conn, conn.PgConn().ExecBatch(ctx, queued), trace}
+	for i := 0; i < n-1 && err == nil; i++ {
+		_, err = all.Exec()
+	}
+	if err == nil {
+		var granted bool
+		err = all.QueryRow().Scan(f.start, &granted)
+	}
+	trace.end(err)
+	all.trace = nil
+	if err != nil {
+		_ = all.Close() // says the same
+		return nil, err
+	}
+	return all, nil
+}
+
+// refuse keeps why the transaction is not to be had. Nothing may then reach the server
+// that it would run by itself.
+func (s *session) refuse(ctx context.Context, err error) {
+	if err == nil {
+		s.refused = nil
+		return
+	}
+	kind := store.Busy
+	switch pe := serverError(err); {
+	case pe != nil && pe.Code == pgsql.DivisionByZero:
+		kind = store.Taken
+	case pe != nil && outdated(pe):
+		kind = store.Retry
+		_ = s.conn.Close(ctx)
+	case refusedByStandby(ctx, s.conn, err):
+		kind = store.Retry
+	case pe != nil && !fatal(pe):
+		if pgsql.Classify(pe.Code) == store.Retry {
+			kind = store.Retry
+		}
+	case silent(err):
+	case ctx.Err() == nil:
+		kind = store.Retry // the connection broke while it was idle, and Begin knows what to do then
+	default:
+		kind = store.Other // the time of the statement is over; the engine knows whether that of the caller is
+	}
+	if s.conn.PgConn().TxStatus() == 'I' {
+		_ = s.conn.Close(ctx)
+	}
+	s.refused = &store.Error{Kind: kind, Err: explained(err)}
+}
+
+// failed is for a statement that has travelled with the claim and failed with err. What was prepared
+// for it pgx does not know, and would not prepare anew.
+func (s *session) failed(ctx context.Context, sql string, err error) error {
+	switch pe := serverError(err); {
+	case pe == nil:
+	case outdated(pe): // nothing of the handler has run
+		s.refuse(ctx, err)
+		return s.refused
+	case misfit(pe):
+		preparedOn(s.conn).forget(ctx, s.conn.PgConn(), sql)
+	}
+	return err
+}
+
+// firstRows are the rows of a statement that has travelled with the claim.
+type firstRows struct {
+	pgx.Rows
+	conn   *pgx.Conn
+	sent   *sentStatement
+	closed bool
+	err    error
+}
+
+func (r *firstRows) Conn() *pgx.Conn { return r.conn }
+
+func (r *firstRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+// Scan ends the rows if it fails, as with pgx; and so does Values.
+func (r *firstRows) Scan(dest ...any) error {
+	err := r.Rows.Scan(dest...)
+	if err != nil {
+		r.Close()
+	}
+	return err
+}
+
+func (r *firstRows) Values() ([]any, error) {
+	values, err := r.Rows.Values()
+	if err != nil {
+		r.Close()
+	}
+	return values, err
+}
+
+// Close may be called again, also when the connection is somebody else's.
+func (r *firstRows) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	r.Rows.Close()
+	if err := r.sent.results.Close(); r.Rows.Err() == nil {
+		r.err = err
+	}
+	r.sent.trace.end(r.CommandTag(), r.Err())
+}
+
+func (r *firstRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
+	}
+	return r.err
+}
