@@ -27,7 +27,7 @@ func (s *counting) Read(ctx context.Context, id store.ID) (store.Record, error) 
 	return s.Store.Read(ctx, id)
 }
 
-func (s *counting) Begin(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+func (s *counting) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 	s.n.Add(1)
 	return s.Store.Begin(ctx, ask)
 }
@@ -82,7 +82,7 @@ func TestACachedReplayAsksNobody(t *testing.T) {
 	op := once.Operation{Scope: "s", Key: "k", Fingerprint: once.FingerprintOf([]byte("a"))}
 	first, _, _ := c.ask(op)
 	c.want("replay", op, first, true, false)
-	if e := seen.last(t); e.Outcome != once.Replayed || e.From != "done" || e.To != "done" || e.Effect != once.Applied {
+	if e := seen.last(t); e.Outcome != once.OutcomeReplayed || e.From != "done" || e.To != "done" || e.Effect != once.EffectApplied {
 		t.Errorf("the observer is told %+v", e)
 	}
 	unprinted := op
@@ -104,7 +104,7 @@ func TestACachedReplayAsksNobody(t *testing.T) {
 	before := c.s.n.Load()
 	op.Fingerprint = once.FingerprintOf([]byte("b"))
 	_, err := once.Do(t.Context(), c.e, op, charge("k"))
-	if once.CodeOf(err) != once.CodeMismatch || once.EffectOf(err) != once.NotApplied || c.s.n.Load() != before {
+	if once.CodeOf(err) != once.CodeMismatch || once.EffectOf(err) != once.EffectNotApplied || c.s.n.Load() != before {
 		t.Errorf("%v, asked %t", err, c.s.n.Load() != before)
 	}
 	wantEffects(t, c.s.Store, "k", 1)
@@ -134,17 +134,17 @@ func TestALostCommitIsCachedWhenItIsSettled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &counting{Store: memstore.New()}
 				lost := &spy{Store: s}
-				var open store.Txn[tx]
-				lost.commit = func(ctx context.Context, txn store.Txn[tx], c store.Change) error {
+				var open store.Claim[tx]
+				lost.commit = func(ctx context.Context, txn store.Claim[tx], c store.Change) error {
 					if open = txn; !late {
 						must(t, txn.Commit(ctx, c))
 					}
 					lost.commit = nil
-					return &store.Error{Kind: store.Lost, Err: errors.New("no answer")}
+					return &store.Error{Kind: store.KindLost, Err: errors.New("no answer")}
 				}
 				e := once.New[tx](lost, once.Config{Cache: mebibyte, Settle: time.Second})
 				_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
-				if late != (err != nil) || late && once.EffectOf(err) != once.InDoubt {
+				if late != (err != nil) || late && once.EffectOf(err) != once.EffectInDoubt {
 					t.Fatal(err)
 				}
 				if late {
@@ -212,21 +212,21 @@ func TestDrop(t *testing.T) {
 		c := newCaching(t, once.Config{HashKeys: hashed})
 		first, _, _ := c.ask(once.Operation{Key: "k"})
 		c.ask(once.Operation{Key: "other"})
-		c.e.Drop("s", "k")
+		c.e.InvalidateCache("s", "k")
 		c.want("dropped", once.Operation{Key: "k"}, first, true, true)
 		c.want("another one", once.Operation{Key: "other"}, "", true, false)
 	}
 	s := &counting{Store: memstore.New()}
 	late := &spy{Store: s}
 	c := caching{t, s, once.New[tx](late, once.Config{Cache: mebibyte})}
-	late.commit = func(ctx context.Context, txn store.Txn[tx], ch store.Change) error {
+	late.commit = func(ctx context.Context, txn store.Claim[tx], ch store.Change) error {
 		err := txn.Commit(ctx, ch)
-		c.e.Drop("s", "k") // it is forgotten, and its caller has not been told yet that it is done
+		c.e.InvalidateCache("s", "k") // it is forgotten, and its caller has not been told yet that it is done
 		return err
 	}
 	first, _, _ := c.ask(once.Operation{Key: "k"})
 	c.want("dropped while it was committed", once.Operation{Key: "k"}, first, true, true)
-	once.New(memstore.New(), once.Config{}).Drop("s", "k") // without a cache it does nothing
+	once.New(memstore.New(), once.Config{}).InvalidateCache("s", "k") // without a cache it does nothing
 }
 
 // TestCacheTogether: duplicates, drops and evictions at once.
@@ -250,7 +250,7 @@ func TestCacheTogether(t *testing.T) {
 					t.Errorf("%s: %v and %s", key, v, r.Value)
 				}
 				if i%5 == 0 {
-					e.Drop("s", key)
+					e.InvalidateCache("s", key)
 				}
 			}
 		})
@@ -279,7 +279,7 @@ func ExampleConfig_cache() {
 		r, err := once.Do(context.Background(), engine, op, refund)
 		fmt.Println(r.Value, r.Replayed, err)
 	}
-	engine.Drop(op.Scope, op.Key) // keys.Open(db, dialect, engine) makes Forget do so
+	engine.InvalidateCache(op.Scope, op.Key) // keys.Open(db, dialect, engine) makes Forget do so
 	// Output:
 	// refunding
 	// {re_1 1000} false <nil>

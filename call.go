@@ -78,7 +78,7 @@ const firstDelay = 5 * time.Millisecond
 // exec brings the call to its verdict, which is yet to be reported.
 func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
 	if c.e.currentFrame(ctx) != nil {
-		return verdict{err: c.fail(CodeMisuse, NotApplied, errNested)}
+		return verdict{err: c.fail(CodeMisuse, EffectNotApplied, errNested)}
 	}
 	if c.op.isZero() {
 		if err := c.op.bounds(); err != nil {
@@ -120,15 +120,15 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 	c.waited = time.Since(c.start)
 	switch end {
 	case flight.EndFull:
-		return verdict{err: c.fail(CodeInFlight, NotApplied, err)}, true
+		return verdict{err: c.fail(CodeInFlight, EffectNotApplied, err)}, true
 	case flight.EndLearnt:
 		return c.found(*rec), true
 	case flight.EndRefused, flight.EndCanceled:
-		return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}, true
+		return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, err)}, true
 	case flight.EndUnknown:
-		return verdict{err: c.fail(CodeUnavailable, NotApplied, errNoAnswer)}, true
+		return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, errNoAnswer)}, true
 	}
-	return c.found(store.Record{State: store.Running}), true
+	return c.found(store.Record{State: store.StateRunning}), true
 }
 
 var errNoAnswer = errors.New("another call of this process has asked for the same operation, and the store has not answered it in time. Try: whether the database is there")
@@ -147,11 +147,11 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 			final = !v.superseded
 			return v
 		case code == CodeMismatch:
-			final = v.rec.State != store.Running // followers may want to wait for the end of what runs
+			final = v.rec.State != store.StateRunning // followers may want to wait for the end of what runs
 			return v
 		case ctx.Err() != nil:
 			return v
-		case store.KindOf(v.err) == store.Taken && v.again && collisions < maxCollisions:
+		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
 			collisions++ // the winner has committed or is about to: the look-up will tell
 		case v.again && c.runs < c.e.cfg.Runs:
 			c.observe(ctx, EventRerun, v.err)
@@ -166,7 +166,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 			pauseBegan := time.Now()
 			ok, err := c.e.flights.Pause(ctx, c.op.size(), min(time.Until(until), delay/2+rand.N(delay)))
 			if err != nil {
-				v.err = c.fail(CodeInFlight, NotApplied, err)
+				v.err = c.fail(CodeInFlight, EffectNotApplied, err)
 				return v
 			}
 			if c.waited += time.Since(pauseBegan); !ok {
@@ -232,7 +232,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, fn 
 	case c.claimsAtCommit:
 		f.SetMaybeRunning()
 	default:
-		if m, ok := store.As[store.Mortal](txn); ok {
+		if m, ok := store.As[store.Expiring](txn); ok {
 			f.SetLost(m.Ended())
 		}
 		f.SetRunning()
@@ -251,7 +251,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	began := time.Now()
 	rec, err := c.e.read(ctx, c.op, c.id)
 	c.lookUp.took = time.Since(began)
-	if err != nil || rec.State != store.Done {
+	if err != nil || rec.State != store.StateDone {
 		return v, false // also if the pool is exhausted: Begin says so
 	}
 	c.report.lockWait = time.Since(c.start)
@@ -267,22 +267,22 @@ func (e *Engine[TX]) read(ctx context.Context, op Operation, id store.ID) (store
 
 // begin asks the store for a transaction. The first one of a batch is asked for nothing
 // but that: if there is something in the way it fails, and the next one finds it.
-func (c *call[TX]) begin(ctx context.Context) (store.Txn[TX], store.Record, error) {
-	ask := store.Ask{
+func (c *call[TX]) begin(ctx context.Context) (store.Claim[TX], store.Record, error) {
+	opts := store.BeginOptions{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
-		Durable: c.e.cfg.Synced, First: c.isFirst(), Until: c.e.tooLateFrom(c.op),
+		Durable: c.e.cfg.Synced, First: c.isFirst(), StaleAfter: c.e.tooLateFrom(c.op),
 		Batch: c.kind == asBatch && c.runs == 0,
 	}
-	txn, rec, err := c.e.store.Begin(ctx, ask)
-	if ask.First && err == nil && txn == nil && rec.State == store.Running {
+	txn, rec, err := c.e.store.Begin(ctx, opts)
+	if opts.First && err == nil && txn == nil && rec.State == store.StateRunning {
 		// Another call has the claim, and the operation may be done all the same: a call that
 		// finds it done keeps the claim for a moment.
-		ask.First = false
-		txn, rec, err = c.e.store.Begin(ctx, ask)
+		opts.First = false
+		txn, rec, err = c.e.store.Begin(ctx, opts)
 	}
 	c.claimsAtCommit = false
 	if c.kind == asBatch && txn != nil {
-		_, c.claimsAtCommit = store.As[store.Unclaimed](txn)
+		_, c.claimsAtCommit = store.As[store.Deferred](txn)
 	}
 	return txn, rec, err
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/oncelib/once/store/storetest"
 )
 
-var errLost = &store.Error{Kind: store.Lost, Err: errors.New("the connection was cut")}
+var errLost = &store.Error{Kind: store.KindLost, Err: errors.New("the connection was cut")}
 
 // The caller goes away while COMMIT is on its way. It is not taken along.
 func TestCancelDoesNotEndACommit(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		s := memstore.New()
 		ctx, cancel := context.WithCancel(t.Context())
-		e := once.New(&spy{Store: s, commit: func(tail context.Context, txn store.Txn[tx], c store.Change) error {
+		e := once.New(&spy{Store: s, commit: func(tail context.Context, txn store.Claim[tx], c store.Change) error {
 			cancel()
 			if tail.Err() != nil {
 				t.Error("the commit was cancelled with its caller")
@@ -51,7 +51,7 @@ func TestCancelDoesNotEndACommit(t *testing.T) {
 func TestCancelRollsBackALivingTransaction(t *testing.T) {
 	s := memstore.New()
 	undone := false
-	e := once.New(&spy{Store: s, undo: func(tail context.Context, txn store.Txn[tx]) error {
+	e := once.New(&spy{Store: s, undo: func(tail context.Context, txn store.Claim[tx]) error {
 		undone = tail.Err() == nil
 		return txn.Rollback(tail)
 	}}, once.Config{})
@@ -62,7 +62,7 @@ func TestCancelRollsBackALivingTransaction(t *testing.T) {
 		cancel()
 		return "", errors.Join(err, ctx.Err())
 	})
-	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || !errors.Is(err, context.Canceled) || !undone {
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied || !errors.Is(err, context.Canceled) || !undone {
 		t.Errorf("%v, rolled back under a living context: %t", err, undone)
 	}
 	wantEffects(t, s, "k", 0)
@@ -76,7 +76,7 @@ func TestCancelledBeforeItBegan(t *testing.T) {
 	cancel()
 	e := once.New(memstore.New(), once.Config{})
 	_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
-	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || !errors.Is(err, context.Canceled) {
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -95,7 +95,7 @@ func TestInDoubtAfterSettle(t *testing.T) {
 			}
 			began := time.Now()
 			_, err := once.Do(t.Context(), e, op, handler)
-			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.InDoubt || time.Since(began) != 7*time.Second {
+			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectInDoubt || time.Since(began) != 7*time.Second {
 				t.Errorf("%s: after %v: %v", point, time.Since(began), err)
 			}
 			if len(f.Heal()) != 1 {
@@ -116,7 +116,7 @@ func TestLostSwapIsInDoubt(t *testing.T) {
 	f.Arm(storetest.Plan{At: []storetest.Point{storetest.SwapLostUndone}})
 	handler := func(context.Context, tx) (int, error) { return 0, &once.Failure{Code: "declined"} }
 	_, err := once.Do(t.Context(), once.New(f, once.Config{Runs: 1}), once.Operation{Scope: "s", Key: "k"}, handler)
-	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.InDoubt {
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectInDoubt {
 		t.Error(err)
 	}
 }
@@ -127,7 +127,7 @@ func TestInDoubtWithoutOperation(t *testing.T) {
 	f.Arm(storetest.Plan{At: []storetest.Point{storetest.CommitLostApplied}})
 	r := new(recorder)
 	_, err := plainly(t, once.New(f, once.Config{Observer: r}), nil)
-	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.InDoubt {
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectInDoubt {
 		t.Error(err)
 	}
 	wantEvents(t, r, "claimed", "in_doubt", "finished unavailable, in doubt")

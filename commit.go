@@ -11,14 +11,14 @@ import (
 
 // commit commits what a run has come to, or rolls its writes back and stores the result by
 // itself.
-func (c *call[TX]) commit(ctx context.Context, txn store.Txn[TX], change store.Change, rollback bool) verdict {
+func (c *call[TX]) commit(ctx context.Context, txn store.Claim[TX], change store.Change, rollback bool) verdict {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	c.ticket = c.e.cache.Ticket(c.id)
 	began := c.e.clock()
 	if rollback {
 		switch err := txn.Rollback(uncancelled); store.KindOf(err) {
-		case store.Ended, store.Retry, store.Busy, store.Taken:
+		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken:
 			return c.committed(ctx, change, err)
 		}
 		switch {
@@ -38,7 +38,7 @@ func (c *call[TX]) commit(ctx context.Context, txn store.Txn[TX], change store.C
 	err := txn.Commit(uncancelled, change)
 	c.report.commit = c.e.since(began)
 	if c.claimsAtCommit && c.wasDoneBefore(ctx, err) {
-		return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
+		return verdict{err: c.fail(CodeConflict, EffectNotApplied, &store.Error{Kind: store.KindTaken, Err: err}), again: true}
 	}
 	return c.committed(ctx, change, err)
 }
@@ -56,14 +56,14 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	rand.Read(own.claim[:])
 	change = store.Change{
 		ID:     c.id,
-		Next:   store.Record{State: store.Done, Fence: 1, Claim: own.claim[:], Result: res},
+		Next:   store.Record{State: store.StateDone, Fence: 1, Nonce: own.claim[:], Result: res},
 		Retain: c.e.storedRetention(c.op),
 	}
 	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
 		change.Next.Fingerprint = own.fingerprint[:]
 	}
-	if c.e.cfg.Seal != nil && len(c.op.Request) > 0 {
-		change.Next.Request, err = c.e.cfg.Seal.Seal(c.op.Request, SealLabel(c.id.Scope, c.id.Key))
+	if c.e.cfg.Encrypter != nil && len(c.op.Request) > 0 {
+		change.Next.Request, err = c.e.cfg.Encrypter.Encrypt(c.op.Request, EncryptionLabel(c.id.Scope, c.id.Key))
 		if err != nil {
 			return change, err
 		}
@@ -92,12 +92,12 @@ func fits(rec store.Record) error {
 func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) verdict {
 	if err == nil {
 		if !c.id.IsZero() {
-			c.report.from = store.Absent.String()
+			c.report.from = store.StateAbsent.String()
 		}
 		return verdict{rec: ch.Next}
 	}
 	kind := store.KindOf(err)
-	if kind == store.Lost {
+	if kind == store.KindLost {
 		return c.settle(ctx, ch, err)
 	}
 	return c.storeFailed(outcomesOf(kind).commit, err)
@@ -109,14 +109,14 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 		return verdict{rec: ch.Next}
 	}
 	rec, err := c.e.store.Swap(uncancelled, ch)
-	if err != nil && store.KindOf(err) == store.Taken && rec.State != store.Absent {
-		if rec.State == store.Done && c.e.cfg.Synced { // Begin will read it durably
+	if err != nil && store.KindOf(err) == store.KindTaken && rec.State != store.StateAbsent {
+		if rec.State == store.StateDone && c.e.cfg.Synced { // Begin will read it durably
 			return c.storeFailed(conflict, err)
 		}
 		return c.found(rec)
 	}
 	v := c.committed(ctx, ch, err)
-	if store.KindOf(err) == store.Lost && v.again {
+	if store.KindOf(err) == store.KindLost && v.again {
 		// A Swap holds no claim while it is on its way: "absent" may mean "not yet",
 		// whatever another run would come to.
 		v = c.storeFailed(unsettled, err)
@@ -131,11 +131,11 @@ func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 		return false
 	}
 	switch store.KindOf(err) {
-	case store.Taken, store.Lost, store.Stale, store.Retry:
+	case store.KindTaken, store.KindLost, store.KindStale, store.KindRetry:
 		return false
 	}
 	state, _ := c.stateNow(ctx)
-	return state != store.Absent
+	return state != store.StateAbsent
 }
 
 // uncancelled is the context of what must come to its end whatever becomes of the caller: it

@@ -58,7 +58,7 @@ func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), val
 				return Answer{}, errNilFailure // err itself may not even be printed
 			}
 			b, err := marshal(f, limit)
-			return Answer{Result: store.Result{Kind: store.Failure, Body: b}, Rollback: !f.Keep}, err
+			return Answer{Result: store.Result{Kind: store.ResultFailure, Body: b}, Rollback: !f.Keep}, err
 		}
 		if err != nil {
 			return Answer{}, err
@@ -90,12 +90,12 @@ func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value T) (r 
 	var final *Failure
 	if v.err == nil {
 		r.Replayed, r.Since = v.replayed, v.rec.Since
-		if !v.replayed && v.rec.Result.Kind == store.Value {
+		if !v.replayed && v.rec.Result.Kind == store.ResultValue {
 			r.Value = value
 		} else if final, err = decodeInto(&r.Value, v.rec.Result); err != nil {
 			v.err = c.fail(CodeNoResult, v.effect(), err)
 		} else if final != nil {
-			final.Keep = v.effect() == Applied
+			final.Keep = v.effect() == EffectApplied
 		}
 	}
 	c.finish(ctx, v)
@@ -107,12 +107,12 @@ func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value T) (r 
 
 func decodeInto(value any, res store.Result) (final *Failure, err error) {
 	switch res.Kind {
-	case store.Value:
+	case store.ResultValue:
 		return nil, json.Unmarshal(res.Body, value)
-	case store.Failure:
+	case store.ResultFailure:
 		final = new(Failure)
 		return final, json.Unmarshal(res.Body, final)
-	case store.Omitted:
+	case store.ResultOmitted:
 		return nil, errors.New("the result was not kept: it was too large, or was forgotten")
 	}
 	return nil, fmt.Errorf("a result of kind %d: stored by a newer version", res.Kind)

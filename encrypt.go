@@ -7,48 +7,48 @@ import (
 	"fmt"
 )
 
-// Sealer encrypts what is kept with an operation. The label binds the bytes to
+// Encrypter encrypts what is kept with an operation. The label binds the bytes to
 // their operation: moved to another row they do not open.
-type Sealer interface {
-	Seal(plain, label []byte) ([]byte, error)
-	Open(sealed, label []byte) ([]byte, error)
+type Encrypter interface {
+	Encrypt(plain, label []byte) ([]byte, error)
+	Decrypt(encrypted, label []byte) ([]byte, error)
 }
 
-// NewSealer returns a Sealer that uses AES-GCM with random nonces, under a key of
+// NewEncrypter returns an Encrypter that uses AES-GCM with random nonces, under a key of
 // 16, 24 or 32 bytes.
-func NewSealer(key []byte) (Sealer, error) {
+func NewEncrypter(key []byte) (Encrypter, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, fmt.Errorf("once: NewSealer: %w", err)
+		return nil, fmt.Errorf("once: NewEncrypter: %w", err)
 	}
 	gcm, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		return nil, fmt.Errorf("once: NewSealer: %w", err)
+		return nil, fmt.Errorf("once: NewEncrypter: %w", err)
 	}
-	return aesSealer{gcm}, nil
+	return aesEncrypter{gcm}, nil
 }
 
-const sealedV1 = 1 // a version byte, then nonce and AES-GCM ciphertext
+const encryptedV1 = 1 // a version byte, then nonce and AES-GCM ciphertext
 
-type aesSealer struct{ gcm cipher.AEAD }
+type aesEncrypter struct{ gcm cipher.AEAD }
 
-func (s aesSealer) Seal(plain, label []byte) ([]byte, error) {
-	return s.gcm.Seal([]byte{sealedV1}, nil, plain, label), nil
+func (s aesEncrypter) Encrypt(plain, label []byte) ([]byte, error) {
+	return s.gcm.Seal([]byte{encryptedV1}, nil, plain, label), nil
 }
 
-func (s aesSealer) Open(sealed, label []byte) ([]byte, error) {
-	if len(sealed) == 0 || sealed[0] != sealedV1 {
-		return nil, errors.New("once: not sealed by this version")
+func (s aesEncrypter) Decrypt(encrypted, label []byte) ([]byte, error) {
+	if len(encrypted) == 0 || encrypted[0] != encryptedV1 {
+		return nil, errors.New("once: not encrypted by this version of once")
 	}
-	plain, err := s.gcm.Open(nil, nil, sealed[1:], label)
+	plain, err := s.gcm.Open(nil, nil, encrypted[1:], label)
 	if err != nil {
-		return nil, errors.New("once: the sealed request does not open: wrong key, wrong operation, or damaged")
+		return nil, errors.New("once: the request cannot be decrypted: wrong key, wrong operation, or damaged")
 	}
 	return plain, nil
 }
 
-// SealLabel is the label under which the request of an operation is sealed. The
+// EncryptionLabel is the label under which the request of an operation is encrypted. The
 // key is the stored one: hashed under Config.HashKeys.
-func SealLabel(scope, storedKey string) []byte {
+func EncryptionLabel(scope, storedKey string) []byte {
 	return []byte(scope + "\x00" + storedKey)
 }

@@ -10,41 +10,41 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-func sealer(t *testing.T, fill byte) once.Sealer {
+func sealer(t *testing.T, fill byte) once.Encrypter {
 	t.Helper()
-	s, err := once.NewSealer(bytes.Repeat([]byte{fill}, 32))
+	s, err := once.NewEncrypter(bytes.Repeat([]byte{fill}, 32))
 	must(t, err)
 	return s
 }
 
 func TestSealer(t *testing.T) {
 	s := sealer(t, 1)
-	label := once.SealLabel("scope", "key")
+	label := once.EncryptionLabel("scope", "key")
 	plain := make([]byte, 1000)
 	_, _ = rand.Read(plain)
 	for _, p := range [][]byte{nil, {}, {0}, plain} {
-		sealed, err := s.Seal(p, label)
+		sealed, err := s.Encrypt(p, label)
 		must(t, err)
 		if len(p) > 8 && bytes.Contains(sealed, p[:8]) {
 			t.Error("the plain text shows")
 		}
-		if got, err := s.Open(sealed, label); err != nil || !bytes.Equal(got, p) {
+		if got, err := s.Decrypt(sealed, label); err != nil || !bytes.Equal(got, p) {
 			t.Errorf("opened %x, %v", got, err)
 		}
-		twice, err := s.Seal(p, label)
+		twice, err := s.Encrypt(p, label)
 		must(t, err)
 		if bytes.Equal(sealed, twice) {
 			t.Error("the same bytes twice: what is equal can be seen")
 		}
-		refused := func(what string, s once.Sealer, sealed, label []byte) {
+		refused := func(what string, s once.Encrypter, sealed, label []byte) {
 			t.Helper()
-			if got, err := s.Open(sealed, label); err == nil || got != nil {
+			if got, err := s.Decrypt(sealed, label); err == nil || got != nil {
 				t.Errorf("%s: opened %x", what, got)
 			}
 		}
 		refused("another key", sealer(t, 2), sealed, label)
-		refused("another operation", s, sealed, once.SealLabel("scope", "kez"))
-		refused("the boundary moved", s, sealed, once.SealLabel("scop", "ekey"))
+		refused("another operation", s, sealed, once.EncryptionLabel("scope", "kez"))
+		refused("the boundary moved", s, sealed, once.EncryptionLabel("scop", "ekey"))
 		refused("no label", s, sealed, nil)
 		for i := range sealed {
 			bad := bytes.Clone(sealed)
@@ -55,7 +55,7 @@ func TestSealer(t *testing.T) {
 		refused("longer", s, append(bytes.Clone(sealed), 0), label)
 	}
 	for _, n := range []int{0, 1, 15, 31, 33, 64} {
-		if _, err := once.NewSealer(make([]byte, n)); err == nil {
+		if _, err := once.NewEncrypter(make([]byte, n)); err == nil {
 			t.Errorf("a key of %d bytes was accepted", n)
 		}
 	}
@@ -66,7 +66,7 @@ func TestRequestsAreSealed(t *testing.T) {
 	for _, hash := range []bool{false, true} {
 		s, seal := memstore.New(), sealer(t, 1)
 		op := once.Operation{Scope: "s", Key: "k", Request: []byte("amount=1000")}
-		_, err := once.Do(t.Context(), once.New(s, once.Config{Seal: seal, HashKeys: hash}), op, charge("k"))
+		_, err := once.Do(t.Context(), once.New(s, once.Config{Encrypter: seal, HashKeys: hash}), op, charge("k"))
 		must(t, err)
 		id := store.ID{Scope: "s", Key: "k"}
 		if hash {
@@ -74,7 +74,7 @@ func TestRequestsAreSealed(t *testing.T) {
 		}
 		rec, err := s.Read(t.Context(), id)
 		must(t, err)
-		plain, err := seal.Open(rec.Request, once.SealLabel(id.Scope, id.Key))
+		plain, err := seal.Decrypt(rec.Request, once.EncryptionLabel(id.Scope, id.Key))
 		if err != nil || !bytes.Equal(plain, op.Request) {
 			t.Errorf("opened %q, %v", plain, err)
 		}
@@ -88,11 +88,11 @@ func TestRequestsAreSealed(t *testing.T) {
 	}
 }
 
-// TestSealLabelsDiffer: a request that is moved to another row does not open.
-func TestSealLabelsDiffer(t *testing.T) {
+// TestEncryptionLabelsDiffer: a request that is moved to another row cannot be decrypted.
+func TestEncryptionLabelsDiffer(t *testing.T) {
 	seen := map[string]string{}
 	for _, id := range [][2]string{{"s", "k"}, {"s", "l"}, {"t", "k"}, {"s k", ""}, {"", "s k"}, {"sk", ""}, {"", "sk"}} {
-		label := string(once.SealLabel(id[0], id[1]))
+		label := string(once.EncryptionLabel(id[0], id[1]))
 		if other, ok := seen[label]; ok {
 			t.Errorf("%q has the label of %s", id, other)
 		}

@@ -68,7 +68,7 @@ type Config struct {
 
 	// CacheFor is how long a result stays in the cache, and so for how long what
 	// another process does to its record is not noticed: forgetting it, or, if COMMIT
-	// does not wait for the standby, a failover that loses it. [Engine.Drop] ends it
+	// does not wait for the standby, a failover that loses it. [Engine.InvalidateCache] ends it
 	// before. It never is more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 
@@ -109,7 +109,7 @@ type Config struct {
 
 	// Seal keeps Operation.Request with the operation, encrypted. Default: requests
 	// are not kept.
-	Seal Sealer
+	Encrypter Encrypter
 
 	// Observer sees every decision. Default: warnings and errors go to [slog.Default]; to
 	// switch that off, set [Discard]. To see the rest as well: [Log].
@@ -214,7 +214,7 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 // be refused, if its fingerprint differs). It is for a server that must choose which requests to
 // serve, and costs one look-up without a transaction; none if Config.Cache has the result. False
 // means that the operation is not done, or that the store has not answered.
-func (e *Engine[TX]) Known(ctx context.Context, op Operation) bool {
+func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	if e.check(op) != nil {
 		return false
 	}
@@ -223,7 +223,7 @@ func (e *Engine[TX]) Known(ctx context.Context, op Operation) bool {
 		return true
 	}
 	rec, err := e.read(ctx, op, id)
-	return err == nil && rec.State == store.Done
+	return err == nil && rec.State == store.StateDone
 }
 
 // Cached reports whether Config.Cache has the result of op, so that it would be replayed (or be
@@ -240,7 +240,7 @@ func (e *Engine[TX]) Cached(op Operation) bool {
 // now are about to put there. admin.Table.Forget calls it, if it was told of the engine. Code
 // that changes the record of an operation in another way must call it. Without a cache it does
 // nothing.
-func (e *Engine[TX]) Drop(scope, key string) {
+func (e *Engine[TX]) InvalidateCache(scope, key string) {
 	e.cache.Drop(store.ID{Scope: scope, Key: key})
 	if e.cfg.HashKeys {
 		e.cache.Drop(store.ID{Scope: scope, Key: HashedKey(key)})

@@ -51,7 +51,7 @@ func TestOperationsThatAreInvalid(t *testing.T) {
 		_, err := once.Do(t.Context(), e, op, charge("k"))
 		_, joined := once.Join(t.Context(), e, s.BeginTx(), op, charge("k"))
 		for _, err := range []error{err, joined} {
-			if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.NotApplied {
+			if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.EffectNotApplied {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -136,7 +136,7 @@ func plainly(t *testing.T, e *once.Engine[tx], err error) (string, error) {
 // Work without an operation is an ordinary transaction that is run again if need
 // be, and whose result reaches the caller though nobody keeps it.
 func TestWithoutOperation(t *testing.T) {
-	for _, cfg := range []once.Config{{}, {HashKeys: true, Seal: sealer(t, 1)}} {
+	for _, cfg := range []once.Config{{}, {HashKeys: true, Encrypter: sealer(t, 1)}} {
 		s := memstore.New()
 		f, r := storetest.NewFaults(s), new(recorder)
 		cfg.Observer = r
@@ -159,7 +159,7 @@ func TestWithoutOperation(t *testing.T) {
 			wantEffects(t, s, "k", 2*(i+1))
 		}
 		f.Arm(storetest.Plan{At: []storetest.Point{storetest.BeginRetry, storetest.CommitDown}})
-		if _, err := plainly(t, once.New(f, cfg), nil); once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+		if _, err := plainly(t, once.New(f, cfg), nil); once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 			t.Error(err)
 		}
 		if _, err := plainly(t, once.New(f, cfg), errors.New("x")); once.CodeOf(err) != once.CodeFailed {
@@ -172,7 +172,7 @@ func TestWithoutOperation(t *testing.T) {
 func TestDoRefusesNoOperation(t *testing.T) {
 	s, r := memstore.New(), new(recorder)
 	_, err := once.Do(t.Context(), once.New(s, once.Config{Observer: r}), once.Operation{Wait: time.Second}, charge("k"))
-	if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 	wantEvents(t, r, "finished invalid, not applied")
@@ -182,7 +182,7 @@ func TestDoRefusesNoOperation(t *testing.T) {
 // The code around a handler can panic as well.
 func TestPanicsOfOthersRollBack(t *testing.T) {
 	for name, cfg := range map[string]once.Config{
-		"sealer":   {Seal: badSealer{}},
+		"sealer":   {Encrypter: badSealer{}},
 		"observer": {Observer: badObserver(once.EventClaimed)},
 		"outside":  {Observer: badObserver(once.EventEffectOutsideTx)},
 	} {
@@ -199,7 +199,7 @@ func TestPanicsOfOthersRollBack(t *testing.T) {
 	}
 }
 
-type badSealer struct{ once.Sealer }
+type badSealer struct{ once.Encrypter }
 
 func (badSealer) Seal(_, _ []byte) ([]byte, error) { panic("boom") }
 
@@ -218,13 +218,13 @@ func TestValuesThatHaveNoJSON(t *testing.T) {
 		_, err := charge("k")(ctx, t)
 		return math.NaN(), err
 	})
-	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 	_, err = once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, func(context.Context, tx) (int, error) {
 		return 0, &once.Failure{Code: "x", Detail: json.RawMessage("{")}
 	})
-	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 	wantEffects(t, s, "k", 0)
@@ -243,7 +243,7 @@ func TestJoinSaysWhyItWasRefused(t *testing.T) {
 		"over": {over, once.CodeMisuse}, "poisoned": {poisoned, once.CodeAborted}, "another database": {memstore.New().BeginTx(), once.CodeMisuse},
 	} {
 		_, err := once.Join(t.Context(), e, tt.tx, once.Operation{Scope: "s", Key: "k"}, charge("k"))
-		if once.CodeOf(err) != tt.want || once.EffectOf(err) != once.NotApplied {
+		if once.CodeOf(err) != tt.want || once.EffectOf(err) != once.EffectNotApplied {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -28,17 +28,17 @@ const (
 type Effect uint8
 
 const (
-	InDoubt    Effect = iota // it may have taken effect: ask again with the same key
-	NotApplied               // nothing of this call took effect
-	Applied                  // what the handler has written stands, by this or an earlier call
+	EffectInDoubt    Effect = iota // it may have taken effect: ask again with the same key
+	EffectNotApplied               // nothing of this call took effect
+	EffectApplied                  // what the handler has written stands, by this or an earlier call
 )
 
 // String returns the effect in words.
 func (e Effect) String() string {
 	switch e {
-	case NotApplied:
+	case EffectNotApplied:
 		return "not applied"
-	case Applied:
+	case EffectApplied:
 		return "applied"
 	}
 	return "in doubt"
@@ -83,7 +83,7 @@ func CodeOf(err error) Code {
 // written was rolled back. An error that is not ours proves nothing.
 func EffectOf(err error) Effect {
 	if err == nil {
-		return Applied
+		return EffectApplied
 	}
 	var e *Error
 	if errors.As(err, &e) {
@@ -92,11 +92,11 @@ func EffectOf(err error) Effect {
 	var f *Failure
 	if errors.As(err, &f) {
 		if f.Keep {
-			return Applied
+			return EffectApplied
 		}
-		return NotApplied
+		return EffectNotApplied
 	}
-	return InDoubt
+	return EffectInDoubt
 }
 
 // Failure is a final answer that is not a value, such as "card declined". A

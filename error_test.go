@@ -12,7 +12,7 @@ import (
 )
 
 func TestError(t *testing.T) {
-	err := error(&once.Error{Code: once.CodeFailed, Effect: once.NotApplied, Scope: "acme", Key: "k1", Err: io.EOF})
+	err := error(&once.Error{Code: once.CodeFailed, Effect: once.EffectNotApplied, Scope: "acme", Key: "k1", Err: io.EOF})
 	if got, want := err.Error(), "once: acme, key k1: failed (not applied): EOF"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -32,11 +32,11 @@ func TestError(t *testing.T) {
 		code   once.Code
 		effect once.Effect
 	}{
-		{nil, "", once.Applied}, {io.EOF, "", once.InDoubt},
-		{err, once.CodeFailed, once.NotApplied}, {fmt.Errorf("x: %w", err), once.CodeFailed, once.NotApplied},
-		{failure, "", once.NotApplied}, {fmt.Errorf("x: %w", failure), "", once.NotApplied},
-		{&once.Failure{Code: "kept", Keep: true}, "", once.Applied},
-		{&once.Error{}, "", once.InDoubt},
+		{nil, "", once.EffectApplied}, {io.EOF, "", once.EffectInDoubt},
+		{err, once.CodeFailed, once.EffectNotApplied}, {fmt.Errorf("x: %w", err), once.CodeFailed, once.EffectNotApplied},
+		{failure, "", once.EffectNotApplied}, {fmt.Errorf("x: %w", failure), "", once.EffectNotApplied},
+		{&once.Failure{Code: "kept", Keep: true}, "", once.EffectApplied},
+		{&once.Error{}, "", once.EffectInDoubt},
 	} {
 		if code, effect := once.CodeOf(tt.err), once.EffectOf(tt.err); code != tt.code || effect != tt.effect {
 			t.Errorf("%v: %q, %s", tt.err, code, effect)
@@ -46,25 +46,25 @@ func TestError(t *testing.T) {
 
 func TestEffectOfNothingIsInDoubt(t *testing.T) {
 	var e once.Effect
-	if e != once.InDoubt || e.String() != "in doubt" || once.NotApplied.String() != "not applied" || once.Applied.String() != "applied" {
+	if e != once.EffectInDoubt || e.String() != "in doubt" || once.EffectNotApplied.String() != "not applied" || once.EffectApplied.String() != "applied" {
 		t.Error("an effect that nobody has set must prove nothing")
 	}
 }
 
 func TestKinds(t *testing.T) {
-	err := fmt.Errorf("x: %w", &store.Error{Kind: store.Lost, Err: io.EOF})
-	if store.KindOf(err) != store.Lost || store.KindOf(io.EOF) != store.Other || store.KindOf(nil) != store.Other || !errors.Is(err, io.EOF) {
+	err := fmt.Errorf("x: %w", &store.Error{Kind: store.KindLost, Err: io.EOF})
+	if store.KindOf(err) != store.KindLost || store.KindOf(io.EOF) != store.KindOther || store.KindOf(nil) != store.KindOther || !errors.Is(err, io.EOF) {
 		t.Error("KindOf")
 	}
 	if got, want := err.Error(), "x: store: lost: EOF"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for k, want := range map[store.Kind]string{store.Other: "failed", store.Busy: "busy", store.Stale: "stale", store.Stale + 1: "invalid"} {
+	for k, want := range map[store.Kind]string{store.KindOther: "failed", store.KindBusy: "busy", store.KindStale: "stale", store.KindStale + 1: "invalid"} {
 		if k.String() != want {
 			t.Errorf("%d is %q", k, k)
 		}
 	}
-	for s, want := range map[store.State]string{store.Absent: "absent", store.Running: "running", store.Done: "done", store.Unknown: "unknown", 9: "invalid"} {
+	for s, want := range map[store.State]string{store.StateAbsent: "absent", store.StateRunning: "running", store.StateDone: "done", store.StateUnknown: "unknown", 9: "invalid"} {
 		if s.String() != want {
 			t.Errorf("%d is %q", s, s)
 		}

@@ -189,22 +189,22 @@ func withoutTimes(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-func ExampleNewSealer() {
-	sealer, err := once.NewSealer(make([]byte, 32)) // from a secret manager, in earnest
+func ExampleNewEncrypter() {
+	sealer, err := once.NewEncrypter(make([]byte, 32)) // from a secret manager, in earnest
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	sealed, err := sealer.Seal([]byte("amount=1000"), once.SealLabel("acme refunds", "k1"))
+	sealed, err := sealer.Encrypt([]byte("amount=1000"), once.EncryptionLabel("acme refunds", "k1"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	plain, err := sealer.Open(sealed, once.SealLabel("acme refunds", "k1"))
+	plain, err := sealer.Decrypt(sealed, once.EncryptionLabel("acme refunds", "k1"))
 	fmt.Printf("%s %v\n", plain, err)
-	_, err = sealer.Open(sealed, once.SealLabel("evil refunds", "k1"))
+	_, err = sealer.Decrypt(sealed, once.EncryptionLabel("evil refunds", "k1"))
 	fmt.Println(err)
 	// Output:
 	// amount=1000 <nil>
-	// once: the sealed request does not open: wrong key, wrong operation, or damaged
+	// once: the request cannot be decrypted: wrong key, wrong operation, or damaged
 }

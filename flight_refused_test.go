@@ -20,10 +20,10 @@ func exhausted(asked *atomic.Int64) *spy {
 		ctx, cancel := context.WithTimeout(ctx, acquire)
 		defer cancel()
 		<-ctx.Done()
-		return &store.Error{Kind: store.Down, Err: ctx.Err()}
+		return &store.Error{Kind: store.KindUnavailable, Err: ctx.Err()}
 	}
 	s := &spy{Store: unread{memstore.New(), wait}}
-	s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+	s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 		return nil, store.Record{}, wait(ctx, ask.Timeouts.Acquire)
 	}
 	return s
@@ -48,7 +48,7 @@ func TestFollowersShareARefusal(t *testing.T) {
 		told := tally(10, func() (once.Result[string], error) {
 			r, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
 			var own *once.Error
-			if !errors.As(err, &own) || own.Effect != once.NotApplied || own.After == 0 || store.KindOf(err) != store.Down {
+			if !errors.As(err, &own) || own.Effect != once.EffectNotApplied || own.After == 0 || store.KindOf(err) != store.KindUnavailable {
 				t.Error(err)
 			}
 			return r, err
@@ -96,7 +96,7 @@ func TestFollowerThatIsCancelled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
-		if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || !errors.Is(err, context.DeadlineExceeded) {
+		if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		pass(time.Minute)
@@ -121,7 +121,7 @@ func TestAcquireIsPaidOnce(t *testing.T) {
 			if d := time.Since(began); once.CodeOf(err) != once.CodeUnavailable || asked.Load() != 2 || d < want || d > want+time.Millisecond {
 				t.Errorf("Acquire %v: after %v, asked %d times: %v", want, d, asked.Load(), err)
 			}
-			if began = time.Now(); e.Known(t.Context(), op) || time.Since(began) != want {
+			if began = time.Now(); e.IsDone(t.Context(), op) || time.Since(began) != want {
 				t.Errorf("Acquire %v: Known took %v", want, time.Since(began))
 			}
 		}

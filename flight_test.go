@@ -20,8 +20,8 @@ type gauge struct {
 }
 
 // begin is a Begin that takes a while, as a database does.
-func (g *gauge) begin(s store.Store[tx]) func(context.Context, store.Ask) (store.Txn[tx], store.Record, error) {
-	return func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+func (g *gauge) begin(s store.Store[tx]) func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
+	return func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 		g.calls.Add(1)
 		if n := g.now.Add(1); n > g.most.Load() {
 			g.most.Store(n)
@@ -133,14 +133,14 @@ func TestFollowerWaitsNoLongerThanItSays(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Wait: 3 * time.Second}, charge("k"))
-		if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.NotApplied || time.Since(began) != 3*time.Second {
+		if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.EffectNotApplied || time.Since(began) != 3*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began = time.Now()
 		_, err = once.Do(ctx, e, once.Operation{Scope: "s", Key: "k", Wait: time.Minute}, charge("k"))
-		if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.NotApplied || time.Since(began) != time.Second {
+		if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.EffectNotApplied || time.Since(began) != time.Second {
 			t.Errorf("cancelled, after %v: %v", time.Since(began), err)
 		}
 		r, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Wait: time.Minute}, charge("k"))
@@ -155,7 +155,7 @@ func TestFollowerWaitsNoLongerThanItSays(t *testing.T) {
 func TestFollowersOfAWaitingLeaderNeedNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e, g := newGauged(once.Config{})
-		holder, _, err := s.Begin(t.Context(), store.Ask{ID: store.ID{Scope: "s", Key: "k"}})
+		holder, _, err := s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}})
 		must(t, err)
 		var leader sync.WaitGroup
 		leader.Go(func() {
@@ -204,7 +204,7 @@ func TestFollowersOutliveTheirLeader(t *testing.T) {
 func TestFollowersOutliveACancelledLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e, _ := newGauged(once.Config{})
-		holder, _, err := s.Begin(t.Context(), store.Ask{ID: store.ID{Scope: "s", Key: "k"}})
+		holder, _, err := s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}})
 		must(t, err)
 		go func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -231,7 +231,7 @@ func TestMismatchOfTheLeaderIsItsOwn(t *testing.T) {
 		s, e, _ := newGauged(once.Config{})
 		id := store.ID{Scope: "s", Key: "k"}
 		same, other := once.FingerprintOf([]byte("same")), once.FingerprintOf([]byte("other"))
-		running := store.Record{State: store.Running, Fence: 1, Fingerprint: same[:], Claim: make([]byte, 16)}
+		running := store.Record{State: store.StateRunning, Fence: 1, Fingerprint: same[:], Nonce: make([]byte, 16)}
 		_, err := s.Swap(t.Context(), store.Change{ID: id, Next: running, Lease: time.Hour})
 		must(t, err)
 		go func() {

@@ -24,7 +24,7 @@ func TestJoinOfTheSameOperation(t *testing.T) {
 		runs++
 		r, err := once.Join(ctx, e, tx, once.Operation{Scope: "s", Key: "between"}, func(ctx context.Context, tx *memstore.Tx) (string, error) {
 			r, err := once.Join(ctx, e, tx, op, charge("k"))
-			if once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.NotApplied {
+			if once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.EffectNotApplied {
 				t.Error("the inner one:", err)
 			}
 			return r.Value, err
@@ -59,7 +59,7 @@ func TestAJoinInFlightIsNoFailure(t *testing.T) {
 		outer := once.Operation{Scope: "s", Key: "outer", Wait: time.Minute}
 		_, err = once.Do(t.Context(), e, outer, handler)
 		var own *once.Error
-		if !errors.As(err, &own) || own.Code != once.CodeInFlight || own.Effect != once.NotApplied || own.After == 0 || own.Key != "outer" || runs != once.DefaultRuns {
+		if !errors.As(err, &own) || own.Code != once.CodeInFlight || own.Effect != once.EffectNotApplied || own.After == 0 || own.Key != "outer" || runs != once.DefaultRuns {
 			t.Errorf("%d runs: %v", runs, err)
 		}
 		if r, err := once.Do(t.Context(), e, outer, handler); err != nil || r.Replayed || runs != 5 {
@@ -112,7 +112,7 @@ func TestIsolationIsChecked(t *testing.T) {
 			t.Error("the handler has run")
 			return once.Answer{}, nil
 		})
-		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "Try: store.ReadCommitted") {
+		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(err.Error(), "Try: store.ReadCommitted") {
 			t.Error(err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestANilFailure(t *testing.T) {
 		must(t, err)
 		return v, f
 	})
-	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "nil *once.Failure") {
+	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(err.Error(), "nil *once.Failure") {
 		t.Error(err)
 	}
 	wantEffects(t, s, "k", 0)

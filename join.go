@@ -32,14 +32,14 @@ func (c *call[TX]) join(ctx context.Context, tx TX, fn func(context.Context, TX)
 	}
 	for f := c.e.currentFrame(ctx); f != nil; f = f.outer {
 		if f.id == c.id {
-			return verdict{err: c.fail(CodeMisuse, NotApplied, errSame)}
+			return verdict{err: c.fail(CodeMisuse, EffectNotApplied, errSame)}
 		}
 	}
 	j, ok := store.As[store.Joiner[TX]](c.e.store)
 	if !ok {
 		return c.invalid(errNoJoin)
 	}
-	txn, rec, err := j.Join(ctx, tx, store.Ask{ID: c.id, Durable: c.e.cfg.Synced, Until: c.e.tooLateFrom(c.op)})
+	txn, rec, err := j.Join(ctx, tx, store.BeginOptions{ID: c.id, Durable: c.e.cfg.Synced, StaleAfter: c.e.tooLateFrom(c.op)})
 	switch {
 	case err != nil:
 		return c.beginFailed(err)
@@ -58,10 +58,10 @@ var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 // met another call: all of it can be tried again.
 func (c *call[TX]) joinFailed(err error) (v verdict, is bool) {
 	var inner *Error
-	if !errors.As(err, &inner) || inner.Effect != NotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
+	if !errors.As(err, &inner) || inner.Effect != EffectNotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
 		return v, false
 	}
-	v = verdict{err: c.fail(inner.Code, NotApplied, err), again: c.kind != inCallersTransaction}
+	v = verdict{err: c.fail(inner.Code, EffectNotApplied, err), again: c.kind != inCallersTransaction}
 	if own := (*Error)(nil); inner.After > 0 && errors.As(v.err, &own) {
 		own.After = inner.After
 	}

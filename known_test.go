@@ -19,14 +19,14 @@ func TestKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if run(errors.New("later")); e.Known(t.Context(), op) {
+	if run(errors.New("later")); e.IsDone(t.Context(), op) {
 		t.Error("what has failed is known")
 	}
-	if run(nil); !e.Known(t.Context(), op) {
+	if run(nil); !e.IsDone(t.Context(), op) {
 		t.Error("what was executed is not known")
 	}
 	other := op
-	if other.Scope = "t"; e.Known(t.Context(), other) || e.Known(t.Context(), once.Operation{}) {
+	if other.Scope = "t"; e.IsDone(t.Context(), other) || e.IsDone(t.Context(), once.Operation{}) {
 		t.Error("what was never asked for is known")
 	}
 }
@@ -39,10 +39,10 @@ func TestKnownFromTheCache(t *testing.T) {
 	if _, err := once.Do(t.Context(), e, op, func(context.Context, *memstore.Tx) (int, error) { return 1, nil }); err != nil {
 		t.Fatal(err)
 	}
-	if !e.Known(t.Context(), op) || s.reads != 0 {
+	if !e.IsDone(t.Context(), op) || s.reads != 0 {
 		t.Errorf("%d look-ups for what is in the cache", s.reads)
 	}
-	if e.Drop(op.Scope, op.Key); e.Known(t.Context(), op) || s.reads != 1 {
+	if e.InvalidateCache(op.Scope, op.Key); e.IsDone(t.Context(), op) || s.reads != 1 {
 		t.Errorf("dropped from the cache, and known after %d look-ups of a store that is down", s.reads)
 	}
 }
@@ -55,7 +55,7 @@ type deaf struct {
 
 func (d *deaf) Read(context.Context, store.ID) (store.Record, error) {
 	d.reads++
-	return store.Record{}, &store.Error{Kind: store.Down, Err: errors.New("down")}
+	return store.Record{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("down")}
 }
 
 // TestCached: what the cache has is told without the store, and nothing else is.
@@ -72,7 +72,7 @@ func TestCached(t *testing.T) {
 	if !e.Cached(op) {
 		t.Error("what was executed is not in the cache")
 	}
-	if e.Drop(op.Scope, op.Key); e.Cached(op) || s.reads != 0 {
+	if e.InvalidateCache(op.Scope, op.Key); e.Cached(op) || s.reads != 0 {
 		t.Errorf("dropped, and still in the cache; %d look-ups", s.reads)
 	}
 }

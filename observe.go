@@ -35,14 +35,14 @@ const (
 type Outcome string
 
 const (
-	Executed Outcome = "executed"
-	Replayed Outcome = "replayed"
-	Declined Outcome = "declined" // a final answer, stored by this call, that is a [Failure] or for which the handler's writes were rolled back
+	OutcomeExecuted Outcome = "executed"
+	OutcomeReplayed Outcome = "replayed"
+	OutcomeDeclined Outcome = "declined" // a final answer, stored by this call, that is a [Failure] or for which the handler's writes were rolled back
 
-	// NotStored is that the handler has answered, with a "not now" or "not you" such as
+	// OutcomeNotStored is that the handler has answered, with a "not now" or "not you" such as
 	// HTTP 409, which is not stored: nothing was applied, and a retry executes. Do returns
 	// [CodeFailed].
-	NotStored Outcome = "not_stored"
+	OutcomeNotStored Outcome = "not_stored"
 )
 
 // Event is one thing that has happened to one call. The key itself is not in it.
@@ -120,18 +120,18 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 
 // observeEnd reports the end of the call.
 func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
-	e := Event{Type: EventFinished, Outcome: Executed, Effect: v.effect(), Err: v.err}
+	e := Event{Type: EventFinished, Outcome: OutcomeExecuted, Effect: v.effect(), Err: v.err}
 	switch {
 	case v.err != nil:
 		e.Outcome, e.Effect = Outcome(CodeOf(v.err)), EffectOf(v.err)
 		var answer interface{ NotStored() bool } // of a transport
 		if e.Outcome == Outcome(CodeFailed) && errors.As(v.err, &answer) && answer.NotStored() {
-			e.Outcome = NotStored
+			e.Outcome = OutcomeNotStored
 		}
 	case v.replayed:
-		e.Outcome = Replayed
-	case v.rec.Result.Kind == store.Failure, e.Effect == NotApplied:
-		e.Outcome = Declined
+		e.Outcome = OutcomeReplayed
+	case v.rec.Result.Kind == store.ResultFailure, e.Effect == EffectNotApplied:
+		e.Outcome = OutcomeDeclined
 	}
 	if !c.e.shows(e) {
 		return
@@ -145,9 +145,9 @@ func (c *call[TX]) stateAfter(e Event, v verdict) string {
 	switch {
 	case c.id.IsZero(), c.kind == inCallersTransaction && v.err == nil && !v.replayed: // the caller's transaction decides
 		return ""
-	case e.Effect == Applied, v.err == nil:
-		return store.Done.String()
-	case e.Effect == InDoubt && e.Outcome != Outcome(CodeUnknown), store.KindOf(v.err) == store.Taken:
+	case e.Effect == EffectApplied, v.err == nil:
+		return store.StateDone.String()
+	case e.Effect == EffectInDoubt && e.Outcome != Outcome(CodeUnknown), store.KindOf(v.err) == store.KindTaken:
 		return ""
 	}
 	return c.report.from
@@ -168,8 +168,8 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 
 // observeEffectOutside reports a success whose handler has not touched its transaction: its
 // effect, if it had one, was not made once.
-func (c *call[TX]) observeEffectOutside(ctx context.Context, txn store.Txn[TX], a Answer) {
-	if c.e.cfg.Observer == nil || a.Result.Kind == store.Failure || a.Result.Status >= 300 || len(a.writes) > 0 {
+func (c *call[TX]) observeEffectOutside(ctx context.Context, txn store.Claim[TX], a Answer) {
+	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || len(a.writes) > 0 {
 		return
 	}
 	if n, ok := store.As[store.Counter](txn); ok && n.Statements() == 0 {

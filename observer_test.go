@@ -57,7 +57,7 @@ func faulty(points ...storetest.Point) func() store.Store[tx] {
 func with(rec store.Record) func() store.Store[tx] {
 	return func() store.Store[tx] {
 		s := memstore.New()
-		rec.Claim = make([]byte, 16)
+		rec.Nonce = make([]byte, 16)
 		_, err := s.Swap(context.Background(), store.Change{ID: store.ID{Scope: "s", Key: secret}, Next: rec, Lease: time.Minute, Retain: time.Hour})
 		if err != nil {
 			panic(err)
@@ -90,7 +90,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		{"declined", empty, once.Operation{}, fail(&once.Failure{Code: "declined"}), []string{"claimed", "finished declined, not applied"}},
 		{"declined, kept", empty, once.Operation{}, fail(&once.Failure{Code: "declined", Keep: true}), []string{"claimed", "finished declined, applied"}},
 		{"failed", empty, once.Operation{}, fail(errors.New("x")), []string{"claimed", "finished failed, not applied"}},
-		{"handler asks for a rerun", empty, once.Operation{}, fail(&store.Error{Kind: store.Retry, Err: errors.New("deadlock")}),
+		{"handler asks for a rerun", empty, once.Operation{}, fail(&store.Error{Kind: store.KindRetry, Err: errors.New("deadlock")}),
 			[]string{"claimed", "rerun", "claimed", "rerun", "claimed", "finished conflict, not applied"}},
 		{"panic", empty, once.Operation{}, func(context.Context, tx) (string, error) { panic("x") }, []string{"claimed", "finished failed, not applied"}},
 		{"Goexit", empty, once.Operation{}, func(context.Context, tx) (string, error) { runtime.Goexit(); return "", nil }, []string{"claimed", "finished failed, not applied"}},
@@ -102,18 +102,18 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		}, []string{"claimed", "finished misuse, in doubt"}},
 		{"ended, then panic", empty, once.Operation{}, func(_ context.Context, t tx) (string, error) { _ = t.Commit(); panic("x") }, []string{"claimed", "finished misuse, in doubt"}},
 		{"invalid", empty, once.Operation{Key: "\x00"}, pay, []string{"finished invalid, not applied"}},
-		{"replayed", with(store.Record{State: store.Done, Result: value}), once.Operation{}, pay, []string{"finished replayed, applied"}},
-		{"replayed failure", with(store.Record{State: store.Done, Result: store.Result{Kind: store.Failure, Body: []byte(`{"code":"x"}`)}}), once.Operation{}, pay, []string{"finished replayed, applied"}},
-		{"replayed, rolled back", with(store.Record{State: store.Done, Result: refused}), once.Operation{}, pay, []string{"finished replayed, not applied"}},
-		{"no result, rolled back", with(store.Record{State: store.Done, Result: store.Result{Kind: store.Omitted}.MarkRolledBack()}), once.Operation{}, pay, []string{"finished result_unavailable, not applied"}},
-		{"fingerprint of another version", with(store.Record{State: store.Done, Result: value, Fingerprint: make([]byte, 33)}), once.Operation{Fingerprint: mine}, pay, []string{"finished replayed, applied"}},
-		{"mismatch", with(store.Record{State: store.Done, Result: value, Fingerprint: append([]byte{mine[0]}, make([]byte, 32)...)}), once.Operation{Fingerprint: mine}, pay, []string{"finished mismatch, not applied"}},
-		{"unknown", with(store.Record{State: store.Unknown, Fence: 1}), once.Operation{}, pay, []string{"finished unknown, in doubt"}},
-		{"lapsed while calling", with(store.Record{State: store.Running, Fence: 1, Calling: true}), once.Operation{}, pay, []string{"finished unknown, in doubt"}},
-		{"in flight", with(store.Record{State: store.Running, Fence: 1}), once.Operation{}, pay, []string{"finished in_flight, not applied"}},
-		{"no result", with(store.Record{State: store.Done, Result: store.Result{Kind: store.Omitted}}), once.Operation{}, pay, []string{"finished result_unavailable, applied"}},
-		{"result of a newer version", with(store.Record{State: store.Done, Result: store.Result{Kind: 77}}), once.Operation{}, pay, []string{"finished result_unavailable, applied"}},
-		{"result of another type", with(store.Record{State: store.Done, Result: store.Result{Body: []byte("{}")}}), once.Operation{}, pay, []string{"finished result_unavailable, applied"}},
+		{"replayed", with(store.Record{State: store.StateDone, Result: value}), once.Operation{}, pay, []string{"finished replayed, applied"}},
+		{"replayed failure", with(store.Record{State: store.StateDone, Result: store.Result{Kind: store.ResultFailure, Body: []byte(`{"code":"x"}`)}}), once.Operation{}, pay, []string{"finished replayed, applied"}},
+		{"replayed, rolled back", with(store.Record{State: store.StateDone, Result: refused}), once.Operation{}, pay, []string{"finished replayed, not applied"}},
+		{"no result, rolled back", with(store.Record{State: store.StateDone, Result: store.Result{Kind: store.ResultOmitted}.MarkRolledBack()}), once.Operation{}, pay, []string{"finished result_unavailable, not applied"}},
+		{"fingerprint of another version", with(store.Record{State: store.StateDone, Result: value, Fingerprint: make([]byte, 33)}), once.Operation{Fingerprint: mine}, pay, []string{"finished replayed, applied"}},
+		{"mismatch", with(store.Record{State: store.StateDone, Result: value, Fingerprint: append([]byte{mine[0]}, make([]byte, 32)...)}), once.Operation{Fingerprint: mine}, pay, []string{"finished mismatch, not applied"}},
+		{"unknown", with(store.Record{State: store.StateUnknown, Fence: 1}), once.Operation{}, pay, []string{"finished unknown, in doubt"}},
+		{"lapsed while calling", with(store.Record{State: store.StateRunning, Fence: 1, CallStarted: true}), once.Operation{}, pay, []string{"finished unknown, in doubt"}},
+		{"in flight", with(store.Record{State: store.StateRunning, Fence: 1}), once.Operation{}, pay, []string{"finished in_flight, not applied"}},
+		{"no result", with(store.Record{State: store.StateDone, Result: store.Result{Kind: store.ResultOmitted}}), once.Operation{}, pay, []string{"finished result_unavailable, applied"}},
+		{"result of a newer version", with(store.Record{State: store.StateDone, Result: store.Result{Kind: 77}}), once.Operation{}, pay, []string{"finished result_unavailable, applied"}},
+		{"result of another type", with(store.Record{State: store.StateDone, Result: store.Result{Body: []byte("{}")}}), once.Operation{}, pay, []string{"finished result_unavailable, applied"}},
 		{"store down", faulty(storetest.BeginDown), once.Operation{}, pay, []string{"finished unavailable, not applied"}},
 		{"begin conflicts", faulty(storetest.BeginRetry), once.Operation{}, pay, []string{"rerun", "claimed", "finished executed, applied"}},
 		{"commit not reached", faulty(storetest.CommitDown), once.Operation{}, pay, []string{"claimed", "finished unavailable, not applied"}},
@@ -146,11 +146,11 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 // executed the operation.
 func lostToARival() store.Store[tx] {
 	s := memstore.New()
-	return &spy{Store: s, commit: func(ctx context.Context, txn store.Txn[tx], c store.Change) error {
+	return &spy{Store: s, commit: func(ctx context.Context, txn store.Claim[tx], c store.Change) error {
 		if err := txn.Rollback(ctx); err != nil {
 			return err
 		}
-		c.Next.Claim = []byte("somebody else's!")
+		c.Next.Nonce = []byte("somebody else's!")
 		if _, err := s.Swap(ctx, c); err != nil {
 			return err
 		}
@@ -183,11 +183,11 @@ func TestObserverSeesWhereTimeGoes(t *testing.T) {
 		s := memstore.New()
 		slow := &spy{
 			Store: s,
-			begin: func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+			begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 				pass(1 * time.Second)
 				return s.Begin(ctx, ask)
 			},
-			commit: func(ctx context.Context, txn store.Txn[tx], c store.Change) error {
+			commit: func(ctx context.Context, txn store.Claim[tx], c store.Change) error {
 				pass(3 * time.Second)
 				return txn.Commit(ctx, c)
 			},

@@ -36,13 +36,13 @@ func TestObserverSeesStates(t *testing.T) {
 		{"panic", empty, once.Operation{}, func(context.Context, tx) (string, error) { panic("x") }, "absent absent"},
 		{"ended", empty, once.Operation{}, func(_ context.Context, t tx) (string, error) { return "", t.Commit() }, "absent "},
 		{"invalid", empty, once.Operation{Key: "\x00"}, pay, " "},
-		{"replayed", with(store.Record{State: store.Done, Result: store.Result{Body: []byte(`"v"`)}}), once.Operation{}, pay, "done done"},
-		{"no result", with(store.Record{State: store.Done, Result: store.Result{Kind: store.Omitted}}), once.Operation{}, pay, "done done"},
-		{"mismatch", with(store.Record{State: store.Done, Fingerprint: other}), once.Operation{Fingerprint: mine}, pay, "done done"},
-		{"mismatch with unknown", with(store.Record{State: store.Unknown, Fence: 1, Fingerprint: other}), once.Operation{Fingerprint: mine}, pay, "unknown unknown"},
-		{"unknown", with(store.Record{State: store.Unknown, Fence: 1}), once.Operation{}, pay, "unknown unknown"},
-		{"lapsed while calling", with(store.Record{State: store.Running, Fence: 1, Calling: true}), once.Operation{}, pay, "running running"},
-		{"in flight", with(store.Record{State: store.Running, Fence: 1}), once.Operation{}, pay, "running running"},
+		{"replayed", with(store.Record{State: store.StateDone, Result: store.Result{Body: []byte(`"v"`)}}), once.Operation{}, pay, "done done"},
+		{"no result", with(store.Record{State: store.StateDone, Result: store.Result{Kind: store.ResultOmitted}}), once.Operation{}, pay, "done done"},
+		{"mismatch", with(store.Record{State: store.StateDone, Fingerprint: other}), once.Operation{Fingerprint: mine}, pay, "done done"},
+		{"mismatch with unknown", with(store.Record{State: store.StateUnknown, Fence: 1, Fingerprint: other}), once.Operation{Fingerprint: mine}, pay, "unknown unknown"},
+		{"unknown", with(store.Record{State: store.StateUnknown, Fence: 1}), once.Operation{}, pay, "unknown unknown"},
+		{"lapsed while calling", with(store.Record{State: store.StateRunning, Fence: 1, CallStarted: true}), once.Operation{}, pay, "running running"},
+		{"in flight", with(store.Record{State: store.StateRunning, Fence: 1}), once.Operation{}, pay, "running running"},
 		{"store down", faulty(storetest.BeginDown), once.Operation{}, pay, " "},
 		{"commit not reached", faulty(storetest.CommitDown), once.Operation{}, pay, "absent absent"},
 		{"lost, applied", faulty(storetest.CommitLostApplied), once.Operation{}, pay, "absent done"},
@@ -64,14 +64,14 @@ func downAgain() store.Store[tx] {
 	begun := 0
 	return &spy{
 		Store: s,
-		begin: func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+		begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			if begun++; begun > 1 {
-				return nil, store.Record{}, &store.Error{Kind: store.Down, Err: errors.New("down")}
+				return nil, store.Record{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("down")}
 			}
 			return s.Begin(ctx, ask)
 		},
-		commit: func(ctx context.Context, txn store.Txn[tx], _ store.Change) error {
-			return errors.Join(&store.Error{Kind: store.Retry, Err: errors.New("conflict")}, txn.Rollback(ctx))
+		commit: func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
+			return errors.Join(&store.Error{Kind: store.KindRetry, Err: errors.New("conflict")}, txn.Rollback(ctx))
 		},
 	}
 }

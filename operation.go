@@ -65,7 +65,7 @@ type Operation struct {
 	// a retry after the retention executes again.
 	FirstSent time.Time
 
-	// Request is kept with the operation if Config.Seal is set.
+	// Request is kept with the operation if Config.Encrypter is set.
 	Request []byte
 
 	// Bytes is how much memory the caller keeps for this call while it waits, such as the

@@ -19,9 +19,9 @@ type verdict struct {
 // stored.
 func (v verdict) effect() Effect {
 	if v.rec.Result.RolledBack() {
-		return NotApplied
+		return EffectNotApplied
 	}
-	return Applied
+	return EffectApplied
 }
 
 // outcome is what an error of the store means for the call.
@@ -32,14 +32,14 @@ type outcome struct {
 }
 
 var (
-	aborted       = outcome{code: CodeAborted, effect: NotApplied}
-	conflict      = outcome{code: CodeConflict, effect: NotApplied, again: true}
-	failed        = outcome{code: CodeFailed, effect: NotApplied}
-	misuse        = outcome{code: CodeMisuse, effect: NotApplied}
-	misuseInDoubt = outcome{code: CodeMisuse, effect: InDoubt}
-	tooLate       = outcome{code: CodeStale, effect: NotApplied}
-	unavailable   = outcome{code: CodeUnavailable, effect: NotApplied}
-	unsettled     = outcome{code: CodeUnavailable, effect: InDoubt}
+	aborted       = outcome{code: CodeAborted, effect: EffectNotApplied}
+	conflict      = outcome{code: CodeConflict, effect: EffectNotApplied, again: true}
+	failed        = outcome{code: CodeFailed, effect: EffectNotApplied}
+	misuse        = outcome{code: CodeMisuse, effect: EffectNotApplied}
+	misuseInDoubt = outcome{code: CodeMisuse, effect: EffectInDoubt}
+	tooLate       = outcome{code: CodeStale, effect: EffectNotApplied}
+	unavailable   = outcome{code: CodeUnavailable, effect: EffectNotApplied}
+	unsettled     = outcome{code: CodeUnavailable, effect: EffectInDoubt}
 )
 
 // outcomes are those of one kind of store error, by the place where it came up.
@@ -51,22 +51,22 @@ type outcomes struct {
 
 // outcomesByKind is the one table from kinds to outcomes.
 var outcomesByKind = [...]outcomes{
-	store.Other:   {begin: unavailable, handler: failed, commit: failed}, // in COMMIT, a deferred constraint or a write that travelled with it
-	store.Taken:   {begin: unavailable, handler: failed, commit: conflict},
-	store.Retry:   {begin: conflict, handler: conflict, commit: conflict},
-	store.Aborted: {begin: aborted, handler: failed, commit: aborted},
-	store.Misused: {begin: misuse, handler: failed, commit: misuse},
-	store.Down:    {begin: unavailable, handler: failed, commit: unavailable},
-	store.Lost:    {begin: unavailable, handler: failed, commit: unsettled}, // unless settle finds out
-	store.Ended:   {begin: misuse, handler: misuseInDoubt, commit: misuseInDoubt},
-	store.Busy:    {begin: unavailable, handler: unavailable, commit: unavailable},
-	store.Stale:   {begin: tooLate, handler: failed, commit: tooLate},
+	store.KindOther:   {begin: unavailable, handler: failed, commit: failed}, // in COMMIT, a deferred constraint or a write that travelled with it
+	store.KindTaken:   {begin: unavailable, handler: failed, commit: conflict},
+	store.KindRetry:   {begin: conflict, handler: conflict, commit: conflict},
+	store.KindAborted: {begin: aborted, handler: failed, commit: aborted},
+	store.KindMisused: {begin: misuse, handler: failed, commit: misuse},
+	store.KindUnavailable:    {begin: unavailable, handler: failed, commit: unavailable},
+	store.KindLost:    {begin: unavailable, handler: failed, commit: unsettled}, // unless settle finds out
+	store.KindEnded:   {begin: misuse, handler: misuseInDoubt, commit: misuseInDoubt},
+	store.KindBusy:    {begin: unavailable, handler: unavailable, commit: unavailable},
+	store.KindStale:   {begin: tooLate, handler: failed, commit: tooLate},
 }
 
 // outcomesOf returns the outcomes of k. A kind of a newer store counts as Other.
 func outcomesOf(k store.Kind) outcomes {
 	if int(k) >= len(outcomesByKind) {
-		k = store.Other
+		k = store.KindOther
 	}
 	return outcomesByKind[k]
 }
@@ -87,7 +87,7 @@ func (c *call[TX]) storeFailed(o outcome, err error) verdict {
 // beginFailed is the verdict on the error of a Begin or Join.
 func (c *call[TX]) beginFailed(err error) verdict {
 	kind := store.KindOf(err)
-	if kind == store.Retry {
+	if kind == store.KindRetry {
 		c.runs++ // so that a store which always answers Retry ends too
 	}
 	return c.storeFailed(outcomesOf(kind).begin, err)
@@ -97,30 +97,30 @@ func (c *call[TX]) beginFailed(err error) verdict {
 func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
 	c.report.from = rec.State.String()
-	if rec.State == store.Done {
+	if rec.State == store.StateDone {
 		c.lostBatch.mayArrive = false // or does, and finds the key taken
 	}
 	switch {
 	case !c.op.Fingerprint.matches(rec.Fingerprint):
-		v.err = c.fail(CodeMismatch, NotApplied, nil)
-	case rec.State == store.Done:
+		v.err = c.fail(CodeMismatch, EffectNotApplied, nil)
+	case rec.State == store.StateDone:
 		v.replayed = true
-	case rec.State == store.Unknown, rec.Lapsed && rec.Calling: // an external call may have taken effect
-		v.err = c.fail(CodeUnknown, InDoubt, nil)
+	case rec.State == store.StateUnknown, rec.LeaseExpired && rec.CallStarted: // an external call may have taken effect
+		v.err = c.fail(CodeUnknown, EffectInDoubt, nil)
 	default:
-		v.err = c.fail(CodeInFlight, NotApplied, nil)
+		v.err = c.fail(CodeInFlight, EffectNotApplied, nil)
 	}
 	return v
 }
 
 func (c *call[TX]) invalid(cause error) verdict {
-	return verdict{err: c.fail(CodeInvalid, NotApplied, cause)}
+	return verdict{err: c.fail(CodeInvalid, EffectNotApplied, cause)}
 }
 
 // fail returns the error that the caller gets.
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
-	if c.lostBatch.mayArrive && effect == NotApplied {
-		effect = InDoubt // this try has applied nothing, the one before may yet do so
+	if c.lostBatch.mayArrive && effect == EffectNotApplied {
+		effect = EffectInDoubt // this try has applied nothing, the one before may yet do so
 	}
 	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.id.Key, Err: cause}
 	switch code {

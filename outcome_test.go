@@ -13,7 +13,7 @@ import (
 )
 
 // kindAfterAll is a kind that a newer store may return and this version does not know.
-const kindAfterAll = store.Stale + 1
+const kindAfterAll = store.KindStale + 1
 
 // failingSwap is a store whose Swap fails.
 type failingSwap struct {
@@ -33,7 +33,7 @@ type failingJoin struct {
 	err error
 }
 
-func (s failingJoin) Join(context.Context, tx, store.Ask) (store.Txn[tx], store.Record, error) {
+func (s failingJoin) Join(context.Context, tx, store.BeginOptions) (store.Claim[tx], store.Record, error) {
 	return nil, store.Record{}, s.err
 }
 
@@ -42,7 +42,7 @@ func (s failingJoin) Join(context.Context, tx, store.Ask) (store.Txn[tx], store.
 var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 	"begin": func(ctx context.Context, k error) (error, int) {
 		begins := 0
-		s := &spy{Store: memstore.New(), begin: func(context.Context, store.Ask) (store.Txn[tx], store.Record, error) {
+		s := &spy{Store: memstore.New(), begin: func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			begins++
 			return nil, store.Record{}, k
 		}}
@@ -57,11 +57,11 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 	"commit": func(ctx context.Context, k error) (error, int) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
-		s.commit = func(ctx context.Context, txn store.Txn[tx], _ store.Change) error {
+		s.commit = func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
 			_ = txn.Rollback(ctx)
 			return k
 		}
@@ -71,7 +71,7 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 	"swap": func(ctx context.Context, k error) (error, int) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
@@ -82,7 +82,7 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 	"handler": func(ctx context.Context, k error) (error, int) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
@@ -93,11 +93,11 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 	"rollback": func(ctx context.Context, k error) (error, int) { // after the handler has failed
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
-		s.undo = func(ctx context.Context, txn store.Txn[tx]) error {
+		s.undo = func(ctx context.Context, txn store.Claim[tx]) error {
 			_ = txn.Rollback(ctx)
 			return k
 		}
@@ -108,11 +108,11 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 	"rollback before swap": func(ctx context.Context, k error) (error, int) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
-		s.undo = func(ctx context.Context, txn store.Txn[tx]) error {
+		s.undo = func(ctx context.Context, txn store.Claim[tx]) error {
 			_ = txn.Rollback(ctx)
 			return k
 		}
@@ -128,7 +128,7 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 func TestEveryKindHasItsOutcome(t *testing.T) {
 	for place, meet := range placesOfKinds {
 		t.Run(place, func(t *testing.T) {
-			for k := store.Other; k <= kindAfterAll; k++ {
+			for k := store.KindOther; k <= kindAfterAll; k++ {
 				var err error
 				var begins int
 				synctest.Test(t, func(t *testing.T) {
@@ -148,94 +148,94 @@ func TestEveryKindHasItsOutcome(t *testing.T) {
 
 var outcomesOfKinds = map[string][kindAfterAll + 1]string{
 	"begin": {
-		store.Other:   "unavailable, not applied, x 1",
-		store.Taken:   "unavailable, not applied, x 1",
-		store.Retry:   "conflict, not applied, x 2",
-		store.Aborted: "aborted, not applied, x 1",
-		store.Misused: "misuse, not applied, x 1",
-		store.Down:    "unavailable, not applied, x 1",
-		store.Lost:    "unavailable, not applied, x 1",
-		store.Ended:   "misuse, not applied, x 1",
-		store.Busy:    "unavailable, not applied, x 1",
-		store.Stale:   "stale, not applied, x 1",
+		store.KindOther:   "unavailable, not applied, x 1",
+		store.KindTaken:   "unavailable, not applied, x 1",
+		store.KindRetry:   "conflict, not applied, x 2",
+		store.KindAborted: "aborted, not applied, x 1",
+		store.KindMisused: "misuse, not applied, x 1",
+		store.KindUnavailable:    "unavailable, not applied, x 1",
+		store.KindLost:    "unavailable, not applied, x 1",
+		store.KindEnded:   "misuse, not applied, x 1",
+		store.KindBusy:    "unavailable, not applied, x 1",
+		store.KindStale:   "stale, not applied, x 1",
 		kindAfterAll:  "unavailable, not applied, x 1",
 	},
 	"join": {
-		store.Other:   "unavailable, not applied, x 0",
-		store.Taken:   "unavailable, not applied, x 0",
-		store.Retry:   "conflict, not applied, x 0",
-		store.Aborted: "aborted, not applied, x 0",
-		store.Misused: "misuse, not applied, x 0",
-		store.Down:    "unavailable, not applied, x 0",
-		store.Lost:    "unavailable, not applied, x 0",
-		store.Ended:   "misuse, not applied, x 0",
-		store.Busy:    "unavailable, not applied, x 0",
-		store.Stale:   "stale, not applied, x 0",
+		store.KindOther:   "unavailable, not applied, x 0",
+		store.KindTaken:   "unavailable, not applied, x 0",
+		store.KindRetry:   "conflict, not applied, x 0",
+		store.KindAborted: "aborted, not applied, x 0",
+		store.KindMisused: "misuse, not applied, x 0",
+		store.KindUnavailable:    "unavailable, not applied, x 0",
+		store.KindLost:    "unavailable, not applied, x 0",
+		store.KindEnded:   "misuse, not applied, x 0",
+		store.KindBusy:    "unavailable, not applied, x 0",
+		store.KindStale:   "stale, not applied, x 0",
 		kindAfterAll:  "unavailable, not applied, x 0",
 	},
 	"handler": {
-		store.Other:   "failed, not applied, x 1",
-		store.Taken:   "failed, not applied, x 1",
-		store.Retry:   "conflict, not applied, x 2",
-		store.Aborted: "failed, not applied, x 1",
-		store.Misused: "failed, not applied, x 1",
-		store.Down:    "failed, not applied, x 1",
-		store.Lost:    "failed, not applied, x 1",
-		store.Ended:   "misuse, in doubt, x 1",
-		store.Busy:    "unavailable, not applied, x 1",
-		store.Stale:   "failed, not applied, x 1",
+		store.KindOther:   "failed, not applied, x 1",
+		store.KindTaken:   "failed, not applied, x 1",
+		store.KindRetry:   "conflict, not applied, x 2",
+		store.KindAborted: "failed, not applied, x 1",
+		store.KindMisused: "failed, not applied, x 1",
+		store.KindUnavailable:    "failed, not applied, x 1",
+		store.KindLost:    "failed, not applied, x 1",
+		store.KindEnded:   "misuse, in doubt, x 1",
+		store.KindBusy:    "unavailable, not applied, x 1",
+		store.KindStale:   "failed, not applied, x 1",
 		kindAfterAll:  "failed, not applied, x 1",
 	},
 	"rollback": {
-		store.Other:   "failed, not applied, x 1",
-		store.Taken:   "conflict, not applied, x 21",
-		store.Retry:   "conflict, not applied, x 2",
-		store.Aborted: "failed, not applied, x 1",
-		store.Misused: "failed, not applied, x 1",
-		store.Down:    "failed, not applied, x 1",
-		store.Lost:    "failed, not applied, x 1",
-		store.Ended:   "misuse, in doubt, x 1",
-		store.Busy:    "unavailable, not applied, x 1",
-		store.Stale:   "failed, not applied, x 1",
+		store.KindOther:   "failed, not applied, x 1",
+		store.KindTaken:   "conflict, not applied, x 21",
+		store.KindRetry:   "conflict, not applied, x 2",
+		store.KindAborted: "failed, not applied, x 1",
+		store.KindMisused: "failed, not applied, x 1",
+		store.KindUnavailable:    "failed, not applied, x 1",
+		store.KindLost:    "failed, not applied, x 1",
+		store.KindEnded:   "misuse, in doubt, x 1",
+		store.KindBusy:    "unavailable, not applied, x 1",
+		store.KindStale:   "failed, not applied, x 1",
 		kindAfterAll:  "failed, not applied, x 1",
 	},
 	"commit": {
-		store.Other:   "failed, not applied, x 1",
-		store.Taken:   "conflict, not applied, x 21",
-		store.Retry:   "conflict, not applied, x 2",
-		store.Aborted: "aborted, not applied, x 1",
-		store.Misused: "misuse, not applied, x 1",
-		store.Down:    "unavailable, not applied, x 1",
-		store.Lost:    "unavailable, not applied, x 4",
-		store.Ended:   "misuse, in doubt, x 1",
-		store.Busy:    "unavailable, not applied, x 1",
-		store.Stale:   "stale, not applied, x 1",
+		store.KindOther:   "failed, not applied, x 1",
+		store.KindTaken:   "conflict, not applied, x 21",
+		store.KindRetry:   "conflict, not applied, x 2",
+		store.KindAborted: "aborted, not applied, x 1",
+		store.KindMisused: "misuse, not applied, x 1",
+		store.KindUnavailable:    "unavailable, not applied, x 1",
+		store.KindLost:    "unavailable, not applied, x 4",
+		store.KindEnded:   "misuse, in doubt, x 1",
+		store.KindBusy:    "unavailable, not applied, x 1",
+		store.KindStale:   "stale, not applied, x 1",
 		kindAfterAll:  "failed, not applied, x 1",
 	},
 	"swap": {
-		store.Other:   "failed, not applied, x 1",
-		store.Taken:   "conflict, not applied, x 21",
-		store.Retry:   "conflict, not applied, x 2",
-		store.Aborted: "aborted, not applied, x 1",
-		store.Misused: "misuse, not applied, x 1",
-		store.Down:    "unavailable, not applied, x 1",
-		store.Lost:    "unavailable, in doubt, x 2",
-		store.Ended:   "misuse, in doubt, x 1",
-		store.Busy:    "unavailable, not applied, x 1",
-		store.Stale:   "stale, not applied, x 1",
+		store.KindOther:   "failed, not applied, x 1",
+		store.KindTaken:   "conflict, not applied, x 21",
+		store.KindRetry:   "conflict, not applied, x 2",
+		store.KindAborted: "aborted, not applied, x 1",
+		store.KindMisused: "misuse, not applied, x 1",
+		store.KindUnavailable:    "unavailable, not applied, x 1",
+		store.KindLost:    "unavailable, in doubt, x 2",
+		store.KindEnded:   "misuse, in doubt, x 1",
+		store.KindBusy:    "unavailable, not applied, x 1",
+		store.KindStale:   "stale, not applied, x 1",
 		kindAfterAll:  "failed, not applied, x 1",
 	},
 	"rollback before swap": {
-		store.Other:   "declined, x 1",
-		store.Taken:   "conflict, not applied, x 21",
-		store.Retry:   "conflict, not applied, x 2",
-		store.Aborted: "declined, x 1",
-		store.Misused: "declined, x 1",
-		store.Down:    "declined, x 1",
-		store.Lost:    "declined, x 1",
-		store.Ended:   "misuse, in doubt, x 1",
-		store.Busy:    "unavailable, not applied, x 1",
-		store.Stale:   "declined, x 1",
+		store.KindOther:   "declined, x 1",
+		store.KindTaken:   "conflict, not applied, x 21",
+		store.KindRetry:   "conflict, not applied, x 2",
+		store.KindAborted: "declined, x 1",
+		store.KindMisused: "declined, x 1",
+		store.KindUnavailable:    "declined, x 1",
+		store.KindLost:    "declined, x 1",
+		store.KindEnded:   "misuse, in doubt, x 1",
+		store.KindBusy:    "unavailable, not applied, x 1",
+		store.KindStale:   "declined, x 1",
 		kindAfterAll:  "declined, x 1",
 	},
 }

@@ -27,7 +27,7 @@ func TestEffectOutsideTx(t *testing.T) {
 		{"303", store.Result{Status: 303}, 0, false},
 		{"404", store.Result{Status: 404}, 0, false},
 		{"500", store.Result{Status: 500}, 0, false},
-		{"a final failure", store.Result{Kind: store.Failure}, 0, false},
+		{"a final failure", store.Result{Kind: store.ResultFailure}, 0, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			r := new(recorder)

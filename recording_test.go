@@ -93,19 +93,19 @@ var recordings = map[string]recording{
 	},
 	"0-response-omitted": {
 		about: "too large to be kept", asked: asked{Scope: "s", Key: "k"},
-		answer: response(store.Result{Kind: store.Omitted, Status: 200}),
+		answer: response(store.Result{Kind: store.ResultOmitted, Status: 200}),
 	},
 	"0-leased-done": {
 		about: "a finished operation of several transactions", asked: asked{Scope: "s", Key: "k"},
-		swap: &store.Record{State: store.Done, Fence: 4, Point: "charged", Data: []byte("ch_1"), Result: store.Result{Body: []byte(`"v"`)}},
+		swap: &store.Record{State: store.StateDone, Fence: 4, RecoveryPoint: "charged", Data: []byte("ch_1"), Result: store.Result{Body: []byte(`"v"`)}},
 	},
-	"0-leased-running": {about: "somebody works on it", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.Running, Fence: 2, Point: "p"}},
-	"0-leased-lapsed":  {about: "its holder is gone", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.Running, Fence: 2}, lapsed: true},
+	"0-leased-running": {about: "somebody works on it", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.StateRunning, Fence: 2, RecoveryPoint: "p"}},
+	"0-leased-lapsed":  {about: "its holder is gone", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.StateRunning, Fence: 2}, lapsed: true},
 	"0-leased-lapsed-calling": {
 		about: "its holder is gone, in the middle of an external call", asked: asked{Scope: "s", Key: "k"},
-		swap: &store.Record{State: store.Running, Fence: 2, Calling: true}, lapsed: true,
+		swap: &store.Record{State: store.StateRunning, Fence: 2, CallStarted: true}, lapsed: true,
 	},
-	"0-leased-unknown": {about: "nobody knows", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.Unknown, Fence: 2, Calling: true}},
+	"0-leased-unknown": {about: "nobody knows", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.StateUnknown, Fence: 2, CallStarted: true}},
 	"0-mismatch": {
 		about: "the key of another request", asked: asked{Scope: "s", Key: "k", Fingerprint: parts}, value: value(1),
 		then: func(c *columns) { f := once.FingerprintOf([]byte("another")); c.Fingerprint = f[:] },
@@ -126,9 +126,9 @@ func (r recording) record(t *testing.T) storedRecord {
 	s := memstore.New()
 	cfg := once.Config{HashKeys: r.asked.HashKeys}
 	if r.asked.SealKey != nil {
-		sealer, err := once.NewSealer(r.asked.SealKey)
+		sealer, err := once.NewEncrypter(r.asked.SealKey)
 		must(t, err)
-		cfg.Seal = sealer
+		cfg.Encrypter = sealer
 	}
 	op := r.asked.operation()
 	op.Request = []byte(r.request)
@@ -139,7 +139,7 @@ func (r recording) record(t *testing.T) storedRecord {
 	e := once.New(s, cfg)
 	switch {
 	case r.swap != nil:
-		r.swap.Claim = []byte("0123456789abcdef")
+		r.swap.Nonce = []byte("0123456789abcdef")
 		_, err := s.Swap(t.Context(), store.Change{ID: id, Next: *r.swap, Lease: time.Hour, Retain: time.Hour})
 		must(t, err)
 	case r.answer != nil:
@@ -154,9 +154,9 @@ func (r recording) record(t *testing.T) storedRecord {
 	rec, err := s.Read(t.Context(), id)
 	must(t, err)
 	c := columns{
-		Scope: id.Scope, Key: id.Key, State: int(rec.State), Fence: rec.Fence, Claim: rec.Claim, Fingerprint: rec.Fingerprint,
+		Scope: id.Scope, Key: id.Key, State: int(rec.State), Fence: rec.Fence, Claim: rec.Nonce, Fingerprint: rec.Fingerprint,
 		Status: rec.Result.Status, Kind: int(rec.Result.Kind), Head: store.EncodeHeader(rec.Result.Header), Body: rec.Result.Body,
-		Request: rec.Request, Point: rec.Point, Calling: rec.Calling, Data: rec.Data, Lapsed: r.lapsed,
+		Request: rec.Request, Point: rec.RecoveryPoint, Calling: rec.CallStarted, Data: rec.Data, Lapsed: r.lapsed,
 	}
 	if r.then != nil {
 		r.then(&c)

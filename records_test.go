@@ -117,9 +117,9 @@ func (r storedRecord) replayNow(t *testing.T) (got replay) {
 	s := memstore.New()
 	c := r.Stored
 	rec := store.Record{
-		State: store.State(c.State), Fence: c.Fence, Claim: c.Claim, Fingerprint: c.Fingerprint,
+		State: store.State(c.State), Fence: c.Fence, Nonce: c.Claim, Fingerprint: c.Fingerprint,
 		Result:  store.Result{Kind: store.ResultKind(c.Kind), Status: c.Status, Body: c.Body},
-		Request: c.Request, Point: c.Point, Calling: c.Calling, Data: c.Data,
+		Request: c.Request, RecoveryPoint: c.Point, CallStarted: c.Calling, Data: c.Data,
 	}
 	var err error
 	rec.Result.Header, err = store.DecodeHeader(c.Head)
@@ -150,9 +150,9 @@ func (r storedRecord) replayNow(t *testing.T) (got replay) {
 		got.Code, got.Value = once.CodeOf(err), value.Value
 	}
 	if r.Asked.SealKey != nil {
-		sealer, err := once.NewSealer(r.Asked.SealKey)
+		sealer, err := once.NewEncrypter(r.Asked.SealKey)
 		must(t, err)
-		got.Request, err = sealer.Open(c.Request, once.SealLabel(id.Scope, id.Key))
+		got.Request, err = sealer.Decrypt(c.Request, once.EncryptionLabel(id.Scope, id.Key))
 		must(t, err)
 	}
 	return got

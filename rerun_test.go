@@ -26,7 +26,7 @@ func TestPauseBeforeARerun(t *testing.T) {
 					var ran []time.Time
 					_, _, err := once.New(memstore.New(), once.Config{Runs: 6}).Exec(t.Context(), op, func(context.Context, tx) (once.Answer, error) {
 						ran = append(ran, time.Now())
-						return once.Answer{}, &store.Error{Kind: store.Retry}
+						return once.Answer{}, &store.Error{Kind: store.KindRetry}
 					})
 					if once.CodeOf(err) != once.CodeConflict || len(ran) != 6 {
 						t.Fatalf("%d runs: %v", len(ran), err)
@@ -67,9 +67,9 @@ func TestPauseEndsWithTheContext(t *testing.T) {
 				began, runs := time.Now(), 0
 				_, _, err := e.Exec(ctx, op, func(context.Context, tx) (once.Answer, error) {
 					runs++
-					return once.Answer{}, &store.Error{Kind: store.Retry}
+					return once.Answer{}, &store.Error{Kind: store.KindRetry}
 				})
-				if !paused || runs != 1 || once.EffectOf(err) != once.NotApplied {
+				if !paused || runs != 1 || once.EffectOf(err) != once.EffectNotApplied {
 					t.Errorf("%d runs: %v", runs, err)
 				}
 				if took := time.Since(began); took != 0 {

@@ -49,10 +49,10 @@ const (
 )
 
 // execute runs fn on an open transaction and commits.
-func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) verdict {
+func (c *call[TX]) execute(ctx context.Context, txn store.Claim[TX], fn func(context.Context, TX) (Answer, error)) verdict {
 	c.runs++
 	if !c.id.IsZero() && !c.claimsAtCommit {
-		c.report.from = store.Absent.String()
+		c.report.from = store.StateAbsent.String()
 	}
 	change, rollback, err := c.run(ctx, txn, fn)
 	if err != nil {
@@ -64,21 +64,21 @@ func (c *call[TX]) execute(ctx context.Context, txn store.Txn[TX], fn func(conte
 // run runs fn on an open transaction and returns what is to be committed. If it
 // does not get that far, the transaction is rolled back: on an error, on
 // runtime.Goexit, and on a panic of any code (fn, the encryption, the observer).
-func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.Context, TX) (Answer, error)) (change store.Change, rollback bool, err error) {
+func (c *call[TX]) run(ctx context.Context, txn store.Claim[TX], fn func(context.Context, TX) (Answer, error)) (change store.Change, rollback bool, err error) {
 	returned := false
 	began := c.e.clock()
 	defer func() {
 		if returned && err == nil {
 			return
 		}
-		v := verdict{err: c.fail(CodeFailed, NotApplied, errPanic)}
+		v := verdict{err: c.fail(CodeFailed, EffectNotApplied, errPanic)}
 		switch end := c.undo(ctx, txn); store.KindOf(end) {
-		case store.Ended:
-			v.err = c.fail(CodeMisuse, InDoubt, errors.Join(errPanic, end))
+		case store.KindEnded:
+			v.err = c.fail(CodeMisuse, EffectInDoubt, errors.Join(errPanic, end))
 			err = errors.Join(end, err) // first, so that its kind counts and not that of the handler's error
-		case store.Retry, store.Busy:
+		case store.KindRetry, store.KindBusy:
 			err = errors.Join(end, err)
-		case store.Taken:
+		case store.KindTaken:
 			c.rollback, err = rollbackOfOthersClaim, end // whatever the handler has made of that
 		default:
 			c.rollback = answerOf(end)
@@ -122,7 +122,7 @@ func (c *call[TX]) run(ctx context.Context, txn store.Txn[TX], fn func(context.C
 var errPanic = errors.New("the handler panicked")
 
 // undo rolls back, cancelled or not.
-func (c *call[TX]) undo(ctx context.Context, txn store.Txn[TX]) error {
+func (c *call[TX]) undo(ctx context.Context, txn store.Claim[TX]) error {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	return txn.Rollback(uncancelled)
@@ -133,7 +133,7 @@ func answerOf(err error) rollbackAnswer {
 	switch {
 	case err == nil:
 		return rollbackDone
-	case store.KindOf(err) == store.Lost:
+	case store.KindOf(err) == store.KindLost:
 		return rollbackAfterCommit
 	}
 	return rollbackUnanswered
@@ -141,20 +141,20 @@ func answerOf(err error) rollbackAnswer {
 
 // runFailed is the verdict after a run that has failed.
 func (c *call[TX]) runFailed(ctx context.Context, err error) verdict {
-	if store.KindOf(err) == store.Ended { // the handler has committed: what is stored says nothing about that
-		return c.storeFailed(outcomesOf(store.Ended).handler, err)
+	if store.KindOf(err) == store.KindEnded { // the handler has committed: what is stored says nothing about that
+		return c.storeFailed(outcomesOf(store.KindEnded).handler, err)
 	}
 	if c.rollback == rollbackOfOthersClaim {
 		c.rollback = rollbackDone
-		return c.storeFailed(outcomesOf(store.Taken).commit, err)
+		return c.storeFailed(outcomesOf(store.KindTaken).commit, err)
 	}
 	switch state, known := c.stateNow(ctx); {
 	case !known && c.rollback == rollbackAfterCommit:
-		return verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(err, errMayHaveCommitted))}
-	case state == store.Unknown && c.rollback != rollbackDone:
-		return verdict{err: c.fail(CodeMisuse, InDoubt, errors.Join(err, errCommitted))}
-	case state == store.Done, state == store.Unknown: // of another call: the next try finds it
-		return verdict{err: c.fail(CodeConflict, NotApplied, &store.Error{Kind: store.Taken, Err: err}), again: true}
+		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(err, errMayHaveCommitted))}
+	case state == store.StateUnknown && c.rollback != rollbackDone:
+		return verdict{err: c.fail(CodeMisuse, EffectInDoubt, errors.Join(err, errCommitted))}
+	case state == store.StateDone, state == store.StateUnknown: // of another call: the next try finds it
+		return verdict{err: c.fail(CodeConflict, EffectNotApplied, &store.Error{Kind: store.KindTaken, Err: err}), again: true}
 	}
 	if v, is := c.joinFailed(err); is {
 		return v
@@ -173,13 +173,13 @@ func (c *call[TX]) runFailed(ctx context.Context, err error) verdict {
 // has not. It is not known if the store cannot be asked.
 func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool) {
 	if c.id.IsZero() || c.kind == inCallersTransaction || ctx.Err() != nil && c.rollback == rollbackDone {
-		return store.Absent, true
+		return store.StateAbsent, true
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // it only improves an answer
 	defer cancel()
 	rec, err := c.e.store.Read(ctx, c.id)
 	if err != nil {
-		return store.Absent, false
+		return store.StateAbsent, false
 	}
 	return rec.State, true
 }

@@ -17,28 +17,28 @@ import (
 func TestRunsAreBounded(t *testing.T) {
 	runs := 0
 	s := memstore.New()
-	e := once.New(&spy{Store: s, commit: func(ctx context.Context, txn store.Txn[tx], _ store.Change) error {
-		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.Retry, Err: errors.New("40001")})
+	e := once.New(&spy{Store: s, commit: func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
+		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.KindRetry, Err: errors.New("40001")})
 	}}, once.Config{Runs: 5})
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, t tx) (string, error) {
 		runs++
 		return charge("k")(ctx, t)
 	})
-	if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.NotApplied || runs != 5 {
+	if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.EffectNotApplied || runs != 5 {
 		t.Errorf("%d runs, %v", runs, err)
 	}
 }
 
 func TestRefusalsAreBounded(t *testing.T) {
 	asked := 0
-	e := once.New(&spy{Store: memstore.New(), begin: func(context.Context, store.Ask) (store.Txn[tx], store.Record, error) {
+	e := once.New(&spy{Store: memstore.New(), begin: func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
 		asked++
-		return nil, store.Record{}, &store.Error{Kind: store.Retry, Err: errors.New("40001")}
+		return nil, store.Record{}, &store.Error{Kind: store.KindRetry, Err: errors.New("40001")}
 	}}, once.Config{})
 	for _, op := range []once.Operation{{Scope: "s", Key: "k"}, {}} {
 		asked = 0
 		_, _, err := e.Exec(t.Context(), op, func(context.Context, tx) (once.Answer, error) { return once.Answer{}, nil })
-		if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.NotApplied || asked != once.DefaultRuns {
+		if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.EffectNotApplied || asked != once.DefaultRuns {
 			t.Errorf("asked %d times: %v", asked, err)
 		}
 	}
@@ -47,31 +47,31 @@ func TestRefusalsAreBounded(t *testing.T) {
 // What the operation and the engine say about a transaction reaches the store. Only
 // the first transaction of a call can be the first of its operation.
 func TestAsks(t *testing.T) {
-	var asks []store.Ask
+	var asks []store.BeginOptions
 	s := memstore.New()
 	f := storetest.NewFaults(s)
 	f.Arm(storetest.Plan{At: []storetest.Point{storetest.CommitRetry}})
-	e := once.New(&spy{Store: f, begin: func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+	e := once.New(&spy{Store: f, begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 		asks = append(asks, ask)
 		return f.Begin(ctx, ask)
 	}}, once.Config{Synced: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Hour}})
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Isolation: store.Serializable, First: true, Timeouts: store.Timeouts{Lock: time.Minute}}, charge("k"))
 	must(t, err)
-	want := store.Ask{ID: store.ID{Scope: "s", Key: "k"}, Isolation: store.Serializable, Durable: true, First: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Minute}}
+	want := store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}, Isolation: store.Serializable, Durable: true, First: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Minute}}
 	again := want
 	again.First = false
-	if !slices.Equal(asks, []store.Ask{want, again}) {
+	if !slices.Equal(asks, []store.BeginOptions{want, again}) {
 		t.Errorf("asked %+v", asks)
 	}
 }
 
 // A store that always finds somebody else's record, and never shows it, ends it too.
 func TestCollisionsAreBounded(t *testing.T) {
-	e := once.New(&spy{Store: memstore.New(), commit: func(ctx context.Context, txn store.Txn[tx], _ store.Change) error {
-		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.Taken, Err: errors.New("23505")})
+	e := once.New(&spy{Store: memstore.New(), commit: func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
+		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.KindTaken, Err: errors.New("23505")})
 	}}, once.Config{})
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
-	if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 }

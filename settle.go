@@ -15,15 +15,15 @@ import (
 func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verdict {
 	c.observe(ctx, EventInDoubt, lost)
 	if ch.ID.IsZero() {
-		return verdict{err: c.fail(CodeUnavailable, InDoubt, lost)}
+		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, lost)}
 	}
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	ctx = uncancelled
 	applied := false
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
-		txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})
-		applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)
+		txn, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
+		applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 		switch {
 		case txn != nil && applied:
 			// It was applied, and the store's clock has jumped past its retention. Kept
@@ -40,17 +40,17 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 				if c.lostBatch.mayArrive = c.lostBatch.mayArrive || c.claimsAtCommit; !c.lostBatch.mayArrive {
 					c.observe(ctx, EventSettled, lost)
 				}
-				return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}
+				return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost), again: true}
 			}
-		case err == nil && rec.State == store.Done && applied: // perhaps done again since, after its retention
+		case err == nil && rec.State == store.StateDone && applied: // perhaps done again since, after its retention
 			c.observe(ctx, EventSettled, nil)
-			return verdict{rec: ch.Next, superseded: !bytes.Equal(rec.Claim, ch.Next.Claim)}
-		case err == nil && rec.State == store.Done: // of another call: ours was not applied
+			return verdict{rec: ch.Next, superseded: !bytes.Equal(rec.Nonce, ch.Next.Nonce)}
+		case err == nil && rec.State == store.StateDone: // of another call: ours was not applied
 			c.observe(ctx, EventSettled, lost)
 			return c.found(rec)
 		}
 		if !sleep(ctx, delay) {
-			return verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err))}
+			return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(lost, err))}
 		}
 	}
 }
@@ -60,5 +60,5 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 // applied is missing.
 func (c *call[TX]) isAbsent(ctx context.Context, ch store.Change) bool {
 	rec, err := c.e.store.Read(ctx, ch.ID)
-	return err == nil && rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)
+	return err == nil && rec.State == store.StateAbsent && !bytes.Equal(rec.Nonce, ch.Next.Nonce)
 }

@@ -20,7 +20,7 @@ type leapingStore struct {
 	leaps, begins, stale int
 }
 
-func (s *leapingStore) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
+func (s *leapingStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
 	s.begins++
 	if s.begins == s.stale {
 		ask.ID.Key += " of nobody" // a look-up from before the commit
@@ -33,18 +33,18 @@ func (s *leapingStore) Begin(ctx context.Context, ask store.Ask) (store.Txn[*mem
 }
 
 type leapingTxn struct {
-	store.Txn[*memstore.Tx]
+	store.Claim[*memstore.Tx]
 	s *leapingStore
 }
 
 func (t leapingTxn) Commit(ctx context.Context, c store.Change) error {
-	err := t.Txn.Commit(ctx, c)
+	err := t.Claim.Commit(ctx, c)
 	if t.s.leaps == 0 {
 		return err
 	}
 	t.s.leaps--
 	t.s.Advance(2 * once.DefaultRetain)
-	return errors.Join(err, &store.Error{Kind: store.Lost, Err: errors.New("no answer")})
+	return errors.Join(err, &store.Error{Kind: store.KindLost, Err: errors.New("no answer")})
 }
 
 // TestSettleWhatHasExpired: a commit that was applied is not said not to be because the
@@ -69,7 +69,7 @@ func TestSettleWhatHasExpired(t *testing.T) {
 			}
 		}
 		rec, err := s.Read(t.Context(), store.ID{Scope: "s", Key: "k"})
-		if err != nil || rec.State != store.Done || time.Since(rec.Since) > 0 {
+		if err != nil || rec.State != store.StateDone || time.Since(rec.Since) > 0 {
 			t.Errorf("it was kept anew at %v: %+v, %v", rec.Since, rec, err)
 		}
 		if s.leaps != 0 {
@@ -103,7 +103,7 @@ type overtakenStore struct {
 	overtake func()
 }
 
-func (s *overtakenStore) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
+func (s *overtakenStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
 	txn, rec, err := s.leapingStore.Begin(ctx, ask)
 	if txn != nil && s.begins == 2 {
 		txn = overtakenTxn{txn, s}
@@ -112,14 +112,14 @@ func (s *overtakenStore) Begin(ctx context.Context, ask store.Ask) (store.Txn[*m
 }
 
 type overtakenTxn struct {
-	store.Txn[*memstore.Tx]
+	store.Claim[*memstore.Tx]
 	s *overtakenStore
 }
 
 func (t overtakenTxn) Commit(ctx context.Context, _ store.Change) error {
 	_ = t.Rollback(ctx)
 	t.s.overtake()
-	return &store.Error{Kind: store.Taken, Err: errors.New("somebody was faster")}
+	return &store.Error{Kind: store.KindTaken, Err: errors.New("somebody was faster")}
 }
 
 // TestSettleWhatWasDoneAgain: a caller is told of its own commit, also if the operation has

@@ -20,12 +20,12 @@ type lateStore struct {
 
 func (s *lateStore) Swap(_ context.Context, c store.Change) (store.Record, error) {
 	s.late = &c
-	return store.Record{}, &store.Error{Kind: store.Lost, Err: errors.New("no answer")}
+	return store.Record{}, &store.Error{Kind: store.KindLost, Err: errors.New("no answer")}
 }
 
-func (s *lateStore) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
+func (s *lateStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
 	if s.begins++; s.begins == 3 {
-		return nil, store.Record{}, &store.Error{Kind: store.Down, Err: errors.New("not reached")}
+		return nil, store.Record{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("not reached")}
 	}
 	return s.Store.Begin(ctx, ask)
 }
@@ -43,7 +43,7 @@ func TestALostSwapStaysInDoubt(t *testing.T) {
 	if _, e := s.Store.Swap(t.Context(), *s.late); e != nil {
 		t.Fatal(e)
 	}
-	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.InDoubt {
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectInDoubt {
 		t.Errorf("%v: but then it was applied", err)
 	}
 	r, err := once.Do(t.Context(), once.New[*memstore.Tx](s.Store, once.Config{}), op, decline)

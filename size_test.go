@@ -35,10 +35,10 @@ func TestResultsThatNoDatabaseTakes(t *testing.T) {
 			return err
 		}
 		err := ask(954)
-		if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied || !errors.As(err, new(*store.TooLargeError)) || !strings.Contains(err.Error(), "Try: ") || runs != 1 {
+		if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !errors.As(err, new(*store.TooLargeError)) || !strings.Contains(err.Error(), "Try: ") || runs != 1 {
 			t.Errorf("%d runs: %v", runs, err)
 		}
-		if class, _ := retry.Classify(err); class != retry.Final {
+		if class, _ := retry.Classify(err); class != retry.ClassFinal {
 			t.Errorf("retried as %v", class)
 		}
 		if err := ask(1); err != nil {

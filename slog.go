@@ -68,7 +68,7 @@ func levelOf(e Event) slog.Level {
 	case CodeAborted, CodeMisuse, CodeUnknown:
 		return slog.LevelError
 	case CodeUnavailable:
-		if e.Effect == InDoubt || errors.Is(e.Err, store.ErrNotMigrated) {
+		if e.Effect == EffectInDoubt || errors.Is(e.Err, store.ErrNotMigrated) {
 			return slog.LevelError
 		}
 		return slog.LevelWarn

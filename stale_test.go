@@ -62,7 +62,7 @@ func TestStaleRetryIsRefused(t *testing.T) {
 			s.Advance(10*time.Minute + time.Second)
 			for range 2 { // a refusal leaves nothing behind
 				r, err := do(sent)
-				if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.NotApplied {
+				if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.EffectNotApplied {
 					t.Errorf("after the retention: %+v, %v", r, err)
 				}
 			}
@@ -130,7 +130,7 @@ func TestStaleAfterALostCommit(t *testing.T) {
 		switch {
 		case !s.lost:
 			t.Error("vacuous: no commit was lost")
-		case applied && err != nil, !applied && (once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.NotApplied):
+		case applied && err != nil, !applied && (once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.EffectNotApplied):
 			t.Errorf("applied %t: %v", applied, err)
 		}
 	}
@@ -142,7 +142,7 @@ type losing struct {
 	applied, lost bool
 }
 
-func (s *losing) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
+func (s *losing) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
 	txn, rec, err := s.Store.Begin(ctx, ask)
 	if txn != nil && !s.lost {
 		txn = losingTxn{txn, s}
@@ -151,7 +151,7 @@ func (s *losing) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.
 }
 
 type losingTxn struct {
-	store.Txn[*memstore.Tx]
+	store.Claim[*memstore.Tx]
 	s *losing
 }
 
@@ -159,13 +159,13 @@ func (t losingTxn) Commit(ctx context.Context, c store.Change) error {
 	t.s.lost = true
 	end := t.Rollback
 	if t.s.applied {
-		end = func(ctx context.Context) error { return t.Txn.Commit(ctx, c) }
+		end = func(ctx context.Context) error { return t.Claim.Commit(ctx, c) }
 	}
 	if err := end(ctx); err != nil {
 		return err
 	}
 	t.s.Advance(56 * time.Minute)
-	return &store.Error{Kind: store.Lost, Err: errors.New("lost")}
+	return &store.Error{Kind: store.KindLost, Err: errors.New("lost")}
 }
 
 func TestKeyTime(t *testing.T) {

@@ -44,7 +44,7 @@ func TestWaitingDuplicatesAreBounded(t *testing.T) {
 					r, err := once.Do(t.Context(), e, op, hold)
 					runtime.KeepAlive(held)
 					switch {
-					case once.CodeOf(err) == once.CodeInFlight && once.EffectOf(err) == once.NotApplied && strings.Contains(err.Error(), "MaxWaiting") && strings.Contains(err.Error(), "Try: "):
+					case once.CodeOf(err) == once.CodeInFlight && once.EffectOf(err) == once.EffectNotApplied && strings.Contains(err.Error(), "MaxWaiting") && strings.Contains(err.Error(), "Try: "):
 						refused.Add(1)
 					case err == nil && r.Replayed:
 						replayed.Add(1)
@@ -141,7 +141,7 @@ func TestAFollowerOfASilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
 		s := memstore.New()
-		e := once.New(&spy{Store: s, begin: func(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+		e := once.New(&spy{Store: s, begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			<-answer
 			return s.Begin(ctx, ask)
 		}}, once.Config{})
@@ -160,7 +160,7 @@ func TestAFollowerOfASilentStore(t *testing.T) {
 			op.Timeouts = timeouts
 			began := time.Now()
 			_, err := once.Do(t.Context(), e, op, charge("k"))
-			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "Try: ") || time.Since(began) != want {
+			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(err.Error(), "Try: ") || time.Since(began) != want {
 				t.Errorf("%v after %v, want %v", err, time.Since(began), want)
 			}
 		}
@@ -208,7 +208,7 @@ func TestAResultThatIsTooLarge(t *testing.T) {
 			}
 		}
 		err := c.do(strings.Repeat("y", c.fits+2+7))
-		if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "Config.MaxResult") || !strings.Contains(err.Error(), "Try: ") {
+		if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(err.Error(), "Config.MaxResult") || !strings.Contains(err.Error(), "Try: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

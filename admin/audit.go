@@ -20,16 +20,16 @@ type Entry struct {
 	Detail  string    `json:"detail"` // what was changed, or looked for
 }
 
-// Look is that somebody has read what is stored: keys and scopes may tell of customers.
-type Look struct {
+// Access is that somebody has read what is stored: keys and scopes may tell of customers.
+type Access struct {
 	Who        string // required
 	Scope, Key string // "": all of them
 	Detail     string // what was looked for
 }
 
-// Looked writes l to the audit. Reading itself needs no right to write, so whoever calls it
+// RecordAccess writes l to the audit. Reading itself needs no right to write, so whoever calls it
 // decides what an error means.
-func (t *Table) Looked(ctx context.Context, l Look) error {
+func (t *Table) RecordAccess(ctx context.Context, l Access) error {
 	if l.Who == "" {
 		return errors.New("admin: who has looked is not known. Try: Look.Who")
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Order is what is to be forgotten, by whom and why. All of it but the flags is
+// ForgetRequest is what is to be forgotten, by whom and why. All of it but the flags is
 // required.
-type Order struct {
+type ForgetRequest struct {
 	Scope, Key  string
 	Who, Reason string
 
@@ -45,7 +45,7 @@ var (
 //
 // After an error nothing has changed, except that the answer to COMMIT may have been
 // lost; to forget again does no harm.
-func (t *Table) Forget(ctx context.Context, o Order) (detail string, err error) {
+func (t *Table) Forget(ctx context.Context, o ForgetRequest) (detail string, err error) {
 	if o.Scope == "" || o.Key == "" || o.Who == "" || strings.TrimSpace(o.Reason) == "" {
 		return "", errors.New("admin: scope, key, who and reason are required. Try: --reason 'what has asked for it'")
 	}
@@ -63,12 +63,12 @@ func (t *Table) Forget(ctx context.Context, o Order) (detail string, err error) 
 	}
 	err = tx.Commit()
 	for _, c := range t.caches { // also if the answer to COMMIT was lost
-		c.Drop(o.Scope, o.Key)
+		c.InvalidateCache(o.Scope, o.Key)
 	}
 	return detail, err
 }
 
-func (t *Table) forget(ctx context.Context, tx *sql.Tx, o Order) (string, error) {
+func (t *Table) forget(ctx context.Context, tx *sql.Tx, o ForgetRequest) (string, error) {
 	exec := func(query string, args ...any) (int64, error) {
 		r, err := tx.ExecContext(ctx, t.d.text(query), args...)
 		if err != nil {
@@ -119,16 +119,16 @@ func (t *Table) forget(ctx context.Context, tx *sql.Tx, o Order) (string, error)
 // writes is not part of the answer.
 func (op Operation) mark() []byte {
 	switch op.Effect {
-	case once.Applied.String():
+	case once.EffectApplied.String():
 		return nil
-	case once.NotApplied.String():
+	case once.EffectNotApplied.String():
 		return store.EncodeHeader(store.Result{}.MarkRolledBack().Header)
 	}
 	return store.EncodeHeader([]store.Field{{Name: store.WritesField, Value: "not recorded"}})
 }
 
 // permits says why op cannot be forgotten, if it cannot.
-func (o Order) permits(op Operation) error {
+func (o ForgetRequest) permits(op Operation) error {
 	switch {
 	case op.State == "running":
 		return ErrRunning
@@ -141,7 +141,7 @@ func (o Order) permits(op Operation) error {
 }
 
 // detail says what an order does to op.
-func (o Order) detail(op Operation) string {
+func (o ForgetRequest) detail(op Operation) string {
 	if o.Release {
 		return fmt.Sprintf("%s, fence %d: the key is new again", op.State, op.Fence)
 	}

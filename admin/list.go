@@ -48,7 +48,7 @@ var states = map[string]string{
 	"running": "state = 1",
 	"done":    "state = 2 and (expires_at is null or expires_at > NOW)",
 	"unknown": "state = 3",
-	Expired:   "state = 2 and expires_at <= NOW",
+	StateExpired:   "state = 2 and expires_at <= NOW",
 }
 
 func (t *Table) where(f Filter) (text string, args []any, err error) {

@@ -11,9 +11,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Expired is the state of an operation that counts as never seen, and whose row is
+// StateExpired is the state of an operation that counts as never seen, and whose row is
 // still there. The other states are the words of [store.State].
-const Expired = "expired"
+const StateExpired = "expired"
 
 // Operation is a stored operation, for people and scripts. What was asked and answered
 // is not shown: it may be anything.
@@ -50,11 +50,11 @@ func (t *Table) Find(ctx context.Context, key string) ([]Operation, error) {
 func EffectOf(r store.Result) string {
 	switch {
 	case r.RolledBack():
-		return once.NotApplied.String()
-	case r.Kind == store.Failure, r.Status >= 400, len(r.Header) > 0 && r.Header[0].Name == store.WritesField:
+		return once.EffectNotApplied.String()
+	case r.Kind == store.ResultFailure, r.Status >= 400, len(r.Header) > 0 && r.Header[0].Name == store.WritesField:
 		return ""
 	}
-	return once.Applied.String()
+	return once.EffectApplied.String()
 }
 
 func scanOperation(rows *sql.Rows) (op Operation, err error) {
@@ -68,13 +68,13 @@ func scanOperation(rows *sql.Rows) (op Operation, err error) {
 		return op, err
 	}
 	op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.Now = state.String(), since.time(), expires.at, lease.at, now.time()
-	if state == store.Done {
+	if state == store.StateDone {
 		header, _ := store.DecodeHeader(head) // one that is damaged has no mark
 		r := store.Result{Kind: kind, Status: op.Status, Header: header}
-		op.Result, op.Effect = [...]string{"value", "failure", "omitted"}[min(kind, store.Omitted)], EffectOf(r)
+		op.Result, op.Effect = [...]string{"value", "failure", "omitted"}[min(kind, store.ResultOmitted)], EffectOf(r)
 		op.ResultBytes += len(head) - len(store.EncodeHeader(header)) + len(store.EncodeHeader(r.WithoutMark().Header))
 		if op.ExpiresAt != nil && !op.ExpiresAt.After(op.Now) {
-			op.State = Expired
+			op.State = StateExpired
 		}
 	}
 	if len(asked) > 0 {

@@ -32,7 +32,7 @@ type Table struct {
 }
 
 // Cache is told of every operation that is forgotten; *once.Engine is one.
-type Cache interface{ Drop(scope, key string) }
+type Cache interface{ InvalidateCache(scope, key string) }
 
 // Open returns the tables of db, which speaks d. It does not ask the database. Engines
 // of this process with a Config.Cache are to be among caches; those of others go on

@@ -35,7 +35,7 @@ func TestEveryOutcomeHasARow(t *testing.T) {
 	}
 	do(fail(errors.New(key)), "a")
 	do(fail(state("23505")), "a")
-	do(fail(&store.Error{Kind: store.Retry, Err: errors.New(key)}), "a")
+	do(fail(&store.Error{Kind: store.KindRetry, Err: errors.New(key)}), "a")
 	do(func(context.Context, *memstore.Tx) (string, error) { panic(key) }, "a")
 	do(func(_ context.Context, tx *memstore.Tx) (string, error) { _ = tx.Insert("", ""); return "", nil }, "a")
 	do(fail(nil), "a")

@@ -39,7 +39,7 @@ func causeOf(err error) string {
 	if errors.As(err, &state) {
 		return state.SQLState()
 	}
-	if kind := store.KindOf(err); kind != store.Other {
+	if kind := store.KindOf(err); kind != store.KindOther {
 		return kind.String()
 	}
 	return ""

@@ -85,7 +85,7 @@ func pass(d time.Duration) {
 // event is the end of call i.
 func event(i int) once.Event {
 	return once.Event{
-		Type: once.EventFinished, Outcome: once.Executed, Effect: once.Applied, Scope: "s", KeyHash: hash,
+		Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Scope: "s", KeyHash: hash,
 		Caller: once.Caller{RequestID: strconv.Itoa(i)}, From: "absent", To: "done", Runs: 1,
 	}
 }

@@ -39,7 +39,7 @@ type sweepField struct {
 	name    string
 	offered int // requests a second, which leaves this machine room
 	run     func(context.Context) error
-	sweeps  store.Ledger
+	sweeps  store.Operations
 	expire  func(ctx context.Context, rows int) error
 	close   func() error
 }

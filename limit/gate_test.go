@@ -25,7 +25,7 @@ type counting struct {
 	hold        chan struct{}
 }
 
-func (c *counting) Begin(ctx context.Context, a store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
+func (c *counting) Begin(ctx context.Context, a store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
 	c.begun.Add(1)
 	return c.Store.Begin(ctx, a)
 }

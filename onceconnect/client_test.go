@@ -102,7 +102,7 @@ func TestNoKey(t *testing.T) {
 	s := start(t, onceconnect.Config{Optional: true}, cutOnce)
 	_, err := s.retrying(quick()).CreateRefund(context.Background(), refund)
 	var gaveUp *retry.Error
-	if !errors.As(err, &gaveUp) || gaveUp.Reason != retry.NotSafe || !strings.Contains(err.Error(), "Try: an idempotency key") {
+	if !errors.As(err, &gaveUp) || gaveUp.Reason != retry.ReasonNotSafe || !strings.Contains(err.Error(), "Try: an idempotency key") {
 		t.Error(err)
 	}
 	s.expect(1, 1)
@@ -155,7 +155,7 @@ func TestInFlight(t *testing.T) {
 			return
 		}
 		waits++
-		if e.Class != retry.InFlight || once.CodeOf(e.Err) != once.CodeInFlight {
+		if e.Class != retry.ClassInFlight || once.CodeOf(e.Err) != once.CodeInFlight {
 			t.Errorf("%+v", e)
 		}
 		if e.Attempt == 1 {
@@ -188,7 +188,7 @@ func TestFinal(t *testing.T) {
 		}
 	}
 	_, err := c.CreateRefund(ctx, &refundsv1.CreateRefundRequest{Amount: 1})
-	if once.CodeOf(err) != once.CodeMismatch || once.EffectOf(err) != once.InDoubt || connect.CodeOf(err) != connect.CodeFailedPrecondition {
+	if once.CodeOf(err) != once.CodeMismatch || once.EffectOf(err) != once.EffectInDoubt || connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Error(err)
 	}
 	if n := len(s.keys()); n != 3 {
@@ -210,7 +210,7 @@ func TestBudget(t *testing.T) {
 	for i := range 2 {
 		_, err := c.CreateRefund(onceconnect.WithKey(context.Background(), once.NewKey()), refund)
 		var gaveUp *retry.Error
-		if !errors.As(err, &gaveUp) || gaveUp.Reason != retry.OverBudget || gaveUp.Attempts != 3-2*i || connect.CodeOf(err) != connect.CodeUnavailable {
+		if !errors.As(err, &gaveUp) || gaveUp.Reason != retry.ReasonOverBudget || gaveUp.Attempts != 3-2*i || connect.CodeOf(err) != connect.CodeUnavailable {
 			t.Errorf("%d: %v", i, err)
 		}
 	}

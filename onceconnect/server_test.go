@@ -238,7 +238,7 @@ func (s *rerun) CreateRefund(ctx context.Context, r *refundsv1.CreateRefundReque
 	r.Amount, r.Charge = 1, "changed"
 	info.ResponseHeader().Set("X-Run", "1")
 	if s.runs < 3 {
-		return nil, &store.Error{Kind: store.Retry, Err: errors.New("deadlock")}
+		return nil, &store.Error{Kind: store.KindRetry, Err: errors.New("deadlock")}
 	}
 	return &refundsv1.Refund{Id: 7}, onceconnect.Tx[*memstore.Tx](ctx).Insert("refund", "1")
 }

@@ -70,7 +70,7 @@ func TestNoKey(t *testing.T) {
 	})
 	_, err := s.retrying(quick()).CreateRefund(context.Background(), refund)
 	var gaveUp *retry.Error
-	if !errors.As(err, &gaveUp) || gaveUp.Reason != retry.NotSafe || status.Code(err) != codes.Unavailable {
+	if !errors.As(err, &gaveUp) || gaveUp.Reason != retry.ReasonNotSafe || status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
 	s.expect(1, 1)
@@ -122,7 +122,7 @@ func TestInFlight(t *testing.T) {
 			return
 		}
 		waits++
-		if e.Class != retry.InFlight || once.CodeOf(e.Err) != once.CodeInFlight {
+		if e.Class != retry.ClassInFlight || once.CodeOf(e.Err) != once.CodeInFlight {
 			t.Errorf("%+v", e)
 		}
 		if e.Attempt == 1 {
@@ -153,7 +153,7 @@ func TestFinal(t *testing.T) {
 		}
 	}
 	_, err := c.CreateRefund(ctx, &refundsv1.CreateRefundRequest{Amount: 1})
-	if once.CodeOf(err) != once.CodeMismatch || once.EffectOf(err) != once.InDoubt || status.Code(err) != codes.FailedPrecondition {
+	if once.CodeOf(err) != once.CodeMismatch || once.EffectOf(err) != once.EffectInDoubt || status.Code(err) != codes.FailedPrecondition {
 		t.Error(err)
 	}
 	if n := len(s.keys()); n != 3 {
@@ -172,7 +172,7 @@ func TestBudget(t *testing.T) {
 	client := quick()
 	client.Policy.Budget.Burst = 2
 	c := s.retrying(client)
-	for i, want := range []retry.Reason{retry.OverBudget, retry.OverBudget} {
+	for i, want := range []retry.Reason{retry.ReasonOverBudget, retry.ReasonOverBudget} {
 		_, err := c.CreateRefund(oncegrpc.WithKey(context.Background(), once.NewKey()), refund)
 		var gaveUp *retry.Error
 		if !errors.As(err, &gaveUp) || gaveUp.Reason != want || gaveUp.Attempts != 3-2*i || status.Code(err) != codes.Unavailable {

@@ -213,7 +213,7 @@ func TestRerun(t *testing.T) {
 		}
 		r.Amount, r.Charge = 1, "changed"
 		if runs < 3 {
-			return nil, &store.Error{Kind: store.Retry, Err: errors.New("deadlock")}
+			return nil, &store.Error{Kind: store.KindRetry, Err: errors.New("deadlock")}
 		}
 		return &refundsv1.Refund{Id: 7}, oncegrpc.Tx[*memstore.Tx](ctx).Insert("refund", "1")
 	})
@@ -229,7 +229,7 @@ func TestVainMetadataIsNotSent(t *testing.T) {
 				return err
 			}
 			if run == 1 {
-				return &store.Error{Kind: store.Retry, Err: errors.New("deadlock")}
+				return &store.Error{Kind: store.KindRetry, Err: errors.New("deadlock")}
 			}
 			return nil
 		}

@@ -76,7 +76,7 @@ func (x *exchange) send(status string) {
 // middleware around this one has set for this request. So is a Content-Encoding, which is
 // what that middleware does with the body.
 func (x *exchange) replay(res *store.Result) {
-	if res.Kind != store.Value || res.Status < 200 || res.Status > 999 {
+	if res.Kind != store.ResultValue || res.Status < 200 || res.Status > 999 {
 		x.refuse(x.operationProblem(CodeResultUnavailable)) // too large to be kept, or not an answer to a request
 		return
 	}

@@ -24,9 +24,9 @@ func TestAppliedMeansThatTheWritesStand(t *testing.T) {
 	}{
 		"201":               {201, 0, false, "executed, applied", "replayed, applied", 1},
 		"400":               {400, 0, false, "declined, not applied", "replayed, not applied", 0},
-		"402, kept":         {402, oncehttp.Commit, true, "executed, applied", "replayed, applied", 1},
-		"200, rolled back":  {200, oncehttp.Store, true, "declined, not applied", "replayed, not applied", 0},
-		"500, made a final": {500, oncehttp.Store, true, "declined, not applied", "replayed, not applied", 0},
+		"402, kept":         {402, oncehttp.VerdictCommit, true, "executed, applied", "replayed, applied", 1},
+		"200, rolled back":  {200, oncehttp.VerdictStore, true, "declined, not applied", "replayed, not applied", 0},
+		"500, made a final": {500, oncehttp.VerdictStore, true, "declined, not applied", "replayed, not applied", 0},
 	} {
 		for _, engine := range []once.Config{{}, {Cache: 1 << 20}} {
 			s := start(t, setup{Config: oncehttp.Config{Optional: true}, engine: engine}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
@@ -63,7 +63,7 @@ func TestTheMarkCannotBeForged(t *testing.T) {
 	})
 	s.post("k", "")
 	rec, err := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"})
-	if err != nil || rec.State != store.Done || rec.Result.RolledBack() {
+	if err != nil || rec.State != store.StateDone || rec.Result.RolledBack() {
 		t.Errorf("%+v, %v", rec, err)
 	}
 }

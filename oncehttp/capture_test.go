@@ -14,12 +14,12 @@ import (
 )
 
 func TestCapture(t *testing.T) {
-	sealer, err := once.NewSealer(make([]byte, 32))
+	sealer, err := once.NewEncrypter(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
 	strip := func(next http.Handler) http.Handler { return http.StripPrefix("/api", next) }
-	s := start(t, setup{Config: oncehttp.Config{CaptureRequest: true}, engine: once.Config{Seal: sealer}, around: strip}, create)
+	s := start(t, setup{Config: oncehttp.Config{CaptureRequest: true}, engine: once.Config{Encrypter: sealer}, around: strip}, create)
 	got := s.send("POST", "/api/refunds?a=1", `{"amount":1}`, "Idempotency-Key", "k", "Content-Type", "application/json", "X-Tenant", "acme",
 		"Authorization", "Bearer secret", "Proxy-Authorization", "secret", "Cookie", "session=secret", "Connection", "close")
 	if got.status != 201 {
@@ -30,7 +30,7 @@ func TestCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := sealer.Open(rec.Request, once.SealLabel(id.Scope, id.Key))
+	plain, err := sealer.Decrypt(rec.Request, once.EncryptionLabel(id.Scope, id.Key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +52,10 @@ func TestCapture(t *testing.T) {
 }
 
 func TestNoCapture(t *testing.T) {
-	sealer, _ := once.NewSealer(make([]byte, 32))
-	s := start(t, setup{engine: once.Config{Seal: sealer}}, create)
+	sealer, _ := once.NewEncrypter(make([]byte, 32))
+	s := start(t, setup{engine: once.Config{Encrypter: sealer}}, create)
 	s.post("k", "")
-	if rec, _ := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"}); rec.State != store.Done || rec.Request != nil {
+	if rec, _ := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"}); rec.State != store.StateDone || rec.Request != nil {
 		t.Errorf("%+v", rec)
 	}
 }

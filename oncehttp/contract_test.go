@@ -53,10 +53,10 @@ func TestVerdicts(t *testing.T) {
 		status  int
 		verdict oncehttp.Verdict
 	}{
-		{200, oncehttp.Commit}, {201, oncehttp.Commit}, {204, oncehttp.Commit}, {299, oncehttp.Commit}, {303, oncehttp.Commit}, {304, oncehttp.Commit},
-		{400, oncehttp.Store}, {402, oncehttp.Store}, {404, oncehttp.Store}, {410, oncehttp.Store}, {412, oncehttp.Store}, {422, oncehttp.Store}, {451, oncehttp.Store},
-		{401, oncehttp.Forget}, {403, oncehttp.Forget}, {408, oncehttp.Forget}, {409, oncehttp.Forget}, {423, oncehttp.Forget}, {425, oncehttp.Forget},
-		{429, oncehttp.Forget}, {500, oncehttp.Forget}, {502, oncehttp.Forget}, {503, oncehttp.Forget}, {599, oncehttp.Forget}, {600, oncehttp.Forget}, {999, oncehttp.Forget},
+		{200, oncehttp.VerdictCommit}, {201, oncehttp.VerdictCommit}, {204, oncehttp.VerdictCommit}, {299, oncehttp.VerdictCommit}, {303, oncehttp.VerdictCommit}, {304, oncehttp.VerdictCommit},
+		{400, oncehttp.VerdictStore}, {402, oncehttp.VerdictStore}, {404, oncehttp.VerdictStore}, {410, oncehttp.VerdictStore}, {412, oncehttp.VerdictStore}, {422, oncehttp.VerdictStore}, {451, oncehttp.VerdictStore},
+		{401, oncehttp.VerdictForget}, {403, oncehttp.VerdictForget}, {408, oncehttp.VerdictForget}, {409, oncehttp.VerdictForget}, {423, oncehttp.VerdictForget}, {425, oncehttp.VerdictForget},
+		{429, oncehttp.VerdictForget}, {500, oncehttp.VerdictForget}, {502, oncehttp.VerdictForget}, {503, oncehttp.VerdictForget}, {599, oncehttp.VerdictForget}, {600, oncehttp.VerdictForget}, {999, oncehttp.VerdictForget},
 	} {
 		s := start(t, setup{}, answers(c.status))
 		first, second := s.post("k", ""), s.post("k", "")
@@ -65,15 +65,15 @@ func TestVerdicts(t *testing.T) {
 		}
 		want, runs, effects := [2]string{"stored", "replayed"}, int64(1), 1
 		switch c.verdict {
-		case oncehttp.Forget:
+		case oncehttp.VerdictForget:
 			want, runs, effects = [2]string{"not-stored", "not-stored"}, 2, 0
-		case oncehttp.Store:
+		case oncehttp.VerdictStore:
 			effects = 0
 		}
 		if got := [2]string{first.idempotency(), second.idempotency()}; got != want {
 			t.Errorf("%d: %v, not %v", c.status, got, want)
 		}
-		if c.verdict == oncehttp.Forget && first.header.Get("Idempotency-Retention") != "" {
+		if c.verdict == oncehttp.VerdictForget && first.header.Get("Idempotency-Retention") != "" {
 			t.Errorf("%d: advertises retention", c.status)
 		}
 		s.expect(runs, "n", effects)
@@ -87,10 +87,10 @@ func TestDecide(t *testing.T) {
 		again   string
 		effects int
 	}{
-		{402, oncehttp.Commit, "replayed", 1},
-		{409, oncehttp.Store, "replayed", 0},
-		{202, oncehttp.Forget, "not-stored", 0},
-		{500, oncehttp.Commit, "replayed", 1},
+		{402, oncehttp.VerdictCommit, "replayed", 1},
+		{409, oncehttp.VerdictStore, "replayed", 0},
+		{202, oncehttp.VerdictForget, "not-stored", 0},
+		{500, oncehttp.VerdictCommit, "replayed", 1},
 	} {
 		s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 			oncehttp.Decide(r.Context(), c.verdict)

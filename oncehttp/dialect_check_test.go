@@ -125,7 +125,7 @@ func fails(kind store.Kind, status int, header ...string) func(*testing.T, diale
 	return func(t *testing.T, d dialect) {
 		t.Helper()
 		s := start(t, setup{Config: oncehttp.Config{Preset: d()}, faults: func(f *faulty) {
-			f.begin = func(store.Ask) error { return fault(kind) }
+			f.begin = func(store.BeginOptions) error { return fault(kind) }
 		}}, create)
 		says(t, s.as("", "POST", "/x", "k", "1"), status, header...)
 		s.expect(0, "n", 0)

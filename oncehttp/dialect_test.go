@@ -60,8 +60,8 @@ var stripeV1Cells = []cell{
 	{"in flight is 409", ruby431, inFlight(409, idemType, invalid, "error.code", "idempotency_key_in_use", hint, "true")},
 	{"in flight has a doc_url and is worded as programs match it", stripity564, inFlight(409, "error.doc_url", "https://stripe.com/docs/error-codes/idempotency-key-in-use", message,
 		"There is currently another in-progress request using this Idempotent Key (that probably means you submitted twice, and the other request is still going through): k. Please try again later.")},
-	{"a conflict is a lock timeout: 429", stripeGo, fails(store.Retry, 429, "error.code", "lock_timeout", "error.doc_url", "https://stripe.com/docs/error-codes/lock-timeout", hint, "true")},
-	{"the store is away: 503", ours, fails(store.Down, 503, idemType, "api_error", hint, "true")},
+	{"a conflict is a lock timeout: 429", stripeGo, fails(store.KindRetry, 429, "error.code", "lock_timeout", "error.doc_url", "https://stripe.com/docs/error-codes/lock-timeout", hint, "true")},
+	{"the store is away: 503", ours, fails(store.KindUnavailable, 503, idemType, "api_error", hint, "true")},
 	{"a handler that fails is executed again", ours, failsInside},
 	{"a stored error is not to be retried", stripeGo, final(500, "false")},
 	{"a refused card is not to be retried", stripeGo, final(402, "false")},
@@ -111,7 +111,7 @@ func TestDialects(t *testing.T) {
 		if got := d.preset().Name; got != name {
 			t.Errorf("%s is called %q", name, got)
 		}
-		if d.preset().Verdicts[2] = oncehttp.Forget; d.preset().Verdicts[2] != oncehttp.Commit {
+		if d.preset().Verdicts[2] = oncehttp.VerdictForget; d.preset().Verdicts[2] != oncehttp.VerdictCommit {
 			t.Errorf("%s is not fresh", name)
 		}
 		for _, c := range d.cells {

@@ -184,7 +184,7 @@ func ExampleDecide() {
 	h := oncehttp.Handler(once.New(s, once.Config{}), oncehttp.Config{Principal: oncehttp.Global()},
 		func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 			_ = tx.Put("declined", "card 4242")
-			oncehttp.Decide(r.Context(), oncehttp.Commit)
+			oncehttp.Decide(r.Context(), oncehttp.VerdictCommit)
 			w.WriteHeader(http.StatusPaymentRequired)
 		})
 	show(h, post("/charges", "k", ""))

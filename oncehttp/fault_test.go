@@ -32,27 +32,27 @@ func TestFaults(t *testing.T) {
 		effects    int   // after it was repeated
 	}{
 		"store down": {
-			faults: func(f *faulty) { f.begin = func(store.Ask) error { return fault(store.Down) } },
+			faults: func(f *faulty) { f.begin = func(store.BeginOptions) error { return fault(store.KindUnavailable) } },
 			status: 503, code: oncehttp.CodeStoreUnavailable, retryable: true, retryAfter: "1", effects: 1,
 		},
 		"store down at commit": {
-			faults: func(f *faulty) { f.commit = always(store.Down) },
+			faults: func(f *faulty) { f.commit = always(store.KindUnavailable) },
 			status: 503, code: oncehttp.CodeStoreUnavailable, retryable: true, retryAfter: "1", runs: 1, effects: 1,
 		},
 		"serialization failures at commit": {
-			faults: func(f *faulty) { f.commit = always(store.Retry) },
+			faults: func(f *faulty) { f.commit = always(store.KindRetry) },
 			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", runs: 3, effects: 1,
 		},
 		"serialization failures at begin": {
-			faults: func(f *faulty) { f.begin = func(store.Ask) error { return fault(store.Retry) } },
+			faults: func(f *faulty) { f.begin = func(store.BeginOptions) error { return fault(store.KindRetry) } },
 			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", effects: 1,
 		},
 		"serialization failures of statements": {
-			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) { oncehttp.Fail(w, r, fault(store.Retry)) },
+			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) { oncehttp.Fail(w, r, fault(store.KindRetry)) },
 			status:  503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", runs: 3,
 		},
 		"failed commit": {
-			faults: func(f *faulty) { f.commit = always(store.Other) },
+			faults: func(f *faulty) { f.commit = always(store.KindOther) },
 			status: 500, code: oncehttp.CodeHandlerFailed, retryable: true, runs: 1, effects: 1,
 		},
 		"failed handler": {
@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 		}
 		s := start(t, setup{faults: c.faults}, h)
 		begin, commit := s.store.begin, s.store.commit
-		s.store.begin = func(a store.Ask) error {
+		s.store.begin = func(a store.BeginOptions) error {
 			if begin == nil || healthy.Load() {
 				return nil
 			}
@@ -143,7 +143,7 @@ func TestLostCommit(t *testing.T) {
 						return err
 					}
 				}
-				return fault(store.Lost)
+				return fault(store.KindLost)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func TestLostCommit(t *testing.T) {
 	if p := got.problem(t); got.status != 503 || p.Code != oncehttp.CodeStoreUnavailable || !p.Retryable || p.SafeNewKey || got.header.Get("Retry-After") != "1" {
 		t.Errorf("in doubt: %+v", p)
 	}
-	if e := s.log.last(); e.Effect != once.InDoubt {
+	if e := s.log.last(); e.Effect != once.EffectInDoubt {
 		t.Errorf("%+v", e)
 	}
 }
@@ -172,7 +172,7 @@ func TestRerunStartsAfresh(t *testing.T) {
 		commits := 0
 		f.commit = func(_ store.Change, commit func() error) error {
 			if commits++; commits == 1 {
-				return fault(store.Retry)
+				return fault(store.KindRetry)
 			}
 			return commit()
 		}
@@ -204,7 +204,7 @@ func TestFailReruns(t *testing.T) {
 	var runs int
 	s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 		if runs++; runs < 3 {
-			oncehttp.Fail(w, r, fault(store.Retry))
+			oncehttp.Fail(w, r, fault(store.KindRetry))
 			return
 		}
 		create(w, r, tx)
@@ -273,13 +273,13 @@ func TestForeignRecords(t *testing.T) {
 		retryable bool
 		url       string
 	}{
-		"unknown":            {store.Record{State: store.Unknown, Fence: 1}, 409, oncehttp.CodeUnknown, false, "/operations/refunds/k"},
-		"running elsewhere":  {store.Record{State: store.Running, Fence: 1}, 409, oncehttp.CodeInFlight, true, "/operations/refunds/k"},
-		"omitted":            {store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: store.Omitted, Status: 201}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
-		"value of a func":    {store.Record{State: store.Done, Fence: 1, Result: store.Result{Body: []byte("1")}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
-		"failure of a func":  {store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: store.Failure, Body: []byte("{}")}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
-		"of a later version": {store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: 77, Status: 201}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
-		"other request":      {store.Record{State: store.Done, Fence: 1, Fingerprint: make([]byte, 33)}, 201, "", false, ""}, // version 0 is not compared
+		"unknown":            {store.Record{State: store.StateUnknown, Fence: 1}, 409, oncehttp.CodeUnknown, false, "/operations/refunds/k"},
+		"running elsewhere":  {store.Record{State: store.StateRunning, Fence: 1}, 409, oncehttp.CodeInFlight, true, "/operations/refunds/k"},
+		"omitted":            {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: store.ResultOmitted, Status: 201}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"value of a func":    {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Body: []byte("1")}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"failure of a func":  {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: store.ResultFailure, Body: []byte("{}")}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"of a later version": {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: 77, Status: 201}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"other request":      {store.Record{State: store.StateDone, Fence: 1, Fingerprint: make([]byte, 33)}, 201, "", false, ""}, // version 0 is not compared
 	} {
 		s := start(t, setup{Config: oncehttp.Config{StatusURL: url}}, create)
 		if name == "other request" {

@@ -12,7 +12,7 @@ import (
 // faulty is a store that fails when it is told to.
 type faulty struct {
 	*memstore.Store
-	begin  func(store.Ask) error                  // before BEGIN
+	begin  func(store.BeginOptions) error                  // before BEGIN
 	commit func(store.Change, func() error) error // around COMMIT
 	asks   atomic.Int64
 	firsts atomic.Int64 // asks that may skip the look-up
@@ -22,18 +22,18 @@ type faulty struct {
 func (f *faulty) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	f.asks.Add(1)
 	if f.down {
-		return store.Record{}, fault(store.Down)
+		return store.Record{}, fault(store.KindUnavailable)
 	}
 	return f.Store.Read(ctx, id)
 }
 
-func (f *faulty) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.Tx], store.Record, error) {
+func (f *faulty) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
 	f.asks.Add(1)
 	if ask.First {
 		f.firsts.Add(1)
 	}
 	if f.down {
-		return nil, store.Record{}, fault(store.Down)
+		return nil, store.Record{}, fault(store.KindUnavailable)
 	}
 	if f.begin != nil {
 		if err := f.begin(ask); err != nil {
@@ -48,18 +48,18 @@ func (f *faulty) Begin(ctx context.Context, ask store.Ask) (store.Txn[*memstore.
 }
 
 type faultyTxn struct {
-	store.Txn[*memstore.Tx]
+	store.Claim[*memstore.Tx]
 	f *faulty
 }
 
 func (t *faultyTxn) Commit(ctx context.Context, c store.Change) error {
 	done := false
-	commit := func() error { done = true; return t.Txn.Commit(ctx, c) }
+	commit := func() error { done = true; return t.Claim.Commit(ctx, c) }
 	if t.f.commit == nil {
 		return commit()
 	}
 	err := t.f.commit(c, commit)
-	if !done && store.KindOf(err) != store.Lost { // a lost one stays open: the server has not noticed yet
+	if !done && store.KindOf(err) != store.KindLost { // a lost one stays open: the server has not noticed yet
 		_ = t.Rollback(ctx)
 	}
 	return err

@@ -116,7 +116,7 @@ func TestStoredHeaders(t *testing.T) {
 func TestStoredCredentialsStay(t *testing.T) {
 	s := start(t, setup{}, create)
 	_, err := s.store.Swap(t.Context(), store.Change{ID: store.ID{Scope: "global POST /refunds", Key: "k"}, Next: store.Record{
-		State: store.Done, Fence: 1, Claim: make([]byte, 16),
+		State: store.StateDone, Fence: 1, Nonce: make([]byte, 16),
 		Result: store.Result{Status: 200, Header: []store.Field{{Name: "set-cookie", Value: "a=b"}, {Name: "Connection", Value: "x"}, {Name: "ETag", Value: "1"}}},
 	}})
 	if err != nil {
@@ -171,7 +171,7 @@ func TestGuardsOfOuterMiddleware(t *testing.T) {
 		"new": {{Name: "vary", Value: "Accept"}, {Name: "X-Content-Type-Options", Value: "nosniff"}},
 	} {
 		_, err := s.store.Swap(t.Context(), store.Change{ID: store.ID{Scope: "global POST /refunds", Key: key}, Next: store.Record{
-			State: store.Done, Fence: 1, Claim: make([]byte, 16), Result: store.Result{Status: 200, Header: fields},
+			State: store.StateDone, Fence: 1, Nonce: make([]byte, 16), Result: store.Result{Status: 200, Header: fields},
 		}})
 		if err != nil {
 			t.Fatal(err)

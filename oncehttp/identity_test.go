@@ -35,9 +35,9 @@ func FuzzReplay(f *testing.F) {
 		mode   uint8
 	}
 	preset := oncehttp.Default()
-	preset.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.Commit, 3: oncehttp.Commit, 4: oncehttp.Store}
+	preset.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 3: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore}
 	for class := 5; class <= 9; class++ {
-		preset.Verdicts[class] = oncehttp.Commit
+		preset.Verdicts[class] = oncehttp.VerdictCommit
 	}
 	runs := 0
 	server := httptest.NewUnstartedServer(oncehttp.Handler(once.New(memstore.New(), once.Config{}), oncehttp.Config{

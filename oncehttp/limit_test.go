@@ -148,7 +148,7 @@ func TestMaxStored(t *testing.T) {
 			t.Errorf("%d: %+v", status, p)
 		}
 		s.expect(1, "n", effects)
-		if rec, _ := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"}); rec.Result.Kind != store.Omitted || rec.Result.Body != nil || len(rec.Result.WithoutMark().Header) != 0 || rec.Result.RolledBack() != (effects == 0) {
+		if rec, _ := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"}); rec.Result.Kind != store.ResultOmitted || rec.Result.Body != nil || len(rec.Result.WithoutMark().Header) != 0 || rec.Result.RolledBack() != (effects == 0) {
 			t.Errorf("%d: stored: %+v", status, rec.Result)
 		}
 		// One byte less fits.

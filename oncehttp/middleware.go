@@ -75,7 +75,7 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.plan.Gate != nil {
-		x.replayLookUp = replay{cached: s.engine.Cached, known: s.engine.Known}
+		x.replayLookUp = replay{cached: s.engine.Cached, known: s.engine.IsDone}
 		defer x.leave()
 	}
 	op, prob := x.operation()

@@ -25,12 +25,12 @@ func TestNotStored(t *testing.T) {
 		says    string
 		outcome once.Outcome
 	}{
-		{409, "k", "not-stored", once.NotStored},
-		{429, "k", "not-stored", once.NotStored},
+		{409, "k", "not-stored", once.OutcomeNotStored},
+		{429, "k", "not-stored", once.OutcomeNotStored},
 		{503, "k", "not-stored", once.Outcome(once.CodeFailed)},
-		{409, "", "ignored", once.NotStored},
-		{201, "k", "stored", once.Executed},
-		{422, "k", "stored", once.Declined},
+		{409, "", "ignored", once.OutcomeNotStored},
+		{201, "k", "stored", once.OutcomeExecuted},
+		{422, "k", "stored", once.OutcomeDeclined},
 	} {
 		var last lastEvent
 		engine := once.New(memstore.New(), once.Config{Observer: &last})

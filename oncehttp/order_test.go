@@ -34,7 +34,7 @@ func TestTimeoutHandler(t *testing.T) {
 					err := tx.Put("late", "1")
 					if late <- err; err != nil {
 						oncehttp.Fail(w, r, err)
-						oncehttp.Decide(r.Context(), oncehttp.Commit)
+						oncehttp.Decide(r.Context(), oncehttp.VerdictCommit)
 						return
 					}
 				}
@@ -68,7 +68,7 @@ func TestFailOfAHandlerThatWasLeftBehind(t *testing.T) {
 	s := start(t, setup{inside: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Millisecond, "too slow") }}, func(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
 		<-r.Context().Done()
 		oncehttp.Fail(w, r, r.Context().Err())
-		oncehttp.Decide(r.Context(), oncehttp.Commit)
+		oncehttp.Decide(r.Context(), oncehttp.VerdictCommit)
 		over <- true
 	})
 	for range 20 {

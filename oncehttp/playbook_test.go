@@ -57,9 +57,9 @@ func TestPlaybookTaxonomy(t *testing.T) {
 			oncehttp.Fail(w, r, fmt.Errorf("provider: %w", context.DeadlineExceeded))
 		}},
 		{code: "DEPENDENCY.timeout", status: 504, retry: true, hint: "backoff", handle: says(oncehttp.Problem{Code: "DEPENDENCY.timeout"})},
-		{code: "DEPENDENCY.unavailable", status: 503, retry: true, hint: "backoff", setup: setup{faults: beginFails(store.Down)}},
+		{code: "DEPENDENCY.unavailable", status: 503, retry: true, hint: "backoff", setup: setup{faults: beginFails(store.KindUnavailable)}},
 		{code: "DEPENDENCY.unavailable", status: 503, retry: true, hint: "backoff", handle: says(oncehttp.Problem{Code: "DEPENDENCY.unavailable"})},
-		{code: "TRANSIENT.conflict", status: 503, retry: true, hint: "backoff", setup: setup{faults: beginFails(store.Retry)}},
+		{code: "TRANSIENT.conflict", status: 503, retry: true, hint: "backoff", setup: setup{faults: beginFails(store.KindRetry)}},
 		{code: "TRANSIENT.overloaded", status: 503, retry: true, hint: "backoff", setup: setup{Config: oncehttp.Config{Gate: gateOf{Code: "TRANSIENT.overloaded", Status: 503, Retryable: true}}}},
 		{code: "TRANSIENT.handler_failed", status: 500, retry: true, hint: "backoff", handle: func(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
 			oncehttp.Fail(w, r, errors.New("secret"))
@@ -100,7 +100,7 @@ func untilDeadline(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
 }
 
 func beginFails(kind store.Kind) func(*faulty) {
-	return func(f *faulty) { f.begin = func(store.Ask) error { return fault(kind) } }
+	return func(f *faulty) { f.begin = func(store.BeginOptions) error { return fault(kind) } }
 }
 
 // A handler whose own deadline is over has applied nothing; the client is told that, in any dialect.

@@ -11,19 +11,19 @@ import (
 type Verdict uint8
 
 const (
-	Forget Verdict = iota // roll back and store nothing: a retry executes
-	Store                 // roll back, then store the answer: a retry replays it
-	Commit                // commit the handler's writes and the answer together
+	VerdictForget Verdict = iota // roll back and store nothing: a retry executes
+	VerdictStore                 // roll back, then store the answer: a retry replays it
+	VerdictCommit                // commit the handler's writes and the answer together
 )
 
 // String returns the verdict in words.
 func (v Verdict) String() string {
 	switch v {
-	case Forget:
+	case VerdictForget:
 		return "forget"
-	case Store:
+	case VerdictStore:
 		return "store"
-	case Commit:
+	case VerdictCommit:
 		return "commit"
 	}
 	return "invalid"
@@ -101,8 +101,8 @@ func Default() *Preset {
 		Methods:    []string{http.MethodPost, http.MethodPatch},
 		KeyHeaders: []string{wire.KeyHeader, "X-Idempotency-Key"},
 		Verdicts: map[int]Verdict{
-			2: Commit, 3: Commit, 4: Store,
-			401: Forget, 403: Forget, 408: Forget, 409: Forget, 423: Forget, 425: Forget, 429: Forget,
+			2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore,
+			401: VerdictForget, 403: VerdictForget, 408: VerdictForget, 409: VerdictForget, 423: VerdictForget, 425: VerdictForget, 429: VerdictForget,
 		},
 		StatusHeader:    wire.StatusHeader,
 		ReplayedHeader:  wire.ReplayedHeader,

@@ -23,7 +23,7 @@ func TestPresetOfAnotherDialect(t *testing.T) {
 	p.Name = "another"
 	p.Methods = []string{"POST"}
 	p.KeyHeaders = []string{"request-id"}
-	p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.Commit, 4: oncehttp.Store, 5: oncehttp.Store, 429: oncehttp.Forget}
+	p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore, 5: oncehttp.VerdictStore, 429: oncehttp.VerdictForget}
 	p.Problems = map[string]int{oncehttp.CodeMismatch: 400, oncehttp.CodeKeyMissing: 428}
 	p.StatusHeader, p.RetentionHeader, p.ReplayedHeader = "", "", "original-Request"
 	p.Retain = 24 * time.Hour
@@ -88,9 +88,9 @@ func TestPresetWithCanonicalBody(t *testing.T) {
 }
 
 func TestDefaultIsFresh(t *testing.T) {
-	oncehttp.Default().Verdicts[2] = oncehttp.Forget
+	oncehttp.Default().Verdicts[2] = oncehttp.VerdictForget
 	oncehttp.Default().Methods[0] = "GET"
-	if p := oncehttp.Default(); p.Verdicts[2] != oncehttp.Commit || p.Methods[0] != "POST" {
+	if p := oncehttp.Default(); p.Verdicts[2] != oncehttp.VerdictCommit || p.Methods[0] != "POST" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -109,9 +109,9 @@ func TestInvalidConfig(t *testing.T) {
 		"no methods":        {Principal: oncehttp.Global(), Preset: &oncehttp.Preset{}},
 		"HEAD":              change(func(p *oncehttp.Preset) { p.Methods = []string{"POST", "HEAD"} }),
 		"no source of keys": change(func(p *oncehttp.Preset) { p.KeyHeaders = nil }),
-		"class 1":           change(func(p *oncehttp.Preset) { p.Verdicts[1] = oncehttp.Commit }),
-		"status 100":        change(func(p *oncehttp.Preset) { p.Verdicts[100] = oncehttp.Commit }),
-		"status 1000":       change(func(p *oncehttp.Preset) { p.Verdicts[1000] = oncehttp.Commit }),
+		"class 1":           change(func(p *oncehttp.Preset) { p.Verdicts[1] = oncehttp.VerdictCommit }),
+		"status 100":        change(func(p *oncehttp.Preset) { p.Verdicts[100] = oncehttp.VerdictCommit }),
+		"status 1000":       change(func(p *oncehttp.Preset) { p.Verdicts[1000] = oncehttp.VerdictCommit }),
 		"verdict 3":         change(func(p *oncehttp.Preset) { p.Verdicts[2] = 3 }),
 		"unknown code":      change(func(p *oncehttp.Preset) { p.Problems = map[string]int{"X": 400} }),
 		"status of a code":  change(func(p *oncehttp.Preset) { p.Problems = map[string]int{oncehttp.CodeStale: 200} }),
@@ -144,7 +144,7 @@ func TestDecideOnNoVerdict(t *testing.T) {
 }
 
 func TestVerdictString(t *testing.T) {
-	if s := fmt.Sprint(oncehttp.Forget, oncehttp.Store, oncehttp.Commit, oncehttp.Verdict(9)); s != "forget store commit invalid" {
+	if s := fmt.Sprint(oncehttp.VerdictForget, oncehttp.VerdictStore, oncehttp.VerdictCommit, oncehttp.Verdict(9)); s != "forget store commit invalid" {
 		t.Error(s)
 	}
 }

@@ -73,7 +73,7 @@ func (x *exchange) problemOf(err error) Problem {
 		if x.timedOut(err) {
 			p = x.plan.problem(CodeTimeout)
 		}
-		if e.Effect == once.NotApplied {
+		if e.Effect == once.EffectNotApplied {
 			p.Detail = problems[CodeConflict].Detail
 		}
 	case once.CodeAborted:

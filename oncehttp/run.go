@@ -68,21 +68,21 @@ func (r *run) answer() (once.Answer, error) {
 	if !r.decided {
 		r.verdict = rec.plan.verdicts[rec.status]
 	}
-	if r.verdict == Forget {
+	if r.verdict == VerdictForget {
 		return once.Answer{}, &notStoredError{rec.status}
 	}
 	r.storedStatus = wire.StatusStored
-	a := once.Answer{Rollback: r.verdict == Store}
+	a := once.Answer{Rollback: r.verdict == VerdictStore}
 	if a.Result = (store.Result{Status: rec.status, Header: rec.storedLines, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
 		r.storedStatus = wire.StatusOmitted
-		a.Result = store.Result{Kind: store.Omitted, Status: rec.status}
+		a.Result = store.Result{Kind: store.ResultOmitted, Status: rec.status}
 	}
 	return a, nil
 }
 
 // answerNotStored reports whether the handler has answered and its answer is not stored.
 func (r *run) answerNotStored() bool {
-	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == Forget
+	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == VerdictForget
 }
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its
@@ -116,12 +116,12 @@ func Key(ctx context.Context) (key string, ok bool) {
 	return r.key, r.key != ""
 }
 
-// Decide overrides the preset's verdict on the answer of this run: [Commit] keeps the
-// writes of a 402, [Store] makes a 409 final, [Forget] lets a retry execute what
+// Decide overrides the preset's verdict on the answer of this run: [VerdictCommit] keeps the
+// writes of a 402, [VerdictStore] makes a 409 final, [VerdictForget] lets a retry execute what
 // looked like a success. Outside of the middleware it does nothing. It panics if v is none
 // of the three.
 func Decide(ctx context.Context, v Verdict) {
-	if v > Commit {
+	if v > VerdictCommit {
 		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: Forget, Store or Commit", v))
 	}
 	if r, ok := runOf(ctx); ok {

@@ -51,7 +51,7 @@ func TestKeyOfContext(t *testing.T) {
 	if _, ok := oncehttp.Key(context.Background()); ok {
 		t.Error("a key outside")
 	}
-	oncehttp.Decide(context.Background(), oncehttp.Commit) // does nothing
+	oncehttp.Decide(context.Background(), oncehttp.VerdictCommit) // does nothing
 }
 
 // The middleware inside of itself does nothing; another engine's has its own claim.

@@ -27,8 +27,8 @@ func StripeV1() *Preset {
 		KeyHeaders: []string{"Idempotency-Key"},
 		OpaqueKeys: true,
 		Verdicts: map[int]Verdict{
-			2: Commit, 3: Commit, 4: Store, 5: Store,
-			401: Forget, 403: Forget, 408: Forget, 409: Forget, 423: Forget, 425: Forget, 429: Forget,
+			2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore, 5: VerdictStore,
+			401: VerdictForget, 403: VerdictForget, 408: VerdictForget, 409: VerdictForget, 423: VerdictForget, 425: VerdictForget, 429: VerdictForget,
 		},
 		Problems:       map[string]int{CodeMismatch: http.StatusBadRequest, CodeConflict: http.StatusTooManyRequests},
 		ReplayedHeader: "Idempotent-Replayed",
@@ -48,7 +48,7 @@ func StripeV2() *Preset {
 	p := StripeV1()
 	p.Name = "stripe-v2"
 	p.Methods = append(p.Methods, http.MethodDelete)
-	p.Verdicts = map[int]Verdict{2: Commit, 3: Commit}
+	p.Verdicts = map[int]Verdict{2: VerdictCommit, 3: VerdictCommit}
 	p.Retain = 30 * 24 * time.Hour
 	return p
 }

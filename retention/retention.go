@@ -71,7 +71,7 @@ type Sweeper struct {
 }
 
 // New returns a sweeper of s, which must be a [store.Sweeper] or wrap one.
-func New(s store.Ledger, cfg Config) (*Sweeper, error) {
+func New(s store.Operations, cfg Config) (*Sweeper, error) {
 	sweeper, ok := store.As[store.Sweeper](s)
 	if !ok {
 		return nil, fmt.Errorf("retention: %T cannot sweep. Try: a store with the method Sweep, or with Unwrap if it wraps one", s)

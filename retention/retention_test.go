@@ -26,7 +26,7 @@ func fill(t *testing.T, s *memstore.Store, n int) {
 	}
 }
 
-func newSweeper(t *testing.T, s store.Ledger, cfg retention.Config) *retention.Sweeper {
+func newSweeper(t *testing.T, s store.Operations, cfg retention.Config) *retention.Sweeper {
 	t.Helper()
 	sweeper, err := retention.New(s, cfg)
 	if err != nil {
@@ -152,7 +152,7 @@ type failing struct {
 
 func (s *failing) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
 	if s.fails--; s.fails >= 0 {
-		return store.Swept{}, &store.Error{Kind: store.Down, Err: errors.New("no connection")}
+		return store.Swept{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("no connection")}
 	}
 	return s.Store.Sweep(ctx, req)
 }
@@ -184,7 +184,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-type blind struct{ store.Ledger }
+type blind struct{ store.Operations }
 
 func Example() {
 	s := memstore.New() // in a service: engine.Store()

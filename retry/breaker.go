@@ -21,21 +21,21 @@ type Breaker interface {
 type Outcome uint8
 
 const (
-	Healthy   Outcome = iota // it has answered, if only with a refusal of its own
-	Unhealthy                // it has failed, or has too much to do
-	Abandoned                // the caller has given up first: nothing is known
+	OutcomeHealthy   Outcome = iota // it has answered, if only with a refusal of its own
+	OutcomeUnhealthy                // it has failed, or has too much to do
+	OutcomeAbandoned                // the caller has given up first: nothing is known
 )
 
 // outcome is what err, of an attempt made for a caller with ctx, tells a breaker.
 func outcome(ctx context.Context, err error) Outcome {
 	if err == nil {
-		return Healthy
+		return OutcomeHealthy
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return Abandoned
+		return OutcomeAbandoned
 	}
-	if c, _ := Classify(err); c == Final || c == InFlight {
-		return Healthy
+	if c, _ := Classify(err); c == ClassFinal || c == ClassInFlight {
+		return OutcomeHealthy
 	}
-	return Unhealthy
+	return OutcomeUnhealthy
 }

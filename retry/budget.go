@@ -17,7 +17,7 @@ import "sync/atomic"
 // others.
 //
 // A rate limit is no distress: a server that says when to come back, in an answer of
-// [RateLimited], wants to be asked then. Such retries have a bucket of their own, of five
+// [ClassRateLimited], wants to be asked then. Such retries have a bucket of their own, of five
 // times Burst, into which each success puts one back. So workers who share a quota wait for
 // their turns, and a server that refuses everything is still left alone after a while.
 //
@@ -77,7 +77,7 @@ func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
 // allow decides on another attempt after f.
 func (b *Budget) allow(f *Failure) bool {
-	if f.Class == Unknown && f.Silent != 0 && b.Burst >= 0 && b.others(f) >= crowd {
+	if f.Class == ClassUnknown && f.Silent != 0 && b.Burst >= 0 && b.others(f) >= crowd {
 		b.refused.Add(1)
 		return false
 	}
@@ -85,7 +85,7 @@ func (b *Budget) allow(f *Failure) bool {
 }
 
 func (b *Budget) payFor(c Class, attempt int) bool {
-	if c == RateLimited {
+	if c == ClassRateLimited {
 		return b.pay(&b.limited, 1, 5*b.size()/100)
 	}
 	return b.pay(&b.used, c.price(attempt), b.size())

@@ -10,20 +10,20 @@ import (
 func TestBudget(t *testing.T) {
 	var b Budget
 	for range 10 {
-		if !b.Spend(Unknown) {
+		if !b.Spend(ClassUnknown) {
 			t.Fatal("less than ten to begin with")
 		}
 	}
-	if b.Spend(Unknown) {
+	if b.Spend(ClassUnknown) {
 		t.Error("an eleventh retry without a success")
 	}
 	for i := range 10 {
-		if b.Spend(Unknown) {
+		if b.Spend(ClassUnknown) {
 			t.Errorf("a retry for %d successes", i)
 		}
 		b.Succeed()
 	}
-	if !b.Spend(Unknown) || b.Spend(Unknown) {
+	if !b.Spend(ClassUnknown) || b.Spend(ClassUnknown) {
 		t.Error("ten successes do not earn exactly one retry")
 	}
 	for range 10_000 {
@@ -35,7 +35,7 @@ func TestBudget(t *testing.T) {
 }
 
 func TestBudgetPrices(t *testing.T) {
-	for class, want := range map[Class]float64{Unknown: 9, Transient: 9, Throttled: 9.5, InFlight: 9.7, Unseen: 9.9} {
+	for class, want := range map[Class]float64{ClassUnknown: 9, ClassTransient: 9, ClassThrottled: 9.5, ClassInFlight: 9.7, ClassUnseen: 9.9} {
 		var b Budget
 		if !b.Spend(class) || b.State().Left != want {
 			t.Errorf("%v leaves %v, want %v", class, b.State().Left, want)
@@ -43,21 +43,21 @@ func TestBudgetPrices(t *testing.T) {
 	}
 	p := Policy{Budget: &Budget{Burst: 1}}
 	for i := range 10 {
-		if _, stop := p.Next(Failure{Attempt: 1, Class: Unseen}); stop != "" {
+		if _, stop := p.Next(Failure{Attempt: 1, Class: ClassUnseen}); stop != "" {
 			t.Errorf("re-send %d of what was never seen: %v", i+1, stop)
 		}
 	}
-	if _, stop := p.Next(Failure{Attempt: 1, Class: Unseen}); stop != OverBudget {
+	if _, stop := p.Next(Failure{Attempt: 1, Class: ClassUnseen}); stop != ReasonOverBudget {
 		t.Errorf("an eleventh one without a success: %v", stop)
 	}
 	p.Budget.Succeed()
-	if _, stop := p.Next(Failure{Attempt: 1, Class: Unseen}); stop != "" {
+	if _, stop := p.Next(Failure{Attempt: 1, Class: ClassUnseen}); stop != "" {
 		t.Errorf("a success does not pay for one: %v", stop)
 	}
-	if _, stop := p.Next(Failure{Attempt: 2, Class: Unseen}); stop != OverBudget {
+	if _, stop := p.Next(Failure{Attempt: 2, Class: ClassUnseen}); stop != ReasonOverBudget {
 		t.Errorf("the second one: %v", stop)
 	}
-	if _, stop := p.Next(Failure{Attempt: 3, Class: InFlight}); stop != OverBudget {
+	if _, stop := p.Next(Failure{Attempt: 3, Class: ClassInFlight}); stop != ReasonOverBudget {
 		t.Errorf("asking after one's own work, where nothing succeeds: %v", stop)
 	}
 }
@@ -65,7 +65,7 @@ func TestBudgetPrices(t *testing.T) {
 func TestBudgetWithoutLimit(t *testing.T) {
 	b := Budget{Burst: -1}
 	for range 1000 {
-		if !b.Spend(Unknown) {
+		if !b.Spend(ClassUnknown) {
 			t.Fatal("refused")
 		}
 	}
@@ -79,8 +79,8 @@ func TestBudgetConcurrently(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
-				if b.Spend(Unknown) {
-					granted.Spend(Unknown)
+				if b.Spend(ClassUnknown) {
+					granted.Spend(ClassUnknown)
 				}
 				b.Succeed()
 			}
@@ -101,7 +101,7 @@ func TestBudgetFor(t *testing.T) {
 	if a != BudgetFor("api.example.com") || a == BudgetFor("other.example.com") {
 		t.Error("not one budget per destination")
 	}
-	a.Spend(Unknown)
+	a.Spend(ClassUnknown)
 	i := slices.IndexFunc(Budgets(), func(s BudgetState) bool { return s == a.State() })
 	if i < 0 || Budgets()[i].Destination != "api.example.com" || Budgets()[i].Spent == 0 {
 		t.Errorf("not in %+v", Budgets())
@@ -112,11 +112,11 @@ func TestBudgetFor(t *testing.T) {
 func TestForgettingDoesNotRefill(t *testing.T) {
 	r := registry{most: 100}
 	victim := r.get("victim")
-	for victim.Spend(Unknown) {
+	for victim.Spend(ClassUnknown) {
 	}
 	for i := range 10_000 {
 		r.get("junk" + strconv.Itoa(i))
-		if r.get("victim").Spend(Unknown) {
+		if r.get("victim").Spend(ClassUnknown) {
 			t.Fatalf("a retry out of nothing, after %d others", i)
 		}
 	}
@@ -135,7 +135,7 @@ func TestForgettingDoesNotRefill(t *testing.T) {
 	for range 10 {
 		r.get("victim").Succeed()
 	}
-	if !r.get("victim").Spend(Unknown) {
+	if !r.get("victim").Spend(ClassUnknown) {
 		t.Error("successes do not bring retries back")
 	}
 }

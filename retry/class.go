@@ -10,13 +10,13 @@ import (
 type Class uint8
 
 const (
-	Unknown     Class = iota // it may have taken effect: a reset connection, a timeout, a 500
-	Transient                // it has not, and may the next time: a connection that was not made
-	Throttled                // it has not, because the other side has too much to do
-	InFlight                 // an earlier attempt of the same intent is still at work
-	Unseen                   // the other side has provably not looked at it: the first re-send is immediate and costs a tenth
-	Final                    // the same again would fail the same
-	RateLimited              // it has not: the caller has used up what it may ask for, and was told when there is more
+	ClassUnknown     Class = iota // it may have taken effect: a reset connection, a timeout, a 500
+	ClassTransient                // it has not, and may the next time: a connection that was not made
+	ClassThrottled                // it has not, because the other side has too much to do
+	ClassInFlight                 // an earlier attempt of the same intent is still at work
+	ClassUnseen                   // the other side has provably not looked at it: the first re-send is immediate and costs a tenth
+	ClassFinal                    // the same again would fail the same
+	ClassRateLimited              // it has not: the caller has used up what it may ask for, and was told when there is more
 )
 
 // String returns the class in words.
@@ -31,7 +31,7 @@ var classes = [...]string{"unknown", "transient", "throttled", "in flight", "uns
 
 // harmless reports whether a failure of this class proves that nothing has happened.
 func (c Class) harmless() bool {
-	return c == Transient || c == Throttled || c == Unseen || c == RateLimited
+	return c == ClassTransient || c == ClassThrottled || c == ClassUnseen || c == ClassRateLimited
 }
 
 // price is what another attempt costs, in hundredths of a retry. Where the other side
@@ -42,11 +42,11 @@ func (c Class) harmless() bool {
 // rate limited is paid for from [Budget.limited].
 func (c Class) price(attempt int) int64 {
 	switch {
-	case c == Unseen && attempt <= 1:
+	case c == ClassUnseen && attempt <= 1:
 		return 10
-	case c == InFlight:
+	case c == ClassInFlight:
 		return 30
-	case c == Throttled:
+	case c == ClassThrottled:
 		return 50
 	}
 	return 100
@@ -67,20 +67,20 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 		case *once.Error:
 			return operation(e)
 		case *once.Failure:
-			return Final, 0, true
+			return ClassFinal, 0, true
 		case interface{ RetryAfter() time.Duration }:
 			if r, ok := err.(interface{ Retryable() bool }); ok && !r.Retryable() { //nolint:errorlint // as above
-				return Final, 0, true
+				return ClassFinal, 0, true
 			}
 			if l, ok := err.(interface{ RateLimited() bool }); ok && l.RateLimited() && e.RetryAfter() > 0 { //nolint:errorlint // as above
-				return RateLimited, e.RetryAfter(), true
+				return ClassRateLimited, e.RetryAfter(), true
 			}
-			return Throttled, e.RetryAfter(), true
+			return ClassThrottled, e.RetryAfter(), true
 		case interface{ Retryable() bool }:
 			if e.Retryable() {
-				return Unknown, 0, true
+				return ClassUnknown, 0, true
 			}
-			return Final, 0, true
+			return ClassFinal, 0, true
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
@@ -89,34 +89,34 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 					return c, after, true
 				}
 			}
-			return Unknown, 0, false
+			return ClassUnknown, 0, false
 		default:
-			return Unknown, 0, false
+			return ClassUnknown, 0, false
 		}
 	}
-	return Unknown, 0, false
+	return ClassUnknown, 0, false
 }
 
 // operation classifies what the engine says of an operation.
 func operation(e *once.Error) (Class, time.Duration, bool) {
 	switch e.Code {
 	case once.CodeInFlight:
-		return InFlight, e.After, true
+		return ClassInFlight, e.After, true
 	case once.CodeFailed: // the handler's own error, which may know better
 		if c, after, said := classify(e.Err); said {
 			return c, after, true
 		}
 	case once.CodeAborted, once.CodeConflict, once.CodeUnavailable:
 	default: // invalid, mismatch, unknown, stale, result unavailable, misuse
-		return Final, 0, true
+		return ClassFinal, 0, true
 	}
 	switch e.Effect {
-	case once.NotApplied:
-		return Transient, e.After, true
-	case once.Applied:
-		return Final, 0, true
+	case once.EffectNotApplied:
+		return ClassTransient, e.After, true
+	case once.EffectApplied:
+		return ClassFinal, 0, true
 	}
-	return Unknown, e.After, true
+	return ClassUnknown, e.After, true
 }
 
 // Stop returns err as one that is not retried. [Do] returns what it was made of.
@@ -141,7 +141,7 @@ func After(err error, d time.Duration) error {
 }
 
 // AfterLimit is [After] for an error that says that a rate limit is reached: see
-// [RateLimited].
+// [ClassRateLimited].
 func AfterLimit(err error, d time.Duration) error {
 	if err == nil {
 		return nil

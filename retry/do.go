@@ -26,12 +26,12 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 		p = &standard
 	}
 	if ctx.Err() != nil {
-		return p.ended(ctx, &Error{Reason: Cancelled, Cause: ended(ctx)})
+		return p.ended(ctx, &Error{Reason: ReasonCancelled, Cause: ended(ctx)})
 	}
 	err, refusal := p.try(ctx, 1, lazy.Never, fn)
 	switch {
 	case refusal != nil:
-		return p.ended(ctx, &Error{Reason: Open, Cause: refusal})
+		return p.ended(ctx, &Error{Reason: ReasonOpen, Cause: refusal})
 	case err != nil:
 		return p.again(ctx, err, fn)
 	}
@@ -65,7 +65,7 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 	for attempt := 1; ; attempt++ {
 		f := Failure{Attempt: attempt}
 		f.Class, f.After = Classify(failed)
-		if f.Class == Unknown && timedOut(failed) {
+		if f.Class == ClassUnknown && timedOut(failed) {
 			f.Silent = -1
 			f.Now = time.Duration(lazy.Now())
 			f.Begun = f.Now - cmp.Or(max(0, p.Timeout), time.Second/2)
@@ -78,17 +78,17 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 			p.Observe(ctx, Event{Kind: EventFailed, Attempt: attempt, Class: f.Class, Err: failed, Wait: wait, Stop: stop})
 		}
 		switch {
-		case stop == Pointless:
+		case stop == ReasonPointless:
 			return unmark(failed)
 		case stop != "":
 			return &Error{stop, attempt, last, ended(ctx)}
 		case wait > 0 && !sleep(ctx, wait):
-			return p.ended(ctx, &Error{Cancelled, attempt, last, ended(ctx)})
+			return p.ended(ctx, &Error{ReasonCancelled, attempt, last, ended(ctx)})
 		}
 		var refusal error
 		failed, refusal = p.try(ctx, attempt+1, until, fn)
 		if refusal != nil {
-			return p.ended(ctx, &Error{Open, attempt, last, refusal})
+			return p.ended(ctx, &Error{ReasonOpen, attempt, last, refusal})
 		}
 		if failed == nil {
 			p.succeeded(ctx, attempt+1)
@@ -113,7 +113,7 @@ func timedOut(err error) bool {
 // which began at start.
 func (p *Policy) decide(ctx context.Context, f *Failure, start lazy.Moment) (wait time.Duration, stop Reason, sooner bool) {
 	if ctx.Err() != nil {
-		return 0, Cancelled, false
+		return 0, ReasonCancelled, false
 	}
 	pauses := p.Base >= 0 || f.After > 0
 	if pauses {
@@ -152,7 +152,7 @@ func (p *Policy) try(ctx context.Context, attempt int, until lazy.Moment, fn fun
 	if refusal != nil {
 		return nil, refusal
 	}
-	said := Unhealthy // a panic
+	said := OutcomeUnhealthy // a panic
 	defer func() { done(said) }()
 	err = p.timed(ctx, attempt, until, fn)
 	said = outcome(ctx, err)

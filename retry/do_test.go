@@ -65,7 +65,7 @@ func TestDoPauses(t *testing.T) {
 				at = append(at, time.Now())
 				return errDown
 			})
-			gaveUp(t, err, retry.Exhausted, 5)
+			gaveUp(t, err, retry.ReasonExhausted, 5)
 			for i, most := range []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms} {
 				if pause := at[i+1].Sub(at[i]); pause >= most {
 					t.Errorf("pause %d is %v", i+1, pause)
@@ -86,7 +86,7 @@ func TestDoTotal(t *testing.T) {
 			<-ctx.Done()
 			return fmt.Errorf("%w: %w", errDown, ctx.Err())
 		})
-		gaveUp(t, err, retry.TooLate, 2)
+		gaveUp(t, err, retry.ReasonTooLate, 2)
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("took %v", took)
 		}
@@ -105,7 +105,7 @@ func TestDoTimeout(t *testing.T) {
 			}
 			return errors.Join(errDown, ctx.Err())
 		})
-		gaveUp(t, err, retry.Exhausted, attempts)
+		gaveUp(t, err, retry.ReasonExhausted, attempts)
 		if attempts != 5 {
 			t.Errorf("%d attempts", attempts)
 		}
@@ -171,7 +171,7 @@ func TestDoFailsFast(t *testing.T) {
 		err := retry.Do(ctx, policy(retry.Policy{}), func(context.Context, int) error {
 			return retry.After(errDown, 2*time.Second)
 		})
-		gaveUp(t, err, retry.TooLate, 1)
+		gaveUp(t, err, retry.ReasonTooLate, 1)
 		if took := time.Since(start); took != 0 {
 			t.Errorf("took %v", took)
 		}
@@ -187,7 +187,7 @@ func TestDoContextEndsInPause(t *testing.T) {
 		err := retry.Do(ctx, policy(retry.Policy{}), func(context.Context, int) error {
 			return retry.After(errDown, 2*time.Second)
 		})
-		gaveUp(t, err, retry.Cancelled, 1)
+		gaveUp(t, err, retry.ReasonCancelled, 1)
 		if took := time.Since(start); took != time.Second {
 			t.Errorf("took %v", took)
 		}
@@ -209,7 +209,7 @@ func TestDoContextEndsInAttempt(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		gaveUp(t, err, retry.Cancelled, 2)
+		gaveUp(t, err, retry.ReasonCancelled, 2)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v does not say that the time was over", err)
 		}
@@ -244,7 +244,7 @@ func TestDoOverBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := policy(retry.Policy{Budget: &retry.Budget{Burst: 1}})
 		err := retry.Do(t.Context(), p, func(context.Context, int) error { return errDown })
-		gaveUp(t, err, retry.OverBudget, 2)
+		gaveUp(t, err, retry.ReasonOverBudget, 2)
 		if s := p.Budget.State(); s.Refused != 1 {
 			t.Errorf("%+v", s)
 		}
@@ -253,7 +253,7 @@ func TestDoOverBudget(t *testing.T) {
 
 func TestDoUnsafe(t *testing.T) {
 	err := retry.Do(t.Context(), policy(retry.Policy{Unsafe: true}), func(context.Context, int) error { return errDown })
-	gaveUp(t, err, retry.NotSafe, 1)
+	gaveUp(t, err, retry.ReasonNotSafe, 1)
 }
 
 // breaker opens after so many failures.
@@ -269,7 +269,7 @@ func (b *breaker) Allow() (func(retry.Outcome), error) {
 		return nil, errOpen
 	}
 	return func(o retry.Outcome) {
-		if b.said = append(b.said, o); o == retry.Unhealthy {
+		if b.said = append(b.said, o); o == retry.OutcomeUnhealthy {
 			b.left--
 		}
 	}, nil
@@ -280,7 +280,7 @@ func TestDoBreaker(t *testing.T) {
 		b := &breaker{left: 2}
 		p := policy(retry.Policy{Breaker: b})
 		err := retry.Do(t.Context(), p, func(context.Context, int) error { return errDown })
-		gaveUp(t, err, retry.Open, 2)
+		gaveUp(t, err, retry.ReasonOpen, 2)
 		if !errors.Is(err, errOpen) {
 			t.Errorf("%v", err)
 		}
@@ -307,7 +307,7 @@ func TestDoTellsTheBreaker(t *testing.T) {
 	do(func() error { return retry.Stop(errDown) })
 	do(func() error { panic("a bug") })
 	do(func() error { cancel(); return ctx.Err() })
-	want := []retry.Outcome{retry.Healthy, retry.Unhealthy, retry.Healthy, retry.Unhealthy, retry.Abandoned}
+	want := []retry.Outcome{retry.OutcomeHealthy, retry.OutcomeUnhealthy, retry.OutcomeHealthy, retry.OutcomeUnhealthy, retry.OutcomeAbandoned}
 	if !slices.Equal(b.said, want) {
 		t.Errorf("told %v, want %v", b.said, want)
 	}

@@ -21,14 +21,14 @@
 //
 // A failure is classified by what it can do, found in its chain of causes:
 //
-//	Retryable() bool             false: [Final]; true: [Unknown], which is retried
-//	RetryAfter() time.Duration   [Throttled]; the next attempt is not earlier
-//	and RateLimited() bool       true: [RateLimited] instead, if the time is not 0
+//	Retryable() bool             false: [ClassFinal]; true: [ClassUnknown], which is retried
+//	RetryAfter() time.Duration   [ClassThrottled]; the next attempt is not earlier
+//	and RateLimited() bool       true: [ClassRateLimited] instead, if the time is not 0
 //	*once.Error                  by its code, then by its effect
-//	*once.Failure                [Final]
+//	*once.Failure                [ClassFinal]
 //
 // The outermost error that says something is believed. One that says nothing is
-// [Unknown]: it may have taken effect. [Stop], [After] and [AfterLimit] give an error these
+// [ClassUnknown]: it may have taken effect. [Stop], [After] and [AfterLimit] give an error these
 // abilities.
 //
 // # HTTP

@@ -10,15 +10,15 @@ import (
 type Reason string
 
 const (
-	Pointless  Reason = "pointless"   // the same again would fail the same
-	Exhausted  Reason = "exhausted"   // that was the last attempt
-	TooLate    Reason = "too late"    // the next attempt would begin after the deadline
-	OverBudget Reason = "over budget" // too few successes lately for another retry
-	NotSafe    Reason = "not safe"    // it may have taken effect, and must not do so twice
-	NotWhole   Reason = "not whole"   // the body of the request cannot be sent again
-	Expired    Reason = "expired"     // the key is so old that it may be forgotten
-	Cancelled  Reason = "cancelled"   // the context has ended
-	Open       Reason = "open"        // the breaker allows no attempt
+	ReasonPointless  Reason = "pointless"   // the same again would fail the same
+	ReasonExhausted  Reason = "exhausted"   // that was the last attempt
+	ReasonTooLate    Reason = "too late"    // the next attempt would begin after the deadline
+	ReasonOverBudget Reason = "over budget" // too few successes lately for another retry
+	ReasonNotSafe    Reason = "not safe"    // it may have taken effect, and must not do so twice
+	ReasonNotWhole   Reason = "not whole"   // the body of the request cannot be sent again
+	ReasonExpired    Reason = "expired"     // the key is so old that it may be forgotten
+	ReasonCancelled  Reason = "cancelled"   // the context has ended
+	ReasonOpen       Reason = "open"        // the breaker allows no attempt
 )
 
 // Error is how retrying ends without success. errors.Is and errors.As see both the last
@@ -50,10 +50,10 @@ func (e *Error) Error() string {
 }
 
 var advice = map[Reason]string{
-	OverBudget: "later; if most calls succeed, look at retry.Budgets()",
-	NotSafe:    "an idempotency key, one for all attempts of the same intent",
-	NotWhole:   "a body that can be read again, with Request.GetBody",
-	Expired:    "find out what has become of the first attempt before you start anew with another key",
+	ReasonOverBudget: "later; if most calls succeed, look at retry.Budgets()",
+	ReasonNotSafe:    "an idempotency key, one for all attempts of the same intent",
+	ReasonNotWhole:   "a body that can be read again, with Request.GetBody",
+	ReasonExpired:    "find out what has become of the first attempt before you start anew with another key",
 }
 
 // Timeout reports whether the last failure was a timeout, as a [net.Error] does.

@@ -31,7 +31,7 @@ type Policy struct {
 	Timeout time.Duration
 
 	// Unsafe says that what is tried must not happen twice. Only failures that prove
-	// that nothing has happened are retried: [Transient], [Throttled], [Unseen].
+	// that nothing has happened are retried: [ClassTransient], [ClassThrottled], [ClassUnseen].
 	Unsafe bool
 
 	// Budget is where retries are paid from. Default: one budget of the process, which
@@ -70,19 +70,19 @@ func (p *Policy) Next(f Failure) (wait time.Duration, stop Reason) { return p.ne
 
 func (p *Policy) next(f *Failure) (wait time.Duration, stop Reason) {
 	switch {
-	case f.Class == Final:
-		return 0, Pointless
+	case f.Class == ClassFinal:
+		return 0, ReasonPointless
 	case p.Unsafe && !f.Class.harmless():
-		return 0, NotSafe
+		return 0, ReasonNotSafe
 	case f.Attempt >= p.attempts():
-		return 0, Exhausted
+		return 0, ReasonExhausted
 	}
 	wait = p.pause(f)
 	if limit, bounded := p.limit(f.Deadline); bounded && wait >= limit-f.Elapsed {
-		return 0, TooLate
+		return 0, ReasonTooLate
 	}
 	if !p.budget().allow(f) {
-		return 0, OverBudget
+		return 0, ReasonOverBudget
 	}
 	return wait, ""
 }
@@ -91,14 +91,14 @@ func (p *Policy) next(f *Failure) (wait time.Duration, stop Reason) {
 // top of it entirely: jitter never makes an attempt earlier than allowed. Where many wait
 // for the same rate limit, they come back within up to a second.
 func (p *Policy) pause(f *Failure) time.Duration {
-	if f.Class == Unseen && f.Attempt == 1 {
+	if f.Class == ClassUnseen && f.Attempt == 1 {
 		return 0
 	}
 	bound := p.ceiling(f.Attempt)
 	if f.After > 0 {
 		bound = max(bound, f.After/10)
 	}
-	if f.Class == RateLimited && p.budget().crowded() {
+	if f.Class == ClassRateLimited && p.budget().crowded() {
 		bound = max(bound, min(f.After, time.Second))
 	}
 	wait := time.Duration(f.Random * float64(bound))

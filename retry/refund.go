@@ -4,7 +4,7 @@ package retry
 // known whether there will be a failure, as for what is delivered again after a crash, is
 // not to have paid for a success.
 func (b *Budget) Refund(c Class) {
-	if c == RateLimited {
+	if c == ClassRateLimited {
 		giveBack(&b.limited, 1)
 		return
 	}

@@ -12,10 +12,10 @@ func TestRefund(t *testing.T) {
 	for range 3 {
 		all.Go(func() {
 			for range 1000 {
-				if !b.Spend(Unknown) {
+				if !b.Spend(ClassUnknown) {
 					t.Error("three places are too few for three")
 				}
-				b.Refund(Unknown)
+				b.Refund(ClassUnknown)
 			}
 		})
 	}
@@ -23,14 +23,14 @@ func TestRefund(t *testing.T) {
 	if left := b.State().Left; left != 3 {
 		t.Errorf("%v are left", left)
 	}
-	b.Refund(Unknown)
+	b.Refund(ClassUnknown)
 	if left := b.State().Left; left != 3 {
 		t.Errorf("%v are left in a bucket of 3", left)
 	}
 	for range 3 {
-		b.Spend(Unknown)
+		b.Spend(ClassUnknown)
 	}
-	b.Refund(Throttled)
+	b.Refund(ClassThrottled)
 	if left := b.State().Left; left != 0.5 {
 		t.Errorf("%v are left, want 0.5", left)
 	}

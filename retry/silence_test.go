@@ -18,7 +18,7 @@ import (
 func again(t *testing.T, p *retry.Policy, f retry.Failure) bool {
 	t.Helper()
 	_, stop := p.Next(f)
-	if stop != "" && stop != retry.OverBudget {
+	if stop != "" && stop != retry.ReasonOverBudget {
 		t.Fatalf("%+v: %v", f, stop)
 	}
 	return stop == ""
@@ -93,7 +93,7 @@ func TestLonelyFailure(t *testing.T) {
 
 // What is known to be over at the other side is not in the way there, whoever else fails.
 func TestCrowdsOfOtherClasses(t *testing.T) {
-	for _, class := range []retry.Class{retry.Transient, retry.Throttled, retry.InFlight, retry.Unseen} {
+	for _, class := range []retry.Class{retry.ClassTransient, retry.ClassThrottled, retry.ClassInFlight, retry.ClassUnseen} {
 		p := &retry.Policy{Budget: &retry.Budget{}}
 		for i := range 10 {
 			if !again(t, p, retry.Failure{Attempt: 1, Class: class}) {

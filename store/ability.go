@@ -13,11 +13,11 @@ type (
 	}
 
 	// Joiner works inside a transaction that the caller has opened and will end.
-	// The Txn's Commit writes the record but does not commit. Its Rollback undoes
+	// The Claim's Commit writes the record but does not commit. Its Rollback undoes
 	// what was done since Join and leaves the caller's transaction usable; Commit
 	// may follow it and then writes the record alone. No error of either is Lost.
 	Joiner[TX any] interface {
-		Join(ctx context.Context, tx TX, ask Ask) (Txn[TX], Record, error)
+		Join(ctx context.Context, tx TX, opts BeginOptions) (Claim[TX], Record, error)
 	}
 
 	// Checker says whether the store can work at all: that it is reached, and has its
@@ -40,7 +40,7 @@ type (
 )
 
 // Optional abilities of a transaction, found by assertion on the value that
-// Txn.Tx returns.
+// Claim.Tx returns.
 type (
 	// Appender can send a write together with the commit instead of at once. The
 	// write belongs to the savepoint that is open when it is appended.
@@ -49,24 +49,24 @@ type (
 	}
 )
 
-// Optional abilities of a [Txn], found with [As].
+// Optional abilities of a [Claim], found with [As].
 type (
 	// Counter knows how many statements the user has run in the transaction.
 	Counter interface {
 		Statements() int
 	}
 
-	// Unclaimed is a Txn for Ask.Batch that has claimed nothing yet and looked nothing
-	// up. Its Tx is not there. Its Commit claims, without waiting; its error is [Taken] if
-	// a record or a claim is in the way, and [Stale] after Ask.Until. When one was [Lost],
+	// Deferred is a Claim for BeginOptions.Batch that has claimed nothing yet and looked nothing
+	// up. Its Tx is not there. Its Commit claims, without waiting; its error is [KindTaken] if
+	// a record or a claim is in the way, and [KindStale] after BeginOptions.StaleAfter. When one was [KindLost],
 	// that the operation is absent and can be claimed does not prove that it stays so.
-	Unclaimed interface {
-		Unclaimed()
+	Deferred interface {
+		Deferred()
 	}
 
-	// Mortal is a Txn that may be ended by its store while the handler still has it.
-	Mortal interface {
-		// Ended returns a channel that is closed when that has been done: nothing was
+	// Expiring is a Claim that may be ended by its store while the handler still has it.
+	Expiring interface {
+		// KindEnded returns a channel that is closed when that has been done: nothing was
 		// applied, and nobody holds the claim any more. It is nil if it is never done.
 		Ended() <-chan struct{}
 	}

@@ -9,16 +9,16 @@ import (
 type Kind uint8
 
 const (
-	Other   Kind = iota // a statement failed; nothing was applied
-	Taken               // the record is not what was expected; nothing was applied
-	Retry               // serialization failure or deadlock: nothing was applied, another run may succeed
-	Aborted             // a statement had failed and its error was swallowed; nothing was applied
-	Misused             // rows or savepoints were left open; nothing was applied
-	Down                // the store was not reached in time, or only a standby of it; nothing was applied
-	Lost                // the answer to COMMIT was lost: applied or not, reading tells
-	Ended               // the user ended the transaction: its writes may stand without a record
-	Busy                // a bound on waiting was reached, see Timeouts; nothing was applied
-	Stale               // the operation is absent, and Ask.Until is over; nothing is held
+	KindOther   Kind = iota // a statement failed; nothing was applied
+	KindTaken               // the record is not what was expected; nothing was applied
+	KindRetry               // serialization failure or deadlock: nothing was applied, another run may succeed
+	KindAborted             // a statement had failed and its error was swallowed; nothing was applied
+	KindMisused             // rows or savepoints were left open; nothing was applied
+	KindUnavailable                // the store was not reached in time, or only a standby of it; nothing was applied
+	KindLost                // the answer to COMMIT was lost: applied or not, reading tells
+	KindEnded               // the user ended the transaction: its writes may stand without a record
+	KindBusy                // a bound on waiting was reached, see Timeouts; nothing was applied
+	KindStale               // the operation is absent, and BeginOptions.StaleAfter is over; nothing is held
 )
 
 var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended", "busy", "stale"}
@@ -31,7 +31,7 @@ func (k Kind) String() string {
 	return "invalid"
 }
 
-// Error is how a store fails. Every error that a Ledger, Store or Txn returns is one.
+// Error is how a store fails. Every error that an Operations, Store or Claim returns is one.
 type Error struct {
 	Kind Kind
 	Err  error
@@ -50,11 +50,11 @@ var ErrRows = errors.New("a write has affected another number of rows than it mu
 // does not mend that.
 var ErrNotMigrated = errors.New("the tables of once do not exist")
 
-// KindOf returns the kind of the first *Error in err's chain, [Other] if there is none.
+// KindOf returns the kind of the first *Error in err's chain, [KindOther] if there is none.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Kind
 	}
-	return Other
+	return KindOther
 }

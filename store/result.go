@@ -17,9 +17,9 @@ type Result struct {
 type ResultKind uint8
 
 const (
-	Value   ResultKind = iota // the operation's value or response
-	Failure                   // a final failure, as JSON
-	Omitted                   // done, but its result was too large to be kept, or was forgotten
+	ResultValue   ResultKind = iota // the operation's value or response
+	ResultFailure                   // a final failure, as JSON
+	ResultOmitted                   // done, but its result was too large to be kept, or was forgotten
 )
 
 // Field is one header line.

@@ -5,7 +5,7 @@
 // transactions). Whatever once does to that row is one of three verbs: read it,
 // swap it for another under a condition, or open a transaction that claims it.
 //
-// A [Ledger] can read and swap, which is all that leases, sagas and a console
+// A [Operations] can read and swap, which is all that leases, sagas and a console
 // need; Redis or DynamoDB can be one. A [Store] also lets the user's writes
 // share the commit. Parameters are structs and interfaces never grow: a new
 // ability is a small optional interface, found with [As].
@@ -29,22 +29,22 @@ func (id ID) IsZero() bool { return id == ID{} }
 type State uint8
 
 const (
-	Absent  State = iota // never seen, released, or expired
-	Running              // a holder works on it, under a lease
-	Done                 // finished: Result is what a replay returns
-	Unknown              // an external effect may have happened and its holder is gone
+	StateAbsent  State = iota // never seen, released, or expired
+	StateRunning              // a holder works on it, under a lease
+	StateDone                 // finished: Result is what a replay returns
+	StateUnknown              // an external effect may have happened and its holder is gone
 )
 
 // String returns the word that logs, tables and the CLI use.
 func (s State) String() string {
 	switch s {
-	case Absent:
+	case StateAbsent:
 		return "absent"
-	case Running:
+	case StateRunning:
 		return "running"
-	case Done:
+	case StateDone:
 		return "done"
-	case Unknown:
+	case StateUnknown:
 		return "unknown"
 	}
 	return "invalid"
@@ -55,22 +55,22 @@ type Record struct {
 	State       State
 	Fingerprint []byte // version byte and hash; empty if nothing was fingerprinted
 	Result      Result // of a Done operation
-	Claim       []byte // 16 random bytes of the writer: after a lost COMMIT they tell "mine" from "somebody's"
+	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they tell "mine" from "somebody's"
 	Request     []byte // what was asked, sealed; empty unless capture is on
 	Since       time.Time
 
 	// Leased work only.
 	Fence   int64  // grows with every takeover; every later write must present it
-	Lapsed  bool   // Running, and its lease is over by the store's clock
-	Point   string // last committed recovery point
-	Calling bool   // an external call was begun after Point
+	LeaseExpired  bool   // Running, and its lease is over by the store's clock
+	RecoveryPoint   string // last committed recovery point
+	CallStarted bool   // an external call was begun after Point
 	Data    []byte // what the recovery points saved
 }
 
 // Expect is the condition under which a [Change] applies.
 type Expect struct {
 	Fence  int64 // the record's fence; 0: the operation must be absent
-	Lapsed bool  // and its lease must be over by the store's clock
+	LeaseExpired bool  // and its lease must be over by the store's clock
 }
 
 // Change is a compare-and-set of one operation. Next.State Absent releases it.
@@ -91,20 +91,20 @@ type Statement struct {
 	Rows int // rows it must affect, or nothing commits; 0: any number
 }
 
-// Ledger keeps operations.
+// Operations keeps operations.
 //
 // Expired records are absent. As long as one's row is there, it keeps its Claim, and
 // nothing else: who has lost the answer to the commit learns from it that the commit was
 // applied, also if the clock has jumped since. All times are judged by the store's own
 // clock.
-type Ledger interface {
+type Operations interface {
 	// Read returns the record of id; its State is Absent if there is none. A server that
-	// cannot know that, such as a standby that is behind its primary, is [Down].
+	// cannot know that, such as a standby that is behind its primary, is [KindUnavailable].
 	Read(ctx context.Context, id ID) (Record, error)
 
 	// Swap applies c, in one transaction of its own, if c.Expect holds and the
 	// operation is neither Done nor claimed by an open transaction. Otherwise
-	// it writes nothing and returns a [Taken] error with the record that is in
+	// it writes nothing and returns a [KindTaken] error with the record that is in
 	// the way.
 	//
 	// A store takes the fence that it is given and keeps none of what was released or
@@ -112,8 +112,8 @@ type Ledger interface {
 	Swap(ctx context.Context, c Change) (Record, error)
 }
 
-// Ask is what a transaction is opened for.
-type Ask struct {
+// BeginOptions is what a transaction is opened for.
+type BeginOptions struct {
 	ID        ID        // zero: a plain transaction that claims nothing
 	Isolation Isolation // of the transaction
 	Timeouts  Timeouts  // of the transaction
@@ -122,53 +122,53 @@ type Ask struct {
 
 	// First lets a store skip the look-up, and put off the claim until the first statement.
 	// Then that statement fails if the operation is claimed by another transaction, and
-	// whatever the user does, Commit and Rollback are [Taken].
+	// whatever the user does, Commit and Rollback are [KindTaken].
 
 	// Batch says that no statement is run on the transaction: all there is to write will
 	// be in Change.Writes. A store may then put everything off until Commit and do it
-	// in one round trip; such a Txn is [Unclaimed].
+	// in one round trip; such a Claim is [Deferred].
 	Batch bool
 
 	// Until, if it is set, is when it is too late to execute: from then on, by the
 	// store's clock as it is read after the look-up, an operation that is absent is not
-	// granted but an error of kind [Stale]. First then has no effect.
-	Until time.Time
+	// granted but an error of kind [KindStale]. First then has no effect.
+	StaleAfter time.Time
 }
 
-// Store is a Ledger in the user's own database.
+// Store is an Operations in the user's own database.
 type Store[TX any] interface {
-	Ledger
+	Operations
 
 	// Begin opens a transaction, claims the operation for as long as it lasts,
-	// and looks its record up, which is Absent. If there is nothing to execute, Txn is nil, no
+	// and looks its record up, which is Absent. If there is nothing to execute, Claim is nil, no
 	// connection is held, and the record says why: Done, Unknown or Running
 	// (which includes "claimed by another transaction"). A server that cannot claim for all
-	// others, such as a standby, is [Down], unless it has a Done record to return that
+	// others, such as a standby, is [KindUnavailable], unless it has a Done record to return that
 	// need not be durable.
-	Begin(ctx context.Context, ask Ask) (Txn[TX], Record, error)
+	Begin(ctx context.Context, opts BeginOptions) (Claim[TX], Record, error)
 }
 
-// Txn is an open transaction that holds the claim of one operation. Exactly one
+// Claim is an open transaction that holds the claim of one operation. Exactly one
 // of Commit and Rollback is called, once.
-type Txn[TX any] interface {
+type Claim[TX any] interface {
 	// Tx returns the transaction for the user's statements.
 	Tx() TX
 
-	// Commit writes c and commits. On any error but [Lost] and [Ended] nothing
+	// Commit writes c and commits. On any error but [KindLost] and [KindEnded] nothing
 	// was applied; the transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
-	// Rollback undoes everything. An error of kind [Ended] means that the user had
-	// committed before; [Retry], that the transaction has read what was not committed
-	// after all; [Busy], that its time was over before; and [Taken], that a claim which was
-	// put off was not to be had. [Lost] means that the user may have committed before, and
+	// Rollback undoes everything. An error of kind [KindEnded] means that the user had
+	// committed before; [KindRetry], that the transaction has read what was not committed
+	// after all; [KindBusy], that its time was over before; and [KindTaken], that a claim which was
+	// put off was not to be had. [KindLost] means that the user may have committed before, and
 	// that reading tells. Any other only means that the connection was given up.
 	Rollback(ctx context.Context) error
 }
 
 // Timeouts bound what a transaction may wait for, so that one that is stuck or whose
 // process has been stopped does not hold up the others for ever. Beyond: nothing is
-// applied, and the store's error is [Busy] or [Down]. Zero is what the database is
+// applied, and the store's error is [KindBusy] or [KindUnavailable]. Zero is what the database is
 // configured for; so is a bound that is stricter there. A store whose database does not
 // know a bound ignores it, and says so in its documentation.
 //

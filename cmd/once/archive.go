@@ -114,8 +114,8 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return fmt.Errorf("%w. Try: once archive verify %s", err, quoted(args[0]))
 		}
-		if names[e.Key] && (c.scope == "" || c.scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Claim)] {
-			seen[e.Scope+"\x00"+string(e.Claim)] = true // it can be there twice
+		if names[e.Key] && (c.scope == "" || c.scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
+			seen[e.Scope+"\x00"+string(e.Nonce)] = true // it can be there twice
 			found = append(found, archived(e))
 		}
 	}
@@ -149,8 +149,8 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 func archived(e store.Expired) admin.Operation {
 	op := admin.Operation{
 		Scope: e.Scope, Key: e.Key, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
-		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.Omitted)], Status: e.Result.Status,
-		Effect: admin.EffectOf(e.Result), Point: e.Point, Calling: e.Calling, Captured: e.Request != nil, Now: time.Now(),
+		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.ResultOmitted)], Status: e.Result.Status,
+		Effect: admin.EffectOf(e.Result), Point: e.RecoveryPoint, Calling: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
 		ResultBytes: len(store.EncodeHeader(e.Result.WithoutMark().Header)) + len(e.Result.Body),
 	}
 	if len(e.Fingerprint) > 0 {
@@ -194,8 +194,8 @@ func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err err
 		if err != nil {
 			return fmt.Errorf("%w. Try: once archive verify %s", err, quoted(args[0]))
 		}
-		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Claim, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
-			store.EncodeHeader(e.Result.Header), e.Result.Body, e.Request, e.Point, e.Calling, e.Data, e.Since.UnixMilli(), e.At.UnixMilli())
+		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Nonce, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
+			store.EncodeHeader(e.Result.Header), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli())
 		if err != nil {
 			return db.failed("write", err)
 		}

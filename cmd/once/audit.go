@@ -21,7 +21,7 @@ was done to one key.`,
 
 // looked writes to the audit that somebody has looked. Who may only read can look all the
 // same; so can whoever looks because the database is stuck.
-func (m *Main) looked(ctx context.Context, db *database, l admin.Look) {
+func (m *Main) looked(ctx context.Context, db *database, l admin.Access) {
 	const patience = 2 * time.Second
 	l.Who = either(l.Who != "", l.Who, "unknown")
 	bound, cancel := context.WithTimeout(ctx, patience)
@@ -32,7 +32,7 @@ func (m *Main) looked(ctx context.Context, db *database, l admin.Look) {
 		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
 	}
 	if err == nil {
-		err = db.table.Looked(bound, l)
+		err = db.table.RecordAccess(bound, l)
 	}
 	if err == nil {
 		return

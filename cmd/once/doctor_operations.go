@@ -33,7 +33,7 @@ func (p *patient) show(op admin.Operation) string {
 }
 
 func askUnknown(ctx context.Context, p *patient) (finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d", store.Unknown), "since")
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d", store.StateUnknown), "since")
 	if n > 0 {
 		return warn.because(fmt.Sprintf("%d operations whose outcome is unknown, the oldest for %s: nothing repeats them, somebody must decide", n, age(op)), p.show(op)), err
 	}
@@ -41,7 +41,7 @@ func askUnknown(ctx context.Context, p *patient) (finding, error) {
 }
 
 func askLapsed(ctx context.Context, p *patient) (finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and lease_until <= %s", store.Running, clock[p.dialect]), "lease_until")
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and lease_until <= %s", store.StateRunning, clock[p.dialect]), "lease_until")
 	if n > 0 {
 		return warn.because(fmt.Sprintf("%d running operations whose holder has died, the oldest %s ago: nobody has taken them over yet", n, age(op)), p.show(op)), err
 	}
@@ -52,7 +52,7 @@ func askLapsed(ctx context.Context, p *patient) (finding, error) {
 const expiredBound = 24 * time.Hour
 
 func askExpired(ctx context.Context, p *patient) (finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and expires_at <= %s", store.Done, clock[p.dialect]), "expires_at")
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and expires_at <= %s", store.StateDone, clock[p.dialect]), "expires_at")
 	if n > 0 && op.Now.Sub(op.Since) > expiredBound {
 		return warn.because(fmt.Sprintf("%d rows have expired, the first one %s ago: nobody sweeps", n, age(op)), "once sweep --db "+p.paste), err
 	}

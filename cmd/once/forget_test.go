@@ -58,8 +58,8 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 		if o := run(t, "audit", "list", "--limit", "2", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--before "+id) {
 			t.Errorf("%s", o.stderr)
 		}
-		for key, state := range map[string]store.State{"running": store.Running, "unknown": store.Unknown} {
-			_, err := db.Swap(t.Context(), store.Change{ID: store.ID{Scope: "s", Key: key}, Next: store.Record{State: state, Fence: 1, Claim: make([]byte, 16)}, Lease: 1 << 40})
+		for key, state := range map[string]store.State{"running": store.StateRunning, "unknown": store.StateUnknown} {
+			_, err := db.Swap(t.Context(), store.Change{ID: store.ID{Scope: "s", Key: key}, Next: store.Record{State: state, Fence: 1, Nonce: make([]byte, 16)}, Lease: 1 << 40})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -76,7 +76,7 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 	if a.Timeline, err = c.timeline(ctx, db, &a, args[0]); err != nil {
 		return err
 	}
-	m.looked(ctx, db, admin.Look{Who: c.who, Scope: a.Scope, Key: a.Key, Detail: count(len(found), "operation")})
+	m.looked(ctx, db, admin.Access{Who: c.who, Scope: a.Scope, Key: a.Key, Detail: count(len(found), "operation")})
 	if c.output == "json" {
 		e := json.NewEncoder(m.Stdout)
 		e.SetIndent("", "  ")

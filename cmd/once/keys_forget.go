@@ -32,7 +32,7 @@ rows until they are vacuumed, write-ahead logs, replicas, backups.`,
 
 type keysForget struct {
 	db    string
-	order admin.Order
+	order admin.ForgetRequest
 	yes   bool
 }
 

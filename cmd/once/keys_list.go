@@ -48,7 +48,7 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 		return err
 	}
 	switch c.filter.State {
-	case "", "running", "done", "unknown", admin.Expired:
+	case "", "running", "done", "unknown", admin.StateExpired:
 	default:
 		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, done, unknown, or expired"}
 	}
@@ -71,7 +71,7 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	if err != nil {
 		return db.failed("read", err)
 	}
-	m.looked(ctx, db, admin.Look{Who: c.who, Scope: c.filter.Scope, Detail: count(len(list), "operation") + c.filters()})
+	m.looked(ctx, db, admin.Access{Who: c.who, Scope: c.filter.Scope, Detail: count(len(list), "operation") + c.filters()})
 	if c.output == "json" {
 		return writeJSON(m.Stdout, struct {
 			Operations []admin.Operation `json:"operations"`

@@ -101,7 +101,7 @@ func prepare(t *testing.T, url string) {
 	do(once.Config{}, once.Operation{Scope: "globex POST /refunds", Key: "shared"})
 	_, err = s.Swap(ctx, store.Change{
 		ID: store.ID{Scope: "sagas", Key: "running"}, Lease: time.Hour,
-		Next: store.Record{State: store.Running, Fence: 3, Claim: make([]byte, 16), Point: "paid", Calling: true},
+		Next: store.Record{State: store.StateRunning, Fence: 3, Nonce: make([]byte, 16), RecoveryPoint: "paid", CallStarted: true},
 	})
 	if err != nil {
 		t.Fatal(err)

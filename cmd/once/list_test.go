@@ -92,7 +92,7 @@ func TestKeysList(t *testing.T) {
 		}
 		db.do(t, "globex%", `it's "k"`)
 		db.do(t, "globex%", "old")
-		_, err := db.Swap(t.Context(), store.Change{ID: store.ID{Scope: "sagas", Key: "r"}, Next: store.Record{State: store.Running, Fence: 1, Claim: make([]byte, 16)}, Lease: time.Hour})
+		_, err := db.Swap(t.Context(), store.Change{ID: store.ID{Scope: "sagas", Key: "r"}, Next: store.Record{State: store.StateRunning, Fence: 1, Nonce: make([]byte, 16)}, Lease: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

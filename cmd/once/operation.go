@@ -21,7 +21,7 @@ func meaning(op admin.Operation) string {
 		return "somebody works on it; its lease says until when it is theirs"
 	case "unknown":
 		return "an external call may have taken effect and its caller died: a person or a reconciler must decide, nothing will repeat it"
-	case admin.Expired:
+	case admin.StateExpired:
 		return effect(op) + ", but its retention is over: a retry would execute again"
 	case "archived":
 		return effect(op) + ", its retention is over and its row was deleted: a retry would execute again"
@@ -35,9 +35,9 @@ func meaning(op admin.Operation) string {
 // effect says what has become of what an operation that has ended has written.
 func effect(op admin.Operation) string {
 	switch op.Effect {
-	case once.Applied.String():
+	case once.EffectApplied.String():
 		return "it took effect, once"
-	case once.NotApplied.String():
+	case once.EffectNotApplied.String():
 		return "it was answered, once, and what it had written was rolled back"
 	}
 	return "it was refused, once; it is not recorded whether what it had written was kept"
@@ -61,7 +61,7 @@ func printOperation(w io.Writer, op admin.Operation) error {
 	switch op.Result {
 	case "":
 	case "omitted":
-		line("result", "%s, not kept, or forgotten%s", kindOf(op), either(op.State == store.Done.String(), ": a retry is told so and does not execute", ""))
+		line("result", "%s, not kept, or forgotten%s", kindOf(op), either(op.State == store.StateDone.String(), ": a retry is told so and does not execute", ""))
 	default:
 		line("result", "%s, %d bytes", kindOf(op), op.ResultBytes)
 	}

@@ -91,7 +91,7 @@ func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
 
 // failed says what to look at: the archive's own errors say so themselves.
 func (c *sweep) failed(db source, err error) error {
-	if c.dir != "" && store.KindOf(err) == store.Other {
+	if c.dir != "" && store.KindOf(err) == store.KindOther {
 		return fmt.Errorf("%w. Nothing was deleted that is not in the archive. Try: is there room in %s, and may you write it?", err, c.dir)
 	}
 	return db.failed("sweep", err)

@@ -36,7 +36,7 @@ func follow(t *testing.T, g *Group) *Flight {
 func TestEndOfAWait(t *testing.T) {
 	down := errors.New("down")
 	own := Terms{Isolation: store.Serializable}
-	done := store.Record{State: store.Done}
+	done := store.Record{State: store.StateDone}
 	for name, c := range map[string]struct {
 		leader func(g *Group, f *Flight) // after a second
 		result time.Duration             // that the follower waits for the result

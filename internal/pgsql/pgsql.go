@@ -176,18 +176,18 @@ func WrongRows(sqlState, message string) bool {
 func Classify(sqlState string) store.Kind {
 	switch sqlState {
 	case "40001", "40P01":
-		return store.Retry
+		return store.KindRetry
 	case "25P02":
-		return store.Aborted
+		return store.KindAborted
 	case "55P03", QueryCanceled, "25P03", "25P04": // timeouts: lock, statement, idle, transaction
-		return store.Busy
+		return store.KindBusy
 	case "57P01", "57P02", "57P03", "40003": // the last: completion unknown
-		return store.Lost
+		return store.KindLost
 	}
 	if strings.HasPrefix(sqlState, "08") {
-		return store.Lost
+		return store.KindLost
 	}
-	return store.Other
+	return store.KindOther
 }
 
 // Unwritable reports whether a text cannot be one of this database: it has a NUL or is not in

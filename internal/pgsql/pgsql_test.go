@@ -42,8 +42,8 @@ func TestExpectingKeepsTheStatement(t *testing.T) {
 
 func TestClassifyKnowsWhatIsInDoubt(t *testing.T) {
 	for state, want := range map[string]store.Kind{
-		"40001": store.Retry, "40P01": store.Retry, "25P02": store.Aborted,
-		"08006": store.Lost, "57P01": store.Lost, "23505": store.Other, "": store.Other,
+		"40001": store.KindRetry, "40P01": store.KindRetry, "25P02": store.KindAborted,
+		"08006": store.KindLost, "57P01": store.KindLost, "23505": store.KindOther, "": store.KindOther,
 	} {
 		if got := Classify(state); got != want {
 			t.Errorf("%s: %v, want %v", state, got, want)

@@ -49,7 +49,7 @@ func Kept(rows []store.Expired) string {
 	}
 	list := make([]kept, len(rows))
 	for i, r := range rows {
-		list[i] = kept{r.Scope, r.Key, hex.EncodeToString(r.Claim)}
+		list[i] = kept{r.Scope, r.Key, hex.EncodeToString(r.Nonce)}
 	}
 	text, err := json.Marshal(list)
 	if err != nil {

@@ -95,7 +95,7 @@ func (c *Cache) Get(id store.ID, now time.Time) (rec store.Record, ok bool) {
 	if !e.visited.Load() { // replays of the same key on other processors then share the cache line
 		e.visited.Store(true)
 	}
-	return store.Record{State: store.Done, Fence: 1, Fingerprint: e.fingerprint, Result: e.result}, true
+	return store.Record{State: store.StateDone, Fence: 1, Fingerprint: e.fingerprint, Result: e.result}, true
 }
 
 // Drop removes the result of id, and voids the tickets that were drawn before.

@@ -72,7 +72,7 @@ func problemOf(err error) *Problem {
 			p.Message = "The idempotency key cannot be used: " + e.Err.Error() // the engine's own words about it
 		}
 	case once.CodeUnavailable:
-		if e.Effect == once.NotApplied {
+		if e.Effect == once.EffectNotApplied {
 			p.Message = notApplied
 		}
 	}

@@ -36,7 +36,7 @@ func TestProblemTables(t *testing.T) {
 				t.Errorf("%s says %q of %s, it is %q", file, rows[p.Reason], p.Reason, want)
 			}
 			f := Fault{Err: p, Code: p.Code, Reason: p.Reason, Retryable: p.Retryable}
-			if class, _ := retry.Classify(f.judge("/m", "k", true)); (class != retry.Final) != p.Retryable {
+			if class, _ := retry.Classify(f.judge("/m", "k", true)); (class != retry.ClassFinal) != p.Retryable {
 				t.Errorf("a client takes %s for %v", p.Reason, class)
 			}
 		}
@@ -45,13 +45,13 @@ func TestProblemTables(t *testing.T) {
 
 // TestMessageTooLargeForTheDatabase: the same again fails the same.
 func TestMessageTooLargeForTheDatabase(t *testing.T) {
-	err := &once.Error{Code: once.CodeFailed, Effect: once.NotApplied, Err: &store.Error{Err: &store.TooLargeError{Try: "less"}}}
+	err := &once.Error{Code: once.CodeFailed, Effect: once.EffectNotApplied, Err: &store.Error{Err: &store.TooLargeError{Try: "less"}}}
 	p := problemOf(err)
 	if p.Retryable || p.Handler || p.Code != Internal || !strings.Contains(p.Message, "too large") {
 		t.Errorf("%+v", p)
 	}
 	f := Fault{Err: p, Code: p.Code, Reason: p.Reason, Retryable: p.Retryable}
-	if class, _ := retry.Classify(f.judge("/m", "k", true)); class != retry.Final {
+	if class, _ := retry.Classify(f.judge("/m", "k", true)); class != retry.ClassFinal {
 		t.Errorf("a client takes it for %v", class)
 	}
 }

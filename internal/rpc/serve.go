@@ -59,7 +59,7 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 		return a, wire.StatusStored, nil
 	}
 	if a, err = decode(rec.Result); err != nil {
-		return Answer{}, "", problemOf(&once.Error{Code: once.CodeNoResult, Effect: once.Applied, Err: err})
+		return Answer{}, "", problemOf(&once.Error{Code: once.CodeNoResult, Effect: once.EffectApplied, Err: err})
 	}
 	return a, wire.StatusReplayed, nil
 }

@@ -39,7 +39,7 @@ func encode(a Answer, most int64) (once.Answer, error) {
 	if a.Status == nil {
 		r := store.Result{Header: []store.Field{{Name: typeField, Value: a.Type}}, Body: a.Body}
 		if int64(len(a.Body)) > most {
-			r = store.Result{Kind: store.Omitted}
+			r = store.Result{Kind: store.ResultOmitted}
 		}
 		return once.Answer{Result: r}, nil
 	}
@@ -48,19 +48,19 @@ func encode(a Answer, most int64) (once.Answer, error) {
 		return once.Answer{}, err
 	}
 	body, err := json.Marshal(once.Failure{Code: "rpc", Message: a.Status.Message, Detail: detail})
-	return once.Answer{Result: store.Result{Kind: store.Failure, Body: body}, Rollback: true}, err
+	return once.Answer{Result: store.Result{Kind: store.ResultFailure, Body: body}, Rollback: true}, err
 }
 
 func decode(r store.Result) (a Answer, err error) {
 	switch r.Kind {
-	case store.Value:
+	case store.ResultValue:
 		for _, f := range r.Header {
 			if f.Name == typeField {
 				return Answer{Type: f.Value, Body: r.Body}, nil
 			}
 		}
 		return a, fmt.Errorf("the stored result is no message: it has no %s", typeField)
-	case store.Failure:
+	case store.ResultFailure:
 		var f once.Failure
 		if err = json.Unmarshal(r.Body, &f); err == nil {
 			a.Status = &Status{Message: f.Message}

@@ -67,7 +67,7 @@ func (f *File) UseGroups(ctx context.Context) error {
 
 // Join begins an operation as a member of a group when it is its turn. The connection of a
 // new group comes from connect.
-func (f *File) Join(ctx context.Context, ask store.Ask, connect func(context.Context) (*sql.Conn, error)) (*Member, error) {
+func (f *File) Join(ctx context.Context, ask store.BeginOptions, connect func(context.Context) (*sql.Conn, error)) (*Member, error) {
 	g := f.groups
 	g.mu.Lock()
 	_, alone := g.alone[ask.ID]
@@ -88,7 +88,7 @@ func (f *File) Join(ctx context.Context, ask store.Ask, connect func(context.Con
 }
 
 // begin begins a member of the open group, or a group.
-func (g *groups) begin(ctx context.Context, ask store.Ask, alone bool, connect func(context.Context) (*sql.Conn, error)) (*Member, error) {
+func (g *groups) begin(ctx context.Context, ask store.BeginOptions, alone bool, connect func(context.Context) (*sql.Conn, error)) (*Member, error) {
 	first := g.open == nil
 	if g.conn == nil {
 		var err error

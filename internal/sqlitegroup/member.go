@@ -37,7 +37,7 @@ func newMember(g *groups, first bool) *Member {
 
 // join makes m a member of g, for a limited time. When the time is over m is rolled back and
 // the next one gets its turn; the handler finds it rolled back when it uses m again.
-func (m *Member) join(g *group, ask store.Ask) {
+func (m *Member) join(g *group, ask store.BeginOptions) {
 	m.group, m.id = g, ask.ID
 	g.ids = append(g.ids, ask.ID)
 	m.Guard.Limit(txlimit.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: m.limit()}, func() {
@@ -90,16 +90,16 @@ func (m *Member) Commit() error {
 	m.leave(true)
 	switch {
 	case !m.groupEnded():
-		return &store.Error{Kind: store.Lost, Err: errNotEnded}
+		return &store.Error{Kind: store.KindLost, Err: errNotEnded}
 	case m.group.err == nil:
 		m.groups.committed(m.id)
 		return nil
 	case len(m.group.ids) == 1:
 		return m.group.err
 	}
-	kind := store.Retry
+	kind := store.KindRetry
 	if commit := (*sqlguard.CommitError)(nil); errors.As(m.group.err, &commit) && commit.InDoubt {
-		kind = store.Lost
+		kind = store.KindLost
 	}
 	return &store.Error{Kind: kind, Err: fmt.Errorf("of %d operations together: %w", len(m.group.ids), m.group.err)}
 }
@@ -116,10 +116,10 @@ func (m *Member) RolledBack() error {
 		return m.limitReached(ended)
 	}
 	if !m.groupEnded() {
-		return &store.Error{Kind: store.Busy, Err: errNotEnded}
+		return &store.Error{Kind: store.KindBusy, Err: errNotEnded}
 	}
 	if m.group.err != nil {
-		return &store.Error{Kind: store.Retry, Err: m.group.err}
+		return &store.Error{Kind: store.KindRetry, Err: m.group.err}
 	}
 	return nil
 }
@@ -129,12 +129,12 @@ func (m *Member) limitReached(limit error) error {
 	timeout := (*txlimit.TimeoutError)(nil)
 	switch {
 	case errors.As(limit, &timeout) && !timeout.Whole():
-		return &store.Error{Kind: store.Busy, Err: limit}
+		return &store.Error{Kind: store.KindBusy, Err: limit}
 	case m.part.first:
-		return &store.Error{Kind: store.Busy, Err: errTooLong}
+		return &store.Error{Kind: store.KindBusy, Err: errTooLong}
 	}
 	m.groups.runAlone(m.id)
-	return &store.Error{Kind: store.Retry, Err: errSlow}
+	return &store.Error{Kind: store.KindRetry, Err: errSlow}
 }
 
 // groupEnded waits until m's group has ended, for as long as for the file: there are

@@ -115,10 +115,10 @@ func (a *archiveSiege) check(ctx context.Context, t *testing.T, call string, at 
 			first = err // a manifest that is not there yet
 			break
 		}
-		if c, again := claims[e.ID]; again && c != string(e.Claim) {
+		if c, again := claims[e.ID]; again && c != string(e.Nonce) {
 			t.Errorf("%v is in the archive with two claims", e.ID)
 		}
-		claims[e.ID] = string(e.Claim)
+		claims[e.ID] = string(e.Nonce)
 		found[e.Key]++
 	}
 	rows, err := a.db.QueryContext(ctx, "select key from once_operation")

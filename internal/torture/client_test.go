@@ -37,9 +37,9 @@ func (c *client) ask(ctx context.Context) (answer, error) {
 		return got, nil
 	case once.CodeOf(err) == "":
 		return got, fmt.Errorf("an error without a code: %w", err)
-	case once.EffectOf(err) == once.NotApplied:
+	case once.EffectOf(err) == once.EffectNotApplied:
 		c.denied = append(c.denied, w.attempt)
-	case once.EffectOf(err) == once.Applied:
+	case once.EffectOf(err) == once.EffectApplied:
 		return got, fmt.Errorf("applied, but no answer: %w", err)
 	default:
 		c.doubted++

@@ -167,21 +167,21 @@ func (c *clocked) visit(t *testing.T, s system, flow, key string, hook func(stri
 }
 
 // unfinished operations, whose leases are over by any clock.
-func (c *clocked) unfinished(t *testing.T, l store.Ledger) map[store.ID]store.State {
+func (c *clocked) unfinished(t *testing.T, l store.Operations) map[store.ID]store.State {
 	t.Helper()
 	all := map[store.ID]store.State{}
-	for _, state := range []store.State{store.Running, store.Unknown} {
+	for _, state := range []store.State{store.StateRunning, store.StateUnknown} {
 		id := store.ID{Scope: scope, Key: "unfinished " + state.String()}
-		hold(t, l, store.Change{ID: id, Next: store.Record{State: store.Running, Fence: 1, Claim: []byte("holder")}, Lease: time.Minute})
-		if state == store.Unknown {
-			hold(t, l, store.Change{ID: id, Expect: store.Expect{Fence: 1}, Next: store.Record{State: state, Fence: 1, Claim: []byte("holder")}})
+		hold(t, l, store.Change{ID: id, Next: store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte("holder")}, Lease: time.Minute})
+		if state == store.StateUnknown {
+			hold(t, l, store.Change{ID: id, Expect: store.Expect{Fence: 1}, Next: store.Record{State: state, Fence: 1, Nonce: []byte("holder")}})
 		}
 		all[id] = state
 	}
 	return all
 }
 
-func hold(t *testing.T, l store.Ledger, ch store.Change) {
+func hold(t *testing.T, l store.Operations, ch store.Change) {
 	t.Helper()
 	if _, err := l.Swap(t.Context(), ch); err != nil {
 		t.Fatalf("%+v: %v", ch, err)
@@ -243,17 +243,17 @@ func (c *clocked) leases(t *testing.T) {
 	for _, step := range steps {
 		id := store.ID{Scope: scope, Key: fmt.Sprint("lease ", step)}
 		c.must(t, 0)
-		hold(t, l, store.Change{ID: id, Next: store.Record{State: store.Running, Fence: 1, Claim: []byte("one")}, Lease: lease})
+		hold(t, l, store.Change{ID: id, Next: store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte("one")}, Lease: lease})
 		c.must(t, step)
-		takeover := store.Change{ID: id, Expect: store.Expect{Fence: 1, Lapsed: true}, Next: store.Record{State: store.Running, Fence: 2, Claim: []byte("two")}, Lease: lease}
-		finish := store.Change{ID: id, Expect: store.Expect{Fence: 1}, Next: store.Record{State: store.Done, Fence: 1, Claim: []byte("one")}, Retain: 2 * time.Hour}
+		takeover := store.Change{ID: id, Expect: store.Expect{Fence: 1, LeaseExpired: true}, Next: store.Record{State: store.StateRunning, Fence: 2, Nonce: []byte("two")}, Lease: lease}
+		finish := store.Change{ID: id, Expect: store.Expect{Fence: 1}, Next: store.Record{State: store.StateDone, Fence: 1, Nonce: []byte("one")}, Retain: 2 * time.Hour}
 		rec, err := l.Read(t.Context(), id)
-		if err != nil || rec.Lapsed != (step > 0) {
-			t.Errorf("a lease of %v, and the clock steps by %v: lapsed %t (%v)", lease, step, rec.Lapsed, err)
+		if err != nil || rec.LeaseExpired != (step > 0) {
+			t.Errorf("a lease of %v, and the clock steps by %v: lapsed %t (%v)", lease, step, rec.LeaseExpired, err)
 		}
 		_, taken := l.Swap(t.Context(), takeover)
 		_, finished := l.Swap(t.Context(), finish)
-		if (taken == nil) != (step > 0) || (finished == nil) != (step < 0) || store.KindOf(errors.Join(taken, finished)) != store.Taken {
+		if (taken == nil) != (step > 0) || (finished == nil) != (step < 0) || store.KindOf(errors.Join(taken, finished)) != store.KindTaken {
 			t.Errorf("the clock steps by %v: takeover %v, finish by the first holder %v", step, taken, finished)
 		}
 	}

@@ -177,9 +177,9 @@ func (c *cutter) asExpected(told error, flow string, applied, heals bool, runs i
 	switch {
 	case !heals, !applied && flow == flowFailure, // a failure's commit may still be on its way
 		!applied && flow == flowBatch && c.store == pgxName && runs == 1: // so may this one
-		want, ok = "in doubt", told != nil && once.EffectOf(told) == once.InDoubt
+		want, ok = "in doubt", told != nil && once.EffectOf(told) == once.EffectInDoubt
 	case !applied && runs == 1:
-		want, ok = "not applied", once.EffectOf(told) == once.NotApplied
+		want, ok = "not applied", once.EffectOf(told) == once.EffectNotApplied
 	}
 	if !ok {
 		return fmt.Errorf("want the client to be told %s: %w", want, told)

@@ -191,7 +191,7 @@ func (b *bystander) lives(ctx context.Context, g *ground) (ended func() error) {
 			case told == nil:
 				b.done++
 				later = append(later, func() error { return g.truthful(ctx, c, got) })
-			case once.EffectOf(told) != once.NotApplied, took > longestAttempt:
+			case once.EffectOf(told) != once.EffectNotApplied, took > longestAttempt:
 				err = errors.Join(err, fmt.Errorf("a neighbour was told after %v: %w", took, told))
 			default:
 				b.refused++

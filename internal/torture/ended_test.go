@@ -107,7 +107,7 @@ func (c *cutter) endedAndLost(t *testing.T, co committer, fails bool, fault faul
 		return err
 	case told == nil:
 		return errors.New("told that all is well")
-	case co.runs != (once.EffectOf(told) == once.InDoubt), co.runs != (stands != state{}):
+	case co.runs != (once.EffectOf(told) == once.EffectInDoubt), co.runs != (stands != state{}):
 		return fmt.Errorf("told %w, and the database has %+v", told, stands)
 	}
 	_, _, err = s.Do(ctx, op, work{key: op.Key, attempt: "again"})

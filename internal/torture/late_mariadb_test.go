@@ -58,7 +58,7 @@ func lateCommit(t *testing.T, g *ground, flow string, runs int) error {
 		line.cutAfter(committing(g.store), func() { arrived = true })
 	}}
 	got, told := c.ask(ctx)
-	if failed != nil || !arrived || once.EffectOf(told) != once.InDoubt {
+	if failed != nil || !arrived || once.EffectOf(told) != once.EffectInDoubt {
 		return fmt.Errorf("while the commit was on its way (%v), the client was told %+v: %w", arrived, got, errors.Join(told, failed))
 	}
 	var waiting int

@@ -90,7 +90,7 @@ func late(t *testing.T, g *ground, flow string, runs int) error {
 	defer s.Close()
 	c := &client{s: s, name: "client", flow: flow, op: operation(once.NewKey()), first: func() { sl.onCommit(ctx, flow) }}
 	got, told := c.ask(ctx)
-	if sl.err != nil || told == nil || once.EffectOf(told) != once.InDoubt {
+	if sl.err != nil || told == nil || once.EffectOf(told) != once.EffectInDoubt {
 		return fmt.Errorf("while the commit was on its way, the client was told %+v: %w", got, errors.Join(told, sl.err))
 	}
 	sl.wake()

@@ -71,7 +71,7 @@ func (r *trial) count(told error) {
 	switch {
 	case told == nil:
 		r.done++
-	case once.EffectOf(told) == once.NotApplied:
+	case once.EffectOf(told) == once.EffectNotApplied:
 		r.refused++
 	default:
 		r.doubted++

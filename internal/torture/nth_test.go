@@ -183,7 +183,7 @@ func (n *nth) strike(ctx context.Context, at int, f fault, c course, over func()
 	case told == nil:
 	case !struck:
 		return false, fmt.Errorf("nothing has struck, and yet: %w", told)
-	case effect == once.NotApplied && stands != before:
+	case effect == once.EffectNotApplied && stands != before:
 		return struck, fmt.Errorf("the database has %+v, but: %w", stands, told)
 	case !slices.Contains([]once.Code{once.CodeUnavailable, once.CodeConflict, once.CodeFailed, once.CodeAborted}, code), code == once.CodeAborted && !c.swallows:
 		return struck, fmt.Errorf("of a fault that passes, the client is told: %w", told)

@@ -85,7 +85,7 @@ func (p *pair) phantom(ctx context.Context, c *client, end string) error {
 			return err
 		}
 	}
-	if err := <-told; once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.InDoubt {
+	if err := <-told; once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectInDoubt {
 		return fmt.Errorf("of a commit that only the primary has, the client was told: %v", err) //nolint:errorlint // nil is what it must not be
 	}
 	return p.only(ctx, c.op.Key)

@@ -117,7 +117,7 @@ func (l *lagging) settles(t *testing.T, flow string, returns bool) error {
 		return fmt.Errorf("the standby was not asked: %w", err)
 	case returns && err != nil:
 		return fmt.Errorf("the primary was back, but the client was told: %w", err)
-	case !returns && once.EffectOf(err) != once.InDoubt:
+	case !returns && once.EffectOf(err) != once.EffectInDoubt:
 		return fmt.Errorf("of what only the primary knows, the client was told: %w", err)
 	}
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 		check(name, err == nil && replayed && got.Attempt == "first", err)
 	}
 	down := func(what string, err error) {
-		ok := once.CodeOf(err) == once.CodeUnavailable && once.EffectOf(err) == once.NotApplied && strings.Contains(err.Error(), "in recovery")
+		ok := once.CodeOf(err) == once.CodeUnavailable && once.EffectOf(err) == once.EffectNotApplied && strings.Contains(err.Error(), "in recovery")
 		check(what, ok, err)
 	}
 	_, _, err := synced.Do(ctx, done, work{key: done.Key, attempt: "again"})
@@ -194,7 +194,7 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 		runs := 0
 		_, _, err := do(ctx, fresh, work{key: fresh.Key, attempt: "early", before: func() { runs++ }})
 		if flow == flowBatch && l.store == pgxName && once.CodeOf(err) == once.CodeConflict {
-			check(flow, once.EffectOf(err) == once.NotApplied, err) // its one run was the batch
+			check(flow, once.EffectOf(err) == once.EffectNotApplied, err) // its one run was the batch
 			continue
 		}
 		down(flow, err)
@@ -203,13 +203,13 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 	first := fresh
 	first.First = true
 	_, _, err = s.Do(ctx, first, work{key: fresh.Key, attempt: "early"})
-	check(flowFirst, once.EffectOf(err) == once.NotApplied && once.CodeOf(err) != once.CodeFailed, err)
+	check(flowFirst, once.EffectOf(err) == once.EffectNotApplied && once.CodeOf(err) != once.CodeFailed, err)
 	_, err = s.Ledger().Read(ctx, store.ID{Scope: fresh.Scope, Key: fresh.Key})
-	check("Read of what is absent", store.KindOf(err) == store.Down, err)
+	check("Read of what is absent", store.KindOf(err) == store.KindUnavailable, err)
 	rec, err := s.Ledger().Read(ctx, store.ID{Scope: done.Scope, Key: done.Key})
-	check("Read of what is done", err == nil && rec.State == store.Done, err)
-	_, err = s.Ledger().Swap(ctx, store.Change{ID: store.ID{Scope: fresh.Scope, Key: fresh.Key}, Next: store.Record{State: store.Done, Fence: 1, Claim: []byte("c")}})
-	check("Swap", store.KindOf(err) == store.Down, err)
+	check("Read of what is done", err == nil && rec.State == store.StateDone, err)
+	_, err = s.Ledger().Swap(ctx, store.Change{ID: store.ID{Scope: fresh.Scope, Key: fresh.Key}, Next: store.Record{State: store.StateDone, Fence: 1, Nonce: []byte("c")}})
+	check("Swap", store.KindOf(err) == store.KindUnavailable, err)
 	all := func() []error {
 		var group sync.WaitGroup
 		errs := make([]error, 2*conns)

@@ -117,7 +117,7 @@ func (r *replicated) settle(t *testing.T, flow string, comesBack bool) error {
 		return fmt.Errorf("%d answers were lost, and the replica was asked %d times", lost.lost, asked)
 	case comesBack && told != nil:
 		return fmt.Errorf("when the primary was back: %w", told)
-	case !comesBack && once.EffectOf(told) != once.InDoubt:
+	case !comesBack && once.EffectOf(told) != once.EffectInDoubt:
 		return fmt.Errorf("while only the replica could be asked, the client was told %+v, %w", got, told)
 	}
 	var n int
@@ -161,7 +161,7 @@ func TestAReplicaExecutesNothing(t *testing.T) {
 		for flow, ask := range map[string]func(context.Context, once.Operation, work) (answer, bool, error){"Do": s.Do, "Join": s.Join, "batch": s.Batch} {
 			got, replayed, err := ask(ctx, done, work{key: done.Key, attempt: "second"})
 			if synced {
-				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 					t.Errorf("%s, synced: a replay %+v, %v", flow, got, err)
 				}
 			} else if err != nil || !replayed || got.Attempt != "first" {
@@ -170,15 +170,15 @@ func TestAReplicaExecutesNothing(t *testing.T) {
 			for _, first := range []bool{false, true} {
 				op := operation(once.NewKey())
 				op.First = first
-				if got, _, err := ask(ctx, op, work{key: op.Key, attempt: "new"}); once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+				if got, _, err := ask(ctx, op, work{key: op.Key, attempt: "new"}); once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 					t.Errorf("%s, synced %t, first %t: new work: %+v, %v", flow, synced, first, got, err)
 				}
 			}
 		}
 		if _, err := s.Ledger().Swap(ctx, store.Change{
 			ID: store.ID{Scope: "replica", Key: once.NewKey()}, Retain: time.Hour,
-			Next: store.Record{State: store.Done, Fence: 1, Claim: []byte("claim")},
-		}); store.KindOf(err) != store.Down {
+			Next: store.Record{State: store.StateDone, Fence: 1, Nonce: []byte("claim")},
+		}); store.KindOf(err) != store.KindUnavailable {
 			t.Errorf("synced %t: a Swap: %v", synced, err)
 		}
 	}

@@ -65,7 +65,7 @@ func retry(ctx context.Context, c *client, synced bool, without ...string) (*ans
 		switch r := <-replies; {
 		case synced && r.err == nil:
 			errs = append(errs, fmt.Errorf("a retry %s was answered with what the standby has not got: %+v", r.way, r.answer))
-		case synced && once.EffectOf(r.err) == once.Applied, synced && once.CodeOf(r.err) == once.CodeMismatch:
+		case synced && once.EffectOf(r.err) == once.EffectApplied, synced && once.CodeOf(r.err) == once.CodeMismatch:
 			errs = append(errs, fmt.Errorf("a retry %s was told of what the standby has not got: %w", r.way, r.err))
 		case !synced && (r.err != nil || !r.replayed || r.answer.Attempt != "client-0"):
 			errs = append(errs, fmt.Errorf("a retry %s was told %+v, replayed: %v, %v", r.way, r.answer, r.replayed, r.err)) //nolint:errorlint // nil, perhaps

@@ -79,7 +79,7 @@ func waits(t *testing.T, g *ground, s system, timeouts store.Timeouts) error {
 	blocked := op
 	blocked.Timeouts = timeouts
 	_, _, err = s.Do(ctx, blocked, work{key: op.Key, attempt: "blocked"})
-	if ctx.Err() != nil || once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+	if ctx.Err() != nil || once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 		return fmt.Errorf("while the table was locked: %w", err)
 	}
 	if err := lock.Rollback(); err != nil {
@@ -200,7 +200,7 @@ func (j joiner[TX]) doneSince(key string) error {
 	}
 	runs := 0
 	_, _, err = j.join(own, operation(key), work{attempt: "second", before: func() { runs++ }})
-	if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.NotApplied || runs != 0 {
+	if once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.EffectNotApplied || runs != 0 {
 		return fmt.Errorf("%d runs, and it was told: %w", runs, err)
 	}
 	return errors.Join(own.rollback(j.ctx), j.holds(key, executed("first")))
@@ -233,7 +233,7 @@ func (j joiner[TX]) failure(key string) error {
 func (j joiner[TX]) handlerFails(key string) error {
 	oops := errors.New("oops")
 	_, _, err := j.joined(operation(key), work{attempt: "first", spoil: func() error { return oops }})
-	if !errors.Is(err, oops) || once.EffectOf(err) != once.NotApplied {
+	if !errors.Is(err, oops) || once.EffectOf(err) != once.EffectNotApplied {
 		return err
 	}
 	if _, replayed, err := j.joined(operation(key), work{attempt: "second"}); err != nil || replayed {

@@ -156,7 +156,7 @@ func (s *siege) repeat(ctx context.Context, p *point, key string) (answer, error
 		if err == nil {
 			return got, nil
 		}
-		if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.NotApplied {
+		if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.EffectNotApplied {
 			return got, fmt.Errorf("taking over: %w", err)
 		}
 		s.tally.waited++

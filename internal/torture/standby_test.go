@@ -178,7 +178,7 @@ func loseRace(t *testing.T, p *pair, synced bool) error {
 	switch {
 	case won != nil || races != 1:
 		return fmt.Errorf("%d races, and the winner: %w", races, won)
-	case synced && (err == nil || once.EffectOf(err) == once.Applied):
+	case synced && (err == nil || once.EffectOf(err) == once.EffectApplied):
 		return fmt.Errorf("the loser was told what the standby has not got: %+v, %w", got, err)
 	case !synced && (err != nil || !replayed || got.Attempt != "winner-0"):
 		return fmt.Errorf("the loser was told %+v, %w: the hazard was not met", got, err)

@@ -130,7 +130,7 @@ func (s *stuck) crowd(ctx context.Context, key string) error {
 	group.Wait()
 	for i, err := range errs {
 		var e *once.Error
-		if !errors.As(err, &e) || e.Code != once.CodeUnavailable || e.Effect != once.NotApplied || e.After <= 0 {
+		if !errors.As(err, &e) || e.Code != once.CodeUnavailable || e.Effect != once.EffectNotApplied || e.After <= 0 {
 			return fmt.Errorf("while it is stopped: %w", err)
 		}
 		s.refused++

@@ -205,9 +205,9 @@ func (w *stormer) conflict(ctx context.Context, op once.Operation, inFlight bool
 	op.Wait, op.First = 0, false // who has not looked may meet somebody else who has not
 	got, _, err := w.s.Another().Do(ctx, op, work{key: op.Key, attempt: "conflict"})
 	switch code := once.CodeOf(err); {
-	case code == once.CodeMismatch && once.EffectOf(err) == once.NotApplied:
+	case code == once.CodeMismatch && once.EffectOf(err) == once.EffectNotApplied:
 		w.count(&w.tale.Mismatches)
-	case code == once.CodeInFlight && once.EffectOf(err) == once.NotApplied && inFlight:
+	case code == once.CodeInFlight && once.EffectOf(err) == once.EffectNotApplied && inFlight:
 		w.count(&w.tale.InFlight)
 	default:
 		return fmt.Errorf("key %s was asked for something else: %+v, %w", op.Key, got, err)

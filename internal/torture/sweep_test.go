@@ -24,7 +24,7 @@ type hasty[TX any] struct {
 
 func (s hasty[TX]) Unwrap() any { return s.Store }
 
-func (s hasty[TX]) Begin(ctx context.Context, ask store.Ask) (store.Txn[TX], store.Record, error) {
+func (s hasty[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[TX], store.Record, error) {
 	txn, rec, err := s.Store.Begin(ctx, ask)
 	if txn != nil {
 		txn = hastyTxn[TX]{txn, s.retain}
@@ -33,15 +33,15 @@ func (s hasty[TX]) Begin(ctx context.Context, ask store.Ask) (store.Txn[TX], sto
 }
 
 type hastyTxn[TX any] struct {
-	store.Txn[TX]
+	store.Claim[TX]
 	retain time.Duration
 }
 
-func (t hastyTxn[TX]) Unwrap() any { return t.Txn }
+func (t hastyTxn[TX]) Unwrap() any { return t.Claim }
 
 func (t hastyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	c.Retain = t.retain
-	return t.Txn.Commit(ctx, c)
+	return t.Claim.Commit(ctx, c)
 }
 
 // TestSweepUnderFire lets requests go on while everything that they store expires at
@@ -81,7 +81,7 @@ func underFire(t *testing.T, g *ground) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, e := range rows {
-					kept[string(e.Claim)] = true
+					kept[string(e.Nonce)] = true
 				}
 				return nil
 			}
@@ -196,7 +196,7 @@ func sweepLost(t *testing.T, c *cutter, applied, keeps bool) {
 	}
 	trigger := c.proxy.Arm(fault)
 	swept, err := s.Sweep(ctx, req)
-	if store.KindOf(err) != store.Lost || swept.Rows != 0 {
+	if store.KindOf(err) != store.KindLost || swept.Rows != 0 {
 		t.Errorf("a sweep whose commit was lost: %+v, %v", swept, err)
 	}
 	select {

@@ -40,7 +40,7 @@ type system interface {
 	Sweep(ctx context.Context, s store.Sweep) (store.Swept, error)
 
 	// Ledger is the store's.
-	Ledger() store.Ledger
+	Ledger() store.Operations
 
 	Close()
 }
@@ -111,7 +111,7 @@ func newRig[TX any](s store.Store[TX], su setup) *rig[TX] {
 
 func (r *rig[TX]) Close() { r.close() }
 
-func (r *rig[TX]) Ledger() store.Ledger { return r.engine.Store() }
+func (r *rig[TX]) Ledger() store.Operations { return r.engine.Store() }
 
 func (r *rig[TX]) Another() system {
 	other := *r

@@ -53,7 +53,7 @@ func timeouts[TX any](t *testing.T, g *ground, r *rig[TX]) {
 	refused := func(t *testing.T, err error) {
 		t.Helper()
 		var e *once.Error
-		if !errors.As(err, &e) || e.Code != once.CodeUnavailable || e.Effect != once.NotApplied || e.After <= 0 {
+		if !errors.As(err, &e) || e.Code != once.CodeUnavailable || e.Effect != once.EffectNotApplied || e.After <= 0 {
 			t.Errorf("got %v", err)
 		}
 	}

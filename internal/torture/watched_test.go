@@ -15,7 +15,7 @@ type watched[TX any] struct {
 
 func (s watched[TX]) Unwrap() any { return s.Store }
 
-func (s watched[TX]) Begin(ctx context.Context, ask store.Ask) (store.Txn[TX], store.Record, error) {
+func (s watched[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[TX], store.Record, error) {
 	s.hook("before begin")
 	txn, rec, err := s.Store.Begin(ctx, ask)
 	s.hook("after begin")
@@ -30,7 +30,7 @@ func (s watched[TX]) Swap(ctx context.Context, c store.Change) (store.Record, er
 }
 
 // Join implements [store.Joiner].
-func (s watched[TX]) Join(ctx context.Context, tx TX, ask store.Ask) (store.Txn[TX], store.Record, error) {
+func (s watched[TX]) Join(ctx context.Context, tx TX, ask store.BeginOptions) (store.Claim[TX], store.Record, error) {
 	j, ok := store.As[store.Joiner[TX]](s.Store)
 	if !ok {
 		return nil, store.Record{}, errors.New("the store cannot join")
@@ -41,7 +41,7 @@ func (s watched[TX]) Join(ctx context.Context, tx TX, ask store.Ask) (store.Txn[
 	return s.wrap(txn), rec, err
 }
 
-func (s watched[TX]) wrap(txn store.Txn[TX]) store.Txn[TX] {
+func (s watched[TX]) wrap(txn store.Claim[TX]) store.Claim[TX] {
 	if txn == nil {
 		return nil
 	}
@@ -49,16 +49,16 @@ func (s watched[TX]) wrap(txn store.Txn[TX]) store.Txn[TX] {
 }
 
 type watchedTxn[TX any] struct {
-	store.Txn[TX]
+	store.Claim[TX]
 	hook func(string)
 }
 
-func (t watchedTxn[TX]) Unwrap() any { return t.Txn }
+func (t watchedTxn[TX]) Unwrap() any { return t.Claim }
 
 func (t watchedTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	t.hook("before commit")
-	err := t.Txn.Commit(ctx, c)
-	if store.KindOf(err) == store.Taken {
+	err := t.Claim.Commit(ctx, c)
+	if store.KindOf(err) == store.KindTaken {
 		t.hook("taken")
 	}
 	t.hook("after commit")
@@ -67,7 +67,7 @@ func (t watchedTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 
 func (t watchedTxn[TX]) Rollback(ctx context.Context) error {
 	t.hook("before rollback")
-	err := t.Txn.Rollback(ctx)
+	err := t.Claim.Rollback(ctx)
 	t.hook("after rollback")
 	return err
 }

@@ -28,8 +28,8 @@ func operations(n int) (list []store.Expired) {
 			ID: store.ID{Scope: "acme POST /refunds", Key: fmt.Sprintf("ключ-%d \"<&>\u2028", i)},
 			At: moment.Add(time.Duration(i) * time.Second),
 			Record: store.Record{
-				State: store.Done, Fence: int64(1 + i), Claim: fmt.Appendf(nil, "%016d", i), Fingerprint: []byte{0, 1, 255},
-				Request: []byte{0, 0xff}, Point: "paid", Calling: i%2 == 1, Data: []byte("\r\n"), Since: moment.Add(-72 * time.Hour),
+				State: store.StateDone, Fence: int64(1 + i), Nonce: fmt.Appendf(nil, "%016d", i), Fingerprint: []byte{0, 1, 255},
+				Request: []byte{0, 0xff}, RecoveryPoint: "paid", CallStarted: i%2 == 1, Data: []byte("\r\n"), Since: moment.Add(-72 * time.Hour),
 				Result: store.Result{Kind: store.ResultKind(i % 3), Status: 201, Body: []byte{0xff, 0, '\n'}, Header: []store.Field{{Name: "A", Value: "\xff: b"}}},
 			},
 		})
@@ -221,7 +221,7 @@ func FuzzRecord(f *testing.F) {
 			return // a moment that JSON has no form for
 		}
 		again, err := decode(json.NewDecoder(&b))
-		if err != nil || !again.At.Equal(e.At) || again.ID != e.ID || !bytes.Equal(again.Result.Body, e.Result.Body) || !bytes.Equal(again.Claim, e.Claim) {
+		if err != nil || !again.At.Equal(e.At) || again.ID != e.ID || !bytes.Equal(again.Result.Body, e.Result.Body) || !bytes.Equal(again.Nonce, e.Nonce) {
 			t.Errorf("%+v, then %+v, %v", e, again, err)
 		}
 	})

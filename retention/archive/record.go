@@ -36,15 +36,15 @@ type record struct {
 }
 
 func encode(to io.Writer, e store.Expired) error {
-	for _, s := range []string{e.Scope, e.Key, e.Point} {
+	for _, s := range []string{e.Scope, e.Key, e.RecoveryPoint} {
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("the operation %q %q is not UTF-8 and would not be the same in the archive", e.Scope, e.Key)
 		}
 	}
 	line, err := json.Marshal(record{
-		Version: version, Scope: e.Scope, Key: e.Key, Fence: e.Fence, Claim: e.Claim, Fingerprint: e.Fingerprint,
+		Version: version, Scope: e.Scope, Key: e.Key, Fence: e.Fence, Claim: e.Nonce, Fingerprint: e.Fingerprint,
 		Kind: int(e.Result.Kind), Status: e.Result.Status, Header: store.EncodeHeader(e.Result.Header), Body: e.Result.Body,
-		Request: e.Request, Point: e.Point, Calling: e.Calling, Data: e.Data, Since: e.Since.UTC(), Expired: e.At.UTC(),
+		Request: e.Request, Point: e.RecoveryPoint, Calling: e.CallStarted, Data: e.Data, Since: e.Since.UTC(), Expired: e.At.UTC(),
 	})
 	if err == nil {
 		_, err = to.Write(append(line, '\n'))
@@ -66,9 +66,9 @@ func decode(from *json.Decoder) (e store.Expired, err error) {
 		return e, fmt.Errorf("a result of kind %d", r.Kind)
 	}
 	e = store.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Record: store.Record{
-		State: store.Done, Fence: r.Fence, Claim: r.Claim, Fingerprint: r.Fingerprint, Request: r.Request,
+		State: store.StateDone, Fence: r.Fence, Nonce: r.Claim, Fingerprint: r.Fingerprint, Request: r.Request,
 		Result: store.Result{Kind: store.ResultKind(r.Kind), Status: r.Status, Body: r.Body},
-		Point:  r.Point, Calling: r.Calling, Data: r.Data, Since: r.Since,
+		RecoveryPoint:  r.Point, CallStarted: r.Calling, Data: r.Data, Since: r.Since,
 	}}
 	e.Result.Header, err = store.DecodeHeader(r.Header)
 	return e, err

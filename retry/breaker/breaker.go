@@ -69,11 +69,11 @@ func (b *Breaker) Allow() (done func(retry.Outcome), err error) {
 
 func errorOf(o retry.Outcome) error {
 	switch o {
-	case retry.Healthy:
+	case retry.OutcomeHealthy:
 		return nil
-	case retry.Abandoned:
+	case retry.OutcomeAbandoned:
 		return errAbandoned
-	case retry.Unhealthy:
+	case retry.OutcomeUnhealthy:
 	}
 	return errUnhealthy
 }

@@ -33,11 +33,11 @@ func attempt(b retry.Breaker, n int, o retry.Outcome) (allowed int) {
 func TestOpensAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker.New(gobreaker.Settings{})
-		attempt(b, 10, retry.Healthy)
-		if n := attempt(b, 100, retry.Unhealthy); n != 10 {
+		attempt(b, 10, retry.OutcomeHealthy)
+		if n := attempt(b, 100, retry.OutcomeUnhealthy); n != 10 {
 			t.Errorf("open after %d failures; want when half of 20 have failed", n)
 		}
-		if n := attempt(b, 10, retry.Healthy); n != 0 || b.State() != gobreaker.StateOpen {
+		if n := attempt(b, 10, retry.OutcomeHealthy); n != 0 || b.State() != gobreaker.StateOpen {
 			t.Errorf("%d allowed while it is %v", n, b.State())
 		}
 		<-time.After(5*time.Second + 1)
@@ -45,11 +45,11 @@ func TestOpensAndCloses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := attempt(b, 10, retry.Healthy); n != 0 {
+		if n := attempt(b, 10, retry.OutcomeHealthy); n != 0 {
 			t.Errorf("%d more are let through to see", n)
 		}
-		done(retry.Healthy)
-		if b.State() != gobreaker.StateClosed || attempt(b, 10, retry.Healthy) != 10 {
+		done(retry.OutcomeHealthy)
+		if b.State() != gobreaker.StateClosed || attempt(b, 10, retry.OutcomeHealthy) != 10 {
 			t.Errorf("after a good one it is %v", b.State())
 		}
 	})
@@ -60,15 +60,15 @@ func TestOpensAndCloses(t *testing.T) {
 func TestAbandonedCountsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker.New(gobreaker.Settings{})
-		if n := attempt(b, 100, retry.Abandoned); n != 100 {
+		if n := attempt(b, 100, retry.OutcomeAbandoned); n != 100 {
 			t.Errorf("%d of 100 allowed", n)
 		}
-		attempt(b, 100, retry.Unhealthy)
+		attempt(b, 100, retry.OutcomeUnhealthy)
 		<-time.After(5*time.Second + 1)
-		if n := attempt(b, 3, retry.Abandoned); n != 3 || b.State() != gobreaker.StateHalfOpen {
+		if n := attempt(b, 3, retry.OutcomeAbandoned); n != 3 || b.State() != gobreaker.StateHalfOpen {
 			t.Errorf("%d of 3 allowed, then %v", n, b.State())
 		}
-		if n := attempt(b, 1, retry.Unhealthy); n != 1 || b.State() != gobreaker.StateOpen {
+		if n := attempt(b, 1, retry.OutcomeUnhealthy); n != 1 || b.State() != gobreaker.StateOpen {
 			t.Errorf("%d allowed, then %v", n, b.State())
 		}
 	})
@@ -78,9 +78,9 @@ func TestAbandonedCountsForNothing(t *testing.T) {
 func TestWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker.New(gobreaker.Settings{})
-		attempt(b, 19, retry.Unhealthy)
+		attempt(b, 19, retry.OutcomeUnhealthy)
 		<-time.After(12 * time.Second)
-		if n := attempt(b, 19, retry.Unhealthy); n != 19 || b.State() != gobreaker.StateClosed {
+		if n := attempt(b, 19, retry.OutcomeUnhealthy); n != 19 || b.State() != gobreaker.StateClosed {
 			t.Errorf("%d of 19 allowed, %v", n, b.State())
 		}
 	})
@@ -96,7 +96,7 @@ func TestDo(t *testing.T) {
 		calls := 0
 		err := retry.Do(t.Context(), p, func(context.Context, int) error { calls++; return errDown })
 		var e *retry.Error
-		if !errors.As(err, &e) || e.Reason != retry.Open || calls != 3 || !errors.Is(err, errDown) || !errors.Is(err, gobreaker.ErrOpenState) {
+		if !errors.As(err, &e) || e.Reason != retry.ReasonOpen || calls != 3 || !errors.Is(err, errDown) || !errors.Is(err, gobreaker.ErrOpenState) {
 			t.Errorf("%v after %d calls", err, calls)
 		}
 	})
@@ -130,8 +130,8 @@ func TestByHost(t *testing.T) {
 	if of("A") != of("a") || of("a") == of("b") {
 		t.Error("not one breaker for each host")
 	}
-	attempt(of("a"), 100, retry.Unhealthy)
-	if n := attempt(of("b"), 1, retry.Healthy); n != 1 {
+	attempt(of("a"), 100, retry.OutcomeUnhealthy)
+	if n := attempt(of("b"), 1, retry.OutcomeHealthy); n != 1 {
 		t.Error("a is down, and b is not allowed")
 	}
 	for i := range 20_000 {

@@ -141,15 +141,15 @@ func (f *File) end(in Intent, o Outcome) error {
 		return f.err
 	}
 	e.begun--
-	e.doubt = e.doubt || o == Unknown || o == Expired
-	if o == Answered || o == Untouched && !e.doubt && e.begun <= 0 {
+	e.doubt = e.doubt || o == OutcomeUnknown || o == OutcomeExpired
+	if o == OutcomeAnswered || o == OutcomeUntouched && !e.doubt && e.begun <= 0 {
 		return f.close(e)
 	}
 	expires, held := e.Expires, e.Held
 	if sooner := millis(in.Expires); sooner != 0 && (expires == 0 || sooner < expires) {
 		expires = sooner
 	}
-	if o == Expired && held == "" {
+	if o == OutcomeExpired && held == "" {
 		held = "its key has expired"
 	}
 	if expires == e.Expires && held == e.Held {

@@ -28,10 +28,10 @@ type Intent struct {
 type Outcome uint8
 
 const (
-	Unknown   Outcome = iota // nothing: it stays open
-	Untouched                // that none of them had an effect: closed, unless others may have had one
-	Answered                 // what became of it: closed
-	Expired                  // its key is too old to be sent again: it stays open, held for a person
+	OutcomeUnknown   Outcome = iota // nothing: it stays open
+	OutcomeUntouched                // that none of them had an effect: closed, unless others may have had one
+	OutcomeAnswered                 // what became of it: closed
+	OutcomeExpired                  // its key is too old to be sent again: it stays open, held for a person
 )
 
 // Journal keeps intents. [File] is one.

@@ -39,7 +39,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
 	e.err = r.exchange(ctx, in, m, &e)
 	if errors.Is(e.err, ErrGone) { // nobody has to look after it any more
-		e.err, m.outcome = nil, Answered
+		e.err, m.outcome = nil, OutcomeAnswered
 	}
 	e.trusted, e.outcome = m.trusted, m.outcome
 	switch {
@@ -54,11 +54,11 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 		e.meets = astray
 		e.err = errors.New("the client does not use this journal. Try: the client whose retryhttp.Transport has it in its field Journal")
 	}
-	if m.outcome == Answered && !m.unsent {
+	if m.outcome == OutcomeAnswered && !m.unsent {
 		e.meets = answers
 	}
 	if e.meets != fails && m.paid != nil {
-		m.paid.Refund(retry.Unknown)
+		m.paid.Refund(retry.ClassUnknown)
 	}
 	if e.err != nil {
 		e.err = fmt.Errorf("journal: the intent with the key %s: %w", in.Key, e.err)
@@ -88,7 +88,7 @@ func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *res
 	resp, err := r.client.Do(req)
 	if err != nil {
 		e.meets = met(err)
-		if m.outcome != Unknown { // of an intent that is held for a person nothing more is said
+		if m.outcome != OutcomeUnknown { // of an intent that is held for a person nothing more is said
 			return nil
 		}
 		return err
@@ -111,7 +111,7 @@ func met(err error) meeting {
 	switch {
 	case !errors.As(err, &e) || e.Attempts > 0:
 		return fails
-	case e.Reason == retry.Open:
+	case e.Reason == retry.ReasonOpen:
 		return shut
 	}
 	return nothing
@@ -146,7 +146,7 @@ var errUnpaid = errors.New("journal: the budget of the host is empty")
 func (m *resumed) pay(b *retry.Budget) error {
 	switch {
 	case m.begun || b == nil:
-	case b.Spend(retry.Unknown):
+	case b.Spend(retry.ClassUnknown):
 		m.paid = b
 	case m.trust:
 		m.trusted = true
@@ -178,8 +178,8 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 // End is j.End for transports.
 func End(ctx context.Context, j Journal, in Intent, o Outcome) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
-		if m.keep || o == Untouched { // of whoever was there before nothing is known
-			o = Unknown
+		if m.keep || o == OutcomeUntouched { // of whoever was there before nothing is known
+			o = OutcomeUnknown
 		}
 		m.outcome = o
 	}

@@ -146,9 +146,9 @@ func (r *resumption) take(e result) {
 	case e.err != nil:
 		r.n.Open++
 		r.errs = append(r.errs, e.err)
-	case e.outcome == Answered:
+	case e.outcome == OutcomeAnswered:
 		r.n.Closed++
-	case e.outcome == Expired:
+	case e.outcome == OutcomeExpired:
 		r.n.Held++
 	default:
 		r.n.Open++

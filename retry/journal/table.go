@@ -105,11 +105,11 @@ func nameOf(in Intent) string {
 // End implements [Journal].
 func (t *Table) End(ctx context.Context, in Intent, o Outcome) (err error) {
 	switch o {
-	case Answered:
+	case OutcomeAnswered:
 		_, err = t.exec(ctx, t.text("delete from once_intent where id = ?"), in.ID)
-	case Untouched: // and nobody else has begun or planned it
+	case OutcomeUntouched: // and nobody else has begun or planned it
 		_, err = t.exec(ctx, t.text("delete from once_intent where id = ? and calls = 1"), in.ID)
-	case Expired:
+	case OutcomeExpired:
 		_, err = t.exec(ctx, t.text("update once_intent set held = ? where id = ? and held = ''"), "its key has expired", in.ID)
 	default:
 		if sooner := millis(in.Expires); sooner > 0 {

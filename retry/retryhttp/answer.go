@@ -88,7 +88,7 @@ func (c *call) judge(a *answer) {
 			return
 		}
 	}
-	a.good = status < http.StatusBadRequest || a.class == retry.Final && status < http.StatusInternalServerError
+	a.good = status < http.StatusBadRequest || a.class == retry.ClassFinal && status < http.StatusInternalServerError
 	if a.good && c.keyed {
 		c.buffer(a)
 	}
@@ -109,7 +109,7 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 	var p problem
 	if read {
 		if p, err = peek(resp, maxPeek); err != nil {
-			return retry.Unknown, 0, "", err
+			return retry.ClassUnknown, 0, "", err
 		}
 	}
 	if len(h[headerAfter]) > 0 || len(h[headerAfterMs]) > 0 {
@@ -121,15 +121,15 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 	switch {
 	case resp.StatusCode != http.StatusConflict:
 	case again, p.code == codeInFlight: // Stripe's idempotency_key_in_use
-		class = retry.InFlight
+		class = retry.ClassInFlight
 	case keyed && (p.again || after > 0): // of whoever else
-		class = retry.InFlight
+		class = retry.ClassInFlight
 	}
-	if class == retry.Final && again {
-		class = retry.Unknown
+	if class == retry.ClassFinal && again {
+		class = retry.ClassUnknown
 	}
 	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(field(h, wire.ReplayedHeader), "true") || field(h, wire.StatusHeader) == wire.StatusReplayed {
-		class = retry.Final // the same key will give the same answer
+		class = retry.ClassFinal // the same key will give the same answer
 	}
 	return class, after, p.code, nil
 }
@@ -138,23 +138,23 @@ func byStatus(status int, after time.Duration) retry.Class {
 	switch status {
 	case http.StatusTooManyRequests:
 		if after > 0 {
-			return retry.RateLimited
+			return retry.ClassRateLimited
 		}
-		return retry.Throttled
+		return retry.ClassThrottled
 	case http.StatusServiceUnavailable:
 		if after > 0 {
-			return retry.Throttled
+			return retry.ClassThrottled
 		}
-		return retry.Unknown
+		return retry.ClassUnknown
 	case http.StatusRequestTimeout, http.StatusTooEarly:
-		return retry.Unknown
+		return retry.ClassUnknown
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
-		return retry.Final
+		return retry.ClassFinal
 	}
 	if status >= http.StatusInternalServerError {
-		return retry.Unknown
+		return retry.ClassUnknown
 	}
-	return retry.Final
+	return retry.ClassFinal
 }
 
 // buffer reads a short answer to the end, which is not that of its Content-Length: over
@@ -188,18 +188,18 @@ func (a *answer) fail(err error) {
 	}
 	a.resp, a.err, a.good = nil, err, false
 	if a.stale {
-		a.class = retry.Unknown
+		a.class = retry.ClassUnknown
 		if unseen(err) {
-			a.class = retry.Unseen
+			a.class = retry.ClassUnseen
 		}
 		a.cancel()
 		return
 	}
 	a.class, a.after = classOf(err)
-	if a.class == retry.Unknown && a.sending.unsent() {
-		a.class = retry.Transient
+	if a.class == retry.ClassUnknown && a.sending.unsent() {
+		a.class = retry.ClassTransient
 		if refused(err) {
-			a.class = retry.Final
+			a.class = retry.ClassFinal
 		}
 	}
 	a.cancel()
@@ -208,14 +208,14 @@ func (a *answer) fail(err error) {
 // classOf classifies what Base has returned.
 func classOf(err error) (retry.Class, time.Duration) {
 	if unseen(err) {
-		return retry.Unseen, 0
+		return retry.ClassUnseen, 0
 	}
 	if hopeless(err) {
-		return retry.Final, 0
+		return retry.ClassFinal, 0
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
-		return retry.Transient, 0
+		return retry.ClassTransient, 0
 	}
 	return retry.Classify(err)
 }
@@ -276,12 +276,12 @@ var mistakes = []string{
 // outcome is what the answer, to a caller with ctx, tells a breaker.
 func (a *answer) outcome(ctx context.Context) retry.Outcome {
 	switch {
-	case a.good, a.class == retry.InFlight, a.resp == nil && a.class == retry.Final:
-		return retry.Healthy
+	case a.good, a.class == retry.ClassInFlight, a.resp == nil && a.class == retry.ClassFinal:
+		return retry.OutcomeHealthy
 	case a.resp == nil && (a.stale || ctx.Err() != nil || errors.Is(a.err, errLost)):
-		return retry.Abandoned
+		return retry.OutcomeAbandoned
 	}
-	return retry.Unhealthy
+	return retry.OutcomeUnhealthy
 }
 
 // keep makes the attempt last until the caller has done with its body.

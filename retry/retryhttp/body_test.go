@@ -35,10 +35,10 @@ func TestOpaqueBodies(t *testing.T) {
 		sends  int
 		reason retry.Reason
 	}{
-		{"short, of known length", 5, 5, "k", 3, retry.Exhausted},
-		{"long", 1 << 20, 1 << 20, "k", 1, retry.NotWhole},
-		{"of unknown length", -1, 5, "k", 1, retry.NotWhole},
-		{"without a key", 5, 5, "", 1, retry.NotSafe},
+		{"short, of known length", 5, 5, "k", 3, retry.ReasonExhausted},
+		{"long", 1 << 20, 1 << 20, "k", 1, retry.ReasonNotWhole},
+		{"of unknown length", -1, 5, "k", 1, retry.ReasonNotWhole},
+		{"without a key", 5, 5, "", 1, retry.ReasonNotSafe},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var bodies []string

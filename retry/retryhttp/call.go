@@ -70,7 +70,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.keyed {
 		c.expire(t.retention())
 		if c.expired() {
-			return nil, c.gaveUp(retry.Expired, nil)
+			return nil, c.gaveUp(retry.ReasonExpired, nil)
 		}
 	}
 	if _, c.nested = req.Context().Value(keyOfSending{}).(*sending); c.nested {
@@ -83,7 +83,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 		c.breaker = t.Breaker(req.URL.Host)
 	}
 	if c.listen(req); c.impatient() {
-		return nil, c.gaveUp(retry.TooLate, nil)
+		return nil, c.gaveUp(retry.ReasonTooLate, nil)
 	}
 	if said := field(req.Header, wire.AttemptHeader); said != "" {
 		if n, err := strconv.Atoi(said); err == nil && n > 0 {
@@ -174,17 +174,17 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	ctx := c.req.Context()
 	switch {
 	case ctx.Err() != nil:
-		return 0, retry.Cancelled
+		return 0, retry.ReasonCancelled
 	case a.shut:
-		return 0, retry.Open
-	case a.class == retry.Final:
-		return 0, retry.Pointless
-	case !c.repeatable && a.class != retry.Transient && a.class != retry.Unseen:
-		return 0, retry.NotSafe
+		return 0, retry.ReasonOpen
+	case a.class == retry.ClassFinal:
+		return 0, retry.ReasonPointless
+	case !c.repeatable && a.class != retry.ClassTransient && a.class != retry.ClassUnseen:
+		return 0, retry.ReasonNotSafe
 	case !c.body.repeatable():
-		return 0, retry.NotWhole
+		return 0, retry.ReasonNotWhole
 	case c.expired():
-		return 0, retry.Expired
+		return 0, retry.ReasonExpired
 	}
 	elapsed := time.Since(c.start)
 	if total := c.total(); (total < 0 || elapsed < total) && c.free(&a) {
@@ -211,8 +211,8 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 		}
 	}
 	wait, stop = c.policy.Next(f)
-	if stop == retry.TooLate && byKey {
-		stop = retry.Expired
+	if stop == retry.ReasonTooLate && byKey {
+		stop = retry.ReasonExpired
 	}
 	return wait, stop
 }

@@ -139,7 +139,7 @@ func TestNothingHasLeft(t *testing.T) {
 	died := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer died.Close()
 	var e *retry.Error
-	if sent, err := attempts(t, &http.Transport{}, http.MethodPost, died.URL); sent != 1 || !errors.As(err, &e) || e.Reason != retry.NotSafe {
+	if sent, err := attempts(t, &http.Transport{}, http.MethodPost, died.URL); sent != 1 || !errors.As(err, &e) || e.Reason != retry.ReasonNotSafe {
 		t.Errorf("sent %d: %v", sent, err)
 	}
 }

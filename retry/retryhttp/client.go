@@ -21,14 +21,14 @@ func NewClient(t *Transport) *http.Client {
 
 // Classify returns what the outcome of a request means for another attempt, and for how
 // long the server wants to be left alone, as [Transport] understands it: for clients that
-// retry by themselves. What has succeeded is [retry.Final]. The body of resp can be read
+// retry by themselves. What has succeeded is [retry.ClassFinal]. The body of resp can be read
 // afterwards as before. Of resp.Request it is looked at whether there is an idempotency key.
 func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	switch {
 	case err != nil:
 		return classOf(err)
 	case resp == nil || resp.StatusCode < http.StatusBadRequest:
-		return retry.Final, 0
+		return retry.ClassFinal, 0
 	}
 	keyed := resp.Request != nil && (field(resp.Request.Header, wire.KeyHeader) != "" || field(resp.Request.Header, headerKeyX) != "")
 	class, after, _, err := classify(resp, keyed, resp.Body != nil)

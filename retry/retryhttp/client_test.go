@@ -28,20 +28,20 @@ func TestClassify(t *testing.T) {
 		class retry.Class
 		after time.Duration
 	}{
-		{"a success", answer(200, "Retry-After", "1"), nil, false, retry.Final, 0},
-		{"nothing", nil, nil, false, retry.Final, 0},
-		{"500", answer(500), nil, false, retry.Unknown, 0},
-		{"501", answer(501), nil, false, retry.Final, 0},
-		{"404", answer(404), nil, false, retry.Final, 0},
-		{"429", answer(429), nil, false, retry.Throttled, 0},
-		{"429 with a time", answer(429, "Retry-After", "1.5"), nil, false, retry.RateLimited, 1500 * ms},
-		{"503 with a time", answer(503, "Retry-After-Ms", "20"), nil, false, retry.Throttled, 20 * ms},
-		{"in flight", problem(409, inFlight), nil, true, retry.InFlight, 0},
-		{"409 with a time, for a key", answer(409, "Retry-After", "1"), nil, true, retry.InFlight, time.Second},
-		{"409 with a time", answer(409, "Retry-After", "1"), nil, false, retry.Final, time.Second},
-		{"a refused connection", nil, &net.OpError{Op: "dial", Err: errors.New("refused")}, true, retry.Transient, 0},
-		{"a reset", nil, io.ErrUnexpectedEOF, true, retry.Unknown, 0},
-		{"no such host", nil, &net.DNSError{IsNotFound: true}, true, retry.Final, 0},
+		{"a success", answer(200, "Retry-After", "1"), nil, false, retry.ClassFinal, 0},
+		{"nothing", nil, nil, false, retry.ClassFinal, 0},
+		{"500", answer(500), nil, false, retry.ClassUnknown, 0},
+		{"501", answer(501), nil, false, retry.ClassFinal, 0},
+		{"404", answer(404), nil, false, retry.ClassFinal, 0},
+		{"429", answer(429), nil, false, retry.ClassThrottled, 0},
+		{"429 with a time", answer(429, "Retry-After", "1.5"), nil, false, retry.ClassRateLimited, 1500 * ms},
+		{"503 with a time", answer(503, "Retry-After-Ms", "20"), nil, false, retry.ClassThrottled, 20 * ms},
+		{"in flight", problem(409, inFlight), nil, true, retry.ClassInFlight, 0},
+		{"409 with a time, for a key", answer(409, "Retry-After", "1"), nil, true, retry.ClassInFlight, time.Second},
+		{"409 with a time", answer(409, "Retry-After", "1"), nil, false, retry.ClassFinal, time.Second},
+		{"a refused connection", nil, &net.OpError{Op: "dial", Err: errors.New("refused")}, true, retry.ClassTransient, 0},
+		{"a reset", nil, io.ErrUnexpectedEOF, true, retry.ClassUnknown, 0},
+		{"no such host", nil, &net.DNSError{IsNotFound: true}, true, retry.ClassFinal, 0},
 	} {
 		if c.resp != nil {
 			c.resp.Request = &http.Request{Header: http.Header{}}

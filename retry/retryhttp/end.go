@@ -30,17 +30,17 @@ func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 // end returns the last failure: as an answer if it is one.
 func (c *call) end(a answer, stop retry.Reason) (*http.Response, error) {
 	failure := a.failure()
-	if stop == retry.Open || stop == retry.Cancelled && c.last != nil {
+	if stop == retry.ReasonOpen || stop == retry.ReasonCancelled && c.last != nil {
 		failure = c.last // that this one was cut off, or not made, says less
 	}
 	why := c.gaveUp(stop, failure)
-	if stop == retry.Open {
+	if stop == retry.ReasonOpen {
 		why.Cause = a.err
 	}
 	switch {
-	case a.resp != nil && stop != retry.Cancelled:
+	case a.resp != nil && stop != retry.ReasonCancelled:
 		return c.hand(a, why)
-	case stop == retry.Pointless, stop == retry.Cancelled && c.last == nil && a.resp == nil:
+	case stop == retry.ReasonPointless, stop == retry.ReasonCancelled && c.last == nil && a.resp == nil:
 		return nil, a.err
 	}
 	a.discard()
@@ -50,13 +50,13 @@ func (c *call) end(a answer, stop retry.Reason) (*http.Response, error) {
 func (c *call) gaveUp(reason retry.Reason, last error) *retry.Error {
 	e := &retry.Error{Reason: reason, Attempts: c.attempts(), Last: last}
 	switch reason {
-	case retry.Cancelled:
+	case retry.ReasonCancelled:
 		e.Cause = ended(c.req.Context())
-	case retry.TooLate:
+	case retry.ReasonTooLate:
 		if c.impatient() {
 			e.Cause = errImpatient
 		}
-	case retry.Expired:
+	case retry.ReasonExpired:
 		e.Cause = fmt.Errorf("the key was first sent at %s, and is not to be sent after %s", c.since.Format(time.RFC3339), c.expiry().Format(time.RFC3339))
 	}
 	return e

@@ -20,7 +20,7 @@ func (c *call) attempt() answer {
 	for {
 		select {
 		case <-timer.C:
-			if !c.expired() && !c.impatient() && c.policy.Budget.Spend(retry.Unknown) {
+			if !c.expired() && !c.impatient() && c.policy.Budget.Spend(retry.ClassUnknown) {
 				c.hedged = true
 				c.tell(retry.Event{Kind: retry.EventHedged})
 				r.start()
@@ -68,7 +68,7 @@ func (r *race) arrived(a answer) (over bool) {
 	switch {
 	case !r.some:
 		r.best, r.some = a, true
-	case a.good, r.best.shut, r.best.class == retry.InFlight:
+	case a.good, r.best.shut, r.best.class == retry.ClassInFlight:
 		r.best.discard()
 		r.best = a
 	default:

@@ -109,7 +109,7 @@ func TestNoHedge(t *testing.T) {
 			t.Errorf("without a key: %v, sent %d", err, len(s.requests()))
 		}
 		empty := &retry.Budget{Burst: 1}
-		empty.Spend(retry.Unknown)
+		empty.Spend(retry.ClassUnknown)
 		s = &served{base: s.base}
 		if _, err := post(t.Context(), &retryhttp.Transport{Base: s, Hedge: time.Second, Policy: retry.Policy{Budget: empty}}, "Idempotency-Key", "k"); err != nil || len(s.requests()) != 1 {
 			t.Errorf("without a budget: %v, sent %d", err, len(s.requests()))
@@ -134,7 +134,7 @@ func TestHedgeAndBreaker(t *testing.T) {
 		if _, err := post(t.Context(), &retryhttp.Transport{Base: s, Hedge: time.Second, Policy: retry.Policy{Breaker: b}}, "Idempotency-Key", "k"); err != nil {
 			t.Fatal(err)
 		}
-		if a, b := <-said, <-said; a != retry.Healthy || b != retry.Abandoned {
+		if a, b := <-said, <-said; a != retry.OutcomeHealthy || b != retry.OutcomeAbandoned {
 			t.Errorf("told %v, %v", a, b)
 		}
 	})

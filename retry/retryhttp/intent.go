@@ -78,12 +78,12 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 	}
 	switch {
 	case got.Held != "":
-		why := c.gaveUp(retry.Expired, nil)
+		why := c.gaveUp(retry.ReasonExpired, nil)
 		why.Cause = fmt.Errorf("the journal holds the intent for a person: %s. Try: once journal resolve, when it is known what became of it", got.Held)
-		return joined(why, c.leave(journal.Unknown))
+		return joined(why, c.leave(journal.OutcomeUnknown))
 	case c.expired():
 		c.intent.expired()
-		return joined(c.gaveUp(retry.Expired, nil), c.leave(c.proven()))
+		return joined(c.gaveUp(retry.ReasonExpired, nil), c.leave(c.proven()))
 	case ctx.Err() != nil:
 		return joined(ended(ctx), c.leave(c.proven()))
 	}
@@ -103,23 +103,23 @@ func (c *call) run() (resp *http.Response, err error) {
 	over := false
 	defer func() {
 		if !over { // Base has panicked
-			_ = c.leave(journal.Unknown)
+			_ = c.leave(journal.OutcomeUnknown)
 		}
 	}()
 	resp, err = c.answer()
 	over = true
 	if resp == nil {
-		if endedBy(err, retry.Expired) {
+		if endedBy(err, retry.ReasonExpired) {
 			c.intent.expired()
 		}
 		return nil, joined(err, c.leave(c.proven()))
 	}
-	if why := GivenUp(resp); why != nil && why.Reason == retry.Expired {
+	if why := GivenUp(resp); why != nil && why.Reason == retry.ReasonExpired {
 		c.intent.expired()
 	}
 	o := c.proven()
 	if settles(resp) {
-		o = journal.Answered
+		o = journal.OutcomeAnswered
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the caller's, and no answer
 		_ = c.leave(o)
@@ -159,11 +159,11 @@ func (c *call) proven() journal.Outcome {
 	defer i.mu.Unlock()
 	switch {
 	case i.stale && (i.doubt || i.Again):
-		return journal.Expired
+		return journal.OutcomeExpired
 	case !i.doubt: // others may have had it, which the journal knows
-		return journal.Untouched
+		return journal.OutcomeUntouched
 	}
-	return journal.Unknown
+	return journal.OutcomeUnknown
 }
 
 // What oncehttp says of keys in problem documents.
@@ -187,7 +187,7 @@ func (i *intent) note(a *answer) {
 	switch {
 	case a.shut, a.resp == nil && (harmless(a.err) || a.sending.unsent()):
 	case a.resp == nil, redirects(a.resp), a.resp.StatusCode >= http.StatusInternalServerError, a.resp.StatusCode == http.StatusRequestTimeout,
-		a.class == retry.InFlight, a.code == codeInFlight, a.code == codeUnknown:
+		a.class == retry.ClassInFlight, a.code == codeInFlight, a.code == codeUnknown:
 		i.doubt = true
 	case a.code == codeStale:
 		i.doubt, i.stale = true, true

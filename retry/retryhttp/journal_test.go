@@ -332,14 +332,14 @@ func TestExpiredIntent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.End(t.Context(), old, journal.Unknown); err != nil {
+	if err := f.End(t.Context(), old, journal.OutcomeUnknown); err != nil {
 		t.Fatal(err)
 	}
 	s := &served{base: always(200)}
 	client := journaled(f, s)
 	var e *retry.Error
 	for range 2 { // from the age, then because it is held
-		if _, err := ask(t, client, "k", "http://service.example/refunds"); !errors.As(err, &e) || e.Reason != retry.Expired || !strings.Contains(err.Error(), "Try: ") {
+		if _, err := ask(t, client, "k", "http://service.example/refunds"); !errors.As(err, &e) || e.Reason != retry.ReasonExpired || !strings.Contains(err.Error(), "Try: ") {
 			t.Errorf("%v", err)
 		}
 	}

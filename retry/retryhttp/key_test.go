@@ -77,7 +77,7 @@ func TestExpiredKeyIsNotSent(t *testing.T) {
 	ctx := retryhttp.WithKey(t.Context(), retryhttp.Key{Value: "k", Since: time.Now().Add(-25 * time.Hour)})
 	_, err := post(ctx, &retryhttp.Transport{Base: s})
 	var e *retry.Error
-	if !errors.As(err, &e) || e.Reason != retry.Expired || len(s.requests()) != 0 {
+	if !errors.As(err, &e) || e.Reason != retry.ReasonExpired || len(s.requests()) != 0 {
 		t.Errorf("%v, sent %d", err, len(s.requests()))
 	}
 }
@@ -98,9 +98,9 @@ func TestKeyExpiresWhileRetrying(t *testing.T) {
 		} {
 			s := &served{base: always(503, c.header...)}
 			resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Retention: c.retain, Policy: retry.Policy{Total: time.Hour}}, "Idempotency-Key", "k")
-			reason := retry.Expired
+			reason := retry.ReasonExpired
 			if c.attempts == 5 {
-				reason = retry.Exhausted
+				reason = retry.ReasonExhausted
 			}
 			t.Log(c.name)
 			wantGivenUp(t, resp, err, reason, c.attempts)

@@ -26,7 +26,7 @@ func leave(t *testing.T, f *journal.File, n int, url string) {
 	for i := range n {
 		in, err := f.Begin(t.Context(), journal.Intent{Key: fmt.Sprintf("k%d", i), Method: http.MethodPost, URL: url, Body: []byte("body")})
 		if err == nil {
-			err = f.End(t.Context(), in, journal.Unknown)
+			err = f.End(t.Context(), in, journal.OutcomeUnknown)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestResumePace(t *testing.T) {
 			client, budget := thrifty(f, s)
 			budget.Burst, budget.Percent = c.burst, c.percent
 			for range c.spent {
-				budget.Spend(retry.Unknown)
+				budget.Spend(retry.ClassUnknown)
 			}
 			if r := mustResume(t, f, client, journal.Options{Parallel: c.parallel}); r != (journal.Resumed{Closed: 120}) || sent != 120 || len(openIn(t, path)) != 0 {
 				t.Errorf("%s: %+v, %d requests", name, r, sent)
@@ -167,7 +167,7 @@ func TestResumePoison(t *testing.T) {
 	}}
 	client, budget := thrifty(f, s)
 	budget.Percent = -1
-	for budget.Spend(retry.Unknown) {
+	for budget.Spend(retry.ClassUnknown) {
 	}
 	closed, calls := 0, 0
 	for ; closed < 20 && calls < 1000; calls++ {

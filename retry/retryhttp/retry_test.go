@@ -22,7 +22,7 @@ import (
 func TestGivenUp(t *testing.T) {
 	s := &served{base: always(503)}
 	resp, err := post(t.Context(), &retryhttp.Transport{Base: s})
-	wantGivenUp(t, resp, err, retry.NotSafe, 1)
+	wantGivenUp(t, resp, err, retry.ReasonNotSafe, 1)
 	if text := retryhttp.GivenUp(resp).Error(); !strings.Contains(text, "Try: an idempotency key") {
 		t.Errorf("%s", text)
 	}
@@ -58,7 +58,7 @@ func TestConnectionRefused(t *testing.T) {
 		resp.Body.Close()
 	}
 	var e *retry.Error
-	if !errors.As(err, &e) || e.Reason != retry.Exhausted || e.Attempts != 3 || len(waits) != 3 {
+	if !errors.As(err, &e) || e.Reason != retry.ReasonExhausted || e.Attempts != 3 || len(waits) != 3 {
 		t.Errorf("%v", err)
 	}
 }
@@ -83,10 +83,10 @@ func TestBreaker(t *testing.T) {
 	_, err := post(t.Context(), transport, "Idempotency-Key", "k")
 	var e *retry.Error
 	var status *retryhttp.StatusError
-	if !errors.As(err, &e) || e.Reason != retry.Open || e.Attempts != 2 || !errors.Is(err, shut) || !errors.As(err, &status) {
+	if !errors.As(err, &e) || e.Reason != retry.ReasonOpen || e.Attempts != 2 || !errors.Is(err, shut) || !errors.As(err, &status) {
 		t.Errorf("%v", err)
 	}
-	if !slices.Equal(said, []retry.Outcome{retry.Unhealthy, retry.Unhealthy}) {
+	if !slices.Equal(said, []retry.Outcome{retry.OutcomeUnhealthy, retry.OutcomeUnhealthy}) {
 		t.Errorf("told %v", said)
 	}
 }
@@ -98,7 +98,7 @@ func TestResendCount(t *testing.T) {
 		return answer(503), nil
 	}}
 	resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1, Attempts: 3}}, "Idempotency-Key", "k")
-	wantGivenUp(t, resp, err, retry.Exhausted, 3)
+	wantGivenUp(t, resp, err, retry.ReasonExhausted, 3)
 	if !slices.Equal(counts, []int{0, 1, 2}) || retryhttp.ResendCount(t.Context()) != 0 {
 		t.Errorf("%v", counts)
 	}
@@ -134,7 +134,7 @@ func TestStripeInFlight(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusConflict {
 		t.Fatal(resp, err)
 	}
-	if !slices.Equal(said, []retry.Outcome{retry.Healthy, retry.Unhealthy, retry.Healthy}) || !slices.Equal(classes, []retry.Class{retry.InFlight, retry.Unknown, retry.Final}) {
+	if !slices.Equal(said, []retry.Outcome{retry.OutcomeHealthy, retry.OutcomeUnhealthy, retry.OutcomeHealthy}) || !slices.Equal(classes, []retry.Class{retry.ClassInFlight, retry.ClassUnknown, retry.ClassFinal}) {
 		t.Errorf("the breaker was told %v, of %v", said, classes)
 	}
 }
@@ -158,7 +158,7 @@ func TestOneLayerRetries(t *testing.T) {
 	s := &served{base: always(503)}
 	inner := &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1, Budget: &retry.Budget{Burst: -1}}}
 	resp, err := post(t.Context(), &retryhttp.Transport{Base: inner, Policy: retry.Policy{Base: -1}}, "Idempotency-Key", "k")
-	wantGivenUp(t, resp, err, retry.Exhausted, 5)
+	wantGivenUp(t, resp, err, retry.ReasonExhausted, 5)
 	if n := len(s.requests()); n != 5 {
 		t.Errorf("sent %d times", n)
 	}

@@ -18,7 +18,7 @@ import (
 
 // send makes one attempt for a caller with ctx.
 func (c *call) send(ctx context.Context) (a answer) {
-	outcome := retry.Unhealthy // a panic
+	outcome := retry.OutcomeUnhealthy // a panic
 	if c.breaker != nil {
 		done, err := c.breaker.Allow()
 		if err != nil {
@@ -38,7 +38,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 	req, err := c.request(on)
 	if err != nil {
 		on.cancel(nil)
-		a.err, a.class, outcome = err, retry.Final, retry.Abandoned
+		a.err, a.class, outcome = err, retry.ClassFinal, retry.OutcomeAbandoned
 		return a
 	}
 	a.begun = time.Duration(lazy.Now())
@@ -51,7 +51,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 		a.stale = on.stale(err)
 		a.fail(err)
 		if why := c.body.failure(); why != nil {
-			a.err, a.class, a.stale = why, retry.Final, false
+			a.err, a.class, a.stale = why, retry.ClassFinal, false
 		}
 	} else {
 		a.resp.Request = req

@@ -86,7 +86,7 @@ func TestStaleConnectionIsNoAttempt(t *testing.T) {
 	if base.sent != dead+1 || resent != dead || waits != 0 || budget.State().Left != 10 || resends != dead {
 		t.Errorf("sent %d, events of %d, waited %d, %+v", base.sent, resent, waits, budget.State())
 	}
-	want := append(slices.Repeat([]retry.Outcome{retry.Abandoned}, dead), retry.Healthy)
+	want := append(slices.Repeat([]retry.Outcome{retry.OutcomeAbandoned}, dead), retry.OutcomeHealthy)
 	if !slices.Equal(breaker.said, want) {
 		t.Errorf("the breaker was told %v", breaker.said)
 	}
@@ -103,7 +103,7 @@ func TestStaleConnectionsAreBounded(t *testing.T) {
 	budget := &retry.Budget{}
 	_, err := sendKeyed(t.Context(), &Transport{Base: base, Policy: retry.Policy{Base: -1, Budget: budget}}, "k")
 	var e *retry.Error
-	if !errors.As(err, &e) || e.Reason != retry.Exhausted || base.sent != 100+5 || base.closed != 1 || budget.State().Left != 6 {
+	if !errors.As(err, &e) || e.Reason != retry.ReasonExhausted || base.sent != 100+5 || base.closed != 1 || budget.State().Left != 6 {
 		t.Errorf("%v; sent %d, closed %d times, %+v", err, base.sent, base.closed, budget.State())
 	}
 }
@@ -179,7 +179,7 @@ func TestSharedConnectionsAreNotFree(t *testing.T) {
 		}
 	}
 	for range 1000 {
-		budget.Spend(retry.Unseen)
+		budget.Spend(retry.ClassUnseen)
 	}
 	a.sending.watch.idle.Store(false)
 	if (&call{t: &Transport{}, policy: retry.Policy{Budget: budget}}).free(a) {

@@ -19,7 +19,7 @@ func TestHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &served{base: always(503, "Retry-After", "2")}
 		resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1, Attempts: 3}}, "Idempotency-Key", "k")
-		wantGivenUp(t, resp, err, retry.Exhausted, 3)
+		wantGivenUp(t, resp, err, retry.ReasonExhausted, 3)
 		if got := s.header("Once-Attempt"); !slices.Equal(got, []string{"1", "2", "3"}) {
 			t.Errorf("attempts %v", got)
 		}
@@ -72,7 +72,7 @@ func TestTotal(t *testing.T) {
 		start := time.Now()
 		_, err := post(t.Context(), &retryhttp.Transport{Base: s}, "Idempotency-Key", "k")
 		var e *retry.Error
-		if !errors.As(err, &e) || e.Reason != retry.TooLate || !e.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &e) || e.Reason != retry.ReasonTooLate || !e.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		if took := time.Since(start); took != 10*time.Second {
@@ -129,13 +129,13 @@ func TestTimeoutOfTheCaller(t *testing.T) {
 		want   []string
 		reason retry.Reason
 	}{
-		{name: "in milliseconds", header: "3000", base: busy, want: []string{"3000", "2000", "1000"}, reason: retry.TooLate},
-		{name: "in words", header: "2.5s", base: busy, want: []string{"2.5s", "1500", "500"}, reason: retry.TooLate},
-		{name: "more than we have", header: "60000", base: busy, want: []string{"10000", "9000", "8000", "7000", "6000"}, reason: retry.Exhausted},
-		{name: "more than an attempt has", header: "3000", policy: retry.Policy{Timeout: 500 * ms}, base: busy, want: []string{"500", "500", "500"}, reason: retry.TooLate},
-		{name: "no bound of ours", header: "3000", policy: retry.Policy{Total: -1}, base: busy, want: []string{"3000", "2000", "1000"}, reason: retry.TooLate},
-		{name: "unreadable", header: "soon", base: busy, want: []string{"soon", "soon", "soon", "soon", "soon"}, reason: retry.Exhausted},
-		{name: "negative", header: "-5", base: busy, want: []string{"-5", "-5", "-5", "-5", "-5"}, reason: retry.Exhausted},
+		{name: "in milliseconds", header: "3000", base: busy, want: []string{"3000", "2000", "1000"}, reason: retry.ReasonTooLate},
+		{name: "in words", header: "2.5s", base: busy, want: []string{"2.5s", "1500", "500"}, reason: retry.ReasonTooLate},
+		{name: "more than we have", header: "60000", base: busy, want: []string{"10000", "9000", "8000", "7000", "6000"}, reason: retry.ReasonExhausted},
+		{name: "more than an attempt has", header: "3000", policy: retry.Policy{Timeout: 500 * ms}, base: busy, want: []string{"500", "500", "500"}, reason: retry.ReasonTooLate},
+		{name: "no bound of ours", header: "3000", policy: retry.Policy{Total: -1}, base: busy, want: []string{"3000", "2000", "1000"}, reason: retry.ReasonTooLate},
+		{name: "unreadable", header: "soon", base: busy, want: []string{"soon", "soon", "soon", "soon", "soon"}, reason: retry.ReasonExhausted},
+		{name: "negative", header: "-5", base: busy, want: []string{"-5", "-5", "-5", "-5", "-5"}, reason: retry.ReasonExhausted},
 		{name: "a hedge", header: "3000", hedge: time.Second, base: func(_ int, r *http.Request) (*http.Response, error) {
 			return ok(5 * time.Second)(r)
 		}, want: []string{"3000", "2000"}},
@@ -186,7 +186,7 @@ func TestTimeoutOfTheCallerIsKeptByRedirects(t *testing.T) {
 			resp.Body.Close()
 		}
 		var e *retry.Error
-		if !errors.As(err, &e) || e.Reason != retry.TooLate || e.Attempts != 0 || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &e) || e.Reason != retry.ReasonTooLate || e.Attempts != 0 || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		if got := s.header("X-Request-Timeout"); !slices.Equal(got, []string{"3000", "2000", "1000"}) {
@@ -203,7 +203,7 @@ func TestTimeoutOfTheCallerEndsInThePause(t *testing.T) {
 		_, err := post(t.Context(), &retryhttp.Transport{Base: s, Policy: slow}, "Idempotency-Key", "k", "X-Request-Timeout", "1000")
 		var e *retry.Error
 		var status *retryhttp.StatusError
-		if !errors.As(err, &e) || e.Reason != retry.TooLate || e.Attempts != 1 || !errors.As(err, &status) || len(s.requests()) != 1 {
+		if !errors.As(err, &e) || e.Reason != retry.ReasonTooLate || e.Attempts != 1 || !errors.As(err, &status) || len(s.requests()) != 1 {
 			t.Errorf("%v, sent %d", err, len(s.requests()))
 		}
 	})

@@ -118,10 +118,10 @@ func (c *call) answer() (*http.Response, error) {
 		c.last = a.failure()
 		a.discard()
 		if !sleep(c.req.Context(), wait) {
-			return nil, c.ended(retry.Cancelled)
+			return nil, c.ended(retry.ReasonCancelled)
 		}
 		if c.impatient() {
-			return nil, c.ended(retry.TooLate)
+			return nil, c.ended(retry.ReasonTooLate)
 		}
 	}
 }

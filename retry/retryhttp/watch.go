@@ -140,7 +140,7 @@ func (c *call) free(a *answer) bool {
 		return false
 	}
 	if w := &a.sending.watch; w.http2.Load() && !w.idle.Load() {
-		if c.shared || !c.policy.Budget.Spend(retry.Unseen) {
+		if c.shared || !c.policy.Budget.Spend(retry.ClassUnseen) {
 			return false
 		}
 		c.shared = true

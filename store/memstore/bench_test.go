@@ -19,7 +19,7 @@ func BenchmarkExecute(b *testing.B) {
 		keys[i] = strconv.Itoa(i)
 	}
 	done := store.Record{
-		State: store.Done, Fence: 1, Claim: make([]byte, 16), Fingerprint: make([]byte, 33),
+		State: store.StateDone, Fence: 1, Nonce: make([]byte, 16), Fingerprint: make([]byte, 33),
 		Result: store.Result{Status: 201, Body: make([]byte, 128)},
 	}
 	b.ReportAllocs()
@@ -28,7 +28,7 @@ func BenchmarkExecute(b *testing.B) {
 			s.Advance(2 * time.Hour) // all have expired: the table does not grow
 		}
 		id := store.ID{Scope: "bench", Key: keys[i%len(keys)]}
-		txn, rec, err := s.Begin(ctx, store.Ask{ID: id})
+		txn, rec, err := s.Begin(ctx, store.BeginOptions{ID: id})
 		if err != nil || txn == nil {
 			b.Fatal(rec, err)
 		}
@@ -45,13 +45,13 @@ func BenchmarkReplay(b *testing.B) {
 	s := memstore.New()
 	ctx := context.Background()
 	id := store.ID{Scope: "bench", Key: "k"}
-	_, err := s.Swap(ctx, store.Change{ID: id, Next: store.Record{State: store.Done, Result: store.Result{Body: make([]byte, 128)}}})
+	_, err := s.Swap(ctx, store.Change{ID: id, Next: store.Record{State: store.StateDone, Result: store.Result{Body: make([]byte, 128)}}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if txn, _, err := s.Begin(ctx, store.Ask{ID: id}); err != nil || txn != nil {
+		if txn, _, err := s.Begin(ctx, store.BeginOptions{ID: id}); err != nil || txn != nil {
 			b.Fatal(err)
 		}
 	}

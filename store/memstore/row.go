@@ -16,14 +16,14 @@ type row struct {
 // newRow makes the row that c asks for, in place of old, which may be nil.
 func newRow(c *store.Change, old *row, now time.Time) *row {
 	r := &row{rec: detach(c.Next)}
-	r.rec.Lapsed, r.rec.Since = false, now
+	r.rec.LeaseExpired, r.rec.Since = false, now
 	if old != nil {
 		r.rec.Since = old.rec.Since
 	}
-	if c.Next.State == store.Running && c.Lease > 0 {
+	if c.Next.State == store.StateRunning && c.Lease > 0 {
 		r.lease = now.Add(c.Lease)
 	}
-	if c.Next.State == store.Done && c.Retain > 0 {
+	if c.Next.State == store.StateDone && c.Retain > 0 {
 		r.until = now.Add(c.Retain)
 	}
 	return r
@@ -35,14 +35,14 @@ func (r *row) lapsed(now time.Time) bool { return !r.lease.IsZero() && !now.Befo
 
 func (r *row) record(now time.Time) store.Record {
 	rec := detach(r.rec)
-	rec.Lapsed = r.lapsed(now)
+	rec.LeaseExpired = r.lapsed(now)
 	return rec
 }
 
 // detach returns rec with bytes of its own, all in one allocation: what the
 // caller does to its slices afterwards reaches no row, and the other way round.
 func detach(rec store.Record) store.Record {
-	parts := [...]*[]byte{&rec.Fingerprint, &rec.Result.Body, &rec.Claim, &rec.Request, &rec.Data}
+	parts := [...]*[]byte{&rec.Fingerprint, &rec.Result.Body, &rec.Nonce, &rec.Request, &rec.Data}
 	n := 0
 	for _, p := range parts {
 		n += len(*p)

@@ -2,7 +2,7 @@
 // memory: a store for tests, examples and demos. Nothing survives the process.
 //
 // Transactions are optimistic and serializable: writes are buffered until the
-// commit, which fails with [store.Retry] if a key that was read has changed.
+// commit, which fails with [store.KindRetry] if a key that was read has changed.
 package memstore
 
 import (
@@ -65,7 +65,7 @@ func (s *Store) BeginTx() *Tx {
 	return t
 }
 
-// Read implements [store.Ledger].
+// Read implements [store.Operations].
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Record{}, down(err)
@@ -75,7 +75,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return s.read(id), nil
 }
 
-// Swap implements [store.Ledger].
+// Swap implements [store.Operations].
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Record{}, down(err)
@@ -94,27 +94,27 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 }
 
 // Begin implements [store.Store].
-func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*Tx], store.Record, error) {
+func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec := s.inTheWay(ask.ID, nil)
-	if rec.State != store.Absent {
+	rec := s.inTheWay(opts.ID, nil)
+	if rec.State != store.StateAbsent {
 		return nil, rec, nil
 	}
-	if s.late(ask) {
+	if s.late(opts) {
 		return nil, store.Record{}, stale()
 	}
 	t := new(txn)
 	t.tx.open(s)
-	t.tx.claim(ask.ID)
+	t.tx.claim(opts.ID)
 	return t, rec, nil
 }
 
 // Join implements [store.Joiner].
-func (s *Store) Join(ctx context.Context, tx *Tx, ask store.Ask) (store.Txn[*Tx], store.Record, error) {
+func (s *Store) Join(ctx context.Context, tx *Tx, opts store.BeginOptions) (store.Claim[*Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)
 	}
@@ -122,20 +122,20 @@ func (s *Store) Join(ctx context.Context, tx *Tx, ask store.Ask) (store.Txn[*Tx]
 	defer s.mu.Unlock()
 	switch {
 	case tx.s != s:
-		return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: errors.New("the transaction belongs to another store")}
+		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("the transaction belongs to another store")}
 	case tx.over:
-		return nil, store.Record{}, &store.Error{Kind: store.Ended, Err: errOver}
+		return nil, store.Record{}, &store.Error{Kind: store.KindEnded, Err: errOver}
 	case tx.err != nil:
 		return nil, store.Record{}, aborted(tx.err)
 	}
-	if rec := s.inTheWay(ask.ID, tx); rec.State != store.Absent {
+	if rec := s.inTheWay(opts.ID, tx); rec.State != store.StateAbsent {
 		return nil, rec, nil
 	}
-	if s.late(ask) {
+	if s.late(opts) {
 		return nil, store.Record{}, stale()
 	}
-	if s.claims[ask.ID] != tx {
-		tx.claim(ask.ID)
+	if s.claims[opts.ID] != tx {
+		tx.claim(opts.ID)
 	}
 	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
 }
@@ -154,8 +154,8 @@ func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
 		}
 	}
 	rec := s.read(id)
-	if holder := s.claims[id]; rec.State == store.Absent && holder != nil && holder != tx {
-		return store.Record{State: store.Running}
+	if holder := s.claims[id]; rec.State == store.StateAbsent && holder != nil && holder != tx {
+		return store.Record{State: store.StateRunning}
 	}
 	return rec
 }
@@ -167,7 +167,7 @@ func (s *Store) read(id store.ID) store.Record {
 	}
 	now := s.now()
 	if r.expired(now) {
-		return store.Record{Claim: slices.Clone(r.rec.Claim)}
+		return store.Record{Nonce: slices.Clone(r.rec.Nonce)}
 	}
 	return r.record(now)
 }
@@ -184,11 +184,11 @@ func (s *Store) live(id store.ID) *row {
 func (s *Store) now() time.Time { return time.Now().Add(s.ahead) }
 
 // late reports whether it is too late to execute what is absent.
-func (s *Store) late(ask store.Ask) bool { return !ask.Until.IsZero() && !s.now().Before(ask.Until) }
+func (s *Store) late(opts store.BeginOptions) bool { return !opts.StaleAfter.IsZero() && !s.now().Before(opts.StaleAfter) }
 
-func stale() error            { return &store.Error{Kind: store.Stale, Err: errLate} }
-func down(err error) error    { return &store.Error{Kind: store.Down, Err: err} }
-func aborted(err error) error { return &store.Error{Kind: store.Aborted, Err: err} }
+func stale() error            { return &store.Error{Kind: store.KindStale, Err: errLate} }
+func down(err error) error    { return &store.Error{Kind: store.KindUnavailable, Err: err} }
+func aborted(err error) error { return &store.Error{Kind: store.KindAborted, Err: err} }
 func taken(rec store.Record) error {
-	return &store.Error{Kind: store.Taken, Err: fmt.Errorf("the operation is %s, fence %d", rec.State, rec.Fence)}
+	return &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("the operation is %s, fence %d", rec.State, rec.Fence)}
 }

@@ -17,7 +17,7 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 	found := s.expired(req)
 	if len(found) > 0 && req.Keep != nil {
 		if err := req.Keep(ctx, records(found)); err != nil {
-			return store.Swept{}, &store.Error{Kind: store.Other, Err: err}
+			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
 	s.mu.Lock()
@@ -39,7 +39,7 @@ func (s *Store) expired(req store.Sweep) (found []pending) {
 	defer s.mu.Unlock()
 	now := s.now()
 	for id, r := range s.rows {
-		if r.rec.State == store.Done && r.expired(now) && s.claims[id] == nil && !r.until.Before(req.After) {
+		if r.rec.State == store.StateDone && r.expired(now) && s.claims[id] == nil && !r.until.Before(req.After) {
 			found = append(found, pending{id, r})
 		}
 	}

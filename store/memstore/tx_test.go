@@ -19,11 +19,11 @@ func TestReadsAreValidated(t *testing.T) {
 		other func(tx) error
 		want  store.Kind
 	}{
-		{"changed", func(t tx) error { return t.Put("k", "2") }, store.Retry},
-		{"deleted", func(t tx) error { return t.Delete("k") }, store.Retry},
-		{"the same", func(t tx) error { return t.Put("k", "1") }, store.Other},
-		{"another key", func(t tx) error { return t.Put("l", "2") }, store.Other},
-		{"inserted", func(t tx) error { return t.Insert("absent", "1") }, store.Retry},
+		{"changed", func(t tx) error { return t.Put("k", "2") }, store.KindRetry},
+		{"deleted", func(t tx) error { return t.Delete("k") }, store.KindRetry},
+		{"the same", func(t tx) error { return t.Put("k", "1") }, store.KindOther},
+		{"another key", func(t tx) error { return t.Put("l", "2") }, store.KindOther},
+		{"inserted", func(t tx) error { return t.Insert("absent", "1") }, store.KindRetry},
 	} {
 		s := memstore.New()
 		put(t, s, "k", "1")
@@ -60,7 +60,7 @@ func TestCounterLosesNothing(t *testing.T) {
 					_ = a.Put("n", strconv.Itoa(n+1))
 					if err := a.Commit(); err == nil {
 						break
-					} else if store.KindOf(err) != store.Retry {
+					} else if store.KindOf(err) != store.KindRetry {
 						t.Error(err)
 						return
 					}
@@ -120,7 +120,7 @@ func TestPoisoned(t *testing.T) {
 			t.Error("a statement was accepted after one has failed")
 		}
 	}
-	if err := a.Commit(); store.KindOf(err) != store.Aborted {
+	if err := a.Commit(); store.KindOf(err) != store.KindAborted {
 		t.Errorf("Commit: %v", err)
 	}
 	if _, ok := s.Get("k"); ok {
@@ -140,16 +140,16 @@ func TestOver(t *testing.T) {
 		}
 	}
 	ctx := context.Background()
-	ask := store.Ask{ID: store.ID{Scope: "s", Key: "k"}}
-	if _, _, err := s.Join(ctx, a, ask); store.KindOf(err) != store.Ended {
+	ask := store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}}
+	if _, _, err := s.Join(ctx, a, ask); store.KindOf(err) != store.KindEnded {
 		t.Errorf("Join: %v", err)
 	}
-	if _, _, err := s.Join(ctx, memstore.New().BeginTx(), ask); store.KindOf(err) != store.Misused {
+	if _, _, err := s.Join(ctx, memstore.New().BeginTx(), ask); store.KindOf(err) != store.KindMisused {
 		t.Errorf("Join with another store's transaction: %v", err)
 	}
 	b := s.BeginTx()
 	_, _ = b.Insert("k", "v"), b.Insert("k", "v")
-	if _, _, err := s.Join(ctx, b, ask); store.KindOf(err) != store.Aborted {
+	if _, _, err := s.Join(ctx, b, ask); store.KindOf(err) != store.KindAborted {
 		t.Errorf("Join with a poisoned transaction: %v", err)
 	}
 }
@@ -185,7 +185,7 @@ func TestStatements(t *testing.T) {
 				a.Append(tt.s)
 				err = a.Commit()
 			}
-			if (err == nil) != tt.ok || err != nil && store.KindOf(err) != store.Other {
+			if (err == nil) != tt.ok || err != nil && store.KindOf(err) != store.KindOther {
 				t.Errorf("%s: %+v: %v", how, tt.s, err)
 			}
 		}
@@ -201,18 +201,18 @@ func TestAppendFollowsSavepoints(t *testing.T) {
 		must(t, a.Put("put/"+key, ""))
 		a.Append(store.Statement{SQL: "insert", Args: []any{"append/" + key, ""}})
 	}
-	join := func(key string) store.Txn[tx] {
-		txn, _, err := s.Join(ctx, a, store.Ask{ID: store.ID{Scope: "s", Key: key}})
+	join := func(key string) store.Claim[tx] {
+		txn, _, err := s.Join(ctx, a, store.BeginOptions{ID: store.ID{Scope: "s", Key: key}})
 		must(t, err)
 		write(key)
 		return txn
 	}
 	write("before")
 	must(t, join("undone").Rollback(ctx))
-	must(t, join("kept").Commit(ctx, store.Change{ID: store.ID{Scope: "s", Key: "kept"}, Next: store.Record{State: store.Done}}))
+	must(t, join("kept").Commit(ctx, store.Change{ID: store.ID{Scope: "s", Key: "kept"}, Next: store.Record{State: store.StateDone}}))
 	bad := join("bad")
 	a.Append(store.Statement{SQL: "insert", Args: []any{"append/kept", ""}})
-	if err := bad.Commit(ctx, store.Change{ID: store.ID{Scope: "s", Key: "bad"}, Next: store.Record{State: store.Done}}); err == nil {
+	if err := bad.Commit(ctx, store.Change{ID: store.ID{Scope: "s", Key: "bad"}, Next: store.Record{State: store.StateDone}}); err == nil {
 		t.Error("a statement that was appended has failed, but not the commit")
 	}
 	write("after")
@@ -230,12 +230,12 @@ func TestAppendFollowsSavepoints(t *testing.T) {
 func TestAllocations(t *testing.T) {
 	s := memstore.New()
 	ctx := context.Background()
-	done := store.Record{State: store.Done, Claim: make([]byte, 16), Fingerprint: make([]byte, 33), Result: store.Result{Body: make([]byte, 100)}}
+	done := store.Record{State: store.StateDone, Nonce: make([]byte, 16), Fingerprint: make([]byte, 33), Result: store.Result{Body: make([]byte, 100)}}
 	n := 0
 	got := testing.AllocsPerRun(1000, func() {
 		n++
 		id := store.ID{Scope: "s", Key: strconv.Itoa(n)} // 1
-		txn, _, err := s.Begin(ctx, store.Ask{ID: id})
+		txn, _, err := s.Begin(ctx, store.BeginOptions{ID: id})
 		must(t, err)
 		must(t, txn.Tx().Put("k", "v"))
 		must(t, txn.Commit(ctx, store.Change{ID: id, Next: done, Retain: time.Hour}))

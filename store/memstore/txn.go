@@ -36,12 +36,12 @@ func (t *Tx) blocked(id store.ID, expect store.Expect) (store.Record, bool) {
 	}
 	rec := t.s.inTheWay(id, t)
 	switch {
-	case rec.State == store.Absent:
+	case rec.State == store.StateAbsent:
 		return rec, expect.Fence != 0
-	case rec.State == store.Done, expect.Fence == 0, rec.Fence != expect.Fence:
+	case rec.State == store.StateDone, expect.Fence == 0, rec.Fence != expect.Fence:
 		return rec, true
 	}
-	return rec, expect.Lapsed && !rec.Lapsed
+	return rec, expect.LeaseExpired && !rec.LeaseExpired
 }
 
 // commit applies the transaction and c, or nothing, and ends it.
@@ -52,7 +52,7 @@ func (t *Tx) commit(c store.Change) error {
 	}
 	for _, r := range t.reads {
 		if v, ok := t.s.table[r.key]; v != r.value || ok == r.gone {
-			return &store.Error{Kind: store.Retry, Err: errChanged}
+			return &store.Error{Kind: store.KindRetry, Err: errChanged}
 		}
 	}
 	for _, w := range t.writes {
@@ -84,14 +84,14 @@ func (t *Tx) prepare(c store.Change, from int) error {
 	for _, list := range [...][]store.Statement{t.delayed[from:], c.Writes} {
 		for _, s := range list {
 			if err := t.exec(s); err != nil {
-				return &store.Error{Kind: store.Other, Err: err}
+				return &store.Error{Kind: store.KindOther, Err: err}
 			}
 		}
 	}
 	t.delayed = t.delayed[:from]
 	if !c.ID.IsZero() {
 		p := pending{id: c.ID}
-		if c.Next.State != store.Absent {
+		if c.Next.State != store.StateAbsent {
 			p.row = newRow(&c, t.s.live(c.ID), t.s.now())
 		}
 		t.pending = append(t.pending, p)
@@ -110,7 +110,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	t.tx.s.mu.Lock()
 	defer t.tx.s.mu.Unlock()
 	if t.tx.over {
-		return &store.Error{Kind: store.Ended, Err: errEnded}
+		return &store.Error{Kind: store.KindEnded, Err: errEnded}
 	}
 	if err := ctx.Err(); err != nil {
 		t.tx.end()
@@ -123,7 +123,7 @@ func (t *txn) Rollback(context.Context) error {
 	t.tx.s.mu.Lock()
 	defer t.tx.s.mu.Unlock()
 	if t.tx.over {
-		return &store.Error{Kind: store.Ended, Err: errEnded}
+		return &store.Error{Kind: store.KindEnded, Err: errEnded}
 	}
 	t.tx.end()
 	return nil
@@ -158,7 +158,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	j.tx.s.mu.Lock()
 	defer j.tx.s.mu.Unlock()
 	if j.tx.over {
-		return &store.Error{Kind: store.Ended, Err: errEnded}
+		return &store.Error{Kind: store.KindEnded, Err: errEnded}
 	}
 	err := j.tx.prepare(c, j.since.delayed)
 	if e := ctx.Err(); err == nil && e != nil {
@@ -174,7 +174,7 @@ func (j *joined) Rollback(context.Context) error {
 	j.tx.s.mu.Lock()
 	defer j.tx.s.mu.Unlock()
 	if j.tx.over {
-		return &store.Error{Kind: store.Ended, Err: errEnded}
+		return &store.Error{Kind: store.KindEnded, Err: errEnded}
 	}
 	j.tx.undo(j.since)
 	return nil

@@ -65,7 +65,7 @@ func (t answerTimer) stop(err error) error {
 // busy is stop for a statement of the handler: the operation may be tried again.
 func (t answerTimer) busy(err error) error {
 	if err = t.stop(err); silent(err) {
-		err = &store.Error{Kind: store.Busy, Err: err}
+		err = &store.Error{Kind: store.KindBusy, Err: err}
 	}
 	return err
 }

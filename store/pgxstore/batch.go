@@ -15,29 +15,29 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// batchTxn is a transaction of which nothing has been sent (store.Ask.Batch). At the
+// batchTxn is a transaction of which nothing has been sent (store.BeginOptions.Batch). At the
 // default isolation it has neither BEGIN nor COMMIT: the pipeline is the transaction, and
 // a statement that fails leaves nothing to be rolled back.
 type batchTxn struct {
 	s         *Store
 	conn      *pgxpool.Conn
-	ask       store.Ask
+	opts       store.BeginOptions
 	statement time.Duration // budget, counted from here
 }
 
-var _ store.Unclaimed = (*batchTxn)(nil)
+var _ store.Deferred = (*batchTxn)(nil)
 
 // beginBatch does no more than get a connection.
-func (s *Store) beginBatch(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
-	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
+	conn, err := s.acquire(ctx, opts.Timeouts.Acquire)
 	if err != nil {
 		return nil, err
 	}
-	return &batchTxn{s, conn, ask, budget(ctx, ask.Timeouts.Statement)}, nil
+	return &batchTxn{s, conn, opts, budget(ctx, opts.Timeouts.Statement)}, nil
 }
 
-// Unclaimed implements [store.Unclaimed].
-func (t *batchTxn) Unclaimed() {}
+// Deferred implements [store.Deferred].
+func (t *batchTxn) Deferred() {}
 
 // Statements implements [store.Counter].
 func (t *batchTxn) Statements() int { return 0 }
@@ -63,12 +63,12 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 		queueClaimed(&b, c)
 	}
 	intime := len(b)
-	if !t.ask.Until.IsZero() {
-		b.queue(pgsql.InTime, t.ask.Until)
+	if !t.opts.StaleAfter.IsZero() {
+		b.queue(pgsql.InTime, t.opts.StaleAfter)
 	}
 	first := len(b)
 	queueWrites(&b, c.Writes)
-	if t.ask.Isolation != store.DefaultIsolation {
+	if t.opts.Isolation != store.DefaultIsolation {
 		b.queue(commit)
 	}
 	if len(b) == 0 {
@@ -92,7 +92,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 		}
 	}
 	switch {
-	case err == nil && (t.ask.Isolation == store.DefaultIsolation || tag.String() == commit):
+	case err == nil && (t.opts.Isolation == store.DefaultIsolation || tag.String() == commit):
 		return nil
 	case err == nil:
 		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
@@ -100,7 +100,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
 	}
 	if refusedByStandby(ctx, conn, err) {
-		return &store.Error{Kind: store.Retry, Err: pgsql.ErrRecovery} // Begin may find the primary
+		return &store.Error{Kind: store.KindRetry, Err: pgsql.ErrRecovery} // Begin may find the primary
 	}
 	pe := serverError(err)
 	if pe != nil && failed < len(b) && misfit(pe) {
@@ -113,7 +113,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	case pe == nil || fatal(pe):
 	case t.s.prepares && outdated(pe):
 		_ = conn.Close(ctx)
-		return &store.Error{Kind: store.Retry, Err: explained(err)}
+		return &store.Error{Kind: store.KindRetry, Err: explained(err)}
 	case failed == intime && failed < first && pe.Code == pgsql.DivisionByZero:
 		return stale()
 	}
@@ -132,16 +132,16 @@ func giveUp(conn *pgconn.PgConn) {
 // queueFront queues what goes before the claim. There is no time in which such a
 // transaction is idle.
 func (t *batchTxn) queueFront(b *pipeline) {
-	if t.ask.Isolation != store.DefaultIsolation {
-		b.queue(beginText[t.ask.Isolation])
+	if t.opts.Isolation != store.DefaultIsolation {
+		b.queue(beginText[t.opts.Isolation])
 	}
-	queueBounds(b, t.statement, store.Timeouts{Lock: t.ask.Timeouts.Lock})
+	queueBounds(b, t.statement, store.Timeouts{Lock: t.opts.Timeouts.Lock})
 }
 
 func queueClaimed(b *pipeline, c store.Change) {
 	n := c.Next
 	args := make([]any, 0, 11)
-	args = append(args, c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+	args = append(args, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
 		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), pgsql.LockID(c.ID))
 	if n.Request == nil {
 		b.queue(pgsql.InsertClaim, args...)
@@ -153,7 +153,7 @@ func queueClaimed(b *pipeline, c store.Change) {
 // unsent is for a pipeline that was not sent: a write that the server cannot prepare, an
 // argument that cannot be encoded, a connection that was gone.
 func unsent(conn *pgx.Conn, err error) error {
-	kind := store.Other
+	kind := store.KindOther
 	pe := serverError(err)
 	if pe != nil {
 		kind = pgsql.Classify(pe.Code)
@@ -161,11 +161,11 @@ func unsent(conn *pgx.Conn, err error) error {
 	switch {
 	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		kind = store.Down
+		kind = store.KindUnavailable
 	case pe != nil && ownTable(pe):
-		kind, err = store.Down, notMigrated(err)
-	case kind == store.Lost, conn.IsClosed():
-		kind = store.Retry // it broke while it was idle, and Begin knows what to do then
+		kind, err = store.KindUnavailable, notMigrated(err)
+	case kind == store.KindLost, conn.IsClosed():
+		kind = store.KindRetry // it broke while it was idle, and Begin knows what to do then
 	}
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
@@ -184,7 +184,7 @@ func checkBatchWrites(writes []store.Statement, simple bool) error {
 			}
 			word = "several statements"
 		}
-		return &store.Error{Kind: store.Misused, Err: fmt.Errorf("pgxstore: write %d of a batch is %q. Try: insert, update, delete, merge or select, one in a text; or once.Do", i+1, word)}
+		return &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: write %d of a batch is %q. Try: insert, update, delete, merge or select, one in a text; or once.Do", i+1, word)}
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (l *lossy) truthful(t *testing.T, point string, op once.Operation, r once.R
 		t.Errorf("%s: %d effects, %d records", point, applied, record)
 	case err == nil && applied != 1:
 		t.Errorf("%s: answered, and not applied", point)
-	case err != nil && once.EffectOf(err) == once.NotApplied && applied != 0:
+	case err != nil && once.EffectOf(err) == once.EffectNotApplied && applied != 0:
 		t.Errorf("%s: applied, and told %v", point, err)
 	case err != nil && once.CodeOf(err) != once.CodeUnavailable:
 		t.Errorf("%s: %v", point, err)
@@ -192,11 +192,11 @@ func TestBatchThatComesLate(t *testing.T) {
 		e := once.New[pgx.Tx](late, once.Config{Runs: runs})
 		op := once.Operation{Scope: "late", Key: "k"}
 		r, err := once.DoBatch(ctx, e, op, declare("late"))
-		if runs == 1 && (once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.InDoubt) || runs > 1 && err != nil {
+		if runs == 1 && (once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectInDoubt) || runs > 1 && err != nil {
 			t.Errorf("%d runs: %+v, %v", runs, r, err)
 		}
 		came := late.deliver(ctx)
-		if applied := store.KindOf(came) != store.Taken; applied != (runs == 1) || applied && came != nil {
+		if applied := store.KindOf(came) != store.KindTaken; applied != (runs == 1) || applied && came != nil {
 			t.Errorf("%d runs: delivered late: %v", runs, came)
 		}
 		again, err := once.DoBatch(ctx, engineOn(pool), op, declare("again"))
@@ -225,7 +225,7 @@ func TestBatchThatFailsAfterALateOne(t *testing.T) {
 		}
 		return declare("late")(b)
 	})
-	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.InDoubt || runs != 2 {
+	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectInDoubt || runs != 2 {
 		t.Errorf("%d runs: %v", runs, err)
 	}
 	for _, e := range seen.seen {
@@ -241,11 +241,11 @@ func TestBatchThatFailsAfterALateOne(t *testing.T) {
 // held keeps its first batch on the way.
 type held struct {
 	store.Store[pgx.Tx]
-	txn    store.Txn[pgx.Tx]
+	txn    store.Claim[pgx.Tx]
 	change store.Change
 }
 
-func (h *held) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+func (h *held) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[pgx.Tx], store.Record, error) {
 	txn, rec, err := h.Store.Begin(ctx, ask)
 	if h.txn == nil && txn != nil {
 		h.txn = txn
@@ -257,15 +257,15 @@ func (h *held) Begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], sto
 func (h *held) deliver(ctx context.Context) error { return h.txn.Commit(ctx, h.change) }
 
 type slow struct {
-	store.Txn[pgx.Tx]
+	store.Claim[pgx.Tx]
 	h *held
 }
 
-func (s slow) Unwrap() any { return s.Txn }
+func (s slow) Unwrap() any { return s.Claim }
 
 func (s slow) Commit(_ context.Context, c store.Change) error {
 	s.h.change = c
-	return &store.Error{Kind: store.Lost, Err: context.DeadlineExceeded}
+	return &store.Error{Kind: store.KindLost, Err: context.DeadlineExceeded}
 }
 
 // TestBatchOnABrokenConnection: one that broke while it was idle fails nothing.

@@ -113,7 +113,7 @@ func TestBatchAtABusyKey(t *testing.T) {
 	}()
 	<-held
 	_, err := once.DoBatch(ctx, e, op, declare("second"))
-	if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 	waiting := make(chan struct{})
@@ -227,7 +227,7 @@ func TestBatchReplacesTheExpired(t *testing.T) {
 		b.ExecRows(1, "update account set balance = 1 where id = -1")
 		return 0, nil
 	})
-	if !isRows(err) || once.EffectOf(err) != once.NotApplied { // found in the second try, which is an ordinary transaction
+	if !isRows(err) || once.EffectOf(err) != once.EffectNotApplied { // found in the second try, which is an ordinary transaction
 		t.Error(err)
 	}
 }
@@ -243,7 +243,7 @@ func batchStale(t *testing.T, pool *pgxpool.Pool) {
 	ctx := context.Background()
 	op := once.Operation{Scope: "stale", Key: "k", FirstSent: time.Now().Add(-100 * time.Hour)}
 	_, err := once.DoBatch(ctx, engineOn(pool), op, declare("stale"))
-	if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 	if n := count(t, pool, "select count(*) from charge") + count(t, pool, "select count(*) from once_operation"); n != 0 {
@@ -268,7 +268,7 @@ func TestBatchTimeouts(t *testing.T) {
 	const brief = 50 * time.Millisecond
 	unavailable := func(name string, err error) {
 		t.Helper()
-		if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+		if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -398,7 +398,7 @@ func TestBatchUnwinds(t *testing.T) {
 		t.Error("zero rows cannot be expected, and nothing says so")
 	}
 	declined := errors.New("no")
-	if _, err := once.DoBatch(ctx, e, op, func(*once.Batch) (int, error) { return 0, declined }); !errors.Is(err, declined) || once.EffectOf(err) != once.NotApplied {
+	if _, err := once.DoBatch(ctx, e, op, func(*once.Batch) (int, error) { return 0, declined }); !errors.Is(err, declined) || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 	if r, err := once.DoBatch(ctx, e, op, declare("then")); err != nil || r.Replayed {

@@ -23,7 +23,7 @@ func TestBatchThatDeclinesLate(t *testing.T) {
 			}
 			op := once.Operation{Scope: "stale", Key: "k", FirstSent: time.Now().Add(-100 * time.Hour)}
 			_, err := once.DoBatch(ctx, engineOn(pool), op, decline)
-			if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.NotApplied {
+			if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.EffectNotApplied {
 				t.Error("too late:", err)
 			}
 			if n := count(t, pool, "select count(*) from once_operation"); n != 0 {
@@ -89,7 +89,7 @@ func TestBatchThatIsDoneIsReplayed(t *testing.T) {
 			pool.Reset() // what is prepared would know the table by its new name
 			replayed("renamed", declare("c1"))
 			_, err := once.DoBatch(ctx, engineOn(pool), once.Operation{Scope: "d", Key: "other"}, declare("c1"))
-			if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied {
+			if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied {
 				t.Error("what was not done:", err)
 			}
 		})

@@ -32,7 +32,7 @@ func TestBatchGivesUp(t *testing.T) {
 			e := once.New(pgxstore.New(pool), once.Config{Settle: 200 * time.Millisecond, Observer: seen})
 			op := once.Operation{Scope: "stuck", Key: "k"}
 			_, err = once.DoBatch(ctx, e, op, declare("stuck"))
-			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 				t.Error(err)
 			}
 			if slices.Contains(seen.seen, once.EventInDoubt) {
@@ -68,7 +68,7 @@ create constraint trigger deaf after insert on charge deferrable initially defer
 		seen := new(events)
 		e := once.New(pgxstore.New(pool), once.Config{Settle: settle, Observer: seen})
 		r, err := once.DoBatch(ctx, e, once.Operation{Scope: "deaf", Key: once.NewKey()}, declare("deaf"))
-		if once.EffectOf(err) == once.NotApplied && settle < time.Minute {
+		if once.EffectOf(err) == once.EffectNotApplied && settle < time.Minute {
 			continue // a busy machine did not get as far as COMMIT
 		}
 		if err != nil || r.Replayed || r.Value.ID != "deaf" {

@@ -58,7 +58,7 @@ func TestBatchExecutesThenReplays(t *testing.T) {
 				}
 				op.Fingerprint = once.FingerprintOf([]byte("b"))
 				_, err := once.DoBatch(ctx, engineOn(pool), op, declare(id))
-				if once.CodeOf(err) != once.CodeMismatch || once.EffectOf(err) != once.NotApplied {
+				if once.CodeOf(err) != once.CodeMismatch || once.EffectOf(err) != once.EffectNotApplied {
 					t.Fatal(err)
 				}
 			}
@@ -212,7 +212,7 @@ func TestBatchRefusals(t *testing.T) {
 					b.Exec("insert into charge values ($1, 1)", "after "+c.name)
 					return charge{}, nil
 				})
-				if c.code != "" && once.CodeOf(err) != c.code || once.EffectOf(err) != once.NotApplied || !c.is(err) || runs != 1 {
+				if c.code != "" && once.CodeOf(err) != c.code || once.EffectOf(err) != once.EffectNotApplied || !c.is(err) || runs != 1 {
 					t.Errorf("%s: %d runs, %v", c.name, runs, err)
 				}
 				if n := count(t, pool, "select count(*) from charge where id <> 'taken' and id not like 'then%'"); n != 0 {
@@ -233,11 +233,11 @@ func TestBatchOptions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	sealer, err := once.NewSealer(make([]byte, 32))
+	sealer, err := once.NewEncrypter(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := once.New(pgxstore.New(pool), once.Config{HashKeys: true, Seal: sealer, Synced: true})
+	e := once.New(pgxstore.New(pool), once.Config{HashKeys: true, Encrypter: sealer, Synced: true})
 	op := once.Operation{Scope: "options", Key: "k", Request: []byte("POST"), Retain: 2 * time.Hour, Isolation: store.RepeatableRead, First: true}
 	if _, err := pool.Exec(ctx, "create table seen (level text)"); err != nil {
 		t.Fatal(err)
@@ -255,10 +255,10 @@ func TestBatchOptions(t *testing.T) {
 		t.Errorf("%d effects at the level that was asked for", n)
 	}
 	rec, err := pgxstore.New(pool).Read(ctx, store.ID{Scope: "options", Key: once.HashedKey("k")})
-	if err != nil || rec.State != store.Done {
+	if err != nil || rec.State != store.StateDone {
 		t.Fatal(rec, err)
 	}
-	if plain, err := sealer.Open(rec.Request, once.SealLabel("options", once.HashedKey("k"))); err != nil || string(plain) != "POST" {
+	if plain, err := sealer.Decrypt(rec.Request, once.EncryptionLabel("options", once.HashedKey("k"))); err != nil || string(plain) != "POST" {
 		t.Errorf("%q, %v", plain, err)
 	}
 	if n := count(t, pool, "select count(*) from once_operation where expires_at - since between '1:59' and '2:01'"); n != 1 {
@@ -294,8 +294,8 @@ func TestBatchIsObserved(t *testing.T) {
 		from, to string
 	}{
 		{func(*once.Batch) (charge, error) { return charge{}, errors.New("no") }, "failed", "", ""},
-		{declare("k"), once.Executed, "absent", "done"},
-		{declare("k"), once.Replayed, "done", "done"},
+		{declare("k"), once.OutcomeExecuted, "absent", "done"},
+		{declare("k"), once.OutcomeReplayed, "done", "done"},
 	} {
 		_, _ = once.DoBatch(ctx, e, op, c.fn)
 		if last.Outcome != c.outcome || last.From != c.from || last.To != c.to {

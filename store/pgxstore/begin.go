@@ -24,46 +24,46 @@ type claim struct {
 }
 
 // begin sends BEGIN, the claim and the look-up in one round trip.
-func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
-	ask.First = ask.First && ask.Until.IsZero()
-	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], store.Record, error) {
+	opts.First = opts.First && opts.StaleAfter.IsZero()
+	conn, err := s.acquire(ctx, opts.Timeouts.Acquire)
 	if err != nil {
 		return nil, store.Record{}, err
 	}
 	handed := false
-	answer := awaitAnswer(conn.Conn(), answerTime(ask.Timeouts))
+	answer := awaitAnswer(conn.Conn(), answerTime(opts.Timeouts))
 	defer func() {
 		if !handed { // somebody's tracer has panicked
 			_ = answer.stop(nil)
 			conn.Release()
 		}
 	}()
-	b, read, lookedUp := make(pipeline, 0, 4), pgsql.Read, s.looksUpFirst(ask)
+	b, read, lookedUp := make(pipeline, 0, 4), pgsql.Read, s.looksUpFirst(opts)
 	if lookedUp {
-		b, read = lookUp(ctx, ask), ""
+		b, read = lookUp(ctx, opts), ""
 	}
-	b.queue(beginText[ask.Isolation])
-	queueClaim(ctx, &b, ask, read)
+	b.queue(beginText[opts.Isolation])
+	queueClaim(ctx, &b, opts, read)
 	br := s.send(ctx, conn.Conn(), b)
 	c, err := readClaim(br, b)
 	if e := br.Close(); err == nil {
 		err = e
 	}
 	err = answer.stop(err)
-	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn(), answerTime: statementTime(ask.Timeouts)}, claim: c}
+	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts)}, claim: c}
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	handed = true
 	rec := c.row.live()
 	switch {
-	case c.recovery && (rec.State != store.Done || ask.Durable):
+	case c.recovery && (rec.State != store.StateDone || opts.Durable):
 		_ = conn.Conn().Close(ctx) // the pool may find the primary
 		err = pgsql.ErrRecovery
 	case refusedByStandby(ctx, conn.Conn(), err):
 		err = pgsql.ErrRecovery
-	case c.watched && !lookedUp && looksUp(ask):
+	case c.watched && !lookedUp && looksUp(opts):
 		s.watched.Store(true)
 		t.abandon(ctx)
-		return s.begin(ctx, ask)
+		return s.begin(ctx, opts)
 	}
 	switch {
 	case err != nil:
@@ -72,40 +72,40 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], st
 		}
 		t.abandon(ctx)
 		return nil, store.Record{}, down(err)
-	case ask.ID.IsZero():
+	case opts.ID.IsZero():
 		return t, store.Record{}, nil
 	}
 	switch {
-	case rec.State == store.Done && ask.Durable:
-		return nil, rec, t.synced(ctx, answerTime(ask.Timeouts))
-	case rec.State == store.Absent && c.granted && c.late:
+	case rec.State == store.StateDone && opts.Durable:
+		return nil, rec, t.synced(ctx, answerTime(opts.Timeouts))
+	case rec.State == store.StateAbsent && c.granted && c.late:
 		t.abandon(ctx) // it holds the claim
 		return nil, rec, stale()
-	case rec.State == store.Absent && c.granted:
+	case rec.State == store.StateAbsent && c.granted:
 		return t, rec, nil
-	case rec.State == store.Absent:
-		rec = store.Record{State: store.Running} // by the transaction that has the lock
+	case rec.State == store.StateAbsent:
+		rec = store.Record{State: store.StateRunning} // by the transaction that has the lock
 	}
 	go t.abandon(ctx) // the caller need not wait for the answer to ROLLBACK
 	return nil, rec, nil
 }
 
 // queueClaim queues the claim, and then the look-up by the text read, unless that is empty.
-func queueClaim(ctx context.Context, b *pipeline, ask store.Ask, read string) {
-	queueBounds(b, budget(ctx, ask.Timeouts.Statement), ask.Timeouts)
-	if ask.ID.IsZero() {
+func queueClaim(ctx context.Context, b *pipeline, opts store.BeginOptions, read string) {
+	queueBounds(b, budget(ctx, opts.Timeouts.Statement), opts.Timeouts)
+	if opts.ID.IsZero() {
 		return
 	}
-	b.queue(pgsql.Lock, pgsql.LockID(ask.ID))
-	if looksUp(ask) && read != "" {
-		b.queue(read, ask.ID.Scope, ask.ID.Key)
+	b.queue(pgsql.Lock, pgsql.LockID(opts.ID))
+	if looksUp(opts) && read != "" {
+		b.queue(read, opts.ID.Scope, opts.ID.Key)
 	}
-	if !ask.Until.IsZero() {
-		b.queue(pgsql.Late, ask.Until)
+	if !opts.StaleAfter.IsZero() {
+		b.queue(pgsql.Late, opts.StaleAfter)
 	}
 }
 
-func looksUp(ask store.Ask) bool { return !ask.ID.IsZero() && !ask.First }
+func looksUp(opts store.BeginOptions) bool { return !opts.ID.IsZero() && !opts.First }
 
 func queueBounds(b *pipeline, statement time.Duration, t store.Timeouts) {
 	if statement > 0 {
@@ -181,9 +181,9 @@ func (s *Store) acquire(ctx context.Context, patience time.Duration) (*pgxpool.C
 	if err := s.probe(own, conn.Conn(), conn.Conn()); err != nil {
 		switch {
 		case own.Err() != nil && ctx.Err() == nil:
-			err = &store.Error{Kind: store.Down, Err: &silentError{patience, err}}
+			err = &store.Error{Kind: store.KindUnavailable, Err: &silentError{patience, err}}
 		case conn.Conn().IsClosed() && own.Err() == nil:
-			err = &store.Error{Kind: store.Retry, Err: &brokenError{err}} // it broke while it was idle
+			err = &store.Error{Kind: store.KindRetry, Err: &brokenError{err}} // it broke while it was idle
 		}
 		return nil, err
 	}
@@ -234,27 +234,27 @@ func (t *txn) closed() {
 // the server has restarted since it was last used, is replaced: what begins a
 // transaction applies nothing, so that it can be sent again. Those that lie idle in
 // the pool may be broken, too.
-func (s *Store) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[pgx.Tx], rec store.Record, err error) {
-	if _, known := beginText[ask.Isolation]; !known {
-		return nil, rec, &store.Error{Kind: store.Misused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", ask.Isolation)}
+func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Claim[pgx.Tx], rec store.Record, err error) {
+	if _, known := beginText[opts.Isolation]; !known {
+		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", opts.Isolation)}
 	}
-	if err := s.unsendable(ask.ID); err != nil {
+	if err := s.unsendable(opts.ID); err != nil {
 		return nil, rec, err
 	}
-	if ask.Batch {
-		txn, err = s.beginBatch(ctx, ask)
+	if opts.Batch {
+		txn, err = s.beginBatch(ctx, opts)
 		return txn, rec, err
 	}
-	if ask.First && s.prepares && !ask.ID.IsZero() && ask.Until.IsZero() {
-		txn, err = s.beginFirst(ctx, ask)
+	if opts.First && s.prepares && !opts.ID.IsZero() && opts.StaleAfter.IsZero() {
+		txn, err = s.beginFirst(ctx, opts)
 		return txn, rec, err
 	}
-	txn, rec, err = s.begin(ctx, ask)
+	txn, rec, err = s.begin(ctx, opts)
 	if !isBroken(ctx, err) {
 		return txn, rec, err
 	}
 	for tries := 1 + s.pool.Stat().IdleConns(); tries > 0 && isBroken(ctx, err); tries-- {
-		txn, rec, err = s.begin(ctx, ask)
+		txn, rec, err = s.begin(ctx, opts)
 	}
 	return txn, rec, err
 }

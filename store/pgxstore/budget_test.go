@@ -75,7 +75,7 @@ func TestBudgetIsSpentInTheTail(t *testing.T) {
 		tx.(store.Appender).Append(store.Statement{SQL: "select pg_sleep(60)"})
 		return 1, nil
 	})
-	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 }

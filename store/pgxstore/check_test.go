@@ -50,7 +50,7 @@ func TestMissingTables(t *testing.T) {
 		log.Reset()
 		_, err := once.Do(ctx, engine, op, write)
 		told(what, err)
-		if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+		if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 			t.Errorf("%s: %v", what, err)
 		}
 		if !strings.Contains(log.String(), "level=ERROR") {

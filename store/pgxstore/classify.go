@@ -13,13 +13,13 @@ import (
 
 // Classify implements [store.Classifier].
 func (s *Store) Classify(err error) store.Kind {
-	if k := store.KindOf(err); k != store.Other {
+	if k := store.KindOf(err); k != store.KindOther {
 		return k
 	}
 	if pe := serverError(err); pe != nil {
 		return pgsql.Classify(pe.Code)
 	}
-	return store.Other
+	return store.KindOther
 }
 
 // classify turns the error of a pipeline that carries the COMMIT into one of ours.
@@ -30,16 +30,16 @@ func (s *Store) Classify(err error) store.Kind {
 // pgx reports an answer that was lost as "conn closed", and calls that safe.
 func classify(err error, atRecord bool) error {
 	pe := serverError(err)
-	kind := store.Lost
+	kind := store.KindLost
 	switch {
 	case pe == nil:
 	case fatal(pe):
 	case pgsql.WrongRows(pe.Code, pe.Message):
-		kind, err = store.Other, fmt.Errorf("%w: %w", store.ErrRows, err)
+		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrRows, err)
 	case atRecord && pgsql.Taken(pe.Code):
-		kind = store.Taken
+		kind = store.KindTaken
 	case ownTable(pe):
-		kind, err = store.Down, notMigrated(err) // as a Begin that looks up says it
+		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
 	default:
 		kind = pgsql.Classify(pe.Code)
 	}
@@ -58,13 +58,13 @@ func fatal(pe *pgconn.PgError) bool {
 
 // down is for what happens before anything can have been applied.
 func down(err error) error {
-	kind := store.Down
+	kind := store.KindUnavailable
 	if pe := serverError(err); pe != nil {
 		switch {
-		case pgsql.Classify(pe.Code) == store.Retry:
-			kind = store.Retry
+		case pgsql.Classify(pe.Code) == store.KindRetry:
+			kind = store.KindRetry
 		case pgsql.Unwritable(pe.Code):
-			kind = store.Other
+			kind = store.KindOther
 		case pe.Code == pgsql.UndefinedTable:
 			err = notMigrated(err)
 		}
@@ -86,7 +86,7 @@ func notMigrated(err error) error {
 // take it for the end of the message, and answer as if the connection were broken.
 func (s *Store) unsendable(id store.ID) error {
 	if s.simple && strings.ContainsRune(id.Scope+id.Key, 0) {
-		return &store.Error{Kind: store.Other, Err: errNUL}
+		return &store.Error{Kind: store.KindOther, Err: errNUL}
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ var errNUL = errors.New("pgxstore: a scope or key with a NUL cannot be stored. T
 
 // stale is for what is absent, and too old to be executed.
 func stale() error {
-	return &store.Error{Kind: store.Stale, Err: errors.New("pgxstore: too late for what is absent")}
+	return &store.Error{Kind: store.KindStale, Err: errors.New("pgxstore: too late for what is absent")}
 }
 
 func serverError(err error) *pgconn.PgError {

@@ -23,13 +23,13 @@ func TestOnlyTheServerSaysNo(t *testing.T) {
 		err  error
 		want store.Kind
 	}{
-		"end of file":       {errors.New("unexpected EOF"), store.Lost},
-		"lost in mode exec": {closed{}, store.Lost},
-		"FATAL":             {&pgconn.PgError{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "25P03"}, store.Lost},
-		"FATAL in Russian":  {&pgconn.PgError{Severity: "ВАЖНО", SeverityUnlocalized: "FATAL", Code: "25P03"}, store.Lost},
-		"made by pgx":       {&pgconn.PgError{Severity: "FATAL", Code: "XX000"}, store.Lost},
-		"a constraint":      {&pgconn.PgError{Severity: "ОШИБКА", SeverityUnlocalized: "ERROR", Code: "23514"}, store.Other},
-		"serialization":     {&pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "40001"}, store.Retry},
+		"end of file":       {errors.New("unexpected EOF"), store.KindLost},
+		"lost in mode exec": {closed{}, store.KindLost},
+		"FATAL":             {&pgconn.PgError{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "25P03"}, store.KindLost},
+		"FATAL in Russian":  {&pgconn.PgError{Severity: "ВАЖНО", SeverityUnlocalized: "FATAL", Code: "25P03"}, store.KindLost},
+		"made by pgx":       {&pgconn.PgError{Severity: "FATAL", Code: "XX000"}, store.KindLost},
+		"a constraint":      {&pgconn.PgError{Severity: "ОШИБКА", SeverityUnlocalized: "ERROR", Code: "23514"}, store.KindOther},
+		"serialization":     {&pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "40001"}, store.KindRetry},
 	} {
 		if got := store.KindOf(classify(c.err, false)); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

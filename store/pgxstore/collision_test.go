@@ -64,7 +64,7 @@ func TestAnAppendedWriteThatCollides(t *testing.T) {
 		tx.(store.Appender).Append(store.Statement{SQL: "insert into charge values ('taken', 2)"})
 		return 1, nil
 	})
-	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 }

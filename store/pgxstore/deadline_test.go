@@ -39,7 +39,7 @@ func TestOwnDeadline(t *testing.T) {
 				defer cancel()
 				return 0, h(own, tx)
 			})
-			if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied || !errors.Is(err, context.DeadlineExceeded) || ran != 1 {
+			if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !errors.Is(err, context.DeadlineExceeded) || ran != 1 {
 				t.Errorf("%s, first %t: %v, ran %d times", name, first, err, ran)
 			}
 		}

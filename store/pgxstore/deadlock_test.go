@@ -64,7 +64,7 @@ func TestADeadlock(t *testing.T) {
 		want := 1
 		if swallow {
 			want = 0
-			if once.CodeOf(err) != once.CodeAborted || once.EffectOf(err) != once.NotApplied {
+			if once.CodeOf(err) != once.CodeAborted || once.EffectOf(err) != once.EffectNotApplied {
 				t.Error("swallowed:", err)
 			}
 		} else if err != nil || runs != 2 {

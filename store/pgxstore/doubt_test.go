@@ -46,7 +46,7 @@ create constraint trigger unsure after insert on charge deferrable initially def
 	if !slices.Contains(seen.seen, once.EventInDoubt) || !slices.Contains(seen.seen, once.EventSettled) {
 		t.Errorf("it was not asked for: %v", seen.seen)
 	}
-	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 }

@@ -103,7 +103,7 @@ func TestEscapedFromAJoin(t *testing.T) {
 				t.Error("of the join before:", e)
 			}
 			close(over)
-			if e := <-ended; once.EffectOf(e) != once.InDoubt {
+			if e := <-ended; once.EffectOf(e) != once.EffectInDoubt {
 				t.Error("inside of the join before:", e)
 			}
 			return c, errors.Join(err, sp.Commit(ctx))

@@ -19,19 +19,19 @@ import (
 // claim fails if somebody else has it, and the server then skips the statement.
 type firstAttempt struct {
 	s        *Store
-	ask      store.Ask
+	opts      store.BeginOptions
 	deadline time.Time // of Begin's context; zero: none
 	start    *time.Time
 }
 
 // beginFirst does no more than get a connection.
-func (s *Store) beginFirst(ctx context.Context, ask store.Ask) (store.Txn[pgx.Tx], error) {
-	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
+	conn, err := s.acquire(ctx, opts.Timeouts.Acquire)
 	if err != nil {
 		return nil, err
 	}
 	t := &txn{s: s, conn: conn}
-	t.raw = session{conn: conn.Conn(), answerTime: statementTime(ask.Timeouts), first: &firstAttempt{s: s, ask: ask, start: &t.claim.start}}
+	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.claim.start}}
 	t.raw.first.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	return t, nil
@@ -53,7 +53,7 @@ func (s *session) open(ctx context.Context, first statement) (sent *sentStatemen
 		return nil, s.refused
 	}
 	if ctx.Err() != nil { // pgx would not have sent it either
-		err = &store.Error{Kind: store.Other, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
+		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
 		s.traceRefused(ctx, nil, first, err)
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *session) open(ctx context.Context, first statement) (sent *sentStatemen
 	travels := first.travels()
 	if travels {
 		sent, err = f.send(ctx, s.conn, first)
-		if errors.As(err, new(unsentError)) && !s.conn.IsClosed() && f.s.Classify(err) != store.Busy {
+		if errors.As(err, new(unsentError)) && !s.conn.IsClosed() && f.s.Classify(err) != store.KindBusy {
 			travels = false // it cannot be prepared or encoded: pgx says so better
 		}
 	}
@@ -92,7 +92,7 @@ func (s *session) traceRefused(ctx context.Context, sent *sentStatement, st stat
 	}
 }
 
-var errNotOpen = error(&store.Error{Kind: store.Aborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
+var errNotOpen = error(&store.Error{Kind: store.KindAborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
 
 // travels reports whether st can be part of a pipeline: one without arguments may be
 // several, and one word is the name of what the user has prepared.
@@ -115,8 +115,8 @@ func (e unsentError) Unwrap() error { return e.error }
 // begin is BEGIN and the bounds.
 func (f *firstAttempt) begin() pipeline {
 	b := make(pipeline, 0, 4)
-	b.queue(beginText[f.ask.Isolation])
-	queueBounds(&b, budgetUntil(f.deadline, f.ask.Timeouts.Statement), f.ask.Timeouts)
+	b.queue(beginText[f.opts.Isolation])
+	queueBounds(&b, budgetUntil(f.deadline, f.opts.Timeouts.Statement), f.opts.Timeouts)
 	return b
 }
 
@@ -124,7 +124,7 @@ func (f *firstAttempt) begin() pipeline {
 // who alters a table, under the bounds of the transaction to come.
 func (f *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
 	p := preparedOn(conn)
-	if p.known[sql] != nil || f.ask.Timeouts.Lock == 0 && f.ask.Timeouts.Statement == 0 {
+	if p.known[sql] != nil || f.opts.Timeouts.Lock == 0 && f.opts.Timeouts.Statement == 0 {
 		return nil
 	}
 	p.trips++
@@ -144,14 +144,14 @@ func (f *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) 
 // answerTime is how long the answer to the claim may take: with a statement of the handler,
 // that one's time as well. 0 is no bound.
 func (f *firstAttempt) answerTime(withStatement bool) time.Duration {
-	limit := answerTime(f.ask.Timeouts)
+	limit := answerTime(f.opts.Timeouts)
 	if !withStatement || limit == 0 {
 		return limit
 	}
-	if f.ask.Timeouts.Statement == 0 { // it may take as long as it takes
+	if f.opts.Timeouts.Statement == 0 { // it may take as long as it takes
 		return 0
 	}
-	return limit + f.ask.Timeouts.Statement
+	return limit + f.opts.Timeouts.Statement
 }
 
 // queue prepares b, the end of which may be a statement of the handler. Preparing asks the
@@ -201,7 +201,7 @@ func (f *firstAttempt) sendAlone(ctx context.Context, conn *pgx.Conn) error {
 // claim is BEGIN, the bounds and the claim.
 func (f *firstAttempt) claim() pipeline {
 	b := f.begin()
-	b.queue(pgsql.LockOrFail, pgsql.LockID(f.ask.ID))
+	b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
 	return b
 }
 
@@ -234,24 +234,24 @@ func (s *session) refuse(ctx context.Context, err error) {
 		s.refused = nil
 		return
 	}
-	kind := store.Busy
+	kind := store.KindBusy
 	switch pe := serverError(err); {
 	case pe != nil && pe.Code == pgsql.DivisionByZero:
-		kind = store.Taken
+		kind = store.KindTaken
 	case pe != nil && outdated(pe):
-		kind = store.Retry
+		kind = store.KindRetry
 		_ = s.conn.Close(ctx)
 	case refusedByStandby(ctx, s.conn, err):
-		kind = store.Retry
+		kind = store.KindRetry
 	case pe != nil && !fatal(pe):
-		if pgsql.Classify(pe.Code) == store.Retry {
-			kind = store.Retry
+		if pgsql.Classify(pe.Code) == store.KindRetry {
+			kind = store.KindRetry
 		}
 	case silent(err):
 	case ctx.Err() == nil:
-		kind = store.Retry // the connection broke while it was idle, and Begin knows what to do then
+		kind = store.KindRetry // the connection broke while it was idle, and Begin knows what to do then
 	default:
-		kind = store.Other // the time of the statement is over; the engine knows whether that of the caller is
+		kind = store.KindOther // the time of the statement is over; the engine knows whether that of the caller is
 	}
 	if s.conn.PgConn().TxStatus() == 'I' {
 		_ = s.conn.Close(ctx)

@@ -216,7 +216,7 @@ func TestAClaimThatWasPutOff(t *testing.T) {
 				switch {
 				case ran != 1:
 					t.Error(said)
-				case wait == 0 && (once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.NotApplied):
+				case wait == 0 && (once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.EffectNotApplied):
 					t.Error(said)
 				case wait > 0 && (err != nil || !r.Replayed || r.Value.ID != op.Key+"there"):
 					t.Error(said)

@@ -235,7 +235,7 @@ func TestNothingRunsBeforeTheTransactionIsOpen(t *testing.T) {
 				run(ctx, tx, id)
 				return 1, ends
 			})
-			if once.EffectOf(err) != once.NotApplied || err == nil {
+			if once.EffectOf(err) != once.EffectNotApplied || err == nil {
 				t.Errorf("%s: %v", id, err)
 			}
 			if n := count(t, pool, "select count(*) from charge where id = $1", id); n != 0 {
@@ -263,7 +263,7 @@ func TestNothingRunsWithoutATransaction(t *testing.T) {
 		_, _ = tx.Conn().Exec(ctx, "insert into charge values ($1, 1)", "conn")
 		return 1, nil
 	})
-	if once.EffectOf(err) != once.NotApplied || err == nil || !ran {
+	if once.EffectOf(err) != once.EffectNotApplied || err == nil || !ran {
 		t.Errorf("ran: %t: %v", ran, err)
 	}
 	if n := count(t, pool, "select count(*) from charge"); n != 0 {
@@ -373,7 +373,7 @@ func TestOpeningForTheConnectionEnds(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		if once.EffectOf(err) != once.NotApplied || err == nil {
+		if once.EffectOf(err) != once.EffectNotApplied || err == nil {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):

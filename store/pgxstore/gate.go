@@ -49,7 +49,7 @@ func (g *gate) end() (underWay bool) { return g.state.Or(gateOver)&gateBusy != 0
 func (g *gate) collided() bool { return g.state.Load()&gateCollided != 0 }
 
 var (
-	errCollided = error(&store.Error{Kind: store.Misused, Err: errors.New(
+	errCollided = error(&store.Error{Kind: store.KindMisused, Err: errors.New(
 		"pgxstore: two goroutines use one transaction at the same time. Try: one statement at a time")})
 	errUnderWay = errors.New(
 		"a statement was under way when the handler returned, so that its connection was closed. Try: wait for goroutines before the handler returns")

@@ -33,22 +33,22 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		rows   int
 		run    func(ctx context.Context, tx pgx.Tx, id string) error
 	}{
-		{"swallows a server error", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"swallows a server error", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, _ = tx.Exec(ctx, "select 1/0")
 			return nil
 		}},
-		{"swallows an error of the client", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"swallows an error of the client", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			if _, err := tx.Exec(ctx, "insert into account values ($1, 1)", make(chan int)); err == nil {
 				t.Error("an argument that cannot be encoded was accepted")
 			}
-			if _, err := tx.Exec(ctx, "select 1"); store.KindOf(err) != store.Aborted {
+			if _, err := tx.Exec(ctx, "select 1"); store.KindOf(err) != store.KindAborted {
 				t.Error("a statement after it was not refused:", err)
 			}
 			return nil
 		}},
-		{"swallows a client's error in a batch", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"swallows a client's error in a batch", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			b := new(pgx.Batch)
 			b.Queue("insert into account values ($1, 1)", make(chan int))
@@ -57,7 +57,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			}
 			return nil
 		}},
-		{"swallows a batch that was never sent", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"swallows a batch that was never sent", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
@@ -66,7 +66,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			_ = tx.SendBatch(ctx, b).Close()
 			return nil
 		}},
-		{"reads a batch to its end and beyond", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"reads a batch to its end and beyond", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			b := new(pgx.Batch)
 			b.Queue("insert into charge values ($1, 1)", id)
 			b.Queue("select 1 where false")
@@ -80,7 +80,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			_, _ = br.Exec() // there is none
 			return br.Close()
 		}},
-		{"swallows a client's error inside of a savepoint", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"swallows a client's error inside of a savepoint", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, "insert into account values ($1, 1)", make(chan int))
@@ -88,7 +88,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			})
 			return nil
 		}},
-		{"swallows a server error inside of a savepoint", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"swallows a server error inside of a savepoint", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, "select 1/0")
@@ -96,67 +96,67 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			})
 			return nil
 		}},
-		{"rolls back to a savepoint of its own", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"rolls back to a savepoint of its own", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, _ = tx.Exec(ctx, "savepoint mine")
 			_, _ = tx.Exec(ctx, "select 1/0")
 			_, err := tx.Exec(ctx, "rollback to mine")
 			return err
 		}},
-		{"commits raw on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits raw on the connection", once.CodeMisuse, once.EffectInDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, err := tx.Conn().Exec(ctx, "commit")
 			return err
 		}},
-		{"commits raw and fails on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits raw and fails on the connection", once.CodeMisuse, once.EffectInDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, err := tx.Conn().Exec(ctx, "commit")
 			return errors.Join(err, errors.New("and failed"))
 		}},
-		{"commits raw and begins again on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits raw and begins again on the connection", once.CodeMisuse, once.EffectInDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, err := tx.Conn().Exec(ctx, "commit; begin")
 			return err
 		}},
-		{"commits raw, begins again, and fails on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits raw, begins again, and fails on the connection", once.CodeMisuse, once.EffectInDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, err := tx.Conn().Exec(ctx, "commit; begin")
 			return errors.Join(err, errors.New("and failed"))
 		}},
-		{"commits and chains, and declines on the connection", once.CodeMisuse, once.InDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits and chains, and declines on the connection", once.CodeMisuse, once.EffectInDoubt, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, err := tx.Conn().Exec(ctx, "commit and chain")
 			return errors.Join(err, &once.Failure{Code: "declined"})
 		}},
-		{"commits by a statement, and swallows the refusal", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits by a statement, and swallows the refusal", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			if _, err := tx.Exec(ctx, "commit; begin"); store.KindOf(err) != store.Misused {
+			if _, err := tx.Exec(ctx, "commit; begin"); store.KindOf(err) != store.KindMisused {
 				t.Error("not refused:", err)
 			}
 			return nil
 		}},
-		{"commits and chains by a query, and fails", once.CodeFailed, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits and chains by a query, and fails", once.CodeFailed, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			return tx.QueryRow(ctx, "/* all is well */ commit and chain").Scan()
 		}},
-		{"commits in a batch", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits in a batch", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			b := new(pgx.Batch)
 			b.Queue("insert into charge values ($1, 1)", id)
 			b.Queue("commit")
 			_ = tx.SendBatch(ctx, b).Close()
 			return nil
 		}},
-		{"prepares a COMMIT", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"prepares a COMMIT", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, _ = tx.Prepare(ctx, "mine", "commit")
 			return nil
 		}},
-		{"appends a ROLLBACK", once.CodeAborted, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"appends a ROLLBACK", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			tx.(store.Appender).Append(store.Statement{SQL: "rollback"})
 			return nil
 		}},
-		{"commits inside of a savepoint that is rolled back", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"commits inside of a savepoint that is rolled back", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, "commit; begin")
@@ -164,53 +164,53 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			})
 			return nil
 		}},
-		{"sets savepoints of its own in one text", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"sets savepoints of its own in one text", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			_, err := tx.Exec(ctx, "savepoint mine; insert into charge values ('"+id+"', 1); release mine")
 			return err
 		}},
-		{"calls Commit", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"calls Commit", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			if err := tx.Commit(ctx); !errors.Is(err, pgxstore.ErrManaged) {
 				t.Error("Commit:", err)
 			}
 			return nil
 		}},
-		{"defers Rollback as always", "", once.Applied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"defers Rollback as always", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			defer func() { _ = tx.Rollback(ctx) }()
 			insert(ctx, tx, id)
 			return nil
 		}},
-		{"leaves rows open", once.CodeMisuse, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"leaves rows open", once.CodeMisuse, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, err := tx.Query(ctx, "select generate_series(1, 10)")
 			return err
 		}},
-		{"leaves a savepoint open", once.CodeMisuse, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"leaves a savepoint open", once.CodeMisuse, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, err := tx.Begin(ctx)
 			return err
 		}},
-		{"violates a deferred constraint", once.CodeFailed, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"violates a deferred constraint", once.CodeFailed, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, err := tx.Exec(ctx, "insert into child values (1, -1)")
 			return err
 		}},
-		{"appends a write that fails", once.CodeFailed, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"appends a write that fails", once.CodeFailed, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			tx.(store.Appender).Append(store.Statement{SQL: "insert into account values (1, 1)"})
 			return nil
 		}},
-		{"appends a write that affects too few rows", once.CodeFailed, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"appends a write that affects too few rows", once.CodeFailed, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			tx.(store.Appender).Append(store.Statement{SQL: "update account set balance = 1 where id = -1", Rows: 1})
 			return nil
 		}},
-		{"loses its connection", once.CodeUnavailable, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"loses its connection", once.CodeUnavailable, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			_, _ = tx.Exec(ctx, "select pg_terminate_backend(pg_backend_pid())")
 			return nil
 		}},
-		{"runs out of time", once.CodeFailed, once.NotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
+		{"runs out of time", once.CodeFailed, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
 			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()

@@ -25,16 +25,16 @@ const (
 
 // Join implements [store.Joiner]: one round trip for savepoint, claim and look-up,
 // one for the record. The claim is held until the caller's transaction ends.
-func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.Txn[pgx.Tx], store.Record, error) {
+func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (store.Claim[pgx.Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)
 	}
-	ask.First = false
+	opts.First = false
 	root := new(shared)
 	outer, ok := caller.(*tx)
 	if ok { // of a handler of ours
 		if err := outer.enter(""); err != nil {
-			return nil, store.Record{}, &store.Error{Kind: store.Aborted, Err: err}
+			return nil, store.Record{}, &store.Error{Kind: store.KindAborted, Err: err}
 		}
 		defer outer.root.leave()
 		caller, root = outer.Tx, outer.root
@@ -44,7 +44,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	}
 	var b pipeline
 	b.queue(savepoint)
-	queueClaim(context.WithoutCancel(ctx), &b, store.Ask{ID: ask.ID, Until: ask.Until}, pgsql.ReadUnwatched) // no budget: it would outlive the operation
+	queueClaim(context.WithoutCancel(ctx), &b, store.BeginOptions{ID: opts.ID, StaleAfter: opts.StaleAfter}, pgsql.ReadUnwatched) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, b.batch())
 	var c claim
 	_, err := br.Exec()
@@ -56,7 +56,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 		err = e
 	}
 	if err == nil && c.watched {
-		err = c.lookWatched(ctx, caller, ask)
+		err = c.lookWatched(ctx, caller, opts)
 	}
 	if err == nil && c.recovery {
 		err = pgsql.ErrRecovery
@@ -71,18 +71,18 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, ask store.Ask) (store.T
 	var refused error
 	rec := c.row.live()
 	switch {
-	case rec.State == store.Absent && c.granted && c.late:
+	case rec.State == store.StateAbsent && c.granted && c.late:
 		refused = stale()
-	case rec.State == store.Absent && c.granted:
+	case rec.State == store.StateAbsent && c.granted:
 		if j.claims = claimsOf(caller.Conn(), c.start); j.claims.held < pgsql.MaxJoins {
 			j.claims.held++
 			return j, rec, nil
 		}
-		refused = &store.Error{Kind: store.Misused, Err: fmt.Errorf("pgxstore: %w", pgsql.ErrMaxJoins)}
-	case rec.State == store.Absent:
-		rec = store.Record{State: store.Running}
+		refused = &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: %w", pgsql.ErrMaxJoins)}
+	case rec.State == store.StateAbsent:
+		rec = store.Record{State: store.StateRunning}
 	}
-	if err := leave(ctx, caller, ask.Durable && rec.State == store.Done); err != nil {
+	if err := leave(ctx, caller, opts.Durable && rec.State == store.StateDone); err != nil {
 		return nil, store.Record{}, down(err)
 	}
 	return nil, rec, refused
@@ -153,7 +153,7 @@ func (j *joined) enter() (leave func(), err error) {
 		case err == nil:
 			return gate.leave, nil
 		case errors.Is(err, errCollided):
-			return nil, &store.Error{Kind: store.Misused, Err: errUnderWay}
+			return nil, &store.Error{Kind: store.KindMisused, Err: errUnderWay}
 		}
 		return func() {}, nil // it has ended
 	}
@@ -161,7 +161,7 @@ func (j *joined) enter() (leave func(), err error) {
 		if conn := j.caller.Conn(); conn != nil {
 			cut(conn.PgConn())
 		}
-		return nil, &store.Error{Kind: store.Misused, Err: errUnderWay}
+		return nil, &store.Error{Kind: store.KindMisused, Err: errUnderWay}
 	}
 	return func() {}, nil
 }
@@ -175,7 +175,7 @@ func (j *joined) Rollback(ctx context.Context) error {
 	switch {
 	case j.ended():
 		j.user.over.Store(true)
-		return &store.Error{Kind: store.Ended, Err: pgx.ErrTxClosed}
+		return &store.Error{Kind: store.KindEnded, Err: pgx.ErrTxClosed}
 	case j.undone:
 		return nil
 	}
@@ -187,7 +187,7 @@ func (j *joined) undo(ctx context.Context) error {
 	j.user.err, j.user.open, j.user.tail, j.undone = nil, 0, nil, true
 	if _, err := j.caller.Exec(ctx, undo); err != nil {
 		if over(err) {
-			return &store.Error{Kind: store.Ended, Err: errors.Join(errEnded, err)}
+			return &store.Error{Kind: store.KindEnded, Err: errors.Join(errEnded, err)}
 		}
 		return down(err)
 	}
@@ -221,7 +221,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	defer leave()
 	if j.ended() {
 		j.user.over.Store(true)
-		return &store.Error{Kind: store.Ended, Err: pgx.ErrTxClosed}
+		return &store.Error{Kind: store.KindEnded, Err: pgx.ErrTxClosed}
 	}
 	j.over = true
 	if err := j.unfit(); err != nil {
@@ -260,11 +260,11 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	}
 	switch pe := serverError(err); {
 	case pe != nil && failed == record && pe.Code == pgsql.DivisionByZero, over(err):
-		return &store.Error{Kind: store.Ended, Err: errEnded}
+		return &store.Error{Kind: store.KindEnded, Err: errEnded}
 	case pe != nil:
 		return classify(err, failed == record)
 	case err.Error() == "conn busy": // pgconn's error has no other name
-		return &store.Error{Kind: store.Misused, Err: errOpen}
+		return &store.Error{Kind: store.KindMisused, Err: errOpen}
 	}
-	return &store.Error{Kind: store.Down, Err: err} // with the connection went the transaction
+	return &store.Error{Kind: store.KindUnavailable, Err: err} // with the connection went the transaction
 }

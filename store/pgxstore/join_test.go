@@ -30,7 +30,7 @@ func TestAFailedJoinLeavesTheCallerUsable(t *testing.T) {
 			return err
 		}
 		_, err := once.Join(ctx, e, tx, once.Operation{Scope: "join", Key: "1"}, insertCharge("1"))
-		if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+		if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 			t.Error("a join without the table:", err)
 		}
 		if _, err := tx.Exec(ctx, "alter table hidden rename to once_operation"); err != nil {
@@ -93,7 +93,7 @@ func TestJoinTooLate(t *testing.T) {
 		cancel()
 		late := func(tx pgx.Tx, key string) {
 			_, err := once.Join(over, e, tx, once.Operation{Scope: "join", Key: key}, insertCharge(key))
-			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -122,7 +122,7 @@ func TestJoinThatIsNotSent(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if _, _, err := pgxstore.New(pool).Join(t.Context(), unsent{tx}, store.Ask{ID: store.ID{Scope: "join", Key: "k"}}); store.KindOf(err) != store.Down {
+		if _, _, err := pgxstore.New(pool).Join(t.Context(), unsent{tx}, store.BeginOptions{ID: store.ID{Scope: "join", Key: "k"}}); store.KindOf(err) != store.KindUnavailable {
 			t.Error(err)
 		}
 		_, err := tx.Exec(t.Context(), "insert into charge values ('later', 1)")
@@ -175,7 +175,7 @@ func TestManyJoins(t *testing.T) {
 			}
 		}
 		err := join(tx, most, nil)
-		if once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "Try: commit") {
+		if once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(err.Error(), "Try: commit") {
 			t.Errorf("one more: %v", err)
 		}
 		if n := held(tx); n != most {

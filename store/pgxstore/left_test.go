@@ -154,7 +154,7 @@ func leaveBehind(t *testing.T, pool *pgxpool.Pool, run func(context.Context, pgx
 		g.await(t)
 		return 1, failure
 	})
-	if once.EffectOf(err) != once.NotApplied && !errors.As(err, new(*once.Failure)) {
+	if once.EffectOf(err) != once.EffectNotApplied && !errors.As(err, new(*once.Failure)) {
 		t.Errorf("the operation that did not wait: %v", err)
 	}
 	next := "next " + op.Key
@@ -209,7 +209,7 @@ func TestAJoinThatLeavesAStatementBehind(t *testing.T) {
 							g.await(t)
 							return 1, errors.Join(err, failure)
 						})
-						if once.EffectOf(err) != once.NotApplied {
+						if once.EffectOf(err) != once.EffectNotApplied {
 							t.Errorf("the join: %v", err)
 						}
 						close(g.open)
@@ -240,14 +240,14 @@ func TestTwoGoroutinesInOneTransaction(t *testing.T) {
 			go func() { done <- run(ctx, tx, g) }()
 			g.await(t)
 			_, err := tx.Exec(ctx, "select 1")
-			if store.KindOf(err) != store.Misused {
+			if store.KindOf(err) != store.KindMisused {
 				t.Errorf("%s: the second one: %v", call, err)
 			}
 			close(g.open)
 			<-done
 			return 1, nil // swallowed
 		})
-		if once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.NotApplied {
+		if once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.EffectNotApplied {
 			t.Errorf("%s: %v", call, err)
 		}
 	}

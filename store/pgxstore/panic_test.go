@@ -114,7 +114,7 @@ func TestUnknownIsolation(t *testing.T) {
 	_, err := once.Do(t.Context(), e, op, insertCharge("k"))
 	_, batch := once.DoBatch(t.Context(), e, op, declare("k"))
 	for _, err := range []error{err, batch} {
-		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.NotApplied {
+		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.EffectNotApplied {
 			t.Error(err)
 		}
 	}

@@ -99,7 +99,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 func (s *Store) look(ctx context.Context, id store.ID) (row, error) {
 	var recovery bool
 	r, err := scan(behind{s.pool.QueryRow(ctx, pgsql.Look, id.Scope, id.Key), []any{&recovery}})
-	if err == nil && recovery && r.live().State != store.Done {
+	if err == nil && recovery && r.live().State != store.StateDone {
 		err = pgsql.ErrRecovery
 	}
 	return r, err
@@ -114,10 +114,10 @@ type row struct {
 // live returns the record as the seam knows it: an expired one is absent, and keeps its claim.
 func (r row) live() store.Record {
 	switch {
-	case r.State == store.Absent:
+	case r.State == store.StateAbsent:
 		return store.Record{}
 	case r.expired:
-		return store.Record{Claim: r.Claim}
+		return store.Record{Nonce: r.Nonce}
 	}
 	return r.Record
 }
@@ -125,12 +125,12 @@ func (r row) live() store.Record {
 // scan reads the columns of a record.
 func scan(from pgx.Row) (r row, err error) {
 	var head []byte
-	err = from.Scan(&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, &r.Since, &r.expired)
+	err = from.Scan(&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+		&r.Result.Body, &r.Request, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, &r.Since, &r.expired)
 	if err != nil {
 		return r, err
 	}
-	r.Lapsed = r.Lapsed && r.State == store.Running
+	r.LeaseExpired = r.LeaseExpired && r.State == store.StateRunning
 	r.Result.Header, err = store.DecodeHeader(head)
 	return r, err
 }

@@ -66,7 +66,7 @@ func TestATransactionPoolerRunsNoOtherStatement(t *testing.T) {
 			switch {
 			case err == nil:
 				t.Error("nothing went wrong: was it the other session?")
-			case after != balance, once.EffectOf(err) != once.NotApplied:
+			case after != balance, once.EffectOf(err) != once.EffectNotApplied:
 				t.Errorf("%v, and the balance went from %d to %d", err, balance, after)
 			case !strings.Contains(err.Error(), "Try: default_query_exec_mode=exec"):
 				t.Errorf("does not say what to do: %v", err)

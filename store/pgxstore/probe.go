@@ -40,7 +40,7 @@ func probe(ctx context.Context, on querier) error {
 	err := on.QueryRow(ctx, pgsql.ClaimProbe(), pgx.QueryExecModeSimpleProtocol).Scan(&kept, &version)
 	switch {
 	case err == nil && !kept:
-		return &store.Error{Kind: store.Misused, Err: pgsql.Unproven(version)}
+		return &store.Error{Kind: store.KindMisused, Err: pgsql.Unproven(version)}
 	case err != nil:
 		return down(err)
 	}

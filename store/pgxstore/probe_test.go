@@ -60,17 +60,17 @@ func TestAServerWithoutClaimsIsRefused(t *testing.T) {
 			})
 		},
 		"Swap": func(ctx context.Context, s *pgxstore.Store) error {
-			_, err := s.Swap(ctx, store.Change{ID: store.ID{Scope: "s", Key: once.NewKey()}, Next: store.Record{State: store.Done, Claim: make([]byte, 16)}})
+			_, err := s.Swap(ctx, store.Change{ID: store.ID{Scope: "s", Key: once.NewKey()}, Next: store.Record{State: store.StateDone, Nonce: make([]byte, 16)}})
 			return err
 		},
 	} {
 		s := pgxstore.New(lying)
 		for range 2 {
 			err := ask(t.Context(), s)
-			if err == nil || !strings.Contains(err.Error(), "Try: PostgreSQL itself") || store.KindOf(err) != store.Misused {
+			if err == nil || !strings.Contains(err.Error(), "Try: PostgreSQL itself") || store.KindOf(err) != store.KindMisused {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, from := err.(*once.Error); from && (once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.NotApplied) { //nolint:errorlint // of once.Do itself
+			if _, from := err.(*once.Error); from && (once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.EffectNotApplied) { //nolint:errorlint // of once.Do itself
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -20,19 +20,19 @@ import (
 
 // looksUpFirst reports whether the look-up goes ahead of BEGIN. The first transaction at the
 // default level tells whether that is SERIALIZABLE.
-func (s *Store) looksUpFirst(ask store.Ask) bool {
-	return looksUp(ask) && (ask.Isolation == store.Serializable || ask.Isolation == store.DefaultIsolation && s.watched.Load())
+func (s *Store) looksUpFirst(opts store.BeginOptions) bool {
+	return looksUp(opts) && (opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
 // endLookUp ends the transaction of the look-up. It is written in another way than the COMMIT
 // that decides, for whoever looks at what is sent.
 const endLookUp = "commit"
 
-func lookUp(ctx context.Context, ask store.Ask) pipeline {
+func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
 	b := make(pipeline, 0, 8) // with BEGIN and the claim
 	b.queue(beginText[store.ReadCommitted])
-	queueBounds(&b, budget(ctx, ask.Timeouts.Statement), ask.Timeouts)
-	b.queue(pgsql.Read, ask.ID.Scope, ask.ID.Key)
+	queueBounds(&b, budget(ctx, opts.Timeouts.Statement), opts.Timeouts)
+	b.queue(pgsql.Read, opts.ID.Scope, opts.ID.Key)
 	b.queue(endLookUp)
 	return b
 }
@@ -40,15 +40,15 @@ func lookUp(ctx context.Context, ask store.Ask) pipeline {
 // lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
 // record is found out by a probe, which the server does not watch. The probe would wait for
 // the holder of the claim, so without the claim the record is read.
-func (c *claim) lookWatched(ctx context.Context, caller pgx.Tx, ask store.Ask) error {
+func (c *claim) lookWatched(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) error {
 	if c.granted {
-		absent, err := c.probe(ctx, caller, ask)
+		absent, err := c.probe(ctx, caller, opts)
 		if err != nil || absent {
 			return err
 		}
 	}
 	var err error
-	c.row, err = scan(caller.QueryRow(ctx, pgsql.Read, ask.ID.Scope, ask.ID.Key))
+	c.row, err = scan(caller.QueryRow(ctx, pgsql.Read, opts.ID.Scope, opts.ID.Key))
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}
@@ -56,14 +56,14 @@ func (c *claim) lookWatched(ctx context.Context, caller pgx.Tx, ask store.Ask) e
 }
 
 // probe reports whether there is no record, and then asks once more whether it is too late.
-func (c *claim) probe(ctx context.Context, caller pgx.Tx, ask store.Ask) (absent bool, err error) {
+func (c *claim) probe(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (absent bool, err error) {
 	var b pipeline
 	b.queue("savepoint once_probe")
-	b.queue(pgsql.Probe, ask.ID.Scope, ask.ID.Key)
+	b.queue(pgsql.Probe, opts.ID.Scope, opts.ID.Key)
 	b.queue("rollback to savepoint once_probe")
 	b.queue("release savepoint once_probe")
-	if !ask.Until.IsZero() {
-		b.queue(pgsql.Late, ask.Until)
+	if !opts.StaleAfter.IsZero() {
+		b.queue(pgsql.Late, opts.StaleAfter)
 	}
 	br := caller.SendBatch(ctx, b.batch())
 	for i := 0; i < len(b) && err == nil; i++ {

@@ -32,7 +32,7 @@ func TestDroppedStatements(t *testing.T) {
 	if err := do("1", false); err != nil { // prepares them
 		t.Fatal(err)
 	}
-	if err := do("2", true); once.EffectOf(err) != once.NotApplied {
+	if err := do("2", true); once.EffectOf(err) != once.EffectNotApplied {
 		t.Fatalf("without its statements: %v", err)
 	}
 	if err := do("2", false); err != nil {
@@ -92,7 +92,7 @@ func TestBatchThatBegins(t *testing.T) {
 		_ = br.Close() // swallowed
 		return c, nil
 	})
-	if once.EffectOf(err) != once.NotApplied {
+	if once.EffectOf(err) != once.EffectNotApplied {
 		t.Errorf("got %v", err)
 	}
 	if n := count(t, pool, "select count(*) from charge"); n != 0 {

@@ -98,7 +98,7 @@ func TestASilentServer(t *testing.T) {
 						err := ended(t, func() error { return c.do(context.Background(), e, c.op) })
 						switch code := once.CodeOf(err); {
 						case code == once.CodeInFlight:
-						case code == once.CodeUnavailable && (once.EffectOf(err) == once.NotApplied || name == "batch"):
+						case code == once.CodeUnavailable && (once.EffectOf(err) == once.EffectNotApplied || name == "batch"):
 						default:
 							t.Error(err)
 						}
@@ -140,10 +140,10 @@ func executeSelect(ctx context.Context, e *once.Engine[pgx.Tx], op once.Operatio
 func TestASilentServerIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
-		ask     store.Ask
+		ask     store.BeginOptions
 	}{
-		{"pg_try_advisory_xact_lock", store.Ask{}},
-		{"pg_logical_emit_message", store.Ask{Durable: true}},
+		{"pg_try_advisory_xact_lock", store.BeginOptions{}},
+		{"pg_logical_emit_message", store.BeginOptions{Durable: true}},
 	} {
 		t.Run(c.pattern, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func TestASilentServerIsNamed(t *testing.T) {
 				_, _, err := s.Begin(context.Background(), c.ask)
 				return err
 			})
-			if store.KindOf(err) != store.Down || !strings.Contains(err.Error(), "has not answered within 2s") || !strings.Contains(err.Error(), "Try: ") {
+			if store.KindOf(err) != store.KindUnavailable || !strings.Contains(err.Error(), "has not answered within 2s") || !strings.Contains(err.Error(), "Try: ") {
 				t.Error(err)
 			}
 			if trigger.Count() != 1 {
@@ -264,7 +264,7 @@ func TestAStatementOfASilentServer(t *testing.T) {
 					})
 					return err
 				})
-				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "has not answered") {
+				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(err.Error(), "has not answered") {
 					t.Error(err)
 				}
 				if trigger == nil || trigger.Count() == 0 {

@@ -29,13 +29,13 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 		case err == nil:
 			return c.Next, nil
 		case failed < 0:
-			if store.KindOf(err) == store.Misused {
+			if store.KindOf(err) == store.KindMisused {
 				return store.Record{}, err
 			}
 			return store.Record{}, down(err)
 		}
 		err = classify(err, failed == record)
-		if store.KindOf(err) != store.Taken {
+		if store.KindOf(err) != store.KindTaken {
 			return store.Record{}, err
 		}
 		var r row
@@ -70,9 +70,9 @@ func (s *Store) inTheWay(ctx context.Context, c store.Change, tried bool, taken 
 	switch {
 	case err != nil:
 		return row{}, false, down(err)
-	case r.State == store.Absent && c.Expect.Fence == 0:
-		return row{Record: store.Record{State: store.Running}}, false, taken // claimed by an open transaction
-	case r.State == store.Absent:
+	case r.State == store.StateAbsent && c.Expect.Fence == 0:
+		return row{Record: store.Record{State: store.StateRunning}}, false, taken // claimed by an open transaction
+	case r.State == store.StateAbsent:
 		return row{}, false, taken
 	case r.expired && c.Expect.Fence == 0 && !tried:
 		return row{}, true, nil
@@ -82,17 +82,17 @@ func (s *Store) inTheWay(ctx context.Context, c store.Change, tried bool, taken 
 
 func queueSwap(b *pipeline, c store.Change) {
 	n := c.Next
-	if n.State == store.Absent {
-		b.queue(pgsql.SwapDelete, c.ID.Scope, c.ID.Key, c.Expect.Fence, c.Expect.Lapsed)
+	if n.State == store.StateAbsent {
+		b.queue(pgsql.SwapDelete, c.ID.Scope, c.ID.Key, c.Expect.Fence, c.Expect.LeaseExpired)
 		return
 	}
-	fields := []any{n.State, n.Fence, n.Claim, n.Fingerprint, n.Result.Status, n.Result.Kind, store.EncodeHeader(n.Result.Header),
-		n.Result.Body, n.Request, n.Point, n.Calling, n.Data, millis(c.Lease), millis(c.Retain)}
+	fields := []any{n.State, n.Fence, n.Nonce, n.Fingerprint, n.Result.Status, n.Result.Kind, store.EncodeHeader(n.Result.Header),
+		n.Result.Body, n.Request, n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain)}
 	if c.Expect.Fence == 0 {
 		args := append([]any{c.ID.Scope, c.ID.Key, pgsql.LockID(c.ID)}, fields...)
 		b.queue(pgsql.SwapInsert, args...)
 		return
 	}
 	args := append([]any{c.ID.Scope, c.ID.Key}, fields...)
-	b.queue(pgsql.SwapUpdate, append(args, c.Expect.Fence, c.Expect.Lapsed)...)
+	b.queue(pgsql.SwapUpdate, append(args, c.Expect.Fence, c.Expect.LeaseExpired)...)
 }

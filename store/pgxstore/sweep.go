@@ -96,7 +96,7 @@ func sweepKept(ctx context.Context, tx pgx.Tx, req store.Sweep) (store.Swept, er
 		return swept, err
 	}
 	if err := req.Keep(ctx, found); err != nil {
-		return swept, &store.Error{Kind: store.Other, Err: err}
+		return swept, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	var b pgx.Batch
 	b.Queue(pgsql.SweepLightly)

@@ -111,7 +111,7 @@ func (t *tx) refuse() error {
 		case l.over.Load():
 			return pgx.ErrTxClosed
 		case l.err != nil:
-			return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("an earlier statement has failed: %w", l.err)}
+			return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("an earlier statement has failed: %w", l.err)}
 		}
 	}
 	return nil
@@ -179,7 +179,7 @@ func (t *tx) Rollback(ctx context.Context) error {
 
 // What was committed apart from the record could be neither undone nor, when the process
 // dies or an answer is lost, found out.
-var errControl = &store.Error{Kind: store.Misused, Err: errors.New(
+var errControl = &store.Error{Kind: store.KindMisused, Err: errors.New(
 	"pgxstore: refused, because it begins or ends the transaction. Try: return an error to roll back, a value to commit; for a part of it tx.Begin")}
 
 var errBatchBegins = errors.New("pgxstore: a batch with BeginTx inside a transaction. Try: a batch without it")

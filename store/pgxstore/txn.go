@@ -37,7 +37,7 @@ func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 func (t *txn) Rollback(ctx context.Context) error {
 	defer t.conn.Release() // also if somebody's tracer panics
 	if t.end() {
-		return &store.Error{Kind: store.Down, Err: errUnderWay}
+		return &store.Error{Kind: store.KindUnavailable, Err: errUnderWay}
 	}
 	pc := t.conn.Conn().PgConn()
 	switch {
@@ -84,9 +84,9 @@ func (t *txn) end() (underWay bool) {
 func rolledBack(ended bool, err error) error {
 	switch {
 	case ended:
-		return &store.Error{Kind: store.Ended, Err: errEnded}
+		return &store.Error{Kind: store.KindEnded, Err: errEnded}
 	case err != nil:
-		return &store.Error{Kind: store.Down, Err: err}
+		return &store.Error{Kind: store.KindUnavailable, Err: err}
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ var errEnded = errors.New("the handler has ended the transaction by itself. Try:
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release() // as in Rollback
 	if t.end() {
-		return &store.Error{Kind: store.Misused, Err: errUnderWay}
+		return &store.Error{Kind: store.KindMisused, Err: errUnderWay}
 	}
 	// By itself: what claims together with its COMMIT could not be found out about.
 	_, err := t.raw.open(ctx, statement{})
@@ -105,7 +105,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		err = unfit(t.conn.Conn().PgConn(), &t.user)
 	}
 	switch {
-	case store.KindOf(err) == store.Ended:
+	case store.KindOf(err) == store.KindEnded:
 		t.closed()
 		return err
 	case err != nil:
@@ -134,24 +134,24 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	}
 	t.abandon(ctx)
 	if pe := serverError(err); pe != nil && failed == record && pe.Code == pgsql.DivisionByZero {
-		return &store.Error{Kind: store.Ended, Err: errEnded} // it began another one
+		return &store.Error{Kind: store.KindEnded, Err: errEnded} // it began another one
 	}
 	return classify(err, failed == record)
 }
 
 // unfit says, without asking the server, why a transaction cannot be committed.
 func unfit(pc *pgconn.PgConn, user *tx) error {
-	kind := store.Misused
+	kind := store.KindMisused
 	var err error
 	switch {
 	case pc.IsClosed():
-		kind, err = store.Down, errors.New("the connection was lost before COMMIT was sent")
+		kind, err = store.KindUnavailable, errors.New("the connection was lost before COMMIT was sent")
 	case pc.IsBusy():
 		err = errOpen
 	case pc.TxStatus() == 'I':
-		kind, err = store.Ended, errEnded
+		kind, err = store.KindEnded, errEnded
 	case user.err == nil && pc.TxStatus() == 'E':
-		kind, err = store.Aborted, errors.New("a statement has failed and the handler has returned no error. Try: return it, or put the statement into a savepoint")
+		kind, err = store.KindAborted, errors.New("a statement has failed and the handler has returned no error. Try: return it, or put the statement into a savepoint")
 	default:
 		return unfitUse(user)
 	}
@@ -166,16 +166,16 @@ func unfitUse(user *tx) error {
 	case user.root.collided():
 		return errCollided
 	case user.err != nil:
-		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w", user.err)}
+		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w", user.err)}
 	case user.open > 0:
-		return &store.Error{Kind: store.Misused, Err: errors.New("a savepoint was left open. Try: commit or roll back what tx.Begin returned")}
+		return &store.Error{Kind: store.KindMisused, Err: errors.New("a savepoint was left open. Try: commit or roll back what tx.Begin returned")}
 	}
 	return nil
 }
 
 func queueDone(b *pipeline, c store.Change, start time.Time) {
 	n := c.Next
-	args := []any{c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+	args := []any{c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
 		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), start}
 	if n.Request == nil {
 		b.queue(pgsql.InsertDone, args...)

@@ -15,63 +15,63 @@ import (
 )
 
 // Begin opens a guarded transaction, claims and looks up.
-func (s *Store) Begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
-	if ask.Timeouts.Acquire == 0 || s.dialect.name == SQLite { // SQLite runs in this process: no server can be silent
-		return s.beginOn(ctx, ask)
+func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
+	if opts.Timeouts.Acquire == 0 || s.dialect.name == SQLite { // SQLite runs in this process: no server can be silent
+		return s.beginOn(ctx, opts)
 	}
 	// The time for a connection, the same time again for the answer, and the time for a lock.
-	limit := 2*ask.Timeouts.Acquire + ask.Timeouts.Lock
+	limit := 2*opts.Timeouts.Acquire + opts.Timeouts.Lock
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel() // the transaction does not end with it
-	begun, rec, err := s.beginOn(within, ask)
+	begun, rec, err := s.beginOn(within, opts)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		err = &store.Error{Kind: store.KindOf(err), Err: fmt.Errorf("the server has not answered within %v (Timeouts): %w. Try: whether it is there; if it only takes long, a longer Timeouts.Acquire or Lock", limit, err)}
 	}
-	if t, open := begun.(*txn); open && ask.Timeouts.Statement > 0 { // the server ends a statement earlier, unless it is silent
-		t.guard.Limit(txlimit.Limits{Statement: ask.Timeouts.Statement + ask.Timeouts.Acquire}, func() {})
+	if t, open := begun.(*txn); open && opts.Timeouts.Statement > 0 { // the server ends a statement earlier, unless it is silent
+		t.guard.Limit(txlimit.Limits{Statement: opts.Timeouts.Statement + opts.Timeouts.Acquire}, func() {})
 	}
 	return begun, rec, err
 }
 
 // beginOn begins as the database of the store needs it.
-func (s *Store) beginOn(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
+func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
 	if s.dialect.name == PostgreSQL {
-		return s.beginPostgres(ctx, ask)
+		return s.beginPostgres(ctx, opts)
 	}
-	return s.begin(ctx, ask)
+	return s.begin(ctx, opts)
 }
 
-func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
-	if s.dialect.name == SQLite && !ask.ID.IsZero() && !ask.First { // a replay need not wait for other writers
-		if rec, err := s.readBeforeBegin(ctx, ask); err != nil || rec.State == store.Done {
+func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
+	if s.dialect.name == SQLite && !opts.ID.IsZero() && !opts.First { // a replay need not wait for other writers
+		if rec, err := s.readBeforeBegin(ctx, opts); err != nil || rec.State == store.StateDone {
 			return nil, rec, err
 		}
 	}
-	if s.dialect.name == MySQL && !ask.ID.IsZero() {
-		t, rec, err := s.claimMySQL(ctx, ask)
+	if s.dialect.name == MySQL && !opts.ID.IsZero() {
+		t, rec, err := s.claimMySQL(ctx, opts)
 		if t == nil {
 			return nil, rec, err
 		}
-		if err := s.checkDeadline(ctx, t.tx, ask); err != nil {
+		if err := s.checkDeadline(ctx, t.tx, opts); err != nil {
 			_ = t.end()
 			return nil, store.Record{}, err
 		}
 		t.began()
 		return t, rec, nil
 	}
-	t, err := s.open(ctx, ask)
+	t, err := s.open(ctx, opts)
 	if err != nil {
 		return nil, store.Record{}, s.down(err)
 	}
 	ahead := t.claim.row
 	if t.tx == nil { // the look-up before the transaction has found a result
-		return nil, ahead.live(), t.found(ctx, ask, ahead.live())
+		return nil, ahead.live(), t.found(ctx, opts, ahead.live())
 	}
 	if s.dialect.timeouts != nil {
-		err = s.dialect.timeouts(ctx, t.tx, ask.Timeouts)
+		err = s.dialect.timeouts(ctx, t.tx, opts.Timeouts)
 	}
-	if err == nil && !ask.ID.IsZero() {
-		t.claim, err = s.dialect.claim(s.ownContext(ctx), t.tx, ask)
+	if err == nil && !opts.ID.IsZero() {
+		t.claim, err = s.dialect.claim(s.ownContext(ctx), t.tx, opts)
 	}
 	switch {
 	case err != nil:
@@ -81,22 +81,22 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 		}
 		_ = t.end()
 		return nil, store.Record{}, s.down(err)
-	case t.claim.watched && !s.looksAhead(ask):
+	case t.claim.watched && !s.looksAhead(opts):
 		_ = t.end()
 		s.watched.Store(true)
-		return s.begin(ctx, ask)
+		return s.begin(ctx, opts)
 	case t.claim.watched:
 		t.claim.row = ahead
 	}
-	if ask.ID.IsZero() {
+	if opts.ID.IsZero() {
 		t.began()
 		return t, store.Record{}, nil
 	}
 	rec, free := t.claim.verdict()
 	if !free {
-		return nil, rec, t.found(ctx, ask, rec)
+		return nil, rec, t.found(ctx, opts, rec)
 	}
-	if err := s.checkDeadline(ctx, t.tx, ask); err != nil {
+	if err := s.checkDeadline(ctx, t.tx, opts); err != nil {
 		_ = t.end()
 		return nil, store.Record{}, err
 	}
@@ -105,23 +105,23 @@ func (s *Store) begin(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], s
 }
 
 // readBeforeBegin is Read that waits no longer for a connection than Begin would.
-func (s *Store) readBeforeBegin(ctx context.Context, ask store.Ask) (store.Record, error) {
-	if ask.Timeouts.Acquire > 0 {
+func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (store.Record, error) {
+	if opts.Timeouts.Acquire > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, ask.Timeouts.Acquire)
+		ctx, cancel = context.WithTimeout(ctx, opts.Timeouts.Acquire)
 		defer cancel()
 	}
-	return s.Read(ctx, ask.ID)
+	return s.Read(ctx, opts.ID)
 }
 
 // verdict returns whether the operation is free to be executed, or else the record in its way.
 func (c *claim) verdict() (rec store.Record, free bool) {
 	rec = c.row.live()
 	switch {
-	case rec.State != store.Absent:
+	case rec.State != store.StateAbsent:
 		return rec, false
 	case !c.granted:
-		return store.Record{State: store.Running}, false // in the transaction that has the lock
+		return store.Record{State: store.StateRunning}, false // in the transaction that has the lock
 	}
 	return rec, true
 }
@@ -132,25 +132,25 @@ func (c *claim) verdict() (rec store.Record, free bool) {
 // A connection that turns out to be broken, because the server has restarted since it
 // was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
 // Those that lie idle in the pool may be broken, too.
-func (s *Store) open(ctx context.Context, ask store.Ask) (*txn, error) {
+func (s *Store) open(ctx context.Context, opts store.BeginOptions) (*txn, error) {
 	if s.file != nil {
-		return s.openSQLite(ctx, ask)
+		return s.openSQLite(ctx, opts)
 	}
-	return s.openBy(ctx, ask, func(t *txn, own context.Context) (err error) {
-		if s.looksAhead(ask) {
-			if err = t.lookAhead(own, ask); err != nil || t.claim.row.live().State == store.Done {
+	return s.openBy(ctx, opts, func(t *txn, own context.Context) (err error) {
+		if s.looksAhead(opts) {
+			if err = t.lookAhead(own, opts); err != nil || t.claim.row.live().State == store.StateDone {
 				return err
 			}
 		}
-		t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+		t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[opts.Isolation]})
 		return err
 	})
 }
 
 // openBy is open with begin, which begins a transaction on a connection.
-func (s *Store) openBy(ctx context.Context, ask store.Ask, begin func(t *txn, own context.Context) error) (*txn, error) {
+func (s *Store) openBy(ctx context.Context, opts store.BeginOptions, begin func(t *txn, own context.Context) error) (*txn, error) {
 	for tries := -1; ; tries-- { // tries that are left; -1: not counted yet
-		t, own, err := s.connect(ctx, ask)
+		t, own, err := s.connect(ctx, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +162,7 @@ func (s *Store) openBy(ctx context.Context, ask store.Ask, begin func(t *txn, ow
 		if tries < 0 {
 			tries = 1 + s.db.Stats().Idle
 		}
-		if !isBroken || tries == 0 || ctx.Err() != nil || store.KindOf(err) == store.Busy {
+		if !isBroken || tries == 0 || ctx.Err() != nil || store.KindOf(err) == store.KindBusy {
 			return nil, err
 		}
 	}
@@ -195,8 +195,8 @@ func (s *Store) acquire(ctx context.Context, patience time.Duration) (*sql.Conn,
 }
 
 // connect gets a connection for a transaction and the context to begin it with.
-func (s *Store) connect(ctx context.Context, ask store.Ask) (t *txn, own context.Context, err error) {
-	conn, err := s.acquire(ctx, ask.Timeouts.Acquire)
+func (s *Store) connect(ctx context.Context, opts store.BeginOptions) (t *txn, own context.Context, err error) {
+	conn, err := s.acquire(ctx, opts.Timeouts.Acquire)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,18 +213,18 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 // found ends a transaction that has found a record. A durable answer waits for a
 // commit of its own, which waits for the synchronous standby, and unlike tx.Commit for
 // no longer than ctx lasts.
-func (t *txn) found(ctx context.Context, ask store.Ask, rec store.Record) error {
+func (t *txn) found(ctx context.Context, opts store.BeginOptions, rec store.Record) error {
 	defer t.release()
 	switch {
 	case t.tx == nil: // the look-up has gone ahead
 	case t.member == nil: // its connection is needed below
 		_ = t.tx.Rollback()
 	default:
-		if err := t.end(); store.KindOf(err) == store.Retry {
+		if err := t.end(); store.KindOf(err) == store.KindRetry {
 			return err
 		}
 	}
-	if !ask.Durable || rec.State != store.Done || t.s.dialect.synced == "" {
+	if !opts.Durable || rec.State != store.StateDone || t.s.dialect.synced == "" {
 		return nil
 	}
 	_, err := t.conn.ExecContext(ctx, t.s.dialect.synced)

@@ -11,7 +11,7 @@ type Config struct {
 	//
 	// What is different:
 	//   - A handler may hold the file for half of busy_timeout and no longer, so that those
-	//     behind it get their turn; then it is rolled back, and the error is [store.Busy].
+	//     behind it get their turn; then it is rolled back, and the error is [store.KindBusy].
 	//   - A handler may run again although nothing is wrong with it: alone, after it has
 	//     kept its group waiting for 100 ms, or because the COMMIT of its group has failed
 	//     or a statement of another one has rolled back all of it, as INSERT OR ROLLBACK

@@ -26,19 +26,19 @@ func asMillis(t time.Time) any { return t.UnixMilli() }
 
 // checkDeadline returns an error if ask.Until is over. It comes after the look-up: the
 // record may have expired, and been swept, in between.
-func (s *Store) checkDeadline(ctx context.Context, tx *sql.Tx, ask store.Ask) error {
-	if ask.Until.IsZero() {
+func (s *Store) checkDeadline(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) error {
+	if opts.StaleAfter.IsZero() {
 		return nil
 	}
 	m, known := deadlines[s.dialect.name]
-	late := !known && !time.Now().Before(ask.Until)
+	late := !known && !time.Now().Before(opts.StaleAfter)
 	if known {
-		if err := tx.QueryRowContext(ctx, m.late, m.of(ask.Until)).Scan(&late); err != nil {
+		if err := tx.QueryRowContext(ctx, m.late, m.of(opts.StaleAfter)).Scan(&late); err != nil {
 			return s.down(err)
 		}
 	}
 	if late {
-		return &store.Error{Kind: store.Stale, Err: errTooLate}
+		return &store.Error{Kind: store.KindStale, Err: errTooLate}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type database struct {
 
 	read       string                                                   // scope, key; not of PostgreSQL
 	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error     // what the transaction may wait for; nil if the database knows no such thing
-	claim      func(context.Context, *sql.Tx, store.Ask) (claim, error) // claims and looks up
+	claim      func(context.Context, *sql.Tx, store.BeginOptions) (claim, error) // claims and looks up
 	expired    string                                                   // scope, key
 	insert     string                                                   // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request
 	swapInsert string                                                   // scope, key, lock, fields..., lease, retain

@@ -13,7 +13,7 @@ import (
 
 // Classify implements [store.Classifier].
 func (s *Store) Classify(err error) store.Kind {
-	if k := store.KindOf(err); k != store.Other {
+	if k := store.KindOf(err); k != store.KindOther {
 		return k
 	}
 	k, _, _ := s.dialect.classify(err)
@@ -27,17 +27,17 @@ func (s *Store) failed(err error, atRecord bool) error {
 	case tooLarge(err):
 		return s.refusedAsTooLarge(err)
 	case errors.Is(err, sql.ErrTxDone):
-		return &store.Error{Kind: store.Misused, Err: errOver}
+		return &store.Error{Kind: store.KindMisused, Err: errOver}
 	case atRecord && taken:
-		kind = store.Taken
+		kind = store.KindTaken
 	case atRecord && s.dialect.undefined(err):
-		kind, err = store.Down, notMigrated(err) // as a Begin that looks up says it
+		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
 	case errors.Is(err, driver.ErrBadConn): // what drivers say for both
 		s.forgetPacket()
-		return &store.Error{Kind: store.Down, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
-	case !known, kind == store.Lost:
+		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
+	case !known, kind == store.KindLost:
 		s.forgetPacket()
-		kind = store.Down
+		kind = store.KindUnavailable
 	}
 	return &store.Error{Kind: kind, Err: err}
 }
@@ -55,30 +55,30 @@ func (s *Store) lost(err error) error {
 	case errors.As(err, new(*store.Error)): // of its group
 		return err
 	case errors.Is(err, sql.ErrTxDone):
-		return &store.Error{Kind: store.Misused, Err: errOver}
+		return &store.Error{Kind: store.KindMisused, Err: errOver}
 	case errors.Is(err, sqlguard.ErrEnded):
-		kind = store.Ended
+		kind = store.KindEnded
 	case errors.As(err, &refused):
-		kind = store.Aborted
+		kind = store.KindAborted
 	case errors.As(err, &commit) && !commit.InDoubt:
-		if kind == store.Lost {
-			kind = store.Down
+		if kind == store.KindLost {
+			kind = store.KindUnavailable
 		}
 	default:
 		s.forgetPacket()
-		kind = store.Lost
+		kind = store.KindLost
 	}
 	return &store.Error{Kind: kind, Err: err}
 }
 
 // down is for what happens before anything can have been applied.
 func (s *Store) down(err error) error {
-	kind := store.Down
-	if k, _, _ := s.dialect.classify(err); k == store.Retry && s.dialect.name != SQLite {
-		kind = store.Retry // SQLite has waited for busy_timeout already
+	kind := store.KindUnavailable
+	if k, _, _ := s.dialect.classify(err); k == store.KindRetry && s.dialect.name != SQLite {
+		kind = store.KindRetry // SQLite has waited for busy_timeout already
 	}
 	if s.dialect.name == PostgreSQL && pgsql.Unwritable(sqlguard.SQLState(err)) {
-		kind = store.Other
+		kind = store.KindOther
 	}
 	if s.dialect.undefined(err) {
 		err = notMigrated(err)

@@ -26,16 +26,16 @@ func (s *Store) joinName() string {
 // Join implements [store.Joiner]. From here on the caller's transaction is guarded:
 // after a statement error it commits only if a rollback to an older savepoint has
 // undone it. The claim is held until the transaction ends.
-func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
-	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: ask.ID, name: s.joinName()}
+func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
+	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: opts.ID, name: s.joinName()}
 	if err := j.savepoint(j.guard.Join(ctx)); err != nil {
 		return nil, store.Record{}, s.down(err)
 	}
 	if !j.guard.Armed() {
 		err := j.release(ctx)
-		return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: errors.Join(errUnguarded, err)}
+		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.Join(errUnguarded, err)}
 	}
-	if err := j.look(ctx, ask); err != nil {
+	if err := j.look(ctx, opts); err != nil {
 		_ = j.undo(ctx) // what went wrong is in err
 		return nil, store.Record{}, s.down(err)
 	}
@@ -45,7 +45,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		if s.dialect.name == PostgreSQL {
 			err = j.rollback(ctx) // it holds the claim
 		}
-		if err == nil && ask.Durable && rec.State == store.Done && s.dialect.synced != "" { // also for a caller who writes nothing
+		if err == nil && opts.Durable && rec.State == store.StateDone && s.dialect.synced != "" { // also for a caller who writes nothing
 			_, err = caller.ExecContext(ctx, s.dialect.synced)
 		}
 		if err == nil {
@@ -56,7 +56,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		}
 		return nil, rec, err
 	}
-	if late := s.checkDeadline(ctx, caller, ask); late != nil {
+	if late := s.checkDeadline(ctx, caller, opts); late != nil {
 		_ = j.undo(ctx)
 		return nil, store.Record{}, late
 	}
@@ -64,7 +64,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 		if j.guard.Claims(+1) > pgsql.MaxJoins {
 			j.guard.Claims(-1)
 			_ = j.undo(ctx)
-			return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: fmt.Errorf("sqlstore: %w", pgsql.ErrMaxJoins)}
+			return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("sqlstore: %w", pgsql.ErrMaxJoins)}
 		}
 	}
 	j.ownStatements = j.guard.Statements()
@@ -73,20 +73,20 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, ask store.Ask) (store.
 }
 
 // look claims and looks up.
-func (j *joined) look(ctx context.Context, ask store.Ask) (err error) {
+func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) {
 	if j.s.dialect.name == MySQL {
-		return j.claimMySQL(ctx, ask)
+		return j.claimMySQL(ctx, opts)
 	}
 	if j.s.dialect.name == PostgreSQL {
-		if j.claim, err = claimPostgres(ctx, j.caller, ask); err == nil && j.claim.watched {
-			err = j.claim.lookWatched(ctx, j.caller, ask.ID)
+		if j.claim, err = claimPostgres(ctx, j.caller, opts); err == nil && j.claim.watched {
+			err = j.claim.lookWatched(ctx, j.caller, opts.ID)
 		}
 		return err
 	}
 	// A write before the look-up: a SQLite transaction that has only read so far gets
 	// the file's lock here, where waiting for it still helps.
-	if _, err = j.caller.ExecContext(ctx, j.s.dialect.expired, ask.ID.Scope, ask.ID.Key); err == nil {
-		j.claim, err = j.s.dialect.claim(ctx, j.caller, ask)
+	if _, err = j.caller.ExecContext(ctx, j.s.dialect.expired, opts.ID.Scope, opts.ID.Key); err == nil {
+		j.claim, err = j.s.dialect.claim(ctx, j.caller, opts)
 	}
 	return err
 }
@@ -122,11 +122,11 @@ func (j *joined) Rollback(ctx context.Context) error {
 		j.guard.Claims(-1) // the lock has gone with the savepoint
 		return nil
 	case errors.Is(err, sql.ErrTxDone):
-		return &store.Error{Kind: store.Misused, Err: errOver}
+		return &store.Error{Kind: store.KindMisused, Err: errOver}
 	case errors.Is(err, sqlguard.ErrIncomplete):
-		return &store.Error{Kind: store.Ended, Err: err}
+		return &store.Error{Kind: store.KindEnded, Err: err}
 	case noSavepoint(err) && !lost:
-		return &store.Error{Kind: store.Ended, Err: errors.Join(errNoSavepoint, err)}
+		return &store.Error{Kind: store.KindEnded, Err: errors.Join(errNoSavepoint, err)}
 	}
 	return j.s.down(err)
 }
@@ -193,7 +193,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 			return nil
 		}
 		if noSavepoint(err) {
-			err = &store.Error{Kind: store.Ended, Err: errors.Join(errNoSavepoint, err)}
+			err = &store.Error{Kind: store.KindEnded, Err: errors.Join(errNoSavepoint, err)}
 		} else {
 			err = j.s.failed(err, false)
 		}
@@ -203,7 +203,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		j.guard.Claims(-1)
 	}
 	if errors.Is(undo, sqlguard.ErrIncomplete) {
-		err = &store.Error{Kind: store.Ended, Err: errors.Join(undo, err)}
+		err = &store.Error{Kind: store.KindEnded, Err: errors.Join(undo, err)}
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	if d.name == MySQL {
 		return migrateMySQL(ctx, db)
 	}
-	t, err := (&Store{db: db, dialect: d}).open(ctx, store.Ask{})
+	t, err := (&Store{db: db, dialect: d}).open(ctx, store.BeginOptions{})
 	if err != nil {
 		return err
 	}

@@ -73,23 +73,23 @@ func locked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLock
 
 func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
 	if errors.As(err, new(*txlimit.TimeoutError)) {
-		return store.Busy, false, true
+		return store.KindBusy, false, true
 	}
 	code, known := sqlguard.MySQLCode(err)
 	switch code {
 	case mysqlDeadlock, mysqlChanged:
-		kind = store.Retry
+		kind = store.KindRetry
 	case mysqlDuplicate:
 		taken = true
 	case mysqlLockWait, mysqlLocked:
-		kind, taken = store.Busy, true
+		kind, taken = store.KindBusy, true
 	case 1969, 3024: // the time for a statement: MariaDB, MySQL
-		kind = store.Busy
+		kind = store.KindBusy
 	case 1053, 1927: // shutdown, connection killed
-		kind = store.Lost
+		kind = store.KindLost
 	case mysqlSignal:
 		if strings.Contains(err.Error(), claimLost) {
-			kind = store.Misused
+			kind = store.KindMisused
 		}
 	}
 	return kind, taken, known

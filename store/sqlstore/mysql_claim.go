@@ -22,10 +22,10 @@ import (
 //
 // A connection that was broken before is replaced, as in open: what was not committed
 // has not been applied.
-func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (t *txn, rec store.Record, err error) {
+func (s *Store) claimMySQL(ctx context.Context, opts store.BeginOptions) (t *txn, rec store.Record, err error) {
 	for tries := -1; ; tries-- {
 		var isBroken bool
-		if t, rec, isBroken, err = s.tryClaim(ctx, ask); err == nil || !isBroken || ctx.Err() != nil {
+		if t, rec, isBroken, err = s.tryClaim(ctx, opts); err == nil || !isBroken || ctx.Err() != nil {
 			return t, rec, err
 		}
 		if tries < 0 {
@@ -37,8 +37,8 @@ func (s *Store) claimMySQL(ctx context.Context, ask store.Ask) (t *txn, rec stor
 	}
 }
 
-func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Record, isBroken bool, err error) {
-	t, own, err := s.connect(ctx, ask)
+func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, _ store.Record, isBroken bool, err error) {
+	t, own, err := s.connect(ctx, opts)
 	if err != nil {
 		return nil, store.Record{}, false, s.down(err)
 	}
@@ -46,7 +46,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 	if s.compound {
 		try = t.claimAtOnce
 	}
-	c, err := try(ctx, own, ask, mysqlClaim)
+	c, err := try(ctx, own, opts, mysqlClaim)
 	var expired row
 	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
 		if n > 1 { // the transaction that has the row, a sweeper perhaps, needs a moment to end
@@ -56,15 +56,15 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 			}
 		}
 		if c.row.expired {
-			ask.First = true // it has been looked for
+			opts.First = true // it has been looked for
 			expired = c.row
-			c, err = try(ctx, own, ask, mysqlReclaim)
+			c, err = try(ctx, own, opts, mysqlReclaim)
 		} else {
-			c, err = try(ctx, own, ask, mysqlClaim)
+			c, err = try(ctx, own, opts, mysqlClaim)
 		}
 	}
 	if err == nil && c.granted {
-		err = t.setTimeouts(ctx, ask.Timeouts)
+		err = t.setTimeouts(ctx, opts.Timeouts)
 	}
 	switch {
 	case err != nil:
@@ -79,7 +79,7 @@ func (s *Store) tryClaim(ctx context.Context, ask store.Ask) (_ *txn, _ store.Re
 	case c.granted:
 		return t, expired.live(), false, nil
 	case c.vanished():
-		err = &store.Error{Kind: store.Retry, Err: errVanished}
+		err = &store.Error{Kind: store.KindRetry, Err: errVanished}
 	}
 	t.release()
 	return nil, c.row.live(), isBroken, err
@@ -91,28 +91,28 @@ const maxVanished = 10
 
 // vanished reports whether there was something in the way which no longer is: a row that
 // has expired, a claim that was given up.
-func (c *claim) vanished() bool { return !c.granted && c.row.live().State == store.Absent }
+func (c *claim) vanished() bool { return !c.granted && c.row.live().State == store.StateAbsent }
 
 var errVanished = errors.New("the operation's row, or its place, was locked, and then there was none")
 
 // claimAtOnce looks the operation up and claims it in one compound statement of MariaDB,
 // which leaves the transaction open if it has the claim. Who has not got it looks again.
-func (t *txn) claimAtOnce(ctx, own context.Context, ask store.Ask, how string) (c claim, err error) {
-	word, err := t.ask(ctx, t.s.mysqlCompound(ask, how), &c.row)
+func (t *txn) claimAtOnce(ctx, own context.Context, opts store.BeginOptions, how string) (c claim, err error) {
+	word, err := t.compound(ctx, t.s.mysqlCompound(opts, how), &c.row)
 	if err == nil {
-		look := fill(mysqlRead, ask.ID.Scope, ask.ID.Key)
+		look := fill(mysqlRead, opts.ID.Scope, opts.ID.Key)
 		switch word {
 		case wordGranted:
 			c.granted = true
-			t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+			t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), &sql.TxOptions{Isolation: levels[opts.Isolation]})
 		case wordReplica: // the pool makes another connection, which may lead to the primary
 			err = errReplica
 		case wordTaken:
-			_, err = t.ask(ctx, look, &c.row)
+			_, err = t.compound(ctx, look, &c.row)
 		case wordLocked: // if there is a row; else it is a gap between rows, or the row is gone
-			_, err = t.ask(ctx, "begin not atomic set transaction isolation level read uncommitted; "+look+"; end", &c.row)
-			if c.row.live().State != store.Absent {
-				c.row = row{Record: store.Record{State: store.Running}}
+			_, err = t.compound(ctx, "begin not atomic set transaction isolation level read uncommitted; "+look+"; end", &c.row)
+			if c.row.live().State != store.StateAbsent {
+				c.row = row{Record: store.Record{State: store.StateRunning}}
 			}
 		}
 	}
@@ -132,25 +132,25 @@ const (
 
 // mysqlCompound returns the record that is in the way, or a word. It is short because
 // all of it is parsed whatever becomes of it.
-func (s *Store) mysqlCompound(ask store.Ask, how string) string {
-	id := []any{ask.ID.Scope, ask.ID.Key}
+func (s *Store) mysqlCompound(opts store.BeginOptions, how string) string {
+	id := []any{opts.ID.Scope, opts.ID.Key}
 	const granted = sqlguard.Begun + "; select '" + wordGranted + "'; "
-	text := mysqlLevels[ask.Isolation] + "start transaction; set statement innodb_lock_wait_timeout = 0 for " + fill(how, id...) + "; "
+	text := mysqlLevels[opts.Isolation] + "start transaction; set statement innodb_lock_wait_timeout = 0 for " + fill(how, id...) + "; "
 	if how == mysqlReclaim {
 		text += "if row_count() = 1 then " + granted + "else rollback; select '" + wordTaken + "'; end if; "
 	} else {
 		text += granted
 	}
 	onPrimary := func(text string) string {
-		return "if " + s.replica(ask) + " then select '" + wordReplica + "'; else " + text + "end if; "
+		return "if " + s.replica(opts) + " then select '" + wordReplica + "'; else " + text + "end if; "
 	}
-	if !ask.Durable {
+	if !opts.Durable {
 		text = onPrimary(text)
 	}
-	if !ask.First {
+	if !opts.First {
 		text = fill(mysqlRead, id...) + "; if found_rows() = 0 then " + text + "end if; "
 	}
-	if ask.Durable {
+	if opts.Durable {
 		text = onPrimary(text)
 	}
 	return "begin not atomic " +
@@ -166,7 +166,7 @@ var mysqlLevels = map[store.Isolation]string{
 
 // ask runs a compound, which returns a record or a word, and perhaps an empty result
 // before that.
-func (t *txn) ask(ctx context.Context, compound string, into *row) (word string, err error) {
+func (t *txn) compound(ctx context.Context, compound string, into *row) (word string, err error) {
 	rows, err := t.conn.QueryContext(ctx, compound)
 	if err != nil {
 		return "", err
@@ -193,16 +193,16 @@ func (t *txn) ask(ctx context.Context, compound string, into *row) (word string,
 
 // claimByParts is claimAtOnce for MySQL, which has no compound statements, and an insert
 // of which waits a second at least. So the row is tried first by what need not wait.
-func (t *txn) claimByParts(ctx, own context.Context, ask store.Ask, how string) (c claim, err error) {
+func (t *txn) claimByParts(ctx, own context.Context, opts store.BeginOptions, how string) (c claim, err error) {
 	look := func(locks bool) (err error) {
-		c.row, err = lookUp(ctx, t.conn, t.s.lookMySQL(ask, locks))
+		c.row, err = lookUp(ctx, t.conn, t.s.lookMySQL(opts, locks))
 		return err
 	}
-	if err := look(ask.First); err != nil || c.row.State != store.Absent {
+	if err := look(opts.First); err != nil || c.row.State != store.StateAbsent {
 		return c, err
 	}
-	busy := claim{row: row{Record: store.Record{State: store.Running}}}
-	_, err = t.conn.ExecContext(ctx, fill(mysqlTry, ask.ID.Scope, ask.ID.Key))
+	busy := claim{row: row{Record: store.Record{State: store.StateRunning}}}
+	_, err = t.conn.ExecContext(ctx, fill(mysqlTry, opts.ID.Scope, opts.ID.Key))
 	if locked(err) {
 		return busy, nil
 	}
@@ -213,9 +213,9 @@ func (t *txn) claimByParts(ctx, own context.Context, ask store.Ask, how string) 
 		return c, err
 	}
 	t.guard = new(sqlguard.Txn) // an earlier try may have used it
-	t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[ask.Isolation]})
+	t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[opts.Isolation]})
 	if err == nil {
-		c.granted, err = claimed(t.tx.ExecContext(ctx, fill(how, ask.ID.Scope, ask.ID.Key)))
+		c.granted, err = claimed(t.tx.ExecContext(ctx, fill(how, opts.ID.Scope, opts.ID.Key)))
 	}
 	if err == nil && c.granted {
 		_, err = t.tx.ExecContext(ctx, waitAsBefore)

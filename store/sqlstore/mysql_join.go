@@ -19,13 +19,13 @@ import (
 //
 // What is locked is in flight, or a gap between rows is: InnoDB makes such a lock of one of
 // a row when a page is split, until that other transaction ends. So it is tried again.
-func (j *joined) claimMySQL(ctx context.Context, ask store.Ask) error {
-	id := []any{ask.ID.Scope, ask.ID.Key}
-	look := j.s.lookMySQL(ask, j.serializable())
+func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error {
+	id := []any{opts.ID.Scope, opts.ID.Key}
+	look := j.s.lookMySQL(opts, j.serializable())
 	again := j.s.noWait(fill(mysqlRead, id...) + " lock in share mode")
 	for tries := 1; ; tries++ {
 		found, err := lookUp(ctx, j.caller, look)
-		if err == nil && found.live().State != store.Absent {
+		if err == nil && found.live().State != store.StateAbsent {
 			j.claim.row = found
 			return nil
 		}
@@ -73,11 +73,11 @@ func (j *joined) serializable() bool {
 // reclaimMySQL repeats a claim that was undone, with all that the handler has done.
 func (j *joined) reclaimMySQL(ctx context.Context) error {
 	j.claim = claim{}
-	switch err := j.claimMySQL(ctx, store.Ask{ID: j.id}); {
+	switch err := j.claimMySQL(ctx, store.BeginOptions{ID: j.id}); {
 	case err != nil:
 		return j.s.failed(err, true)
 	case !j.claim.granted:
-		return &store.Error{Kind: store.Taken, Err: errExpect}
+		return &store.Error{Kind: store.KindTaken, Err: errExpect}
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ const mariadbReplica = mysqlReplica + " or exists (select 1 from information_sch
 var errReplica = errors.New("this server is a replica or set to read_only, and what it has or lacks proves nothing. Try: the address of the primary alone")
 
 // replica is the condition that an answer to ask must not come from.
-func (s *Store) replica(ask store.Ask) string {
-	if ask.Durable && s.compound {
+func (s *Store) replica(opts store.BeginOptions) string {
+	if opts.Durable && s.compound {
 		return mariadbReplica
 	}
 	return mysqlReplica
@@ -36,13 +36,13 @@ const stateReplica store.State = 255
 // lookMySQL is the statement that looks an operation up and returns a row with stateReplica,
 // if the server is one: in place of the record if that must be durable, else if there is
 // none. If locks is set, it does not look for the record, which would lock its place.
-func (s *Store) lookMySQL(ask store.Ask, locks bool) string {
-	replica := "select 255, 0, '', null, 0, 0, null, null, null, '', 0, null, 0, 0, 0 from dual where " + s.replica(ask)
-	look := fill(mysqlRead, ask.ID.Scope, ask.ID.Key)
+func (s *Store) lookMySQL(opts store.BeginOptions, locks bool) string {
+	replica := "select 255, 0, '', null, 0, 0, null, null, null, '', 0, null, 0, 0, 0 from dual where " + s.replica(opts)
+	look := fill(mysqlRead, opts.ID.Scope, opts.ID.Key)
 	switch {
 	case locks:
 		return replica
-	case ask.Durable:
+	case opts.Durable:
 		return replica + " union all " + look
 	}
 	return look + " union all " + replica

@@ -61,7 +61,7 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 	}
 	if req.Keep != nil {
 		if err := req.Keep(ctx, found); err != nil {
-			return store.Swept{}, &store.Error{Kind: store.Other, Err: err}
+			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
 	return sweepParts(ctx, req, found, func(part []store.Expired) (int, error) {
@@ -128,7 +128,7 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 	case sqlguard.Refused(err):
 		return 0, true, s.down(err)
 	}
-	return 0, true, &store.Error{Kind: store.Lost, Err: err}
+	return 0, true, &store.Error{Kind: store.KindLost, Err: err}
 }
 
 // deleteUnlocked deletes those rows that are not locked and are still the same.
@@ -137,12 +137,12 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 func (s *Store) deleteUnlocked(ctx context.Context, found []store.Expired) (int, error) {
 	same := map[string]bool{}
 	for _, e := range found {
-		same[string(e.Claim)] = true
+		same[string(e.Nonce)] = true
 	}
 	swept, err := s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (swept store.Swept, err error) {
 		those, values := thoseMySQL(found)
 		free, err := collectExpired(ctx, tx, fill("select o.scope, o.`key`, o.claim, o.expires_at from "+those+" where "+mysqlExpired+" for update skip locked", values...), scanSwept)
-		free = slices.DeleteFunc(free, func(e store.Expired) bool { return !same[string(e.Claim)] })
+		free = slices.DeleteFunc(free, func(e store.Expired) bool { return !same[string(e.Nonce)] })
 		if err != nil || len(free) == 0 {
 			return swept, err
 		}
@@ -158,7 +158,7 @@ func (s *Store) deleteUnlocked(ctx context.Context, found []store.Expired) (int,
 // be answered by looking at all rows there are, and that waits for everybody's locks.
 func thoseMySQL(found []store.Expired) (text string, values []any) {
 	for _, e := range found {
-		values = append(values, e.Scope, e.Key, e.Claim)
+		values = append(values, e.Scope, e.Key, e.Nonce)
 	}
 	return "(select ? as s, ? as k, ? as c" + strings.Repeat(" union all select ?, ?, ?", len(found)-1) +
 		") those " + mysqlByKey, values
@@ -171,7 +171,7 @@ func thoseKept(found []store.Expired) string {
 }
 
 func scanSwept(rows *sql.Rows) (e store.Expired, err error) {
-	err = rows.Scan(&e.Scope, &e.Key, &e.Claim, (*moment)(&e.At))
+	err = rows.Scan(&e.Scope, &e.Key, &e.Nonce, (*moment)(&e.At))
 	return e, err
 }
 

@@ -29,7 +29,7 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	case err != nil:
 		return t.s.failed(err, false)
 	case !written:
-		return &store.Error{Kind: store.Misused, Err: errors.New(claimLost)}
+		return &store.Error{Kind: store.KindMisused, Err: errors.New(claimLost)}
 	}
 	return nil
 }
@@ -38,12 +38,12 @@ const claimLost = "the handler has changed the row of its own operation in once_
 
 // swapMySQL is a Swap of an operation that must be absent: a claim like any other.
 func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, error) {
-	t, rec, err := s.claimMySQL(ctx, store.Ask{ID: c.ID})
+	t, rec, err := s.claimMySQL(ctx, store.BeginOptions{ID: c.ID})
 	switch {
 	case err != nil:
 		return store.Record{}, err
 	case t == nil:
-		return rec, &store.Error{Kind: store.Taken, Err: errExpect}
+		return rec, &store.Error{Kind: store.KindTaken, Err: errExpect}
 	}
 	t.stop()
 	if err := t.Commit(ctx, c); err != nil {
@@ -56,10 +56,10 @@ func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, er
 func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	var onReplica bool
 	id := []any{c.ID.Scope, c.ID.Key}
-	err := t.tx.QueryRowContext(ctx, fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.Lapsed)...)).Scan(&onReplica)
+	err := t.tx.QueryRowContext(ctx, fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.LeaseExpired)...)).Scan(&onReplica)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return &store.Error{Kind: store.Taken, Err: errExpect}
+		return &store.Error{Kind: store.KindTaken, Err: errExpect}
 	case err != nil:
 		return t.s.failed(err, true)
 	case onReplica:
@@ -69,7 +69,7 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 		return err
 	}
 	change := fill(mysqlDelete, id...)
-	if c.Next.State != store.Absent {
+	if c.Next.State != store.StateAbsent {
 		change = fill(mysqlUpdate, mysqlRecord(c)...)
 	}
 	if _, err := t.tx.ExecContext(ctx, change); err != nil {

@@ -18,24 +18,24 @@ import (
 
 // looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
 // default level tells whether that is SERIALIZABLE.
-func (s *Store) looksAhead(ask store.Ask) bool {
-	return s.dialect.name == PostgreSQL && !ask.ID.IsZero() &&
-		(ask.Isolation == store.Serializable || ask.Isolation == store.DefaultIsolation && s.watched.Load())
+func (s *Store) looksAhead(opts store.BeginOptions) bool {
+	return s.dialect.name == PostgreSQL && !opts.ID.IsZero() &&
+		(opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
 // lookAhead waits no longer than the transaction would: it is sent before that has bounds.
-func (t *txn) lookAhead(ctx context.Context, ask store.Ask) (err error) {
-	if bound := min(cmp.Or(ask.Timeouts.Lock, ask.Timeouts.Statement), cmp.Or(ask.Timeouts.Statement, ask.Timeouts.Lock)); bound > 0 {
+func (t *txn) lookAhead(ctx context.Context, opts store.BeginOptions) (err error) {
+	if bound := min(cmp.Or(opts.Timeouts.Lock, opts.Timeouts.Statement), cmp.Or(opts.Timeouts.Statement, opts.Timeouts.Lock)); bound > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, bound)
 		defer cancel()
 	}
-	t.claim.row, err = lookPostgres(ctx, t.conn, ask)
+	t.claim.row, err = lookPostgres(ctx, t.conn, opts)
 	switch {
 	case errors.Is(err, pgsql.ErrRecovery):
 		dropConn(t.conn)
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &store.Error{Kind: store.Busy, Err: err} // another connection would wait as long
+		return &store.Error{Kind: store.KindBusy, Err: err} // another connection would wait as long
 	case err != nil && t.conn.PingContext(ctx) != nil:
 		dropConn(t.conn) // it broke while it was idle: openBy takes another one
 	}
@@ -44,11 +44,11 @@ func (t *txn) lookAhead(ctx context.Context, ask store.Ask) (err error) {
 
 // lookPostgres returns a record, which is absent if there is none. On a standby only a record
 // that is done, and need not be durable, is no error.
-func lookPostgres(ctx context.Context, from rowQuerier, ask store.Ask) (row, error) {
+func lookPostgres(ctx context.Context, from rowQuerier, opts store.BeginOptions) (row, error) {
 	var recovery bool
-	r, err := scan(from.QueryRowContext(ctx, pgsql.Look, ask.ID.Scope, ask.ID.Key), &recovery)
+	r, err := scan(from.QueryRowContext(ctx, pgsql.Look, opts.ID.Scope, opts.ID.Key), &recovery)
 	if err == nil {
-		err = checkRecovery(recovery, r, ask)
+		err = checkRecovery(recovery, r, opts)
 	}
 	return r, err
 }
@@ -57,18 +57,18 @@ type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func checkRecovery(recovery bool, r row, ask store.Ask) error {
-	if recovery && (ask.Durable || r.live().State != store.Done) {
+func checkRecovery(recovery bool, r row, opts store.BeginOptions) error {
+	if recovery && (opts.Durable || r.live().State != store.StateDone) {
 		return pgsql.ErrRecovery
 	}
 	return nil
 }
 
-func claimPostgres(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
+func claimPostgres(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c claim, err error) {
 	var recovery bool
-	from := tx.QueryRowContext(ctx, pgsql.Claim, ask.ID.Scope, ask.ID.Key, pgsql.LockID(ask.ID))
+	from := tx.QueryRowContext(ctx, pgsql.Claim, opts.ID.Scope, opts.ID.Key, pgsql.LockID(opts.ID))
 	if c.row, err = scan(from, &c.start, &c.granted, &recovery, &c.watched); err == nil {
-		err = checkRecovery(recovery, c.row, ask)
+		err = checkRecovery(recovery, c.row, opts)
 	}
 	return c, err
 }
@@ -111,9 +111,9 @@ func probe(ctx context.Context, tx *sql.Tx, id store.ID) (absent bool, err error
 
 // beginPostgres begins again when its connection led to a standby: the pool may have another
 // one, or make one to the primary.
-func (s *Store) beginPostgres(ctx context.Context, ask store.Ask) (store.Txn[*sql.Tx], store.Record, error) {
+func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
 	for tries := -1; ; tries-- {
-		t, rec, err := s.begin(ctx, ask)
+		t, rec, err := s.begin(ctx, opts)
 		if !errors.Is(err, pgsql.ErrRecovery) {
 			return t, rec, err
 		}

@@ -18,10 +18,10 @@ type row struct {
 // live returns the record as the seam knows it: an expired one is absent, and keeps its claim.
 func (r row) live() store.Record {
 	switch {
-	case r.State == store.Absent:
+	case r.State == store.StateAbsent:
 		return store.Record{}
 	case r.expired:
-		return store.Record{Claim: r.Claim}
+		return store.Record{Nonce: r.Nonce}
 	}
 	return r.Record
 }
@@ -29,20 +29,20 @@ func (r row) live() store.Record {
 // scan reads the columns of dialect.read, behind those that go into front.
 func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err error) {
 	var head []byte
-	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Claim, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Point, &r.Calling, &r.Data, &r.Lapsed, (*moment)(&r.Since), &r.expired})
+	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+		&r.Result.Body, &r.Request, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, (*moment)(&r.Since), &r.expired})
 	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}
-	r.Lapsed = r.Lapsed && r.State == store.Running
+	r.LeaseExpired = r.LeaseExpired && r.State == store.StateRunning
 	r.Result.Header, err = store.DecodeHeader(head)
 	return r, err
 }
 
 // fields are the values of a record in the order of every dialect's texts.
 func fields(n store.Record) []any {
-	return []any{int64(n.State), n.Fence, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-		store.EncodeHeader(n.Result.Header), n.Result.Body, n.Request, n.Point, n.Calling, n.Data}
+	return []any{int64(n.State), n.Fence, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+		store.EncodeHeader(n.Result.Header), n.Result.Body, n.Request, n.RecoveryPoint, n.CallStarted, n.Data}
 }
 
 // moment scans a time, or milliseconds since 1970.

@@ -26,9 +26,9 @@ const sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2`
 var sqlite = database{
 	name: SQLite,
 	read: sqliteRead,
-	claim: func(ctx context.Context, tx *sql.Tx, ask store.Ask) (c claim, err error) {
+	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c claim, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
-		c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, ask.ID.Scope, ask.ID.Key))
+		c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
 		if errors.Is(err, sql.ErrNoRows) {
 			err = nil
 		}
@@ -57,19 +57,19 @@ func (s *Store) useGroups(ctx context.Context) error {
 
 // openSQLite is open when it is its turn. The connection is asked for then: a writer that
 // waits for its turn needs none, and keeps none from those that only read.
-func (s *Store) openSQLite(ctx context.Context, ask store.Ask) (*txn, error) {
+func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, error) {
 	if s.file.Groups() {
-		m, err := s.file.Join(ctx, ask, func(ctx context.Context) (*sql.Conn, error) { return s.acquire(ctx, ask.Timeouts.Acquire) })
+		m, err := s.file.Join(ctx, opts, func(ctx context.Context) (*sql.Conn, error) { return s.acquire(ctx, opts.Timeouts.Acquire) })
 		if err != nil {
 			return nil, err
 		}
 		return &txn{s: s, conn: m.Conn, tx: m.Tx, guard: m.Guard, cancel: m.Cancel, stop: m.Detach, member: m}, nil
 	}
-	came, patience := time.Now(), s.file.LockWait(ask.Timeouts.Lock)
+	came, patience := time.Now(), s.file.LockWait(opts.Timeouts.Lock)
 	if err := s.file.Wait(ctx, patience); err != nil {
 		return nil, err
 	}
-	t, err := s.openBy(ctx, ask, func(t *txn, own context.Context) (err error) {
+	t, err := s.openBy(ctx, opts, func(t *txn, own context.Context) (err error) {
 		t.tx, err = s.file.BeginTx(own, ctx, t.conn, t.guard, came.Add(patience))
 		return err
 	})
@@ -78,7 +78,7 @@ func (s *Store) openSQLite(ctx context.Context, ask store.Ask) (*txn, error) {
 		return nil, err
 	}
 	t.hasTurn = true
-	t.limit(ask)
+	t.limit(opts)
 	return t, nil
 }
 
@@ -101,13 +101,13 @@ const (
 
 func classifySQLite(err error) (kind store.Kind, taken, known bool) {
 	if errors.As(err, new(*txlimit.TimeoutError)) {
-		return store.Busy, false, true
+		return store.KindBusy, false, true
 	}
 	code, known := sqlguard.SQLiteCode(err)
 	switch {
 	case !known:
 	case code&0xff == codeBusy, code&0xff == codeLocked:
-		kind = store.Retry
+		kind = store.KindRetry
 	case code == codePrimaryKey, code == codeUnique:
 		taken = true
 	}

@@ -49,7 +49,7 @@ func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swe
 	}
 	if req.Keep != nil {
 		if err := req.Keep(ctx, found); err != nil {
-			return store.Swept{}, &store.Error{Kind: store.Other, Err: err}
+			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
 	all.Mark = found[len(found)-1].At
@@ -90,7 +90,7 @@ func (s *Store) sweepPart(ctx context.Context, conn *sqlitegroup.Relaxed, part [
 			if done.tried >= sqliteLeast && s.file.Waiting() {
 				break
 			}
-			r, err := drop.ExecContext(ctx, e.Scope, e.Key, e.Claim)
+			r, err := drop.ExecContext(ctx, e.Scope, e.Key, e.Nonce)
 			if err != nil {
 				return err
 			}

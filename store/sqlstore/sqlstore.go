@@ -28,7 +28,7 @@
 // SQLite has no server that could end a handler which hangs. The Store does it: after
 // Timeouts.Idle without a statement it rolls back and gives connection and file to the next
 // one. The statements of the handler then fail with [sql.ErrTxDone], and its operation with
-// [store.Busy]. Timeouts.Statement interrupts a statement as the end of its context would;
+// [store.KindBusy]. Timeouts.Statement interrupts a statement as the end of its context would;
 // what goes on between two rows a driver may be unable to interrupt at all. A process that is
 // stopped can do neither, and none can while the handler uses a [sql.RawBytes].
 //
@@ -243,13 +243,13 @@ func (s *Store) Check(ctx context.Context) error {
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	switch s.dialect.name {
 	case PostgreSQL:
-		r, err := lookPostgres(ctx, s.db, store.Ask{ID: id})
+		r, err := lookPostgres(ctx, s.db, store.BeginOptions{ID: id})
 		if err != nil {
 			return store.Record{}, s.down(err)
 		}
 		return r.live(), nil
 	case MySQL:
-		r, err := lookUp(ctx, s.db, s.lookMySQL(store.Ask{ID: id}, false))
+		r, err := lookUp(ctx, s.db, s.lookMySQL(store.BeginOptions{ID: id}, false))
 		if err != nil {
 			return store.Record{}, s.down(err)
 		}

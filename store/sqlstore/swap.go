@@ -8,16 +8,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Swap implements [store.Ledger].
+// Swap implements [store.Operations].
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	if s.dialect.name == MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 {
 		return s.swapMySQL(ctx, c)
 	}
-	ask := store.Ask{ID: c.ID}
+	opts := store.BeginOptions{ID: c.ID}
 	if s.dialect.name == PostgreSQL { // which at SERIALIZABLE would watch it: see postgres.go
-		ask.Isolation = store.ReadCommitted
+		opts.Isolation = store.ReadCommitted
 	}
-	t, err := s.open(ctx, ask)
+	t, err := s.open(ctx, opts)
 	if err != nil {
 		return store.Record{}, s.down(err)
 	}
@@ -53,7 +53,7 @@ func (t *txn) swap(ctx context.Context, c store.Change) error {
 			return t.s.failed(err, true)
 		}
 		if n, err := r.RowsAffected(); err != nil || n != 1 {
-			return &store.Error{Kind: store.Taken, Err: errors.Join(errExpect, err)}
+			return &store.Error{Kind: store.KindTaken, Err: errors.Join(errExpect, err)}
 		}
 	}
 	return t.s.writes(ctx, t.tx, c.Writes)
@@ -65,25 +65,25 @@ func (d database) swap(c store.Change) (string, []any) {
 	key := []any{c.ID.Scope, c.ID.Key}
 	times := []any{millis(c.Lease), millis(c.Retain)}
 	switch {
-	case c.Next.State == store.Absent:
-		return d.swapDelete, append(key, c.Expect.Fence, c.Expect.Lapsed)
+	case c.Next.State == store.StateAbsent:
+		return d.swapDelete, append(key, c.Expect.Fence, c.Expect.LeaseExpired)
 	case c.Expect.Fence == 0:
 		return d.swapInsert, append(append(append(key, pgsql.LockID(c.ID)), fields(c.Next)...), times...)
 	}
-	return d.swapUpdate, append(append(append(key, fields(c.Next)...), times...), c.Expect.Fence, c.Expect.Lapsed)
+	return d.swapUpdate, append(append(append(key, fields(c.Next)...), times...), c.Expect.Fence, c.Expect.LeaseExpired)
 }
 
 // inTheWay reads what has made a Swap fail.
 func (s *Store) inTheWay(ctx context.Context, c store.Change, failed error) (store.Record, error) {
-	if store.KindOf(failed) != store.Taken {
+	if store.KindOf(failed) != store.KindTaken {
 		return store.Record{}, failed
 	}
 	rec, err := s.Read(ctx, c.ID)
 	if err != nil {
 		return rec, err
 	}
-	if rec.State == store.Absent && c.Expect.Fence == 0 {
-		rec.State = store.Running // claimed by an open transaction
+	if rec.State == store.StateAbsent && c.Expect.Fence == 0 {
+		rec.State = store.StateRunning // claimed by an open transaction
 	}
 	return rec, failed
 }

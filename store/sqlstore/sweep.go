@@ -61,7 +61,7 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 
 // sweeping runs fn in a transaction.
 func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (store.Swept, error)) (store.Swept, error) {
-	t, err := s.open(ctx, store.Ask{Isolation: d.isolation})
+	t, err := s.open(ctx, store.BeginOptions{Isolation: d.isolation})
 	if err != nil {
 		return store.Swept{}, s.down(err)
 	}
@@ -116,7 +116,7 @@ func (d sweeping) readExpired(ctx context.Context, from querier, req store.Sweep
 		return nil, err
 	}
 	if err := req.Keep(ctx, found); err != nil {
-		return nil, &store.Error{Kind: store.Other, Err: err}
+		return nil, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	return found, nil
 }

@@ -39,8 +39,8 @@ func (t *txn) began() {
 
 // limit rolls the transaction back when it is idle for too long, as a server would. That
 // frees connection and file at once; the handler finds it rolled back when it uses it again.
-func (t *txn) limit(ask store.Ask) {
-	t.guard.Limit(txlimit.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement}, func() {
+func (t *txn) limit(opts store.BeginOptions) {
+	t.guard.Limit(txlimit.Limits{Idle: opts.Timeouts.Idle, Statement: opts.Timeouts.Statement}, func() {
 		_ = t.tx.Rollback() // or the handler has been quicker
 		t.free()
 	})
@@ -51,7 +51,7 @@ func (t *txn) Tx() *sql.Tx { return t.tx }
 // Statements implements [store.Counter].
 func (t *txn) Statements() int { return t.guard.Statements() - t.ownStatements }
 
-// Ended implements [store.Mortal].
+// Ended implements [store.Expiring].
 func (t *txn) Ended() <-chan struct{} { return t.guard.Ended() }
 
 func (t *txn) Rollback(context.Context) error {
@@ -60,11 +60,11 @@ func (t *txn) Rollback(context.Context) error {
 	case errors.As(err, new(*store.Error)):
 		return err
 	case mayBeApplied(err):
-		return &store.Error{Kind: store.Ended, Err: err}
+		return &store.Error{Kind: store.KindEnded, Err: err}
 	case err != nil && !errors.Is(err, sql.ErrTxDone) && t.guard.Opaque(): // it may have committed
-		return &store.Error{Kind: store.Lost, Err: err}
+		return &store.Error{Kind: store.KindLost, Err: err}
 	case err != nil && !errors.Is(err, sql.ErrTxDone):
-		return &store.Error{Kind: store.Down, Err: err}
+		return &store.Error{Kind: store.KindUnavailable, Err: err}
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (t *txn) end() error {
 	case t.member != nil:
 		return errors.Join(t.member.RolledBack(), err)
 	case ended != nil:
-		return &store.Error{Kind: store.Busy, Err: ended}
+		return &store.Error{Kind: store.KindBusy, Err: ended}
 	}
 	return err
 }
@@ -98,7 +98,7 @@ func (t *txn) commit() error {
 		return t.member.Commit()
 	}
 	if err := t.guard.Lift(); err != nil {
-		return &store.Error{Kind: store.Busy, Err: err}
+		return &store.Error{Kind: store.KindBusy, Err: err}
 	}
 	return t.tx.Commit()
 }
@@ -141,7 +141,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	case errors.As(end, new(*store.Error)): // of its group
 		err = end
 	case mayBeApplied(end):
-		err = &store.Error{Kind: store.Ended, Err: errors.Join(end, err)}
+		err = &store.Error{Kind: store.KindEnded, Err: errors.Join(end, err)}
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 func (t *txn) write(caller context.Context, c store.Change) error {
 	ctx := t.s.ownContext(caller)
 	if err := t.guard.Err(); err != nil {
-		return &store.Error{Kind: store.Aborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
+		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
 	}
 	if t.s.dialect.name == MySQL {
 		return t.writeMySQL(ctx, c)
@@ -161,11 +161,11 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 			}
 		}
 		n := c.Next
-		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Claim, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
 			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request)
 		switch {
 		case err != nil && sqlguard.SQLState(err) == pgsql.DivisionByZero:
-			return &store.Error{Kind: store.Ended, Err: errEnded}
+			return &store.Error{Kind: store.KindEnded, Err: errEnded}
 		case err != nil:
 			return t.s.failed(err, true)
 		}
@@ -193,7 +193,7 @@ func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement
 			err = fmt.Errorf("%w: %d rows affected, %d expected: %s", store.ErrRows, n, w.Rows, w.SQL)
 		}
 		if err != nil {
-			return &store.Error{Kind: store.Other, Err: err}
+			return &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
 	return nil

@@ -24,13 +24,13 @@ func testClock[TX any](t *testing.T, u *suite[TX]) {
 				u.swap(t, c)
 			}
 			u.Advance(t, u.s, 9*time.Minute)
-			u.wantState(t, id, store.Done)
+			u.wantState(t, id, store.StateDone)
 			u.Advance(t, u.s, 2*time.Minute)
-			expired := store.Record{Claim: c.Next.Claim}
+			expired := store.Record{Nonce: c.Next.Nonce}
 			if d := diff(expired, u.read(t, id)); d != "" {
 				t.Errorf("an expired record: Read: %s", d)
 			}
-			txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: id})
+			txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
 			if err != nil || txn == nil {
 				t.Fatalf("Begin on an expired record: %+v, error %v", rec, err)
 			}
@@ -73,18 +73,18 @@ func testLifecycle[TX any](t *testing.T, u *suite[TX]) {
 	refused := func(what string, c store.Change, in store.Record) {
 		t.Helper()
 		rec, err := u.peer.Swap(bounded(t), c)
-		wantKind(t, err, store.Taken)
+		wantKind(t, err, store.KindTaken)
 		if d := diff(in, rec); d != "" {
 			t.Errorf("%s: in the way is %+v: %s", what, rec, d)
 		}
 	}
 	lapsed := func(want bool) {
 		t.Helper()
-		if rec := u.read(t, id); rec.State != store.Running || rec.Lapsed != want {
+		if rec := u.read(t, id); rec.State != store.StateRunning || rec.LeaseExpired != want {
 			t.Errorf("record %+v, want running, lapsed %t", rec, want)
 		}
 	}
-	held := store.Record{State: store.Running, Fence: 1, Claim: []byte("one's claim 0123")}
+	held := store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte("one's claim 0123")}
 	mine := store.Expect{Fence: 1}
 	u.swap(t, step(store.Expect{}, held)) // claim
 	lapsed(false)
@@ -93,27 +93,27 @@ func testLifecycle[TX any](t *testing.T, u *suite[TX]) {
 	u.swap(t, step(mine, held)) // heartbeat
 	u.Advance(t, u.s, 50*time.Second)
 	lapsed(false)
-	held.Point, held.Data, held.Calling = "charged", []byte("ch_1"), true
+	held.RecoveryPoint, held.Data, held.CallStarted = "charged", []byte("ch_1"), true
 	u.swap(t, step(mine, held)) // checkpoint
-	theirs := store.Record{State: store.Running, Fence: 2, Point: held.Point, Data: held.Data, Claim: []byte("two's claim 0123")}
-	takeover := step(store.Expect{Fence: 1, Lapsed: true}, theirs)
+	theirs := store.Record{State: store.StateRunning, Fence: 2, RecoveryPoint: held.RecoveryPoint, Data: held.Data, Nonce: []byte("two's claim 0123")}
+	takeover := step(store.Expect{Fence: 1, LeaseExpired: true}, theirs)
 	refused("a takeover too early", takeover, held)
 	u.Advance(t, u.s, 61*time.Second)
 	lapsed(true)
-	if txn, rec, err := u.peer.Begin(bounded(t), store.Ask{ID: id}); txn != nil || err != nil || !rec.Lapsed || diff(held, rec) != "" {
+	if txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: id}); txn != nil || err != nil || !rec.LeaseExpired || diff(held, rec) != "" {
 		t.Errorf("Begin on a lapsed record: %v, %+v, %v", txn, rec, err)
 	}
 	u.swap(t, takeover)
 	lapsed(false)
 	refused("the heartbeat of the old holder", step(mine, held), theirs)
-	refused("the finish of the old holder", step(mine, store.Record{State: store.Done, Fence: 1}), theirs)
+	refused("the finish of the old holder", step(mine, store.Record{State: store.StateDone, Fence: 1}), theirs)
 	refused("the release of the old holder", step(mine, store.Record{}), theirs)
-	unknown := claimed(store.Record{State: store.Unknown, Fence: 2, Point: "charged", Calling: true})
+	unknown := claimed(store.Record{State: store.StateUnknown, Fence: 2, RecoveryPoint: "charged", CallStarted: true})
 	u.swap(t, step(store.Expect{Fence: 2}, unknown))
 	u.Advance(t, u.s, 1000*time.Hour)
 	u.same(t, "unknown, much later", id, unknown)
-	refused("the takeover of an unknown record", step(store.Expect{Fence: 2, Lapsed: true}, theirs), unknown)
-	final := claimed(store.Record{State: store.Done, Fence: 2, Result: store.Result{Status: 201, Body: []byte("resolved")}})
+	refused("the takeover of an unknown record", step(store.Expect{Fence: 2, LeaseExpired: true}, theirs), unknown)
+	final := claimed(store.Record{State: store.StateDone, Fence: 2, Result: store.Result{Status: 201, Body: []byte("resolved")}})
 	u.swap(t, step(store.Expect{Fence: 2}, final)) // resolve
 	for _, n := range nexts {
 		refused("to "+n.name+" when done", step(store.Expect{Fence: 2}, n.rec), final)
@@ -121,10 +121,10 @@ func testLifecycle[TX any](t *testing.T, u *suite[TX]) {
 	u.Advance(t, u.s, 59*time.Minute)
 	u.same(t, "done", id, final)
 	u.Advance(t, u.s, 2*time.Minute)
-	u.wantState(t, id, store.Absent)
+	u.wantState(t, id, store.StateAbsent)
 	u.swap(t, step(store.Expect{}, held))
 	u.Advance(t, u.s, 1000*time.Hour)
 	lapsed(true) // it never expires
 	u.swap(t, step(mine, store.Record{}))
-	u.wantState(t, id, store.Absent)
+	u.wantState(t, id, store.StateAbsent)
 }

@@ -58,12 +58,12 @@ func testJoinEnded[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 func (u *suite[TX]) wantTruth(t *testing.T, err error, id store.ID, with string) {
 	t.Helper()
 	switch once.EffectOf(err) {
-	case once.NotApplied:
+	case once.EffectNotApplied:
 		u.wantEffects(t, with, 0)
 		u.wantEffects(t, id.Key, 0)
 		u.execute(t, done(id, "r")) // no claim was left behind
 		u.wantEffects(t, id.Key, 1)
-	case once.InDoubt:
+	case once.EffectInDoubt:
 		if once.CodeOf(err) != once.CodeMisuse {
 			t.Errorf("%v, want %s", err, once.CodeMisuse)
 		}

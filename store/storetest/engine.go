@@ -69,7 +69,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 				if f.Code != first.Code || f.Message != first.Message || !bytes.Equal(f.Detail, first.Detail) || f.Keep != keep {
 					t.Errorf("replayed %+v, want %+v", f, first)
 				}
-				if applied := once.EffectOf(err) == once.Applied; applied != keep {
+				if applied := once.EffectOf(err) == once.EffectApplied; applied != keep {
 					t.Errorf("%s, its writes were kept: %v", once.EffectOf(err), keep)
 				}
 			}
@@ -90,12 +90,12 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		}
-		u.wantState(t, id, store.Absent)
-		u.wantState(t, store.ID{Scope: id.Scope, Key: once.HashedKey(id.Key)}, store.Done)
+		u.wantState(t, id, store.StateAbsent)
+		u.wantState(t, store.ID{Scope: id.Scope, Key: once.HashedKey(id.Key)}, store.StateDone)
 		u.wantEffects(t, id.Key, 1)
 	})
 	t.Run("Seal", func(t *testing.T) {
-		sealer, err := once.NewSealer(make([]byte, 32))
+		sealer, err := once.NewEncrypter(make([]byte, 32))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,11 +103,11 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 			id := newID()
 			op := operation(id)
 			op.Request = everyByte()
-			_, err = once.Do(bounded(t), once.New(u.s, once.Config{Seal: sealer}), op, func(context.Context, TX) (string, error) { return "", f })
+			_, err = once.Do(bounded(t), once.New(u.s, once.Config{Encrypter: sealer}), op, func(context.Context, TX) (string, error) { return "", f })
 			if (err == nil) != (f == nil) {
 				t.Fatal(err)
 			}
-			plain, err := sealer.Open(u.read(t, id).Request, once.SealLabel(id.Scope, id.Key))
+			plain, err := sealer.Decrypt(u.read(t, id).Request, once.EncryptionLabel(id.Scope, id.Key))
 			if err != nil || !bytes.Equal(plain, op.Request) {
 				t.Errorf("opens as %q, %v", plain, err)
 			}
@@ -135,7 +135,7 @@ func testUnwinds[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 			t.Errorf("%s: Do has returned: %v", name, err)
 		})
 		wg.Wait()
-		u.wantState(t, id, store.Absent)
+		u.wantState(t, id, store.StateAbsent)
 		u.wantEffects(t, id.Key, 0)
 		if r, err := once.Do(ctx, e, operation(id), u.charge(id.Key)); err != nil || r.Replayed {
 			t.Errorf("%s: the next call: %+v, %v", name, r, err)
@@ -164,7 +164,7 @@ func testWait[TX any](t *testing.T, u *suite[TX], e, other *once.Engine[TX]) {
 			})
 		})
 		<-entered
-		if _, err := once.Do(ctx, second, operation(id), u.charge(id.Key)); once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.NotApplied {
+		if _, err := once.Do(ctx, second, operation(id), u.charge(id.Key)); once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.EffectNotApplied {
 			t.Errorf("without Wait: %v, want %s", err, once.CodeInFlight)
 		}
 		op := operation(id)

@@ -122,34 +122,34 @@ var errInjected = errors.New("storetest: injected")
 
 func injected(k store.Kind) error { return &store.Error{Kind: k, Err: errInjected} }
 
-// Read implements [store.Ledger].
+// Read implements [store.Operations].
 func (f *Faults[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if f.down(ReadDown) {
-		return store.Record{}, injected(store.Down)
+		return store.Record{}, injected(store.KindUnavailable)
 	}
 	return f.s.Read(ctx, id)
 }
 
-// Swap implements [store.Ledger].
+// Swap implements [store.Operations].
 func (f *Faults[TX]) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	switch {
 	case f.down(SwapDown):
-		return store.Record{}, injected(store.Down)
+		return store.Record{}, injected(store.KindUnavailable)
 	case f.pass(SwapRetry):
-		return store.Record{}, injected(store.Retry)
+		return store.Record{}, injected(store.KindRetry)
 	case f.pass(SwapTaken):
 		f.overtaken(ctx)
 		rec, err := f.s.Read(context.WithoutCancel(ctx), c.ID)
 		if err != nil {
 			return rec, err
 		}
-		return rec, injected(store.Taken)
+		return rec, injected(store.KindTaken)
 	case f.pass(SwapLostUndone):
-		return store.Record{}, injected(store.Lost)
+		return store.Record{}, injected(store.KindLost)
 	case f.pass(SwapLostApplied):
 		rec, err := f.s.Swap(context.WithoutCancel(ctx), c)
 		if err == nil {
-			rec, err = store.Record{}, injected(store.Lost)
+			rec, err = store.Record{}, injected(store.KindLost)
 		}
 		return rec, err
 	}
@@ -157,70 +157,70 @@ func (f *Faults[TX]) Swap(ctx context.Context, c store.Change) (store.Record, er
 }
 
 // Begin implements [store.Store].
-func (f *Faults[TX]) Begin(ctx context.Context, ask store.Ask) (store.Txn[TX], store.Record, error) {
+func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
 	switch {
 	case f.down(BeginDown):
-		return nil, store.Record{}, injected(store.Down)
+		return nil, store.Record{}, injected(store.KindUnavailable)
 	case f.pass(BeginRetry):
-		return nil, store.Record{}, injected(store.Retry)
+		return nil, store.Record{}, injected(store.KindRetry)
 	}
-	txn, rec, err := f.s.Begin(ctx, ask)
+	txn, rec, err := f.s.Begin(ctx, opts)
 	if txn != nil {
-		txn = &faultyTxn[TX]{Txn: txn, f: f}
+		txn = &faultyTxn[TX]{Claim: txn, f: f}
 	}
 	return txn, rec, err
 }
 
 // Join implements [store.Joiner], if the store below does.
-func (f *Faults[TX]) Join(ctx context.Context, tx TX, ask store.Ask) (store.Txn[TX], store.Record, error) {
+func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
 	j, ok := store.As[store.Joiner[TX]](f.s)
 	if !ok {
-		return nil, store.Record{}, &store.Error{Kind: store.Misused, Err: errors.New("storetest: the store below cannot join")}
+		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: the store below cannot join")}
 	}
 	if f.down(JoinDown) {
-		return nil, store.Record{}, injected(store.Down)
+		return nil, store.Record{}, injected(store.KindUnavailable)
 	}
-	txn, rec, err := j.Join(ctx, tx, ask)
+	txn, rec, err := j.Join(ctx, tx, opts)
 	if txn != nil {
-		txn = &faultyTxn[TX]{Txn: txn, f: f, joined: true}
+		txn = &faultyTxn[TX]{Claim: txn, f: f, joined: true}
 	}
 	return txn, rec, err
 }
 
 type faultyTxn[TX any] struct {
-	store.Txn[TX]
+	store.Claim[TX]
 	f      *Faults[TX]
 	joined bool // the caller's transaction: it holds its claims on, and its commit is not here
 	gone   bool // the connection
 }
 
-func (t *faultyTxn[TX]) Unwrap() any { return t.Txn }
+func (t *faultyTxn[TX]) Unwrap() any { return t.Claim }
 
 func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	var kind store.Kind
 	switch f := t.f; {
 	case t.gone: // rolled back already
-		return injected(store.Down)
+		return injected(store.KindUnavailable)
 	case f.down(CommitDown):
-		kind = store.Down
+		kind = store.KindUnavailable
 	case f.pass(CommitRetry):
-		kind = store.Retry
+		kind = store.KindRetry
 	case !c.ID.IsZero() && f.pass(CommitTaken):
-		kind = store.Taken
+		kind = store.KindTaken
 	case !t.joined && f.pass(CommitLostUndone):
-		kind = store.Lost
+		kind = store.KindLost
 	case !t.joined && f.pass(CommitLostApplied):
-		if err := t.Txn.Commit(context.WithoutCancel(ctx), c); err != nil {
+		if err := t.Claim.Commit(context.WithoutCancel(ctx), c); err != nil {
 			return err
 		}
-		return injected(store.Lost)
+		return injected(store.KindLost)
 	default:
-		return t.Txn.Commit(ctx, c)
+		return t.Claim.Commit(ctx, c)
 	}
-	if err := t.Txn.Rollback(context.WithoutCancel(ctx)); err != nil {
+	if err := t.Claim.Rollback(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	if kind == store.Taken && !t.joined {
+	if kind == store.KindTaken && !t.joined {
 		t.f.overtaken(ctx)
 	}
 	return injected(kind)
@@ -228,11 +228,11 @@ func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 
 func (t *faultyTxn[TX]) Rollback(ctx context.Context) error {
 	if !t.f.down(RollbackDown) {
-		return t.Txn.Rollback(ctx)
+		return t.Claim.Rollback(ctx)
 	}
 	t.gone = true
-	if err := t.Txn.Rollback(context.WithoutCancel(ctx)); err != nil {
+	if err := t.Claim.Rollback(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	return injected(store.Down)
+	return injected(store.KindUnavailable)
 }

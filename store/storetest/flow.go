@@ -146,7 +146,7 @@ func recovered[TX any](inner call[TX]) call[TX] {
 	return func(ctx context.Context, c trip[TX]) (r once.Result[string], err error) {
 		defer func() {
 			if v := recover(); v == any(errTransient) {
-				err = &once.Error{Code: once.CodeFailed, Effect: once.NotApplied, Scope: c.op.Scope, Key: c.op.Key, Err: errTransient}
+				err = &once.Error{Code: once.CodeFailed, Effect: once.EffectNotApplied, Scope: c.op.Scope, Key: c.op.Key, Err: errTransient}
 			} else if v != nil {
 				panic(v)
 			}

@@ -14,10 +14,10 @@ import (
 func testIsolation[TX any](t *testing.T, u *suite[TX]) {
 	for _, level := range append([]store.Isolation{store.DefaultIsolation}, u.Isolations...) {
 		id := newID()
-		err := error(&store.Error{Kind: store.Retry})
-		for run := 0; run < 20 && store.KindOf(err) == store.Retry; run++ { // the other cases are concurrent
-			var txn store.Txn[TX]
-			if txn, _, err = u.s.Begin(bounded(t), store.Ask{ID: id, Isolation: level}); err == nil {
+		err := error(&store.Error{Kind: store.KindRetry})
+		for run := 0; run < 20 && store.KindOf(err) == store.KindRetry; run++ { // the other cases are concurrent
+			var txn store.Claim[TX]
+			if txn, _, err = u.s.Begin(bounded(t), store.BeginOptions{ID: id, Isolation: level}); err == nil {
 				u.write(t, txn, id.Key)
 				err = txn.Commit(bounded(t), done(id, "r"))
 			}
@@ -42,10 +42,10 @@ var others = map[store.Isolation]time.Duration{
 // however the transaction was opened.
 func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 	t.Helper()
-	begin := func(ask store.Ask) func(handler func(context.Context, TX) error) error {
+	begin := func(opts store.BeginOptions) func(handler func(context.Context, TX) error) error {
 		return func(handler func(context.Context, TX) error) error {
-			ask.Isolation = level
-			txn, rec, err := u.s.Begin(bounded(t), ask)
+			opts.Isolation = level
+			txn, rec, err := u.s.Begin(bounded(t), opts)
 			if err != nil || txn == nil {
 				t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
 			}
@@ -56,9 +56,9 @@ func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 		}
 	}
 	for how, run := range map[string]func(func(context.Context, TX) error) error{
-		"Begin":           begin(store.Ask{ID: newID()}),
-		"Begin, first":    begin(store.Ask{ID: newID(), First: true}),
-		"Begin, no claim": begin(store.Ask{}),
+		"Begin":           begin(store.BeginOptions{ID: newID()}),
+		"Begin, first":    begin(store.BeginOptions{ID: newID(), First: true}),
+		"Begin, no claim": begin(store.BeginOptions{}),
 		"Do": func(handler func(context.Context, TX) error) error {
 			op := operation(newID())
 			op.Isolation = level
@@ -111,7 +111,7 @@ func (u *suite[TX]) testWriteSkew(t *testing.T) {
 		if (errs[0] == nil) != (errs[1] == nil) {
 			return
 		}
-		if errs[0] == nil || store.KindOf(errs[0]) != store.Retry || store.KindOf(errs[1]) != store.Retry {
+		if errs[0] == nil || store.KindOf(errs[0]) != store.KindRetry || store.KindOf(errs[1]) != store.KindRetry {
 			break
 		}
 	}
@@ -124,9 +124,9 @@ func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {
 	for _, id := range ids {
 		u.set(t, id.Key, "before")
 	}
-	var txns [2]store.Txn[TX]
+	var txns [2]store.Claim[TX]
 	for i, id := range ids {
-		txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: id, Isolation: store.Serializable})
+		txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id, Isolation: store.Serializable})
 		if err == nil && txn != nil {
 			txns[i] = txn
 			_, err = u.Get(bounded(t), txn.Tx(), id.Key)

@@ -33,7 +33,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 	if !u.joins {
 		var none TX
 		_, err := once.Join(bounded(t), e, none, operation(newID()), func(context.Context, TX) (string, error) { return "", nil })
-		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.NotApplied {
+		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.EffectNotApplied {
 			t.Errorf("Join on a store that cannot: %v", err)
 		}
 		return
@@ -72,20 +72,20 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		if err := u.Write(bounded(t), c.tx, c.key+"later"); err != nil {
 			t.Error(err)
 		}
-		ends(t, c, true, id, store.Done, 1)
+		ends(t, c, true, id, store.StateDone, 1)
 		u.wantEffects(t, c.key+"later", 1)
 		c = u.own(t)
 		if r, err = join(t, c, id, succeed); err != nil || !r.Replayed || r.Value != "value" || r.Since.IsZero() {
 			t.Errorf("%+v, %v", r, err)
 		}
-		ends(t, c, true, id, store.Done, 1)
+		ends(t, c, true, id, store.StateDone, 1)
 	})
 	t.Run("Rollback", func(t *testing.T) {
 		c, id := u.own(t), newID()
 		if _, err := join(t, c, id, succeed); err != nil {
 			t.Error(err)
 		}
-		ends(t, c, false, id, store.Absent, 0)
+		ends(t, c, false, id, store.StateAbsent, 0)
 		u.execute(t, done(id, "r"))
 	})
 	t.Run("Two", func(t *testing.T) { // operations in one transaction, the first one twice
@@ -95,8 +95,8 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 				t.Errorf("%d: %+v, %v", i, r, err)
 			}
 		}
-		ends(t, c, true, a, store.Done, 1)
-		u.wantState(t, b, store.Done)
+		ends(t, c, true, a, store.StateDone, 1)
+		u.wantState(t, b, store.StateDone)
 		u.wantEffects(t, b.Key, 1)
 	})
 	t.Run("InFlight", func(t *testing.T) {
@@ -108,7 +108,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		if _, err := join(t, c, id, succeed); once.CodeOf(err) != once.CodeInFlight {
 			t.Errorf("%v, want %s", err, once.CodeInFlight)
 		}
-		ends(t, c, true, id, store.Absent, 0)
+		ends(t, c, true, id, store.StateAbsent, 0)
 		if err := txn.Rollback(bounded(t)); err != nil {
 			t.Error(err)
 		}
@@ -122,12 +122,12 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		state   store.State
 		effects int
 	}{
-		{"Fails", func(context.Context, TX) (string, error) { return "", errors.New("transient") }, once.CodeFailed, store.Absent, 0},
-		{"FailsOnStatement", func(ctx context.Context, tx TX) (string, error) { return "", u.Fail(ctx, tx) }, once.CodeFailed, store.Absent, 0},
-		{"Swallows", func(ctx context.Context, tx TX) (string, error) { _ = u.Fail(ctx, tx); return "value", nil }, once.CodeAborted, store.Absent, 0},
-		{"Declines", func(context.Context, TX) (string, error) { return "", declined }, "", store.Done, 0},
-		{"DeclinesOnStatement", func(ctx context.Context, tx TX) (string, error) { _ = u.Fail(ctx, tx); return "", declined }, "", store.Done, 0},
-		{"DeclinesAndKeeps", func(context.Context, TX) (string, error) { return "", kept }, "", store.Done, 1},
+		{"Fails", func(context.Context, TX) (string, error) { return "", errors.New("transient") }, once.CodeFailed, store.StateAbsent, 0},
+		{"FailsOnStatement", func(ctx context.Context, tx TX) (string, error) { return "", u.Fail(ctx, tx) }, once.CodeFailed, store.StateAbsent, 0},
+		{"Swallows", func(ctx context.Context, tx TX) (string, error) { _ = u.Fail(ctx, tx); return "value", nil }, once.CodeAborted, store.StateAbsent, 0},
+		{"Declines", func(context.Context, TX) (string, error) { return "", declined }, "", store.StateDone, 0},
+		{"DeclinesOnStatement", func(ctx context.Context, tx TX) (string, error) { _ = u.Fail(ctx, tx); return "", declined }, "", store.StateDone, 0},
+		{"DeclinesAndKeeps", func(context.Context, TX) (string, error) { return "", kept }, "", store.StateDone, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, commit := range []bool{true, false} {
@@ -141,10 +141,10 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 				}
 				state, effects := tt.state, tt.effects
 				if !commit {
-					state, effects = store.Absent, 0
+					state, effects = store.StateAbsent, 0
 				}
 				ends(t, c, commit, id, state, effects)
-				if state == store.Absent {
+				if state == store.StateAbsent {
 					u.execute(t, done(id, "r")) // no claim was left behind
 				}
 			}
@@ -159,11 +159,11 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 			want   int  // outer's and inner's effects
 			done   [2]store.State
 		}{
-			{nil, false, 1, [2]store.State{store.Done, store.Done}},
-			{lost, false, 1, [2]store.State{store.Done, store.Absent}},
-			{lost, true, 0, [2]store.State{store.Absent, store.Absent}},
-			{declined, false, 1, [2]store.State{store.Done, store.Done}},
-			{declined, true, 0, [2]store.State{store.Done, store.Absent}},
+			{nil, false, 1, [2]store.State{store.StateDone, store.StateDone}},
+			{lost, false, 1, [2]store.State{store.StateDone, store.StateAbsent}},
+			{lost, true, 0, [2]store.State{store.StateAbsent, store.StateAbsent}},
+			{declined, false, 1, [2]store.State{store.StateDone, store.StateDone}},
+			{declined, true, 0, [2]store.State{store.StateDone, store.StateAbsent}},
 		} {
 			c, a, b := u.own(t), newID(), newID()
 			_, err := join(t, c, a, func(ctx context.Context, tx TX) (string, error) {
@@ -204,9 +204,9 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		if err != nil {
 			t.Error(err)
 		}
-		u.wantState(t, a, store.Done)
+		u.wantState(t, a, store.StateDone)
 		u.wantEffects(t, a.Key, 1)
-		u.wantState(t, b, store.Absent)
+		u.wantState(t, b, store.StateAbsent)
 		u.wantEffects(t, b.Key, 0)
 	})
 	t.Run("Panics", func(t *testing.T) {
@@ -219,7 +219,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 			}()
 			_, _ = join(t, c, id, func(context.Context, TX) (string, error) { panic("boom") })
 		}()
-		ends(t, c, true, id, store.Absent, 0)
+		ends(t, c, true, id, store.StateAbsent, 0)
 	})
 	t.Run("Again", func(t *testing.T) { // in the same transaction, after a failure
 		c, id := u.own(t), newID()
@@ -230,6 +230,6 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		if r, err := join(t, c, id, succeed); err != nil || r.Replayed {
 			t.Errorf("%+v, %v", r, err)
 		}
-		ends(t, c, true, id, store.Done, 1)
+		ends(t, c, true, id, store.StateDone, 1)
 	})
 }

@@ -106,7 +106,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	if wrong := f.judge(err, rec, effects, f.prepared || rivals > 0); wrong != "" {
 		t.Errorf("%s: %s; record %+v, error %v", says, wrong, rec, err)
 	}
-	l.note(hits, err, rec.State == store.Done)
+	l.note(hits, err, rec.State == store.StateDone)
 
 	// The server may still be at work on what was given up.
 	op.Wait = time.Minute
@@ -122,20 +122,20 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	if n := l.Effects(t, l.s, id.Key); n != f.effects {
 		t.Errorf("%s; in the end there are %d effects, want %d", says, n, f.effects)
 	}
-	l.wantState(t, id, store.Done)
+	l.wantState(t, id, store.StateDone)
 	return len(hits)
 }
 
 // judge says what is false about the outcome of a call, "" if it is true. Before
 // is whether the operation was done by somebody else.
 func (f flow[TX]) judge(err error, rec store.Record, effects int, before bool) string {
-	applied := rec.State == store.Done
+	applied := rec.State == store.StateDone
 	want := 0
 	if applied {
 		want = f.effects
 	}
 	switch effect := once.EffectOf(err); {
-	case !applied && rec.State != store.Absent:
+	case !applied && rec.State != store.StateAbsent:
 		return "half a record"
 	case effects != want:
 		return fmt.Sprintf("%d effects with a record that is %s", effects, rec.State)
@@ -143,9 +143,9 @@ func (f flow[TX]) judge(err error, rec store.Record, effects int, before bool) s
 		return "answered, but not applied"
 	case answered(err):
 		return ""
-	case effect == once.NotApplied && applied != before:
+	case effect == once.EffectNotApplied && applied != before:
 		return "not applied, but it was"
-	case effect == once.Applied && !applied:
+	case effect == once.EffectApplied && !applied:
 		return "applied, but it was not"
 	}
 	switch code := once.CodeOf(err); code {
@@ -162,7 +162,7 @@ func (l *loop[TX]) note(hits []Point, err error, applied bool) {
 	for _, p := range hits {
 		l.seen[p]++
 	}
-	if err != nil && once.EffectOf(err) == once.InDoubt {
+	if err != nil && once.EffectOf(err) == once.EffectInDoubt {
 		l.doubt[applied]++
 	}
 }

@@ -21,7 +21,7 @@ func testForeignText[TX any](t *testing.T, u *suite[TX]) {
 		for _, id := range []store.ID{{Scope: "storetest", Key: once.NewKey() + text}, {Scope: text, Key: once.NewKey()}} {
 			_, err := u.s.Read(bounded(t), id)
 			u.notDown(t, "Read", id, err)
-			txn, _, err := u.s.Begin(bounded(t), store.Ask{ID: id})
+			txn, _, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
 			u.notDown(t, "Begin", id, err)
 			if txn != nil {
 				_ = txn.Rollback(bounded(t))
@@ -34,7 +34,7 @@ func testForeignText[TX any](t *testing.T, u *suite[TX]) {
 
 func (u *suite[TX]) notDown(t *testing.T, what string, id store.ID, err error) {
 	t.Helper()
-	if kind := store.KindOf(err); err != nil && kind != store.Other {
+	if kind := store.KindOf(err); err != nil && kind != store.KindOther {
 		t.Errorf("%s of %q: %v, want failed", what, id, err)
 	}
 }
@@ -53,14 +53,14 @@ func testRecord[TX any](t *testing.T, u *suite[TX]) {
 			rec.Fence++
 			next := randomRecord(r, rec.State)
 			next.Fence = rec.Fence
-			if rec.State == store.Done {
+			if rec.State == store.StateDone {
 				continue
 			}
 			u.swap(t, change(id, store.Expect{Fence: rec.Fence - 1}, next)) // nothing of the old one may show through
 			u.same(t, fmt.Sprintf("seed %d, record %d, by a second Swap", seed, i), id, next)
 		}
 		for i := range 50 {
-			rec := atomic(randomRecord(r, store.Done))
+			rec := atomic(randomRecord(r, store.StateDone))
 			id := newID()
 			if err := u.begin(t, id).Commit(bounded(t), change(id, store.Expect{}, rec)); err != nil {
 				t.Fatal(err)
@@ -73,8 +73,8 @@ func testRecord[TX any](t *testing.T, u *suite[TX]) {
 		for name, body := range map[string][]byte{
 			"nil": nil, "empty": {}, "zero byte": {0}, "newline": []byte("\r\n"), "not UTF-8": {0xff, 0xfe, 0x80}, "every byte": everyByte(), "1 MiB": large,
 		} {
-			for _, kind := range []store.ResultKind{store.Value, store.Failure, store.Omitted} {
-				rec := claimed(store.Record{State: store.Done, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}})
+			for _, kind := range []store.ResultKind{store.ResultValue, store.ResultFailure, store.ResultOmitted} {
+				rec := claimed(store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}})
 				id := newID()
 				if err := u.begin(t, id).Commit(bounded(t), change(id, store.Expect{}, rec)); err != nil {
 					t.Fatal(name, err)
@@ -87,7 +87,7 @@ func testRecord[TX any](t *testing.T, u *suite[TX]) {
 		}
 	})
 	t.Run("Header", func(t *testing.T) {
-		rec := claimed(store.Record{State: store.Done, Fence: 1, Result: store.Result{Status: 201, Header: []store.Field{
+		rec := claimed(store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Status: 201, Header: []store.Field{
 			{Name: "B", Value: "1"}, {Name: "A", Value: "2"}, {Name: "B", Value: "1"}, {Name: "b", Value: ""},
 			{Name: "A", Value: " a: b, \"c\"; ünï\x00\xff"},
 		}}})
@@ -142,7 +142,7 @@ func (u *suite[TX]) same(t *testing.T, what string, id store.ID, want store.Reco
 		t.Errorf("%s: Read: %s", what, d)
 	}
 	for _, durable := range []bool{false, true} {
-		txn, got, err := u.peer.Begin(bounded(t), store.Ask{ID: id, Durable: durable})
+		txn, got, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: id, Durable: durable})
 		if err != nil || txn != nil {
 			t.Fatalf("%s: Begin on a %s record: transaction %v, error %v", what, want.State, txn, err)
 		}
@@ -167,7 +167,7 @@ func diff(want, got store.Record) string {
 		want, got []byte
 	}{
 		{"Fingerprint", want.Fingerprint, got.Fingerprint},
-		{"Claim", want.Claim, got.Claim},
+		{"Claim", want.Nonce, got.Nonce},
 		{"Request", want.Request, got.Request},
 		{"Data", want.Data, got.Data},
 		{"Result.Body", want.Result.Body, got.Result.Body},
@@ -188,7 +188,7 @@ func diff(want, got store.Record) string {
 		Calling bool
 	}
 	flat := func(r store.Record) plain {
-		return plain{r.State, r.Result.Kind, r.Result.Status, r.Fence, r.Point, r.Calling}
+		return plain{r.State, r.Result.Kind, r.Result.Status, r.Fence, r.RecoveryPoint, r.CallStarted}
 	}
 	if flat(want) != flat(got) {
 		add("the rest", fmt.Sprintf("%+v", flat(want)), fmt.Sprintf("%+v", flat(got)))
@@ -204,25 +204,25 @@ func change(id store.ID, expect store.Expect, rec store.Record) store.Change {
 
 // claimed is rec with a claim, which no stored record is without.
 func claimed(rec store.Record) store.Record {
-	if rec.Claim == nil && rec.State != store.Absent {
-		rec.Claim = []byte("0123456789abcdef")
+	if rec.Nonce == nil && rec.State != store.StateAbsent {
+		rec.Nonce = []byte("0123456789abcdef")
 	}
 	return rec
 }
 
 // atomic is rec without what only leased work has.
 func atomic(rec store.Record) store.Record {
-	rec.Fence, rec.Point, rec.Calling, rec.Data = 1, "", false, nil
+	rec.Fence, rec.RecoveryPoint, rec.CallStarted, rec.Data = 1, "", false, nil
 	return rec
 }
 
 func randomRecord(r *rand.Rand, state store.State) store.Record {
 	rec := store.Record{
-		State: state, Fence: 1 + r.Int64N(math.MaxInt64-2), Claim: randomBytes(r, 16, 16),
+		State: state, Fence: 1 + r.Int64N(math.MaxInt64-2), Nonce: randomBytes(r, 16, 16),
 		Fingerprint: randomBytes(r, 0, 33), Request: randomBytes(r, 0, 100),
-		Point: randomText(r), Calling: r.IntN(2) == 0, Data: randomBytes(r, 0, 1000),
+		RecoveryPoint: randomText(r), CallStarted: r.IntN(2) == 0, Data: randomBytes(r, 0, 1000),
 	}
-	if state != store.Done {
+	if state != store.StateDone {
 		return rec
 	}
 	rec.Result = store.Result{Kind: store.ResultKind(r.IntN(3)), Status: r.IntN(600), Body: randomBytes(r, 0, 5000)}

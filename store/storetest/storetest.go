@@ -167,9 +167,9 @@ func bounded(t *testing.T) context.Context {
 }
 
 // begin opens a transaction that must be granted.
-func (u *suite[TX]) begin(t *testing.T, id store.ID) store.Txn[TX] {
+func (u *suite[TX]) begin(t *testing.T, id store.ID) store.Claim[TX] {
 	t.Helper()
-	txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: id})
+	txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
 	if err != nil || txn == nil {
 		t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
 	}
@@ -185,18 +185,18 @@ func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 		ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 	}
-	txn, rec, err := s.Begin(ctx, store.Ask{ID: id})
+	txn, rec, err := s.Begin(ctx, store.BeginOptions{ID: id})
 	switch {
 	case txn != nil:
 		_ = txn.Rollback(bounded(t))
 		t.Error("Begin: granted, while another transaction holds the claim")
-	case u.OneWriter && store.KindOf(err) == store.Down:
-	case err != nil || rec.State != store.Running:
+	case u.OneWriter && store.KindOf(err) == store.KindUnavailable:
+	case err != nil || rec.State != store.StateRunning:
 		t.Errorf("Begin: record %+v, error %v, want a Running record", rec, err)
 	}
 }
 
-func (u *suite[TX]) write(t *testing.T, txn store.Txn[TX], key string) {
+func (u *suite[TX]) write(t *testing.T, txn store.Claim[TX], key string) {
 	t.Helper()
 	if err := u.Write(bounded(t), txn.Tx(), key); err != nil {
 		t.Fatal("Write:", err)
@@ -205,7 +205,7 @@ func (u *suite[TX]) write(t *testing.T, txn store.Txn[TX], key string) {
 
 // done returns the change that finishes an atomic operation.
 func done(id store.ID, body string) store.Change {
-	return change(id, store.Expect{}, store.Record{State: store.Done, Fence: 1, Result: store.Result{Body: []byte(body)}})
+	return change(id, store.Expect{}, store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Body: []byte(body)}})
 }
 
 // execute runs an atomic operation with one effect.

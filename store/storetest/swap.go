@@ -24,27 +24,27 @@ type standing struct {
 
 var standings = []standing{
 	{name: "absent", matched: []store.Expect{{}}},
-	{name: "expired", rec: store.Record{State: store.Done, Fence: fence}, expires: true, matched: []store.Expect{{}}},
-	{name: "running", rec: store.Record{State: store.Running, Fence: fence}, matched: []store.Expect{{Fence: fence}}},
-	{name: "lapsed", rec: store.Record{State: store.Running, Fence: fence}, lapses: true, matched: []store.Expect{{Fence: fence}, {Fence: fence, Lapsed: true}}},
-	{name: "lapsed while calling", rec: store.Record{State: store.Running, Fence: fence, Calling: true}, lapses: true, matched: []store.Expect{{Fence: fence}, {Fence: fence, Lapsed: true}}},
-	{name: "unknown", rec: store.Record{State: store.Unknown, Fence: fence}, matched: []store.Expect{{Fence: fence}}},
-	{name: "lapsed, then unknown", rec: store.Record{State: store.Unknown, Fence: fence}, lapses: true, matched: []store.Expect{{Fence: fence}}},
-	{name: "done", rec: store.Record{State: store.Done, Fence: fence}},
+	{name: "expired", rec: store.Record{State: store.StateDone, Fence: fence}, expires: true, matched: []store.Expect{{}}},
+	{name: "running", rec: store.Record{State: store.StateRunning, Fence: fence}, matched: []store.Expect{{Fence: fence}}},
+	{name: "lapsed", rec: store.Record{State: store.StateRunning, Fence: fence}, lapses: true, matched: []store.Expect{{Fence: fence}, {Fence: fence, LeaseExpired: true}}},
+	{name: "lapsed while calling", rec: store.Record{State: store.StateRunning, Fence: fence, CallStarted: true}, lapses: true, matched: []store.Expect{{Fence: fence}, {Fence: fence, LeaseExpired: true}}},
+	{name: "unknown", rec: store.Record{State: store.StateUnknown, Fence: fence}, matched: []store.Expect{{Fence: fence}}},
+	{name: "lapsed, then unknown", rec: store.Record{State: store.StateUnknown, Fence: fence}, lapses: true, matched: []store.Expect{{Fence: fence}}},
+	{name: "done", rec: store.Record{State: store.StateDone, Fence: fence}},
 }
 
 // A Lapsed expectation of an absent operation means nothing, and is not in the table.
-var expects = []store.Expect{{}, {Fence: fence}, {Fence: fence, Lapsed: true}, {Fence: fence - 1}, {Fence: fence - 1, Lapsed: true}, {Fence: fence + 1}}
+var expects = []store.Expect{{}, {Fence: fence}, {Fence: fence, LeaseExpired: true}, {Fence: fence - 1}, {Fence: fence - 1, LeaseExpired: true}, {Fence: fence + 1}}
 
 var nexts = []struct {
 	name string
 	rec  store.Record
 }{
-	{"release", store.Record{State: store.Absent}},
-	{"hold", store.Record{State: store.Running, Fence: fence, Point: "p", Data: []byte("d")}},
-	{"take over", store.Record{State: store.Running, Fence: fence + 1}},
-	{"finish", store.Record{State: store.Done, Fence: fence, Result: store.Result{Status: 200, Body: []byte("b")}}},
-	{"mark unknown", store.Record{State: store.Unknown, Fence: fence, Calling: true}},
+	{"release", store.Record{State: store.StateAbsent}},
+	{"hold", store.Record{State: store.StateRunning, Fence: fence, RecoveryPoint: "p", Data: []byte("d")}},
+	{"take over", store.Record{State: store.StateRunning, Fence: fence + 1}},
+	{"finish", store.Record{State: store.StateDone, Fence: fence, Result: store.Result{Status: 200, Body: []byte("b")}}},
+	{"mark unknown", store.Record{State: store.StateUnknown, Fence: fence, CallStarted: true}},
 }
 
 // testTruthTable proves what every Swap does to every operation.
@@ -59,7 +59,7 @@ func testTruthTable[TX any](t *testing.T, u *suite[TX]) {
 	for _, st := range standings {
 		for _, ex := range expects {
 			for _, n := range nexts {
-				if ex.Fence == 0 && n.rec.State == store.Absent {
+				if ex.Fence == 0 && n.rec.State == store.StateAbsent {
 					continue // nothing to release
 				}
 				c := cell{name: fmt.Sprintf("%s, expecting %+v, to %s", st.name, ex, n.name), st: st, c: change(newID(), ex, n.rec)}
@@ -73,7 +73,7 @@ func testTruthTable[TX any](t *testing.T, u *suite[TX]) {
 	}
 	set := func(early bool) {
 		for _, c := range table {
-			if c.st.rec.State == store.Absent || early != (c.st.expires || c.st.lapses) {
+			if c.st.rec.State == store.StateAbsent || early != (c.st.expires || c.st.lapses) {
 				continue
 			}
 			set := change(c.c.ID, store.Expect{}, c.st.rec)
@@ -81,7 +81,7 @@ func testTruthTable[TX any](t *testing.T, u *suite[TX]) {
 				set.Retain = time.Minute
 			}
 			if c.st.lapses {
-				set.Next.State, set.Lease = store.Running, time.Minute
+				set.Next.State, set.Lease = store.StateRunning, time.Minute
 			}
 			u.swap(t, set)
 			if set.Next.State != c.st.rec.State {
@@ -100,8 +100,8 @@ func testTruthTable[TX any](t *testing.T, u *suite[TX]) {
 // cell applies one Change of the truth table.
 func (u *suite[TX]) cell(t *testing.T, name string, st standing, c store.Change, applies bool) {
 	before := u.read(t, c.ID)
-	if before.Lapsed != (before.State == store.Running && st.lapses) {
-		t.Errorf("%s: before, its lease is over: %t", name, before.Lapsed)
+	if before.LeaseExpired != (before.State == store.StateRunning && st.lapses) {
+		t.Errorf("%s: before, its lease is over: %t", name, before.LeaseExpired)
 	}
 	rec, err := u.s.Swap(bounded(t), c)
 	after := u.read(t, c.ID)
@@ -113,13 +113,13 @@ func (u *suite[TX]) cell(t *testing.T, name string, st standing, c store.Change,
 		if d := diff(want, after); d != "" {
 			t.Errorf("%s: then %s", name, d)
 		}
-		if after.Lapsed {
+		if after.LeaseExpired {
 			t.Errorf("%s: then its lease is over", name)
 		}
-	case store.KindOf(err) != store.Taken || err == nil:
+	case store.KindOf(err) != store.KindTaken || err == nil:
 		t.Errorf("%s: error %v, want Taken", name, err)
 	default:
-		if d := diff(before, rec); d != "" || before.Lapsed != rec.Lapsed {
+		if d := diff(before, rec); d != "" || before.LeaseExpired != rec.LeaseExpired {
 			t.Errorf("%s: in the way is %+v, but the record is %+v", name, rec, before)
 		}
 		if d := diff(before, after); d != "" {
@@ -153,26 +153,26 @@ func testSwap[TX any](t *testing.T, u *suite[TX]) {
 			c := change(id, store.Expect{}, n.rec)
 			rec, err := u.peer.Swap(ctx, c)
 			switch {
-			case u.OneWriter && store.KindOf(err) == store.Down:
-			case err == nil || store.KindOf(err) != store.Taken || rec.State != store.Running:
+			case u.OneWriter && store.KindOf(err) == store.KindUnavailable:
+			case err == nil || store.KindOf(err) != store.KindTaken || rec.State != store.StateRunning:
 				t.Errorf("to %s while a transaction holds the claim: record %+v, error %v, want Taken and Running", n.name, rec, err)
 			}
 			if err := txn.Rollback(bounded(t)); err != nil {
 				t.Error(err)
 			}
-			u.wantState(t, id, store.Absent)
+			u.wantState(t, id, store.StateAbsent)
 			u.swap(t, c)
 		}
 	})
 	t.Run("OneWins", func(t *testing.T) { // a claim by Swap, and then a takeover, under contention
 		for range 5 {
 			id := newID()
-			claim := change(id, store.Expect{}, store.Record{State: store.Running, Fence: 1})
-			u.oneWins(t, claim, store.Running)
-			over := change(id, store.Expect{Fence: 1}, store.Record{State: store.Running, Fence: 2})
-			u.oneWins(t, over, store.Running)
-			finish := change(id, store.Expect{Fence: 2}, store.Record{State: store.Done, Fence: 2})
-			u.oneWins(t, finish, store.Done)
+			claim := change(id, store.Expect{}, store.Record{State: store.StateRunning, Fence: 1})
+			u.oneWins(t, claim, store.StateRunning)
+			over := change(id, store.Expect{Fence: 1}, store.Record{State: store.StateRunning, Fence: 2})
+			u.oneWins(t, over, store.StateRunning)
+			finish := change(id, store.Expect{Fence: 2}, store.Record{State: store.StateDone, Fence: 2})
+			u.oneWins(t, finish, store.StateDone)
 			u.wantEffects(t, id.Key, 3)
 		}
 	})
@@ -195,7 +195,7 @@ func (u *suite[TX]) oneWins(t *testing.T, c store.Change, then store.State) {
 		switch {
 		case err == nil:
 			won++
-		case store.KindOf(err) != store.Taken || recs[i].State != then:
+		case store.KindOf(err) != store.KindTaken || recs[i].State != then:
 			t.Errorf("Swap to %s: record %+v, error %v, want Taken and %s", c.Next.State, recs[i], err, then)
 		}
 	}
@@ -236,13 +236,13 @@ func testWrites[TX any](t *testing.T, u *suite[TX]) {
 				} else {
 					err = u.begin(t, c.ID).Commit(bounded(t), c)
 				}
-				want := store.Absent
+				want := store.StateAbsent
 				if fails := tt.effects == 0 && len(tt.rows) > 0; fails {
-					wantKind(t, err, store.Other)
+					wantKind(t, err, store.KindOther)
 				} else if err != nil {
 					t.Error(err)
 				} else if recorded {
-					want = store.Done
+					want = store.StateDone
 				}
 				u.wantState(t, id, want)
 				u.wantEffects(t, id.Key, tt.effects)

@@ -69,7 +69,7 @@ func (u *suite[TX]) expire(t *testing.T, n int) (changes []store.Change) {
 	t.Helper()
 	for range n {
 		c := done(newID(), "expired")
-		c.Next.Claim = []byte(c.ID.Key)[:16]
+		c.Next.Nonce = []byte(c.ID.Key)[:16]
 		u.swap(t, c)
 		changes = append(changes, c)
 	}
@@ -79,7 +79,7 @@ func (u *suite[TX]) expire(t *testing.T, n int) (changes []store.Change) {
 
 func sweepExpired[TX any](t *testing.T, u *suite[TX]) {
 	stays := map[store.ID]store.Record{}
-	for _, state := range []store.State{store.Running, store.Unknown, store.Done} {
+	for _, state := range []store.State{store.StateRunning, store.StateUnknown, store.StateDone} {
 		c := change(newID(), store.Expect{}, claimed(store.Record{State: state, Fence: 1}))
 		c.Retain = 0 // for ever
 		u.swap(t, c)
@@ -105,7 +105,7 @@ func sweepKeep[TX any](t *testing.T, u *suite[TX]) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	want := map[store.ID]store.Record{}
 	for range 20 {
-		c := change(newID(), store.Expect{}, randomRecord(r, store.Done))
+		c := change(newID(), store.Expect{}, randomRecord(r, store.StateDone))
 		u.swap(t, c)
 		want[c.ID] = c.Next
 	}
@@ -139,7 +139,7 @@ func sweepKeepFails[TX any](t *testing.T, u *suite[TX]) {
 		calls++
 		return full
 	}})
-	if !errors.Is(err, full) || store.KindOf(err) != store.Other || swept.Rows != 0 || calls != 1 {
+	if !errors.Is(err, full) || store.KindOf(err) != store.KindOther || swept.Rows != 0 || calls != 1 {
 		t.Errorf("%+v, %v after %d calls of Keep", swept, err, calls)
 	}
 	if n := u.sweepAll(t, u.s, func(context.Context, []store.Expired) error { return nil }); n != 5 {
@@ -152,9 +152,9 @@ func sweepKeepFails[TX any](t *testing.T, u *suite[TX]) {
 func sweepReplaced[TX any](t *testing.T, u *suite[TX]) {
 	old := u.expire(t, 3)
 	next := done(old[1].ID, "executed again")
-	next.Next.Claim = []byte("another's claim.")
+	next.Next.Nonce = []byte("another's claim.")
 	swept := u.sweep(t, u.s, store.Sweep{Limit: 10, Keep: func(context.Context, []store.Expired) error {
-		txn, rec, err := u.peer.Begin(bounded(t), store.Ask{ID: next.ID})
+		txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: next.ID})
 		if err != nil || txn == nil {
 			return fmt.Errorf("a request meanwhile: record %+v: %w", rec, err)
 		}
@@ -191,7 +191,7 @@ func sweepReplacing[TX any](t *testing.T, u *suite[TX]) {
 	for _, keeps := range []bool{false, true} {
 		next := done(u.expire(t, 3)[0].ID, "executed again")
 		tx, end := u.Own(t, u.s)
-		txn, rec, err := j.Join(bounded(t), tx, store.Ask{ID: next.ID})
+		txn, rec, err := j.Join(bounded(t), tx, store.BeginOptions{ID: next.ID})
 		if err != nil || txn == nil {
 			t.Fatalf("Join: %+v, %v", rec, err)
 		}
@@ -223,7 +223,7 @@ func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	sweeper, _ := store.As[store.Sweeper](u.peer)
 	swept, err := sweeper.Sweep(ctx, req)
 	switch {
-	case u.OneWriter && store.KindOf(err) == store.Down:
+	case u.OneWriter && store.KindOf(err) == store.KindUnavailable:
 	case err != nil || swept.Rows < 2:
 		t.Errorf("Sweep beside an open transaction: %+v, %v, want at least the 2 rows that it does not claim", swept, err)
 	}
@@ -246,7 +246,7 @@ func sweepIsolation[TX any](t *testing.T, u *suite[TX]) {
 			t.Errorf("isolation %d: %+v, %v", isolation, r, err)
 		}
 		u.wantEffects(t, id.Key, 1)
-		u.wantState(t, id, store.Done)
+		u.wantState(t, id, store.StateDone)
 	}
 }
 

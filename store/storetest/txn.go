@@ -19,7 +19,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		if err := txn.Commit(bounded(t), done(id, "r")); err != nil {
 			t.Fatal(err)
 		}
-		u.wantState(t, id, store.Done)
+		u.wantState(t, id, store.StateDone)
 		u.wantEffects(t, id.Key, 1)
 	})
 	t.Run("RollbackFrees", func(t *testing.T) {
@@ -30,7 +30,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			if err := txn.Rollback(bounded(t)); err != nil {
 				t.Error(err)
 			}
-			u.wantState(t, id, store.Absent)
+			u.wantState(t, id, store.StateAbsent)
 			u.wantEffects(t, id.Key, 0)
 		}
 		u.execute(t, done(id, "r"))
@@ -48,7 +48,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	})
 	t.Run("First", func(t *testing.T) { // a wrong "first" costs time, nothing else
 		id := newID()
-		txn, _, err := u.s.Begin(bounded(t), store.Ask{ID: id, First: true})
+		txn, _, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id, First: true})
 		if err != nil || txn == nil {
 			t.Fatal(txn, err)
 		}
@@ -56,17 +56,17 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		if err := txn.Commit(bounded(t), done(id, "r")); err != nil {
 			t.Fatal(err)
 		}
-		txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: id, First: true})
+		txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id, First: true})
 		switch {
 		case err != nil:
 			t.Fatal(err)
 		case txn == nil:
-			if rec.State != store.Done {
+			if rec.State != store.StateDone {
 				t.Errorf("Begin: %+v", rec)
 			}
 		default:
 			u.write(t, txn, id.Key)
-			wantKind(t, txn.Commit(bounded(t), done(id, "again")), store.Taken)
+			wantKind(t, txn.Commit(bounded(t), done(id, "again")), store.KindTaken)
 		}
 		u.wantEffects(t, id.Key, 1)
 		if body := string(u.read(t, id).Result.Body); body != "r" {
@@ -75,9 +75,9 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	})
 	t.Run("Plain", func(t *testing.T) { // no operation, no record
 		id := newID()
-		for i, end := range []func(store.Txn[TX]) error{
-			func(txn store.Txn[TX]) error { return txn.Rollback(bounded(t)) },
-			func(txn store.Txn[TX]) error { return txn.Commit(bounded(t), store.Change{}) },
+		for i, end := range []func(store.Claim[TX]) error{
+			func(txn store.Claim[TX]) error { return txn.Rollback(bounded(t)) },
+			func(txn store.Claim[TX]) error { return txn.Commit(bounded(t), store.Change{}) },
 		} {
 			txn := u.begin(t, store.ID{})
 			u.write(t, txn, id.Key)
@@ -86,14 +86,14 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			}
 			u.wantEffects(t, id.Key, i)
 		}
-		u.wantState(t, store.ID{}, store.Absent)
+		u.wantState(t, store.ID{}, store.StateAbsent)
 	})
 	t.Run("Isolation", func(t *testing.T) { testIsolation(t, u) })
 	t.Run("HoldsNothing", func(t *testing.T) { // more often than any pool has connections
 		found, held := newID(), newID()
 		u.execute(t, done(found, "r"))
 		for range 300 {
-			if txn, rec, err := u.s.Begin(bounded(t), store.Ask{ID: found}); txn != nil || err != nil || rec.State != store.Done {
+			if txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: found}); txn != nil || err != nil || rec.State != store.StateDone {
 				t.Fatal(txn, rec, err)
 			}
 			if err := u.begin(t, newID()).Rollback(bounded(t)); err != nil {
@@ -115,14 +115,14 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		dead, cancel := context.WithCancel(t.Context())
 		cancel()
 		id := newID()
-		txn, _, err := u.s.Begin(dead, store.Ask{ID: id})
+		txn, _, err := u.s.Begin(dead, store.BeginOptions{ID: id})
 		if txn != nil {
 			t.Error("Begin: granted under a dead context")
 		}
-		wantKind(t, err, store.Down)
+		wantKind(t, err, store.KindUnavailable)
 		u.execute(t, done(id, "r")) // it has left no claim
 		_, err = u.s.Read(dead, id)
-		wantKind(t, err, store.Down)
+		wantKind(t, err, store.KindUnavailable)
 	})
 	t.Run("Swallowed", func(t *testing.T) {
 		id := newID()
@@ -134,8 +134,8 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		if err := u.Write(bounded(t), txn.Tx(), id.Key); err == nil {
 			t.Error("a statement was accepted after one has failed")
 		}
-		wantKind(t, txn.Commit(bounded(t), done(id, "r")), store.Aborted)
-		u.wantState(t, id, store.Absent)
+		wantKind(t, txn.Commit(bounded(t), done(id, "r")), store.KindAborted)
+		u.wantState(t, id, store.StateAbsent)
 		u.wantEffects(t, id.Key, 0)
 
 		txn = u.begin(t, id) // the claim is free, and a rollback is no failure
@@ -170,9 +170,9 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 	if u.End == nil {
 		return // the store's TX cannot do it
 	}
-	for name, end := range map[string]func(txn store.Txn[TX], id store.ID) error{
-		"Commit":   func(txn store.Txn[TX], id store.ID) error { return txn.Commit(bounded(t), done(id, "r")) },
-		"Rollback": func(txn store.Txn[TX], _ store.ID) error { return txn.Rollback(bounded(t)) },
+	for name, end := range map[string]func(txn store.Claim[TX], id store.ID) error{
+		"Commit":   func(txn store.Claim[TX], id store.ID) error { return txn.Commit(bounded(t), done(id, "r")) },
+		"Rollback": func(txn store.Claim[TX], _ store.ID) error { return txn.Rollback(bounded(t)) },
 	} {
 		id := newID()
 		txn := u.begin(t, id)
@@ -180,9 +180,9 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 		refused := u.End(bounded(t), txn.Tx())
 		err := end(txn, id)
 		switch kind := store.KindOf(err); {
-		case refused == nil && kind != store.Ended:
+		case refused == nil && kind != store.KindEnded:
 			t.Errorf("%s after a raw COMMIT: %v, want Ended", name, err)
-		case refused != nil && name == "Commit" && (err == nil || kind == store.Lost):
+		case refused != nil && name == "Commit" && (err == nil || kind == store.KindLost):
 			t.Errorf("%s after a raw COMMIT that was refused: %v, want an error that is not Lost", name, err)
 		}
 		want := 0
@@ -190,6 +190,6 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 			want = 1
 		}
 		u.wantEffects(t, id.Key, want)
-		u.wantState(t, id, store.Absent)
+		u.wantState(t, id, store.StateAbsent)
 	}
 }

@@ -19,43 +19,43 @@ func testUntil[TX any](t *testing.T, u *suite[TX]) {
 	u.swap(t, c)
 	u.swap(t, known)
 	u.Advance(t, u.s, 2*time.Minute)
-	asks := map[string]func(t *testing.T, ask store.Ask) (store.Txn[TX], store.Record, error){
-		"Begin": func(t *testing.T, ask store.Ask) (store.Txn[TX], store.Record, error) {
-			return u.s.Begin(bounded(t), ask)
+	asks := map[string]func(t *testing.T, opts store.BeginOptions) (store.Claim[TX], store.Record, error){
+		"Begin": func(t *testing.T, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+			return u.s.Begin(bounded(t), opts)
 		},
 	}
 	if u.joins {
-		asks["Join"] = func(t *testing.T, ask store.Ask) (store.Txn[TX], store.Record, error) {
+		asks["Join"] = func(t *testing.T, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
 			j, _ := store.As[store.Joiner[TX]](u.s)
 			tx, end := u.Own(t, u.s)
 			defer func() { _ = end(false) }() // nothing is expected to be granted
-			txn, rec, err := j.Join(bounded(t), tx, ask)
+			txn, rec, err := j.Join(bounded(t), tx, opts)
 			if err == nil {
 				return txn, rec, err
 			}
-			if e := u.Write(bounded(t), tx, ask.ID.Key); e != nil {
+			if e := u.Write(bounded(t), tx, opts.ID.Key); e != nil {
 				t.Error("the caller's transaction after a refusal:", e)
 			}
 			return txn, rec, err
 		}
 	}
-	for name, ask := range asks {
+	for name, opts := range asks {
 		for _, first := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				for what, id := range map[string]store.ID{"absent": absent, "expired": expired} {
-					txn, rec, err := ask(t, store.Ask{ID: id, Until: over, First: first})
-					if txn != nil || rec.State != store.Absent || store.KindOf(err) != store.Stale {
+					txn, rec, err := opts(t, store.BeginOptions{ID: id, StaleAfter: over, First: first})
+					if txn != nil || rec.State != store.StateAbsent || store.KindOf(err) != store.KindStale {
 						t.Fatalf("%s and too late: %v, %+v, %v", what, txn, rec, err)
 					}
 				}
-				if txn, rec, err := ask(t, store.Ask{ID: known.ID, Until: over, First: first}); txn != nil || err != nil || diff(known.Next, rec) != "" {
+				if txn, rec, err := opts(t, store.BeginOptions{ID: known.ID, StaleAfter: over, First: first}); txn != nil || err != nil || diff(known.Next, rec) != "" {
 					t.Errorf("known and too late: %v, %+v, %v", txn, rec, err)
 				}
 				if u.OneWriter {
 					return
 				}
 				txn := u.begin(t, held)
-				if other, rec, err := ask(t, store.Ask{ID: held, Until: over, First: first}); other != nil || err != nil || rec.State != store.Running {
+				if other, rec, err := opts(t, store.BeginOptions{ID: held, StaleAfter: over, First: first}); other != nil || err != nil || rec.State != store.StateRunning {
 					t.Errorf("held and too late: %v, %+v, %v", other, rec, err)
 				}
 				if err := txn.Rollback(bounded(t)); err != nil {
@@ -65,7 +65,7 @@ func testUntil[TX any](t *testing.T, u *suite[TX]) {
 		}
 	}
 	for _, id := range []store.ID{absent, expired} { // a refusal holds nothing
-		txn, rec, err := u.peer.Begin(bounded(t), store.Ask{ID: id, Until: ahead, First: true})
+		txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: id, StaleAfter: ahead, First: true})
 		if txn == nil || err != nil {
 			t.Fatalf("in time: %+v, %v", rec, err)
 		}

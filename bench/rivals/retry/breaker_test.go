@@ -25,7 +25,7 @@ func (b goBreaker) Allow() (func(retry.Outcome), error) {
 		return nil, err
 	}
 	return func(o retry.Outcome) {
-		done(map[retry.Outcome]error{retry.Unhealthy: errDown, retry.Abandoned: errAbandoned}[o])
+		done(map[retry.Outcome]error{retry.OutcomeUnhealthy: errDown, retry.OutcomeAbandoned: errAbandoned}[o])
 	}, nil
 }
 
@@ -42,7 +42,7 @@ func (b failsafeBreaker) Allow() (func(retry.Outcome), error) {
 }
 
 func (b failsafeBreaker) done(o retry.Outcome) {
-	if o == retry.Unhealthy {
+	if o == retry.OutcomeUnhealthy {
 		b.RecordFailure()
 		return
 	}
@@ -63,7 +63,7 @@ func TestBreakers(t *testing.T) {
 			return errDown
 		})
 		var e *retry.Error
-		if !errors.As(err, &e) || e.Reason != retry.Open || calls != 2 || !errors.Is(err, errDown) {
+		if !errors.As(err, &e) || e.Reason != retry.ReasonOpen || calls != 2 || !errors.Is(err, errDown) {
 			t.Errorf("%s: %v after %d calls", name, err, calls)
 		}
 	}

@@ -44,7 +44,7 @@ func Example() {
 	for _, a := range tl.Attempts {
 		fmt.Printf("%s: %s -> %s\n", a.Outcome, a.From, a.To)
 	}
-	fmt.Println(table.Forget(ctx, admin.Order{Scope: op.Scope, Key: op.Key, Who: "ada", Reason: "request 4711"}))
+	fmt.Println(table.Forget(ctx, admin.ForgetRequest{Scope: op.Scope, Key: op.Key, Who: "ada", Reason: "request 4711"}))
 	_, err = once.Do(ctx, engine, op, func(context.Context, *sql.Tx) (string, error) { return "", nil })
 	fmt.Println(once.CodeOf(err))
 	// Output:

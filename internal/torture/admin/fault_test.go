@@ -33,7 +33,7 @@ func TestForgetNothingHalf(t *testing.T) {
 				db := sql.OpenDB(faultyConnector{plain.Driver(), g.dsn, f})
 				table, err := admin.Open(db, g.dialect)
 				must(t, err)
-				_, err = table.Forget(t.Context(), admin.Order{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
+				_, err = table.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
 				must(t, db.Close())
 				left, audit := g.leftovers(t, "s"), g.count(t, "select count(*) from once_audit")
 				switch {

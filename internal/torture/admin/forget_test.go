@@ -24,7 +24,7 @@ const personal = "ada@example.com"
 func (g *ground) done(tb testing.TB, cfg once.Config, scope, key string) once.Operation {
 	tb.Helper()
 	var err error
-	if cfg.Seal, err = once.NewSealer(make([]byte, 32)); err != nil {
+	if cfg.Encrypter, err = once.NewEncrypter(make([]byte, 32)); err != nil {
 		tb.Fatal(err)
 	}
 	op := once.Operation{Scope: scope, Key: key, Fingerprint: once.FingerprintOf([]byte("a")), Request: []byte(personal)}
@@ -39,7 +39,7 @@ func (g *ground) leased(tb testing.TB, scope, key string, state store.State) {
 	tb.Helper()
 	_, err := g.store.Swap(context.Background(), store.Change{
 		ID: store.ID{Scope: scope, Key: key}, Lease: time.Hour,
-		Next: store.Record{State: state, Fence: 3, Claim: make([]byte, 16), Point: "paid", Calling: true, Data: []byte(personal)},
+		Next: store.Record{State: state, Fence: 3, Nonce: make([]byte, 16), RecoveryPoint: "paid", CallStarted: true, Data: []byte(personal)},
 	})
 	must(tb, err)
 }
@@ -60,7 +60,7 @@ func TestForgottenNeverExecutes(t *testing.T) {
 			cfg := once.Config{HashKeys: i == 0}
 			op := g.done(t, cfg, "s "+key, key)
 			before := g.leftovers(t, op.Scope)
-			o := admin.Order{Scope: op.Scope, Key: key, Who: "ada", Reason: "for " + nasty[i%len(nasty)], Preview: true}
+			o := admin.ForgetRequest{Scope: op.Scope, Key: key, Who: "ada", Reason: "for " + nasty[i%len(nasty)], Preview: true}
 			preview, err := g.table.Forget(t.Context(), o)
 			must(t, err)
 			if before == 0 || g.leftovers(t, op.Scope) != before {
@@ -78,7 +78,7 @@ func TestForgottenNeverExecutes(t *testing.T) {
 				t.Errorf("%q: %d leftovers", key, n)
 			}
 			never := func(context.Context, *sql.Tx) (string, error) { t.Errorf("%q was executed again", key); return "", nil }
-			if _, err := once.Do(t.Context(), once.New(g.store, cfg), op, never); once.CodeOf(err) != once.CodeNoResult || once.EffectOf(err) != once.Applied {
+			if _, err := once.Do(t.Context(), once.New(g.store, cfg), op, never); once.CodeOf(err) != once.CodeNoResult || once.EffectOf(err) != once.EffectApplied {
 				t.Errorf("%q: %v", key, err)
 			}
 			op.Fingerprint = once.FingerprintOf([]byte("b"))
@@ -117,7 +117,7 @@ func TestForgottenOverHTTP(t *testing.T) {
 		}
 		table, err := admin.Open(g.db, g.dialect, engine)
 		must(t, err)
-		_, err = table.Forget(t.Context(), admin.Order{Scope: "global POST /x", Key: "k", Who: "ada", Reason: "asked"})
+		_, err = table.Forget(t.Context(), admin.ForgetRequest{Scope: "global POST /x", Key: "k", Who: "ada", Reason: "asked"})
 		must(t, err)
 		w := post()
 		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"code":"CONFLICT.idempotency.result_unavailable"`) ||
@@ -131,23 +131,23 @@ func TestForgottenOverHTTP(t *testing.T) {
 func TestForgetRefuses(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {
-		g.leased(t, "s", "running", store.Running)
-		g.leased(t, "s", "unknown", store.Unknown)
+		g.leased(t, "s", "running", store.StateRunning)
+		g.leased(t, "s", "unknown", store.StateUnknown)
 		g.done(t, once.Config{}, "s", "done")
 		must(t, g.store.WriteAttempts(t.Context(), []store.Attempt{attemptAt(11, "s", "running"), attemptAt(12, "s", "unknown")}))
 		before := g.leftovers(t, "s")
 		for _, c := range []struct {
-			o    admin.Order
+			o    admin.ForgetRequest
 			want error
 		}{
-			{admin.Order{Key: "running"}, admin.ErrRunning},
-			{admin.Order{Key: "running", Release: true}, admin.ErrRunning},
-			{admin.Order{Key: "unknown"}, admin.ErrUnknown},
-			{admin.Order{Key: "done", Release: true}, admin.ErrDone},
-			{admin.Order{Key: "nobody"}, admin.ErrNothing},
-			{admin.Order{Key: "nobody", Release: true}, admin.ErrNothing},
-			{admin.Order{Key: "done", Scope: "S"}, admin.ErrNothing},
-			{admin.Order{Key: "d%", Scope: "%"}, admin.ErrNothing},
+			{admin.ForgetRequest{Key: "running"}, admin.ErrRunning},
+			{admin.ForgetRequest{Key: "running", Release: true}, admin.ErrRunning},
+			{admin.ForgetRequest{Key: "unknown"}, admin.ErrUnknown},
+			{admin.ForgetRequest{Key: "done", Release: true}, admin.ErrDone},
+			{admin.ForgetRequest{Key: "nobody"}, admin.ErrNothing},
+			{admin.ForgetRequest{Key: "nobody", Release: true}, admin.ErrNothing},
+			{admin.ForgetRequest{Key: "done", Scope: "S"}, admin.ErrNothing},
+			{admin.ForgetRequest{Key: "d%", Scope: "%"}, admin.ErrNothing},
 		} {
 			c.o.Who, c.o.Reason = "ada", "asked"
 			if c.o.Scope == "" {
@@ -157,7 +157,7 @@ func TestForgetRefuses(t *testing.T) {
 				t.Errorf("%+v: %v, want %v", c.o, err, c.want)
 			}
 		}
-		for _, o := range []admin.Order{{Scope: "s", Key: "done", Who: "ada"}, {Scope: "s", Key: "done", Reason: " ", Who: "ada"}, {Key: "done", Who: "ada", Reason: "x"}, {Scope: "s", Key: "done", Reason: "x"}, {Scope: "s", Who: "ada", Reason: "x"}} {
+		for _, o := range []admin.ForgetRequest{{Scope: "s", Key: "done", Who: "ada"}, {Scope: "s", Key: "done", Reason: " ", Who: "ada"}, {Key: "done", Who: "ada", Reason: "x"}, {Scope: "s", Key: "done", Reason: "x"}, {Scope: "s", Who: "ada", Reason: "x"}} {
 			if _, err := g.table.Forget(t.Context(), o); !contains(err, "are required") {
 				t.Errorf("%+v: %v", o, err)
 			}
@@ -172,8 +172,8 @@ func TestForgetRefuses(t *testing.T) {
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {
-		g.leased(t, "s", "k", store.Unknown)
-		_, err := g.table.Forget(t.Context(), admin.Order{Scope: "s", Key: "k", Who: "ada", Reason: "the bank has no such payment", Release: true})
+		g.leased(t, "s", "k", store.StateUnknown)
+		_, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "the bank has no such payment", Release: true})
 		must(t, err)
 		r, err := once.Do(t.Context(), once.New(g.store, once.Config{}), once.Operation{Scope: "s", Key: "k"}, func(context.Context, *sql.Tx) (string, error) { return "v", nil })
 		if err != nil || r.Replayed {
@@ -191,7 +191,7 @@ func TestForgetAttemptsAlone(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {
 		must(t, g.store.WriteAttempts(t.Context(), []store.Attempt{attemptAt(1, "s", "k"), attemptAt(2, "other", "k"), attemptAt(3, "s", "K")}))
-		detail, err := g.table.Forget(t.Context(), admin.Order{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
+		detail, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
 		if err != nil || detail != "ids of 1 attempts erased" || g.leftovers(t, "s")+g.leftovers(t, "other") != 2 {
 			t.Errorf("%q, %v, %d and %d left", detail, err, g.leftovers(t, "s"), g.leftovers(t, "other"))
 		}

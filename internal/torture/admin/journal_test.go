@@ -130,7 +130,7 @@ func TestMissingTable(t *testing.T) {
 	journals(t, func(t *testing.T, g *ground, j store.AttemptLog) {
 		g.exec(t, "drop table once_attempt")
 		err := j.WriteAttempts(t.Context(), []store.Attempt{attemptAt(1, "s", "k")})
-		if store.KindOf(err) != store.Down || !contains(err, "Try: once migrate up") {
+		if store.KindOf(err) != store.KindUnavailable || !contains(err, "Try: once migrate up") {
 			t.Error(err)
 		}
 		if _, err := j.SweepAttempts(t.Context(), time.Hour, 1); !contains(err, "Try: once migrate up") {

@@ -91,8 +91,8 @@ func TestListPages(t *testing.T) {
 func TestListFilters(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {
-		g.leased(t, "s", "running", store.Running)
-		g.leased(t, "s", "unknown", store.Unknown)
+		g.leased(t, "s", "running", store.StateRunning)
+		g.leased(t, "s", "unknown", store.StateUnknown)
 		for _, key := range []string{"done", "expired", "old"} {
 			g.done(t, once.Config{}, "s", key)
 		}
@@ -142,7 +142,7 @@ func TestAuditPages(t *testing.T) {
 	on(t, func(t *testing.T, g *ground) {
 		for _, key := range []string{"a", "b", "c"} {
 			g.done(t, once.Config{}, "s "+key, key)
-			_, err := g.table.Forget(t.Context(), admin.Order{Scope: "s " + key, Key: key, Who: "ada", Reason: "asked"})
+			_, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s " + key, Key: key, Who: "ada", Reason: "asked"})
 			must(t, err)
 		}
 		first, err := g.table.Audit(t.Context(), "", 0, 2)

@@ -43,7 +43,7 @@ failed, err = len(b), ctx.Err()`}},
 	},
 	{
 		Name:  "a batch that is too old executes",
-		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "if !t.ask.Until.IsZero() {", New: "if t.ask.Until.IsZero() && c.ID.IsZero() {"}},
+		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "if !t.opts.StaleAfter.IsZero() {", New: "if t.opts.StaleAfter.IsZero() && c.ID.IsZero() {"}},
 		Tests: batchTest("TestBatchStale"),
 	},
 	{

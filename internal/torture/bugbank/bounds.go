@@ -19,7 +19,7 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "the first statement of a first attempt is waited for without end",
-		Edits: []Edit{{In: "(*firstAttempt).answerTime", Old: "return limit + f.ask.Timeouts.Statement", New: "return 0"}},
+		Edits: []Edit{{In: "(*firstAttempt).answerTime", Old: "return limit + f.opts.Timeouts.Statement", New: "return 0"}},
 		Tests: in("store/pgxstore", "TestASilentServer"),
 	},
 	{
@@ -29,7 +29,7 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "database/sql waits without end for a statement of a handler",
-		Edits: []Edit{{In: "sqlstore.(*Store).Begin", Old: "open && ask.Timeouts.Statement > 0", New: "open && ask.Timeouts.Statement < 0"}},
+		Edits: []Edit{{In: "sqlstore.(*Store).Begin", Old: "open && opts.Timeouts.Statement > 0", New: "open && opts.Timeouts.Statement < 0"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestAServerThatFallsSilent"}},
 	},
 	{
@@ -39,7 +39,7 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "database/sql waits without end for a server that is silent",
-		Edits: []Edit{{In: "sqlstore.(*Store).Begin", Old: "limit := 2*ask.Timeouts.Acquire + ask.Timeouts.Lock", New: "limit := time.Hour"}},
+		Edits: []Edit{{In: "sqlstore.(*Store).Begin", Old: "limit := 2*opts.Timeouts.Acquire + opts.Timeouts.Lock", New: "limit := time.Hour"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestASilentServer"}},
 	},
 	{

@@ -14,7 +14,7 @@ var databaseMutants = []Mutant{
 	},
 	{
 		Name:  "a COMMIT that was not answered counts as not sent",
-		Edits: []Edit{{In: "pgxstore.classify", Old: "kind := store.Lost", New: "kind := store.Down"}},
+		Edits: []Edit{{In: "pgxstore.classify", Old: "kind := store.KindLost", New: "kind := store.KindUnavailable"}},
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestOnlyTheServerSaysNo"}},
 	},
 	{
@@ -58,17 +58,17 @@ if i`}},
 	},
 	{
 		Name:  "MariaDB is not told the isolation",
-		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: "mysqlLevels[ask.Isolation] +", New: ""}},
+		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: "mysqlLevels[opts.Isolation] +", New: ""}},
 		Tests: isolation("MariaDB$/^sqlstore-mariadb"),
 	},
 	{
 		Name:  "MySQL is not told the isolation",
-		Edits: []Edit{{In: "(*txn).claimByParts", Old: "&sql.TxOptions{Isolation: levels[ask.Isolation]}", New: "&sql.TxOptions{}"}},
+		Edits: []Edit{{In: "(*txn).claimByParts", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
 		Tests: isolation("MariaDB$/^as_MySQL"),
 	},
 	{
 		Name:  "PostgreSQL is not told the isolation by database/sql",
-		Edits: []Edit{{In: "(*Store).open", Old: "&sql.TxOptions{Isolation: levels[ask.Isolation]}", New: "&sql.TxOptions{}"}},
+		Edits: []Edit{{In: "(*Store).open", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
 		Tests: isolation("$/^sqlstore-postgres"),
 	},
 	{

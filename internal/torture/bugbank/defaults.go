@@ -55,8 +55,8 @@ var defaultsMutants = []Mutant{
 	{
 		Name: "a handler's own deadline is the store's",
 		Edits: []Edit{{In: "(*session).refuse", Old: `default:
-			kind = store.Other`, New: `default:
-			kind = store.Busy`}},
+			kind = store.KindOther`, New: `default:
+			kind = store.KindBusy`}},
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestOwnDeadline"}},
 	},
 	{

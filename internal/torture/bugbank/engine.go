@@ -10,15 +10,15 @@ var engineMutants = []Mutant{
 		Name: "settling believes that what is absent stays absent",
 		Edits: []Edit{{
 			In: "(*call).settle",
-			Old: `txn, rec, err := c.e.store.Begin(ctx, store.Ask{ID: ch.ID, Durable: true})
-applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)
+			Old: `txn, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
+applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 switch {`,
 			New: `rec, err := c.e.store.Read(ctx, ch.ID)
-applied = applied || err == nil && bytes.Equal(rec.Claim, ch.Next.Claim)
-var txn store.Txn[TX]
+applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
+var txn store.Claim[TX]
 switch {
-case err == nil && rec.State == store.Absent:
-	return verdict{err: c.fail(CodeUnavailable, NotApplied, lost), again: true}`,
+case err == nil && rec.State == store.StateAbsent:
+	return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost), again: true}`,
 		}},
 		Tests: []Killer{history},
 	},
@@ -26,16 +26,16 @@ case err == nil && rec.State == store.Absent:
 		Name: "settling takes somebody else's record for its own",
 		Edits: []Edit{{
 			In:  "(*call).settle",
-			Old: "rec.State == store.Done && applied:",
-			New: "rec.State == store.Done && (applied || len(rec.Claim) > 0):",
+			Old: "rec.State == store.StateDone && applied:",
+			New: "rec.State == store.StateDone && (applied || len(rec.Nonce) > 0):",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a commit that was applied and has expired counts as not applied",
 		Edits: []Edit{
-			{In: "(*call).settle", Old: "case txn != nil && applied:", New: "case txn != nil && applied && len(rec.Claim) < 0:"},
-			{In: "(*call).isAbsent", Old: "rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)", New: "rec.State == store.Absent"},
+			{In: "(*call).settle", Old: "case txn != nil && applied:", New: "case txn != nil && applied && len(rec.Nonce) < 0:"},
+			{In: "(*call).isAbsent", Old: "rec.State == store.StateAbsent && !bytes.Equal(rec.Nonce, ch.Next.Nonce)", New: "rec.State == store.StateAbsent"},
 		},
 		Tests: in("", "TestSettleWhatHasExpired"),
 	},
@@ -53,8 +53,8 @@ case err == nil && rec.State == store.Absent:
 		Name: "settling takes the claim of a COMMIT on its way for somebody else's",
 		Edits: []Edit{{
 			In:  "(*call).settle",
-			Old: "rec.State == store.Done:",
-			New: "rec.State != store.Absent: // somebody else's",
+			Old: "rec.State == store.StateDone:",
+			New: "rec.State != store.StateAbsent: // somebody else's",
 		}},
 		Tests: []Killer{history},
 	},
@@ -62,8 +62,8 @@ case err == nil && rec.State == store.Absent:
 		Name: "a lost Swap counts as not applied when the operation is absent",
 		Edits: []Edit{{
 			In:  "(*call).swap",
-			Old: "store.KindOf(err) == store.Lost && v.again {",
-			New: "store.KindOf(err) == store.Retry && v.again {",
+			Old: "store.KindOf(err) == store.KindLost && v.again {",
+			New: "store.KindOf(err) == store.KindRetry && v.again {",
 		}},
 		Tests: []Killer{history},
 	},
@@ -80,8 +80,8 @@ case err == nil && rec.State == store.Absent:
 		Name: "a call in doubt runs again",
 		Edits: []Edit{{
 			In:  "(*call).settle",
-			Old: "verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err))}",
-			New: "verdict{err: c.fail(CodeUnavailable, InDoubt, errors.Join(lost, err)), again: true}",
+			Old: "verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(lost, err))}",
+			New: "verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(lost, err)), again: true}",
 		}},
 		Tests: []Killer{history},
 	},
@@ -126,7 +126,7 @@ case err == nil && rec.State == store.Absent:
 		Edits: []Edit{{
 			In:  "(*call).observeEnd",
 			Old: "Outcome(CodeOf(v.err)), EffectOf(v.err)",
-			New: "Outcome(CodeOf(v.err)), max(EffectOf(v.err), NotApplied)",
+			New: "Outcome(CodeOf(v.err)), max(EffectOf(v.err), EffectNotApplied)",
 		}},
 		Tests: []Killer{history},
 	},
@@ -152,7 +152,7 @@ case err == nil && rec.State == store.Absent:
 		Name: "a takeover need not wait for the lease",
 		Edits: []Edit{{
 			In:  "(*Tx).blocked",
-			Old: "return rec, expect.Lapsed && !rec.Lapsed",
+			Old: "return rec, expect.LeaseExpired && !rec.LeaseExpired",
 			New: "return rec, false",
 		}},
 		Tests: []Killer{history},
@@ -174,8 +174,8 @@ case err == nil && rec.State == store.Absent:
 		Name: "leases lapse by the clock of the process",
 		Edits: []Edit{{
 			In:  "(*row).record",
-			Old: "rec.Lapsed = r.lapsed(now)",
-			New: "rec.Lapsed = r.lapsed(time.Now())",
+			Old: "rec.LeaseExpired = r.lapsed(now)",
+			New: "rec.LeaseExpired = r.lapsed(time.Now())",
 		}},
 		Tests: []Killer{history},
 	},
@@ -183,11 +183,11 @@ case err == nil && rec.State == store.Absent:
 		Name: "a claim outlives its rolled back transaction",
 		Edits: []Edit{{
 			In: "memstore.(*txn).Rollback",
-			Old: `return &store.Error{Kind: store.Ended, Err: errEnded}
+			Old: `return &store.Error{Kind: store.KindEnded, Err: errEnded}
 }
 t.tx.end()
 return nil`,
-			New: `return &store.Error{Kind: store.Ended, Err: errEnded}
+			New: `return &store.Error{Kind: store.KindEnded, Err: errEnded}
 }
 t.tx.over = true
 return nil`,

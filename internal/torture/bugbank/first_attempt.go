@@ -44,8 +44,8 @@ if t.raw.first == nil {`}},
 	{
 		Name: "a first attempt on a broken connection fails",
 		Edits: []Edit{{In: "(*session).refuse", Old: `case ctx.Err() == nil:
-kind = store.Retry`, New: `case ctx.Err() == nil:
-kind = store.Busy`}},
+kind = store.KindRetry`, New: `case ctx.Err() == nil:
+kind = store.KindBusy`}},
 		Tests: in("store/pgxstore", "TestAFirstAttemptOnABrokenConnection"),
 	},
 	{
@@ -75,8 +75,8 @@ case misfit`}},
 	},
 	{
 		Name: "a failure that was made of a claim that was refused is kept",
-		Edits: []Edit{{In: "(*call).commit", Old: `store.Retry, store.Busy, store.Taken:
-return c.committed`, New: `store.Retry, store.Busy:
+		Edits: []Edit{{In: "(*call).commit", Old: `store.KindRetry, store.KindBusy, store.KindTaken:
+return c.committed`, New: `store.KindRetry, store.KindBusy:
 return c.committed`}},
 		Tests: in("store/pgxstore", "TestAFailureOfWhomTheClaimWasRefused"),
 	},

@@ -18,7 +18,7 @@ if m.group != nil {
 	{
 		Name: "a replay is answered before the COMMIT of what it has found",
 		Edits: []Edit{{In: "(*Member).RolledBack", Old: `if !m.groupEnded() {
-	return &store.Error{Kind: store.Busy, Err: errNotEnded}
+	return &store.Error{Kind: store.KindBusy, Err: errNotEnded}
 }
 if m.group.err != nil {`, New: "if false {"}},
 		Tests: group("TestGroupAnswersAfterTheCommit"),
@@ -55,8 +55,8 @@ if m.group.err != nil {`, New: "if false {"}},
 	},
 	{
 		Name: "a verdict on what was never committed is stored",
-		Edits: []Edit{{In: "(*call).commit", Old: `case store.Ended, store.Retry, store.Busy, store.Taken:
-return c.committed`, New: `case store.Ended:
+		Edits: []Edit{{In: "(*call).commit", Old: `case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken:
+return c.committed`, New: `case store.KindEnded:
 return c.committed`}},
 		Tests: group("TestGroupPhantoms$/^final"),
 	},

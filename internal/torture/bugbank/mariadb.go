@@ -4,7 +4,7 @@ package bugbank
 var mariadbMutants = []Mutant{
 	{
 		Name:  "a server that is read_only executes what it can",
-		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: `"if " + s.replica(ask) +`, New: `"if false" +`}},
+		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: `"if " + s.replica(opts) +`, New: `"if false" +`}},
 		Tests: mariadbTorture("TestAReplicaExecutesNothing"),
 	},
 	{
@@ -14,17 +14,17 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a join replays durably on a server that is read_only",
-		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `case ask.Durable:`, New: `case ask.Durable && locks:`}},
+		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `case opts.Durable:`, New: `case opts.Durable && locks:`}},
 		Tests: mariadbTorture("TestAReplicaExecutesNothing"),
 	},
 	{
 		Name:  "a replica that is writable settles",
-		Edits: []Edit{{In: "(*Store).replica", Old: `ask.Durable && s.compound`, New: `ask.Durable && !s.compound`}},
+		Edits: []Edit{{In: "(*Store).replica", Old: `opts.Durable && s.compound`, New: `opts.Durable && !s.compound`}},
 		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^writable"),
 	},
 	{
 		Name:  "a SERIALIZABLE join locks the place of what it looks for",
-		Edits: []Edit{{In: "(*joined).claimMySQL", Old: `look := j.s.lookMySQL(ask, j.serializable())`, New: `look := j.s.lookMySQL(ask, false)`}},
+		Edits: []Edit{{In: "(*joined).claimMySQL", Old: `look := j.s.lookMySQL(opts, j.serializable())`, New: `look := j.s.lookMySQL(opts, false)`}},
 		Tests: mariadbSQL("TestSerializableJoinsLockNoPlace"),
 	},
 	{

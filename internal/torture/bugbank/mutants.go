@@ -22,7 +22,7 @@ var everywhere = []Mutant{
 			Old: `queueDone(&b, c, t.claim.start)
 }
 queueWrites(&b, t.user.tail)`,
-			New: "early, n := new(pgx.Batch), c.Next\n\tearly.Queue(`insert into once_operation (scope, key, claim, status, kind, body) values ($1, $2, $3, $4, $5, $6)`, c.ID.Scope, c.ID.Key, n.Claim, n.Result.Status, n.Result.Kind, n.Result.Body)\n\tother, err := pgx.ConnectConfig(ctx, t.conn.Conn().Config())\n\tif err != nil {\n\t\treturn err\n\t}\n\tif err := other.SendBatch(ctx, early).Close(); err != nil {\n\t\treturn err\n\t}\n\t_ = other.Close(ctx)\n}\nqueueWrites(&b, t.user.tail)",
+			New: "early, n := new(pgx.Batch), c.Next\n\tearly.Queue(`insert into once_operation (scope, key, claim, status, kind, body) values ($1, $2, $3, $4, $5, $6)`, c.ID.Scope, c.ID.Key, n.Nonce, n.Result.Status, n.Result.Kind, n.Result.Body)\n\tother, err := pgx.ConnectConfig(ctx, t.conn.Conn().Config())\n\tif err != nil {\n\t\treturn err\n\t}\n\tif err := other.SendBatch(ctx, early).Close(); err != nil {\n\t\treturn err\n\t}\n\t_ = other.Close(ctx)\n}\nqueueWrites(&b, t.user.tail)",
 		}},
 		Tests: []Killer{misbehave},
 	},
@@ -93,7 +93,7 @@ b.queue(commit)`,
 		Edits: []Edit{{
 			In: "unfit",
 			Old: `case pc.TxStatus() == 'I':
-kind, err = store.Ended, errEnded`,
+kind, err = store.KindEnded, errEnded`,
 			New: "",
 		}, {
 			In:  "InsertDone",
@@ -107,7 +107,7 @@ kind, err = store.Ended, errEnded`,
 		Edits: []Edit{{
 			In:  "(*call).committed",
 			Old: "return c.settle(ctx, ch, err)",
-			New: "return verdict{err: c.fail(CodeUnavailable, NotApplied, err)}",
+			New: "return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, err)}",
 		}},
 		Tests: []Killer{core},
 	},
@@ -115,8 +115,8 @@ kind, err = store.Ended, errEnded`,
 		Name: "settling believes a stale look-up",
 		Edits: []Edit{{
 			In:  "(*call).isAbsent",
-			Old: "return err == nil && rec.State == store.Absent && !bytes.Equal(rec.Claim, ch.Next.Claim)",
-			New: "return err == nil && rec.State <= store.Done",
+			Old: "return err == nil && rec.State == store.StateAbsent && !bytes.Equal(rec.Nonce, ch.Next.Nonce)",
+			New: "return err == nil && rec.State <= store.StateDone",
 		}},
 		Tests: in("", "TestSettleDoesNotTrustAStaleLookUp"),
 	},
@@ -139,7 +139,7 @@ c.ticket`,
 			In:  "(*call).lead",
 			Old: "defer func() { f.End(c.id, v.rec, final) }()",
 			New: `defer func() {
-	if v.err != nil || v.rec.State != store.Absent {
+	if v.err != nil || v.rec.State != store.StateAbsent {
 		f.End(c.id, v.rec, final)
 	}
 }()`,
@@ -150,13 +150,13 @@ c.ticket`,
 		Name: "a collision on the primary key is an error",
 		Edits: []Edit{{
 			In:  "(*call).lead",
-			Old: "store.KindOf(v.err) == store.Taken && v.again && collisions < maxCollisions",
-			New: "store.KindOf(v.err) == store.Taken && v.again && collisions < 0",
+			Old: "store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions",
+			New: "store.KindOf(v.err) == store.KindTaken && v.again && collisions < 0",
 		}, {
 			In: "(*call).lead",
 			Old: `case v.again && c.runs < c.e.cfg.Runs:
 c.observe`,
-			New: `case v.again && store.KindOf(v.err) != store.Taken && c.runs < c.e.cfg.Runs:
+			New: `case v.again && store.KindOf(v.err) != store.KindTaken && c.runs < c.e.cfg.Runs:
 c.observe`,
 		}},
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestACollisionIsAReplay"}},
@@ -192,7 +192,7 @@ c.observe`,
 		Name: "401 is stored",
 		Edits: []Edit{{
 			In:  "Default",
-			Old: "401: Forget,",
+			Old: "401: VerdictForget,",
 			New: "",
 		}},
 		Tests: in("oncehttp", "TestVerdicts"),

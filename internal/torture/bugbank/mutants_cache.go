@@ -15,7 +15,7 @@ until`}},
 	{
 		Name: "what stood in the way of an answer is cached as the answer",
 		Edits: []Edit{{In: "(*call).finish", Old: `if !v.replayed && !v.superseded {
-c.e.cache`, New: `if v.rec.State == store.Done {
+c.e.cache`, New: `if v.rec.State == store.StateDone {
 c.e.cache`}},
 		Tests: in("", "TestOnlyWhatWasCommittedHereIsCached"),
 	},
@@ -50,12 +50,12 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "a hashed key is not found by who forgets it",
-		Edits: []Edit{{In: "(*Engine).Drop", Old: "Key: HashedKey(key)}", New: "Key: key}"}},
+		Edits: []Edit{{In: "(*Engine).InvalidateCache", Old: "Key: HashedKey(key)}", New: "Key: key}"}},
 		Tests: in("", "TestDrop"),
 	},
 	{
 		Name:  "forgetting does not reach the cache",
-		Edits: []Edit{{In: "(*Table).Forget", Old: "c.Drop(o.Scope, o.Key)", New: "_ = c"}},
+		Edits: []Edit{{In: "(*Table).Forget", Old: "c.InvalidateCache(o.Scope, o.Key)", New: "_ = c"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgottenOverHTTP"}},
 	},
 	{
@@ -70,7 +70,7 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "a gate asks the store for what the cache has",
-		Edits: []Edit{{In: "(*Engine).Known", Old: "time.Now()); ok {", New: `time.Time{}); ok && id.Key == "" {`}},
+		Edits: []Edit{{In: "(*Engine).IsDone", Old: "time.Now()); ok {", New: `time.Time{}); ok && id.Key == "" {`}},
 		Tests: in("oncehttp", "TestGateAsksTheCache"),
 	},
 }

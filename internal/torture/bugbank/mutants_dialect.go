@@ -14,7 +14,7 @@ var dialectMutants = []Mutant{
 	},
 	{
 		Name:  "failures are stored in stripe-v2",
-		Edits: []Edit{{In: "StripeV2", Old: "p.Verdicts = map[int]Verdict{2: Commit, 3: Commit}", New: ""}},
+		Edits: []Edit{{In: "StripeV2", Old: "p.Verdicts = map[int]Verdict{2: VerdictCommit, 3: VerdictCommit}", New: ""}},
 		Tests: in("oncehttp", "TestDialects"),
 	},
 	{

@@ -9,8 +9,8 @@ var failovers = []Mutant{
 		Name: "settling believes what only the primary has",
 		Edits: []Edit{{
 			In:  "(*call).settle",
-			Old: "store.Ask{ID: ch.ID, Durable: true}",
-			New: "store.Ask{ID: ch.ID}",
+			Old: "store.BeginOptions{ID: ch.ID, Durable: true}",
+			New: "store.BeginOptions{ID: ch.ID}",
 		}},
 		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^local"),
 	},
@@ -36,8 +36,8 @@ var failovers = []Mutant{
 		Name: "joining ignores Config.Synced",
 		Edits: []Edit{{
 			In:  "(*call).join",
-			Old: "store.Ask{ID: c.id, Durable: c.e.cfg.Synced, Until",
-			New: "store.Ask{ID: c.id, Until",
+			Old: "store.BeginOptions{ID: c.id, Durable: c.e.cfg.Synced, StaleAfter",
+			New: "store.BeginOptions{ID: c.id, StaleAfter",
 		}},
 		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^synced"),
 	},
@@ -45,7 +45,7 @@ var failovers = []Mutant{
 		Name: "who has lost a race is told of what only the primary has",
 		Edits: []Edit{{
 			In:  "(*call).swap",
-			Old: "if rec.State == store.Done && c.e.cfg.Synced {",
+			Old: "if rec.State == store.StateDone && c.e.cfg.Synced {",
 			New: "if false {",
 		}},
 		Tests: failover("TestALostRaceIsDurable$/^pgxstore"),

@@ -15,12 +15,12 @@ var nths = []Mutant{
 		Name: "what a handler has committed from below is not looked for when it fails",
 		Edits: []Edit{{
 			In:  "(*call).runFailed",
-			Old: "case state == store.Unknown && c.rollback != rollbackDone:",
-			New: "case state == store.Running && c.rollback != rollbackDone:",
+			Old: "case state == store.StateUnknown && c.rollback != rollbackDone:",
+			New: "case state == store.StateRunning && c.rollback != rollbackDone:",
 		}, {
 			In:  "(*call).runFailed",
-			Old: "case state == store.Done, state == store.Unknown:",
-			New: "case state == store.Done: // somebody else's",
+			Old: "case state == store.StateDone, state == store.StateUnknown:",
+			New: "case state == store.StateDone: // somebody else's",
 		}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestEndedAndLost$/^sqlstore-mariadb"}},
 	},

@@ -19,12 +19,12 @@ var retryMutants = []Mutant{
 	},
 	{
 		Name:  "what the base has sent again is paid for",
-		Edits: []Edit{{In: "(*call).countFree", Old: "c.unpaid++", New: "c.policy.Budget.Spend(retry.Unknown)"}},
+		Edits: []Edit{{In: "(*call).countFree", Old: "c.unpaid++", New: "c.policy.Budget.Spend(retry.ClassUnknown)"}},
 		Tests: in("retry/retryhttp/roundtrippertest", "TestHiddenGETIsFree"),
 	},
 	{
 		Name:  "rate limits are paid for like failures",
-		Edits: []Edit{{In: "(*Budget).payFor", Old: "c == RateLimited", New: "false"}},
+		Edits: []Edit{{In: "(*Budget).payFor", Old: "c == ClassRateLimited", New: "false"}},
 		Tests: in("retry/retryhttp", "TestRateLimitHasItsOwnBudget"),
 	},
 	{

@@ -4,22 +4,22 @@ package bugbank
 var standbys = []Mutant{
 	{
 		Name:  "a standby grants claims, on pgx",
-		Edits: []Edit{{In: "pgxstore.(*Store).begin", Old: "case c.recovery && (rec.State != store.Done || ask.Durable):", New: "case false:"}},
+		Edits: []Edit{{In: "pgxstore.(*Store).begin", Old: "case c.recovery && (rec.State != store.StateDone || opts.Durable):", New: "case false:"}},
 		Tests: failover("TestAStandbyDoesNotSettle$/^pgxstore$/^do$"),
 	},
 	{
 		Name:  "a standby grants claims, on database/sql",
-		Edits: []Edit{{In: "sqlstore.claimPostgres", Old: "err = checkRecovery(recovery, c.row, ask)", New: ""}},
+		Edits: []Edit{{In: "sqlstore.claimPostgres", Old: "err = checkRecovery(recovery, c.row, opts)", New: ""}},
 		Tests: failover("TestAStandbyDoesNotSettle$/^sqlstore-postgres$/^do$"),
 	},
 	{
 		Name:  "what a standby does not have is absent, on pgx",
-		Edits: []Edit{{In: "pgxstore.(*Store).look", Old: "if err == nil && recovery && r.live().State != store.Done {", New: "if false {"}},
+		Edits: []Edit{{In: "pgxstore.(*Store).look", Old: "if err == nil && recovery && r.live().State != store.StateDone {", New: "if false {"}},
 		Tests: failover("TestAStandbyIsDown$/^pgxstore$/^default$"),
 	},
 	{
 		Name:  "what a standby does not have is absent, on database/sql",
-		Edits: []Edit{{In: "sqlstore.lookPostgres", Old: "err = checkRecovery(recovery, r, ask)", New: ""}},
+		Edits: []Edit{{In: "sqlstore.lookPostgres", Old: "err = checkRecovery(recovery, r, opts)", New: ""}},
 		Tests: failover("TestAStandbyIsDown$/^sqlstore-postgres$/^default$"),
 	},
 	{
@@ -45,8 +45,8 @@ var standbys = []Mutant{
 	{
 		Name: "the look-up is watched at SERIALIZABLE, on pgx",
 		Edits: []Edit{
-			{In: "pgxstore.(*Store).looksUpFirst", Old: "return looksUp(ask) &&", New: "return false &&"},
-			{In: "pgxstore.(*Store).begin", Old: "case c.watched && !lookedUp && looksUp(ask):", New: "case false:"},
+			{In: "pgxstore.(*Store).looksUpFirst", Old: "return looksUp(opts) &&", New: "return false &&"},
+			{In: "pgxstore.(*Store).begin", Old: "case c.watched && !lookedUp && looksUp(opts):", New: "case false:"},
 		},
 		Tests: failover("TestUnrelatedKeysDoNotConflict$/^pgxstore$"),
 	},
@@ -54,14 +54,14 @@ var standbys = []Mutant{
 		Name: "the look-up is watched at SERIALIZABLE, on database/sql",
 		Edits: []Edit{
 			{In: "sqlstore.(*Store).looksAhead", Old: "return s.dialect.name == PostgreSQL &&", New: "return false &&"},
-			{In: "sqlstore.(*Store).begin", Old: "case t.claim.watched && !s.looksAhead(ask):", New: "case false:"},
-			{In: "Claim", Old: " and key = $2 and not (", New: " and key = $2 or false and ("},
+			{In: "sqlstore.(*Store).begin", Old: "case t.claim.watched && !s.looksAhead(opts):", New: "case false:"},
+			{In: "pgsql.Claim", Old: " and key = $2 and not (", New: " and key = $2 or false and ("},
 		},
 		Tests: failover("TestUnrelatedKeysDoNotConflict$/^sqlstore-postgres$"),
 	},
 	{
 		Name:  "the default level of the database is taken for READ COMMITTED, on pgx",
-		Edits: []Edit{{In: "pgxstore.(*Store).begin", Old: "case c.watched && !lookedUp && looksUp(ask):", New: "case false:"}},
+		Edits: []Edit{{In: "pgxstore.(*Store).begin", Old: "case c.watched && !lookedUp && looksUp(opts):", New: "case false:"}},
 		Tests: failover("TestUnrelatedKeysDoNotConflict$/^pgxstore$"),
 	},
 	{
@@ -87,7 +87,7 @@ var standbys = []Mutant{
 	{
 		Name: "the look-up at SERIALIZABLE has no bounds, on pgx",
 		Edits: []Edit{
-			{In: "pgxstore.lookUp", Old: "queueBounds(&b, budget(ctx, ask.Timeouts.Statement), ask.Timeouts)", New: ""},
+			{In: "pgxstore.lookUp", Old: "queueBounds(&b, budget(ctx, opts.Timeouts.Statement), opts.Timeouts)", New: ""},
 			{In: "pgxstore.awaitAnswer", Old: "limit > 0", New: "limit < 0"}, // which ends it later
 		},
 		Tests: failover("TestTheLookUpAtSerializableIsBounded$/^pgxstore$"),
@@ -96,7 +96,7 @@ var standbys = []Mutant{
 		Name: "the look-up at SERIALIZABLE has no bounds, on database/sql",
 		Edits: []Edit{
 			{In: "sqlstore.(*txn).lookAhead", Old: "bound > 0 {", New: "bound < 0 {"},
-			{In: "sqlstore.(*Store).Begin", Old: "ask.Timeouts.Acquire == 0 ||", New: "true ||"}, // which ends it later
+			{In: "sqlstore.(*Store).Begin", Old: "opts.Timeouts.Acquire == 0 ||", New: "true ||"}, // which ends it later
 		},
 		Tests: failover("TestTheLookUpAtSerializableIsBounded$/^sqlstore-postgres$"),
 	},

@@ -39,8 +39,8 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "a sealed request opens under another key",
-		Edits: []Edit{{In: "SealLabel", Old: `[]byte(scope + "\x00" + storedKey)`, New: "[]byte(scope)"}},
-		Tests: in("", "TestSealLabelsDiffer"),
+		Edits: []Edit{{In: "EncryptionLabel", Old: `[]byte(scope + "\x00" + storedKey)`, New: "[]byte(scope)"}},
+		Tests: in("", "TestEncryptionLabelsDiffer"),
 	},
 	{
 		Name:  "whatever the configuration lists is stored",
@@ -54,12 +54,12 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "500 is stored",
-		Edits: []Edit{{In: "Default", Old: "2: Commit, 3: Commit, 4: Store,", New: "2: Commit, 3: Commit, 4: Store, 5: Store,"}},
+		Edits: []Edit{{In: "Default", Old: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore,", New: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore, 5: VerdictStore,"}},
 		Tests: in("oncehttp", "TestVerdicts"),
 	},
 	{
 		Name:  "the writes of a 4xx are kept",
-		Edits: []Edit{{In: "Default", Old: "2: Commit, 3: Commit, 4: Store,", New: "2: Commit, 3: Commit, 4: Commit,"}},
+		Edits: []Edit{{In: "Default", Old: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore,", New: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictCommit,"}},
 		Tests: in("oncehttp", "TestVerdicts"),
 	},
 	{
@@ -69,7 +69,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "what is too large to be kept executes again",
-		Edits: []Edit{{In: "(*run).answer", Old: "a.Result = store.Result{Kind: store.Omitted, Status: rec.status}", New: "return once.Answer{}, errTooLarge"}},
+		Edits: []Edit{{In: "(*run).answer", Old: "a.Result = store.Result{Kind: store.ResultOmitted, Status: rec.status}", New: "return once.Answer{}, errTooLarge"}},
 		Tests: in("oncehttp", "TestMaxStored"),
 	},
 	{

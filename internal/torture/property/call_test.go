@@ -158,7 +158,7 @@ func (c *call) ask(ctx context.Context, op once.Operation, user tx) {
 func raw(value string, err error) (once.Answer, error) {
 	if f := (*once.Failure)(nil); errors.As(err, &f) {
 		b, err := json.Marshal(f)
-		return once.Answer{Result: store.Result{Kind: store.Failure, Status: 402, Body: b}, Rollback: !f.Keep}, err
+		return once.Answer{Result: store.Result{Kind: store.ResultFailure, Status: 402, Body: b}, Rollback: !f.Keep}, err
 	}
 	return once.Answer{Result: store.Result{Status: 201, Body: strconv.AppendQuote(nil, value)}}, err
 }
@@ -184,7 +184,7 @@ func (c *call) handle(ctx context.Context, tx tx, a *answer, op once.Operation) 
 	case colliding:
 		err = tx.Insert(w.unique(a.op), "")
 	case retrying:
-		return "", &store.Error{Kind: store.Retry, Err: errTransient}
+		return "", &store.Error{Kind: store.KindRetry, Err: errTransient}
 	case obeying:
 		err = ctx.Err()
 	case panicking:

@@ -26,26 +26,26 @@ func (d *database) blind(id store.ID) store.ID {
 // held reports whether id is claimed blindly, and has no record that says more.
 func (d *database) held(ctx context.Context, id store.ID) bool {
 	rec, err := d.Read(ctx, id)
-	return err == nil && rec.State == store.Absent && slices.Contains(d.unseen, id)
+	return err == nil && rec.State == store.StateAbsent && slices.Contains(d.unseen, id)
 }
 
-func (d *database) Begin(ctx context.Context, ask store.Ask) (store.Txn[tx], store.Record, error) {
+func (d *database) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 	if d.held(ctx, ask.ID) {
-		return nil, store.Record{State: store.Running}, nil
+		return nil, store.Record{State: store.StateRunning}, nil
 	}
 	return d.Store.Begin(ctx, ask)
 }
 
-func (d *database) Join(ctx context.Context, user tx, ask store.Ask) (store.Txn[tx], store.Record, error) {
+func (d *database) Join(ctx context.Context, user tx, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 	if d.held(ctx, ask.ID) {
-		return nil, store.Record{State: store.Running}, nil
+		return nil, store.Record{State: store.StateRunning}, nil
 	}
 	return d.Store.Join(ctx, user, ask)
 }
 
 func (d *database) Swap(ctx context.Context, ch store.Change) (store.Record, error) {
 	if d.held(ctx, ch.ID) {
-		return store.Record{State: store.Running}, &store.Error{Kind: store.Taken, Err: errGone}
+		return store.Record{State: store.StateRunning}, &store.Error{Kind: store.KindTaken, Err: errGone}
 	}
 	return d.Store.Swap(ctx, ch)
 }

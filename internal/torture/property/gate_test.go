@@ -54,7 +54,7 @@ func (w *world) pass(c *call, at place) order {
 
 // ghost is what nobody on this side of the network holds any more.
 type ghost struct {
-	txn    store.Txn[tx]
+	txn    store.Claim[tx]
 	caller tx            // a transaction of a caller of Join
 	swap   bool          // no transaction, a Swap
 	change *store.Change // what may still be applied; nil: it can only be rolled back
@@ -73,8 +73,8 @@ func (s *gated) Unwrap() any { return s.f }
 
 var errGone = errors.New("property: the node is dead, or the connection")
 
-func down() error { return &store.Error{Kind: store.Down, Err: errGone} }
-func lost() error { return &store.Error{Kind: store.Lost, Err: errGone} }
+func down() error { return &store.Error{Kind: store.KindUnavailable, Err: errGone} }
+func lost() error { return &store.Error{Kind: store.KindLost, Err: errGone} }
 
 // strike plans o for the one call that run makes. A fault that was not met is a
 // mistake of this test.
@@ -120,11 +120,11 @@ func (s *gated) Swap(ctx context.Context, ch store.Change) (rec store.Record, er
 		return rec, lost()
 	}
 	s.strike(o, ch.ID, func() { rec, err = s.f.Swap(ctx, ch) })
-	c.lost = c.lost || store.KindOf(err) == store.Lost
+	c.lost = c.lost || store.KindOf(err) == store.KindLost
 	return rec, err
 }
 
-func (s *gated) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[tx], rec store.Record, err error) {
+func (s *gated) Begin(ctx context.Context, ask store.BeginOptions) (txn store.Claim[tx], rec store.Record, err error) {
 	w, c := s.n.w, callOf(ctx)
 	o := w.pass(c, atBegin)
 	defer w.lock()()
@@ -138,15 +138,15 @@ func (s *gated) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[tx], re
 		if o.fault != none {
 			w.meet(string(o.fault))
 		}
-		txn, rec, err = s.f.Begin(ctx, store.Ask{ID: w.db.blind(ask.ID)})
+		txn, rec, err = s.f.Begin(ctx, store.BeginOptions{ID: w.db.blind(ask.ID)})
 	}
-	if err == nil && rec.State == store.Done && ask.Durable {
+	if err == nil && rec.State == store.StateDone && ask.Durable {
 		c.durable = true
 	}
 	if txn == nil {
 		return nil, rec, err
 	}
-	t.Txn = txn
+	t.Claim = txn
 	w.claim(t.op)
 	if o.fault == beginGhost {
 		w.meet(string(o.fault))
@@ -157,7 +157,7 @@ func (s *gated) Begin(ctx context.Context, ask store.Ask) (txn store.Txn[tx], re
 	return t, rec, err
 }
 
-func (s *gated) Join(ctx context.Context, user tx, ask store.Ask) (txn store.Txn[tx], rec store.Record, err error) {
+func (s *gated) Join(ctx context.Context, user tx, ask store.BeginOptions) (txn store.Claim[tx], rec store.Record, err error) {
 	w, c := s.n.w, callOf(ctx)
 	o := w.pass(c, atJoin)
 	defer w.lock()()
@@ -173,5 +173,5 @@ func (s *gated) Join(ctx context.Context, user tx, ask store.Ask) (txn store.Txn
 		w.claim(op)
 		c.claims = append(c.claims, op)
 	}
-	return &gatedTxn{Txn: txn, s: s, c: c, op: op, joined: true}, rec, err
+	return &gatedTxn{Claim: txn, s: s, c: c, op: op, joined: true}, rec, err
 }

@@ -63,7 +63,7 @@ func (w *world) judgeOne(c *call, a *answer) error {
 	}
 	w.forbid(a, r, "another answer was given")
 	holds := a.op.said(c, func(v *version) bool {
-		return v.run == r && v.rec.State == store.Done && (len(v.rec.Fingerprint) == 0 || len(a.fp) == 0 || bytes.Equal(v.rec.Fingerprint, a.fp))
+		return v.run == r && v.rec.State == store.StateDone && (len(v.rec.Fingerprint) == 0 || len(a.fp) == 0 || bytes.Equal(v.rec.Fingerprint, a.fp))
 	})
 	switch {
 	case !holds:
@@ -96,17 +96,17 @@ func (w *world) judgeError(c *call, a *answer, last *run) error {
 		w.meet(metCachedMismatch)
 	}
 	switch effect := once.EffectOf(a.err); effect {
-	case once.Applied:
+	case once.EffectApplied:
 		return fmt.Errorf("%w: every answer here is kept", a.err)
-	case once.NotApplied:
+	case once.EffectNotApplied:
 		w.forbid(a, nil, "its caller was told that it did not: "+a.err.Error())
 	default:
 		unknown := code == once.CodeUnknown && a.op.since(c.began, func(v *version) bool {
-			return v.rec.State == store.Unknown || v.rec.State == store.Running && v.rec.Calling
+			return v.rec.State == store.StateUnknown || v.rec.State == store.StateRunning && v.rec.CallStarted
 		})
 		// After a ROLLBACK without an answer, what stands as unknown may be the handler's.
 		unknown = unknown || c.unsure && code == once.CodeMisuse && a.op.since(c.began, func(v *version) bool {
-			return v.rec.State == store.Unknown
+			return v.rec.State == store.StateUnknown
 		})
 		ended := last != nil && (last.ending == committing || last.ending == rollingBack)
 		switch {
@@ -143,9 +143,9 @@ func reported(c *call) error {
 			finished++
 		}
 	}
-	effect := once.Applied
+	effect := once.EffectApplied
 	if r := c.node.w.runs[a.name]; r != nil && r.ending == declining { // its writes were rolled back
-		effect = once.NotApplied
+		effect = once.EffectNotApplied
 	}
 	switch {
 	case a.err != nil:

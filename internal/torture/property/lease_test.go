@@ -29,8 +29,8 @@ type holder struct {
 func (w *world) lease(t *rapid.T) {
 	o := pick(t, "operation", w.ops)
 	of := slices.DeleteFunc(slices.Clone(w.holders), func(h *holder) bool { return h.o != o })
-	if o.rec.State == store.Absent && !oneIn(t, 3, "old holder") || len(of) == 0 {
-		w.send(t, w.claims(o), &store.Change{ID: o.id, Next: store.Record{State: store.Running}})
+	if o.rec.State == store.StateAbsent && !oneIn(t, 3, "old holder") || len(of) == 0 {
+		w.send(t, w.claims(o), &store.Change{ID: o.id, Next: store.Record{State: store.StateRunning}})
 		return
 	}
 	if oneIn(t, 3, "found") {
@@ -51,7 +51,7 @@ func (w *world) lease(t *rapid.T) {
 	case "release":
 		ch.Next = store.Record{}
 	case "mark unknown":
-		ch.Next.State = store.Unknown
+		ch.Next.State = store.StateUnknown
 	}
 	w.send(t, h, ch)
 }
@@ -68,25 +68,25 @@ func (w *world) claims(o *operation) *holder {
 
 func (h *holder) record() store.Record {
 	return store.Record{
-		State: store.Running, Fence: h.fence, Claim: h.claim, Calling: h.call,
-		Point: strconv.Itoa(h.point), Data: []byte("saved at " + strconv.Itoa(h.point)),
+		State: store.StateRunning, Fence: h.fence, Nonce: h.claim, CallStarted: h.call,
+		RecoveryPoint: strconv.Itoa(h.point), Data: []byte("saved at " + strconv.Itoa(h.point)),
 	}
 }
 
 // find is what another node does with an operation whose holder may be dead: take it
 // over, or, if a call was begun, mark it; or resolve what is marked.
 func (w *world) find(t *rapid.T, o *operation) {
-	expect := store.Expect{Fence: o.rec.Fence, Lapsed: o.rec.State == store.Running}
+	expect := store.Expect{Fence: o.rec.Fence, LeaseExpired: o.rec.State == store.StateRunning}
 	switch {
-	case o.rec.State == store.Unknown:
+	case o.rec.State == store.StateUnknown:
 		w.send(t, nil, done(w.leased(o, nil), expect, "resolved, 16 byt"))
-	case o.rec.State == store.Running && o.rec.Calling:
+	case o.rec.State == store.StateRunning && o.rec.CallStarted:
 		next := o.rec
-		next.State = store.Unknown
+		next.State = store.StateUnknown
 		w.send(t, nil, &store.Change{ID: o.id, Expect: expect, Next: next})
-	case o.rec.State == store.Running:
+	case o.rec.State == store.StateRunning:
 		h := w.claims(o)
-		h.point, _ = strconv.Atoi(o.rec.Point)
+		h.point, _ = strconv.Atoi(o.rec.RecoveryPoint)
 		w.send(t, h, &store.Change{ID: o.id, Expect: expect, Next: h.record()})
 	}
 }
@@ -95,7 +95,7 @@ func (w *world) find(t *rapid.T, o *operation) {
 func (w *world) send(t *rapid.T, h *holder, ch *store.Change) {
 	if h == nil {
 		h = &holder{o: w.operation(ch.ID)}
-	} else if ch.Next.State == store.Running && ch.Next.Fence == 0 {
+	} else if ch.Next.State == store.StateRunning && ch.Next.Fence == 0 {
 		ch.Next = h.record()
 	}
 	ch.Lease = lease
@@ -124,14 +124,14 @@ func (h *holder) sent(w *world, ch *store.Change) {
 	o, before := h.o, h.o.rec
 	applies := o.allows(ch, w.now)
 	rec, err := w.db.Swap(w.ctx, *ch)
-	if (err == nil) != applies || err != nil && store.KindOf(err) != store.Taken {
+	if (err == nil) != applies || err != nil && store.KindOf(err) != store.KindTaken {
 		w.t.Fatalf("%s: Swap %+v of %+v: %v, should be applied: %t", o.id.Key, ch, before, err, applies)
 	}
 	if !applies {
-		if o.rec.State != store.Absent && (rec.State != o.rec.State || rec.Fence != o.rec.Fence || !bytes.Equal(rec.Claim, o.rec.Claim)) {
+		if o.rec.State != store.StateAbsent && (rec.State != o.rec.State || rec.Fence != o.rec.Fence || !bytes.Equal(rec.Nonce, o.rec.Nonce)) {
 			w.t.Fatalf("%s: in the way is said to be %+v, not %+v", o.id.Key, rec, o.rec)
 		}
-		if ch.Expect.Fence != 0 && ch.Expect.Fence < before.Fence && before.State == store.Running {
+		if ch.Expect.Fence != 0 && ch.Expect.Fence < before.Fence && before.State == store.StateRunning {
 			w.meet(metStaleHolder)
 		}
 		return
@@ -141,17 +141,17 @@ func (h *holder) sent(w *world, ch *store.Change) {
 	switch {
 	case r != nil:
 		r.recorded = true
-		if before.State == store.Unknown {
+		if before.State == store.StateUnknown {
 			w.meet(metResolved)
 		}
-	case ch.Next.State == store.Absent:
+	case ch.Next.State == store.StateAbsent:
 		w.meet(metReleased)
-	case ch.Next.State == store.Unknown:
+	case ch.Next.State == store.StateUnknown:
 		w.meet(metMarkedUnknown)
-	case ch.Expect.Lapsed:
+	case ch.Expect.LeaseExpired:
 		w.meet(metTakeover)
 	}
-	if before.State == store.Running && ch.Next.State != store.Absent && ch.Next.Fence < before.Fence {
+	if before.State == store.StateRunning && ch.Next.State != store.StateAbsent && ch.Next.Fence < before.Fence {
 		w.t.Fatalf("%s: the fence went from %d to %d", o.id.Key, before.Fence, ch.Next.Fence)
 	}
 }

@@ -73,7 +73,7 @@ func (r *run) taken() error {
 }
 
 func (o *operation) lapsed(now time.Duration) bool {
-	return o.rec.State == store.Running && o.lease != 0 && now >= o.lease
+	return o.rec.State == store.StateRunning && o.lease != 0 && now >= o.lease
 }
 
 // become replaces the record.
@@ -82,7 +82,7 @@ func (o *operation) become(rec store.Record, r *run, step int) {
 		o.past[n-1].open, o.past[n-1].to, o.past[n-1].at = false, step, time.Now()
 	}
 	o.gone = nil
-	if o.rec = rec; rec.State != store.Absent {
+	if o.rec = rec; rec.State != store.StateAbsent {
 		o.past = append(o.past, &version{rec: rec, run: r, open: true})
 	}
 	o.lease, o.until = 0, 0
@@ -117,21 +117,21 @@ func (o *operation) said(c *call, is func(*version) bool) bool {
 // allows is the truth table of Swap.
 func (o *operation) allows(ch *store.Change, now time.Duration) bool {
 	switch {
-	case o.rec.State == store.Absent:
+	case o.rec.State == store.StateAbsent:
 		return ch.Expect.Fence == 0 && o.claims == 0
-	case o.rec.State == store.Done, ch.Expect.Fence != o.rec.Fence:
+	case o.rec.State == store.StateDone, ch.Expect.Fence != o.rec.Fence:
 		return false
 	}
-	return !ch.Expect.Lapsed || o.lapsed(now)
+	return !ch.Expect.LeaseExpired || o.lapsed(now)
 }
 
 // applied is what an applied Swap of leased work makes of o.
 func (o *operation) applied(w *world, ch *store.Change, r *run) {
 	o.become(ch.Next, r, w.step)
 	switch ch.Next.State {
-	case store.Running:
+	case store.StateRunning:
 		o.lease = w.now + ch.Lease
-	case store.Done:
+	case store.StateDone:
 		o.until = w.now + ch.Retain
 	}
 }
@@ -144,11 +144,11 @@ func (o *operation) differs(rec store.Record, now time.Duration) string {
 		return fmt.Sprintf("it is %s, not %s: now is %v, it is kept until %v", rec.State, want.State, now, o.until)
 	case rec.Fence != want.Fence:
 		return fmt.Sprintf("its fence is %d, not %d", rec.Fence, want.Fence)
-	case rec.Lapsed != o.lapsed(now):
-		return fmt.Sprintf("lapsed is %t: the lease ends at %v, now is %v", rec.Lapsed, o.lease, now)
-	case !bytes.Equal(rec.Claim, want.Claim), !bytes.Equal(rec.Fingerprint, want.Fingerprint),
+	case rec.LeaseExpired != o.lapsed(now):
+		return fmt.Sprintf("lapsed is %t: the lease ends at %v, now is %v", rec.LeaseExpired, o.lease, now)
+	case !bytes.Equal(rec.Nonce, want.Nonce), !bytes.Equal(rec.Fingerprint, want.Fingerprint),
 		!bytes.Equal(rec.Result.Body, want.Result.Body), rec.Result.Kind != want.Result.Kind, rec.Result.Status != want.Result.Status,
-		rec.Point != want.Point, rec.Calling != want.Calling, !bytes.Equal(rec.Data, want.Data):
+		rec.RecoveryPoint != want.RecoveryPoint, rec.CallStarted != want.CallStarted, !bytes.Equal(rec.Data, want.Data):
 		return fmt.Sprintf("it has changed from %+v", want)
 	}
 	return ""
@@ -156,7 +156,7 @@ func (o *operation) differs(rec store.Record, now time.Duration) string {
 
 // nameIn returns the name of the run whose answer res is.
 func nameIn(res store.Result) (name string) {
-	if res.Kind == store.Failure {
+	if res.Kind == store.ResultFailure {
 		var f once.Failure
 		_ = json.Unmarshal(res.Body, &f)
 		return f.Code
@@ -169,7 +169,7 @@ func nameIn(res store.Result) (name string) {
 // its commit has kept anew, though others may have come and gone meanwhile.
 func (o *operation) kept(r *run, rec store.Record) bool {
 	return r != nil && r.by != nil && r.by.lost && slices.ContainsFunc(o.past, func(v *version) bool {
-		return v.expired && v.run == r && bytes.Equal(v.rec.Claim, rec.Claim)
+		return v.expired && v.run == r && bytes.Equal(v.rec.Nonce, rec.Nonce)
 	})
 }
 
@@ -185,14 +185,14 @@ func (o *operation) look(w *world) error {
 		o.become(o.gone.rec, o.gone.run, w.step)
 		o.until = until
 	}
-	if o.rec.State == store.Done && o.until != 0 && w.now >= o.until {
+	if o.rec.State == store.StateDone && o.until != 0 && w.now >= o.until {
 		last, until := o.past[len(o.past)-1], o.until
-		o.become(store.Record{Claim: o.rec.Claim}, nil, w.step)
+		o.become(store.Record{Nonce: o.rec.Nonce}, nil, w.step)
 		o.gone, o.goneUntil, last.expired = last, until, true
 		o.epoch++
 		w.meet(metExpired)
 	}
-	if o.rec.State != store.Absent || rec.State != store.Done {
+	if o.rec.State != store.StateAbsent || rec.State != store.StateDone {
 		if d := o.differs(rec, w.now); d != "" {
 			return fmt.Errorf("%s: %s: %+v", o.id.Key, d, rec)
 		}
@@ -210,7 +210,7 @@ func (o *operation) look(w *world) error {
 		return fmt.Errorf("%s: a record that no run can have made: %+v", o.id.Key, rec)
 	case r.recorded:
 		return fmt.Errorf("%s: the answer of run %s is recorded twice", o.id.Key, r.name)
-	case rec.Fence != 1 || len(rec.Claim) != 16 || !bytes.Equal(rec.Fingerprint, r.fp):
+	case rec.Fence != 1 || len(rec.Nonce) != 16 || !bytes.Equal(rec.Fingerprint, r.fp):
 		return fmt.Errorf("%s: not the record of run %s: %+v", o.id.Key, r.name, rec)
 	}
 	if r.recorded = true; r.by != nil && r.by.over {

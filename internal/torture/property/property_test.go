@@ -105,14 +105,14 @@ func (w *world) askAll() {
 			code := once.CodeOf(a.err)
 			ok := false
 			switch before.State {
-			case store.Absent:
+			case store.StateAbsent:
 				ok = a.err == nil && !a.replayed
-			case store.Done:
+			case store.StateDone:
 				ok = a.err == nil && a.replayed && a.name == nameIn(before.Result)
-			case store.Unknown:
+			case store.StateUnknown:
 				ok = code == once.CodeUnknown
-			case store.Running:
-				ok = code == once.CodeInFlight || code == once.CodeUnknown && before.Calling
+			case store.StateRunning:
+				ok = code == once.CodeInFlight || code == once.CodeUnknown && before.CallStarted
 			}
 			if !ok {
 				w.t.Fatalf("%s was %+v; asked in the end: %+v", o.id.Key, before, a)

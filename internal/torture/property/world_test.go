@@ -160,7 +160,7 @@ func done(r *run, e store.Expect, claim string) *store.Change {
 	return &store.Change{
 		ID: r.op.id, Expect: e, Retain: retention,
 		Next: store.Record{
-			State: store.Done, Fence: max(1, e.Fence), Claim: []byte(claim), Fingerprint: r.fp,
+			State: store.StateDone, Fence: max(1, e.Fence), Nonce: []byte(claim), Fingerprint: r.fp,
 			Result: store.Result{Body: []byte(strconv.Quote(r.name))},
 		},
 		Writes: []store.Statement{{SQL: "insert", Args: []any{r.name, "effect"}, Rows: 1}},

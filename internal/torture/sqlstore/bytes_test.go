@@ -45,18 +45,18 @@ func TestAnyByteOnMariaDB(t *testing.T) {
 			for i, text := range texts {
 				id := store.ID{Scope: fmt.Sprint(i, " ") + text, Key: text}
 				rec := store.Record{
-					State: store.Done, Fence: 1, Claim: fmt.Append(nil, i, text), Fingerprint: []byte("f" + text), Request: []byte("r" + text),
+					State: store.StateDone, Fence: 1, Nonce: fmt.Append(nil, i, text), Fingerprint: []byte("f" + text), Request: []byte("r" + text),
 					Result: store.Result{Status: 200, Body: []byte("b" + text)},
 				}
 				c := store.Change{ID: id, Next: rec, Retain: time.Hour}
 				commitOrSwap(t, s, c, i%2 == 0)
 				got, err := s.Read(t.Context(), id)
-				if err != nil || got.State != store.Done || !bytes.Equal(got.Claim, rec.Claim) || !bytes.Equal(got.Fingerprint, rec.Fingerprint) ||
+				if err != nil || got.State != store.StateDone || !bytes.Equal(got.Nonce, rec.Nonce) || !bytes.Equal(got.Fingerprint, rec.Fingerprint) ||
 					!bytes.Equal(got.Request, rec.Request) || !bytes.Equal(got.Result.Body, rec.Result.Body) {
 					t.Fatalf("%q: %+v, %v", text, got, err)
 				}
 				var scope, key []byte // as a client reads them that has nothing to do with the store
-				row := db.QueryRowContext(t.Context(), "select scope, `key` from once_operation where claim = ?", rec.Claim)
+				row := db.QueryRowContext(t.Context(), "select scope, `key` from once_operation where claim = ?", rec.Nonce)
 				if err := row.Scan(&scope, &key); err != nil || string(scope) != id.Scope || string(key) != id.Key {
 					t.Fatalf("%q: in the table are %q and %q, %v", text, scope, key, err)
 				}
@@ -76,7 +76,7 @@ func commitOrSwap(t *testing.T, s store.Store[*sql.Tx], c store.Change, commit b
 		}
 		return
 	}
-	txn, rec, err := s.Begin(context.Background(), store.Ask{ID: c.ID})
+	txn, rec, err := s.Begin(context.Background(), store.BeginOptions{ID: c.ID})
 	if err != nil || txn == nil {
 		t.Fatalf("%q: %+v, %v", c.ID, rec, err)
 	}

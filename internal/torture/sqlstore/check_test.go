@@ -49,7 +49,7 @@ func TestMissingTables(t *testing.T) {
 			} {
 				_, err = once.Do(ctx, engine, op, func(ctx context.Context, tx *sql.Tx) (int, error) { return 1, effect(ctx, tx, "e") })
 				told(what, err)
-				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 					t.Errorf("%s: %v", what, err)
 				}
 			}

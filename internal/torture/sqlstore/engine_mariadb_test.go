@@ -61,7 +61,7 @@ func TestTablesThatAreNotTransactional(t *testing.T) {
 					return errors.Join(err, tx.Rollback())
 				}
 			}
-			if err := ask(); once.EffectOf(err) != once.InDoubt || !strings.Contains(fmt.Sprint(err), "Try: alter table") {
+			if err := ask(); once.EffectOf(err) != once.EffectInDoubt || !strings.Contains(fmt.Sprint(err), "Try: alter table") {
 				t.Errorf("%v", err)
 			}
 			if runs != 1 {

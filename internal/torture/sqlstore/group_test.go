@@ -196,7 +196,7 @@ func TestGroupHoldsNobodyForEver(t *testing.T) {
 			}
 		}
 		c.executed(after...)
-		if once.CodeOf(worse.err) != once.CodeUnavailable || once.EffectOf(worse.err) != once.NotApplied || !strings.Contains(worse.err.Error(), "Try:") {
+		if once.CodeOf(worse.err) != once.CodeUnavailable || once.EffectOf(worse.err) != once.EffectNotApplied || !strings.Contains(worse.err.Error(), "Try:") {
 			t.Error(worse.err)
 		}
 		c.holds("worse", 0)
@@ -222,7 +222,7 @@ func TestGroupGivesUpWaiting(t *testing.T) {
 		}
 		c.executed(slow, last)
 		for _, m := range []*member{gone, bound} {
-			if once.CodeOf(m.err) != once.CodeUnavailable || once.EffectOf(m.err) != once.NotApplied || m.runs != 0 {
+			if once.CodeOf(m.err) != once.CodeUnavailable || once.EffectOf(m.err) != once.EffectNotApplied || m.runs != 0 {
 				t.Errorf("%s: ran %d times, %v", m.key, m.runs, m.err)
 			}
 			c.holds(m.key, 0)
@@ -246,7 +246,7 @@ func TestGroupIsStuck(t *testing.T) {
 		all := neighbours("a", "b", "c")
 		c.together(all...)
 		for _, m := range all[:2] { // the last one commits
-			if once.EffectOf(m.err) != once.InDoubt || m.took > 30*time.Second {
+			if once.EffectOf(m.err) != once.EffectInDoubt || m.took > 30*time.Second {
 				t.Errorf("%s: after %v: %v", m.key, m.took, m.err)
 			}
 		}

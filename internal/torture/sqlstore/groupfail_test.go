@@ -106,7 +106,7 @@ func TestGroupCommitKeepsFailing(t *testing.T) {
 		c.together(all...)
 		c.spy.bend(nil, nil)
 		for _, m := range all {
-			if m.err == nil || once.EffectOf(m.err) != once.NotApplied {
+			if m.err == nil || once.EffectOf(m.err) != once.EffectNotApplied {
 				t.Errorf("%s: %v", m.key, m.err)
 			}
 			c.holds(m.key, 0)

@@ -76,8 +76,8 @@ func (h *hung) goOn() {
 func (c *crowd) isBusy(m *member, says string) {
 	c.t.Helper()
 	var e *once.Error
-	if !errors.As(m.err, &e) || e.Code != once.CodeUnavailable || e.Effect != once.NotApplied || e.After <= 0 ||
-		c.s.Classify(m.err) != store.Busy || !strings.Contains(m.err.Error(), says) || !strings.Contains(m.err.Error(), "Try: ") {
+	if !errors.As(m.err, &e) || e.Code != once.CodeUnavailable || e.Effect != once.EffectNotApplied || e.After <= 0 ||
+		c.s.Classify(m.err) != store.KindBusy || !strings.Contains(m.err.Error(), says) || !strings.Contains(m.err.Error(), "Try: ") {
 		c.t.Errorf("%s: %v", m.key, m.err)
 	}
 }
@@ -288,7 +288,7 @@ func TestStatementTimeout(t *testing.T) {
 						}
 						c.do(bad)
 						if swallows { // as on a server
-							if once.CodeOf(bad.err) != once.CodeAborted || once.EffectOf(bad.err) != once.NotApplied {
+							if once.CodeOf(bad.err) != once.CodeAborted || once.EffectOf(bad.err) != once.EffectNotApplied {
 								t.Error(bad.err)
 							}
 						} else {

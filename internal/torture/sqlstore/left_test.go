@@ -124,7 +124,7 @@ func TestManyJoins(t *testing.T) {
 			switch err := join(tx, most, nil); {
 			case !postgres && err != nil:
 				t.Error(err)
-			case postgres && (once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "Try: commit")):
+			case postgres && (once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(err.Error(), "Try: commit")):
 				t.Errorf("one more: %v", err)
 			}
 			locks(tx, most)

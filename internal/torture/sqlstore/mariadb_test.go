@@ -194,21 +194,21 @@ func TestCommittedFromBelow(t *testing.T) {
 				})
 				return err
 			}
-			if err := do(); once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.InDoubt {
+			if err := do(); once.CodeOf(err) != once.CodeMisuse || once.EffectOf(err) != once.EffectInDoubt {
 				t.Errorf("%s: %v", op.Key, err)
 			}
 			effects, code := 1, once.CodeUnknown
 			if call == "call rolls_back()" { // it has undone the claim, too, and can be had again
 				effects, code = 0, once.CodeMisuse
 			}
-			if err := do(); once.CodeOf(err) != code || once.EffectOf(err) != once.InDoubt {
+			if err := do(); once.CodeOf(err) != code || once.EffectOf(err) != once.EffectInDoubt {
 				t.Errorf("%s: the retry: %v", op.Key, err)
 			}
 			if n := count(t, db, "select count(*) from effect where name = ?", name); n != effects {
 				t.Errorf("%s: %d effects", op.Key, n)
 			}
 			rec, err := s.Read(t.Context(), store.ID{Scope: op.Scope, Key: op.Key})
-			if err != nil || (rec.State == store.Unknown) != (effects == 1) {
+			if err != nil || (rec.State == store.StateUnknown) != (effects == 1) {
 				t.Errorf("%s: %+v, %v", op.Key, rec, err)
 			}
 		}
@@ -216,7 +216,7 @@ func TestCommittedFromBelow(t *testing.T) {
 	// A person resolves it.
 	id := store.ID{Scope: "below", Key: fmt.Sprint("call ends()", nil)}
 	resolved := store.Change{ID: id, Expect: store.Expect{Fence: 1}, Retain: time.Hour,
-		Next: store.Record{State: store.Done, Fence: 1, Claim: []byte("0123456789abcdef"), Result: store.Result{Body: []byte("1")}}}
+		Next: store.Record{State: store.StateDone, Fence: 1, Nonce: []byte("0123456789abcdef"), Result: store.Result{Body: []byte("1")}}}
 	if _, err := s.Swap(t.Context(), resolved); err != nil {
 		t.Error(err)
 	}
@@ -239,10 +239,10 @@ func TestCommittedFromBelowAndLost(t *testing.T) {
 		effects int
 		again   once.Code
 	}{
-		"call ends()":                {once.InDoubt, 1, once.CodeUnknown},
-		"execute immediate 'commit'": {once.InDoubt, 1, once.CodeUnknown},
-		"call does_nothing()":        {once.InDoubt, 0, ""},
-		"do 1":                       {once.NotApplied, 0, ""},
+		"call ends()":                {once.EffectInDoubt, 1, once.CodeUnknown},
+		"execute immediate 'commit'": {once.EffectInDoubt, 1, once.CodeUnknown},
+		"call does_nothing()":        {once.EffectInDoubt, 0, ""},
+		"do 1":                       {once.EffectNotApplied, 0, ""},
 	} {
 		op := once.Operation{Scope: "below", Key: "lost: " + call, Wait: time.Minute} // the server may take its time to notice
 		name := strings.NewReplacer("'", "", "(", "", ")", "").Replace(op.Key)
@@ -279,7 +279,7 @@ func TestSessionsAreLeftAsTheyWere(t *testing.T) {
 	db, s := mariadb(t, "", nil)
 	db.SetMaxOpenConns(2)
 	ctx := t.Context()
-	ask := store.Ask{ID: store.ID{Scope: "session", Key: "k"}, Isolation: store.Serializable}
+	ask := store.BeginOptions{ID: store.ID{Scope: "session", Key: "k"}, Isolation: store.Serializable}
 	holder, _, err := s.Begin(ctx, ask)
 	if err != nil {
 		t.Fatal(err)
@@ -311,23 +311,23 @@ func TestSessionsAreLeftAsTheyWere(t *testing.T) {
 			t.Errorf("%s: lock wait %d, in a transaction %d, %s, %v", what, wait, open, level, err)
 		}
 	}
-	if txn, rec, err := s.Begin(ctx, ask); txn != nil || rec.State != store.Running || err != nil {
+	if txn, rec, err := s.Begin(ctx, ask); txn != nil || rec.State != store.StateRunning || err != nil {
 		t.Errorf("in flight: %+v, %v", rec, err)
 	}
 	check("in flight")
-	if err := holder.Commit(ctx, store.Change{ID: ask.ID, Next: store.Record{State: store.Done, Fence: 1, Claim: []byte("c")}, Retain: time.Hour}); err != nil {
+	if err := holder.Commit(ctx, store.Change{ID: ask.ID, Next: store.Record{State: store.StateDone, Fence: 1, Nonce: []byte("c")}, Retain: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	check("committed")
 	for _, first := range []bool{false, true} { // found by looking, found by its key
 		ask.First = first
-		if txn, rec, err := s.Begin(ctx, ask); txn != nil || rec.State != store.Done || err != nil {
+		if txn, rec, err := s.Begin(ctx, ask); txn != nil || rec.State != store.StateDone || err != nil {
 			t.Errorf("done: %+v, %v", rec, err)
 		}
 		check("done")
 	}
 	ask.ID.Key = strings.Repeat("k", 300) // no claim can be had for it
-	if txn, _, err := s.Begin(ctx, ask); txn != nil || store.KindOf(err) != store.Down {
+	if txn, _, err := s.Begin(ctx, ask); txn != nil || store.KindOf(err) != store.KindUnavailable {
 		t.Errorf("too long: %v", err)
 	}
 	check("failed")
@@ -349,7 +349,7 @@ func TestLockedGap(t *testing.T) {
 			func(context.Context, *sql.Tx) (int, error) { return 1, nil })
 		return err
 	}
-	if err := do(); once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.NotApplied {
+	if err := do(); once.CodeOf(err) != once.CodeConflict || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 	if err := other.Rollback(); err != nil {

@@ -126,7 +126,7 @@ func TestGroupMembersHurtNobody(t *testing.T) {
 					c.spy.take()
 					c.together(slices.Concat(before, []*member{bad}, after)...)
 					ran := c.spy.take(commits)[0]
-					if once.CodeOf(bad.err) != m.code || bad.err != nil && once.EffectOf(bad.err) != once.NotApplied {
+					if once.CodeOf(bad.err) != m.code || bad.err != nil && once.EffectOf(bad.err) != once.EffectNotApplied {
 						t.Errorf("%v, want %q and not applied", bad.err, m.code)
 					}
 					c.executed(before...)

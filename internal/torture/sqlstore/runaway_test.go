@@ -138,7 +138,7 @@ func TestGroupFull(t *testing.T) {
 			} else {
 				refused++
 			}
-			if err != nil && once.EffectOf(err) != once.NotApplied {
+			if err != nil && once.EffectOf(err) != once.EffectNotApplied {
 				t.Errorf("%s: %v", key, err)
 			}
 			if n := count(t, db, "select count(*) from heavy where id = $1", key); n != want {

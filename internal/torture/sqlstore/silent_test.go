@@ -90,7 +90,7 @@ func TestASilentServer(t *testing.T) {
 				}
 				trigger := proxy.Arm(faultnet.Withhold(""))
 				err := ends(t, func() error { return do(op) })
-				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || !strings.Contains(err.Error(), "Try: ") {
+				if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(err.Error(), "Try: ") {
 					t.Error(err)
 				}
 				if trigger.Count() == 0 {
@@ -131,7 +131,7 @@ func TestAServerThatFallsSilent(t *testing.T) {
 				if err == nil || trigger.Count() == 0 {
 					t.Errorf("%v; asked %d times", err, trigger.Count())
 				}
-				if what != "rollback" && once.EffectOf(err) == once.Applied {
+				if what != "rollback" && once.EffectOf(err) == once.EffectApplied {
 					t.Errorf("nobody can know that: %v", err)
 				}
 			})
@@ -148,7 +148,7 @@ func TestAServerThatFallsSilent(t *testing.T) {
 				})
 				return err
 			})
-			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied || trigger.Count() == 0 {
+			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied || trigger.Count() == 0 {
 				t.Errorf("%v; asked %d times", err, trigger.Count())
 			}
 		})

@@ -246,7 +246,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 				if c.code == "" {
 					want = 1
 				}
-				if once.CodeOf(err) != c.code || err != nil && once.EffectOf(err) != once.NotApplied {
+				if once.CodeOf(err) != c.code || err != nil && once.EffectOf(err) != once.EffectNotApplied {
 					t.Errorf("%v, want %q and not applied", err, c.code)
 				}
 				if n := count(t, db, "select count(*) from charge where id = $1", op.Key); n != want {
@@ -319,8 +319,8 @@ func TestOneConnectionIsEnough(t *testing.T) {
 				}
 			}
 		}
-		taken := store.Change{ID: store.ID{Scope: "one", Key: fmt.Sprint(nil)}, Next: store.Record{State: store.Running, Fence: 1, Claim: []byte("1234567890123456")}, Lease: time.Minute}
-		if rec, err := s.Swap(ctx, taken); store.KindOf(err) != store.Taken || rec.State != store.Done {
+		taken := store.Change{ID: store.ID{Scope: "one", Key: fmt.Sprint(nil)}, Next: store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte("1234567890123456")}, Lease: time.Minute}
+		if rec, err := s.Swap(ctx, taken); store.KindOf(err) != store.KindTaken || rec.State != store.StateDone {
 			t.Errorf("%+v, %v", rec, err)
 		}
 	})
@@ -364,7 +364,7 @@ func TestSQLiteWaitsNoLongerThanItsCaller(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	if _, err := do(short, "new"); once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.NotApplied {
+	if _, err := do(short, "new"); once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
 	}
 	if _, err := writer.ExecContext(ctx, "rollback"); err != nil {

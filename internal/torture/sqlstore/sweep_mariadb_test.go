@@ -58,7 +58,7 @@ func TestMariaDBSweepsAtOnce(t *testing.T) {
 	s.expire(t, 500) // most of all rows: to look for them no index is needed
 	run(t, s.db, "insert into once_operation (scope, `key`, state, since, expires_at) select 'live', seq, 2, 0, 9e15 from seq_1_to_300")
 	s.db.SetMaxOpenConns(3)
-	txn, _, err := s.Begin(t.Context(), store.Ask{ID: store.ID{Scope: "s", Key: "claimed"}})
+	txn, _, err := s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "s", Key: "claimed"}})
 	if err != nil || txn == nil {
 		t.Fatal(txn, err)
 	}
@@ -130,7 +130,7 @@ func TestMariaDBSweepLost(t *testing.T) {
 				}
 				trigger := s.proxy.Arm(fault)
 				got, err := s.Sweep(t.Context(), store.Sweep{Limit: 10, Keep: keep})
-				if store.KindOf(err) != store.Lost || got.Rows != 0 {
+				if store.KindOf(err) != store.KindLost || got.Rows != 0 {
 					t.Errorf("%+v, %v: want it to be lost", got, err)
 				}
 				select {

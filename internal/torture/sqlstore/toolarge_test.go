@@ -18,10 +18,10 @@ import (
 
 // final reports what is wrong with the error of an operation whose result is too large.
 func final(err error) error {
-	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.NotApplied || !errors.As(err, new(*store.TooLargeError)) || !strings.Contains(err.Error(), "Try: ") {
+	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !errors.As(err, new(*store.TooLargeError)) || !strings.Contains(err.Error(), "Try: ") {
 		return fmt.Errorf("not the error of what is too large: %w", err)
 	}
-	if class, _ := retry.Classify(err); class != retry.Final {
+	if class, _ := retry.Classify(err); class != retry.ClassFinal {
 		return fmt.Errorf("it would be retried, as %v: %w", class, err)
 	}
 	return nil

@@ -43,7 +43,7 @@ func (l late) End(ctx context.Context, in journal.Intent, _ journal.Outcome) err
 type endless struct{ journal.Journal }
 
 func (e endless) End(ctx context.Context, in journal.Intent, _ journal.Outcome) error {
-	return e.Journal.End(ctx, in, journal.Unknown)
+	return e.Journal.End(ctx, in, journal.OutcomeUnknown)
 }
 
 // forgetful are clients that are not resumed as they should be.

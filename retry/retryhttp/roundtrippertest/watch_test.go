@@ -36,7 +36,7 @@ func TestHTTP2WithoutABody(t *testing.T) {
 				t.Fatal(err)
 			}
 			transport.CloseIdleConnections()
-			if streams, _ := s.seen(); streams != 2 || !slices.Equal(events, []retry.Class{retry.Unseen, retry.Unknown}) {
+			if streams, _ := s.seen(); streams != 2 || !slices.Equal(events, []retry.Class{retry.ClassUnseen, retry.ClassUnknown}) {
 				t.Errorf("%s: %d streams, events of %v", method, streams, events)
 			}
 		}

@@ -29,12 +29,12 @@ func policy(t *testing.T, name string) Policy {
 func TestAmplification(t *testing.T) {
 	testenv.Prove(t)
 	ours, jitter := policy(t, "once/retry"), policy(t, "full jitter")
-	for _, class := range []retry.Class{retry.Transient, retry.Throttled, retry.Unseen, retry.InFlight, retry.RateLimited} {
+	for _, class := range []retry.Class{retry.ClassTransient, retry.ClassThrottled, retry.ClassUnseen, retry.ClassInFlight, retry.ClassRateLimited} {
 		length := 30 * sec
 		switch class {
-		case retry.InFlight:
+		case retry.ClassInFlight:
 			length = 90 * sec
-		case retry.RateLimited:
+		case retry.ClassRateLimited:
 			length = 180 * sec
 		}
 		for _, callers := range []int{1, 4, 100} {

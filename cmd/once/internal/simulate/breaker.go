@@ -37,9 +37,9 @@ func (b *breaker) Allow() (done func(retry.Outcome), err error) {
 		case b.era != era:
 		case !b.looking:
 			b.count(o, second)
-		case o == retry.Unhealthy:
+		case o == retry.OutcomeUnhealthy:
 			b.become(b.clock.now + 5*time.Second)
-		case o == retry.Healthy:
+		case o == retry.OutcomeHealthy:
 			b.become(0)
 		default:
 			b.looking = false
@@ -50,14 +50,14 @@ func (b *breaker) Allow() (done func(retry.Outcome), err error) {
 func (b *breaker) second() int { return int((b.clock.now - b.began) / time.Second) }
 
 func (b *breaker) count(o retry.Outcome, second int) {
-	if o == retry.Abandoned || b.second()-second >= len(b.slices) {
+	if o == retry.OutcomeAbandoned || b.second()-second >= len(b.slices) {
 		return
 	}
 	s := &b.slices[second%len(b.slices)]
 	if s.second != second {
 		*s = slice{second: second}
 	}
-	if o == retry.Healthy {
+	if o == retry.OutcomeHealthy {
 		s.good++
 		return
 	}

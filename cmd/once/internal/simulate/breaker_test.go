@@ -47,11 +47,11 @@ func TestBreakerIsLikeTheRealOne(t *testing.T) {
 					i := random.IntN(len(under))
 					p := under[i]
 					under = append(under[:i], under[i+1:]...)
-					o := retry.Healthy
+					o := retry.OutcomeHealthy
 					if random.Float64() < bad {
-						o = retry.Unhealthy
+						o = retry.OutcomeUnhealthy
 					} else if random.IntN(5) == 0 {
-						o = retry.Abandoned
+						o = retry.OutcomeAbandoned
 					}
 					p.model(o)
 					p.actual(o)

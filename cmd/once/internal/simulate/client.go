@@ -76,11 +76,11 @@ func (c *client) attempt(i *intent) {
 			i.of.flying--
 		}
 		if class == good {
-			told(retry.Healthy)
+			told(retry.OutcomeHealthy)
 			c.succeeded(i, number)
 			return
 		}
-		told(retry.Unhealthy)
+		told(retry.OutcomeUnhealthy)
 		if !r.gone {
 			number = 0 // it has not been silent
 		}
@@ -92,7 +92,7 @@ func (c *client) attempt(i *intent) {
 	}
 	c.after(patience, func() {
 		r.gone = true
-		r.answer(retry.Unknown, 0)
+		r.answer(retry.ClassUnknown, 0)
 	})
 	c.service.ask(r, patience)
 }

@@ -13,7 +13,7 @@ func TestSleepingCallsAreInFlight(t *testing.T) {
 	var clock clock
 	model := &script{clock: &clock}
 	for range 20 {
-		model.replies = append(model.replies, reply{class: retry.Unknown})
+		model.replies = append(model.replies, reply{class: retry.ClassUnknown})
 	}
 	model.replies = append(model.replies, reply{delay: sec}, reply{delay: sec}, reply{delay: sec}, reply{delay: sec}, reply{delay: sec}, reply{delay: sec}, reply{delay: sec}, reply{delay: sec})
 	p := Policy{retry: retry.Policy{Base: sec}, burst: -1, inFlight: 0.2}

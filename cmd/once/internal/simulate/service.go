@@ -52,7 +52,7 @@ func (s *service) work(r *request, over func()) {
 		took /= 5
 	case s.keyed && r.executing: // as oncehttp says it
 		took /= 5
-		answer = func() { r.answer(retry.InFlight, inFlightAfter) }
+		answer = func() { r.answer(retry.ClassInFlight, inFlightAfter) }
 	default:
 		if s.wrong() && r.stuck {
 			took += s.Hang
@@ -74,14 +74,14 @@ func (s *service) ask(r *request, budget time.Duration) {
 	switch {
 	case s.fails > 0 && s.random.Float64() < s.fails:
 		if !s.silent {
-			s.after(ms, func() { r.answer(retry.Unknown, 0) })
+			s.after(ms, func() { r.answer(retry.ClassUnknown, 0) })
 		}
 	case s.Down && s.wrong():
 		class, after := s.refused, time.Duration(0)
 		switch class {
-		case retry.Unknown:
-			class = retry.Transient
-		case retry.InFlight, retry.RateLimited:
+		case retry.ClassUnknown:
+			class = retry.ClassTransient
+		case retry.ClassInFlight, retry.ClassRateLimited:
 			after = inFlightAfter
 		}
 		s.after(ms, func() { r.answer(class, after) })
@@ -154,7 +154,7 @@ func (s *service) run(r *request, ticket turn.Ticket) {
 // refuse answers as limit does: Retry-After is in full seconds.
 func (s *service) refuse(r *request, refused turn.Refusal) {
 	after := (refused.After + time.Second - 1).Truncate(time.Second)
-	r.answer(retry.Throttled, max(after, time.Second))
+	r.answer(retry.ClassThrottled, max(after, time.Second))
 }
 
 // waiting returns how many wait in the service.

@@ -65,15 +65,15 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Header.Set("Retry-After", strconv.Itoa(int(reply.after/time.Second)))
 	}
 	switch reply.class {
-	case retry.Transient:
+	case retry.ClassTransient:
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-	case retry.Throttled:
+	case retry.ClassThrottled:
 		resp.StatusCode = http.StatusServiceUnavailable
-	case retry.RateLimited:
+	case retry.ClassRateLimited:
 		resp.StatusCode = http.StatusTooManyRequests
-	case retry.Unknown:
+	case retry.ClassUnknown:
 		resp.StatusCode = http.StatusInternalServerError
-	case retry.InFlight:
+	case retry.ClassInFlight:
 		resp.StatusCode = http.StatusConflict
 		resp.Header.Set("Content-Type", "application/problem+json")
 		resp.Body = io.NopCloser(strings.NewReader(`{"code":"CONFLICT.idempotency.in_flight","retryable":true}`))
@@ -98,17 +98,17 @@ func TestClientsAreLikeTheTransport(t *testing.T) {
 			r := reply{delay: time.Duration(random.IntN(400)) * ms}
 			switch random.IntN(7) {
 			case 6:
-				r.class, r.after = retry.RateLimited, time.Duration(1+random.IntN(3))*sec
+				r.class, r.after = retry.ClassRateLimited, time.Duration(1+random.IntN(3))*sec
 			case 0:
 				r.delay = never
 			case 1:
-				r.class = retry.Transient
+				r.class = retry.ClassTransient
 			case 2:
-				r.class, r.after = retry.Throttled, time.Duration(1+random.IntN(3))*sec
+				r.class, r.after = retry.ClassThrottled, time.Duration(1+random.IntN(3))*sec
 			case 3:
-				r.class, r.after = retry.InFlight, sec
+				r.class, r.after = retry.ClassInFlight, sec
 			default:
-				r.class = retry.Unknown
+				r.class = retry.ClassUnknown
 			}
 			replies = append(replies, r)
 		}
@@ -174,7 +174,7 @@ func TestCrowdsAreLikeTheTransport(t *testing.T) {
 			case 0, 1:
 				r.delay = time.Minute
 			case 2:
-				r.class = retry.Unknown
+				r.class = retry.ClassUnknown
 			default:
 				r.class = good
 			}
