@@ -51,16 +51,16 @@ type outcomes struct {
 
 // outcomesByKind is the one table from kinds to outcomes.
 var outcomesByKind = [...]outcomes{
-	store.KindOther:   {begin: unavailable, handler: failed, commit: failed}, // in COMMIT, a deferred constraint or a write that travelled with it
-	store.KindTaken:   {begin: unavailable, handler: failed, commit: conflict},
-	store.KindRetry:   {begin: conflict, handler: conflict, commit: conflict},
-	store.KindAborted: {begin: aborted, handler: failed, commit: aborted},
-	store.KindMisused: {begin: misuse, handler: failed, commit: misuse},
-	store.KindUnavailable:    {begin: unavailable, handler: failed, commit: unavailable},
-	store.KindLost:    {begin: unavailable, handler: failed, commit: unsettled}, // unless settle finds out
-	store.KindEnded:   {begin: misuse, handler: misuseInDoubt, commit: misuseInDoubt},
-	store.KindBusy:    {begin: unavailable, handler: unavailable, commit: unavailable},
-	store.KindStale:   {begin: tooLate, handler: failed, commit: tooLate},
+	store.KindOther:       {begin: unavailable, handler: failed, commit: failed}, // in COMMIT, a deferred constraint or a write that travelled with it
+	store.KindTaken:       {begin: unavailable, handler: failed, commit: conflict},
+	store.KindRetry:       {begin: conflict, handler: conflict, commit: conflict},
+	store.KindAborted:     {begin: aborted, handler: failed, commit: aborted},
+	store.KindMisused:     {begin: misuse, handler: failed, commit: misuse},
+	store.KindUnavailable: {begin: unavailable, handler: failed, commit: unavailable},
+	store.KindLost:        {begin: unavailable, handler: failed, commit: unsettled}, // unless settle finds out
+	store.KindEnded:       {begin: misuse, handler: misuseInDoubt, commit: misuseInDoubt},
+	store.KindBusy:        {begin: unavailable, handler: unavailable, commit: unavailable},
+	store.KindStale:       {begin: tooLate, handler: failed, commit: tooLate},
 }
 
 // outcomesOf returns the outcomes of k. A kind of a newer store counts as Other.

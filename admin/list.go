@@ -44,11 +44,11 @@ func (t *Table) List(ctx context.Context, f Filter) (list []Operation, next stri
 }
 
 var states = map[string]string{
-	"":        "1 = 1",
-	"running": "state = 1",
-	"done":    "state = 2 and (expires_at is null or expires_at > NOW)",
-	"unknown": "state = 3",
-	StateExpired:   "state = 2 and expires_at <= NOW",
+	"":           "1 = 1",
+	"running":    "state = 1",
+	"done":       "state = 2 and (expires_at is null or expires_at > NOW)",
+	"unknown":    "state = 3",
+	StateExpired: "state = 2 and expires_at <= NOW",
 }
 
 func (t *Table) where(f Filter) (text string, args []any, err error) {

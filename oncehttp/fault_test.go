@@ -48,8 +48,10 @@ func TestFaults(t *testing.T) {
 			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", effects: 1,
 		},
 		"serialization failures of statements": {
-			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) { oncehttp.Fail(w, r, fault(store.KindRetry)) },
-			status:  503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", runs: 3,
+			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
+				oncehttp.Fail(w, r, fault(store.KindRetry))
+			},
+			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", runs: 3,
 		},
 		"failed commit": {
 			faults: func(f *faulty) { f.commit = always(store.KindOther) },

@@ -12,7 +12,7 @@ import (
 // faulty is a store that fails when it is told to.
 type faulty struct {
 	*memstore.Store
-	begin  func(store.BeginOptions) error                  // before BEGIN
+	begin  func(store.BeginOptions) error         // before BEGIN
 	commit func(store.Change, func() error) error // around COMMIT
 	asks   atomic.Int64
 	firsts atomic.Int64 // asks that may skip the look-up

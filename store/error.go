@@ -9,16 +9,16 @@ import (
 type Kind uint8
 
 const (
-	KindOther   Kind = iota // a statement failed; nothing was applied
-	KindTaken               // the record is not what was expected; nothing was applied
-	KindRetry               // serialization failure or deadlock: nothing was applied, another run may succeed
-	KindAborted             // a statement had failed and its error was swallowed; nothing was applied
-	KindMisused             // rows or savepoints were left open; nothing was applied
-	KindUnavailable                // the store was not reached in time, or only a standby of it; nothing was applied
-	KindLost                // the answer to COMMIT was lost: applied or not, reading tells
-	KindEnded               // the user ended the transaction: its writes may stand without a record
-	KindBusy                // a bound on waiting was reached, see Timeouts; nothing was applied
-	KindStale               // the operation is absent, and BeginOptions.StaleAfter is over; nothing is held
+	KindOther       Kind = iota // a statement failed; nothing was applied
+	KindTaken                   // the record is not what was expected; nothing was applied
+	KindRetry                   // serialization failure or deadlock: nothing was applied, another run may succeed
+	KindAborted                 // a statement had failed and its error was swallowed; nothing was applied
+	KindMisused                 // rows or savepoints were left open; nothing was applied
+	KindUnavailable             // the store was not reached in time, or only a standby of it; nothing was applied
+	KindLost                    // the answer to COMMIT was lost: applied or not, reading tells
+	KindEnded                   // the user ended the transaction: its writes may stand without a record
+	KindBusy                    // a bound on waiting was reached, see Timeouts; nothing was applied
+	KindStale                   // the operation is absent, and BeginOptions.StaleAfter is over; nothing is held
 )
 
 var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended", "busy", "stale"}

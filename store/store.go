@@ -60,16 +60,16 @@ type Record struct {
 	Since       time.Time
 
 	// Leased work only.
-	Fence   int64  // grows with every takeover; every later write must present it
+	Fence         int64  // grows with every takeover; every later write must present it
 	LeaseExpired  bool   // Running, and its lease is over by the store's clock
-	RecoveryPoint   string // last committed recovery point
-	CallStarted bool   // an external call was begun after Point
-	Data    []byte // what the recovery points saved
+	RecoveryPoint string // last committed recovery point
+	CallStarted   bool   // an external call was begun after Point
+	Data          []byte // what the recovery points saved
 }
 
 // Expect is the condition under which a [Change] applies.
 type Expect struct {
-	Fence  int64 // the record's fence; 0: the operation must be absent
+	Fence        int64 // the record's fence; 0: the operation must be absent
 	LeaseExpired bool  // and its lease must be over by the store's clock
 }
 

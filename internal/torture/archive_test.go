@@ -47,7 +47,7 @@ func TestArchiveKill(t *testing.T) {
 	for _, call := range []string{"write", "pwrite64", "fsync", "renameat"} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
-			a := archiveSiege{ground: sqliteGround(t, sqliteName, "WAL"), dir: filepath.Join(t.TempDir(), "archive"), want: map[string]bool{}}
+			a := archiveSiege{testDB: sqliteGround(t, sqliteName, "WAL"), dir: filepath.Join(t.TempDir(), "archive"), want: map[string]bool{}}
 			n := int64(1)
 			for a.strike(t, call, n) && !t.Failed() {
 				n += int64(scale(2, 1)) // each round is another one's archive
@@ -61,7 +61,7 @@ func TestArchiveKill(t *testing.T) {
 }
 
 type archiveSiege struct {
-	*ground
+	*testDB
 	dir          string
 	want         map[string]bool
 	kills, twice int

@@ -24,7 +24,7 @@ const (
 	flowBatch    = "batch"    // a first execution in one round trip, where the store can
 	flowHTTP     = "http"     // a first execution by a server
 	flowStorm    = "storm"    // duplicates from many processes
-	flowSuffer   = "suffer"   // a first execution and its repetitions, until there is an answer
+	flowRetry    = "retry"    // a first execution and its repetitions, until there is an answer
 	flowArchive  = "archive"  // a sweep into an archive
 	flowJournal  = "journal"  // a request of a client with a journal
 	flowTable    = "table"    // the same, with its journal in a database
@@ -49,9 +49,9 @@ func beChild(text string) int {
 			err = storm(ctx, p, input(3))
 		case flowHTTP:
 			err = serve(ctx, p, input(0))
-		case flowSuffer:
+		case flowRetry:
 			input(3)
-			err = suffer(ctx, p)
+			err = retryUntilAnswered(ctx, p)
 		case flowGroup:
 			input(3)
 			err = performGroup(ctx, p)

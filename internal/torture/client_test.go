@@ -71,7 +71,7 @@ func (c *client) insist(ctx context.Context) (answer, error) {
 }
 
 // truthful checks what a client was told against what the database holds in the end.
-func (g *ground) truthful(ctx context.Context, c *client, got answer) error {
+func (g *testDB) truthful(ctx context.Context, c *client, got answer) error {
 	s, err := g.state(ctx, c.op.Key)
 	if err != nil {
 		return err

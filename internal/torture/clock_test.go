@@ -41,7 +41,7 @@ func TestClock(t *testing.T) {
 
 // clocked is a database whose clock can be set.
 type clocked struct {
-	*ground
+	*testDB
 
 	set func(ahead time.Duration) error
 	met doubts
@@ -58,7 +58,7 @@ func clockGround(t *testing.T, name string) *clocked {
 		}
 		g := sqliteGround(t, name, "WAL")
 		g.dsn += "&vfs=" + sqliteClockName
-		return &clocked{ground: g, set: func(ahead time.Duration) error {
+		return &clocked{testDB: g, set: func(ahead time.Duration) error {
 			ownClock.ahead.Store(ahead.Milliseconds())
 			return nil
 		}}
@@ -68,14 +68,14 @@ func clockGround(t *testing.T, name string) *clocked {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = m.Close() })
-		return &clocked{ground: mariadbGround(t, m.DSN("mysql")), set: m.SetClock}
+		return &clocked{testDB: mariadbGround(t, m.DSN("mysql")), set: m.SetClock}
 	}
 	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pg.Close() })
-	return &clocked{ground: postgresGround(t, name, pg.URL("postgres")), set: pg.SetClock}
+	return &clocked{testDB: postgresGround(t, name, pg.URL("postgres")), set: pg.SetClock}
 }
 
 // steps of the clock.

@@ -27,7 +27,7 @@ func committing(store string) string {
 
 // cutter is a database behind a proxy that loses commits, or their answers.
 type cutter struct {
-	*ground
+	*testDB
 	proxy *faultnet.Proxy
 	met   doubts
 	dsn   string
@@ -41,11 +41,11 @@ func newCutter(t *testing.T, store string) *cutter {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	return &cutter{ground: g, proxy: proxy, dsn: plainly(g)}
+	return &cutter{testDB: g, proxy: proxy, dsn: plainly(g)}
 }
 
 // plainly is a data source name with which nothing is prepared.
-func plainly(g *ground) string {
+func plainly(g *testDB) string {
 	if g.store == mariadbName {
 		return g.dsn
 	}
@@ -157,7 +157,7 @@ func (c *cutter) one(t *testing.T, applied, heals bool, flow string, runs int) e
 	case <-ctx.Done():
 		return fmt.Errorf("the fault has not struck: %w", errors.Join(ctx.Err(), told))
 	}
-	c.proxy.SetUpstream(address(t, c.ground.dsn))
+	c.proxy.SetUpstream(address(t, c.testDB.dsn))
 	if err := c.asExpected(told, flow, applied, heals, runs); err != nil {
 		return err
 	}

@@ -51,12 +51,12 @@ func startMariaDB(t *testing.T) *testenv.MariaDB {
 	return m
 }
 
-func deadlocks(t *testing.T, g *ground) int {
+func deadlocks(t *testing.T, g *testDB) int {
 	t.Helper()
 	return status(t, g, "Innodb_deadlocks")
 }
 
-func status(t *testing.T, g *ground, name string) (n int) {
+func status(t *testing.T, g *testDB, name string) (n int) {
 	t.Helper()
 	if err := g.db.QueryRowContext(t.Context(), "show global status like '"+name+"'").Scan(&name, &n); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func status(t *testing.T, g *ground, name string) (n int) {
 
 // waitingForTheRow shows what becomes of those who wait for a row to be inserted: when it
 // vanishes, they deadlock.
-func waitingForTheRow(t *testing.T, g *ground) {
+func waitingForTheRow(t *testing.T, g *testDB) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	const insert = "insert into once_operation (scope, `key`, since) values ('hazard', 'k', 0)"
@@ -104,7 +104,7 @@ func waitingForTheRow(t *testing.T, g *ground) {
 
 // crowd is a storm of duplicates on one server.
 type crowd struct {
-	g     *ground
+	g     *testDB
 	level level
 	keys  int
 

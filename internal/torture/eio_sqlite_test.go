@@ -91,7 +91,7 @@ func (u *unwell) spoiled(ctx context.Context, trace, call string, n int, neighbo
 		tracer = append(tracer, "--trace-path="+file+suffix)
 	}
 	met := neighbour.lives(ctx, u.g)
-	out, killed, err := plan{Store: u.g.store, DSN: u.g.dsn, Flow: flowSuffer, Key: key, Attempt: byVictim}.carryOut(ctx, tracer...)
+	out, killed, err := plan{Store: u.g.store, DSN: u.g.dsn, Flow: flowRetry, Key: key, Attempt: byVictim}.carryOut(ctx, tracer...)
 	if err = errors.Join(err, met()); err != nil || killed {
 		return false, fmt.Errorf("the child (killed: %t): %w", killed, err)
 	}
@@ -107,13 +107,13 @@ func (u *unwell) spoiled(ctx context.Context, trace, call string, n int, neighbo
 	if err := u.judge(&said, string(text), neighbour != nil); err != nil {
 		return hit, err
 	}
-	heir, err := stores[u.g.store](ctx, setup{dsn: u.g.dsn, conns: 2})
+	successor, err := stores[u.g.store](ctx, setup{dsn: u.g.dsn, conns: 2})
 	if err != nil {
 		return hit, err
 	}
-	defer heir.Close()
+	defer successor.Close()
 	for i, key := range said.Keys {
-		again, _, e := heir.Do(ctx, operation(key), work{key: key, attempt: byHeir})
+		again, _, e := successor.Do(ctx, operation(key), work{key: key, attempt: bySuccessor})
 		if e == nil && again != said.Got[i] {
 			e = fmt.Errorf("told %q, the answer was %v, the repeated one is %v", said.Told, said.Got[i], again)
 		}
@@ -166,7 +166,7 @@ type bystander struct{ done, refused int }
 func (b *bystander) String() string { return fmt.Sprintf("%d done, %d refused", b.done, b.refused) }
 
 // lives begins to use the file. What it returns ends that, and tells whether all was well.
-func (b *bystander) lives(ctx context.Context, g *ground) (ended func() error) {
+func (b *bystander) lives(ctx context.Context, g *testDB) (ended func() error) {
 	if b == nil {
 		return func() error { return nil }
 	}

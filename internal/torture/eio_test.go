@@ -65,7 +65,7 @@ func TestIOError(t *testing.T) {
 type failing struct {
 	*trial
 
-	prepare     func(context.Context, *ground) error // so that an operation writes all that it can
+	prepare     func(context.Context, *testDB) error // so that an operation writes all that it can
 	backend     string                               // query for the process, or the thread, that serves the newest connection
 	calls, must []string                             // all, and those that there are for sure
 	revive      func(context.Context) error          // returns when there is a server again

@@ -45,7 +45,7 @@ type cramped struct {
 // shortage is a way in which an operation comes to need room.
 type shortage struct {
 	name    string
-	prepare func(ctx context.Context, g *ground) error
+	prepare func(ctx context.Context, g *testDB) error
 	paper   string // that the operation writes
 	step    int64  // between two rooms, in pages
 	settles []bool // what COMMIT has come to: the client is told that it is in doubt, or the engine finds out
@@ -90,8 +90,8 @@ func (c *cramped) visit(t *testing.T, s *shortage, pages int64, settles bool, co
 }
 
 // executes prepares by a statement.
-func executes(query string) func(context.Context, *ground) error {
-	return func(ctx context.Context, g *ground) error {
+func executes(query string) func(context.Context, *testDB) error {
+	return func(ctx context.Context, g *testDB) error {
 		conn, err := g.db.Conn(ctx)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func fullMariaDB(t *testing.T, settings map[string]string) {
 }
 
 // wake ends the minute that MariaDB sleeps before it tries again to write a log.
-func wake(ctx context.Context, g *ground) error {
+func wake(ctx context.Context, g *testDB) error {
 	for {
 		tid := 0
 		err := g.db.QueryRowContext(ctx, "select tid from information_schema.processlist where command = 'Query' and id <> connection_id() limit 1").Scan(&tid)

@@ -85,21 +85,21 @@ func TestKillGroup(t *testing.T) {
 	var met tally
 	start := time.Now()
 	for _, journal := range []string{"WAL", "DELETE"} {
-		s := &siege{t: t, g: sqliteGround(t, groupName+"-"+journal, journal)}
+		s := &killLoop{t: t, g: sqliteGround(t, groupName+"-"+journal, journal)}
 		s.g.store = groupName
 		s.groups(append([]string{byName}, syscalls...)...)
 		met.merge(&s.tally)
 	}
 	// Beside a living neighbour, who shares the dead one's memory.
-	s := &siege{t: t, g: newGround(t, groupName)}
-	s.heir = s.g.open(t, setup{})
+	s := &killLoop{t: t, g: newGround(t, groupName)}
+	s.successor = s.g.open(t, setup{})
 	s.groups("pwrite64", "fdatasync", "fcntl")
 	s.tally.merge(&met)
 	s.report(start)
 }
 
 // groups kills at points 1, 2, ... of each mode until the victim survives.
-func (s *siege) groups(modes ...string) {
+func (s *killLoop) groups(modes ...string) {
 	s.t.Helper()
 	for _, mode := range modes {
 		p := &point{store: s.g.name, flow: flowGroup, mode: mode, at: 1}
@@ -119,7 +119,7 @@ func (s *siege) groups(modes ...string) {
 	}
 }
 
-func (s *siege) strikeGroup(p *point) (killed bool, err error) {
+func (s *killLoop) strikeGroup(p *point) (killed bool, err error) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	victim := s.plan(p, newKey(p), byVictim)
@@ -127,12 +127,12 @@ func (s *siege) strikeGroup(p *point) (killed bool, err error) {
 	if _, killed, err = victim.carryOut(ctx, p.tracer()...); err != nil {
 		return false, err
 	}
-	heir := s.heir
-	if heir == nil { // one who has to recover the file
-		if heir, err = stores[s.g.store](ctx, setup{dsn: s.g.dsn}); err != nil {
+	successor := s.successor
+	if successor == nil { // one who has to recover the file
+		if successor, err = stores[s.g.store](ctx, setup{dsn: s.g.dsn}); err != nil {
 			return false, err
 		}
-		defer heir.Close()
+		defer successor.Close()
 	}
 	for i, c := range crew {
 		key := victim.Key + c.suffix
@@ -149,7 +149,7 @@ func (s *siege) strikeGroup(p *point) (killed bool, err error) {
 				return false, fmt.Errorf("member %d was acknowledged, but: %w", i, err)
 			}
 		}
-		got, err := run(ctx, heir, c.flow, operation(key), work{key: key, attempt: byHeir})
+		got, err := run(ctx, successor, c.flow, operation(key), work{key: key, attempt: bySuccessor})
 		if err != nil {
 			return false, fmt.Errorf("member %d, repeated: %w", i, err)
 		}

@@ -137,7 +137,7 @@ func askServer(ctx context.Context, p plan) (killed bool, ack answer, acked bool
 
 // askAgain asks a server that lives, until it has an answer.
 func askAgain(ctx context.Context, s system, key string) (answer, error) {
-	server := httptest.NewServer(s.HTTP(byHeir, nil))
+	server := httptest.NewServer(s.HTTP(bySuccessor, nil))
 	defer server.Close()
 	for {
 		req := newRequest(ctx, server.URL, key)

@@ -21,7 +21,7 @@ import (
 )
 
 // askWithJournal is a client with a journal: it resumes what an earlier process has left
-// open, and then, unless it is an heir, asks for something itself.
+// open, and then, unless it is a successor, asks for something itself.
 func askWithJournal(ctx context.Context, p plan) error {
 	k := &killer{mode: p.Mode, at: p.At}
 	k.arm()
@@ -106,12 +106,12 @@ func TestJournalKill(t *testing.T) {
 	if long() {
 		kinds = append(kinds, byByte, "openat", "unlinkat", "close")
 	}
-	s := &journalSiege{t: t, g: newGround(t, sqliteName), seen: map[string][]bool{}, flow: flowJournal, answered: 4, look: open}
+	s := &journalLoop{t: t, g: newGround(t, sqliteName), seen: map[string][]bool{}, flow: flowJournal, answered: 4, look: open}
 	s.lay(kinds)
 }
 
 // lay kills at all points of some kinds.
-func (s *journalSiege) lay(kinds []string) {
+func (s *journalLoop) lay(kinds []string) {
 	handler := s.g.open(s.t, setup{}).HTTP(byVictim, nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.arrived(r.Header.Get(keyHeader))
@@ -142,11 +142,11 @@ func (s *journalSiege) lay(kinds []string) {
 	}
 }
 
-type journalSiege struct {
+type journalLoop struct {
 	twice bool // the victim finds what an earlier one has left
 
 	t   *testing.T
-	g   *ground // of the server
+	g   *testDB // of the server
 	url string
 
 	flow     string
@@ -163,17 +163,17 @@ type journalSiege struct {
 	kills, none, unsent, unanswered, unclosed, closed int
 }
 
-func (s *journalSiege) arrived(key string) {
+func (s *journalLoop) arrived(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.path == "" { // of an heir, or of a victim whose request was late
+	if s.path == "" { // of a successor, or of a victim whose request was late
 		return
 	}
 	keys, err := s.look(s.path)
 	s.seen[key] = append(s.seen[key], err == nil && slices.Contains(keys, key))
 }
 
-func (s *journalSiege) arrivals(key string) []bool {
+func (s *journalLoop) arrivals(key string) []bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[keyOf(key, 0)]
@@ -193,7 +193,7 @@ func open(path string) (keys []string, err error) {
 
 // strike kills a client at a point, lets another one resume, and judges. It reports
 // whether it came to that.
-func (s *journalSiege) strike(p *point) (killed bool) {
+func (s *journalLoop) strike(p *point) (killed bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -211,7 +211,7 @@ func (s *journalSiege) strike(p *point) (killed bool) {
 		if _, killed, err := earlier.carryOut(ctx); err != nil || !killed || len(s.arrivals(key)) != 1 {
 			s.t.Fatalf("vacuous: the earlier victim: killed %v, %v, arrivals %v", killed, err, s.arrivals(key))
 		}
-		victim.Attempt = byHeir
+		victim.Attempt = bySuccessor
 	}
 	_, killed, err := victim.carryOut(ctx, p.tracer()...)
 	if err != nil {
@@ -264,19 +264,19 @@ func (s *journalSiege) strike(p *point) (killed bool) {
 
 // inherit has another process resume what the dead one has left. s.mu is held, but for
 // the time in which requests arrive.
-func (s *journalSiege) inherit(ctx context.Context, p *point, heir plan) {
+func (s *journalLoop) inherit(ctx context.Context, p *point, successor plan) {
 	s.t.Helper()
 	s.kills++
 	s.path = ""
 	s.mu.Unlock()
 	defer s.mu.Lock()
-	heir.At, heir.Attempt = 0, byHeir
-	if _, killed, err := heir.carryOut(ctx); err != nil || killed {
-		s.t.Fatalf("the heir of %s: killed %v, %v", p, killed, err)
+	successor.At, successor.Attempt = 0, bySuccessor
+	if _, killed, err := successor.carryOut(ctx); err != nil || killed {
+		s.t.Fatalf("the successor of %s: killed %v, %v", p, killed, err)
 	}
 }
 
-func (s *journalSiege) count(killed, isOpen, sent, acked bool) {
+func (s *journalLoop) count(killed, isOpen, sent, acked bool) {
 	switch {
 	case !killed:
 	case !isOpen && !sent:

@@ -26,7 +26,7 @@ func TestKill(t *testing.T) {
 // killClient kills clients of a server.
 func killClient(t *testing.T, store string) {
 	g := newGround(t, store)
-	s := &siege{t: t, g: g, heir: g.open(t, setup{}), leash: newLeash(t, address(t, g.dsn))}
+	s := &killLoop{t: t, g: g, successor: g.open(t, setup{}), leash: newLeash(t, address(t, g.dsn))}
 	defer s.report(time.Now())
 	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowBatch, flowHTTP, flowTwice, flowTakeover} {
 		s.loop(flow, byName, 1)
@@ -42,7 +42,7 @@ func killClient(t *testing.T, store string) {
 // nobody: the next process has to recover the file.
 func killSQLite(t *testing.T) {
 	g := newGround(t, sqliteName)
-	s := &siege{t: t, g: g, heir: g.open(t, setup{})}
+	s := &killLoop{t: t, g: g, successor: g.open(t, setup{})}
 	defer s.report(time.Now())
 	s.loop(flowTwice, byName, 1)
 	s.loop(flowHTTP, byName, 1)
@@ -55,7 +55,7 @@ func killSQLite(t *testing.T) {
 		}
 	}
 	for _, journal := range []string{"WAL", "DELETE"} {
-		alone := &siege{t: t, g: sqliteGround(t, sqliteName+"-"+journal, journal)}
+		alone := &killLoop{t: t, g: sqliteGround(t, sqliteName+"-"+journal, journal)}
 		for _, call := range syscalls {
 			alone.loop(flowTakeover, call, 1)
 		}
@@ -64,7 +64,7 @@ func killSQLite(t *testing.T) {
 }
 
 // report prints what was met, and fails if it was too little.
-func (s *siege) report(start time.Time) {
+func (s *killLoop) report(start time.Time) {
 	testenv.Reportf(s.t, "%s: %v\nin %v, seed %d", s.g.name, &s.tally, time.Since(start).Round(time.Millisecond), seed())
 	if onlyPoint() != "" || s.t.Failed() {
 		return
@@ -73,7 +73,7 @@ func (s *siege) report(start time.Time) {
 		s.t.Errorf("%v. %s", err, rerun(s.t))
 	}
 	if s.leash != nil && s.tally.waited == 0 {
-		s.t.Errorf("no heir has met an operation of the dead in flight. %s", rerun(s.t))
+		s.t.Errorf("no successor has met an operation of the dead in flight. %s", rerun(s.t))
 	}
 }
 

@@ -28,7 +28,7 @@ func TestLateMariaDB(t *testing.T) {
 }
 
 // holdCommits makes every COMMIT wait until release is called.
-func (g *ground) holdCommits(ctx context.Context) (release func() error, err error) {
+func (g *testDB) holdCommits(ctx context.Context) (release func() error, err error) {
 	conn, err := g.db.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (g *ground) holdCommits(ctx context.Context) (release func() error, err err
 	}, nil
 }
 
-func lateCommit(t *testing.T, g *ground, flow string, runs int) error {
+func lateCommit(t *testing.T, g *testDB, flow string, runs int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	line := newLeash(t, address(t, g.dsn))

@@ -38,13 +38,13 @@ func TestLate(t *testing.T) {
 
 // sleeper is a client whose commit reaches a session that is stopped.
 type sleeper struct {
-	g     *ground
+	g     *testDB
 	leash *leash
 	pid   int
 	err   error
 }
 
-func newSleeper(t *testing.T, g *ground) *sleeper {
+func newSleeper(t *testing.T, g *testDB) *sleeper {
 	t.Helper()
 	s := &sleeper{g: g, leash: newLeash(t, address(t, g.dsn))}
 	t.Cleanup(s.wake)
@@ -82,7 +82,7 @@ func (s *sleeper) gone(ctx context.Context) error {
 	return s.g.until(ctx, fmt.Sprintf(`select not exists (select from pg_stat_activity where pid = %d)`, s.pid))
 }
 
-func late(t *testing.T, g *ground, flow string, runs int) error {
+func late(t *testing.T, g *testDB, flow string, runs int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	sl := newSleeper(t, g)
@@ -109,7 +109,7 @@ func late(t *testing.T, g *ground, flow string, runs int) error {
 
 // gated is a database in which claims wait at a gate, between the moment whose data
 // they see and the lock that they try to get.
-type gated struct{ *ground }
+type gated struct{ *testDB }
 
 const gate = `
 create schema gated;
@@ -223,7 +223,7 @@ func oldLook(t *testing.T, g gated, l level) error {
 func oldSettling(t *testing.T, g gated) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	sl := newSleeper(t, g.ground)
+	sl := newSleeper(t, g.testDB)
 	s := g.open(t, setup{dsn: sl.dsn(g.dsnThrough()), conns: 1, engine: once.Config{Runs: 1, Settle: patience}})
 	defer s.Close()
 	var open func() error

@@ -15,7 +15,7 @@ import (
 
 // trial is a series of operations, to each of which something happens.
 type trial struct {
-	g    *ground
+	g    *testDB
 	mend func(context.Context) error // ends what has happened; then there is a server again
 
 	doubts

@@ -40,7 +40,7 @@ type restartable interface {
 	Restart(ctx context.Context) error
 }
 
-func restarts(t *testing.T, g *ground, server restartable, floor int) {
+func restarts(t *testing.T, g *testDB, server restartable, floor int) {
 	line := newToll(t, address(t, g.dsn), wireOf(g.store))
 	n := newNth(t, g, line, setup{dsn: line.dsn(g.dsn)})
 	var under chan struct{} // a restart that is under way

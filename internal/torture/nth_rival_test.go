@@ -76,10 +76,10 @@ const updateShared = "update shared set n = n + 1 where id = $1"
 // rival is a second session.
 type rival struct {
 	*testing.T
-	g *ground
+	g *testDB
 }
 
-func newRival(t *testing.T, g *ground) *rival {
+func newRival(t *testing.T, g *testDB) *rival {
 	t.Helper()
 	r := &rival{t, g}
 	r.run(t.Context(), g.db, "create table shared (id varchar(10) primary key, n int not null)", "insert into shared values ('a', 0), ('b', 0), ('ballast', 0)")

@@ -179,7 +179,7 @@ func newNthSQLite(t *testing.T, journal string) *nth {
 }
 
 // sqliteTripped is a database in a file, and the driver that trips on it.
-func sqliteTripped(t *testing.T, journal string) (*ground, *tripwire) {
+func sqliteTripped(t *testing.T, journal string) (*testDB, *tripwire) {
 	t.Helper()
 	g := sqliteGround(t, sqliteName+"-"+journal, journal)
 	g.dsn = strings.Replace(g.dsn, "busy_timeout(30000)", "busy_timeout(100)", 1)

@@ -68,7 +68,7 @@ type obstacle interface {
 // nth is the loop on one store.
 type nth struct {
 	*testing.T
-	g     *ground
+	g     *testDB
 	line  obstacle
 	s     system // one for all
 	met   doubts
@@ -82,7 +82,7 @@ type nth struct {
 	told  map[string]int // first answers
 }
 
-func newNth(t *testing.T, g *ground, line obstacle, su setup) *nth {
+func newNth(t *testing.T, g *testDB, line obstacle, su setup) *nth {
 	t.Helper()
 	n := &nth{T: t, g: g, line: line, calm: func() {}, start: time.Now(), seen: map[string]int{}, after: map[string]int{}, told: map[string]int{}}
 	n.bound = cmp.Or(su.engine.Settle, patience)

@@ -59,7 +59,7 @@ type vain struct {
 	runs  atomic.Int64 // that were in vain
 }
 
-func newVain(t *testing.T, g *ground, line obstacle, su setup) *vain {
+func newVain(t *testing.T, g *testDB, line obstacle, su setup) *vain {
 	t.Helper()
 	v := new(vain)
 	su.engine.Settle = soon

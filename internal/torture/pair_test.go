@@ -14,7 +14,7 @@ import (
 // pair is a primary whose commits wait for its standby. Clients reach the one of them
 // that is the primary through one address, and the judge looks at that one.
 type pair struct {
-	*ground
+	*testDB
 
 	primary *testenv.Postgres
 	standby *testenv.Standby
@@ -34,7 +34,7 @@ func newPair(t *testing.T, store string) *pair {
 	pg, err := testenv.StartPostgres(ctx, testenv.PostgresConfig{})
 	must(err)
 	t.Cleanup(func() { _ = pg.Close() })
-	p := &pair{ground: postgresGround(t, store, pg.URL("postgres")), primary: pg}
+	p := &pair{testDB: postgresGround(t, store, pg.URL("postgres")), primary: pg}
 	p.standby, err = testenv.StartStandby(ctx, pg, "standby")
 	must(err)
 	t.Cleanup(func() { _ = p.standby.Close() })

@@ -43,7 +43,7 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
-func behindPooler(t *testing.T, g *ground, s system) {
+func behindPooler(t *testing.T, g *testDB, s system) {
 	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
 	for _, flow := range []string{flowDo, flowFailure, flowJoin, flowBatch} {
@@ -56,7 +56,7 @@ func behindPooler(t *testing.T, g *ground, s system) {
 }
 
 // everyCall executes an operation, replays it and is refused another one of its key.
-func everyCall(ctx context.Context, t *testing.T, g *ground, s system, flow string, op once.Operation) {
+func everyCall(ctx context.Context, t *testing.T, g *testDB, s system, flow string, op once.Operation) {
 	t.Helper()
 	key := op.Key
 	for i := range 3 {
@@ -80,7 +80,7 @@ func everyCall(ctx context.Context, t *testing.T, g *ground, s system, flow stri
 }
 
 // duplicates has 24 engines ask for the same keys at the same time.
-func duplicates(ctx context.Context, t *testing.T, g *ground, s system) {
+func duplicates(ctx context.Context, t *testing.T, g *testDB, s system) {
 	const engines = 24
 	keys := scale(40, 1000)
 	var inFlight atomic.Int64

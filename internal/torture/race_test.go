@@ -44,7 +44,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-func race(t *testing.T, g *ground, l level) {
+func race(t *testing.T, g *testDB, l level) {
 	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
 	var taken, inFlight, replayed atomic.Int64

@@ -16,7 +16,7 @@ import (
 // replicated is a MariaDB and its replica. Clients reach one of them through one address, as
 // with a pool of two hosts, and the judge looks at the primary.
 type replicated struct {
-	*ground
+	*testDB
 
 	primary *testenv.MariaDB
 	replica *testenv.Replica
@@ -43,7 +43,7 @@ func newReplicated(t *testing.T, settings map[string]string) *replicated {
 	must(primary.CreateDatabase("app"))
 	_, err = primary.Query(ctx, "", "create user service@'%'; grant all on app.* to service@'%'")
 	must(err)
-	r.ground = mariadbGround(t, primary.DSN("app"))
+	r.testDB = mariadbGround(t, primary.DSN("app"))
 	must(r.replica.CatchUp(ctx))
 	r.front, err = faultnet.Listen(primary.Addr())
 	must(err)

@@ -63,7 +63,7 @@ func TestTheLookUpAtSerializableIsBounded(t *testing.T) {
 // bounded is so short that a test need not wait, and so long that a statement can be run.
 const bounded = 200 * time.Millisecond
 
-func waits(t *testing.T, g *ground, s system, timeouts store.Timeouts) error {
+func waits(t *testing.T, g *testDB, s system, timeouts store.Timeouts) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience/3)
 	defer cancel()
 	lock, err := g.db.BeginTx(ctx, nil)
@@ -97,13 +97,13 @@ func waits(t *testing.T, g *ground, s system, timeouts store.Timeouts) error {
 
 // joiner has transactions of its own.
 type joiner[TX any] struct {
-	*ground
+	*testDB
 
 	r   *rig[TX]
 	ctx context.Context //nolint:containedctx // of one test
 }
 
-func joins[TX any](t *testing.T, g *ground, r *rig[TX]) {
+func joins[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

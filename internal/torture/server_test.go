@@ -76,7 +76,7 @@ type mortal struct {
 	settled func(ctx context.Context) error // optional: waits for what Ping does not
 }
 
-func serverKill(t *testing.T, g *ground, m mortal) {
+func serverKill(t *testing.T, g *testDB, m mortal) {
 	start := time.Now()
 	points := 0
 	met := new(doubts)
@@ -100,7 +100,7 @@ func serverKill(t *testing.T, g *ground, m mortal) {
 	}
 }
 
-func killBackend(t *testing.T, m mortal, g *ground, met *doubts, runs int, call string, k int) (survived bool, err error) {
+func killBackend(t *testing.T, m mortal, g *testDB, met *doubts, runs int, call string, k int) (survived bool, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s := g.open(t, setup{conns: 2, engine: once.Config{Runs: runs, Settle: patience, Observer: met}})
@@ -140,7 +140,7 @@ func killBackend(t *testing.T, m mortal, g *ground, met *doubts, runs int, call 
 }
 
 // reconnect leaves no connection to a server that has died in the pool.
-func (g *ground) reconnect(ctx context.Context) error {
+func (g *testDB) reconnect(ctx context.Context) error {
 	for {
 		err := g.db.PingContext(ctx)
 		if err == nil || ctx.Err() != nil {

@@ -26,7 +26,7 @@ func TestStopSQLite(t *testing.T) {
 	g := newGround(t, sqliteName)
 	const busy = 300 * time.Millisecond
 	dsn := strings.Replace(g.dsn, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), 1)
-	st := stuck{g: g, heir: g.open(t, setup{dsn: dsn}), busy: busy}
+	st := stuck{g: g, successor: g.open(t, setup{dsn: dsn}), busy: busy}
 	for _, signal := range []syscall.Signal{syscall.SIGCONT, syscall.SIGKILL} {
 		for at := int64(1); ; at++ {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -47,9 +47,9 @@ func TestStopSQLite(t *testing.T) {
 }
 
 type stuck struct {
-	g    *ground
-	heir system
-	busy time.Duration
+	g         *testDB
+	successor system
+	busy      time.Duration
 
 	stops, held, refused, taken int
 	longest                     time.Duration
@@ -76,11 +76,11 @@ func (s *stuck) visit(ctx context.Context, dir string, at int64, then syscall.Si
 	if err := errors.Join(syscall.Kill(c.cmd.Process.Pid, then), <-ended); err != nil {
 		return true, err
 	}
-	got, _, err := s.heir.Do(ctx, operation(p.Key), work{key: p.Key, attempt: byHeir})
+	got, _, err := s.successor.Do(ctx, operation(p.Key), work{key: p.Key, attempt: bySuccessor})
 	if err != nil {
 		return true, fmt.Errorf("afterwards: %w", err)
 	}
-	if got.Attempt == byHeir {
+	if got.Attempt == bySuccessor {
 		s.taken++
 	}
 	ack, acked, err := acknowledged(p.Witness)
@@ -123,7 +123,7 @@ func (s *stuck) crowd(ctx context.Context, key string) error {
 	for i, key := range keys {
 		group.Go(func() {
 			began := time.Now()
-			_, _, errs[i] = s.heir.Do(ctx, operation(key), work{key: key, attempt: byHeir})
+			_, _, errs[i] = s.successor.Do(ctx, operation(key), work{key: key, attempt: bySuccessor})
 			took[i] = time.Since(began)
 		})
 	}

@@ -31,11 +31,11 @@ func TestStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, name)
-			heir := g.open(t, setup{})
+			successor := g.open(t, setup{})
 			taken, kept, inFlight := 0, 0, 0
 			for at := int64(1); ; at++ {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				st := stop{g: g, heir: heir, at: at}
+				st := stop{g: g, successor: successor, at: at}
 				stopped, err := st.visit(ctx, t.TempDir())
 				cancel()
 				if err != nil {
@@ -45,7 +45,7 @@ func TestStop(t *testing.T) {
 					break
 				}
 				inFlight += st.inFlight
-				if st.got.Attempt == byHeir {
+				if st.got.Attempt == bySuccessor {
 					taken++
 				} else {
 					kept++
@@ -61,11 +61,11 @@ func TestStop(t *testing.T) {
 
 // stop is one point at which a process is stopped.
 type stop struct {
-	g        *ground
-	heir     system
-	at       int64
-	got      answer
-	inFlight int
+	g         *testDB
+	successor system
+	at        int64
+	got       answer
+	inFlight  int
 }
 
 // visit reports whether the process came to the point.
@@ -78,7 +78,7 @@ func (s *stop) visit(ctx context.Context, dir string) (stopped bool, err error) 
 	}
 	defer func() { _ = syscall.Kill(c.cmd.Process.Pid, syscall.SIGCONT) }()
 	for {
-		got, _, err := s.heir.Do(ctx, operation(key), work{key: key, attempt: byHeir})
+		got, _, err := s.successor.Do(ctx, operation(key), work{key: key, attempt: bySuccessor})
 		if once.CodeOf(err) == once.CodeInFlight && ctx.Err() == nil {
 			s.inFlight++
 			continue

@@ -42,7 +42,7 @@ type tale struct {
 	Answers                                  map[string]string // attempt by key
 }
 
-func unleash(t *testing.T, g *ground, processes, workers, keys int) {
+func unleash(t *testing.T, g *testDB, processes, workers, keys int) {
 	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
 	tales := make([]tale, processes)

@@ -58,7 +58,7 @@ func TestSweepUnderFire(t *testing.T) {
 	}
 }
 
-func underFire(t *testing.T, g *ground) {
+func underFire(t *testing.T, g *testDB) {
 	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
 	const keys, workers = 12, 6

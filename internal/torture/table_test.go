@@ -17,7 +17,7 @@ import (
 )
 
 // askWithTable is a client whose journal is in a database: it resumes what an earlier
-// process has left open. Then, unless it is an heir, it plans one thing in the transaction
+// process has left open. Then, unless it is a successor, it plans one thing in the transaction
 // that makes it necessary, sends it, and asks for others itself.
 func askWithTable(ctx context.Context, p plan) error {
 	k := &killer{mode: p.Mode, at: p.At}
@@ -103,7 +103,7 @@ func wish(ctx context.Context, k *killer, db *sql.DB, j *journal.Table, p plan) 
 
 // table is a database of intents, and its judge.
 type table struct {
-	g *ground
+	g *testDB
 	j *journal.Table
 }
 
@@ -163,7 +163,7 @@ func TestTableKill(t *testing.T) {
 			if b.j, err = journal.OpenTable(b.g.db, dialect, journal.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			s := &journalSiege{t: t, g: newGround(t, sqliteName), seen: map[string][]bool{}, flow: flowTable, answered: 6, table: b, look: b.keys}
+			s := &journalLoop{t: t, g: newGround(t, sqliteName), seen: map[string][]bool{}, flow: flowTable, answered: 6, table: b, look: b.keys}
 			s.lay(kinds)
 		})
 	}

@@ -42,7 +42,7 @@ func TestTaken(t *testing.T) {
 // meddler writes the record of somebody else's operation without asking for the
 // claim, as nobody should.
 type meddler struct {
-	g     *ground
+	g     *testDB
 	level level
 	key   string
 	taken int

@@ -14,7 +14,7 @@ type tally struct {
 	acknowledged int // killed after the answer was given
 	applied      int // killed after the commit and before the answer was given
 	nothing      int // killed before the commit
-	waited       int // the heir was told that the dead one's operation is in flight
+	waited       int // the successor was told that the dead one's operation is in flight
 }
 
 func (t *tally) count(p *point) {

@@ -41,7 +41,7 @@ const (
 	ages  = 60 * time.Second // no bound holds
 )
 
-func timeouts[TX any](t *testing.T, g *ground, r *rig[TX]) {
+func timeouts[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 	insert := func(ctx context.Context, tx TX, key string) error {
 		return r.exec(ctx, tx, insertCharge, key, "stuck")
 	}

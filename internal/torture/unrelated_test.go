@@ -42,7 +42,7 @@ func TestUnrelatedKeysDoNotConflict(t *testing.T) {
 }
 
 // defaultLevel is that of sessions that begin from now on.
-func (g *ground) defaultLevel(tb testing.TB, isolation string) {
+func (g *testDB) defaultLevel(tb testing.TB, isolation string) {
 	tb.Helper()
 	_, err := g.db.ExecContext(tb.Context(), fmt.Sprintf(
 		`do $$ begin execute format('alter database %%I set default_transaction_isolation = %%L', current_database(), '%s'); end $$`, isolation))
@@ -52,7 +52,7 @@ func (g *ground) defaultLevel(tb testing.TB, isolation string) {
 }
 
 // fill makes the index grow beyond one page.
-func (g *ground) fill(tb testing.TB) {
+func (g *testDB) fill(tb testing.TB) {
 	tb.Helper()
 	_, err := g.db.ExecContext(tb.Context(), `insert into once_operation (scope, key, claim, expires_at)
  select $1, '0' || n, '', now() + interval '1 day' from generate_series(1, 1000) n`, scope)
@@ -66,7 +66,7 @@ const flowFirst = "first attempt"
 
 // unrelated runs several operations of each kind, all of which have begun before any of
 // them commits.
-func unrelated(t *testing.T, g *ground, l level) error {
+func unrelated(t *testing.T, g *testDB, l level) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

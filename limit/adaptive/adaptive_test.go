@@ -31,9 +31,9 @@ func (s *server) ServeHTTP(http.ResponseWriter, *http.Request) {
 	<-time.After(time.Duration((9 + 2*rand.Float64()) * slower * slower * float64(time.Millisecond)))
 }
 
-// siege lets a few clients ask for half a minute and then many for a minute. It returns
+// overload lets a few clients ask for half a minute and then many for a minute. It returns
 // how many were served in the last 30 s, and how long that has taken on average.
-func siege(t *testing.T, h http.Handler, few, many int) (served int, mean time.Duration) {
+func overload(t *testing.T, h http.Handler, few, many int) (served int, mean time.Duration) {
 	t.Helper()
 	begin := time.Now()
 	end := begin.Add(90 * time.Second)
@@ -76,7 +76,7 @@ func TestFindsTheLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := capacity()
 			l := limit.New(limit.Config{Capacity: c, Limit: 80, Queue: -1})
-			served, mean = siege(t, l.Middleware(&server{knee: knee}), 4, 80)
+			served, mean = overload(t, l.Middleware(&server{knee: knee}), 4, 80)
 			if s := l.State(); s.Running != 0 || s.Waiting != 0 {
 				t.Errorf("%+v", s)
 			}

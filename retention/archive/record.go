@@ -67,8 +67,8 @@ func decode(from *json.Decoder) (e store.Expired, err error) {
 	}
 	e = store.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Record: store.Record{
 		State: store.StateDone, Fence: r.Fence, Nonce: r.Claim, Fingerprint: r.Fingerprint, Request: r.Request,
-		Result: store.Result{Kind: store.ResultKind(r.Kind), Status: r.Status, Body: r.Body},
-		RecoveryPoint:  r.Point, CallStarted: r.Calling, Data: r.Data, Since: r.Since,
+		Result:        store.Result{Kind: store.ResultKind(r.Kind), Status: r.Status, Body: r.Body},
+		RecoveryPoint: r.Point, CallStarted: r.Calling, Data: r.Data, Since: r.Since,
 	}}
 	e.Result.Header, err = store.DecodeHeader(r.Header)
 	return e, err

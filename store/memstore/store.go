@@ -184,7 +184,9 @@ func (s *Store) live(id store.ID) *row {
 func (s *Store) now() time.Time { return time.Now().Add(s.ahead) }
 
 // late reports whether it is too late to execute what is absent.
-func (s *Store) late(opts store.BeginOptions) bool { return !opts.StaleAfter.IsZero() && !s.now().Before(opts.StaleAfter) }
+func (s *Store) late(opts store.BeginOptions) bool {
+	return !opts.StaleAfter.IsZero() && !s.now().Before(opts.StaleAfter)
+}
 
 func stale() error            { return &store.Error{Kind: store.KindStale, Err: errLate} }
 func down(err error) error    { return &store.Error{Kind: store.KindUnavailable, Err: err} }

@@ -21,7 +21,7 @@ import (
 type batchTxn struct {
 	s         *Store
 	conn      *pgxpool.Conn
-	opts       store.BeginOptions
+	opts      store.BeginOptions
 	statement time.Duration // budget, counted from here
 }
 

@@ -19,7 +19,7 @@ import (
 // claim fails if somebody else has it, and the server then skips the statement.
 type firstAttempt struct {
 	s        *Store
-	opts      store.BeginOptions
+	opts     store.BeginOptions
 	deadline time.Time // of Begin's context; zero: none
 	start    *time.Time
 }

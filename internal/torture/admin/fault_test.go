@@ -17,7 +17,7 @@ import (
 // and the audit says which.
 func TestForgetNothingHalf(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		plain, err := sql.Open(g.driver, g.dsn)
 		must(t, err)
 		defer func() { _ = plain.Close() }()

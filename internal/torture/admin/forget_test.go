@@ -21,7 +21,7 @@ import (
 const personal = "ada@example.com"
 
 // done executes an operation that stores something personal, and tries it once more.
-func (g *ground) done(tb testing.TB, cfg once.Config, scope, key string) once.Operation {
+func (g *testDB) done(tb testing.TB, cfg once.Config, scope, key string) once.Operation {
 	tb.Helper()
 	var err error
 	if cfg.Encrypter, err = once.NewEncrypter(make([]byte, 32)); err != nil {
@@ -35,7 +35,7 @@ func (g *ground) done(tb testing.TB, cfg once.Config, scope, key string) once.Op
 }
 
 // leased makes an operation that somebody works on, or whose outcome nobody knows.
-func (g *ground) leased(tb testing.TB, scope, key string, state store.State) {
+func (g *testDB) leased(tb testing.TB, scope, key string, state store.State) {
 	tb.Helper()
 	_, err := g.store.Swap(context.Background(), store.Change{
 		ID: store.ID{Scope: scope, Key: key}, Lease: time.Hour,
@@ -45,7 +45,7 @@ func (g *ground) leased(tb testing.TB, scope, key string, state store.State) {
 }
 
 // leftovers counts what a forgotten operation must not have any more.
-func (g *ground) leftovers(tb testing.TB, scope string) int {
+func (g *testDB) leftovers(tb testing.TB, scope string) int {
 	tb.Helper()
 	return g.count(tb, `select count(*) from once_operation where scope = $1 and (head is not null or body is not null or request is not null or data is not null)`, scope) +
 		g.count(tb, `select count(*) from once_attempt where scope = $1 and (request_id <> '' or correlation_id <> '')`, scope)
@@ -55,7 +55,7 @@ func (g *ground) leftovers(tb testing.TB, scope string) int {
 // again.
 func TestForgottenNeverExecutes(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		for i, key := range append([]string{"hashed"}, nasty...) {
 			cfg := once.Config{HashKeys: i == 0}
 			op := g.done(t, cfg, "s "+key, key)
@@ -97,7 +97,7 @@ func TestForgottenNeverExecutes(t *testing.T) {
 // TestForgottenOverHTTP: what a client is told.
 func TestForgottenOverHTTP(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		executed := 0
 		engine := once.New(g.store, once.Config{Cache: 1 << 20})
 		h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Route: func(*http.Request) string { return "POST /x" }},
@@ -130,7 +130,7 @@ func TestForgottenOverHTTP(t *testing.T) {
 // TestForgetRefuses: what is still needed stays, and so does everything else.
 func TestForgetRefuses(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		g.leased(t, "s", "running", store.StateRunning)
 		g.leased(t, "s", "unknown", store.StateUnknown)
 		g.done(t, once.Config{}, "s", "done")
@@ -171,7 +171,7 @@ func TestForgetRefuses(t *testing.T) {
 // TestRelease: the key of an unknown outcome is new again, and who has said so is known.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		g.leased(t, "s", "k", store.StateUnknown)
 		_, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "the bank has no such payment", Release: true})
 		must(t, err)
@@ -189,7 +189,7 @@ func TestRelease(t *testing.T) {
 // TestForgetAttemptsAlone: there may be attempts without a record.
 func TestForgetAttemptsAlone(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		must(t, g.store.WriteAttempts(t.Context(), []store.Attempt{attemptAt(1, "s", "k"), attemptAt(2, "other", "k"), attemptAt(3, "s", "K")}))
 		detail, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
 		if err != nil || detail != "ids of 1 attempts erased" || g.leftovers(t, "s")+g.leftovers(t, "other") != 2 {

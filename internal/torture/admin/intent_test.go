@@ -29,7 +29,7 @@ import (
 // intentJournals runs a test on every journal there is: they keep the same promises.
 func intentJournals(t *testing.T, test func(t *testing.T, j keptJournal)) {
 	t.Helper()
-	on(t, func(t *testing.T, g *ground) { test(t, g.journal(t)) })
+	on(t, func(t *testing.T, g *testDB) { test(t, g.journal(t)) })
 	t.Run("file", func(t *testing.T) {
 		t.Parallel()
 		f, err := journal.Open(filepath.Join(t.TempDir(), "intents"), journal.Config{})
@@ -44,7 +44,7 @@ type keptJournal interface {
 	Resolve(ctx context.Context, id string) error
 }
 
-func (g *ground) journal(t *testing.T) *journal.Table {
+func (g *testDB) journal(t *testing.T) *journal.Table {
 	t.Helper()
 	j, err := journal.OpenTable(g.db, g.dialect, journal.Config{})
 	must(t, err)
@@ -176,8 +176,8 @@ func service(t *testing.T) (url string, effects func() []string) {
 // it takes effect once.
 func TestIntentInATransaction(t *testing.T) {
 	t.Parallel()
-	type runner func(ctx context.Context, g *ground, commit bool, query string, args []any) error
-	bySQL := func(ctx context.Context, g *ground, commit bool, query string, args []any) error {
+	type runner func(ctx context.Context, g *testDB, commit bool, query string, args []any) error
+	bySQL := func(ctx context.Context, g *testDB, commit bool, query string, args []any) error {
 		tx, err := g.db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -188,7 +188,7 @@ func TestIntentInATransaction(t *testing.T) {
 		}
 		return tx.Commit()
 	}
-	byPgx := func(ctx context.Context, g *ground, commit bool, query string, args []any) error {
+	byPgx := func(ctx context.Context, g *testDB, commit bool, query string, args []any) error {
 		conn, err := pgx.Connect(ctx, g.dsn)
 		if err != nil {
 			return err
@@ -204,7 +204,7 @@ func TestIntentInATransaction(t *testing.T) {
 		}
 		return tx.Commit(ctx)
 	}
-	test := func(t *testing.T, g *ground, run runner) {
+	test := func(t *testing.T, g *testDB, run runner) {
 		j := g.journal(t)
 		url, effects := service(t)
 		for i, commit := range []bool{true, false, true} {
@@ -235,7 +235,7 @@ func TestIntentInATransaction(t *testing.T) {
 			t.Errorf("open: %v", keys)
 		}
 	}
-	on(t, func(t *testing.T, g *ground) { test(t, g, bySQL) })
+	on(t, func(t *testing.T, g *testDB) { test(t, g, bySQL) })
 	t.Run("pgx", func(t *testing.T) { t.Parallel(); test(t, newGround(t, migration.PostgreSQL), byPgx) })
 }
 
@@ -243,7 +243,7 @@ func TestIntentInATransaction(t *testing.T) {
 // same key and without a second effect; without the database nothing is sent.
 func TestIntentOfADeadClient(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		url, effects := service(t)
 		lossy := &lossy{}
 		dead := &http.Client{Transport: &retryhttp.Transport{Journal: g.journal(t), Base: lossy, Policy: retry.Policy{Attempts: 1}}}

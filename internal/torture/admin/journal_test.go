@@ -32,7 +32,7 @@ func attemptAt(i int, scope, key string) store.Attempt {
 // TestAttemptsAreKept: what was written is read, once, whatever it is.
 func TestAttemptsAreKept(t *testing.T) {
 	t.Parallel()
-	journals(t, func(t *testing.T, g *ground, j store.AttemptLog) {
+	journals(t, func(t *testing.T, g *testDB, j store.AttemptLog) {
 		var list []store.Attempt
 		for i, text := range nasty {
 			list = append(list, attemptAt(i, "scope "+text, text))
@@ -87,7 +87,7 @@ func TestAttemptsAreKept(t *testing.T) {
 // several nodes sweep at the same time.
 func TestAttemptsAreSwept(t *testing.T) {
 	t.Parallel()
-	journals(t, func(t *testing.T, g *ground, j store.AttemptLog) {
+	journals(t, func(t *testing.T, g *testDB, j store.AttemptLog) {
 		var list []store.Attempt
 		for i := range 500 {
 			list = append(list, attemptAt(i, "s", fmt.Sprint(i)))
@@ -127,7 +127,7 @@ func TestAttemptsAreSwept(t *testing.T) {
 // TestOldSchema: a database without the tables says what to do.
 func TestMissingTable(t *testing.T) {
 	t.Parallel()
-	journals(t, func(t *testing.T, g *ground, j store.AttemptLog) {
+	journals(t, func(t *testing.T, g *testDB, j store.AttemptLog) {
 		g.exec(t, "drop table once_attempt")
 		err := j.WriteAttempts(t.Context(), []store.Attempt{attemptAt(1, "s", "k")})
 		if store.KindOf(err) != store.KindUnavailable || !contains(err, "Try: once migrate up") {

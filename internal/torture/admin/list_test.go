@@ -22,7 +22,7 @@ func names(list []admin.Operation) (all []string) {
 }
 
 // pages lists f a few at a time.
-func (g *ground) pages(tb testing.TB, f admin.Filter, limit int) (all []string) {
+func (g *testDB) pages(tb testing.TB, f admin.Filter, limit int) (all []string) {
 	tb.Helper()
 	f.Limit = limit
 	for range 1000 {
@@ -44,7 +44,7 @@ func (g *ground) pages(tb testing.TB, f admin.Filter, limit int) (all []string) 
 // the size of a page, and a prefix is a prefix and no pattern.
 func TestListPages(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		var want []string
 		engine := once.New(g.store, once.Config{})
 		for _, scope := range append([]string{"k\x7ea", "\ud7ff", "\ue000"}, nasty...) {
@@ -90,7 +90,7 @@ func TestListPages(t *testing.T) {
 
 func TestListFilters(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		g.leased(t, "s", "running", store.StateRunning)
 		g.leased(t, "s", "unknown", store.StateUnknown)
 		for _, key := range []string{"done", "expired", "old"} {
@@ -139,7 +139,7 @@ func TestListFilters(t *testing.T) {
 
 func TestAuditPages(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *testDB) {
 		for _, key := range []string{"a", "b", "c"} {
 			g.done(t, once.Config{}, "s "+key, key)
 			_, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s " + key, Key: key, Who: "ada", Reason: "asked"})

@@ -14,7 +14,7 @@ import (
 // guarded transaction.
 var arms = []string{"bare", "unguarded", "guarded"}
 
-func (g *ground) arm(name string) (*sql.DB, context.Context) {
+func (g *testDB) arm(name string) (*sql.DB, context.Context) {
 	ctx := context.Background()
 	switch name {
 	case "bare":
@@ -28,7 +28,7 @@ func (g *ground) arm(name string) (*sql.DB, context.Context) {
 
 // BenchmarkStatement runs one small statement in an open transaction.
 func BenchmarkStatement(b *testing.B) {
-	inTurns(b, func(b *testing.B, g *ground, arm string) func() {
+	inTurns(b, func(b *testing.B, g *testDB, arm string) func() {
 		b.Helper()
 		if g.dialect == sqlguard.SQLite { // where only one can be open for writing
 			g = lite(b, "&_pragma=synchronous(off)")
@@ -46,7 +46,7 @@ func BenchmarkStatement(b *testing.B) {
 
 // BenchmarkTransaction runs a transaction of two writes.
 func BenchmarkTransaction(b *testing.B) {
-	inTurns(b, func(b *testing.B, g *ground, arm string) func() {
+	inTurns(b, func(b *testing.B, g *testDB, arm string) func() {
 		b.Helper()
 		return func() {
 			db, ctx := g.arm(arm)
@@ -63,11 +63,11 @@ func BenchmarkTransaction(b *testing.B) {
 
 // inTurns measures the arms in turns, so that a busy machine hurts all alike,
 // and reports the median of each as a ratio to the bare driver.
-func inTurns(b *testing.B, prepare func(b *testing.B, g *ground, arm string) func()) {
+func inTurns(b *testing.B, prepare func(b *testing.B, g *testDB, arm string) func()) {
 	b.Helper()
-	for name, on := range map[string]func(testing.TB) *ground{
+	for name, on := range map[string]func(testing.TB) *testDB{
 		"PostgreSQL": postgres,
-		"SQLite":     func(t testing.TB) *ground { t.Helper(); return lite(t, "&_pragma=synchronous(off)") },
+		"SQLite":     func(t testing.TB) *testDB { t.Helper(); return lite(t, "&_pragma=synchronous(off)") },
 	} {
 		b.Run(name, func(b *testing.B) {
 			g := on(b)

@@ -13,7 +13,7 @@ import (
 )
 
 // commitFails demands that COMMIT fails, in doubt or not, and leaves nothing.
-func commitFails(t *testing.T, g *ground, tx *sql.Tx, inDoubt bool) {
+func commitFails(t *testing.T, g *testDB, tx *sql.Tx, inDoubt bool) {
 	t.Helper()
 	failed(t, tx.Commit(), inDoubt)
 	g.leaves(t, 0, 0)
@@ -31,7 +31,7 @@ func failed(t *testing.T, err error, inDoubt bool) {
 // TestDeferredConstraint: the database finds out only at COMMIT.
 func TestDeferredConstraint(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()
 		if g.dialect == sqlguard.MySQL {
 			return // which checks at once
@@ -95,7 +95,7 @@ func TestKilledInCommit(t *testing.T) {
 }
 
 // atCommit has PostgreSQL do something at COMMIT.
-func atCommit(t *testing.T, g *ground, body string) {
+func atCommit(t *testing.T, g *testDB, body string) {
 	t.Helper()
 	g.run(t, "CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "+body+"; RETURN NULL; END $$",
 		"CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON once_key DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION at_commit()")
@@ -172,7 +172,7 @@ func TestCancelledInCommit(t *testing.T) {
 // rolled back, and the connection of PostgreSQL survives that.
 func TestCancelledTransaction(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()
 		g.guarded.SetMaxOpenConns(1)
 		ctx, cancel := context.WithCancel(t.Context())

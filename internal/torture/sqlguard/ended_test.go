@@ -11,7 +11,7 @@ import (
 )
 
 // onConn returns a guarded transaction and the connection it runs on.
-func onConn(t *testing.T, g *ground) (*sql.Conn, *sql.Tx) {
+func onConn(t *testing.T, g *testDB) (*sql.Conn, *sql.Tx) {
 	t.Helper()
 	c, err := g.guarded.Conn(t.Context())
 	must(t, err)
@@ -28,7 +28,7 @@ func TestEndedUnderneath(t *testing.T) {
 	for statement, keys := range map[string]int{"COMMIT": 1, "ROLLBACK": 0} {
 		t.Run(statement, func(t *testing.T) {
 			t.Parallel()
-			both(t, func(t *testing.T, g *ground) {
+			both(t, func(t *testing.T, g *testDB) {
 				t.Helper()
 				c, tx := onConn(t, g)
 				insert(t, tx, "once_key")
@@ -49,7 +49,7 @@ func TestEndedUnderneath(t *testing.T) {
 // TestRollbackAfterRawCommit: SQLite tells, MySQL is asked, PostgreSQL does not say.
 func TestRollbackAfterRawCommit(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()
 		c, tx := onConn(t, g)
 		insert(t, tx, "once_key")
@@ -89,7 +89,7 @@ func TestAbortedUnderneath(t *testing.T) {
 // TestJoin arms the guard for a transaction that somebody else has begun.
 func TestJoin(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()
 		for _, fail := range []bool{false, true} {
 			tx, err := g.guarded.BeginTx(t.Context(), nil)
@@ -120,7 +120,7 @@ func TestJoin(t *testing.T) {
 func TestJoinTooLate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		on    func(testing.TB) *ground
+		on    func(testing.TB) *testDB
 		spoil string
 		ended bool
 	}{
@@ -150,7 +150,7 @@ func TestJoinTooLate(t *testing.T) {
 // TestSavepointHeals: an error that the database has undone is forgiven.
 func TestSavepointHeals(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()
 		tx, txn := g.begin(t)
 		insert(t, tx, "once_key")

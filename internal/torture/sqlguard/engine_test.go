@@ -70,7 +70,7 @@ func randomText(r *rand.Rand, covers []string) string {
 // text; ONCE_SEED repeats a run.
 func TestNothingEndsUnseen(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, g *ground) {
+	both(t, func(t *testing.T, g *testDB) {
 		seed := uint64(time.Now().UnixNano())
 		if s, err := strconv.ParseUint(os.Getenv("ONCE_SEED"), 10, 64); err == nil {
 			seed = s
@@ -108,7 +108,7 @@ func TestNothingEndsUnseen(t *testing.T) {
 }
 
 // ends reports whether a text ends the transaction it runs in.
-func ends(t *testing.T, g *ground, c *sql.Conn, text string) (ended bool) {
+func ends(t *testing.T, g *testDB, c *sql.Conn, text string) (ended bool) {
 	t.Helper()
 	must(t, c.Raw(func(driverConn any) error {
 		ctx, conn := context.Background(), driverConn.(driver.ExecerContext)
@@ -136,7 +136,7 @@ func ends(t *testing.T, g *ground, c *sql.Conn, text string) (ended bool) {
 }
 
 // refused reports whether the guard keeps a text from the database.
-func refused(t *testing.T, g *ground, text string) bool {
+func refused(t *testing.T, g *testDB, text string) bool {
 	t.Helper()
 	txn := new(sqlguard.Txn)
 	tx, err := g.guarded.BeginTx(txn.Context(t.Context()), nil)

@@ -17,7 +17,7 @@ func TestFullDisk(t *testing.T) {
 	for _, journal := range []string{"wal", "delete"} {
 		for _, play := range []struct {
 			name, options string
-			test          func(*testing.T, *ground, *testenv.Disk)
+			test          func(*testing.T, *testDB, *testenv.Disk)
 		}{
 			{"statement", "&_pragma=cache_size(10)", fullInStatement},
 			{"commit", "", fullInCommit},
@@ -31,7 +31,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // fullInStatement drops the error of a statement that fills the disk.
-func fullInStatement(t *testing.T, g *ground, _ *testenv.Disk) {
+func fullInStatement(t *testing.T, g *testDB, _ *testenv.Disk) {
 	t.Helper()
 	tx, txn := g.begin(t)
 	bad, after := carryOn(t, g, tx, misuse{fail: execs("INSERT INTO effect " + manyRows + "SELECT x FROM c")})
@@ -50,7 +50,7 @@ func fullInStatement(t *testing.T, g *ground, _ *testenv.Disk) {
 
 // fullInCommit lets somebody else fill the disk, so that COMMIT has no room for
 // what is still in memory.
-func fullInCommit(t *testing.T, g *ground, disk *testenv.Disk) {
+func fullInCommit(t *testing.T, g *testDB, disk *testenv.Disk) {
 	t.Helper()
 	tx, _ := g.begin(t)
 	insert(t, tx, "once_key")

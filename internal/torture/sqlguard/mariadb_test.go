@@ -13,7 +13,7 @@ import (
 )
 
 // lockedRow runs a statement into a row that another transaction has locked.
-func lockedRow(t *testing.T, g *ground, tx *sql.Tx) error {
+func lockedRow(t *testing.T, g *testDB, tx *sql.Tx) error {
 	t.Helper()
 	other, err := g.bare.BeginTx(t.Context(), nil)
 	must(t, err)
@@ -26,7 +26,7 @@ func lockedRow(t *testing.T, g *ground, tx *sql.Tx) error {
 }
 
 // deadlock loses one against a transaction that has changed more.
-func deadlock(t *testing.T, g *ground, tx *sql.Tx) error {
+func deadlock(t *testing.T, g *testDB, tx *sql.Tx) error {
 	t.Helper()
 	other, err := g.bare.BeginTx(t.Context(), nil)
 	must(t, err)
@@ -70,13 +70,13 @@ func TestSwallowedErrorMariaDB(t *testing.T) {
 		{"SIGNAL", execs("SIGNAL SQLSTATE '45000'"), 1, 1},
 		{"no such savepoint", execs("ROLLBACK TO nowhere"), 1, 1},
 		{"error after some rows", reads("SELECT (SELECT id FROM taken WHERE id < seq) FROM seq_1_to_9"), 1, 1},
-		{"error behind the only row read", func(t *testing.T, _ *ground, tx *sql.Tx) error {
+		{"error behind the only row read", func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 			t.Helper()
 			var n *int
 			return tx.QueryRowContext(t.Context(), "SELECT (SELECT id FROM taken WHERE id < seq) FROM seq_1_to_9").Scan(&n)
 		}, 1, 1},
 		{"second of several statements", execs("SELECT 1; INSERT INTO taken VALUES (1); SELECT 2"), 1, 1},
-		{"prepare", func(t *testing.T, _ *ground, tx *sql.Tx) error {
+		{"prepare", func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 			t.Helper()
 			_, err := tx.PrepareContext(t.Context(), "SELECT nothing")
 			return err
@@ -88,7 +88,7 @@ func TestSwallowedErrorMariaDB(t *testing.T) {
 		{"deadline between rows", halfRead("SELECT REPEAT('x', 10000), SLEEP(0.001) FROM seq_1_to_2000"), 0, 0},
 		{"COMMIT by hand", execs("/* x */ /*!COMMIT*/"), 1, 1},
 		{"COMMIT in a batch", execs("SELECT 1; SELECT ';'; COMMIT; SELECT 2"), 1, 1},
-		{"killed", func(t *testing.T, g *ground, tx *sql.Tx) error {
+		{"killed", func(t *testing.T, g *testDB, tx *sql.Tx) error {
 			t.Helper()
 			g.killConnectionOf(t, tx)
 			_, err := tx.ExecContext(t.Context(), "SELECT 1")
@@ -99,7 +99,7 @@ func TestSwallowedErrorMariaDB(t *testing.T) {
 	}
 }
 
-func (g *ground) killConnectionOf(t *testing.T, tx *sql.Tx) {
+func (g *testDB) killConnectionOf(t *testing.T, tx *sql.Tx) {
 	t.Helper()
 	var id int
 	must(t, tx.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
@@ -156,7 +156,7 @@ func TestImplicitCommit(t *testing.T) {
 
 // rolledBackAfter returns the keys that are left when a transaction has written one, run
 // a statement, and been rolled back.
-func (g *ground) rolledBackAfter(t *testing.T, db *sql.DB, txn *sqlguard.Txn, statement string) (left []int) {
+func (g *testDB) rolledBackAfter(t *testing.T, db *sql.DB, txn *sqlguard.Txn, statement string) (left []int) {
 	t.Helper()
 	ctx := context.Background()
 	if txn != nil {

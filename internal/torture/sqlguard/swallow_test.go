@@ -14,22 +14,22 @@ import (
 // caller, who goes on and commits.
 type misuse struct {
 	name string
-	fail func(t *testing.T, g *ground, tx *sql.Tx) error
+	fail func(t *testing.T, g *testDB, tx *sql.Tx) error
 
 	// What the same leaves without the guard.
 	keys, effects int
 }
 
-func execs(statement string, args ...any) func(*testing.T, *ground, *sql.Tx) error {
-	return func(t *testing.T, _ *ground, tx *sql.Tx) error {
+func execs(statement string, args ...any) func(*testing.T, *testDB, *sql.Tx) error {
+	return func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 		t.Helper()
 		_, err := tx.ExecContext(t.Context(), statement, args...)
 		return err
 	}
 }
 
-func reads(statement string) func(*testing.T, *ground, *sql.Tx) error {
-	return func(t *testing.T, _ *ground, tx *sql.Tx) error {
+func reads(statement string) func(*testing.T, *testDB, *sql.Tx) error {
+	return func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 		t.Helper()
 		rows, err := tx.QueryContext(t.Context(), statement)
 		if err != nil {
@@ -48,8 +48,8 @@ func reads(statement string) func(*testing.T, *ground, *sql.Tx) error {
 }
 
 // deadline runs a statement that takes longer than its context.
-func deadline(statement string) func(*testing.T, *ground, *sql.Tx) error {
-	return func(t *testing.T, _ *ground, tx *sql.Tx) error {
+func deadline(statement string) func(*testing.T, *testDB, *sql.Tx) error {
+	return func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -59,8 +59,8 @@ func deadline(statement string) func(*testing.T, *ground, *sql.Tx) error {
 }
 
 // halfRead lets the context end while rows are open.
-func halfRead(statement string) func(*testing.T, *ground, *sql.Tx) error {
-	return func(t *testing.T, _ *ground, tx *sql.Tx) error {
+func halfRead(statement string) func(*testing.T, *testDB, *sql.Tx) error {
+	return func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -85,17 +85,17 @@ func TestSwallowedErrorPostgreSQL(t *testing.T) {
 		{"division by zero", execs("SELECT 1 / 0"), 0, 0},
 		{"no such table", execs("SELECT * FROM nowhere"), 0, 0},
 		{"error after some rows", reads("SELECT 10 / (5 - g) FROM generate_series(1, 9) g"), 0, 0},
-		{"error behind the only row read", func(t *testing.T, _ *ground, tx *sql.Tx) error {
+		{"error behind the only row read", func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 			t.Helper()
 			var n int
 			return tx.QueryRowContext(t.Context(), "SELECT 10 / (5 - g) FROM generate_series(1, 9) g").Scan(&n)
 		}, 0, 0},
-		{"prepare", func(t *testing.T, _ *ground, tx *sql.Tx) error {
+		{"prepare", func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 			t.Helper()
 			_, err := tx.PrepareContext(t.Context(), "SELECT nothing")
 			return err
 		}, 0, 0},
-		{"number of arguments of a statement", func(t *testing.T, _ *ground, tx *sql.Tx) error {
+		{"number of arguments of a statement", func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 			t.Helper()
 			s, err := tx.PrepareContext(t.Context(), "INSERT INTO effect VALUES ($1)")
 			must(t, err)
@@ -109,7 +109,7 @@ func TestSwallowedErrorPostgreSQL(t *testing.T) {
 		{"deadline between rows", halfRead("SELECT repeat('x', 10000), pg_sleep(0.002) FROM generate_series(1, 100000)"), 0, 0},
 		{"COMMIT by hand", execs("/* x */ ; commit"), 1, 1},
 		{"COMMIT in a batch", execs("SELECT 1; SELECT $$;$$; COMMIT; SELECT 2"), 1, 1},
-		{"killed", func(t *testing.T, g *ground, tx *sql.Tx) error {
+		{"killed", func(t *testing.T, g *testDB, tx *sql.Tx) error {
 			t.Helper()
 			var pid int
 			must(t, tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
@@ -142,7 +142,7 @@ func TestSwallowedErrorSQLite(t *testing.T) {
 		{"deadline between rows", halfRead(manyRows + "SELECT x FROM c"), 1, 1},
 		{"COMMIT by hand", execs("/* x */ ; commit"), 1, 1},
 		{"END in a batch", execs("SELECT 1; END; SELECT [;] FROM (SELECT 1 AS [;])"), 1, 1},
-		{"lock of another's", func(t *testing.T, _ *ground, tx *sql.Tx) error {
+		{"lock of another's", func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 			t.Helper()
 			_, err := tx.ExecContext(t.Context(), "BEGIN EXCLUSIVE")
 			return err
@@ -153,7 +153,7 @@ func TestSwallowedErrorSQLite(t *testing.T) {
 }
 
 // small is a SQLite file that may not grow much.
-func small(t testing.TB) *ground {
+func small(t testing.TB) *testDB {
 	t.Helper()
 	g := lite(t, "&_pragma=max_page_count(60)")
 	g.run(t, "CREATE TRIGGER forbid BEFORE DELETE ON taken BEGIN SELECT RAISE(ROLLBACK, 'not that'); END")
@@ -161,7 +161,7 @@ func small(t testing.TB) *ground {
 }
 
 // swallow plays a misuse without and with the guard.
-func swallow(t *testing.T, on func(testing.TB) *ground, m misuse) {
+func swallow(t *testing.T, on func(testing.TB) *testDB, m misuse) {
 	t.Helper()
 	t.Run("bare", func(t *testing.T) {
 		t.Parallel()
@@ -197,7 +197,7 @@ func swallow(t *testing.T, on func(testing.TB) *ground, m misuse) {
 }
 
 // carryOn writes a key, fails, and writes the effect.
-func carryOn(t *testing.T, g *ground, tx *sql.Tx, m misuse) (bad, after error) {
+func carryOn(t *testing.T, g *testDB, tx *sql.Tx, m misuse) (bad, after error) {
 	t.Helper()
 	insert(t, tx, "once_key")
 	bad = m.fail(t, g, tx)

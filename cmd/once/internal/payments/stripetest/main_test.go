@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 const account = "sk_test_acme"
 
-// ground is a running service, what its clients need, and its database.
-type ground struct {
+// service is a running service, what its clients need, and its database.
+type service struct {
 	*testing.T
 	proxy *faultnet.Proxy
 	db    *sql.DB
@@ -36,13 +36,13 @@ type ground struct {
 }
 
 // onBoth runs test with a service in this process.
-func onBoth(t *testing.T, cfg payments.Config, test func(g *ground)) {
+func onBoth(t *testing.T, cfg payments.Config, test func(g *service)) {
 	t.Helper()
-	onBothOf(t, func(g *ground, dsn string) string { return g.serve(dsn, cfg) }, test)
+	onBothOf(t, func(g *service, dsn string) string { return g.serve(dsn, cfg) }, test)
 }
 
 // onBothOf runs test with what serve has started on a database; it returns the address.
-func onBothOf(t *testing.T, serve func(g *ground, dsn string) string, test func(g *ground)) {
+func onBothOf(t *testing.T, serve func(g *service, dsn string) string, test func(g *service)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -56,9 +56,9 @@ func onBothOf(t *testing.T, serve func(g *ground, dsn string) string, test func(
 	})
 }
 
-func start(t *testing.T, serve func(g *ground, dsn string) string, dsn, driver, plain string) *ground {
+func start(t *testing.T, serve func(g *service, dsn string) string, dsn, driver, plain string) *service {
 	t.Helper()
-	g := &ground{T: t, keys: map[string]int{}}
+	g := &service{T: t, keys: map[string]int{}}
 	var err error
 	g.proxy, err = faultnet.Listen(serve(g, dsn))
 	must(t, err)
@@ -72,7 +72,7 @@ func start(t *testing.T, serve func(g *ground, dsn string) string, dsn, driver, 
 }
 
 // serve serves in this process.
-func (g *ground) serve(dsn string, cfg payments.Config) string {
+func (g *service) serve(dsn string, cfg payments.Config) string {
 	g.Helper()
 	db, err := payments.Open(g.Context(), dsn)
 	must(g.T, err)
@@ -87,7 +87,7 @@ func (g *ground) serve(dsn string, cfg payments.Config) string {
 }
 
 // counting counts how often each key comes.
-func (g *ground) counting(next http.Handler) http.Handler {
+func (g *service) counting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.keys[r.Header.Get("Idempotency-Key")]++
@@ -97,11 +97,11 @@ func (g *ground) counting(next http.Handler) http.Handler {
 }
 
 // client is Stripe's, with a network of ours under it.
-func (g *ground) client(key string) *stripe.Client {
+func (g *service) client(key string) *stripe.Client {
 	return g.over(key, &http.Transport{DialContext: g.proxy.DialContext})
 }
 
-func (g *ground) over(key string, transport *http.Transport) *stripe.Client {
+func (g *service) over(key string, transport *http.Transport) *stripe.Client {
 	g.Cleanup(transport.CloseIdleConnections)
 	return stripe.NewClient(key, stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
 		URL:               stripe.String("http://payments.example"),
@@ -112,7 +112,7 @@ func (g *ground) over(key string, transport *http.Transport) *stripe.Client {
 }
 
 // repeated counts the requests that came again under a key.
-func (g *ground) repeated() (n int) {
+func (g *service) repeated() (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for key, times := range g.keys {
@@ -124,7 +124,7 @@ func (g *ground) repeated() (n int) {
 }
 
 // count asks the database.
-func (g *ground) count(query string) (n int) {
+func (g *service) count(query string) (n int) {
 	g.Helper()
 	must(g.T, g.db.QueryRowContext(context.Background(), query).Scan(&n))
 	return n

@@ -16,7 +16,7 @@ import (
 // charge come back with it, again with a replay, and later.
 func TestWhatIsKeptWithAnObject(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(g *ground) {
+	onBoth(t, payments.Config{}, func(g *service) {
 		t, ctx, c := g.T, g.Context(), g.client(account)
 		full := map[string]string{}
 		for i := range 50 {
@@ -71,7 +71,7 @@ func TestWhatIsKeptWithAnObject(t *testing.T) {
 // TestLimitsOfMetadata: beyond them nothing is done, and the key stays unused.
 func TestLimitsOfMetadata(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(g *ground) {
+	onBoth(t, payments.Config{}, func(g *service) {
 		t, ctx, c := g.T, g.Context(), g.client(account)
 		charge, err := c.V1Charges.Create(ctx, &stripe.ChargeCreateParams{Amount: stripe.Int64(5000), Currency: stripe.String("eur")})
 		must(t, err)
@@ -129,7 +129,7 @@ func TestLimitsOfMetadata(t *testing.T) {
 // key was used, and what is wrong with it is not told in place of that.
 func TestAChargeIsRefusedUnderItsKey(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(g *ground) {
+	onBoth(t, payments.Config{}, func(g *service) {
 		t, ctx, c := g.T, g.Context(), g.client(account)
 		params := func(amount int64) *stripe.ChargeCreateParams {
 			p := &stripe.ChargeCreateParams{Amount: &amount, Currency: stripe.String("eur")}

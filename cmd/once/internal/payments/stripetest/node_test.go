@@ -29,7 +29,7 @@ func TestStripeForNode(t *testing.T) {
 	}
 	for _, unsafe := range []bool{false, true} { // the storm is one: without the middleware it refunds twice
 		t.Run("unsafe="+strconv.FormatBool(unsafe), func(t *testing.T) {
-			onBoth(t, payments.Config{Unsafe: unsafe}, func(g *ground) {
+			onBoth(t, payments.Config{Unsafe: unsafe}, func(g *service) {
 				lost := g.proxy.Arm(faultnet.DropEvery(every, "}\n"))
 				_, port, err := net.SplitHostPort(g.proxy.Addr())
 				must(g.T, err)

@@ -26,14 +26,14 @@ func TestDemoServe(t *testing.T) {
 	}
 	t.Run("once", func(t *testing.T) {
 		t.Parallel()
-		onBothOf(t, func(g *ground, dsn string) string { return g.run(program, "--db", dsn) }, func(g *ground) {
+		onBothOf(t, func(g *service, dsn string) string { return g.run(program, "--db", dsn) }, func(g *service) {
 			g.storm()
 			g.once()
 		})
 	})
 	t.Run("unsafe", func(t *testing.T) { // the storm is one there, too
 		t.Parallel()
-		onBothOf(t, func(g *ground, dsn string) string { return g.run(program, "--db", dsn, "--unsafe") }, func(g *ground) {
+		onBothOf(t, func(g *service, dsn string) string { return g.run(program, "--db", dsn, "--unsafe") }, func(g *service) {
 			g.storm()
 			if n := g.count("select count(*) from refund"); n <= orders {
 				g.Errorf("%d refunds for %d orders: the storm proves nothing", n, orders)
@@ -43,7 +43,7 @@ func TestDemoServe(t *testing.T) {
 }
 
 // run runs "once demo serve --dialect stripe-v1" behind a counter, until the test ends.
-func (g *ground) run(program string, args ...string) string {
+func (g *service) run(program string, args ...string) string {
 	g.Helper()
 	cmd := exec.CommandContext(g.Context(), program, append([]string{"demo", "serve", "--dialect", "stripe-v1", "--listen", "127.0.0.1:0"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -24,7 +24,7 @@ const (
 )
 
 // storm has all orders charged and refunded, with the keys that stripe-go makes.
-func (g *ground) storm() {
+func (g *service) storm() {
 	g.Helper()
 	lost := g.proxy.Arm(faultnet.DropEvery(every, "}\n"))
 	var wg sync.WaitGroup
@@ -63,14 +63,14 @@ func (g *ground) storm() {
 // TestOneRefundStaysOne: whatever stripe-go and net/http send again.
 func TestOneRefundStaysOne(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(g *ground) {
+	onBoth(t, payments.Config{}, func(g *service) {
 		g.storm()
 		g.once()
 	})
 }
 
 // once asks the database whether everything is there once.
-func (g *ground) once() {
+func (g *service) once() {
 	g.Helper()
 	for what, query := range map[string]string{
 		"charges":                 "select count(*) from charge",
@@ -90,7 +90,7 @@ func (g *ground) once() {
 // twice.
 func TestUnsafeRefundsTwice(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{Unsafe: true}, func(g *ground) {
+	onBoth(t, payments.Config{Unsafe: true}, func(g *service) {
 		g.storm()
 		charges, refunds := g.count("select count(*) from charge"), g.count("select count(*) from refund")
 		twice := g.count("select count(*) from charge where refunded > 1200")
@@ -104,7 +104,7 @@ func TestUnsafeRefundsTwice(t *testing.T) {
 // TestWhatStripeGoSees: objects, errors of the right Go type, keys and replays.
 func TestWhatStripeGoSees(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(g *ground) {
+	onBoth(t, payments.Config{}, func(g *service) {
 		t, ctx, c := g.T, g.Context(), g.client(account)
 		params := func(amount int64) *stripe.ChargeCreateParams {
 			p := &stripe.ChargeCreateParams{Amount: &amount, Currency: stripe.String("eur"), Customer: stripe.String("cus_ada")}
@@ -193,7 +193,7 @@ func TestWhatStripeGoRetries(t *testing.T) {
 // TestValidationLeavesTheKeyUnused: what is refused before it begins is not stored.
 func TestValidationLeavesTheKeyUnused(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(g *ground) {
+	onBoth(t, payments.Config{}, func(g *service) {
 		t, c := g.T, g.client(account)
 		for _, wrong := range []struct {
 			amount   *int64

@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// ground is a new, migrated database.
-type ground struct {
+// testDB is a new, migrated database.
+type testDB struct {
 	dialect     migration.Dialect
 	driver, dsn string
 	db          *sql.DB
@@ -32,9 +32,9 @@ type ground struct {
 	table       *admin.Table
 }
 
-func newGround(tb testing.TB, d migration.Dialect) *ground {
+func newGround(tb testing.TB, d migration.Dialect) *testDB {
 	tb.Helper()
-	g := &ground{dialect: d, driver: "sqlite", dsn: "file:" + filepath.Join(tb.TempDir(), "test.db") +
+	g := &testDB{dialect: d, driver: "sqlite", dsn: "file:" + filepath.Join(tb.TempDir(), "test.db") +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"}
 	if d == migration.MySQL {
 		cfg, err := mysql.ParseDSN(testenv.NewMariaDB(tb))
@@ -59,7 +59,7 @@ func newGround(tb testing.TB, d migration.Dialect) *ground {
 }
 
 // on runs a test on a database of each kind.
-func on(t *testing.T, test func(t *testing.T, g *ground)) {
+func on(t *testing.T, test func(t *testing.T, g *testDB)) {
 	t.Helper()
 	for _, d := range []migration.Dialect{migration.SQLite, migration.PostgreSQL, migration.MySQL} {
 		t.Run(string(d), func(t *testing.T) { t.Parallel(); test(t, newGround(t, d)) })
@@ -67,9 +67,9 @@ func on(t *testing.T, test func(t *testing.T, g *ground)) {
 }
 
 // journals runs a test on every store that keeps attempts.
-func journals(t *testing.T, test func(t *testing.T, g *ground, j store.AttemptLog)) {
+func journals(t *testing.T, test func(t *testing.T, g *testDB, j store.AttemptLog)) {
 	t.Helper()
-	on(t, func(t *testing.T, g *ground) { test(t, g, g.store) })
+	on(t, func(t *testing.T, g *testDB) { test(t, g, g.store) })
 	t.Run("pgxstore", func(t *testing.T) {
 		t.Parallel()
 		g := newGround(t, migration.PostgreSQL)
@@ -88,14 +88,14 @@ func must(tb testing.TB, err error) {
 }
 
 // exec runs a statement whose texts are literals.
-func (g *ground) exec(tb testing.TB, query string, args ...any) {
+func (g *testDB) exec(tb testing.TB, query string, args ...any) {
 	tb.Helper()
 	if _, err := g.db.ExecContext(context.Background(), g.text(query), args...); err != nil {
 		tb.Fatal(err)
 	}
 }
 
-func (g *ground) count(tb testing.TB, query string, args ...any) (n int) {
+func (g *testDB) count(tb testing.TB, query string, args ...any) (n int) {
 	tb.Helper()
 	if err := g.db.QueryRowContext(context.Background(), g.text(query), args...).Scan(&n); err != nil {
 		tb.Fatal(err)
@@ -104,7 +104,7 @@ func (g *ground) count(tb testing.TB, query string, args ...any) (n int) {
 }
 
 // text is a query in the words of the database. Arguments come in order.
-func (g *ground) text(query string) string {
+func (g *testDB) text(query string) string {
 	if g.dialect == migration.MySQL {
 		query = argument.ReplaceAllString(query, "?")
 		query = column.ReplaceAllString(query, "`key`")

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// toll is a proxy that understands where statements begin, counts them, and makes the
+// statementProxy is a proxy that understands where statements begin, counts them, and makes the
 // N-th one fail: by the server itself, which is given something else to run, or together
 // with its connection.
-type toll struct {
+type statementProxy struct {
 	listener net.Listener
 	target   string
 	speaks   protocol
@@ -52,13 +52,13 @@ type protocol interface {
 	over(answer []byte) bool // answer is complete
 }
 
-func newToll(tb testing.TB, target string, speaks protocol) *toll {
+func newToll(tb testing.TB, target string, speaks protocol) *statementProxy {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	t := &toll{listener: listener, target: target, speaks: speaks, conns: map[net.Conn]bool{}}
+	t := &statementProxy{listener: listener, target: target, speaks: speaks, conns: map[net.Conn]bool{}}
 	t.group.Go(t.accept)
 	tb.Cleanup(func() {
 		_ = listener.Close()
@@ -72,17 +72,19 @@ func newToll(tb testing.TB, target string, speaks protocol) *toll {
 	return t
 }
 
-func (t *toll) dsn(direct string) string { return relocated(direct, t.listener.Addr().String()) }
+func (t *statementProxy) dsn(direct string) string {
+	return relocated(direct, t.listener.Addr().String())
+}
 
 // arm makes the n-th statement from now on fail, over all connections.
-func (t *toll) arm(n int, f fault) {
+func (t *statementProxy) arm(n int, f fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fault, t.left = f, n
 }
 
 // struck reports whether the fault has struck, and takes it back if not.
-func (t *toll) struck() bool {
+func (t *statementProxy) struck() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	struck := t.left == 0
@@ -91,7 +93,7 @@ func (t *toll) struck() bool {
 }
 
 // due counts a statement.
-func (t *toll) due() (f fault, now bool) {
+func (t *statementProxy) due() (f fault, now bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left == 0 {
@@ -104,14 +106,14 @@ func (t *toll) due() (f fault, now bool) {
 }
 
 // putBack makes the next statement due, because the server skips this one.
-func (t *toll) putBack() {
+func (t *statementProxy) putBack() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.left = 1
 	t.skipped++
 }
 
-func (t *toll) accept() {
+func (t *statementProxy) accept() {
 	for {
 		client, err := t.listener.Accept()
 		if err != nil {
@@ -125,7 +127,7 @@ func (t *toll) accept() {
 		t.mu.Lock()
 		t.conns[client], t.conns[server] = true, true
 		t.mu.Unlock()
-		p := &passage{toll: t, client: client, server: server, pipeline: newPipeline()}
+		p := &passage{proxy: t, client: client, server: server, pipeline: newPipeline()}
 		t.group.Go(p.up)
 		t.group.Go(p.down)
 	}
@@ -133,7 +135,7 @@ func (t *toll) accept() {
 
 // passage is one connection.
 type passage struct {
-	toll           *toll
+	proxy          *statementProxy
 	client, server net.Conn
 	pipeline       *pipeline
 
@@ -145,21 +147,21 @@ func (p *passage) up() {
 	defer p.server.Close()
 	from := bufio.NewReaderSize(p.client, 64<<10)
 	to := bufio.NewWriterSize(p.server, 64<<10)
-	if p.toll.speaks.hello(from, p.server) != nil {
+	if p.proxy.speaks.hello(from, p.server) != nil {
 		return
 	}
 	for skips := false; ; {
-		f, err := p.toll.speaks.next(from)
+		f, err := p.proxy.speaks.next(from)
 		if err != nil {
 			return
 		}
 		var strikes fault
 		now := false
 		if f.counts && !skips {
-			strikes, now = p.toll.due()
+			strikes, now = p.proxy.due()
 		}
 		if strikes.raise != "" && p.skips(to) {
-			p.toll.putBack()
+			p.proxy.putBack()
 			strikes, now = fault{}, false
 		}
 		if strikes.meddle != nil {
@@ -175,7 +177,7 @@ func (p *passage) up() {
 			p.mute = true
 			p.mu.Unlock()
 		case strikes.raise != "":
-			raise := frame{bytes: p.toll.speaks.query(strikes.raise), ends: true}
+			raise := frame{bytes: p.proxy.speaks.query(strikes.raise), ends: true}
 			p.pipeline.sends(raise)
 			_, _ = to.Write(raise.bytes)
 			if !f.ends {
@@ -206,7 +208,7 @@ func (p *passage) skips(to *bufio.Writer) bool {
 	if !p.pipeline.follows() {
 		return false
 	}
-	_, _ = to.Write(p.toll.speaks.flush())
+	_, _ = to.Write(p.proxy.speaks.flush())
 	return to.Flush() == nil && p.pipeline.skips()
 }
 
@@ -214,7 +216,7 @@ func (p *passage) down() {
 	defer p.client.Close()
 	defer p.pipeline.hear(func() { p.pipeline.over = true })
 	buffer := make([]byte, 64<<10)
-	reader := p.toll.speaks.reader()
+	reader := p.proxy.speaks.reader()
 	for {
 		n, err := p.server.Read(buffer)
 		if reader != nil {
@@ -224,7 +226,7 @@ func (p *passage) down() {
 		mute := p.mute
 		p.mu.Unlock()
 		if mute && n > 0 {
-			if p.toll.speaks.over(buffer[:n]) {
+			if p.proxy.speaks.over(buffer[:n]) {
 				return
 			}
 			n = 0

@@ -13,9 +13,9 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// ground is a database for one store, with a judge who looks at it through a plain
+// testDB is a database for one store, with a judge who looks at it through a plain
 // driver.
-type ground struct {
+type testDB struct {
 	name  string // of the store, or of the store and how its database is set up
 	store string
 	dsn   string
@@ -25,7 +25,7 @@ type ground struct {
 }
 
 // newGround makes a database with the tables of store and of the business.
-func newGround(tb testing.TB, store string) *ground {
+func newGround(tb testing.TB, store string) *testDB {
 	tb.Helper()
 	switch store {
 	case sqliteName:
@@ -41,12 +41,12 @@ func newGround(tb testing.TB, store string) *ground {
 }
 
 // sqliteGround is set up as production would be, with each COMMIT on the disk.
-func sqliteGround(tb testing.TB, name, journal string) *ground {
+func sqliteGround(tb testing.TB, name, journal string) *testDB {
 	tb.Helper()
 	return sqliteAt(tb, tb.TempDir(), name, journal)
 }
 
-func sqliteAt(tb testing.TB, dir, name, journal string) *ground {
+func sqliteAt(tb testing.TB, dir, name, journal string) *testDB {
 	tb.Helper()
 	dsn := fmt.Sprintf("file:%s?_pragma=busy_timeout(30000)&_pragma=journal_mode(%s)&_pragma=synchronous(FULL)",
 		filepath.Join(dir, "torture.sqlite"), journal)
@@ -58,26 +58,26 @@ func sqliteAt(tb testing.TB, dir, name, journal string) *ground {
 	return g
 }
 
-func postgresGround(tb testing.TB, store, dsn string) *ground {
+func postgresGround(tb testing.TB, store, dsn string) *testDB {
 	tb.Helper()
 	migrate(tb, store, dsn)
 	return openGround(tb, store, "pgx", dsn)
 }
 
-func mariadbGround(tb testing.TB, dsn string) *ground {
+func mariadbGround(tb testing.TB, dsn string) *testDB {
 	tb.Helper()
 	migrate(tb, mariadbName, dsn)
 	return openGround(tb, mariadbName, "mysql", dsn)
 }
 
-func openGround(tb testing.TB, store, driver, dsn string) *ground {
+func openGround(tb testing.TB, store, driver, dsn string) *testDB {
 	tb.Helper()
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = db.Close() })
-	g := &ground{store, store, dsn, db, func(query string) string { return query }}
+	g := &testDB{store, store, dsn, db, func(query string) string { return query }}
 	tables := []string{schema}
 	if driver == "mysql" {
 		g.dialect, tables = mysqlDialect, strings.Split(mysqlSchema, ";")
@@ -116,8 +116,8 @@ func migrate(tb testing.TB, storeName, dsn string) {
 	}
 }
 
-// open opens a system on the ground, as a process of its own would.
-func (g *ground) open(tb testing.TB, su setup) system {
+// open opens a system on the database, as a process of its own would.
+func (g *testDB) open(tb testing.TB, su setup) system {
 	tb.Helper()
 	if su.dsn == "" {
 		su.dsn = g.dsn
@@ -137,7 +137,7 @@ type state struct {
 }
 
 // state asks the database. Keys are letters, digits and dashes.
-func (g *ground) state(ctx context.Context, key string) (s state, err error) {
+func (g *testDB) state(ctx context.Context, key string) (s state, err error) {
 	query := fmt.Sprintf(`select (select count(*) from charge where key = '%[1]s'), (select count(*) from entry where key = '%[1]s'),
  (select count(*) from once_operation where key = '%[1]s'), coalesce((select attempts from ledger where key = '%[1]s'), '')`, key)
 	err = g.db.QueryRowContext(ctx, g.dialect(query)).Scan(&s.Charges, &s.Entries, &s.Keys, &s.Attempts)
@@ -151,7 +151,7 @@ func executed(attempt string) state { return state{Charges: 1, Entries: 1, Keys:
 func declined() state { return state{Keys: 1} }
 
 // until returns when a query says so: what the server waits for, it tells nobody.
-func (g *ground) until(ctx context.Context, query string) error {
+func (g *testDB) until(ctx context.Context, query string) error {
 	for holds := false; !holds; {
 		if err := g.db.QueryRowContext(ctx, query).Scan(&holds); err != nil {
 			return fmt.Errorf("waiting until %s: %w", query, err)

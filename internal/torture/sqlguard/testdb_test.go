@@ -20,18 +20,18 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// ground is a database with three tables: once_key and effect, which a
+// testDB is a database with three tables: once_key and effect, which a
 // transaction fills together or not at all, and taken, where 1 and 2 are taken.
-type ground struct {
+type testDB struct {
 	dialect   sqlguard.Dialect
 	connector driver.Connector
 	bare      *sql.DB
 	guarded   *sql.DB
 }
 
-func newGround(t testing.TB, d sqlguard.Dialect, c driver.Connector) *ground {
+func newGround(t testing.TB, d sqlguard.Dialect, c driver.Connector) *testDB {
 	t.Helper()
-	g := &ground{dialect: d, connector: c, bare: sql.OpenDB(c), guarded: sql.OpenDB(sqlguard.Wrap(c, d))}
+	g := &testDB{dialect: d, connector: c, bare: sql.OpenDB(c), guarded: sql.OpenDB(sqlguard.Wrap(c, d))}
 	t.Cleanup(func() {
 		g.guarded.Close()
 		g.bare.Close()
@@ -41,13 +41,13 @@ func newGround(t testing.TB, d sqlguard.Dialect, c driver.Connector) *ground {
 	return g
 }
 
-func postgres(t testing.TB) *ground {
+func postgres(t testing.TB) *testDB {
 	t.Helper()
 	return newGround(t, sqlguard.PostgreSQL, connector(t, testenv.NewDatabase(t)))
 }
 
 // mariadb takes several statements in one text.
-func mariadb(t testing.TB) *ground {
+func mariadb(t testing.TB) *testDB {
 	t.Helper()
 	return newGround(t, sqlguard.MySQL, mysqlConnector(t, testenv.NewMariaDB(t), nil))
 }
@@ -74,14 +74,14 @@ func connector(t testing.TB, url string) driver.Connector {
 }
 
 // lite opens a new file in WAL mode.
-func lite(t testing.TB, options string) *ground {
+func lite(t testing.TB, options string) *testDB {
 	t.Helper()
 	return liteAt(t, t.TempDir(), "wal", options)
 }
 
 // liteAt opens a file whose transactions are deferred unless somebody says
 // otherwise.
-func liteAt(t testing.TB, dir, journal, options string) *ground {
+func liteAt(t testing.TB, dir, journal, options string) *testDB {
 	t.Helper()
 	if !strings.Contains(options, "busy_timeout") {
 		options += "&_pragma=busy_timeout(5000)"
@@ -93,14 +93,14 @@ func liteAt(t testing.TB, dir, journal, options string) *ground {
 }
 
 // both plays a test on every database.
-func both(t *testing.T, play func(t *testing.T, g *ground)) {
+func both(t *testing.T, play func(t *testing.T, g *testDB)) {
 	t.Helper()
 	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); play(t, postgres(t)) })
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); play(t, lite(t, "")) })
 	t.Run("MariaDB", func(t *testing.T) { t.Parallel(); play(t, mariadb(t)) })
 }
 
-func (g *ground) run(t testing.TB, statements ...string) {
+func (g *testDB) run(t testing.TB, statements ...string) {
 	t.Helper()
 	for _, s := range statements {
 		if _, err := g.bare.ExecContext(context.Background(), s); err != nil {
@@ -109,7 +109,7 @@ func (g *ground) run(t testing.TB, statements ...string) {
 	}
 }
 
-func (g *ground) count(t testing.TB, table string) (n int) {
+func (g *testDB) count(t testing.TB, table string) (n int) {
 	t.Helper()
 	must(t, g.bare.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&n))
 	return n
@@ -117,7 +117,7 @@ func (g *ground) count(t testing.TB, table string) (n int) {
 
 // leaves demands that this many keys and effects are there, and that the guarded
 // pool can be used.
-func (g *ground) leaves(t testing.TB, keys, effects int) {
+func (g *testDB) leaves(t testing.TB, keys, effects int) {
 	t.Helper()
 	if k, e := g.count(t, "once_key"), g.count(t, "effect"); k != keys || e != effects {
 		t.Errorf("%d keys and %d effects are left, want %d and %d", k, e, keys, effects)
@@ -126,7 +126,7 @@ func (g *ground) leaves(t testing.TB, keys, effects int) {
 }
 
 // works demands that both pools can write.
-func (g *ground) works(t testing.TB) {
+func (g *testDB) works(t testing.TB) {
 	t.Helper()
 	g.run(t, "DELETE FROM once_key", "DELETE FROM effect")
 	tx, _ := g.begin(t)
@@ -138,7 +138,7 @@ func (g *ground) works(t testing.TB) {
 	g.run(t, "DELETE FROM once_key")
 }
 
-func (g *ground) begin(t testing.TB) (*sql.Tx, *sqlguard.Txn) {
+func (g *testDB) begin(t testing.TB) (*sql.Tx, *sqlguard.Txn) {
 	t.Helper()
 	txn := new(sqlguard.Txn)
 	tx, err := g.guarded.BeginTx(txn.Context(context.Background()), nil)

@@ -12,24 +12,24 @@ import (
 	"github.com/oncelib/once"
 )
 
-// siege is the kill loop of one store.
-type siege struct {
-	t     *testing.T
-	g     *ground
-	heir  system // repeats what the dead have begun
-	leash *leash // of a takeover
-	tally tally
+// killLoop is the kill loop of one store.
+type killLoop struct {
+	t         *testing.T
+	g         *testDB
+	successor system // repeats what the dead have begun
+	leash     *leash // of a takeover
+	tally     tally
 }
 
 // The attempts at one operation.
 const (
-	byEarlier = "earlier" // the operation that a replay finds
-	byVictim  = "victim"
-	byHeir    = "heir"
+	byEarlier   = "earlier" // the operation that a replay finds
+	byVictim    = "victim"
+	bySuccessor = "successor"
 )
 
 // loop kills at points 1, 1+step, ... until the victim survives.
-func (s *siege) loop(flow, mode string, step int64) {
+func (s *killLoop) loop(flow, mode string, step int64) {
 	s.t.Helper()
 	p := &point{store: s.g.name, flow: flow, mode: mode, at: 1}
 	only := onlyPoint()
@@ -51,7 +51,7 @@ func (p *point) is(text string) bool {
 }
 
 // visit kills at one point, and judges. It reports whether the victim survived.
-func (s *siege) visit(p *point) (survived bool) {
+func (s *killLoop) visit(p *point) (survived bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -62,10 +62,10 @@ func (s *siege) visit(p *point) (survived bool) {
 	return survived
 }
 
-func (s *siege) strike(ctx context.Context, p *point) (survived bool, err error) {
+func (s *killLoop) strike(ctx context.Context, p *point) (survived bool, err error) {
 	key := newKey(p)
 	if p.flow == flowReplay {
-		if _, _, err := s.heir.Do(ctx, operation(key), work{key: key, attempt: byEarlier}); err != nil {
+		if _, _, err := s.successor.Do(ctx, operation(key), work{key: key, attempt: byEarlier}); err != nil {
 			return false, fmt.Errorf("before the replay: %w", err)
 		}
 	}
@@ -101,7 +101,7 @@ func (s *siege) strike(ctx context.Context, p *point) (survived bool, err error)
 
 // sacrifice has a process make an attempt that it may not survive. It returns the
 // answer that the outside world has got, if it has.
-func (s *siege) sacrifice(ctx context.Context, p *point, key, attempt string) (killed bool, ack answer, acked bool, err error) {
+func (s *killLoop) sacrifice(ctx context.Context, p *point, key, attempt string) (killed bool, ack answer, acked bool, err error) {
 	victim := s.plan(p, key, attempt)
 	if p.flow == flowHTTP {
 		return askServer(ctx, victim)
@@ -118,7 +118,7 @@ func (s *siege) sacrifice(ctx context.Context, p *point, key, attempt string) (k
 
 // again has another process repeat the attempt, which dies at the same point if it
 // gets that far. It returns the answer that one of the two has given, if one has.
-func (s *siege) again(ctx context.Context, p *point, key string, first answer, given bool) (answer, bool, error) {
+func (s *killLoop) again(ctx context.Context, p *point, key string, first answer, given bool) (answer, bool, error) {
 	_, second, acked, err := s.sacrifice(ctx, p, key, byVictim+" two")
 	switch {
 	case err != nil || !acked:
@@ -130,7 +130,7 @@ func (s *siege) again(ctx context.Context, p *point, key string, first answer, g
 }
 
 // plan of one process that makes an attempt.
-func (s *siege) plan(p *point, key, attempt string) plan {
+func (s *killLoop) plan(p *point, key, attempt string) plan {
 	made := plan{
 		Store: s.g.store, DSN: s.g.dsn, Flow: p.flow, Mode: p.mode, At: p.at, Cold: p.cold(),
 		Key: key, Attempt: attempt, Witness: filepath.Join(s.t.TempDir(), "witness"),
@@ -142,17 +142,17 @@ func (s *siege) plan(p *point, key, attempt string) plan {
 }
 
 // repeat does what any client does after an answer was lost: ask again.
-func (s *siege) repeat(ctx context.Context, p *point, key string) (answer, error) {
+func (s *killLoop) repeat(ctx context.Context, p *point, key string) (answer, error) {
 	switch {
-	case s.heir == nil:
+	case s.successor == nil:
 		return s.inherit(ctx, p, key)
 	case p.flow == flowHTTP:
-		return askAgain(ctx, s.heir, key)
+		return askAgain(ctx, s.successor, key)
 	}
 	op := operation(key)
-	heir := work{key: key, attempt: byHeir}
+	successor := work{key: key, attempt: bySuccessor}
 	if p.flow == flowTakeover {
-		got, err := s.impatient(ctx, op, heir)
+		got, err := s.impatient(ctx, op, successor)
 		if err == nil {
 			return got, nil
 		}
@@ -162,9 +162,9 @@ func (s *siege) repeat(ctx context.Context, p *point, key string) (answer, error
 		s.tally.waited++
 	}
 	op.Wait = patience // the server may not have noticed the death yet
-	got, err := run(ctx, s.heir, p.flow, op, heir)
+	got, err := run(ctx, s.successor, p.flow, op, successor)
 	for once.CodeOf(err) == once.CodeInFlight && ctx.Err() == nil { // a transaction of the caller does not wait
-		got, err = run(ctx, s.heir, p.flow, op, heir)
+		got, err = run(ctx, s.successor, p.flow, op, successor)
 	}
 	if err != nil {
 		return got, fmt.Errorf("repeated: %w", err)
@@ -173,30 +173,30 @@ func (s *siege) repeat(ctx context.Context, p *point, key string) (answer, error
 }
 
 // impatient asks while the server believes that the dead one is alive.
-func (s *siege) impatient(ctx context.Context, op once.Operation, w work) (answer, error) {
+func (s *killLoop) impatient(ctx context.Context, op once.Operation, w work) (answer, error) {
 	s.leash.settle()
 	defer s.leash.release()
-	got, _, err := s.heir.Do(ctx, op, w)
+	got, _, err := s.successor.Do(ctx, op, w)
 	return got, err
 }
 
 // inherit repeats in a new process, which finds nothing but what the dead one left.
-func (s *siege) inherit(ctx context.Context, p *point, key string) (answer, error) {
-	heir := s.plan(p, key, byHeir)
-	heir.At = 0
-	_, killed, err := heir.carryOut(ctx)
+func (s *killLoop) inherit(ctx context.Context, p *point, key string) (answer, error) {
+	successor := s.plan(p, key, bySuccessor)
+	successor.At = 0
+	_, killed, err := successor.carryOut(ctx)
 	if err != nil || killed {
-		return answer{}, fmt.Errorf("the heir (killed: %v): %w", killed, err)
+		return answer{}, fmt.Errorf("the successor (killed: %v): %w", killed, err)
 	}
-	got, acked, err := acknowledged(heir.Witness)
+	got, acked, err := acknowledged(successor.Witness)
 	if err == nil && !acked {
-		err = errors.New("the heir has acknowledged nothing")
+		err = errors.New("the successor has acknowledged nothing")
 	}
 	return got, err
 }
 
 // stands checks that the database holds exactly what an answer says.
-func (s *siege) stands(ctx context.Context, p *point, key string, a answer) error {
+func (s *killLoop) stands(ctx context.Context, p *point, key string, a answer) error {
 	got, err := s.g.state(ctx, key)
 	if err != nil {
 		return err

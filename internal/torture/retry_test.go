@@ -28,8 +28,8 @@ type sufferer struct {
 // store and opens it again.
 const constancy = 4
 
-// suffer asks until there are answers, and prints what it was told on the way.
-func suffer(ctx context.Context, p plan) error {
+// retryUntilAnswered asks until there are answers, and prints what it was told on the way.
+func retryUntilAnswered(ctx context.Context, p plan) error {
 	said := sufferer{Keys: []string{p.Key, p.Key + "-next"}}
 	s, err := said.open(ctx, p)
 	for i := 0; i < len(said.Keys) && err == nil; i++ {
