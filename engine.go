@@ -210,7 +210,7 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 	return b, ok
 }
 
-// Known reports whether op is done, so that it would be replayed and not executed (or
+// IsDone reports whether op is done, so that it would be replayed and not executed (or
 // be refused, if its fingerprint differs). It is for a server that must choose which requests to
 // serve, and costs one look-up without a transaction; none if Config.Cache has the result. False
 // means that the operation is not done, or that the store has not answered.
@@ -236,7 +236,7 @@ func (e *Engine[TX]) Cached(op Operation) bool {
 	return ok
 }
 
-// Drop forgets what Config.Cache holds of an operation, and what calls that are ending
+// InvalidateCache forgets what Config.Cache holds of an operation, and what calls that are ending
 // now are about to put there. admin.Table.Forget calls it, if it was told of the engine. Code
 // that changes the record of an operation in another way must call it. Without a cache it does
 // nothing.

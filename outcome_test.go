@@ -38,23 +38,23 @@ func (s failingJoin) Join(context.Context, tx, store.BeginOptions) (store.Claim[
 }
 
 // placesOfKinds are the places of a call in which the store's error can come up. Each returns
-// what the caller learns, and how many transactions were begun for it.
-var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
-	"begin": func(ctx context.Context, k error) (error, int) {
+// how many transactions were begun for it, and what the caller learns.
+var placesOfKinds = map[string]func(ctx context.Context, k error) (int, error){
+	"begin": func(ctx context.Context, k error) (int, error) {
 		begins := 0
 		s := &spy{Store: memstore.New(), begin: func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
 			begins++
 			return nil, store.Record{}, k
 		}}
 		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"}, charge("n"))
-		return err, begins
+		return begins, err
 	},
-	"join": func(ctx context.Context, k error) (error, int) {
+	"join": func(ctx context.Context, k error) (int, error) {
 		e := once.New[tx](failingJoin{memstore.New(), k}, once.Config{Runs: 2})
 		_, err := once.Join(ctx, e, nil, once.Operation{Scope: "s", Key: "k"}, charge("n"))
-		return err, 0
+		return 0, err
 	},
-	"commit": func(ctx context.Context, k error) (error, int) {
+	"commit": func(ctx context.Context, k error) (int, error) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
 		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
@@ -66,9 +66,9 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 			return k
 		}
 		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"}, charge("n"))
-		return err, begins
+		return begins, err
 	},
-	"swap": func(ctx context.Context, k error) (error, int) {
+	"swap": func(ctx context.Context, k error) (int, error) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
 		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
@@ -77,9 +77,9 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 		}
 		_, err := once.Do(ctx, once.New[tx](failingSwap{s, k}, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"},
 			func(context.Context, tx) (int, error) { return 0, &once.Failure{Code: "declined"} })
-		return err, begins
+		return begins, err
 	},
-	"handler": func(ctx context.Context, k error) (error, int) {
+	"handler": func(ctx context.Context, k error) (int, error) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
 		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
@@ -88,9 +88,9 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 		}
 		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"},
 			func(context.Context, tx) (int, error) { return 0, fmt.Errorf("handler: %w", k) })
-		return err, begins
+		return begins, err
 	},
-	"rollback": func(ctx context.Context, k error) (error, int) { // after the handler has failed
+	"rollback": func(ctx context.Context, k error) (int, error) { // after the handler has failed
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
 		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
@@ -103,9 +103,9 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 		}
 		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"},
 			func(context.Context, tx) (int, error) { return 0, errors.New("no") })
-		return err, begins
+		return begins, err
 	},
-	"rollback before swap": func(ctx context.Context, k error) (error, int) {
+	"rollback before swap": func(ctx context.Context, k error) (int, error) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
 		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
@@ -118,7 +118,7 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (error, int){
 		}
 		_, err := once.Do(ctx, once.New[tx](s, once.Config{Runs: 2}), once.Operation{Scope: "s", Key: "k"},
 			func(context.Context, tx) (int, error) { return 0, &once.Failure{Code: "declined"} })
-		return err, begins
+		return begins, err
 	},
 }
 
@@ -132,7 +132,7 @@ func TestEveryKindHasItsOutcome(t *testing.T) {
 				var err error
 				var begins int
 				synctest.Test(t, func(t *testing.T) {
-					err, begins = meet(t.Context(), &store.Error{Kind: k, Err: errors.New("cause")})
+					begins, err = meet(t.Context(), &store.Error{Kind: k, Err: errors.New("cause")})
 				})
 				got := fmt.Sprintf("%s, %v, x %d", once.CodeOf(err), once.EffectOf(err), begins)
 				if once.CodeOf(err) == "" {

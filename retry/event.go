@@ -27,5 +27,5 @@ type Event struct {
 	URL    string // without user and query, which may be secret
 }
 
-// ClassFinal reports whether no other event of the call follows.
+// Final reports whether no other event of the call follows.
 func (e Event) Final() bool { return e.Kind == EventDone || e.Stop != "" }

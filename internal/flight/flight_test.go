@@ -138,7 +138,7 @@ func TestTooManyWait(t *testing.T) {
 		if !full(1) {
 			t.Error("2 calls may wait, and no more")
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if full(100) {
 			t.Error("nobody waits any more")

@@ -9,32 +9,29 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 )
 
 func main() {
-	if err := run(os.Stdout, os.Args[1:]); err != nil {
+	if err := run(context.Background(), os.Stdout, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func run(w io.Writer, args []string) error {
-	switch {
-	case len(args) == 3 && args[0] == "proxy":
-		r, err := read(args[1])
+func run(ctx context.Context, w io.Writer, args []string) error {
+	if len(args) == 3 && args[0] == "proxy" || len(args) == 2 && args[0] == "tag" {
+		r, err := read(ctx, args[1])
 		if err != nil {
 			return err
 		}
-		return r.proxy(args[2])
-	case len(args) == 2 && args[0] == "tag":
-		r, err := read(args[1])
-		if err != nil {
-			return err
+		if args[0] == "tag" {
+			return r.tag(w)
 		}
-		return r.tag(w)
+		return r.proxy(args[len(args)-1])
 	}
 	return fmt.Errorf("%q is no command. Try: go run ./internal/release proxy v0.1.0 DIR, or go run ./internal/release tag v0.1.0", args)
 }

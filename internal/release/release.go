@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/zip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,22 +24,23 @@ var versionForm = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
 // release is what is released: modules, by their folders in the tree, "." first.
 type release struct {
+	ctx           context.Context //nolint:containedctx // of the one command that the process runs
 	tree, version string
 	folders       []string
 	files         []string // of the tree, in git
 }
 
 // read finds the modules of the tree around the working directory.
-func read(version string) (*release, error) {
+func read(ctx context.Context, version string) (*release, error) {
 	if !versionForm.MatchString(version) {
 		return nil, fmt.Errorf("%q is not a version. Try: v0.1.0", version)
 	}
-	top, err := git(".", nil, "rev-parse", "--show-toplevel")
+	top, err := git(ctx, ".", nil, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return nil, err
 	}
-	r := &release{tree: strings.TrimSpace(top), version: version}
-	listed, err := git(r.tree, nil, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	r := &release{ctx: ctx, tree: strings.TrimSpace(top), version: version}
+	listed, err := git(r.ctx, r.tree, nil, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +81,7 @@ func (r *release) goMod(folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(file.Name())
+	defer func() { _ = os.Remove(file.Name()) }()
 	text, err := os.ReadFile(filepath.Join(r.tree, folder, "go.mod"))
 	if err != nil {
 		return "", err
@@ -100,7 +102,7 @@ func (r *release) goMod(folder string) (string, error) {
 			edit = append(edit, "-require="+modulePath(f)+"@"+r.version)
 		}
 	}
-	if text, err := exec.Command("go", append(edit, file.Name())...).CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(r.ctx, "go", append(edit, file.Name())...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go mod edit of %s: %w: %s", folder, err, text)
 	}
 	edited, err := os.ReadFile(file.Name())
@@ -118,7 +120,7 @@ func (r *release) proxy(dir string) error {
 			return err
 		}
 		at := filepath.Join(dir, filepath.FromSlash(modulePath(folder)), "@v")
-		if err := os.MkdirAll(at, 0o755); err != nil {
+		if err := os.MkdirAll(at, 0o750); err != nil {
 			return err
 		}
 		for name, text := range map[string]string{
@@ -126,7 +128,7 @@ func (r *release) proxy(dir string) error {
 			r.version + ".info": fmt.Sprintf(`{"Version":%q}`, r.version),
 			r.version + ".mod":  mod,
 		} {
-			if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o600); err != nil {
 				return err
 			}
 		}
@@ -182,16 +184,16 @@ func copyFile(w io.Writer, name string) error {
 // tag makes a commit whose go.mod files are those of the release, on no branch, and tags it
 // for each module. It pushes nothing, and leaves the working tree and its branch alone.
 func (r *release) tag(w io.Writer) error {
-	if dirty, err := git(r.tree, nil, "status", "--porcelain"); err != nil || dirty != "" {
+	if dirty, err := git(r.ctx, r.tree, nil, "status", "--porcelain"); err != nil || dirty != "" {
 		return errors.Join(err, errors.New("the tree has changes that are not committed. Try: commit them, or git stash"))
 	}
 	dir, err := os.MkdirTemp("", "release")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	index := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")} // not that of the working tree
-	if _, err := git(r.tree, index, "read-tree", "HEAD"); err != nil {
+	if _, err := git(r.ctx, r.tree, index, "read-tree", "HEAD"); err != nil {
 		return err
 	}
 	for _, folder := range r.released() {
@@ -200,29 +202,29 @@ func (r *release) tag(w io.Writer) error {
 			return err
 		}
 		file := filepath.Join(dir, "go.mod")
-		if err := os.WriteFile(file, []byte(mod), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(mod), 0o600); err != nil {
 			return err
 		}
-		blob, err := git(r.tree, nil, "hash-object", "-w", file)
+		blob, err := git(r.ctx, r.tree, nil, "hash-object", "-w", file)
 		if err != nil {
 			return err
 		}
-		if _, err := git(r.tree, index, "update-index", "--cacheinfo", "100644,"+strings.TrimSpace(blob)+","+path.Join(folder, "go.mod")); err != nil {
+		if _, err := git(r.ctx, r.tree, index, "update-index", "--cacheinfo", "100644,"+strings.TrimSpace(blob)+","+path.Join(folder, "go.mod")); err != nil {
 			return err
 		}
 	}
-	tree, err := git(r.tree, index, "write-tree")
+	tree, err := git(r.ctx, r.tree, index, "write-tree")
 	if err != nil {
 		return err
 	}
-	commit, err := git(r.tree, nil, "commit-tree", strings.TrimSpace(tree), "-p", "HEAD", "-m", "Release "+r.version)
+	commit, err := git(r.ctx, r.tree, nil, "commit-tree", strings.TrimSpace(tree), "-p", "HEAD", "-m", "Release "+r.version)
 	if err != nil {
 		return err
 	}
 	var tags []string
 	for _, folder := range r.released() {
 		tag := path.Join(folder, r.version) // "." leaves the version alone
-		if _, err := git(r.tree, nil, "tag", tag, strings.TrimSpace(commit)); err != nil {
+		if _, err := git(r.ctx, r.tree, nil, "tag", tag, strings.TrimSpace(commit)); err != nil {
 			return fmt.Errorf("%w. Try: git tag -d %s, if that release was never pushed", err, tag)
 		}
 		tags = append(tags, tag)
@@ -231,8 +233,8 @@ func (r *release) tag(w io.Writer) error {
 	return nil
 }
 
-func git(dir string, env []string, args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
+func git(ctx context.Context, dir string, env []string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	out, err := cmd.Output()
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path"
@@ -21,12 +22,12 @@ const tried = "v0.1.0"
 // tree: each library by a program that imports it, and the command by go install.
 func TestAStrangerBuildsEachModule(t *testing.T) {
 	testenv.Prove(t)
-	r, err := read(tried)
+	r, err := read(t.Context(), tried)
 	must(t, err)
 	dir := t.TempDir()
 	must(t, r.proxy(filepath.Join(dir, "proxy")))
 	stranger := filepath.Join(dir, "stranger")
-	must(t, os.Mkdir(stranger, 0o755))
+	must(t, os.Mkdir(stranger, 0o750))
 	cache := strings.TrimSpace(output(t, stranger, nil, "go", "env", "GOMODCACHE"))
 	env := []string{
 		// What was downloaded before need not be downloaded again; the cache is a proxy, too.
@@ -34,13 +35,14 @@ func TestAStrangerBuildsEachModule(t *testing.T) {
 		"GOMODCACHE=" + filepath.Join(dir, "cache"), "GOBIN=" + filepath.Join(dir, "bin"),
 		"GOFLAGS=-modcacherw -mod=mod -trimpath", "GOWORK=off", "GOSUMDB=off",
 	}
-	program := "package main\n\nimport (\n"
+	var program strings.Builder
+	program.WriteString("package main\n\nimport (\n")
 	for _, folder := range r.released() {
 		if folder != "cmd/once" {
-			program += "\t_ \"" + modulePath(folder) + "\"\n"
+			fmt.Fprintf(&program, "\t_ %q\n", modulePath(folder))
 		}
 	}
-	must(t, os.WriteFile(filepath.Join(stranger, "main.go"), []byte(program+")\n\nfunc main() {}\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(stranger, "main.go"), []byte(program.String()+")\n\nfunc main() {}\n"), 0o600))
 	output(t, stranger, env, "go", "mod", "init", "stranger.example")
 	for _, folder := range r.released() {
 		if folder != "cmd/once" {
@@ -60,7 +62,7 @@ func TestAStrangerBuildsEachModule(t *testing.T) {
 
 // TestTag: one commit beside the branch, one tag a module, and no replace directive in it.
 func TestTag(t *testing.T) {
-	r, err := read(tried)
+	r, err := read(t.Context(), tried)
 	must(t, err)
 	clone := filepath.Join(t.TempDir(), "clone")
 	output(t, r.tree, nil, "git", "clone", "--quiet", r.tree, clone)
@@ -70,8 +72,8 @@ func TestTag(t *testing.T) {
 	}
 	t.Chdir(clone)
 	var said bytes.Buffer
-	must(t, run(&said, []string{"tag", tried}))
-	c, err := read(tried)
+	must(t, run(t.Context(), &said, []string{"tag", tried}))
+	c, err := read(t.Context(), tried)
 	must(t, err)
 	for _, folder := range c.released() {
 		tag := path.Join(folder, tried)
@@ -83,10 +85,10 @@ func TestTag(t *testing.T) {
 	if changed := output(t, clone, nil, "git", "status", "--porcelain"); changed != "" {
 		t.Errorf("the working tree has changed: %s", changed)
 	}
-	if err := run(&said, []string{"tag", tried}); err == nil || !strings.Contains(err.Error(), "Try: git tag -d") {
+	if err := run(t.Context(), &said, []string{"tag", tried}); err == nil || !strings.Contains(err.Error(), "Try: git tag -d") {
 		t.Errorf("a second release of one version: %v", err)
 	}
-	if err := run(&said, []string{"tag", "0.1"}); err == nil || !strings.Contains(err.Error(), "Try: v0.1.0") {
+	if err := run(t.Context(), &said, []string{"tag", "0.1"}); err == nil || !strings.Contains(err.Error(), "Try: v0.1.0") {
 		t.Errorf("a version that is none: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ const pollEvery = time.Millisecond
 // BeginTx begins a transaction on conn as soon as no other process has the file, or fails
 // at until. SQLite's own wait would look after 1, 2, 5, ... 100 ms, and would not notice
 // that caller was cancelled. The transaction lasts as long as own.
-func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlguard.Txn, until time.Time) (*sql.Tx, error) { //nolint:revive // two contexts
+func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlguard.Txn, until time.Time) (*sql.Tx, error) {
 	if _, err := conn.ExecContext(own, busyTimeout(0)); err != nil {
 		return nil, err
 	}

@@ -16,13 +16,13 @@ func TestIdle(t *testing.T) {
 		began := time.Now()
 		var ended time.Duration
 		w := Start(Limits{Idle: time.Second}, func() { ended = time.Since(began) })
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		w.Hold(true)
-		time.Sleep(900 * time.Millisecond)
+		<-time.After(900 * time.Millisecond)
 		if err := w.Enter(false); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		w.Leave()
 		<-w.Ended()
 		if want := 21900 * time.Millisecond; ended != want {
@@ -51,7 +51,7 @@ func TestFinish(t *testing.T) {
 		if err := w.Finish(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if err := w.Lift(); err != nil {
 			t.Errorf("Lift() = %v", err)
 		}
@@ -77,7 +77,7 @@ func TestStatement(t *testing.T) {
 			if err := call(300 * time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 		}
 		var timeout *TimeoutError
 		if err := call(300 * time.Millisecond); !errors.As(err, &timeout) || timeout.SQLState() != "57014" {
