@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/storetest"
@@ -16,14 +17,23 @@ import (
 
 const insertEffect = "insert into effect (key) values ($1)"
 
-// TestConformance runs on every way in which pgx can carry statements: prepared, with a tracer
-// that is told of each, and unprepared behind old poolers.
+// TestConformance runs with statements that stay prepared, as pgx does unless it is told
+// otherwise.
 func TestConformance(t *testing.T) {
+	t.Run("prepared", func(t *testing.T) {
+		t.Parallel()
+		storetest.Run(t, harness(func(*pgxpool.Config) {}))
+	})
+}
+
+// TestConformanceOfEachMode runs on the other ways in which pgx can carry statements: beside a
+// tracer, and unprepared behind old poolers.
+func TestConformanceOfEachMode(t *testing.T) {
+	testenv.Prove(t)
 	for name, configure := range map[string]func(*pgxpool.Config){
-		"prepared": func(*pgxpool.Config) {},
-		"traced":   func(c *pgxpool.Config) { c.ConnConfig.Tracer = quiet{} },
-		"exec":     func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec },
-		"simple":   func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+		"traced": func(c *pgxpool.Config) { c.ConnConfig.Tracer = quiet{} },
+		"exec":   func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec },
+		"simple": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

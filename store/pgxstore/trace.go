@@ -38,7 +38,7 @@ func tracersOf(conn *pgx.Conn) *tracers {
 // queryTrace is one call of Exec, Query or QueryRow that a tracer has been told of.
 type queryTrace struct {
 	tracer pgx.QueryTracer // nil: there is none
-	ctx    context.Context // for the rest of the call
+	ctx    context.Context //nolint:containedctx // the tracer's, for the rest of the call
 	conn   *pgx.Conn
 }
 
@@ -59,7 +59,7 @@ func (t queryTrace) end(tag pgconn.CommandTag, err error) {
 // batchTrace is a pipeline that a tracer has been told of; nil: nobody traces batches.
 type batchTrace struct {
 	tracer  pgx.BatchTracer
-	ctx     context.Context // for the rest of the call
+	ctx     context.Context //nolint:containedctx // the tracer's, for the rest of the call
 	conn    *pgx.Conn
 	queries []*pgx.QueuedQuery
 	next    int       // of queries

@@ -152,7 +152,7 @@ func (r *recorder) check(t *testing.T) {
 	defer r.mu.Unlock()
 	for end := time.Now().Add(hang); len(r.open) > 0 && time.Now().Before(end); r.mu.Lock() {
 		r.mu.Unlock()
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	if len(r.mistakes) > 0 || len(r.open) > 0 {
 		t.Errorf("mistakes %q, not ended: %q", r.mistakes, r.open)

@@ -1,3 +1,3 @@
-// Package keys tests package keys, and the attempt logs of the SQL stores, on real
+// Package admin tests package admin, and the attempt logs of the SQL stores, on real
 // databases: their drivers are more than the root module may know.
 package admin

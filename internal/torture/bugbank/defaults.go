@@ -62,7 +62,7 @@ var defaultsMutants = []Mutant{
 	{
 		Name:  "a key with a NUL says that the store is down",
 		Edits: []Edit{{In: "Unwritable", Old: `sqlState == "22021"`, New: `sqlState == ""`}},
-		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/^exec$/^ForeignText"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformanceOfEachMode$/^exec$/^ForeignText"}},
 	},
 	{
 		Name:  "the command waits for a silent server",
