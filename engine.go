@@ -107,7 +107,7 @@ type Config struct {
 	// RequireNamespace refuses keys outside of this namespace, if it is set.
 	RequireNamespace Namespace
 
-	// Seal keeps Operation.Request with the operation, encrypted. Default: requests
+	// Encrypter keeps Operation.Request with the operation, encrypted. Default: requests
 	// are not kept.
 	Encrypter Encrypter
 

@@ -166,9 +166,9 @@ func (c *call[TX]) runFailed(ctx context.Context, err error) verdict {
 	return c.storeFailed(o, err)
 }
 
-// stateNow looks, after a handler has failed, at what is stored. It is Done if another call
+// stateNow looks, after a handler has failed, at what is stored. It is [store.StateDone] if another call
 // was faster: Begin may have missed that (Operation.First, or a snapshot that is older than
-// its claim), and then the handler has met its own effect. It is Unknown if the handler
+// its claim), and then the handler has met its own effect. It is [store.StateUnknown] if the handler
 // has committed from below, where a store can tell so; a ROLLBACK that was not answered
 // has not. It is not known if the store cannot be asked.
 func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool) {

@@ -1,5 +1,5 @@
 // Package retention deletes finished operations whose retention is over: in small
-// transactions, with pauses, so that requests feel little of it.
+// transactions, with pauses, so that requests are hardly slowed down.
 //
 //	sweeper, err := retention.New(engine.Store(), retention.Config{})
 //	...

@@ -15,7 +15,7 @@ type (
 	// Joiner works inside a transaction that the caller has opened and will end.
 	// The Claim's Commit writes the record but does not commit. Its Rollback undoes
 	// what was done since Join and leaves the caller's transaction usable; Commit
-	// may follow it and then writes the record alone. No error of either is Lost.
+	// may follow it and then writes the record alone. No error of either is [KindLost].
 	Joiner[TX any] interface {
 		Join(ctx context.Context, tx TX, opts BeginOptions) (Claim[TX], Record, error)
 	}
@@ -66,7 +66,7 @@ type (
 
 	// Expiring is a Claim that may be ended by its store while the handler still has it.
 	Expiring interface {
-		// KindEnded returns a channel that is closed when that has been done: nothing was
+		// Ended returns a channel that is closed when that has been done: nothing was
 		// applied, and nobody holds the claim any more. It is nil if it is never done.
 		Ended() <-chan struct{}
 	}

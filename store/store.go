@@ -55,7 +55,7 @@ type Record struct {
 	State       State
 	Fingerprint []byte // version byte and hash; empty if nothing was fingerprinted
 	Result      Result // of a Done operation
-	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they tell "mine" from "somebody's"
+	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they tell the writer's own record from another one
 	Request     []byte // what was asked, sealed; empty unless capture is on
 	Since       time.Time
 
@@ -98,7 +98,7 @@ type Statement struct {
 // applied, also if the clock has jumped since. All times are judged by the store's own
 // clock.
 type Operations interface {
-	// Read returns the record of id; its State is Absent if there is none. A server that
+	// Read returns the record of id; its State is [StateAbsent] if there is none. A server that
 	// cannot know that, such as a standby that is behind its primary, is [KindUnavailable].
 	Read(ctx context.Context, id ID) (Record, error)
 
@@ -129,7 +129,7 @@ type BeginOptions struct {
 	// in one round trip; such a Claim is [Deferred].
 	Batch bool
 
-	// Until, if it is set, is when it is too late to execute: from then on, by the
+	// StaleAfter, if it is set, is when it is too late to execute: from then on, by the
 	// store's clock as it is read after the look-up, an operation that is absent is not
 	// granted but an error of kind [KindStale]. First then has no effect.
 	StaleAfter time.Time
@@ -140,7 +140,7 @@ type Store[TX any] interface {
 	Operations
 
 	// Begin opens a transaction, claims the operation for as long as it lasts,
-	// and looks its record up, which is Absent. If there is nothing to execute, Claim is nil, no
+	// and looks its record up, which is [StateAbsent]. If there is nothing to execute, Claim is nil, no
 	// connection is held, and the record says why: Done, Unknown or Running
 	// (which includes "claimed by another transaction"). A server that cannot claim for all
 	// others, such as a standby, is [KindUnavailable], unless it has a Done record to return that

@@ -21,7 +21,7 @@ type Sweeper interface {
 	// again: Claim tells them. Where the database can, one node at a time does this, and
 	// another one finds nothing to do; on SQLite two that work at once keep rows twice.
 	//
-	// An error means that the rows are there, unless it is Lost: then they may be gone,
+	// An error means that the rows are there, unless it is [KindLost]: then they may be gone,
 	// and were kept.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }

@@ -25,17 +25,17 @@ manifest: size, SHA-256, rows. The exit code is 1 if anything is damaged or miss
 	}
 	archiveShowEntry = entry{
 		name: "archive show", args: "DIR KEY", brief: "what an archive knows of an idempotency key",
-		help: `Prints what the archive has of operations with this key, as once keys show does for a
-database. A key that was executed again after it had expired comes several times. The
-exit code is 1 if nothing is found.`,
+		help: `Prints the operations with this key in the archive, as once keys show does for a
+database. A key that was executed again after it had expired is printed several times.
+The exit code is 1 if nothing is found.`,
 		make: func() command { return new(archiveShow) },
 	}
 	archiveRestoreEntry = entry{
 		name: "archive restore", args: "DIR FILE", brief: "an archive as an SQLite file, to look at",
 		help: `Writes the operations of the archive into a new SQLite file, for once keys show and for
-queries of your own. They are as expired there as they were: no retry is answered from
-that file, and nothing goes back into the database that they came from. Of a key that
-was executed again after it had expired, the last execution is kept.`,
+queries of your own. They stay expired: no retry is answered from that file, and nothing
+goes back into the database that they came from. If a key was executed again after it had
+expired, the file has the last execution.`,
 		make: func() command { return new(archiveRestore) },
 	}
 )

@@ -14,19 +14,20 @@ import (
 
 var doctorEntry = entry{
 	name: "doctor", brief: "what in a database's settings would break a promise",
-	help: `Looks at a database and prints what it has found: ok, warn or fail, with what to try.
-Nothing is changed, but what a data source name itself sets when it is opened.
+	help: `Checks the settings of a database. Each check prints ok, warn or fail, and what to try.
+Nothing is changed, except what a data source name itself sets when it is opened.
 
-fail means that a promise of once does not hold on this database, or that nothing can
-work; the exit code is then 1. warn means that something is left to chance, or costs
-more than it must; the exit code stays 0.
+fail means that a promise of once does not hold on this database, or that once cannot
+work with it; the exit code is then 1. warn means that a failure may take longer to be
+noticed, or that something costs more than necessary; the exit code stays 0.
 
-Settings may belong to a role, a database or a connection: use the URL of the service,
-with its user. For SQLite that is the data source name which the service opens, such as
+A setting can belong to a role, a database or a connection: use the URL of the service,
+with its user. For SQLite use the data source name that the service opens, such as
 --db 'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)': with sqlite:PATH
-what belongs to a connection cannot be seen.
+the settings of the service's connections cannot be seen.
 
-Whether the service sets once.Config.Synced is not in the database: --synced says so.`,
+The database does not know whether the service sets once.Config.Synced: use --synced if it
+does.`,
 	make: func() command { return new(doctor) },
 }
 

@@ -214,7 +214,7 @@ func (r replication) judge() finding {
 	case on && r.point != "AFTER_SYNC":
 		return warn.because("replays are local: with "+r.point+" one may tell of a commit that no replica has, and that the next failover takes away", "set global rpl_semi_sync_master_wait_point = AFTER_SYNC")
 	case on:
-		return fine("nobody sees a commit before a replica has it")
+		return fine("a commit is visible only after a replica has it")
 	case r.replicas > 0:
 		return warn.because(fmt.Sprintf("replicas exist (%d) and nothing waits for them, commits or replays: what they have not got is lost in a failover, and retries of it execute again", r.replicas), try)
 	case !r.known:

@@ -35,7 +35,7 @@ func (p *patient) show(op admin.Operation) string {
 func askUnknown(ctx context.Context, p *patient) (finding, error) {
 	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d", store.StateUnknown), "since")
 	if n > 0 {
-		return warn.because(fmt.Sprintf("%d operations whose outcome is unknown, the oldest for %s: nothing repeats them, somebody must decide", n, age(op)), p.show(op)), err
+		return warn.because(fmt.Sprintf("%d operations whose outcome is unknown, the oldest for %s: they are not retried, and a person must decide", n, age(op)), p.show(op)), err
 	}
 	return fine("no operation has an unknown outcome"), err
 }
@@ -43,7 +43,7 @@ func askUnknown(ctx context.Context, p *patient) (finding, error) {
 func askLapsed(ctx context.Context, p *patient) (finding, error) {
 	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and lease_until <= %s", store.StateRunning, clock[p.dialect]), "lease_until")
 	if n > 0 {
-		return warn.because(fmt.Sprintf("%d running operations whose holder has died, the oldest %s ago: nobody has taken them over yet", n, age(op)), p.show(op)), err
+		return warn.because(fmt.Sprintf("%d running operations whose holder has died, the oldest %s ago: no other process has taken them over yet", n, age(op)), p.show(op)), err
 	}
 	return fine("no operation has lost its holder"), err
 }
@@ -54,7 +54,7 @@ const expiredBound = 24 * time.Hour
 func askExpired(ctx context.Context, p *patient) (finding, error) {
 	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and expires_at <= %s", store.StateDone, clock[p.dialect]), "expires_at")
 	if n > 0 && op.Now.Sub(op.Since) > expiredBound {
-		return warn.because(fmt.Sprintf("%d rows have expired, the first one %s ago: nobody sweeps", n, age(op)), "once sweep --db "+p.paste), err
+		return warn.because(fmt.Sprintf("%d rows have expired, the first one %s ago: no sweeper deletes them", n, age(op)), "once sweep --db "+p.paste), err
 	}
 	return fine("%d rows have expired and wait to be swept", n), err
 }

@@ -13,16 +13,16 @@ import (
 
 var journalListEntry = entry{
 	name: "journal list", brief: "what a client has asked for, and does not know the outcome of",
-	help: `Lists the intents that are open in the journal of a client (package retry/journal), in a
-file or in the database that clients share, oldest first, also while they run. What was asked is not shown, but for its
-method and address.
+	help: `Lists the open intents in the journal of a client (package retry/journal), oldest first.
+The journal is a file, or a table in a database that clients share; clients may be running.
+Of each request only the method and the address are shown.
 
-An intent is open as long as nobody knows what became of it. Its state is
+An intent is open until its outcome is known. Its state is
 
   open      it can be resumed, by the client or by once journal resume
-  expired   its key is too old to be sent again: a person has to find out what became of
-            it, and to say so with once journal resolve
-  held      likewise, since the server has said so`,
+  expired   its key is too old to be sent again: a person must find out whether it took
+            effect, and say so with once journal resolve
+  held      the same, because the server has said so`,
 	make: func() command { return new(journalList) },
 }
 

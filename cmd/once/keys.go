@@ -16,19 +16,18 @@ import (
 
 var keysShowEntry = entry{
 	quick: true, name: "keys show", args: "KEY", brief: "what happened to an idempotency key",
-	help: `Prints what the database knows of an operation: its state, since when, until when
-a retry is answered from the record, and what was kept of it. Nothing is changed, but
-the audit has that you have looked, if you may write to it.
-Below come the last attempts, if there is an attempt log, also where they have left
-no record; and what operators have done to the key.
+	help: `Prints what the database knows about an operation: its state and since when it has it,
+until when a retry is answered from the record, and what the record contains. Nothing is
+changed, except that the audit says that you have looked, if you may write to it.
+Then it prints the last attempts, if there is an attempt log, including attempts that
+left no record, and what operators have done to the key.
 
-The scope is that of the route and its caller, such as "acme POST /refunds". Without
---scope every scope that has the key is looked at. Keys that are stored as hashes are
-found by the key itself, and a key in quotation marks, as in the log of a proxy, also
-without them.
+The scope consists of the route and its caller, such as "acme POST /refunds". Without
+--scope all scopes are searched. A key that is stored as a hash is found by the key
+itself. A key in quotation marks, as in the log of a proxy, is also searched without them.
 
-The exit code is 1 if nothing is known of the key, or if it is known in several scopes
-and --scope does not say which one is meant ("ambiguous" in JSON).`,
+The exit code is 1 if nothing is known about the key, or if several scopes have the key
+and --scope is missing ("ambiguous" in JSON).`,
 	make: func() command { return new(keysShow) },
 }
 

@@ -18,7 +18,7 @@ import (
 func meaning(op admin.Operation) string {
 	switch op.State {
 	case "running":
-		return "somebody works on it; its lease says until when it is theirs"
+		return "a process works on it; its lease says for how long"
 	case "unknown":
 		return "an external call may have taken effect and its caller died: a person or a reconciler must decide, nothing will repeat it"
 	case admin.StateExpired:

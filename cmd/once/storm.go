@@ -13,9 +13,9 @@ import (
 
 var stormEntry = entry{
 	name: "storm", brief: "what retries do to a service that stumbles, simulated",
-	help: `Lets clients with different ways to retry meet a service that is slow or away for a
-while, and tells when it is well again, what has succeeded, and what was sent for it.
-The decisions are made by the code of packages retry and limit. The same seed gives the
+	help: `Simulates clients that retry in different ways while a service is slow or unavailable.
+It prints when the service has recovered, how many calls have succeeded, and how many
+requests were sent. The decisions are made by the code of packages retry and limit. The same seed gives the
 same result, byte for byte.
 
   herd     the thundering herd after a dip

@@ -17,15 +17,15 @@ import (
 var sweepEntry = entry{
 	name: "sweep", brief: "delete operations whose retention is over",
 	help: `Deletes the rows of operations that have expired by the database's clock, in small
-transactions with pauses, so that requests feel little of it. An expired key is free
-already; sweeping gives its room back. Running and unknown operations are never
+transactions with pauses, so that requests are hardly slowed down. An expired key can be
+used again already; sweeping frees the space of its row. Running and unknown operations are never
 deleted. Any number of sweepers may run at once, beside those of the service.
 
-With --archive what is deleted is kept in files first, in a directory that belongs to
-this sweeper alone; see once archive.
+With --archive the rows are written to files before they are deleted, in a directory that
+only this sweeper uses; see once archive.
 
-Without --every it ends when nothing is left, for cron; with --every it goes on. The
-exit code is 1 if not everything that had expired could be deleted.`,
+Without --every the command ends when nothing is left to delete, for cron. With --every it
+continues. The exit code is 1 if some expired rows could not be deleted.`,
 	make: func() command { return new(sweep) },
 }
 

@@ -109,14 +109,14 @@ func joins[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 	defer cancel()
 	j := joiner[TX]{g, r, ctx}
 	for name, run := range map[string]func(key string) error{
-		"a replay":                        j.replays,
-		"in flight":                       j.inFlight,
-		"done since the snapshot":         j.doneSince,
-		"expired":                         j.expired,
-		"a final failure":                 j.failure,
-		"a handler that fails":            j.handlerFails,
-		"too late for what is absent":     j.stale,
-		"too late, but there is a record": j.staleReplay,
+		"a replay":                         j.replays,
+		"in flight":                        j.inFlight,
+		"done since the snapshot":          j.doneSince,
+		"expired":                          j.expired,
+		"a final failure":                  j.failure,
+		"a handler that fails":             j.handlerFails,
+		"too late, and there is no record": j.stale,
+		"too late, but there is a record":  j.staleReplay,
 	} {
 		if err := run(once.NewKey()); err != nil {
 			t.Errorf("%s: %v. %s", name, err, rerun(t))

@@ -42,7 +42,7 @@ type pending struct {
 
 var (
 	errOver   = errors.New("memstore: the transaction is over")
-	errLate   = errors.New("memstore: too late for what is absent")
+	errLate   = errors.New("memstore: no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")
 	errExists = errors.New("memstore: the key exists")
 )
 

@@ -95,7 +95,7 @@ var errNUL = errors.New("pgxstore: a scope or key with a NUL cannot be stored. T
 
 // stale is for what is absent, and too old to be executed.
 func stale() error {
-	return &store.Error{Kind: store.KindStale, Err: errors.New("pgxstore: too late for what is absent")}
+	return &store.Error{Kind: store.KindStale, Err: errors.New("pgxstore: no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")}
 }
 
 func serverError(err error) *pgconn.PgError {

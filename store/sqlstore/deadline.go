@@ -43,4 +43,4 @@ func (s *Store) checkDeadline(ctx context.Context, tx *sql.Tx, opts store.BeginO
 	return nil
 }
 
-var errTooLate = errors.New("sqlstore: too late for what is absent")
+var errTooLate = errors.New("sqlstore: no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")

@@ -66,13 +66,13 @@ func (s *Storm) report(f found, took time.Duration) Report {
 			r.Lost++ // somebody has a receipt for a refund that does not exist
 		}
 		if !answered {
-			r.Reasons = append(r.Reasons, fmt.Sprintf("nobody was told how %s ended", o.key))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("no client has learned how %s ended", o.key))
 		}
 	}
 	for amount, ids := range f.refunds {
 		r.Effects += len(ids)
 		r.Duplicates += len(ids)
-		r.Reasons = append(r.Reasons, fmt.Sprintf("nobody has asked for the refund of %d", amount))
+		r.Reasons = append(r.Reasons, fmt.Sprintf("no client has asked for the refund of %d", amount))
 	}
 	r.judge(s.Config)
 	return r

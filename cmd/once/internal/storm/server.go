@@ -82,7 +82,7 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-var errEnded = errors.New("the service ended by itself, although nobody had killed it")
+var errEnded = errors.New("the service ended by itself, although no test had killed it")
 
 // kill sends SIGKILL, to this process id and no other, and waits until the process
 // is gone and with it every lock and socket it had.
