@@ -182,7 +182,7 @@ func TestDoRefusesNoOperation(t *testing.T) {
 // The code around a handler can panic as well.
 func TestPanicsOfOthersRollBack(t *testing.T) {
 	for name, cfg := range map[string]once.Config{
-		"sealer":   {Encrypter: badSealer{}},
+		"sealer":   {Encrypter: badEncrypter{}},
 		"observer": {Observer: badObserver(once.EventClaimed)},
 		"outside":  {Observer: badObserver(once.EventEffectOutsideTx)},
 	} {
@@ -199,9 +199,10 @@ func TestPanicsOfOthersRollBack(t *testing.T) {
 	}
 }
 
-type badSealer struct{ once.Encrypter }
+type badEncrypter struct{}
 
-func (badSealer) Seal(_, _ []byte) ([]byte, error) { panic("boom") }
+func (badEncrypter) Decrypt(_, _ []byte) ([]byte, error) { panic("boom") }
+func (badEncrypter) Encrypt(_, _ []byte) ([]byte, error) { panic("boom") }
 
 type badObserver once.EventType
 

@@ -30,8 +30,7 @@ const (
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )
 
-// Outcome is what a caller learns: Executed, Replayed, Declined, NotStored, or the [Code] of
-// its error.
+// Outcome is what a caller learns: one of these constants, or the [Code] of its error.
 type Outcome string
 
 const (

@@ -63,7 +63,7 @@ var outcomesByKind = [...]outcomes{
 	store.KindStale:       {begin: tooLate, handler: failed, commit: tooLate},
 }
 
-// outcomesOf returns the outcomes of k. A kind of a newer store counts as Other.
+// outcomesOf returns the outcomes of k. A kind of a newer store counts as [store.KindOther].
 func outcomesOf(k store.Kind) outcomes {
 	if int(k) >= len(outcomesByKind) {
 		k = store.KindOther

@@ -27,18 +27,18 @@ type Access struct {
 	Detail     string // what was looked for
 }
 
-// RecordAccess writes l to the audit. Reading itself needs no right to write, so whoever calls it
+// RecordAccess writes a to the audit. Reading itself needs no right to write, so the caller
 // decides what an error means.
-func (t *Table) RecordAccess(ctx context.Context, l Access) error {
-	if l.Who == "" {
-		return errors.New("admin: who has looked is not known. Try: Look.Who")
+func (t *Table) RecordAccess(ctx context.Context, a Access) error {
+	if a.Who == "" {
+		return errors.New("admin: Access.Who is empty. Try: the name of the person or service that reads")
 	}
 	action, hash := "list", ""
-	if l.Key != "" {
-		action, hash = "show", hashes(l.Key)[0]
+	if a.Key != "" {
+		action, hash = "show", hashes(a.Key)[0]
 	}
 	_, err := t.db.ExecContext(ctx, t.d.text("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, '', ?)"),
-		l.Who, action, l.Scope, hash, l.Detail)
+		a.Who, action, a.Scope, hash, a.Detail)
 	return err
 }
 

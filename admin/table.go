@@ -1,9 +1,9 @@
-// Package admin is what an operator does with stored operations: look, list, forget,
-// and see who has forgotten what. The command once keys is made of it.
+// Package admin is for operators of stored operations: show one, list them, forget one, and
+// see who has done so. The command once keys uses it.
 //
-//	table, err := keys.Open(db, migration.PostgreSQL)
+//	table, err := admin.Open(db, migration.PostgreSQL)
 //	...
-//	detail, err := table.Forget(ctx, keys.Order{
+//	detail, err := table.Forget(ctx, admin.ForgetRequest{
 //		Scope: "acme POST /refunds", Key: "8e03978e",
 //		Who: "privacy service", Reason: "request 4711 for erasure",
 //	})

@@ -1,9 +1,9 @@
 // Package attemptlog keeps a log of every attempt at an operation, also of those that
 // have failed and left no record:
 //
-//	attempts := attempt.New(s, attempt.Config{}) // s is the store of the engine
+//	attempts := attemptlog.New(s, attemptlog.Config{}) // s is the store of the engine
 //	defer attempts.Close(ctx)
-//	engine := once.New(s, once.Config{Observer: attempts})
+//	engine := once.New(s, once.Config{Observer: once.Observers(once.Log(slog.Default()), attempts)})
 //
 // There is one row for each call that names an operation: how it has ended, in which
 // state it has found and left the operation, how long that took, who has asked. The key

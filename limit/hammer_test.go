@@ -7,13 +7,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once/limit"
 )
 
-// However clients come and go, no place is lost and none is given twice.
-func TestHammer(t *testing.T) {
+// However clients come and go, no place is lost and none is given twice. The clients run at
+// the same time; how long they wait does not depend on the machine.
+func TestHammer(t *testing.T) { synctest.Test(t, testHammer) }
+
+func testHammer(t *testing.T) {
 	const places = 3
 	l := limit.New(limit.Config{Limit: places, Queue: 8, Wait: 2 * ms, Tenant: tenant})
 	var inside, most atomic.Int64

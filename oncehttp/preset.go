@@ -50,7 +50,7 @@ type Preset struct {
 	OpaqueKeys bool
 
 	// Verdicts by status of the handler's answer: 200 to 999, or 2 to 9 for a
-	// class whose status is not listed itself. Forget is the rest.
+	// class whose status is not listed itself. [VerdictForget] is the rest.
 	Verdicts map[int]Verdict
 
 	// Problems are the codes (such as [CodeMismatch]) whose status differs from

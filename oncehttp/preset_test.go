@@ -135,7 +135,7 @@ func TestInvalidConfig(t *testing.T) {
 
 func TestDecideOnNoVerdict(t *testing.T) {
 	defer func() {
-		if p, ok := recover().(string); !ok || !strings.Contains(p, "Try: Forget, Store or Commit") {
+		if p, ok := recover().(string); !ok || !strings.Contains(p, "Try: VerdictForget, VerdictStore or VerdictCommit") {
 			t.Errorf("panics with %q", p)
 		}
 	}()

@@ -122,7 +122,7 @@ func Key(ctx context.Context) (key string, ok bool) {
 // of the three.
 func Decide(ctx context.Context, v Verdict) {
 	if v > VerdictCommit {
-		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: Forget, Store or Commit", v))
+		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: VerdictForget, VerdictStore or VerdictCommit", v))
 	}
 	if r, ok := runOf(ctx); ok {
 		r.note(func() { r.decided, r.verdict = true, v })

@@ -3,7 +3,7 @@ package store
 import "time"
 
 // Attempt is one call of an operation and how it has ended: a row of the attempt log,
-// see package attempt. It names neither the key nor what an error says: both may be
+// see package attemptlog. It names neither the key nor what an error says: both may be
 // anybody's data.
 type Attempt struct {
 	ID    [16]byte  // of this attempt alone

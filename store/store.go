@@ -5,7 +5,7 @@
 // transactions). Whatever once does to that row is one of three verbs: read it,
 // swap it for another under a condition, or open a transaction that claims it.
 //
-// A [Operations] can read and swap, which is all that leases, sagas and a console
+// An [Operations] can read and swap, which is all that leases, sagas and a console
 // need; Redis or DynamoDB can be one. A [Store] also lets the user's writes
 // share the commit. Parameters are structs and interfaces never grow: a new
 // ability is a small optional interface, found with [As].
@@ -54,16 +54,16 @@ func (s State) String() string {
 type Record struct {
 	State       State
 	Fingerprint []byte // version byte and hash; empty if nothing was fingerprinted
-	Result      Result // of a Done operation
+	Result      Result // of an operation that is done
 	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they tell the writer's own record from another one
-	Request     []byte // what was asked, sealed; empty unless capture is on
+	Request     []byte // what was asked, encrypted; empty unless capture is on
 	Since       time.Time
 
 	// Leased work only.
 	Fence         int64  // grows with every takeover; every later write must present it
-	LeaseExpired  bool   // Running, and its lease is over by the store's clock
+	LeaseExpired  bool   // the state is running, and its lease is over by the store's clock
 	RecoveryPoint string // last committed recovery point
-	CallStarted   bool   // an external call was begun after Point
+	CallStarted   bool   // an external call was begun after RecoveryPoint
 	Data          []byte // what the recovery points saved
 }
 
@@ -93,9 +93,9 @@ type Statement struct {
 
 // Operations keeps operations.
 //
-// Expired records are absent. As long as one's row is there, it keeps its Claim, and
-// nothing else: who has lost the answer to the commit learns from it that the commit was
-// applied, also if the clock has jumped since. All times are judged by the store's own
+// Expired records are absent. While its row exists, an expired record keeps its Nonce, and
+// nothing else: a caller that has lost the answer to its commit learns from the nonce that the
+// commit was applied, also if the clock has jumped since. All times are judged by the store's own
 // clock.
 type Operations interface {
 	// Read returns the record of id; its State is [StateAbsent] if there is none. A server that

@@ -18,7 +18,7 @@ type Sweeper interface {
 	// With s.Keep the rows are read, handed to Keep, and deleted if they are still the
 	// ones that Keep has seen. No row is locked meanwhile, so that no request waits for
 	// what Keep does. Who is killed in between has deleted nothing, and the rows come
-	// again: Claim tells them. Where the database can, one node at a time does this, and
+	// again: their Nonce tells that they are the same. Where the database can, one node at a time does this, and
 	// another one finds nothing to do; on SQLite two that work at once keep rows twice.
 	//
 	// An error means that the rows are there, unless it is [KindLost]: then they may be gone,

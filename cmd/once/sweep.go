@@ -49,7 +49,7 @@ func (c *sweep) flags(fs *flag.FlagSet) {
 
 func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
 	if c.batch < 0 || c.rate <= 0 || c.every < 0 {
-		return &usageError{"--batch, --rate and --every must be greater than zero", "once sweep --help"}
+		return &usageError{"--rate must be greater than zero, --batch and --every must not be negative", "once sweep --help"}
 	}
 	db, err := openDatabase(ctx, c.db, false)
 	if err != nil {

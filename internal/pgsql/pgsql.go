@@ -101,7 +101,7 @@ const (
 	// serialization.
 	Probe = `insert into once_operation (scope, key, claim) values ($1, $2, '') on conflict do nothing`
 
-	// Late tells whether Ask.Until is over. It is asked after the look-up, and not of the
+	// Late tells whether BeginOptions.StaleAfter is over. It is asked after the look-up, and not of the
 	// transaction's start: a record may have expired and been swept between the two.
 	Late = `select clock_timestamp() >= $1`
 
@@ -134,7 +134,7 @@ const InsertClaim = `insert into once_operation (scope, key, claim, fingerprint,
 const InsertClaimRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int, $11)`
 
-// InTime divides by zero if Ask.Until is over.
+// InTime divides by zero if BeginOptions.StaleAfter is over.
 const InTime = `select 1 / (clock_timestamp() < $1)::int`
 
 // Swap statements fail, by dividing by zero or on the primary key, when the record

@@ -27,7 +27,7 @@ type record struct {
 	Status      int       `json:"status,omitempty"`      // of HTTP
 	Header      []byte    `json:"header,omitempty"`      // "Name: value" lines
 	Body        []byte    `json:"body,omitempty"`
-	Request     []byte    `json:"request,omitempty"` // sealed
+	Request     []byte    `json:"request,omitempty"` // encrypted
 	Point       string    `json:"point,omitempty"`   // last recovery point
 	Calling     bool      `json:"calling,omitempty"`
 	Data        []byte    `json:"data,omitempty"`

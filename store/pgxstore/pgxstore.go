@@ -111,7 +111,7 @@ type row struct {
 	expired bool
 }
 
-// live returns the record as the seam knows it: an expired one is absent, and keeps its claim.
+// live returns the record as the seam knows it: an expired one is absent, and keeps its nonce.
 func (r row) live() store.Record {
 	switch {
 	case r.State == store.StateAbsent:

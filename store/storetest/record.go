@@ -156,7 +156,7 @@ func (u *suite[TX]) same(t *testing.T, what string, id store.ID, want store.Reco
 }
 
 // diff says where two records differ that a store must not tell apart: nil and
-// empty bytes are the same; Since and Lapsed are the store's own.
+// empty bytes are the same; Since and LeaseExpired are the store's own.
 func diff(want, got store.Record) string {
 	var s []string
 	add := func(field string, want, got any) {

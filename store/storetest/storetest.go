@@ -69,7 +69,7 @@ type Harness[TX any] struct {
 
 	// OneWriter says that one transaction at a time can write in this database. A
 	// duplicate then waits for the holder's transaction, and may be answered with
-	// Down when its time is over, where others answer Running at once.
+	// KindUnavailable when its time is over, where others answer StateRunning at once.
 	OneWriter bool
 }
 

@@ -33,7 +33,7 @@ var standings = []standing{
 	{name: "done", rec: store.Record{State: store.StateDone, Fence: fence}},
 }
 
-// A Lapsed expectation of an absent operation means nothing, and is not in the table.
+// A LeaseExpired expectation of an absent operation means nothing, and is not in the table.
 var expects = []store.Expect{{}, {Fence: fence}, {Fence: fence, LeaseExpired: true}, {Fence: fence - 1}, {Fence: fence - 1, LeaseExpired: true}, {Fence: fence + 1}}
 
 var nexts = []struct {

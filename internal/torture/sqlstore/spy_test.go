@@ -175,7 +175,9 @@ func (m muteConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	return struct {
 		driver.Conn
+		driver.ConnBeginTx
+		driver.ConnPrepareContext
 		driver.ExecerContext
 		driver.QueryerContext
-	}{c, c.(*spyConn), c.(*spyConn)}, nil
+	}{c, c.(*spyConn), c.(*spyConn), c.(*spyConn), c.(*spyConn)}, nil
 }

@@ -1,4 +1,4 @@
--- What was tried, also without a record to show for it: see package attempt.
+-- What was tried, also without a record to show for it: see package attemptlog.
 create table once_attempt (
 	key_hash       varchar(16)    not null,  -- first 16 hex digits of SHA-256 of the key
 	id             varbinary(32)  not null,  -- of the attempt
@@ -23,7 +23,7 @@ create table once_attempt (
 	primary key (key_hash, id),
 	index once_attempt_at (at)
 ) engine = InnoDB row_format = dynamic default charset = ascii collate = ascii_bin;
--- What an operator has done to stored operations: see package keys.
+-- What an operator has done to stored operations: see package admin.
 create table once_audit (
 	id       bigint         not null auto_increment primary key,
 	at       bigint         not null,

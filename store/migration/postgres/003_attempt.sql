@@ -1,4 +1,4 @@
--- What was tried, also without a record to show for it: see package attempt.
+-- What was tried, also without a record to show for it: see package attemptlog.
 create table once_attempt (
 	key_hash       text collate "C" not null,  -- first 16 hex digits of SHA-256 of the key
 	id             bytea       not null,       -- of the attempt
@@ -24,7 +24,7 @@ create table once_attempt (
 );
 create index once_attempt_at on once_attempt (at);
 
--- What an operator has done to stored operations: see package keys.
+-- What an operator has done to stored operations: see package admin.
 create table once_audit (
 	id       bigint generated always as identity primary key,
 	at       timestamptz not null default clock_timestamp(),
