@@ -18,21 +18,21 @@ const StateExpired = "expired"
 // Operation is a stored operation, for people and scripts. What was asked and answered
 // is not shown: it may be anything.
 type Operation struct {
-	Scope       string     `json:"scope"`
-	Key         string     `json:"key"`   // as it is stored: hashed under Config.HashKeys
-	State       string     `json:"state"` // running, done, unknown, or expired
-	Since       time.Time  `json:"since"`
-	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
-	LeaseUntil  *time.Time `json:"lease_until,omitempty"`
-	Fence       int64      `json:"fence"`
-	Fingerprint string     `json:"fingerprint,omitempty"` // version and hash
-	Result      string     `json:"result,omitempty"`      // value, failure or omitted
-	Effect      string     `json:"effect,omitempty"`      // of one that is done: "applied", "not applied" if what it wrote was rolled back; "" is not recorded
-	Status      int        `json:"status,omitempty"`
-	ResultBytes int        `json:"result_bytes"`
-	Captured    bool       `json:"request_captured"`
-	Point       string     `json:"recovery_point,omitempty"`
-	Calling     bool       `json:"external_call_begun,omitempty"`
+	Scope         string     `json:"scope"`
+	Key           string     `json:"key"`   // as it is stored: hashed under Config.HashKeys
+	State         string     `json:"state"` // running, done, unknown, or expired
+	Since         time.Time  `json:"since"`
+	ExpiresAt     *time.Time `json:"expires_at,omitempty"`
+	LeaseUntil    *time.Time `json:"lease_until,omitempty"`
+	Fence         int64      `json:"fence"`
+	Fingerprint   string     `json:"fingerprint,omitempty"` // version and hash
+	Result        string     `json:"result,omitempty"`      // value, failure or omitted
+	Effect        string     `json:"effect,omitempty"`      // of one that is done: "applied", "not applied" if what it wrote was rolled back; "" is not recorded
+	Status        int        `json:"status,omitempty"`
+	ResultBytes   int        `json:"result_bytes"`
+	Captured      bool       `json:"request_captured"`
+	RecoveryPoint string     `json:"recovery_point,omitempty"`
+	CallStarted   bool       `json:"external_call_begun,omitempty"`
 
 	Now time.Time `json:"-"` // of the database, when this was read
 }
@@ -63,7 +63,7 @@ func scanOperation(rows *sql.Rows) (op Operation, err error) {
 	var since, expires, lease, now moment
 	var asked, head []byte
 	err = rows.Scan(&op.Scope, &op.Key, &state, &since, &expires, &lease, &op.Fence, &asked, &kind, &op.Status,
-		&head, &op.ResultBytes, &op.Captured, &op.Point, &op.Calling, &now)
+		&head, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, &now)
 	if err != nil {
 		return op, err
 	}

@@ -48,8 +48,8 @@ const (
 	DefaultRetain   = 30 * 24 * time.Hour
 )
 
-// Dropped is the outcome of a row that stands for attempts that have none.
-const Dropped = "dropped"
+// OutcomeDropped is the outcome of a row that stands for attempts that have none.
+const OutcomeDropped = "dropped"
 
 // writeTimeout bounds each statement of the log.
 const writeTimeout = 5 * time.Second

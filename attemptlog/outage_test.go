@@ -37,7 +37,7 @@ func TestObserveNeverWaits(t *testing.T) {
 			t.Errorf("written: %s", got)
 		}
 		holes := j.Attempts("", "")
-		if len(holes) != 1 || holes[0].Outcome != attemptlog.Dropped || holes[0].Dropped != 95 {
+		if len(holes) != 1 || holes[0].Outcome != attemptlog.OutcomeDropped || holes[0].Dropped != 95 {
 			t.Errorf("%+v", holes)
 		}
 	})

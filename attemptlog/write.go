@@ -59,7 +59,7 @@ func (l *Log) written(n int) {
 	defer l.mu.Unlock()
 	l.queue.drop(n)
 	if l.dropped > l.told {
-		l.push(&store.Attempt{Outcome: Dropped, Dropped: l.dropped - l.told, Node: l.cfg.Node})
+		l.push(&store.Attempt{Outcome: OutcomeDropped, Dropped: l.dropped - l.told, Node: l.cfg.Node})
 		l.told = l.dropped
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/internal/turn"
+	"github.com/oncelib/once/internal/fairqueue"
 	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/oncehttp"
 )
@@ -58,7 +58,7 @@ type Limiter struct {
 	start  time.Time
 
 	mu       sync.Mutex
-	queue    *turn.Queue
+	queue    *fairqueue.Queue
 	lookUps  share // of replays that the store is asked for
 	cacheHit share // of replays from the engine's cache, which need no store
 	state    State
@@ -90,7 +90,7 @@ func New(cfg Config) *Limiter {
 		cfg.Tenant = func(*http.Request) string { return "" }
 	}
 	l := &Limiter{tenant: cfg.Tenant, wait: cfg.Wait, start: time.Now(), lookUps: places, cacheHit: newShare(cfg.Replays, places.shared)}
-	l.queue = turn.New(turn.Config{Limit: cfg.Limit, Queue: max(0, cfg.Queue), Wait: cfg.Wait})
+	l.queue = fairqueue.New(fairqueue.Config{Limit: cfg.Limit, Queue: max(0, cfg.Queue), Wait: cfg.Wait})
 	if cfg.Capacity != nil {
 		l.queue.Capacity = cfg.Capacity
 	}
@@ -121,7 +121,7 @@ func (l *Limiter) Enter(r *http.Request, replay oncehttp.Replay) (leave func(), 
 
 // ticket is a request that was let in.
 type ticket struct {
-	turn.Ticket
+	fairqueue.Ticket
 
 	places *share // of a replay, which takes no other place; else nil
 	tenant string
@@ -147,7 +147,7 @@ func (l *Limiter) admit(r *http.Request, replay oncehttp.Replay) (ticket, *onceh
 	l.mu.Lock()
 	l.count(refused.Why)
 	l.mu.Unlock()
-	if refused.Why != turn.Admitted {
+	if refused.Why != fairqueue.Admitted {
 		return ticket{}, problem(refused)
 	}
 	return ticket{Ticket: t}, nil
@@ -191,21 +191,21 @@ func (l *Limiter) take(places *share, tenant string, use func() bool) (ok bool) 
 }
 
 // await waits for the turn of r.
-func (l *Limiter) await(r *http.Request, tenant string) (turn.Ticket, turn.Refusal) {
-	called := make(chan turn.Refusal, 1)
-	w := &turn.Waiter{Call: func(r turn.Refusal) { called <- r }}
+func (l *Limiter) await(r *http.Request, tenant string) (fairqueue.Ticket, fairqueue.Refusal) {
+	called := make(chan fairqueue.Refusal, 1)
+	w := &fairqueue.Waiter{Call: func(r fairqueue.Refusal) { called <- r }}
 	wait, budget := l.wait, budget(r)
 	if budget > 0 {
 		wait = min(wait, budget)
 	}
 	l.mu.Lock()
 	t, ok := l.queue.Enter(l.now(), tenant) // a place may have become free, with nobody there to be called
-	refused := turn.Refusal{}
+	refused := fairqueue.Refusal{}
 	if !ok {
 		refused = l.queue.Wait(l.now(), tenant, budget, w)
 	}
 	l.mu.Unlock()
-	if ok || refused.Why != turn.Admitted {
+	if ok || refused.Why != fairqueue.Admitted {
 		return t, refused
 	}
 	timer := time.NewTimer(wait)
@@ -221,7 +221,7 @@ func (l *Limiter) await(r *http.Request, tenant string) (turn.Ticket, turn.Refus
 }
 
 // quit ends the waiting of w, unless it was called at this very moment.
-func (l *Limiter) quit(w *turn.Waiter, called <-chan turn.Refusal) turn.Refusal {
+func (l *Limiter) quit(w *fairqueue.Waiter, called <-chan fairqueue.Refusal) fairqueue.Refusal {
 	l.mu.Lock()
 	refused, ok := l.queue.Quit(l.now(), w)
 	l.mu.Unlock()

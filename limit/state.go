@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/oncelib/once/internal/turn"
+	"github.com/oncelib/once/internal/fairqueue"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -36,28 +36,28 @@ func (l *Limiter) State() State {
 	return s
 }
 
-func (l *Limiter) count(why turn.Why) {
+func (l *Limiter) count(why fairqueue.Why) {
 	switch why {
-	case turn.Admitted:
+	case fairqueue.Admitted:
 		l.state.Admitted++
-	case turn.Share:
+	case fairqueue.Share:
 		l.state.Exceeded++
-	case turn.Full:
+	case fairqueue.Full:
 		l.state.Full++
-	case turn.Late:
+	case fairqueue.Late:
 		l.state.Late++
 	}
 }
 
 // problem is what a client is told. That nothing was done for this request says nothing
 // of an earlier one with the same key: another key is not safe.
-func problem(r turn.Refusal) *oncehttp.Problem {
+func problem(r fairqueue.Refusal) *oncehttp.Problem {
 	p := &oncehttp.Problem{
 		Type: "https://oncelib.dev/problems/transient/overloaded", Status: http.StatusServiceUnavailable,
 		Title: "Overloaded", Detail: "The server has too much to do, and has not begun with this request. Send it again after Retry-After.",
 		Code: CodeOverloaded, Retryable: true, RetryAfter: max(r.After, time.Second),
 	}
-	if r.Why == turn.Share {
+	if r.Why == fairqueue.Share {
 		p.Type, p.Status, p.Code = "https://oncelib.dev/problems/rate-limit/exceeded", http.StatusTooManyRequests, CodeExceeded
 		p.Title, p.Detail = "Too many requests", "You have more requests waiting than your share. This one was not begun. Send it again after Retry-After."
 	}

@@ -155,6 +155,6 @@ func partValues(parts *multipart.Reader, field string) (values []string, err err
 	}
 }
 
-// ParseKey returns the key in the value of a key header, as the middleware reads it: a
+// ParseKeyHeader returns the key in the value of a key header, as the middleware reads it: a
 // String of RFC 9651 or a bare key. The text of the error is for the client.
-func ParseKey(value string) (string, error) { return wire.ParseKey(value, false) }
+func ParseKeyHeader(value string) (string, error) { return wire.ParseKey(value, false) }

@@ -14,28 +14,28 @@ import (
 type Breaker interface {
 	// Allow returns an error if there is to be no attempt now. Otherwise done is called
 	// exactly once when the attempt is over, from any goroutine.
-	Allow() (done func(Outcome), err error)
+	Allow() (done func(Health), err error)
 }
 
-// Outcome is what an attempt says about the health of the other side.
-type Outcome uint8
+// Health is what an attempt says about the health of the other side.
+type Health uint8
 
 const (
-	OutcomeHealthy   Outcome = iota // it has answered, if only with a refusal of its own
-	OutcomeUnhealthy                // it has failed, or has too much to do
-	OutcomeAbandoned                // the caller has given up first: nothing is known
+	HealthGood    Health = iota // it has answered, if only with a refusal of its own
+	HealthBad                   // it has failed, or has too much to do
+	HealthUnknown               // the caller has given up first: nothing is known
 )
 
 // outcome is what err, of an attempt made for a caller with ctx, tells a breaker.
-func outcome(ctx context.Context, err error) Outcome {
+func outcome(ctx context.Context, err error) Health {
 	if err == nil {
-		return OutcomeHealthy
+		return HealthGood
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return OutcomeAbandoned
+		return HealthUnknown
 	}
 	if c, _ := Classify(err); c == ClassFinal || c == ClassInFlight {
-		return OutcomeHealthy
+		return HealthGood
 	}
-	return OutcomeUnhealthy
+	return HealthBad
 }

@@ -152,7 +152,7 @@ func (p *Policy) try(ctx context.Context, attempt int, until lazy.Moment, fn fun
 	if refusal != nil {
 		return nil, refusal
 	}
-	said := OutcomeUnhealthy // a panic
+	said := HealthBad // a panic
 	defer func() { done(said) }()
 	err = p.timed(ctx, attempt, until, fn)
 	said = outcome(ctx, err)

@@ -259,17 +259,17 @@ func TestDoUnsafe(t *testing.T) {
 // breaker opens after so many failures.
 type breaker struct {
 	left int
-	said []retry.Outcome
+	said []retry.Health
 }
 
 var errOpen = errors.New("open")
 
-func (b *breaker) Allow() (func(retry.Outcome), error) {
+func (b *breaker) Allow() (func(retry.Health), error) {
 	if b.left == 0 {
 		return nil, errOpen
 	}
-	return func(o retry.Outcome) {
-		if b.said = append(b.said, o); o == retry.OutcomeUnhealthy {
+	return func(o retry.Health) {
+		if b.said = append(b.said, o); o == retry.HealthBad {
 			b.left--
 		}
 	}, nil
@@ -307,7 +307,7 @@ func TestDoTellsTheBreaker(t *testing.T) {
 	do(func() error { return retry.Stop(errDown) })
 	do(func() error { panic("a bug") })
 	do(func() error { cancel(); return ctx.Err() })
-	want := []retry.Outcome{retry.OutcomeHealthy, retry.OutcomeUnhealthy, retry.OutcomeHealthy, retry.OutcomeUnhealthy, retry.OutcomeAbandoned}
+	want := []retry.Health{retry.HealthGood, retry.HealthBad, retry.HealthGood, retry.HealthBad, retry.HealthUnknown}
 	if !slices.Equal(b.said, want) {
 		t.Errorf("told %v, want %v", b.said, want)
 	}

@@ -150,7 +150,7 @@ func archived(e store.Expired) admin.Operation {
 	op := admin.Operation{
 		Scope: e.Scope, Key: e.Key, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
 		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.ResultOmitted)], Status: e.Result.Status,
-		Effect: admin.EffectOf(e.Result), Point: e.RecoveryPoint, Calling: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
+		Effect: admin.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
 		ResultBytes: len(store.EncodeHeader(e.Result.WithoutMark().Header)) + len(e.Result.Body),
 	}
 	if len(e.Fingerprint) > 0 {

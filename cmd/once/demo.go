@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/oncelib/once/cmd/once/internal/storm"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -75,7 +75,7 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 			src.discard()
 		}
 	}()
-	cfg := storm.Config{
+	cfg := killstorm.Config{
 		Orders: c.ops, Clients: clients, Kills: leastKills + c.ops/100, Seed: c.seed, Unsafe: c.unsafe,
 		Tenant:      "demo-" + strings.ToLower(rand.Text())[:8],
 		ClientKills: leastKills + c.ops/100,
@@ -92,14 +92,14 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cfg.Fleet.Dir)) }()
 	if c.log != "" {
-		if cfg.Log, err = storm.OpenLog(c.log); err != nil {
+		if cfg.Log, err = killstorm.OpenLog(c.log); err != nil {
 			return fmt.Errorf("%w. Try: --log with a folder that can be written", err)
 		}
 		cfg.Server.Log = cfg.Log.Server
 	}
 	meter := newMeter(m.Stderr)
 	cfg.Progress = meter.show
-	r, err := storm.Run(ctx, cfg)
+	r, err := killstorm.Run(ctx, cfg)
 	meter.end()
 	if end := cfg.Log.Close(); err == nil {
 		err = end
@@ -122,7 +122,7 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 }
 
 // server is this program once more, as "once demo serve".
-func (c *demo) server(src demoDB, session string) (*storm.Server, error) {
+func (c *demo) server(src demoDB, session string) (*killstorm.Server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -131,13 +131,13 @@ func (c *demo) server(src demoDB, session string) (*storm.Server, error) {
 	if c.unsafe {
 		args = append(args, "--unsafe")
 	}
-	return &storm.Server{Command: func(address string) *exec.Cmd {
+	return &killstorm.Server{Command: func(address string) *exec.Cmd {
 		return exec.Command(self, append(args, "--listen", address)...) //nolint:noctx // the storm ends it
 	}}, nil
 }
 
 // fleet is this program several times more, as "once demo client".
-func (c *demo) fleet(tenant string) (*storm.Fleet, error) {
+func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (c *demo) fleet(tenant string) (*storm.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &storm.Fleet{Processes: processes, Dir: dir, Command: func(address, journal string) *exec.Cmd {
+	return &killstorm.Fleet{Processes: processes, Dir: dir, Command: func(address, journal string) *exec.Cmd {
 		return exec.Command(self, "demo", "client", "--server", address, "--file", journal, "--tenant", tenant, "--seed", strconv.FormatUint(c.seed, 10)) //nolint:noctx // the storm ends it
 	}}, nil
 }
@@ -165,12 +165,12 @@ func withSession(src demoDB, name string) string {
 }
 
 // witness has a connection of its own, by the plain driver.
-func witness(ctx context.Context, src demoDB, session string) (storm.Witness, error) {
+func witness(ctx context.Context, src demoDB, session string) (killstorm.Witness, error) {
 	db, err := sql.Open(src.driver, src.dsn)
 	if err != nil {
-		return storm.Witness{}, err
+		return killstorm.Witness{}, err
 	}
-	w := storm.Witness{DB: db}
+	w := killstorm.Witness{DB: db}
 	switch src.dialect {
 	case migration.MySQL:
 		if err := db.PingContext(ctx); err != nil {

@@ -5,7 +5,7 @@ import (
 	"flag"
 	"os"
 
-	"github.com/oncelib/once/cmd/once/internal/storm"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
 var demoClientEntry = entry{
@@ -16,7 +16,7 @@ what it asks for in a journal: see once journal list. once demo starts several o
 	make: func() command { return new(demoClient) },
 }
 
-type demoClient struct{ worker storm.Worker }
+type demoClient struct{ worker killstorm.Worker }
 
 func (c *demoClient) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.worker.Address, "server", "", "`ADDRESS` of the service, required")

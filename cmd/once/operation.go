@@ -66,10 +66,10 @@ func printOperation(w io.Writer, op admin.Operation) error {
 		line("result", "%s, %d bytes", kindOf(op), op.ResultBytes)
 	}
 	line("fence", "%d", op.Fence)
-	if op.Point != "" {
-		line("reached", "recovery point %s", shown(op.Point))
+	if op.RecoveryPoint != "" {
+		line("reached", "recovery point %s", shown(op.RecoveryPoint))
 	}
-	if op.Calling {
+	if op.CallStarted {
 		line("calling", "an external call was begun after it")
 	}
 	line("fingerprint", "%s", either(op.Fingerprint != "", op.Fingerprint, "none: a retry may ask for anything"))

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/cmd/once/internal/storm"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
 // meter shows how far a storm has come: a bar on a terminal, else a line now and
@@ -18,7 +18,7 @@ type meter struct {
 	w        io.Writer
 	terminal bool
 	drawn    time.Time
-	last     storm.Progress
+	last     killstorm.Progress
 }
 
 func newMeter(w io.Writer) *meter {
@@ -30,7 +30,7 @@ func newMeter(w io.Writer) *meter {
 	return &meter{w: w, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
-func (m *meter) show(p storm.Progress) {
+func (m *meter) show(p killstorm.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.terminal {
@@ -53,14 +53,14 @@ func (m *meter) end() {
 	}
 }
 
-func bar(p storm.Progress) string {
+func bar(p killstorm.Progress) string {
 	const width = 12 // so that all of it fits into 80 columns
 	full := width * p.Finished / max(1, p.Orders)
 	return fmt.Sprintf("%s%s %s  %d/%d  kills %d/%d  sent %d  dropped %d", strings.Repeat("█", full), strings.Repeat("░", width-full),
 		p.Stage, p.Finished, p.Orders, p.Killed, p.Kills, p.Sent, p.Dropped)
 }
 
-func line(p storm.Progress) string {
+func line(p killstorm.Progress) string {
 	return fmt.Sprintf("%-9s %d/%d refunds  %d/%d kills  %d requests sent, %d answers dropped",
 		p.Stage, p.Finished, p.Orders, p.Killed, p.Kills, p.Sent, p.Dropped)
 }

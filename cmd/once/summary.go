@@ -9,11 +9,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/cmd/once/internal/storm"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
 // print tells a stranger what was thrown, what came back and what the database has.
-func (c *demo) print(w io.Writer, r storm.Report, src demoDB, cfg storm.Config) error {
+func (c *demo) print(w io.Writer, r killstorm.Report, src demoDB, cfg killstorm.Config) error {
 	title := "once demo"
 	if c.unsafe {
 		title += " --unsafe: the same service, without once"
@@ -60,7 +60,7 @@ func (c *demo) print(w io.Writer, r storm.Report, src demoDB, cfg storm.Config) 
 }
 
 // next is the line to run next.
-func (c *demo) next(w io.Writer, r storm.Report, src demoDB, cfg storm.Config) error {
+func (c *demo) next(w io.Writer, r killstorm.Report, src demoDB, cfg killstorm.Config) error {
 	same := fmt.Sprintf("--ops %d --seed %d", c.ops, c.seed)
 	if c.unsafe {
 		_, err := fmt.Fprintf(w, "\nNext: the same storm, with once\n  %s demo %s\n", self(), same)

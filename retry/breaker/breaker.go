@@ -29,7 +29,7 @@ type Breaker struct {
 // New returns a closed breaker. Where settings say nothing, it opens when half of the
 // attempts of the last 10 s have failed, of at least 20; it is open for 5 s, and then lets
 // one attempt through to see. IsSuccessful and IsExcluded are not looked at: what an
-// attempt means is said by [retry.Outcome], and one that was abandoned by its caller
+// attempt means is said by [retry.Health], and one that was abandoned by its caller
 // counts for nothing.
 //
 // OnStateChange is called under the lock of the breaker, which it must not use.
@@ -59,21 +59,21 @@ var (
 )
 
 // Allow implements [retry.Breaker]. The error is gobreaker's.
-func (b *Breaker) Allow() (done func(retry.Outcome), err error) {
+func (b *Breaker) Allow() (done func(retry.Health), err error) {
 	tell, err := b.steps.Allow()
 	if err != nil {
 		return nil, err
 	}
-	return func(o retry.Outcome) { tell(errorOf(o)) }, nil
+	return func(o retry.Health) { tell(errorOf(o)) }, nil
 }
 
-func errorOf(o retry.Outcome) error {
+func errorOf(o retry.Health) error {
 	switch o {
-	case retry.OutcomeHealthy:
+	case retry.HealthGood:
 		return nil
-	case retry.OutcomeAbandoned:
+	case retry.HealthUnknown:
 		return errAbandoned
-	case retry.OutcomeUnhealthy:
+	case retry.HealthBad:
 	}
 	return errUnhealthy
 }

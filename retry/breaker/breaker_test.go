@@ -20,7 +20,7 @@ import (
 var errDown = errors.New("down")
 
 // attempt makes n attempts that end so, and returns how many were allowed.
-func attempt(b retry.Breaker, n int, o retry.Outcome) (allowed int) {
+func attempt(b retry.Breaker, n int, o retry.Health) (allowed int) {
 	for range n {
 		if done, err := b.Allow(); err == nil {
 			allowed++
@@ -33,11 +33,11 @@ func attempt(b retry.Breaker, n int, o retry.Outcome) (allowed int) {
 func TestOpensAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker.New(gobreaker.Settings{})
-		attempt(b, 10, retry.OutcomeHealthy)
-		if n := attempt(b, 100, retry.OutcomeUnhealthy); n != 10 {
+		attempt(b, 10, retry.HealthGood)
+		if n := attempt(b, 100, retry.HealthBad); n != 10 {
 			t.Errorf("open after %d failures; want when half of 20 have failed", n)
 		}
-		if n := attempt(b, 10, retry.OutcomeHealthy); n != 0 || b.State() != gobreaker.StateOpen {
+		if n := attempt(b, 10, retry.HealthGood); n != 0 || b.State() != gobreaker.StateOpen {
 			t.Errorf("%d allowed while it is %v", n, b.State())
 		}
 		<-time.After(5*time.Second + 1)
@@ -45,11 +45,11 @@ func TestOpensAndCloses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := attempt(b, 10, retry.OutcomeHealthy); n != 0 {
+		if n := attempt(b, 10, retry.HealthGood); n != 0 {
 			t.Errorf("%d more are let through to see", n)
 		}
-		done(retry.OutcomeHealthy)
-		if b.State() != gobreaker.StateClosed || attempt(b, 10, retry.OutcomeHealthy) != 10 {
+		done(retry.HealthGood)
+		if b.State() != gobreaker.StateClosed || attempt(b, 10, retry.HealthGood) != 10 {
 			t.Errorf("after a good one it is %v", b.State())
 		}
 	})
@@ -60,15 +60,15 @@ func TestOpensAndCloses(t *testing.T) {
 func TestAbandonedCountsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker.New(gobreaker.Settings{})
-		if n := attempt(b, 100, retry.OutcomeAbandoned); n != 100 {
+		if n := attempt(b, 100, retry.HealthUnknown); n != 100 {
 			t.Errorf("%d of 100 allowed", n)
 		}
-		attempt(b, 100, retry.OutcomeUnhealthy)
+		attempt(b, 100, retry.HealthBad)
 		<-time.After(5*time.Second + 1)
-		if n := attempt(b, 3, retry.OutcomeAbandoned); n != 3 || b.State() != gobreaker.StateHalfOpen {
+		if n := attempt(b, 3, retry.HealthUnknown); n != 3 || b.State() != gobreaker.StateHalfOpen {
 			t.Errorf("%d of 3 allowed, then %v", n, b.State())
 		}
-		if n := attempt(b, 1, retry.OutcomeUnhealthy); n != 1 || b.State() != gobreaker.StateOpen {
+		if n := attempt(b, 1, retry.HealthBad); n != 1 || b.State() != gobreaker.StateOpen {
 			t.Errorf("%d allowed, then %v", n, b.State())
 		}
 	})
@@ -78,9 +78,9 @@ func TestAbandonedCountsForNothing(t *testing.T) {
 func TestWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker.New(gobreaker.Settings{})
-		attempt(b, 19, retry.OutcomeUnhealthy)
+		attempt(b, 19, retry.HealthBad)
 		<-time.After(12 * time.Second)
-		if n := attempt(b, 19, retry.OutcomeUnhealthy); n != 19 || b.State() != gobreaker.StateClosed {
+		if n := attempt(b, 19, retry.HealthBad); n != 19 || b.State() != gobreaker.StateClosed {
 			t.Errorf("%d of 19 allowed, %v", n, b.State())
 		}
 	})
@@ -130,8 +130,8 @@ func TestByHost(t *testing.T) {
 	if of("A") != of("a") || of("a") == of("b") {
 		t.Error("not one breaker for each host")
 	}
-	attempt(of("a"), 100, retry.OutcomeUnhealthy)
-	if n := attempt(of("b"), 1, retry.OutcomeHealthy); n != 1 {
+	attempt(of("a"), 100, retry.HealthBad)
+	if n := attempt(of("b"), 1, retry.HealthGood); n != 1 {
 		t.Error("a is down, and b is not allowed")
 	}
 	for i := range 20_000 {

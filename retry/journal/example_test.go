@@ -108,7 +108,7 @@ func ExampleResume() {
 	for i := range 300 { // as clients do before they send something
 		in := journal.Intent{Key: fmt.Sprint("refund:", i), Method: http.MethodPost, URL: service.URL}
 		if in, err = intents.Begin(context.Background(), in); err == nil {
-			err = intents.End(context.Background(), in, journal.OutcomeUnknown)
+			err = intents.End(context.Background(), in, journal.ProofNone)
 		}
 		if err != nil {
 			fmt.Println(err)

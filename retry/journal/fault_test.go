@@ -155,7 +155,7 @@ func strike(t *testing.T, d *faultyDisk) (struck bool) {
 		}
 		want[key] = true
 		if i%3 == 1 {
-			_ = f.End(t.Context(), in, OutcomeAnswered) // what fails here shows at the next intent
+			_ = f.End(t.Context(), in, ProofAnswered) // what fails here shows at the next intent
 			delete(want, key)
 			maybe[key] = true // its request is sent once more, which does no harm
 		}
@@ -236,7 +236,7 @@ func TestAFailedFlushIsNotTrusted(t *testing.T) {
 	if _, err := f.Begin(t.Context(), intentOf("b")); !errors.Is(err, ErrBroken) {
 		t.Error(err)
 	}
-	if err := f.End(t.Context(), a, OutcomeAnswered); !errors.Is(err, ErrBroken) {
+	if err := f.End(t.Context(), a, ProofAnswered); !errors.Is(err, ErrBroken) {
 		t.Error(err)
 	}
 	if _, err := f.List(t.Context()); !errors.Is(err, ErrBroken) {

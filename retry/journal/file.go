@@ -127,13 +127,13 @@ func (f *File) room(r *record) error {
 
 // End implements [Journal]. What it writes is flushed with the next intent: if the power
 // fails before, the request is sent once more, with the same key.
-func (f *File) End(_ context.Context, in Intent, o Outcome) error {
+func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	err := f.end(in, o)
 	f.drain()
 	return err
 }
 
-func (f *File) end(in Intent, o Outcome) error {
+func (f *File) end(in Intent, o Proof) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.table.find(in.ID)
@@ -141,15 +141,15 @@ func (f *File) end(in Intent, o Outcome) error {
 		return f.err
 	}
 	e.begun--
-	e.doubt = e.doubt || o == OutcomeUnknown || o == OutcomeExpired
-	if o == OutcomeAnswered || o == OutcomeUntouched && !e.doubt && e.begun <= 0 {
+	e.doubt = e.doubt || o == ProofNone || o == ProofExpired
+	if o == ProofAnswered || o == ProofUntouched && !e.doubt && e.begun <= 0 {
 		return f.close(e)
 	}
 	expires, held := e.Expires, e.Held
 	if sooner := millis(in.Expires); sooner != 0 && (expires == 0 || sooner < expires) {
 		expires = sooner
 	}
-	if o == OutcomeExpired && held == "" {
+	if o == ProofExpired && held == "" {
 		held = "its key has expired"
 	}
 	if expires == e.Expires && held == e.Held {

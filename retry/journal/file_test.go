@@ -96,18 +96,18 @@ func TestOutcomes(t *testing.T) {
 	path := newPath(t)
 	f := mustOpen(t, path)
 	for i, c := range []struct {
-		ends []Outcome // of calls that have it at the same time
+		ends []Proof // of calls that have it at the same time
 		open bool
 	}{
-		{[]Outcome{OutcomeAnswered}, false},
-		{[]Outcome{OutcomeUntouched}, false},
-		{[]Outcome{OutcomeUnknown}, true},
-		{[]Outcome{OutcomeExpired}, true},
-		{[]Outcome{OutcomeUnknown, OutcomeAnswered}, false},
-		{[]Outcome{OutcomeUnknown, OutcomeUntouched}, true},
-		{[]Outcome{OutcomeUntouched, OutcomeUnknown}, true},
-		{[]Outcome{OutcomeUntouched, OutcomeUntouched}, false},
-		{[]Outcome{OutcomeAnswered, OutcomeUnknown}, false},
+		{[]Proof{ProofAnswered}, false},
+		{[]Proof{ProofUntouched}, false},
+		{[]Proof{ProofNone}, true},
+		{[]Proof{ProofExpired}, true},
+		{[]Proof{ProofNone, ProofAnswered}, false},
+		{[]Proof{ProofNone, ProofUntouched}, true},
+		{[]Proof{ProofUntouched, ProofNone}, true},
+		{[]Proof{ProofUntouched, ProofUntouched}, false},
+		{[]Proof{ProofAnswered, ProofNone}, false},
 	} {
 		key := fmt.Sprint(i)
 		var ins []Intent
@@ -131,7 +131,7 @@ func TestOutcomes(t *testing.T) {
 	_ = f.Close()
 	f = mustOpen(t, path)
 	again := mustBegin(t, f, "2")
-	if err := f.End(t.Context(), again, OutcomeUntouched); err != nil || !again.Again {
+	if err := f.End(t.Context(), again, ProofUntouched); err != nil || !again.Again {
 		t.Fatal(again, err) // whoever was killed may have had an effect
 	}
 	wantOpen(t, path, "2", "3", "5", "6")
@@ -162,7 +162,7 @@ func TestTheSameKeyForAnotherRequest(t *testing.T) {
 	if in, err := f.Begin(t.Context(), other); err != nil || in.ID == first.ID {
 		t.Error(in, err)
 	}
-	if err := f.End(t.Context(), first, OutcomeAnswered); err != nil {
+	if err := f.End(t.Context(), first, ProofAnswered); err != nil {
 		t.Error(err)
 	}
 	other.URL = intentOf("k").URL
@@ -230,7 +230,7 @@ func TestManyAtOnce(t *testing.T) {
 			for i := range each {
 				in, err := f.Begin(context.Background(), intentOf(fmt.Sprintf("%d-%d", c, i)))
 				if err == nil && i > 0 {
-					err = f.End(context.Background(), in, OutcomeAnswered)
+					err = f.End(context.Background(), in, ProofAnswered)
 				}
 				if err != nil {
 					t.Error(err)
@@ -287,7 +287,7 @@ func BenchmarkIntent(b *testing.B) {
 					for i := range next {
 						in, err := f.Begin(context.Background(), intentOf(fmt.Sprint(i)))
 						if err == nil {
-							err = f.End(context.Background(), in, OutcomeAnswered)
+							err = f.End(context.Background(), in, ProofAnswered)
 						}
 						if err != nil {
 							b.Error(err)

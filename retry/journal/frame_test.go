@@ -23,7 +23,7 @@ func history(t testing.TB) (text []byte, records []int64) {
 		}
 	}
 	records = append(records, f.size)
-	if err := f.End(t.Context(), first, OutcomeAnswered); err != nil {
+	if err := f.End(t.Context(), first, ProofAnswered); err != nil {
 		t.Fatal(err)
 	}
 	_ = f.Close()
@@ -180,11 +180,11 @@ func TestOutOfOrder(t *testing.T) {
 	f := mustOpen(t, path)
 	a, b := mustBegin(t, f, "a"), mustBegin(t, f, "b")
 	from := f.size
-	if err := f.End(t.Context(), a, OutcomeAnswered); err != nil { // not flushed
+	if err := f.End(t.Context(), a, ProofAnswered); err != nil { // not flushed
 		t.Fatal(err)
 	}
 	to := f.size
-	if err := f.End(t.Context(), b, OutcomeAnswered); err != nil {
+	if err := f.End(t.Context(), b, ProofAnswered); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)

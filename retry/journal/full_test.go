@@ -46,10 +46,10 @@ func TestAFullJournal(t *testing.T) {
 			}
 			if in, err := begin("3"); err != nil || !in.Again {
 				t.Errorf("what is open already: %v", err)
-			} else if err := f.End(t.Context(), in, OutcomeUnknown); err != nil {
+			} else if err := f.End(t.Context(), in, ProofNone); err != nil {
 				t.Error(err)
 			}
-			if err := f.End(t.Context(), taken[0], OutcomeAnswered); err != nil {
+			if err := f.End(t.Context(), taken[0], ProofAnswered); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := begin("one more"); err != nil {

@@ -24,14 +24,14 @@ type Intent struct {
 	Active bool   // of List: a request of this process has it at the moment
 }
 
-// Outcome is what the attempts of one call prove about an intent.
-type Outcome uint8
+// Proof is what the attempts of one call prove about an intent.
+type Proof uint8
 
 const (
-	OutcomeUnknown   Outcome = iota // nothing: it stays open
-	OutcomeUntouched                // that none of them had an effect: closed, unless others may have had one
-	OutcomeAnswered                 // what became of it: closed
-	OutcomeExpired                  // its key is too old to be sent again: it stays open, held for a person
+	ProofNone      Proof = iota // nothing: it stays open
+	ProofUntouched              // that none of them had an effect: closed, unless others may have had one
+	ProofAnswered               // what became of it: closed
+	ProofExpired                // its key is too old to be sent again: it stays open, held for a person
 )
 
 // Journal keeps intents. [File] is one.
@@ -45,7 +45,7 @@ type Journal interface {
 
 	// End is called once for each Begin that has returned no error. If in.Expires is
 	// set, and earlier than it was or the first one, that is noted.
-	End(ctx context.Context, in Intent, o Outcome) error
+	End(ctx context.Context, in Intent, o Proof) error
 
 	// List returns the intents that are open, oldest first.
 	List(ctx context.Context) ([]Intent, error)

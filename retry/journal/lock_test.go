@@ -35,7 +35,7 @@ func TestNoSecondOwner(t *testing.T) {
 	refused(t, path)
 	for i := range 20 {
 		in := mustBegin(t, f, fmt.Sprint(i))
-		if err := f.End(t.Context(), in, OutcomeAnswered); err != nil {
+		if err := f.End(t.Context(), in, ProofAnswered); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestAJournalThatWasTakenAway(t *testing.T) {
 			if _, err := f.Begin(t.Context(), intentOf("after")); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "removed") {
 				t.Errorf("an intent was taken: %v", err)
 			}
-			if err := f.End(t.Context(), in, OutcomeAnswered); !errors.Is(err, ErrBroken) {
+			if err := f.End(t.Context(), in, ProofAnswered); !errors.Is(err, ErrBroken) {
 				t.Error(err)
 			}
 			if name == "replaced" {

@@ -30,7 +30,7 @@ type result struct {
 	meets   meeting
 	trusted bool // it was not paid for
 	later   bool // the host has said when to come again
-	outcome Outcome
+	outcome Proof
 	err     error
 }
 
@@ -39,7 +39,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
 	e.err = r.exchange(ctx, in, m, &e)
 	if errors.Is(e.err, ErrGone) { // nobody has to look after it any more
-		e.err, m.outcome = nil, OutcomeAnswered
+		e.err, m.outcome = nil, ProofAnswered
 	}
 	e.trusted, e.outcome = m.trusted, m.outcome
 	switch {
@@ -54,7 +54,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 		e.meets = astray
 		e.err = errors.New("the client does not use this journal. Try: the client whose retryhttp.Transport has it in its field Journal")
 	}
-	if m.outcome == OutcomeAnswered && !m.unsent {
+	if m.outcome == ProofAnswered && !m.unsent {
 		e.meets = answers
 	}
 	if e.meets != fails && m.paid != nil {
@@ -88,7 +88,7 @@ func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *res
 	resp, err := r.client.Do(req)
 	if err != nil {
 		e.meets = met(err)
-		if m.outcome != OutcomeUnknown { // of an intent that is held for a person nothing more is said
+		if m.outcome != ProofNone { // of an intent that is held for a person nothing more is said
 			return nil
 		}
 		return err
@@ -135,7 +135,7 @@ type resumed struct {
 	begun   bool
 	unsent  bool // the journal has not taken it
 	keep    bool // the answer was not taken
-	outcome Outcome
+	outcome Proof
 }
 
 type keyOfResumed struct{}
@@ -176,10 +176,10 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 }
 
 // End is j.End for transports.
-func End(ctx context.Context, j Journal, in Intent, o Outcome) error {
+func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
-		if m.keep || o == OutcomeUntouched { // of whoever was there before nothing is known
-			o = OutcomeUnknown
+		if m.keep || o == ProofUntouched { // of whoever was there before nothing is known
+			o = ProofNone
 		}
 		m.outcome = o
 	}

@@ -146,9 +146,9 @@ func (r *resumption) take(e result) {
 	case e.err != nil:
 		r.n.Open++
 		r.errs = append(r.errs, e.err)
-	case e.outcome == OutcomeAnswered:
+	case e.outcome == ProofAnswered:
 		r.n.Closed++
-	case e.outcome == OutcomeExpired:
+	case e.outcome == ProofExpired:
 		r.n.Held++
 	default:
 		r.n.Open++

@@ -103,13 +103,13 @@ func nameOf(in Intent) string {
 }
 
 // End implements [Journal].
-func (t *Table) End(ctx context.Context, in Intent, o Outcome) (err error) {
+func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	switch o {
-	case OutcomeAnswered:
+	case ProofAnswered:
 		_, err = t.exec(ctx, t.text("delete from once_intent where id = ?"), in.ID)
-	case OutcomeUntouched: // and nobody else has begun or planned it
+	case ProofUntouched: // and nobody else has begun or planned it
 		_, err = t.exec(ctx, t.text("delete from once_intent where id = ? and calls = 1"), in.ID)
-	case OutcomeExpired:
+	case ProofExpired:
 		_, err = t.exec(ctx, t.text("update once_intent set held = ? where id = ? and held = ''"), "its key has expired", in.ID)
 	default:
 		if sooner := millis(in.Expires); sooner > 0 {

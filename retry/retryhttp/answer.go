@@ -274,14 +274,14 @@ var mistakes = []string{
 }
 
 // outcome is what the answer, to a caller with ctx, tells a breaker.
-func (a *answer) outcome(ctx context.Context) retry.Outcome {
+func (a *answer) outcome(ctx context.Context) retry.Health {
 	switch {
 	case a.good, a.class == retry.ClassInFlight, a.resp == nil && a.class == retry.ClassFinal:
-		return retry.OutcomeHealthy
+		return retry.HealthGood
 	case a.resp == nil && (a.stale || ctx.Err() != nil || errors.Is(a.err, errLost)):
-		return retry.OutcomeAbandoned
+		return retry.HealthUnknown
 	}
-	return retry.OutcomeUnhealthy
+	return retry.HealthBad
 }
 
 // keep makes the attempt last until the caller has done with its body.

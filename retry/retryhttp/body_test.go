@@ -86,7 +86,7 @@ func TestGetBodyFails(t *testing.T) {
 
 // A body that no attempt has taken is closed all the same.
 func TestBodyIsClosedWithoutAnAttempt(t *testing.T) {
-	shut := breakerFunc(func() (func(retry.Outcome), error) { return nil, errors.New("shut") })
+	shut := breakerFunc(func() (func(retry.Health), error) { return nil, errors.New("shut") })
 	for name, transport := range map[string]*retryhttp.Transport{
 		"breaker": {Policy: retry.Policy{Breaker: shut}},
 		"key":     {},

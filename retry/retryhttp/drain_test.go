@@ -112,11 +112,11 @@ func TestAnswersAreClosed(t *testing.T) {
 		}},
 		{name: "the breaker opens", does: []do{after(0, 503)}, change: func(t *retryhttp.Transport, _ context.CancelFunc) {
 			allowed := 1
-			t.Policy.Breaker = breakerFunc(func() (func(retry.Outcome), error) {
+			t.Policy.Breaker = breakerFunc(func() (func(retry.Health), error) {
 				if allowed--; allowed < 0 {
 					return nil, errors.New("shut")
 				}
-				return func(retry.Outcome) {}, nil
+				return func(retry.Health) {}, nil
 			})
 		}},
 		{name: "too slow", does: []do{after(2*time.Second, 200), after(2*time.Second, 503), after(0, 200)}, change: func(t *retryhttp.Transport, _ context.CancelFunc) {

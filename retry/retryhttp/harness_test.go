@@ -101,9 +101,9 @@ func wantGivenUp(t *testing.T, resp *http.Response, err error, reason retry.Reas
 	}
 }
 
-type breakerFunc func() (func(retry.Outcome), error)
+type breakerFunc func() (func(retry.Health), error)
 
-func (f breakerFunc) Allow() (func(retry.Outcome), error) { return f() }
+func (f breakerFunc) Allow() (func(retry.Health), error) { return f() }
 
 // RoundTrip implements http.RoundTripper, for a base that need not count.
 func (b base) RoundTrip(r *http.Request) (*http.Response, error) {

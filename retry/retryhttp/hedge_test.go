@@ -123,18 +123,18 @@ func TestNoHedge(t *testing.T) {
 // A hedge tells the breaker only what it has learnt.
 func TestHedgeAndBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		said := make(chan retry.Outcome, 2)
+		said := make(chan retry.Health, 2)
 		s := &served{base: func(n int, r *http.Request) (*http.Response, error) {
 			if n == 1 {
 				return hangs(r)
 			}
 			return answer(200), nil
 		}}
-		b := breakerFunc(func() (func(retry.Outcome), error) { return func(o retry.Outcome) { said <- o }, nil })
+		b := breakerFunc(func() (func(retry.Health), error) { return func(o retry.Health) { said <- o }, nil })
 		if _, err := post(t.Context(), &retryhttp.Transport{Base: s, Hedge: time.Second, Policy: retry.Policy{Breaker: b}}, "Idempotency-Key", "k"); err != nil {
 			t.Fatal(err)
 		}
-		if a, b := <-said, <-said; a != retry.OutcomeHealthy || b != retry.OutcomeAbandoned {
+		if a, b := <-said, <-said; a != retry.HealthGood || b != retry.HealthUnknown {
 			t.Errorf("told %v, %v", a, b)
 		}
 	})
@@ -146,11 +146,11 @@ func TestHedgeBothFail(t *testing.T) {
 	for name, second := range map[string]func(*http.Request) (*http.Response, error){"in flight": conflict, "shut": nil} {
 		synctest.Test(t, func(t *testing.T) {
 			allowed := 0
-			b := breakerFunc(func() (func(retry.Outcome), error) {
+			b := breakerFunc(func() (func(retry.Health), error) {
 				if allowed++; allowed > 1 && second == nil {
 					return nil, shut
 				}
-				return func(retry.Outcome) {}, nil
+				return func(retry.Health) {}, nil
 			})
 			s := &served{base: func(n int, r *http.Request) (*http.Response, error) {
 				if n == 1 {

@@ -80,7 +80,7 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 	case got.Held != "":
 		why := c.gaveUp(retry.ReasonExpired, nil)
 		why.Cause = fmt.Errorf("the journal holds the intent for a person: %s. Try: once journal resolve, when it is known what became of it", got.Held)
-		return joined(why, c.leave(journal.OutcomeUnknown))
+		return joined(why, c.leave(journal.ProofNone))
 	case c.expired():
 		c.intent.expired()
 		return joined(c.gaveUp(retry.ReasonExpired, nil), c.leave(c.proven()))
@@ -90,7 +90,7 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 	return nil
 }
 
-func (c *call) leave(o journal.Outcome) error {
+func (c *call) leave(o journal.Proof) error {
 	in := c.intent.Intent
 	c.mu.Lock()
 	in.Expires = c.noted
@@ -103,7 +103,7 @@ func (c *call) run() (resp *http.Response, err error) {
 	over := false
 	defer func() {
 		if !over { // Base has panicked
-			_ = c.leave(journal.OutcomeUnknown)
+			_ = c.leave(journal.ProofNone)
 		}
 	}()
 	resp, err = c.answer()
@@ -119,7 +119,7 @@ func (c *call) run() (resp *http.Response, err error) {
 	}
 	o := c.proven()
 	if settles(resp) {
-		o = journal.OutcomeAnswered
+		o = journal.ProofAnswered
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the caller's, and no answer
 		_ = c.leave(o)
@@ -153,17 +153,17 @@ type taken struct {
 func (b *taken) Close() error { return joined(b.ReadCloser.Close(), b.end()) }
 
 // proven returns what the attempts prove if no answer settles it.
-func (c *call) proven() journal.Outcome {
+func (c *call) proven() journal.Proof {
 	i := c.intent
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
 	case i.stale && (i.doubt || i.Again):
-		return journal.OutcomeExpired
+		return journal.ProofExpired
 	case !i.doubt: // others may have had it, which the journal knows
-		return journal.OutcomeUntouched
+		return journal.ProofUntouched
 	}
-	return journal.OutcomeUnknown
+	return journal.ProofNone
 }
 
 // What oncehttp says of keys in problem documents.

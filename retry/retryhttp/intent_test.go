@@ -220,7 +220,7 @@ func TestTheTimeInTheJournal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := f.End(t.Context(), in, journal.OutcomeUnknown); err != nil {
+		if err := f.End(t.Context(), in, journal.ProofNone); err != nil {
 			t.Fatal(err)
 		}
 		s := &served{base: always(http.StatusNotImplemented, "Idempotency-Retention", fmt.Sprint(c.told.Seconds()))}

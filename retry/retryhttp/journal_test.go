@@ -201,7 +201,7 @@ func TestNoAnswer(t *testing.T) {
 		t.Fatal("answered")
 	}
 	shut := journaled(f, nil)
-	shut.Transport.(*retryhttp.Transport).Policy.Breaker = breakerFunc(func() (func(retry.Outcome), error) { return nil, errors.New("shut") })
+	shut.Transport.(*retryhttp.Transport).Policy.Breaker = breakerFunc(func() (func(retry.Health), error) { return nil, errors.New("shut") })
 	if _, err := ask(t, shut, "shut", service.URL); err == nil {
 		t.Fatal("answered")
 	}
@@ -332,7 +332,7 @@ func TestExpiredIntent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.End(t.Context(), old, journal.OutcomeUnknown); err != nil {
+	if err := f.End(t.Context(), old, journal.ProofNone); err != nil {
 		t.Fatal(err)
 	}
 	s := &served{base: always(200)}

@@ -26,7 +26,7 @@ func leave(t *testing.T, f *journal.File, n int, url string) {
 	for i := range n {
 		in, err := f.Begin(t.Context(), journal.Intent{Key: fmt.Sprintf("k%d", i), Method: http.MethodPost, URL: url, Body: []byte("body")})
 		if err == nil {
-			err = f.End(t.Context(), in, journal.OutcomeUnknown)
+			err = f.End(t.Context(), in, journal.ProofNone)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func TestResumeLeavesAlone(t *testing.T) {
 		t.Errorf("Retry-After: %+v, %d requests", r, len(s.requests()))
 	}
 	before := budget.State()
-	client.Transport.(*retryhttp.Transport).Policy.Breaker = breakerFunc(func() (func(retry.Outcome), error) { return nil, errors.New("shut") })
+	client.Transport.(*retryhttp.Transport).Policy.Breaker = breakerFunc(func() (func(retry.Health), error) { return nil, errors.New("shut") })
 	if r := mustResume(t, f, client, journal.Options{}); r != (journal.Resumed{Open: 20, Left: 20}) || len(s.requests()) != 1 {
 		t.Errorf("open: %+v, %d requests", r, len(s.requests()))
 	}

@@ -65,13 +65,13 @@ func TestConnectionRefused(t *testing.T) {
 
 func TestBreaker(t *testing.T) {
 	shut := errors.New("shut")
-	var said []retry.Outcome
+	var said []retry.Health
 	allowed := 2
-	b := breakerFunc(func() (func(retry.Outcome), error) {
+	b := breakerFunc(func() (func(retry.Health), error) {
 		if allowed--; allowed < 0 {
 			return nil, shut
 		}
-		return func(o retry.Outcome) { said = append(said, o) }, nil
+		return func(o retry.Health) { said = append(said, o) }, nil
 	})
 	s := &served{base: always(503)}
 	transport := &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1}, Breaker: func(host string) retry.Breaker {
@@ -86,7 +86,7 @@ func TestBreaker(t *testing.T) {
 	if !errors.As(err, &e) || e.Reason != retry.ReasonOpen || e.Attempts != 2 || !errors.Is(err, shut) || !errors.As(err, &status) {
 		t.Errorf("%v", err)
 	}
-	if !slices.Equal(said, []retry.Outcome{retry.OutcomeUnhealthy, retry.OutcomeUnhealthy}) {
+	if !slices.Equal(said, []retry.Health{retry.HealthBad, retry.HealthBad}) {
 		t.Errorf("told %v", said)
 	}
 }
@@ -116,10 +116,10 @@ func TestInFlightIs409(t *testing.T) {
 
 // Stripe says "in flight" without a code of ours, and it is just as healthy and as cheap.
 func TestStripeInFlight(t *testing.T) {
-	var said []retry.Outcome
+	var said []retry.Health
 	var classes []retry.Class
-	policy := retry.Policy{Base: -1, Attempts: 3, Budget: &retry.Budget{}, Breaker: breakerFunc(func() (func(retry.Outcome), error) {
-		return func(o retry.Outcome) { said = append(said, o) }, nil
+	policy := retry.Policy{Base: -1, Attempts: 3, Budget: &retry.Budget{}, Breaker: breakerFunc(func() (func(retry.Health), error) {
+		return func(o retry.Health) { said = append(said, o) }, nil
 	}), Observe: func(_ context.Context, e retry.Event) { classes = append(classes, e.Class) }}
 	s := &served{base: func(n int, _ *http.Request) (*http.Response, error) {
 		switch n {
@@ -134,7 +134,7 @@ func TestStripeInFlight(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusConflict {
 		t.Fatal(resp, err)
 	}
-	if !slices.Equal(said, []retry.Outcome{retry.OutcomeHealthy, retry.OutcomeUnhealthy, retry.OutcomeHealthy}) || !slices.Equal(classes, []retry.Class{retry.ClassInFlight, retry.ClassUnknown, retry.ClassFinal}) {
+	if !slices.Equal(said, []retry.Health{retry.HealthGood, retry.HealthBad, retry.HealthGood}) || !slices.Equal(classes, []retry.Class{retry.ClassInFlight, retry.ClassUnknown, retry.ClassFinal}) {
 		t.Errorf("the breaker was told %v, of %v", said, classes)
 	}
 }

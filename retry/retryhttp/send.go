@@ -18,7 +18,7 @@ import (
 
 // send makes one attempt for a caller with ctx.
 func (c *call) send(ctx context.Context) (a answer) {
-	outcome := retry.OutcomeUnhealthy // a panic
+	outcome := retry.HealthBad // a panic
 	if c.breaker != nil {
 		done, err := c.breaker.Allow()
 		if err != nil {
@@ -38,7 +38,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 	req, err := c.request(on)
 	if err != nil {
 		on.cancel(nil)
-		a.err, a.class, outcome = err, retry.ClassFinal, retry.OutcomeAbandoned
+		a.err, a.class, outcome = err, retry.ClassFinal, retry.HealthUnknown
 		return a
 	}
 	a.begun = time.Duration(lazy.Now())

@@ -36,10 +36,10 @@ func (s *stub) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (s *stub) CloseIdleConnections() { s.closed++ }
 
-type toldBreaker struct{ said []retry.Outcome }
+type toldBreaker struct{ said []retry.Health }
 
-func (b *toldBreaker) Allow() (func(retry.Outcome), error) {
-	return func(o retry.Outcome) { b.said = append(b.said, o) }, nil
+func (b *toldBreaker) Allow() (func(retry.Health), error) {
+	return func(o retry.Health) { b.said = append(b.said, o) }, nil
 }
 
 func sendKeyed(ctx context.Context, t *Transport, key string) (*http.Response, error) {
@@ -86,7 +86,7 @@ func TestStaleConnectionIsNoAttempt(t *testing.T) {
 	if base.sent != dead+1 || resent != dead || waits != 0 || budget.State().Left != 10 || resends != dead {
 		t.Errorf("sent %d, events of %d, waited %d, %+v", base.sent, resent, waits, budget.State())
 	}
-	want := append(slices.Repeat([]retry.Outcome{retry.OutcomeAbandoned}, dead), retry.OutcomeHealthy)
+	want := append(slices.Repeat([]retry.Health{retry.HealthUnknown}, dead), retry.HealthGood)
 	if !slices.Equal(breaker.said, want) {
 		t.Errorf("the breaker was told %v", breaker.said)
 	}

@@ -19,13 +19,13 @@ type goBreaker struct {
 
 var errAbandoned = errors.New("abandoned")
 
-func (b goBreaker) Allow() (func(retry.Outcome), error) {
+func (b goBreaker) Allow() (func(retry.Health), error) {
 	done, err := b.TwoStepCircuitBreaker.Allow()
 	if err != nil {
 		return nil, err
 	}
-	return func(o retry.Outcome) {
-		done(map[retry.Outcome]error{retry.OutcomeUnhealthy: errDown, retry.OutcomeAbandoned: errAbandoned}[o])
+	return func(o retry.Health) {
+		done(map[retry.Health]error{retry.HealthBad: errDown, retry.HealthUnknown: errAbandoned}[o])
 	}, nil
 }
 
@@ -34,15 +34,15 @@ type failsafeBreaker struct {
 	circuitbreaker.CircuitBreaker[any]
 }
 
-func (b failsafeBreaker) Allow() (func(retry.Outcome), error) {
+func (b failsafeBreaker) Allow() (func(retry.Health), error) {
 	if !b.TryAcquirePermit() {
 		return nil, circuitbreaker.ErrOpen
 	}
 	return b.done, nil
 }
 
-func (b failsafeBreaker) done(o retry.Outcome) {
-	if o == retry.OutcomeUnhealthy {
+func (b failsafeBreaker) done(o retry.Health) {
+	if o == retry.HealthBad {
 		b.RecordFailure()
 		return
 	}

@@ -93,7 +93,7 @@ func TestIntentsAreKept(t *testing.T) {
 				t.Errorf("%q: %+v", nasty[i], in)
 			}
 		}
-		for i, o := range []journal.Outcome{journal.OutcomeAnswered, journal.OutcomeUntouched, journal.OutcomeUnknown, journal.OutcomeExpired} {
+		for i, o := range []journal.Proof{journal.ProofAnswered, journal.ProofUntouched, journal.ProofNone, journal.ProofExpired} {
 			in := list[i]
 			in.Expires = time.UnixMilli(5000)
 			must(t, j.End(t.Context(), in, o))
@@ -108,7 +108,7 @@ func TestIntentsAreKept(t *testing.T) {
 		if !again.Again || again.ID != list[4].ID || again.Since.UnixMilli() != 1004 {
 			t.Errorf("%+v", again)
 		}
-		must(t, j.End(t.Context(), list[4], journal.OutcomeUntouched)) // the other one may have had an effect
+		must(t, j.End(t.Context(), list[4], journal.ProofUntouched)) // the other one may have had an effect
 		other := intentOf(nasty[4])
 		other.Body = nil
 		if _, err := j.Begin(t.Context(), other); !errors.Is(err, journal.ErrOther) {

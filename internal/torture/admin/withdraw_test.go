@@ -99,14 +99,14 @@ func TestResumeOfWhatIsGone(t *testing.T) {
 			return in
 		}
 		withdrawn, replaced, open := ask("k1"), ask("k2"), ask("k3")
-		must(t, j.End(t.Context(), open, journal.OutcomeUnknown))
+		must(t, j.End(t.Context(), open, journal.ProofNone))
 		list, err := j.List(t.Context())
 		must(t, err)
 		for i := range list {
 			list[i].Active = false
 		}
-		must(t, j.End(t.Context(), withdrawn, journal.OutcomeUntouched))
-		must(t, j.End(t.Context(), replaced, journal.OutcomeUntouched))
+		must(t, j.End(t.Context(), withdrawn, journal.ProofUntouched))
+		must(t, j.End(t.Context(), replaced, journal.ProofUntouched))
 		if again := ask("k2"); again.ID == replaced.ID {
 			t.Fatal("vacuous: it is the same")
 		}

@@ -34,7 +34,7 @@ type late struct{ journal.Journal }
 
 func (late) Begin(_ context.Context, in journal.Intent) (journal.Intent, error) { return in, nil }
 
-func (l late) End(ctx context.Context, in journal.Intent, _ journal.Outcome) error {
+func (l late) End(ctx context.Context, in journal.Intent, _ journal.Proof) error {
 	_, err := l.Journal.Begin(ctx, in)
 	return err
 }
@@ -42,8 +42,8 @@ func (l late) End(ctx context.Context, in journal.Intent, _ journal.Outcome) err
 // endless never closes an intent.
 type endless struct{ journal.Journal }
 
-func (e endless) End(ctx context.Context, in journal.Intent, _ journal.Outcome) error {
-	return e.Journal.End(ctx, in, journal.OutcomeUnknown)
+func (e endless) End(ctx context.Context, in journal.Intent, _ journal.Proof) error {
+	return e.Journal.End(ctx, in, journal.ProofNone)
 }
 
 // forgetful are clients that are not resumed as they should be.

@@ -26,20 +26,20 @@ type slice struct{ second, good, bad int }
 var errOpen = errors.New("the breaker is open")
 
 // Allow implements [retry.Breaker].
-func (b *breaker) Allow() (done func(retry.Outcome), err error) {
+func (b *breaker) Allow() (done func(retry.Health), err error) {
 	if b.until > 0 && (b.clock.now <= b.until || b.looking) {
 		return nil, errOpen
 	}
 	b.looking = b.until > 0
 	era, second := b.era, b.second()
-	return func(o retry.Outcome) {
+	return func(o retry.Health) {
 		switch {
 		case b.era != era:
 		case !b.looking:
 			b.count(o, second)
-		case o == retry.OutcomeUnhealthy:
+		case o == retry.HealthBad:
 			b.become(b.clock.now + 5*time.Second)
-		case o == retry.OutcomeHealthy:
+		case o == retry.HealthGood:
 			b.become(0)
 		default:
 			b.looking = false
@@ -49,15 +49,15 @@ func (b *breaker) Allow() (done func(retry.Outcome), err error) {
 
 func (b *breaker) second() int { return int((b.clock.now - b.began) / time.Second) }
 
-func (b *breaker) count(o retry.Outcome, second int) {
-	if o == retry.OutcomeAbandoned || b.second()-second >= len(b.slices) {
+func (b *breaker) count(o retry.Health, second int) {
+	if o == retry.HealthUnknown || b.second()-second >= len(b.slices) {
 		return
 	}
 	s := &b.slices[second%len(b.slices)]
 	if s.second != second {
 		*s = slice{second: second}
 	}
-	if o == retry.OutcomeHealthy {
+	if o == retry.HealthGood {
 		s.good++
 		return
 	}

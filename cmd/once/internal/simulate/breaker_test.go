@@ -20,7 +20,7 @@ func TestBreakerIsLikeTheRealOne(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			var c clock
 			model, actual := &breaker{clock: &c}, library.New(gobreaker.Settings{})
-			type pair struct{ model, actual func(retry.Outcome) }
+			type pair struct{ model, actual func(retry.Health) }
 			var under []pair
 			bad := random.Float64()
 			for range 400 {
@@ -47,11 +47,11 @@ func TestBreakerIsLikeTheRealOne(t *testing.T) {
 					i := random.IntN(len(under))
 					p := under[i]
 					under = append(under[:i], under[i+1:]...)
-					o := retry.OutcomeHealthy
+					o := retry.HealthGood
 					if random.Float64() < bad {
-						o = retry.OutcomeUnhealthy
+						o = retry.HealthBad
 					} else if random.IntN(5) == 0 {
-						o = retry.OutcomeAbandoned
+						o = retry.HealthUnknown
 					}
 					p.model(o)
 					p.actual(o)

@@ -47,7 +47,7 @@ const total = 10 * time.Second
 
 func (c *client) attempt(i *intent) {
 	p := &i.of.policy
-	told := func(retry.Outcome) {}
+	told := func(retry.Health) {}
 	if p.Breaker != nil {
 		done, err := p.Breaker.Allow()
 		if err != nil {
@@ -76,11 +76,11 @@ func (c *client) attempt(i *intent) {
 			i.of.flying--
 		}
 		if class == good {
-			told(retry.OutcomeHealthy)
+			told(retry.HealthGood)
 			c.succeeded(i, number)
 			return
 		}
-		told(retry.OutcomeUnhealthy)
+		told(retry.HealthBad)
 		if !r.gone {
 			number = 0 // it has not been silent
 		}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/oncelib/once/internal/turn"
+	"github.com/oncelib/once/internal/fairqueue"
 )
 
 // Step is the length of time that one point of a series stands for.
@@ -47,7 +47,7 @@ func Run(s Scenario, p Policy, seed uint64) Result {
 	arrivals, jitter, serving := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)), rand.New(rand.NewPCG(seed, 3))
 	r.service = service{Scenario: &s, clock: &r.clock, random: serving, keyed: p.keyed}
 	if p.shed { // with the defaults of limit.Config, for so many workers
-		r.service.turns = turn.New(turn.Config{Limit: s.Workers, Queue: s.Workers, Wait: time.Second})
+		r.service.turns = fairqueue.New(fairqueue.Config{Limit: s.Workers, Queue: s.Workers, Wait: time.Second})
 	}
 	r.client = client{clock: &r.clock, policy: &p, random: jitter, service: &r.service, sent: func() {
 		r.result.Attempts++

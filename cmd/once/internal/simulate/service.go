@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/oncelib/once/internal/turn"
+	"github.com/oncelib/once/internal/fairqueue"
 	"github.com/oncelib/once/retry"
 )
 
@@ -14,8 +14,8 @@ type service struct {
 	*clock
 
 	random *rand.Rand
-	turns  *turn.Queue // sheds load; nil: whatever comes is queued
-	keyed  bool        // a retry does not do again what an earlier attempt does or has done
+	turns  *fairqueue.Queue // sheds load; nil: whatever comes is queued
+	keyed  bool             // a retry does not do again what an earlier attempt does or has done
 
 	busy  int
 	queue []*request
@@ -128,15 +128,15 @@ func (s *service) admit(r *request, budget time.Duration) {
 		s.work(r, func() { s.replays-- })
 		return
 	}
-	w := new(turn.Waiter)
-	w.Call = func(refused turn.Refusal) {
-		if refused.Why == turn.Admitted {
+	w := new(fairqueue.Waiter)
+	w.Call = func(refused fairqueue.Refusal) {
+		if refused.Why == fairqueue.Admitted {
 			s.run(r, w.Ticket)
 		} else {
 			s.refuse(r, refused)
 		}
 	}
-	if refused := s.turns.Wait(s.now, "", budget, w); refused.Why != turn.Admitted {
+	if refused := s.turns.Wait(s.now, "", budget, w); refused.Why != fairqueue.Admitted {
 		s.refuse(r, refused)
 		return
 	}
@@ -147,12 +147,12 @@ func (s *service) admit(r *request, budget time.Duration) {
 	})
 }
 
-func (s *service) run(r *request, ticket turn.Ticket) {
+func (s *service) run(r *request, ticket fairqueue.Ticket) {
 	s.work(r, func() { s.turns.Leave(s.now, ticket, !r.gone) })
 }
 
 // refuse answers as limit does: Retry-After is in full seconds.
-func (s *service) refuse(r *request, refused turn.Refusal) {
+func (s *service) refuse(r *request, refused fairqueue.Refusal) {
 	after := (refused.After + time.Second - 1).Truncate(time.Second)
 	r.answer(retry.ClassThrottled, max(after, time.Second))
 }

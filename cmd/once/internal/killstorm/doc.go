@@ -1,4 +1,4 @@
-// Package storm throws at a payments service what networks and machines throw at
+// Package killstorm throws at a payments service what networks and machines throw at
 // it in ten years, within seconds: lost answers, duplicates, requests cut off
 // half-way, a client that uses a key twice, and kill -9. Then it counts the money.
 //
@@ -7,4 +7,4 @@
 //
 // What is thrown at which operation follows from the seed. When a process dies
 // within the microseconds of a commit does not: no two storms are the same.
-package storm
+package killstorm

@@ -1,4 +1,4 @@
-package turn_test
+package fairqueue_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/turn"
+	"github.com/oncelib/once/internal/fairqueue"
 )
 
 const ms = time.Millisecond
@@ -18,10 +18,10 @@ func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		limit, most := 1+rnd.IntN(4), rnd.IntN(6)
-		q := turn.New(turn.Config{Limit: limit, Queue: most, Wait: time.Second})
+		q := fairqueue.New(fairqueue.Config{Limit: limit, Queue: most, Wait: time.Second})
 		var now time.Duration
-		var running []turn.Ticket
-		waiting := map[*turn.Waiter]bool{}
+		var running []fairqueue.Ticket
+		waiting := map[*fairqueue.Waiter]bool{}
 		for range 300 {
 			now += time.Duration(rnd.IntN(50)) * ms
 			switch rnd.IntN(5) {
@@ -31,29 +31,29 @@ func TestRandomHistories(t *testing.T) {
 					running = append(running, ticket)
 					break
 				}
-				w := new(turn.Waiter)
+				w := new(fairqueue.Waiter)
 				calls := 0
-				w.Call = func(r turn.Refusal) {
+				w.Call = func(r fairqueue.Refusal) {
 					if calls++; calls > 1 || !waiting[w] {
 						t.Fatalf("seed %d: called %d times", seed, calls)
 					}
 					delete(waiting, w)
 					switch r.Why {
-					case turn.Admitted:
+					case fairqueue.Admitted:
 						running = append(running, w.Ticket)
-					case turn.Share:
+					case fairqueue.Share:
 						displaced++
-					case turn.Full, turn.Late:
+					case fairqueue.Full, fairqueue.Late:
 						t.Fatalf("seed %d: called for %v", seed, r.Why)
 					}
 				}
 				waiting[w] = true
-				if r := q.Wait(now, name, time.Duration(rnd.IntN(3))*100*ms, w); r.Why != turn.Admitted {
+				if r := q.Wait(now, name, time.Duration(rnd.IntN(3))*100*ms, w); r.Why != fairqueue.Admitted {
 					delete(waiting, w)
-					if r.Why == turn.Late {
+					if r.Why == fairqueue.Late {
 						late++
 					}
-					if r.After < 0 || r.After > turn.MaxAfter {
+					if r.After < 0 || r.After > fairqueue.MaxAfter {
 						t.Fatalf("seed %d: come back after %v", seed, r.After)
 					}
 				}
@@ -102,18 +102,18 @@ func TestRandomHistories(t *testing.T) {
 // then they take turns.
 func TestTurns(t *testing.T) {
 	for limit, want := range map[int]string{1: "habhabhhhh", 2: "ahbhbhhhha"} {
-		q := turn.New(turn.Config{Limit: limit, Queue: 100, Wait: time.Hour})
-		var running []turn.Ticket
+		q := fairqueue.New(fairqueue.Config{Limit: limit, Queue: 100, Wait: time.Hour})
+		var running []fairqueue.Ticket
 		for range limit {
 			ticket, _ := q.Enter(0, "hog")
 			running = append(running, ticket)
 		}
 		var order []byte
-		var last turn.Ticket
+		var last fairqueue.Ticket
 		for _, name := range []string{"hog", "hog", "hog", "hog", "hog", "hog", "a", "b", "a", "b"} {
-			w := new(turn.Waiter)
-			w.Call = func(turn.Refusal) { order = append(order, name[0]); last = w.Ticket }
-			if r := q.Wait(0, name, 0, w); r.Why != turn.Admitted {
+			w := new(fairqueue.Waiter)
+			w.Call = func(fairqueue.Refusal) { order = append(order, name[0]); last = w.Ticket }
+			if r := q.Wait(0, name, 0, w); r.Why != fairqueue.Admitted {
 				t.Fatal(r)
 			}
 		}
@@ -131,13 +131,13 @@ func TestTurns(t *testing.T) {
 
 // Places that a Capacity withholds from everybody would never be waited for in vain.
 func TestOnePlaceThereAlwaysIs(t *testing.T) {
-	q := turn.New(turn.Config{Capacity: none{}, Queue: 1, Wait: time.Hour})
+	q := fairqueue.New(fairqueue.Config{Capacity: none{}, Queue: 1, Wait: time.Hour})
 	ticket, ok := q.Enter(0, "")
 	if !ok {
 		t.Fatal("nobody is served at all")
 	}
 	called := false
-	if r := q.Wait(0, "", 0, &turn.Waiter{Call: func(turn.Refusal) { called = true }}); r.Why != turn.Admitted {
+	if r := q.Wait(0, "", 0, &fairqueue.Waiter{Call: func(fairqueue.Refusal) { called = true }}); r.Why != fairqueue.Admitted {
 		t.Fatal(r)
 	}
 	q.Leave(ms, ticket, true)
@@ -153,7 +153,7 @@ func (none) Limit() int                  { return 0 }
 
 // While nothing gets done, the time to come back grows.
 func TestStuck(t *testing.T) {
-	q := turn.New(turn.Config{Limit: 1, Queue: 0, Wait: time.Hour})
+	q := fairqueue.New(fairqueue.Config{Limit: 1, Queue: 0, Wait: time.Hour})
 	ticket, _ := q.Enter(0, "")
 	q.Leave(10*ms, ticket, true)
 	if _, ok := q.Enter(time.Minute, ""); !ok { // after a long time with nothing to do
@@ -161,8 +161,8 @@ func TestStuck(t *testing.T) {
 	}
 	before := time.Duration(0)
 	for _, stuck := range []time.Duration{1 * ms, time.Second, 10 * time.Second} {
-		r := q.Wait(time.Minute+stuck, "", 0, &turn.Waiter{})
-		if r.Why != turn.Full || r.After < max(before+1, stuck) {
+		r := q.Wait(time.Minute+stuck, "", 0, &fairqueue.Waiter{})
+		if r.Why != fairqueue.Full || r.After < max(before+1, stuck) {
 			t.Errorf("stuck for %v: %+v", stuck, r)
 		}
 		before = r.After

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package storm
+package killstorm
 
 import "os/exec"
 
