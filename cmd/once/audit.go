@@ -41,7 +41,7 @@ func (m *Main) looked(ctx context.Context, db *database, l admin.Access) {
 	if isMissingTable(err) {
 		try = "once migrate up --db " + db.paste
 	}
-	fmt.Fprintf(m.Stderr, "once: that you have looked could not be written to the audit: %v\nTry: %s\n", err, try)
+	fmt.Fprintf(m.Stderr, "once: your look-up could not be written to the audit: %v\nTry: %s\n", err, try)
 }
 
 type auditList struct {

@@ -26,7 +26,7 @@ var demoEntry = entry{
 that retry, and are processes of their own, too. On the way answers are lost, requests
 are doubled or cut off, keys are used again for another amount, and the service is killed
 (SIGKILL) at least five times and started again on the same database. So are the clients,
-in the middle of what they do: they resume it from their journals.
+in the middle of their requests, which they resume from their journals.
 
 When the last process is dead, the refunds are counted in the database. The exit code
 is 0 only if every refund took effect exactly once and every replay was the same, byte

@@ -60,7 +60,7 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	switch {
 	case c.wait == nil:
 	case *c.wait < 0:
-		return &usageError{fmt.Sprintf("--wait %s is over before it begins", c.wait), "--wait 2s"}
+		return &usageError{fmt.Sprintf("--wait %s must not be negative", c.wait), "--wait 2s"}
 	case *c.wait == 0:
 		wait = -1 // not at all, which is not the default of each dialect
 	default:

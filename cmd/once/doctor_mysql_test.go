@@ -67,7 +67,7 @@ func TestDoctorReplicas(t *testing.T) {
 	examined(t, replica.URL("app"))["read_only"].want(t, "a replica", fail, "takes no writes")
 
 	ask(primary, "set global rpl_semi_sync_master_enabled = ON")
-	diagnosis().want(t, "one that tells nothing", warn, "none is there that tells")
+	diagnosis().want(t, "one that tells nothing", warn, "no replica acknowledges")
 
 	ask(replica, "stop slave; set global rpl_semi_sync_slave_enabled = ON; start slave")
 	until("Rpl_semi_sync_master_clients", "1")

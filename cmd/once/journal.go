@@ -12,7 +12,7 @@ import (
 )
 
 var journalListEntry = entry{
-	name: "journal list", brief: "what a client has asked for, and does not know the outcome of",
+	name: "journal list", brief: "requests of a client whose outcome is not known",
 	help: `Lists the open intents in the journal of a client (package retry/journal), oldest first.
 The journal is a file, or a table in a database that clients share; clients may be running.
 Of each request only the method and the address are shown.

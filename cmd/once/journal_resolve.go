@@ -16,8 +16,8 @@ it: from the server's records, not from the age of the intent.
   --as not-applied   it has not, and cannot any more: whoever still wants it asks with a
                      new key
 
-While its key has not expired, asking is safer than knowing: once journal resume sends it
-again with the same key. A client that has its journal in a file must not be running.`,
+As long as its key has not expired, prefer once journal resume: it sends the request again
+with the same key. A client that has its journal in a file must not be running.`,
 	make: func() command { return new(journalResolve) },
 }
 

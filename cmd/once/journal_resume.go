@@ -95,7 +95,7 @@ func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error
 		return err
 	}
 	if c.retention < 0 {
-		return &usageError{fmt.Sprintf("--retention %s is over before it begins", c.retention), "--retention 72h"}
+		return &usageError{fmt.Sprintf("--retention %s must not be negative", c.retention), "--retention 72h"}
 	}
 	f, err := c.place.open(ctx, m)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error
 	n, failed := journal.Resume(ctx, j, client, journal.Options{
 		Prepare: func(r *http.Request, in journal.Intent) error {
 			if c.retention == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guess is not to hold it for good
-				return errors.New("it is old, and the journal does not say for how long the server remembers its key: that is for --retention to say")
+				return errors.New("it is old, and the journal does not say for how long the server remembers its key. Try: --retention 72h, if that is how long")
 			}
 			for name, lines := range c.header {
 				r.Header[name] = lines

@@ -15,8 +15,8 @@ import (
 
 var keysListEntry = entry{
 	name: "keys list", brief: "which keys there are",
-	help: `Lists operations by scope and key. What was asked and answered is not shown. The audit
-has who has looked for what, if he may write to it.
+	help: `Lists operations by scope and key. Requests and answers are not shown. The audit says that
+you have looked, if you may write to it.
 
 If there are more than --limit, the command for the next page is printed to standard
 error; in JSON "next" has the value for --after. --since and --before look at when an

@@ -202,7 +202,7 @@ since        2026-01-31T12:00:00Z (...)
 expires      2099-01-31T12:00:00Z (...)
 result       value, 5 bytes
 fence        1
-fingerprint  none: a retry may ask for anything
+fingerprint  none: retries are not compared
 request      not captured
 `+attempts)
 		if got := show(1, "never"); !strings.Contains(got, "Nothing is known of the key") || !strings.HasSuffix(got, `

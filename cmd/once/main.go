@@ -11,7 +11,7 @@
 //	once doctor        what in a database's settings would break a promise
 //	once sweep         delete operations whose retention is over, into an archive if wanted
 //	once archive       look into an archive
-//	once journal       what a client has asked for, and does not know the outcome of
+//	once journal       requests of a client whose outcome is not known
 package main
 
 import (

@@ -72,7 +72,7 @@ func printOperation(w io.Writer, op admin.Operation) error {
 	if op.CallStarted {
 		line("calling", "an external call was begun after it")
 	}
-	line("fingerprint", "%s", either(op.Fingerprint != "", op.Fingerprint, "none: a retry may ask for anything"))
+	line("fingerprint", "%s", either(op.Fingerprint != "", op.Fingerprint, "none: retries are not compared"))
 	line("request", "%s", either(op.Captured, "captured, encrypted", "not captured"))
 	return t.Flush()
 }

@@ -26,10 +26,10 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src demoDB, cfg killstorm.
 	head := func(s string) { _ = t.Flush(); fmt.Fprintf(w, "  %s\n", s) }
 	head("thrown at it")
 	row(r.Attempts, "requests")
-	row(r.Kills, "times the service was killed (SIGKILL), with "+count(r.Broken, "request")+" inside")
-	row(r.ClientKills, "times a client was, in the middle of what it did")
+	row(r.Kills, "times the service was killed (SIGKILL), with "+count(r.Broken, "request")+" running")
+	row(r.ClientKills, "times a client was killed in the middle of a request")
 	row(r.Dropped, "answers lost on their way back")
-	row(r.Abandoned, "requests cut off, or left by their client")
+	row(r.Abandoned, "requests cut off, or abandoned by their client")
 	head("answered")
 	row(r.Replayed, "from the record: the refund was made before")
 	row(r.MismatchesRefused, "refused: the key belongs to another amount")
