@@ -74,7 +74,7 @@ func TestDoctorReplicas(t *testing.T) {
 	diagnosis().want(t, "AFTER_COMMIT", warn, "replays are local")
 
 	ask(primary, "set global rpl_semi_sync_master_wait_point = AFTER_SYNC")
-	diagnosis().want(t, "AFTER_SYNC", okay, "before a replica has it")
+	diagnosis().want(t, "AFTER_SYNC", okay, "after a replica has it")
 }
 
 // TestDoctorEngines: tables that no transaction rolls back are named; those of once must not be

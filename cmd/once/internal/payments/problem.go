@@ -65,7 +65,7 @@ func notTheLast(why string) *problem {
 const (
 	missing = "There is no such customer yet. If-None-Match: * makes one."
 	exists  = "The customer exists already."
-	changed = "Another request has changed the customer, or the customer never had the ETag in If-Match."
+	changed = "The customer was changed by another request, or never had the ETag in If-Match."
 )
 
 func unconditional() *problem {
