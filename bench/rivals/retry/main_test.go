@@ -33,7 +33,7 @@ func TestSpeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| once |", "sethvargo/go-retry v", "resty 3 v", "| POST, one retry, loopback |"} {
+	for _, want := range []string{"| once |", "sethvargo/go-retry v", "resty 3 v", "| POST, one retry, loopback, of two bare requests |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

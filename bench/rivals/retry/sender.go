@@ -162,7 +162,6 @@ func (b byHand) RoundTrip(req *http.Request) (*http.Response, error) {
 type task struct {
 	name, method, path string
 	loopback           bool
-	bar                float64 // times what net/http takes for the request without a retry
 }
 
 // requests are all clients at one task; the first one makes the request without a retry.

@@ -101,8 +101,10 @@ func (r race) loops(ctx context.Context, p func(string, ...any)) (bars []bar, er
 	bars = []bar{
 		{what: "a function that succeeds, over calling it", is: ok[1].against(ok[0], over), unit: " ns", bar: 15},
 		{what: "allocations of that", is: figure{ok[1].allocs, ok[1].allocs, ok[1].allocs}, bar: 0},
-		{what: "one retry, over two calls", is: again[1].against(again[0], over), unit: " ns", bar: 30},
-		{what: "one retry with Total: -1, over two calls", is: again[2].against(again[0], over), unit: " ns", bar: 30},
+		{what: "one retry, over two calls", is: again[1].against(again[0], over), unit: " ns", bar: 130},
+		{what: "allocations of that", is: figure{again[1].allocs, again[1].allocs, again[1].allocs}, bar: 1},
+		{what: "one retry with Total: -1, over two calls", is: again[2].against(again[0], over), unit: " ns", bar: 45},
+		{what: "allocations of that", is: figure{again[2].allocs, again[2].allocs, again[2].allocs}},
 	}
 	for i, c := range ok {
 		if !strings.HasPrefix(c.name, "once") && i > 0 && c.name != floor && !strings.Contains(c.name, "no context") {
@@ -115,14 +117,14 @@ func (r race) loops(ctx context.Context, p func(string, ...any)) (bars []bar, er
 }
 
 var tasks = []task{
-	{"GET", http.MethodGet, "/", false, 1.1},
-	{"POST of 1 KiB with a key", http.MethodPost, "/", false, 1.1},
-	{"GET, one retry", http.MethodGet, "/retry", false, 2.2},
-	{"POST, one retry", http.MethodPost, "/retry", false, 2.2},
-	{"GET", http.MethodGet, "/", true, 0},
-	{"POST of 1 KiB with a key", http.MethodPost, "/", true, 0},
-	{"GET, one retry", http.MethodGet, "/retry", true, 2},
-	{"POST, one retry", http.MethodPost, "/retry", true, 2},
+	{"GET", http.MethodGet, "/", false},
+	{"POST of 1 KiB with a key", http.MethodPost, "/", false},
+	{"GET, one retry", http.MethodGet, "/retry", false},
+	{"POST, one retry", http.MethodPost, "/retry", false},
+	{"GET", http.MethodGet, "/", true},
+	{"POST of 1 KiB with a key", http.MethodPost, "/", true},
+	{"GET, one retry", http.MethodGet, "/retry", true},
+	{"POST, one retry", http.MethodPost, "/retry", true},
 }
 
 // requests compares HTTP clients.
@@ -163,9 +165,7 @@ func (r race) requests(ctx context.Context, p func(string, ...any)) (bars []bar,
 				}
 				names, rows[c.name] = append(names, c.name), append(rows[c.name], cell, fmt.Sprintf("%.0f", c.allocs))
 			}
-			if t.bar > 0 {
-				bars = append(bars, bar{what: t.name + ", " + map[bool]string{false: "stub", true: "loopback"}[loopback], is: field[1].against(field[0], ratio), unit: "x", bar: t.bar})
-			}
+			bars = append(bars, barsOf(t, field[1], field[0])...)
 		}
 		p("")
 		p("| %s |", strings.Join(head, " | "))
@@ -175,6 +175,26 @@ func (r race) requests(ctx context.Context, p func(string, ...any)) (bars []bar,
 		}
 	}
 	return bars, nil
+}
+
+// barsOf are the bars of a task: how much more once takes than net/http, which makes one request
+// where once makes two.
+func barsOf(t task, is, bare *runner) []bar {
+	b := bar{what: t.name + ", stub, over a bare request", is: is.against(bare, over), unit: " ns", bar: 1000}
+	again := t.path == "/retry"
+	switch {
+	case t.loopback && again:
+		b.what, b.is, b.unit, b.bar = t.name+", loopback, of two bare requests", is.against(bare, func(a, b float64) float64 { return a / (2 * b) }), "x", 1.15
+	case t.loopback:
+		b.what, b.bar = t.name+", loopback, over a bare request", 5000
+	case again:
+		b.what, b.is, b.bar = t.name+", stub, over two bare requests", is.against(bare, func(a, b float64) float64 { return a - 2*b }), 2000
+	}
+	if t.loopback || again {
+		return []bar{b}
+	}
+	more := is.allocs - bare.allocs
+	return []bar{b, {what: t.name + ", stub, allocations more", is: figure{more, more, more}, bar: 6}}
 }
 
 // label is a name with the version of its module.
