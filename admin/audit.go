@@ -20,7 +20,7 @@ type Entry struct {
 	Detail  string    `json:"detail"` // what was changed, or looked for
 }
 
-// Access is that somebody has read what is stored: keys and scopes may tell of customers.
+// Access says who has read stored operations: their keys and scopes may tell about customers.
 type Access struct {
 	Who        string // required
 	Scope, Key string // "": all of them
