@@ -210,7 +210,7 @@ func (r replication) judge() finding {
 	const try = "if one may take over: rpl_semi_sync_master_enabled = ON and rpl_semi_sync_master_wait_point = AFTER_SYNC, and rpl_semi_sync_slave_enabled = ON on the replica"
 	switch on := r.enabled == "ON" || r.enabled == "1"; {
 	case on && r.waited == 0:
-		return warn.because("semi-synchronous replication is on, but no replica acknowledges: each commit waits in vain, or does not wait any more", "to start the replica, with rpl_semi_sync_slave_enabled = ON")
+		return warn.because("semi-synchronous replication is on, but no replica acknowledges: each commit waits until its timeout, or no longer waits", "to start the replica, with rpl_semi_sync_slave_enabled = ON")
 	case on && r.point != "AFTER_SYNC":
 		return warn.because("replays are local: with "+r.point+" one may tell of a commit that no replica has, and that the next failover takes away", "set global rpl_semi_sync_master_wait_point = AFTER_SYNC")
 	case on:

@@ -125,6 +125,6 @@ func count(path string) error {
 func need(t *testing.T) {
 	t.Helper()
 	if !Supported {
-		t.Skip("no locks on " + runtime.GOOS)
+		t.Skip("lockedfile cannot lock files on " + runtime.GOOS)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"runtime"
 	"testing"
 
 	"github.com/oncelib/once/internal/lockedfile"
@@ -14,7 +15,7 @@ import (
 // written anew, an archive has one writer.
 func TestNoSecondWriter(t *testing.T) {
 	if !lockedfile.Supported {
-		t.Skip("no locks")
+		t.Skip("lockedfile cannot lock files on " + runtime.GOOS)
 	}
 	dir := t.TempDir()
 	w, err := Open(dir)

@@ -47,7 +47,7 @@ func (r race) speed(ctx context.Context) (string, error) {
 	p("")
 	p("retry and retryhttp are as they are by default, apart from the pauses and Announce: the budget is on (it is made to earn what a")
 	p("storm of nothing but retries spends), and so are the 10 s for all attempts and, over HTTP, the keys, the number of the")
-	p("attempt and its time in the header, and the reading of answers to requests with a key. Nobody pauses.")
+	p("attempt and its time in the header, and the reading of answers to requests with a key. There are no pauses.")
 	bars, err := r.loops(ctx, p)
 	if err != nil {
 		return "", err

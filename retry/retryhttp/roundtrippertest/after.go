@@ -42,7 +42,7 @@ var afterChecks = []Check{
 		}
 		return nil
 	}},
-	{"RetryAfterNeverEarly", "nobody comes earlier than asked", func(l *lab) error {
+	{"RetryAfterNeverEarly", "no retry comes earlier than the server asked", func(l *lab) error {
 		var all sync.WaitGroup
 		errs := make([]error, 20)
 		for i := range errs {

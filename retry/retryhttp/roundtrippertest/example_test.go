@@ -56,5 +56,5 @@ func ExampleChecks() {
 	}
 	// Output:
 	// KeyedPOSTReset: a POST with a key is repeated after the connection was reset
-	// RetryAfterNeverEarly: nobody comes earlier than asked
+	// RetryAfterNeverEarly: no retry comes earlier than the server asked
 }
