@@ -1,7 +1,7 @@
 // Package admin is for operators of stored operations: show one, list them, forget one, and
 // see who has done so. The command once keys uses it.
 //
-//	table, err := admin.Open(db, migration.PostgreSQL)
+//	table, err := admin.Open(db, store.PostgreSQL)
 //	...
 //	detail, err := table.Forget(ctx, admin.ForgetRequest{
 //		Scope: "acme POST /refunds", Key: "8e03978e",
@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 // Table is the operations of one database, and what is kept beside them. Its methods
@@ -37,10 +37,10 @@ type Cache interface{ InvalidateCache(scope, key string) }
 // Open returns the tables of db, which speaks d. It does not ask the database. Engines
 // of this process with a Config.Cache are to be among caches; those of others go on
 // replaying what is forgotten for up to their Config.CacheFor.
-func Open(db *sql.DB, d migration.Dialect, caches ...Cache) (*Table, error) {
+func Open(db *sql.DB, d store.Dialect, caches ...Cache) (*Table, error) {
 	known, ok := dialects[d]
 	if !ok {
-		return nil, fmt.Errorf("admin: no dialect %q. Try: %s, %s or %s", d, migration.PostgreSQL, migration.MySQL, migration.SQLite)
+		return nil, fmt.Errorf("admin: no dialect %q. Try: %s, %s or %s", d, store.PostgreSQL, store.MySQL, store.SQLite)
 	}
 	return &Table{db, known, caches}, nil
 }
@@ -62,17 +62,17 @@ type database struct {
 	stored   func(time.Time) any
 }
 
-var dialects = map[migration.Dialect]database{
-	migration.PostgreSQL: {
-		now: dialect.PostgreSQLNow, key: dialect.KeyColumn(migration.PostgreSQL), lock: " for update", numbered: true,
+var dialects = map[store.Dialect]database{
+	store.PostgreSQL: {
+		now: dialect.PostgreSQLNow, key: dialect.KeyColumn(store.PostgreSQL), lock: " for update", numbered: true,
 		stored: func(t time.Time) any { return t },
 	},
-	migration.MySQL: {
-		now: dialect.MySQLNow, key: dialect.KeyColumn(migration.MySQL), lock: " for update",
+	store.MySQL: {
+		now: dialect.MySQLNow, key: dialect.KeyColumn(store.MySQL), lock: " for update",
 		stored: func(t time.Time) any { return t.UnixMilli() },
 	},
-	migration.SQLite: {
-		now: dialect.SQLiteNow, key: dialect.KeyColumn(migration.SQLite),
+	store.SQLite: {
+		now: dialect.SQLiteNow, key: dialect.KeyColumn(store.SQLite),
 		stored: func(t time.Time) any { return t.UnixMilli() },
 	},
 }

@@ -13,7 +13,7 @@ type (
 	}
 
 	// Joiner works inside a transaction that the caller has opened and will end.
-	// The Claim's Commit writes the record but does not commit. Its Rollback undoes
+	// With a zero BeginOptions.ID it claims nothing. The Claim's Commit writes its Change but does not commit. Its Rollback undoes
 	// what was done since Join and leaves the caller's transaction usable; Commit
 	// may follow it and then writes the record alone. No error of either is [KindLost].
 	Joiner[TX any] interface {
@@ -24,6 +24,31 @@ type (
 	// tables (otherwise [ErrNotMigrated]). It writes nothing.
 	Checker interface {
 		Check(ctx context.Context) error
+	}
+
+	// Renewer extends leases without writing anything else: no data, no request, no index.
+	Renewer interface {
+		// Renew lets the leases of holds lapse at the store's clock + lease, also those that are
+		// over and were not taken over, and returns those that it has renewed. The others are no
+		// longer held. An error means that none or all may have been renewed.
+		Renew(ctx context.Context, holds []Hold, lease time.Duration) (renewed []Hold, err error)
+	}
+
+	// Lister lists operations that are running or unknown.
+	Lister interface {
+		// Unfinished returns at most limit of them behind after, by scope and key in the order of
+		// their bytes, without Data, Request and Result. It reads none that is done, but on MySQL those
+		// that are kept for ever. What is unfinished all the while is listed once.
+		Unfinished(ctx context.Context, after ID, limit int) ([]Entry, error)
+	}
+
+	// Irrevocable is a Store whose Rollback does not undo what a handler has done, because it
+	// works in several transactions or calls other services. Its Claim's Rollback returns nil if nothing
+	// stands and the operation is absent again, an error of [KindPartial] if earlier steps stand, and
+	// one of [KindUncertain] if an external call was begun whose outcome is not known. A final failure is
+	// committed, and not rolled back. Commit settles a lost answer itself: the error is never [KindLost].
+	Irrevocable interface {
+		Irrevocable()
 	}
 
 	// AttemptLog keeps attempts, apart from the transactions of operations.
@@ -69,8 +94,18 @@ type (
 		// Ended returns a channel that is closed when that has been done: nothing was
 		// applied, and nobody holds the claim any more. It is nil if it is never done.
 		Ended() <-chan struct{}
+
+		// OnEnd has f called, in a goroutine of its own, when that has been done, or at once
+		// if it was. stop ends that, and reports whether f will not be called.
+		OnEnd(f func()) (stop func() bool)
 	}
 )
+
+// Entry is an operation and its record.
+type Entry struct {
+	ID
+	Record
+}
 
 // As finds ability A in s or in what s wraps: decorators hide the optional
 // interfaces of the store below them unless they have an Unwrap() any method.

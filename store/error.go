@@ -19,9 +19,11 @@ const (
 	KindEnded                   // the user ended the transaction: its writes may stand without a record
 	KindBusy                    // a bound on waiting was reached, see Timeouts; nothing was applied
 	KindStale                   // the operation is absent, and BeginOptions.StaleAfter is over; nothing is held
+	KindPartial                 // of an Irrevocable store: earlier steps stand, and nothing is under way
+	KindUncertain               // of an Irrevocable store: an external call was begun, and its outcome is not known
 )
 
-var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended", "busy", "stale"}
+var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended", "busy", "stale", "partial", "uncertain"}
 
 // String returns the kind's name.
 func (k Kind) String() string {

@@ -57,6 +57,7 @@ type Record struct {
 	Result      Result // of an operation that is done
 	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they tell the writer's own record from another one
 	Request     []byte // what was asked, encrypted; empty unless capture is on
+	Trace       string // W3C traceparent of the call that has written it; "" is none
 	Since       time.Time
 
 	// Leased work only.
@@ -69,8 +70,17 @@ type Record struct {
 
 // Expect is the condition under which a [Change] applies.
 type Expect struct {
-	Fence        int64 // the record's fence; 0: the operation must be absent
-	LeaseExpired bool  // and its lease must be over by the store's clock
+	Fence        int64  // the record's fence; 0: the operation must be absent
+	Nonce        []byte // and the record's nonce; empty: not compared
+	LeaseExpired bool   // and its lease must be over by the store's clock
+}
+
+// Hold is a claim on a running operation, as its holder knows it. The fence alone does not name
+// it: an operation that was released or has expired may be claimed again with the same one.
+type Hold struct {
+	ID    ID
+	Fence int64
+	Nonce []byte
 }
 
 // Change is a compare-and-set of one operation. Next.State Absent releases it.
@@ -79,9 +89,22 @@ type Change struct {
 	ID     ID // zero: no operation, only Writes
 	Expect Expect
 	Next   Record
-	Lease  time.Duration // Running: lapses at the store's clock + Lease
+	Lease  time.Duration // Running: lapses at the store's clock + Lease; 0: never
 	Retain time.Duration // Done: expires at the store's clock + Retain; 0: never
 	Writes []Statement   // commit with it, or not at all
+
+	// Keep leaves Fingerprint, Request and Trace of the record as they are stored, whatever Next
+	// says: the update is a narrow one. It needs a record, so a Fence to expect.
+	Keep bool
+
+	// Held are other operations that must be running under these claims when c commits, whether
+	// their leases are over or not. Otherwise nothing is applied and the error is [KindTaken].
+	// They stay so until it has committed.
+	Held []Hold
+
+	// StaleAfter, if it is set and the operation must be absent, is when it is too late for c by the
+	// store's clock: then nothing is applied, and the error is [KindStale].
+	StaleAfter time.Time
 }
 
 // Statement is a write that travels with a [Change], in its transaction.
@@ -89,6 +112,11 @@ type Statement struct {
 	SQL  string // in the store's dialect
 	Args []any
 	Rows int // rows it must affect, or nothing commits; 0: any number
+
+	// Locks names the rows that s locks until the commit, such as "outbox/refunds/42". Statements
+	// that travel with a commit are sent in the order of their Locks, so that two
+	// transactions which lock the same rows do not deadlock. "": s is sent before those that have.
+	Locks string
 }
 
 // Operations keeps operations.
@@ -108,7 +136,7 @@ type Operations interface {
 	// the way.
 	//
 	// A store takes the fence that it is given and keeps none of what was released or
-	// has expired: who claims again must begin above every fence ever given out.
+	// has expired: a holder is known by its fence and its nonce together.
 	Swap(ctx context.Context, c Change) (Record, error)
 }
 
@@ -124,6 +152,14 @@ type BeginOptions struct {
 	// Then that statement fails if the operation is claimed by another transaction, and
 	// whatever the user does, Commit and Rollback are [KindTaken].
 
+	// Fingerprint, Request and Trace are those of the operation, for a store whose claim is a record.
+	Fingerprint []byte
+	Request     []byte // encrypted
+	Trace       string
+
+	// Waits, if it is set, is where the store adds what Begin has waited for.
+	Waits *Waits
+
 	// Batch says that no statement is run on the transaction: all there is to write will
 	// be in Change.Writes. A store may then put everything off until Commit and do it
 	// in one round trip; such a Claim is [Deferred].
@@ -133,6 +169,12 @@ type BeginOptions struct {
 	// store's clock as it is read after the look-up, an operation that is absent is not
 	// granted but an error of kind [KindStale]. First then has no effect.
 	StaleAfter time.Time
+}
+
+// Waits are parts of the time that a Begin takes. The rest of it is the look-up.
+type Waits struct {
+	Acquire time.Duration // for a connection of the pool
+	Lock    time.Duration // for locks of others; on SQLite, for the turn to write
 }
 
 // Store is an Operations in the user's own database.
@@ -154,7 +196,8 @@ type Claim[TX any] interface {
 	// Tx returns the transaction for the user's statements.
 	Tx() TX
 
-	// Commit writes c and commits. On any error but [KindLost] and [KindEnded] nothing
+	// Commit writes c as Swap would, all of it and under c.Expect, and commits. c.ID is the
+	// operation that was claimed, or, in a transaction that has claimed nothing, any. On any error but [KindLost] and [KindEnded] nothing
 	// was applied; the transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/admin"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 var auditListEntry = entry{
@@ -27,7 +27,7 @@ func (m *Main) looked(ctx context.Context, db *database, l admin.Access) {
 	bound, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var err error
-	if db.dialect == migration.SQLite { // which does not hear that while it waits for the file
+	if db.dialect == store.SQLite { // which does not hear that while it waits for the file
 		db.SetMaxOpenConns(1)
 		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
 	}

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 // clock is the database's own, by which everything is judged.
-var clock = map[migration.Dialect]string{
-	migration.PostgreSQL: dialect.PostgreSQLNow,
-	migration.MySQL:      dialect.MySQLNow,
-	migration.SQLite:     "cast(unixepoch('subsec') * 1000 as integer)",
+var clock = map[store.Dialect]string{
+	store.PostgreSQL: dialect.PostgreSQLNow,
+	store.MySQL:      dialect.MySQLNow,
+	store.SQLite:     "cast(unixepoch('subsec') * 1000 as integer)",
 }
 
 // nullTime scans what the databases keep of a time: a timestamp, or milliseconds

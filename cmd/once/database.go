@@ -16,7 +16,7 @@ import (
 	_ "modernc.org/sqlite"             // driver "sqlite"
 
 	"github.com/oncelib/once/admin"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -31,7 +31,7 @@ const dbUsage = "`URL` of the database: sqlite:PATH, postgres://user@host/name o
 
 // source is what a URL says about how to open it.
 type source struct {
-	dialect migration.Dialect
+	dialect store.Dialect
 	driver  string
 	dsn     string
 	path    string // of an SQLite file
@@ -45,7 +45,7 @@ func (s source) failed(doing string, err error) error {
 	switch {
 	case isMissingTable(err):
 		try = "once migrate up --db " + s.paste
-	case s.dialect == migration.SQLite:
+	case s.dialect == store.SQLite:
 		try = "is it an SQLite file, in a folder that exists, and may you read and write it?"
 	}
 	return fmt.Errorf("%s %s: %w. Try: %s", doing, s.name, err, try)
@@ -87,14 +87,14 @@ func parseSource(dsn string) (source, error) {
 			return source{}, err
 		}
 		file := "file:" + (&url.URL{Path: abs}).EscapedPath() + "?_pragma=busy_timeout(10000)&_txlock=immediate"
-		return source{migration.SQLite, "sqlite", file, path, dsn, quoted(dsn)}, nil
+		return source{store.SQLite, "sqlite", file, path, dsn, quoted(dsn)}, nil
 	}
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
 		u, err := url.Parse(dsn)
 		if err != nil {
 			return source{}, &usageError{"--db is not a URL", "--db postgres://user@host/name"}
 		}
-		src := source{migration.PostgreSQL, "pgx", dsn, "", redacted(u), "URL"}
+		src := source{store.PostgreSQL, "pgx", dsn, "", redacted(u), "URL"}
 		if src.name == u.String() {
 			src.paste = quoted(dsn)
 		}
@@ -131,7 +131,7 @@ func mysqlSource(dsn string) (source, error) {
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
 	cfg.InterpolateParams = true
-	src := source{migration.MySQL, "mysql", cfg.FormatDSN(), "", redacted(u), "URL"}
+	src := source{store.MySQL, "mysql", cfg.FormatDSN(), "", redacted(u), "URL"}
 	if src.name == u.String() {
 		src.paste = quoted(dsn)
 	}

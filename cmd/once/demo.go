@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 var demoEntry = entry{
@@ -155,7 +155,7 @@ func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
 // can see the last of them end. In SQLite they end with the process.
 func withSession(src demoDB, name string) string {
 	u, err := url.Parse(src.url)
-	if src.dialect != migration.PostgreSQL || err != nil {
+	if src.dialect != store.PostgreSQL || err != nil {
 		return src.url
 	}
 	q := u.Query()
@@ -172,7 +172,7 @@ func witness(ctx context.Context, src demoDB, session string) (killstorm.Witness
 	}
 	w := killstorm.Witness{DB: db}
 	switch src.dialect {
-	case migration.MySQL:
+	case store.MySQL:
 		if err := db.PingContext(ctx); err != nil {
 			return w, errors.Join(src.failed("open", err), db.Close())
 		}
@@ -182,7 +182,7 @@ func witness(ctx context.Context, src demoDB, session string) (killstorm.Witness
 			err = db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where db = database() and id <> connection_id()").Scan(&n)
 			return n, err
 		}
-	case migration.PostgreSQL:
+	case store.PostgreSQL:
 		if err := db.PingContext(ctx); err != nil {
 			return w, errors.Join(src.failed("open", err), db.Close())
 		}

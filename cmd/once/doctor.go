@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 var doctorEntry = entry{
@@ -103,11 +103,11 @@ type check struct {
 }
 
 // checks of each dialect, in the order in which they are printed.
-func checks(d migration.Dialect) []check {
+func checks(d store.Dialect) []check {
 	switch d {
-	case migration.PostgreSQL:
+	case store.PostgreSQL:
 		return postgresChecks
-	case migration.SQLite:
+	case store.SQLite:
 		return sqliteChecks
 	}
 	return mysqlChecks

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -23,7 +24,7 @@ func admit(ctx context.Context, dsn string) (*patient, error) {
 			return nil, &usageError{"--db is not a data source name", "--db 'file:app.db?_pragma=journal_mode(WAL)'"}
 		}
 		path := either(u.Opaque != "", u.Opaque, u.Path)
-		src := source{dialect: migration.SQLite, driver: "sqlite", dsn: dsn, path: path, name: "sqlite:" + path, paste: quoted("sqlite:" + path)}
+		src := source{dialect: store.SQLite, driver: "sqlite", dsn: dsn, path: path, name: "sqlite:" + path, paste: quoted("sqlite:" + path)}
 		if _, err := os.Stat(path); err != nil { // opening it would make it
 			return nil, src.failed("open", err)
 		}
@@ -34,7 +35,7 @@ func admit(ctx context.Context, dsn string) (*patient, error) {
 		return nil, err
 	}
 	_ = db.Close()
-	return admitted(ctx, db.source, db.dialect != migration.SQLite)
+	return admitted(ctx, db.source, db.dialect != store.SQLite)
 }
 
 func admitted(ctx context.Context, src source, exact bool) (*patient, error) {
@@ -67,7 +68,7 @@ func (s source) plain() (*sql.DB, error) {
 // pgx returns how to connect to PostgreSQL, nil if it is another database. Nothing is
 // prepared, which a pooler might not bear.
 func (s source) pgx() (*pgx.ConnConfig, error) {
-	if s.dialect != migration.PostgreSQL {
+	if s.dialect != store.PostgreSQL {
 		return nil, nil //nolint:nilnil // see above
 	}
 	cfg, err := pgx.ParseConfig(s.dsn)
@@ -85,7 +86,7 @@ func (s source) status(ctx context.Context) ([]migration.Status, error) {
 	case err != nil:
 		return nil, err
 	case cfg != nil:
-		db = sqlstore.OpenDB(migration.PostgreSQL, stdlib.GetConnector(*cfg))
+		db = sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg))
 	default:
 		if db, err = sqlstore.Open(s.driver, s.dsn); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -86,7 +87,7 @@ func TestDoctorOperations(t *testing.T) {
 		if p.path != "" {
 			ago = func(d string) string { return "cast(unixepoch('subsec', '-" + d + "') * 1000 as integer)" }
 		}
-		if p.dialect == migration.MySQL {
+		if p.dialect == store.MySQL {
 			ago = func(d string) string { return "unix_timestamp(now(3) - interval " + d + ") * 1000" }
 		}
 		insert := func(key, state, since, lease, expires string) {
@@ -124,7 +125,7 @@ func TestDoctorPrints(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "app.db")
 	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
 	o := run(t, "doctor", "--db", "file:"+file+"?_pragma=busy_timeout(0)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").want(t, 1)
-	all, err := migration.All(migration.SQLite)
+	all, err := migration.All(store.SQLite)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/migration"
 )
 
 // TestForget is a session of an operator.
@@ -40,7 +39,7 @@ func TestForget(t *testing.T) {
 		}
 		o = run(t, "audit", "list", "--db", url).want(t, 0)
 		first := 1
-		if db.dialect != migration.SQLite {
+		if db.dialect != store.SQLite {
 			first = 2 // the preview has taken one
 		}
 		id := strconv.Itoa(first + 1)

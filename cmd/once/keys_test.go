@@ -10,7 +10,6 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -91,7 +90,7 @@ func prepare(t *testing.T, url string) {
 	do(once.Config{HashKeys: true}, once.Operation{Scope: "vault", Key: "hashed", Fingerprint: once.FingerprintOf([]byte("x"))})
 	do(once.Config{}, once.Operation{Scope: "jobs", Key: "expired", Retain: time.Hour})
 	expire := "update once_operation set expires_at = since where key = 'expired'"
-	if src.dialect == migration.MySQL {
+	if src.dialect == store.MySQL {
 		expire = strings.Replace(expire, "key", "`key`", 1)
 	}
 	if _, err := db.ExecContext(ctx, expire); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -20,7 +19,7 @@ import (
 type opened struct {
 	*sql.DB
 	*sqlstore.Store
-	dialect migration.Dialect
+	dialect store.Dialect
 }
 
 func open(t *testing.T, url string) opened {
@@ -44,7 +43,7 @@ func open(t *testing.T, url string) opened {
 
 // words are those of the dialect.
 func (o opened) words(query string) string {
-	if o.dialect == migration.MySQL {
+	if o.dialect == store.MySQL {
 		query = strings.NewReplacer("$1", "?", " key ", " `key` ").Replace(query)
 	}
 	return query
@@ -54,7 +53,7 @@ func (o opened) words(query string) string {
 func (o opened) set(t *testing.T, table, column string, at time.Time, where string) {
 	t.Helper()
 	var v any = at
-	if o.dialect != migration.PostgreSQL {
+	if o.dialect != store.PostgreSQL {
 		v = at.UnixMilli()
 	}
 	if _, err := o.ExecContext(t.Context(), o.words("update "+table+" set "+column+" = $1 where "+where), v); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 // TestLooked: who has looked at what is in the audit. Who may not write to it, or cannot
@@ -75,7 +75,7 @@ func reader(t *testing.T, db opened, at string) string {
 			t.Fatal(err)
 		}
 	}
-	if db.dialect == migration.SQLite {
+	if db.dialect == store.SQLite {
 		tx, err := db.BeginTx(t.Context(), nil) // immediate: see parseSource
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func reader(t *testing.T, db opened, at string) string {
 	}
 	name := "reader_" + strings.TrimPrefix(u.Path, "/")
 	u.User = url.User(name)
-	if db.dialect == migration.PostgreSQL {
+	if db.dialect == store.PostgreSQL {
 		exec("create role " + name + " login")
 		t.Cleanup(func() { execAfter(t, db, "drop owned by "+name+"; drop role "+name) })
 		exec("grant usage on schema public to " + name)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -102,7 +103,7 @@ func (c *migratePrint) run(_ context.Context, m *Main, _ []string) error {
 	if c.dialect == "" {
 		return &usageError{"--dialect is missing", "once migrate print --dialect postgres"}
 	}
-	all, err := migration.All(migration.Dialect(c.dialect))
+	all, err := migration.All(store.Dialect(c.dialect))
 	if err != nil {
 		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql"}
 	}

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
 
 // listed is every migration of a schema, as a list that says word of each.
 func listed(tb testing.TB, word string) string {
 	tb.Helper()
-	all, err := migration.All(migration.SQLite)
+	all, err := migration.All(store.SQLite)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestMigratePrint(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := run(t, "migrate", "print", "--dialect", string(src.dialect)).want(t, 0).stdout
-		if src.dialect == migration.MySQL {
+		if src.dialect == store.MySQL {
 			src.dsn += "&multiStatements=true" // as its client has
 		}
 		db, err := sql.Open(src.driver, src.dsn)
@@ -78,7 +79,7 @@ func TestMigratePrint(t *testing.T) {
 	if !strings.HasPrefix(goose, "-- +goose Up\n-- +goose StatementBegin\n") || !strings.HasSuffix(goose, "-- +goose StatementEnd\n") {
 		t.Errorf("%s", goose)
 	}
-	all, err := migration.All(migration.SQLite)
+	all, err := migration.All(store.SQLite)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -21,7 +22,7 @@ type versionCommand struct{}
 func (versionCommand) flags(*flag.FlagSet) {}
 
 func (versionCommand) run(_ context.Context, m *Main, _ []string) error {
-	all, err := migration.All(migration.PostgreSQL)
+	all, err := migration.All(store.PostgreSQL)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 // The clocks of the databases: a timestamp on PostgreSQL, else milliseconds since 1970. None
@@ -31,8 +31,8 @@ func Numbered(query string) string {
 }
 
 // KeyColumn is the column key, a word of MySQL's own that must be quoted there.
-func KeyColumn(d migration.Dialect) string {
-	if d == migration.MySQL {
+func KeyColumn(d store.Dialect) string {
+	if d == store.MySQL {
 		return "`key`"
 	}
 	return "key"

@@ -151,6 +151,9 @@ func (t *Txn) Lift() error { return t.watch.Load().Lift() }
 // Ended is closed when a limit has ended the transaction; it is nil without limits.
 func (t *Txn) Ended() <-chan struct{} { return t.watch.Load().Ended() }
 
+// OnEnd has f called, in a goroutine of its own, when Ended is closed.
+func (t *Txn) OnEnd(f func()) (stop func() bool) { return t.watch.Load().OnEnd(f) }
+
 func txnOf(ctx context.Context) *Txn {
 	t, _ := ctx.Value(txnKey{}).(*Txn)
 	return t

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -25,7 +26,7 @@ func openMariaDB(ctx context.Context, su setup) (system, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openSQL(ctx, sqlstore.OpenDB(sqlstore.MySQL, c), su, mysqlDialect)
+	return openSQL(ctx, sqlstore.OpenDB(store.MySQL, c), su, mysqlDialect)
 }
 
 // mysqlSchema is schema without indexes on text.
@@ -69,7 +70,7 @@ func openAsMySQL(dsn string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.OpenDB(sqlstore.MySQL, asMySQL{c}), nil
+	return sqlstore.OpenDB(store.MySQL, asMySQL{c}), nil
 }
 
 type asMySQL struct{ driver.Connector }

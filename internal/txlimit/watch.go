@@ -1,6 +1,7 @@
 package txlimit
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -13,7 +14,8 @@ type Watch struct {
 	limits Limits
 	began  time.Time
 	end    func()
-	ended  chan struct{} // closed when end has returned
+	ended  context.Context    //nolint:containedctx // done when end has returned
+	closed context.CancelFunc // of ended
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -34,7 +36,8 @@ func Start(limits Limits, end func()) *Watch {
 		return nil
 	}
 	now := time.Now()
-	w := &Watch{limits: limits, began: now, end: end, ended: make(chan struct{})}
+	w := &Watch{limits: limits, began: now, end: end}
+	w.ended, w.closed = context.WithCancel(context.Background())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.setTimer(now)
@@ -48,7 +51,7 @@ func (w *Watch) Lift() error {
 		return nil
 	}
 	if err := w.Finish(); err != nil {
-		<-w.ended
+		<-w.ended.Done()
 		return err
 	}
 	return nil
@@ -59,7 +62,16 @@ func (w *Watch) Ended() <-chan struct{} {
 	if w == nil {
 		return nil
 	}
-	return w.ended
+	return w.ended.Done()
+}
+
+// OnEnd has f called, in a goroutine of its own, when a limit has ended the transaction, as
+// [context.AfterFunc] does.
+func (w *Watch) OnEnd(f func()) (stop func() bool) {
+	if w == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(w.ended, f)
 }
 
 // Finish ends the limits, as COMMIT must. It returns the error of a limit that was reached
@@ -119,7 +131,7 @@ func (w *Watch) Hold(held bool) {
 // check is called by the timer.
 func (w *Watch) check() {
 	if w.expire() {
-		defer close(w.ended)
+		defer w.closed()
 		w.end()
 	}
 }

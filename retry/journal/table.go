@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 // Table is a [Journal] in a table of a database, so that an intent can commit with the business
 // write that makes it necessary. Its methods can be called concurrently.
 //
-//	intents, err := journal.OpenTable(db, sqlstore.PostgreSQL, journal.Config{})
+//	intents, err := journal.OpenTable(db, store.PostgreSQL, journal.Config{})
 //	client := &http.Client{Transport: &retryhttp.Transport{Journal: intents}}
 //
 //	in := journal.Intent{Key: "refund:ch_9ab", Method: "POST", URL: url, Body: body}
@@ -42,21 +42,21 @@ type Table struct {
 }
 
 // OpenTable returns the journal in db, which has been migrated. It does not ask the database.
-func OpenTable(db *sql.DB, d migration.Dialect, cfg Config) (*Table, error) {
-	t := &Table{db: db, cfg: cfg, counts: d != migration.MySQL} // on MySQL that depends on clientFoundRows
+func OpenTable(db *sql.DB, d store.Dialect, cfg Config) (*Table, error) {
+	t := &Table{db: db, cfg: cfg, counts: d != store.MySQL} // on MySQL that depends on clientFoundRows
 	const insert = "insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	switch d {
-	case migration.PostgreSQL:
+	case store.PostgreSQL:
 		t.text = dialect.Numbered
 		t.insert = dialect.Numbered(insert) + " on conflict do nothing"
-	case migration.SQLite:
+	case store.SQLite:
 		t.text = func(query string) string { return query }
 		t.insert = insert + " on conflict do nothing"
-	case migration.MySQL:
+	case store.MySQL:
 		t.text = func(query string) string { return strings.ReplaceAll(query, " key,", " "+dialect.KeyColumn(d)+",") }
 		t.insert = t.text(insert) + " on duplicate key update calls = calls"
 	default:
-		return nil, fmt.Errorf("journal: there is no dialect %q. Try: migration.PostgreSQL, SQLite or MySQL", d)
+		return nil, fmt.Errorf("journal: there is no dialect %q. Try: store.PostgreSQL, SQLite or MySQL", d)
 	}
 	if _, err := cfg.Keep(Intent{URL: "http://host/"}); err != nil {
 		return nil, err

@@ -13,15 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// Dialect names a folder of migrations.
-type Dialect string
-
-const (
-	PostgreSQL Dialect = "postgres"
-	SQLite     Dialect = "sqlite"
-	MySQL      Dialect = "mysql" // and MariaDB
+	"github.com/oncelib/once/store"
 )
 
 // Migration is one numbered file.
@@ -45,10 +38,10 @@ func (m Migration) note() string {
 var files embed.FS
 
 // All returns the migrations of d in order.
-func All(d Dialect) ([]Migration, error) {
+func All(d store.Dialect) ([]Migration, error) {
 	list, err := fs.ReadDir(files, string(d))
 	if err != nil {
-		return nil, fmt.Errorf("migration: no dialect %q. Try: %s, %s or %s", d, PostgreSQL, SQLite, MySQL)
+		return nil, fmt.Errorf("migration: no dialect %q. Try: %s, %s or %s", d, store.PostgreSQL, store.SQLite, store.MySQL)
 	}
 	all := make([]Migration, len(list)) // ReadDir sorts by name, and the names begin with the number
 	for i, f := range list {
@@ -86,7 +79,7 @@ const (
 )
 
 // Up applies what is missing, in tx, and returns what that was.
-func Up(ctx context.Context, d Dialect, tx Tx) ([]Migration, error) {
+func Up(ctx context.Context, d store.Dialect, tx Tx) ([]Migration, error) {
 	if err := tx.Exec(ctx, createTable); err != nil {
 		return nil, fmt.Errorf("migration: %w", err)
 	}
@@ -112,7 +105,7 @@ func Up(ctx context.Context, d Dialect, tx Tx) ([]Migration, error) {
 
 // Read returns every migration and whether tx's database has it. The table
 // once_migration must exist.
-func Read(ctx context.Context, d Dialect, tx Tx) ([]Status, error) {
+func Read(ctx context.Context, d store.Dialect, tx Tx) ([]Status, error) {
 	all, err := All(d)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -20,7 +21,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		if _, err := tx.Exec(ctx, pgsql.MigrationLock); err != nil {
 			return err
 		}
-		_, err := migration.Up(ctx, migration.PostgreSQL, migrating{tx})
+		_, err := migration.Up(ctx, store.PostgreSQL, migrating{tx})
 		return err
 	})
 }
@@ -32,7 +33,7 @@ func Status(ctx context.Context, pool *pgxpool.Pool) ([]migration.Status, error)
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // it has only read
-	return migration.Read(ctx, migration.PostgreSQL, migrating{tx})
+	return migration.Read(ctx, store.PostgreSQL, migrating{tx})
 }
 
 type migrating struct{ tx pgx.Tx }

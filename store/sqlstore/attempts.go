@@ -23,19 +23,19 @@ type journal struct {
 	numbered bool   // arguments are $1, $2, ...
 }
 
-var journals = map[Dialect]journal{
-	SQLite: {
+var journals = map[store.Dialect]journal{
+	store.SQLite: {
 		ago:   sqliteNow + ` - ? / 1000`,
 		again: ` on conflict do nothing`,
 		sweep: `delete from once_attempt where (key_hash, id) in (select key_hash, id from once_attempt where at < ` + sqliteNow + ` - ? / 1000 order by at limit ?)`,
 	},
-	PostgreSQL: {
+	store.PostgreSQL: {
 		ago:      `statement_timestamp() - ?::bigint * interval '1 microsecond'`,
 		again:    ` on conflict do nothing`,
 		sweep:    pgsql.SweepAttempts,
 		numbered: true,
 	},
-	MySQL: {
+	store.MySQL: {
 		ago:   mysqlNow + ` - ? div 1000`,
 		again: ` on duplicate key update id = id`,
 		sweep: `delete from once_attempt where at < ` + mysqlNow + ` - ? div 1000 order by at limit ?`,
@@ -49,7 +49,7 @@ const maxRows = 32
 // WriteAttempts implements [store.AttemptLog], in one transaction. Where a server may be silent
 // that is one of the guard's: drivers have COMMIT wait without end.
 func (s *Store) WriteAttempts(ctx context.Context, list []store.Attempt) error {
-	if s.dialect.name != SQLite {
+	if s.dialect.name != store.SQLite {
 		_, err := s.sweeping(ctx, sweeping{}, func(tx *sql.Tx) (store.Swept, error) {
 			return store.Swept{}, s.insertAttempts(ctx, tx, list)
 		})

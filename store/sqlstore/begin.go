@@ -16,7 +16,7 @@ import (
 
 // Begin opens a guarded transaction, claims and looks up.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
-	if opts.Timeouts.Acquire == 0 || s.dialect.name == SQLite { // SQLite runs in this process: no server can be silent
+	if opts.Timeouts.Acquire == 0 || s.dialect.name == store.SQLite { // SQLite runs in this process: no server can be silent
 		return s.beginOn(ctx, opts)
 	}
 	// The time for a connection, the same time again for the answer, and the time for a lock.
@@ -35,19 +35,19 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 
 // beginOn begins as the database of the store needs it.
 func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
-	if s.dialect.name == PostgreSQL {
+	if s.dialect.name == store.PostgreSQL {
 		return s.beginPostgres(ctx, opts)
 	}
 	return s.begin(ctx, opts)
 }
 
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
-	if s.dialect.name == SQLite && !opts.ID.IsZero() && !opts.First { // a replay need not wait for other writers
+	if s.dialect.name == store.SQLite && !opts.ID.IsZero() && !opts.First { // a replay need not wait for other writers
 		if rec, err := s.readBeforeBegin(ctx, opts); err != nil || rec.State == store.StateDone {
 			return nil, rec, err
 		}
 	}
-	if s.dialect.name == MySQL && !opts.ID.IsZero() {
+	if s.dialect.name == store.MySQL && !opts.ID.IsZero() {
 		t, rec, err := s.claimMySQL(ctx, opts)
 		if t == nil {
 			return nil, rec, err

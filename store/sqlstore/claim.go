@@ -54,6 +54,9 @@ func (t *txn) Statements() int { return t.guard.Statements() - t.ownStatements }
 // Ended implements [store.Expiring].
 func (t *txn) Ended() <-chan struct{} { return t.guard.Ended() }
 
+// OnEnd implements [store.Expiring].
+func (t *txn) OnEnd(f func()) (stop func() bool) { return t.guard.OnEnd(f) }
+
 func (t *txn) Rollback(context.Context) error {
 	err := t.end()
 	switch {
@@ -151,7 +154,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 	if err := t.guard.Err(); err != nil {
 		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
 	}
-	if t.s.dialect.name == MySQL {
+	if t.s.dialect.name == store.MySQL {
 		return t.writeMySQL(ctx, c)
 	}
 	if !c.ID.IsZero() {

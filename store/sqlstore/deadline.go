@@ -12,13 +12,13 @@ import (
 
 // deadlines ask a database whether a moment is over. Where there is no text, the clock of this
 // process decides.
-var deadlines = map[Dialect]struct {
+var deadlines = map[store.Dialect]struct {
 	of   func(time.Time) any
 	late string // moment: whether it is over
 }{
-	PostgreSQL: {asTime, pgsql.Late},
-	MySQL:      {asMillis, `select ` + mysqlNow + ` >= ?`},
-	SQLite:     {asMillis, `select ` + sqliteNow + ` >= ?1`},
+	store.PostgreSQL: {asTime, pgsql.Late},
+	store.MySQL:      {asMillis, `select ` + mysqlNow + ` >= ?`},
+	store.SQLite:     {asMillis, `select ` + sqliteNow + ` >= ?1`},
 }
 
 func asTime(t time.Time) any   { return t }

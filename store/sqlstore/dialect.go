@@ -9,31 +9,20 @@ import (
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/migration"
-)
-
-// Dialect is the SQL that a database speaks.
-type Dialect = migration.Dialect
-
-// The dialects of [OpenDB].
-const (
-	PostgreSQL = migration.PostgreSQL
-	SQLite     = migration.SQLite
-	MySQL      = migration.MySQL // and MariaDB
 )
 
 var (
-	drivers  = map[string]Dialect{"sqlite": SQLite, "sqlite3": SQLite, "pgx": PostgreSQL, "pgx/v5": PostgreSQL, "postgres": PostgreSQL, "mysql": MySQL}
-	guards   = map[Dialect]sqlguard.Dialect{SQLite: sqlguard.SQLite, PostgreSQL: sqlguard.PostgreSQL, MySQL: sqlguard.MySQL}
+	drivers  = map[string]store.Dialect{"sqlite": store.SQLite, "sqlite3": store.SQLite, "pgx": store.PostgreSQL, "pgx/v5": store.PostgreSQL, "postgres": store.PostgreSQL, "mysql": store.MySQL}
+	guards   = map[store.Dialect]sqlguard.Dialect{store.SQLite: sqlguard.SQLite, store.PostgreSQL: sqlguard.PostgreSQL, store.MySQL: sqlguard.MySQL}
 	dialects = []database{sqlite, postgres, mysql}
 )
 
 // database is what differs between databases. The arguments of a text are the same
 // in both, by number.
 type database struct {
-	name Dialect
+	name store.Dialect
 
-	read       string                                                            // scope, key; not of PostgreSQL
+	read       string                                                            // scope, key; not of store.PostgreSQL
 	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error              // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.BeginOptions) (claim, error) // claims and looks up
 	expired    string                                                            // scope, key
@@ -56,7 +45,7 @@ type claim struct {
 }
 
 var postgres = database{
-	name: PostgreSQL,
+	name: store.PostgreSQL,
 	timeouts: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
 		for _, b := range []struct {
 			query string

@@ -74,10 +74,10 @@ func (s *Store) lost(err error) error {
 // down is for what happens before anything can have been applied.
 func (s *Store) down(err error) error {
 	kind := store.KindUnavailable
-	if k, _, _ := s.dialect.classify(err); k == store.KindRetry && s.dialect.name != SQLite {
+	if k, _, _ := s.dialect.classify(err); k == store.KindRetry && s.dialect.name != store.SQLite {
 		kind = store.KindRetry // SQLite has waited for busy_timeout already
 	}
-	if s.dialect.name == PostgreSQL && pgsql.Unwritable(sqlguard.SQLState(err)) {
+	if s.dialect.name == store.PostgreSQL && pgsql.Unwritable(sqlguard.SQLState(err)) {
 		kind = store.KindOther
 	}
 	if s.dialect.undefined(err) {

@@ -17,7 +17,7 @@ import (
 // and each join leaves none behind. On MySQL a second savepoint replaces the first one
 // of its name.
 func (s *Store) joinName() string {
-	if s.dialect.name == MySQL {
+	if s.dialect.name == store.MySQL {
 		return "once_join_" + strconv.FormatInt(s.joins.Add(1), 10)
 	}
 	return "once_join"
@@ -42,7 +42,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 	rec, free := j.claim.verdict()
 	if !free {
 		var err error
-		if s.dialect.name == PostgreSQL {
+		if s.dialect.name == store.PostgreSQL {
 			err = j.rollback(ctx) // it holds the claim
 		}
 		if err == nil && opts.Durable && rec.State == store.StateDone && s.dialect.synced != "" { // also for a caller who writes nothing
@@ -60,7 +60,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 		_ = j.undo(ctx)
 		return nil, store.Record{}, late
 	}
-	if s.dialect.name == PostgreSQL {
+	if s.dialect.name == store.PostgreSQL {
 		if j.guard.Claims(+1) > pgsql.MaxJoins {
 			j.guard.Claims(-1)
 			_ = j.undo(ctx)
@@ -74,10 +74,10 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 
 // look claims and looks up.
 func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) {
-	if j.s.dialect.name == MySQL {
+	if j.s.dialect.name == store.MySQL {
 		return j.claimMySQL(ctx, opts)
 	}
-	if j.s.dialect.name == PostgreSQL {
+	if j.s.dialect.name == store.PostgreSQL {
 		if j.claim, err = claimPostgres(ctx, j.caller, opts); err == nil && j.claim.watched {
 			err = j.claim.lookWatched(ctx, j.caller, opts.ID)
 		}
@@ -165,7 +165,7 @@ func (j *joined) undo(ctx context.Context) error {
 	if err := j.rollback(ctx); err != nil {
 		return err
 	}
-	if j.s.dialect.name == MySQL {
+	if j.s.dialect.name == store.MySQL {
 		if err := j.complete(ctx); err != nil {
 			return errors.Join(err, j.release(ctx))
 		}
@@ -182,7 +182,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		}
 	}
 	var err error
-	if j.undone && j.s.dialect.name == MySQL { // the claim's row with it
+	if j.undone && j.s.dialect.name == store.MySQL { // the claim's row with it
 		err = j.reclaimMySQL(ctx)
 	}
 	if err == nil {

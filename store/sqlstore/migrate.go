@@ -18,7 +18,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if d.name == MySQL {
+	if d.name == store.MySQL {
 		return migrateMySQL(ctx, db)
 	}
 	t, err := (&Store{db: db, dialect: d}).open(ctx, store.BeginOptions{})
@@ -27,7 +27,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	}
 	defer t.release()
 	m := migrating{t.tx, d}
-	if d.name == PostgreSQL {
+	if d.name == store.PostgreSQL {
 		err = probeClaims(ctx, t.tx)
 	}
 	if err == nil && d.lock != "" {
@@ -66,7 +66,7 @@ type migrating struct {
 }
 
 func (m migrating) Exec(ctx context.Context, query string) error {
-	if m.d.name == MySQL {
+	if m.d.name == store.MySQL {
 		return m.execMySQL(ctx, query)
 	}
 	_, err := m.tx.ExecContext(ctx, query)

@@ -46,7 +46,7 @@ const (
 )
 
 var mysql = database{
-	name:      MySQL,
+	name:      store.MySQL,
 	classify:  classifyMySQL,
 	undefined: func(err error) bool { return is(err, mysqlNoTable) },
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
 
@@ -36,7 +37,7 @@ func migrateMySQL(ctx context.Context, db *sql.DB) error {
 	if !locked {
 		return fmt.Errorf("sqlstore: %w", errMigrationLock)
 	}
-	_, err = migration.Up(ctx, MySQL, migrating{conn, mysql})
+	_, err = migration.Up(ctx, store.MySQL, migrating{conn, mysql})
 	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), migrationUnlock); unlocked != nil {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the lock goes with the connection
 	}

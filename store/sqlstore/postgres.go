@@ -19,7 +19,7 @@ import (
 // looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
 // default level tells whether that is SERIALIZABLE.
 func (s *Store) looksAhead(opts store.BeginOptions) bool {
-	return s.dialect.name == PostgreSQL && !opts.ID.IsZero() &&
+	return s.dialect.name == store.PostgreSQL && !opts.ID.IsZero() &&
 		(opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
@@ -128,7 +128,7 @@ func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (sto
 
 // standby reports whether a Swap has failed because the server is one, and drops its connection.
 func (t *txn) standby(ctx context.Context, err error) (standby bool) {
-	if t.s.dialect.name != PostgreSQL || !pgsql.StandbyRefuses(sqlguard.SQLState(err)) {
+	if t.s.dialect.name != store.PostgreSQL || !pgsql.StandbyRefuses(sqlguard.SQLState(err)) {
 		return false
 	}
 	_ = t.tx.Rollback()

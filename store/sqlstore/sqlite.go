@@ -24,7 +24,7 @@ const sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope
 const sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2`
 
 var sqlite = database{
-	name: SQLite,
+	name: store.SQLite,
 	read: sqliteRead,
 	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c claim, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else

@@ -133,7 +133,7 @@ func Open(driverName, dataSourceName string) (*sql.DB, error) {
 }
 
 // OpenDB is [sql.OpenDB] with the guard that [New] asks for.
-func OpenDB(d Dialect, c driver.Connector) *sql.DB {
+func OpenDB(d store.Dialect, c driver.Connector) *sql.DB {
 	return sql.OpenDB(sqlguard.Wrap(c, guards[d]))
 }
 
@@ -160,15 +160,15 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 	}
 	s := &Store{db: db, dialect: d}
 	switch d.name {
-	case MySQL:
+	case store.MySQL:
 		if err := s.checkMySQL(ctx); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
-	case PostgreSQL:
+	case store.PostgreSQL:
 		if err := probeClaims(ctx, db); err != nil {
 			return nil, err
 		}
-	case SQLite:
+	case store.SQLite:
 		var milliseconds int64
 		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&milliseconds); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
@@ -242,13 +242,13 @@ func (s *Store) Check(ctx context.Context) error {
 // Read returns the record of id. On a standby of PostgreSQL, a record that is not Done is an error.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	switch s.dialect.name {
-	case PostgreSQL:
+	case store.PostgreSQL:
 		r, err := lookPostgres(ctx, s.db, store.BeginOptions{ID: id})
 		if err != nil {
 			return store.Record{}, s.down(err)
 		}
 		return r.live(), nil
-	case MySQL:
+	case store.MySQL:
 		r, err := lookUp(ctx, s.db, s.lookMySQL(store.BeginOptions{ID: id}, false))
 		if err != nil {
 			return store.Record{}, s.down(err)

@@ -10,11 +10,11 @@ import (
 
 // Swap implements [store.Operations].
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
-	if s.dialect.name == MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 {
+	if s.dialect.name == store.MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 {
 		return s.swapMySQL(ctx, c)
 	}
 	opts := store.BeginOptions{ID: c.ID}
-	if s.dialect.name == PostgreSQL { // which at SERIALIZABLE would watch it: see postgres.go
+	if s.dialect.name == store.PostgreSQL { // which at SERIALIZABLE would watch it: see postgres.go
 		opts.Isolation = store.ReadCommitted
 	}
 	t, err := s.open(ctx, opts)
@@ -37,7 +37,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 }
 
 func (t *txn) swap(ctx context.Context, c store.Change) error {
-	if t.s.dialect.name == MySQL && !c.ID.IsZero() {
+	if t.s.dialect.name == store.MySQL && !c.ID.IsZero() {
 		if err := t.replaceMySQL(ctx, c); err != nil {
 			return err
 		}

@@ -23,8 +23,8 @@ type sweeping struct {
 	moment      func(time.Time) any // as the database has it
 }
 
-var sweepings = map[Dialect]sweeping{
-	PostgreSQL: {
+var sweepings = map[store.Dialect]sweeping{
+	store.PostgreSQL: {
 		isolation:   store.ReadCommitted,
 		cheapCommit: pgsql.SweepLightly,
 		alone:       pgsql.SweepLock,
@@ -39,9 +39,9 @@ var sweepings = map[Dialect]sweeping{
 func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
 	d := sweepings[s.dialect.name]
 	switch {
-	case s.dialect.name == MySQL:
+	case s.dialect.name == store.MySQL:
 		return s.sweepMySQL(ctx, req)
-	case s.dialect.name == SQLite:
+	case s.dialect.name == store.SQLite:
 		return s.sweepSQLite(ctx, req)
 	case req.Keep == nil:
 		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.deleteExpired(ctx, tx, req) })

@@ -64,7 +64,7 @@ func testTruthTable[TX any](t *testing.T, u *suite[TX]) {
 				}
 				c := cell{name: fmt.Sprintf("%s, expecting %+v, to %s", st.name, ex, n.name), st: st, c: change(newID(), ex, n.rec)}
 				for _, m := range st.matched {
-					c.applies = c.applies || m == ex
+					c.applies = c.applies || m.Fence == ex.Fence && m.LeaseExpired == ex.LeaseExpired
 				}
 				c.c.Writes = []store.Statement{u.Statement(c.c.ID.Key)}
 				table = append(table, c)

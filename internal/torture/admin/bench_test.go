@@ -12,13 +12,12 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
 )
 
 // BenchmarkWriteAttempts is what the log's goroutine does, per batch.
 func BenchmarkWriteAttempts(b *testing.B) {
-	for _, d := range []migration.Dialect{migration.SQLite, migration.PostgreSQL} {
+	for _, d := range []store.Dialect{store.SQLite, store.PostgreSQL} {
 		for _, n := range []int{32, 256, 1000} {
 			b.Run(fmt.Sprint(d, n), func(b *testing.B) {
 				g := newGround(b, d)
@@ -42,7 +41,7 @@ func BenchmarkWriteAttempts(b *testing.B) {
 func BenchmarkThroughput(b *testing.B) {
 	for _, name := range []string{"without", "log"} {
 		b.Run(name, func(b *testing.B) {
-			g := newGround(b, migration.PostgreSQL)
+			g := newGround(b, store.PostgreSQL)
 			g.exec(b, "create table charge (id text primary key)")
 			cfg, err := pgxpool.ParseConfig(g.dsn)
 			must(b, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -37,7 +37,7 @@ func Example() {
 	}
 	check(attempts.Close(ctx))
 
-	table, err := admin.Open(db, migration.SQLite)
+	table, err := admin.Open(db, store.SQLite)
 	check(err)
 	tl, err := table.Timeline(ctx, op.Scope, op.Key, 10)
 	check(err)

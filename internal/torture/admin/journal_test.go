@@ -11,7 +11,6 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/migration"
 )
 
 // nasty are texts that a key or a scope may be.
@@ -141,7 +140,7 @@ func TestMissingTable(t *testing.T) {
 
 func TestUnknownDialect(t *testing.T) {
 	t.Parallel()
-	if _, err := admin.Open(nil, migration.Dialect("oracle")); !contains(err, "Try: postgres, mysql or sqlite") {
+	if _, err := admin.Open(nil, store.Dialect("oracle")); !contains(err, "Try: postgres, mysql or sqlite") {
 		t.Error(err)
 	}
 }

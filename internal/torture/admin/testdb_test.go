@@ -16,7 +16,6 @@ import (
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -25,24 +24,24 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // testDB is a new, migrated database.
 type testDB struct {
-	dialect     migration.Dialect
+	dialect     store.Dialect
 	driver, dsn string
 	db          *sql.DB
 	store       *sqlstore.Store
 	table       *admin.Table
 }
 
-func newGround(tb testing.TB, d migration.Dialect) *testDB {
+func newGround(tb testing.TB, d store.Dialect) *testDB {
 	tb.Helper()
 	g := &testDB{dialect: d, driver: "sqlite", dsn: "file:" + filepath.Join(tb.TempDir(), "test.db") +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"}
-	if d == migration.MySQL {
+	if d == store.MySQL {
 		cfg, err := mysql.ParseDSN(testenv.NewMariaDB(tb))
 		must(tb, err)
 		cfg.InterpolateParams = true // no call is hidden in that of another
 		g.driver, g.dsn = "mysql", cfg.FormatDSN()
 	}
-	if d == migration.PostgreSQL {
+	if d == store.PostgreSQL {
 		g.driver, g.dsn = "pgx", testenv.NewDatabase(tb)
 	}
 	var err error
@@ -61,7 +60,7 @@ func newGround(tb testing.TB, d migration.Dialect) *testDB {
 // on runs a test on a database of each kind.
 func on(t *testing.T, test func(t *testing.T, g *testDB)) {
 	t.Helper()
-	for _, d := range []migration.Dialect{migration.SQLite, migration.PostgreSQL, migration.MySQL} {
+	for _, d := range []store.Dialect{store.SQLite, store.PostgreSQL, store.MySQL} {
 		t.Run(string(d), func(t *testing.T) { t.Parallel(); test(t, newGround(t, d)) })
 	}
 }
@@ -72,7 +71,7 @@ func journals(t *testing.T, test func(t *testing.T, g *testDB, j store.AttemptLo
 	on(t, func(t *testing.T, g *testDB) { test(t, g, g.store) })
 	t.Run("pgxstore", func(t *testing.T) {
 		t.Parallel()
-		g := newGround(t, migration.PostgreSQL)
+		g := newGround(t, store.PostgreSQL)
 		pool, err := pgxpool.New(t.Context(), g.dsn)
 		must(t, err)
 		defer pool.Close()
@@ -105,7 +104,7 @@ func (g *testDB) count(tb testing.TB, query string, args ...any) (n int) {
 
 // text is a query in the words of the database. Arguments come in order.
 func (g *testDB) text(query string) string {
-	if g.dialect == migration.MySQL {
+	if g.dialect == store.MySQL {
 		query = argument.ReplaceAllString(query, "?")
 		query = column.ReplaceAllString(query, "`key`")
 	}

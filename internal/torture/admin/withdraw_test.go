@@ -11,7 +11,7 @@ import (
 
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
-	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store"
 )
 
 // TestBeginIsAllOrNothing fails every call that Begin makes of the driver, before and after
@@ -59,7 +59,7 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 				}
 			}
 		}
-		if struck["exec"] == 0 || g.dialect == migration.MySQL && (struck["query"] == 0 || struck["next"] == 0) {
+		if struck["exec"] == 0 || g.dialect == store.MySQL && (struck["query"] == 0 || struck["next"] == 0) {
 			t.Errorf("vacuous: %v", struck)
 		}
 		t.Log(struck)

@@ -72,7 +72,7 @@ func TestJoinBesideALockedGap(t *testing.T) {
 	}
 	refused := 0
 	unlock := func() {}
-	db := sqlstore.OpenDB(sqlstore.MySQL, &failures{base, func(query string, err error) {
+	db := sqlstore.OpenDB(store.MySQL, &failures{base, func(query string, err error) {
 		if strings.Contains(query, "insert into once_operation") && strings.Contains(err.Error(), "1205") {
 			refused++
 			unlock()

@@ -33,7 +33,7 @@ func mariadb(t *testing.T, parameters string, proxy *faultnet.Proxy) (*sql.DB, *
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sqlstore.OpenDB(sqlstore.MySQL, c)
+	db := sqlstore.OpenDB(store.MySQL, c)
 	t.Cleanup(func() { _ = db.Close() })
 	if err := sqlstore.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)

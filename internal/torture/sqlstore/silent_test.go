@@ -30,7 +30,7 @@ var silentStores = map[string]func(*testing.T) (*sqlstore.Store, *faultnet.Proxy
 			t.Fatal(err)
 		}
 		cfg.DialFunc = proxy.DialContext
-		db := sqlstore.OpenDB(sqlstore.PostgreSQL, stdlib.GetConnector(*cfg))
+		db := sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg))
 		t.Cleanup(func() { _ = db.Close() })
 		if err := sqlstore.Migrate(t.Context(), db); err != nil {
 			t.Fatal(err)

@@ -167,7 +167,7 @@ func TestResultsTooLargeForSQLite(t *testing.T) {
 	const tooBig = 18
 	for name, config := range map[string]sqlstore.Config{"alone": {}, "GroupCommit": {GroupCommit: true}} {
 		seen := &spy{dsn: sources(t)["SQLite"].dsn}
-		db := sqlstore.OpenDB(sqlstore.SQLite, seen)
+		db := sqlstore.OpenDB(store.SQLite, seen)
 		t.Cleanup(func() { _ = db.Close() })
 		if err := sqlstore.Migrate(t.Context(), db); err != nil {
 			t.Fatal(err)

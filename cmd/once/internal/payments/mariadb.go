@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -31,7 +32,7 @@ func openMariaDB(ctx context.Context, dsn string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := sqlstore.OpenDB(sqlstore.MySQL, c)
+	pool := sqlstore.OpenDB(store.MySQL, c)
 	db, err := openSQL(ctx, pool, func(tx *sql.Tx) queries { return mariadbTx{sqlTx{tx}} })
 	if err != nil {
 		return nil, err
