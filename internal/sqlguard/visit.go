@@ -60,13 +60,15 @@ func (t *Txn) JoinTx(ctx context.Context, tx *sql.Tx, query string) error {
 	return err
 }
 
-// FailTx records that query has failed in tx, if nothing has failed there. It is for errors that
-// the driver was not asked about.
-func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) {
+// FailTx records that query has failed in tx, if nothing has failed there: the driver is not asked
+// about all errors. It reports whether the connection is still usable.
+func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) (usable bool) {
 	_, _ = visitTx(ctx, tx, func(c *conn) error { // of a transaction that is over nothing is left to fail
 		c.failed(query, failed)
+		usable = !c.broken && (c.validator == nil || c.validator.IsValid())
 		return nil
 	})
+	return usable
 }
 
 // failed records an error in the guard of the open transaction, if it has none.

@@ -92,7 +92,7 @@ func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() er
 		case errors.Is(err, sqlguard.ErrUnguarded):
 			return &store.Error{Kind: store.KindMisused, Err: err}
 		case err != nil:
-			return r.s.statementFailed(err)
+			return r.s.statementFailed(err, false)
 		}
 		r.joined = true
 	}
@@ -100,8 +100,8 @@ func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() er
 	if err == nil {
 		return nil
 	}
-	sqlguard.FailTx(ctx, r.tx, st.SQL, err)
-	return r.s.statementFailed(err)
+	usable := sqlguard.FailTx(ctx, r.tx, st.SQL, err)
+	return r.s.statementFailed(err, usable)
 }
 
 // poolRunner runs each statement in a transaction of its own.
@@ -179,6 +179,7 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		if p.s.readOnly(err) { // another connection may lead to the primary
 			dropConn(conn)
 		}
+		usable := err != nil && !broken(conn)
 		_ = conn.Close() // back into the pool; a broken one is not kept
 		if err == nil {
 			return nil
@@ -188,23 +189,19 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		if unsent && tries > 0 && ctx.Err() == nil {
 			continue
 		}
-		return p.s.poolFailed(err, !unsent && !reads(st))
-	}
-}
-
-// poolFailed is for a statement that commits by itself. sent says that it may have been applied
-// unless the database has said that it was not.
-func (s *Store) poolFailed(err error, sent bool) error {
-	if sent && !s.answered(err) {
-		s.forgetPacket()
+		if unsent || reads(st) || p.s.notApplied(err, usable) {
+			return p.s.statementFailed(err, usable)
+		}
+		p.s.forgetPacket()
 		return &store.Error{Kind: store.KindLost, Err: err}
 	}
-	return s.statementFailed(err)
 }
 
-// answered reports whether err says that nothing was applied.
-func (s *Store) answered(err error) bool {
-	return guards[s.dialect.name].Refused(err) || errors.As(err, new(*store.Error))
+// notApplied reports whether err says that a statement which commits by itself was not applied. An
+// answer is lost only together with its connection.
+func (s *Store) notApplied(err error, usable bool) bool {
+	_, _, known := s.dialect.classify(err)
+	return guards[s.dialect.name].Refused(err) || errors.As(err, new(*store.Error)) || usable && !known
 }
 
 // executor is a transaction, or a connection that is in none.
@@ -261,8 +258,10 @@ func checkRows(st store.Statement, n int64) error {
 	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows affected, %d expected: %s", store.ErrRows, n, st.Rows, st.SQL)}
 }
 
-// statementFailed is for a statement of a capability: nothing of it has been applied.
-func (s *Store) statementFailed(err error) error {
+// statementFailed is for a statement of a capability: nothing of it has been applied. usable says that
+// the connection is.
+func (s *Store) statementFailed(err error, usable bool) error {
+	_, _, known := s.dialect.classify(err)
 	var refused *sqlguard.RefusedError
 	var byGuard *sqlguard.StatementError
 	switch {
@@ -280,6 +279,8 @@ func (s *Store) statementFailed(err error) error {
 		return &store.Error{Kind: store.KindUnavailable, Err: notMigrated(err)}
 	case s.readOnly(err):
 		return &store.Error{Kind: store.KindUnavailable, Err: err}
+	case usable && !known && !tooLarge(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+		return &store.Error{Kind: store.KindOther, Err: err} // of the driver, about an argument
 	}
 	return s.failed(err, false)
 }
