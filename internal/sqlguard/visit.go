@@ -60,15 +60,22 @@ func (t *Txn) JoinTx(ctx context.Context, tx *sql.Tx, query string) error {
 	return err
 }
 
-// FailTx records that query has failed in tx, if nothing has failed there: the driver is not asked
-// about all errors. It reports whether the connection is still usable.
-func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) (usable bool) {
+// FailTx records that query has failed in tx, if nothing has failed there. It is for errors that
+// the driver was not asked about.
+func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) {
 	_, _ = visitTx(ctx, tx, func(c *conn) error { // of a transaction that is over nothing is left to fail
 		c.failed(query, failed)
-		usable = !c.broken && (c.validator == nil || c.validator.IsValid())
 		return nil
 	})
-	return usable
+}
+
+// PingTx asks the database of tx whether it is still there.
+func PingTx(ctx context.Context, tx *sql.Tx) error {
+	guarded, err := visitTx(ctx, tx, func(c *conn) error { return c.Ping(ctx) })
+	if !guarded && err == nil {
+		return ErrUnguarded
+	}
+	return err
 }
 
 // failed records an error in the guard of the open transaction, if it has none.

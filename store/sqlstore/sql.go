@@ -92,7 +92,7 @@ func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() er
 		case errors.Is(err, sqlguard.ErrUnguarded):
 			return &store.Error{Kind: store.KindMisused, Err: err}
 		case err != nil:
-			return r.s.statementFailed(err, false)
+			return r.s.statementFailed(err)
 		}
 		r.joined = true
 	}
@@ -100,8 +100,11 @@ func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() er
 	if err == nil {
 		return nil
 	}
-	usable := sqlguard.FailTx(ctx, r.tx, st.SQL, err)
-	return r.s.statementFailed(err, usable)
+	sqlguard.FailTx(ctx, r.tx, st.SQL, err)
+	if r.s.refusedByDriver(ctx, err, func(ctx context.Context) error { return sqlguard.PingTx(ctx, r.tx) }) {
+		return &store.Error{Kind: store.KindOther, Err: err}
+	}
+	return r.s.statementFailed(err)
 }
 
 // poolRunner runs each statement in a transaction of its own.
@@ -179,7 +182,7 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		if p.s.readOnly(err) { // another connection may lead to the primary
 			dropConn(conn)
 		}
-		usable := err != nil && !broken(conn)
+		refused := err != nil && p.s.refusedByDriver(ctx, err, conn.PingContext)
 		_ = conn.Close() // back into the pool; a broken one is not kept
 		if err == nil {
 			return nil
@@ -189,19 +192,29 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		if unsent && tries > 0 && ctx.Err() == nil {
 			continue
 		}
-		if unsent || reads(st) || p.s.notApplied(err, usable) {
-			return p.s.statementFailed(err, usable)
+		switch {
+		case refused:
+			return &store.Error{Kind: store.KindOther, Err: err}
+		case unsent, reads(st), guards[p.s.dialect.name].Refused(err), errors.As(err, new(*store.Error)):
+			return p.s.statementFailed(err)
 		}
 		p.s.forgetPacket()
 		return &store.Error{Kind: store.KindLost, Err: err}
 	}
 }
 
-// notApplied reports whether err says that a statement which commits by itself was not applied. An
-// answer is lost only together with its connection.
-func (s *Store) notApplied(err error, usable bool) bool {
+// refusedByDriver reports whether err is neither of the database nor of the connection, but of the
+// driver, about an argument perhaps. An answer is lost only together with its connection.
+func (s *Store) refusedByDriver(ctx context.Context, err error, ping func(context.Context) error) bool {
 	_, _, known := s.dialect.classify(err)
-	return guards[s.dialect.name].Refused(err) || errors.As(err, new(*store.Error)) || usable && !known
+	switch {
+	case known, tooLarge(err), errors.As(err, new(*store.Error)), errors.As(err, new(*sqlguard.RefusedError)), errors.As(err, new(*sqlguard.StatementError)),
+		errors.Is(err, sql.ErrTxDone), errors.Is(err, driver.ErrBadConn), ctx.Err() != nil:
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, restoreTime)
+	defer cancel()
+	return ping(ctx) == nil
 }
 
 // executor is a transaction, or a connection that is in none.
@@ -258,10 +271,8 @@ func checkRows(st store.Statement, n int64) error {
 	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows affected, %d expected: %s", store.ErrRows, n, st.Rows, st.SQL)}
 }
 
-// statementFailed is for a statement of a capability: nothing of it has been applied. usable says that
-// the connection is.
-func (s *Store) statementFailed(err error, usable bool) error {
-	_, _, known := s.dialect.classify(err)
+// statementFailed is for a statement of a capability: nothing of it has been applied.
+func (s *Store) statementFailed(err error) error {
 	var refused *sqlguard.RefusedError
 	var byGuard *sqlguard.StatementError
 	switch {
@@ -279,8 +290,6 @@ func (s *Store) statementFailed(err error, usable bool) error {
 		return &store.Error{Kind: store.KindUnavailable, Err: notMigrated(err)}
 	case s.readOnly(err):
 		return &store.Error{Kind: store.KindUnavailable, Err: err}
-	case usable && !known && !tooLarge(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
-		return &store.Error{Kind: store.KindOther, Err: err} // of the driver, about an argument
 	}
 	return s.failed(err, false)
 }
