@@ -233,7 +233,7 @@ func TestPlaneOnSQLite(t *testing.T) {
 	for name, cfg := range map[string]sqlstore.Config{"alone": {}, "groups": {GroupCommit: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(20000)")
+			db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 			if err != nil {
 				t.Fatal(err)
 			}
