@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+func testLostAnswers(t *testing.T, o *operations) {}
