@@ -50,7 +50,7 @@ func RunOperations(t *testing.T, h OperationsHarness) {
 		{"Record", testRecord},
 		{"ForeignText", testForeignText},
 		{"Swap", testSwap},
-		{"Faults", testLostAnswers},
+		{"LostAnswers", testLostAnswers},
 	} {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()

@@ -87,6 +87,7 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 		{"Swap", testClaimed[TX]},
 		{"Txn", testTxn[TX]},
 		{"Join", testJoin[TX]},
+		{"LostAnswers", func(t *testing.T, u *suite[TX]) { testLostAnswers(t, u.operations) }},
 		{"Engine", testEngine[TX]},
 		{"Race", testRace[TX]},
 	} {
