@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -69,6 +70,55 @@ func RunOperations(t *testing.T, h OperationsHarness) {
 			g.cases(t, open(t))
 		})
 	}
+}
+
+// Operations returns the harness for [RunOperations] of the same store, which then shows nothing of
+// its transactions.
+func (h Harness[TX]) Operations() OperationsHarness {
+	of := func(o store.Operations) store.Store[TX] {
+		if l, ok := o.(leasedOperations[TX]); ok {
+			return l.s
+		}
+		return o.(plainOperations[TX]).s
+	}
+	return OperationsHarness{
+		Open: func(tb testing.TB) store.Operations { tb.Helper(); return hide(h.Open(tb)) },
+		Peer: func(tb testing.TB, o store.Operations) store.Operations { tb.Helper(); return hide(h.Peer(tb, of(o))) },
+		Advance: func(tb testing.TB, o store.Operations, d time.Duration) {
+			tb.Helper()
+			h.Advance(tb, of(o), d)
+		},
+	}
+}
+
+// plainOperations is a store that reads and swaps, and no more.
+type plainOperations[TX any] struct{ s store.Store[TX] }
+
+func (o plainOperations[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	return o.s.Read(ctx, id)
+}
+
+func (o plainOperations[TX]) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	if len(c.Writes) > 0 {
+		return store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: no tables")}
+	}
+	return o.s.Swap(ctx, c)
+}
+
+// leasedOperations is one that can do what leases need.
+type leasedOperations[TX any] struct {
+	plainOperations[TX]
+	store.Renewer
+	store.Lister
+}
+
+func hide[TX any](s store.Store[TX]) store.Operations {
+	r, renews := store.As[store.Renewer](s)
+	l, lists := store.As[store.Lister](s)
+	if !renews || !lists {
+		return plainOperations[TX]{s}
+	}
+	return leasedOperations[TX]{plainOperations[TX]{s}, r, l}
 }
 
 // operations is a store under test, as far as it reads and swaps.
