@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -129,7 +130,7 @@ type operations struct {
 	effects   func(tb testing.TB, key string) int    // counts them
 	oneRecord bool                                   // the store refuses Held
 	ways      []way                                  // in which it applies a Change
-	puts      []put                                  // in which it stores what is absent
+	puts      []put                                  // in which it stores what is absent; the first one is Swap
 	looks     []look                                 // in which a record is seen
 	claim     func(t *testing.T, id store.ID) func() // by an open transaction, which the function rolls back; nil: there are none
 }
@@ -152,6 +153,19 @@ type way struct {
 	apply  func(t *testing.T, c store.Change) (store.Record, error)
 	tells  bool // what is in the way
 	undone bool // afterwards, by the caller
+	claims bool // the operation, which must be absent
+}
+
+// claiming are the ways in which a store applies a Change to what is absent.
+func (o *operations) claiming() []way {
+	all := slices.Clone(o.ways)
+	for _, p := range o.puts[1:] {
+		all = append(all, way{name: p.name + " under a claim", claims: true, apply: func(t *testing.T, c store.Change) (rec store.Record, err error) {
+			t.Helper()
+			return rec, p.apply(t, c)
+		}})
+	}
+	return all
 }
 
 func (o *operations) bySwap() way {
