@@ -88,6 +88,7 @@ func All() []Mutant {
 		mariadbMutants,
 		standbys,
 		boundMutants,
+		changeMutants,
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
