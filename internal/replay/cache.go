@@ -44,7 +44,7 @@ type Ticket struct {
 }
 
 // Ticket returns a ticket for the COMMIT of any operation.
-func (c *Cache) Ticket(store.ID) Ticket {
+func (c *Cache) Ticket() Ticket {
 	if c == nil {
 		return Ticket{}
 	}

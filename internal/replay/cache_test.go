@@ -51,7 +51,7 @@ func TestCacheIsBounded(t *testing.T) {
 					key = (key + long(128<<10))[:len(key)]
 				}
 				id := store.ID{Scope: "s", Key: key}
-				c.Put(id, record(i), 24*time.Hour, c.Ticket(id))
+				c.Put(id, record(i), 24*time.Hour, c.Ticket())
 			}
 			if c.used > c.size || c.used < 0 {
 				t.Errorf("%d bytes of %d", c.used, c.size)
@@ -73,7 +73,7 @@ func TestCacheKeepsWhatIsAskedFor(t *testing.T) {
 	c := NewCache(minResults*share, time.Hour)
 	put := func(key string, size int) {
 		id := store.ID{Scope: "s", Key: key}
-		c.Put(id, store.Record{Result: store.Result{Body: make([]byte, size)}}, 24*time.Hour, c.Ticket(id))
+		c.Put(id, store.Record{Result: store.Result{Body: make([]byte, size)}}, 24*time.Hour, c.Ticket())
 	}
 	has := func(key string) bool {
 		_, ok := c.Get(store.ID{Scope: "s", Key: key}, time.Now())
@@ -111,7 +111,7 @@ func TestCacheKeepsWhatIsAskedFor(t *testing.T) {
 // TestCacheGoesByBothClocks: one stands still while the machine is suspended.
 func TestCacheGoesByBothClocks(t *testing.T) {
 	c, id := NewCache(1<<20, time.Minute), store.ID{Scope: "s", Key: "k"}
-	c.Put(id, store.Record{}, time.Hour, c.Ticket(id))
+	c.Put(id, store.Record{}, time.Hour, c.Ticket())
 	now := time.Now()
 	if _, ok := c.Get(id, now.Add(59*time.Second)); !ok {
 		t.Error("it has ended too early")
@@ -148,13 +148,13 @@ func TestExpiredResultsMakeRoom(t *testing.T) {
 // come back.
 func TestATicketFromBeforeADropIsVoid(t *testing.T) {
 	c, id := NewCache(1<<20, time.Minute), store.ID{Scope: "s", Key: "k"}
-	before := c.Ticket(id)
+	before := c.Ticket()
 	c.Drop(id)
 	c.Put(id, store.Record{}, time.Hour, before)
 	if _, ok := c.Get(id, time.Now()); ok {
 		t.Error("a dropped result came back")
 	}
-	c.Put(id, store.Record{}, time.Hour, c.Ticket(id))
+	c.Put(id, store.Record{}, time.Hour, c.Ticket())
 	if _, ok := c.Get(id, time.Now()); !ok {
 		t.Error("a result from after the drop is not kept")
 	}
