@@ -92,5 +92,6 @@ func All() []Mutant {
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
+		planeMutants,
 	)
 }
