@@ -91,8 +91,8 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 		{"Swap", testClaimed[TX]},
 		{"Txn", testTxn[TX]},
 		{"Join", testJoin[TX]},
-		{"LostAnswers", func(t *testing.T, u *suite[TX]) { testLostAnswers(t, u.operations) }},
 		{"SQL", testSQL[TX]},
+		{"LostAnswers", func(t *testing.T, u *suite[TX]) { testLostAnswers(t, u.operations) }},
 		{"Engine", testEngine[TX]},
 		{"Race", testRace[TX]},
 	} {
