@@ -27,7 +27,7 @@ c.e.cache`}, {
 			In:  "(*call).finish",
 			Old: "if c.e.cfg.Observer != nil {",
 			New: `if v.err == nil && !v.replayed && !c.id.IsZero() {
-	c.e.cache.Put(c.id, v.rec, c.e.retain(c.op), c.ticket)
+	c.e.cache.Put(c.id, v.rec, c.e.retain(&c.op), c.ticket)
 }
 if c.e.cfg.Observer != nil {`,
 		}},
