@@ -232,24 +232,30 @@ func (g *testDB) wholeAfterUpgrade(t *testing.T) {
 func (g *testDB) worksAfterUpgrade(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	if g.store == pgxName {
-		pool, err := openPool(ctx, setup{dsn: g.dsn})
-		if err != nil {
-			t.Fatal(err)
+	do, log := g.repeats(t)
+	if r, err := do("done", `{"amount":1}`); err != nil || !r.Replayed || r.Value != "re_1" {
+		t.Errorf("done: %+v, %v", r, err)
+	}
+	if _, err := do("done", `{"amount":100}`); once.CodeOf(err) != once.CodeMismatch {
+		t.Errorf("done, with another request: %v", err)
+	}
+	var declined *once.Failure
+	if _, err := do("declined", `{"amount":2}`); !errors.As(err, &declined) || declined.Code != "declined" || declined.Message != "no money" {
+		t.Errorf("declined: %v", err)
+	}
+	if _, err := do("forgotten", `{"amount":4}`); once.CodeOf(err) != once.CodeNoResult {
+		t.Errorf("forgotten: %v", err)
+	}
+	if _, err := do("unknown", `{"amount":6}`); once.CodeOf(err) != once.CodeUnknown {
+		t.Errorf("unknown: %v", err)
+	}
+	for _, key := range []string{"failed", "expired", "new"} {
+		if r, err := do(key, `{"amount":5}`); err != nil || r.Replayed || r.Value != "again" {
+			t.Errorf("%s: %+v, %v", key, r, err)
 		}
-		defer pool.Close()
-		repeatOld[pgx.Tx](t, pgxstore.New(pool))
-	} else {
-		db, err := g.guarded(setup{dsn: g.dsn})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		s, err := sqlstore.New(ctx, db)
-		if err != nil {
-			t.Fatal(err)
-		}
-		repeatOld[*sql.Tx](t, s)
+	}
+	if err := log.Close(ctx); err != nil {
+		t.Error(err)
 	}
 
 	table, err := admin.Open(g.db, dialectOf[g.store])
@@ -300,43 +306,41 @@ func (g *testDB) worksAfterUpgrade(t *testing.T) {
 
 const oldScope = "acme POST /refunds"
 
-// repeatOld asks for each old operation again.
-func repeatOld[TX any](t *testing.T, s store.Store[TX]) {
+type repeat func(key, request string) (once.Result[string], error)
+
+// repeats returns what asks an engine on g's store, and the log of its attempts.
+func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log) {
 	t.Helper()
-	ctx := t.Context()
-	log := attemptlog.New(s.(attemptlogStore), attemptlog.Config{})
-	e := once.New(s, once.Config{Observer: log})
-	do := func(key, request string) (once.Result[string], error) {
-		op := once.Operation{Scope: oldScope, Key: key, Fingerprint: once.FingerprintOf([]byte(request))}
-		return once.Do(ctx, e, op, func(context.Context, TX) (string, error) { return "again", nil })
-	}
-	if r, err := do("done", `{"amount":1}`); err != nil || !r.Replayed || r.Value != "re_1" {
-		t.Errorf("done: %+v, %v", r, err)
-	}
-	if _, err := do("done", `{"amount":100}`); once.CodeOf(err) != once.CodeMismatch {
-		t.Errorf("done, with another request: %v", err)
-	}
-	var declined *once.Failure
-	if _, err := do("declined", `{"amount":2}`); !errors.As(err, &declined) || declined.Code != "declined" || declined.Message != "no money" {
-		t.Errorf("declined: %v", err)
-	}
-	if _, err := do("forgotten", `{"amount":4}`); once.CodeOf(err) != once.CodeNoResult {
-		t.Errorf("forgotten: %v", err)
-	}
-	if _, err := do("unknown", `{"amount":6}`); once.CodeOf(err) != once.CodeUnknown {
-		t.Errorf("unknown: %v", err)
-	}
-	for _, key := range []string{"failed", "expired", "new"} {
-		if r, err := do(key, `{"amount":5}`); err != nil || r.Replayed || r.Value != "again" {
-			t.Errorf("%s: %+v, %v", key, r, err)
+	if g.store == pgxName {
+		pool, err := openPool(t.Context(), setup{dsn: g.dsn})
+		if err != nil {
+			t.Fatal(err)
 		}
+		t.Cleanup(pool.Close)
+		s := pgxstore.New(pool)
+		log := attemptlog.New(s, attemptlog.Config{})
+		return repeatOn[pgx.Tx](t, s, log), log
 	}
-	if err := log.Close(ctx); err != nil {
-		t.Error(err)
+	db, err := g.guarded(setup{dsn: g.dsn})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := sqlstore.New(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := attemptlog.New(s, attemptlog.Config{})
+	return repeatOn[*sql.Tx](t, s, log), log
 }
 
-type attemptlogStore = store.AttemptLog
+func repeatOn[TX any](t *testing.T, s store.Store[TX], log once.Observer) repeat {
+	e := once.New(s, once.Config{Observer: log})
+	return func(key, request string) (once.Result[string], error) {
+		op := once.Operation{Scope: oldScope, Key: key, Fingerprint: once.FingerprintOf([]byte(request))}
+		return once.Do(t.Context(), e, op, func(context.Context, TX) (string, error) { return "again", nil })
+	}
+}
 
 // TestUpgradeKilled: the upgrade loses its connection at each of its statements, before the
 // statement or after it, and the next upgrade completes it.
@@ -394,4 +398,118 @@ func (g *testDB) obstructed(t *testing.T) (obstacle, setup) {
 	}
 	line := newToll(t, address(t, g.dsn), wireOf(g.store))
 	return line, setup{dsn: line.dsn(g.dsn)}
+}
+
+// TestOldProgramBeside: on an upgraded database, the statements of the old program work, and
+// either program finds what the other one has written.
+func TestOldProgramBeside(t *testing.T) {
+	t.Parallel()
+	onOldDatabases(t, func(t *testing.T, g *testDB) {
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+			t.Fatal(err)
+		}
+		do, log := g.repeats(t)
+		if _, err := do("new", ""); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + "-statements.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for statement := range strings.SplitSeq(strings.TrimSuffix(string(text), ";\n"), ";\n") {
+			if strings.HasPrefix(statement, "select state, ") {
+				found = g.count(t, "select state from ("+statement+") as found")
+				continue
+			}
+			g.exec(t, statement)
+		}
+		if found != int(store.StateDone) {
+			t.Errorf("the old program finds state %d", found)
+		}
+		for _, key := range []string{"old", "unknown"} { // the latter was unknown until the old program has finished it
+			if r, err := do(key, ""); err != nil || !r.Replayed || r.Value != "old" {
+				t.Errorf("%s: %+v, %v", key, r, err)
+			}
+		}
+		if err := log.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for query, want := range map[string]int{
+			"select count(*) from once_attempt where node = 'old node'":      1,
+			"select count(*) from once_attempt":                              7 + 1 + 3,
+			"select count(*) from once_audit":                                2 + 1,
+			"select count(*) from once_intent":                               2 + 1,
+			"select count(*) from once_migration where version in (1,2,3,4)": 4, // so that its Migrate finds nothing to do
+			"select count(*) from once_migration":                            4,
+		} {
+			if n := g.count(t, query); n != want {
+				t.Errorf("%s: %d, want %d", query, n, want)
+			}
+		}
+	})
+}
+
+// TestUpgradeFromTheMiddle: an old program has not applied all of its migrations when the
+// database is upgraded, and does so afterwards.
+func TestUpgradeFromTheMiddle(t *testing.T) {
+	t.Parallel()
+	onOldDatabases(t, func(t *testing.T, g *testDB) {
+		drop := "drop table once_attempt;\ndrop table once_audit;\ndrop table once_intent;\n"
+		g.exec(t, drop+"delete from once_migration where version > 2")
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.applied(t, capabilities...); got != "operation 1, operation 2, operation 3" {
+			t.Errorf("after the upgrade: %s", got)
+		}
+		old, err := migration.All(dialectOf[g.store], capabilities...) // with the same text
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range old {
+			g.exec(t, m.SQL)
+		}
+		g.exec(t, "insert into once_migration (version, name) values (3, 'attempt'), (4, 'intent')")
+		if got := g.applied(t, capabilities...); got != appliedAfter {
+			t.Errorf("after the old program: %s", got)
+		}
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+			t.Error(err)
+		}
+		if n := g.count(t, "select count(*) from once_schema"); n != 6 {
+			t.Errorf("%d rows in once_schema", n)
+		}
+	})
+}
+
+// TestNewerDatabaseIsRefused: nothing is changed, and the error says what to do. A capability that
+// the program does not use is not its concern.
+func TestNewerDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	onOldDatabases(t, func(t *testing.T, g *testDB) {
+		refused := func(what, want string, sets ...migration.Set) {
+			t.Helper()
+			err := g.upgrade(t.Context(), setup{dsn: g.dsn}, sets...)
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "Try: a newer release of once") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		g.exec(t, "insert into once_migration (version, name) values (5, 'later')")
+		refused("a later version of once_migration", "version 5 in once_migration")
+		g.exec(t, "delete from once_migration where version = 5")
+		if got := g.applied(t, capabilities...); got != appliedBefore {
+			t.Errorf("after a refusal: %s", got)
+		}
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}); err != nil {
+			t.Fatal(err)
+		}
+		g.exec(t, "insert into once_schema (capability, version, name) values ('attemptlog', 2, 'later')")
+		refused("a later version of the attempt log", "version 2 of attemptlog, this program knows 1", capabilities...)
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, admin.Migrations); err != nil {
+			t.Errorf("without the attempt log: %v", err)
+		}
+		g.exec(t, "insert into once_schema (capability, version, name) values ('operation', 9, 'later')")
+		refused("a later version of the store", "version 9 of operation, this program knows 3")
+	})
 }
