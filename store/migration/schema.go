@@ -84,9 +84,10 @@ const (
 )
 
 // readTables returns which of the two tables are there: without one of them, a query of it would
-// fail, and with it the transaction.
+// fail, and with it the transaction. On PostgreSQL, to_regclass would not do: a connection that has
+// waited for the lock may still remember that the table does not exist.
 var readTables = map[store.Dialect]string{
-	store.PostgreSQL: `select name from unnest(array['once_schema', 'once_migration']) as name where to_regclass(name) is not null`,
+	store.PostgreSQL: `select relname::text from pg_class where relname in ('once_schema', 'once_migration') and pg_table_is_visible(oid)`,
 	store.SQLite:     `select name from sqlite_master where type = 'table' and name in ('once_schema', 'once_migration')`,
 	store.MySQL:      `select table_name from information_schema.tables where table_schema = database() and table_name in ('once_schema', 'once_migration')`,
 }
