@@ -16,6 +16,10 @@ import (
 )
 
 // Set is the migrations of one capability, such as the attempt log. They are numbered within it.
+// The files are embedded in the package of the capability:
+//
+//	//go:embed migrations/*/*.sql
+//	var migrations embed.FS
 type Set struct {
 	Capability string // lower-case letters; a database knows the set by this name
 	Files      fs.FS  // FOLDER/DIALECT/NNN_NAME.sql, such as migrations/postgres/001_attempt.sql

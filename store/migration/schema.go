@@ -93,8 +93,8 @@ var readTables = map[store.Dialect]string{
 }
 
 // earlier is what the versions in once_migration stand for. Programs from before once_schema
-// write that table, with one sequence for all capabilities. It is never changed here, so that
-// such a program finds what it has written.
+// write that table, with one sequence for all capabilities, and may do so at any time. It is never
+// changed here, so that such a program finds what it has written.
 var earlier = map[int][]Migration{
 	1: {{Capability: "operation", Version: 1, Name: "operation"}},
 	2: {{Capability: "operation", Version: 2, Name: "expiry"}},
