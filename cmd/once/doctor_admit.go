@@ -105,8 +105,9 @@ func askMigrations(ctx context.Context, p *patient) (finding, error) {
 		return finding{}, err
 	}
 	var has []migration.Migration
-	missing := map[string]int{}
+	all, missing := map[string]int{}, map[string]int{}
 	for _, s := range status {
+		all[s.Capability]++
 		if s.Applied {
 			has = append(has, s.Migration)
 		} else {
@@ -118,9 +119,9 @@ func askMigrations(ctx context.Context, p *patient) (finding, error) {
 		used := slices.ContainsFunc(has, func(m migration.Migration) bool { return m.Capability == name })
 		switch n := missing[name]; {
 		case n > 0 && name == migration.Operation.Capability:
-			return fail.because(fmt.Sprintf("%d migrations of %s are missing: operations fail", n, name), "once migrate up --db "+p.paste), nil
+			return fail.because(fmt.Sprintf("%d of %d migrations of %s are missing: operations fail", n, all[name], name), "once migrate up --db "+p.paste), nil
 		case n > 0 && used:
-			return fail.because(fmt.Sprintf("%d migrations of %s are missing: what uses its tables fails", n, name), "once migrate up --only "+name+" --db "+p.paste), nil
+			return fail.because(fmt.Sprintf("%d of %d migrations of %s are missing: what uses its tables fails", n, all[name], name), "once migrate up --only "+name+" --db "+p.paste), nil
 		case n > 0:
 			unused = append(unused, name)
 		}
