@@ -92,6 +92,7 @@ func All() []Mutant {
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
+		migrationMutants,
 		planeMutants,
 	)
 }
