@@ -119,9 +119,13 @@ type Config struct {
 // Engine executes operations on one store. Make one per database, share it
 // between all goroutines.
 type Engine[TX any] struct {
-	store   store.Store[TX]
-	cfg     Config
-	alarms  bool // the observer is shown warnings and errors only, and measures nothing
+	store  store.Store[TX]
+	cfg    Config
+	alarms bool   // the observer is shown warnings and errors only, and measures nothing
+	tracer Tracer // the observer; nil if it is none
+
+	irrevocable bool // the store cannot undo what a handler has done: see store.Irrevocable
+
 	flights *flight.Group
 	recent  *replay.Recent
 	cache   *replay.Cache
@@ -165,8 +169,10 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	case Discard:
 		cfg.Observer = nil
 	}
+	tracer, _ := cfg.Observer.(Tracer)
+	_, irrevocable := store.As[store.Irrevocable](s)
 	return &Engine[TX]{
-		store: s, cfg: cfg, alarms: alarms,
+		store: s, cfg: cfg, alarms: alarms, tracer: tracer, irrevocable: irrevocable,
 		flights: flight.NewGroup(cfg.MaxWaiting, cfg.MaxWaitingBytes),
 		recent:  replay.NewRecent(),
 		cache:   replay.NewCache(cfg.Cache, or(cfg.CacheFor, DefaultCacheFor)),
@@ -215,24 +221,24 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 // serve, and costs one look-up without a transaction; none if Config.Cache has the result. False
 // means that the operation is not done, or that the store has not answered.
 func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
-	if e.check(op) != nil {
+	if e.check(&op) != nil {
 		return false
 	}
-	id := e.id(op)
+	id := e.id(op.Scope, op.Key)
 	if _, ok := e.cache.Get(id, time.Now()); ok {
 		return true
 	}
-	rec, err := e.read(ctx, op, id)
+	rec, err := e.read(ctx, &op, id)
 	return err == nil && rec.State == store.StateDone
 }
 
 // Cached reports whether Config.Cache has the result of op, so that it would be replayed (or be
 // refused, if its fingerprint differs) without the store.
 func (e *Engine[TX]) Cached(op Operation) bool {
-	if e.check(op) != nil {
+	if e.check(&op) != nil {
 		return false
 	}
-	_, ok := e.cache.Get(e.id(op), time.Now())
+	_, ok := e.cache.Get(e.id(op.Scope, op.Key), time.Now())
 	return ok
 }
 
