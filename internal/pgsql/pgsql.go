@@ -134,6 +134,9 @@ const InsertClaim = `insert into once_operation (scope, key, claim, fingerprint,
 const InsertClaimRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request, trace)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int, $11, nullif($12, ''))`
 
+// TryClaim divides by zero if another transaction has the claim, and does not wait for it.
+const TryClaim = `select 1 / pg_try_advisory_xact_lock($1)::int`
+
 // InTime divides by zero if it is too late: $1 is StaleAfter of BeginOptions or of a Change. It
 // follows the insert, so that a record that exists is known first.
 const InTime = `select 1 / (clock_timestamp() < $1)::int`

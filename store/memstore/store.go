@@ -32,7 +32,6 @@ var (
 	_ store.Joiner[*Tx] = (*Store)(nil)
 	_ store.Classifier  = (*Store)(nil)
 	_ store.AttemptLog  = (*Store)(nil)
-	_ store.Appender    = (*Tx)(nil)
 	_ store.Counter     = (*txn)(nil)
 	_ store.Counter     = (*joined)(nil)
 )

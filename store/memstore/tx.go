@@ -81,7 +81,7 @@ func (t *Tx) Delete(key string) error {
 	})
 }
 
-// Append implements [store.Appender]: the statement is executed by the commit,
+// Append has the statement executed by the commit,
 // and fails it if it fails. SQL is "put", "insert" or "delete", Args are a key
 // and, unless it is deleted, a value. Rows is honoured.
 func (t *Tx) Append(s store.Statement) {
