@@ -71,7 +71,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	if !t.opts.StaleAfter.IsZero() {
 		b.refusing(store.KindStale, pgsql.InTime, t.opts.StaleAfter)
 	}
-	queueWrites(&b, c.Writes)
+	queueWrites(&b, nil, c.Writes)
 	if t.opts.Isolation != store.DefaultIsolation {
 		b.queue(commit)
 	}
@@ -86,7 +86,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 		if !stop() {
 			_ = conn.Close(ctx) // as below
 		}
-		return unsent(conn, err)
+		return unsent(conn, err, false)
 	}
 	failed, tag, err := results(context.WithoutCancel(ctx), br, b)
 	if !stop() {
@@ -129,7 +129,7 @@ func (t *batchTxn) queueFront(b *pipeline) {
 
 // unsent is for a pipeline that was not sent: a write that the server cannot prepare, an
 // argument that cannot be encoded, a connection that was gone.
-func unsent(conn *pgx.Conn, err error) error {
+func unsent(conn *pgx.Conn, err error, appended bool) error {
 	kind := store.KindOther
 	pe := serverError(err)
 	if pe != nil {
@@ -139,7 +139,7 @@ func unsent(conn *pgx.Conn, err error) error {
 	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		kind = store.KindUnavailable
-	case pe != nil && ownTable(pe):
+	case pe != nil && ownTable(pe, appended):
 		kind, err = store.KindUnavailable, notMigrated(err)
 	case kind == store.KindLost, conn.IsClosed():
 		kind = store.KindRetry // it broke while it was idle, and Begin knows what to do then

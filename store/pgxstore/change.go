@@ -100,10 +100,14 @@ func queueRecord(b *pipeline, c store.Change) {
 	}
 }
 
-// queueWrites queues what travels with a commit, in the order of the locks it takes.
-func queueWrites(b *pipeline, writes ...[]store.Statement) {
-	for _, w := range store.InLockOrder(slices.Concat(writes...)) {
-		b.queue(counted(w), w.Args...)
+// queueWrites queues what travels with a commit, in the order of the locks it takes: what was
+// appended, and the Writes of the Change.
+func queueWrites(b *pipeline, tail, writes []store.Statement) {
+	if len(tail) > 0 {
+		writes = slices.Concat(tail, writes)
+	}
+	for _, w := range store.InLockOrder(writes) {
+		*b = append(*b, statement{sql: counted(w), args: w.Args, appended: len(tail) > 0})
 	}
 }
 
@@ -177,7 +181,7 @@ func (s *Store) failure(ctx context.Context, conn *pgx.Conn, b pipeline, failed 
 	switch {
 	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
 		pe == nil && failed == 0 && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
-		return unsent(conn, err)
+		return unsent(conn, err, b.at(failed).appended)
 	case pe == nil || fatal(pe):
 	case s.prepares && outdated(pe):
 		_ = conn.Close(ctx)

@@ -118,7 +118,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	conn := t.conn.Conn()
 	br, err := t.s.sendPrepared(ctx, ctx, conn, b)
 	if err != nil {
-		err = unsent(conn, err)
+		err = unsent(conn, err, len(t.user.tail) > 0)
 		t.abandon(ctx)
 		return err
 	}

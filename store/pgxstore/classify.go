@@ -46,7 +46,7 @@ func classify(err error, at statement) error {
 		kind = store.KindTaken
 	case pe.Code == pgsql.UniqueViolation:
 		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrDuplicate, err)
-	case ownTable(pe):
+	case ownTable(pe, at.appended):
 		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
 	default:
 		kind = pgsql.Classify(pe.Code)
@@ -81,9 +81,9 @@ func down(err error) error {
 }
 
 // ownTable reports whether the table that does not exist, or has no such column yet, is one of
-// once: a pipeline has statements of the handler, too.
-func ownTable(pe *pgconn.PgError) bool {
-	return (pe.Code == pgsql.UndefinedTable || pe.Code == pgsql.UndefinedColumn) && strings.Contains(pe.Message, `"once_`)
+// once: a pipeline has statements of the handler, too. What a Runner has appended is of a capability.
+func ownTable(pe *pgconn.PgError, appended bool) bool {
+	return appended && pe.Code == pgsql.UndefinedTable || (pe.Code == pgsql.UndefinedTable || pe.Code == pgsql.UndefinedColumn) && strings.Contains(pe.Message, `"once_`)
 }
 
 func notMigrated(err error) error {

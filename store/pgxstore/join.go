@@ -258,11 +258,11 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		b.queue(savepoint)
 	}
 	queueChange(&b, c, &j.claim)
-	if j.user.outer == nil { // otherwise they travel with the outer commit
-		queueWrites(&b, j.user.tail, c.Writes)
-	} else {
-		queueWrites(&b, c.Writes)
+	tail := j.user.tail
+	if j.user.outer != nil {
+		tail = nil // it travels with the outer commit
 	}
+	queueWrites(&b, tail, c.Writes)
 	b.queue(release)
 	failed, _, err := results(context.WithoutCancel(ctx), j.caller.SendBatch(ctx, b.batch()), b)
 	if err == nil {

@@ -25,6 +25,8 @@ type statement struct {
 	rows bool                 // somebody reads them, and what they consist of
 	each func(pgx.Rows) error // reads each of them, if set
 
+	appended bool // by a Runner: its tables are those of a capability
+
 	// refusal is what a division by zero in a statement of our own says. There a unique violation
 	// is [store.KindTaken]. Zero: it is no such statement.
 	refusal store.Kind

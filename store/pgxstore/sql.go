@@ -54,14 +54,14 @@ func (r txRunner) Exec(ctx context.Context, st store.Statement) (int64, error) {
 }
 
 func (r txRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
-	if st.Rows > 0 {
-		return errCountedQuery
-	}
 	rows, err := r.tx.Query(ctx, st.SQL, st.Args...)
 	if err != nil {
 		return r.failed(ctx, err)
 	}
 	refused, err := forEach(rows, each)
+	if n := rows.CommandTag().RowsAffected(); err == nil && refused == nil && st.Rows > 0 && n != int64(st.Rows) {
+		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows, %d expected: %s", store.ErrRows, n, st.Rows, st.SQL)}
+	}
 	if err != nil {
 		return r.failed(ctx, err)
 	}
@@ -83,6 +83,9 @@ func (r txRunner) Append(ctx context.Context, st store.Statement) error {
 // committed, whatever was lost.
 func (r txRunner) failed(ctx context.Context, err error) error {
 	pe := serverError(err)
+	if pe == nil {
+		r.fail(ctx, err)
+	}
 	if known, done := statementError(err, pe); done {
 		return known
 	}
@@ -99,6 +102,30 @@ func (r txRunner) failed(ctx context.Context, err error) error {
 	}
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
+
+// fail has the transaction fail, for an error that the server does not know: the caller may swallow it.
+func (r txRunner) fail(ctx context.Context, err error) {
+	if own, ok := r.tx.(*tx); ok {
+		if own.root.enter() == nil {
+			_ = own.note(err)
+			own.root.leave()
+		}
+		return
+	}
+	conn := r.tx.Conn()
+	if errors.Is(err, pgx.ErrTxClosed) || conn == nil || conn.IsClosed() {
+		return
+	}
+	answer := awaitAnswer(conn, abandonTime)
+	_, e := r.tx.Exec(context.WithoutCancel(ctx), failing)
+	_ = answer.stop(nil)
+	if serverError(e) == nil && !errors.Is(e, pgx.ErrTxClosed) { // rows are open, for example
+		_ = conn.Close(context.WithoutCancel(ctx))
+	}
+}
+
+// failing is a statement that fails.
+const failing = "select 1 / 0"
 
 // isClosed reports whether the connection of a transaction is gone. It does not open it, as
 // Conn of a first attempt would.
@@ -129,8 +156,8 @@ func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, e
 }
 
 func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
-	if st.Rows > 0 {
-		return errCountedQuery
+	if st.Rows > 0 { // they are known when it is too late for a statement by itself
+		return p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error { return r.Query(ctx, st, each) })
 	}
 	var refused error
 	err := p.run(ctx, func(conn *pgx.Conn) error {
@@ -215,5 +242,3 @@ func forEach(rows pgx.Rows, each func(store.Row) error) (refused, err error) {
 	}
 	return nil, rows.Err()
 }
-
-var errCountedQuery = error(&store.Error{Kind: store.KindMisused, Err: errors.New("pgxstore: Statement.Rows is for Exec and Append. Try: count the rows of a query in the function that reads them")})

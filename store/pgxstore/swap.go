@@ -14,7 +14,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	}
 	var b pipeline
 	queueSwap(&b, c)
-	queueWrites(&b, c.Writes)
+	queueWrites(&b, nil, c.Writes)
 	refused, err := s.apart(ctx, b)
 	switch {
 	case err == nil:
@@ -43,7 +43,7 @@ func (s *Store) apart(ctx context.Context, b pipeline) (failed statement, err er
 	all.queue(commit)
 	br, err := s.sendPrepared(ctx, ctx, conn.Conn(), all)
 	if err != nil {
-		return failed, unsent(conn.Conn(), err)
+		return failed, unsent(conn.Conn(), err, false)
 	}
 	n, tag, err := results(ctx, br, all)
 	if err == nil && tag.String() != commit {
