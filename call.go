@@ -146,6 +146,11 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 	case flight.EndUnknown:
 		return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, errNoAnswer)}, true
 	}
+	if c.e.irrevocable { // the claim is a record, which tells what was asked
+		if rec, err := c.e.read(ctx, &c.op, c.id); err == nil && rec.State != store.StateAbsent {
+			return c.found(rec), true
+		}
+	}
 	return c.found(store.Record{State: store.StateRunning}), true
 }
 
