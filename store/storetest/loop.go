@@ -30,6 +30,11 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 				u.parallel(t)
 				points := l.each(t, f, false)
 				l.each(t, f, true)
+				for _, p := range []Point{CommitLostLater, SwapLostLater} {
+					for _, calls := range []int{2, 3, 1000} { // each may be the last one of the caller
+						l.strike(t, f, Plan{At: []Point{p}, Later: calls})
+					}
+				}
 				pairs := 0
 				for n := 1; n <= points && !testing.Short(); n++ {
 					for m := 1; l.strike(t, f, Plan{Nth: []int{n, m}}) == 2; m++ {
@@ -44,8 +49,8 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 		return
 	}
 	wanted := []Point{
-		BeginDown, BeginRetry, CommitDown, CommitRetry, CommitTaken, CommitLostUndone, CommitLostApplied,
-		RollbackDown, SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied,
+		BeginDown, BeginRetry, CommitDown, CommitRetry, CommitTaken, CommitLostUndone, CommitLostApplied, CommitLostLater,
+		RollbackDown, SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied, SwapLostLater,
 	}
 	if !testing.Short() {
 		wanted = append(wanted, ReadDown) // of settling, so after another one
