@@ -139,7 +139,7 @@ func unsent(conn *pgx.Conn, err error, appended bool) error {
 	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		kind = store.KindUnavailable
-	case pe != nil && ownTable(pe, appended):
+	case pe != nil && ownTable(pe, appended || errors.As(err, new(ownError))):
 		kind, err = store.KindUnavailable, notMigrated(err)
 	case kind == store.KindLost, conn.IsClosed():
 		kind = store.KindRetry // it broke while it was idle, and Begin knows what to do then

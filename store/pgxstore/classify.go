@@ -46,7 +46,7 @@ func classify(err error, at statement) error {
 		kind = store.KindTaken
 	case pe.Code == pgsql.UniqueViolation:
 		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrDuplicate, err)
-	case ownTable(pe, at.appended):
+	case ownTable(pe, at.appended || own[at.sql]):
 		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
 	default:
 		kind = pgsql.Classify(pe.Code)
@@ -81,9 +81,9 @@ func down(err error) error {
 }
 
 // ownTable reports whether the table that does not exist, or has no such column yet, is one of
-// once: a pipeline has statements of the handler, too. What a Runner has appended is of a capability.
-func ownTable(pe *pgconn.PgError, appended bool) bool {
-	return appended && pe.Code == pgsql.UndefinedTable || (pe.Code == pgsql.UndefinedTable || pe.Code == pgsql.UndefinedColumn) && strings.Contains(pe.Message, `"once_`)
+// once or of a capability, and not of the handler. known: whose the statement is says so.
+func ownTable(pe *pgconn.PgError, known bool) bool {
+	return (known || strings.Contains(pe.Message, `"once_`)) && (pe.Code == pgsql.UndefinedTable || pe.Code == pgsql.UndefinedColumn)
 }
 
 func notMigrated(err error) error {

@@ -107,7 +107,7 @@ type encoder struct {
 func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st statement) error {
 	prepared, err := preparedOn(conn).getOwn(ctx, conn, st.sql)
 	if err != nil {
-		return err
+		return ownError{err}
 	}
 	values, space := e.values[:0], e.space[:0]
 	for i, arg := range st.args {
@@ -121,7 +121,12 @@ func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st
 	return nil
 }
 
-const maxArgs = 12 // of a statement of our own; more are right as well
+// ownError is that of preparing a statement of our own.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+const maxArgs = 20 // of a statement of our own; more are right as well
 
 // none is the columns of a statement that returns nothing. With no columns at all, pgconn
 // would ask the server each time whether that is still so.
