@@ -70,6 +70,7 @@ func All() []Mutant {
 		leasedMutants,
 		webMutants,
 		databaseMutants,
+		pgxChangeMutants,
 		batchMutants,
 		pgxMutants,
 		groupMutants,

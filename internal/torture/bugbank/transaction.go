@@ -31,7 +31,7 @@ var transactionMutants = []Mutant{
 	},
 	{
 		Name:  "one more join than a thousand",
-		Edits: []Edit{{In: "pgxstore.(*Store).Join", Old: "j.claims.held < pgsql.MaxJoins", New: "j.claims.held <= pgsql.MaxJoins"}},
+		Edits: []Edit{{In: "pgxstore.(*joined).hold", Old: "j.claims.held >= pgsql.MaxJoins", New: "j.claims.held > pgsql.MaxJoins"}},
 		Tests: in("store/pgxstore", "TestManyJoins"),
 	},
 	{
