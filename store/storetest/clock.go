@@ -27,7 +27,11 @@ func testTimes(t *testing.T, o *operations) {
 				t.Errorf("an expired record: Read: %s", d)
 			}
 			next := done(id, "second")
-			by.put(t, o.withEffect(next))
+			if err := by.apply(t, o.withEffect(next)); by.blind && store.KindOf(err) == store.KindTaken {
+				o.puts[0].put(t, o.withEffect(next))
+			} else if err != nil {
+				t.Errorf("%s in place of an expired record: %v", by.name, err)
+			}
 			o.same(t, "the record that has replaced an expired one", id, next.Next)
 			o.wantEffects(t, id.Key, 2)
 		}
@@ -54,6 +58,7 @@ func testTimes(t *testing.T, o *operations) {
 func testClock[TX any](t *testing.T, u *suite[TX]) {
 	testTimes(t, u.operations)
 	t.Run("HeldUntilCommit", func(t *testing.T) { testHeldUntilCommit(t, u) })
+	t.Run("RenewedMeanwhile", func(t *testing.T) { testRenewedMeanwhile(t, u) })
 	t.Run("BeginExpired", func(t *testing.T) {
 		id := newID()
 		c := done(id, "first")

@@ -44,7 +44,7 @@ func testHeld(t *testing.T, o *operations) {
 		if h.hold.Fence == 0 {
 			h.hold.Fence, h.hold.Nonce = fence, storedNonce
 		}
-		for _, by := range o.ways {
+		for _, by := range o.claiming() {
 			name := by.name + ", " + h.name
 			held, good := newID(), newID()
 			o.swap(t, change(good, store.Expect{}, stored(store.StateRunning)))

@@ -101,9 +101,13 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	if p.Outage {
 		settle = 50 * time.Millisecond // the outage outlasts it
 	}
+	runs := once.DefaultRuns
+	if p.Later > 0 {
+		runs = 1 // another run would find it
+	}
 	faults := NewFaults(l.s)
 	faults.Arm(p)
-	r, err := f.call(ctx, trip[TX]{t: t, e: once.New(faults, once.Config{Settle: settle, Observer: once.Discard}), op: op, misbehave: true})
+	r, err := f.call(ctx, trip[TX]{t: t, e: once.New(faults, once.Config{Settle: settle, Runs: runs, Observer: once.Discard}), op: op, misbehave: true})
 	hits := faults.Heal()
 
 	rec, effects := l.read(t, id), l.Effects(t, l.s, id.Key)

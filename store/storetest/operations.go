@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,6 +73,55 @@ func RunOperations(t *testing.T, h OperationsHarness) {
 	}
 }
 
+// Operations returns the harness for [RunOperations] of the same store, which then shows nothing of
+// its transactions.
+func (h Harness[TX]) Operations() OperationsHarness {
+	of := func(o store.Operations) store.Store[TX] {
+		if l, ok := o.(leasedOperations[TX]); ok {
+			return l.s
+		}
+		return o.(plainOperations[TX]).s
+	}
+	return OperationsHarness{
+		Open: func(tb testing.TB) store.Operations { tb.Helper(); return hide(h.Open(tb)) },
+		Peer: func(tb testing.TB, o store.Operations) store.Operations { tb.Helper(); return hide(h.Peer(tb, of(o))) },
+		Advance: func(tb testing.TB, o store.Operations, d time.Duration) {
+			tb.Helper()
+			h.Advance(tb, of(o), d)
+		},
+	}
+}
+
+// plainOperations is a store that reads and swaps, and no more.
+type plainOperations[TX any] struct{ s store.Store[TX] }
+
+func (o plainOperations[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	return o.s.Read(ctx, id)
+}
+
+func (o plainOperations[TX]) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	if len(c.Writes) > 0 {
+		return store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: no tables")}
+	}
+	return o.s.Swap(ctx, c)
+}
+
+// leasedOperations is one that can do what leases need.
+type leasedOperations[TX any] struct {
+	plainOperations[TX]
+	store.Renewer
+	store.Lister
+}
+
+func hide[TX any](s store.Store[TX]) store.Operations {
+	r, renews := store.As[store.Renewer](s)
+	l, lists := store.As[store.Lister](s)
+	if !renews || !lists {
+		return plainOperations[TX]{s}
+	}
+	return leasedOperations[TX]{plainOperations[TX]{s}, r, l}
+}
+
 // operations is a store under test, as far as it reads and swaps.
 type operations struct {
 	s, peer   store.Operations
@@ -79,7 +130,7 @@ type operations struct {
 	effects   func(tb testing.TB, key string) int    // counts them
 	oneRecord bool                                   // the store refuses Held
 	ways      []way                                  // in which it applies a Change
-	puts      []put                                  // in which it stores what is absent
+	puts      []put                                  // in which it stores what is absent; the first one is Swap
 	looks     []look                                 // in which a record is seen
 	claim     func(t *testing.T, id store.ID) func() // by an open transaction, which the function rolls back; nil: there are none
 }
@@ -88,6 +139,7 @@ type operations struct {
 type put struct {
 	name  string
 	apply func(t *testing.T, c store.Change) error
+	blind bool // what has expired may be in its way: it has not looked
 }
 
 // look is a way in which a record is seen.
@@ -102,6 +154,19 @@ type way struct {
 	apply  func(t *testing.T, c store.Change) (store.Record, error)
 	tells  bool // what is in the way
 	undone bool // afterwards, by the caller
+	claims bool // the operation, which must be absent
+}
+
+// claiming are the ways in which a store applies a Change to what is absent.
+func (o *operations) claiming() []way {
+	all := slices.Clone(o.ways)
+	for _, p := range o.puts[1:] {
+		all = append(all, way{name: p.name + " under a claim", claims: true, apply: func(t *testing.T, c store.Change) (rec store.Record, err error) {
+			t.Helper()
+			return rec, p.apply(t, c)
+		}})
+	}
+	return all
 }
 
 func (o *operations) bySwap() way {

@@ -82,8 +82,8 @@ func testRecord(t *testing.T, o *operations) {
 		} {
 			for _, kind := range []store.ResultKind{store.ResultValue, store.ResultFailure, store.ResultOmitted} {
 				for _, by := range o.puts {
-					if by.name == "Join" {
-						continue // the statement is that of Commit
+					if len(body) > 1000 && by.name != "Swap" && by.name != "Commit" {
+						continue // it takes long, and is the same
 					}
 					rec := claimed(store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}})
 					id := newID()

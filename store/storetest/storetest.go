@@ -172,7 +172,12 @@ func (u *suite[TX]) parallel(t *testing.T) {
 // begin opens a transaction that must be granted.
 func (u *suite[TX]) begin(t *testing.T, id store.ID) store.Claim[TX] {
 	t.Helper()
-	txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
+	return u.granted(t, store.BeginOptions{ID: id})
+}
+
+func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Claim[TX] {
+	t.Helper()
+	txn, rec, err := u.s.Begin(bounded(t), opts)
 	if err != nil || txn == nil {
 		t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
 	}

@@ -14,8 +14,13 @@ func operationsOf[TX any](u *suite[TX]) *operations {
 	o := &operations{s: u.s, peer: u.peer, statement: h.Statement, claim: u.claims}
 	o.advance = func(tb testing.TB, d time.Duration) { tb.Helper(); h.Advance(tb, u.s, d) }
 	o.effects = func(tb testing.TB, key string) int { tb.Helper(); return h.Effects(tb, u.s, key) }
-	o.ways = []way{o.bySwap(), {name: "Commit", apply: u.byCommit}}
-	o.puts = []put{o.putBySwap(), {name: "Commit", apply: u.putByCommit}}
+	o.ways = []way{o.bySwap(), {name: "Commit", apply: u.byCommit(store.BeginOptions{})}, {name: "Commit of a batch", apply: u.byCommit(store.BeginOptions{Batch: true})}}
+	o.puts = []put{
+		o.putBySwap(),
+		{name: "Commit", apply: u.putByCommit(store.BeginOptions{})},
+		{name: "Commit of a batch", apply: u.putByCommit(store.BeginOptions{Batch: true}), blind: true},
+		{name: "Commit of a first attempt", apply: u.putByCommit(store.BeginOptions{First: true}), blind: true},
+	}
 	o.looks = []look{o.lookByRead(), {"Begin", u.lookByBegin(false)}, {"durable Begin", u.lookByBegin(true)}}
 	if u.joins {
 		o.ways = append(o.ways, way{name: "Join", apply: u.byJoin(true)}, way{name: "Join, rolled back", apply: u.byJoin(false), undone: true})
@@ -25,9 +30,11 @@ func operationsOf[TX any](u *suite[TX]) *operations {
 }
 
 // byCommit applies c by the commit of a transaction that has claimed nothing.
-func (u *suite[TX]) byCommit(t *testing.T, c store.Change) (store.Record, error) {
-	t.Helper()
-	return store.Record{}, u.begin(t, store.ID{}).Commit(bounded(t), c)
+func (u *suite[TX]) byCommit(opts store.BeginOptions) func(t *testing.T, c store.Change) (store.Record, error) {
+	return func(t *testing.T, c store.Change) (rec store.Record, err error) {
+		t.Helper()
+		return rec, u.granted(t, opts).Commit(bounded(t), c)
+	}
 }
 
 // byJoin applies c in a transaction of the caller, which goes on afterwards and ends as it is told.
@@ -50,9 +57,12 @@ func (u *suite[TX]) byJoin(commit bool) func(t *testing.T, c store.Change) (stor
 }
 
 // putByCommit applies c by the commit of a transaction that has claimed its operation.
-func (u *suite[TX]) putByCommit(t *testing.T, c store.Change) error {
-	t.Helper()
-	return u.begin(t, c.ID).Commit(bounded(t), c)
+func (u *suite[TX]) putByCommit(opts store.BeginOptions) func(t *testing.T, c store.Change) error {
+	return func(t *testing.T, c store.Change) error {
+		t.Helper()
+		opts.ID = c.ID
+		return u.granted(t, opts).Commit(bounded(t), c)
+	}
 }
 
 // putByJoin does so in a transaction of the caller.

@@ -89,8 +89,10 @@ func All() []Mutant {
 		mariadbMutants,
 		standbys,
 		boundMutants,
+		changeMutants,
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
+		planeMutants,
 	)
 }
