@@ -39,12 +39,12 @@ var pgxChangeMutants = []Mutant{
 	},
 	{
 		Name:  "a statement of the pool whose answer is lost has failed",
-		Edits: []Edit{{In: "pgxstore.poolRunner.run", Old: "kind := store.KindLost", New: "kind := store.KindUnavailable"}},
+		Edits: []Edit{{In: "pgxstore.(poolRunner).run", Old: "kind := store.KindLost", New: "kind := store.KindUnavailable"}},
 		Tests: in("store/pgxstore", "TestAStatementOfThePoolIsLost"),
 	},
 	{
 		Name:  "a statement that was not sent is not missed",
-		Edits: []Edit{{In: "pgxstore.txRunner.failed", Old: "r.fail(ctx, err)", New: ""}},
+		Edits: []Edit{{In: "pgxstore.(txRunner).failed", Old: "r.fail(ctx, err)", New: ""}},
 		Tests: in("store/pgxstore", "TestConformance$/./^SQL$/^Cancelled"),
 	},
 	{
