@@ -233,6 +233,9 @@ func TestATailAfterAMigration(t *testing.T) {
 			if err := do(returning); err != nil {
 				t.Errorf("%s: %v", change, err)
 			}
+			if err := do(typed, "1"); err != nil { // prepares it on the connection that the next change meets
+				t.Errorf("%s: %v", change, err)
+			}
 		}
 	}
 	if n := count(t, pool, "select count(*) from note"); n != effects {
