@@ -52,7 +52,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 		if t == nil {
 			return nil, rec, err
 		}
-		if err := s.checkDeadline(ctx, t.tx, opts); err != nil {
+		if err := s.checkDeadline(ctx, t.tx, opts.StaleAfter); err != nil {
 			_ = t.end()
 			return nil, store.Record{}, err
 		}
@@ -96,7 +96,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	if !free {
 		return nil, rec, t.found(ctx, opts, rec)
 	}
-	if err := s.checkDeadline(ctx, t.tx, opts); err != nil {
+	if err := s.checkDeadline(ctx, t.tx, opts.StaleAfter); err != nil {
 		_ = t.end()
 		return nil, store.Record{}, err
 	}

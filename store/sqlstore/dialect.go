@@ -26,14 +26,15 @@ type database struct {
 	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error              // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.BeginOptions) (claim, error) // claims and looks up
 	expired    string                                                            // scope, key
-	insert     string                                                            // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request
-	swapInsert string                                                            // scope, key, lock, fields..., lease, retain
-	swapUpdate string                                                            // scope, key, fields..., lease, retain, fence, lapsed
-	swapDelete string                                                            // scope, key, fence, lapsed
+	insert     string                                                            // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace
+	swapInsert string                                                            // scope, key, lock, fields...
+	swapUpdate string                                                            // scope, key, fields..., expectation...
+	swapKeep   string                                                            // as swapUpdate, without fingerprint, request and trace
+	swapDelete string                                                            // scope, key, expectation...
 	synced     string                                                            // makes the commit of who has only read wait for the standby; "" if there are none
 	lock       string                                                            // held while migrating; "" if a transaction excludes others by itself
 	classify   func(error) (kind store.Kind, taken, known bool)                  // what a statement's error means; taken: if it was the record's
-	undefined  func(error) bool                                                  // the table is not there
+	undefined  func(error) bool                                                  // a table or column is not there
 }
 
 // claim is what looking up has brought.
