@@ -15,7 +15,7 @@ type Batch struct {
 
 // Exec declares a write, in the SQL of the store. The arguments must not change before
 // the operation has ended. What the write returns cannot be read, nor used by a later write.
-func (b *Batch) Exec(sql string, args ...any) { b.add(store.Statement{SQL: sql, Args: args}) }
+func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows, at least one. The server
 // checks that before COMMIT: if it affects another number nothing is applied, and
@@ -25,10 +25,11 @@ func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	if rows < 1 {
 		panic(fmt.Sprintf("once: Batch.ExecRows of %d rows. Try: 1 or more, or Exec", rows))
 	}
-	b.add(store.Statement{SQL: sql, Args: args, Rows: rows})
+	b.Add(store.Statement{SQL: sql, Args: args, Rows: rows})
 }
 
-func (b *Batch) add(s store.Statement) {
+// Add declares a write of a package that writes beside the operation, such as an outbox.
+func (b *Batch) Add(s store.Statement) {
 	if b.over {
 		panic("once: a Batch was used after its handler has returned, and its writes sent")
 	}
@@ -52,31 +53,18 @@ func (b *Batch) add(s store.Statement) {
 // has nothing of it. If that fails, too, the operation is in doubt where [Do] could say
 // that it was not applied: no claim keeps out what may still be on its way.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
-	c := e.call(op)
-	if op.isZero() {
-		return decode(ctx, &c, c.invalid(e.check(op)), *new(T))
-	}
 	var value T
-	v := c.execBatch(ctx, answer(e.cfg.MaxResult, func(_ context.Context, b *Batch) (T, error) { return fn(b) }, &value))
-	return decode(ctx, &c, v, value)
+	declare := func(_ context.Context, b *Batch) (T, error) { return fn(b) }
+	return do(ctx, e, op, handler[TX]{batch: answer(e.cfg.MaxResult, declare, &value)}, &value)
 }
 
 // ExecBatch is [Engine.Exec] for [DoBatch].
 func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(context.Context, *Batch) (Answer, error)) (store.Record, bool, error) {
-	c := e.call(op)
-	v := c.execBatch(ctx, fn)
-	c.finish(ctx, v)
-	v.rec.Result = v.rec.Result.WithoutMark()
-	return v.rec, v.replayed, v.err
+	return e.exec(ctx, op, handler[TX]{batch: fn})
 }
 
-func (c *call[TX]) execBatch(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) verdict {
-	c.kind = asBatch
-	return c.exec(ctx, func(ctx context.Context, _ TX) (Answer, error) {
-		b, _ := c.e.Batch(ctx)
-		defer func() { b.over = true }()
-		a, err := fn(ctx, b)
-		a.writes = b.writes
-		return a, err
-	})
+// run has fn declare the writes of b, which takes none when fn has ended.
+func (b *Batch) run(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) (Answer, error) {
+	defer func() { b.over = true }()
+	return fn(ctx, b)
 }

@@ -1,6 +1,8 @@
 package once
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -16,8 +18,12 @@ import (
 // changed; and whether it is that of an earlier call. An Operation
 // with neither scope nor key runs fn in a plain transaction that keeps no record.
 func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
-	c := e.call(op)
-	v := c.exec(ctx, fn)
+	return e.exec(ctx, op, handler[TX]{inTx: fn})
+}
+
+func (e *Engine[TX]) exec(ctx context.Context, op Operation, h handler[TX]) (store.Record, bool, error) {
+	ctx, c := e.call(ctx, op, h)
+	v := c.exec(ctx)
 	c.finish(ctx, v)
 	v.rec.Result = v.rec.Result.WithoutMark()
 	return v.rec, v.replayed, v.err
@@ -25,31 +31,27 @@ func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Con
 
 // call is one caller's way through the engine.
 type call[TX any] struct {
-	e      *Engine[TX]
-	op     Operation
-	id     store.ID
-	kind   callKind
-	start  time.Time
-	waited time.Duration // for a duplicate in flight
-	runs   int           // of the handler, and tries that the store has told to try again
-	report report
+	e       *Engine[TX]
+	op      Operation
+	id      store.ID
+	handler handler[TX]
+	request []byte // op.Request, encrypted; nil if that was not done yet, or is not to be kept
+	start   time.Time
+	waited  time.Duration // for a duplicate in flight
+	runs    int           // of the handler, and tries that the store has told to try again
+	report  report
 
-	seen           replay.Mark   // set when the operation was seen done
-	ticket         replay.Ticket // of the cache, from before the last COMMIT
-	lookUp         lookUp
-	claimsAtCommit bool // the transaction of a batch claims with its COMMIT, and not before
-	rollback       rollbackAnswer
-	lostBatch      lostBatch
+	seen      replay.Mark   // set when the operation was seen done
+	ticket    replay.Ticket // of the cache, from before the last COMMIT
+	lookUp    lookUp
+	lostBatch lostBatch
 }
 
-// callKind is whose transaction a call uses, and how.
-type callKind uint8
-
-const (
-	inOwnTransaction callKind = iota
-	asBatch                   // the handler declares its writes
-	inCallersTransaction
-)
+// handler is the work of a call: one of the two.
+type handler[TX any] struct {
+	inTx  func(context.Context, TX) (Answer, error)
+	batch func(context.Context, *Batch) (Answer, error) // declares its writes
+}
 
 // lookUp is the read before Begin, which a call does at most once.
 type lookUp struct {
@@ -57,15 +59,29 @@ type lookUp struct {
 	took time.Duration // of the time for a connection, until the next Begin
 }
 
-// lostBatch is a COMMIT that was to claim the operation too, and whose answer was lost.
-type lostBatch struct {
-	mayArrive bool // the COMMIT may still come to the server
-	awaited   bool // the call waits longer for its duplicates, because it may be the COMMIT that they meet
-}
+// lostBatch is what is known of the batch of an earlier try, whose COMMIT was to claim the
+// operation too, and whose answer was lost.
+type lostBatch uint8
 
-func (e *Engine[TX]) call(op Operation) call[TX] {
+const (
+	batchNotLost   lostBatch = iota // or it is known what became of it
+	batchMayArrive                  // its COMMIT may still come to the server
+	batchAwaited                    // so may it, and the call waits longer for what it finds in flight: that may be the COMMIT
+)
+
+// call begins a call. Its context is the one to go on with: a [Tracer] may have made it.
+func (e *Engine[TX]) call(ctx context.Context, op Operation, h handler[TX]) (context.Context, call[TX]) {
 	id := e.id(op)
-	return call[TX]{e: e, op: op, id: id, seen: e.recent.Mark(id), start: time.Now()}
+	c := call[TX]{e: e, op: op, id: id, handler: h, seen: e.recent.Mark(id), start: time.Now()}
+	c.report.trace = op.Trace
+	if e.measures() {
+		c.report.waits = new(store.Waits)
+	}
+	if e.tracer != nil {
+		began, trace := e.tracer.TraceStart(ctx, c.named(Event{Trace: op.Trace}))
+		ctx, c.report.trace = began, cmp.Or(trace, op.Trace)
+	}
+	return ctx, c
 }
 
 // maxCollisions bounds how often a call starts again because another one was
@@ -76,7 +92,7 @@ const maxCollisions = 20
 const firstDelay = 5 * time.Millisecond
 
 // exec brings the call to its verdict, which is yet to be reported.
-func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
+func (c *call[TX]) exec(ctx context.Context) verdict {
 	if c.e.currentFrame(ctx) != nil {
 		return verdict{err: c.fail(CodeMisuse, EffectNotApplied, errNested)}
 	}
@@ -84,7 +100,7 @@ func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answe
 		if err := c.op.bounds(); err != nil {
 			return c.invalid(err)
 		}
-		return c.execWithoutKey(ctx, fn)
+		return c.execWithoutKey(ctx)
 	}
 	if err := c.e.check(c.op); err != nil {
 		return c.invalid(err)
@@ -96,7 +112,7 @@ func (c *call[TX]) exec(ctx context.Context, fn func(context.Context, TX) (Answe
 	for began := c.start; ; began = time.Now() {
 		f, leads := c.e.flights.Join(c.id)
 		if leads {
-			return c.lead(ctx, f, began, until, fn)
+			return c.lead(ctx, f, began, until)
 		}
 		if v, ok := c.follow(ctx, f, until); ok {
 			return v
@@ -134,12 +150,12 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 var errNoAnswer = errors.New("another call of this process has asked for the same operation, and the store has not answered it in time. Try: whether the database is there")
 
 // lead tries until there is a verdict to give, in a flight that it leads since began.
-func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time, fn func(context.Context, TX) (Answer, error)) (v verdict) {
+func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time) (v verdict) {
 	final := false
 	defer func() { f.End(c.id, v.rec, final) }() // also when fn panics
 	delay := firstDelay
 	for collisions := 0; ; began = time.Now() {
-		v = c.try(ctx, f, began, fn)
+		v = c.try(ctx, f, began)
 		until = c.waitLimit(until)
 		code := CodeOf(v.err)
 		switch {
@@ -188,10 +204,10 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 // waitLimit is until when a duplicate in flight is waited for: after a batch was lost, what is
 // in flight may be what this call has sent.
 func (c *call[TX]) waitLimit(until time.Time) time.Time {
-	if !c.lostBatch.mayArrive || c.lostBatch.awaited {
+	if c.lostBatch != batchMayArrive {
 		return until
 	}
-	c.lostBatch.awaited = true
+	c.lostBatch = batchAwaited
 	if settled := time.Now().Add(c.e.cfg.Settle); until.Before(settled) {
 		return settled
 	}
@@ -213,31 +229,31 @@ func (c *call[TX]) terms() flight.Terms {
 
 // try, which begins now, asks the store once and executes if there is something to
 // execute. Work without an operation has no flight.
-func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, fn func(context.Context, TX) (Answer, error)) verdict {
+func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time) verdict {
 	c.report.from = ""
 	if v, done := c.readFirst(ctx); done {
 		return v
 	}
 	txn, rec, err := c.begin(ctx)
 	c.lookUp.took = 0
-	c.report.lockWait += c.e.since(now)
+	c.report.lookUp += c.e.since(now)
 	switch {
 	case err != nil:
 		return c.beginFailed(err)
-	case txn == nil:
+	case txn.Claim == nil:
 		return c.found(rec)
 	}
 	switch {
 	case f == nil:
-	case c.claimsAtCommit:
+	case txn.deferred:
 		f.SetMaybeRunning()
 	default:
-		if m, ok := store.As[store.Expiring](txn); ok {
-			f.SetLost(m.Ended())
+		if txn.expiring != nil {
+			f.SetLost(txn.expiring.Ended())
 		}
 		f.SetRunning()
 	}
-	return c.execute(ctx, txn, fn)
+	return c.execute(ctx, txn)
 }
 
 // readFirst reads an operation that is probably done, because this process has seen it so
@@ -254,7 +270,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	if err != nil || rec.State != store.StateDone {
 		return v, false // also if the pool is exhausted: Begin says so
 	}
-	c.report.lockWait = time.Since(c.start)
+	c.report.lookUp = time.Since(c.start)
 	return c.found(rec), true
 }
 
@@ -265,13 +281,34 @@ func (e *Engine[TX]) read(ctx context.Context, op Operation, id store.ID) (store
 	return e.store.Read(ctx, id)
 }
 
+// claim is a transaction of the store and the claim that it has.
+type claim[TX any] struct {
+	store.Claim[TX]                // nil: there is nothing to execute
+	expiring        store.Expiring // nil: the store does not end it
+	deferred        bool           // nothing is claimed before its Commit
+	joined          bool           // it is a part of the caller's transaction, which decides
+}
+
+func claimOf[TX any](txn store.Claim[TX]) claim[TX] {
+	cl := claim[TX]{Claim: txn}
+	if x, ok := store.As[store.Expiring](txn); ok && x.Ended() != nil {
+		cl.expiring = x
+	}
+	return cl
+}
+
 // begin asks the store for a transaction. The first one of a batch is asked for nothing
 // but that: if there is something in the way it fails, and the next one finds it.
-func (c *call[TX]) begin(ctx context.Context) (store.Claim[TX], store.Record, error) {
+func (c *call[TX]) begin(ctx context.Context) (claim[TX], store.Record, error) {
 	opts := store.BeginOptions{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
 		Durable: c.e.cfg.Synced, First: c.isFirst(), StaleAfter: c.e.tooLateFrom(c.op),
-		Batch: c.kind == asBatch && c.runs == 0,
+		Batch: c.handler.batch != nil && c.runs == 0, Waits: c.report.waits,
+	}
+	if c.e.irrevocable {
+		if err := c.describe(&opts); err != nil {
+			return claim[TX]{}, store.Record{}, err
+		}
 	}
 	txn, rec, err := c.e.store.Begin(ctx, opts)
 	if opts.First && err == nil && txn == nil && rec.State == store.StateRunning {
@@ -280,11 +317,24 @@ func (c *call[TX]) begin(ctx context.Context) (store.Claim[TX], store.Record, er
 		opts.First = false
 		txn, rec, err = c.e.store.Begin(ctx, opts)
 	}
-	c.claimsAtCommit = false
-	if c.kind == asBatch && txn != nil {
-		_, c.claimsAtCommit = store.As[store.Deferred](txn)
+	if err != nil || txn == nil {
+		return claim[TX]{}, rec, err
 	}
-	return txn, rec, err
+	cl := claimOf(txn)
+	if opts.Batch {
+		_, cl.deferred = store.As[store.Deferred](txn)
+	}
+	return cl, rec, nil
+}
+
+// describe tells a store whose claim is a record what goes into it.
+func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
+	opts.Trace = c.report.trace
+	if !c.op.Fingerprint.IsZero() {
+		opts.Fingerprint = bytes.Clone(c.op.Fingerprint[:])
+	}
+	opts.Request, err = c.encryptedRequest()
+	return err
 }
 
 // isFirst reports whether the look-up may be skipped.
@@ -301,9 +351,9 @@ func (c *call[TX]) timeouts() store.Timeouts {
 }
 
 // execWithoutKey runs fn without an operation.
-func (c *call[TX]) execWithoutKey(ctx context.Context, fn func(context.Context, TX) (Answer, error)) verdict {
+func (c *call[TX]) execWithoutKey(ctx context.Context) verdict {
 	for began := c.start; ; began = time.Now() {
-		v := c.try(ctx, nil, began, fn)
+		v := c.try(ctx, nil, began)
 		if !v.again || c.runs >= c.e.cfg.Runs || ctx.Err() != nil {
 			return v
 		}
@@ -327,7 +377,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // finish ends the call: it remembers the result for the next one, and reports the last event.
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
-	if v.err == nil && !c.id.IsZero() && c.kind != inCallersTransaction {
+	if v.err == nil && !c.id.IsZero() && !v.provisional {
 		c.seen.Set()
 		if !v.replayed && !v.superseded {
 			c.e.cache.Put(c.id, v.rec, c.e.retain(c.op), c.ticket)

@@ -11,36 +11,31 @@ import (
 
 // commit commits what a run has come to, or rolls its writes back and stores the result by
 // itself.
-func (c *call[TX]) commit(ctx context.Context, txn store.Claim[TX], change store.Change, rollback bool) verdict {
+func (c *call[TX]) commit(ctx context.Context, txn claim[TX], r ran) verdict {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	c.ticket = c.e.cache.Ticket(c.id)
 	began := c.e.clock()
-	if rollback {
+	if r.rollback {
 		switch err := txn.Rollback(uncancelled); store.KindOf(err) {
 		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken:
-			return c.committed(ctx, change, err)
+			return c.committed(ctx, txn, r.change, err)
 		}
-		switch {
-		case c.claimsAtCommit && !c.op.FirstSent.IsZero(): // a Swap cannot refuse what is too late: Begin can
-			var rec store.Record
-			var err error
-			if txn, rec, err = c.begin(uncancelled); err != nil {
-				return c.beginFailed(err)
-			} else if txn == nil {
-				return c.found(rec)
+		if !txn.joined {
+			if txn.deferred { // so that its Begin has not asked whether it is too late
+				r.change.StaleAfter = c.e.tooLateFrom(c.op)
 			}
-		case c.kind != inCallersTransaction:
-			c.claimsAtCommit = false
-			return c.swap(ctx, uncancelled, change)
+			return c.swap(ctx, uncancelled, r.change)
 		}
 	}
-	err := txn.Commit(uncancelled, change)
+	err := txn.Commit(uncancelled, r.change)
 	c.report.commit = c.e.since(began)
-	if c.claimsAtCommit && c.wasDoneBefore(ctx, err) {
+	if txn.deferred && c.wasDoneBefore(ctx, err) {
 		return verdict{err: c.fail(CodeConflict, EffectNotApplied, &store.Error{Kind: store.KindTaken, Err: err}), again: true}
 	}
-	return c.committed(ctx, change, err)
+	v := c.committed(ctx, txn, r.change, err)
+	v.provisional = txn.joined && v.err == nil
+	return v
 }
 
 // change is what the store is asked to commit when the operation is done.
@@ -56,19 +51,24 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	rand.Read(own.claim[:])
 	change = store.Change{
 		ID:     c.id,
-		Next:   store.Record{State: store.StateDone, Fence: 1, Nonce: own.claim[:], Result: res},
+		Next:   store.Record{State: store.StateDone, Fence: 1, Nonce: own.claim[:], Result: res, Trace: c.report.trace},
 		Retain: c.e.storedRetention(c.op),
 	}
 	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
 		change.Next.Fingerprint = own.fingerprint[:]
 	}
-	if c.e.cfg.Encrypter != nil && len(c.op.Request) > 0 {
-		change.Next.Request, err = c.e.cfg.Encrypter.Encrypt(c.op.Request, EncryptionLabel(c.id.Scope, c.id.Key))
-		if err != nil {
-			return change, err
-		}
+	if change.Next.Request, err = c.encryptedRequest(); err != nil {
+		return change, err
 	}
 	return change, fits(change.Next)
+}
+
+// encryptedRequest returns Operation.Request, encrypted, if it is to be kept.
+func (c *call[TX]) encryptedRequest() (_ []byte, err error) {
+	if c.e.cfg.Encrypter != nil && len(c.op.Request) > 0 && c.request == nil {
+		c.request, err = c.e.cfg.Encrypter.Encrypt(c.op.Request, EncryptionLabel(c.id.Scope, c.id.Key))
+	}
+	return c.request, err
 }
 
 // maxRecord is the size in bytes of a result and a request that no database takes: a value of
@@ -89,7 +89,7 @@ func fits(rec store.Record) error {
 }
 
 // committed is the verdict on the answer to a commit.
-func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) verdict {
+func (c *call[TX]) committed(ctx context.Context, txn claim[TX], ch store.Change, err error) verdict {
 	if err == nil {
 		if !c.id.IsZero() {
 			c.report.from = store.StateAbsent.String()
@@ -97,8 +97,8 @@ func (c *call[TX]) committed(ctx context.Context, ch store.Change, err error) ve
 		return verdict{rec: ch.Next}
 	}
 	kind := store.KindOf(err)
-	if kind == store.KindLost {
-		return c.settle(ctx, ch, err)
+	if kind == store.KindLost && !c.e.irrevocable {
+		return c.settle(ctx, txn, ch, err)
 	}
 	return c.storeFailed(outcomesOf(kind).commit, err)
 }
@@ -115,7 +115,7 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 		}
 		return c.found(rec)
 	}
-	v := c.committed(ctx, ch, err)
+	v := c.committed(ctx, claim[TX]{}, ch, err)
 	if store.KindOf(err) == store.KindLost && v.again {
 		// A Swap holds no claim while it is on its way: "absent" may mean "not yet",
 		// whatever another run would come to.
@@ -127,7 +127,7 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 // wasDoneBefore reports whether the error of a batch has another cause than the batch: that the
 // operation was done before. A store may refuse a statement before it has sent the claim.
 func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
-	if err == nil {
+	if err == nil || c.id.IsZero() || ctx.Err() != nil {
 		return false
 	}
 	switch store.KindOf(err) {

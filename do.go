@@ -30,21 +30,24 @@ type Result[T any] struct {
 // Cancelling ctx ends waiting and fn's statements. It does not end a COMMIT: when
 // fn has returned, the outcome is settled within twice Config.Settle, cancelled or not.
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
-	c := e.call(op)
-	if op.isZero() { // forgotten, and fn must not run unprotected
-		return decode(ctx, &c, c.invalid(e.check(op)), *new(T))
-	}
 	var value T
-	v := c.exec(ctx, answer(e.cfg.MaxResult, fn, &value))
-	return decode(ctx, &c, v, value)
+	return do(ctx, e, op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)}, &value)
+}
+
+// do is [Do] for a handler that leaves the value of its last run, which is the one that
+// commits, in value.
+func do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, h handler[TX], value *T) (Result[T], error) {
+	ctx, c := e.call(ctx, op, h)
+	if op.isZero() { // forgotten, and the handler must not run unprotected
+		return decode(ctx, &c, c.invalid(e.check(op)), value)
+	}
+	return decode(ctx, &c, c.exec(ctx), value)
 }
 
 // Answer is what a handler of [Engine.Exec] wants stored.
 type Answer struct {
 	Result   store.Result
-	Rollback bool // undo the handler's writes, then store the result by itself
-
-	writes []store.Statement // of a Batch
+	Rollback bool // undo the handler's writes, then store the result by itself; where the store cannot undo them (store.Irrevocable), only store it
 }
 
 // answer leaves the value of the last run, which is the one that commits, in value. What is
@@ -86,12 +89,12 @@ var errNilFailure = errors.New("the handler has returned a nil *once.Failure as 
 
 // decode turns a verdict into what Do returns, and reports it: that a stored result
 // cannot be decoded is part of what the caller learns.
-func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value T) (r Result[T], err error) {
+func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value *T) (r Result[T], err error) {
 	var final *Failure
 	if v.err == nil {
 		r.Replayed, r.Since = v.replayed, v.rec.Since
 		if !v.replayed && v.rec.Result.Kind == store.ResultValue {
-			r.Value = value
+			r.Value = *value
 		} else if final, err = decodeInto(&r.Value, v.rec.Result); err != nil {
 			v.err = c.fail(CodeNoResult, v.effect(), err)
 		} else if final != nil {

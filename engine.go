@@ -119,9 +119,13 @@ type Config struct {
 // Engine executes operations on one store. Make one per database, share it
 // between all goroutines.
 type Engine[TX any] struct {
-	store   store.Store[TX]
-	cfg     Config
-	alarms  bool // the observer is shown warnings and errors only, and measures nothing
+	store  store.Store[TX]
+	cfg    Config
+	alarms bool   // the observer is shown warnings and errors only, and measures nothing
+	tracer Tracer // the observer; nil if it is none
+
+	irrevocable bool // the store cannot undo what a handler has done: see store.Irrevocable
+
 	flights *flight.Group
 	recent  *replay.Recent
 	cache   *replay.Cache
@@ -165,8 +169,10 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	case Discard:
 		cfg.Observer = nil
 	}
+	tracer, _ := cfg.Observer.(Tracer)
+	_, irrevocable := store.As[store.Irrevocable](s)
 	return &Engine[TX]{
-		store: s, cfg: cfg, alarms: alarms,
+		store: s, cfg: cfg, alarms: alarms, tracer: tracer, irrevocable: irrevocable,
 		flights: flight.NewGroup(cfg.MaxWaiting, cfg.MaxWaitingBytes),
 		recent:  replay.NewRecent(),
 		cache:   replay.NewCache(cfg.Cache, or(cfg.CacheFor, DefaultCacheFor)),

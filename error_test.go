@@ -59,7 +59,7 @@ func TestKinds(t *testing.T) {
 	if got, want := err.Error(), "x: store: lost: EOF"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for k, want := range map[store.Kind]string{store.KindOther: "failed", store.KindBusy: "busy", store.KindStale: "stale", store.KindStale + 1: "invalid"} {
+	for k, want := range map[store.Kind]string{store.KindOther: "failed", store.KindBusy: "busy", store.KindStale: "stale", store.KindPartial: "partial", store.KindUncertain: "uncertain", store.KindUncertain + 1: "invalid"} {
 		if k.String() != want {
 			t.Errorf("%d is %q", k, k)
 		}

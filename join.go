@@ -20,13 +20,12 @@ import (
 // On PostgreSQL at most 1,000 joined operations can execute in one transaction: each holds a
 // lock of the server until the transaction ends. The next one is [CodeMisuse].
 func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
-	c := e.call(op)
 	var value T
-	v := c.join(ctx, tx, answer(e.cfg.MaxResult, fn, &value))
-	return decode(ctx, &c, v, value)
+	ctx, c := e.call(ctx, op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)})
+	return decode(ctx, &c, c.join(ctx, tx), &value)
 }
 
-func (c *call[TX]) join(ctx context.Context, tx TX, fn func(context.Context, TX) (Answer, error)) verdict {
+func (c *call[TX]) join(ctx context.Context, tx TX) verdict {
 	if err := c.e.check(c.op); err != nil {
 		return c.invalid(err)
 	}
@@ -46,8 +45,9 @@ func (c *call[TX]) join(ctx context.Context, tx TX, fn func(context.Context, TX)
 	case txn == nil:
 		return c.found(rec)
 	}
-	c.kind = inCallersTransaction // and not before: a replay is final, whatever becomes of that transaction
-	return c.execute(ctx, txn, fn)
+	cl := claimOf(txn)
+	cl.joined = true
+	return c.execute(ctx, cl)
 }
 
 var errSame = errors.New("this Join uses the key of the operation it runs inside. Try: a key of its own")
@@ -56,12 +56,12 @@ var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 
 // joinFailed is the verdict on a handler that has returned the error of a Join which has
 // met another call: all of it can be tried again.
-func (c *call[TX]) joinFailed(err error) (v verdict, is bool) {
+func (c *call[TX]) joinFailed(txn claim[TX], err error) (v verdict, is bool) {
 	var inner *Error
 	if !errors.As(err, &inner) || inner.Effect != EffectNotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
 		return v, false
 	}
-	v = verdict{err: c.fail(inner.Code, EffectNotApplied, err), again: c.kind != inCallersTransaction}
+	v = verdict{err: c.fail(inner.Code, EffectNotApplied, err), again: !txn.joined}
 	if own := (*Error)(nil); inner.After > 0 && errors.As(v.err, &own) {
 		own.After = inner.After
 	}

@@ -55,12 +55,19 @@ type Event struct {
 	// words of [store.State]; "" is not known. EventFinished only.
 	From, To string
 
+	Name    string // Operation.Name
 	Scope   string
 	KeyHash string // first 16 hex digits of SHA-256 of the key; "" for work without a key
 	Caller  Caller
 
+	// Trace is the W3C traceparent that is kept with the operation: of a replay, that of the
+	// call that has executed it. "" is not known. EventFinished only.
+	Trace string
+
 	Runs     int           // how often the handler has run so far in this call
-	LockWait time.Duration // getting the claim: a connection, the database's locks, the look-up
+	Acquire  time.Duration // waiting for a connection of the pool
+	LockWait time.Duration // waiting for the database's locks; on SQLite, for the turn to write
+	LookUp   time.Duration // looking the operation up, and what else begins its transaction
 	Waited   time.Duration // waiting for a duplicate in flight
 	Handler  time.Duration // the last run of the handler
 	Commit   time.Duration // the last commit
@@ -73,10 +80,23 @@ func KeyHash(key string) string {
 	return hex.EncodeToString(h[:8])
 }
 
+// Tracer is an observer that starts a span for each call, or another thing that lasts as long.
+type Tracer interface {
+	Observer
+
+	// TraceStart is called when a call begins. The context that it returns is that of the handler
+	// and of all events of the call, the last of which is [EventFinished]. The event tells the operation: Name,
+	// Scope, KeyHash, Caller, and Operation.Trace as its Trace. What it returns as trace, a W3C
+	// traceparent, is kept with the operation; "" is Operation.Trace.
+	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
+}
+
 // report is what a call has to say so far in its last event.
 type report struct {
-	from                      string // the operation's state, as the call has found it
-	lockWait, handler, commit time.Duration
+	from                    string       // the operation's state, as the call has found it
+	trace                   string       // that is kept with it
+	waits                   *store.Waits // of its Begins; nil if they are not measured
+	lookUp, handler, commit time.Duration
 }
 
 // Discard is an observer that ignores every event: nothing is logged.
@@ -135,14 +155,14 @@ func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
 	if !c.e.shows(e) {
 		return
 	}
-	e.From, e.To = c.report.from, c.stateAfter(e, v)
+	e.From, e.To, e.Trace = c.report.from, c.stateAfter(e, v), v.rec.Trace
 	c.send(ctx, e)
 }
 
 // stateAfter is the state in which the call has left its operation.
 func (c *call[TX]) stateAfter(e Event, v verdict) string {
 	switch {
-	case c.id.IsZero(), c.kind == inCallersTransaction && v.err == nil && !v.replayed: // the caller's transaction decides
+	case c.id.IsZero(), v.provisional: // the caller's transaction decides
 		return ""
 	case e.Effect == EffectApplied, v.err == nil:
 		return store.StateDone.String()
@@ -156,22 +176,32 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 	if own, ok := e.Err.(*Error); ok { //nolint:errorlint // the engine's own, which names the key
 		e.Err = own.Err
 	}
-	e.Scope, e.Caller, e.Runs = c.op.Scope, c.op.Caller, c.runs
-	if c.op.Key != "" {
-		e.KeyHash = KeyHash(c.op.Key)
+	e = c.named(e)
+	e.Runs, e.Handler, e.Commit = c.runs, c.report.handler, c.report.commit
+	if w := c.report.waits; w != nil {
+		e.Acquire, e.LockWait = w.Acquire, w.Lock
 	}
-	e.LockWait, e.Handler, e.Commit = c.report.lockWait, c.report.handler, c.report.commit
+	e.LookUp = max(0, c.report.lookUp-e.Acquire-e.LockWait)
 	e.Waited, e.Total = c.waited, time.Since(c.start)
 	c.e.cfg.Observer.Observe(ctx, e)
 }
 
+// named returns e with the operation that it is about.
+func (c *call[TX]) named(e Event) Event {
+	e.Name, e.Scope, e.Caller = c.op.Name, c.op.Scope, c.op.Caller
+	if c.op.Key != "" {
+		e.KeyHash = KeyHash(c.op.Key)
+	}
+	return e
+}
+
 // observeEffectOutside reports a success whose handler has not touched its transaction: its
 // effect, if it had one, was not made once.
-func (c *call[TX]) observeEffectOutside(ctx context.Context, txn store.Claim[TX], a Answer) {
-	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || len(a.writes) > 0 {
+func (c *call[TX]) observeEffectOutside(ctx context.Context, txn claim[TX], a Answer, writes int) {
+	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || writes > 0 {
 		return
 	}
-	if n, ok := store.As[store.Counter](txn); ok && n.Statements() == 0 {
+	if n, ok := store.As[store.Counter](txn.Claim); ok && n.Statements() == 0 {
 		c.observe(ctx, EventEffectOutsideTx, errOutside)
 	}
 }

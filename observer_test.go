@@ -184,7 +184,9 @@ func TestObserverSeesWhereTimeGoes(t *testing.T) {
 		slow := &spy{
 			Store: s,
 			begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
-				pass(1 * time.Second)
+				pass(6 * time.Second)
+				ask.Waits.Acquire += 1 * time.Second
+				ask.Waits.Lock += 2 * time.Second
 				return s.Begin(ctx, ask)
 			},
 			commit: func(ctx context.Context, txn store.Claim[tx], c store.Change) error {
@@ -193,7 +195,7 @@ func TestObserverSeesWhereTimeGoes(t *testing.T) {
 			},
 		}
 		e := seen(t, slow, once.Config{}, once.Operation{}, slowly(2*time.Second, "k")).last(t)
-		if e.LockWait != 1*time.Second || e.Handler != 2*time.Second || e.Commit != 3*time.Second || e.Total != 6*time.Second || e.Runs != 1 {
+		if e.Acquire != 1*time.Second || e.LockWait != 2*time.Second || e.LookUp != 3*time.Second || e.Handler != 2*time.Second || e.Commit != 3*time.Second || e.Total != 11*time.Second || e.Runs != 1 {
 			t.Errorf("%+v", e)
 		}
 	})

@@ -13,10 +13,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Longest scope and key, in bytes.
+// Longest texts of an operation, in bytes.
 const (
 	MaxScope = 512
 	MaxKey   = 255
+	MaxTrace = 255
 )
 
 // Operation is one intent: a caller that asks for it again, with the same scope and
@@ -29,6 +30,11 @@ type Operation struct {
 	// Key names the intent within the scope: see [NewKey] and [DeriveKey].
 	// Required.
 	Key string
+
+	// Name is what kind of work this is, such as "POST /refunds": one of few, so that a metric
+	// can have it as a label. (Scope names the tenant, too.) Transports set it to the route.
+	// Default: none.
+	Name string
 
 	// Fingerprint of what is asked. The same key with another fingerprint is
 	// refused with [CodeMismatch]. Zero: not compared.
@@ -72,6 +78,10 @@ type Operation struct {
 	// body of a request. It counts towards Config.MaxWaitingBytes.
 	Bytes int64
 
+	// Trace is the W3C traceparent of the caller. It is kept with the operation, so that a
+	// replay can be linked to the call that has executed it. A [Tracer] goes before it.
+	Trace string
+
 	// Caller is passed on to the observer.
 	Caller Caller
 }
@@ -104,6 +114,8 @@ func (e *Engine[TX]) check(op Operation) error {
 		return fmt.Errorf("the scope has %d bytes, at most %d are allowed", len(op.Scope), MaxScope)
 	case !printable(op.Scope):
 		return errors.New("the scope contains control characters or is not UTF-8")
+	case len(op.Trace) > MaxTrace, !printable(op.Trace):
+		return fmt.Errorf("the trace has control characters, is not UTF-8 or has more than %d bytes. Try: a W3C traceparent", MaxTrace)
 	case op.Wait < 0:
 		return errors.New("wait must not be negative")
 	case op.bounds() != nil:

@@ -13,6 +13,8 @@ type verdict struct {
 	err        error
 	again      bool // nothing was applied, and another try may succeed
 	superseded bool // rec is this caller's, and the operation has expired and been done again since
+
+	provisional bool // the caller's transaction decides whether it stands
 }
 
 // effect is that of an answer: its writes stand, unless they were rolled back before it was
@@ -35,9 +37,11 @@ var (
 	aborted       = outcome{code: CodeAborted, effect: EffectNotApplied}
 	conflict      = outcome{code: CodeConflict, effect: EffectNotApplied, again: true}
 	failed        = outcome{code: CodeFailed, effect: EffectNotApplied}
+	failedInDoubt = outcome{code: CodeFailed, effect: EffectInDoubt} // of what stands, something may be missing
 	misuse        = outcome{code: CodeMisuse, effect: EffectNotApplied}
 	misuseInDoubt = outcome{code: CodeMisuse, effect: EffectInDoubt}
 	tooLate       = outcome{code: CodeStale, effect: EffectNotApplied}
+	uncertain     = outcome{code: CodeUnknown, effect: EffectInDoubt}
 	unavailable   = outcome{code: CodeUnavailable, effect: EffectNotApplied}
 	unsettled     = outcome{code: CodeUnavailable, effect: EffectInDoubt}
 )
@@ -46,7 +50,7 @@ var (
 type outcomes struct {
 	begin   outcome // Begin or Join: the handler has not run
 	handler outcome // the handler, which was rolled back: an error of its own fails the call, whatever it wraps
-	commit  outcome // Commit or Swap
+	commit  outcome // Commit or Swap, or, where it tells more than the handler's error, Rollback
 }
 
 // outcomesByKind is the one table from kinds to outcomes.
@@ -61,6 +65,8 @@ var outcomesByKind = [...]outcomes{
 	store.KindEnded:       {begin: misuse, handler: misuseInDoubt, commit: misuseInDoubt},
 	store.KindBusy:        {begin: unavailable, handler: unavailable, commit: unavailable},
 	store.KindStale:       {begin: tooLate, handler: failed, commit: tooLate},
+	store.KindPartial:     {begin: failedInDoubt, handler: failed, commit: failedInDoubt},
+	store.KindUncertain:   {begin: uncertain, handler: failed, commit: uncertain},
 }
 
 // outcomesOf returns the outcomes of k. A kind of a newer store counts as [store.KindOther].
@@ -98,7 +104,7 @@ func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
 	c.report.from = rec.State.String()
 	if rec.State == store.StateDone {
-		c.lostBatch.mayArrive = false // or does, and finds the key taken
+		c.lostBatch = batchNotLost // or it does, and finds the key taken
 	}
 	switch {
 	case !c.op.Fingerprint.matches(rec.Fingerprint):
@@ -119,7 +125,7 @@ func (c *call[TX]) invalid(cause error) verdict {
 
 // fail returns the error that the caller gets.
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
-	if c.lostBatch.mayArrive && effect == EffectNotApplied {
+	if c.lostBatch != batchNotLost && effect == EffectNotApplied {
 		effect = EffectInDoubt // this try has applied nothing, the one before may yet do so
 	}
 	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.id.Key, Err: cause}

@@ -13,7 +13,7 @@ import (
 )
 
 // kindAfterAll is a kind that a newer store may return and this version does not know.
-const kindAfterAll = store.KindStale + 1
+const kindAfterAll = store.KindUncertain + 1
 
 // failingSwap is a store whose Swap fails.
 type failingSwap struct {
@@ -158,6 +158,8 @@ var outcomesOfKinds = map[string][kindAfterAll + 1]string{
 		store.KindEnded:       "misuse, not applied, x 1",
 		store.KindBusy:        "unavailable, not applied, x 1",
 		store.KindStale:       "stale, not applied, x 1",
+		store.KindPartial:     "failed, in doubt, x 1",
+		store.KindUncertain:   "unknown, in doubt, x 1",
 		kindAfterAll:          "unavailable, not applied, x 1",
 	},
 	"join": {
@@ -171,6 +173,8 @@ var outcomesOfKinds = map[string][kindAfterAll + 1]string{
 		store.KindEnded:       "misuse, not applied, x 0",
 		store.KindBusy:        "unavailable, not applied, x 0",
 		store.KindStale:       "stale, not applied, x 0",
+		store.KindPartial:     "failed, in doubt, x 0",
+		store.KindUncertain:   "unknown, in doubt, x 0",
 		kindAfterAll:          "unavailable, not applied, x 0",
 	},
 	"handler": {
@@ -184,6 +188,8 @@ var outcomesOfKinds = map[string][kindAfterAll + 1]string{
 		store.KindEnded:       "misuse, in doubt, x 1",
 		store.KindBusy:        "unavailable, not applied, x 1",
 		store.KindStale:       "failed, not applied, x 1",
+		store.KindPartial:     "failed, not applied, x 1",
+		store.KindUncertain:   "failed, not applied, x 1",
 		kindAfterAll:          "failed, not applied, x 1",
 	},
 	"rollback": {
@@ -197,6 +203,8 @@ var outcomesOfKinds = map[string][kindAfterAll + 1]string{
 		store.KindEnded:       "misuse, in doubt, x 1",
 		store.KindBusy:        "unavailable, not applied, x 1",
 		store.KindStale:       "failed, not applied, x 1",
+		store.KindPartial:     "failed, in doubt, x 1",
+		store.KindUncertain:   "unknown, in doubt, x 1",
 		kindAfterAll:          "failed, not applied, x 1",
 	},
 	"commit": {
@@ -210,6 +218,8 @@ var outcomesOfKinds = map[string][kindAfterAll + 1]string{
 		store.KindEnded:       "misuse, in doubt, x 1",
 		store.KindBusy:        "unavailable, not applied, x 1",
 		store.KindStale:       "stale, not applied, x 1",
+		store.KindPartial:     "failed, in doubt, x 1",
+		store.KindUncertain:   "unknown, in doubt, x 1",
 		kindAfterAll:          "failed, not applied, x 1",
 	},
 	"swap": {
@@ -223,6 +233,8 @@ var outcomesOfKinds = map[string][kindAfterAll + 1]string{
 		store.KindEnded:       "misuse, in doubt, x 1",
 		store.KindBusy:        "unavailable, not applied, x 1",
 		store.KindStale:       "stale, not applied, x 1",
+		store.KindPartial:     "failed, in doubt, x 1",
+		store.KindUncertain:   "unknown, in doubt, x 1",
 		kindAfterAll:          "failed, not applied, x 1",
 	},
 	"rollback before swap": {
@@ -236,6 +248,8 @@ var outcomesOfKinds = map[string][kindAfterAll + 1]string{
 		store.KindEnded:       "misuse, in doubt, x 1",
 		store.KindBusy:        "unavailable, not applied, x 1",
 		store.KindStale:       "declined, x 1",
+		store.KindPartial:     "declined, x 1",
+		store.KindUncertain:   "declined, x 1",
 		kindAfterAll:          "declined, x 1",
 	},
 }

@@ -38,125 +38,135 @@ func (e *Engine[TX]) currentFrame(ctx context.Context) *frame {
 	return f
 }
 
-// rollbackAnswer is what is known of the ROLLBACK after a run that has failed.
-type rollbackAnswer uint8
-
-const (
-	rollbackDone          rollbackAnswer = iota
-	rollbackUnanswered                   // the connection was given up
-	rollbackAfterCommit                  // it was not answered, and the handler may have committed before
-	rollbackOfOthersClaim                // there was no claim: it was put off, and another call had it
-)
-
-// execute runs fn on an open transaction and commits.
-func (c *call[TX]) execute(ctx context.Context, txn store.Claim[TX], fn func(context.Context, TX) (Answer, error)) verdict {
-	c.runs++
-	if !c.id.IsZero() && !c.claimsAtCommit {
-		c.report.from = store.StateAbsent.String()
-	}
-	change, rollback, err := c.run(ctx, txn, fn)
-	if err != nil {
-		return c.runFailed(ctx, err)
-	}
-	return c.commit(ctx, txn, change, rollback)
+// ran is how a run of the handler has ended.
+type ran struct {
+	change   store.Change
+	rollback bool  // the handler's writes are to be undone before the change is made
+	err      error // not nil: there is no change to be made, and the transaction was rolled back
+	undo     error // what Rollback has said of that
 }
 
-// run runs fn on an open transaction and returns what is to be committed. If it
-// does not get that far, the transaction is rolled back: on an error, on
-// runtime.Goexit, and on a panic of any code (fn, the encryption, the observer).
-func (c *call[TX]) run(ctx context.Context, txn store.Claim[TX], fn func(context.Context, TX) (Answer, error)) (change store.Change, rollback bool, err error) {
+// ErrClaimLost is the cause of the end of a handler's context if the store has ended its claim,
+// because it was idle for too long (Timeouts.Idle on SQLite) or its lease is over. Nothing that the
+// handler does from then on is committed.
+var ErrClaimLost = errors.New("the store has ended the claim of this operation while its handler ran. Try: a longer Timeouts.Idle or lease, or a shorter handler")
+
+// execute runs the handler on an open transaction and commits.
+func (c *call[TX]) execute(ctx context.Context, txn claim[TX]) verdict {
+	c.runs++
+	if !c.id.IsZero() && !txn.deferred {
+		c.report.from = store.StateAbsent.String()
+	}
+	r := c.run(ctx, txn)
+	if r.err != nil {
+		return c.runFailed(ctx, txn, r)
+	}
+	return c.commit(ctx, txn, r)
+}
+
+// run runs the handler on an open transaction. If that does not come to a change, the
+// transaction is rolled back: on an error, on runtime.Goexit, and on a panic of any
+// code (the handler, the encryption, the observer).
+func (c *call[TX]) run(ctx context.Context, txn claim[TX]) (r ran) {
 	returned := false
 	began := c.e.clock()
 	defer func() {
-		if returned && err == nil {
+		if returned && r.err == nil {
 			return
 		}
-		v := verdict{err: c.fail(CodeFailed, EffectNotApplied, errPanic)}
-		switch end := c.undo(ctx, txn); store.KindOf(end) {
-		case store.KindEnded:
-			v.err = c.fail(CodeMisuse, EffectInDoubt, errors.Join(errPanic, end))
-			err = errors.Join(end, err) // first, so that its kind counts and not that of the handler's error
-		case store.KindRetry, store.KindBusy:
-			err = errors.Join(end, err)
-		case store.KindTaken:
-			c.rollback, err = rollbackOfOthersClaim, end // whatever the handler has made of that
-		default:
-			c.rollback = answerOf(end)
-			if end != nil && c.kind == inCallersTransaction {
-				err = errors.Join(err, end) // the caller's transaction is not usable
-			}
-		}
+		r.undo = c.undo(ctx, txn)
 		if !returned {
 			c.report.handler = c.e.since(began)
-			c.finish(ctx, v)
+			c.finish(ctx, c.panicked(r.undo))
 		}
 	}()
 	c.observe(ctx, EventClaimed, nil)
 	tx := txn.Tx()
 	own := &frame{Context: ctx, engine: c.e, tx: tx, id: c.id}
-	switch c.kind {
-	case inCallersTransaction:
+	defer own.over.Store(true) // also if the handler panics
+	if txn.joined {
 		own.outer, _ = ctx.Value(c.e).(*frame)
-	case asBatch:
-		own.tx = new(Batch)
 	}
-	defer own.over.Store(true) // also if fn panics
-	a, err := fn(own, tx)
+	if txn.expiring != nil {
+		var cancel context.CancelCauseFunc
+		own.Context, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer txn.expiring.OnEnd(func() { cancel(ErrClaimLost) })()
+	}
+	var a Answer
+	var writes []store.Statement
+	if c.handler.batch != nil {
+		b := new(Batch)
+		own.tx = b
+		a, r.err = b.run(own, c.handler.batch)
+		writes = b.writes
+	} else {
+		a, r.err = c.handler.inTx(own, tx)
+	}
 	c.report.handler = c.e.since(began)
-	if err == nil {
-		if a.Rollback {
+	if r.err == nil {
+		if r.rollback = a.Rollback && !c.e.irrevocable; r.rollback {
 			a.Result = a.Result.MarkRolledBack()
 		}
-		change, err = c.change(a.Result)
+		r.change, r.err = c.change(a.Result)
 	}
 	if !a.Rollback {
-		change.Writes = a.writes
+		r.change.Writes = writes
 	}
-	if err == nil && !a.Rollback {
-		c.observeEffectOutside(ctx, txn, a)
+	if r.err == nil && !a.Rollback {
+		c.observeEffectOutside(ctx, txn, a, len(writes))
 	}
 	returned = true
-	return change, a.Rollback, err
+	return r
 }
 
 var errPanic = errors.New("the handler panicked")
 
+// panicked is the verdict on a handler that does not return.
+func (c *call[TX]) panicked(undo error) verdict {
+	switch kind := store.KindOf(undo); kind {
+	case store.KindEnded, store.KindPartial, store.KindUncertain:
+		return c.storeFailed(outcomesOf(kind).commit, errors.Join(errPanic, undo))
+	}
+	return verdict{err: c.fail(CodeFailed, EffectNotApplied, errPanic)}
+}
+
 // undo rolls back, cancelled or not.
-func (c *call[TX]) undo(ctx context.Context, txn store.Claim[TX]) error {
+func (c *call[TX]) undo(ctx context.Context, txn claim[TX]) error {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	return txn.Rollback(uncancelled)
 }
 
-// answerOf returns what err, of a Rollback, tells of it.
-func answerOf(err error) rollbackAnswer {
-	switch {
-	case err == nil:
-		return rollbackDone
-	case store.KindOf(err) == store.KindLost:
-		return rollbackAfterCommit
-	}
-	return rollbackUnanswered
-}
-
 // runFailed is the verdict after a run that has failed.
-func (c *call[TX]) runFailed(ctx context.Context, err error) verdict {
-	if store.KindOf(err) == store.KindEnded { // the handler has committed: what is stored says nothing about that
+func (c *call[TX]) runFailed(ctx context.Context, txn claim[TX], r ran) verdict {
+	err, unanswered := r.err, false
+	switch kind := store.KindOf(r.undo); kind {
+	case store.KindEnded, store.KindPartial, store.KindUncertain: // what is stored says nothing about that
+		return c.storeFailed(outcomesOf(kind).commit, errors.Join(r.undo, err))
+	case store.KindTaken: // the claim was put off, and another call had it, whatever the handler has made of that
+		return c.storeFailed(conflict, r.undo)
+	case store.KindRetry, store.KindBusy:
+		err = errors.Join(r.undo, err) // first, so that its kind counts and not that of the handler's error
+	default:
+		if unanswered = r.undo != nil; unanswered && txn.joined { // the caller's transaction is not usable
+			err = errors.Join(err, r.undo)
+		}
+	}
+	if store.KindOf(err) == store.KindEnded { // a Join of the handler has found that out
 		return c.storeFailed(outcomesOf(store.KindEnded).handler, err)
 	}
-	if c.rollback == rollbackOfOthersClaim {
-		c.rollback = rollbackDone
-		return c.storeFailed(outcomesOf(store.KindTaken).commit, err)
+	if looks := !c.id.IsZero() && !txn.joined && !c.e.irrevocable && (ctx.Err() == nil || unanswered); looks {
+		switch state, known := c.stateNow(ctx); {
+		case !known && store.KindOf(r.undo) == store.KindLost:
+			return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(err, errMayHaveCommitted))}
+		case state == store.StateUnknown && unanswered:
+			return verdict{err: c.fail(CodeMisuse, EffectInDoubt, errors.Join(err, errCommitted))}
+		case state == store.StateDone, state == store.StateUnknown: // of another call: the next try finds it
+			return verdict{err: c.fail(CodeConflict, EffectNotApplied, &store.Error{Kind: store.KindTaken, Err: err}), again: true}
+		}
 	}
-	switch state, known := c.stateNow(ctx); {
-	case !known && c.rollback == rollbackAfterCommit:
-		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(err, errMayHaveCommitted))}
-	case state == store.StateUnknown && c.rollback != rollbackDone:
-		return verdict{err: c.fail(CodeMisuse, EffectInDoubt, errors.Join(err, errCommitted))}
-	case state == store.StateDone, state == store.StateUnknown: // of another call: the next try finds it
-		return verdict{err: c.fail(CodeConflict, EffectNotApplied, &store.Error{Kind: store.KindTaken, Err: err}), again: true}
-	}
-	if v, is := c.joinFailed(err); is {
+	if v, is := c.joinFailed(txn, err); is {
 		return v
 	}
 	o := outcomesOf(c.e.classify(err)).handler
@@ -172,9 +182,6 @@ func (c *call[TX]) runFailed(ctx context.Context, err error) verdict {
 // has committed from below, where a store can tell so; a ROLLBACK that was not answered
 // has not. It is not known if the store cannot be asked.
 func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool) {
-	if c.id.IsZero() || c.kind == inCallersTransaction || ctx.Err() != nil && c.rollback == rollbackDone {
-		return store.StateAbsent, true
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // it only improves an answer
 	defer cancel()
 	rec, err := c.e.store.Read(ctx, c.id)

@@ -3,7 +3,7 @@ package once_test
 import (
 	"context"
 	"errors"
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 
@@ -60,7 +60,7 @@ func TestAsks(t *testing.T) {
 	want := store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}, Isolation: store.Serializable, Durable: true, First: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Minute}}
 	again := want
 	again.First = false
-	if !slices.Equal(asks, []store.BeginOptions{want, again}) {
+	if !reflect.DeepEqual(asks, []store.BeginOptions{want, again}) {
 		t.Errorf("asked %+v", asks)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // settle finds out what became of a commit whose answer was lost: either the
 // record is there, or the claim can be had again. A found record must be durable
 // to count: one that only this server has seen may still vanish in a failover.
-func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verdict {
+func (c *call[TX]) settle(ctx context.Context, txn claim[TX], ch store.Change, lost error) verdict {
 	c.observe(ctx, EventInDoubt, lost)
 	if ch.ID.IsZero() {
 		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, lost)}
@@ -22,22 +22,26 @@ func (c *call[TX]) settle(ctx context.Context, ch store.Change, lost error) verd
 	ctx = uncancelled
 	applied := false
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
-		txn, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
+		again, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
 		applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 		switch {
-		case txn != nil && applied:
+		case again != nil && applied:
 			// It was applied, and the store's clock has jumped past its retention. Kept
 			// anew it can be replayed, and is durable. Its writes are there.
-			again := ch
-			again.Writes = nil
-			if err = txn.Commit(ctx, again); err == nil {
+			kept := ch
+			kept.Writes = nil
+			if err = again.Commit(ctx, kept); err == nil {
 				c.observe(ctx, EventSettled, nil)
 				return verdict{rec: ch.Next}
 			}
-		case txn != nil: // the claim is free: that commit is over, or can no longer happen
-			_ = txn.Rollback(ctx)
+		case again != nil: // the claim is free: that commit is over, or can no longer happen
+			_ = again.Rollback(ctx)
 			if c.isAbsent(ctx, ch) {
-				if c.lostBatch.mayArrive = c.lostBatch.mayArrive || c.claimsAtCommit; !c.lostBatch.mayArrive {
+				switch {
+				case c.lostBatch != batchNotLost:
+				case txn.deferred:
+					c.lostBatch = batchMayArrive
+				default:
 					c.observe(ctx, EventSettled, lost)
 				}
 				return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost), again: true}

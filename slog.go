@@ -26,7 +26,10 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	if !l.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 14)
+	attrs := make([]slog.Attr, 0, 17)
+	if e.Name != "" {
+		attrs = append(attrs, slog.String("name", e.Name))
+	}
 	attrs = append(attrs, slog.String("scope", e.Scope), slog.String("key_hash", e.KeyHash))
 	if e.Outcome != "" {
 		attrs = append(attrs, slog.String("outcome", string(e.Outcome)), slog.String("effect", e.Effect.String()))
@@ -42,7 +45,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	}
 	attrs = append(attrs, slog.Int("runs", e.Runs))
 	if o.l != nil { // otherwise not measured
-		attrs = append(attrs, slog.Duration("lock_wait", e.LockWait), slog.Duration("waited", e.Waited),
+		attrs = append(attrs, slog.Duration("acquire", e.Acquire), slog.Duration("lock_wait", e.LockWait), slog.Duration("look_up", e.LookUp), slog.Duration("waited", e.Waited),
 			slog.Duration("handler", e.Handler), slog.Duration("commit", e.Commit))
 	}
 	attrs = append(attrs, slog.Duration("total", e.Total))

@@ -30,11 +30,11 @@ func TestLog(t *testing.T) {
 				Caller: once.Caller{RequestID: "r", CorrelationID: "c", Attempt: 2},
 				Runs:   1, LockWait: 1, Waited: 2, Handler: 3, Commit: 4, Total: 10 * time.Millisecond,
 			},
-			`level=INFO msg="once: finished" scope=acme key_hash=2c26b46b68ffc68f outcome=executed effect=applied request_id=r correlation_id=c attempt=2 runs=1 lock_wait=1ns waited=2ns handler=3ns commit=4ns total=10ms`,
+			`level=INFO msg="once: finished" scope=acme key_hash=2c26b46b68ffc68f outcome=executed effect=applied request_id=r correlation_id=c attempt=2 runs=1 acquire=0s lock_wait=1ns look_up=0s waited=2ns handler=3ns commit=4ns total=10ms`,
 		},
 		{
 			once.Event{Type: once.EventInDoubt, Scope: "acme", Err: errors.New("cut")},
-			`level=WARN msg="once: in_doubt" scope=acme key_hash="" runs=0 lock_wait=0s waited=0s handler=0s commit=0s total=0s error=cut`,
+			`level=WARN msg="once: in_doubt" scope=acme key_hash="" runs=0 acquire=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s error=cut`,
 		},
 	} {
 		out.Reset()

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/oncelib/once/internal/dialect"
 )
 
 // Entry is a row of the audit: what an operator has done. What has changed something was
@@ -37,7 +39,7 @@ func (t *Table) RecordAccess(ctx context.Context, a Access) error {
 	if a.Key != "" {
 		action, hash = "show", hashes(a.Key)[0]
 	}
-	_, err := t.db.ExecContext(ctx, t.d.text("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, '', ?)"),
+	_, err := t.db.ExecContext(ctx, t.text("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, '', ?)"),
 		a.Who, action, a.Scope, hash, a.Detail)
 	return err
 }
@@ -57,12 +59,11 @@ func (t *Table) Audit(ctx context.Context, scope string, before int64, limit int
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return collect(ctx, t.db, t.d.text(auditColumns+where+" order by id desc limit ?"), append(args, limit), scanEntry)
+	return collect(ctx, t.db, t.text(auditColumns+where+" order by id desc limit ?"), append(args, limit), scanEntry)
 }
 
 func scanEntry(rows *sql.Rows) (e Entry, err error) {
-	var at moment
-	err = rows.Scan(&e.ID, &at, &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
-	e.At = at.time()
+	err = rows.Scan(&e.ID, (*dialect.Time)(&e.At), &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
+	e.At = shown(e.At)
 	return e, err
 }

@@ -70,7 +70,7 @@ func (t *Table) Forget(ctx context.Context, o ForgetRequest) (detail string, err
 
 func (t *Table) forget(ctx context.Context, tx *sql.Tx, o ForgetRequest) (string, error) {
 	exec := func(query string, args ...any) (int64, error) {
-		r, err := tx.ExecContext(ctx, t.d.text(query), args...)
+		r, err := tx.ExecContext(ctx, t.text(query), args...)
 		if err != nil {
 			return 0, err
 		}
@@ -81,7 +81,7 @@ func (t *Table) forget(ctx context.Context, tx *sql.Tx, o ForgetRequest) (string
 	if err != nil {
 		return "", err
 	}
-	found, err := collect(ctx, tx, t.d.text(operationColumns+"scope = ? and KEY in (?, ?) order by KEY"+t.d.lock),
+	found, err := collect(ctx, tx, t.text(operationColumns+"scope = ? and KEY in (?, ?) order by KEY FOR UPDATE"),
 		[]any{o.Scope, o.Key, once.HashedKey(o.Key)}, scanOperation)
 	if err != nil {
 		return "", err

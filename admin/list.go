@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/oncelib/once/internal/dialect"
 )
 
 // DefaultLimit is how much is listed at once, unless more is asked for.
@@ -33,7 +35,7 @@ func (t *Table) List(ctx context.Context, f Filter) (list []Operation, next stri
 	if err != nil {
 		return nil, "", err
 	}
-	query := t.d.text(operationColumns + where + " order by scope, KEY limit ?")
+	query := t.text(operationColumns + where + " order by scope, KEY limit ?")
 	list, err = collect(ctx, t.db, query, append(args, f.Limit+1), scanOperation)
 	if err != nil || len(list) <= f.Limit {
 		return list, "", err
@@ -70,10 +72,10 @@ func (t *Table) where(f Filter) (text string, args []any, err error) {
 		}
 	}
 	if !f.Since.IsZero() {
-		and("since >= ?", t.d.stored(f.Since))
+		and("since >= ?", dialect.StoredTime(t.d, f.Since))
 	}
 	if !f.Before.IsZero() {
-		and("since < ?", t.d.stored(f.Before))
+		and("since < ?", dialect.StoredTime(t.d, f.Before))
 	}
 	if f.After != "" {
 		c, err := parseCursor(f.After)

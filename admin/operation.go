@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
 
@@ -42,7 +43,7 @@ const operationColumns = `select scope, KEY, state, since, expires_at, lease_unt
 
 // Find returns the operations under key, or under its hash, in every scope.
 func (t *Table) Find(ctx context.Context, key string) ([]Operation, error) {
-	return collect(ctx, t.db, t.d.text(operationColumns+"KEY in (?, ?) order by scope, KEY"), []any{key, once.HashedKey(key)}, scanOperation)
+	return collect(ctx, t.db, t.text(operationColumns+"KEY in (?, ?) order by scope, KEY"), []any{key, once.HashedKey(key)}, scanOperation)
 }
 
 // EffectOf is [Operation.Effect] of a stored result. Of a refusal without a mark nothing
@@ -60,14 +61,14 @@ func EffectOf(r store.Result) string {
 func scanOperation(rows *sql.Rows) (op Operation, err error) {
 	var state store.State
 	var kind store.ResultKind
-	var since, expires, lease, now moment
+	var since, expires, lease, now time.Time
 	var asked, head []byte
-	err = rows.Scan(&op.Scope, &op.Key, &state, &since, &expires, &lease, &op.Fence, &asked, &kind, &op.Status,
-		&head, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, &now)
+	err = rows.Scan(&op.Scope, &op.Key, &state, (*dialect.Time)(&since), (*dialect.Time)(&expires), (*dialect.Time)(&lease), &op.Fence, &asked, &kind, &op.Status,
+		&head, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, (*dialect.Time)(&now))
 	if err != nil {
 		return op, err
 	}
-	op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.Now = state.String(), since.time(), expires.at, lease.at, now.time()
+	op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.Now = state.String(), shown(since), shownOrNil(expires), shownOrNil(lease), shown(now)
 	if state == store.StateDone {
 		header, _ := store.DecodeHeader(head) // one that is damaged has no mark
 		r := store.Result{Kind: kind, Status: op.Status, Header: header}

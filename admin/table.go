@@ -16,7 +16,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/oncelib/once/internal/dialect"
@@ -27,7 +26,7 @@ import (
 // can be called concurrently.
 type Table struct {
 	db     *sql.DB
-	d      database
+	d      store.Dialect
 	caches []Cache
 }
 
@@ -38,53 +37,22 @@ type Cache interface{ InvalidateCache(scope, key string) }
 // of this process with a Config.Cache are to be among caches; those of others go on
 // replaying what is forgotten for up to their Config.CacheFor.
 func Open(db *sql.DB, d store.Dialect, caches ...Cache) (*Table, error) {
-	known, ok := dialects[d]
-	if !ok {
-		return nil, fmt.Errorf("admin: no dialect %q. Try: %s, %s or %s", d, store.PostgreSQL, store.MySQL, store.SQLite)
+	switch d {
+	case store.PostgreSQL, store.MySQL, store.SQLite:
+		return &Table{db, d, caches}, nil
 	}
-	return &Table{db, known, caches}, nil
+	return nil, fmt.Errorf("admin: no dialect %q. Try: %s, %s or %s", d, store.PostgreSQL, store.MySQL, store.SQLite)
 }
 
 // Now returns the database's clock, by which everything is judged.
 func (t *Table) Now(ctx context.Context) (time.Time, error) {
-	var now moment
-	err := t.db.QueryRowContext(ctx, "select "+t.d.now).Scan(&now)
-	return now.time(), err
+	var now time.Time
+	err := t.db.QueryRowContext(ctx, t.text("select NOW")).Scan((*dialect.Time)(&now))
+	return shown(now), err
 }
 
-// database is what differs between databases. Texts are written with ? in the order
-// of their arguments.
-type database struct {
-	now      string
-	key      string // the column
-	lock     string // ends a select whose rows are to be changed
-	numbered bool   // arguments are $1, $2, ...
-	stored   func(time.Time) any
-}
-
-var dialects = map[store.Dialect]database{
-	store.PostgreSQL: {
-		now: dialect.PostgreSQLNow, key: dialect.KeyColumn(store.PostgreSQL), lock: " for update", numbered: true,
-		stored: func(t time.Time) any { return t },
-	},
-	store.MySQL: {
-		now: dialect.MySQLNow, key: dialect.KeyColumn(store.MySQL), lock: " for update",
-		stored: func(t time.Time) any { return t.UnixMilli() },
-	},
-	store.SQLite: {
-		now: dialect.SQLiteNow, key: dialect.KeyColumn(store.SQLite),
-		stored: func(t time.Time) any { return t.UnixMilli() },
-	},
-}
-
-// text makes of a neutral text one of the dialect: NOW is the clock, KEY the column.
-func (d database) text(query string) string {
-	query = strings.NewReplacer("NOW", d.now, "KEY", d.key).Replace(query)
-	if !d.numbered {
-		return query
-	}
-	return dialect.Numbered(query)
-}
+// text is a query in the SQL of the database: see package dialect.
+func (t *Table) text(query string) string { return dialect.Text(t.d, query) }
 
 // querier is a database or a transaction.
 type querier interface {
@@ -108,32 +76,14 @@ func collect[T any](ctx context.Context, q querier, query string, args []any, sc
 	return list, rows.Err()
 }
 
-// moment scans what the databases keep of a time: a timestamp, or milliseconds since
-// 1970. NULL is nil.
-type moment struct{ at *time.Time }
+// shown is a time in the precision that all databases have.
+func shown(t time.Time) time.Time { return t.Truncate(time.Millisecond) }
 
-func (m *moment) Scan(v any) error {
-	var t time.Time
-	switch v := v.(type) {
-	case nil:
+// shownOrNil is nil for a time that is not set.
+func shownOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
 		return nil
-	case time.Time:
-		t = v
-	case int64:
-		t = time.UnixMilli(v)
-	case float64: // of a lease or retention with a fraction of a millisecond
-		t = time.UnixMilli(int64(v))
-	default:
-		return fmt.Errorf("admin: a time stored as %T", v)
 	}
-	t = t.UTC().Truncate(time.Millisecond)
-	m.at = &t
-	return nil
-}
-
-func (m *moment) time() time.Time {
-	if m.at == nil {
-		return time.Time{}
-	}
-	return *m.at
+	at := shown(t)
+	return &at
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/dialect"
 )
 
 // Attempt is a row of the attempt log.
@@ -45,28 +46,27 @@ type Timeline struct {
 // done to it; who has only looked is in [Table.Audit]. Scope "" is every scope.
 func (t *Table) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	where, args := named(scope, key)
-	tl.Attempts, err = collect(ctx, t.db, t.d.text(`select at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,
+	tl.Attempts, err = collect(ctx, t.db, t.text(`select at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,
  lock_wait_us, waited_us, handler_us, commit_us, total_us from once_attempt where `+where+` order by at desc, id desc limit ?`), append(slices.Clip(args), limit), scanAttempt)
 	if err != nil {
 		return tl, err
 	}
 	slices.Reverse(tl.Attempts)
-	if err = t.db.QueryRowContext(ctx, t.d.text("select count(*) from once_attempt where "+where), args...).Scan(&tl.Total); err != nil {
+	if err = t.db.QueryRowContext(ctx, t.text("select count(*) from once_attempt where "+where), args...).Scan(&tl.Total); err != nil {
 		return tl, err
 	}
 	if err = t.db.QueryRowContext(ctx, "select coalesce(sum(dropped), 0) from once_attempt where key_hash = ''").Scan(&tl.Dropped); err != nil {
 		return tl, err
 	}
-	tl.Audit, err = collect(ctx, t.db, t.d.text(auditColumns+where+" and action <> 'show' order by id"), args, scanEntry)
+	tl.Audit, err = collect(ctx, t.db, t.text(auditColumns+where+" and action <> 'show' order by id"), args, scanEntry)
 	return tl, err
 }
 
 func scanAttempt(rows *sql.Rows) (a Attempt, err error) {
-	var at moment
 	us := [5]int64{}
-	err = rows.Scan(&at, &a.Scope, &a.Outcome, &a.Effect, &a.From, &a.To, &a.Cause, &a.Attempt, &a.Runs, &a.RequestID, &a.CorrelationID, &a.Node,
+	err = rows.Scan((*dialect.Time)(&a.At), &a.Scope, &a.Outcome, &a.Effect, &a.From, &a.To, &a.Cause, &a.Attempt, &a.Runs, &a.RequestID, &a.CorrelationID, &a.Node,
 		&us[0], &us[1], &us[2], &us[3], &us[4])
-	a.At = at.time()
+	a.At = shown(a.At)
 	for i, d := range []*time.Duration{&a.LockWait, &a.Waited, &a.Handler, &a.Commit, &a.Total} {
 		*d = time.Duration(us[i]) * time.Microsecond
 	}

@@ -22,7 +22,7 @@ func attemptOf(e once.Event) store.Attempt {
 		Outcome: string(e.Outcome), Effect: e.Effect.String(), From: e.From, To: e.To, Cause: short(causeOf(e.Err), maxCause),
 		Attempt: e.Caller.Attempt, Runs: e.Runs,
 		RequestID: short(e.Caller.RequestID, maxID), CorrelationID: short(e.Caller.CorrelationID, maxID),
-		LockWait: e.LockWait, Waited: e.Waited, Handler: e.Handler, Commit: e.Commit, Total: e.Total,
+		LockWait: e.Acquire + e.LockWait + e.LookUp, Waited: e.Waited, Handler: e.Handler, Commit: e.Commit, Total: e.Total,
 	}
 }
 

@@ -13,16 +13,14 @@ import (
 // oldest returns how many operations a condition finds, and the oldest of them: a row
 // of its own, so that a person has something to begin with.
 func (p *patient) oldest(ctx context.Context, where, by string) (n int, op admin.Operation, err error) {
-	var at, now nullTime
-	err = p.QueryRowContext(ctx, `select (select count(*) from once_operation where `+where+`), scope, `+dialect.KeyColumn(p.dialect)+`, `+by+`, `+clock[p.dialect]+`
- from once_operation where `+where+` order by `+by+` limit 1`).Scan(&n, &op.Scope, &op.Key, &at, &now)
+	err = p.QueryRowContext(ctx, dialect.Text(p.dialect, `select (select count(*) from once_operation where `+where+`), scope, KEY, `+by+`, NOW
+ from once_operation where `+where+` order by `+by+` limit 1`)).Scan(&n, &op.Scope, &op.Key, (*dialect.Time)(&op.Since), (*dialect.Time)(&op.Now))
 	if err != nil {
 		return 0, op, none(err)
 	}
-	if at.at == nil {
-		at = now
+	if op.Since.IsZero() {
+		op.Since = op.Now
 	}
-	op.Since, op.Now = *at.at, *now.at
 	return n, op, nil
 }
 
@@ -41,7 +39,7 @@ func askUnknown(ctx context.Context, p *patient) (finding, error) {
 }
 
 func askLapsed(ctx context.Context, p *patient) (finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and lease_until <= %s", store.StateRunning, clock[p.dialect]), "lease_until")
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and lease_until <= NOW", store.StateRunning), "lease_until")
 	if n > 0 {
 		return warn.because(fmt.Sprintf("%d running operations whose holder has died, the oldest %s ago: no other process has taken them over yet", n, age(op)), p.show(op)), err
 	}
@@ -52,7 +50,7 @@ func askLapsed(ctx context.Context, p *patient) (finding, error) {
 const expiredBound = 24 * time.Hour
 
 func askExpired(ctx context.Context, p *patient) (finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and expires_at <= %s", store.StateDone, clock[p.dialect]), "expires_at")
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and expires_at <= NOW", store.StateDone), "expires_at")
 	if n > 0 && op.Now.Sub(op.Since) > expiredBound {
 		return warn.because(fmt.Sprintf("%d rows have expired, the first one %s ago: no sweeper deletes them", n, age(op)), "once sweep --db "+p.paste), err
 	}

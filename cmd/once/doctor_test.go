@@ -92,8 +92,8 @@ func TestDoctorOperations(t *testing.T) {
 		}
 		insert := func(key, state, since, lease, expires string) {
 			t.Helper()
-			_, err := rows.ExecContext(t.Context(), "insert into once_operation (scope, "+dialect.KeyColumn(p.dialect)+", claim, state, since, lease_until, expires_at) values ('acme', '"+
-				key+"', '', "+state+", "+since+", "+lease+", "+expires+")")
+			_, err := rows.ExecContext(t.Context(), dialect.Text(p.dialect, "insert into once_operation (scope, KEY, claim, state, since, lease_until, expires_at) values ('acme', '"+
+				key+"', '', "+state+", "+since+", "+lease+", "+expires+")"))
 			if err != nil {
 				t.Fatal(err)
 			}

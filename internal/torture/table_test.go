@@ -150,13 +150,13 @@ func TestTableKill(t *testing.T) {
 	if long() {
 		kinds[sqliteName] = append(kinds[sqliteName], byRead, byByte, "fsync", "fcntl")
 	}
-	for store, kinds := range kinds {
-		t.Run(store, func(t *testing.T) {
+	for name, kinds := range kinds {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &table{g: newGround(t, store)}
+			b := &table{g: newGround(t, name)}
 			b.g.db.SetMaxOpenConns(1) // all others are the victim's
 			dialect := store.PostgreSQL
-			if store == sqliteName {
+			if name == sqliteName {
 				dialect = store.SQLite
 			}
 			var err error

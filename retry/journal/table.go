@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/oncelib/once/internal/dialect"
@@ -35,36 +34,31 @@ import (
 // twice with the same key; the server must see to it that this has one effect.
 type Table struct {
 	db     *sql.DB
+	d      store.Dialect
 	cfg    Config
 	insert string
-	counts bool                      // the affected rows of insert tell whether it inserted one
-	text   func(query string) string // makes of a query with ? one of the dialect
+	counts bool // the affected rows of insert tell whether it inserted one
 }
 
 // OpenTable returns the journal in db, which has been migrated. It does not ask the database.
 func OpenTable(db *sql.DB, d store.Dialect, cfg Config) (*Table, error) {
-	t := &Table{db: db, cfg: cfg, counts: d != store.MySQL} // on MySQL that depends on clientFoundRows
-	const insert = "insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	switch d {
-	case store.PostgreSQL:
-		t.text = dialect.Numbered
-		t.insert = dialect.Numbered(insert) + " on conflict do nothing"
-	case store.SQLite:
-		t.text = func(query string) string { return query }
-		t.insert = insert + " on conflict do nothing"
-	case store.MySQL:
-		t.text = func(query string) string { return strings.ReplaceAll(query, " key,", " "+dialect.KeyColumn(d)+",") }
-		t.insert = t.text(insert) + " on duplicate key update calls = calls"
+	case store.PostgreSQL, store.SQLite, store.MySQL:
 	default:
 		return nil, fmt.Errorf("journal: there is no dialect %q. Try: store.PostgreSQL, SQLite or MySQL", d)
 	}
+	t := &Table{db: db, d: d, cfg: cfg, counts: d != store.MySQL} // on MySQL that depends on clientFoundRows
+	t.insert = t.text("insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) KEEP(calls)")
 	if _, err := cfg.Keep(Intent{URL: "http://host/"}); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-const tableColumns = "name, id, key, method, url, header, body, since, expires, held, calls"
+// text is a query in the SQL of the database.
+func (t *Table) text(query string) string { return dialect.Text(t.d, query) }
+
+const tableColumns = "name, id, KEY, method, url, header, body, since, expires, held, calls"
 
 // Insert returns a statement that plans an intent, and its arguments, for a transaction of
 // the caller. If one with its key, method and URL is open already, it changes nothing.
@@ -158,7 +152,7 @@ func (t *Table) exec(ctx context.Context, query string, args ...any) (bool, erro
 
 // read returns intents, and how many calls have begun each.
 func (t *Table) read(ctx context.Context, where string, args ...any) (list []Intent, calls []int64, err error) {
-	rows, err := t.db.QueryContext(ctx, t.text("select id, key, method, url, header, body, since, expires, held, calls from once_intent"+where), args...)
+	rows, err := t.db.QueryContext(ctx, t.text("select id, KEY, method, url, header, body, since, expires, held, calls from once_intent"+where), args...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,32 +14,11 @@ import (
 
 var _ store.AttemptLog = (*Store)(nil)
 
-// journal is what differs between databases when attempts are written. Every ? is an
-// argument, in order.
-type journal struct {
-	ago      string // the moment that lies ? microseconds back
-	again    string // leaves a row as it is that is there already
-	sweep    string // keep in microseconds, limit
-	numbered bool   // arguments are $1, $2, ...
-}
-
-var journals = map[store.Dialect]journal{
-	store.SQLite: {
-		ago:   sqliteNow + ` - ? / 1000`,
-		again: ` on conflict do nothing`,
-		sweep: `delete from once_attempt where (key_hash, id) in (select key_hash, id from once_attempt where at < ` + sqliteNow + ` - ? / 1000 order by at limit ?)`,
-	},
-	store.PostgreSQL: {
-		ago:      `statement_timestamp() - ?::bigint * interval '1 microsecond'`,
-		again:    ` on conflict do nothing`,
-		sweep:    pgsql.SweepAttempts,
-		numbered: true,
-	},
-	store.MySQL: {
-		ago:   mysqlNow + ` - ? div 1000`,
-		again: ` on duplicate key update id = id`,
-		sweep: `delete from once_attempt where at < ` + mysqlNow + ` - ? div 1000 order by at limit ?`,
-	},
+// sweepAttempts are the texts that delete attempts: keep in microseconds, limit.
+var sweepAttempts = map[store.Dialect]string{
+	store.SQLite:     dialect.Text(store.SQLite, `delete from once_attempt where (key_hash, id) in (select key_hash, id from once_attempt where at < AGO(?) order by at limit ?)`),
+	store.PostgreSQL: pgsql.SweepAttempts,
+	store.MySQL:      dialect.Text(store.MySQL, `delete from once_attempt where at < AGO(?) order by at limit ?`),
 }
 
 // maxRows of a statement. SQLite's driver takes the longer for an argument the more
@@ -75,21 +54,17 @@ func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, list []store.Att
 		for i := range part {
 			args = append(args, attemptFields(&part[i])...)
 		}
-		if _, err := tx.ExecContext(ctx, journals[s.dialect.name].insert(len(part)), args...); err != nil {
+		if _, err := tx.ExecContext(ctx, insertText(s.dialect.name, len(part)), args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// insert is the text that inserts n rows.
-func (j journal) insert(n int) string {
-	row := `(?, ?, ?, ` + j.ago + strings.Repeat(`, ?`, 16) + `)`
-	text := `insert into once_attempt (` + pgsql.AttemptColumns + `) values ` + row + strings.Repeat(`, `+row, n-1) + j.again
-	if !j.numbered {
-		return text
-	}
-	return dialect.Numbered(text)
+// insertText is the text that inserts n rows.
+func insertText(d store.Dialect, n int) string {
+	row := `(?, ?, ?, AGO(?)` + strings.Repeat(`, ?`, 16) + `)`
+	return dialect.Text(d, `insert into once_attempt (`+pgsql.AttemptColumns+`) values `+row+strings.Repeat(`, `+row, n-1)+` KEEP(id)`)
 }
 
 // attemptFields are the values of an attempt in the order of pgsql.AttemptColumns.
@@ -103,7 +78,7 @@ func attemptFields(a *store.Attempt) []any {
 
 // SweepAttempts implements [store.AttemptLog].
 func (s *Store) SweepAttempts(ctx context.Context, keep time.Duration, limit int) (int, error) {
-	r, err := s.db.ExecContext(ctx, journals[s.dialect.name].sweep, keep.Microseconds(), limit)
+	r, err := s.db.ExecContext(ctx, sweepAttempts[s.dialect.name], keep.Microseconds(), limit)
 	if err != nil {
 		return 0, s.down(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
@@ -171,12 +172,12 @@ func thoseKept(found []store.Expired) string {
 }
 
 func scanSwept(rows *sql.Rows) (e store.Expired, err error) {
-	err = rows.Scan(&e.Scope, &e.Key, &e.Nonce, (*moment)(&e.At))
+	err = rows.Scan(&e.Scope, &e.Key, &e.Nonce, (*dialect.Time)(&e.At))
 	return e, err
 }
 
 func scanExpired(rows *sql.Rows) (e store.Expired, err error) {
-	r, err := scan(rows, &e.Scope, &e.Key, (*moment)(&e.At))
+	r, err := scan(rows, &e.Scope, &e.Key, (*dialect.Time)(&e.At))
 	e.Record = r.Record
 	return e, err
 }

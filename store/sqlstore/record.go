@@ -1,11 +1,10 @@
 package sqlstore
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
 
@@ -30,7 +29,7 @@ func (r row) live() store.Record {
 func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err error) {
 	var head []byte
 	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Trace, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, (*moment)(&r.Since), &r.expired})
+		&r.Result.Body, &r.Request, &r.Trace, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, (*dialect.Time)(&r.Since), &r.expired})
 	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}
@@ -65,27 +64,6 @@ func text(s string) any {
 		return nil
 	}
 	return s
-}
-
-// moment scans a time, or milliseconds since 1970.
-type moment time.Time
-
-func (m *moment) Scan(v any) error {
-	switch v := v.(type) {
-	case time.Time:
-		*m = moment(v)
-	case int64:
-		*m = moment(time.UnixMilli(v))
-	case []byte: // older releases of MySQL's driver
-		ms, err := strconv.ParseInt(string(v), 10, 64)
-		*m = moment(time.UnixMilli(ms))
-		return err
-	case nil:
-		*m = moment{}
-	default:
-		return fmt.Errorf("sqlstore: a time stored as %T", v)
-	}
-	return nil
 }
 
 // millis is d for the database: NULL if there is no such bound.

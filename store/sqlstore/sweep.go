@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
 )
@@ -105,7 +106,7 @@ func (d sweeping) readExpired(ctx context.Context, from querier, req store.Sweep
 	defer rows.Close()
 	for rows.Next() {
 		var e store.Expired
-		r, err := scan(rows, &e.Scope, &e.Key, (*moment)(&e.At))
+		r, err := scan(rows, &e.Scope, &e.Key, (*dialect.Time)(&e.At))
 		if err != nil {
 			return nil, err
 		}
