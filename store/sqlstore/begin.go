@@ -100,6 +100,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 		_ = t.end()
 		return nil, store.Record{}, err
 	}
+	t.id = opts.ID
 	t.began()
 	return t, rec, nil
 }

@@ -15,7 +15,7 @@ import (
 // txn is an open transaction and its claim.
 type txn struct {
 	s             *Store
-	id            store.ID // that is claimed; zero: none
+	id            store.ID // that it has claimed; zero: none
 	conn          *sql.Conn
 	tx            *sql.Tx
 	guard         *sqlguard.Txn
