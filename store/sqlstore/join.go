@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
@@ -113,7 +114,10 @@ func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) 
 	}
 	// A write before the look-up: a SQLite transaction that has only read so far gets
 	// the file's lock here, where waiting for it still helps.
-	if _, err = j.caller.ExecContext(ctx, j.s.dialect.expired, opts.ID.Scope, opts.ID.Key); err == nil {
+	began := time.Now()
+	_, err = j.caller.ExecContext(ctx, j.s.dialect.expired, opts.ID.Scope, opts.ID.Key)
+	addLockWait(opts.Waits, began)
+	if err == nil {
 		j.claim, err = j.s.dialect.claim(ctx, j.caller, opts)
 	}
 	return err

@@ -28,7 +28,14 @@ const (
 	sqliteOver   = ` or (state = 1 and lease_until <= ` + sqliteNow + `))`
 	sqliteNonce  = ` and claim = coalesce(`
 
-	sqliteHeld = `select 1 from once_operation where scope = ?1 and key = ?2 and state = 1 and fence = ?3 and claim = ?4`
+	sqliteIsHeld = ` where scope = ?1 and key = ?2 and state = 1 and fence = ?3 and claim = ?4`
+	sqliteHeld   = `select 1 from once_operation` + sqliteIsHeld
+	sqliteRenew  = `update once_operation set lease_until = ` + sqliteNow + ` + ?5` + sqliteIsHeld
+
+	// The planner would rather walk over all that is done.
+	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(point, ''), calling, null,
+ coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
+ from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2) order by scope, key limit ?3`
 )
 
 var sqlite = database{
@@ -83,17 +90,20 @@ func (s *Store) useGroups(ctx context.Context) error {
 // waits for its turn needs none, and keeps none from those that only read.
 func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, error) {
 	if s.file.Groups() {
-		m, err := s.file.Join(ctx, opts, func(ctx context.Context) (*sql.Conn, error) { return s.acquire(ctx, opts.Timeouts.Acquire) })
+		m, err := s.file.Join(ctx, opts, func(ctx context.Context) (*sql.Conn, error) { return s.acquire(ctx, opts) })
 		if err != nil {
 			return nil, err
 		}
 		return &txn{s: s, conn: m.Conn, tx: m.Tx, guard: m.Guard, cancel: m.Cancel, stop: m.Detach, member: m}, nil
 	}
 	came, patience := time.Now(), s.file.LockWait(opts.Timeouts.Lock)
-	if err := s.file.Wait(ctx, patience); err != nil {
+	err := s.file.Wait(ctx, patience)
+	addLockWait(opts.Waits, came)
+	if err != nil {
 		return nil, err
 	}
 	t, err := s.openBy(ctx, opts, func(t *txn, own context.Context) (err error) {
+		defer addLockWait(opts.Waits, time.Now())
 		t.tx, err = s.file.BeginTx(own, ctx, t.conn, t.guard, came.Add(patience))
 		return err
 	})

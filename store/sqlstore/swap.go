@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
 )
 
@@ -22,9 +21,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 		return store.Record{}, s.down(err)
 	}
 	if err := t.write(ctx, c); err != nil {
-		if t.standby(ctx, err) {
-			err = s.down(pgsql.ErrRecovery)
-		}
+		err = t.dropStandby(ctx, err)
 		_ = t.end() // before a connection is asked for, which may be the same one
 		return s.inTheWay(ctx, c, err)
 	}
