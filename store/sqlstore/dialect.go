@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
@@ -73,7 +74,10 @@ var postgres = database{
 		state := sqlguard.SQLState(err)
 		return pgsql.Classify(state), pgsql.Taken(state), state != ""
 	},
-	undefined: func(err error) bool { return sqlguard.SQLState(err) == pgsql.UndefinedTable },
+	undefined: func(err error) bool {
+		state := sqlguard.SQLState(err)
+		return state == pgsql.UndefinedTable || state == pgsql.UndefinedColumn && strings.Contains(err.Error(), "trace")
+	},
 }
 
 var errBusyTimeout = errors.New("sqlstore: busy_timeout is 0, so that of two requests at one time one fails at once. Try: _pragma=busy_timeout(5000) in the data source name")

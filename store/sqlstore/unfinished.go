@@ -23,14 +23,26 @@ func (s *Store) Unfinished(ctx context.Context, after store.ID, limit int) (list
 	if limit <= 0 {
 		return nil, nil
 	}
+	conn, err := s.acquire(ctx, store.BeginOptions{})
+	if err != nil {
+		return nil, s.down(err)
+	}
+	defer func() { _ = conn.Close() }()
 	var rows *sql.Rows
 	switch s.dialect.name {
 	case store.PostgreSQL:
-		rows, err = s.db.QueryContext(ctx, pgsql.Unfinished, after.Scope, after.Key, limit)
+		var standby bool
+		if err = conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby); err == nil && standby {
+			dropConn(conn)
+			err = pgsql.ErrRecovery
+		}
+		if err == nil {
+			rows, err = conn.QueryContext(ctx, pgsql.Unfinished, after.Scope, after.Key, limit)
+		}
 	case store.MySQL:
-		rows, err = s.db.QueryContext(ctx, fill(mysqlUnfinished, after.Scope, after.Scope, after.Key, int64(limit)))
+		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, after.Scope, after.Scope, after.Key, int64(limit)))
 	default:
-		rows, err = s.db.QueryContext(s.ownContext(ctx), sqliteUnfinished, after.Scope, after.Key, limit)
+		rows, err = conn.QueryContext(s.ownContext(ctx), sqliteUnfinished, after.Scope, after.Key, limit)
 	}
 	if err != nil {
 		return nil, s.down(err)
