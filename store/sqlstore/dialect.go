@@ -67,6 +67,7 @@ var postgres = database{
 	insert:     pgsql.InsertDoneRequest,
 	swapInsert: pgsql.SwapInsert,
 	swapUpdate: pgsql.SwapUpdate,
+	swapKeep:   pgsql.SwapKeep,
 	swapDelete: pgsql.SwapDelete,
 	synced:     pgsql.Synced,
 	lock:       pgsql.MigrationLock,

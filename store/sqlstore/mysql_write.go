@@ -85,8 +85,8 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
-	case err != nil:
-		return t.s.failed(err, true)
+	case err != nil: // a lock that was not to be had in time says nothing about the record
+		return t.s.failed(err, false)
 	case onReplica:
 		return t.s.down(errReplica)
 	}

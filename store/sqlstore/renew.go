@@ -19,7 +19,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 		return nil, nil
 	}
 	opts := store.BeginOptions{Isolation: store.ReadCommitted} // what others have just changed is no failure
-	if s.dialect.name == store.SQLite { // has only one
+	if s.dialect.name == store.SQLite {                        // has only one
 		opts.Isolation = store.DefaultIsolation
 	}
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {

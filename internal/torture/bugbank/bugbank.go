@@ -90,5 +90,6 @@ func All() []Mutant {
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
+		sqlChangeMutants,
 	)
 }
