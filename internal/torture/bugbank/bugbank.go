@@ -67,6 +67,7 @@ func All() []Mutant {
 	return slices.Concat(
 		Mutants,
 		engineMutants,
+		leasedMutants,
 		webMutants,
 		databaseMutants,
 		batchMutants,
@@ -87,6 +88,7 @@ func All() []Mutant {
 		mariadbMutants,
 		standbys,
 		boundMutants,
+		changeMutants,
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
