@@ -32,7 +32,7 @@ const (
 	sqliteHeld   = `select 1 from once_operation` + sqliteIsHeld
 	sqliteRenew  = `update once_operation set lease_until = ` + sqliteNow + ` + ?5` + sqliteIsHeld
 
-	// The planner would rather walk over all that is done.
+	// Whatever the statistics of the planner say, it does not read what is done.
 	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(point, ''), calling, null,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
  from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2) order by scope, key limit ?3`

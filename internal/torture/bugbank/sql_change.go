@@ -5,7 +5,7 @@ var sqlChangeMutants = []Mutant{
 	{
 		Name:  "sqlstore commits done whatever it is asked",
 		Edits: []Edit{{In: "isAtomic", Old: `n.State == store.StateDone && `, New: ``}},
-		Tests: mariadbSQL("TestCommitRunningInAGroup"),
+		Tests: mariadbSQL("TestOwnClaim$/^SQLite"),
 	},
 	{
 		Name:  "sqlstore commits although a hold is lost",
@@ -39,7 +39,7 @@ var sqlChangeMutants = []Mutant{
 	},
 	{
 		Name:  "SQLite walks over all that is done",
-		Edits: []Edit{{In: "sqliteUnfinished", Old: ` indexed by once_operation_unfinished`, New: ``}},
+		Edits: []Edit{{In: "sqliteUnfinished", Old: `indexed by once_operation_unfinished`, New: `not indexed`}},
 		Tests: mariadbSQL("TestUnfinishedReadsNoTable$/^SQLite$"),
 	},
 	{
