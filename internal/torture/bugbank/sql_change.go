@@ -39,7 +39,7 @@ var sqlChangeMutants = []Mutant{
 	},
 	{
 		Name:  "SQLite walks over all that is done",
-		Edits: []Edit{{In: "sqliteUnfinished", Old: `indexed by once_operation_unfinished`, New: `not indexed`}},
+		Edits: []Edit{{In: "sqliteUnfinished", Old: `indexed by once_operation_unfinished where state`, New: `where +state`}},
 		Tests: mariadbSQL("TestUnfinishedReadsNoTable$/^SQLite$"),
 	},
 	{
