@@ -151,7 +151,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 
 // writes runs what travels with a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
-	for _, w := range writes {
+	for _, w := range store.InLockOrder(writes) {
 		if err := s.checkSize(ctx, tx, largestValue(w.Args)); err != nil {
 			return err
 		}

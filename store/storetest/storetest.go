@@ -54,6 +54,10 @@ type Harness[TX any] struct {
 	// and returns an error if that was refused. nil if TX knows no such thing.
 	End func(ctx context.Context, tx TX) error
 
+	// Savepoint sets a savepoint in tx, and returns the transaction for what is run in it; end
+	// releases it or rolls back to it. nil if TX knows no such thing.
+	Savepoint func(ctx context.Context, tb testing.TB, tx TX) (inner TX, end func(keep bool) error)
+
 	// Isolations are the levels that the store offers.
 	Isolations []store.Isolation
 
@@ -87,6 +91,7 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 		{"Swap", testClaimed[TX]},
 		{"Txn", testTxn[TX]},
 		{"Join", testJoin[TX]},
+		{"SQL", testSQL[TX]},
 		{"LostAnswers", func(t *testing.T, u *suite[TX]) { testLostAnswers(t, u.operations) }},
 		{"Engine", testEngine[TX]},
 		{"Race", testRace[TX]},
@@ -127,7 +132,7 @@ func (h Harness[TX]) check(t *testing.T) {
 	v := reflect.ValueOf(h)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Own", "End", "OneWriter", "OneLevel":
+		case "Own", "End", "Savepoint", "OneWriter", "OneLevel":
 		default:
 			if h.OneLevel && (name == "Set" || name == "Get") {
 				continue

@@ -93,5 +93,6 @@ func All() []Mutant {
 		transactionMutants,
 		defaultsMutants,
 		sqlChangeMutants,
+		planeMutants,
 	)
 }
