@@ -112,6 +112,9 @@ func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (s
 		ctx, cancel = context.WithTimeout(ctx, opts.Timeouts.Acquire)
 		defer cancel()
 	}
+	if opts.Waits == nil { // the wait need not be told apart, which costs some
+		return s.Read(ctx, opts.ID)
+	}
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return store.Record{}, s.down(err)
