@@ -93,6 +93,7 @@ func All() []Mutant {
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
+		sqlChangeMutants,
 		planeMutants,
 	)
 }

@@ -4,7 +4,7 @@ package bugbank
 var joins = []Mutant{
 	{
 		Name:  "a joined handler may commit its caller's transaction",
-		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: "j.inHandler = j.guard.ForbidCommit()", New: "j.inHandler = true"}},
+		Edits: []Edit{{In: "sqlstore.(*joined).began", Old: "j.inHandler = j.guard.ForbidCommit()", New: "j.inHandler = true"}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
 	},
 	{
