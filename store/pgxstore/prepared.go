@@ -13,11 +13,11 @@ import (
 	"github.com/oncelib/once/internal/pgsql"
 )
 
-// maxPrepared is how many statements of batches stay prepared on a connection. Those of the
+// maxPrepared is how many statements of batches and commits stay prepared on a connection. Those of the
 // cache of pgx are dropped with every pipeline that fails, and a duplicate is one.
 const maxPrepared = 256
 
-// preparedCache are what a connection knows of the statements of batches. pgx knows nothing of
+// preparedCache are what a connection knows of the statements of users in pipelines. pgx knows nothing of
 // them: it would run the user's other queries of the same text as these, and never
 // prepare them anew when a table has changed.
 type preparedCache struct {

@@ -16,7 +16,7 @@ var batchMutants = []Mutant{
 	},
 	{
 		Name:  "a batch that was lost counts as not sent",
-		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "failed == 0 && ctx.Err() == nil && !conn.IsClosed():", New: "failed == 0 && ctx.Err() == nil:"}},
+		Edits: []Edit{{In: "pgxstore.(*Store).failure", Old: "failed == 0 && ctx.Err() == nil && !conn.IsClosed():", New: "failed == 0 && ctx.Err() == nil:"}},
 		Tests: batchTest("TestBatchIsCut"),
 	},
 	{
@@ -33,7 +33,7 @@ failed, err = len(b), ctx.Err()`}},
 	},
 	{
 		Name:  "a business collision in a batch is taken for a duplicate",
-		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "classify(err, failed == record && record < intime)", New: "classify(err, failed >= record && record < intime)"}},
+		Edits: []Edit{{In: "pgxstore.queueWrites", Old: "appended: len(tail) > 0", New: "appended: len(tail) > 0, refusal: store.KindTaken"}},
 		Tests: batchTest("TestBatchRefusals"),
 	},
 	{
@@ -70,7 +70,7 @@ r.change.Writes`}},
 	},
 	{
 		Name:  "what a batch has prepared before a migration stays",
-		Edits: []Edit{{In: "(*batchTxn).Commit", Old: "misfit(pe) {", New: "false {"}},
+		Edits: []Edit{{In: "pgxstore.(*Store).failure", Old: "misfit(pe) {", New: "false {"}},
 		Tests: in("store/pgxstore", "TestABatchAfterAMigration"),
 	},
 }

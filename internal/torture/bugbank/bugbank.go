@@ -70,6 +70,7 @@ func All() []Mutant {
 		leasedMutants,
 		webMutants,
 		databaseMutants,
+		pgxChangeMutants,
 		batchMutants,
 		pgxMutants,
 		groupMutants,
@@ -93,6 +94,7 @@ func All() []Mutant {
 		transactionMutants,
 		defaultsMutants,
 		migrationMutants,
+		sqlChangeMutants,
 		planeMutants,
 	)
 }

@@ -4,7 +4,7 @@ package bugbank
 var databaseMutants = []Mutant{
 	{
 		Name:  "an error of any write is taken for a collision of keys",
-		Edits: []Edit{{In: "pgxstore.(*txn).Commit", Old: "return classify(err, failed == record)", New: "return classify(err, record >= 0)"}},
+		Edits: []Edit{{In: "pgxstore.(*Store).failure", Old: "classify(err, b.at(failed))", New: "classify(err, statement{refusal: store.KindTaken})"}},
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestAnAppendedWriteThatCollides"}},
 	},
 	{

@@ -4,7 +4,7 @@ package bugbank
 var joins = []Mutant{
 	{
 		Name:  "a joined handler may commit its caller's transaction",
-		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: "j.inHandler = j.guard.ForbidCommit()", New: "j.inHandler = true"}},
+		Edits: []Edit{{In: "sqlstore.(*joined).began", Old: "j.inHandler = j.guard.ForbidCommit()", New: "j.inHandler = true"}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
 	},
 	{
@@ -16,7 +16,7 @@ var joins = []Mutant{
 		Name: "a join whose transaction is gone counts as undone, on pgx",
 		Edits: []Edit{
 			{In: "pgxstore.(*joined).undo", Old: "if over(err) {", New: "if false {"},
-			{In: "pgxstore.(*joined).Commit", Old: "pgsql.DivisionByZero, over(err):", New: "pgsql.DivisionByZero:"},
+			{In: "pgxstore.(*joined).Commit", Old: "case over(err):", New: "case false:"},
 		},
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/./^Join$/^HandlerEnds"}},
 	},

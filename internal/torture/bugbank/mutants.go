@@ -19,10 +19,9 @@ var everywhere = []Mutant{
 		Name: "the key is committed before the effect",
 		Edits: []Edit{{
 			In: "pgxstore.(*txn).Commit",
-			Old: `queueDone(&b, c, t.claim.start)
-}
-queueWrites(&b, t.user.tail)`,
-			New: "early, n := new(pgx.Batch), c.Next\n\tearly.Queue(`insert into once_operation (scope, key, claim, status, kind, body) values ($1, $2, $3, $4, $5, $6)`, c.ID.Scope, c.ID.Key, n.Nonce, n.Result.Status, n.Result.Kind, n.Result.Body)\n\tother, err := pgx.ConnectConfig(ctx, t.conn.Conn().Config())\n\tif err != nil {\n\t\treturn err\n\t}\n\tif err := other.SendBatch(ctx, early).Close(); err != nil {\n\t\treturn err\n\t}\n\t_ = other.Close(ctx)\n}\nqueueWrites(&b, t.user.tail)",
+			Old: `queueChange(&b, c, &t.claim)
+queueWrites(&b, t.user.tail, c.Writes)`,
+			New: "if !c.ID.IsZero() {\n\tearly, n := new(pgx.Batch), c.Next\n\tearly.Queue(`insert into once_operation (scope, key, claim, status, kind, body) values ($1, $2, $3, $4, $5, $6)`, c.ID.Scope, c.ID.Key, n.Nonce, n.Result.Status, n.Result.Kind, n.Result.Body)\n\tother, err := pgx.ConnectConfig(ctx, t.conn.Conn().Config())\n\tif err != nil {\n\t\treturn err\n\t}\n\tif err := other.SendBatch(ctx, early).Close(); err != nil {\n\t\treturn err\n\t}\n\t_ = other.Close(ctx)\n}\nqueueWrites(&b, t.user.tail, c.Writes)",
 		}},
 		Tests: []Killer{misbehave},
 	},
@@ -30,12 +29,10 @@ queueWrites(&b, t.user.tail)`,
 		Name: "the effect is committed before the key",
 		Edits: []Edit{{
 			In: "pgxstore.(*txn).Commit",
-			Old: `queueDone(&b, c, t.claim.start)
-}
-queueWrites(&b, t.user.tail)
-queueWrites(&b, c.Writes)
+			Old: `queueChange(&b, c, &t.claim)
+queueWrites(&b, t.user.tail, c.Writes)
 b.queue(commit)`,
-			New: "}\nqueueWrites(&b, t.user.tail)\nqueueWrites(&b, c.Writes)\nb.queue(commit)\nb.queue(`begin`)\nif record >= 0 {\n\tqueueDone(&b, c, t.claim.start)\n}\nb.queue(commit)",
+			New: "queueWrites(&b, t.user.tail, c.Writes)\nb.queue(commit)\nb.queue(`begin`)\nqueueChange(&b, c, &t.claim)\nb.queue(commit)",
 		}, {
 			In:  "InsertDone",
 			Old: "`insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)\n values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int)`",
@@ -173,9 +170,9 @@ c.observe`,
 	{
 		Name: "a stale holder's fence is accepted",
 		Edits: []Edit{{
-			In:  "expected",
-			Old: "expected       = `state <> 2 and fence = $17 and (not $18 or (state = 1 and lease_until <= clock_timestamp()))`",
-			New: "expected       = `state <> 2 and fence >= $17 * 0 and (not $18 or (state = 1 and lease_until <= clock_timestamp()))`",
+			In:  "pgsql.SwapUpdate",
+			Old: "fence = $18",
+			New: "fence >= $18 * 0",
 		}},
 		Tests: []Killer{pgx},
 	},

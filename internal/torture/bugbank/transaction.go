@@ -31,7 +31,7 @@ var transactionMutants = []Mutant{
 	},
 	{
 		Name:  "one more join than a thousand",
-		Edits: []Edit{{In: "pgxstore.(*Store).Join", Old: "j.claims.held < pgsql.MaxJoins", New: "j.claims.held <= pgsql.MaxJoins"}},
+		Edits: []Edit{{In: "pgxstore.(*joined).hold", Old: "j.claims.held >= pgsql.MaxJoins", New: "j.claims.held > pgsql.MaxJoins"}},
 		Tests: in("store/pgxstore", "TestManyJoins"),
 	},
 	{
@@ -46,7 +46,7 @@ var transactionMutants = []Mutant{
 	},
 	{
 		Name:  "sqlstore: one more join than a thousand",
-		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: "j.guard.Claims(+1) > pgsql.MaxJoins", New: "j.guard.Claims(+1) > pgsql.MaxJoins+1"}},
+		Edits: []Edit{{In: "sqlstore.(*joined).countClaim", Old: "j.guard.Claims(+1) > pgsql.MaxJoins", New: "j.guard.Claims(+1) > pgsql.MaxJoins+1"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestManyJoins"}},
 	},
 	{

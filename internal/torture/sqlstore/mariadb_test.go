@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,8 +215,12 @@ func TestCommittedFromBelow(t *testing.T) {
 			}
 		}
 	}
-	// A person resolves it.
+	// A person finds it in the list, and resolves it.
 	id := store.ID{Scope: "below", Key: fmt.Sprint("call ends()", nil)}
+	list, err := s.Unfinished(t.Context(), store.ID{}, 100)
+	if err != nil || !slices.ContainsFunc(list, func(e store.Entry) bool { return e.ID == id && e.State == store.StateUnknown }) {
+		t.Errorf("listed: %+v, %v", list, err)
+	}
 	resolved := store.Change{ID: id, Expect: store.Expect{Fence: 1}, Retain: time.Hour,
 		Next: store.Record{State: store.StateDone, Fence: 1, Nonce: []byte("0123456789abcdef"), Result: store.Result{Body: []byte("1")}}}
 	if _, err := s.Swap(t.Context(), resolved); err != nil {
