@@ -14,7 +14,7 @@ import (
 func (c *call[TX]) commit(ctx context.Context, txn claim[TX], r ran) verdict {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
-	c.ticket = c.e.cache.Ticket(c.id)
+	c.ticket = c.e.cache.Ticket()
 	began := c.e.clock()
 	if r.rollback {
 		switch err := txn.Rollback(uncancelled); store.KindOf(err) {

@@ -49,9 +49,12 @@
 //	Idempotency-Key        request   "key" or key, as in package oncehttp
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again)
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
+//
+// [once.Operation].Name is the procedure, such as /payments.v1.Refunds/CreateRefund.
 //
 // After the retention an answer is forgotten, and a retry would execute again. One that
 // carries Once-First-Sent is then told STALE instead, and so is one with an old key under

@@ -30,6 +30,7 @@ type service struct {
 
 	mu    sync.Mutex
 	runs  int
+	begun []once.Event  // with which calls of the engine begin
 	seen  []http.Header // of each call that has arrived
 	conns map[net.Conn]bool
 
@@ -86,7 +87,7 @@ func start(tb testing.TB, cfg onceconnect.Config, change func(*service)) *servic
 	}
 	mux := http.NewServeMux()
 	mux.Handle(refundsv1.NewRefundsHandler(s, connect.WithInterceptors(
-		connect.UnaryInterceptorFunc(s.watch), onceconnect.NewInterceptor(once.New(store, once.Config{}), cfg))))
+		connect.UnaryInterceptorFunc(s.watch), onceconnect.NewInterceptor(once.New(store, once.Config{Observer: s}), cfg))))
 	s.server = httptest.NewUnstartedServer(mux)
 	s.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.server.Config.ConnState = func(c net.Conn, state http.ConnState) {
@@ -101,6 +102,17 @@ func start(tb testing.TB, cfg onceconnect.Config, change func(*service)) *servic
 		s.db.Close()
 	})
 	return s
+}
+
+// Observe implements [once.Observer].
+func (s *service) Observe(context.Context, once.Event) {}
+
+// TraceStart implements [once.Tracer].
+func (s *service) TraceStart(ctx context.Context, e once.Event) (context.Context, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = append(s.begun, e)
+	return ctx, ""
 }
 
 func (s *service) must(err error) {

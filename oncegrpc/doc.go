@@ -46,9 +46,12 @@
 //	idempotency-key        request   "key" or key, as in package oncehttp
 //	once-attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	once-first-sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	idempotency-status     answer    stored, replayed, or ignored (a retry executes again)
 //	idempotent-replayed    answer    true on a replay
 //	idempotency-retention  answer    for how many seconds after its execution the answer is replayed
+//
+// [once.Operation].Name is the full method, such as /payments.v1.Refunds/CreateRefund.
 //
 // After the retention an answer is forgotten, and a retry would execute again. One that
 // carries once-first-sent is then told STALE instead, and so is one with an old key under

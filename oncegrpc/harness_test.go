@@ -31,6 +31,7 @@ type service struct {
 
 	mu    sync.Mutex
 	runs  int
+	begun []once.Event  // with which calls of the engine begin
 	seen  []metadata.MD // of each call that has arrived
 	conns []net.Conn
 
@@ -85,7 +86,7 @@ func start(tb testing.TB, cfg oncegrpc.Config, change func(*service)) *service {
 	if cfg.Principal == nil {
 		cfg.Principal = oncegrpc.Global()
 	}
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(s.watch, oncegrpc.UnaryServerInterceptor(once.New(store, once.Config{}), cfg)))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(s.watch, oncegrpc.UnaryServerInterceptor(once.New(store, once.Config{Observer: s}), cfg)))
 	refundsv1.RegisterRefundsServer(server, s)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)
@@ -96,6 +97,17 @@ func start(tb testing.TB, cfg oncegrpc.Config, change func(*service)) *service {
 		s.db.Close()
 	})
 	return s
+}
+
+// Observe implements [once.Observer].
+func (s *service) Observe(context.Context, once.Event) {}
+
+// TraceStart implements [once.Tracer].
+func (s *service) TraceStart(ctx context.Context, e once.Event) (context.Context, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = append(s.begun, e)
+	return ctx, ""
 }
 
 func (s *service) must(err error) {

@@ -8,16 +8,44 @@ import (
 	"github.com/oncelib/once/internal/wire"
 )
 
-// callerOf returns what r says about itself, for logs. What cannot be a name there
-// is left out.
-func callerOf(r *http.Request) once.Caller {
+// described returns an operation that has only what observers are told about r.
+func described(r *http.Request) once.Operation {
+	trace := wire.Trace(r.Header[wire.TraceHeader])
+	return once.Operation{Name: nameOf(r), Trace: trace, Caller: callerOf(r, trace)}
+}
+
+// nameOf returns what kind of work r is: its method and the pattern of its route. Without a
+// pattern it is the method alone, because metrics have the name as a label: a path can name one
+// of many things, and a client can invent paths and methods.
+func nameOf(r *http.Request) string {
+	if strings.IndexByte(r.Pattern, ' ') > 0 { // the pattern names the method
+		return r.Pattern
+	}
+	name := otherMethod
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		name = r.Method
+	}
+	if r.Pattern != "" {
+		name += " " + r.Pattern
+	}
+	return name
+}
+
+// otherMethod is what OpenTelemetry calls a method that it does not know.
+const otherMethod = "_OTHER"
+
+// callerOf returns what r, with this traceparent, says about itself, for logs. What cannot be a
+// name there is left out.
+func callerOf(r *http.Request, trace string) once.Caller {
 	c := once.Caller{
 		RequestID:     printableLine(r.Header["X-Request-Id"]),
 		CorrelationID: printableLine(r.Header["X-Correlation-Id"]),
 		Attempt:       wire.Attempt(r.Header[wire.AttemptHeader]),
 	}
-	if lines := r.Header["Traceparent"]; c.CorrelationID == "" && lines != nil {
-		c.CorrelationID = traceID(printableLine(lines))
+	if c.CorrelationID == "" {
+		c.CorrelationID = wire.TraceID(trace)
 	}
 	return c
 }
@@ -33,18 +61,4 @@ func printableLine(lines []string) string {
 		}
 	}
 	return lines[0]
-}
-
-// traceID returns the trace id of a traceparent (W3C Trace Context), "" if it has none.
-func traceID(parent string) string {
-	parts := strings.SplitN(parent, "-", 4)
-	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 {
-		return ""
-	}
-	for i := range len(parts[1]) {
-		if c := parts[1][i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ""
-		}
-	}
-	return parts[1]
 }

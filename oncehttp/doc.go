@@ -57,7 +57,8 @@
 //	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; the handler's deadline
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
-//	X-Request-Id, X-Correlation-Id, Traceparent   request   for the observer
+//	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
+//	X-Request-Id, X-Correlation-Id   request   for the observer; without the second one, the id of the trace is taken
 //	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
 //	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
 //	                                 same key executes); ignored (there is no key, or the method is not keyed)
@@ -69,6 +70,10 @@
 // parameters are ignored; a bare key is printable ASCII without quotation marks, commas
 // and semicolons, which could be a sign of two headers or of parameters. Two different
 // keys in one request are refused, and so are two lines of one header.
+//
+// [once.Operation].Name, for metrics and logs, is the method and the pattern of the route:
+// "POST /refunds/{id}". Where [http.Request.Pattern] is not known, because the middleware is
+// outside of the router, it is the method alone; a path may be one of too many for a metric.
 //
 // The retention is a number of seconds, like Retry-After and max-age, and does not say
 // how much is left of it: only the database's clock could.

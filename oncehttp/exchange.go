@@ -84,7 +84,8 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 			return malformed(err)
 		}
 	}
-	op.Caller, op.Isolation, op.Timeouts = callerOf(r), p.Isolation, p.Timeouts
+	op = described(r)
+	op.Isolation, op.Timeouts = p.Isolation, p.Timeouts
 	switch {
 	case x.key != "":
 	case x.keyed && !p.Optional:
@@ -124,7 +125,7 @@ func (x *exchange) admit(principal string) (refused *Problem) {
 		return nil
 	}
 	var lookUp Replay // nil: the request is no retry, or cannot be looked up
-	if x.key != "" && callerOf(x.r).Attempt != 1 {
+	if x.key != "" && wire.Attempt(x.r.Header[wire.AttemptHeader]) != 1 {
 		own := x.replayLookUp
 		own.op = once.Operation{Scope: wire.Scope(principal, x.plan.routeOf(x.r)), Key: x.key}
 		lookUp = &own
@@ -143,7 +144,7 @@ func (x *exchange) leave() {
 // nothing else is done.
 func (x *exchange) cannotCompare(why *refusal) once.Operation {
 	x.incomparable, x.key = why, ""
-	return once.Operation{Caller: callerOf(x.r)}
+	return described(x.r)
 }
 
 // comparesBody reports whether the body matters: there is a key, or it may be in there.

@@ -103,8 +103,6 @@ func expected(values []string, header string) (string, error) {
 	return values[0], nil
 }
 
-var traceparent = regexp.MustCompile(`^[^-]{2}-([0-9a-f]{32})-[^-]*-`)
-
 // FuzzCaller reads what a request says of itself, all of which is for logs.
 func FuzzCaller(f *testing.F) {
 	const id = "0af7651916cd43dd8448eb211c80319c"
@@ -114,12 +112,8 @@ func FuzzCaller(f *testing.F) {
 	f.Add("0-"+id+"-b7ad6b7169203331", "+1", "\x7f")
 	f.Add("---", "00000000002", "é")
 	f.Fuzz(func(t *testing.T, parent, attempt, id string) {
-		c := callerOf(&http.Request{Header: http.Header{"Traceparent": {parent}, "Once-Attempt": {attempt}, "X-Request-Id": {id}}})
-		trace := ""
-		if m := traceparent.FindStringSubmatch(parent); m != nil && printableLine([]string{parent}) == parent {
-			trace = m[1]
-		}
-		if c.CorrelationID != trace {
+		c := described(&http.Request{Header: http.Header{"Traceparent": {parent}, "Once-Attempt": {attempt}, "X-Request-Id": {id}}}).Caller
+		if trace := wire.TraceID(wire.Trace([]string{parent})); c.CorrelationID != trace {
 			t.Errorf("%q has the trace %q, want %q", parent, c.CorrelationID, trace)
 		}
 		want := 0
@@ -132,7 +126,7 @@ func FuzzCaller(f *testing.F) {
 		if plain := regexp.MustCompile(`^[!-~]{1,128}$`).MatchString(id); c.RequestID != id && plain || c.RequestID != "" && !plain {
 			t.Errorf("%q is the request %q", id, c.RequestID)
 		}
-		if several := callerOf(&http.Request{Header: http.Header{"Traceparent": {parent, parent}, "Once-Attempt": {attempt, attempt}}}); several != (once.Caller{}) {
+		if several := described(&http.Request{Header: http.Header{"Traceparent": {parent, parent}, "Once-Attempt": {attempt, attempt}}}); several.Caller != (once.Caller{}) || several.Trace != "" {
 			t.Errorf("of two lines one counts: %+v", several)
 		}
 	})

@@ -23,9 +23,11 @@ const (
 	KindUncertain               // of an Irrevocable store: an external call was begun, and its outcome is not known
 )
 
+// kinds are the words of errors and of the attempt log, which stores them: they do not change.
+// So KindOther is "failed" and KindUnavailable is "down".
 var kinds = [...]string{"failed", "taken", "retry", "aborted", "misused", "down", "lost", "ended", "busy", "stale", "partial", "uncertain"}
 
-// String returns the kind's name.
+// String returns the word for the kind in errors and in the attempt log.
 func (k Kind) String() string {
 	if int(k) < len(kinds) {
 		return kinds[k]

@@ -76,7 +76,8 @@ type Expect struct {
 }
 
 // Hold is a claim on a running operation, as its holder knows it. The fence alone does not name
-// it: an operation that was released or has expired may be claimed again with the same one.
+// it: an operation that was released or has expired may be claimed again with the same one. So the
+// nonce is always compared.
 type Hold struct {
 	ID    ID
 	Fence int64
@@ -91,7 +92,7 @@ type Change struct {
 	Next   Record
 	Lease  time.Duration // Running: lapses at the store's clock + Lease; 0: never
 	Retain time.Duration // Done: expires at the store's clock + Retain; 0: never
-	Writes []Statement   // commit with it, or not at all
+	Writes []Statement   // commit with it, or not at all; [KindMisused] if the store keeps no tables
 
 	// Keep leaves Fingerprint, Request and Trace of the record as they are stored, whatever Next
 	// says: the update is a narrow one. It needs a record, so a Fence to expect.
@@ -99,7 +100,8 @@ type Change struct {
 
 	// Held are other operations that must be running under these claims when c commits, whether
 	// their leases are over or not. Otherwise nothing is applied and the error is [KindTaken].
-	// They stay so until it has committed.
+	// They stay so until it has committed. A store whose changes reach one operation each
+	// refuses them: [KindMisused].
 	Held []Hold
 
 	// StaleAfter, if it is set and the operation must be absent, is when it is too late for c by the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
@@ -182,7 +183,7 @@ func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err err
 		return err
 	}
 	defer db.Close()
-	if err := sqlstore.Migrate(ctx, db.DB); err != nil {
+	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, admin.Migrations); err != nil { // those that once keys reads
 		return db.failed("migrate", err)
 	}
 	tx, err := db.BeginTx(ctx, nil)

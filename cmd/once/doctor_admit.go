@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -93,23 +94,40 @@ func (s source) status(ctx context.Context) ([]migration.Status, error) {
 		}
 	}
 	defer db.Close()
-	return sqlstore.Status(ctx, db)
+	return sqlstore.Status(ctx, db, capabilities...)
 }
 
-// askMigrations is the same for all dialects.
+// askMigrations is the same for all dialects. A capability of which the database has nothing is
+// not in use; one that it has in part fails.
 func askMigrations(ctx context.Context, p *patient) (finding, error) {
 	status, err := p.status(ctx)
 	if err != nil {
 		return finding{}, err
 	}
-	missing := 0
+	var has []migration.Migration
+	all, missing := map[string]int{}, map[string]int{}
 	for _, s := range status {
-		if !s.Applied {
-			missing++
+		all[s.Capability]++
+		if s.Applied {
+			has = append(has, s.Migration)
+		} else {
+			missing[s.Capability]++
 		}
 	}
-	if missing > 0 {
-		return fail.because(fmt.Sprintf("%d of %d are missing: no operation can be kept", missing, len(status)), "once migrate up --db "+p.paste), nil
+	var unused []string
+	for _, name := range namesOf(capabilities) {
+		used := slices.ContainsFunc(has, func(m migration.Migration) bool { return m.Capability == name })
+		switch n := missing[name]; {
+		case n > 0 && name == migration.Operation.Capability:
+			return fail.because(fmt.Sprintf("%d of %d migrations of %s are missing: operations fail", n, all[name], name), "once migrate up --db "+p.paste), nil
+		case n > 0 && used:
+			return fail.because(fmt.Sprintf("%d of %d migrations of %s are missing: what uses its tables fails", n, all[name], name), "once migrate up --only "+name+" --db "+p.paste), nil
+		case n > 0:
+			unused = append(unused, name)
+		}
 	}
-	return fine("the database has all %d", len(status)), nil
+	if len(unused) > 0 {
+		return fine("the database has all of %s; it has no tables of %s", newest(has), strings.Join(unused, ", ")), nil
+	}
+	return fine("the database has all: %s", newest(has)), nil
 }

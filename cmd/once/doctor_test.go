@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,14 +124,14 @@ func TestDoctorPrints(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "app.db")
 	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
 	o := run(t, "doctor", "--db", "file:"+file+"?_pragma=busy_timeout(0)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").want(t, 1)
-	all, err := migration.All(store.SQLite)
+	all, err := migration.All(store.SQLite, capabilities...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, version, _ := strings.Cut(o.stdout, "SQLite ")
 	version, _, _ = strings.Cut(version, ",")
 	want := `ok    version             SQLite ` + version + `, which is in the program; that of the service may be another
-ok    migrations          the database has all ` + strconv.Itoa(len(all)) + `
+ok    migrations          the database has all: ` + newest(all) + `
 ok    filesystem          a local one
 ok    journal_mode        WAL
 warn  synchronous         NORMAL: with WAL, a power failure takes the last commits that were acknowledged, key and effect together, and a retry executes again; without, it may break the file

@@ -15,27 +15,36 @@ var (
 		name: "migrate up", brief: "create or update the tables that keep operations",
 		help: `Applies the migrations that the database does not have yet, in one transaction
 (MySQL and MariaDB have none for that: there the next run completes one that was killed).
-Nodes that start together may all run it. The business tables are not touched.`,
+Nodes that start together may all run it. The business tables are not touched.
+
+Migrations are numbered within a capability: ` + capabilityNames() + `.
+With --only, the tables of the others are neither created nor updated.`,
 		make: func() command { return new(migrateUp) },
 	}
 	migrateStatusEntry = entry{
 		quick: true, name: "migrate status", brief: "which migrations the database has",
 		help: `Lists the migrations and whether the database has them. The exit code is 1 if
-one is missing.`,
+one is missing. With --only, the other capabilities are left out.`,
 		make: func() command { return new(migrateStatus) },
 	}
 	migratePrintEntry = entry{
 		name: "migrate print", brief: "the migrations as SQL, for goose, Atlas or psql",
 		help: `Prints the migrations as plain SQL, with --format goose as the text of one
 migration file of goose. There are forward migrations only. After an upgrade of
-once, --from prints what is new.`,
+once, --from prints what is new in one capability.`,
 		make: func() command { return new(migratePrint) },
 	}
 )
 
-type migrateUp struct{ db string }
+type migrateUp struct {
+	db string
+	selection
+}
 
-func (c *migrateUp) flags(fs *flag.FlagSet) { fs.StringVar(&c.db, "db", "", dbUsage) }
+func (c *migrateUp) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	c.selection.flags(fs)
+}
 
 func (c *migrateUp) run(ctx context.Context, m *Main, _ []string) error {
 	db, err := openDatabase(ctx, c.db, true)
@@ -43,25 +52,33 @@ func (c *migrateUp) run(ctx context.Context, m *Main, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	before, err := sqlstore.Status(ctx, db.DB)
+	status, err := sqlstore.Status(ctx, db.DB, capabilities...) // of all, so that a database which is newer in any of them is refused
 	if err != nil {
 		return db.failed("read", err)
 	}
-	if err := sqlstore.Migrate(ctx, db.DB); err != nil {
+	if err := sqlstore.MigrateOnly(ctx, db.DB, c.sets()...); err != nil {
 		return db.failed("migrate", err)
 	}
-	for _, s := range before {
+	var has []migration.Migration
+	for _, s := range c.of(status) {
 		if !s.Applied {
-			fmt.Fprintf(m.Stdout, "applied  %s\n", fileName(s.Migration))
+			fmt.Fprintf(m.Stdout, "applied  %s\n", migrationLine(s.Migration))
 		}
+		has = append(has, s.Migration)
 	}
-	fmt.Fprintf(m.Stdout, "%s is at version %d.\n", db.name, len(before))
+	fmt.Fprintf(m.Stdout, "%s is at %s.\n", db.name, newest(has))
 	return nil
 }
 
-type migrateStatus struct{ db string }
+type migrateStatus struct {
+	db string
+	selection
+}
 
-func (c *migrateStatus) flags(fs *flag.FlagSet) { fs.StringVar(&c.db, "db", "", dbUsage) }
+func (c *migrateStatus) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	c.selection.flags(fs)
+}
 
 func (c *migrateStatus) run(ctx context.Context, m *Main, _ []string) error {
 	db, err := openDatabase(ctx, c.db, false)
@@ -69,21 +86,22 @@ func (c *migrateStatus) run(ctx context.Context, m *Main, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	status, err := sqlstore.Status(ctx, db.DB)
+	status, err := sqlstore.Status(ctx, db.DB, capabilities...)
 	if err != nil {
 		return db.failed("read", err)
 	}
+	list := c.of(status)
 	missing := 0
-	for _, s := range status {
+	for _, s := range list {
 		word := "applied"
 		if !s.Applied {
 			word = "missing"
 			missing++
 		}
-		fmt.Fprintf(m.Stdout, "%s  %s\n", word, fileName(s.Migration))
+		fmt.Fprintf(m.Stdout, "%s  %s\n", word, migrationLine(s.Migration))
 	}
 	if missing > 0 {
-		return fmt.Errorf("%s lacks %d of %d migrations. Try: once migrate up --db %s", db.name, missing, len(status), db.paste)
+		return fmt.Errorf("%s lacks %d of %d migrations. Try: once migrate up%s --db %s", db.name, missing, len(list), c.again(), db.paste)
 	}
 	return nil
 }
@@ -91,31 +109,36 @@ func (c *migrateStatus) run(ctx context.Context, m *Main, _ []string) error {
 type migratePrint struct {
 	dialect, format string
 	from            int
+	selection
 }
 
 func (c *migratePrint) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the database's SQL: postgres, sqlite or mysql")
 	fs.StringVar(&c.format, "format", "plain", "`NAME` of the form: plain or goose")
-	fs.IntVar(&c.from, "from", 0, "only migrations after this `VERSION`")
+	fs.IntVar(&c.from, "from", 0, "only migrations after this `VERSION` of the one capability that --only names")
+	c.selection.flags(fs)
 }
 
 func (c *migratePrint) run(_ context.Context, m *Main, _ []string) error {
 	if c.dialect == "" {
 		return &usageError{"--dialect is missing", "once migrate print --dialect postgres"}
 	}
-	all, err := migration.All(store.Dialect(c.dialect))
+	all, err := migration.All(store.Dialect(c.dialect), c.sets()...)
 	if err != nil {
 		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql"}
 	}
 	if c.format != "plain" && c.format != "goose" {
 		return &usageError{fmt.Sprintf("there is no format %q", c.format), "--format plain, or --format goose"}
 	}
+	if c.from > 0 && len(c.only) != 1 {
+		return &usageError{"--from is a version of one capability", fmt.Sprintf("--only %s --from %d", migration.Operation.Capability, c.from)}
+	}
 	all = all[min(max(0, c.from), len(all)):]
 	if c.format == "goose" && len(all) > 0 {
 		fmt.Fprint(m.Stdout, "-- +goose Up\n")
 	}
 	for _, mg := range all {
-		text := "-- " + fileName(mg) + "\n" + mg.SQL + mg.Noted()
+		text := "-- " + mg.Capability + ": " + mg.File() + "\n" + mg.SQL + mg.Noted()
 		if c.format == "goose" {
 			text = "-- +goose StatementBegin\n" + text + "-- +goose StatementEnd\n"
 		}
@@ -124,4 +147,7 @@ func (c *migratePrint) run(_ context.Context, m *Main, _ []string) error {
 	return nil
 }
 
-func fileName(m migration.Migration) string { return fmt.Sprintf("%03d_%s.sql", m.Version, m.Name) }
+// migrationLine is a migration in a list.
+func migrationLine(m migration.Migration) string {
+	return fmt.Sprintf("%-10s  %s", m.Capability, m.File())
+}

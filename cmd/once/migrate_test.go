@@ -2,24 +2,31 @@ package main
 
 import (
 	"database/sql"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
 
-// listed is every migration of a schema, as a list that says word of each.
-func listed(tb testing.TB, word string) string {
+// listed is every migration of this release, as a list that says word of each.
+func listed(tb testing.TB, word string, sets ...migration.Set) string {
 	tb.Helper()
-	all, err := migration.All(store.SQLite)
+	if len(sets) == 0 {
+		sets = capabilities
+	}
+	all, err := migration.All(store.SQLite, sets...)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	var b strings.Builder
 	for _, m := range all {
-		b.WriteString(word + "  " + fileName(m) + "\n")
+		b.WriteString(word + "  " + migrationLine(m) + "\n")
 	}
 	return b.String()
 }
@@ -39,12 +46,108 @@ func TestMigrate(t *testing.T) {
 		if o := run(t, "migrate", "up", "--db", db).want(t, 0); !strings.HasPrefix(o.stdout, listed(t, "applied")) {
 			t.Errorf("%s", o.stdout)
 		}
-		if o := run(t, "migrate", "up", "--db", db).want(t, 0); strings.Contains(o.stdout, "applied") || !strings.Contains(o.stdout, "at version ") {
+		if o := run(t, "migrate", "up", "--db", db).want(t, 0); strings.Contains(o.stdout, "applied") || !strings.Contains(o.stdout, " is at operation 3, ") {
 			t.Errorf("%s", o.stdout)
 		}
 		if o := run(t, "migrate", "status", "--db", db).want(t, 0); o.stdout != listed(t, "applied") {
 			t.Errorf("%s", o.stdout)
 		}
+	})
+}
+
+// TestMigrateOnly: what is not asked for is not made, and can be made later.
+func TestMigrateOnly(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, url string) {
+		if o := run(t, "migrate", "up", "--only", "journal", "--db", url).want(t, 0); !strings.HasPrefix(o.stdout, listed(t, "applied", journal.Migrations)) {
+			t.Errorf("%s", o.stdout)
+		}
+		if got := tables(t, url); !slices.Equal(got, []string{"once_intent", "once_schema"}) {
+			t.Errorf("tables: %v", got)
+		}
+		o := run(t, "migrate", "status", "--only", "journal,attemptlog", "--only=admin", "--db", url).want(t, 1)
+		if o.stdout != listed(t, "missing", attemptlog.Migrations, admin.Migrations)+listed(t, "applied", journal.Migrations) ||
+			!strings.Contains(o.stderr, "Try: once migrate up --only journal,attemptlog,admin --db ") {
+			t.Errorf("%s%s", o.stdout, o.stderr)
+		}
+		if f := examined(t, url)["migrations"]; f.Level != fail || !strings.Contains(f.Says, "of operation are missing") {
+			t.Errorf("%+v", f)
+		}
+		run(t, "migrate", "up", "--only", "operation", "--db", url).want(t, 0)
+		if f := examined(t, url)["migrations"]; f.Level != okay || !strings.Contains(f.Says, "it has no tables of attemptlog, admin") {
+			t.Errorf("%+v", f)
+		}
+		run(t, "migrate", "status", "--only", "operation, journal", "--db", url).want(t, 0)
+		run(t, "migrate", "up", "--db", url).want(t, 0)
+		if o := run(t, "migrate", "status", "--db", url).want(t, 0); o.stdout != listed(t, "applied") {
+			t.Errorf("%s", o.stdout)
+		}
+		if o := run(t, "migrate", "up", "--only", "outbux", "--db", url).want(t, 2); !strings.Contains(o.stderr, `no capability "outbux"`) || !strings.Contains(o.stderr, capabilityNames()) {
+			t.Errorf("%s", o.stderr)
+		}
+	})
+}
+
+// tables returns the names of once's tables, sorted.
+func tables(t *testing.T, url string) (names []string) {
+	t.Helper()
+	db, err := openDatabase(t.Context(), url, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(t.Context(), map[store.Dialect]string{
+		store.PostgreSQL: "select tablename from pg_tables where schemaname = 'public'",
+		store.SQLite:     "select name from sqlite_master where type = 'table'",
+		store.MySQL:      "select table_name from information_schema.tables where table_schema = database()",
+	}[db.dialect])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		names = append(names, "")
+		if err := rows.Scan(&names[len(names)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestMigrateNewer: a database that a newer release has changed is left alone, whichever
+// capability it was, also when others are asked for.
+func TestMigrateNewer(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, url string) {
+		run(t, "migrate", "up", "--only", "operation,journal", "--db", url).want(t, 0)
+		db, err := openDatabase(t.Context(), url, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		exec := func(query string) {
+			if _, err := db.ExecContext(t.Context(), query); err != nil {
+				t.Fatal(err)
+			}
+		}
+		exec("insert into once_schema (capability, version, name) values ('journal', 9, 'later')")
+		before := tables(t, url)
+		for _, args := range []string{"migrate up", "migrate up --only attemptlog", "migrate status", "migrate status --only operation"} {
+			o := run(t, append(strings.Fields(args), "--db", url)...).want(t, 1)
+			if !strings.Contains(o.stderr, "version 9 of journal, this program knows 1") || !strings.Contains(o.stderr, "Try: a newer release of once") {
+				t.Errorf("%s: %s", args, o.stderr)
+			}
+		}
+		if after := tables(t, url); !slices.Equal(before, after) {
+			t.Errorf("%v before, %v afterwards", before, after)
+		}
+		exec("delete from once_schema where version = 9")
+		exec("insert into once_schema (capability, version, name) values ('weather', 9, 'of another program')")
+		run(t, "migrate", "up", "--db", url).want(t, 0)
 	})
 }
 
@@ -79,11 +182,16 @@ func TestMigratePrint(t *testing.T) {
 	if !strings.HasPrefix(goose, "-- +goose Up\n-- +goose StatementBegin\n") || !strings.HasSuffix(goose, "-- +goose StatementEnd\n") {
 		t.Errorf("%s", goose)
 	}
-	all, err := migration.All(store.SQLite)
+	all, err := migration.All(store.SQLite, migration.Operation)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := run(t, "migrate", "print", "--dialect", "sqlite", "--from", strconv.Itoa(len(all))).want(t, 0); o.stdout != "" {
-		t.Errorf("%s", o.stdout)
+	newest := strconv.Itoa(len(all))
+	for from, want := range map[string]int{"0": len(all), "2": len(all) - 2, newest: 0, "99": 0} {
+		o := run(t, "migrate", "print", "--dialect", "sqlite", "--only", "operation", "--from", from).want(t, 0)
+		if got := strings.Count(o.stdout, "insert into once_schema"); got != want || strings.Contains(o.stdout, "once_attempt") {
+			t.Errorf("--from %s: %s", from, o.stdout)
+		}
 	}
+	run(t, "migrate", "print", "--dialect", "sqlite", "--from", newest).want(t, 2) // of which capability?
 }

@@ -22,11 +22,11 @@ type versionCommand struct{}
 func (versionCommand) flags(*flag.FlagSet) {}
 
 func (versionCommand) run(_ context.Context, m *Main, _ []string) error {
-	all, err := migration.All(store.PostgreSQL)
+	all, err := migration.All(store.PostgreSQL, capabilities...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(m.Stdout, "once %s, schema %d, %s %s/%s\n", version(), len(all), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(m.Stdout, "once %s, schema %s, %s %s/%s\n", version(), newest(all), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 type Group struct {
 	mu      sync.Mutex
 	flights map[store.ID]*Flight
-	spare   *Flight // one that had no followers, for the next leader
 	waiters waiters
 }
 
@@ -31,12 +30,13 @@ type Flight struct {
 	hasFollowers bool
 	record       *store.Record   // when ended: what the leader has learnt; nil if a follower must ask for itself
 	lost         <-chan struct{} // closed when the store has ended the transaction of a leader that still runs; may be nil
-	refused      error           // when ended: why the store was not reached; nil if it was
-	terms        Terms           // under which it was not reached
+	refused      error           // when ended: why the store could not be reached; nil if it could
+	terms        Terms           // of the leader that was refused
 }
 
-// Terms are what a call asks the store for. A refusal is shared with the followers that ask for
-// the same: one after another they would wait as long in vain.
+// Terms are what a call asks the store for. While the store cannot be reached, followers with the
+// same terms share the leader's refusal. Otherwise each of them would ask the store, one after
+// another, and wait as long.
 type Terms struct {
 	Timeouts  store.Timeouts
 	Isolation store.Isolation
@@ -53,10 +53,8 @@ func (g *Group) Join(id store.ID) (f *Flight, leads bool) {
 			return f, false
 		}
 	}
-	if f = g.spare; f == nil {
-		f = &Flight{group: g}
-	}
-	g.flights[id], g.spare = f, nil
+	f = &Flight{group: g}
+	g.flights[id] = f
 	return f, true
 }
 
@@ -69,12 +67,7 @@ func (f *Flight) End(id store.ID, record store.Record, final bool) {
 	if g.flights[id] == f { // or else its transaction was lost, and another flight has taken its place
 		delete(g.flights, id)
 	}
-	if !f.hasFollowers {
-		*f = Flight{group: g}
-		g.spare = f
-		return
-	}
-	if final {
+	if final && f.hasFollowers {
 		copied := record // allocated only if there are followers
 		f.record = &copied
 	}
@@ -106,7 +99,7 @@ func (f *Flight) SetLost(lost <-chan struct{}) {
 	f.lost = lost
 }
 
-// Refuse says that the store was not reached under these terms, before anything ran.
+// Refuse says that the store could not be reached under these terms, before anything ran.
 func (f *Flight) Refuse(err error, terms Terms) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()

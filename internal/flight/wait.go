@@ -24,7 +24,7 @@ const (
 	EndRunning             // the operation runs, and the follower waits no longer
 	EndUnknown             // it is not known whether the operation runs, and the follower waits no longer
 	EndCanceled            // the context has ended before it was known whether the operation runs
-	EndRefused             // the store was not reached, under the follower's own terms
+	EndRefused             // the store could not be reached, under the same terms as the follower's
 	EndFull                // too many calls wait already
 )
 
@@ -39,30 +39,24 @@ func (f *Flight) Wait(ctx context.Context, p Patience) (*store.Record, End, erro
 		return nil, EndFull, err
 	}
 	defer f.group.exit(p.Bytes)
-	switch record, end := f.wait(ctx, p.Result, p.Answer); {
-	case end == EndAgain && f.refusedUnder(p.Terms) != nil:
-		return nil, EndRefused, f.refusedUnder(p.Terms)
+	_, ended, _ := f.channels()
+	end := f.wait(ctx, p.Result, p.Answer)
+	switch leaderLeft := isClosed(ended); { // perhaps while the wait ended: a record is the better answer
+	case leaderLeft && f.record != nil:
+		return f.record, EndLearnt, nil
+	case leaderLeft && f.refused != nil && f.terms == p.Terms:
+		return nil, EndRefused, f.refused
+	case leaderLeft:
+		return nil, EndAgain, nil
 	case end == EndRunning && ctx.Err() != nil && !f.isRunning():
 		return nil, EndCanceled, ctx.Err()
-	default:
-		return record, end, nil
 	}
-}
-
-// refusedUnder returns why the store has refused the leader, nil if it has not or if that was
-// under other terms.
-func (f *Flight) refusedUnder(t Terms) error {
-	f.group.mu.Lock()
-	defer f.group.mu.Unlock()
-	if !f.ended.opened || f.terms != t {
-		return nil
-	}
-	return f.refused
+	return nil, end, nil
 }
 
 // wait waits until result for the end of the leader, and then until answer for whether the
-// operation runs.
-func (f *Flight) wait(ctx context.Context, result, answer time.Time) (record *store.Record, end End) {
+// operation runs. It returns why it waits no longer, unless the leader has left.
+func (f *Flight) wait(ctx context.Context, result, answer time.Time) (end End) {
 	running, ended, lost := f.channels()
 	var timeout <-chan time.Time
 	end = EndRunning
@@ -77,9 +71,9 @@ func (f *Flight) wait(ctx context.Context, result, answer time.Time) (record *st
 		case <-ended:
 		case <-lost:
 		case <-timeout:
-			return nil, EndRunning
+			return EndRunning
 		case <-ctx.Done():
-			return nil, EndRunning
+			return EndRunning
 		}
 	} else { // the leader may have had no answer yet, and may wait for it longer than this call would
 		t := time.NewTimer(max(0, time.Until(answer)))
@@ -89,7 +83,7 @@ func (f *Flight) wait(ctx context.Context, result, answer time.Time) (record *st
 	select {
 	case <-ended:
 	case <-lost:
-		return nil, EndAgain
+		return EndAgain
 	case <-running:
 		if f.maybe {
 			t := time.NewTimer(batchGrace)
@@ -105,13 +99,5 @@ func (f *Flight) wait(ctx context.Context, result, answer time.Time) (record *st
 	case <-ctx.Done():
 		end = EndRunning
 	}
-	select {
-	case <-ended: // also if the wait has ended at the same time: a record is the better answer
-		if f.record != nil {
-			return f.record, EndLearnt
-		}
-		return nil, EndAgain
-	default:
-		return nil, end
-	}
+	return end
 }

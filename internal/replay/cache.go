@@ -1,13 +1,10 @@
-// Package replay remembers which operations this process has seen done, so that a retry of one
-// takes no transaction: the results that it has committed itself, and the keys of the others.
 package replay
 
 import (
-	"hash/maphash"
+	"container/list"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -15,31 +12,29 @@ import (
 
 // Cache keeps results that this process has committed itself: replaying them does not ask the
 // database. A result that was only read must not be put into it: this process does not know
-// whether a standby has it, nor when it expires. A nil Cache is empty.
+// whether a standby has it, nor when it expires. When it is full, it removes the result that was
+// used least recently. A nil Cache is empty.
 type Cache struct {
-	life   time.Duration
-	seed   maphash.Seed
-	shards [shards]shard
-}
+	life time.Duration
+	size int64
 
-const shards = 8
+	mu      sync.Mutex
+	entries map[store.ID]*list.Element
+	order   list.List // of *entry, the most recently used one first
+	used    int64     // bytes
+	drops   uint64
+}
 
 // NewCache returns a cache that holds up to size bytes, each for life; nil if size is 0.
 func NewCache(size int64, life time.Duration) *Cache {
 	if size == 0 {
 		return nil
 	}
-	c := &Cache{life: life, seed: maphash.MakeSeed()}
-	for i := range c.shards {
-		c.shards[i].room = size / shards
-		c.shards[i].m = map[store.ID]*entry{}
-	}
-	return c
+	return &Cache{life: life, size: size, entries: map[store.ID]*list.Element{}}
 }
 
-func (c *Cache) shard(id store.ID) *shard {
-	return &c.shards[maphash.Comparable(c.seed, id)%shards]
-}
+// minResults is how many results there is always room for: one takes at most an eighth of it.
+const minResults = 8
 
 // Ticket is drawn before a COMMIT is sent. With it the result of that COMMIT is put into the
 // cache.
@@ -48,15 +43,14 @@ type Ticket struct {
 	drops uint64
 }
 
-// Ticket returns a ticket for id.
-func (c *Cache) Ticket(id store.ID) Ticket {
+// Ticket returns a ticket for the COMMIT of any operation.
+func (c *Cache) Ticket() Ticket {
 	if c == nil {
 		return Ticket{}
 	}
-	s := c.shard(id)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return Ticket{time.Now(), s.drops}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Ticket{time.Now(), c.drops}
 }
 
 // Put keeps a result whose commit was answered. It ends long before its record expires: the
@@ -64,20 +58,30 @@ func (c *Cache) Ticket(id store.ID) Ticket {
 // difference between the clocks of process and database. A ticket from before a Drop admits
 // nothing, because the result may be the one that was dropped.
 func (c *Cache) Put(id store.ID, rec store.Record, retain time.Duration, t Ticket) {
-	if c == nil {
-		return
-	}
-	s := c.shard(id)
-	if int64(len(rec.Result.Body)) > s.room {
+	if c == nil || int64(len(rec.Result.Body)) > c.size/minResults {
 		return
 	}
 	e := newEntry(id, rec)
 	e.drawn, e.life = t.drawn, min(c.life, retain/2)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.drops == t.drops && e.size <= s.room {
-		s.put(e)
+	if e.size > c.size/minResults {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.drops != t.drops {
+		return
+	}
+	if old := c.entries[e.id]; old != nil {
+		c.remove(old)
+	}
+	for back := c.order.Back(); back != nil; back = c.order.Back() {
+		if c.used+e.size <= c.size && !back.Value.(*entry).expired(e.drawn) {
+			break
+		}
+		c.remove(back)
+	}
+	c.entries[e.id] = c.order.PushFront(e)
+	c.used += e.size
 }
 
 // Get returns the record of id, as a replay needs it. Its bytes belong to the cache.
@@ -85,34 +89,40 @@ func (c *Cache) Get(id store.ID, now time.Time) (rec store.Record, ok bool) {
 	if c == nil {
 		return rec, false
 	}
-	s := c.shard(id)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	e := s.m[id]
-	if e == nil || e.expired(now) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element := c.entries[id]
+	if element == nil {
 		return rec, false
 	}
-	if !e.visited.Load() { // replays of the same key on other processors then share the cache line
-		e.visited.Store(true)
+	e := element.Value.(*entry)
+	if e.expired(now) {
+		return rec, false
 	}
+	c.order.MoveToFront(element)
 	return store.Record{State: store.StateDone, Fence: 1, Fingerprint: e.fingerprint, Result: e.result}, true
 }
 
-// Drop removes the result of id, and voids the tickets that were drawn before.
+// Drop removes the result of id, and voids all tickets that were drawn before.
 func (c *Cache) Drop(id store.ID) {
 	if c == nil {
 		return
 	}
-	s := c.shard(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drops++
-	if e := s.m[id]; e != nil {
-		s.remove(e)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drops++
+	if element := c.entries[id]; element != nil {
+		c.remove(element)
 	}
 }
 
-// entry is a result and its place in the queue.
+func (c *Cache) remove(element *list.Element) {
+	e := c.order.Remove(element).(*entry)
+	delete(c.entries, e.id)
+	c.used -= e.size
+}
+
+// entry is a result.
 type entry struct {
 	id          store.ID
 	fingerprint []byte
@@ -120,9 +130,6 @@ type entry struct {
 	size        int64
 	drawn       time.Time
 	life        time.Duration
-	visited     atomic.Bool // asked for since the hand was here
-
-	older, newer *entry
 }
 
 // entrySize is what an entry takes beside its texts and bytes: itself, its place in
@@ -160,69 +167,4 @@ func newEntry(id store.ID, rec store.Record) *entry {
 // the wall clock may be set.
 func (e *entry) expired(now time.Time) bool {
 	return now.Sub(e.drawn) >= e.life || now.Round(0).Sub(e.drawn.Round(0)) >= e.life
-}
-
-// shard is a part of the cache: entries in the order in which they came, which is nearly the
-// order in which they end. Where room is needed, a hand goes from the oldest to the newest and
-// removes the first entry that was not asked for since the hand was last there (the algorithm
-// is called SIEVE).
-type shard struct {
-	mu             sync.RWMutex
-	m              map[store.ID]*entry
-	oldest, newest *entry
-	hand           *entry // nil: at the oldest
-	room, used     int64
-	drops          uint64
-}
-
-func (s *shard) put(e *entry) {
-	if old := s.m[e.id]; old != nil {
-		s.remove(old)
-	}
-	for s.oldest != nil && s.oldest.expired(e.drawn) {
-		s.remove(s.oldest)
-	}
-	for s.used+e.size > s.room {
-		s.evict()
-	}
-	s.m[e.id] = e
-	s.used += e.size
-	if e.older = s.newest; e.older != nil {
-		e.older.newer = e
-	} else {
-		s.oldest = e
-	}
-	s.newest = e
-}
-
-func (s *shard) evict() {
-	e := s.hand
-	for e == nil || e.visited.Swap(false) {
-		if e != nil {
-			e = e.newer
-		}
-		if e == nil {
-			e = s.oldest
-		}
-	}
-	s.hand = e
-	s.remove(e)
-}
-
-func (s *shard) remove(e *entry) {
-	delete(s.m, e.id)
-	s.used -= e.size
-	if s.hand == e {
-		s.hand = e.newer
-	}
-	if e.older != nil {
-		e.older.newer = e.newer
-	} else {
-		s.oldest = e.newer
-	}
-	if e.newer != nil {
-		e.newer.older = e.older
-	} else {
-		s.newest = e.older
-	}
 }

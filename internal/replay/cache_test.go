@@ -42,7 +42,6 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := NewCache(room, time.Hour)
 			before := heap()
-			kept := 0
 			for i := range 20_000 {
 				if i > 300 && name != "small" {
 					break
@@ -52,16 +51,12 @@ func TestCacheIsBounded(t *testing.T) {
 					key = (key + long(128<<10))[:len(key)]
 				}
 				id := store.ID{Scope: "s", Key: key}
-				c.Put(id, record(i), 24*time.Hour, c.Ticket(id))
+				c.Put(id, record(i), 24*time.Hour, c.Ticket())
 			}
-			for i := range c.shards {
-				s := &c.shards[i]
-				kept += len(s.m)
-				if s.used > s.room || s.used < 0 {
-					t.Errorf("%d bytes of %d", s.used, s.room)
-				}
+			if c.used > c.size || c.used < 0 {
+				t.Errorf("%d bytes of %d", c.used, c.size)
 			}
-			took := heap() - before
+			took, kept := heap()-before, len(c.entries)
 			t.Logf("%d results in %d bytes", kept, took)
 			if took > room || kept < 20 {
 				t.Errorf("%d results take %d bytes, more than %d", kept, took, room)
@@ -74,10 +69,11 @@ func TestCacheIsBounded(t *testing.T) {
 // TestCacheKeepsWhatIsAskedFor when there is no room for all, and nothing that is too
 // large for it.
 func TestCacheKeepsWhatIsAskedFor(t *testing.T) {
-	c := NewCache(shards*20*entrySize, time.Hour)
+	const share = 20 * entrySize // of one result, at most
+	c := NewCache(minResults*share, time.Hour)
 	put := func(key string, size int) {
 		id := store.ID{Scope: "s", Key: key}
-		c.Put(id, store.Record{Result: store.Result{Body: make([]byte, size)}}, 24*time.Hour, c.Ticket(id))
+		c.Put(id, store.Record{Result: store.Result{Body: make([]byte, size)}}, 24*time.Hour, c.Ticket())
 	}
 	has := func(key string) bool {
 		_, ok := c.Get(store.ID{Scope: "s", Key: key}, time.Now())
@@ -93,28 +89,29 @@ func TestCacheKeepsWhatIsAskedFor(t *testing.T) {
 	if has("0") || !has("4999") {
 		t.Error("the oldest is there, or the newest is not")
 	}
-	put("large", 20*entrySize)
-	put("huge", 200*entrySize)
-	if has("large") || has("huge") {
-		t.Error("larger than its part of the room")
+	put("fits", share*3/4)
+	put("large", share)
+	put("huge", 10*share)
+	if !has("fits") || has("large") || has("huge") {
+		t.Error("only a result that fits into its part of the room is kept")
 	}
-	for i := range c.shards { // both ways through the queue lead to the same
-		s, n := &c.shards[i], 0
-		for e := s.oldest; e != nil; e = e.newer {
-			if n++; e.newer == nil && s.newest != e || s.m[e.id] != e {
-				t.Error("the queue is broken")
-			}
+	put("fits", 10) // in place of the one before
+	used := int64(0)
+	for at := c.order.Front(); at != nil; at = at.Next() {
+		e := at.Value.(*entry)
+		if used += e.size; c.entries[e.id] != at {
+			t.Errorf("%v is in the order and not in the map", e.id)
 		}
-		if n != len(s.m) {
-			t.Errorf("%d in the queue, %d in the map", n, len(s.m))
-		}
+	}
+	if c.order.Len() != len(c.entries) || used != c.used {
+		t.Errorf("%d results with %d bytes are in the order; %d and %d are counted", c.order.Len(), used, len(c.entries), c.used)
 	}
 }
 
 // TestCacheGoesByBothClocks: one stands still while the machine is suspended.
 func TestCacheGoesByBothClocks(t *testing.T) {
 	c, id := NewCache(1<<20, time.Minute), store.ID{Scope: "s", Key: "k"}
-	c.Put(id, store.Record{}, time.Hour, c.Ticket(id))
+	c.Put(id, store.Record{}, time.Hour, c.Ticket())
 	now := time.Now()
 	if _, ok := c.Get(id, now.Add(59*time.Second)); !ok {
 		t.Error("it has ended too early")
@@ -140,15 +137,9 @@ func TestExpiredResultsMakeRoom(t *testing.T) {
 		id := store.ID{Scope: "s", Key: fmt.Sprint(i)}
 		c.Put(id, store.Record{}, time.Hour, Ticket{drawn: began})
 	}
-	for i := range 100 { // at least one in each shard
-		id := store.ID{Scope: "s", Key: fmt.Sprint("later", i)}
-		c.Put(id, store.Record{}, time.Hour, Ticket{drawn: began.Add(time.Minute)})
-	}
-	n := 0
-	for i := range c.shards {
-		n += len(c.shards[i].m)
-	}
-	if n != 100 {
+	id := store.ID{Scope: "s", Key: "later"}
+	c.Put(id, store.Record{}, time.Hour, Ticket{drawn: began.Add(time.Minute)})
+	if n := len(c.entries); n != 1 {
 		t.Errorf("%d results are kept", n)
 	}
 }
@@ -157,13 +148,13 @@ func TestExpiredResultsMakeRoom(t *testing.T) {
 // come back.
 func TestATicketFromBeforeADropIsVoid(t *testing.T) {
 	c, id := NewCache(1<<20, time.Minute), store.ID{Scope: "s", Key: "k"}
-	before := c.Ticket(id)
+	before := c.Ticket()
 	c.Drop(id)
 	c.Put(id, store.Record{}, time.Hour, before)
 	if _, ok := c.Get(id, time.Now()); ok {
 		t.Error("a dropped result came back")
 	}
-	c.Put(id, store.Record{}, time.Hour, c.Ticket(id))
+	c.Put(id, store.Record{}, time.Hour, c.Ticket())
 	if _, ok := c.Get(id, time.Now()); !ok {
 		t.Error("a result from after the drop is not kept")
 	}

@@ -11,6 +11,7 @@ const (
 	KeyHeader       = "idempotency-key"
 	AttemptHeader   = "once-attempt"
 	FirstSentHeader = "once-first-sent"
+	TraceHeader     = "traceparent"
 	StatusHeader    = "idempotency-status"
 	ReplayedHeader  = "idempotent-replayed"
 	RetentionHeader = "idempotency-retention"

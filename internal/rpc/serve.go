@@ -73,6 +73,7 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	if c.Principal == "" {
 		return op, &Problem{Code: Unauthenticated, Reason: "UNAUTHENTICATED", Message: "This call needs an authenticated caller."}
 	}
+	op.Name, op.Trace = c.Method, wire.Trace(c.Header(TraceHeader))
 	op.Isolation, op.Timeouts = s.Isolation, s.Timeouts
 	lines := c.Header(KeyHeader)
 	switch {

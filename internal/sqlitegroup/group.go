@@ -168,7 +168,11 @@ func (g *groups) next() {
 	if len(g.queue) == 0 && g.conn != nil {
 		g.closeConn()
 	}
-	g.pass()
+	if g.open != nil { // the next member joins it
+		g.pass()
+		return
+	}
+	g.leave()
 }
 
 // commit commits the open group.

@@ -73,7 +73,7 @@ func (l *line) waiting() bool {
 // While the writers of one process take turns, another process hardly ever finds the file
 // free. So the line pauses now and then: for a short time, which is enough for a process that
 // looks every pollEvery, and once in half of busy_timeout for longer than SQLite's own wait
-// sleeps.
+// sleeps. Without the long pause a writer that waits as SQLite does can wait in vain.
 const (
 	shortEvery = 50 * time.Millisecond
 	shortPause = 2 * pollEvery
@@ -84,6 +84,12 @@ const (
 func (l *line) next() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.leave()
+}
+
+// leave gives the turn away when no transaction is open, if need be after a pause. The lock is
+// held.
+func (l *line) leave() {
 	if len(l.queue) == 0 {
 		l.pass()
 		return
@@ -107,7 +113,7 @@ func (l *line) next() {
 	})
 }
 
-// pass gives the turn away. The lock is held.
+// pass gives the turn away at once. The lock is held.
 func (l *line) pass() {
 	if len(l.queue) == 0 {
 		l.taken = false

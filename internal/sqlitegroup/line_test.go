@@ -101,11 +101,21 @@ func TestLineLosesNoTurn(t *testing.T) {
 	}
 }
 
-// TestLineLeavesTheFileAlone: to other processes, however many wait.
+// TestLineLeavesTheFileAlone: to other processes, however many wait, also between groups.
 func TestLineLeavesTheFileAlone(t *testing.T) {
+	const patience = 5 * time.Second
+	t.Run("transactions", func(t *testing.T) {
+		l := &line{busyTimeout: patience}
+		leavesTheFileAlone(t, l, l.next)
+	})
+	t.Run("groups", func(t *testing.T) {
+		l := &line{busyTimeout: patience}
+		leavesTheFileAlone(t, l, (&groups{line: l}).next)
+	})
+}
+
+func leavesTheFileAlone(t *testing.T, l *line, next func()) {
 	synctest.Test(t, func(t *testing.T) {
-		const patience = 5 * time.Second
-		l := line{busyTimeout: patience}
 		var pauses []time.Duration
 		var last time.Time
 		began := time.Now()
@@ -113,13 +123,13 @@ func TestLineLeavesTheFileAlone(t *testing.T) {
 		for range 2 {
 			all.Go(func() {
 				for time.Since(began) < time.Minute {
-					_ = l.wait(t.Context(), patience, false)
+					_ = l.wait(t.Context(), l.busyTimeout, false)
 					if free := time.Since(last); !last.IsZero() && free > 0 {
 						pauses = append(pauses, free)
 					}
 					<-time.After(time.Millisecond)
 					last = time.Now()
-					l.next()
+					next()
 				}
 			})
 		}

@@ -44,7 +44,15 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func conformSQLite(t *testing.T, cfg sqlstore.Config) {
+// TestConformanceOfOperations runs what a store without transactions must pass.
+func TestConformanceOfOperations(t *testing.T) {
+	testenv.Prove(t)
+	storetest.RunOperations(t, sqliteHarness(sqlstore.Config{}).Operations())
+}
+
+func conformSQLite(t *testing.T, cfg sqlstore.Config) { storetest.Run(t, sqliteHarness(cfg)) }
+
+func sqliteHarness(cfg sqlstore.Config) storetest.Harness[*sql.Tx] {
 	h := conformance{
 		driver: "sqlite",
 		config: cfg,
@@ -60,7 +68,7 @@ func conformSQLite(t *testing.T, cfg sqlstore.Config) {
 	}.harness()
 	h.Isolations, h.OneLevel = []store.Isolation{store.DefaultIsolation}, true
 	h.OneWriter = true
-	storetest.Run(t, h)
+	return h
 }
 
 // TestConformanceMariaDB is the suite on MariaDB, and on one that refuses what MySQL

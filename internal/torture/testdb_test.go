@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -90,7 +91,7 @@ func openGround(tb testing.TB, store, driver, dsn string) *testDB {
 	return g
 }
 
-// migrate creates the table of a store by the store's own means.
+// migrate creates the tables of a store and of a client's journal, by the store's own means.
 func migrate(tb testing.TB, storeName, dsn string) {
 	tb.Helper()
 	ctx := tb.Context()
@@ -101,7 +102,7 @@ func migrate(tb testing.TB, storeName, dsn string) {
 				return err
 			}
 			defer pool.Close()
-			return pgxstore.Migrate(ctx, pool)
+			return pgxstore.Migrate(ctx, pool, journal.Migrations)
 		}
 		driver := map[string]string{postgresName: "pgx", sqliteName: "sqlite", mariadbName: "mysql"}[storeName]
 		db, err := sqlstore.Open(driver, dsn)
@@ -109,7 +110,7 @@ func migrate(tb testing.TB, storeName, dsn string) {
 			return err
 		}
 		defer db.Close()
-		return sqlstore.Migrate(ctx, db)
+		return sqlstore.Migrate(ctx, db, journal.Migrations)
 	}()
 	if err != nil {
 		tb.Fatal(err)

@@ -6,6 +6,7 @@ const (
 	AttemptHeader   = "Once-Attempt"
 	FirstSentHeader = "Once-First-Sent"
 	TimeoutHeader   = "X-Request-Timeout"
+	TraceHeader     = "Traceparent"
 	StatusHeader    = "Idempotency-Status"
 	ReplayedHeader  = "Idempotent-Replayed"
 	RetentionHeader = "Idempotency-Retention"

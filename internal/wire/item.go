@@ -1,12 +1,10 @@
 package wire
 
 import (
-	"encoding/base64"
 	"errors"
-	"net/url"
 	"regexp"
 	"strings"
-	"unicode/utf8"
+	"sync"
 )
 
 var (
@@ -19,133 +17,64 @@ var (
 // matter, but they must follow the grammar: otherwise two lines that a proxy has joined by a
 // comma could pass for one.
 func parseString(value string) (string, error) {
-	s := scanner{strings.Trim(value, " ")}
-	text, ok := s.text()
-	if !ok {
+	text, rest, ok := cutString(strings.Trim(value, " "))
+	switch {
+	case !ok:
 		return "", errNotString
-	}
-	if !s.parameters() || s.rest != "" {
+	case rest != "" && !parameters().MatchString(rest):
 		return "", errNotItem
 	}
 	return text, nil
 }
 
-// scanner consumes a field value from the left. Its methods report whether they have found
-// what they are named after.
-type scanner struct{ rest string }
-
-const (
-	digits      = "0123456789"
-	lowerCase   = "abcdefghijklmnopqrstuvwxyz"
-	letters     = lowerCase + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	nameChars   = lowerCase + digits + "_-.*"
-	tokenChars  = letters + digits + "!#$%&'*+-.^_`|~:/"
-	base64Chars = letters + digits + "+/="
-)
-
-func (s *scanner) skip(prefix string) (found bool) {
-	s.rest, found = strings.CutPrefix(s.rest, prefix)
-	return found
-}
-
-// span consumes all characters up to the first one that is not in set, and counts them.
-func (s *scanner) span(set string) (n int) {
-	n = len(s.rest) - len(strings.TrimLeft(s.rest, set))
-	s.rest = s.rest[n:]
-	return n
-}
-
-// text consumes a String, from quote to quote, and returns what it stands for.
-func (s *scanner) text() (text string, found bool) {
-	if !s.skip(`"`) {
-		return "", false
+// cutString cuts a String, from quote to quote, off the beginning of s. It returns what the
+// String stands for.
+func cutString(s string) (text, rest string, ok bool) {
+	if s, ok = strings.CutPrefix(s, `"`); !ok {
+		return "", "", false
 	}
 	escaped := false
-	for i := 0; i < len(s.rest); i++ {
-		switch c := s.rest[i]; {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
 		case c == '"':
-			text, s.rest = s.rest[:i], s.rest[i+1:]
+			text = s[:i]
 			if escaped { // a replacer allocates, and hardly any key has a backslash
 				text = unescape.Replace(text)
 			}
-			return text, true
+			return text, s[i+1:], true
 		case c == '\\':
 			escaped = true
-			if i++; i == len(s.rest) || s.rest[i] != '"' && s.rest[i] != '\\' {
-				return "", false
+			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
+				return "", "", false
 			}
 		case c < 0x20 || c > 0x7e:
-			return "", false
+			return "", "", false
 		}
 	}
-	return "", false
+	return "", "", false
 }
 
 var unescape = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-func (s *scanner) parameters() bool {
-	for s.skip(";") {
-		s.span(" ")
-		if s.span(lowerCase+"*") == 0 {
-			return false
-		}
-		s.span(nameChars)
-		if s.skip("=") && !s.bareItem() {
-			return false
-		}
-	}
-	return true
-}
+// parameters matches what may follow a String: RFC 9651, section 3.1.2, and for a Display
+// String the UTF-8 of RFC 3629. It is compiled for the first client that sends parameters.
+var parameters = sync.OnceValue(func() *regexp.Regexp {
+	const (
+		name    = `[a-z*][a-z0-9_\-.*]*`
+		text    = `"(?:[ !#-\[\]-~]|\\["\\])*"`
+		number  = `-?(?:[0-9]{1,15}|[0-9]{1,12}\.[0-9]{1,3})`
+		token   = "[A-Za-z*][!#$%&'*+\\-.^_`|~0-9A-Za-z:/]*"
+		bytes   = `:(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?:`
+		boolean = `\?[01]`
+		date    = `@-?[0-9]{1,15}`
 
-// bareItem consumes the value of a parameter, of any type.
-func (s *scanner) bareItem() bool {
-	switch {
-	case strings.HasPrefix(s.rest, `"`):
-		_, found := s.text()
-		return found
-	case s.skip(":"):
-		return s.byteSequence()
-	case s.skip("?"):
-		return s.skip("0") || s.skip("1")
-	case s.skip("@"): // a Date is an Integer
-		return s.number(false)
-	case s.skip(`%"`):
-		return s.displayString()
-	case s.span(letters+"*") > 0: // a Token
-		s.span(tokenChars)
-		return true
-	}
-	return s.number(true)
-}
+		hex, tail = `[0-9a-f]`, `%[89ab][0-9a-f]`
+		two       = `%(?:c[2-9a-f]|d` + hex + `)` + tail
+		three     = `%(?:e0%[ab]` + hex + `|e[1-9abcef]` + tail + `|ed%[89]` + hex + `)` + tail
+		four      = `%(?:f0%[9ab]` + hex + `|f[1-3]` + tail + `|f4%8` + hex + `)` + tail + tail
+		display   = `%"(?:[ !#$&-~]|%[0-7]` + hex + `|` + two + `|` + three + `|` + four + `)*"`
 
-// number consumes an Integer, or a Decimal if that is allowed.
-func (s *scanner) number(decimal bool) bool {
-	s.skip("-")
-	whole := s.span(digits)
-	if !s.skip(".") {
-		return 0 < whole && whole <= 15
-	}
-	fraction := s.span(digits)
-	return decimal && 0 < whole && whole <= 12 && 0 < fraction && fraction <= 3
-}
-
-// byteSequence consumes a Byte Sequence whose first colon is gone.
-func (s *scanner) byteSequence() bool {
-	rest := s.rest
-	encoded := rest[:s.span(base64Chars)]
-	_, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
-	return err == nil && s.skip(":")
-}
-
-// displayString consumes a Display String whose opening quote is gone. It is UTF-8, escaped as
-// in a URL but with digits in lower case; so no quote is inside of it.
-func (s *scanner) displayString() bool {
-	text, rest, closed := strings.Cut(s.rest, `"`)
-	s.rest = rest
-	decoded, err := url.PathUnescape(text)
-	return closed && err == nil && utf8.ValidString(decoded) && !notDisplay.MatchString(text)
-}
-
-// notDisplay matches what a URL may have in it and a Display String may not: an escape in upper
-// case, or a character that is not printable ASCII.
-var notDisplay = regexp.MustCompile(`%.?[A-F]|[^ -~]`)
+		value = text + `|` + number + `|` + token + `|` + bytes + `|` + boolean + `|` + date + `|` + display
+	)
+	return regexp.MustCompile(`^(?:; *` + name + `(?:=(?:` + value + `))?)*$`)
+})

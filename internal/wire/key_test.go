@@ -118,6 +118,10 @@ func FuzzKey(f *testing.F) {
 		f.Add(v.value)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
+		text, stringErr := parseString(value)
+		if want, ok := item(value); (stringErr == nil) != ok || ok && text != want {
+			t.Fatalf("%q is %q, %v; by the scanner %q, %t", value, text, stringErr, want, ok)
+		}
 		key, err := ParseKey(value, false)
 		strictKey, strictErr := ParseKey(value, true)
 		if err != nil {

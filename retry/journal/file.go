@@ -108,7 +108,7 @@ func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err e
 		f.next.opened, f.next.flush = append(f.next.opened, e), true
 		f.table.add(e)
 	case !slices.Equal(e.body, r.body) || !slices.Equal(e.Header["Content-Type"], r.Header["Content-Type"]):
-		return nil, nil, false, ErrOther
+		return nil, nil, false, ErrMismatch
 	default:
 		again = true
 	}

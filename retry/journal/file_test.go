@@ -155,7 +155,7 @@ func TestTheSameKeyForAnotherRequest(t *testing.T) {
 	first := mustBegin(t, f, "k")
 	other := intentOf("k")
 	other.Body = []byte("another")
-	if _, err := f.Begin(t.Context(), other); !errors.Is(err, ErrOther) {
+	if _, err := f.Begin(t.Context(), other); !errors.Is(err, ErrMismatch) {
 		t.Error(err)
 	}
 	other.URL = "https://other.example/" // another server, another operation

@@ -38,7 +38,7 @@ const (
 type Journal interface {
 	// Begin makes an intent durable and returns it. If one with its key, method and URL
 	// is open already, that one is returned: with Again, and Since of the first time. Its
-	// request must be the same, or Begin fails with [ErrOther]. If in.ID is set, it is
+	// request must be the same, or Begin fails with [ErrMismatch]. If in.ID is set, it is
 	// that one or none: Begin fails with [ErrGone] if it is not open any more. After an
 	// error the request must not be sent.
 	Begin(ctx context.Context, in Intent) (Intent, error)
@@ -52,8 +52,8 @@ type Journal interface {
 }
 
 var (
-	// ErrOther is a second request with the key of one that is open.
-	ErrOther = errors.New("journal: the key belongs to another request that is still open. Try: a key of its own for each intent")
+	// ErrMismatch is another request with the key of one that is still open.
+	ErrMismatch = errors.New("journal: the key belongs to another request that is still open. Try: a key of its own for each intent")
 
 	// ErrGone is an intent that was to be resumed, and was closed meanwhile.
 	ErrGone = errors.New("journal: the intent is not open any more")

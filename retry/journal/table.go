@@ -28,7 +28,7 @@ import (
 //	err = tx.Commit()
 //
 // Either both are there or none, and [Resume] sends what is: at once, for it need not have been
-// sent before. The table is that of migration 004 of the stores.
+// sent before. [Migrations] creates the table.
 //
 // Any number of processes may share the table. Two that resume the same intent send it
 // twice with the same key; the server must see to it that this has one effect.

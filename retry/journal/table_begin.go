@@ -20,7 +20,7 @@ func (t *Table) Begin(ctx context.Context, in Intent) (Intent, error) {
 	}
 	got, err := t.begin(ctx, mine, args)
 	switch {
-	case errors.Is(err, ErrOther):
+	case errors.Is(err, ErrMismatch):
 		return in, err
 	case err != nil: // the row may have been written in spite of the error
 		err = fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w. Try: does the database answer, and has it been migrated?", err)
@@ -76,7 +76,7 @@ func (t *Table) again(ctx context.Context, in Intent) (Intent, error) {
 // one meanwhile.
 func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Intent) (bool, error) {
 	if !slices.Equal(there.Body, asked.Body) || !slices.Equal(there.Header["Content-Type"], asked.Header["Content-Type"]) {
-		return false, ErrOther
+		return false, ErrMismatch
 	}
 	there.Again = calls > 0
 	return t.exec(ctx, t.text("update once_intent set calls = calls + 1 where id = ? and calls = ?"), there.ID, calls)

@@ -120,7 +120,7 @@ func (t *Tx) validate() error {
 		}
 	}
 	for _, p := range t.pending {
-		// Nobody but Renew reaches what is claimed.
+		// Only Renew changes an operation that another transaction has claimed.
 		if p.takesOver && !t.s.live(p.id).lapsed(t.s.now()) {
 			return errRenewed
 		}

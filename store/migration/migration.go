@@ -1,28 +1,46 @@
-// Package migration holds the schema of the SQL stores as numbered, plain SQL
-// files that only move forward. The stores apply them with their Migrate
-// functions, the command with "once migrate up"; "once migrate print" shows them
-// for those who run goose, Atlas or a person with psql.
+// Package migration holds the schema of the SQL stores and of the capabilities beside them as
+// numbered, plain SQL files that only move forward. The stores apply them with their Migrate
+// functions, the command with "once migrate up"; "once migrate print" prints them for goose,
+// Atlas or a person with psql.
 package migration
 
 import (
-	"context"
 	"embed"
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/oncelib/once/store"
 )
 
+// Set is the migrations of one capability, such as the attempt log. They are numbered within it.
+// The files are embedded in the package of the capability:
+//
+//	//go:embed migrations/*/*.sql
+//	var migrations embed.FS
+type Set struct {
+	Capability string // lower-case letters; a database knows the set by this name
+	Files      fs.FS  // FOLDER/DIALECT/NNN_NAME.sql, such as migrations/postgres/001_attempt.sql
+}
+
+//go:embed operation/*/*.sql
+var operation embed.FS
+
+// Operation is the set of the stores themselves.
+var Operation = Set{"operation", operation}
+
 // Migration is one numbered file.
 type Migration struct {
-	Version int
-	Name    string // such as "operation"
-	SQL     string
+	Capability string
+	Version    int
+	Name       string // such as "expiry"
+	SQL        string
 }
+
+// File is the name of the file, such as "002_expiry.sql".
+func (m Migration) File() string { return fmt.Sprintf("%03d_%s.sql", m.Version, m.Name) }
 
 // Noted returns the statements that note m as applied, for those who apply it with
 // a tool of their own.
@@ -31,95 +49,47 @@ func (m Migration) Noted() string {
 }
 
 func (m Migration) note() string {
-	return fmt.Sprintf("insert into once_migration (version, name) values (%d, '%s')", m.Version, m.Name)
+	return fmt.Sprintf("insert into once_schema (capability, version, name) values ('%s', %d, '%s')", m.Capability, m.Version, m.Name)
 }
 
-//go:embed */*.sql
-var files embed.FS
-
-// All returns the migrations of d in order.
-func All(d store.Dialect) ([]Migration, error) {
-	list, err := fs.ReadDir(files, string(d))
-	if err != nil {
-		return nil, fmt.Errorf("migration: no dialect %q. Try: %s, %s or %s", d, store.PostgreSQL, store.SQLite, store.MySQL)
-	}
-	all := make([]Migration, len(list)) // ReadDir sorts by name, and the names begin with the number
-	for i, f := range list {
-		b, err := files.ReadFile(path.Join(string(d), f.Name()))
+// All returns the migrations of sets for d: set after set, each in the order of its numbers. A
+// capability that is there twice counts once.
+func All(d store.Dialect, sets ...Set) ([]Migration, error) {
+	var all []Migration
+	seen := map[string]bool{}
+	for _, s := range sets {
+		if seen[s.Capability] {
+			continue
+		}
+		seen[s.Capability] = true
+		list, err := s.read(d)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("migration: %s: %w", s.Capability, err)
 		}
-		number, name, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".sql"), "_")
-		v, err := strconv.Atoi(number)
-		if err != nil || v != i+1 {
-			return nil, fmt.Errorf("migration: %s: not number %d", f.Name(), i+1)
-		}
-		all[i] = Migration{v, name, string(b)}
+		all = append(all, list...)
 	}
 	return all, nil
 }
 
-// Status is one migration and whether a database has it.
-type Status struct {
-	Migration
-	Applied bool
-}
-
-// Tx is a transaction in which migrations run. It excludes other runs on the same
-// database, in whatever way the database offers. MySQL has no transaction for it:
-// there Exec gets over what a run that was killed has done already.
-type Tx interface {
-	Exec(ctx context.Context, sql string) error
-	Versions(ctx context.Context, query string) ([]int, error) // the query returns one integer column
-}
-
-const (
-	createTable  = `create table if not exists once_migration (version integer primary key, name text not null, applied_at timestamp not null default current_timestamp)`
-	readVersions = `select version from once_migration order by version`
-)
-
-// Up applies what is missing, in tx, and returns what that was.
-func Up(ctx context.Context, d store.Dialect, tx Tx) ([]Migration, error) {
-	if err := tx.Exec(ctx, createTable); err != nil {
-		return nil, fmt.Errorf("migration: %w", err)
-	}
-	status, err := Read(ctx, d, tx)
+func (s Set) read(d store.Dialect) ([]Migration, error) {
+	paths, err := fs.Glob(s.Files, "*/"+string(d)+"/*.sql") // sorted, and the names begin with the number
 	if err != nil {
 		return nil, err
 	}
-	var done []Migration
-	for _, m := range status {
-		if m.Applied {
-			continue
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("no files for the dialect %q. Try: %s, %s or %s", d, store.PostgreSQL, store.SQLite, store.MySQL)
+	}
+	list := make([]Migration, len(paths))
+	for i, p := range paths {
+		text, err := fs.ReadFile(s.Files, p)
+		if err != nil {
+			return nil, err
 		}
-		if err := tx.Exec(ctx, m.SQL); err != nil {
-			return nil, fmt.Errorf("migration %03d_%s: %w", m.Version, m.Name, err)
+		number, name, _ := strings.Cut(strings.TrimSuffix(path.Base(p), ".sql"), "_")
+		if v, err := strconv.Atoi(number); err != nil || v != i+1 {
+			return nil, fmt.Errorf("%s is not number %d", p, i+1)
 		}
-		if err := tx.Exec(ctx, m.note()); err != nil {
-			return nil, fmt.Errorf("migration %03d_%s: %w", m.Version, m.Name, err)
-		}
-		done = append(done, m.Migration)
+		list[i] = Migration{s.Capability, i + 1, name, string(text)}
 	}
-	return done, nil
-}
-
-// Read returns every migration and whether tx's database has it. The table
-// once_migration must exist.
-func Read(ctx context.Context, d store.Dialect, tx Tx) ([]Status, error) {
-	all, err := All(d)
-	if err != nil {
-		return nil, err
-	}
-	have, err := tx.Versions(ctx, readVersions)
-	if err != nil {
-		return nil, fmt.Errorf("migration: %w", err)
-	}
-	if n := len(have); n > 0 && have[n-1] > len(all) {
-		return nil, fmt.Errorf("migration: the database is at version %d, this program knows %d. Try: a newer release of once", have[n-1], len(all))
-	}
-	status := make([]Status, len(all))
-	for i, m := range all {
-		status[i] = Status{m, slices.Contains(have, m.Version)}
-	}
-	return status, nil
+	return list, nil
 }

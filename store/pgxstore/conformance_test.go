@@ -42,6 +42,12 @@ func TestConformanceOfEachMode(t *testing.T) {
 	}
 }
 
+// TestConformanceOfOperations runs what a store without transactions must pass.
+func TestConformanceOfOperations(t *testing.T) {
+	testenv.Prove(t)
+	storetest.RunOperations(t, harness(func(*pgxpool.Config) {}).Operations())
+}
+
 // quiet is a tracer of all that an operation sends.
 type quiet struct{}
 

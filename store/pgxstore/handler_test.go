@@ -334,24 +334,29 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 // TestMigrateTogether: nodes that start at the same time.
 func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	pool := openPool(t)
-	if _, err := pool.Exec(ctx, "drop table once_operation, once_attempt, once_audit, once_intent, once_migration"); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := pgxstore.Status(ctx, pool); err != nil || len(st) == 0 || st[0].Applied {
-		t.Errorf("before: %v, %v", st, err)
-	}
-	errs := make(chan error)
-	for range 8 {
-		go func() { errs <- pgxstore.Migrate(ctx, pool) }()
-	}
-	for range 8 {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
-	if st, err := pgxstore.Status(ctx, pool); err != nil || len(st) == 0 || !st[0].Applied {
-		t.Errorf("afterwards: %v, %v", st, err)
+	for _, level := range []string{"read committed", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			pool := openPool(t, func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level })
+			if _, err := pool.Exec(ctx, "drop table once_operation, once_schema"); err != nil {
+				t.Fatal(err)
+			}
+			if st, err := pgxstore.Status(ctx, pool); err != nil || len(st) == 0 || st[0].Applied {
+				t.Errorf("before: %v, %v", st, err)
+			}
+			errs := make(chan error)
+			for range 8 {
+				go func() { errs <- pgxstore.Migrate(ctx, pool) }()
+			}
+			for range 8 {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+			if st, err := pgxstore.Status(ctx, pool); err != nil || len(st) == 0 || !st[len(st)-1].Applied {
+				t.Errorf("afterwards: %v, %v", st, err)
+			}
+		})
 	}
 }

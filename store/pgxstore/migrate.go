@@ -11,29 +11,40 @@ import (
 	"github.com/oncelib/once/store/migration"
 )
 
-// Migrate creates or updates the store's table, in one transaction. Nodes that
-// start together may all call it.
-func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+// Migrate creates or updates the store's table and those of the capabilities that the program
+// uses, in one transaction:
+//
+//	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations)
+//
+// If the database lacks nothing, it writes nothing. Nodes that start together may all call it. A
+// database that is newer than the program is refused.
+func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) error {
+	// At a higher level, a node that has waited for the lock would not see what was done meanwhile.
+	level := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+	return pgx.BeginTxFunc(ctx, pool, level, func(tx pgx.Tx) error {
 		if err := probe(ctx, tx); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, pgsql.MigrationLock); err != nil {
 			return err
 		}
-		_, err := migration.Up(ctx, store.PostgreSQL, migrating{tx})
+		_, err := migration.Up(ctx, store.PostgreSQL, migrating{tx}, withOperation(sets)...)
 		return err
 	})
 }
 
-// Status returns every migration and whether the database has it.
-func Status(ctx context.Context, pool *pgxpool.Pool) ([]migration.Status, error) {
+// Status returns every migration of the store and of sets, and whether the database has it.
+func Status(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) ([]migration.Status, error) {
 	tx, err := pool.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // it has only read
-	return migration.Read(ctx, store.PostgreSQL, migrating{tx})
+	return migration.Read(ctx, store.PostgreSQL, migrating{tx}, withOperation(sets)...)
+}
+
+func withOperation(sets []migration.Set) []migration.Set {
+	return append([]migration.Set{migration.Operation}, sets...)
 }
 
 type migrating struct{ tx pgx.Tx }
@@ -43,19 +54,16 @@ func (m migrating) Exec(ctx context.Context, sql string) error {
 	return err
 }
 
-func (m migrating) Versions(ctx context.Context, query string) ([]int, error) {
-	rows, err := m.tx.Query(ctx, query)
+func (m migrating) Query(ctx context.Context, sql string, each func(store.Row) error) error {
+	rows, err := m.tx.Query(ctx, sql)
 	if err != nil {
-		return nil, undefined(err)
+		return err
 	}
-	v, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	return v, undefined(err)
-}
-
-// undefined forgives a table that is not there yet: no migration was applied.
-func undefined(err error) error {
-	if pe := serverError(err); pe != nil && pe.Code == pgsql.UndefinedTable {
-		return nil
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return err
+		}
 	}
-	return err
+	return rows.Err()
 }

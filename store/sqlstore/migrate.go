@@ -8,20 +8,35 @@ import (
 	"github.com/oncelib/once/store/migration"
 )
 
-// Migrate creates or updates the store's table, in one transaction. Nodes that
-// start together may all call it. db must come from [Open] or [OpenDB].
+// Migrate creates or updates the store's table and those of the capabilities that the program
+// uses, in one transaction:
+//
+//	err := sqlstore.Migrate(ctx, db, attemptlog.Migrations)
+//
+// If the database lacks nothing, it writes nothing. Nodes that start together may all call it. A
+// database that is newer than the program is refused. db must come from [Open] or [OpenDB].
 //
 // MySQL and MariaDB commit every statement that changes a schema. There it runs under
 // GET_LOCK, and what a run that was killed has left is completed by the next one.
-func Migrate(ctx context.Context, db *sql.DB) error {
+func Migrate(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
+	return MigrateOnly(ctx, db, withOperation(sets)...)
+}
+
+// MigrateOnly is [Migrate] for a database that need not keep operations: it creates or updates
+// the tables of sets and no others.
+func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	d, err := dialectOf(ctx, db)
 	if err != nil {
 		return err
 	}
 	if d.name == store.MySQL {
-		return migrateMySQL(ctx, db)
+		return migrateMySQL(ctx, db, sets)
 	}
-	t, err := (&Store{db: db, dialect: d}).open(ctx, store.BeginOptions{})
+	var opts store.BeginOptions
+	if d.name == store.PostgreSQL {
+		opts.Isolation = store.ReadCommitted // at a higher level, a node that has waited for the lock would not see what was done meanwhile
+	}
+	t, err := (&Store{db: db, dialect: d}).open(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -34,7 +49,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 		err = m.Exec(ctx, d.lock)
 	}
 	if err == nil {
-		_, err = migration.Up(ctx, d.name, m)
+		_, err = migration.Up(ctx, d.name, m, sets...)
 	}
 	if err != nil {
 		_ = t.tx.Rollback()
@@ -43,8 +58,8 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return t.tx.Commit()
 }
 
-// Status returns every migration and whether the database has it.
-func Status(ctx context.Context, db *sql.DB) ([]migration.Status, error) {
+// Status returns every migration of the store and of sets, and whether the database has it.
+func Status(ctx context.Context, db *sql.DB, sets ...migration.Set) ([]migration.Status, error) {
 	d, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, err
@@ -54,7 +69,11 @@ func Status(ctx context.Context, db *sql.DB) ([]migration.Status, error) {
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // it has only read
-	return migration.Read(ctx, d.name, migrating{tx, d})
+	return migration.Read(ctx, d.name, migrating{tx, d}, withOperation(sets)...)
+}
+
+func withOperation(sets []migration.Set) []migration.Set {
+	return append([]migration.Set{migration.Operation}, sets...)
 }
 
 type migrating struct {
@@ -73,20 +92,16 @@ func (m migrating) Exec(ctx context.Context, query string) error {
 	return err
 }
 
-func (m migrating) Versions(ctx context.Context, query string) (v []int, err error) {
+func (m migrating) Query(ctx context.Context, query string, each func(store.Row) error) error {
 	rows, err := m.tx.QueryContext(ctx, query)
-	if m.d.undefined(err) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		v = append(v, 0)
-		if err := rows.Scan(&v[len(v)-1]); err != nil {
-			return nil, err
+		if err := each(rows); err != nil {
+			return err
 		}
 	}
-	return v, rows.Err()
+	return rows.Err()
 }

@@ -21,7 +21,7 @@ const (
 
 var errMigrationLock = errors.New("another migration of this database has been running for a minute. Try: once migrate status, and then again")
 
-func migrateMySQL(ctx context.Context, db *sql.DB) error {
+func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("sqlstore: %w", err)
@@ -37,15 +37,15 @@ func migrateMySQL(ctx context.Context, db *sql.DB) error {
 	if !locked {
 		return fmt.Errorf("sqlstore: %w", errMigrationLock)
 	}
-	_, err = migration.Up(ctx, store.MySQL, migrating{conn, mysql})
+	_, err = migration.Up(ctx, store.MySQL, migrating{conn, mysql}, sets...)
 	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), migrationUnlock); unlocked != nil {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the lock goes with the connection
 	}
 	return err
 }
 
-// execMySQL runs the statements of a file one by one, each at the end of a line, and
-// leaves out what a run that was killed has done: such statements create something.
+// execMySQL runs the statements of a file one by one; each ends at the end of a line. Those that
+// a killed run has executed already fail because what they create exists, and are left out.
 func (m migrating) execMySQL(ctx context.Context, text string) error {
 	for statement := range strings.SplitSeq(text, ";\n") {
 		if statement = strings.TrimSuffix(strings.TrimSpace(statement), ";"); statement == "" {

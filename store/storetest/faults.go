@@ -47,7 +47,7 @@ type Plan struct {
 	Outage bool
 
 	// Later is how many calls of Read, Begin and Swap see nothing yet of what is applied later,
-	// by default one. After 20 milliseconds it is applied in any case: a transaction that is
+	// by default one. After 10 milliseconds it is applied in any case: a transaction that is
 	// open meanwhile may keep the calls waiting.
 	Later int
 
@@ -114,7 +114,7 @@ func (f *faults) later(apply func()) error {
 		l.unseen = 1
 	}
 	f.late = append(f.late, l)
-	time.AfterFunc(20*time.Millisecond, l.apply)
+	time.AfterFunc(10*time.Millisecond, l.apply)
 	return injected(store.KindLost)
 }
 

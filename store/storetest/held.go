@@ -21,7 +21,7 @@ func testHeld(t *testing.T, o *operations) {
 		return
 	}
 	mine := store.Expect{Fence: fence, Nonce: storedNonce}
-	for _, h := range []struct {
+	for i, h := range []struct {
 		name string
 		hold store.Hold     // but for its ID
 		then []store.Record // what becomes of the operation
@@ -44,7 +44,10 @@ func testHeld(t *testing.T, o *operations) {
 		if h.hold.Fence == 0 {
 			h.hold.Fence, h.hold.Nonce = fence, storedNonce
 		}
-		for _, by := range o.claiming() {
+		for w, by := range o.claiming() {
+			if w > 0 && !h.held && (i+w)%3 != 0 {
+				continue // one reason is enough for each
+			}
 			name := by.name + ", " + h.name
 			held, good := newID(), newID()
 			o.swap(t, change(good, store.Expect{}, stored(store.StateRunning)))

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testLostAnswers proves that who swaps can find out what has become of a Swap whose answer was
-// lost: it sends the same Change again, and if that is refused the record tells.
+// testLostAnswers proves that a caller can find out whether a Swap was applied whose answer was
+// lost: it sends the same Change again, and if that is refused, the record has its nonce or not.
 func testLostAnswers(t *testing.T, o *operations) {
 	t.Run("Each", func(t *testing.T) {
 		for _, outcome := range []Point{"", SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied, SwapLostLater} {
@@ -71,8 +71,8 @@ func (h *holder) step(next store.State, data []byte) {
 	h.t.Fatalf("to %s: no answer", next)
 }
 
-// testCounter has several processes add to one record, whose answers are lost now and then. What
-// each of them believes to have added is there once, and nothing else is.
+// testCounter has several processes add to one record, and they lose answers. What each of them
+// was told to have added is there once, and nothing else is.
 func testCounter(t *testing.T, o *operations) {
 	seed := mathrand.Uint64()
 	id, ctx := newID(), bounded(t)

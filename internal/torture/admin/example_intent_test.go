@@ -30,7 +30,7 @@ func Example_intent() {
 	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(dir, "app.db"))
 	check(err)
 	defer func() { check(db.Close()) }()
-	check(sqlstore.Migrate(ctx, db))
+	check(sqlstore.Migrate(ctx, db, journal.Migrations))
 	_, err = db.ExecContext(ctx, "create table orders (id text primary key)")
 	check(err)
 	intents, err := journal.OpenTable(db, store.SQLite, journal.Config{})

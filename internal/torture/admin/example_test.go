@@ -24,7 +24,7 @@ func Example() {
 	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(dir, "app.db")+"?_pragma=busy_timeout(5000)")
 	check(err)
 	defer func() { check(db.Close()) }()
-	check(sqlstore.Migrate(ctx, db))
+	check(sqlstore.Migrate(ctx, db, attemptlog.Migrations, admin.Migrations))
 	s, err := sqlstore.New(ctx, db)
 	check(err)
 

@@ -111,7 +111,7 @@ func TestIntentsAreKept(t *testing.T) {
 		must(t, j.End(t.Context(), list[4], journal.ProofUntouched)) // the other one may have had an effect
 		other := intentOf(nasty[4])
 		other.Body = nil
-		if _, err := j.Begin(t.Context(), other); !errors.Is(err, journal.ErrOther) {
+		if _, err := j.Begin(t.Context(), other); !errors.Is(err, journal.ErrMismatch) {
 			t.Error(err)
 		}
 		must(t, j.Resolve(t.Context(), rest[1].ID))

@@ -30,7 +30,7 @@ func TestServerKilled(t *testing.T) {
 	pool, err := pgxpool.New(ctx, pg.URL("app"))
 	must(t, err)
 	defer pool.Close()
-	must(t, pgxstore.Migrate(ctx, pool))
+	must(t, pgxstore.Migrate(ctx, pool, attemptlog.Migrations))
 
 	failed := make(chan error, 100)
 	s := pgxstore.New(pool)

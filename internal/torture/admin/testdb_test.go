@@ -14,7 +14,9 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
@@ -49,7 +51,7 @@ func newGround(tb testing.TB, d store.Dialect) *testDB {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = g.db.Close() })
-	must(tb, sqlstore.Migrate(context.Background(), g.db))
+	must(tb, sqlstore.Migrate(context.Background(), g.db, attemptlog.Migrations, admin.Migrations, journal.Migrations))
 	g.store, err = sqlstore.New(context.Background(), g.db)
 	must(tb, err)
 	g.table, err = admin.Open(g.db, d)

@@ -93,6 +93,7 @@ func All() []Mutant {
 		transactionMutants,
 		defaultsMutants,
 		sqlChangeMutants,
+		migrationMutants,
 		planeMutants,
 	)
 }

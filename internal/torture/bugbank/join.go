@@ -22,12 +22,12 @@ var joins = []Mutant{
 	},
 	{
 		Name:  "followers wait for the store one after another",
-		Edits: []Edit{{In: "flight.(*Flight).Wait", Old: "end == EndAgain && f.refusedUnder(p.Terms) != nil", New: "end == EndAgain && false"}},
+		Edits: []Edit{{In: "flight.(*Flight).Wait", Old: "leaderLeft && f.refused != nil", New: "leaderLeft && f.refused != nil && false"}},
 		Tests: in("", "TestFollowersShareARefusal"),
 	},
 	{
 		Name:  "a follower is refused because its leader has less patience",
-		Edits: []Edit{{In: "(*Flight).refusedUnder", Old: "|| f.terms != t", New: "|| f.terms.Isolation != t.Isolation"}},
+		Edits: []Edit{{In: "flight.(*Flight).Wait", Old: "f.terms == p.Terms", New: "f.terms.Isolation == p.Terms.Isolation"}},
 		Tests: in("", "TestARefusalOfTheLeadersOwn"),
 	},
 }

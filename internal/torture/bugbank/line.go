@@ -42,4 +42,14 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 		Edits: []Edit{{In: "(*File).Relaxed", Old: "f.db.Stats().MaxOpenConnections != 1 &&", New: ""}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestSQLiteSweepSparesConnections", Hangs: true}},
 	},
+	{
+		Name:  "groups leave no time to other processes",
+		Edits: []Edit{{In: "(*groups).next", Old: "g.leave()", New: "g.pass()"}},
+		Tests: in("internal/sqlitegroup", "TestLineLeavesTheFileAlone"),
+	},
+	{
+		Name:  "the line pauses for too short a time for SQLite's own wait",
+		Edits: []Edit{{In: "(*line).leave", Old: "pause = min(longPause, l.busyTimeout/20)", New: "pause = shortPause"}},
+		Tests: in("internal/sqlitegroup", "TestLineLeavesTheFileAlone"),
+	},
 }

@@ -27,7 +27,7 @@ c.e.cache`}, {
 			In:  "(*call).finish",
 			Old: "if c.e.cfg.Observer != nil {",
 			New: `if v.err == nil && !v.replayed && !c.id.IsZero() {
-	c.e.cache.Put(c.id, v.rec, c.e.retain(c.op), c.ticket)
+	c.e.cache.Put(c.id, v.rec, c.e.retain(&c.op), c.ticket)
 }
 if c.e.cfg.Observer != nil {`,
 		}},
@@ -35,7 +35,7 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "a cached result does not end",
-		Edits: []Edit{{In: "(*Cache).Get", Old: "if e == nil || e.expired(now) {", New: "if e == nil {"}},
+		Edits: []Edit{{In: "(*Cache).Get", Old: "if e.expired(now) {", New: "if false {"}},
 		Tests: []Killer{history},
 	},
 	{
@@ -45,7 +45,7 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "a result that is forgotten while it is committed is cached afterwards",
-		Edits: []Edit{{In: "replay.(*Cache).Put", Old: "s.drops == t.drops &&", New: ""}},
+		Edits: []Edit{{In: "replay.(*Cache).Put", Old: "c.drops != t.drops", New: "false"}},
 		Tests: in("", "TestDrop"),
 	},
 	{
@@ -64,8 +64,13 @@ if c.e.cfg.Observer != nil {`,
 		Tests: in("internal/replay", "TestCacheIsBounded"),
 	},
 	{
-		Name:  "the hand takes what is asked for",
-		Edits: []Edit{{In: "replay.(*shard).evict", Old: "e.visited.Swap(false)", New: "false"}},
+		Name:  "the cache removes its oldest result, also if it was just used",
+		Edits: []Edit{{In: "(*Cache).Get", Old: "c.order.MoveToFront(element)", New: ""}},
+		Tests: in("internal/replay", "TestCacheKeepsWhatIsAskedFor"),
+	},
+	{
+		Name:  "one result takes the room of all others",
+		Edits: []Edit{{In: "replay.(*Cache).Put", Old: "if e.size > c.size/minResults {", New: "if e.size > c.size {"}},
 		Tests: in("internal/replay", "TestCacheKeepsWhatIsAskedFor"),
 	},
 	{

@@ -22,4 +22,9 @@ var rpcMutants = []Mutant{
 		Edits: []Edit{{In: "(*Client).key", Old: "given && parsedKey(k) != key", New: "given && k != key"}},
 		Tests: in("internal/rpc", "TestKey"),
 	},
+	{
+		Name:  "an RPC has no name",
+		Edits: []Edit{{In: "(*Server).operation", Old: "op.Name, op.Trace = c.Method,", New: `op.Name, op.Trace = "",`}},
+		Tests: []Killer{{Module: "onceconnect", Test: "TestNameAndTrace"}},
+	},
 }

@@ -97,4 +97,29 @@ var webMutants = []Mutant{
 		Edits: []Edit{{In: "(*exchange).replay", Old: "&& (!restrictsReader(standard) || hasField(res.Header, standard))", New: ""}},
 		Tests: in("oncehttp", "TestGuardsOfOuterMiddleware"),
 	},
+	{
+		Name:  "the name of a request that no router has seen is its path",
+		Edits: []Edit{{In: "oncehttp.nameOf", Old: "return name\n}", New: "return name + r.URL.Path\n}"}},
+		Tests: in("oncehttp", "TestNameAndTrace"),
+	},
+	{
+		Name:  "a client chooses the name of its request",
+		Edits: []Edit{{In: "oncehttp.nameOf", Old: "name := otherMethod", New: "name := r.Method"}},
+		Tests: in("oncehttp", "TestNameAndTrace"),
+	},
+	{
+		Name:  "work without a key has no trace",
+		Edits: []Edit{{In: "(*exchange).operation", Old: "default:\nreturn op, nil", New: "default:\nop.Trace = \"\"\nreturn op, nil"}},
+		Tests: in("oncehttp", "TestNameAndTrace"),
+	},
+	{
+		Name:  "a traceparent whose ids are zero is kept",
+		Edits: []Edit{{In: "wire.allZero", Old: `strings.Trim(id, "0") == ""`, New: "false"}},
+		Tests: in("internal/wire", "TestTrace"),
+	},
+	{
+		Name:  "a traceparent of a later version is kept as it is",
+		Edits: []Edit{{In: "wire.Trace", Old: `return "00" + trace[traceIDStart-1:parentIDEnd+1] + sampled`, New: "_ = sampled\nreturn lines[0]"}},
+		Tests: in("internal/wire", "TestTrace"),
+	},
 }

@@ -192,7 +192,8 @@ func TestGroupHoldsNobodyForEver(t *testing.T) {
 		after := neighbours("after-3", "after-4")
 		c.together(slices.Concat([]*member{worse}, after)...)
 		for _, m := range after {
-			if m.took != 2500*time.Millisecond {
+			const half = 2500 * time.Millisecond
+			if m.took < half || m.took > half+half/10 { // with a pause for other processes
 				t.Errorf("%s has waited for %v, want half of busy_timeout", m.key, m.took)
 			}
 		}

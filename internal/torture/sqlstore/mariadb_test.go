@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
@@ -36,7 +37,7 @@ func mariadb(t *testing.T, parameters string, proxy *faultnet.Proxy) (*sql.DB, *
 	}
 	db := sqlstore.OpenDB(store.MySQL, c)
 	t.Cleanup(func() { _ = db.Close() })
-	if err := sqlstore.Migrate(t.Context(), db); err != nil {
+	if err := sqlstore.Migrate(t.Context(), db, attemptlog.Migrations); err != nil {
 		t.Fatal(err)
 	}
 	run(t, db, "create table effect (name varchar(100) not null)")
@@ -409,7 +410,7 @@ func TestMigrateHalfDone(t *testing.T) {
 	if err := whole.QueryRowContext(ctx, "show create table once_operation").Scan(&name, &table); err != nil {
 		t.Fatal(err)
 	}
-	for _, left := range []string{"drop table once_migration", "delete from once_migration", "drop table once_operation, once_migration"} {
+	for _, left := range []string{"drop table once_schema", "delete from once_schema", "drop table once_operation, once_schema"} {
 		run(t, whole, left)
 		if err := sqlstore.Migrate(ctx, whole); err != nil {
 			t.Errorf("after %s: %v", left, err)

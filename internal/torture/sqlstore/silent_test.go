@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
@@ -32,7 +33,7 @@ var silentStores = map[string]func(*testing.T) (*sqlstore.Store, *faultnet.Proxy
 		cfg.DialFunc = proxy.DialContext
 		db := sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg))
 		t.Cleanup(func() { _ = db.Close() })
-		if err := sqlstore.Migrate(t.Context(), db); err != nil {
+		if err := sqlstore.Migrate(t.Context(), db, attemptlog.Migrations); err != nil {
 			t.Fatal(err)
 		}
 		run(t, db, "create table effect (name text not null)")

@@ -15,6 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
@@ -147,29 +148,49 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 
 // TestMigrateTogether: nodes that start at the same time.
 func TestMigrateTogether(t *testing.T) {
-	on(t, func(t *testing.T, db *sql.DB, _ *sqlstore.Store) {
+	together := func(t *testing.T, db *sql.DB) {
+		t.Helper()
 		ctx := t.Context()
-		for _, table := range []string{"once_operation", "once_attempt", "once_audit", "once_intent", "once_migration"} {
-			if _, err := db.ExecContext(ctx, "drop table "+table); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if st, err := sqlstore.Status(ctx, db); err != nil || len(st) == 0 || st[0].Applied {
+		if st, err := sqlstore.Status(ctx, db, attemptlog.Migrations); err != nil || len(st) == 0 || st[0].Applied {
 			t.Errorf("before: %v, %v", st, err)
 		}
 		errs := make(chan error)
 		for range 8 {
-			go func() { errs <- sqlstore.Migrate(ctx, db) }()
+			go func() { errs <- sqlstore.Migrate(ctx, db, attemptlog.Migrations) }()
 		}
 		for range 8 {
 			if err := <-errs; err != nil {
 				t.Error(err)
 			}
 		}
-		if st, err := sqlstore.Status(ctx, db); err != nil || len(st) == 0 || !st[0].Applied {
+		st, err := sqlstore.Status(ctx, db, attemptlog.Migrations)
+		if err != nil || len(st) < 2 {
 			t.Errorf("afterwards: %v, %v", st, err)
 		}
+		for _, m := range st {
+			if !m.Applied {
+				t.Errorf("%s: %s is not applied", m.Capability, m.File())
+			}
+		}
+	}
+	for name, src := range sources(t) {
+		t.Run(name, func(t *testing.T) { together(t, opened(t, src)) })
+	}
+	t.Run("PostgreSQL, where SERIALIZABLE is the default", func(t *testing.T) {
+		src := sources(t)["PostgreSQL"]
+		src.dsn += "&default_transaction_isolation=serializable"
+		together(t, opened(t, src))
 	})
+}
+
+func opened(t *testing.T, src source) *sql.DB {
+	t.Helper()
+	db, err := sqlstore.Open(src.driver, src.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // TestHandlersThatMisbehave: whatever a handler does to its transaction, what the

@@ -13,6 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
+	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -56,12 +59,15 @@ func Open(ctx context.Context, dsn string) (*DB, error) {
 // Close closes every connection.
 func (db *DB) Close() error { return db.close() }
 
+// shown are the tables beside the store's that once keys show reads.
+var shown = []migration.Set{attemptlog.Migrations, admin.Migrations}
+
 func openPostgres(ctx context.Context, dsn string) (*DB, error) {
 	pool, err := pgxpool.New(ctx, dsn)
 	if err != nil {
 		return nil, err
 	}
-	if err := pgxstore.Migrate(ctx, pool); err != nil {
+	if err := pgxstore.Migrate(ctx, pool, shown...); err != nil {
 		pool.Close()
 		return nil, err
 	}
@@ -98,7 +104,7 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 }
 
 func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries) (*DB, error) {
-	if err := sqlstore.Migrate(ctx, db); err != nil {
+	if err := sqlstore.Migrate(ctx, db, shown...); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	s, err := sqlstore.New(ctx, db)

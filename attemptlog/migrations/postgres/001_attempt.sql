@@ -23,15 +23,3 @@ create table once_attempt (
 	primary key (key_hash, id)
 );
 create index once_attempt_at on once_attempt (at);
-
--- What an operator has done to stored operations: see package admin.
-create table once_audit (
-	id       bigint generated always as identity primary key,
-	at       timestamptz not null default clock_timestamp(),
-	who      text        not null,
-	action   text        not null,             -- forget or release
-	scope    text collate "C" not null,
-	key_hash text collate "C" not null,
-	reason   text        not null,
-	detail   text        not null              -- what was changed
-);

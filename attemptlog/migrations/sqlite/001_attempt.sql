@@ -23,15 +23,3 @@ create table once_attempt (
 	primary key (key_hash, id)
 ) without rowid;
 create index once_attempt_at on once_attempt (at);
-
--- What an operator has done to stored operations: see package admin.
-create table once_audit (
-	id       integer primary key autoincrement,
-	at       integer not null default (cast((julianday('now') - 2440587.5) * 86400000.0 as integer)),
-	who      text    not null,
-	action   text    not null,        -- forget or release
-	scope    text    not null,
-	key_hash text    not null,
-	reason   text    not null,
-	detail   text    not null         -- what was changed
-);

@@ -1,0 +1,15 @@
+package admin
+
+import (
+	"embed"
+
+	"github.com/oncelib/once/store/migration"
+)
+
+//go:embed migrations/*/*.sql
+var migrations embed.FS
+
+// Migrations are those of the table once_audit, for the Migrate function of a store:
+//
+//	err := sqlstore.Migrate(ctx, db, admin.Migrations)
+var Migrations = migration.Set{Capability: "admin", Files: migrations}

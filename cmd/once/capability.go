@@ -1,0 +1,81 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/store/migration"
+)
+
+// capabilities are those of this release that have tables.
+var capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, admin.Migrations, journal.Migrations}
+
+func capabilityNames() string { return strings.Join(namesOf(capabilities), ", ") }
+
+func namesOf(sets []migration.Set) (names []string) {
+	for _, s := range sets {
+		names = append(names, s.Capability)
+	}
+	return names
+}
+
+// selection is the flag --only: the capabilities that a command is about.
+type selection struct{ only []migration.Set }
+
+func (s *selection) flags(fs *flag.FlagSet) {
+	fs.Func("only", "only these `CAPABILITIES`, separated by commas (default all: "+capabilityNames()+")", s.add)
+}
+
+func (s *selection) add(names string) error {
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.Index(namesOf(capabilities), strings.TrimSpace(name))
+		if i < 0 {
+			return fmt.Errorf("there is no capability %q; there are %s", name, capabilityNames())
+		}
+		s.only = append(s.only, capabilities[i])
+	}
+	return nil
+}
+
+// sets returns what is selected, which is everything without the flag.
+func (s *selection) sets() []migration.Set {
+	if len(s.only) == 0 {
+		return capabilities
+	}
+	return s.only
+}
+
+// of returns those of status that are selected.
+func (s *selection) of(status []migration.Status) (list []migration.Status) {
+	selected := namesOf(s.sets())
+	for _, st := range status {
+		if slices.Contains(selected, st.Capability) {
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+// again is the flag as it was given, for a command to be pasted.
+func (s *selection) again() string {
+	if len(s.only) == 0 {
+		return ""
+	}
+	return " --only " + strings.Join(namesOf(s.only), ",")
+}
+
+// newest returns the newest version of each capability: "operation 3, journal 1".
+func newest(all []migration.Migration) string {
+	var versions []string
+	for i, m := range all {
+		if i+1 == len(all) || all[i+1].Capability != m.Capability {
+			versions = append(versions, fmt.Sprintf("%s %d", m.Capability, m.Version))
+		}
+	}
+	return strings.Join(versions, ", ")
+}

@@ -1,0 +1,315 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+var capabilities = []migration.Set{attemptlog.Migrations, admin.Migrations, journal.Migrations}
+
+var dialectOf = map[string]store.Dialect{
+	pgxName: store.PostgreSQL, postgresName: store.PostgreSQL, mariadbName: store.MySQL, sqliteName: store.SQLite,
+}
+
+// onOldDatabases runs a test on a database of before once_schema (see
+// testdata/once_migration), for each store.
+func onOldDatabases(t *testing.T, test func(t *testing.T, g *testDB)) {
+	t.Helper()
+	testenv.Need(t, "postgresql", "mariadb")
+	for name := range dialectOf {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, oldDatabase(t, name))
+		})
+	}
+}
+
+func oldDatabase(t *testing.T, name string) *testDB {
+	t.Helper()
+	g := &testDB{name: name, store: name}
+	driver := "pgx"
+	switch dialectOf[name] {
+	case store.SQLite:
+		content, err := os.ReadFile("testdata/once_migration/database.sqlite")
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "old.db")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		driver, g.dsn = "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"
+	case store.MySQL:
+		driver, g.dsn = "mysql", testenv.NewMariaDB(t)
+	case store.PostgreSQL:
+		g.dsn = testenv.NewDatabase(t)
+	}
+	var err error
+	if g.db, err = sql.Open(driver, g.dsn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.db.Close() })
+	g.loadOld(t)
+	return g
+}
+
+// loadOld makes the database of g an old one.
+func (g *testDB) loadOld(t *testing.T) {
+	t.Helper()
+	switch dialectOf[g.store] {
+	case store.SQLite: // is the file
+		return
+	case store.PostgreSQL:
+		g.exec(t, "drop schema public cascade;\ncreate schema public")
+	case store.MySQL:
+		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent")
+	}
+	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + ".sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.exec(t, string(text))
+}
+
+// renewed returns an old database without what was done to g.
+func (g *testDB) renewed(t *testing.T) *testDB {
+	t.Helper()
+	if g.store == sqliteName {
+		return oldDatabase(t, g.store)
+	}
+	g.loadOld(t)
+	return g
+}
+
+// exec runs statements; each ends at the end of a line.
+func (g *testDB) exec(t *testing.T, text string) {
+	t.Helper()
+	for statement := range strings.SplitSeq(text, ";\n") {
+		if strings.TrimSpace(statement) == "" {
+			continue
+		}
+		if _, err := g.db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+func (g *testDB) count(t *testing.T, query string) (n int) {
+	t.Helper()
+	if err := g.db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// upgrade runs the Migrate of g's store.
+func (g *testDB) upgrade(ctx context.Context, su setup, sets ...migration.Set) error {
+	if g.store == pgxName {
+		pool, err := openPool(ctx, su)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		return pgxstore.Migrate(ctx, pool, sets...)
+	}
+	db, err := g.guarded(su)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return sqlstore.Migrate(ctx, db, sets...)
+}
+
+func (g *testDB) guarded(su setup) (*sql.DB, error) {
+	if su.opens != nil {
+		return su.opens(), nil
+	}
+	return sqlstore.Open(map[store.Dialect]string{store.PostgreSQL: "pgx", store.MySQL: "mysql", store.SQLite: "sqlite"}[dialectOf[g.store]], su.dsn)
+}
+
+// applied returns what Status says, such as "operation 1, operation 2".
+func (g *testDB) applied(t *testing.T, sets ...migration.Set) string {
+	t.Helper()
+	var status []migration.Status
+	var err error
+	if g.store == pgxName {
+		pool, e := openPool(t.Context(), setup{dsn: g.dsn})
+		if e != nil {
+			t.Fatal(e)
+		}
+		defer pool.Close()
+		status, err = pgxstore.Status(t.Context(), pool, sets...)
+	} else {
+		db, e := g.guarded(setup{dsn: g.dsn})
+		if e != nil {
+			t.Fatal(e)
+		}
+		defer db.Close()
+		status, err = sqlstore.Status(t.Context(), db, sets...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, s := range status {
+		if s.Applied {
+			list = append(list, fmt.Sprintf("%s %d", s.Capability, s.Version))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// wholeAfterUpgrade checks what an upgrade has left.
+func (g *testDB) wholeAfterUpgrade(t *testing.T) {
+	t.Helper()
+	if got := g.applied(t, capabilities...); got != appliedAfter {
+		t.Errorf("applied: %s", got)
+	}
+	for query, want := range map[string]int{
+		"select count(*) from once_schema":                        6,
+		"select count(*) from once_migration":                     4, // as the old program has left it
+		"select max(version) from once_migration":                 4,
+		"select count(*) from once_operation":                     5,
+		"select count(*) from once_operation where trace is null": 5,
+		"select count(*) from once_attempt":                       7,
+		"select count(*) from once_audit":                         2,
+		"select count(*) from once_intent":                        2,
+	} {
+		if n := g.count(t, query); n != want {
+			t.Errorf("%s: %d, want %d", query, n, want)
+		}
+	}
+}
+
+// worksAfterUpgrade reads every old row with the code of today, and writes beside it.
+func (g *testDB) worksAfterUpgrade(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	do, log := g.repeats(t)
+	if r, err := do("done", `{"amount":1}`); err != nil || !r.Replayed || r.Value != "re_1" {
+		t.Errorf("done: %+v, %v", r, err)
+	}
+	if _, err := do("done", `{"amount":100}`); once.CodeOf(err) != once.CodeMismatch {
+		t.Errorf("done, with another request: %v", err)
+	}
+	var declined *once.Failure
+	if _, err := do("declined", `{"amount":2}`); !errors.As(err, &declined) || declined.Code != "declined" || declined.Message != "no money" {
+		t.Errorf("declined: %v", err)
+	}
+	if _, err := do("forgotten", `{"amount":4}`); once.CodeOf(err) != once.CodeNoResult {
+		t.Errorf("forgotten: %v", err)
+	}
+	if _, err := do("unknown", `{"amount":6}`); once.CodeOf(err) != once.CodeUnknown {
+		t.Errorf("unknown: %v", err)
+	}
+	for _, key := range []string{"failed", "expired", "new"} {
+		if r, err := do(key, `{"amount":5}`); err != nil || r.Replayed || r.Value != "again" {
+			t.Errorf("%s: %+v, %v", key, r, err)
+		}
+	}
+	if err := log.Close(ctx); err != nil {
+		t.Error(err)
+	}
+
+	table, err := admin.Open(g.db, dialectOf[g.store])
+	if err != nil {
+		t.Fatal(err)
+	}
+	timeline, err := table.Timeline(ctx, oldScope, "done", 10)
+	if err != nil || len(timeline.Attempts) != 4 {
+		t.Fatalf("%+v, %v", timeline, err)
+	}
+	for i, want := range []string{"executed", "replayed", "replayed", "mismatch"} {
+		if a := timeline.Attempts[i]; a.Outcome != want || i < 2 && a.Node != "node 1" {
+			t.Errorf("attempt %d: %+v", i, a)
+		}
+	}
+	if _, err := table.Forget(ctx, admin.ForgetRequest{Scope: oldScope, Key: "done", Who: "eve", Reason: "request 4712"}); err != nil {
+		t.Error(err)
+	}
+	audit, err := table.Audit(ctx, oldScope, 0, 10)
+	if err != nil || len(audit) != 3 || audit[0].Who != "eve" || audit[1].Who != "bob" || audit[2].Who != "ada" || audit[2].Reason != "request 4711" {
+		t.Errorf("%+v, %v", audit, err)
+	}
+
+	intents, err := journal.OpenTable(g.db, dialectOf[g.store], journal.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := intents.List(ctx)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, in := range list {
+		switch {
+		case in.Key == "refund:1" && in.Held == "" && string(in.Body) == `{"amount":1}` && in.Header.Get("Content-Type") == "application/json":
+		case in.Key == "refund:2" && in.Held != "" && string(in.Body) == "\x00\xff":
+		default:
+			t.Errorf("%+v", in)
+		}
+	}
+	begun, err := intents.Begin(ctx, journal.Intent{
+		Key: "refund:1", Method: "POST", URL: "https://bank.example/refunds",
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"amount":1}`),
+	})
+	if err != nil || !begun.Again {
+		t.Errorf("%+v, %v", begun, err)
+	}
+}
+
+const oldScope = "acme POST /refunds"
+
+type repeat func(key, request string) (once.Result[string], error)
+
+// repeats returns what asks an engine on g's store, and the log of its attempts.
+func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log) {
+	t.Helper()
+	if g.store == pgxName {
+		pool, err := openPool(t.Context(), setup{dsn: g.dsn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		s := pgxstore.New(pool)
+		log := attemptlog.New(s, attemptlog.Config{})
+		return repeatOn[pgx.Tx](t, s, log), log
+	}
+	db, err := g.guarded(setup{dsn: g.dsn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := sqlstore.New(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := attemptlog.New(s, attemptlog.Config{})
+	return repeatOn[*sql.Tx](t, s, log), log
+}
+
+func repeatOn[TX any](t *testing.T, s store.Store[TX], log once.Observer) repeat {
+	e := once.New(s, once.Config{Observer: log})
+	return func(key, request string) (once.Result[string], error) {
+		op := once.Operation{Scope: oldScope, Key: key, Fingerprint: once.FingerprintOf([]byte(request))}
+		return once.Do(t.Context(), e, op, func(context.Context, TX) (string, error) { return "again", nil })
+	}
+}

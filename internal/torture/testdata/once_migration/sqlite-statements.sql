@@ -1,0 +1,11 @@
+insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, since, request)
+ values ('acme POST /refunds', 'old', x'0102', null, 0, 0, null, x'226f6c6422', cast((julianday('now') - 2440587.5) * 86400000.0 as integer) + 3600000, cast((julianday('now') - 2440587.5) * 86400000.0 as integer), null);
+select state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data,
+ coalesce(lease_until <= cast((julianday('now') - 2440587.5) * 86400000.0 as integer), 0), since, coalesce(state = 2 and expires_at <= cast((julianday('now') - 2440587.5) * 86400000.0 as integer), 0) from once_operation where scope = 'acme POST /refunds' and key = 'new';
+update once_operation set state = 2, fence = 3, claim = x'0102', fingerprint = null, status = 0, kind = 0, head = null, body = x'226f6c6422',
+ request = null, point = null, calling = 0, data = null, lease_until = cast((julianday('now') - 2440587.5) * 86400000.0 as integer) + null, expires_at = cast((julianday('now') - 2440587.5) * 86400000.0 as integer) + 3600000 where scope = 'acme POST /refunds' and key = 'unknown' and state <> 2 and fence = 2 and (not 0 or (state = 1 and lease_until <= cast((julianday('now') - 2440587.5) * 86400000.0 as integer)));
+delete from once_operation where scope = 'acme POST /refunds' and key = 'expired' and state = 2 and expires_at <= cast((julianday('now') - 2440587.5) * 86400000.0 as integer);
+insert into once_attempt (key_hash, id, scope, at, outcome, effect, from_state, to_state, cause, attempt, runs, dropped, request_id, correlation_id, node, lock_wait_us, waited_us, handler_us, commit_us, total_us)
+ values ('0000000000000000', x'0102', 'acme POST /refunds', cast((julianday('now') - 2440587.5) * 86400000.0 as integer), 'executed', 'applied', 'absent', 'done', '', 1, 1, 0, '', '', 'old node', 1, 2, 3, 4, 5);
+insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (cast((julianday('now') - 2440587.5) * 86400000.0 as integer), 'old', 'show', 'acme POST /refunds', '0000000000000000', '', 'by the old program');
+insert into once_intent (name, id, key, method, url, header, body, since, expires, held, calls) values ('0000', 'AAAA', 'refund:3', 'POST', 'https://bank.example/refunds', '{}', x'226f6c6422', 1700000000000, 0, '', 1);

@@ -1,0 +1,15 @@
+package journal
+
+import (
+	"embed"
+
+	"github.com/oncelib/once/store/migration"
+)
+
+//go:embed migrations/*/*.sql
+var migrations embed.FS
+
+// Migrations are those of the table once_intent, for the Migrate function of a store:
+//
+//	err := sqlstore.Migrate(ctx, db, journal.Migrations)
+var Migrations = migration.Set{Capability: "journal", Files: migrations}

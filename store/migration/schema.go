@@ -1,0 +1,165 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/oncelib/once/store"
+)
+
+// Status is one migration and whether a database has it.
+type Status struct {
+	Migration
+	Applied bool
+}
+
+// Tx is a transaction in which migrations run. It excludes other runs on the same
+// database, in whatever way the database offers. MySQL has no transaction for it:
+// there Exec gets over what a run that was killed has done already.
+type Tx interface {
+	Exec(ctx context.Context, sql string) error
+	Query(ctx context.Context, sql string, each func(store.Row) error) error
+}
+
+// Up applies what tx's database lacks of sets, and returns what that was. If it lacks nothing,
+// Up writes nothing.
+func Up(ctx context.Context, d store.Dialect, tx Tx, sets ...Set) ([]Migration, error) {
+	has, err := readSchema(ctx, d, tx)
+	if err != nil {
+		return nil, err
+	}
+	status, err := has.status(d, sets)
+	if err != nil {
+		return nil, err
+	}
+	var missing []Migration
+	for _, s := range status {
+		if !s.Applied {
+			missing = append(missing, s.Migration)
+		}
+	}
+	if len(missing) == 0 && len(has.earlier) == 0 {
+		return nil, nil
+	}
+	if err := tx.Exec(ctx, createTable); err != nil {
+		return nil, fmt.Errorf("migration: %w", err)
+	}
+	for _, m := range has.earlier {
+		if err := tx.Exec(ctx, m.note()); err != nil {
+			return nil, fmt.Errorf("migration: %w", err)
+		}
+	}
+	for _, m := range missing {
+		if err := tx.Exec(ctx, m.SQL); err != nil {
+			return nil, fmt.Errorf("migration: %s: %s: %w", m.Capability, m.File(), err)
+		}
+		if err := tx.Exec(ctx, m.note()); err != nil {
+			return nil, fmt.Errorf("migration: %s: %s: %w", m.Capability, m.File(), err)
+		}
+	}
+	return missing, nil
+}
+
+// Read returns every migration of sets and whether tx's database has it. It writes nothing.
+func Read(ctx context.Context, d store.Dialect, tx Tx, sets ...Set) ([]Status, error) {
+	has, err := readSchema(ctx, d, tx)
+	if err != nil {
+		return nil, err
+	}
+	return has.status(d, sets)
+}
+
+// schema is what a database has: capabilities and their versions.
+type schema struct {
+	versions map[string][]int
+	earlier  []Migration // of these, those that only once_migration knows
+}
+
+const (
+	createTable = `create table if not exists once_schema (capability varchar(64) not null, version integer not null, name varchar(255) not null,` +
+		` applied_at timestamp not null default current_timestamp, primary key (capability, version))`
+	readVersions = `select capability, version from once_schema`
+	readEarlier  = `select version from once_migration`
+)
+
+// readTables returns which of the two tables are there: without one of them, a query of it would
+// fail, and with it the transaction. On PostgreSQL, to_regclass would not do: a connection that has
+// waited for the lock may still remember that the table does not exist.
+var readTables = map[store.Dialect]string{
+	store.PostgreSQL: `select relname::text from pg_class where relname in ('once_schema', 'once_migration') and pg_table_is_visible(oid)`,
+	store.SQLite:     `select name from sqlite_master where type = 'table' and name in ('once_schema', 'once_migration')`,
+	store.MySQL:      `select table_name from information_schema.tables where table_schema = database() and table_name in ('once_schema', 'once_migration')`,
+}
+
+// earlier is what the versions in once_migration stand for. Programs from before once_schema
+// write that table, with one sequence for all capabilities, and may do so at any time. It is never
+// changed here, so that such a program finds what it has written.
+var earlier = map[int][]Migration{
+	1: {{Capability: "operation", Version: 1, Name: "operation"}},
+	2: {{Capability: "operation", Version: 2, Name: "expiry"}},
+	3: {{Capability: "attemptlog", Version: 1, Name: "attempt"}, {Capability: "admin", Version: 1, Name: "audit"}},
+	4: {{Capability: "journal", Version: 1, Name: "intent"}},
+}
+
+func readSchema(ctx context.Context, d store.Dialect, tx Tx) (schema, error) {
+	has := schema{versions: map[string][]int{}}
+	var tables []string
+	err := tx.Query(ctx, readTables[d], func(row store.Row) error {
+		var name string
+		err := row.Scan(&name)
+		tables = append(tables, name)
+		return err
+	})
+	if err == nil && slices.Contains(tables, "once_schema") {
+		err = tx.Query(ctx, readVersions, func(row store.Row) error {
+			var capability string
+			var version int
+			err := row.Scan(&capability, &version)
+			has.versions[capability] = append(has.versions[capability], version)
+			return err
+		})
+	}
+	if err == nil && slices.Contains(tables, "once_migration") {
+		err = tx.Query(ctx, readEarlier, func(row store.Row) error {
+			var version int
+			if err := row.Scan(&version); err != nil {
+				return err
+			}
+			if earlier[version] == nil {
+				return fmt.Errorf("the database has version %d in once_migration, this program knows %d. Try: a newer release of once", version, len(earlier))
+			}
+			for _, m := range earlier[version] {
+				if !slices.Contains(has.versions[m.Capability], m.Version) {
+					has.versions[m.Capability] = append(has.versions[m.Capability], m.Version)
+					has.earlier = append(has.earlier, m)
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return schema{}, fmt.Errorf("migration: %w", err)
+	}
+	return has, nil
+}
+
+// status refuses a database that is newer than sets.
+func (s schema) status(d store.Dialect, sets []Set) ([]Status, error) {
+	all, err := All(d, sets...)
+	if err != nil {
+		return nil, err
+	}
+	status := make([]Status, len(all))
+	known := map[string]int{}
+	for i, m := range all {
+		known[m.Capability] = m.Version
+		status[i] = Status{m, slices.Contains(s.versions[m.Capability], m.Version)}
+	}
+	for _, set := range sets {
+		if newest := slices.Max(append(s.versions[set.Capability], 0)); newest > known[set.Capability] {
+			return nil, fmt.Errorf("migration: the database has version %d of %s, this program knows %d. Try: a newer release of once", newest, set.Capability, known[set.Capability])
+		}
+	}
+	return status, nil
+}
