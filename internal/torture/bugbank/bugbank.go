@@ -95,6 +95,8 @@ func All() []Mutant {
 		defaultsMutants,
 		migrationMutants,
 		sqlChangeMutants,
+		sqlChangeMutants,
+		migrationMutants,
 		planeMutants,
 	)
 }
