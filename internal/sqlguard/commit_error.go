@@ -36,6 +36,10 @@ func newCommitError(d Dialect, err error) *CommitError {
 	return &CommitError{Err: err, InDoubt: !answered(d, err)}
 }
 
+// Refused reports whether err is the database's own answer that nothing was committed, by a
+// statement that commits by itself as by COMMIT.
+func (d Dialect) Refused(err error) bool { return answered(d, err) }
+
 // answered reports whether err is the database's own answer that a statement was
 // not carried out. Everything else, a broken line, a context that ended, an
 // error of unknown origin, may hide a success.

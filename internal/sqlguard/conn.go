@@ -88,6 +88,11 @@ func (c *conn) admit(t *Txn, cmd command, query string) error {
 
 // ExecContext runs a statement, or refuses it.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if query == visitText {
+		if visited, err := c.visited(ctx); visited {
+			return driver.ResultNoRows, err
+		}
+	}
 	if c.execer == nil {
 		return nil, driver.ErrSkip
 	}

@@ -86,9 +86,11 @@ const (
 var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1020, // record has changed since last read
 	1048, // column cannot be null
+	1054, // no such column
 	1062, // duplicate entry
 	1064, // syntax
 	1114, // table is full
+	1136, // another number of columns than of values
 	1142, // no privilege
 	1146, // no such table
 	1153, // a packet that is too large, of which only the head was read
@@ -97,6 +99,8 @@ var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1264, // out of range
 	1290, // server runs with --read-only
 	1305, // no such savepoint
+	1364, // column has no default
+	1366, // no value of this type
 	1406, // data too long
 	1451, // a parent row is referenced
 	1452, // a child row has no parent
@@ -104,10 +108,6 @@ var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1792, // transaction is read only
 	1836, // server is in read-only mode
 }
-
-// Refused reports whether err is MySQL's word that nothing was committed, by a statement
-// that commits by itself as by COMMIT.
-func Refused(err error) bool { return answered(MySQL, err) }
 
 // mysqlFatal are errors after which the transaction is gone, or may be: the first by
 // innodb_rollback_on_timeout.

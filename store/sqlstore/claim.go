@@ -180,7 +180,7 @@ var errEnded = errors.New("the handler has committed below the guard and begun a
 
 // writes runs what travels with a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
-	for _, w := range writes {
+	for _, w := range store.InLockOrder(writes) {
 		if err := s.checkSize(ctx, tx, largestValue(w.Args)); err != nil {
 			return err
 		}

@@ -30,6 +30,8 @@ func (s *Store) failed(err error, atRecord bool) error {
 		return &store.Error{Kind: store.KindMisused, Err: errOver}
 	case atRecord && taken:
 		kind = store.KindTaken
+	case !atRecord && s.duplicate(err):
+		err = fmt.Errorf("%w: %w", store.ErrDuplicate, err)
 	case atRecord && s.dialect.undefined(err):
 		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
 	case errors.Is(err, driver.ErrBadConn): // what drivers say for both
@@ -88,4 +90,27 @@ func (s *Store) down(err error) error {
 
 func notMigrated(err error) error {
 	return fmt.Errorf("%w: %w. Try: once migrate up, or sqlstore.Migrate", store.ErrNotMigrated, err)
+}
+
+// duplicate reports whether a row with the same primary or unique key exists.
+func (s *Store) duplicate(err error) bool {
+	switch s.dialect.name {
+	case store.PostgreSQL:
+		return sqlguard.SQLState(err) == pgsql.UniqueViolation
+	case store.MySQL:
+		return is(err, mysqlDuplicate)
+	}
+	code, _ := sqlguard.SQLiteCode(err)
+	return code == codePrimaryKey || code == codeUnique
+}
+
+// readOnly reports whether the server has refused a write because it takes none, as a standby.
+func (s *Store) readOnly(err error) bool {
+	switch s.dialect.name {
+	case store.PostgreSQL:
+		return sqlguard.SQLState(err) == pgsql.ReadOnly
+	case store.MySQL:
+		return is(err, mysqlReadOnly) || is(err, mysqlReadOnlyMode)
+	}
+	return false
 }

@@ -53,15 +53,17 @@ var mysql = database{
 
 // Numbers of MySQL's errors.
 const (
-	mysqlDuplicate  = 1062
-	mysqlSyntax     = 1064
-	mysqlNoTable    = 1146
-	mysqlIncomplete = 1196 // ROLLBACK, of tables that are not transactional
-	mysqlLockWait   = 1205
-	mysqlDeadlock   = 1213
-	mysqlSignal     = 1644
-	mysqlChanged    = 1020 // since it was read, with innodb_snapshot_isolation
-	mysqlLocked     = 3572 // and NOWAIT was said; MariaDB calls that a lock wait
+	mysqlDuplicate    = 1062
+	mysqlSyntax       = 1064
+	mysqlNoTable      = 1146
+	mysqlIncomplete   = 1196 // ROLLBACK, of tables that are not transactional
+	mysqlLockWait     = 1205
+	mysqlReadOnly     = 1290 // the server runs with --read-only, or another option forbids it
+	mysqlReadOnlyMode = 1836
+	mysqlDeadlock     = 1213
+	mysqlSignal       = 1644
+	mysqlChanged      = 1020 // since it was read, with innodb_snapshot_isolation
+	mysqlLocked       = 3572 // and NOWAIT was said; MariaDB calls that a lock wait
 )
 
 func is(err error, code int) bool {

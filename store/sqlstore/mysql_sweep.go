@@ -126,7 +126,7 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 		return rows, true, nil
 	case locked(err), errors.Is(err, driver.ErrBadConn):
 		return 0, false, nil
-	case sqlguard.Refused(err):
+	case sqlguard.MySQL.Refused(err):
 		return 0, true, s.down(err)
 	}
 	return 0, true, &store.Error{Kind: store.KindLost, Err: err}

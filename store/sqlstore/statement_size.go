@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -51,12 +50,12 @@ func sizeMySQL(c store.Change) int64 {
 
 // checkSize returns an error if a statement of that size is larger than what the server takes. To
 // send it would cost the connection, and the reason would be lost with that.
-func (s *Store) checkSize(ctx context.Context, tx *sql.Tx, size int64) error {
+func (s *Store) checkSize(ctx context.Context, on rowQuerier, size int64) error {
 	if s.dialect.name != store.MySQL || size <= s.packet.Load() {
 		return nil
 	}
 	var packet int64 // which may be another one since
-	if err := tx.QueryRowContext(ctx, "select @@max_allowed_packet").Scan(&packet); err != nil {
+	if err := on.QueryRowContext(ctx, "select @@max_allowed_packet").Scan(&packet); err != nil {
 		return s.failed(err, false)
 	}
 	s.packet.Store(packet)

@@ -1,0 +1,69 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// ErrUnguarded is the error of [Txn.JoinTx] for a transaction of another *sql.DB.
+var ErrUnguarded = errors.New("once: this *sql.Tx is not guarded. Try: begin it on a *sql.DB of sqlstore.Open or sqlstore.OpenDB")
+
+// visitText reaches the connection of a transaction through its *sql.Tx, and the guard answers
+// it: nothing is sent. Without a guard it does no harm.
+const visitText = "select 1 /* for the guard of once */"
+
+// visit is what to do on the connection.
+type visit struct {
+	run     func(*conn) error
+	arrived bool
+}
+
+type visitKey struct{}
+
+// visited runs the visit that a context carries, if there is one.
+func (c *conn) visited(ctx context.Context) (visited bool, err error) {
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	if v == nil {
+		return false, nil
+	}
+	v.arrived = true
+	return true, v.run(c)
+}
+
+// visitTx runs fn on the connection of tx. It reports false if that is not guarded.
+func visitTx(ctx context.Context, tx *sql.Tx, fn func(*conn) error) (guarded bool, err error) {
+	v := &visit{run: fn}
+	_, err = tx.ExecContext(context.WithValue(context.WithoutCancel(ctx), visitKey{}, v), visitText)
+	return v.arrived, err
+}
+
+// JoinTx has t guard tx from now on, or makes it another view of the guard that is there, before
+// query is run. On a guarded *sql.Tx it sends nothing; on another one of a guarded *sql.DB it asks
+// whether the transaction is still open. After an error tx does not commit, unless it is
+// [ErrUnguarded].
+func (t *Txn) JoinTx(ctx context.Context, tx *sql.Tx, query string) error {
+	guarded, err := visitTx(ctx, tx, func(c *conn) error {
+		_, err := c.enter(t.Join(ctx), query)
+		if err != nil && c.tx != nil && c.tx.txn == nil && t.claim() == nil {
+			c.tx.txn, t.isolation = t, c.tx.isolation
+			t.fail(t.made, query, err)
+		}
+		return err
+	})
+	if !guarded && !errors.Is(err, sql.ErrTxDone) {
+		return errors.Join(ErrUnguarded, err)
+	}
+	return err
+}
+
+// FailTx records that query has failed in tx, if nothing has failed there. It is for errors that
+// the driver was not asked about.
+func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) {
+	_, _ = visitTx(ctx, tx, func(c *conn) error { // of a transaction that is over nothing is left to fail
+		if t := c.guarded(); t != nil && t.failure.Load() == nil {
+			t.fail(t.made, query, failed)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,287 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+var _ store.SQL[*sql.Tx] = (*Store)(nil)
+
+// Dialect implements [store.Database].
+func (s *Store) Dialect() store.Dialect { return s.dialect.name }
+
+// On implements [store.SQL]. Append runs a statement at once, so that it is not sorted by its
+// Locks: append statements in that order. From the first statement on, a transaction of your own
+// is guarded as in a Join: that takes one round trip on servers.
+func (s *Store) On(tx *sql.Tx) store.Runner { return &txRunner{s: s, tx: tx} }
+
+// Pool implements [store.Database]. On SQLite, a statement that writes takes its turn like an
+// operation, and one that only reads waits for no writer.
+func (s *Store) Pool() store.Runner { return poolRunner{s} }
+
+// Within implements [store.Database].
+func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
+	t, _, err := s.Begin(ctx, store.BeginOptions{Isolation: isolation})
+	if err != nil {
+		return err
+	}
+	returned := false
+	defer func() {
+		if !returned { // it panics
+			_ = t.Rollback(ctx)
+		}
+	}()
+	err = fn(ctx, s.On(t.Tx()))
+	returned = true
+	if err == nil {
+		return t.Commit(ctx, store.Change{})
+	}
+	if undo := t.Rollback(ctx); store.KindOf(undo) == store.KindRetry { // it has read what was not committed
+		return errors.Join(undo, err)
+	}
+	return err
+}
+
+// txRunner runs statements in a transaction through the guard.
+type txRunner struct {
+	s      *Store
+	tx     *sql.Tx
+	joined bool
+}
+
+// Exec implements [store.Runner].
+func (r *txRunner) Exec(ctx context.Context, st store.Statement) (rows int64, err error) {
+	err = r.guarded(ctx, st, func() error {
+		rows, err = r.s.exec(ctx, r.tx, st)
+		return err
+	})
+	return rows, err
+}
+
+// Query implements [store.Runner].
+func (r *txRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+	var stopped error
+	err := r.guarded(ctx, st, func() (err error) {
+		stopped, err = r.s.query(ctx, r.tx, st, each)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return stopped
+}
+
+// Append implements [store.Runner].
+func (r *txRunner) Append(ctx context.Context, st store.Statement) error {
+	_, err := r.Exec(ctx, st)
+	return err
+}
+
+// guarded runs fn, which runs st. After an error the transaction does not commit, also if the
+// guard has not seen it.
+func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() error) error {
+	if !r.joined {
+		switch err := new(sqlguard.Txn).JoinTx(ctx, r.tx, st.SQL); {
+		case errors.Is(err, sqlguard.ErrUnguarded):
+			return &store.Error{Kind: store.KindMisused, Err: err}
+		case err != nil:
+			return r.s.statementFailed(err)
+		}
+		r.joined = true
+	}
+	err := fn()
+	if err == nil {
+		return nil
+	}
+	sqlguard.FailTx(ctx, r.tx, st.SQL, err)
+	return r.s.statementFailed(err)
+}
+
+// poolRunner runs each statement in a transaction of its own.
+type poolRunner struct{ s *Store }
+
+// Exec implements [store.Runner].
+func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, err error) {
+	if p.needsTx(st) {
+		err = p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+			rows, err = r.Exec(ctx, st)
+			return err
+		})
+		return rows, err
+	}
+	err = p.run(ctx, st, func(conn *sql.Conn) error {
+		rows, err = p.s.exec(ctx, conn, st)
+		return err
+	})
+	return rows, err
+}
+
+// Query implements [store.Runner].
+func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+	var stopped error
+	var err error
+	if p.needsTx(st) {
+		err = p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+			err := r.Query(ctx, st, func(row store.Row) error {
+				stopped = each(row)
+				return stopped
+			})
+			if stopped != nil { // what the statement has written stands, as on servers
+				return nil
+			}
+			return err
+		})
+	} else {
+		err = p.run(ctx, st, func(conn *sql.Conn) (err error) {
+			stopped, err = p.s.query(ctx, conn, st, each)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return stopped
+}
+
+// Append implements [store.Runner].
+func (p poolRunner) Append(ctx context.Context, st store.Statement) error {
+	_, err := p.Exec(ctx, st)
+	return err
+}
+
+// needsTx reports whether st does not commit by itself: a write to SQLite takes its turn, and one that
+// must affect a number of rows is undone if it affects another.
+func (p poolRunner) needsTx(st store.Statement) bool {
+	return st.Rows > 0 || p.s.file != nil && !reads(st)
+}
+
+// reads reports whether st only reads. A function that writes, called by a SELECT, is not seen.
+func reads(st store.Statement) bool {
+	reads, _ := sqlguard.SQLiteEffects(st.SQL) // its words are those of the others
+	return reads
+}
+
+// run runs fn, which runs st, on a connection that is in no transaction.
+func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Conn) error) error {
+	for tries := 1 + p.s.db.Stats().Idle; ; tries-- { // those that lie idle may be broken
+		conn, err := p.s.acquire(ctx, 0)
+		if err != nil {
+			return p.s.down(err)
+		}
+		err = fn(conn)
+		if p.s.readOnly(err) { // another connection may lead to the primary
+			dropConn(conn)
+		}
+		_ = conn.Close() // back into the pool; a broken one is not kept
+		if err == nil {
+			return nil
+		}
+		// Drivers of PostgreSQL report some lost answers as connections that were never used.
+		unsent := errors.Is(err, driver.ErrBadConn) && (p.s.dialect.name != store.PostgreSQL || reads(st))
+		if unsent && tries > 0 && ctx.Err() == nil {
+			continue
+		}
+		return p.s.poolFailed(err, !unsent && !reads(st))
+	}
+}
+
+// poolFailed is for a statement that commits by itself. sent says that it may have been applied
+// unless the database has said that it was not.
+func (s *Store) poolFailed(err error, sent bool) error {
+	if sent && !s.answered(err) {
+		s.forgetPacket()
+		return &store.Error{Kind: store.KindLost, Err: err}
+	}
+	return s.statementFailed(err)
+}
+
+// answered reports whether err says that nothing was applied.
+func (s *Store) answered(err error) bool {
+	return guards[s.dialect.name].Refused(err) || errors.As(err, new(*store.Error))
+}
+
+// executor is a transaction, or a connection that is in none.
+type executor interface {
+	querier
+	rowQuerier
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// exec runs a statement and returns how many rows it has affected.
+func (s *Store) exec(ctx context.Context, on executor, st store.Statement) (int64, error) {
+	if err := s.checkSize(ctx, on, largestValue(st.Args)); err != nil {
+		return 0, err
+	}
+	result, err := on.ExecContext(ctx, st.SQL, st.Args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		return 0, err
+	}
+	return n, checkRows(st, n)
+}
+
+// query runs a statement that returns rows. stopped is the error of each.
+func (s *Store) query(ctx context.Context, on executor, st store.Statement, each func(store.Row) error) (stopped, err error) {
+	if err := s.checkSize(ctx, on, largestValue(st.Args)); err != nil {
+		return nil, err
+	}
+	rows, err := on.QueryContext(ctx, st.SQL, st.Args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var n int64
+	for rows.Next() {
+		n++
+		if stopped = each(rows); stopped != nil {
+			return stopped, nil
+		}
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, err
+	}
+	return nil, checkRows(st, n)
+}
+
+// checkRows returns an error if st has affected or returned another number of rows than it must.
+func checkRows(st store.Statement, n int64) error {
+	if st.Rows == 0 || n == int64(st.Rows) {
+		return nil
+	}
+	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows affected, %d expected: %s", store.ErrRows, n, st.Rows, st.SQL)}
+}
+
+// statementFailed is for a statement of a capability: nothing of it has been applied.
+func (s *Store) statementFailed(err error) error {
+	var refused *sqlguard.RefusedError
+	var byGuard *sqlguard.StatementError
+	switch {
+	case errors.As(err, new(*store.Error)):
+		return err
+	case errors.Is(err, sql.ErrTxDone):
+		return &store.Error{Kind: store.KindMisused, Err: errTxOver}
+	case errors.Is(err, sqlguard.ErrEnded):
+		return &store.Error{Kind: store.KindEnded, Err: err}
+	case errors.As(err, &refused): // because of an earlier one, which may say that another run may succeed
+		return &store.Error{Kind: cmp.Or(s.Classify(err), store.KindAborted), Err: err}
+	case errors.As(err, &byGuard):
+		return &store.Error{Kind: cmp.Or(s.Classify(err), store.KindMisused), Err: err}
+	case s.dialect.undefined(err):
+		return &store.Error{Kind: store.KindUnavailable, Err: notMigrated(err)}
+	case s.readOnly(err):
+		return &store.Error{Kind: store.KindUnavailable, Err: err}
+	}
+	return s.failed(err, false)
+}
+
+var errTxOver = errors.New("the transaction has ended. Try: run the statement before its Commit or Rollback")
