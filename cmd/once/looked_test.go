@@ -27,13 +27,9 @@ func TestLooked(t *testing.T) {
 		}
 		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 1)
 		run(t, "audit", "list", "--db", at).want(t, 0)
-		table, err := admin.Open(db.DB, db.dialect)
-		if err != nil {
-			t.Fatal(err)
-		}
 		looks := func() (got []admin.Entry) {
 			t.Helper()
-			got, err := table.Audit(t.Context(), "", 0, 0)
+			got, err := admin.New(db.Store).Audit(t.Context(), "", 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
