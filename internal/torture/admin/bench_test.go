@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -21,14 +22,14 @@ func BenchmarkWriteAttempts(b *testing.B) {
 		for _, n := range []int{32, 256, 1000} {
 			b.Run(fmt.Sprint(d, n), func(b *testing.B) {
 				g := newGround(b, d)
-				list := make([]store.Attempt, n)
+				list := make([]attempts.Attempt, n)
 				i := 0
 				for b.Loop() {
 					for k := range list {
 						list[k] = attemptAt(i, "s", fmt.Sprint(i))
 						i++
 					}
-					must(b, g.store.WriteAttempts(b.Context(), list))
+					must(b, g.attempts.Write(b.Context(), list))
 				}
 				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(i), "us/row")
 			})
