@@ -55,12 +55,12 @@ func (b *Batch) Add(s store.Statement) {
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
 	var value T
 	declare := func(_ context.Context, b *Batch) (T, error) { return fn(b) }
-	return do(ctx, e, op, handler[TX]{batch: answer(e.cfg.MaxResult, declare, &value)}, &value)
+	return do(ctx, e, &op, handler[TX]{batch: answer(e.cfg.MaxResult, declare, &value)}, &value)
 }
 
 // ExecBatch is [Engine.Exec] for [DoBatch].
 func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(context.Context, *Batch) (Answer, error)) (store.Record, bool, error) {
-	return e.exec(ctx, op, handler[TX]{batch: fn})
+	return e.exec(ctx, &op, handler[TX]{batch: fn})
 }
 
 // run has fn declare the writes of b, which takes none when fn has ended.

@@ -18,12 +18,13 @@ import (
 // changed; and whether it is that of an earlier call. An Operation
 // with neither scope nor key runs fn in a plain transaction that keeps no record.
 func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
-	return e.exec(ctx, op, handler[TX]{inTx: fn})
+	return e.exec(ctx, &op, handler[TX]{inTx: fn})
 }
 
-func (e *Engine[TX]) exec(ctx context.Context, op Operation, h handler[TX]) (store.Record, bool, error) {
-	ctx, c := e.call(ctx, op, h)
-	v := c.exec(ctx)
+func (e *Engine[TX]) exec(ctx context.Context, op *Operation, h handler[TX]) (store.Record, bool, error) {
+	var c call[TX]
+	ctx = c.begin(ctx, e, op)
+	v := c.exec(ctx, h)
 	c.finish(ctx, v)
 	v.rec.Result = v.rec.Result.WithoutMark()
 	return v.rec, v.replayed, v.err
@@ -34,7 +35,6 @@ type call[TX any] struct {
 	e       *Engine[TX]
 	op      Operation
 	id      store.ID
-	handler handler[TX]
 	request []byte // op.Request, encrypted; nil if that was not done yet, or is not to be kept
 	start   time.Time
 	waited  time.Duration // for a duplicate in flight
@@ -47,7 +47,8 @@ type call[TX any] struct {
 	lostBatch lostBatch
 }
 
-// handler is the work of a call: one of the two.
+// handler is the work of a call: one of the two. It is not a part of the call, which would put
+// it and all that it refers to on the heap.
 type handler[TX any] struct {
 	inTx  func(context.Context, TX) (Answer, error)
 	batch func(context.Context, *Batch) (Answer, error) // declares its writes
@@ -69,10 +70,11 @@ const (
 	batchAwaited                    // so may it, and the call waits longer for what it finds in flight: that may be the COMMIT
 )
 
-// call begins a call. Its context is the one to go on with: a [Tracer] may have made it.
-func (e *Engine[TX]) call(ctx context.Context, op Operation, h handler[TX]) (context.Context, call[TX]) {
-	id := e.id(op)
-	c := call[TX]{e: e, op: op, id: id, handler: h, seen: e.recent.Mark(id), start: time.Now()}
+// begin begins a call, in place. The context that it returns is the one to go on with: a
+// [Tracer] may have made it.
+func (c *call[TX]) begin(ctx context.Context, e *Engine[TX], op *Operation) context.Context {
+	c.e, c.op, c.id, c.start = e, *op, e.id(op.Scope, op.Key), time.Now()
+	c.seen = e.recent.Mark(c.id)
 	c.report.trace = op.Trace
 	if e.measures() {
 		c.report.waits = new(store.Waits)
@@ -81,7 +83,7 @@ func (e *Engine[TX]) call(ctx context.Context, op Operation, h handler[TX]) (con
 		began, trace := e.tracer.TraceStart(ctx, c.named(Event{Trace: op.Trace}))
 		ctx, c.report.trace = began, cmp.Or(trace, op.Trace)
 	}
-	return ctx, c
+	return ctx
 }
 
 // maxCollisions bounds how often a call starts again because another one was
@@ -92,7 +94,7 @@ const maxCollisions = 20
 const firstDelay = 5 * time.Millisecond
 
 // exec brings the call to its verdict, which is yet to be reported.
-func (c *call[TX]) exec(ctx context.Context) verdict {
+func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 	if c.e.currentFrame(ctx) != nil {
 		return verdict{err: c.fail(CodeMisuse, EffectNotApplied, errNested)}
 	}
@@ -100,9 +102,9 @@ func (c *call[TX]) exec(ctx context.Context) verdict {
 		if err := c.op.bounds(); err != nil {
 			return c.invalid(err)
 		}
-		return c.execWithoutKey(ctx)
+		return c.execWithoutKey(ctx, h)
 	}
-	if err := c.e.check(c.op); err != nil {
+	if err := c.e.check(&c.op); err != nil {
 		return c.invalid(err)
 	}
 	if rec, ok := c.e.cache.Get(c.id, c.start); ok {
@@ -112,7 +114,7 @@ func (c *call[TX]) exec(ctx context.Context) verdict {
 	for began := c.start; ; began = time.Now() {
 		f, leads := c.e.flights.Join(c.id)
 		if leads {
-			return c.lead(ctx, f, began, until)
+			return c.lead(ctx, f, began, until, h)
 		}
 		if v, ok := c.follow(ctx, f, until); ok {
 			return v
@@ -144,18 +146,23 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 	case flight.EndUnknown:
 		return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, errNoAnswer)}, true
 	}
+	if c.e.irrevocable { // the claim is a record, which tells what was asked
+		if rec, err := c.e.read(ctx, &c.op, c.id); err == nil && rec.State != store.StateAbsent {
+			return c.found(rec), true
+		}
+	}
 	return c.found(store.Record{State: store.StateRunning}), true
 }
 
 var errNoAnswer = errors.New("another call of this process has asked for the same operation, and the store has not answered it in time. Try: whether the database is there")
 
 // lead tries until there is a verdict to give, in a flight that it leads since began.
-func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time) (v verdict) {
+func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time, h handler[TX]) (v verdict) {
 	final := false
 	defer func() { f.End(c.id, v.rec, final) }() // also when fn panics
 	delay := firstDelay
 	for collisions := 0; ; began = time.Now() {
-		v = c.try(ctx, f, began)
+		v = c.try(ctx, f, began, h)
 		until = c.waitLimit(until)
 		code := CodeOf(v.err)
 		switch {
@@ -229,12 +236,12 @@ func (c *call[TX]) terms() flight.Terms {
 
 // try, which begins now, asks the store once and executes if there is something to
 // execute. Work without an operation has no flight.
-func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time) verdict {
+func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h handler[TX]) verdict {
 	c.report.from = ""
 	if v, done := c.readFirst(ctx); done {
 		return v
 	}
-	txn, rec, err := c.begin(ctx)
+	txn, rec, err := c.claim(ctx, h.batch != nil)
 	c.lookUp.took = 0
 	c.report.lookUp += c.e.since(now)
 	switch {
@@ -253,7 +260,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time) ver
 		}
 		f.SetRunning()
 	}
-	return c.execute(ctx, txn)
+	return c.execute(ctx, txn, h)
 }
 
 // readFirst reads an operation that is probably done, because this process has seen it so
@@ -265,7 +272,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	}
 	c.lookUp.done = true
 	began := time.Now()
-	rec, err := c.e.read(ctx, c.op, c.id)
+	rec, err := c.e.read(ctx, &c.op, c.id)
 	c.lookUp.took = time.Since(began)
 	if err != nil || rec.State != store.StateDone {
 		return v, false // also if the pool is exhausted: Begin says so
@@ -275,7 +282,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 }
 
 // read waits no longer for a connection than Begin would.
-func (e *Engine[TX]) read(ctx context.Context, op Operation, id store.ID) (store.Record, error) {
+func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (store.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, op.Timeouts.Or(e.cfg.Timeouts).Acquire)
 	defer cancel()
 	return e.store.Read(ctx, id)
@@ -297,13 +304,13 @@ func claimOf[TX any](txn store.Claim[TX]) claim[TX] {
 	return cl
 }
 
-// begin asks the store for a transaction. The first one of a batch is asked for nothing
+// claim asks the store for a transaction. The first one of a batch is asked for nothing
 // but that: if there is something in the way it fails, and the next one finds it.
-func (c *call[TX]) begin(ctx context.Context) (claim[TX], store.Record, error) {
+func (c *call[TX]) claim(ctx context.Context, batch bool) (claim[TX], store.Record, error) {
 	opts := store.BeginOptions{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
-		Durable: c.e.cfg.Synced, First: c.isFirst(), StaleAfter: c.e.tooLateFrom(c.op),
-		Batch: c.handler.batch != nil && c.runs == 0, Waits: c.report.waits,
+		Durable: c.e.cfg.Synced, First: c.isFirst(), StaleAfter: c.e.tooLateFrom(&c.op),
+		Batch: batch && c.runs == 0, Waits: c.report.waits,
 	}
 	if c.e.irrevocable {
 		if err := c.describe(&opts); err != nil {
@@ -351,9 +358,9 @@ func (c *call[TX]) timeouts() store.Timeouts {
 }
 
 // execWithoutKey runs fn without an operation.
-func (c *call[TX]) execWithoutKey(ctx context.Context) verdict {
+func (c *call[TX]) execWithoutKey(ctx context.Context, h handler[TX]) verdict {
 	for began := c.start; ; began = time.Now() {
-		v := c.try(ctx, nil, began)
+		v := c.try(ctx, nil, began, h)
 		if !v.again || c.runs >= c.e.cfg.Runs || ctx.Err() != nil {
 			return v
 		}
@@ -380,7 +387,7 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if v.err == nil && !c.id.IsZero() && !v.provisional {
 		c.seen.Set()
 		if !v.replayed && !v.superseded {
-			c.e.cache.Put(c.id, v.rec, c.e.retain(c.op), c.ticket)
+			c.e.cache.Put(c.id, v.rec, c.e.retain(&c.op), c.ticket)
 		}
 	}
 	if c.e.cfg.Observer != nil {

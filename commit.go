@@ -23,7 +23,7 @@ func (c *call[TX]) commit(ctx context.Context, txn claim[TX], r ran) verdict {
 		}
 		if !txn.joined {
 			if txn.deferred { // so that its Begin has not asked whether it is too late
-				r.change.StaleAfter = c.e.tooLateFrom(c.op)
+				r.change.StaleAfter = c.e.tooLateFrom(&c.op)
 			}
 			return c.swap(ctx, uncancelled, r.change)
 		}
@@ -52,7 +52,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	change = store.Change{
 		ID:     c.id,
 		Next:   store.Record{State: store.StateDone, Fence: 1, Nonce: own.claim[:], Result: res, Trace: c.report.trace},
-		Retain: c.e.storedRetention(c.op),
+		Retain: c.e.storedRetention(&c.op),
 	}
 	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
 		change.Next.Fingerprint = own.fingerprint[:]

@@ -31,17 +31,18 @@ type Result[T any] struct {
 // fn has returned, the outcome is settled within twice Config.Settle, cancelled or not.
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	var value T
-	return do(ctx, e, op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)}, &value)
+	return do(ctx, e, &op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)}, &value)
 }
 
 // do is [Do] for a handler that leaves the value of its last run, which is the one that
 // commits, in value.
-func do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, h handler[TX], value *T) (Result[T], error) {
-	ctx, c := e.call(ctx, op, h)
+func do[T, TX any](ctx context.Context, e *Engine[TX], op *Operation, h handler[TX], value *T) (Result[T], error) {
+	var c call[TX]
+	ctx = c.begin(ctx, e, op)
 	if op.isZero() { // forgotten, and the handler must not run unprotected
-		return decode(ctx, &c, c.invalid(e.check(op)), value)
+		return decode(ctx, &c, c.invalid(e.check(&c.op)), value)
 	}
-	return decode(ctx, &c, c.exec(ctx), value)
+	return decode(ctx, &c, c.exec(ctx, h), value)
 }
 
 // Answer is what a handler of [Engine.Exec] wants stored.

@@ -221,24 +221,24 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 // serve, and costs one look-up without a transaction; none if Config.Cache has the result. False
 // means that the operation is not done, or that the store has not answered.
 func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
-	if e.check(op) != nil {
+	if e.check(&op) != nil {
 		return false
 	}
-	id := e.id(op)
+	id := e.id(op.Scope, op.Key)
 	if _, ok := e.cache.Get(id, time.Now()); ok {
 		return true
 	}
-	rec, err := e.read(ctx, op, id)
+	rec, err := e.read(ctx, &op, id)
 	return err == nil && rec.State == store.StateDone
 }
 
 // Cached reports whether Config.Cache has the result of op, so that it would be replayed (or be
 // refused, if its fingerprint differs) without the store.
 func (e *Engine[TX]) Cached(op Operation) bool {
-	if e.check(op) != nil {
+	if e.check(&op) != nil {
 		return false
 	}
-	_, ok := e.cache.Get(e.id(op), time.Now())
+	_, ok := e.cache.Get(e.id(op.Scope, op.Key), time.Now())
 	return ok
 }
 

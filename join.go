@@ -21,12 +21,14 @@ import (
 // lock of the server until the transaction ends. The next one is [CodeMisuse].
 func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	var value T
-	ctx, c := e.call(ctx, op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)})
-	return decode(ctx, &c, c.join(ctx, tx), &value)
+	var c call[TX]
+	ctx = c.begin(ctx, e, &op)
+	v := c.join(ctx, tx, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)})
+	return decode(ctx, &c, v, &value)
 }
 
-func (c *call[TX]) join(ctx context.Context, tx TX) verdict {
-	if err := c.e.check(c.op); err != nil {
+func (c *call[TX]) join(ctx context.Context, tx TX, h handler[TX]) verdict {
+	if err := c.e.check(&c.op); err != nil {
 		return c.invalid(err)
 	}
 	for f := c.e.currentFrame(ctx); f != nil; f = f.outer {
@@ -38,7 +40,7 @@ func (c *call[TX]) join(ctx context.Context, tx TX) verdict {
 	if !ok {
 		return c.invalid(errNoJoin)
 	}
-	txn, rec, err := j.Join(ctx, tx, store.BeginOptions{ID: c.id, Durable: c.e.cfg.Synced, StaleAfter: c.e.tooLateFrom(c.op)})
+	txn, rec, err := j.Join(ctx, tx, store.BeginOptions{ID: c.id, Durable: c.e.cfg.Synced, StaleAfter: c.e.tooLateFrom(&c.op)})
 	switch {
 	case err != nil:
 		return c.beginFailed(err)
@@ -47,7 +49,7 @@ func (c *call[TX]) join(ctx context.Context, tx TX) verdict {
 	}
 	cl := claimOf(txn)
 	cl.joined = true
-	return c.execute(ctx, cl)
+	return c.execute(ctx, cl, h)
 }
 
 var errSame = errors.New("this Join uses the key of the operation it runs inside. Try: a key of its own")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/oncelib/once"
@@ -114,5 +115,70 @@ type printer struct{ w *bytes.Buffer }
 func (p printer) Observe(_ context.Context, e once.Event) {
 	if e.Type == once.EventFinished {
 		fmt.Fprintf(p.w, "%s: %s -> %s\n", e.Outcome, e.From, e.To)
+	}
+}
+
+// spans is a Tracer that keeps what it sees.
+type spans struct {
+	recorder
+
+	trace    string
+	contexts []string // "span" of the contexts of events
+}
+
+type spanKey struct{}
+
+func (s *spans) TraceStart(ctx context.Context, e once.Event) (context.Context, string) {
+	s.Observe(ctx, e)
+	return context.WithValue(ctx, spanKey{}, "span of "+e.Name), s.trace
+}
+
+func (s *spans) Observe(ctx context.Context, e once.Event) {
+	span, _ := ctx.Value(spanKey{}).(string)
+	s.contexts = append(s.contexts, span)
+	s.recorder.Observe(ctx, e)
+}
+
+// A tracer's context is that of the handler and of all events of the call, and a replay knows the
+// trace of the call that has executed it.
+func TestTracer(t *testing.T) {
+	const caller, own = "00-00000000000000000000000000000001-0000000000000001-01", "00-00000000000000000000000000000002-0000000000000002-01"
+	for _, tt := range []struct{ given, kept string }{{"", caller}, {own, own}} {
+		s := &spans{trace: tt.given}
+		e := once.New(memstore.New(), once.Config{Observer: once.Observers(new(recorder), s)})
+		op := once.Operation{Name: "POST /refunds", Scope: "s", Key: "k", Trace: caller}
+		for i := range 2 {
+			_, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx tx) (string, error) {
+				if ctx.Value(spanKey{}) != "span of POST /refunds" {
+					t.Errorf("the handler's context has the span %v", ctx.Value(spanKey{}))
+				}
+				return "v", tx.Put("k", "v")
+			})
+			must(t, err)
+			events := s.take()
+			first, last := events[0], events[len(events)-1]
+			if first.Trace != caller || first.Name != op.Name || first.KeyHash != once.KeyHash("k") || first.Scope != "s" {
+				t.Errorf("it begins with %+v", first)
+			}
+			if last.Type != once.EventFinished || last.Trace != tt.kept || last.Name != op.Name {
+				t.Errorf("call %d ends with %+v, want trace %s", i, last, tt.kept)
+			}
+			if s.contexts[0] != "" || slices.ContainsFunc(s.contexts[1:], func(span string) bool { return span != "span of POST /refunds" }) {
+				t.Errorf("the spans of events: %q", s.contexts)
+			}
+			s.contexts = nil
+			op.Trace = caller
+		}
+	}
+}
+
+// A trace that no header can carry is refused, and not stored.
+func TestTraceIsBounded(t *testing.T) {
+	e := once.New(memstore.New(), once.Config{})
+	for _, trace := range []string{strings.Repeat("a", once.MaxTrace+1), "a\nb", "\xff"} {
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Trace: trace}, charge("k"))
+		if once.CodeOf(err) != once.CodeInvalid {
+			t.Errorf("%.20q: %v", trace, err)
+		}
 	}
 }

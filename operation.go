@@ -97,14 +97,14 @@ type Caller struct {
 const waitingSize = 4 << 10
 
 // size is how much memory a call takes while it waits, about.
-func (op Operation) size() int64 {
+func (op *Operation) size() int64 {
 	return waitingSize + op.Bytes + int64(len(op.Scope)+len(op.Key)+len(op.Request))
 }
 
 // isZero reports whether op names no operation.
-func (op Operation) isZero() bool { return op.Scope == "" && op.Key == "" }
+func (op *Operation) isZero() bool { return op.Scope == "" && op.Key == "" }
 
-func (e *Engine[TX]) check(op Operation) error {
+func (e *Engine[TX]) check(op *Operation) error {
 	switch err := CheckKey(op.Key); {
 	case err != nil:
 		return err
@@ -131,7 +131,7 @@ func (e *Engine[TX]) check(op Operation) error {
 }
 
 // bounds says what is wrong with those of the transaction.
-func (op Operation) bounds() error {
+func (op *Operation) bounds() error {
 	switch {
 	case negative(op.Timeouts):
 		return errors.New("timeouts must not be negative")
@@ -173,26 +173,26 @@ func HashedKey(key string) string {
 	return "sha256-" + base64.RawURLEncoding.EncodeToString(h[:])
 }
 
-func (e *Engine[TX]) id(op Operation) store.ID {
-	if e.cfg.HashKeys && op.Key != "" {
-		op.Key = HashedKey(op.Key)
+func (e *Engine[TX]) id(scope, key string) store.ID {
+	if e.cfg.HashKeys && key != "" {
+		key = HashedKey(key)
 	}
-	return store.ID{Scope: op.Scope, Key: op.Key}
+	return store.ID{Scope: scope, Key: key}
 }
 
 // ErrFuture is the cause of a [CodeInvalid]: Operation.FirstSent has not come yet.
 var ErrFuture = errors.New("first sent in the future, further than clocks may differ")
 
 // skew is how far the caller's clock may be from the database's.
-func (e *Engine[TX]) skew(op Operation) time.Duration {
+func (e *Engine[TX]) skew(op *Operation) time.Duration {
 	return or(e.cfg.Skew, min(DefaultSkew, e.retain(op)/4))
 }
 
 // retain is how long op is kept.
-func (e *Engine[TX]) retain(op Operation) time.Duration { return or(op.Retain, e.cfg.Retain) }
+func (e *Engine[TX]) retain(op *Operation) time.Duration { return or(op.Retain, e.cfg.Retain) }
 
 // storedRetention is what a store is told, to which 0 is for ever.
-func (e *Engine[TX]) storedRetention(op Operation) time.Duration {
+func (e *Engine[TX]) storedRetention(op *Operation) time.Duration {
 	if retain := e.retain(op); retain != KeepForever {
 		return retain
 	}
@@ -201,7 +201,7 @@ func (e *Engine[TX]) storedRetention(op Operation) time.Duration {
 
 // tooLateFrom is when the record of a first attempt of op may have expired: it was written
 // after the attempt was sent, and expires a retention after that. Zero: never.
-func (e *Engine[TX]) tooLateFrom(op Operation) time.Time {
+func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
 	if op.FirstSent.IsZero() || e.retain(op) == KeepForever { // what is absent was never done
 		return time.Time{}
 	}

@@ -52,12 +52,12 @@ type ran struct {
 var ErrClaimLost = errors.New("the store has ended the claim of this operation while its handler ran. Try: a longer Timeouts.Idle or lease, or a shorter handler")
 
 // execute runs the handler on an open transaction and commits.
-func (c *call[TX]) execute(ctx context.Context, txn claim[TX]) verdict {
+func (c *call[TX]) execute(ctx context.Context, txn claim[TX], h handler[TX]) verdict {
 	c.runs++
 	if !c.id.IsZero() && !txn.deferred {
 		c.report.from = store.StateAbsent.String()
 	}
-	r := c.run(ctx, txn)
+	r := c.run(ctx, txn, h)
 	if r.err != nil {
 		return c.runFailed(ctx, txn, r)
 	}
@@ -67,7 +67,7 @@ func (c *call[TX]) execute(ctx context.Context, txn claim[TX]) verdict {
 // run runs the handler on an open transaction. If that does not come to a change, the
 // transaction is rolled back: on an error, on runtime.Goexit, and on a panic of any
 // code (the handler, the encryption, the observer).
-func (c *call[TX]) run(ctx context.Context, txn claim[TX]) (r ran) {
+func (c *call[TX]) run(ctx context.Context, txn claim[TX], h handler[TX]) (r ran) {
 	returned := false
 	began := c.e.clock()
 	defer func() {
@@ -95,13 +95,13 @@ func (c *call[TX]) run(ctx context.Context, txn claim[TX]) (r ran) {
 	}
 	var a Answer
 	var writes []store.Statement
-	if c.handler.batch != nil {
+	if h.batch != nil {
 		b := new(Batch)
 		own.tx = b
-		a, r.err = b.run(own, c.handler.batch)
+		a, r.err = b.run(own, h.batch)
 		writes = b.writes
 	} else {
-		a, r.err = c.handler.inTx(own, tx)
+		a, r.err = h.inTx(own, tx)
 	}
 	c.report.handler = c.e.since(began)
 	if r.err == nil {

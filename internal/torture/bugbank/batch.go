@@ -11,7 +11,7 @@ var batchMutants = []Mutant{
 	},
 	{
 		Name:  "a batch that was lost and is not there counts as not applied",
-		Edits: []Edit{{In: "(*call).settle", Old: "c.lostBatch.mayArrive = c.lostBatch.mayArrive || c.claimsAtCommit;", New: "c.lostBatch.mayArrive = c.lostBatch.mayArrive && c.claimsAtCommit;"}},
+		Edits: []Edit{{In: "(*call).settle", Old: "c.lostBatch = batchMayArrive", New: "c.lostBatch = batchNotLost"}},
 		Tests: batchTest("TestBatchThatFailsAfterALateOne"),
 	},
 	{
@@ -49,18 +49,18 @@ failed, err = len(b), ctx.Err()`}},
 	{
 		Name: "the writes of a declined batch are committed",
 		Edits: []Edit{{In: "once.(*call).run", Old: `if !a.Rollback {
-change.Writes`, New: `{
-change.Writes`}},
+r.change.Writes`, New: `{
+r.change.Writes`}},
 		Tests: batchTest("TestConformance$/^prepared"),
 	},
 	{
 		Name:  "a batch that declines is kept however late it is",
-		Edits: []Edit{{In: "(*call).commit", Old: "case c.claimsAtCommit && !c.op.FirstSent.IsZero():", New: "case c.claimsAtCommit && c.kind == inCallersTransaction:"}},
+		Edits: []Edit{{In: "(*call).commit", Old: "if txn.deferred {\nr.change.StaleAfter", New: "if txn.joined {\nr.change.StaleAfter"}},
 		Tests: batchTest("TestBatchThatDeclinesLate"),
 	},
 	{
 		Name:  "a batch that is done has failed if it cannot be prepared",
-		Edits: []Edit{{In: "(*call).commit", Old: "if c.claimsAtCommit && c.wasDoneBefore(ctx, err) {", New: "if c.claimsAtCommit && c.kind == inCallersTransaction && c.wasDoneBefore(ctx, err) {"}},
+		Edits: []Edit{{In: "(*call).commit", Old: "if txn.deferred && c.wasDoneBefore(ctx, err) {", New: "if txn.deferred && txn.joined && c.wasDoneBefore(ctx, err) {"}},
 		Tests: batchTest("TestBatchThatIsDoneIsReplayed"),
 	},
 	{

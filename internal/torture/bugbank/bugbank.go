@@ -67,6 +67,7 @@ func All() []Mutant {
 	return slices.Concat(
 		Mutants,
 		engineMutants,
+		leasedMutants,
 		webMutants,
 		databaseMutants,
 		batchMutants,

@@ -78,7 +78,7 @@ if i`}},
 	},
 	{
 		Name:  "nobody is told the isolation of an operation",
-		Edits: []Edit{{In: "(*call).begin", Old: "Isolation: c.op.Isolation,", New: ""}},
+		Edits: []Edit{{In: "(*call).claim", Old: "Isolation: c.op.Isolation,", New: ""}},
 		Tests: isolation("$/^sqlstore-postgres"),
 	},
 }

@@ -10,12 +10,12 @@ var engineMutants = []Mutant{
 		Name: "settling believes that what is absent stays absent",
 		Edits: []Edit{{
 			In: "(*call).settle",
-			Old: `txn, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
+			Old: `again, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
 applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 switch {`,
 			New: `rec, err := c.e.store.Read(ctx, ch.ID)
 applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
-var txn store.Claim[TX]
+var again store.Claim[TX]
 switch {
 case err == nil && rec.State == store.StateAbsent:
 	return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost), again: true}`,
@@ -34,7 +34,7 @@ case err == nil && rec.State == store.StateAbsent:
 	{
 		Name: "a commit that was applied and has expired counts as not applied",
 		Edits: []Edit{
-			{In: "(*call).settle", Old: "case txn != nil && applied:", New: "case txn != nil && applied && len(rec.Nonce) < 0:"},
+			{In: "(*call).settle", Old: "case again != nil && applied:", New: "case again != nil && applied && len(rec.Nonce) < 0:"},
 			{In: "(*call).isAbsent", Old: "rec.State == store.StateAbsent && !bytes.Equal(rec.Nonce, ch.Next.Nonce)", New: "rec.State == store.StateAbsent"},
 		},
 		Tests: in("", "TestSettleWhatHasExpired"),
@@ -134,7 +134,7 @@ case err == nil && rec.State == store.StateAbsent:
 		Name: "an operation's own retention is ignored",
 		Edits: []Edit{{
 			In:  "(*call).change",
-			Old: "Retain: c.e.storedRetention(c.op)",
+			Old: "Retain: c.e.storedRetention(&c.op)",
 			New: "Retain: c.e.cfg.Retain",
 		}},
 		Tests: []Killer{history},

@@ -16,7 +16,7 @@ return nil`}},
 	},
 	{
 		Name:  "a claim that was put off and is somebody else's is a failure",
-		Edits: []Edit{{In: "once.(*call).run", Old: "c.rollback, err = rollbackOfOthersClaim, end", New: "err = errors.Join(err, end)"}},
+		Edits: []Edit{{In: "(*call).runFailed", Old: "return c.storeFailed(conflict, r.undo)", New: "err = errors.Join(err, r.undo)"}},
 		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{

@@ -59,7 +59,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "what may have committed was not applied if nobody can be asked",
-		Edits: []Edit{{In: "(*call).runFailed", Old: `case !known && c.rollback == rollbackAfterCommit:`, New: `case !known && c.rollback == rollbackAfterCommit && c.kind == inCallersTransaction:`}},
+		Edits: []Edit{{In: "(*call).runFailed", Old: `case !known && store.KindOf(r.undo) == store.KindLost:`, New: `case !known && store.KindOf(r.undo) == store.KindLost && txn.joined:`}},
 		Tests: mariadbSQL("TestCommittedFromBelowAndLost"),
 	},
 	{

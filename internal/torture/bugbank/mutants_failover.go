@@ -17,7 +17,7 @@ var failovers = []Mutant{
 	{
 		Name: "replays ignore Config.Synced",
 		Edits: []Edit{{
-			In:  "(*call).begin",
+			In:  "(*call).claim",
 			Old: "Durable: c.e.cfg.Synced, First:",
 			New: "First:",
 		}},

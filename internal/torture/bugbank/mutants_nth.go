@@ -15,8 +15,8 @@ var nths = []Mutant{
 		Name: "what a handler has committed from below is not looked for when it fails",
 		Edits: []Edit{{
 			In:  "(*call).runFailed",
-			Old: "case state == store.StateUnknown && c.rollback != rollbackDone:",
-			New: "case state == store.StateRunning && c.rollback != rollbackDone:",
+			Old: "case state == store.StateUnknown && unanswered:",
+			New: "case state == store.StateRunning && unanswered:",
 		}, {
 			In:  "(*call).runFailed",
 			Old: "case state == store.StateDone, state == store.StateUnknown:",

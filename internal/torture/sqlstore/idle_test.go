@@ -139,6 +139,26 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// TestIdleEndsTheContext: a handler that waits for something else than the database learns that
+// its claim is gone.
+func TestIdleEndsTheContext(t *testing.T) {
+	everywhere(t, func(c *crowd) {
+		var cause error
+		m := newMember("bad")
+		m.op.Timeouts.Idle = idle
+		m.work = func(ctx context.Context, _ *sql.Tx, _ int) (string, error) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return "", ctx.Err()
+		}
+		c.do(m)
+		c.isBusy(m, "idle-in-transaction timeout")
+		if !errors.Is(cause, once.ErrClaimLost) {
+			t.Errorf("its context ended with %v", cause)
+		}
+	})
+}
+
 // TestIdleDuplicate: while the first one hangs, its duplicate is in flight, and no longer
 // than that; then it executes, and the first one, when it goes on, gets its answer.
 func TestIdleDuplicate(t *testing.T) {

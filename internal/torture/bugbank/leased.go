@@ -1,0 +1,51 @@
+package bugbank
+
+// leasedMutants are bugs of what the engine assumes of a store, and of what it tells observers and
+// handlers.
+var leasedMutants = []Mutant{
+	{
+		Name:  "a final failure of work that cannot be undone is rolled back",
+		Edits: []Edit{{In: "once.(*call).run", Old: "r.rollback = a.Rollback && !c.e.irrevocable;", New: "r.rollback = a.Rollback;"}},
+		Tests: in("", "TestLeasedFailureIsCommitted"),
+	},
+	{
+		Name:  "a lost commit of work that cannot be undone is settled by claiming it",
+		Edits: []Edit{{In: "(*call).committed", Old: "if kind == store.KindLost && !c.e.irrevocable {", New: "if kind == store.KindLost {"}},
+		Tests: in("", "TestLeasedCommitIsNotSettled"),
+	},
+	{
+		Name:  "steps that stand after a failure are not told",
+		Edits: []Edit{{In: "(*call).runFailed", Old: "case store.KindEnded, store.KindPartial, store.KindUncertain: // what", New: "case store.KindEnded, store.KindUncertain: // what"}},
+		Tests: in("", "TestLeasedHandlerFails"),
+	},
+	{
+		Name:  "a call that was begun before a panic is not told",
+		Edits: []Edit{{In: "(*call).panicked", Old: "case store.KindEnded, store.KindPartial, store.KindUncertain:", New: "case store.KindEnded, store.KindPartial:"}},
+		Tests: in("", "TestLeasedHandlerFails"),
+	},
+	{
+		Name:  "a handler is not told why its context has ended",
+		Edits: []Edit{{In: "once.(*call).run", Old: "cancel(ErrClaimLost)", New: "cancel(nil)"}},
+		Tests: in("", "TestClaimLostEndsTheHandler"),
+	},
+	{
+		Name:  "a duplicate in the same process does not look what a lease was claimed for",
+		Edits: []Edit{{In: "once.(*call).follow", Old: "if c.e.irrevocable { // the", New: "if c.e.irrevocable && until.IsZero() { // the"}},
+		Tests: in("", "TestLeasedDuplicates"),
+	},
+	{
+		Name:  "the trace is not kept with the operation",
+		Edits: []Edit{{In: "(*call).change", Old: "Trace: c.report.trace}", New: "}"}},
+		Tests: in("", "TestTracer"),
+	},
+	{
+		Name:  "the span of a call is not that of its handler",
+		Edits: []Edit{{In: "(*call).begin", Old: "ctx, c.report.trace = began, cmp.Or(trace, op.Trace)", New: "_, c.report.trace = began, cmp.Or(trace, op.Trace)"}},
+		Tests: in("", "TestTracer"),
+	},
+	{
+		Name:  "waiting for a connection counts as looking up",
+		Edits: []Edit{{In: "once.(*call).send", Old: "e.LookUp = max(0, c.report.lookUp-e.Acquire-e.LockWait)", New: "e.LookUp = max(0, c.report.lookUp)"}},
+		Tests: in("", "TestObserverSeesWhereTimeGoes"),
+	},
+}
