@@ -44,11 +44,14 @@ func visitTx(ctx context.Context, tx *sql.Tx, fn func(*conn) error) (guarded boo
 // [ErrUnguarded].
 func (t *Txn) JoinTx(ctx context.Context, tx *sql.Tx, query string) error {
 	guarded, err := visitTx(ctx, tx, func(c *conn) error {
-		_, err := c.enter(t.Join(ctx), query)
+		err := ctx.Err()
+		if err == nil {
+			_, err = c.enter(t.Join(ctx), query)
+		}
 		if err != nil && c.tx != nil && c.tx.txn == nil && t.claim() == nil {
 			c.tx.txn, t.isolation = t, c.tx.isolation
-			t.fail(t.made, query, err)
 		}
+		c.failed(query, err)
 		return err
 	})
 	if !guarded && !errors.Is(err, sql.ErrTxDone) {
@@ -61,9 +64,14 @@ func (t *Txn) JoinTx(ctx context.Context, tx *sql.Tx, query string) error {
 // the driver was not asked about.
 func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) {
 	_, _ = visitTx(ctx, tx, func(c *conn) error { // of a transaction that is over nothing is left to fail
-		if t := c.guarded(); t != nil && t.failure.Load() == nil {
-			t.fail(t.made, query, failed)
-		}
+		c.failed(query, failed)
 		return nil
 	})
+}
+
+// failed records an error in the guard of the open transaction, if it has none.
+func (c *conn) failed(query string, err error) {
+	if t := c.guarded(); err != nil && t != nil && t.failure.Load() == nil {
+		t.fail(t.made, query, err)
+	}
 }

@@ -57,10 +57,13 @@ func TestJoinTxFails(t *testing.T) {
 // TestJoinTxCancelled: the end of the context does not keep the guard from being told.
 func TestJoinTxCancelled(t *testing.T) {
 	t.Parallel()
-	tx, txn := begun(t, newFake(), SQLite)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	must(t, new(Txn).JoinTx(ctx, tx, "INSERT"))
+	tx, txn := begun(t, newFake(), SQLite)
+	if err := new(Txn).JoinTx(ctx, tx, "INSERT"); !errors.Is(err, context.Canceled) || !errors.Is(txn.Err(), context.Canceled) {
+		t.Errorf("JoinTx() = %v, Err() = %v", err, txn.Err())
+	}
+	tx, txn = begun(t, newFake(), SQLite)
 	_, err := tx.ExecContext(ctx, "INSERT")
 	if !errors.Is(err, context.Canceled) || txn.Err() != nil {
 		t.Fatalf("%v, %v: database/sql says it to the driver", err, txn.Err())

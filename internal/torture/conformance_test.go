@@ -189,6 +189,20 @@ func (c conformance) harness() storetest.Harness[*sql.Tx] {
 			}
 		},
 		End: func(_ context.Context, tx *sql.Tx) error { return tx.Commit() },
+		Savepoint: func(ctx context.Context, tb testing.TB, tx *sql.Tx) (*sql.Tx, func(bool) error) {
+			tb.Helper()
+			if err := exec(ctx, tx, "savepoint one"); err != nil {
+				tb.Fatal(err)
+			}
+			return tx, func(keep bool) error {
+				if !keep {
+					if err := exec(ctx, tx, "rollback to savepoint one"); err != nil {
+						return err
+					}
+				}
+				return exec(ctx, tx, "release savepoint one")
+			}
+		},
 	}
 }
 

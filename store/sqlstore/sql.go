@@ -266,14 +266,14 @@ func (s *Store) statementFailed(err error) error {
 	var refused *sqlguard.RefusedError
 	var byGuard *sqlguard.StatementError
 	switch {
-	case errors.As(err, new(*store.Error)):
-		return err
 	case errors.Is(err, sql.ErrTxDone):
 		return &store.Error{Kind: store.KindMisused, Err: errTxOver}
 	case errors.Is(err, sqlguard.ErrEnded):
 		return &store.Error{Kind: store.KindEnded, Err: err}
 	case errors.As(err, &refused): // because of an earlier one, which may say that another run may succeed
 		return &store.Error{Kind: cmp.Or(s.Classify(err), store.KindAborted), Err: err}
+	case errors.As(err, new(*store.Error)):
+		return err
 	case errors.As(err, &byGuard):
 		return &store.Error{Kind: cmp.Or(s.Classify(err), store.KindMisused), Err: err}
 	case s.dialect.undefined(err):

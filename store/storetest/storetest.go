@@ -53,6 +53,10 @@ type Harness[TX any] struct {
 	// and returns an error if that was refused. nil if TX knows no such thing.
 	End func(ctx context.Context, tx TX) error
 
+	// Savepoint sets a savepoint in tx, and returns the transaction for what is run in it; end
+	// releases it or rolls back to it. nil if TX knows no such thing.
+	Savepoint func(ctx context.Context, tb testing.TB, tx TX) (inner TX, end func(keep bool) error)
+
 	// Isolations are the levels that the store offers.
 	Isolations []store.Isolation
 
@@ -86,6 +90,7 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 		{"Swap", testSwap[TX]},
 		{"Txn", testTxn[TX]},
 		{"Join", testJoin[TX]},
+		{"SQL", testSQL[TX]},
 		{"Engine", testEngine[TX]},
 		{"Race", testRace[TX]},
 	} {
@@ -121,7 +126,7 @@ func (h Harness[TX]) check(t *testing.T) {
 	v := reflect.ValueOf(h)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Own", "End", "OneWriter", "OneLevel":
+		case "Own", "End", "Savepoint", "OneWriter", "OneLevel":
 		default:
 			if h.OneLevel && (name == "Set" || name == "Get") {
 				continue
