@@ -52,16 +52,6 @@ type (
 	}
 )
 
-// Optional abilities of a transaction, found by assertion on the value that
-// Claim.Tx returns.
-type (
-	// Appender can send a write together with the commit instead of at once. The
-	// write belongs to the savepoint that is open when it is appended.
-	Appender interface {
-		Append(s Statement)
-	}
-)
-
 // Optional abilities of a [Claim], found with [As].
 type (
 	// Counter knows how many statements the user has run in the transaction.

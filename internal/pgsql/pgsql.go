@@ -55,9 +55,9 @@ func tighten(setting string) string {
 // for an outer join, which may find none.
 const (
 	columns = `state, fence, claim, fingerprint, status, kind, head, body, request,
- coalesce(point, ''), calling, data, coalesce(lease_until <= clock_timestamp(), false), since, coalesce(state = 2 and expires_at <= now(), false)`
+ coalesce(trace, ''), coalesce(point, ''), calling, data, coalesce(lease_until <= clock_timestamp(), false), since, coalesce(state = 2 and expires_at <= now(), false)`
 	columnsOrNone = `coalesce(state, 0), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request,
- coalesce(point, ''), coalesce(calling, false), data, coalesce(lease_until <= clock_timestamp(), false), coalesce(since, now()), coalesce(state = 2 and expires_at <= now(), false)`
+ coalesce(trace, ''), coalesce(point, ''), coalesce(calling, false), data, coalesce(lease_until <= clock_timestamp(), false), coalesce(since, now()), coalesce(state = 2 and expires_at <= now(), false)`
 )
 
 const (
@@ -121,41 +121,29 @@ const (
 const InsertDone = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int)`
 
-// InsertDoneRequest is InsertDone with the captured request.
-const InsertDoneRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request)
- values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11)`
+// InsertDoneRequest is InsertDone with the captured request and the trace, each of which may be empty.
+const InsertDoneRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request, trace)
+ values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11, nullif($12, ''))`
 
 // InsertClaim is InsertDone by whom nothing has claimed: it divides by zero if another
 // transaction has the claim, and does not wait for it.
 const InsertClaim = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int)`
 
-// InsertClaimRequest is InsertClaim with the captured request.
-const InsertClaimRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request)
- values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int, $11)`
+// InsertClaimRequest is InsertClaim with the captured request and the trace, each of which may be empty.
+const InsertClaimRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request, trace)
+ values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int, $11, nullif($12, ''))`
 
-// InTime divides by zero if BeginOptions.StaleAfter is over.
+// TryClaim divides by zero if another transaction has the claim, and does not wait for it.
+const TryClaim = `select 1 / pg_try_advisory_xact_lock($1)::int`
+
+// InTime divides by zero if it is too late: $1 is StaleAfter of BeginOptions or of a Change. It
+// follows the insert, so that a record that exists is known first.
 const InTime = `select 1 / (clock_timestamp() < $1)::int`
 
-// Swap statements fail, by dividing by zero or on the primary key, when the record
-// is not what was expected.
-const (
-	// SwapInsert takes the claim's lock, shared: it excludes open transactions that
-	// hold the claim, but not another SwapInsert; the primary key decides between
-	// those. A record that exists excludes such transactions by itself, so that the
-	// other two need no lock.
-	SwapInsert = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, lease_until, expires_at)
- values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, clock_timestamp() + $16 * interval '1 ms', clock_timestamp() + $17 * interval '1 ms')`
-
-	SwapUpdate = `with u as (update once_operation set state = $3, fence = $4, claim = $5, fingerprint = $6, status = $7, kind = $8, head = $9, body = $10,
- request = $11, point = $12, calling = $13, data = $14, lease_until = clock_timestamp() + $15 * interval '1 ms', expires_at = clock_timestamp() + $16 * interval '1 ms'
- where scope = $1 and key = $2 and ` + expected + ` returning 1) select 1 / count(*)::int from u`
-
-	SwapDelete = `with u as (delete from once_operation where scope = $1 and key = $2 and ` + expectedDelete + ` returning 1) select 1 / count(*)::int from u`
-
-	expected       = `state <> 2 and fence = $17 and (not $18 or (state = 1 and lease_until <= clock_timestamp()))`
-	expectedDelete = `state <> 2 and fence = $3 and (not $4 or (state = 1 and lease_until <= clock_timestamp()))`
-)
+// SameTransaction divides by zero in any transaction but the one that Lock or Start has found
+// to begin at $1: the handler may have sent "commit; begin". InsertDone looks by itself.
+const SameTransaction = `select 1 / (now() = $1)::int`
 
 // Expecting wraps a write, which must have no RETURNING clause of its own, so that
 // it fails on the server, and takes its transaction with it, unless it affects n
@@ -205,6 +193,7 @@ const (
 	InvalidText     = "22P02"
 	PlanChanged     = NotSupported
 	UndefinedTable  = "42P01"
+	UndefinedColumn = "42703"
 	QueryCanceled   = "57014"
 	NoStatement     = "26000"
 	ReadOnly        = "25006"

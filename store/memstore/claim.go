@@ -1,21 +1,24 @@
 package memstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/oncelib/once/store"
 )
 
 var (
 	errChanged = errors.New("memstore: a key that was read has changed meanwhile")
+	errRenewed = errors.New("memstore: a lease that was over has been renewed meanwhile")
 	errEnded   = errors.New("memstore: the handler has ended the transaction")
 )
 
 // claim takes id for as long as the transaction lasts. The caller has made sure
-// that nobody else has it.
+// that no other transaction has it.
 func (t *Tx) claim(id store.ID) {
-	if !id.IsZero() {
+	if !id.IsZero() && t.s.claims[id] != t {
 		t.s.claims[id] = t
 		t.claims = append(t.claims, id)
 	}
@@ -29,31 +32,63 @@ func (t *Tx) end() {
 	t.claims, t.over = nil, true
 }
 
-// blocked returns the record that is in the way of a change to id.
-func (t *Tx) blocked(id store.ID, expect store.Expect) (store.Record, bool) {
-	if id.IsZero() {
-		return store.Record{}, false
+// check returns an error if c does not apply to what this transaction sees, and the record that
+// is in the way.
+func (t *Tx) check(c *store.Change) (store.Record, error) {
+	for _, h := range c.Held {
+		if !holds(t.seen(h.ID), h) {
+			return store.Record{}, notHeld(h)
+		}
 	}
-	rec := t.s.inTheWay(id, t)
+	if c.ID.IsZero() {
+		return store.Record{}, nil
+	}
+	rec := t.s.inTheWay(c.ID, t)
+	if holder := t.s.claims[c.ID]; holder != nil && holder != t || !matches(rec, c.Expect) {
+		return rec, taken(rec)
+	}
+	if c.Expect.Fence == 0 && t.s.late(c.StaleAfter) {
+		return store.Record{}, stale()
+	}
+	return store.Record{}, nil
+}
+
+// matches reports whether rec is what a change expects.
+func matches(rec store.Record, expect store.Expect) bool {
 	switch {
-	case rec.State == store.StateAbsent:
-		return rec, expect.Fence != 0
-	case rec.State == store.StateDone, expect.Fence == 0, rec.Fence != expect.Fence:
-		return rec, true
+	case rec.State == store.StateAbsent || expect.Fence == 0:
+		return rec.State == store.StateAbsent && expect.Fence == 0
+	case rec.State == store.StateDone, rec.Fence != expect.Fence:
+		return false
+	case len(expect.Nonce) > 0 && !bytes.Equal(rec.Nonce, expect.Nonce):
+		return false
 	}
-	return rec, expect.LeaseExpired && !rec.LeaseExpired
+	return !expect.LeaseExpired || rec.LeaseExpired
+}
+
+// holds reports whether r is a running operation under the claim of h.
+func holds(r *row, h store.Hold) bool {
+	return r != nil && r.rec.State == store.StateRunning && r.rec.Fence == h.Fence && bytes.Equal(r.rec.Nonce, h.Nonce)
+}
+
+// seen returns the row of id as this transaction sees it, nil if it is absent.
+func (t *Tx) seen(id store.ID) *row {
+	for _, p := range slices.Backward(t.pending) {
+		if p.id == id {
+			return p.row
+		}
+	}
+	return t.s.live(id)
 }
 
 // commit applies the transaction and c, or nothing, and ends it.
-func (t *Tx) commit(c store.Change) error {
+func (t *Tx) commit(c store.Change) (inTheWay store.Record, err error) {
 	defer t.end()
-	if err := t.prepare(c, 0); err != nil {
-		return err
+	if rec, err := t.prepare(c); err != nil {
+		return rec, err
 	}
-	for _, r := range t.reads {
-		if v, ok := t.s.table[r.key]; v != r.value || ok == r.gone {
-			return &store.Error{Kind: store.KindRetry, Err: errChanged}
-		}
+	if err := t.validate(); err != nil {
+		return inTheWay, &store.Error{Kind: store.KindRetry, Err: err}
 	}
 	for _, w := range t.writes {
 		if w.gone {
@@ -69,34 +104,59 @@ func (t *Tx) commit(c store.Change) error {
 			t.s.rows[p.id] = p.row
 		}
 	}
+	return inTheWay, nil
+}
+
+// validate returns an error if something has changed that the transaction rests on.
+func (t *Tx) validate() error {
+	for _, r := range t.reads {
+		if v, ok := t.s.table[r.key]; v != r.value || ok == r.gone {
+			return errChanged
+		}
+	}
+	for _, h := range t.held {
+		if !holds(t.s.live(h.ID), h) {
+			return notHeld(h)
+		}
+	}
+	for _, p := range t.pending {
+		// Nobody but Renew reaches what is claimed.
+		if p.takesOver && !t.s.live(p.id).lapsed(t.s.now()) {
+			return errRenewed
+		}
+	}
 	return nil
 }
 
-// prepare adds c, and what was delayed after the first from statements, to what
-// the commit will apply.
-func (t *Tx) prepare(c store.Change, from int) error {
+// prepare adds c to what the commit will apply.
+func (t *Tx) prepare(c store.Change) (inTheWay store.Record, err error) {
 	if t.err != nil {
-		return aborted(t.err)
+		return inTheWay, aborted(t.err)
 	}
-	if rec, blocked := t.blocked(c.ID, c.Expect); blocked {
-		return taken(rec)
+	if rec, err := t.check(&c); err != nil {
+		return rec, err
 	}
-	for _, list := range [...][]store.Statement{t.delayed[from:], c.Writes} {
-		for _, s := range list {
-			if err := t.exec(s); err != nil {
-				return &store.Error{Kind: store.KindOther, Err: err}
-			}
+	for _, s := range c.Writes {
+		if err := t.exec(s); err != nil {
+			return inTheWay, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
-	t.delayed = t.delayed[:from]
-	if !c.ID.IsZero() {
-		p := pending{id: c.ID}
-		if c.Next.State != store.StateAbsent {
-			p.row = newRow(&c, t.s.live(c.ID), t.s.now())
+	for _, h := range c.Held {
+		if t.seen(h.ID) == t.s.live(h.ID) { // the others are this transaction's own
+			t.held = append(t.held, h)
 		}
-		t.pending = append(t.pending, p)
 	}
-	return nil
+	if c.ID.IsZero() {
+		return inTheWay, nil
+	}
+	old := t.seen(c.ID)
+	p := pending{id: c.ID, takesOver: c.Expect.LeaseExpired && old != nil && old == t.s.live(c.ID)}
+	if c.Next.State != store.StateAbsent {
+		p.row = newRow(&c, old, t.s.now())
+	}
+	t.claim(c.ID)
+	t.pending = append(t.pending, p)
+	return inTheWay, nil
 }
 
 // txn is a transaction that memstore has opened for an operation.
@@ -116,7 +176,8 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		t.tx.end()
 		return down(err)
 	}
-	return t.tx.commit(c)
+	_, err := t.tx.commit(c)
+	return err
 }
 
 func (t *txn) Rollback(context.Context) error {
@@ -138,16 +199,16 @@ type joined struct {
 // savepoint is how much a transaction had done at some moment. Reads are not
 // undone: what was decided afterwards may rest on them.
 type savepoint struct {
-	writes, delayed, pending, count int
-	err                             error
+	writes, pending, held, count int
+	err                          error
 }
 
 func (t *Tx) here() savepoint {
-	return savepoint{len(t.writes), len(t.delayed), len(t.pending), t.count, t.err}
+	return savepoint{len(t.writes), len(t.pending), len(t.held), t.count, t.err}
 }
 
 func (t *Tx) undo(to savepoint) {
-	t.writes, t.delayed, t.pending, t.err = t.writes[:to.writes], t.delayed[:to.delayed], t.pending[:to.pending], to.err
+	t.writes, t.pending, t.held, t.err = t.writes[:to.writes], t.pending[:to.pending], t.held[:to.held], to.err
 }
 
 func (j *joined) Tx() *Tx { return j.tx }
@@ -160,7 +221,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	if j.tx.over {
 		return &store.Error{Kind: store.KindEnded, Err: errEnded}
 	}
-	err := j.tx.prepare(c, j.since.delayed)
+	_, err := j.tx.prepare(c)
 	if e := ctx.Err(); err == nil && e != nil {
 		err = down(e)
 	}

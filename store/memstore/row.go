@@ -19,6 +19,9 @@ func newRow(c *store.Change, old *row, now time.Time) *row {
 	r.rec.LeaseExpired, r.rec.Since = false, now
 	if old != nil {
 		r.rec.Since = old.rec.Since
+		if c.Keep {
+			r.rec.Fingerprint, r.rec.Request, r.rec.Trace = old.rec.Fingerprint, old.rec.Request, old.rec.Trace
+		}
 	}
 	if c.Next.State == store.StateRunning && c.Lease > 0 {
 		r.lease = now.Add(c.Lease)

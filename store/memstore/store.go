@@ -3,6 +3,9 @@
 //
 // Transactions are optimistic and serializable: writes are buffered until the
 // commit, which fails with [store.KindRetry] if a key that was read has changed.
+//
+// It speaks no SQL. The statements of a [store.Change] are "put", "insert" and "delete"; their
+// arguments are a key and, unless it is deleted, a value.
 package memstore
 
 import (
@@ -29,7 +32,6 @@ var (
 	_ store.Store[*Tx]  = (*Store)(nil)
 	_ store.Joiner[*Tx] = (*Store)(nil)
 	_ store.Classifier  = (*Store)(nil)
-	_ store.Appender    = (*Tx)(nil)
 	_ store.Counter     = (*txn)(nil)
 	_ store.Counter     = (*joined)(nil)
 )
@@ -81,11 +83,8 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	t.open(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rec, blocked := t.blocked(c.ID, c.Expect); blocked {
-		return rec, taken(rec)
-	}
-	if err := t.commit(c); err != nil {
-		return store.Record{}, err
+	if rec, err := t.commit(c); err != nil {
+		return rec, err
 	}
 	return c.Next, nil
 }
@@ -101,7 +100,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	if rec.State != store.StateAbsent {
 		return nil, rec, nil
 	}
-	if s.late(opts) {
+	if s.late(opts.StaleAfter) {
 		return nil, store.Record{}, stale()
 	}
 	t := new(txn)
@@ -128,12 +127,10 @@ func (s *Store) Join(ctx context.Context, tx *Tx, opts store.BeginOptions) (stor
 	if rec := s.inTheWay(opts.ID, tx); rec.State != store.StateAbsent {
 		return nil, rec, nil
 	}
-	if s.late(opts) {
+	if s.late(opts.StaleAfter) {
 		return nil, store.Record{}, stale()
 	}
-	if s.claims[opts.ID] != tx {
-		tx.claim(opts.ID)
-	}
+	tx.claim(opts.ID)
 	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
 }
 
@@ -144,10 +141,14 @@ func (s *Store) Classify(err error) store.Kind { return store.KindOf(err) }
 // Absent if there is none.
 func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
 	if tx != nil {
-		for _, p := range tx.pending {
-			if p.id == id && p.row != nil { // joined earlier in the same transaction, which sees its own writes
-				return p.row.record(s.now())
+		for _, p := range slices.Backward(tx.pending) {
+			if p.id != id { // a transaction sees its own writes
+				continue
 			}
+			if p.row == nil {
+				return store.Record{}
+			}
+			return p.row.record(s.now())
 		}
 	}
 	rec := s.read(id)
@@ -181,8 +182,8 @@ func (s *Store) live(id store.ID) *row {
 func (s *Store) now() time.Time { return time.Now().Add(s.ahead) }
 
 // late reports whether it is too late to execute what is absent.
-func (s *Store) late(opts store.BeginOptions) bool {
-	return !opts.StaleAfter.IsZero() && !s.now().Before(opts.StaleAfter)
+func (s *Store) late(staleAfter time.Time) bool {
+	return !staleAfter.IsZero() && !s.now().Before(staleAfter)
 }
 
 func stale() error            { return &store.Error{Kind: store.KindStale, Err: errLate} }
@@ -190,4 +191,7 @@ func down(err error) error    { return &store.Error{Kind: store.KindUnavailable,
 func aborted(err error) error { return &store.Error{Kind: store.KindAborted, Err: err} }
 func taken(rec store.Record) error {
 	return &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("the operation is %s, fence %d", rec.State, rec.Fence)}
+}
+func notHeld(h store.Hold) error {
+	return &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("the operation %q of scope %q is no longer held with fence %d", h.ID.Key, h.ID.Scope, h.Fence)}
 }

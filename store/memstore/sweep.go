@@ -40,7 +40,7 @@ func (s *Store) expired(req store.Sweep) (found []pending) {
 	now := s.now()
 	for id, r := range s.rows {
 		if r.rec.State == store.StateDone && r.expired(now) && s.claims[id] == nil && !r.until.Before(req.After) {
-			found = append(found, pending{id, r})
+			found = append(found, pending{id: id, row: r})
 		}
 	}
 	slices.SortFunc(found, func(a, b pending) int { return a.row.until.Compare(b.row.until) })

@@ -12,10 +12,10 @@ import (
 // a database would: what follows is refused, and so is the commit.
 type Tx struct {
 	s       *Store
-	reads   []cell // what was seen of the table
-	writes  []cell // in order; the last one of a key counts
-	delayed []store.Statement
-	pending []pending // records of joined operations
+	reads   []cell    // what was seen of the table
+	writes  []cell    // in order; the last one of a key counts
+	pending []pending // records that commit with it
+	held    []store.Hold
 	claims  []store.ID
 	count   int
 	err     error // the first statement that failed
@@ -36,8 +36,9 @@ type cell struct {
 
 // pending is a change whose record commits with the transaction.
 type pending struct {
-	id  store.ID
-	row *row // nil: the record is deleted
+	id        store.ID
+	row       *row // nil: the record is deleted
+	takesOver bool // the lease of the committed record must be over
 }
 
 var (
@@ -81,16 +82,6 @@ func (t *Tx) Delete(key string) error {
 	})
 }
 
-// Append implements [store.Appender]: the statement is executed by the commit,
-// and fails it if it fails. SQL is "put", "insert" or "delete", Args are a key
-// and, unless it is deleted, a value. Rows is honoured.
-func (t *Tx) Append(s store.Statement) {
-	_ = t.statement(func() error { // refused by a transaction that will not commit anyway
-		t.delayed = append(t.delayed, s)
-		return nil
-	})
-}
-
 // Commit ends a transaction of [Store.BeginTx]. In the transaction of an
 // operation it is misuse: its writes stand without a record, and the operation
 // fails with a report of that.
@@ -100,7 +91,8 @@ func (t *Tx) Commit() error {
 	if t.over {
 		return errOver
 	}
-	return t.commit(store.Change{})
+	_, err := t.commit(store.Change{})
+	return err
 }
 
 // Rollback ends a transaction of [Store.BeginTx] and undoes it. After Commit it

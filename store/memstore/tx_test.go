@@ -174,54 +174,21 @@ func TestStatements(t *testing.T) {
 		{store.Statement{SQL: "delete", Args: args("k", "v")}, false},
 		{store.Statement{SQL: "select 1"}, false},
 	} {
-		for _, how := range []string{"Swap", "Append"} {
+		for _, how := range []string{"Swap", "Commit"} {
 			s := memstore.New()
 			put(t, s, "k", "v")
+			ctx, c := context.Background(), store.Change{Writes: []store.Statement{tt.s}}
 			var err error
 			if how == "Swap" {
-				_, err = s.Swap(context.Background(), store.Change{Writes: []store.Statement{tt.s}})
+				_, err = s.Swap(ctx, c)
 			} else {
-				a := s.BeginTx()
-				a.Append(tt.s)
-				err = a.Commit()
+				claim, _, e := s.Begin(ctx, store.BeginOptions{})
+				must(t, e)
+				err = claim.Commit(ctx, c)
 			}
 			if (err == nil) != tt.ok || err != nil && store.KindOf(err) != store.KindOther {
 				t.Errorf("%s: %+v: %v", how, tt.s, err)
 			}
-		}
-	}
-}
-
-// What was appended belongs to the savepoint that was open, and to nobody else's.
-func TestAppendFollowsSavepoints(t *testing.T) {
-	ctx := context.Background()
-	s := memstore.New()
-	a := s.BeginTx()
-	write := func(key string) {
-		must(t, a.Put("put/"+key, ""))
-		a.Append(store.Statement{SQL: "insert", Args: []any{"append/" + key, ""}})
-	}
-	join := func(key string) store.Claim[tx] {
-		txn, _, err := s.Join(ctx, a, store.BeginOptions{ID: store.ID{Scope: "s", Key: key}})
-		must(t, err)
-		write(key)
-		return txn
-	}
-	write("before")
-	must(t, join("undone").Rollback(ctx))
-	must(t, join("kept").Commit(ctx, store.Change{ID: store.ID{Scope: "s", Key: "kept"}, Next: store.Record{State: store.StateDone}}))
-	bad := join("bad")
-	a.Append(store.Statement{SQL: "insert", Args: []any{"append/kept", ""}})
-	if err := bad.Commit(ctx, store.Change{ID: store.ID{Scope: "s", Key: "bad"}, Next: store.Record{State: store.StateDone}}); err == nil {
-		t.Error("a statement that was appended has failed, but not the commit")
-	}
-	write("after")
-	must(t, a.Commit())
-	for key, want := range map[string]bool{"before": true, "undone": false, "kept": true, "bad": false, "after": true} {
-		_, p := s.Get("put/" + key)
-		_, q := s.Get("append/" + key)
-		if p != want || q != want {
-			t.Errorf("%s: put %t, appended %t, want %t", key, p, q, want)
 		}
 	}
 }

@@ -29,7 +29,7 @@ var _ store.Deferred = (*batchTxn)(nil)
 
 // beginBatch does no more than get a connection.
 func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
-	conn, err := s.acquire(ctx, opts.Timeouts.Acquire)
+	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +58,20 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	}
 	b := make(pipeline, 0, len(c.Writes)+6)
 	t.queueFront(&b)
-	record := len(b)
-	if !c.ID.IsZero() {
+	switch {
+	case c.ID.IsZero() && len(c.Held) == 0:
+	case ordinary(c):
 		queueClaimed(&b, c)
+	default:
+		if c.Expect.Fence == 0 {
+			b.refusing(store.KindTaken, pgsql.TryClaim, pgsql.LockID(c.ID))
+		}
+		queueSwap(&b, c)
 	}
-	intime := len(b)
 	if !t.opts.StaleAfter.IsZero() {
-		b.queue(pgsql.InTime, t.opts.StaleAfter)
+		b.refusing(store.KindStale, pgsql.InTime, t.opts.StaleAfter)
 	}
-	first := len(b)
-	queueWrites(&b, c.Writes)
+	queueWrites(&b, nil, c.Writes)
 	if t.opts.Isolation != store.DefaultIsolation {
 		b.queue(commit)
 	}
@@ -82,9 +86,9 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 		if !stop() {
 			_ = conn.Close(ctx) // as below
 		}
-		return unsent(conn, err)
+		return unsent(conn, err, false)
 	}
-	failed, tag, err := results(context.WithoutCancel(ctx), br, len(b))
+	failed, tag, err := results(context.WithoutCancel(ctx), br, b)
 	if !stop() {
 		_ = conn.Close(ctx) // the request to cancel may yet come, and is not for whoever is next
 		if err == nil {
@@ -95,29 +99,14 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	case err == nil && (t.opts.Isolation == store.DefaultIsolation || tag.String() == commit):
 		return nil
 	case err == nil:
-		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+		err = errNotCommitted(tag)
 	case conn.PgConn().TxStatus() == 'E': // there was a BEGIN
 		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
 	}
 	if refusedByStandby(ctx, conn, err) {
 		return &store.Error{Kind: store.KindRetry, Err: pgsql.ErrRecovery} // Begin may find the primary
 	}
-	pe := serverError(err)
-	if pe != nil && failed < len(b) && misfit(pe) {
-		preparedOn(conn).forget(ctx, conn.PgConn(), b[failed].sql)
-	}
-	switch {
-	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
-		pe == nil && failed == 0 && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
-		return unsent(conn, err)
-	case pe == nil || fatal(pe):
-	case t.s.prepares && outdated(pe):
-		_ = conn.Close(ctx)
-		return &store.Error{Kind: store.KindRetry, Err: explained(err)}
-	case failed == intime && failed < first && pe.Code == pgsql.DivisionByZero:
-		return stale()
-	}
-	return classify(err, failed == record && record < intime)
+	return t.s.failure(ctx, conn, b, failed, err)
 }
 
 // giveUp asks the server to end a batch whose time is over: it may be waiting for locks, and
@@ -138,21 +127,9 @@ func (t *batchTxn) queueFront(b *pipeline) {
 	queueBounds(b, t.statement, store.Timeouts{Lock: t.opts.Timeouts.Lock})
 }
 
-func queueClaimed(b *pipeline, c store.Change) {
-	n := c.Next
-	args := make([]any, 0, 11)
-	args = append(args, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), pgsql.LockID(c.ID))
-	if n.Request == nil {
-		b.queue(pgsql.InsertClaim, args...)
-	} else {
-		b.queue(pgsql.InsertClaimRequest, append(args, n.Request)...)
-	}
-}
-
 // unsent is for a pipeline that was not sent: a write that the server cannot prepare, an
 // argument that cannot be encoded, a connection that was gone.
-func unsent(conn *pgx.Conn, err error) error {
+func unsent(conn *pgx.Conn, err error, appended bool) error {
 	kind := store.KindOther
 	pe := serverError(err)
 	if pe != nil {
@@ -162,7 +139,7 @@ func unsent(conn *pgx.Conn, err error) error {
 	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		kind = store.KindUnavailable
-	case pe != nil && ownTable(pe):
+	case pe != nil && ownTable(pe, appended):
 		kind, err = store.KindUnavailable, notMigrated(err)
 	case kind == store.KindLost, conn.IsClosed():
 		kind = store.KindRetry // it broke while it was idle, and Begin knows what to do then

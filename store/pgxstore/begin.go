@@ -15,6 +15,7 @@ import (
 
 // claim is what the first round trip has brought.
 type claim struct {
+	id       store.ID  // zero: nothing is claimed
 	start    time.Time // of the transaction
 	granted  bool
 	recovery bool // the server is a standby
@@ -26,7 +27,7 @@ type claim struct {
 // begin sends BEGIN, the claim and the look-up in one round trip.
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], store.Record, error) {
 	opts.First = opts.First && opts.StaleAfter.IsZero()
-	conn, err := s.acquire(ctx, opts.Timeouts.Acquire)
+	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, store.Record{}, err
 	}
@@ -45,7 +46,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	b.queue(beginText[opts.Isolation])
 	queueClaim(ctx, &b, opts, read)
 	br := s.send(ctx, conn.Conn(), b)
-	c, err := readClaim(br, b)
+	c, err := readClaim(br, b, opts.ID)
 	if e := br.Close(); err == nil {
 		err = e
 	}
@@ -94,6 +95,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 func queueClaim(ctx context.Context, b *pipeline, opts store.BeginOptions, read string) {
 	queueBounds(b, budget(ctx, opts.Timeouts.Statement), opts.Timeouts)
 	if opts.ID.IsZero() {
+		b.queue(pgsql.Start)
 		return
 	}
 	b.queue(pgsql.Lock, pgsql.LockID(opts.ID))
@@ -119,12 +121,15 @@ func queueBounds(b *pipeline, statement time.Duration, t store.Timeouts) {
 	}
 }
 
-// readClaim reads the answers to sent.
-func readClaim(br pgx.BatchResults, sent pipeline) (c claim, err error) {
+// readClaim reads the answers to sent, which claims id.
+func readClaim(br pgx.BatchResults, sent pipeline, id store.ID) (c claim, err error) {
+	c.id = id
 	for i := 0; i < len(sent) && err == nil; i++ {
 		switch sent[i].sql {
 		case pgsql.Lock:
 			err = br.QueryRow().Scan(&c.start, &c.granted, &c.recovery, &c.watched)
+		case pgsql.Start:
+			err = br.QueryRow().Scan(&c.start)
 		case pgsql.Read, pgsql.ReadUnwatched:
 			if c.row, err = scan(br.QueryRow()); err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
 				err = nil
@@ -158,14 +163,14 @@ func budgetUntil(deadline time.Time, allowed time.Duration) time.Duration {
 }
 
 // acquire waits for a connection of the pool.
-func (s *Store) acquire(ctx context.Context, patience time.Duration) (*pgxpool.Conn, error) {
-	own := ctx
+func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.Conn, error) {
+	own, patience := ctx, opts.Timeouts.Acquire
 	if patience > 0 {
 		var cancel context.CancelFunc
 		own, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
-	conn, err := s.pool.Acquire(own)
+	conn, err := s.pooled(own, opts.Waits)
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
 	}
@@ -189,6 +194,14 @@ func (s *Store) acquire(ctx context.Context, patience time.Duration) (*pgxpool.C
 	}
 	probed = true
 	return conn, nil
+}
+
+// pooled is the pool's Acquire. It adds how long that took to waits, if that is set.
+func (s *Store) pooled(ctx context.Context, waits *store.Waits) (*pgxpool.Conn, error) {
+	if waits != nil {
+		defer func(since time.Time) { waits.Acquire += time.Since(since) }(time.Now())
+	}
+	return s.pool.Acquire(ctx)
 }
 
 // synced ends a transaction that has found a record by a commit that waits for the

@@ -72,7 +72,7 @@ func TestBudgetIsSpentInTheTail(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := once.Do(ctx, e, once.Operation{Scope: "budget", Key: "tail"}, func(_ context.Context, tx pgx.Tx) (int, error) {
-		tx.(store.Appender).Append(store.Statement{SQL: "select pg_sleep(60)"})
+		appendTo(t, tx, store.Statement{SQL: "select pg_sleep(60)"})
 		return 1, nil
 	})
 	if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {

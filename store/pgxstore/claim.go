@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -113,30 +112,27 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	b := make(pipeline, 0, 4)
-	record := -1
-	if !c.ID.IsZero() {
-		if t.claim.row.expired {
-			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
-		}
-		record = len(b) // first, so that a duplicate is known before any other write
-		queueDone(&b, c, t.claim.start)
-	}
-	queueWrites(&b, t.user.tail)
-	queueWrites(&b, c.Writes)
+	queueChange(&b, c, &t.claim) // first, so that a duplicate is known before any other write
+	queueWrites(&b, t.user.tail, c.Writes)
 	b.queue(commit)
-	failed, tag, err := t.s.run(ctx, t.conn.Conn(), b)
+	conn := t.conn.Conn()
+	br, err := t.s.sendPrepared(ctx, ctx, conn, b)
+	if err != nil {
+		err = unsent(conn, err, len(t.user.tail) > 0)
+		t.abandon(ctx)
+		return err
+	}
+	failed, tag, err := results(ctx, br, b)
 	if err == nil && tag.String() != commit {
-		err = &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+		err = errNotCommitted(tag)
 	}
-	if err == nil {
-		t.closed()
-		return nil
+	if err != nil {
+		err = t.s.failure(ctx, conn, b, failed, err)
+		t.abandon(ctx)
+		return err
 	}
-	t.abandon(ctx)
-	if pe := serverError(err); pe != nil && failed == record && pe.Code == pgsql.DivisionByZero {
-		return &store.Error{Kind: store.KindEnded, Err: errEnded} // it began another one
-	}
-	return classify(err, failed == record)
+	t.closed()
+	return nil
 }
 
 // unfit says, without asking the server, why a transaction cannot be committed.
@@ -171,48 +167,4 @@ func unfitUse(user *tx) error {
 		return &store.Error{Kind: store.KindMisused, Err: errors.New("a savepoint was left open. Try: commit or roll back what tx.Begin returned")}
 	}
 	return nil
-}
-
-func queueDone(b *pipeline, c store.Change, start time.Time) {
-	n := c.Next
-	args := []any{c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), start}
-	if n.Request == nil {
-		b.queue(pgsql.InsertDone, args...)
-	} else {
-		b.queue(pgsql.InsertDoneRequest, append(args, n.Request)...)
-	}
-}
-
-func queueWrites(b *pipeline, writes []store.Statement) {
-	for _, w := range writes {
-		if w.Rows > 0 {
-			w.SQL = pgsql.Expecting(w.SQL, strconv.Itoa(w.Rows))
-		}
-		b.queue(w.SQL, w.Args...)
-	}
-}
-
-// run sends b and returns the index of the statement that has failed, and the
-// last command tag.
-func (s *Store) run(ctx context.Context, conn *pgx.Conn, b pipeline) (failed int, tag pgconn.CommandTag, err error) {
-	return results(ctx, s.send(ctx, conn, b), len(b))
-}
-
-// results reads the answers to n statements, the last of which commits, if nothing after
-// it does.
-func results(ctx context.Context, br pgx.BatchResults, n int) (failed int, tag pgconn.CommandTag, err error) {
-	for failed = 0; failed < n && err == nil; failed++ {
-		tag, err = br.Exec()
-	}
-	failed--
-	if e := br.Close(); err == nil && e != nil {
-		failed, err = n, e // a deferred constraint, at the end of an implicit transaction
-	}
-	if err == nil && ctx.Err() != nil {
-		// A cancellation that the server has heard (pgx may be configured so) ends its wait
-		// for the standby, and the commit is answered as if that had not been missed.
-		failed, err = n, ctx.Err()
-	}
-	return failed, tag, err
 }

@@ -28,7 +28,9 @@ func (s *Store) Classify(err error) store.Kind {
 //
 // [pgconn.SafeToRetry] does not help. In the query modes exec and simple_protocol
 // pgx reports an answer that was lost as "conn closed", and calls that safe.
-func classify(err error, atRecord bool) error {
+//
+// at is the statement that has failed.
+func classify(err error, at statement) error {
 	pe := serverError(err)
 	kind := store.KindLost
 	switch {
@@ -36,9 +38,15 @@ func classify(err error, atRecord bool) error {
 	case fatal(pe):
 	case pgsql.WrongRows(pe.Code, pe.Message):
 		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrRows, err)
-	case atRecord && pgsql.Taken(pe.Code):
+	case at.refusal == store.KindEnded && pe.Code == pgsql.DivisionByZero:
+		kind, err = store.KindEnded, errEnded // it began another one
+	case at.refusal == store.KindStale && pe.Code == pgsql.DivisionByZero:
+		return stale()
+	case at.refusal != store.KindOther && pgsql.Taken(pe.Code):
 		kind = store.KindTaken
-	case ownTable(pe):
+	case pe.Code == pgsql.UniqueViolation:
+		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrDuplicate, err)
+	case ownTable(pe, at.appended):
 		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
 	default:
 		kind = pgsql.Classify(pe.Code)
@@ -65,17 +73,17 @@ func down(err error) error {
 			kind = store.KindRetry
 		case pgsql.Unwritable(pe.Code):
 			kind = store.KindOther
-		case pe.Code == pgsql.UndefinedTable:
+		case pe.Code == pgsql.UndefinedTable, pe.Code == pgsql.UndefinedColumn:
 			err = notMigrated(err)
 		}
 	}
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// ownTable reports whether the table that does not exist is ours: a pipeline has statements
-// of the handler, too.
-func ownTable(pe *pgconn.PgError) bool {
-	return pe.Code == pgsql.UndefinedTable && strings.Contains(pe.Message, `"once_operation"`)
+// ownTable reports whether the table that does not exist, or has no such column yet, is one of
+// once: a pipeline has statements of the handler, too. What a Runner has appended is of a capability.
+func ownTable(pe *pgconn.PgError, appended bool) bool {
+	return appended && pe.Code == pgsql.UndefinedTable || (pe.Code == pgsql.UndefinedTable || pe.Code == pgsql.UndefinedColumn) && strings.Contains(pe.Message, `"once_`)
 }
 
 func notMigrated(err error) error {

@@ -31,7 +31,7 @@ func TestOnlyTheServerSaysNo(t *testing.T) {
 		"a constraint":      {&pgconn.PgError{Severity: "ОШИБКА", SeverityUnlocalized: "ERROR", Code: "23514"}, store.KindOther},
 		"serialization":     {&pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "40001"}, store.KindRetry},
 	} {
-		if got := store.KindOf(classify(c.err, false)); got != c.want {
+		if got := store.KindOf(classify(c.err, statement{})); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

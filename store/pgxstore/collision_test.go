@@ -61,7 +61,7 @@ func TestAnAppendedWriteThatCollides(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := once.Do(ctx, engineOn(pool), once.Operation{Scope: "appended", Key: "k"}, func(_ context.Context, tx pgx.Tx) (int, error) {
-		tx.(store.Appender).Append(store.Statement{SQL: "insert into charge values ('taken', 2)"})
+		appendTo(t, tx, store.Statement{SQL: "insert into charge values ('taken', 2)"})
 		return 1, nil
 	})
 	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied {

@@ -119,6 +119,19 @@ func harness(configure func(*pgxpool.Config)) storetest.Harness[pgx.Tx] {
 				return tx.Rollback(context.Background())
 			}
 		},
+		Savepoint: func(ctx context.Context, tb testing.TB, tx pgx.Tx) (pgx.Tx, func(bool) error) {
+			tb.Helper()
+			inner, err := tx.Begin(ctx)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return inner, func(keep bool) error {
+				if keep {
+					return inner.Commit(ctx)
+				}
+				return inner.Rollback(ctx)
+			}
+		},
 		End: func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "commit")
 			return err

@@ -26,11 +26,11 @@ type firstAttempt struct {
 
 // beginFirst does no more than get a connection.
 func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
-	conn, err := s.acquire(ctx, opts.Timeouts.Acquire)
+	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	t := &txn{s: s, conn: conn}
+	t := &txn{s: s, conn: conn, claim: claim{id: opts.ID}}
 	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.claim.start}}
 	t.raw.first.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}

@@ -110,9 +110,8 @@ var beginnings = []struct {
 		_, err := tx.Exec(ctx, "insert into charge values ($1, 1)", id)
 		return err
 	}},
-	{"appended", 2, func(_ context.Context, tx pgx.Tx, id string) error {
-		tx.(store.Appender).Append(store.Statement{SQL: "insert into charge values ($1, 1)", Args: []any{id}})
-		return nil
+	{"appended", 2, func(ctx context.Context, tx pgx.Tx, id string) error {
+		return new(pgxstore.Store).On(tx).Append(ctx, store.Statement{SQL: "insert into charge values ($1, 1)", Args: []any{id}})
 	}},
 }
 

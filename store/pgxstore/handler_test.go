@@ -153,7 +153,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		}},
 		{"appends a ROLLBACK", once.CodeAborted, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			tx.(store.Appender).Append(store.Statement{SQL: "rollback"})
+			appendTo(t, tx, store.Statement{SQL: "rollback"})
 			return nil
 		}},
 		{"commits inside of a savepoint that is rolled back", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
@@ -197,12 +197,12 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		}},
 		{"appends a write that fails", once.CodeFailed, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			tx.(store.Appender).Append(store.Statement{SQL: "insert into account values (1, 1)"})
+			appendTo(t, tx, store.Statement{SQL: "insert into account values (1, 1)"})
 			return nil
 		}},
 		{"appends a write that affects too few rows", once.CodeFailed, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			tx.(store.Appender).Append(store.Statement{SQL: "update account set balance = 1 where id = -1", Rows: 1})
+			appendTo(t, tx, store.Statement{SQL: "update account set balance = 1 where id = -1", Rows: 1})
 			return nil
 		}},
 		{"loses its connection", once.CodeUnavailable, once.EffectNotApplied, 0, func(ctx context.Context, tx pgx.Tx, id string) error {
@@ -293,7 +293,7 @@ func TestAppendedWritesFollowTheirSavepoint(t *testing.T) {
 			if keep {
 				id = "kept"
 			}
-			sp.(store.Appender).Append(store.Statement{SQL: "insert into charge values ($1, 1)", Args: []any{id}, Rows: 1})
+			appendTo(t, sp, store.Statement{SQL: "insert into charge values ($1, 1)", Args: []any{id}, Rows: 1})
 			if keep {
 				err = sp.Commit(ctx)
 			} else {

@@ -50,7 +50,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 	_, err := br.Exec()
 	set := err == nil
 	if set {
-		c, err = readClaim(br, b[1:])
+		c, err = readClaim(br, b[1:], opts.ID)
 	}
 	if e := br.Close(); err == nil {
 		err = e
@@ -67,18 +67,18 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 		}
 		return nil, store.Record{}, down(err)
 	}
-	j := &joined{caller: caller, claim: c, user: &tx{Tx: caller, outer: outer, root: root}, before: root.statements.Load()}
+	j := &joined{caller: caller, claim: c, claims: claimsOf(caller.Conn(), c.start), user: &tx{Tx: caller, outer: outer, root: root}, before: root.statements.Load()}
 	var refused error
 	rec := c.row.live()
 	switch {
+	case opts.ID.IsZero():
+		return j, store.Record{}, nil
 	case rec.State == store.StateAbsent && c.granted && c.late:
 		refused = stale()
 	case rec.State == store.StateAbsent && c.granted:
-		if j.claims = claimsOf(caller.Conn(), c.start); j.claims.held < pgsql.MaxJoins {
-			j.claims.held++
+		if refused = j.hold(); refused == nil {
 			return j, rec, nil
 		}
-		refused = &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: %w", pgsql.ErrMaxJoins)}
 	case rec.State == store.StateAbsent:
 		rec = store.Record{State: store.StateRunning}
 	}
@@ -111,6 +111,16 @@ func claimsOf(conn *pgx.Conn, start time.Time) *claims {
 	return c
 }
 
+// hold counts the claim that j holds from now on.
+func (j *joined) hold() error {
+	if j.claims.held >= pgsql.MaxJoins {
+		return &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: %w", pgsql.ErrMaxJoins)}
+	}
+	j.claims.held++
+	j.holds = true
+	return nil
+}
+
 // leave ends a join that executes nothing, and gives its claim back. If a record that was
 // found must be durable, even the commit of a caller who writes nothing waits for the standby.
 func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
@@ -129,6 +139,7 @@ type joined struct {
 	user   *tx
 	claim  claim
 	claims *claims
+	holds  bool  // one of claims
 	before int64 // statements
 	undone bool
 	over   bool
@@ -191,7 +202,10 @@ func (j *joined) undo(ctx context.Context) error {
 		}
 		return down(err)
 	}
-	j.claims.held-- // the lock has gone with the savepoint
+	if j.holds {
+		j.claims.held-- // the lock has gone with the savepoint
+		j.holds = false
+	}
 	return nil
 }
 
@@ -231,40 +245,43 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	j.user.over.Store(true)
+	if j.claim.id.IsZero() && !c.ID.IsZero() && c.Expect.Fence == 0 { // the record takes a lock, too
+		if err := j.hold(); err != nil {
+			if !j.undone {
+				_ = j.undo(ctx)
+			}
+			return err
+		}
+	}
 	var b pipeline
 	if j.undone {
 		b.queue(savepoint)
 	}
-	if j.claim.row.expired {
-		b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+	queueChange(&b, c, &j.claim)
+	tail := j.user.tail
+	if j.user.outer != nil {
+		tail = nil // it travels with the outer commit
 	}
-	record := len(b)
-	queueDone(&b, c, j.claim.start)
-	queueWrites(&b, j.user.tail)
-	queueWrites(&b, c.Writes)
+	queueWrites(&b, tail, c.Writes)
 	b.queue(release)
-	br := j.caller.SendBatch(ctx, b.batch())
-	failed := 0
-	for ; failed < len(b) && err == nil; failed++ {
-		_, err = br.Exec()
-	}
-	failed--
-	if e := br.Close(); err == nil {
-		err = e
-	}
+	failed, _, err := results(context.WithoutCancel(ctx), j.caller.SendBatch(ctx, b.batch()), b)
 	if err == nil {
+		if j.user.outer != nil {
+			j.user.outer.tail = append(j.user.outer.tail, j.user.tail...)
+		}
 		return nil
 	}
 	if failed > 0 || !j.undone { // otherwise there is no savepoint
 		_ = j.undo(ctx)
 	}
-	switch pe := serverError(err); {
-	case pe != nil && failed == record && pe.Code == pgsql.DivisionByZero, over(err):
+	pe := serverError(err)
+	switch {
+	case over(err):
 		return &store.Error{Kind: store.KindEnded, Err: errEnded}
-	case pe != nil:
-		return classify(err, failed == record)
-	case err.Error() == "conn busy": // pgconn's error has no other name
+	case pe == nil && err.Error() == "conn busy": // pgconn's error has no other name
 		return &store.Error{Kind: store.KindMisused, Err: errOpen}
+	case pe == nil || fatal(pe): // with the connection went the transaction
+		return &store.Error{Kind: store.KindUnavailable, Err: err}
 	}
-	return &store.Error{Kind: store.KindUnavailable, Err: err} // with the connection went the transaction
+	return classify(err, b.at(failed))
 }

@@ -61,7 +61,7 @@ func TestAppendedWritesEndWithTheirJoin(t *testing.T) {
 	} {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			_, err := once.Join(ctx, e, tx, once.Operation{Scope: "append", Key: key}, func(_ context.Context, tx pgx.Tx) (int, error) {
-				tx.(store.Appender).Append(store.Statement{SQL: "insert into charge values ($1, 1)", Args: []any{key}, Rows: 1})
+				appendTo(t, tx, store.Statement{SQL: "insert into charge values ($1, 1)", Args: []any{key}, Rows: 1})
 				return 1, end
 			})
 			if (err == nil) != (end == nil) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 )
 
@@ -49,4 +51,12 @@ func count(tb testing.TB, pool *pgxpool.Pool, query string, args ...any) (n int)
 		tb.Fatal(err)
 	}
 	return n
+}
+
+// appendTo appends s to a transaction.
+func appendTo(tb testing.TB, tx pgx.Tx, s store.Statement) {
+	tb.Helper()
+	if err := new(pgxstore.Store).On(tx).Append(context.Background(), s); err != nil && store.KindOf(err) != store.KindMisused {
+		tb.Error(err)
+	}
 }

@@ -68,6 +68,9 @@ var (
 	_ store.Joiner[pgx.Tx] = (*Store)(nil)
 	_ store.Classifier     = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
+	_ store.SQL[pgx.Tx]    = (*Store)(nil)
+	_ store.Renewer        = (*Store)(nil)
+	_ store.Lister         = (*Store)(nil)
 )
 
 // New returns a store on pool. Its table must exist: see [Migrate], and [Store.Check] if
@@ -126,7 +129,7 @@ func (r row) live() store.Record {
 func scan(from pgx.Row) (r row, err error) {
 	var head []byte
 	err = from.Scan(&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, &r.Since, &r.expired)
+		&r.Result.Body, &r.Request, &r.Trace, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, &r.Since, &r.expired)
 	if err != nil {
 		return r, err
 	}

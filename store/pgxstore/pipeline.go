@@ -22,10 +22,30 @@ type pipeline []statement
 type statement struct {
 	sql  string
 	args []any
-	rows bool // somebody reads them, and what they consist of
+	rows bool                 // somebody reads them, and what they consist of
+	each func(pgx.Rows) error // reads each of them, if set
+
+	appended bool // by a Runner: its tables are those of a capability
+
+	// refusal is what a division by zero in a statement of our own says. There a unique violation
+	// is [store.KindTaken]. Zero: it is no such statement.
+	refusal store.Kind
 }
 
 func (t *pipeline) queue(sql string, args ...any) { *t = append(*t, statement{sql: sql, args: args}) }
+
+// refusing queues a statement of our own that refuses by dividing by zero.
+func (t *pipeline) refusing(kind store.Kind, sql string, args ...any) {
+	*t = append(*t, statement{sql: sql, args: args, refusal: kind})
+}
+
+// at returns statement i, or none behind the last one: there a deferred constraint has failed.
+func (t *pipeline) at(i int) statement {
+	if i < len(*t) {
+		return (*t)[i]
+	}
+	return statement{}
+}
 
 // batch is t for pgx.
 func (t *pipeline) batch() *pgx.Batch {
@@ -72,6 +92,9 @@ var own = map[string]bool{
 	pgsql.Budget: true, pgsql.LockTimeout: true, pgsql.IdleTimeout: true,
 	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, pgsql.InsertClaim: true, commit: true, endLookUp: true,
 	pgsql.SweepLightly: true, pgsql.Sweep: true,
+	pgsql.Start: true, pgsql.SameTransaction: true, pgsql.Expired: true, pgsql.InsertDoneRequest: true, pgsql.InsertClaimRequest: true,
+	pgsql.SwapInsert: true, pgsql.SwapUpdate: true, pgsql.SwapKeep: true, pgsql.SwapDelete: true, pgsql.Held: true, pgsql.InTime: true,
+	pgsql.Renew: true, pgsql.Recovery: true, pgsql.Unfinished: true,
 }
 
 // encoder has room for the arguments of one statement of our own.
@@ -123,7 +146,7 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 			return v, space, nil
 		}
 	case string:
-		if oid == pgtype.TextOID {
+		if oid == pgtype.TextOID || oid == pgtype.JSONOID {
 			space = append(space, v...)
 			return space[start:len(space):len(space)], space, nil
 		}
@@ -132,8 +155,19 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 		case pgtype.Int8OID:
 			space = binary.BigEndian.AppendUint64(space, uint64(v))
 			return space[start:], space, nil
+		case pgtype.Int4OID:
+			space = binary.BigEndian.AppendUint32(space, uint32(v))
+			return space[start:], space, nil
 		case pgtype.Int2OID:
 			space = binary.BigEndian.AppendUint16(space, uint16(v))
+			return space[start:], space, nil
+		}
+	case bool:
+		if oid == pgtype.BoolOID {
+			space = append(space, 0)
+			if v {
+				space[start] = 1
+			}
 			return space[start:], space, nil
 		}
 	case float64:
@@ -169,7 +203,7 @@ func (r pipelineResults) Exec() (pgconn.CommandTag, error) {
 	return tag, err
 }
 
-// Query is for the statement of a handler, which is no part of a batchTrace.
+// Query is not told to a batchTrace: see [readRows].
 func (r pipelineResults) Query() (pgx.Rows, error) {
 	if !r.all.NextResult() {
 		return nil, r.ended()

@@ -71,7 +71,7 @@ func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 	if s.over {
 		return refusedRows{pgx.ErrTxClosed}, pgx.ErrTxClosed
 	}
-	sent, err := s.open(ctx, statement{sql, args, true})
+	sent, err := s.open(ctx, statement{sql: sql, args: args, rows: true})
 	if err != nil {
 		return refusedRows{err}, err
 	}

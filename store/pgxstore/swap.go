@@ -7,92 +7,70 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Swap is one round trip: a pipeline is an implicit transaction.
+// Swap implements [store.Operations] with one round trip.
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	if err := s.unsendable(c.ID); err != nil {
 		return store.Record{}, err
 	}
-	expired := false
-	for {
-		var b pipeline
-		if expired {
-			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
-		}
-		record := -1
-		if !c.ID.IsZero() {
-			record = len(b)
-			queueSwap(&b, c)
-		}
-		queueWrites(&b, c.Writes)
-		failed, err := s.apart(ctx, b)
-		switch {
-		case err == nil:
-			return c.Next, nil
-		case failed < 0:
-			if store.KindOf(err) == store.KindMisused {
-				return store.Record{}, err
-			}
-			return store.Record{}, down(err)
-		}
-		err = classify(err, failed == record)
-		if store.KindOf(err) != store.KindTaken {
-			return store.Record{}, err
-		}
-		var r row
-		if r, expired, err = s.inTheWay(ctx, c, expired, err); expired {
-			continue
-		}
-		return r.Record, err
+	var b pipeline
+	queueSwap(&b, c)
+	queueWrites(&b, nil, c.Writes)
+	refused, err := s.apart(ctx, b)
+	switch {
+	case err == nil:
+		return c.Next, nil
+	case store.KindOf(err) == store.KindTaken && !c.ID.IsZero():
+		return s.inTheWay(ctx, c, refused, err)
 	}
+	return store.Record{}, err
 }
 
-// apart is run on a connection of its own; failed is -1 if there is none to the primary.
-func (s *Store) apart(ctx context.Context, b pipeline) (failed int, err error) {
+// apart runs b in a transaction of its own, in one round trip. At any other level than READ
+// COMMITTED, a row that has changed since the transaction began would be an error, whatever is
+// expected of it. It returns the statement that has failed.
+func (s *Store) apart(ctx context.Context, b pipeline) (failed statement, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return -1, err
+		return failed, down(err)
 	}
 	defer conn.Release()
 	if err := s.probe(ctx, conn.Conn(), conn.Conn()); err != nil {
-		return -1, err
+		return failed, err
 	}
-	failed, _, err = s.run(ctx, conn.Conn(), b)
+	all := make(pipeline, 0, len(b)+2)
+	all.queue(beginText[store.ReadCommitted])
+	all = append(all, b...)
+	all.queue(commit)
+	br, err := s.sendPrepared(ctx, ctx, conn.Conn(), all)
+	if err != nil {
+		return failed, unsent(conn.Conn(), err, false)
+	}
+	n, tag, err := results(ctx, br, all)
+	if err == nil && tag.String() != commit {
+		err = errNotCommitted(tag)
+	}
+	if err == nil {
+		return failed, nil
+	}
+	if conn.Conn().PgConn().TxStatus() == 'E' {
+		answer := awaitAnswer(conn.Conn(), abandonTime)
+		_, e := conn.Exec(context.WithoutCancel(ctx), "rollback")
+		_ = answer.stop(e) // if that fails, so does the pool's check
+	}
 	if refusedByStandby(ctx, conn.Conn(), err) {
-		return -1, pgsql.ErrRecovery
+		return failed, down(pgsql.ErrRecovery)
 	}
-	return failed, err
+	return all.at(n), s.failure(ctx, conn.Conn(), all, n, err)
 }
 
-// inTheWay reads what has made a Swap fail, and whether that was only an expired
-// record that can be replaced.
-func (s *Store) inTheWay(ctx context.Context, c store.Change, tried bool, taken error) (r row, replace bool, err error) {
-	r, err = s.look(ctx, c.ID)
+// inTheWay reads what has made a Swap fail.
+func (s *Store) inTheWay(ctx context.Context, c store.Change, refused statement, taken error) (store.Record, error) {
+	r, err := s.look(ctx, c.ID)
 	switch {
 	case err != nil:
-		return row{}, false, down(err)
-	case r.State == store.StateAbsent && c.Expect.Fence == 0:
-		return row{Record: store.Record{State: store.StateRunning}}, false, taken // claimed by an open transaction
-	case r.State == store.StateAbsent:
-		return row{}, false, taken
-	case r.expired && c.Expect.Fence == 0 && !tried:
-		return row{}, true, nil
+		return store.Record{}, down(err)
+	case r.live().State == store.StateAbsent && c.Expect.Fence == 0 && refused.sql == pgsql.SwapInsert:
+		return store.Record{State: store.StateRunning}, taken // claimed by an open transaction
 	}
-	return row{Record: r.live()}, false, taken
-}
-
-func queueSwap(b *pipeline, c store.Change) {
-	n := c.Next
-	if n.State == store.StateAbsent {
-		b.queue(pgsql.SwapDelete, c.ID.Scope, c.ID.Key, c.Expect.Fence, c.Expect.LeaseExpired)
-		return
-	}
-	fields := []any{n.State, n.Fence, n.Nonce, n.Fingerprint, n.Result.Status, n.Result.Kind, store.EncodeHeader(n.Result.Header),
-		n.Result.Body, n.Request, n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain)}
-	if c.Expect.Fence == 0 {
-		args := append([]any{c.ID.Scope, c.ID.Key, pgsql.LockID(c.ID)}, fields...)
-		b.queue(pgsql.SwapInsert, args...)
-		return
-	}
-	args := append([]any{c.ID.Scope, c.ID.Key}, fields...)
-	b.queue(pgsql.SwapUpdate, append(args, c.Expect.Fence, c.Expect.LeaseExpired)...)
+	return r.live(), taken
 }

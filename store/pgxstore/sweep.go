@@ -29,7 +29,7 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (swept store.Swept, 
 	case err == nil:
 		return swept, nil
 	case over: // all but the COMMIT
-		return store.Swept{}, classify(err, false)
+		return store.Swept{}, classify(err, statement{})
 	case errors.As(err, new(*store.Error)):
 		return store.Swept{}, err
 	}
@@ -59,7 +59,7 @@ func (s *Store) sweepOut(ctx context.Context, req store.Sweep) (store.Swept, err
 		_ = answer.stop(err)
 	}
 	if pe := serverError(err); pe == nil || fatal(pe) { // COMMIT was on its way, too
-		return store.Swept{}, classify(err, false)
+		return store.Swept{}, classify(err, statement{})
 	}
 	return store.Swept{}, down(err)
 }

@@ -56,17 +56,15 @@ func (s *shared) name() string {
 	return s.prefix + strconv.Itoa(s.savepoints)
 }
 
-var _ store.Appender = (*tx)(nil)
-
-// Append implements [store.Appender]. What is appended after the end is lost.
-func (t *tx) Append(s store.Statement) {
-	if t.root.enter() != nil { // which keeps the transaction from committing
-		return
+// append keeps s until the commit. It belongs to the savepoint t, if t is one.
+func (t *tx) append(s store.Statement) error {
+	if err := t.enter(s.SQL); err != nil {
+		return err
 	}
 	defer t.root.leave()
-	_ = t.admit(s.SQL) // notes it
 	t.root.statements.Add(1)
 	t.tail = append(t.tail, s)
+	return nil
 }
 
 // enter is the gate's, for a call that must not follow an error or the end of t. Commands are

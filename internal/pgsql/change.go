@@ -1,0 +1,111 @@
+package pgsql
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"github.com/oncelib/once/store"
+)
+
+// Swap statements write any Change. They fail, by dividing by zero or on the primary key, when
+// the record is not what was expected.
+const (
+	// SwapInsert takes the claim's lock, shared: it excludes open transactions that
+	// hold the claim, but not another SwapInsert; the primary key decides between
+	// those. A record that exists excludes such transactions by itself, so that the
+	// others need no lock.
+	//
+	// $3 is LockID, $4 to $16 are the record, and $17 and $18 its lease and retention in milliseconds.
+	SwapInsert = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, point, calling, data, lease_until, expires_at)
+ values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), $14, $15, $16,
+ clock_timestamp() + $17 * interval '1 ms', clock_timestamp() + $18 * interval '1 ms')`
+
+	// SwapUpdate has the record in $3 to $15, its times in $16 and $17, and what is expected in $18 to
+	// $20: the fence, whether the lease must be over, and the nonce.
+	SwapUpdate = `with u as (update once_operation set state = $3, fence = $4, claim = $5, fingerprint = $6, status = $7, kind = $8, head = $9, body = $10,
+ request = $11, trace = nullif($12, ''), point = $13, calling = $14, data = $15,
+ lease_until = clock_timestamp() + $16 * interval '1 ms', expires_at = clock_timestamp() + $17 * interval '1 ms'
+ where scope = $1 and key = $2 and state <> 2 and fence = $18 and (not $19 or (state = 1 and lease_until <= clock_timestamp()))
+ and (coalesce(length($20::bytea), 0) = 0 or claim = $20) returning 1) select 1 / count(*)::int from u`
+
+	// SwapKeep is SwapUpdate for Change.Keep, without fingerprint, request and trace: the record is in
+	// $3 to $12, its times in $13 and $14, and what is expected in $15 to $17.
+	SwapKeep = `with u as (update once_operation set state = $3, fence = $4, claim = $5, status = $6, kind = $7, head = $8, body = $9,
+ point = $10, calling = $11, data = $12,
+ lease_until = clock_timestamp() + $13 * interval '1 ms', expires_at = clock_timestamp() + $14 * interval '1 ms'
+ where scope = $1 and key = $2 and state <> 2 and fence = $15 and (not $16 or (state = 1 and lease_until <= clock_timestamp()))
+ and (coalesce(length($17::bytea), 0) = 0 or claim = $17) returning 1) select 1 / count(*)::int from u`
+
+	// SwapDelete has what is expected in $3 to $5.
+	SwapDelete = `with u as (delete from once_operation
+ where scope = $1 and key = $2 and state <> 2 and fence = $3 and (not $4 or (state = 1 and lease_until <= clock_timestamp()))
+ and (coalesce(length($5::bytea), 0) = 0 or claim = $5) returning 1) select 1 / count(*)::int from u`
+)
+
+const (
+	// Held locks the rows of the holds in $1, see [Holds], until the transaction has ended, in the
+	// order of their keys. It divides by zero unless each of the $2 holds is still held.
+	//
+	// The lock is a shared one: that of FOR KEY SHARE would let a takeover pass.
+	Held = `with held as (` + heldRows + ` for share of o) select 1 / (count(*) = $2)::int from held`
+
+	// Renew extends the leases of the holds in $1 to $2 milliseconds from now, and returns those
+	// holds that are still held: scope, key, fence, claim. It belongs into a READ COMMITTED transaction.
+	Renew = `with held as (` + heldRows + ` for no key update of o)
+ update once_operation o set lease_until = clock_timestamp() + $2 * interval '1 ms' from held
+ where o.scope = held.scope and o.key = held.key returning o.scope, o.key, o.fence, o.claim`
+
+	// heldRows is sorted, so that transactions that lock several of them do not deadlock. A row that
+	// has changed while its lock was waited for is compared again.
+	heldRows = `select o.scope, o.key from json_to_recordset($1::json) as h(scope text, key text, fence bigint, claim text)
+ join once_operation o on o.scope = h.scope and o.key = h.key
+ where o.state = 1 and o.fence = h.fence and o.claim = decode(h.claim, 'hex') order by o.scope, o.key`
+)
+
+// RenewAtOnce is how many leases one Renew extends: it locks them all, and waits for each.
+const RenewAtOnce = 100
+
+// Unfinished returns at most $3 operations that are not done, behind scope $1 and key $2: scope
+// and key, and then the columns of Read, of which those that may be large are empty. It reads
+// only the index once_operation_unfinished and the rows it returns.
+const Unfinished = `select scope, key, state, fence, claim, fingerprint, 0::smallint, 0::smallint, null::bytea, null::bytea, null::bytea,
+ coalesce(trace, ''), coalesce(point, ''), calling, null::bytea, coalesce(lease_until <= clock_timestamp(), false), since, false
+ from once_operation where state <> 2 and (scope, key) > ($1, $2) order by scope, key limit $3`
+
+// Holds is the argument of Held and Renew.
+func Holds(holds []store.Hold) string {
+	type held struct {
+		Scope string `json:"scope"`
+		Key   string `json:"key"`
+		Fence int64  `json:"fence"`
+		Claim string `json:"claim"`
+	}
+	list := make([]held, len(holds))
+	for i, h := range holds {
+		list[i] = held{h.ID.Scope, h.ID.Key, h.Fence, hex.EncodeToString(h.Nonce)}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return string(text)
+}
+
+// HeldAround returns the holds of c to be locked before its own record is written, and those to be locked
+// after it: in one order, so that two changes which hold each other's operations do not
+// deadlock.
+func HeldAround(c store.Change) (before, after []store.Hold) {
+	if len(c.Held) == 0 {
+		return nil, nil
+	}
+	all := slices.Clone(c.Held)
+	slices.SortFunc(all, func(a, b store.Hold) int { return compareIDs(a.ID, b.ID) })
+	n, _ := slices.BinarySearchFunc(all, c.ID, func(h store.Hold, id store.ID) int { return compareIDs(h.ID, id) })
+	return all[:n], all[n:]
+}
+
+func compareIDs(a, b store.ID) int {
+	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
+}

@@ -1,0 +1,67 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+var (
+	_ store.Renewer = (*Store)(nil)
+	_ store.Lister  = (*Store)(nil)
+)
+
+// Renew implements [store.Renewer].
+func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, down(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range holds {
+		if s.renew(h, lease) {
+			renewed = append(renewed, h)
+		}
+	}
+	return renewed, nil
+}
+
+func (s *Store) renew(h store.Hold, lease time.Duration) bool {
+	old := s.live(h.ID)
+	if !holds(old, h) {
+		return false
+	}
+	next := *old
+	next.lease = s.now().Add(lease)
+	s.rows[h.ID] = &next
+	return true
+}
+
+// Unfinished implements [store.Lister].
+func (s *Store) Unfinished(ctx context.Context, after store.ID, limit int) ([]store.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, down(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var list []store.Entry
+	for id, r := range s.rows {
+		if r.rec.State == store.StateDone || compare(id, after) <= 0 {
+			continue
+		}
+		rec := r.record(now)
+		rec.Data, rec.Request = nil, nil
+		list = append(list, store.Entry{ID: id, Record: rec})
+	}
+	slices.SortFunc(list, func(a, b store.Entry) int { return compare(a.ID, b.ID) })
+	return list[:min(limit, len(list))], nil
+}
+
+// compare orders operations by the bytes of their scopes and keys.
+func compare(a, b store.ID) int {
+	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
+}

@@ -1,0 +1,191 @@
+package pgxstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// ordinary reports whether c is the end of an operation that one transaction has executed. Its
+// record is one short insert.
+func ordinary(c store.Change) bool {
+	n := c.Next
+	return n.State == store.StateDone && n.Fence == 1 && n.RecoveryPoint == "" && !n.CallStarted && n.Data == nil &&
+		c.Expect.Fence == 0 && !c.Keep && len(c.Held) == 0 && c.StaleAfter.IsZero()
+}
+
+// queueChange queues the record of c in a transaction that claimed describes.
+func queueChange(b *pipeline, c store.Change, claimed *claim) {
+	switch {
+	case c.ID.IsZero() && len(c.Held) == 0:
+	case c.ID == claimed.id && ordinary(c):
+		if claimed.row.expired {
+			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+		}
+		queueDone(b, c, claimed.start)
+	default:
+		b.refusing(store.KindEnded, pgsql.SameTransaction, claimed.start)
+		queueSwap(b, c)
+	}
+}
+
+// queueDone queues the record of an ordinary Change.
+func queueDone(b *pipeline, c store.Change, start time.Time) {
+	queueInsert(b, store.KindEnded, pgsql.InsertDone, pgsql.InsertDoneRequest, c, start)
+}
+
+// queueClaimed queues the same by whom nothing has claimed.
+func queueClaimed(b *pipeline, c store.Change) {
+	queueInsert(b, store.KindTaken, pgsql.InsertClaim, pgsql.InsertClaimRequest, c, pgsql.LockID(c.ID))
+}
+
+func queueInsert(b *pipeline, refusal store.Kind, short, full string, c store.Change, last any) {
+	n := c.Next
+	args := make([]any, 0, 12)
+	args = append(args, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), last)
+	if n.Request == nil && n.Trace == "" {
+		b.refusing(refusal, short, args...)
+	} else {
+		b.refusing(refusal, full, append(args, n.Request, n.Trace)...)
+	}
+}
+
+// queueSwap queues any Change, its Writes apart: what must be held, and the record.
+func queueSwap(b *pipeline, c store.Change) {
+	before, after := pgsql.HeldAround(c)
+	queueHeld(b, before)
+	if !c.ID.IsZero() {
+		queueRecord(b, c)
+	}
+	queueHeld(b, after)
+	if !c.StaleAfter.IsZero() && c.Expect.Fence == 0 {
+		b.refusing(store.KindStale, pgsql.InTime, c.StaleAfter)
+	}
+}
+
+func queueHeld(b *pipeline, holds []store.Hold) {
+	if len(holds) > 0 {
+		b.refusing(store.KindTaken, pgsql.Held, pgsql.Holds(holds), int64(len(holds)))
+	}
+}
+
+func queueRecord(b *pipeline, c store.Change) {
+	n, expect := c.Next, c.Expect
+	key := []any{c.ID.Scope, c.ID.Key}
+	who := []any{int64(n.State), n.Fence, n.Nonce}
+	asked := []any{n.Fingerprint}
+	result := []any{int64(n.Result.Status), int64(n.Result.Kind), store.EncodeHeader(n.Result.Header), n.Result.Body}
+	origin := []any{n.Request, n.Trace}
+	lease := []any{n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain)}
+	expected := []any{expect.Fence, expect.LeaseExpired, expect.Nonce}
+	switch {
+	case n.State == store.StateAbsent:
+		b.refusing(store.KindTaken, pgsql.SwapDelete, slices.Concat(key, expected)...)
+	case expect.Fence == 0:
+		b.queue(pgsql.Expired, key...)
+		b.refusing(store.KindTaken, pgsql.SwapInsert, slices.Concat(key, []any{pgsql.LockID(c.ID)}, who, asked, result, origin, lease)...)
+	case c.Keep:
+		b.refusing(store.KindTaken, pgsql.SwapKeep, slices.Concat(key, who, result, lease, expected)...)
+	default:
+		b.refusing(store.KindTaken, pgsql.SwapUpdate, slices.Concat(key, who, asked, result, origin, lease, expected)...)
+	}
+}
+
+// queueWrites queues what travels with a commit, in the order of the locks it takes: what was
+// appended, and the Writes of the Change.
+func queueWrites(b *pipeline, tail, writes []store.Statement) {
+	if len(tail) > 0 {
+		writes = slices.Concat(tail, writes)
+	}
+	for _, w := range store.InLockOrder(writes) {
+		*b = append(*b, statement{sql: counted(w), args: w.Args, appended: len(tail) > 0})
+	}
+}
+
+// counted is the text of w, which fails on the server unless it affects w.Rows rows.
+func counted(w store.Statement) string {
+	if w.Rows > 0 {
+		return pgsql.Expecting(w.SQL, strconv.Itoa(w.Rows))
+	}
+	return w.SQL
+}
+
+// results reads the answers to b, the last statement of which commits, if nothing after
+// it does. It returns the number of the statement that has failed, and the last command tag.
+func results(ctx context.Context, br pgx.BatchResults, b pipeline) (failed int, tag pgconn.CommandTag, err error) {
+	for failed = 0; failed < len(b) && err == nil; failed++ {
+		if each := b[failed].each; each != nil {
+			err = readRows(br, each)
+		} else {
+			tag, err = br.Exec()
+		}
+	}
+	failed--
+	if e := br.Close(); err == nil && e != nil {
+		failed, err = len(b), e // a deferred constraint, at the end of an implicit transaction
+	}
+	if err == nil && ctx.Err() != nil {
+		// A cancellation that the server has heard (pgx may be configured so) ends its wait
+		// for the standby, and the commit is answered as if that had not been missed.
+		failed, err = len(b), ctx.Err()
+	}
+	return failed, tag, err
+}
+
+// readRows reads the rows of the next result.
+func readRows(br pgx.BatchResults, each func(pgx.Rows) error) error {
+	own, ok := br.(pipelineResults)
+	if ok {
+		own.trace.reading()
+	}
+	rows, err := br.Query()
+	if err == nil {
+		defer rows.Close()
+		for err == nil && rows.Next() {
+			err = each(rows)
+		}
+		rows.Close()
+		err = errors.Join(err, rows.Err())
+	}
+	if ok {
+		var tag pgconn.CommandTag
+		if rows != nil {
+			tag = rows.CommandTag()
+		}
+		own.trace.answered(tag, err)
+	}
+	return err
+}
+
+// errNotCommitted is for a COMMIT that was answered by ROLLBACK.
+func errNotCommitted(tag pgconn.CommandTag) error {
+	return &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+}
+
+// failure says what it means that b has failed, with err, at statement number failed. What was
+// prepared for that statement is prepared anew if the tables have changed.
+func (s *Store) failure(ctx context.Context, conn *pgx.Conn, b pipeline, failed int, err error) error {
+	pe := serverError(err)
+	if pe != nil && failed < len(b) && misfit(pe) {
+		preparedOn(conn).forget(ctx, conn.PgConn(), b[failed].sql)
+	}
+	switch {
+	case errors.As(err, new(pgx.ErrPreprocessingBatch)),
+		pe == nil && failed == 0 && ctx.Err() == nil && !conn.IsClosed(): // an answer is lost together with its connection only
+		return unsent(conn, err, b.at(failed).appended)
+	case pe == nil || fatal(pe):
+	case s.prepares && outdated(pe):
+		_ = conn.Close(ctx)
+		return &store.Error{Kind: store.KindRetry, Err: explained(err)}
+	}
+	return classify(err, b.at(failed))
+}

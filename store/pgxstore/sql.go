@@ -1,0 +1,244 @@
+package pgxstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+// Dialect implements [store.Database].
+func (s *Store) Dialect() store.Dialect { return store.PostgreSQL }
+
+// Pool implements [store.Database]: each statement is one round trip, without BEGIN.
+func (s *Store) Pool() store.Runner { return poolRunner{s} }
+
+// On implements [store.SQL]. In a transaction that this store has begun or joined, Append puts
+// a statement into the round trip of the commit. In any other it runs the statement now.
+func (s *Store) On(tx pgx.Tx) store.Runner { return txRunner{tx} }
+
+// Within implements [store.Database].
+func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
+	t, _, err := s.Begin(ctx, store.BeginOptions{Isolation: isolation})
+	if err != nil {
+		return err
+	}
+	commits := false
+	defer func() {
+		if !commits { // also if fn panics
+			_ = t.Rollback(ctx)
+		}
+	}()
+	if err := fn(ctx, s.On(t.Tx())); err != nil {
+		return err
+	}
+	commits = true
+	return t.Commit(ctx, store.Change{})
+}
+
+// txRunner runs statements in a transaction.
+type txRunner struct{ tx pgx.Tx }
+
+func (r txRunner) Exec(ctx context.Context, st store.Statement) (int64, error) {
+	tag, err := r.tx.Exec(ctx, counted(st), st.Args...)
+	if err != nil {
+		return 0, r.failed(ctx, err)
+	}
+	return affected(st, tag), nil
+}
+
+func (r txRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+	rows, err := r.tx.Query(ctx, st.SQL, st.Args...)
+	if err != nil {
+		return r.failed(ctx, err)
+	}
+	refused, err := forEach(rows, each)
+	if n := rows.CommandTag().RowsAffected(); err == nil && refused == nil && st.Rows > 0 && n != int64(st.Rows) {
+		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows, %d expected: %s", store.ErrRows, n, st.Rows, st.SQL)}
+	}
+	if err != nil {
+		return r.failed(ctx, err)
+	}
+	return refused
+}
+
+func (r txRunner) Append(ctx context.Context, st store.Statement) error {
+	if own, ok := r.tx.(*tx); ok {
+		if err := own.append(st); err != nil {
+			return r.failed(ctx, err)
+		}
+		return nil
+	}
+	_, err := r.Exec(ctx, st)
+	return err
+}
+
+// failed says what the error of a statement in a transaction means. The transaction has not
+// committed, whatever was lost.
+func (r txRunner) failed(ctx context.Context, err error) error {
+	pe := serverError(err)
+	if pe == nil {
+		r.fail(ctx, err)
+	}
+	if known, done := statementError(err, pe); done {
+		return known
+	}
+	kind := store.KindOther
+	switch {
+	case errors.Is(err, pgx.ErrTxClosed):
+		kind = store.KindMisused
+	case pe == nil && (ctx.Err() != nil || isClosed(r.tx)), pe != nil && fatal(pe):
+		kind = store.KindUnavailable
+	case pe != nil:
+		if kind = pgsql.Classify(pe.Code); kind == store.KindLost {
+			kind = store.KindUnavailable
+		}
+	}
+	return &store.Error{Kind: kind, Err: explained(err)}
+}
+
+// fail has the transaction fail, for an error that the server does not know: the caller may swallow it.
+func (r txRunner) fail(ctx context.Context, err error) {
+	if own, ok := r.tx.(*tx); ok {
+		if own.root.enter() == nil {
+			_ = own.note(err)
+			own.root.leave()
+		}
+		return
+	}
+	conn := r.tx.Conn()
+	if errors.Is(err, pgx.ErrTxClosed) || conn == nil || conn.IsClosed() {
+		return
+	}
+	answer := awaitAnswer(conn, abandonTime)
+	_, e := r.tx.Exec(context.WithoutCancel(ctx), failing)
+	_ = answer.stop(nil)
+	if serverError(e) == nil && !errors.Is(e, pgx.ErrTxClosed) { // rows are open, for example
+		_ = conn.Close(context.WithoutCancel(ctx))
+	}
+}
+
+// failing is a statement that fails.
+const failing = "select 1 / 0"
+
+// isClosed reports whether the connection of a transaction is gone. It does not open it, as
+// Conn of a first attempt would.
+func isClosed(of pgx.Tx) bool {
+	switch t := of.(type) {
+	case *session:
+		return t.conn.IsClosed()
+	case *tx:
+		return isClosed(t.Tx)
+	}
+	conn := of.Conn()
+	return conn != nil && conn.IsClosed()
+}
+
+// poolRunner runs statements in transactions of their own.
+type poolRunner struct{ s *Store }
+
+func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, err error) {
+	err = p.run(ctx, func(conn *pgx.Conn) error {
+		tag, err := conn.Exec(ctx, counted(st), st.Args...)
+		rows = affected(st, tag)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return rows, nil
+}
+
+func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+	if st.Rows > 0 { // they are known when it is too late for a statement by itself
+		return p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error { return r.Query(ctx, st, each) })
+	}
+	var refused error
+	err := p.run(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, st.SQL, st.Args...)
+		if err != nil {
+			return err
+		}
+		refused, err = forEach(rows, each)
+		return err
+	})
+	return cmp.Or(err, refused)
+}
+
+func (p poolRunner) Append(ctx context.Context, st store.Statement) error {
+	_, err := p.Exec(ctx, st)
+	return err
+}
+
+// run runs one statement on a connection of the pool.
+func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) error) error {
+	held, err := p.s.pool.Acquire(ctx)
+	if err != nil {
+		return down(err)
+	}
+	defer held.Release()
+	conn := held.Conn()
+	err = statement(conn)
+	if err == nil {
+		return nil
+	}
+	if refusedByStandby(ctx, conn, err) {
+		return down(pgsql.ErrRecovery)
+	}
+	pe := serverError(err)
+	if known, done := statementError(err, pe); done {
+		return known
+	}
+	kind := store.KindLost
+	switch {
+	case pe == nil && !conn.IsClosed(): // an answer is lost together with its connection only
+		if kind = store.KindOther; ctx.Err() != nil {
+			kind = store.KindUnavailable
+		}
+	case pe == nil || fatal(pe):
+	default:
+		kind = pgsql.Classify(pe.Code)
+	}
+	return &store.Error{Kind: kind, Err: explained(err)}
+}
+
+// statementError is what the error of one statement means, if that does not depend on where it was run.
+func statementError(err error, pe *pgconn.PgError) (_ error, known bool) {
+	switch {
+	case pe == nil:
+		var e *store.Error
+		return err, errors.As(err, &e)
+	case pgsql.WrongRows(pe.Code, pe.Message):
+		return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %w", store.ErrRows, err)}, true
+	case pe.Code == pgsql.UniqueViolation:
+		return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %w", store.ErrDuplicate, err)}, true
+	case pe.Code == pgsql.UndefinedTable:
+		return &store.Error{Kind: store.KindUnavailable, Err: notMigrated(err)}, true
+	}
+	return err, false
+}
+
+// affected is how many rows st has affected.
+func affected(st store.Statement, tag pgconn.CommandTag) int64 {
+	if st.Rows > 0 { // the server has counted them: see counted
+		return int64(st.Rows)
+	}
+	return tag.RowsAffected()
+}
+
+// forEach calls each for every row. What each returns is refused, and err is that of the rows.
+func forEach(rows pgx.Rows, each func(store.Row) error) (refused, err error) {
+	defer rows.Close() // also if each panics
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return err, nil
+		}
+	}
+	return nil, rows.Err()
+}
