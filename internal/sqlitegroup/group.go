@@ -72,11 +72,14 @@ func (f *File) Join(ctx context.Context, ask store.BeginOptions, connect func(co
 	g.mu.Lock()
 	_, alone := g.alone[ask.ID]
 	g.mu.Unlock()
-	if err := g.wait(ctx, f.LockWait(ask.Timeouts.Lock), alone); err != nil {
+	began := time.Now()
+	err := g.wait(ctx, f.LockWait(ask.Timeouts.Lock), alone)
+	addLockWait(ask.Waits, began)
+	if err != nil {
 		return nil, err
 	}
 	var m *Member
-	err := ctx.Err()
+	err = ctx.Err()
 	if err == nil {
 		m, err = g.begin(ctx, ask, alone, connect)
 	}
@@ -85,6 +88,13 @@ func (f *File) Join(ctx context.Context, ask store.BeginOptions, connect func(co
 		return nil, err
 	}
 	return m, nil
+}
+
+// addLockWait adds the time since began to what an operation has waited for the file.
+func addLockWait(w *store.Waits, began time.Time) {
+	if w != nil {
+		w.Lock += time.Since(began)
+	}
 }
 
 // begin begins a member of the open group, or a group.
@@ -107,7 +117,9 @@ func (g *groups) begin(ctx context.Context, ask store.BeginOptions, alone bool, 
 		m.Detach = func() bool { return true }
 	}
 	var err error
+	began := time.Now()
 	m.Tx, err = g.conn.BeginTx(m.Guard.PartOf(own, m.part), nil)
+	addLockWait(ask.Waits, began)
 	if shortened {
 		err = errors.Join(err, g.f.restoreBusyTimeout(g.conn, m.Tx))
 	}

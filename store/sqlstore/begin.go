@@ -52,7 +52,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 		if t == nil {
 			return nil, rec, err
 		}
-		if err := s.checkDeadline(ctx, t.tx, opts); err != nil {
+		if err := s.checkDeadline(ctx, t.tx, opts.StaleAfter); err != nil {
 			_ = t.end()
 			return nil, store.Record{}, err
 		}
@@ -96,10 +96,11 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	if !free {
 		return nil, rec, t.found(ctx, opts, rec)
 	}
-	if err := s.checkDeadline(ctx, t.tx, opts); err != nil {
+	if err := s.checkDeadline(ctx, t.tx, opts.StaleAfter); err != nil {
 		_ = t.end()
 		return nil, store.Record{}, err
 	}
+	t.id = opts.ID
 	t.began()
 	return t, rec, nil
 }
@@ -111,7 +112,12 @@ func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (s
 		ctx, cancel = context.WithTimeout(ctx, opts.Timeouts.Acquire)
 		defer cancel()
 	}
-	return s.Read(ctx, opts.ID)
+	conn, err := s.acquire(ctx, opts)
+	if err != nil {
+		return store.Record{}, s.down(err)
+	}
+	defer func() { _ = conn.Close() }()
+	return s.readSQLite(ctx, conn, opts.ID)
 }
 
 // verdict returns whether the operation is free to be executed, or else the record in its way.
@@ -180,8 +186,11 @@ func broken(conn *sql.Conn) bool {
 }
 
 // acquire waits for a connection of the pool.
-func (s *Store) acquire(ctx context.Context, patience time.Duration) (*sql.Conn, error) {
-	own := ctx
+func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*sql.Conn, error) {
+	if w := opts.Waits; w != nil {
+		defer func(began time.Time) { w.Acquire += time.Since(began) }(time.Now())
+	}
+	own, patience := ctx, opts.Timeouts.Acquire
 	if patience > 0 {
 		var cancel context.CancelFunc
 		own, cancel = context.WithTimeout(ctx, patience)
@@ -194,9 +203,16 @@ func (s *Store) acquire(ctx context.Context, patience time.Duration) (*sql.Conn,
 	return conn, err
 }
 
+// addLockWait adds the time since began to what an operation has waited for locks.
+func addLockWait(w *store.Waits, began time.Time) {
+	if w != nil {
+		w.Lock += time.Since(began)
+	}
+}
+
 // connect gets a connection for a transaction and the context to begin it with.
 func (s *Store) connect(ctx context.Context, opts store.BeginOptions) (t *txn, own context.Context, err error) {
-	conn, err := s.acquire(ctx, opts.Timeouts.Acquire)
+	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/internal/sqlitegroup"
 	"github.com/oncelib/once/internal/txlimit"
@@ -16,6 +15,7 @@ import (
 // txn is an open transaction and its claim.
 type txn struct {
 	s             *Store
+	id            store.ID // that it has claimed; zero: none
 	conn          *sql.Conn
 	tx            *sql.Tx
 	guard         *sqlguard.Txn
@@ -129,7 +129,7 @@ func (t *txn) free() {
 	}
 }
 
-// Commit writes the record and commits.
+// Commit writes all of c and commits.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.release()
 	t.guard.AllowCommit()
@@ -148,35 +148,6 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	}
 	return err
 }
-
-func (t *txn) write(caller context.Context, c store.Change) error {
-	ctx := t.s.ownContext(caller)
-	if err := t.guard.Err(); err != nil {
-		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
-	}
-	if t.s.dialect.name == store.MySQL {
-		return t.writeMySQL(ctx, c)
-	}
-	if !c.ID.IsZero() {
-		if t.claim.row.expired {
-			if _, err := t.tx.ExecContext(ctx, t.s.dialect.expired, c.ID.Scope, c.ID.Key); err != nil {
-				return t.s.failed(err, false)
-			}
-		}
-		n := c.Next
-		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request)
-		switch {
-		case err != nil && sqlguard.SQLState(err) == pgsql.DivisionByZero:
-			return &store.Error{Kind: store.KindEnded, Err: errEnded}
-		case err != nil:
-			return t.s.failed(err, true)
-		}
-	}
-	return t.s.writes(caller, t.tx, c.Writes)
-}
-
-var errEnded = errors.New("the handler has committed below the guard and begun another transaction")
 
 // writes runs what travels with a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {

@@ -24,16 +24,16 @@ var deadlines = map[store.Dialect]struct {
 func asTime(t time.Time) any   { return t }
 func asMillis(t time.Time) any { return t.UnixMilli() }
 
-// checkDeadline returns an error if ask.Until is over. It comes after the look-up: the
-// record may have expired, and been swept, in between.
-func (s *Store) checkDeadline(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) error {
-	if opts.StaleAfter.IsZero() {
+// checkDeadline returns an error if staleAfter, the one of BeginOptions or of a Change, is over. It
+// comes after the record was found absent: a record may have expired, and been swept, in between.
+func (s *Store) checkDeadline(ctx context.Context, tx *sql.Tx, staleAfter time.Time) error {
+	if staleAfter.IsZero() {
 		return nil
 	}
 	m, known := deadlines[s.dialect.name]
-	late := !known && !time.Now().Before(opts.StaleAfter)
+	late := !known && !time.Now().Before(staleAfter)
 	if known {
-		if err := tx.QueryRowContext(ctx, m.late, m.of(opts.StaleAfter)).Scan(&late); err != nil {
+		if err := tx.QueryRowContext(ctx, m.late, m.of(staleAfter)).Scan(&late); err != nil {
 			return s.down(err)
 		}
 	}

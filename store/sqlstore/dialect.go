@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
@@ -26,14 +27,15 @@ type database struct {
 	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error              // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.BeginOptions) (claim, error) // claims and looks up
 	expired    string                                                            // scope, key
-	insert     string                                                            // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request
-	swapInsert string                                                            // scope, key, lock, fields..., lease, retain
-	swapUpdate string                                                            // scope, key, fields..., lease, retain, fence, lapsed
-	swapDelete string                                                            // scope, key, fence, lapsed
+	insert     string                                                            // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace
+	swapInsert string                                                            // scope, key, lock, fields...
+	swapUpdate string                                                            // scope, key, fields..., expectation...
+	swapKeep   string                                                            // as swapUpdate, without fingerprint, request and trace
+	swapDelete string                                                            // scope, key, expectation...
 	synced     string                                                            // makes the commit of who has only read wait for the standby; "" if there are none
 	lock       string                                                            // held while migrating; "" if a transaction excludes others by itself
 	classify   func(error) (kind store.Kind, taken, known bool)                  // what a statement's error means; taken: if it was the record's
-	undefined  func(error) bool                                                  // the table is not there
+	undefined  func(error) bool                                                  // a table or column is not there
 }
 
 // claim is what looking up has brought.
@@ -72,7 +74,10 @@ var postgres = database{
 		state := sqlguard.SQLState(err)
 		return pgsql.Classify(state), pgsql.Taken(state), state != ""
 	},
-	undefined: func(err error) bool { return sqlguard.SQLState(err) == pgsql.UndefinedTable },
+	undefined: func(err error) bool {
+		state := sqlguard.SQLState(err)
+		return state == pgsql.UndefinedTable || state == pgsql.UndefinedColumn && strings.Contains(err.Error(), "trace")
+	},
 }
 
 var errBusyTimeout = errors.New("sqlstore: busy_timeout is 0, so that of two requests at one time one fails at once. Try: _pragma=busy_timeout(5000) in the data source name")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/internal/sqlguard"
@@ -25,7 +26,8 @@ func (s *Store) joinName() string {
 
 // Join implements [store.Joiner]. From here on the caller's transaction is guarded:
 // after a statement error it commits only if a rollback to an older savepoint has
-// undone it. The claim is held until the transaction ends.
+// undone it. The claim is held until the transaction ends. Without an operation there is
+// only a savepoint.
 func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
 	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: opts.ID, name: s.joinName()}
 	if err := j.savepoint(j.guard.Join(ctx)); err != nil {
@@ -34,6 +36,10 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 	if !j.guard.Armed() {
 		err := j.release(ctx)
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.Join(errUnguarded, err)}
+	}
+	if opts.ID.IsZero() {
+		j.began()
+		return j, store.Record{}, nil
 	}
 	if err := j.look(ctx, opts); err != nil {
 		_ = j.undo(ctx) // what went wrong is in err
@@ -56,20 +62,43 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 		}
 		return nil, rec, err
 	}
-	if late := s.checkDeadline(ctx, caller, opts); late != nil {
+	if late := s.checkDeadline(ctx, caller, opts.StaleAfter); late != nil {
 		_ = j.undo(ctx)
 		return nil, store.Record{}, late
 	}
-	if s.dialect.name == store.PostgreSQL {
-		if j.guard.Claims(+1) > pgsql.MaxJoins {
-			j.guard.Claims(-1)
-			_ = j.undo(ctx)
-			return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("sqlstore: %w", pgsql.ErrMaxJoins)}
-		}
+	if err := j.countClaim(); err != nil {
+		_ = j.undo(ctx)
+		return nil, store.Record{}, err
 	}
+	j.began()
+	return j, rec, nil
+}
+
+// began hands the transaction to the handler.
+func (j *joined) began() {
 	j.ownStatements = j.guard.Statements()
 	j.inHandler = j.guard.ForbidCommit()
-	return j, rec, nil
+}
+
+// countClaim counts a claim that j holds on PostgreSQL until the caller's transaction ends.
+func (j *joined) countClaim() error {
+	if j.s.dialect.name != store.PostgreSQL {
+		return nil
+	}
+	if j.guard.Claims(+1) > pgsql.MaxJoins {
+		j.guard.Claims(-1)
+		return &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("sqlstore: %w", pgsql.ErrMaxJoins)}
+	}
+	j.counted = true
+	return nil
+}
+
+// uncountClaim undoes countClaim: the lock has gone with the savepoint.
+func (j *joined) uncountClaim() {
+	if j.counted {
+		j.guard.Claims(-1)
+		j.counted = false
+	}
 }
 
 // look claims and looks up.
@@ -85,7 +114,10 @@ func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) 
 	}
 	// A write before the look-up: a SQLite transaction that has only read so far gets
 	// the file's lock here, where waiting for it still helps.
-	if _, err = j.caller.ExecContext(ctx, j.s.dialect.expired, opts.ID.Scope, opts.ID.Key); err == nil {
+	began := time.Now()
+	_, err = j.caller.ExecContext(ctx, j.s.dialect.expired, opts.ID.Scope, opts.ID.Key)
+	addLockWait(opts.Waits, began)
+	if err == nil {
 		j.claim, err = j.s.dialect.claim(ctx, j.caller, opts)
 	}
 	return err
@@ -102,6 +134,7 @@ type joined struct {
 	ownStatements int  // those of the store, before the handler's
 	inHandler     bool // the transaction belongs to another handler, which this join is inside of
 	undone        bool
+	counted       bool // see countClaim
 }
 
 func (j *joined) Tx() *sql.Tx { return j.caller }
@@ -119,7 +152,7 @@ func (j *joined) Rollback(ctx context.Context) error {
 	err := j.undo(ctx)
 	switch {
 	case err == nil:
-		j.guard.Claims(-1) // the lock has gone with the savepoint
+		j.uncountClaim()
 		return nil
 	case errors.Is(err, sql.ErrTxDone):
 		return &store.Error{Kind: store.KindMisused, Err: errOver}
@@ -175,15 +208,21 @@ func (j *joined) undo(ctx context.Context) error {
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	j.takeBack()
-	t := txn{s: j.s, tx: j.caller, guard: j.guard, claim: j.claim}
+	t := txn{s: j.s, id: j.id, tx: j.caller, guard: j.guard, claim: j.claim}
 	if j.undone {
 		if err := j.savepoint(ctx); err != nil {
 			return j.s.failed(err, false)
 		}
 	}
 	var err error
-	if j.undone && j.s.dialect.name == store.MySQL { // the claim's row with it
+	switch {
+	case j.id.IsZero() && !c.ID.IsZero() && c.Expect.Fence == 0:
+		err = j.countClaim()
+	case j.id.IsZero() || !j.undone:
+	case j.s.dialect.name == store.MySQL: // the claim's row was undone as well
 		err = j.reclaimMySQL(ctx)
+	case j.s.dialect.name == store.SQLite: // and there, that look has deleted an expired record
+		t.claim.row.expired = true
 	}
 	if err == nil {
 		err = t.write(ctx, c)
@@ -199,8 +238,8 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		}
 	}
 	undo := j.undo(ctx)
-	if undo == nil && !j.undone {
-		j.guard.Claims(-1)
+	if undo == nil {
+		j.uncountClaim()
 	}
 	if errors.Is(undo, sqlguard.ErrIncomplete) {
 		err = &store.Error{Kind: store.KindEnded, Err: errors.Join(undo, err)}

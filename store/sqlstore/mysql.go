@@ -17,13 +17,14 @@ import (
 const mysqlNow = dialect.MySQLNow
 
 const (
-	mysqlColumns = "state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data, " +
+	mysqlColumns = "state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(trace, ''), coalesce(point, ''), calling, data, " +
 		"coalesce(lease_until <= " + mysqlNow + ", 0), since, coalesce(" + mysqlExpired + ", 0)"
 	mysqlExpired = "state = 2 and expires_at <= " + mysqlNow
 	mysqlWhere   = " where scope = ? and `key` = ?"
-	mysqlExpect  = mysqlWhere + " and state <> 2 and fence = ? and (not ? or (state = 1 and lease_until <= " + mysqlNow + "))"
-	mysqlFields  = "state = ?, fence = ?, claim = ?, fingerprint = ?, status = ?, kind = ?, head = ?, body = ?, request = ?, point = ?, calling = ?, data = ?, " +
-		"lease_until = " + mysqlNow + " + ?, expires_at = " + mysqlNow + " + ?"
+	mysqlExpect  = mysqlWhere + " and state <> 2 and fence = ? and (not ? or (state = 1 and lease_until <= " + mysqlNow + ")) and (? or claim = ?)"
+	mysqlFields  = "state = ?, fence = ?, claim = ?, fingerprint = ?, status = ?, kind = ?, head = ?, body = ?, request = ?, trace = ?, point = ?, calling = ?, data = ?" + mysqlTimes
+	mysqlKeep    = "state = ?, fence = ?, claim = ?, status = ?, kind = ?, head = ?, body = ?, point = ?, calling = ?, data = ?" + mysqlTimes // see Change.Keep
+	mysqlTimes   = ", lease_until = " + mysqlNow + " + ?, expires_at = " + mysqlNow + " + ?"
 )
 
 // The texts of MySQL, whose values are filled in.
@@ -34,27 +35,33 @@ const (
 	// it. If the transaction is committed from below, that is what it says to everybody.
 	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
 	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
-		"request = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
-	mysqlFinish = "update once_operation set " + mysqlFields + mysqlWhere + " and state = 3 and claim = ''"
+		"request = null, trace = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
+	mysqlFinish  = "update once_operation set " + mysqlFields + mysqlWhere + mysqlClaimed
+	mysqlRelease = "delete from once_operation" + mysqlWhere + mysqlClaimed
+	mysqlClaimed = " and state = 3 and claim = ''"
 
 	mysqlTry = "select 1 from once_operation" + mysqlWhere + " for update nowait"
 
 	// An update that changes nothing counts no rows, so that the row is looked at before.
-	mysqlExpected = "select " + mysqlReplica + " from once_operation" + mysqlExpect + " for update"
+	mysqlExpected = "select " + mysqlReplica + " from once_operation" + mysqlExpect + " and (? or state <> 3 or claim <> '') for update"
 	mysqlUpdate   = "update once_operation set " + mysqlFields + mysqlWhere
+	mysqlNarrow   = "update once_operation set " + mysqlKeep + mysqlWhere
 	mysqlDelete   = "delete from once_operation" + mysqlWhere
 )
 
 var mysql = database{
-	name:      store.MySQL,
-	classify:  classifyMySQL,
-	undefined: func(err error) bool { return is(err, mysqlNoTable) },
+	name:     store.MySQL,
+	classify: classifyMySQL,
+	undefined: func(err error) bool {
+		return is(err, mysqlNoTable) || is(err, mysqlNoColumn) && strings.Contains(err.Error(), "'trace'")
+	},
 }
 
 // Numbers of MySQL's errors.
 const (
 	mysqlDuplicate    = 1062
 	mysqlSyntax       = 1064
+	mysqlNoColumn     = 1054
 	mysqlNoTable      = 1146
 	mysqlIncomplete   = 1196 // ROLLBACK, of tables that are not transactional
 	mysqlLockWait     = 1205
@@ -136,7 +143,7 @@ func literal(b *strings.Builder, v []byte) {
 	b.WriteByte('\'')
 }
 
-// mysqlRecord are the values of mysqlFields and what follows it.
+// mysqlRecord are the values of mysqlFields, or of mysqlKeep, and what follows them.
 func mysqlRecord(c store.Change) []any {
-	return append(append(fields(c.Next), millis(c.Lease), millis(c.Retain)), c.ID.Scope, c.ID.Key)
+	return append(fields(c), c.ID.Scope, c.ID.Key)
 }

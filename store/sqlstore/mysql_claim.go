@@ -77,6 +77,7 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 		}
 		err = s.down(err)
 	case c.granted:
+		t.id = opts.ID
 		return t, expired.live(), false, nil
 	case c.vanished():
 		err = &store.Error{Kind: store.KindRetry, Err: errVanished}

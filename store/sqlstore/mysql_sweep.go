@@ -115,7 +115,7 @@ func (s *Store) sweepAtOnce(ctx context.Context, req store.Sweep) (swept store.S
 // else it tells. It is not done, and nothing is deleted, if a row is locked, or if the
 // connection was broken before.
 func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (rows int, done bool, err error) {
-	conn, err := s.acquire(ctx, 0)
+	conn, err := s.acquire(ctx, store.BeginOptions{})
 	if err != nil {
 		return 0, true, s.down(err)
 	}

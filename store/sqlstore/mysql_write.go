@@ -10,17 +10,25 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// writeMySQL writes a record that the transaction has claimed, on MariaDB together with
-// COMMIT.
+// writeMySQL writes a record. If the transaction has claimed it from the beginning, that is done on MariaDB
+// together with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
-	if err := t.s.writes(ctx, t.tx, c.Writes); err != nil || c.ID.IsZero() {
-		return err
+	switch {
+	case t.id.IsZero() && (c.Expect.Fence != 0 || c.Next.State == store.StateAbsent):
+		return t.replaceMySQL(ctx, c)
+	case t.id.IsZero():
+		if err := t.claimNowMySQL(ctx, c.ID); err != nil {
+			return err
+		}
 	}
 	if err := t.s.checkSize(ctx, t.tx, sizeMySQL(c)); err != nil {
 		return err
 	}
-	finish := fill(mysqlFinish, mysqlRecord(c)...)
-	if t.s.compound && t.conn != nil {
+	finish := fill(mysqlRelease, c.ID.Scope, c.ID.Key)
+	if c.Next.State != store.StateAbsent {
+		finish = fill(mysqlFinish, mysqlRecord(c)...)
+	}
+	if t.s.compound && t.conn != nil && !t.id.IsZero() {
 		t.guard.Last(finish + "; if row_count() <> 1 then signal sqlstate '45000' set message_text = '" + claimLost + "'; end if")
 		return nil
 	}
@@ -30,6 +38,21 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 		return t.s.failed(err, false)
 	case !written:
 		return &store.Error{Kind: store.KindMisused, Err: errors.New(claimLost)}
+	}
+	return nil
+}
+
+// claimNowMySQL claims an operation at the end of a transaction that has claimed none, as a join would.
+func (t *txn) claimNowMySQL(ctx context.Context, id store.ID) error {
+	j := &joined{s: t.s, caller: t.tx, guard: t.guard, id: id, name: t.s.joinName()}
+	if err := j.savepoint(ctx); err != nil {
+		return t.s.failed(err, false)
+	}
+	if err := j.reclaimMySQL(ctx); err != nil {
+		return err
+	}
+	if err := j.release(ctx); err != nil {
+		return t.s.failed(err, false)
 	}
 	return nil
 }
@@ -56,7 +79,9 @@ func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, er
 func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	var onReplica bool
 	id := []any{c.ID.Scope, c.ID.Key}
-	err := t.tx.QueryRowContext(ctx, fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.LeaseExpired)...)).Scan(&onReplica)
+	expected := fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.LeaseExpired, len(c.Expect.Nonce) == 0, c.Expect.Nonce,
+		t.conn != nil)...) // a join may be inside of a handler, whose claim is no record
+	err := t.tx.QueryRowContext(ctx, expected).Scan(&onReplica)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
@@ -68,14 +93,56 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	if err := t.s.checkSize(ctx, t.tx, sizeMySQL(c)); err != nil {
 		return err
 	}
-	change := fill(mysqlDelete, id...)
-	if c.Next.State != store.StateAbsent {
+	var change string
+	switch {
+	case c.Next.State == store.StateAbsent:
+		change = fill(mysqlDelete, id...)
+	case c.Keep:
+		change = fill(mysqlNarrow, mysqlRecord(c)...)
+	default:
 		change = fill(mysqlUpdate, mysqlRecord(c)...)
 	}
 	if _, err := t.tx.ExecContext(ctx, change); err != nil {
 		return t.s.failed(err, false)
 	}
 	return nil
+}
+
+// countHeldMySQL locks the rows of holds that are held, in their order, and counts them.
+func (t *txn) countHeldMySQL(ctx context.Context, holds []store.Hold) (n int, err error) {
+	held, err := collectHolds(ctx, t.tx, heldMySQL(holds)+" lock in share mode")
+	return len(held), err
+}
+
+// heldMySQL is a query for those of holds that are held, looked up one by one: see thoseMySQL.
+func heldMySQL(holds []store.Hold) string {
+	those, values := holdsMySQL(holds)
+	return fill("select o.scope, o.`key`, o.fence, o.claim from "+those, values...)
+}
+
+func holdsMySQL(holds []store.Hold) (text string, values []any) {
+	for _, h := range holds {
+		values = append(values, h.ID.Scope, h.ID.Key, h.Fence, h.Nonce)
+	}
+	return "(select ? as s, ? as k, ? as f, ? as c" + strings.Repeat(" union all select ?, ?, ?, ?", len(holds)-1) +
+		") those " + mysqlByKey + " and o.state = 1 and o.fence = those.f and o.claim = those.c", values
+}
+
+// collectHolds reads holds: scope, key, fence, nonce.
+func collectHolds(ctx context.Context, from querier, query string, args ...any) (holds []store.Hold, err error) {
+	rows, err := from.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var h store.Hold
+		if err := rows.Scan(&h.ID.Scope, &h.ID.Key, &h.Fence, &h.Nonce); err != nil {
+			return nil, err
+		}
+		holds = append(holds, h)
+	}
+	return holds, rows.Err()
 }
 
 // checkMySQL asks a server for what the store builds on, and what it can do.

@@ -126,16 +126,24 @@ func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (sto
 	}
 }
 
-// standby reports whether a Swap has failed because the server is one, and drops its connection.
-func (t *txn) standby(ctx context.Context, err error) (standby bool) {
+// dropStandby returns err, with which a write has failed. If that is because the server is a standby, it
+// says so, and the connection is dropped: the pool may have another one, or make one to the primary.
+func (t *txn) dropStandby(ctx context.Context, err error) error {
+	if errors.Is(err, errReplica) {
+		_ = t.tx.Rollback()
+		dropConn(t.conn)
+		return err
+	}
 	if t.s.dialect.name != store.PostgreSQL || !pgsql.StandbyRefuses(sqlguard.SQLState(err)) {
-		return false
+		return err
 	}
 	_ = t.tx.Rollback()
-	if t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) == nil && standby {
-		dropConn(t.conn)
+	var standby bool
+	if t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) != nil || !standby {
+		return err
 	}
-	return standby
+	dropConn(t.conn)
+	return t.s.down(pgsql.ErrRecovery)
 }
 
 // dropConn keeps a connection from going back into the pool.

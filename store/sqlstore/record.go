@@ -29,7 +29,7 @@ func (r row) live() store.Record {
 func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err error) {
 	var head []byte
 	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, (*dialect.Time)(&r.Since), &r.expired})
+		&r.Result.Body, &r.Request, &r.Trace, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, (*dialect.Time)(&r.Since), &r.expired})
 	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}
@@ -38,10 +38,32 @@ func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err e
 	return r, err
 }
 
-// fields are the values of a record in the order of every dialect's texts.
-func fields(n store.Record) []any {
-	return []any{int64(n.State), n.Fence, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-		store.EncodeHeader(n.Result.Header), n.Result.Body, n.Request, n.RecoveryPoint, n.CallStarted, n.Data}
+// fields are the values of the record that c writes, its lease and its retention, in the order of
+// every dialect's texts.
+func fields(c store.Change) []any {
+	n := c.Next
+	head := store.EncodeHeader(n.Result.Header)
+	var lease, retain any
+	switch n.State { //nolint:exhaustive // the others have neither
+	case store.StateRunning:
+		lease = millis(c.Lease)
+	case store.StateDone:
+		retain = millis(c.Retain)
+	}
+	if c.Keep {
+		return []any{int64(n.State), n.Fence, n.Nonce, int64(n.Result.Status), int64(n.Result.Kind), head, n.Result.Body,
+			n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
+	}
+	return []any{int64(n.State), n.Fence, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind), head, n.Result.Body,
+		n.Request, text(n.Trace), n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
+}
+
+// text is s for the database: NULL if it is empty.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
 }
 
 // millis is d for the database: NULL if there is no such bound.

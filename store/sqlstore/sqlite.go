@@ -16,12 +16,27 @@ import (
 // sqliteNow is the database's clock in milliseconds.
 const sqliteNow = dialect.SQLiteNow
 
-const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(point, ''), calling, data,
+const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(trace, ''), coalesce(point, ''), calling, data,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, coalesce(state = 2 and expires_at <= ` + sqliteNow + `, 0)`
 
-const sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
+const (
+	sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
 
-const sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2`
+	// What a change expects follows these: fence, whether the lease must be over, nonce.
+	sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2 and fence = `
+	sqliteLease  = ` and (not `
+	sqliteOver   = ` or (state = 1 and lease_until <= ` + sqliteNow + `))`
+	sqliteNonce  = ` and claim = coalesce(`
+
+	sqliteIsHeld = ` where scope = ?1 and key = ?2 and state = 1 and fence = ?3 and claim = ?4`
+	sqliteHeld   = `select 1 from once_operation` + sqliteIsHeld
+	sqliteRenew  = `update once_operation set lease_until = ` + sqliteNow + ` + ?5` + sqliteIsHeld
+
+	// The planner would rather walk over all that is done.
+	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(point, ''), calling, null,
+ coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
+ from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2) order by scope, key limit ?3`
+)
 
 var sqlite = database{
 	name: store.SQLite,
@@ -35,16 +50,32 @@ var sqlite = database{
 		return c, err
 	},
 	expired: `delete from once_operation where scope = ?1 and key = ?2 and state = 2 and expires_at <= ` + sqliteNow,
-	insert: `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, since, request)
- values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ` + sqliteNow + ` + ?9, ` + sqliteNow + `, ?11)`,
-	swapInsert: `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, lease_until, expires_at, since)
- values (?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ` + sqliteNow + ` + ?16, ` + sqliteNow + ` + ?17, ` + sqliteNow + `)`,
-	swapUpdate: `update once_operation set state = ?3, fence = ?4, claim = ?5, fingerprint = ?6, status = ?7, kind = ?8, head = ?9, body = ?10,
- request = ?11, point = ?12, calling = ?13, data = ?14, lease_until = ` + sqliteNow + ` + ?15, expires_at = ` + sqliteNow + ` + ?16` + sqliteExpect +
-		` and fence = ?17 and (not ?18 or (state = 1 and lease_until <= ` + sqliteNow + `))`,
-	swapDelete: `delete from once_operation` + sqliteExpect + ` and fence = ?3 and (not ?4 or (state = 1 and lease_until <= ` + sqliteNow + `))`,
+	insert: `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, since, request, trace)
+ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ` + sqliteNow + ` + ?9, ` + sqliteNow + `, ?11, ?12)`,
+	swapInsert: `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, point, calling, data, lease_until, expires_at, since)
+ values (?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ` + sqliteNow + ` + ?17, ` + sqliteNow + ` + ?18, ` + sqliteNow + `)`,
+	swapUpdate: `update once_operation set state = ?3, fence = ?4, claim = ?5, fingerprint = ?6, status = ?7, kind = ?8, head = ?9, body = ?10, request = ?11, trace = ?12,
+ point = ?13, calling = ?14, data = ?15, lease_until = ` + sqliteNow + ` + ?16, expires_at = ` + sqliteNow + ` + ?17` +
+		sqliteExpect + `?18` + sqliteLease + `?19` + sqliteOver + sqliteNonce + `?20, claim)`,
+	swapKeep: `update once_operation set state = ?3, fence = ?4, claim = ?5, status = ?6, kind = ?7, head = ?8, body = ?9,
+ point = ?10, calling = ?11, data = ?12, lease_until = ` + sqliteNow + ` + ?13, expires_at = ` + sqliteNow + ` + ?14` +
+		sqliteExpect + `?15` + sqliteLease + `?16` + sqliteOver + sqliteNonce + `?17, claim)`,
+	swapDelete: `delete from once_operation` + sqliteExpect + `?3` + sqliteLease + `?4` + sqliteOver + sqliteNonce + `?5, claim)`,
 	classify:   classifySQLite,
-	undefined:  func(err error) bool { return err != nil && strings.Contains(err.Error(), "no such table") },
+	undefined:  undefinedSQLite,
+}
+
+// undefinedSQLite reports whether a table is not there, or what a later migration adds.
+func undefinedSQLite(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, missing := range []string{"no such table", "no such column: trace", "has no column named trace", "no such index: once_operation_unfinished"} {
+		if strings.Contains(err.Error(), missing) {
+			return true
+		}
+	}
+	return false
 }
 
 // useGroups lets operations share a COMMIT, see [Config].
@@ -59,17 +90,20 @@ func (s *Store) useGroups(ctx context.Context) error {
 // waits for its turn needs none, and keeps none from those that only read.
 func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, error) {
 	if s.file.Groups() {
-		m, err := s.file.Join(ctx, opts, func(ctx context.Context) (*sql.Conn, error) { return s.acquire(ctx, opts.Timeouts.Acquire) })
+		m, err := s.file.Join(ctx, opts, func(ctx context.Context) (*sql.Conn, error) { return s.acquire(ctx, opts) })
 		if err != nil {
 			return nil, err
 		}
 		return &txn{s: s, conn: m.Conn, tx: m.Tx, guard: m.Guard, cancel: m.Cancel, stop: m.Detach, member: m}, nil
 	}
 	came, patience := time.Now(), s.file.LockWait(opts.Timeouts.Lock)
-	if err := s.file.Wait(ctx, patience); err != nil {
+	err := s.file.Wait(ctx, patience)
+	addLockWait(opts.Waits, came)
+	if err != nil {
 		return nil, err
 	}
 	t, err := s.openBy(ctx, opts, func(t *txn, own context.Context) (err error) {
+		defer addLockWait(opts.Waits, time.Now())
 		t.tx, err = s.file.BeginTx(own, ctx, t.conn, t.guard, came.Add(patience))
 		return err
 	})

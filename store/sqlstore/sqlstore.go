@@ -255,7 +255,11 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 		}
 		return r.live(), nil
 	}
-	r, err := scan(s.db.QueryRowContext(s.ownContext(ctx), s.dialect.read, id.Scope, id.Key))
+	return s.readSQLite(ctx, s.db, id)
+}
+
+func (s *Store) readSQLite(ctx context.Context, from rowQuerier, id store.ID) (store.Record, error) {
+	r, err := scan(from.QueryRowContext(s.ownContext(ctx), s.dialect.read, id.Scope, id.Key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, nil
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once/store"
 )
@@ -146,6 +147,21 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			t.Error(err)
 		}
 		u.execute(t, done(id, "r"))
+	})
+	t.Run("Waits", func(t *testing.T) { // they are parts of the time that Begin takes
+		for _, opts := range []store.BeginOptions{{ID: newID()}, {ID: newID(), First: true}, {}} {
+			waits := store.Waits{Acquire: time.Hour, Lock: time.Hour}
+			opts.Waits = &waits
+			began := time.Now()
+			txn := u.granted(t, opts)
+			took := time.Since(began)
+			if waits.Acquire < time.Hour || waits.Lock < time.Hour || waits.Acquire+waits.Lock-2*time.Hour > took {
+				t.Errorf("%+v: Begin has added %v and %v in %v", opts, waits.Acquire-time.Hour, waits.Lock-time.Hour, took)
+			}
+			if err := txn.Rollback(bounded(t)); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 	t.Run("Ended", func(t *testing.T) { testEnded(t, u) })
 	t.Run("Statements", func(t *testing.T) {

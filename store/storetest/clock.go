@@ -7,72 +7,133 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testClock proves what depends on time. Its cases follow each other: time
+// testTimes proves what depends on time. Its cases follow each other: time
 // advances for all of them.
-func testClock[TX any](t *testing.T, u *suite[TX]) {
-	t.Run("TruthTable", func(t *testing.T) { testTruthTable(t, u) })
-	t.Run("Lifecycle", func(t *testing.T) { testLifecycle(t, u) })
+func testTimes(t *testing.T, o *operations) {
+	t.Run("TruthTable", func(t *testing.T) { testTruthTable(t, o) })
+	t.Run("Held", func(t *testing.T) { testHeld(t, o) })
+	t.Run("Lifecycle", func(t *testing.T) { testLifecycle(t, o) })
 	t.Run("Retain", func(t *testing.T) {
-		for _, by := range []string{"Commit", "Swap"} {
+		for _, by := range o.puts {
 			id := newID()
 			c := done(id, "first")
 			c.Retain = 10 * time.Minute
-			if by == "Commit" {
-				u.execute(t, c)
-			} else {
-				c.Writes = []store.Statement{u.Statement(id.Key)}
-				u.swap(t, c)
-			}
-			u.Advance(t, u.s, 9*time.Minute)
-			u.wantState(t, id, store.StateDone)
-			u.Advance(t, u.s, 2*time.Minute)
+			by.put(t, o.withEffect(c))
+			o.advance(t, 9*time.Minute)
+			o.wantState(t, id, store.StateDone)
+			o.advance(t, 2*time.Minute)
 			expired := store.Record{Nonce: c.Next.Nonce}
-			if d := diff(expired, u.read(t, id)); d != "" {
+			if d := diff(expired, o.read(t, id)); d != "" {
 				t.Errorf("an expired record: Read: %s", d)
 			}
-			txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
-			if err != nil || txn == nil {
-				t.Fatalf("Begin on an expired record: %+v, error %v", rec, err)
+			next := done(id, "second")
+			if err := by.apply(t, o.withEffect(next)); by.blind && store.KindOf(err) == store.KindTaken {
+				o.puts[0].put(t, o.withEffect(next))
+			} else if err != nil {
+				t.Errorf("%s in place of an expired record: %v", by.name, err)
 			}
-			if d := diff(expired, rec); d != "" {
-				t.Errorf("an expired record: Begin: %s", d)
-			}
-			if err := txn.Rollback(bounded(t)); err != nil { // it is left alone
-				t.Error(err)
-			}
-			if d := diff(expired, u.read(t, id)); d != "" {
-				t.Errorf("an expired record, left alone: %s", d)
-			}
-			c = done(id, "second")
-			u.execute(t, c)
-			u.same(t, "the record that has replaced an expired one", id, c.Next)
-			u.wantEffects(t, id.Key, 2)
+			o.same(t, "the record that has replaced an expired one", id, next.Next)
+			o.wantEffects(t, id.Key, 2)
 		}
 	})
 	t.Run("Since", func(t *testing.T) {
-		began := time.Now()
-		first, second := newID(), newID()
-		c := done(first, "r")
-		c.Retain = 2 * time.Hour
-		u.execute(t, c)
-		u.Advance(t, u.s, time.Hour)
-		u.swap(t, done(second, "r"))
-		apart := u.read(t, second).Since.Sub(u.read(t, first).Since)
-		if most := time.Hour + time.Since(began) + time.Second; apart < time.Hour-time.Second || apart > most {
-			t.Errorf("two records made an hour apart: Since says %v", apart)
+		for _, by := range o.puts {
+			began := time.Now()
+			first, second := newID(), newID()
+			c := done(first, "r")
+			c.Retain = 2 * time.Hour
+			by.put(t, c)
+			o.advance(t, time.Hour)
+			o.swap(t, done(second, "r"))
+			apart := o.read(t, second).Since.Sub(o.read(t, first).Since)
+			if most := time.Hour + time.Since(began) + time.Second; apart < time.Hour-time.Second || apart > most {
+				t.Errorf("%s: two records made an hour apart: Since says %v", by.name, apart)
+			}
 		}
+	})
+	t.Run("BecomesLease", func(t *testing.T) { testBecomesLease(t, o) })
+}
+
+// testClock is testTimes with transactions.
+func testClock[TX any](t *testing.T, u *suite[TX]) {
+	testTimes(t, u.operations)
+	t.Run("HeldUntilCommit", func(t *testing.T) { testHeldUntilCommit(t, u) })
+	t.Run("BeginExpired", func(t *testing.T) {
+		id := newID()
+		c := done(id, "first")
+		c.Retain = time.Minute
+		u.execute(t, c)
+		u.Advance(t, u.s, 2*time.Minute)
+		expired := store.Record{Nonce: c.Next.Nonce}
+		txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
+		if err != nil || txn == nil {
+			t.Fatalf("Begin on an expired record: %+v, error %v", rec, err)
+		}
+		if d := diff(expired, rec); d != "" {
+			t.Errorf("an expired record: Begin: %s", d)
+		}
+		if err := txn.Rollback(bounded(t)); err != nil { // it is left alone
+			t.Error(err)
+		}
+		if d := diff(expired, u.read(t, id)); d != "" {
+			t.Errorf("an expired record, left alone: %s", d)
+		}
+		c = done(id, "second")
+		u.execute(t, c)
+		u.same(t, "the record that has replaced an expired one", id, c.Next)
+		u.wantEffects(t, id.Key, 2)
 	})
 }
 
+// testBecomesLease proves that a claim can end as a record that lives on: under a lease, under
+// none, or unknown.
+func testBecomesLease(t *testing.T, o *operations) {
+	for _, by := range o.puts {
+		id, never, unknown, refused := newID(), newID(), newID(), newID()
+		c := store.Change{ID: id, Next: stored(store.StateRunning), Lease: time.Minute}
+		by.put(t, o.withEffect(c))
+		c.ID, c.Lease = never, 0
+		by.put(t, o.withEffect(c))
+		u := store.Change{ID: unknown, Next: calling(stored(store.StateUnknown)), Lease: time.Minute, Retain: time.Minute}
+		by.put(t, o.withEffect(u))
+		for _, late := range []bool{false, true} {
+			o.same(t, by.name+" as running", id, c.Next)
+			o.same(t, by.name+" as running without a lease", never, c.Next)
+			o.same(t, by.name+" as unknown", unknown, u.Next)
+			if rec := o.read(t, id); rec.LeaseExpired != late {
+				t.Errorf("%s as running: its lease is over: %t, want %t", by.name, rec.LeaseExpired, late)
+			}
+			if o.read(t, never).LeaseExpired || o.read(t, unknown).LeaseExpired {
+				t.Errorf("%s: a lease is over that there never was", by.name)
+			}
+			if !late {
+				o.advance(t, 2*time.Minute)
+			}
+		}
+		o.wantEffects(t, id.Key, 1)
+		finish := change(id, store.Expect{Fence: fence, Nonce: storedNonce}, store.Record{State: store.StateDone, Fence: fence + 1})
+		o.swap(t, finish)
+		o.same(t, by.name+" as running, then done", id, finish.Next)
+
+		if by.name == "Swap" {
+			continue // see the truth table
+		}
+		c = o.withEffect(change(refused, store.Expect{Fence: fence}, stored(store.StateDone)))
+		wantKind(t, by.apply(t, c), store.KindTaken) // it is absent
+		o.wantState(t, refused, store.StateAbsent)
+		o.wantEffects(t, refused.Key, 0)
+	}
+}
+
 // testLifecycle follows one leased operation through all that can happen to it.
-func testLifecycle[TX any](t *testing.T, u *suite[TX]) {
+func testLifecycle(t *testing.T, o *operations) {
 	id := newID()
 	step := func(expect store.Expect, rec store.Record) store.Change {
 		return store.Change{ID: id, Expect: expect, Next: claimed(rec), Lease: time.Minute, Retain: time.Hour}
 	}
 	refused := func(what string, c store.Change, in store.Record) {
 		t.Helper()
-		rec, err := u.peer.Swap(bounded(t), c)
+		rec, err := o.peer.Swap(bounded(t), c)
 		wantKind(t, err, store.KindTaken)
 		if d := diff(in, rec); d != "" {
 			t.Errorf("%s: in the way is %+v: %s", what, rec, d)
@@ -80,51 +141,53 @@ func testLifecycle[TX any](t *testing.T, u *suite[TX]) {
 	}
 	lapsed := func(want bool) {
 		t.Helper()
-		if rec := u.read(t, id); rec.State != store.StateRunning || rec.LeaseExpired != want {
+		if rec := o.read(t, id); rec.State != store.StateRunning || rec.LeaseExpired != want {
 			t.Errorf("record %+v, want running, lapsed %t", rec, want)
 		}
 	}
 	held := store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte("one's claim 0123")}
 	mine := store.Expect{Fence: 1}
-	u.swap(t, step(store.Expect{}, held)) // claim
+	o.swap(t, step(store.Expect{}, held)) // claim
 	lapsed(false)
 	refused("a second claim", step(store.Expect{}, held), held)
-	u.Advance(t, u.s, 50*time.Second)
-	u.swap(t, step(mine, held)) // heartbeat
-	u.Advance(t, u.s, 50*time.Second)
+	o.advance(t, 50*time.Second)
+	o.swap(t, step(mine, held)) // heartbeat
+	o.advance(t, 50*time.Second)
 	lapsed(false)
 	held.RecoveryPoint, held.Data, held.CallStarted = "charged", []byte("ch_1"), true
-	u.swap(t, step(mine, held)) // checkpoint
+	o.swap(t, step(mine, held)) // checkpoint
 	theirs := store.Record{State: store.StateRunning, Fence: 2, RecoveryPoint: held.RecoveryPoint, Data: held.Data, Nonce: []byte("two's claim 0123")}
 	takeover := step(store.Expect{Fence: 1, LeaseExpired: true}, theirs)
 	refused("a takeover too early", takeover, held)
-	u.Advance(t, u.s, 61*time.Second)
+	o.advance(t, 61*time.Second)
 	lapsed(true)
-	if txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: id}); txn != nil || err != nil || !rec.LeaseExpired || diff(held, rec) != "" {
-		t.Errorf("Begin on a lapsed record: %v, %+v, %v", txn, rec, err)
+	for _, l := range o.looks {
+		if rec := l.see(t, id); !rec.LeaseExpired || diff(held, rec) != "" {
+			t.Errorf("%s of a lapsed record: %+v", l.name, rec)
+		}
 	}
-	u.swap(t, takeover)
+	o.swap(t, takeover)
 	lapsed(false)
 	refused("the heartbeat of the old holder", step(mine, held), theirs)
 	refused("the finish of the old holder", step(mine, store.Record{State: store.StateDone, Fence: 1}), theirs)
 	refused("the release of the old holder", step(mine, store.Record{}), theirs)
 	unknown := claimed(store.Record{State: store.StateUnknown, Fence: 2, RecoveryPoint: "charged", CallStarted: true})
-	u.swap(t, step(store.Expect{Fence: 2}, unknown))
-	u.Advance(t, u.s, 1000*time.Hour)
-	u.same(t, "unknown, much later", id, unknown)
+	o.swap(t, step(store.Expect{Fence: 2}, unknown))
+	o.advance(t, 1000*time.Hour)
+	o.same(t, "unknown, much later", id, unknown)
 	refused("the takeover of an unknown record", step(store.Expect{Fence: 2, LeaseExpired: true}, theirs), unknown)
 	final := claimed(store.Record{State: store.StateDone, Fence: 2, Result: store.Result{Status: 201, Body: []byte("resolved")}})
-	u.swap(t, step(store.Expect{Fence: 2}, final)) // resolve
+	o.swap(t, step(store.Expect{Fence: 2}, final)) // resolve
 	for _, n := range nexts {
 		refused("to "+n.name+" when done", step(store.Expect{Fence: 2}, n.rec), final)
 	}
-	u.Advance(t, u.s, 59*time.Minute)
-	u.same(t, "done", id, final)
-	u.Advance(t, u.s, 2*time.Minute)
-	u.wantState(t, id, store.StateAbsent)
-	u.swap(t, step(store.Expect{}, held))
-	u.Advance(t, u.s, 1000*time.Hour)
+	o.advance(t, 59*time.Minute)
+	o.same(t, "done", id, final)
+	o.advance(t, 2*time.Minute)
+	o.wantState(t, id, store.StateAbsent)
+	o.swap(t, step(store.Expect{}, held))
+	o.advance(t, 1000*time.Hour)
 	lapsed(true) // it never expires
-	u.swap(t, step(mine, store.Record{}))
-	u.wantState(t, id, store.StateAbsent)
+	o.swap(t, step(mine, store.Record{}))
+	o.wantState(t, id, store.StateAbsent)
 }

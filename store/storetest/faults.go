@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/oncelib/once/store"
 )
@@ -20,12 +21,14 @@ const (
 	CommitTaken       Point = "commit: another one was faster"
 	CommitLostUndone  Point = "commit: answer lost, not applied"
 	CommitLostApplied Point = "commit: answer lost, applied"
+	CommitLostLater   Point = "commit: answer lost, applied later"
 	RollbackDown      Point = "rollback: connection lost"
 	SwapDown          Point = "swap: not reached"
 	SwapRetry         Point = "swap: serialization failure"
 	SwapTaken         Point = "swap: another one was faster"
 	SwapLostUndone    Point = "swap: answer lost, not applied"
 	SwapLostApplied   Point = "swap: answer lost, applied"
+	SwapLostLater     Point = "swap: answer lost, applied later"
 	ReadDown          Point = "read: not reached"
 	JoinDown          Point = "join: not reached"
 )
@@ -43,46 +46,98 @@ type Plan struct {
 	// Outage keeps the store out of reach after the last point of Nth or At has failed.
 	Outage bool
 
+	// Later is how many calls of the store see nothing yet of what is applied later, by
+	// default one. After 20 milliseconds it is applied in any case: a transaction that is
+	// open meanwhile may keep the calls waiting.
+	Later int
+
 	// Rival does at CommitTaken and SwapTaken what the faster one does. By
 	// default nobody was, and the error is false.
 	Rival func(context.Context)
 }
 
 // Faults is a store that fails where it is told to, the way a database does: what
-// is "not applied" was not applied, what is "lost" was or was not.
+// is "not applied" was not applied, what is "lost" was, was not, or will be.
 type Faults[TX any] struct {
-	s    store.Store[TX]
+	faults
+	s store.Store[TX]
+}
+
+// NewFaults returns s with no fault planned.
+func NewFaults[TX any](s store.Store[TX]) *Faults[TX] {
+	return &Faults[TX]{faults: faults{ops: s}, s: s}
+}
+
+// faults are those that a store can have that reads and swaps.
+type faults struct {
+	ops  store.Operations
 	mu   sync.Mutex
 	plan Plan
 	out  bool
 	hits []Point
+	late []*late
 }
 
-// NewFaults returns s with no fault planned.
-func NewFaults[TX any](s store.Store[TX]) *Faults[TX] { return &Faults[TX]{s: s} }
+// late is what is applied later than its caller was told that the answer is lost.
+type late struct {
+	unseen int // calls of the store that are still to see nothing of it
+	apply  func()
+}
 
 // Arm plans faults, in place of those that were planned before.
-func (f *Faults[TX]) Arm(p Plan) {
+func (f *faults) Arm(p Plan) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p.Nth, p.At = slices.Clone(p.Nth), slices.Clone(p.At)
 	f.plan, f.out, f.hits = p, false, nil
 }
 
-// Heal drops what is planned and returns the points that have failed.
-func (f *Faults[TX]) Heal() []Point {
+// Heal drops what is planned and returns the points that have failed. When it returns, what
+// was to be applied later has been.
+func (f *faults) Heal() []Point {
+	f.mu.Lock()
+	hits, late := f.hits, f.late
+	f.plan, f.out, f.hits, f.late = Plan{}, false, nil, nil
+	f.mu.Unlock()
+	for _, l := range late {
+		l.apply()
+	}
+	return hits
+}
+
+// later has apply called later, and returns the error that the caller is told now.
+func (f *faults) later(apply func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	hits := f.hits
-	f.plan, f.out, f.hits = Plan{}, false, nil
-	return hits
+	l := &late{unseen: f.plan.Later, apply: sync.OnceFunc(apply)}
+	if l.unseen == 0 {
+		l.unseen = 1
+	}
+	f.late = append(f.late, l)
+	time.AfterFunc(20*time.Millisecond, l.apply)
+	return injected(store.KindLost)
+}
+
+// reached applies what this call of the store is to see.
+func (f *faults) reached() {
+	f.mu.Lock()
+	var due []*late
+	for _, l := range f.late {
+		if l.unseen--; l.unseen < 0 {
+			due = append(due, l)
+		}
+	}
+	f.mu.Unlock()
+	for _, l := range due {
+		l.apply()
+	}
 }
 
 // Unwrap returns the store below, for [store.As].
 func (f *Faults[TX]) Unwrap() any { return f.s }
 
 // pass reports whether p fails now.
-func (f *Faults[TX]) pass(p Point) bool {
+func (f *faults) pass(p Point) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	struck := false
@@ -101,15 +156,19 @@ func (f *Faults[TX]) pass(p Point) bool {
 	return struck
 }
 
-// down reports whether the store is out of reach, or becomes so at p.
-func (f *Faults[TX]) down(p Point) bool {
+// down reports whether the store is out of reach, or becomes so at p. Otherwise it is reached.
+func (f *faults) down(p Point) bool {
 	f.mu.Lock()
 	out := f.out
 	f.mu.Unlock()
-	return out || f.pass(p)
+	if out || f.pass(p) {
+		return true
+	}
+	f.reached()
+	return false
 }
 
-func (f *Faults[TX]) overtaken(ctx context.Context) {
+func (f *faults) overtaken(ctx context.Context) {
 	f.mu.Lock()
 	rival := f.plan.Rival
 	f.mu.Unlock()
@@ -123,15 +182,15 @@ var errInjected = errors.New("storetest: injected")
 func injected(k store.Kind) error { return &store.Error{Kind: k, Err: errInjected} }
 
 // Read implements [store.Operations].
-func (f *Faults[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
+func (f *faults) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if f.down(ReadDown) {
 		return store.Record{}, injected(store.KindUnavailable)
 	}
-	return f.s.Read(ctx, id)
+	return f.ops.Read(ctx, id)
 }
 
 // Swap implements [store.Operations].
-func (f *Faults[TX]) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+func (f *faults) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	switch {
 	case f.down(SwapDown):
 		return store.Record{}, injected(store.KindUnavailable)
@@ -139,7 +198,7 @@ func (f *Faults[TX]) Swap(ctx context.Context, c store.Change) (store.Record, er
 		return store.Record{}, injected(store.KindRetry)
 	case f.pass(SwapTaken):
 		f.overtaken(ctx)
-		rec, err := f.s.Read(context.WithoutCancel(ctx), c.ID)
+		rec, err := f.ops.Read(context.WithoutCancel(ctx), c.ID)
 		if err != nil {
 			return rec, err
 		}
@@ -147,13 +206,15 @@ func (f *Faults[TX]) Swap(ctx context.Context, c store.Change) (store.Record, er
 	case f.pass(SwapLostUndone):
 		return store.Record{}, injected(store.KindLost)
 	case f.pass(SwapLostApplied):
-		rec, err := f.s.Swap(context.WithoutCancel(ctx), c)
+		rec, err := f.ops.Swap(context.WithoutCancel(ctx), c)
 		if err == nil {
 			rec, err = store.Record{}, injected(store.KindLost)
 		}
 		return rec, err
+	case f.pass(SwapLostLater):
+		return store.Record{}, f.later(func() { _, _ = f.ops.Swap(context.WithoutCancel(ctx), c) })
 	}
-	return f.s.Swap(ctx, c)
+	return f.ops.Swap(ctx, c)
 }
 
 // Begin implements [store.Store].
@@ -214,6 +275,8 @@ func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 			return err
 		}
 		return injected(store.KindLost)
+	case !t.joined && f.pass(CommitLostLater):
+		return f.later(func() { _ = t.Claim.Commit(context.WithoutCancel(ctx), c) })
 	default:
 		return t.Claim.Commit(ctx, c)
 	}

@@ -30,6 +30,11 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 				u.parallel(t)
 				points := l.each(t, f, false)
 				l.each(t, f, true)
+				for _, p := range []Point{CommitLostLater, SwapLostLater} {
+					for _, calls := range []int{2, 3, 1000} { // each may be the last one of the caller
+						l.strike(t, f, Plan{At: []Point{p}, Later: calls})
+					}
+				}
 				pairs := 0
 				for n := 1; n <= points && !testing.Short(); n++ {
 					for m := 1; l.strike(t, f, Plan{Nth: []int{n, m}}) == 2; m++ {
@@ -44,8 +49,8 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 		return
 	}
 	wanted := []Point{
-		BeginDown, BeginRetry, CommitDown, CommitRetry, CommitTaken, CommitLostUndone, CommitLostApplied,
-		RollbackDown, SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied,
+		BeginDown, BeginRetry, CommitDown, CommitRetry, CommitTaken, CommitLostUndone, CommitLostApplied, CommitLostLater,
+		RollbackDown, SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied, SwapLostLater,
 	}
 	if !testing.Short() {
 		wanted = append(wanted, ReadDown) // of settling, so after another one
@@ -96,9 +101,13 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	if p.Outage {
 		settle = 50 * time.Millisecond // the outage outlasts it
 	}
+	runs := once.DefaultRuns
+	if p.Later > 0 {
+		runs = 1 // another run would find it
+	}
 	faults := NewFaults(l.s)
 	faults.Arm(p)
-	r, err := f.call(ctx, trip[TX]{t: t, e: once.New(faults, once.Config{Settle: settle, Observer: once.Discard}), op: op, misbehave: true})
+	r, err := f.call(ctx, trip[TX]{t: t, e: once.New(faults, once.Config{Settle: settle, Runs: runs, Observer: once.Discard}), op: op, misbehave: true})
 	hits := faults.Heal()
 
 	rec, effects := l.read(t, id), l.Effects(t, l.s, id.Key)

@@ -14,25 +14,36 @@ import (
 	"github.com/oncelib/once/store"
 )
 
+// foreignText is what the engine would refuse in a scope or key.
+var foreignText = []string{"\x00", "a\x00b", "\xff", "\xc3"}
+
 // testForeignText proves that a scope or key which the engine would refuse, given to the store
 // itself, is taken or refused, and not told as a store that is down: waiting does not help.
-func testForeignText[TX any](t *testing.T, u *suite[TX]) {
-	for _, text := range []string{"\x00", "a\x00b", "\xff", "\xc3"} {
+func testForeignText(t *testing.T, o *operations) {
+	for _, text := range foreignText {
 		for _, id := range []store.ID{{Scope: "storetest", Key: once.NewKey() + text}, {Scope: text, Key: once.NewKey()}} {
-			_, err := u.s.Read(bounded(t), id)
-			u.notDown(t, "Read", id, err)
-			txn, _, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
-			u.notDown(t, "Begin", id, err)
-			if txn != nil {
-				_ = txn.Rollback(bounded(t))
-			}
-			_, err = u.s.Swap(bounded(t), done(id, "foreign"))
-			u.notDown(t, "Swap", id, err)
+			_, err := o.s.Read(bounded(t), id)
+			notDown(t, "Read", id, err)
+			_, err = o.s.Swap(bounded(t), done(id, "foreign"))
+			notDown(t, "Swap", id, err)
 		}
 	}
 }
 
-func (u *suite[TX]) notDown(t *testing.T, what string, id store.ID, err error) {
+func testForeignBegin[TX any](t *testing.T, u *suite[TX]) {
+	for _, text := range foreignText {
+		for _, id := range []store.ID{{Scope: "storetest", Key: once.NewKey() + text}, {Scope: text, Key: once.NewKey()}} {
+			txn, _, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
+			notDown(t, "Begin", id, err)
+			if txn != nil {
+				_ = txn.Rollback(bounded(t))
+			}
+		}
+	}
+	testForeignText(t, u.operations)
+}
+
+func notDown(t *testing.T, what string, id store.ID, err error) {
 	t.Helper()
 	if kind := store.KindOf(err); err != nil && kind != store.KindOther {
 		t.Errorf("%s of %q: %v, want failed", what, id, err)
@@ -40,32 +51,28 @@ func (u *suite[TX]) notDown(t *testing.T, what string, id store.ID, err error) {
 }
 
 // testRecord proves that what goes in comes out: every field, byte by byte.
-func testRecord[TX any](t *testing.T, u *suite[TX]) {
+func testRecord(t *testing.T, o *operations) {
 	t.Run("RoundTrip", func(t *testing.T) {
 		seed := rand.Uint64()
 		r := rand.New(rand.NewPCG(seed, 0))
-		for i := range 100 {
-			rec := randomRecord(r, store.State(1+i%3))
+		for i := range 150 {
+			by := o.puts[i%len(o.puts)]
+			rec := randomRecord(r, store.State(1+r.IntN(3)))
+			if i%4 == 0 {
+				rec = atomic(randomRecord(r, store.StateDone))
+			}
 			id := newID()
-			u.swap(t, change(id, store.Expect{}, rec))
-			u.same(t, fmt.Sprintf("seed %d, record %d, by Swap", seed, i), id, rec)
+			by.put(t, change(id, store.Expect{}, rec))
+			o.same(t, fmt.Sprintf("seed %d, record %d, by %s", seed, i, by.name), id, rec)
 
 			rec.Fence++
-			next := randomRecord(r, rec.State)
+			next := randomRecord(r, store.State(1+r.IntN(3)))
 			next.Fence = rec.Fence
 			if rec.State == store.StateDone {
 				continue
 			}
-			u.swap(t, change(id, store.Expect{Fence: rec.Fence - 1}, next)) // nothing of the old one may show through
-			u.same(t, fmt.Sprintf("seed %d, record %d, by a second Swap", seed, i), id, next)
-		}
-		for i := range 50 {
-			rec := atomic(randomRecord(r, store.StateDone))
-			id := newID()
-			if err := u.begin(t, id).Commit(bounded(t), change(id, store.Expect{}, rec)); err != nil {
-				t.Fatal(err)
-			}
-			u.same(t, fmt.Sprintf("seed %d, record %d, by Commit", seed, i), id, rec)
+			o.swap(t, change(id, store.Expect{Fence: rec.Fence - 1}, next)) // nothing of the old one may show through
+			o.same(t, fmt.Sprintf("seed %d, record %d, by a second Swap", seed, i), id, next)
 		}
 	})
 	t.Run("Body", func(t *testing.T) {
@@ -74,15 +81,15 @@ func testRecord[TX any](t *testing.T, u *suite[TX]) {
 			"nil": nil, "empty": {}, "zero byte": {0}, "newline": []byte("\r\n"), "not UTF-8": {0xff, 0xfe, 0x80}, "every byte": everyByte(), "1 MiB": large,
 		} {
 			for _, kind := range []store.ResultKind{store.ResultValue, store.ResultFailure, store.ResultOmitted} {
-				rec := claimed(store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}})
-				id := newID()
-				if err := u.begin(t, id).Commit(bounded(t), change(id, store.Expect{}, rec)); err != nil {
-					t.Fatal(name, err)
+				for _, by := range o.puts {
+					if len(body) > 1000 && by.name != "Swap" && by.name != "Commit" {
+						continue // it takes long, and is the same
+					}
+					rec := claimed(store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}})
+					id := newID()
+					by.put(t, change(id, store.Expect{}, rec))
+					o.same(t, name+", by "+by.name, id, rec)
 				}
-				u.same(t, name+", by Commit", id, rec)
-				id = newID()
-				u.swap(t, change(id, store.Expect{}, rec))
-				u.same(t, name+", by Swap", id, rec)
 			}
 		}
 	})
@@ -92,25 +99,27 @@ func testRecord[TX any](t *testing.T, u *suite[TX]) {
 			{Name: "A", Value: " a: b, \"c\"; ünï\x00\xff"},
 		}}})
 		id := newID()
-		u.swap(t, change(id, store.Expect{}, rec))
-		u.same(t, "order and duplicates", id, rec)
+		o.swap(t, change(id, store.Expect{}, rec))
+		o.same(t, "order and duplicates", id, rec)
 	})
 	t.Run("Owned", func(t *testing.T) { // what callers do to their slices reaches no record
-		id := newID()
-		c := done(id, "as it was")
-		u.execute(t, c)
-		want := done(id, "as it was").Next
-		clear(c.Next.Result.Body)
-		rec := u.read(t, id)
-		u.same(t, "after the writer reused its slice", id, want)
-		clear(rec.Result.Body)
-		u.same(t, "after a reader changed what it got", id, want)
+		for _, by := range o.puts {
+			id := newID()
+			c := done(id, "as it was")
+			by.put(t, c)
+			want := done(id, "as it was").Next
+			clear(c.Next.Result.Body)
+			rec := o.read(t, id)
+			o.same(t, "after the writer reused its slice", id, want)
+			clear(rec.Result.Body)
+			o.same(t, "after a reader changed what it got", id, want)
+		}
 	})
-	t.Run("Keys", func(t *testing.T) { testKeys(t, u) })
+	t.Run("Keys", func(t *testing.T) { testKeys(t, o) })
 }
 
 // testKeys proves that keys are compared by their bytes and that none needs care.
-func testKeys[TX any](t *testing.T, u *suite[TX]) {
+func testKeys(t *testing.T, o *operations) {
 	tag := once.NewKey() // scopes of this run
 	ids := []store.ID{{Scope: tag + "a", Key: "bc"}, {Scope: tag + "ab", Key: "c"}, {Scope: "c", Key: tag + "ab"}}
 	for _, key := range []string{
@@ -122,35 +131,13 @@ func testKeys[TX any](t *testing.T, u *suite[TX]) {
 		ids = append(ids, store.ID{Scope: tag, Key: key}, store.ID{Scope: tag + strings.Repeat("é", (once.MaxScope-len(tag))/2), Key: key})
 	}
 	for i, id := range ids {
-		if i%2 == 0 {
-			u.swap(t, done(id, fmt.Sprint(i)))
-		} else if err := u.begin(t, id).Commit(bounded(t), done(id, fmt.Sprint(i))); err != nil {
+		if err := o.puts[i%len(o.puts)].apply(t, done(id, fmt.Sprint(i))); err != nil {
 			t.Fatalf("%q: %v", id, err)
 		}
 	}
 	for i, id := range ids {
-		if got := string(u.read(t, id).Result.Body); got != fmt.Sprint(i) {
+		if got := string(o.read(t, id).Result.Body); got != fmt.Sprint(i) {
 			t.Errorf("%q has the result of %q", id, got)
-		}
-	}
-}
-
-// same reads id through the peer, by Read and by Begin, and compares.
-func (u *suite[TX]) same(t *testing.T, what string, id store.ID, want store.Record) {
-	t.Helper()
-	if d := diff(want, u.read(t, id)); d != "" {
-		t.Errorf("%s: Read: %s", what, d)
-	}
-	for _, durable := range []bool{false, true} {
-		txn, got, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: id, Durable: durable})
-		if err != nil || txn != nil {
-			t.Fatalf("%s: Begin on a %s record: transaction %v, error %v", what, want.State, txn, err)
-		}
-		if d := diff(want, got); d != "" {
-			t.Errorf("%s: Begin: %s", what, d)
-		}
-		if got.Since.IsZero() {
-			t.Errorf("%s: Begin: Since is zero", what)
 		}
 	}
 }
@@ -167,7 +154,7 @@ func diff(want, got store.Record) string {
 		want, got []byte
 	}{
 		{"Fingerprint", want.Fingerprint, got.Fingerprint},
-		{"Claim", want.Nonce, got.Nonce},
+		{"Nonce", want.Nonce, got.Nonce},
 		{"Request", want.Request, got.Request},
 		{"Data", want.Data, got.Data},
 		{"Result.Body", want.Result.Body, got.Result.Body},
@@ -186,9 +173,10 @@ func diff(want, got store.Record) string {
 		Fence   int64
 		Point   string
 		Calling bool
+		Trace   string
 	}
 	flat := func(r store.Record) plain {
-		return plain{r.State, r.Result.Kind, r.Result.Status, r.Fence, r.RecoveryPoint, r.CallStarted}
+		return plain{r.State, r.Result.Kind, r.Result.Status, r.Fence, r.RecoveryPoint, r.CallStarted, r.Trace}
 	}
 	if flat(want) != flat(got) {
 		add("the rest", fmt.Sprintf("%+v", flat(want)), fmt.Sprintf("%+v", flat(got)))
@@ -210,9 +198,9 @@ func claimed(rec store.Record) store.Record {
 	return rec
 }
 
-// atomic is rec without what only leased work has.
+// atomic is rec as most are: without what only leased work has, and without a trace.
 func atomic(rec store.Record) store.Record {
-	rec.Fence, rec.RecoveryPoint, rec.CallStarted, rec.Data = 1, "", false, nil
+	rec.Fence, rec.RecoveryPoint, rec.CallStarted, rec.Data, rec.Trace = 1, "", false, nil, ""
 	return rec
 }
 
@@ -221,6 +209,9 @@ func randomRecord(r *rand.Rand, state store.State) store.Record {
 		State: state, Fence: 1 + r.Int64N(math.MaxInt64-2), Nonce: randomBytes(r, 16, 16),
 		Fingerprint: randomBytes(r, 0, 33), Request: randomBytes(r, 0, 100),
 		RecoveryPoint: randomText(r), CallStarted: r.IntN(2) == 0, Data: randomBytes(r, 0, 1000),
+	}
+	if r.IntN(2) == 0 {
+		rec.Trace = fmt.Sprintf("00-%x-%x-01", randomBytes(r, 16, 16), randomBytes(r, 8, 8))
 	}
 	if state != store.StateDone {
 		return rec

@@ -5,6 +5,8 @@
 //		storetest.Run(t, storetest.Harness[pgx.Tx]{ ... })
 //	}
 //
+// [RunOperations] is the part of it for a store that has no transactions of the user.
+//
 // It also has [Faults], a store that fails at chosen points.
 package storetest
 
@@ -14,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
 )
 
@@ -85,12 +86,13 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 		name  string
 		cases func(*testing.T, *suite[TX])
 	}{
-		{"Record", testRecord[TX]},
-		{"ForeignText", testForeignText[TX]},
-		{"Swap", testSwap[TX]},
+		{"Record", func(t *testing.T, u *suite[TX]) { testRecord(t, u.operations) }},
+		{"ForeignText", testForeignBegin[TX]},
+		{"Swap", testClaimed[TX]},
 		{"Txn", testTxn[TX]},
 		{"Join", testJoin[TX]},
 		{"SQL", testSQL[TX]},
+		{"LostAnswers", func(t *testing.T, u *suite[TX]) { testLostAnswers(t, u.operations) }},
 		{"Engine", testEngine[TX]},
 		{"Race", testRace[TX]},
 	} {
@@ -102,6 +104,10 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 	t.Run("Clock", func(t *testing.T) {
 		u.parallel(t)
 		testClock(t, open(t, h)) // of its own: others must not see time jump
+	})
+	t.Run("Lease", func(t *testing.T) {
+		u.parallel(t)
+		testLeases(t, open(t, h).operations)
 	})
 	t.Run("Sweep", func(t *testing.T) {
 		u.parallel(t)
@@ -142,8 +148,9 @@ func (h Harness[TX]) check(t *testing.T) {
 // their keys.
 type suite[TX any] struct {
 	Harness[TX]
-	s, peer store.Store[TX]
-	joins   bool
+	*operations // the same store, as far as it reads and swaps
+	s, peer     store.Store[TX]
+	joins       bool
 }
 
 func open[TX any](t *testing.T, h Harness[TX]) *suite[TX] {
@@ -152,6 +159,7 @@ func open[TX any](t *testing.T, h Harness[TX]) *suite[TX] {
 	if _, u.joins = store.As[store.Joiner[TX]](u.s); u.joins && h.Own == nil {
 		t.Fatal("storetest: the store is a Joiner, but the harness has no Own")
 	}
+	u.operations = operationsOf(u)
 	return u
 }
 
@@ -161,20 +169,15 @@ func (u *suite[TX]) parallel(t *testing.T) {
 	}
 }
 
-// newID returns an operation that no other case uses.
-func newID() store.ID { return store.ID{Scope: "storetest", Key: once.NewKey()} }
-
-// bounded returns a context that ends a case which hangs.
-func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // begin opens a transaction that must be granted.
 func (u *suite[TX]) begin(t *testing.T, id store.ID) store.Claim[TX] {
 	t.Helper()
-	txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id})
+	return u.granted(t, store.BeginOptions{ID: id})
+}
+
+func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Claim[TX] {
+	t.Helper()
+	txn, rec, err := u.s.Begin(bounded(t), opts)
 	if err != nil || txn == nil {
 		t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
 	}
@@ -208,11 +211,6 @@ func (u *suite[TX]) write(t *testing.T, txn store.Claim[TX], key string) {
 	}
 }
 
-// done returns the change that finishes an atomic operation.
-func done(id store.ID, body string) store.Change {
-	return change(id, store.Expect{}, store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Body: []byte(body)}})
-}
-
 // execute runs an atomic operation with one effect.
 func (u *suite[TX]) execute(t *testing.T, c store.Change) {
 	t.Helper()
@@ -220,43 +218,5 @@ func (u *suite[TX]) execute(t *testing.T, c store.Change) {
 	u.write(t, txn, c.ID.Key)
 	if err := txn.Commit(bounded(t), c); err != nil {
 		t.Fatal("Commit:", err)
-	}
-}
-
-func (u *suite[TX]) swap(t *testing.T, c store.Change) {
-	t.Helper()
-	if rec, err := u.s.Swap(bounded(t), c); err != nil {
-		t.Fatalf("Swap: %v, in the way is %+v", err, rec)
-	}
-}
-
-// read returns the record as the peer sees it.
-func (u *suite[TX]) read(t *testing.T, id store.ID) store.Record {
-	t.Helper()
-	rec, err := u.peer.Read(bounded(t), id)
-	if err != nil {
-		t.Fatal("Read:", err)
-	}
-	return rec
-}
-
-func (u *suite[TX]) wantState(t *testing.T, id store.ID, want store.State) {
-	t.Helper()
-	if rec := u.read(t, id); rec.State != want {
-		t.Errorf("the record is %s, want %s: %+v", rec.State, want, rec)
-	}
-}
-
-func (u *suite[TX]) wantEffects(t *testing.T, key string, want int) {
-	t.Helper()
-	if n := u.Effects(t, u.s, key); n != want {
-		t.Errorf("%d effects, want %d", n, want)
-	}
-}
-
-func wantKind(t *testing.T, err error, want store.Kind) {
-	t.Helper()
-	if err == nil || store.KindOf(err) != want {
-		t.Errorf("error %v, want one of kind %q", err, want)
 	}
 }

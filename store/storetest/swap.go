@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -13,28 +14,63 @@ import (
 // fence of the records of the truth table.
 const fence = 3
 
-// standing is what an operation can be when a Swap meets it.
+// Nonces of the truth table.
+var (
+	storedNonce = []byte("the stored claim")
+	nextNonce   = []byte("the next claim 0")
+	otherNonce  = []byte("some other claim")
+)
+
+// standing is what an operation can be when a Change meets it.
 type standing struct {
 	name    string
 	rec     store.Record // as it was written
-	expires bool         // before the Swap
-	lapses  bool         // before the Swap
-	matched []store.Expect
+	expires bool         // before the Change
+	lapses  bool         // before the Change
 }
 
 var standings = []standing{
-	{name: "absent", matched: []store.Expect{{}}},
-	{name: "expired", rec: store.Record{State: store.StateDone, Fence: fence}, expires: true, matched: []store.Expect{{}}},
-	{name: "running", rec: store.Record{State: store.StateRunning, Fence: fence}, matched: []store.Expect{{Fence: fence}}},
-	{name: "lapsed", rec: store.Record{State: store.StateRunning, Fence: fence}, lapses: true, matched: []store.Expect{{Fence: fence}, {Fence: fence, LeaseExpired: true}}},
-	{name: "lapsed while calling", rec: store.Record{State: store.StateRunning, Fence: fence, CallStarted: true}, lapses: true, matched: []store.Expect{{Fence: fence}, {Fence: fence, LeaseExpired: true}}},
-	{name: "unknown", rec: store.Record{State: store.StateUnknown, Fence: fence}, matched: []store.Expect{{Fence: fence}}},
-	{name: "lapsed, then unknown", rec: store.Record{State: store.StateUnknown, Fence: fence}, lapses: true, matched: []store.Expect{{Fence: fence}}},
-	{name: "done", rec: store.Record{State: store.StateDone, Fence: fence}},
+	{name: "absent"},
+	{name: "expired", rec: stored(store.StateDone), expires: true},
+	{name: "running", rec: stored(store.StateRunning)},
+	{name: "lapsed", rec: stored(store.StateRunning), lapses: true},
+	{name: "lapsed while calling", rec: calling(stored(store.StateRunning)), lapses: true},
+	{name: "unknown", rec: stored(store.StateUnknown)},
+	{name: "lapsed, then unknown", rec: stored(store.StateUnknown), lapses: true},
+	{name: "done", rec: stored(store.StateDone)},
 }
 
-// A LeaseExpired expectation of an absent operation means nothing, and is not in the table.
-var expects = []store.Expect{{}, {Fence: fence}, {Fence: fence, LeaseExpired: true}, {Fence: fence - 1}, {Fence: fence - 1, LeaseExpired: true}, {Fence: fence + 1}}
+// stored is a record with all that Keep leaves as it is.
+func stored(state store.State) store.Record {
+	return store.Record{
+		State: state, Fence: fence, Nonce: storedNonce,
+		Fingerprint: []byte("stored fingerprint"), Request: []byte("stored request"), Trace: "00-stored", Data: []byte("stored data"),
+	}
+}
+
+func calling(rec store.Record) store.Record {
+	rec.CallStarted = true
+	return rec
+}
+
+// matched says whether st is what ex expects. A LeaseExpired expectation of an absent operation
+// means nothing, and neither does a Nonce: both are not in the table.
+func (st standing) matched(ex store.Expect) bool {
+	switch {
+	case st.rec.State == store.StateAbsent || st.expires:
+		return ex.Fence == 0
+	case st.rec.State == store.StateDone, ex.Fence != fence, ex.Nonce != nil && !bytes.Equal(ex.Nonce, storedNonce):
+		return false
+	}
+	return !ex.LeaseExpired || st.lapses && st.rec.State == store.StateRunning
+}
+
+var expects = []store.Expect{
+	{}, {Fence: fence}, {Fence: fence, LeaseExpired: true},
+	{Fence: fence - 1}, {Fence: fence - 1, LeaseExpired: true}, {Fence: fence + 1},
+	{Fence: fence, Nonce: storedNonce}, {Fence: fence, Nonce: storedNonce, LeaseExpired: true},
+	{Fence: fence, Nonce: otherNonce}, {Fence: fence, Nonce: otherNonce, LeaseExpired: true}, {Fence: fence - 1, Nonce: storedNonce},
+}
 
 var nexts = []struct {
 	name string
@@ -42,32 +78,39 @@ var nexts = []struct {
 }{
 	{"release", store.Record{State: store.StateAbsent}},
 	{"hold", store.Record{State: store.StateRunning, Fence: fence, RecoveryPoint: "p", Data: []byte("d")}},
-	{"take over", store.Record{State: store.StateRunning, Fence: fence + 1}},
-	{"finish", store.Record{State: store.StateDone, Fence: fence, Result: store.Result{Status: 200, Body: []byte("b")}}},
-	{"mark unknown", store.Record{State: store.StateUnknown, Fence: fence, CallStarted: true}},
+	{"take over", store.Record{State: store.StateRunning, Fence: fence + 1, Fingerprint: []byte("next fingerprint")}},
+	{"finish", store.Record{State: store.StateDone, Fence: fence, Trace: "00-next", Result: store.Result{Status: 200, Body: []byte("b")}}},
+	{"mark unknown", store.Record{State: store.StateUnknown, Fence: fence, CallStarted: true, Request: []byte("next request")}},
 }
 
-// testTruthTable proves what every Swap does to every operation.
-func testTruthTable[TX any](t *testing.T, u *suite[TX]) {
+// testTruthTable proves what every Change does to every operation, in every way in which it is
+// applied. Swap goes through all of it, the others through each expectation of each standing.
+func testTruthTable(t *testing.T, o *operations) {
 	type cell struct {
-		name    string
-		st      standing
-		c       store.Change
-		applies bool
+		name string
+		way  way
+		st   standing
+		c    store.Change
 	}
 	var table []cell
-	for _, st := range standings {
-		for _, ex := range expects {
-			for _, n := range nexts {
-				if ex.Fence == 0 && n.rec.State == store.StateAbsent {
-					continue // nothing to release
+	for w, by := range o.ways {
+		for _, st := range standings {
+			for e, ex := range expects {
+				for n, next := range nexts {
+					if w > 0 && (e+w)%len(nexts) != n {
+						continue
+					}
+					if ex.Fence == 0 && next.rec.State == store.StateAbsent {
+						continue // nothing to release
+					}
+					c := o.withEffect(change(newID(), ex, next.rec))
+					if next.rec.State != store.StateAbsent {
+						c.Next.Nonce = nextNonce
+					}
+					c.Keep = ex.Fence != 0 && (e+n)%2 == 0
+					name := fmt.Sprintf("%s: %s, expecting fence %d, nonce %q, lease over %t, to %s, keep %t", by.name, st.name, ex.Fence, ex.Nonce, ex.LeaseExpired, next.name, c.Keep)
+					table = append(table, cell{name, by, st, c})
 				}
-				c := cell{name: fmt.Sprintf("%s, expecting %+v, to %s", st.name, ex, n.name), st: st, c: change(newID(), ex, n.rec)}
-				for _, m := range st.matched {
-					c.applies = c.applies || m.Fence == ex.Fence && m.LeaseExpired == ex.LeaseExpired
-				}
-				c.c.Writes = []store.Statement{u.Statement(c.c.ID.Key)}
-				table = append(table, c)
 			}
 		}
 	}
@@ -83,67 +126,106 @@ func testTruthTable[TX any](t *testing.T, u *suite[TX]) {
 			if c.st.lapses {
 				set.Next.State, set.Lease = store.StateRunning, time.Minute
 			}
-			u.swap(t, set)
+			o.swap(t, set)
 			if set.Next.State != c.st.rec.State {
-				u.swap(t, change(c.c.ID, store.Expect{Fence: fence}, c.st.rec))
+				o.swap(t, change(c.c.ID, store.Expect{Fence: fence}, c.st.rec))
 			}
 		}
 	}
 	set(true)
-	u.Advance(t, u.s, 2*time.Minute)
+	o.advance(t, 2*time.Minute)
 	set(false)
 	for _, c := range table {
-		u.cell(t, c.name, c.st, c.c, c.applies)
+		o.cell(t, c.name, c.way, c.st, c.c)
 	}
 }
 
 // cell applies one Change of the truth table.
-func (u *suite[TX]) cell(t *testing.T, name string, st standing, c store.Change, applies bool) {
-	before := u.read(t, c.ID)
+func (o *operations) cell(t *testing.T, name string, by way, st standing, c store.Change) {
+	before, applies := o.read(t, c.ID), st.matched(c.Expect)
 	if before.LeaseExpired != (before.State == store.StateRunning && st.lapses) {
 		t.Errorf("%s: before, its lease is over: %t", name, before.LeaseExpired)
 	}
-	rec, err := u.s.Swap(bounded(t), c)
-	after := u.read(t, c.ID)
+	rec, err := by.apply(t, c)
+	after := o.read(t, c.ID)
 	switch {
 	case applies && err != nil:
 		t.Errorf("%s: %v", name, err)
-	case applies:
+	case applies && !by.undone:
 		want := c.Next
+		if c.Keep && want.State != store.StateAbsent {
+			want.Fingerprint, want.Request, want.Trace = before.Fingerprint, before.Request, before.Trace
+		}
 		if d := diff(want, after); d != "" {
 			t.Errorf("%s: then %s", name, d)
 		}
 		if after.LeaseExpired {
 			t.Errorf("%s: then its lease is over", name)
 		}
-	case store.KindOf(err) != store.KindTaken || err == nil:
+		if before.State != store.StateAbsent && after.State != store.StateAbsent && !after.Since.Equal(before.Since) {
+			t.Errorf("%s: Since was %v and is %v", name, before.Since, after.Since)
+		}
+	case !applies && (err == nil || store.KindOf(err) != store.KindTaken):
 		t.Errorf("%s: error %v, want Taken", name, err)
 	default:
-		if d := diff(before, rec); d != "" || before.LeaseExpired != rec.LeaseExpired {
+		if d := diff(before, rec); !applies && by.tells && (d != "" || before.LeaseExpired != rec.LeaseExpired) {
 			t.Errorf("%s: in the way is %+v, but the record is %+v", name, rec, before)
 		}
 		if d := diff(before, after); d != "" {
-			t.Errorf("%s: refused, but then %s", name, d)
+			t.Errorf("%s: not applied, but then %s", name, d)
 		}
 	}
-	want := 0
-	if applies {
-		want = 1
+	o.wantEffectsOf(t, name, c, applies && !by.undone)
+}
+
+// wantEffectsOf wants the effect that travels with c if it was applied.
+func (o *operations) wantEffectsOf(t *testing.T, name string, c store.Change, applied bool) {
+	t.Helper()
+	if o.effects == nil {
+		return
 	}
-	if n := u.Effects(t, u.s, c.ID.Key); n != want {
+	want := 0
+	if applied {
+		want = len(c.Writes)
+	}
+	if n := o.effects(t, c.ID.Key); n != want {
 		t.Errorf("%s: %d effects of its Writes, want %d", name, n, want)
 	}
 }
 
-func testSwap[TX any](t *testing.T, u *suite[TX]) {
-	t.Run("Writes", func(t *testing.T) { testWrites(t, u) })
+func testSwap(t *testing.T, o *operations) {
+	t.Run("Writes", func(t *testing.T) { testWrites(t, o) })
+	t.Run("Reclaimed", func(t *testing.T) { testReclaimed(t, o) })
+	t.Run("StaleAfter", func(t *testing.T) { testStaleAfter(t, o) })
+	t.Run("OneWins", func(t *testing.T) { // a claim, and then a takeover, under contention
+		for _, by := range o.ways {
+			for range 4 {
+				if by.undone {
+					break
+				}
+				id := newID()
+				claim := change(id, store.Expect{}, store.Record{State: store.StateRunning, Fence: 1})
+				o.oneWins(t, by, claim, store.StateRunning)
+				over := change(id, store.Expect{Fence: 1}, store.Record{State: store.StateRunning, Fence: 2})
+				o.oneWins(t, by, over, store.StateRunning)
+				finish := change(id, store.Expect{Fence: 2}, store.Record{State: store.StateDone, Fence: 2})
+				o.oneWins(t, by, finish, store.StateDone)
+				o.wantEffects(t, id.Key, 3)
+			}
+		}
+	})
+}
+
+// testClaimed is testSwap beside open transactions.
+func testClaimed[TX any](t *testing.T, u *suite[TX]) {
+	testSwap(t, u.operations)
 	t.Run("Claimed", func(t *testing.T) {
 		for i, n := range nexts[1:] {
 			if u.OneWriter && i > 0 {
 				break // each one takes as long as the store waits for the writer
 			}
 			id := newID()
-			txn := u.begin(t, id)
+			free := u.claims(t, id)
 			ctx := bounded(t)
 			if u.OneWriter {
 				var cancel context.CancelFunc
@@ -157,37 +239,34 @@ func testSwap[TX any](t *testing.T, u *suite[TX]) {
 			case err == nil || store.KindOf(err) != store.KindTaken || rec.State != store.StateRunning:
 				t.Errorf("to %s while a transaction holds the claim: record %+v, error %v, want Taken and Running", n.name, rec, err)
 			}
-			if err := txn.Rollback(bounded(t)); err != nil {
-				t.Error(err)
-			}
+			free()
 			u.wantState(t, id, store.StateAbsent)
 			u.swap(t, c)
-		}
-	})
-	t.Run("OneWins", func(t *testing.T) { // a claim by Swap, and then a takeover, under contention
-		for range 5 {
-			id := newID()
-			claim := change(id, store.Expect{}, store.Record{State: store.StateRunning, Fence: 1})
-			u.oneWins(t, claim, store.StateRunning)
-			over := change(id, store.Expect{Fence: 1}, store.Record{State: store.StateRunning, Fence: 2})
-			u.oneWins(t, over, store.StateRunning)
-			finish := change(id, store.Expect{Fence: 2}, store.Record{State: store.StateDone, Fence: 2})
-			u.oneWins(t, finish, store.StateDone)
-			u.wantEffects(t, id.Key, 3)
 		}
 	})
 }
 
 // oneWins sends the same change from many goroutines.
-func (u *suite[TX]) oneWins(t *testing.T, c store.Change, then store.State) {
+func (o *operations) oneWins(t *testing.T, by way, c store.Change, then store.State) {
 	t.Helper()
-	c.Writes = []store.Statement{u.Statement(c.ID.Key)}
-	ctx := bounded(t)
+	c = o.withEffect(c)
 	var wg sync.WaitGroup
 	errs := make([]error, 12)
 	recs := make([]store.Record, len(errs))
 	for i := range errs {
-		wg.Go(func() { recs[i], errs[i] = []store.Store[TX]{u.s, u.peer}[i%2].Swap(ctx, c) })
+		wg.Go(func() {
+			errs[i] = &store.Error{Kind: store.KindRetry}
+			for range 20 {
+				if store.KindOf(errs[i]) != store.KindRetry || errs[i] == nil {
+					break
+				}
+				if by.tells && i%2 == 1 {
+					recs[i], errs[i] = o.peer.Swap(bounded(t), c)
+				} else {
+					recs[i], errs[i] = by.apply(t, c)
+				}
+			}
+		})
 	}
 	wg.Wait()
 	won := 0
@@ -195,23 +274,104 @@ func (u *suite[TX]) oneWins(t *testing.T, c store.Change, then store.State) {
 		switch {
 		case err == nil:
 			won++
-		case store.KindOf(err) != store.KindTaken || recs[i].State != then:
-			t.Errorf("Swap to %s: record %+v, error %v, want Taken and %s", c.Next.State, recs[i], err, then)
+		case store.KindOf(err) != store.KindTaken || by.tells && recs[i].State != then:
+			t.Errorf("%s to %s: record %+v, error %v, want Taken and %s", by.name, c.Next.State, recs[i], err, then)
 		}
 	}
 	if won != 1 {
-		t.Errorf("Swap to %s: applied by %d of %d", c.Next.State, won, len(errs))
+		t.Errorf("%s to %s: applied by %d of %d", by.name, c.Next.State, won, len(errs))
+	}
+	o.wantState(t, c.ID, then)
+}
+
+// testReclaimed proves that a holder which has slept through the release of its operation does not
+// match the next claim, although that has the same fence.
+func testReclaimed(t *testing.T, o *operations) {
+	for _, by := range o.ways {
+		id := newID()
+		running := func(nonce []byte) store.Record {
+			return store.Record{State: store.StateRunning, Fence: 1, Nonce: nonce}
+		}
+		old := store.Expect{Fence: 1, Nonce: storedNonce}
+		o.swap(t, change(id, store.Expect{}, running(storedNonce)))
+		o.swap(t, store.Change{ID: id, Expect: old})
+		o.swap(t, change(id, store.Expect{}, running(nextNonce)))
+		for _, n := range nexts {
+			_, err := by.apply(t, change(id, old, n.rec))
+			if err == nil || store.KindOf(err) != store.KindTaken {
+				t.Errorf("%s to %s by a holder whose operation was released and claimed again: %v, want Taken", by.name, n.name, err)
+			}
+		}
+		if !o.oneRecord {
+			c := change(newID(), store.Expect{}, running(nextNonce))
+			c.Held = []store.Hold{{ID: id, Fence: 1, Nonce: storedNonce}}
+			_, err := by.apply(t, c)
+			wantKind(t, err, store.KindTaken)
+			o.wantState(t, c.ID, store.StateAbsent)
+		}
+		o.same(t, by.name, id, running(nextNonce))
+	}
+}
+
+// testStaleAfter proves that a Change which claims what is absent is refused when it is too late,
+// and that nothing else is. The moments are years away: a store's clock need not be that of the
+// test.
+func testStaleAfter(t *testing.T, o *operations) {
+	const far = 10 * 365 * 24 * time.Hour
+	over, ahead := time.Now().Add(-far), time.Now().Add(far)
+	for _, by := range o.claiming() {
+		for _, next := range nexts[1:] {
+			c := o.withEffect(change(newID(), store.Expect{}, next.rec))
+			c.StaleAfter = over
+			_, err := by.apply(t, c)
+			wantKind(t, err, store.KindStale)
+			o.wantState(t, c.ID, store.StateAbsent)
+			o.wantEffectsOf(t, by.name+", too late", c, false)
+			c.StaleAfter = ahead
+			if _, err := by.apply(t, c); err != nil {
+				t.Errorf("%s to %s, in time: %v", by.name, next.name, err)
+			}
+			if by.undone {
+				continue
+			}
+			o.same(t, by.name, c.ID, c.Next)
+			if by.claims {
+				continue
+			}
+			again := c
+			again.StaleAfter = over
+			_, err = by.apply(t, again)
+			wantKind(t, err, store.KindTaken) // what is known is found all the same
+		}
+		if by.undone || by.claims {
+			continue
+		}
+		c := change(newID(), store.Expect{}, store.Record{State: store.StateRunning, Fence: 1})
+		o.swap(t, c)
+		c.Expect, c.Next.Fence, c.StaleAfter = store.Expect{Fence: 1}, 2, over
+		if _, err := by.apply(t, c); err != nil {
+			t.Errorf("%s of what runs: %v", by.name, err)
+		}
 	}
 }
 
 // testWrites proves that statements commit with their change or not at all.
-func testWrites[TX any](t *testing.T, u *suite[TX]) {
+func testWrites(t *testing.T, o *operations) {
+	if o.statement == nil {
+		for _, c := range []store.Change{done(newID(), "r"), {}} {
+			c.Writes = []store.Statement{{SQL: "insert"}}
+			_, err := o.s.Swap(bounded(t), c)
+			wantKind(t, err, store.KindMisused)
+			o.wantState(t, c.ID, store.StateAbsent)
+		}
+		return
+	}
 	expecting := func(key string, rows int) store.Statement {
-		s := u.Statement(key)
+		s := o.statement(key)
 		s.Rows = rows
 		return s
 	}
-	for _, by := range []string{"Swap", "Commit", "Swap without an operation", "Commit without an operation"} {
+	run := func(name string, recorded bool, apply func(t *testing.T, c store.Change) error) {
 		for _, tt := range []struct {
 			name    string
 			rows    []int // of each statement
@@ -220,22 +380,16 @@ func testWrites[TX any](t *testing.T, u *suite[TX]) {
 			{"none", nil, 0}, {"one", []int{0}, 1}, {"one, counted", []int{1}, 1}, {"three", []int{1, 0, 1}, 3},
 			{"wrong count", []int{2}, 0}, {"wrong count at the end", []int{0, 1, 2}, 0}, {"wrong count at the start", []int{2, 1}, 0},
 		} {
-			t.Run(by+"/"+tt.name, func(t *testing.T) {
+			t.Run(name+"/"+tt.name, func(t *testing.T) {
 				id := newID()
 				c := done(id, "r")
 				for _, n := range tt.rows {
 					c.Writes = append(c.Writes, expecting(id.Key, n))
 				}
-				recorded := by == "Swap" || by == "Commit"
 				if !recorded {
 					c = store.Change{Writes: c.Writes}
 				}
-				var err error
-				if by == "Swap" || by == "Swap without an operation" {
-					_, err = u.s.Swap(bounded(t), c)
-				} else {
-					err = u.begin(t, c.ID).Commit(bounded(t), c)
-				}
+				err := apply(t, c)
 				want := store.StateAbsent
 				if fails := tt.effects == 0 && len(tt.rows) > 0; fails {
 					wantKind(t, err, store.KindOther)
@@ -244,8 +398,19 @@ func testWrites[TX any](t *testing.T, u *suite[TX]) {
 				} else if recorded {
 					want = store.StateDone
 				}
-				u.wantState(t, id, want)
-				u.wantEffects(t, id.Key, tt.effects)
+				o.wantState(t, id, want)
+				o.wantEffects(t, id.Key, tt.effects)
+			})
+		}
+	}
+	for _, by := range o.puts {
+		run(by.name, true, by.apply)
+	}
+	for _, by := range o.ways {
+		if !by.undone {
+			run(by.name+" without an operation", false, func(t *testing.T, c store.Change) error {
+				_, err := by.apply(t, c)
+				return err
 			})
 		}
 	}

@@ -1,0 +1,198 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// write writes all of c in the transaction. After an error the transaction, or the savepoint of a
+// join, must be rolled back.
+func (t *txn) write(caller context.Context, c store.Change) error {
+	if err := t.guard.Err(); err != nil {
+		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
+	}
+	switch {
+	case !t.id.IsZero() && c.ID != t.id:
+		return &store.Error{Kind: store.KindMisused, Err: errOtherOperation}
+	case !t.id.IsZero() && c.Expect.Fence != 0: // it was absent when it was claimed
+		return &store.Error{Kind: store.KindTaken, Err: errExpect}
+	case c.Keep && c.Expect.Fence == 0:
+		return &store.Error{Kind: store.KindMisused, Err: errKeep}
+	}
+	ctx := t.s.ownContext(caller)
+	if t.s.dialect.name == store.SQLite && len(c.Held) > 0 && t.id.IsZero() {
+		// A write before the first look, as in Join: the transaction may be a deferred one of the caller.
+		if err := t.dropExpired(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	before, after := pgsql.HeldAround(c)
+	if err := t.checkHeld(ctx, before); err != nil {
+		return err
+	}
+	if !c.ID.IsZero() {
+		if err := t.writeRecord(ctx, c); err != nil {
+			return err
+		}
+		if c.Expect.Fence == 0 {
+			if err := t.s.checkDeadline(ctx, t.tx, c.StaleAfter); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.checkHeld(ctx, after); err != nil {
+		return err
+	}
+	return t.s.writes(caller, t.tx, c.Writes)
+}
+
+var (
+	errEnded          = errors.New("the handler has committed below the guard and begun another transaction")
+	errExpect         = errors.New("the record is not what was expected")
+	errNotHeld        = errors.New("another operation, which must be held, is held no longer")
+	errOtherOperation = errors.New("the change is of another operation than the one that was claimed. Try: a transaction that claims none")
+	errKeep           = errors.New("a change that keeps the fingerprint, the request and the trace of a record must expect a fence")
+)
+
+func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
+	switch {
+	case t.s.dialect.name == store.MySQL:
+		return t.writeMySQL(ctx, c)
+	case t.id.IsZero():
+		return t.swapRecord(ctx, c)
+	}
+	if t.claim.row.expired {
+		if err := t.dropExpired(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	if isAtomic(c) {
+		n := c.Next
+		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
+			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace))
+		return t.recordFailed(err)
+	}
+	if t.s.dialect.name == store.PostgreSQL {
+		if _, err := t.tx.ExecContext(ctx, pgsql.SameTransaction, t.claim.start); err != nil {
+			return t.recordFailed(err)
+		}
+	}
+	if c.Next.State == store.StateAbsent {
+		return nil // as it has been all the while
+	}
+	return t.swapRecord(ctx, c)
+}
+
+// isAtomic reports whether c finishes an operation in the transaction that has claimed it: its record
+// then has nothing that only leased work has.
+func isAtomic(c store.Change) bool {
+	n := c.Next
+	return n.State == store.StateDone && n.Fence == 1 && n.RecoveryPoint == "" && !n.CallStarted && len(n.Data) == 0
+}
+
+// recordFailed is the error of a statement which fails if the transaction is not the one that has the claim.
+func (t *txn) recordFailed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case sqlguard.SQLState(err) == pgsql.DivisionByZero:
+		return &store.Error{Kind: store.KindEnded, Err: errEnded}
+	}
+	return t.s.failed(err, true)
+}
+
+// swapRecord writes a record of which only the expectation of c is known. Not for MySQL.
+func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
+	d := &t.s.dialect
+	args := []any{c.ID.Scope, c.ID.Key}
+	var query string
+	switch {
+	case c.Next.State == store.StateAbsent:
+		query = d.swapDelete
+	case c.Expect.Fence == 0:
+		if t.id.IsZero() {
+			if err := t.dropExpired(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+		query, args = d.swapInsert, append(append(args, pgsql.LockID(c.ID)), fields(c)...)
+	case c.Keep:
+		query, args = d.swapKeep, append(args, fields(c)...)
+	default:
+		query, args = d.swapUpdate, append(args, fields(c)...)
+	}
+	if query != d.swapInsert {
+		args = append(args, c.Expect.Fence, c.Expect.LeaseExpired, nonce(c.Expect.Nonce))
+	}
+	r, err := t.tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return t.s.failed(err, true)
+	}
+	if n, err := r.RowsAffected(); err != nil || n != 1 {
+		return &store.Error{Kind: store.KindTaken, Err: errors.Join(errExpect, err)}
+	}
+	return nil
+}
+
+// nonce is an expected nonce for the database: NULL if any will do.
+func nonce(n []byte) any {
+	if len(n) == 0 {
+		return nil
+	}
+	return n
+}
+
+// dropExpired deletes a record that counts as absent.
+func (t *txn) dropExpired(ctx context.Context, id store.ID) error {
+	if _, err := t.tx.ExecContext(ctx, t.s.dialect.expired, id.Scope, id.Key); err != nil {
+		return t.s.failed(err, false)
+	}
+	return nil
+}
+
+// checkHeld locks the rows of holds until the transaction ends, in their order, and returns an error unless
+// all of them are held.
+func (t *txn) checkHeld(ctx context.Context, holds []store.Hold) error {
+	if len(holds) == 0 {
+		return nil
+	}
+	var n int
+	var err error
+	switch t.s.dialect.name {
+	case store.PostgreSQL:
+		_, err = t.tx.ExecContext(ctx, pgsql.Held, pgsql.Holds(holds), len(holds))
+		if n = len(holds); sqlguard.SQLState(err) == pgsql.DivisionByZero {
+			n, err = 0, nil
+		}
+	case store.MySQL:
+		n, err = t.countHeldMySQL(ctx, holds)
+	default:
+		n, err = t.countHeld(ctx, holds)
+	}
+	switch {
+	case err != nil:
+		return t.s.failed(err, false)
+	case n != len(holds):
+		return &store.Error{Kind: store.KindTaken, Err: errNotHeld}
+	}
+	return nil
+}
+
+// countHeld counts on SQLite, where the transaction is the only one that writes.
+func (t *txn) countHeld(ctx context.Context, holds []store.Hold) (n int, err error) {
+	for _, h := range holds {
+		var one int
+		err := t.tx.QueryRowContext(ctx, sqliteHeld, h.ID.Scope, h.ID.Key, h.Fence, h.Nonce).Scan(&one)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return n, err
+		}
+		n += one
+	}
+	return n, nil
+}

@@ -1,0 +1,92 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+var _ store.Renewer = (*Store)(nil)
+
+// Renew implements [store.Renewer], in one transaction. Rows are locked in the order of their keys,
+// which is that of [store.Change.Held], so that both together do not deadlock.
+func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
+	if len(holds) == 0 {
+		return nil, nil
+	}
+	opts := store.BeginOptions{Isolation: store.ReadCommitted} // what others have just changed is no failure
+	if s.dialect.name == store.SQLite { // has only one
+		opts.Isolation = store.DefaultIsolation
+	}
+	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {
+		return cmp.Or(cmp.Compare(a.ID.Scope, b.ID.Scope), cmp.Compare(a.ID.Key, b.ID.Key))
+	})
+	t, err := s.open(ctx, opts)
+	if err != nil {
+		return nil, s.down(err)
+	}
+	for part := range slices.Chunk(holds, pgsql.RenewAtOnce) {
+		if part, err = t.renew(s.ownContext(ctx), part, lease); err != nil {
+			err = s.down(t.dropStandby(ctx, err))
+			_ = t.end() // nothing was applied
+			return nil, err
+		}
+		renewed = append(renewed, part...)
+	}
+	defer t.release()
+	t.stop() // COMMIT is not the caller's to cancel
+	if err := t.commit(); err != nil {
+		return nil, s.lost(err)
+	}
+	return renewed, nil
+}
+
+// renew renews those of part that are held, and returns them.
+func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
+	switch t.s.dialect.name {
+	case store.PostgreSQL:
+		return collectHolds(ctx, t.tx, pgsql.Renew, pgsql.Holds(part), millis(lease))
+	case store.MySQL:
+		return t.renewMySQL(ctx, part, lease)
+	}
+	var renewed []store.Hold
+	for _, h := range part {
+		r, err := t.tx.ExecContext(ctx, sqliteRenew, h.ID.Scope, h.ID.Key, h.Fence, h.Nonce, millis(lease))
+		if err != nil {
+			return nil, err
+		}
+		n, err := r.RowsAffected()
+		if err != nil {
+			return nil, err
+		}
+		if n == 1 {
+			renewed = append(renewed, h)
+		}
+	}
+	return renewed, nil
+}
+
+// renewMySQL looks first, without locks: what is held no longer may be claimed by an open transaction, for
+// which an update would wait. It looks again because an update that changes nothing counts no rows.
+func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
+	var onReplica bool
+	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {
+		return nil, err
+	}
+	if onReplica {
+		return nil, errReplica
+	}
+	held, err := collectHolds(ctx, t.tx, heldMySQL(part))
+	if err != nil || len(held) == 0 {
+		return nil, err
+	}
+	those, values := holdsMySQL(held)
+	if _, err := t.tx.ExecContext(ctx, fill("update "+those+" set o.lease_until = "+mysqlNow+" + ?", append(values, millis(lease))...)); err != nil {
+		return nil, err
+	}
+	return collectHolds(ctx, t.tx, heldMySQL(held))
+}

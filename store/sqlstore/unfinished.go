@@ -1,0 +1,67 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+)
+
+var _ store.Lister = (*Store)(nil)
+
+// mysqlUnfinished uses that the index ends with the primary key. A transaction that has claimed an
+// operation has a row, too, which nobody else sees. The second part is a row with stateReplica.
+const mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(point, ''), calling, null, " +
+	"coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 from once_operation force index (once_operation_expires_at) " +
+	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) order by scope, `key` limit ?) " +
+	"union all (select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k"
+
+// Unfinished implements [store.Lister]. On a standby it is an error: what is not there yet would be
+// left out.
+func (s *Store) Unfinished(ctx context.Context, after store.ID, limit int) (list []store.Entry, err error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	conn, err := s.acquire(ctx, store.BeginOptions{})
+	if err != nil {
+		return nil, s.down(err)
+	}
+	defer func() { _ = conn.Close() }()
+	var rows *sql.Rows
+	switch s.dialect.name {
+	case store.PostgreSQL:
+		var standby bool
+		if err = conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby); err == nil && standby {
+			dropConn(conn)
+			err = pgsql.ErrRecovery
+		}
+		if err == nil {
+			rows, err = conn.QueryContext(ctx, pgsql.Unfinished, after.Scope, after.Key, limit)
+		}
+	case store.MySQL:
+		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, after.Scope, after.Scope, after.Key, int64(limit)))
+	default:
+		rows, err = conn.QueryContext(s.ownContext(ctx), sqliteUnfinished, after.Scope, after.Key, limit)
+	}
+	if err != nil {
+		return nil, s.down(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var e store.Entry
+		r, err := scan(rows, &e.Scope, &e.Key)
+		if err != nil {
+			return nil, s.down(err)
+		}
+		if r.State == stateReplica {
+			return nil, s.down(errReplica)
+		}
+		e.Record = r.Record
+		list = append(list, e)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, s.down(err)
+	}
+	return list, nil
+}

@@ -1,0 +1,296 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// testLeases proves what a store can do for leases beside Swap. The store is its own: its time
+// jumps.
+func testLeases(t *testing.T, o *operations) {
+	t.Run("Renew", func(t *testing.T) {
+		if _, ok := store.As[store.Renewer](o.s); !ok {
+			t.Skip("the store is not a Renewer")
+		}
+		for _, c := range []struct {
+			name string
+			test func(*testing.T, *operations)
+		}{
+			{"Extends", renewExtends}, {"LeavesTheRest", renewLeavesTheRest}, {"NotHeld", renewNotHeld}, {"Revives", renewRevives},
+			{"Many", renewMany}, {"Overlapping", renewOverlapping}, {"Cancelled", renewCancelled},
+		} {
+			t.Run(c.name, func(t *testing.T) { c.test(t, o) })
+		}
+	})
+	t.Run("Unfinished", func(t *testing.T) {
+		if _, ok := store.As[store.Lister](o.s); !ok {
+			t.Skip("the store is not a Lister")
+		}
+		testUnfinished(t, o)
+	})
+}
+
+// lease stores a running operation whose lease is one minute.
+func (o *operations) lease(t *testing.T) store.Hold {
+	t.Helper()
+	id := newID()
+	o.swap(t, store.Change{ID: id, Next: stored(store.StateRunning), Lease: time.Minute})
+	return store.Hold{ID: id, Fence: fence, Nonce: storedNonce}
+}
+
+// renew renews holds by a minute and wants as many of them renewed as the first so many.
+func (o *operations) renew(t *testing.T, want int, holds ...store.Hold) {
+	t.Helper()
+	r, _ := store.As[store.Renewer](o.s)
+	got, err := r.Renew(bounded(t), holds, time.Minute)
+	if err != nil {
+		t.Error("Renew:", err)
+	}
+	same := func(a, b store.Hold) int {
+		return strings.Compare(a.ID.Scope+"/"+a.ID.Key, b.ID.Scope+"/"+b.ID.Key)
+	}
+	wanted := slices.SortedFunc(slices.Values(holds[:want]), same)
+	got = slices.SortedFunc(slices.Values(got), same)
+	if fmt.Sprint(got) != fmt.Sprint(wanted) {
+		t.Errorf("Renew: %d of %d renewed: %v, want the first %d", len(got), len(holds), got, want)
+	}
+}
+
+func (o *operations) wantLapsed(t *testing.T, id store.ID, want bool) {
+	t.Helper()
+	for _, l := range o.looks {
+		if rec := l.see(t, id); rec.State != store.StateRunning || rec.LeaseExpired != want {
+			t.Errorf("%s: record %+v, want running, lease over %t", l.name, rec, want)
+		}
+	}
+}
+
+func renewExtends(t *testing.T, o *operations) {
+	h, other := o.lease(t), o.lease(t)
+	for range 3 {
+		o.advance(t, 40*time.Second)
+		o.renew(t, 1, h)
+		o.wantLapsed(t, h.ID, false)
+	}
+	o.wantLapsed(t, other.ID, true)
+	o.advance(t, 61*time.Second)
+	o.wantLapsed(t, h.ID, true)
+}
+
+func renewLeavesTheRest(t *testing.T, o *operations) {
+	h := o.lease(t)
+	want := calling(stored(store.StateRunning))
+	want.RecoveryPoint = "charged"
+	o.swap(t, store.Change{ID: h.ID, Expect: store.Expect{Fence: fence}, Next: want, Lease: time.Minute})
+	since := o.read(t, h.ID).Since
+	o.renew(t, 1, h)
+	o.same(t, "renewed", h.ID, want)
+	if got := o.read(t, h.ID).Since; !got.Equal(since) {
+		t.Errorf("renewed: Since was %v and is %v", since, got)
+	}
+	o.swap(t, change(h.ID, store.Expect{Fence: fence, Nonce: storedNonce}, store.Record{})) // by the same claim
+}
+
+func renewNotHeld(t *testing.T, o *operations) {
+	held, fences, nonces, none := o.lease(t), o.lease(t), o.lease(t), o.lease(t)
+	fences.Fence++
+	nonces.Nonce, none.Nonce = otherNonce, nil
+	list := []store.Hold{held, fences, nonces, none, {ID: newID(), Fence: fence, Nonce: storedNonce}}
+	become := func(next store.Record) store.Hold {
+		h := o.lease(t)
+		o.swap(t, store.Change{ID: h.ID, Expect: store.Expect{Fence: fence}, Next: next, Retain: time.Hour})
+		list = append(list, h)
+		return h
+	}
+	finished, unknown, released := become(stored(store.StateDone)), become(stored(store.StateUnknown)), become(store.Record{})
+	again := become(store.Record{})
+	next := stored(store.StateRunning)
+	next.Nonce = nextNonce
+	o.swap(t, store.Change{ID: again.ID, Next: next, Lease: time.Minute})
+	o.renew(t, 1, list...)
+	o.advance(t, 61*time.Second)
+	for _, h := range []store.Hold{fences, nonces, none, again} {
+		o.wantLapsed(t, h.ID, true)
+	}
+	o.renew(t, 1, list...)
+	o.wantLapsed(t, held.ID, false)
+	o.same(t, "done", finished.ID, stored(store.StateDone))
+	o.same(t, "unknown", unknown.ID, stored(store.StateUnknown))
+	o.wantState(t, released.ID, store.StateAbsent)
+	o.advance(t, 2*time.Hour) // what is done expires
+	o.renew(t, 0, finished)
+	o.wantState(t, finished.ID, store.StateAbsent)
+}
+
+func renewRevives(t *testing.T, o *operations) {
+	over := func(h store.Hold) store.Change {
+		return store.Change{
+			ID: h.ID, Expect: store.Expect{Fence: fence, LeaseExpired: true}, Lease: time.Minute,
+			Next: store.Record{State: store.StateRunning, Fence: fence + 1, Nonce: nextNonce},
+		}
+	}
+	revived, lost := o.lease(t), o.lease(t)
+	o.advance(t, 2*time.Minute)
+	o.swap(t, over(lost))
+	o.renew(t, 1, revived, lost)
+	o.wantLapsed(t, revived.ID, false)
+	_, err := o.peer.Swap(bounded(t), over(revived))
+	wantKind(t, err, store.KindTaken)
+	o.same(t, "taken over", lost.ID, over(lost).Next)
+	o.renew(t, 1, store.Hold{ID: lost.ID, Fence: fence + 1, Nonce: nextNonce}, lost)
+}
+
+func renewMany(t *testing.T, o *operations) {
+	o.renew(t, 0)
+	var held, list []store.Hold
+	for i := range 250 {
+		h := o.lease(t)
+		held = append(held, h)
+		if i%5 == 0 {
+			h.ID = newID()
+			list = append(list, h)
+		}
+	}
+	slices.Reverse(held)
+	o.advance(t, 2*time.Minute)
+	o.renew(t, len(held), append(slices.Clone(held), list...)...)
+	for _, h := range held {
+		if o.read(t, h.ID).LeaseExpired {
+			t.Fatalf("%v was not renewed", h)
+		}
+	}
+}
+
+// renewOverlapping has holders renew the same operations in opposite order: nobody waits for ever,
+// and nobody fails.
+func renewOverlapping(t *testing.T, o *operations) {
+	var list []store.Hold
+	for range 60 {
+		list = append(list, o.lease(t))
+	}
+	backwards := slices.Clone(list)
+	slices.Reverse(backwards)
+	ctx := bounded(t)
+	var group sync.WaitGroup
+	for i, s := range []store.Operations{o.s, o.peer, o.s, o.peer} {
+		r, _ := store.As[store.Renewer](s)
+		holds := list[:45]
+		if i%2 == 1 {
+			holds = backwards[:45]
+		}
+		group.Go(func() {
+			for range 5 {
+				if got, err := r.Renew(ctx, holds, time.Minute); err != nil || len(got) != len(holds) {
+					t.Errorf("Renew: %d of %d: %v", len(got), len(holds), err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func renewCancelled(t *testing.T, o *operations) {
+	h := o.lease(t)
+	dead, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, _ := store.As[store.Renewer](o.s)
+	if _, err := r.Renew(dead, []store.Hold{h}, time.Minute); store.KindOf(err) != store.KindUnavailable {
+		t.Errorf("under a dead context: %v, want %s", err, store.KindUnavailable)
+	}
+}
+
+// testUnfinished proves that what runs or is unknown is listed, each operation once, and nothing
+// else.
+func testUnfinished(t *testing.T, o *operations) {
+	tag := "unfinished " + once.NewKey() + " " // the scopes of this case
+	want := map[store.ID]store.Record{}
+	put := func(id store.ID, rec store.Record, lease time.Duration) {
+		t.Helper()
+		rec.Data, rec.Request = []byte("data"), []byte("request")
+		o.swap(t, store.Change{ID: id, Next: rec, Lease: lease, Retain: time.Hour})
+		if rec.State != store.StateDone {
+			rec.Data, rec.Request = nil, nil
+			want[id] = rec
+		}
+	}
+	// Their order by bytes is none of a language, nor that of scope and key together.
+	for _, key := range []string{"b", "a", "B", "A", "a b", "ab", "é", "z", "Z", "_", "~", "0", "10", "9", "ﬀ", "\U0001f600", "k ", "k"} {
+		put(store.ID{Scope: tag, Key: key}, calling(stored(store.StateRunning)), time.Hour)
+		put(store.ID{Scope: tag + key, Key: "a"}, stored(store.StateUnknown), 0)
+	}
+	lapsed, never, expired := store.ID{Scope: tag, Key: "lapsed"}, store.ID{Scope: tag, Key: "never over"}, store.ID{Scope: tag, Key: "expired"}
+	put(lapsed, stored(store.StateRunning), time.Minute)
+	put(never, stored(store.StateRunning), 0)
+	put(expired, stored(store.StateDone), 0)
+	o.advance(t, 2*time.Hour)
+	for _, id := range []store.ID{{Scope: tag, Key: "done"}, {Scope: tag + "z", Key: "done"}} {
+		put(id, stored(store.StateDone), 0)
+	}
+	o.swap(t, store.Change{ID: store.ID{Scope: tag, Key: "done for ever"}, Next: stored(store.StateDone)})
+	for _, then := range []store.State{store.StateAbsent, store.StateDone} { // they were running
+		id := store.ID{Scope: tag, Key: "then " + then.String()}
+		o.swap(t, store.Change{ID: id, Next: stored(store.StateRunning), Lease: time.Hour})
+		next := store.Record{}
+		if then == store.StateDone {
+			next = stored(store.StateDone)
+		}
+		o.swap(t, store.Change{ID: id, Expect: store.Expect{Fence: fence}, Next: next, Retain: time.Hour})
+	}
+	if o.claim != nil {
+		defer o.claim(t, store.ID{Scope: tag, Key: "claimed"})()
+	}
+
+	l, _ := store.As[store.Lister](o.peer)
+	for _, limit := range []int{1, 3, 7, 1000} {
+		var got []store.ID
+		for after, more := (store.ID{Scope: tag}), true; more; {
+			page, err := l.Unfinished(bounded(t), after, limit)
+			if err != nil {
+				t.Fatal("Unfinished:", err)
+			}
+			if len(page) > limit {
+				t.Errorf("%d on a page of %d", len(page), limit)
+			}
+			more = len(page) > 0
+			for _, e := range page {
+				if after = e.ID; !strings.HasPrefix(e.Scope, tag) {
+					more = false // of another case
+					break
+				}
+				got = append(got, e.ID)
+				if d := diff(want[e.ID], e.Record); d != "" {
+					t.Errorf("limit %d: %q: %s", limit, e.ID, d)
+				}
+				if over := e.State == store.StateRunning && e.ID != never; e.LeaseExpired != over || e.Since.IsZero() {
+					t.Errorf("limit %d: %q: lease over %t, since %v", limit, e.ID, e.LeaseExpired, e.Since)
+				}
+			}
+		}
+		wanted := []store.ID{}
+		for id := range want {
+			wanted = append(wanted, id)
+		}
+		slices.SortFunc(wanted, func(a, b store.ID) int {
+			if a.Scope != b.Scope {
+				return strings.Compare(a.Scope, b.Scope)
+			}
+			return strings.Compare(a.Key, b.Key)
+		})
+		if !slices.Equal(got, wanted) {
+			t.Errorf("limit %d: listed %q, want %q", limit, got, wanted)
+		}
+	}
+	dead, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Unfinished(dead, store.ID{}, 1); store.KindOf(err) != store.KindUnavailable {
+		t.Errorf("under a dead context: %v, want %s", err, store.KindUnavailable)
+	}
+}

@@ -1,0 +1,273 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// OperationsHarness is what [RunOperations] needs to know about a store that has no
+// transactions of the user.
+type OperationsHarness struct {
+	// Open returns an empty store. It is called a few times. tb's clean-up closes what it has
+	// opened.
+	Open func(tb testing.TB) store.Operations
+
+	// Peer returns a second handle on what s keeps, as another process has it.
+	Peer func(tb testing.TB, s store.Operations) store.Operations
+
+	// Advance moves the clock by which s judges leases, retention and Since: for
+	// every record that is there already, d more has passed.
+	Advance func(tb testing.TB, s store.Operations, d time.Duration)
+
+	// OneRecord says that a Change of this store reaches one operation only. It then refuses
+	// every Change with Held, with [store.KindMisused].
+	OneRecord bool
+}
+
+// RunOperations runs the part of the suite that needs no transactions, on a store that keeps
+// operations and nothing else, such as one in Redis or DynamoDB. It keeps no tables, so that it
+// must refuse every Change with Writes: the error is [store.KindMisused].
+func RunOperations(t *testing.T, h OperationsHarness) {
+	if h.Open == nil || h.Peer == nil || h.Advance == nil {
+		t.Fatal("storetest: the harness is incomplete")
+	}
+	open := func(t *testing.T) *operations {
+		s := h.Open(t)
+		o := &operations{s: s, peer: h.Peer(t, s), oneRecord: h.OneRecord}
+		o.advance = func(tb testing.TB, d time.Duration) { tb.Helper(); h.Advance(tb, s, d) }
+		o.ways, o.puts, o.looks = []way{o.bySwap()}, []put{o.putBySwap()}, []look{o.lookByRead()}
+		return o
+	}
+	o := open(t)
+	for _, g := range []struct {
+		name  string
+		cases func(*testing.T, *operations)
+	}{
+		{"Record", testRecord},
+		{"ForeignText", testForeignText},
+		{"Swap", testSwap},
+		{"LostAnswers", testLostAnswers},
+	} {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			g.cases(t, o)
+		})
+	}
+	for _, g := range []struct { // each has a store of its own: others must not see time jump
+		name  string
+		cases func(*testing.T, *operations)
+	}{
+		{"Clock", testTimes},
+		{"Lease", testLeases},
+	} {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			g.cases(t, open(t))
+		})
+	}
+}
+
+// Operations returns the harness for [RunOperations] of the same store, which then shows nothing of
+// its transactions.
+func (h Harness[TX]) Operations() OperationsHarness {
+	of := func(o store.Operations) store.Store[TX] {
+		if l, ok := o.(leasedOperations[TX]); ok {
+			return l.s
+		}
+		return o.(plainOperations[TX]).s
+	}
+	return OperationsHarness{
+		Open: func(tb testing.TB) store.Operations { tb.Helper(); return hide(h.Open(tb)) },
+		Peer: func(tb testing.TB, o store.Operations) store.Operations { tb.Helper(); return hide(h.Peer(tb, of(o))) },
+		Advance: func(tb testing.TB, o store.Operations, d time.Duration) {
+			tb.Helper()
+			h.Advance(tb, of(o), d)
+		},
+	}
+}
+
+// plainOperations is a store that reads and swaps, and no more.
+type plainOperations[TX any] struct{ s store.Store[TX] }
+
+func (o plainOperations[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	return o.s.Read(ctx, id)
+}
+
+func (o plainOperations[TX]) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	if len(c.Writes) > 0 {
+		return store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: no tables")}
+	}
+	return o.s.Swap(ctx, c)
+}
+
+// leasedOperations is one that can do what leases need.
+type leasedOperations[TX any] struct {
+	plainOperations[TX]
+	store.Renewer
+	store.Lister
+}
+
+func hide[TX any](s store.Store[TX]) store.Operations {
+	r, renews := store.As[store.Renewer](s)
+	l, lists := store.As[store.Lister](s)
+	if !renews || !lists {
+		return plainOperations[TX]{s}
+	}
+	return leasedOperations[TX]{plainOperations[TX]{s}, r, l}
+}
+
+// operations is a store under test, as far as it reads and swaps.
+type operations struct {
+	s, peer   store.Operations
+	advance   func(tb testing.TB, d time.Duration)
+	statement func(key string) store.Statement       // makes one effect; nil: the store refuses Writes
+	effects   func(tb testing.TB, key string) int    // counts them
+	oneRecord bool                                   // the store refuses Held
+	ways      []way                                  // in which it applies a Change
+	puts      []put                                  // in which it stores what is absent; the first one is Swap
+	looks     []look                                 // in which a record is seen
+	claim     func(t *testing.T, id store.ID) func() // by an open transaction, which the function rolls back; nil: there are none
+}
+
+// put is a way in which a store applies a Change to an operation that is absent.
+type put struct {
+	name  string
+	apply func(t *testing.T, c store.Change) error
+	blind bool // what has expired may be in its way: it has not looked
+}
+
+// look is a way in which a record is seen.
+type look struct {
+	name string
+	see  func(t *testing.T, id store.ID) store.Record
+}
+
+// way is one in which a store applies a Change.
+type way struct {
+	name   string
+	apply  func(t *testing.T, c store.Change) (store.Record, error)
+	tells  bool // what is in the way
+	undone bool // afterwards, by the caller
+	claims bool // the operation, which must be absent
+}
+
+// claiming are the ways in which a store applies a Change to what is absent.
+func (o *operations) claiming() []way {
+	all := slices.Clone(o.ways)
+	for _, p := range o.puts[1:] {
+		all = append(all, way{name: p.name + " under a claim", claims: true, apply: func(t *testing.T, c store.Change) (rec store.Record, err error) {
+			t.Helper()
+			return rec, p.apply(t, c)
+		}})
+	}
+	return all
+}
+
+func (o *operations) bySwap() way {
+	return way{name: "Swap", tells: true, apply: func(t *testing.T, c store.Change) (store.Record, error) {
+		t.Helper()
+		return o.s.Swap(bounded(t), c)
+	}}
+}
+
+func (o *operations) putBySwap() put {
+	return put{name: "Swap", apply: func(t *testing.T, c store.Change) error {
+		t.Helper()
+		_, err := o.s.Swap(bounded(t), c)
+		return err
+	}}
+}
+
+func (o *operations) lookByRead() look { return look{"Read", o.read} }
+
+// newID returns an operation that no other case uses.
+func newID() store.ID { return store.ID{Scope: "storetest", Key: once.NewKey()} }
+
+// bounded returns a context that ends a case which hangs.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// done returns the change that finishes an atomic operation.
+func done(id store.ID, body string) store.Change {
+	return change(id, store.Expect{}, store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Body: []byte(body)}})
+}
+
+// withEffect is c with one effect, if the store can.
+func (o *operations) withEffect(c store.Change) store.Change {
+	if o.statement != nil {
+		c.Writes = []store.Statement{o.statement(c.ID.Key)}
+	}
+	return c
+}
+
+func (o *operations) swap(t *testing.T, c store.Change) {
+	t.Helper()
+	if rec, err := o.s.Swap(bounded(t), c); err != nil {
+		t.Fatalf("Swap: %v, in the way is %+v", err, rec)
+	}
+}
+
+// read returns the record as the peer sees it.
+func (o *operations) read(t *testing.T, id store.ID) store.Record {
+	t.Helper()
+	rec, err := o.peer.Read(bounded(t), id)
+	if err != nil {
+		t.Fatal("Read:", err)
+	}
+	return rec
+}
+
+func (o *operations) wantState(t *testing.T, id store.ID, want store.State) {
+	t.Helper()
+	if rec := o.read(t, id); rec.State != want {
+		t.Errorf("the record is %s, want %s: %+v", rec.State, want, rec)
+	}
+}
+
+// same compares the record of id, however it is seen.
+func (o *operations) same(t *testing.T, what string, id store.ID, want store.Record) {
+	t.Helper()
+	for _, l := range o.looks {
+		got := l.see(t, id)
+		if d := diff(want, got); d != "" {
+			t.Errorf("%s: %s: %s", what, l.name, d)
+		}
+		if got.State != store.StateAbsent && got.Since.IsZero() {
+			t.Errorf("%s: %s: Since is zero", what, l.name)
+		}
+	}
+}
+
+// put stores what is absent.
+func (p put) put(t *testing.T, c store.Change) {
+	t.Helper()
+	if err := p.apply(t, c); err != nil {
+		t.Fatalf("%s: %v", p.name, err)
+	}
+}
+
+func (o *operations) wantEffects(t *testing.T, key string, want int) {
+	t.Helper()
+	if o.effects == nil {
+		return
+	}
+	if n := o.effects(t, key); n != want {
+		t.Errorf("%d effects, want %d", n, want)
+	}
+}
+
+func wantKind(t *testing.T, err error, want store.Kind) {
+	t.Helper()
+	if err == nil || store.KindOf(err) != want {
+		t.Errorf("error %v, want one of kind %q", err, want)
+	}
+}

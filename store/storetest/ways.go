@@ -1,0 +1,115 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// operationsOf returns the store of u as far as it reads and swaps, with all that its transactions
+// add to that: what Swap does is done by a commit, too.
+func operationsOf[TX any](u *suite[TX]) *operations {
+	h := u.Harness
+	o := &operations{s: u.s, peer: u.peer, statement: h.Statement, claim: u.claims}
+	o.advance = func(tb testing.TB, d time.Duration) { tb.Helper(); h.Advance(tb, u.s, d) }
+	o.effects = func(tb testing.TB, key string) int { tb.Helper(); return h.Effects(tb, u.s, key) }
+	o.ways = []way{o.bySwap(), {name: "Commit", apply: u.byCommit(store.BeginOptions{})}, {name: "Commit of a batch", apply: u.byCommit(store.BeginOptions{Batch: true})}}
+	o.puts = []put{
+		o.putBySwap(),
+		{name: "Commit", apply: u.putByCommit(store.BeginOptions{})},
+		{name: "Commit of a batch", apply: u.putByCommit(store.BeginOptions{Batch: true}), blind: true},
+		{name: "Commit of a first attempt", apply: u.putByCommit(store.BeginOptions{First: true}), blind: true},
+	}
+	o.looks = []look{o.lookByRead(), {"Begin", u.lookByBegin(false)}, {"durable Begin", u.lookByBegin(true)}}
+	if u.joins {
+		o.ways = append(o.ways, way{name: "Join", apply: u.byJoin(true)}, way{name: "Join, rolled back", apply: u.byJoin(false), undone: true})
+		o.puts = append(o.puts, put{name: "Join", apply: u.putByJoin})
+	}
+	return o
+}
+
+// byCommit applies c by the commit of a transaction that has claimed nothing.
+func (u *suite[TX]) byCommit(opts store.BeginOptions) func(t *testing.T, c store.Change) (store.Record, error) {
+	return func(t *testing.T, c store.Change) (rec store.Record, err error) {
+		t.Helper()
+		return rec, u.granted(t, opts).Commit(bounded(t), c)
+	}
+}
+
+// byJoin applies c in a transaction of the caller, which goes on afterwards and ends as it is told.
+func (u *suite[TX]) byJoin(commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
+	return func(t *testing.T, c store.Change) (rec store.Record, err error) {
+		t.Helper()
+		own := u.own(t)
+		err = u.joined(t, own, store.ID{}).Commit(bounded(t), c)
+		if e := u.Write(bounded(t), own.tx, own.key); e != nil {
+			t.Error("the caller's transaction is not usable:", e)
+		}
+		if e := own.end(commit); e != nil {
+			t.Error("the end of the caller's transaction:", e)
+		}
+		if n := u.Effects(t, u.s, own.key); commit != (n == 2) {
+			t.Errorf("the caller's transaction has left %d effects of 2; it has committed: %t", n, commit)
+		}
+		return rec, err
+	}
+}
+
+// putByCommit applies c by the commit of a transaction that has claimed its operation.
+func (u *suite[TX]) putByCommit(opts store.BeginOptions) func(t *testing.T, c store.Change) error {
+	return func(t *testing.T, c store.Change) error {
+		t.Helper()
+		opts.ID = c.ID
+		return u.granted(t, opts).Commit(bounded(t), c)
+	}
+}
+
+// putByJoin does so in a transaction of the caller.
+func (u *suite[TX]) putByJoin(t *testing.T, c store.Change) error {
+	t.Helper()
+	own := u.own(t)
+	err := u.joined(t, own, c.ID).Commit(bounded(t), c)
+	if e := own.end(true); e != nil {
+		t.Error("the end of the caller's transaction:", e)
+	}
+	return err
+}
+
+// joined joins the caller's transaction, which must be granted.
+func (u *suite[TX]) joined(t *testing.T, own caller[TX], id store.ID) store.Claim[TX] {
+	t.Helper()
+	j, _ := store.As[store.Joiner[TX]](u.s)
+	txn, rec, err := j.Join(bounded(t), own.tx, store.BeginOptions{ID: id})
+	if err != nil || txn == nil {
+		_ = own.end(false)
+		t.Fatalf("Join: not granted: record %+v, error %v", rec, err)
+	}
+	return txn
+}
+
+func (u *suite[TX]) lookByBegin(durable bool) func(t *testing.T, id store.ID) store.Record {
+	return func(t *testing.T, id store.ID) store.Record {
+		t.Helper()
+		txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: id, Durable: durable})
+		if txn != nil {
+			_ = txn.Rollback(bounded(t))
+		}
+		if err != nil || txn != nil {
+			t.Fatalf("Begin on a record: transaction %v, error %v", txn, err)
+		}
+		return rec
+	}
+}
+
+// claims claims id by an open transaction.
+func (u *suite[TX]) claims(t *testing.T, id store.ID) (free func()) {
+	t.Helper()
+	txn := u.begin(t, id)
+	return func() {
+		t.Helper()
+		if err := txn.Rollback(bounded(t)); err != nil {
+			t.Error(err)
+		}
+	}
+}
