@@ -171,7 +171,7 @@ func reads(st store.Statement) bool {
 // run runs fn, which runs st, on a connection that is in no transaction.
 func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Conn) error) error {
 	for tries := 1 + p.s.db.Stats().Idle; ; tries-- { // those that lie idle may be broken
-		conn, err := p.s.acquire(ctx, 0)
+		conn, err := p.s.acquire(ctx, store.BeginOptions{})
 		if err != nil {
 			return p.s.down(err)
 		}

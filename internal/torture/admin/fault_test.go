@@ -50,6 +50,9 @@ func TestForgetNothingHalf(t *testing.T) {
 					if err != nil {
 						lost++
 					}
+					if err != nil && store.KindOf(err) != store.KindLost {
+						t.Errorf("call %d: applied in spite of %v", n, err)
+					}
 				default:
 					t.Errorf("call %d (%s), applied %v: %d of %d are left, %d entries, %v", n, f.last, applied, left, before, audit, err)
 				}
@@ -77,8 +80,15 @@ var forgetK = admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "ask
 func TestForgetNothingHalfOnPgx(t *testing.T) {
 	t.Parallel()
 	g := newPgx(t)
-	for name, cut := range map[string]func(*faultnet.Wire, int64, func(*faultnet.Conn)){"sent": (*faultnet.Wire).BeforeWrite, "received": (*faultnet.Wire).BeforeRead} {
-		committed := 0
+	for name, cut := range map[string]struct {
+		before func(*faultnet.Wire, int64, func(*faultnet.Conn))
+		count  func(faultnet.Counts) int64
+		lost   int // runs that have committed and failed
+	}{
+		"sent":     {(*faultnet.Wire).BeforeWrite, func(c faultnet.Counts) int64 { return c.Writes }, 0},
+		"received": {(*faultnet.Wire).BeforeRead, func(c faultnet.Counts) int64 { return c.Reads }, 1}, // the answer to COMMIT
+	} {
+		lost := 0
 		for n := int64(1); ; n++ {
 			g.exec(t, "delete from once_operation")
 			g.exec(t, "delete from once_attempt")
@@ -96,7 +106,7 @@ func TestForgetNothingHalfOnPgx(t *testing.T) {
 			_, err = operator.Now(t.Context())
 			must(t, err)
 			wire.Reset()
-			cut(wire, n, faultnet.CloseConn)
+			cut.before(wire, n, faultnet.CloseConn)
 			_, err = operator.Forget(t.Context(), forgetK)
 			pool.Close()
 			for g.count(t, "select count(*) from pg_stat_activity where application_name = 'forget'") > 0 { // what was sent may yet be done
@@ -106,22 +116,24 @@ func TestForgetNothingHalfOnPgx(t *testing.T) {
 			switch {
 			case left == before && audit == 0 && err != nil:
 			case left == 0 && audit == 1:
-				committed++
+				if err != nil {
+					lost++
+				}
+				if err != nil && store.KindOf(err) != store.KindLost {
+					t.Errorf("%s %d: applied in spite of %v", name, n, err)
+				}
 			default:
 				t.Errorf("%s %d: %d of %d are left, %d entries, %v", name, n, left, before, audit, err)
 			}
-			if err == nil {
-				if n < 4 {
-					t.Errorf("vacuous: only %d were %s", n-1, name)
+			if cut.count(wire.Counts()) < n { // there was nothing to cut
+				if err != nil || n < 6 {
+					t.Errorf("%s %d: %v", name, n, err)
 				}
 				break
 			}
-			if store.KindOf(err) == store.KindOther {
-				t.Errorf("%s %d: %v", name, n, err)
-			}
 		}
-		if name == "received" && committed != 2 || name == "sent" && committed != 1 { // the run that survives, and the lost answer to COMMIT
-			t.Errorf("%s: %d runs have committed", name, committed)
+		if lost != cut.lost {
+			t.Errorf("%s: %d runs have committed and failed, want %d", name, lost, cut.lost)
 		}
 	}
 }
