@@ -85,7 +85,7 @@ func golden(t *testing.T, got, want string) {
 
 func TestKeysList(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		for _, key := range []string{"k1", "k2", "bidi \u202e", "lost"} {
 			db.do(t, "acme POST /refunds", key)
@@ -163,7 +163,7 @@ globex%  old  expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
 // TestTimeline: attempts stand under their operation, and where there is none, alone.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		db.do(t, "s", "k")
 		db.set(t, "once_operation", "since", begun, "1 = 1")

@@ -15,7 +15,7 @@ import (
 // because somebody has the file, is told so, and looks all the same.
 func TestLooked(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, at string) {
+	onAll(t, func(t *testing.T, at string) {
 		db := open(t, at)
 		db.do(t, "s", "k")
 		list := []string{"keys", "list", "--scope-prefix", "s s", "--state", "done", "--since", "3h", "--by", "ada", "-o", "json", "--db"}

@@ -18,10 +18,18 @@ import (
 
 // BenchmarkWriteAttempts is what the log's goroutine does, per batch.
 func BenchmarkWriteAttempts(b *testing.B) {
-	for _, d := range []store.Dialect{store.SQLite, store.PostgreSQL} {
+	for _, open := range []struct {
+		name string
+		db   func(testing.TB) *testDB
+	}{
+		{"sqlite", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.SQLite) }},
+		{"postgres", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.PostgreSQL) }},
+		{"pgx", newPgx},
+		{"mysql", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.MySQL) }},
+	} {
 		for _, n := range []int{32, 256, 1000} {
-			b.Run(fmt.Sprint(d, n), func(b *testing.B) {
-				g := newGround(b, d)
+			b.Run(fmt.Sprint(open.name, n), func(b *testing.B) {
+				g := open.db(b)
 				list := make([]attempts.Attempt, n)
 				i := 0
 				for b.Loop() {
