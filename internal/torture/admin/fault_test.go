@@ -41,7 +41,8 @@ func TestForgetNothingHalf(t *testing.T) {
 				s, err := sqlstore.New(t.Context(), db)
 				must(t, err)
 				f.count, f.at = 0, n
-				_, err = admin.New(s).Forget(t.Context(), forgetK)
+				told := cache{}
+				_, err = admin.New(s, told).Forget(t.Context(), forgetK)
 				must(t, db.Close())
 				left, audit := g.leftovers(t, "s"), g.count(t, "select count(*) from once_audit")
 				switch {
@@ -52,6 +53,9 @@ func TestForgetNothingHalf(t *testing.T) {
 					}
 					if err != nil && store.KindOf(err) != store.KindLost {
 						t.Errorf("call %d: applied in spite of %v", n, err)
+					}
+					if !told["s k"] {
+						t.Errorf("call %d: applied with %v, and no cache was told", n, err)
 					}
 				default:
 					t.Errorf("call %d (%s), applied %v: %d of %d are left, %d entries, %v", n, f.last, applied, left, before, audit, err)
@@ -72,6 +76,11 @@ func TestForgetNothingHalf(t *testing.T) {
 		}
 	})
 }
+
+// cache notes what it was told of.
+type cache map[string]bool
+
+func (c cache) InvalidateCache(scope, key string) { c[scope+" "+key] = true }
 
 var forgetK = admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"}
 

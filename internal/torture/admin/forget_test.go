@@ -167,6 +167,40 @@ func TestForgetRefuses(t *testing.T) {
 	})
 }
 
+// TestForgetSeesWhatIsCommittedMeanwhile: an operation that another transaction is about to change
+// is judged by what that one commits.
+func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
+	t.Parallel()
+	waits := map[store.Dialect]string{
+		store.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+		store.MySQL:      "select count(*) from information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.db = database() and t.trx_state = 'LOCK WAIT'",
+	}
+	on(t, func(t *testing.T, g *testDB) {
+		if g.dialect == store.SQLite {
+			return // which has one transaction that writes
+		}
+		g.done(t, once.Config{}, "s", "k")
+		before := g.leftovers(t, "s")
+		tx, err := g.db.BeginTx(t.Context(), nil)
+		must(t, err)
+		defer func() { _ = tx.Rollback() }()
+		_, err = tx.ExecContext(t.Context(), "update once_operation set state = 1")
+		must(t, err)
+		forgotten := make(chan error, 1)
+		go func() {
+			_, err := g.admin.Forget(context.Background(), forgetK)
+			forgotten <- err
+		}()
+		for g.count(t, waits[g.dialect]) == 0 && len(forgotten) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		must(t, tx.Commit())
+		if err := <-forgotten; !errors.Is(err, admin.ErrRunning) || g.leftovers(t, "s") != before {
+			t.Errorf("%v, %d of %d are left", err, g.leftovers(t, "s"), before)
+		}
+	})
+}
+
 // TestRelease: the key of an unknown outcome is new again, and who has said so is known.
 func TestRelease(t *testing.T) {
 	t.Parallel()

@@ -91,5 +91,6 @@ func All() []Mutant {
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
+		adminMutants,
 	)
 }
