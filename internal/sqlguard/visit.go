@@ -69,6 +69,15 @@ func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) {
 	})
 }
 
+// PingTx asks the database of tx whether it is still there.
+func PingTx(ctx context.Context, tx *sql.Tx) error {
+	guarded, err := visitTx(ctx, tx, func(c *conn) error { return c.Ping(ctx) })
+	if !guarded && err == nil {
+		return ErrUnguarded
+	}
+	return err
+}
+
 // failed records an error in the guard of the open transaction, if it has none.
 func (c *conn) failed(query string, err error) {
 	if t := c.guarded(); err != nil && t != nil && t.failure.Load() == nil {

@@ -101,6 +101,9 @@ func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() er
 		return nil
 	}
 	sqlguard.FailTx(ctx, r.tx, st.SQL, err)
+	if r.s.refusedByDriver(ctx, err, func(ctx context.Context) error { return sqlguard.PingTx(ctx, r.tx) }) {
+		return &store.Error{Kind: store.KindOther, Err: err}
+	}
 	return r.s.statementFailed(err)
 }
 
@@ -179,6 +182,7 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		if p.s.readOnly(err) { // another connection may lead to the primary
 			dropConn(conn)
 		}
+		refused := err != nil && p.s.refusedByDriver(ctx, err, conn.PingContext)
 		_ = conn.Close() // back into the pool; a broken one is not kept
 		if err == nil {
 			return nil
@@ -188,23 +192,29 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		if unsent && tries > 0 && ctx.Err() == nil {
 			continue
 		}
-		return p.s.poolFailed(err, !unsent && !reads(st))
-	}
-}
-
-// poolFailed is for a statement that commits by itself. sent says that it may have been applied
-// unless the database has said that it was not.
-func (s *Store) poolFailed(err error, sent bool) error {
-	if sent && !s.answered(err) {
-		s.forgetPacket()
+		switch {
+		case refused:
+			return &store.Error{Kind: store.KindOther, Err: err}
+		case unsent, reads(st), guards[p.s.dialect.name].Refused(err), errors.As(err, new(*store.Error)):
+			return p.s.statementFailed(err)
+		}
+		p.s.forgetPacket()
 		return &store.Error{Kind: store.KindLost, Err: err}
 	}
-	return s.statementFailed(err)
 }
 
-// answered reports whether err says that nothing was applied.
-func (s *Store) answered(err error) bool {
-	return guards[s.dialect.name].Refused(err) || errors.As(err, new(*store.Error))
+// refusedByDriver reports whether err is neither of the database nor of the connection, but of the
+// driver, about an argument perhaps. An answer is lost only together with its connection.
+func (s *Store) refusedByDriver(ctx context.Context, err error, ping func(context.Context) error) bool {
+	_, _, known := s.dialect.classify(err)
+	switch {
+	case known, tooLarge(err), errors.As(err, new(*store.Error)), errors.As(err, new(*sqlguard.RefusedError)), errors.As(err, new(*sqlguard.StatementError)),
+		errors.Is(err, sql.ErrTxDone), errors.Is(err, driver.ErrBadConn), ctx.Err() != nil:
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, restoreTime)
+	defer cancel()
+	return ping(ctx) == nil
 }
 
 // executor is a transaction, or a connection that is in none.

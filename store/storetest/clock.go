@@ -58,6 +58,7 @@ func testTimes(t *testing.T, o *operations) {
 func testClock[TX any](t *testing.T, u *suite[TX]) {
 	testTimes(t, u.operations)
 	t.Run("HeldUntilCommit", func(t *testing.T) { testHeldUntilCommit(t, u) })
+	t.Run("RenewedMeanwhile", func(t *testing.T) { testRenewedMeanwhile(t, u) })
 	t.Run("BeginExpired", func(t *testing.T) {
 		id := newID()
 		c := done(id, "first")

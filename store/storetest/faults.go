@@ -46,8 +46,8 @@ type Plan struct {
 	// Outage keeps the store out of reach after the last point of Nth or At has failed.
 	Outage bool
 
-	// Later is how many calls of the store see nothing yet of what is applied later, by
-	// default one. After 20 milliseconds it is applied in any case: a transaction that is
+	// Later is how many calls of Read, Begin and Swap see nothing yet of what is applied later,
+	// by default one. After 20 milliseconds it is applied in any case: a transaction that is
 	// open meanwhile may keep the calls waiting.
 	Later int
 
@@ -118,7 +118,8 @@ func (f *faults) later(apply func()) error {
 	return injected(store.KindLost)
 }
 
-// reached applies what this call of the store is to see.
+// reached applies what this call of the store is to see. Who calls must have no transaction open:
+// on SQLite what is applied would wait for its end.
 func (f *faults) reached() {
 	f.mu.Lock()
 	var due []*late
@@ -156,16 +157,12 @@ func (f *faults) pass(p Point) bool {
 	return struck
 }
 
-// down reports whether the store is out of reach, or becomes so at p. Otherwise it is reached.
+// down reports whether the store is out of reach, or becomes so at p.
 func (f *faults) down(p Point) bool {
 	f.mu.Lock()
 	out := f.out
 	f.mu.Unlock()
-	if out || f.pass(p) {
-		return true
-	}
-	f.reached()
-	return false
+	return out || f.pass(p)
 }
 
 func (f *faults) overtaken(ctx context.Context) {
@@ -186,6 +183,7 @@ func (f *faults) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if f.down(ReadDown) {
 		return store.Record{}, injected(store.KindUnavailable)
 	}
+	f.reached()
 	return f.ops.Read(ctx, id)
 }
 
@@ -214,6 +212,7 @@ func (f *faults) Swap(ctx context.Context, c store.Change) (store.Record, error)
 	case f.pass(SwapLostLater):
 		return store.Record{}, f.later(func() { _, _ = f.ops.Swap(context.WithoutCancel(ctx), c) })
 	}
+	f.reached()
 	return f.ops.Swap(ctx, c)
 }
 
@@ -225,6 +224,7 @@ func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.
 	case f.pass(BeginRetry):
 		return nil, store.Record{}, injected(store.KindRetry)
 	}
+	f.reached()
 	txn, rec, err := f.s.Begin(ctx, opts)
 	if txn != nil {
 		txn = &faultyTxn[TX]{Claim: txn, f: f}

@@ -207,6 +207,49 @@ func renewCancelled(t *testing.T, o *operations) {
 	}
 }
 
+// testRenewedMeanwhile has a holder renew its lease while another one takes its operation over, in a
+// transaction that is open: one of them is told that it has failed.
+func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
+	r, renews := store.As[store.Renewer](u.peer)
+	if !renews || !u.joins {
+		return
+	}
+	h := u.lease(t)
+	u.advance(t, 2*time.Minute)
+	takeover := change(h.ID, store.Expect{Fence: fence, LeaseExpired: true}, store.Record{State: store.StateRunning, Fence: fence + 1, Nonce: nextNonce})
+	own := u.own(t)
+	if err := u.joined(t, own, store.ID{}).Commit(bounded(t), takeover); err != nil {
+		t.Error("the takeover:", err)
+	}
+	type answer struct {
+		renewed []store.Hold
+		err     error
+	}
+	told, ctx := make(chan answer, 1), bounded(t)
+	go func() {
+		renewed, err := r.Renew(ctx, []store.Hold{h}, time.Minute)
+		told <- answer{renewed, err}
+	}()
+	var a answer
+	waits := false
+	select {
+	case a = <-told:
+	case <-time.After(100 * time.Millisecond):
+		waits = true
+	}
+	applied := own.end(true) == nil
+	if waits {
+		a = <-told
+	}
+	if a.err != nil || applied == (len(a.renewed) == 1) {
+		t.Errorf("taken over: %t; renewed: %v, %v", applied, a.renewed, a.err)
+	}
+	rec := u.read(t, h.ID)
+	if want := map[bool]int64{true: fence + 1, false: fence}[applied]; rec.Fence != want || rec.LeaseExpired {
+		t.Errorf("taken over: %t, but the record is %+v", applied, rec)
+	}
+}
+
 // testUnfinished proves that what runs or is unknown is listed, each operation once, and nothing
 // else.
 func testUnfinished(t *testing.T, o *operations) {

@@ -293,6 +293,7 @@ func (p *plane[TX]) failures(key string) []failing {
 		{"Missing", p.text("delete from storetest_missing"), store.KindUnavailable, store.ErrNotMigrated},
 		{"Rows", many, store.KindOther, store.ErrRows},
 		{"Syntax", p.text("insert nothing"), store.KindOther, nil},
+		{"Argument", p.text("insert into storetest_row (KEY) values (?)", struct{}{}), store.KindOther, nil},
 	}
 }
 

@@ -88,9 +88,11 @@ func All() []Mutant {
 		mariadbMutants,
 		standbys,
 		boundMutants,
+		changeMutants,
 		lockMutants,
 		transactionMutants,
 		defaultsMutants,
 		adminMutants,
+		planeMutants,
 	)
 }

@@ -142,18 +142,18 @@ case err == nil && rec.State == store.StateAbsent:
 	{
 		Name: "memstore's Swap ignores the fence",
 		Edits: []Edit{{
-			In:  "(*Tx).blocked",
-			Old: "expect.Fence == 0, rec.Fence != expect.Fence:",
-			New: "expect.Fence == 0:",
+			In:  "memstore.matches",
+			Old: "case rec.State == store.StateDone, rec.Fence != expect.Fence:",
+			New: "case rec.State == store.StateDone:",
 		}},
 		Tests: []Killer{history},
 	},
 	{
 		Name: "a takeover need not wait for the lease",
 		Edits: []Edit{{
-			In:  "(*Tx).blocked",
-			Old: "return rec, expect.LeaseExpired && !rec.LeaseExpired",
-			New: "return rec, false",
+			In:  "memstore.matches",
+			Old: "return !expect.LeaseExpired || rec.LeaseExpired",
+			New: "return true",
 		}},
 		Tests: []Killer{history},
 	},

@@ -1,0 +1,65 @@
+package bugbank
+
+// changeMutants are bugs of what a Change demands, and of the leases of those who hold operations.
+var changeMutants = []Mutant{
+	{
+		Name:  "an expectation compares the fence alone",
+		Edits: []Edit{{In: "memstore.matches", Old: "!bytes.Equal(rec.Nonce, expect.Nonce)", New: "false"}},
+		Tests: in("store/memstore", "TestConformance$/^Swap$/^Reclaimed$"),
+	},
+	{
+		Name:  "a hold is known by its fence alone",
+		Edits: []Edit{{In: "memstore.holds", Old: "&& bytes.Equal(r.rec.Nonce, h.Nonce)", New: ""}},
+		Tests: in("store/memstore", "TestConformance$/^Lease$/^Renew$"),
+	},
+	{
+		Name:  "an operation whose lease is over is no longer held",
+		Edits: []Edit{{In: "(*Tx).check", Old: "if !holds(t.seen(h.ID), h) {", New: "if !holds(t.seen(h.ID), h) || t.seen(h.ID).lapsed(t.s.now()) {"}},
+		Tests: in("store/memstore", "TestConformance$/^Clock$/^Held$"),
+	},
+	{
+		Name:  "what is held may be lost before the caller's transaction commits",
+		Edits: []Edit{{In: "(*Tx).validate", Old: "if !holds(t.s.live(h.ID), h) {", New: "if false {"}},
+		Tests: in("store/memstore", "TestConformance$/^Clock$/^HeldUntilCommit$"),
+	},
+	{
+		Name:  "a takeover does not see that the lease was renewed meanwhile",
+		Edits: []Edit{{In: "(*Tx).validate", Old: "if p.takesOver && !t.s.live(p.id).lapsed(t.s.now()) {", New: "if p.takesOver && false {"}},
+		Tests: in("store/memstore", "TestConformance$/^Clock$/^RenewedMeanwhile$"),
+	},
+	{
+		Name:  "a narrow change writes the request anew",
+		Edits: []Edit{{In: "memstore.newRow", Old: "r.rec.Fingerprint, r.rec.Request, r.rec.Trace = old.rec.Fingerprint, old.rec.Request, old.rec.Trace", New: "r.rec.Fingerprint, r.rec.Trace = old.rec.Fingerprint, old.rec.Trace"}},
+		Tests: in("store/memstore", "TestConformance$/^Clock$/^TruthTable$"),
+	},
+	{
+		Name:  "a commit writes done whatever it is asked",
+		Edits: []Edit{{In: "memstore.newRow", Old: "r := &row{rec: detach(c.Next)}", New: "r := &row{rec: detach(c.Next)}\nr.rec.State = store.StateDone"}},
+		Tests: in("store/memstore", "TestConformance$/^Clock$/^BecomesLease$"),
+	},
+	{
+		Name:  "a change that is too late is applied",
+		Edits: []Edit{{In: "(*Tx).check", Old: "c.Expect.Fence == 0 && t.s.late(c.StaleAfter)", New: "false"}},
+		Tests: in("store/memstore", "TestConformance$/^Swap$/^StaleAfter$"),
+	},
+	{
+		Name:  "a lease that is over cannot be renewed",
+		Edits: []Edit{{In: "memstore.(*Store).renew", Old: "if !holds(old, h) {", New: "if !holds(old, h) || old.lapsed(s.now()) {"}},
+		Tests: in("store/memstore", "TestConformance$/^Lease$/^Renew$/^Revives$"),
+	},
+	{
+		Name:  "a page of unfinished operations begins with the last one before",
+		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "compare(id, after) <= 0", New: "compare(id, after) < 0"}},
+		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
+	},
+	{
+		Name:  "a swap that may yet be applied is told as not applied",
+		Edits: []Edit{{In: "(*call).swap", Old: "v = c.storeFailed(unsettled, err)", New: ""}},
+		Tests: in("store/memstore", "TestConformance$/^Faults$"),
+	},
+	{
+		Name:  "a commit that may yet be applied is told as not applied",
+		Edits: []Edit{{In: "(*call).settle", Old: "if !sleep(ctx, delay) {", New: "if err == nil {\nreturn verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost)}\n}\nif !sleep(ctx, delay) {"}},
+		Tests: in("store/memstore", "TestConformance$/^Faults$"),
+	},
+}
