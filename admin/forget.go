@@ -33,8 +33,8 @@ var (
 )
 
 // Forget erases what a finished operation has stored: the answer, the request that was
-// captured, what recovery points have saved, and the request and correlation ids of its
-// attempts so far. That it was done, its scope, key and fingerprint stay until it
+// captured, its trace, what recovery points have saved, and the request and correlation ids of
+// its attempts so far. That it was done, its scope, key and fingerprint stay until it
 // expires, so that a retry is told [once.CodeNoResult] (409 over HTTP) and does not execute.
 // It returns what was changed, in words; the audit has it in the same commit.
 //
@@ -42,8 +42,8 @@ var (
 // executing: see Config.HashKeys. Nor is anything erased that the database keeps for
 // itself: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
 //
-// After an error nothing has changed, except that the answer to COMMIT may have been
-// lost; to forget again does no harm.
+// After an error nothing has changed, unless it is of [store.KindLost], the answer to COMMIT; to
+// forget again does no harm.
 func (a *Admin) Forget(ctx context.Context, o ForgetRequest) (detail string, err error) {
 	if err := o.complete(); err != nil {
 		return "", err

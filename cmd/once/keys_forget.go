@@ -14,8 +14,8 @@ import (
 
 var keysForgetEntry = entry{
 	name: "keys forget", args: "KEY", brief: "erase what is stored under a key",
-	help: `Erases the stored answer of an operation, the request if it was captured, and the request
-and correlation ids of its attempts so far. That it was done stays until it expires, with
+	help: `Erases the stored answer of an operation, the request if it was captured, its trace, and the
+request and correlation ids of its attempts so far. That it was done stays until it expires, with
 its scope, key and fingerprint: a retry is told that the result is not available, and
 does not execute. Who has done this, when and why is in the audit, in the same commit.
 

@@ -52,6 +52,30 @@ func TestOutputs(t *testing.T) {
 	})
 }
 
+// TestKeysShowTrace: the trace of an operation is shown if there is one, until it is forgotten.
+func TestKeysShowTrace(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		db := open(t, url)
+		db.do(t, "s", "k")
+		if _, err := db.ExecContext(t.Context(), "update once_operation set trace = '"+trace+"'"); err != nil {
+			t.Fatal(err)
+		}
+		show := func() string {
+			t.Helper()
+			return run(t, "keys", "show", "k", "--db", url).want(t, 0).stdout + run(t, "keys", "show", "k", "-o", "json", "--db", url).want(t, 0).stdout
+		}
+		if got := show(); !strings.Contains(got, "\ntrace        "+trace+"\n") || !strings.Contains(got, `"trace": "`+trace+`"`) {
+			t.Errorf("%s", got)
+		}
+		run(t, "keys", "forget", "k", "--scope", "s", "--reason", "asked", "--yes", "--db", url).want(t, 0)
+		if got := show(); strings.Contains(got, "trace") || strings.Contains(got, trace) {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
 // outputData is something of everything, at fixed times.
 func outputData(t *testing.T, db opened) {
 	t.Helper()

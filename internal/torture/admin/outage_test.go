@@ -20,14 +20,6 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// server is a database server of a test alone.
-type server interface {
-	CreateDatabase(name string) error
-	Kill() error
-	Restart(ctx context.Context) error
-	Close() error
-}
-
 // TestServerKilled kills the server while requests run. Each of them gets its verdict
 // all the same, and when the server is back, each has a row or is counted.
 func TestServerKilled(t *testing.T) {
@@ -35,7 +27,7 @@ func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	t.Run("pgx", func(t *testing.T) {
 		t.Parallel()
-		s, dsn := startPostgres(t)
+		server, dsn := startPostgres(t)
 		pool, err := pgxpool.New(t.Context(), dsn)
 		must(t, err)
 		defer pool.Close()
@@ -43,29 +35,29 @@ func TestServerKilled(t *testing.T) {
 		db, err := sql.Open("pgx", dsn)
 		must(t, err)
 		defer func() { _ = db.Close() }()
-		testOutage(t, pgxstore.New(pool), db, s)
+		testOutage(t, pgxstore.New(pool), db, server)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		s, dsn := startPostgres(t)
-		db, store := openSQL(t, "pgx", dsn)
-		testOutage(t, store, db, s)
+		server, dsn := startPostgres(t)
+		db, s := openSQL(t, "pgx", dsn)
+		testOutage(t, s, db, server)
 	})
 	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
 		testenv.Need(t, "mariadb")
-		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{})
+		server, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{})
 		must(t, err)
-		t.Cleanup(func() { must(t, m.Close()) })
-		must(t, m.CreateDatabase("app"))
-		db, store := openSQL(t, "mysql", m.DSN("app")+"?interpolateParams=true")
-		testOutage(t, store, db, m)
+		t.Cleanup(func() { must(t, server.Close()) })
+		must(t, server.CreateDatabase("app"))
+		db, s := openSQL(t, "mysql", server.DSN("app")+"?interpolateParams=true")
+		testOutage(t, s, db, server)
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(20)"
-		db, store := openSQL(t, "sqlite", dsn)
-		testOutage(t, store, db, &lockedFile{dsn: dsn})
+		db, s := openSQL(t, "sqlite", dsn)
+		testOutage(t, s, db, &lockedFile{dsn: dsn})
 	})
 }
 
