@@ -4,7 +4,6 @@ package attempts
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,14 +15,17 @@ import (
 // Table is the table once_attempt of a database. Its methods can be called concurrently.
 type Table struct {
 	db      store.Database
-	inserts [maxRows + 1]func() string // by the number of rows; not on PostgreSQL
+	inserts [manyRows + 1]func() string // by the number of rows; not on PostgreSQL
 	sweep   string
 }
 
-// maxRows is how many rows one statement inserts where it has an argument for each value.
-// SQLite's driver takes the longer for an argument the more there are, and servers keep as
-// many texts prepared.
-const maxRows = 32
+// How many rows one statement inserts where it has an argument for each value. SQLite's driver takes
+// the longer for an argument the more there are; for a server, every statement is a round trip. What
+// is left of many rows is inserted in few, so that the texts are not as many as there are numbers.
+const (
+	manyRows = 256 // on MySQL
+	fewRows  = 32
+)
 
 // New returns the table of db.
 func New(db store.Database) *Table {
@@ -44,20 +46,30 @@ func (t *Table) Write(ctx context.Context, list []Attempt) error {
 	case t.db.Dialect() == store.PostgreSQL:
 		_, err := t.db.Pool().Exec(ctx, store.Statement{SQL: insertArrays, Args: arrays(list)})
 		return err
-	case len(list) <= maxRows:
+	case t.rows(list) == len(list):
 		return t.insert(ctx, t.db.Pool(), list)
 	}
 	return t.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
-		for part := range slices.Chunk(list, maxRows) {
-			if err := t.insert(ctx, r, part); err != nil {
+		for rest := list; len(rest) > 0; {
+			n := t.rows(rest)
+			if err := t.insert(ctx, r, rest[:n]); err != nil {
 				return err
 			}
+			rest = rest[n:]
 		}
 		return nil
 	})
 }
 
-// insert inserts at most maxRows attempts.
+// rows is how many of list the next statement inserts.
+func (t *Table) rows(list []Attempt) int {
+	if t.db.Dialect() == store.MySQL && len(list) >= manyRows {
+		return manyRows
+	}
+	return min(len(list), fewRows)
+}
+
+// insert inserts as many attempts as rows has allowed.
 func (t *Table) insert(ctx context.Context, r store.Runner, list []Attempt) error {
 	args := make([]any, 0, 20*len(list))
 	for i := range list {
