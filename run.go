@@ -57,17 +57,24 @@ func (c *call[TX]) execute(ctx context.Context, txn claim[TX], h handler[TX]) ve
 	if !c.id.IsZero() && !txn.deferred {
 		c.report.from = store.StateAbsent.String()
 	}
-	r := c.run(ctx, txn, h)
+	within := ctx
+	if txn.expiring != nil {
+		own, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil) // not before the transaction has ended: rows may be open
+		defer txn.expiring.OnEnd(func() { cancel(ErrClaimLost) })()
+		within = own
+	}
+	r := c.run(ctx, within, txn, h)
 	if r.err != nil {
 		return c.runFailed(ctx, txn, r)
 	}
 	return c.commit(ctx, txn, r)
 }
 
-// run runs the handler on an open transaction. If that does not come to a change, the
+// run runs the handler, within its context, on an open transaction. If that does not come to a change, the
 // transaction is rolled back: on an error, on runtime.Goexit, and on a panic of any
 // code (the handler, the encryption, the observer).
-func (c *call[TX]) run(ctx context.Context, txn claim[TX], h handler[TX]) (r ran) {
+func (c *call[TX]) run(ctx, within context.Context, txn claim[TX], h handler[TX]) (r ran) {
 	returned := false
 	began := c.e.clock()
 	defer func() {
@@ -82,16 +89,10 @@ func (c *call[TX]) run(ctx context.Context, txn claim[TX], h handler[TX]) (r ran
 	}()
 	c.observe(ctx, EventClaimed, nil)
 	tx := txn.Tx()
-	own := &frame{Context: ctx, engine: c.e, tx: tx, id: c.id}
+	own := &frame{Context: within, engine: c.e, tx: tx, id: c.id}
 	defer own.over.Store(true) // also if the handler panics
 	if txn.joined {
 		own.outer, _ = ctx.Value(c.e).(*frame)
-	}
-	if txn.expiring != nil {
-		var cancel context.CancelCauseFunc
-		own.Context, cancel = context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer txn.expiring.OnEnd(func() { cancel(ErrClaimLost) })()
 	}
 	var a Answer
 	var writes []store.Statement

@@ -52,7 +52,9 @@ type Runner interface {
 	Exec(ctx context.Context, s Statement) (rows int64, err error)
 
 	// Query runs s and calls each for every row it returns. An error of each ends it, and
-	// is returned as it is. A row is valid until each returns.
+	// is returned as it is; what s has written stands. A row is valid until each returns. If s
+	// commits by itself, the rows count only if Query returns nil. Rows of s is how many it
+	// returns.
 	Query(ctx context.Context, s Statement, each func(Row) error) error
 
 	// Append sends s together with the commit if the store can, and runs it now if not. What

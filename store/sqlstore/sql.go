@@ -23,7 +23,8 @@ func (s *Store) Dialect() store.Dialect { return s.dialect.name }
 func (s *Store) On(tx *sql.Tx) store.Runner { return &txRunner{s: s, tx: tx} }
 
 // Pool implements [store.Database]. On SQLite, a statement that writes takes its turn like an
-// operation, and one that only reads waits for no writer.
+// operation, and one that only reads waits for no writer. A SELECT counts as one that only reads,
+// also if it calls a function that writes.
 func (s *Store) Pool() store.Runner { return poolRunner{s} }
 
 // Within implements [store.Database].
@@ -165,7 +166,7 @@ func (p poolRunner) needsTx(st store.Statement) bool {
 	return st.Rows > 0 || p.s.file != nil && !reads(st)
 }
 
-// reads reports whether st only reads. A function that writes, called by a SELECT, is not seen.
+// reads reports whether st only reads.
 func reads(st store.Statement) bool {
 	reads, _ := sqlguard.SQLiteEffects(st.SQL) // its words are those of the others
 	return reads
@@ -178,12 +179,7 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		if err != nil {
 			return p.s.down(err)
 		}
-		err = fn(conn)
-		if p.s.readOnly(err) { // another connection may lead to the primary
-			dropConn(conn)
-		}
-		refused := err != nil && p.s.refusedByDriver(ctx, err, conn.PingContext)
-		_ = conn.Close() // back into the pool; a broken one is not kept
+		refused, err := p.runOn(ctx, conn, fn)
 		if err == nil {
 			return nil
 		}
@@ -201,6 +197,18 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		p.s.forgetPacket()
 		return &store.Error{Kind: store.KindLost, Err: err}
 	}
+}
+
+// runOn is run on a connection, which it gives back. refused says that the driver has refused it.
+func (p poolRunner) runOn(ctx context.Context, conn *sql.Conn, fn func(*sql.Conn) error) (refused bool, err error) {
+	defer func() { _ = conn.Close() }() // also if fn panics; a broken one is not kept
+	if err = fn(conn); err == nil {
+		return false, nil
+	}
+	if p.s.readOnly(err) { // another connection may lead to the primary
+		dropConn(conn)
+	}
+	return p.s.refusedByDriver(ctx, err, conn.PingContext), err
 }
 
 // refusedByDriver reports whether err is neither of the database nor of the connection, but of the

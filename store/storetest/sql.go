@@ -328,7 +328,7 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 		for i := range 100 {
 			p.must(t, r, p.insert(fmt.Sprintf("%s %d", key, i)))
 		}
-		for range 3 { // more often than the pool has connections to lose
+		for range 3 {
 			seen := 0
 			query := p.text("select KEY from storetest_row where KEY >= ? and KEY < ?", key, key+"~")
 			query.Rows = 100
@@ -338,6 +338,16 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 			}
 		}
 		p.must(t, r, p.insert(key+" later"))
+		for range 20 { // more often than the pool has connections to lose
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic was swallowed")
+					}
+				}()
+				_ = r.Query(bounded(t), p.text("select 1"), func(store.Row) error { panic("boom") })
+			}()
+		}
 		if n := p.countOn(t, r, key); n != 101 {
 			t.Errorf("%d rows, want 101", n)
 		}

@@ -25,7 +25,7 @@ var leasedMutants = []Mutant{
 	},
 	{
 		Name:  "a handler is not told why its context has ended",
-		Edits: []Edit{{In: "once.(*call).run", Old: "cancel(ErrClaimLost)", New: "cancel(nil)"}},
+		Edits: []Edit{{In: "once.(*call).execute", Old: "cancel(ErrClaimLost)", New: "cancel(nil)"}},
 		Tests: in("", "TestClaimLostEndsTheHandler"),
 	},
 	{

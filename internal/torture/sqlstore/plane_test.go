@@ -163,6 +163,7 @@ func TestPlaneLostAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, s, proxy := open(t)
+			db.SetMaxOpenConns(1)
 			marking := func(id string) store.Statement {
 				return store.Statement{SQL: strings.Replace(marked, "%s", id, 1)}
 			}
