@@ -2,11 +2,11 @@ package admin
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
 	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
 )
 
 // Entry is a row of the audit: what an operator has done. What has changed something was
@@ -29,26 +29,27 @@ type Access struct {
 	Detail     string // what was looked for
 }
 
-// RecordAccess writes a to the audit. Reading itself needs no right to write, so the caller
+// RecordAccess writes access to the audit. Reading itself needs no right to write, so the caller
 // decides what an error means.
-func (t *Table) RecordAccess(ctx context.Context, a Access) error {
-	if a.Who == "" {
+func (a *Admin) RecordAccess(ctx context.Context, access Access) error {
+	if access.Who == "" {
 		return errors.New("admin: Access.Who is empty. Try: the name of the person or service that reads")
 	}
 	action, hash := "list", ""
-	if a.Key != "" {
-		action, hash = "show", hashes(a.Key)[0]
+	if access.Key != "" {
+		action, hash = "show", hashes(access.Key)[0]
 	}
-	_, err := t.db.ExecContext(ctx, t.text("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, '', ?)"),
-		a.Who, action, a.Scope, hash, a.Detail)
+	_, err := a.db.Pool().Exec(ctx, a.statement(insertEntry, access.Who, action, access.Scope, hash, "", access.Detail))
 	return err
 }
+
+const insertEntry = "insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)"
 
 const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
 
 // Audit returns entries, the newest first, at most limit (0: 50). Scope "" is every
 // scope; before is the ID of the last entry that was seen, 0 to begin with.
-func (t *Table) Audit(ctx context.Context, scope string, before int64, limit int) ([]Entry, error) {
+func (a *Admin) Audit(ctx context.Context, scope string, before int64, limit int) ([]Entry, error) {
 	where, args := "1 = 1", []any{}
 	if scope != "" {
 		where, args = where+" and scope = ?", append(args, scope)
@@ -59,11 +60,11 @@ func (t *Table) Audit(ctx context.Context, scope string, before int64, limit int
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return collect(ctx, t.db, t.text(auditColumns+where+" order by id desc limit ?"), append(args, limit), scanEntry)
+	return collect(ctx, a.db.Pool(), a.statement(auditColumns+where+" order by id desc limit ?", append(args, limit)...), scanEntry)
 }
 
-func scanEntry(rows *sql.Rows) (e Entry, err error) {
-	err = rows.Scan(&e.ID, (*dialect.Time)(&e.At), &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
+func scanEntry(row store.Row) (e Entry, err error) {
+	err = row.Scan(&e.ID, (*dialect.Time)(&e.At), &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
 	e.At = shown(e.At)
 	return e, err
 }

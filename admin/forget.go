@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,15 +26,15 @@ type ForgetRequest struct {
 
 // Why Forget has changed nothing.
 var (
-	ErrNothing = errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope")
-	ErrRunning = errors.New("the operation is running, and its holder needs what is stored. Try: again when it has ended")
-	ErrUnknown = errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: again when it is decided; or, if you know that it has not taken effect, --release, which lets a retry execute")
-	ErrDone    = errors.New("only an operation whose outcome is unknown can be released: a retry of one that is done would execute it again. Try: without --release")
+	ErrNothing = errors.New("admin: nothing is stored under this key in this scope. Try: Admin.Find, which looks in every scope")
+	ErrRunning = errors.New("admin: the operation is running, and its holder needs what is stored. Try: again when it has ended")
+	ErrUnknown = errors.New("admin: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: again when it is decided; or, if you know that it has not taken effect, ForgetRequest.Release, which lets a retry execute")
+	ErrDone    = errors.New("admin: only an operation whose outcome is unknown can be released: a retry of one that is done would execute it again. Try: without ForgetRequest.Release")
 )
 
 // Forget erases what a finished operation has stored: the answer, the request that was
-// captured, what recovery points have saved, and the request and correlation ids of its
-// attempts so far. That it was done, its scope, key and fingerprint stay until it
+// captured, its trace, what recovery points have saved, and the request and correlation ids of
+// its attempts so far. That it was done, its scope, key and fingerprint stay until it
 // expires, so that a retry is told [once.CodeNoResult] (409 over HTTP) and does not execute.
 // It returns what was changed, in words; the audit has it in the same commit.
 //
@@ -43,46 +42,53 @@ var (
 // executing: see Config.HashKeys. Nor is anything erased that the database keeps for
 // itself: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
 //
-// After an error nothing has changed, except that the answer to COMMIT may have been
-// lost; to forget again does no harm.
-func (t *Table) Forget(ctx context.Context, o ForgetRequest) (detail string, err error) {
-	if o.Scope == "" || o.Key == "" || o.Who == "" || strings.TrimSpace(o.Reason) == "" {
-		return "", errors.New("admin: scope, key, who and reason are required. Try: --reason 'what has asked for it'")
-	}
-	tx, err := t.db.BeginTx(ctx, nil)
-	if err != nil {
+// After an error nothing has changed, unless it is of [store.KindLost], the answer to COMMIT; to
+// forget again does no harm.
+func (a *Admin) Forget(ctx context.Context, o ForgetRequest) (detail string, err error) {
+	if err := o.complete(); err != nil {
 		return "", err
 	}
-	detail, err = t.forget(ctx, tx, o)
-	if err != nil {
-		_ = tx.Rollback() // the first error says more
-		return "", err
+	err = a.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) (err error) {
+		if detail, err = a.forget(ctx, r, o); err == nil && o.Preview {
+			err = errPreview
+		}
+		return err
+	})
+	if errors.Is(err, errPreview) {
+		return detail, nil
 	}
-	if o.Preview {
-		return detail, tx.Rollback()
-	}
-	err = tx.Commit()
-	for _, c := range t.caches { // also if the answer to COMMIT was lost
+	for _, c := range a.caches { // also if the answer to COMMIT was lost
 		c.InvalidateCache(o.Scope, o.Key)
 	}
 	return detail, err
 }
 
-func (t *Table) forget(ctx context.Context, tx *sql.Tx, o ForgetRequest) (string, error) {
-	exec := func(query string, args ...any) (int64, error) {
-		r, err := tx.ExecContext(ctx, t.text(query), args...)
-		if err != nil {
-			return 0, err
+var errPreview = errors.New("rolled back: a preview")
+
+// complete says which field is missing, if one is.
+func (o ForgetRequest) complete() error {
+	for _, field := range []struct{ name, value, try string }{
+		{"Scope", o.Scope, "the scope of the operation: Admin.Find lists those of a key"},
+		{"Key", o.Key, "the key of the operation"},
+		{"Who", o.Who, "the name of the person or service that asks for it"},
+		{"Reason", strings.TrimSpace(o.Reason), "why it is forgotten, such as the number of a request for erasure"},
+	} {
+		if field.value == "" {
+			return fmt.Errorf("admin: ForgetRequest.%s is empty. Try: %s", field.name, field.try)
 		}
-		return r.RowsAffected()
 	}
+	return nil
+}
+
+func (a *Admin) forget(ctx context.Context, r store.Runner, o ForgetRequest) (string, error) {
+	exec := func(query string, args ...any) (int64, error) { return r.Exec(ctx, a.statement(query, args...)) }
 	where, args := named(o.Scope, o.Key) // a write comes first: SQLite gives its lock to no reader that others have overtaken
 	attempts, err := exec("update once_attempt set request_id = '', correlation_id = '' where "+where+" and (request_id <> '' or correlation_id <> '')", args...)
 	if err != nil {
 		return "", err
 	}
-	found, err := collect(ctx, tx, t.text(operationColumns+"scope = ? and KEY in (?, ?) order by KEY FOR UPDATE"),
-		[]any{o.Scope, o.Key, once.HashedKey(o.Key)}, scanOperation)
+	locked := a.statement(operationColumns+"scope = ? and KEY in (?, ?) order by KEY FOR UPDATE", o.Scope, o.Key, once.HashedKey(o.Key))
+	found, err := collect(ctx, r, locked, scanOperation)
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +100,7 @@ func (t *Table) forget(ctx context.Context, tx *sql.Tx, o ForgetRequest) (string
 		if err := o.permits(op); err != nil {
 			return "", err
 		}
-		query, args := "update once_operation set kind = 2, head = ?, body = null, request = null, point = null, data = null where scope = ? and KEY = ?", []any{op.mark(), op.Scope, op.Key}
+		query, args := "update once_operation set kind = 2, head = ?, body = null, request = null, trace = null, point = null, data = null where scope = ? and KEY = ?", []any{op.mark(), op.Scope, op.Key}
 		if o.Release {
 			query, args = "delete from once_operation where scope = ? and KEY = ?", args[1:]
 		}
@@ -110,8 +116,7 @@ func (t *Table) forget(ctx context.Context, tx *sql.Tx, o ForgetRequest) (string
 	if o.Release {
 		action = "release"
 	}
-	_, err = exec("insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)",
-		o.Who, action, o.Scope, hashes(o.Key)[0], o.Reason, detail)
+	_, err = exec(insertEntry, o.Who, action, o.Scope, hashes(o.Key)[0], o.Reason, detail)
 	return detail, err
 }
 

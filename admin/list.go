@@ -27,16 +27,16 @@ type Filter struct {
 // List returns operations by scope and key, and how to ask for those that follow: ""
 // if there are none. Each call sees the table as it is then; what is there all the
 // while is listed once. Filters on anything but scope read through the whole table.
-func (t *Table) List(ctx context.Context, f Filter) (list []Operation, next string, err error) {
+func (a *Admin) List(ctx context.Context, f Filter) (list []Operation, next string, err error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
 	}
-	where, args, err := t.where(f)
+	where, args, err := a.where(f)
 	if err != nil {
 		return nil, "", err
 	}
-	query := t.text(operationColumns + where + " order by scope, KEY limit ?")
-	list, err = collect(ctx, t.db, query, append(args, f.Limit+1), scanOperation)
+	query := a.statement(operationColumns+where+" order by scope, KEY limit ?", append(args, f.Limit+1)...)
+	list, err = collect(ctx, a.db.Pool(), query, scanOperation)
 	if err != nil || len(list) <= f.Limit {
 		return list, "", err
 	}
@@ -53,7 +53,7 @@ var states = map[string]string{
 	StateExpired: "state = 2 and expires_at <= NOW",
 }
 
-func (t *Table) where(f Filter) (text string, args []any, err error) {
+func (a *Admin) where(f Filter) (text string, args []any, err error) {
 	text, ok := states[f.State]
 	if !ok {
 		return "", nil, fmt.Errorf("admin: there is no state %q. Try: running, done, unknown or expired", f.State)
@@ -72,10 +72,10 @@ func (t *Table) where(f Filter) (text string, args []any, err error) {
 		}
 	}
 	if !f.Since.IsZero() {
-		and("since >= ?", dialect.StoredTime(t.d, f.Since))
+		and("since >= ?", dialect.StoredTime(a.db.Dialect(), f.Since))
 	}
 	if !f.Before.IsZero() {
-		and("since < ?", dialect.StoredTime(t.d, f.Before))
+		and("since < ?", dialect.StoredTime(a.db.Dialect(), f.Before))
 	}
 	if f.After != "" {
 		c, err := parseCursor(f.After)

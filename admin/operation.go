@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"time"
@@ -34,16 +33,17 @@ type Operation struct {
 	Captured      bool       `json:"request_captured"`
 	RecoveryPoint string     `json:"recovery_point,omitempty"`
 	CallStarted   bool       `json:"external_call_begun,omitempty"`
+	Trace         string     `json:"trace,omitempty"` // W3C traceparent of the call that has written it
 
 	Now time.Time `json:"-"` // of the database, when this was read
 }
 
 const operationColumns = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
- head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, NOW from once_operation where `
+ head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), NOW from once_operation where `
 
 // Find returns the operations under key, or under its hash, in every scope.
-func (t *Table) Find(ctx context.Context, key string) ([]Operation, error) {
-	return collect(ctx, t.db, t.text(operationColumns+"KEY in (?, ?) order by scope, KEY"), []any{key, once.HashedKey(key)}, scanOperation)
+func (a *Admin) Find(ctx context.Context, key string) ([]Operation, error) {
+	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, once.HashedKey(key)), scanOperation)
 }
 
 // EffectOf is [Operation.Effect] of a stored result. Of a refusal without a mark nothing
@@ -58,13 +58,13 @@ func EffectOf(r store.Result) string {
 	return once.EffectApplied.String()
 }
 
-func scanOperation(rows *sql.Rows) (op Operation, err error) {
+func scanOperation(row store.Row) (op Operation, err error) {
 	var state store.State
 	var kind store.ResultKind
 	var since, expires, lease, now time.Time
 	var asked, head []byte
-	err = rows.Scan(&op.Scope, &op.Key, &state, (*dialect.Time)(&since), (*dialect.Time)(&expires), (*dialect.Time)(&lease), &op.Fence, &asked, &kind, &op.Status,
-		&head, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, (*dialect.Time)(&now))
+	err = row.Scan(&op.Scope, &op.Key, &state, (*dialect.Time)(&since), (*dialect.Time)(&expires), (*dialect.Time)(&lease), &op.Fence, &asked, &kind, &op.Status,
+		&head, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, &op.Trace, (*dialect.Time)(&now))
 	if err != nil {
 		return op, err
 	}

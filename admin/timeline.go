@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
 )
 
 // Attempt is a row of the attempt log.
@@ -43,28 +43,31 @@ type Timeline struct {
 }
 
 // Timeline returns the last attempts at key, at most limit, and what operators have
-// done to it; who has only looked is in [Table.Audit]. Scope "" is every scope.
-func (t *Table) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
+// done to it; who has only looked is in [Admin.Audit]. Scope "" is every scope.
+func (a *Admin) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	where, args := named(scope, key)
-	tl.Attempts, err = collect(ctx, t.db, t.text(`select at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,
- lock_wait_us, waited_us, handler_us, commit_us, total_us from once_attempt where `+where+` order by at desc, id desc limit ?`), append(slices.Clip(args), limit), scanAttempt)
+	pool := a.db.Pool()
+	tl.Attempts, err = collect(ctx, pool, a.statement(`select at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,
+ lock_wait_us, waited_us, handler_us, commit_us, total_us from once_attempt where `+where+` order by at desc, id desc limit ?`, append(slices.Clip(args), limit)...), scanAttempt)
 	if err != nil {
 		return tl, err
 	}
 	slices.Reverse(tl.Attempts)
-	if err = t.db.QueryRowContext(ctx, t.text("select count(*) from once_attempt where "+where), args...).Scan(&tl.Total); err != nil {
+	err = pool.Query(ctx, a.statement("select count(*) from once_attempt where "+where, args...), func(row store.Row) error { return row.Scan(&tl.Total) })
+	if err != nil {
 		return tl, err
 	}
-	if err = t.db.QueryRowContext(ctx, "select coalesce(sum(dropped), 0) from once_attempt where key_hash = ''").Scan(&tl.Dropped); err != nil {
+	err = pool.Query(ctx, a.statement("select coalesce(sum(dropped), 0) from once_attempt where key_hash = ''"), func(row store.Row) error { return row.Scan(&tl.Dropped) })
+	if err != nil {
 		return tl, err
 	}
-	tl.Audit, err = collect(ctx, t.db, t.text(auditColumns+where+" and action <> 'show' order by id"), args, scanEntry)
+	tl.Audit, err = collect(ctx, pool, a.statement(auditColumns+where+" and action <> 'show' order by id", args...), scanEntry)
 	return tl, err
 }
 
-func scanAttempt(rows *sql.Rows) (a Attempt, err error) {
+func scanAttempt(row store.Row) (a Attempt, err error) {
 	us := [5]int64{}
-	err = rows.Scan((*dialect.Time)(&a.At), &a.Scope, &a.Outcome, &a.Effect, &a.From, &a.To, &a.Cause, &a.Attempt, &a.Runs, &a.RequestID, &a.CorrelationID, &a.Node,
+	err = row.Scan((*dialect.Time)(&a.At), &a.Scope, &a.Outcome, &a.Effect, &a.From, &a.To, &a.Cause, &a.Attempt, &a.Runs, &a.RequestID, &a.CorrelationID, &a.Node,
 		&us[0], &us[1], &us[2], &us[3], &us[4])
 	a.At = shown(a.At)
 	for i, d := range []*time.Duration{&a.LockWait, &a.Waited, &a.Handler, &a.Commit, &a.Total} {

@@ -1,4 +1,4 @@
-package attemptlog_test
+package attemptlog
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
@@ -21,7 +21,8 @@ import (
 func TestEveryOutcomeHasARow(t *testing.T) {
 	const key = "card 4111-1111"
 	s := memstore.New()
-	l := attemptlog.New(s, attemptlog.Config{Node: "n1"})
+	j := new(fakeJournal)
+	l := newLog(j, Config{Node: "n1"})
 	e := once.New(s, once.Config{Observer: l})
 	attempts := 0
 	do := func(fn func(context.Context, *memstore.Tx) (string, error), asked string) {
@@ -45,7 +46,7 @@ func TestEveryOutcomeHasARow(t *testing.T) {
 	}
 	closed(t, l)
 	var got []string
-	for _, a := range s.Attempts("s", once.KeyHash(key)) {
+	for _, a := range j.attempts("s", once.KeyHash(key)) {
 		got = append(got, fmt.Sprintf("%d %s, %s: %s to %s, %d runs, cause %q, %s %s %s", a.Attempt, a.Outcome, a.Effect, a.From, a.To, a.Runs, a.Cause, a.RequestID, a.CorrelationID, a.Node))
 		if strings.Contains(fmt.Sprintf("%+v", a), "4111") {
 			t.Errorf("the key is in %+v", a)
@@ -63,15 +64,15 @@ func TestEveryOutcomeHasARow(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if rest := s.Attempts("s", ""); len(rest) != 0 {
+	if rest := j.attempts("s", ""); len(rest) != 0 {
 		t.Errorf("rows without an operation: %+v", rest)
 	}
 }
 
 // TestAnswerThatIsNotStored: a handler that answers 503 has failed, and the log says how.
 func TestAnswerThatIsNotStored(t *testing.T) {
-	s := memstore.New()
-	l := attemptlog.New(s, attemptlog.Config{})
+	s, j := memstore.New(), new(fakeJournal)
+	l := newLog(j, Config{})
 	h := oncehttp.Handler(once.New(s, once.Config{Observer: l}), oncehttp.Config{Principal: oncehttp.Global()},
 		func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -82,45 +83,18 @@ func TestAnswerThatIsNotStored(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	closed(t, l)
-	list := s.Attempts("global POST /pay", once.KeyHash("k"))
+	list := j.attempts("global POST /pay", once.KeyHash("k"))
 	if len(list) != 1 || list[0].Outcome != "failed" || list[0].Cause != "HTTP 503" {
 		t.Errorf("%+v", list)
 	}
 }
 
-func ExampleNew() {
-	ctx := context.Background()
-	s := memstore.New()
-	attempts := attemptlog.New(s, attemptlog.Config{})
-	engine := once.New(s, once.Config{Observer: attempts})
-
-	op := once.Operation{Scope: "acme refunds", Key: "k1"}
-	outage := errors.New("the bank does not answer")
-	for range 3 {
-		_, _ = once.Do(ctx, engine, op, func(_ context.Context, tx *memstore.Tx) (string, error) {
-			err := outage
-			outage = nil
-			return "re_1", errors.Join(err, tx.Insert("refund/re_1", "1000"))
-		})
-	}
-	if err := attempts.Close(ctx); err != nil { // when the server has stopped
-		fmt.Println(err)
-	}
-	for _, a := range s.Attempts("acme refunds", once.KeyHash("k1")) {
-		fmt.Printf("%s: %s -> %s\n", a.Outcome, a.From, a.To)
-	}
-	// Output:
-	// failed: absent -> absent
-	// executed: absent -> done
-	// replayed: done -> done
-}
-
 // BenchmarkObserve is what an attempt costs the call that makes it, while there is
 // room for it.
 func BenchmarkObserve(b *testing.B) {
-	const room = attemptlog.DefaultBuffer
+	const room = DefaultBuffer
 	e := event(1)
-	var l *attemptlog.Log
+	var l *Log
 	b.ReportAllocs()
 	for i := range b.N {
 		if i%room == 0 {
@@ -128,7 +102,7 @@ func BenchmarkObserve(b *testing.B) {
 			if l != nil {
 				_ = l.Close(context.Background())
 			}
-			l = attemptlog.New(nowhere{}, attemptlog.Config{Batch: room, Buffer: room, Interval: time.Hour})
+			l = newLog(nowhere{}, Config{Batch: room, Buffer: room, Interval: time.Hour})
 			b.StartTimer()
 		}
 		l.Observe(context.Background(), e)
@@ -144,7 +118,7 @@ func BenchmarkDo(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			cfg := once.Config{}
 			if name == "log" {
-				l := attemptlog.New(nowhere{}, attemptlog.Config{})
+				l := newLog(nowhere{}, Config{})
 				defer func() { _ = l.Close(context.Background()) }()
 				cfg.Observer = l
 			}
@@ -162,6 +136,6 @@ func BenchmarkDo(b *testing.B) {
 
 type nowhere struct{}
 
-func (nowhere) WriteAttempts(context.Context, []store.Attempt) error { return nil }
+func (nowhere) Write(context.Context, []attempts.Attempt) error { return nil }
 
-func (nowhere) SweepAttempts(context.Context, time.Duration, int) (int, error) { return 0, nil }
+func (nowhere) Sweep(context.Context, time.Duration, int) (int, error) { return 0, nil }

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/store"
 )
 
@@ -16,8 +17,8 @@ const (
 )
 
 // attemptOf returns what the log keeps of the end of a call.
-func attemptOf(e once.Event) store.Attempt {
-	return store.Attempt{
+func attemptOf(e once.Event) attempts.Attempt {
+	return attempts.Attempt{
 		Scope: short(e.Scope, once.MaxScope), KeyHash: e.KeyHash,
 		Outcome: string(e.Outcome), Effect: e.Effect.String(), From: e.From, To: e.To, Cause: short(causeOf(e.Err), maxCause),
 		Attempt: e.Caller.Attempt, Runs: e.Runs,
@@ -55,7 +56,7 @@ func short(s string, n int) string {
 
 // clean makes texts that a caller may have chosen fit for any database. An invalid
 // scope is refused by the engine, and its attempt is noted all the same.
-func clean(a *store.Attempt) {
+func clean(a *attempts.Attempt) {
 	for _, s := range []*string{&a.Scope, &a.Cause, &a.RequestID, &a.CorrelationID, &a.Node} {
 		*s = strings.Map(func(r rune) rune {
 			if unicode.IsControl(r) {

@@ -1,6 +1,8 @@
-package attemptlog_test
+package attemptlog
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,24 +14,22 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/internal/attempts"
 )
 
-// journal stands between a log and its store.
-type journal struct {
-	*memstore.Store
-	write func(list []store.Attempt) error // before the store; nil: not at all
-	after func() error                     // after it: a lost answer
+// fakeJournal keeps attempts in memory, and fails as it is told.
+type fakeJournal struct {
+	write func(list []attempts.Attempt) error // before they are kept; nil: nothing
+	after func() error                        // after that: a lost answer
 
 	mu    sync.Mutex
+	kept  map[[16]byte]attempts.Attempt
 	sizes []int // of the batches that were written
 	tries int
 	swept []int
 }
 
-func (j *journal) WriteAttempts(ctx context.Context, list []store.Attempt) error {
+func (j *fakeJournal) Write(_ context.Context, list []attempts.Attempt) error {
 	j.mu.Lock()
 	j.tries++
 	j.mu.Unlock()
@@ -38,11 +38,16 @@ func (j *journal) WriteAttempts(ctx context.Context, list []store.Attempt) error
 			return err
 		}
 	}
-	if err := j.Store.WriteAttempts(ctx, list); err != nil {
-		return err
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.kept == nil {
+		j.kept = map[[16]byte]attempts.Attempt{}
+	}
+	for _, a := range list {
+		if _, exists := j.kept[a.ID]; !exists {
+			j.kept[a.ID] = a
+		}
+	}
 	j.sizes = append(j.sizes, len(list))
 	if j.after != nil {
 		return j.after()
@@ -50,27 +55,48 @@ func (j *journal) WriteAttempts(ctx context.Context, list []store.Attempt) error
 	return nil
 }
 
-func (j *journal) SweepAttempts(ctx context.Context, keep time.Duration, limit int) (int, error) {
-	n, err := j.Store.SweepAttempts(ctx, keep, limit)
+func (j *fakeJournal) Sweep(_ context.Context, keep time.Duration, limit int) (n int, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	before := time.Now().Add(-keep)
+	for id, a := range j.kept {
+		if n < limit && a.Ended.Before(before) {
+			delete(j.kept, id)
+			n++
+		}
+	}
 	j.swept = append(j.swept, n)
-	return n, err
+	return n, nil
 }
 
-func (j *journal) tried() int {
+// attempts returns the attempts at an operation, the oldest first.
+func (j *fakeJournal) attempts(scope, keyHash string) (list []attempts.Attempt) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, a := range j.kept {
+		if a.Scope == scope && a.KeyHash == keyHash {
+			list = append(list, a)
+		}
+	}
+	slices.SortFunc(list, func(a, b attempts.Attempt) int {
+		return cmp.Or(a.Ended.Compare(b.Ended), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return list
+}
+
+func (j *fakeJournal) tried() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.tries
 }
 
-func (j *journal) sweeps() []int {
+func (j *fakeJournal) sweeps() []int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.swept)
 }
 
-func (j *journal) batches() string {
+func (j *fakeJournal) batches() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return fmt.Sprint(j.sizes)
@@ -92,20 +118,20 @@ func event(i int) once.Event {
 
 const hash = "0123456789abcdef"
 
-func observe(l *attemptlog.Log, from, to int) {
+func observe(l *Log, from, to int) {
 	for i := from; i < to; i++ {
 		l.Observe(context.Background(), event(i))
 	}
 }
 
-func closed(t *testing.T, l *attemptlog.Log) {
+func closed(t *testing.T, l *Log) {
 	t.Helper()
 	if err := l.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func requests(list []store.Attempt) string {
+func requests(list []attempts.Attempt) string {
 	var ids []string
 	for _, a := range list {
 		ids = append(ids, a.RequestID)

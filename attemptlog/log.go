@@ -1,7 +1,7 @@
 // Package attemptlog keeps a log of every attempt at an operation, also of those that
 // have failed and left no record:
 //
-//	attempts := attemptlog.New(s, attemptlog.Config{}) // s is the store of the engine
+//	attempts := attemptlog.New(s, attemptlog.Config{}) // s is the SQL store of the engine
 //	defer attempts.Close(ctx)
 //	engine := once.New(s, once.Config{Observer: once.Observers(once.Log(slog.Default()), attempts)})
 //
@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/store"
 )
 
@@ -80,10 +81,10 @@ type Config struct {
 	Failed func(error)
 }
 
-// Log is an [once.Observer] that writes attempts to a journal. Share it between
+// Log is an [once.Observer] that writes attempts to a database. Share it between
 // engines of one database; beside other observers: [once.Observers].
 type Log struct {
-	journal store.AttemptLog
+	journal journal
 	cfg     Config
 
 	mu      sync.Mutex
@@ -104,9 +105,17 @@ type Log struct {
 
 var _ once.Observer = (*Log)(nil)
 
-// New returns a log that writes to journal, which is a store of this module. It panics
-// if cfg is invalid. Its goroutine ends with [Log.Close].
-func New(journal store.AttemptLog, cfg Config) *Log {
+// journal keeps attempts: it is an *attempts.Table.
+type journal interface {
+	Write(ctx context.Context, list []attempts.Attempt) error
+	Sweep(ctx context.Context, keep time.Duration, limit int) (int, error)
+}
+
+// New returns a log that writes to db, which is a *pgxstore.Store or *sqlstore.Store and has been
+// migrated. It panics if cfg is invalid. Its goroutine ends with [Log.Close].
+func New(db store.Database, cfg Config) *Log { return newLog(attempts.New(db), cfg) }
+
+func newLog(journal journal, cfg Config) *Log {
 	if cfg.Batch < 0 || cfg.Buffer < 0 || cfg.Interval < 0 {
 		panic(fmt.Sprintf("attemptlog: New: Batch %d, Buffer %d and Interval %v must not be negative", cfg.Batch, cfg.Buffer, cfg.Interval))
 	}
@@ -131,7 +140,7 @@ func New(journal store.AttemptLog, cfg Config) *Log {
 		cfg.Failed = func(err error) { slog.Default().Warn("once: the attempt log waits", "error", err) }
 	}
 	l := &Log{
-		journal: journal, cfg: cfg, queue: queue{list: make([]store.Attempt, cfg.Buffer)},
+		journal: journal, cfg: cfg, queue: queue{list: make([]attempts.Attempt, cfg.Buffer)},
 		full: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	rand.Read(l.id[:8])
@@ -162,7 +171,7 @@ func (l *Log) Observe(_ context.Context, e once.Event) {
 }
 
 // push queues a, for which there is room.
-func (l *Log) push(a *store.Attempt) {
+func (l *Log) push(a *attempts.Attempt) {
 	a.ID, a.Ended = l.id, time.Now()
 	binary.BigEndian.PutUint64(l.id[8:], binary.BigEndian.Uint64(l.id[8:])+1)
 	l.queue.push(a)

@@ -1,4 +1,4 @@
-package attemptlog_test
+package attemptlog
 
 import (
 	"context"
@@ -13,15 +13,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/internal/attempts"
 )
 
 func TestBatchBySizeAndByInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &journal{Store: memstore.New()}
-		l := attemptlog.New(j, attemptlog.Config{Batch: 3, Interval: time.Minute})
+		j := new(fakeJournal)
+		l := newLog(j, Config{Batch: 3, Interval: time.Minute})
 		began := time.Now()
 		observe(l, 0, 7)
 		synctest.Wait()
@@ -38,7 +36,7 @@ func TestBatchBySizeAndByInterval(t *testing.T) {
 		}
 		observe(l, 7, 9)
 		closed(t, l)
-		if got := requests(j.Attempts("s", hash)); got != "0 1 2 3 4 5 6 7 8" {
+		if got := requests(j.attempts("s", hash)); got != "0 1 2 3 4 5 6 7 8" {
 			t.Errorf("%s", got)
 		}
 	})
@@ -46,13 +44,13 @@ func TestBatchBySizeAndByInterval(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &journal{Store: memstore.New()}
-		l := attemptlog.New(j, attemptlog.Config{Batch: 2, Buffer: 9})
+		j := new(fakeJournal)
+		l := newLog(j, Config{Batch: 2, Buffer: 9})
 		observe(l, 0, 9)
 		observe(l, 9, 12)
 		closed(t, l)
 		closed(t, l)
-		if n, holes := len(j.Attempts("s", hash)), j.Attempts("", ""); n != 9 || len(holes) != 1 || holes[0].Dropped != 3 {
+		if n, holes := len(j.attempts("s", hash)), j.attempts("", ""); n != 9 || len(holes) != 1 || holes[0].Dropped != 3 {
 			t.Errorf("%d written, holes %+v", n, holes)
 		}
 		observe(l, 12, 14)
@@ -65,15 +63,15 @@ func TestClose(t *testing.T) {
 // TestCloseEnds: also while requests go on.
 func TestCloseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l *attemptlog.Log
-		j := &journal{Store: memstore.New()}
-		j.write = func([]store.Attempt) error {
+		var l *Log
+		j := new(fakeJournal)
+		j.write = func([]attempts.Attempt) error {
 			if j.tried() < 100 {
 				observe(l, 0, 1)
 			}
 			return nil
 		}
-		l = attemptlog.New(j, attemptlog.Config{Batch: 2, Buffer: 4, Interval: time.Hour})
+		l = newLog(j, Config{Batch: 2, Buffer: 4, Interval: time.Hour})
 		observe(l, 0, 1)
 		closed(t, l)
 		if n := j.tried(); n != 1 || l.Dropped() != 1 {
@@ -85,8 +83,8 @@ func TestCloseEnds(t *testing.T) {
 func TestCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
-		j := &journal{Store: memstore.New(), write: func([]store.Attempt) error { <-answer; return nil }}
-		l := attemptlog.New(j, attemptlog.Config{Failed: func(error) {}})
+		j := &fakeJournal{write: func([]attempts.Attempt) error { <-answer; return nil }}
+		l := newLog(j, Config{Failed: func(error) {}})
 		observe(l, 0, 3)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -101,13 +99,13 @@ func TestCloseIsBounded(t *testing.T) {
 // at the same time.
 func TestManyAtOnce(t *testing.T) {
 	turn := 0
-	j := &journal{Store: memstore.New(), after: func() error {
+	j := &fakeJournal{after: func() error {
 		if turn++; turn%3 == 0 {
 			return errors.New("lost")
 		}
 		return nil
 	}}
-	l := attemptlog.New(j, attemptlog.Config{Batch: 7, Buffer: 50, Interval: time.Millisecond, Failed: func(error) {}})
+	l := newLog(j, Config{Batch: 7, Buffer: 50, Interval: time.Millisecond, Failed: func(error) {}})
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() { observe(l, g*1000, (g+1)*1000) })
@@ -116,7 +114,7 @@ func TestManyAtOnce(t *testing.T) {
 	if err := l.Close(t.Context()); err != nil && !strings.HasSuffix(err.Error(), "lost. Try: close the log before its database, and give it more time") {
 		t.Fatal(err) // the last write may be one whose answer is lost
 	}
-	list := j.Attempts("s", hash)
+	list := j.attempts("s", hash)
 	seen := map[string]bool{}
 	for _, a := range list {
 		if seen[a.RequestID] {
@@ -132,15 +130,15 @@ func TestManyAtOnce(t *testing.T) {
 // TestGarbage: what callers choose cannot make a row that a database refuses, or
 // fill the memory.
 func TestGarbage(t *testing.T) {
-	j := &journal{Store: memstore.New()}
-	l := attemptlog.New(j, attemptlog.Config{Node: strings.Repeat("n", 9999)})
+	j := new(fakeJournal)
+	l := newLog(j, Config{Node: strings.Repeat("n", 9999)})
 	e := event(0)
 	e.Scope = "a\x00\xff" + strings.Repeat("ä", 9999)
 	e.Caller = once.Caller{RequestID: "\x1b[2J" + strings.Repeat("x", 9999), CorrelationID: "\u0085"}
 	e.Err = state("23505\x00" + strings.Repeat("x", 9999))
 	l.Observe(t.Context(), e)
-	var written []store.Attempt
-	j.write = func(list []store.Attempt) error { written = append(written, list...); return nil }
+	var written []attempts.Attempt
+	j.write = func(list []attempts.Attempt) error { written = append(written, list...); return nil }
 	closed(t, l)
 	if len(written) != 1 {
 		t.Fatal(written)
@@ -160,14 +158,14 @@ func (s state) SQLState() string { return string(s) }
 
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &journal{Store: memstore.New()}
-		l := attemptlog.New(j, attemptlog.Config{Batch: 8192, Interval: time.Minute, Retain: 24 * time.Hour})
+		j := new(fakeJournal)
+		l := newLog(j, Config{Batch: 8192, Interval: time.Minute, Retain: 24 * time.Hour})
 		observe(l, 0, 2500)
 		pass(23 * time.Hour)
 		observe(l, 2500, 2501)
 		pass(2 * time.Hour)
-		if got := requests(j.Attempts("s", hash)); got != "2500" {
-			t.Errorf("%d left", len(j.Attempts("s", hash)))
+		if got := requests(j.attempts("s", hash)); got != "2500" {
+			t.Errorf("%d left", len(j.attempts("s", hash)))
 		}
 		if got := fmt.Sprint(j.sweeps()); !strings.Contains(got, "1000 1000 500") || len(j.sweeps()) > 30 {
 			t.Errorf("swept %s, want batches, once in an hour", got)
@@ -175,12 +173,12 @@ func TestSweep(t *testing.T) {
 		closed(t, l)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		j := &journal{Store: memstore.New()}
-		l := attemptlog.New(j, attemptlog.Config{Interval: time.Hour, Retain: -1})
+		j := new(fakeJournal)
+		l := newLog(j, Config{Interval: time.Hour, Retain: -1})
 		observe(l, 0, 1)
 		pass(1000 * 24 * time.Hour)
 		closed(t, l)
-		if len(j.Attempts("s", hash)) != 1 || len(j.sweeps()) != 0 {
+		if len(j.attempts("s", hash)) != 1 || len(j.sweeps()) != 0 {
 			t.Errorf("a log that is kept for ever was swept %v", j.sweeps())
 		}
 	})
@@ -192,5 +190,5 @@ func TestInvalidConfig(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	attemptlog.New(memstore.New(), attemptlog.Config{Batch: -1})
+	newLog(new(fakeJournal), Config{Batch: -1})
 }

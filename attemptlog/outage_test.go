@@ -1,4 +1,4 @@
-package attemptlog_test
+package attemptlog
 
 import (
 	"errors"
@@ -8,9 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/internal/attempts"
 )
 
 // TestObserveNeverWaits: a database that does not answer costs attempts, and nothing
@@ -18,8 +16,8 @@ import (
 func TestObserveNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
-		j := &journal{Store: memstore.New(), write: func([]store.Attempt) error { <-answer; return nil }}
-		l := attemptlog.New(j, attemptlog.Config{Batch: 2, Buffer: 5})
+		j := &fakeJournal{write: func([]attempts.Attempt) error { <-answer; return nil }}
+		l := newLog(j, Config{Batch: 2, Buffer: 5})
 		observe(l, 0, 2)
 		synctest.Wait() // the writer waits for an answer
 		if j.tried() != 1 {
@@ -33,11 +31,11 @@ func TestObserveNeverWaits(t *testing.T) {
 		synctest.Wait()
 		observe(l, 100, 102)
 		closed(t, l)
-		if got := requests(j.Attempts("s", hash)); got != "0 1 2 3 4 100 101" {
+		if got := requests(j.attempts("s", hash)); got != "0 1 2 3 4 100 101" {
 			t.Errorf("written: %s", got)
 		}
-		holes := j.Attempts("", "")
-		if len(holes) != 1 || holes[0].Outcome != attemptlog.OutcomeDropped || holes[0].Dropped != 95 {
+		holes := j.attempts("", "")
+		if len(holes) != 1 || holes[0].Outcome != OutcomeDropped || holes[0].Dropped != 95 {
 			t.Errorf("%+v", holes)
 		}
 	})
@@ -47,18 +45,18 @@ func TestObserveNeverWaits(t *testing.T) {
 func TestLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := 2
-		j := &journal{Store: memstore.New(), after: func() error {
+		j := &fakeJournal{after: func() error {
 			if lost--; lost >= 0 {
 				return errors.New("cut")
 			}
 			return nil
 		}}
-		l := attemptlog.New(j, attemptlog.Config{Failed: func(error) {}})
+		l := newLog(j, Config{Failed: func(error) {}})
 		observe(l, 0, 2)
-		pass(attemptlog.DefaultInterval)
+		pass(DefaultInterval)
 		observe(l, 2, 3) // the next try takes it along
-		pass(3 * attemptlog.DefaultInterval)
-		if got := requests(j.Attempts("s", hash)); got != "0 1 2" || j.tried() != 3 || lost != -1 {
+		pass(3 * DefaultInterval)
+		if got := requests(j.attempts("s", hash)); got != "0 1 2" || j.tried() != 3 || lost != -1 {
 			t.Errorf("%s after %d writes", got, j.tried())
 		}
 		closed(t, l)
@@ -72,13 +70,13 @@ func TestOutage(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
 		var said atomic.Int32
-		j := &journal{Store: memstore.New(), write: func([]store.Attempt) error {
+		j := &fakeJournal{write: func([]attempts.Attempt) error {
 			if down.Load() {
 				return errors.New("down")
 			}
 			return nil
 		}}
-		l := attemptlog.New(j, attemptlog.Config{Batch: 2, Interval: time.Second, Failed: func(error) { said.Add(1) }})
+		l := newLog(j, Config{Batch: 2, Interval: time.Second, Failed: func(error) { said.Add(1) }})
 		for i := range 10 {
 			observe(l, 10*i, 10*(i+1))
 			pass(time.Second)
@@ -91,7 +89,7 @@ func TestOutage(t *testing.T) {
 		}
 		down.Store(false)
 		pass(time.Second)
-		if n := len(j.Attempts("s", hash)); n != 100 || l.Dropped() != 0 {
+		if n := len(j.attempts("s", hash)); n != 100 || l.Dropped() != 0 {
 			t.Errorf("%d written, %d dropped", n, l.Dropped())
 		}
 		down.Store(true)

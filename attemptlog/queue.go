@@ -1,22 +1,22 @@
 package attemptlog
 
-import "github.com/oncelib/once/store"
+import "github.com/oncelib/once/internal/attempts"
 
 // queue is a ring of attempts.
 type queue struct {
-	list  []store.Attempt
+	list  []attempts.Attempt
 	first int
 	n     int
 }
 
 // push appends a, for which there is room.
-func (q *queue) push(a *store.Attempt) {
+func (q *queue) push(a *attempts.Attempt) {
 	q.list[(q.first+q.n)%len(q.list)] = *a
 	q.n++
 }
 
 // peek appends the first attempts to list, as many as there is room for in it.
-func (q *queue) peek(list []store.Attempt) []store.Attempt {
+func (q *queue) peek(list []attempts.Attempt) []attempts.Attempt {
 	for i := range min(q.n, cap(list)-len(list)) {
 		list = append(list, q.list[(q.first+i)%len(q.list)])
 	}
@@ -26,7 +26,7 @@ func (q *queue) peek(list []store.Attempt) []store.Attempt {
 // drop forgets the first n attempts.
 func (q *queue) drop(n int) {
 	for range n {
-		q.list[q.first] = store.Attempt{} // and its texts
+		q.list[q.first] = attempts.Attempt{} // and its texts
 		q.first = (q.first + 1) % len(q.list)
 		q.n--
 	}

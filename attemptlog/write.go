@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/attempts"
 )
 
 // run writes and sweeps until the log is closed. While the database is down it tries
@@ -13,7 +13,7 @@ func (l *Log) run(ctx context.Context) {
 	defer close(l.done)
 	tick := time.NewTicker(l.cfg.Interval)
 	defer tick.Stop()
-	batch := make([]store.Attempt, 0, l.cfg.Batch)
+	batch := make([]attempts.Attempt, 0, l.cfg.Batch)
 	for {
 		select {
 		case <-l.full:
@@ -29,7 +29,7 @@ func (l *Log) run(ctx context.Context) {
 }
 
 // write writes batches until fewer than least attempts are left or one fails.
-func (l *Log) write(ctx context.Context, batch []store.Attempt, least int) {
+func (l *Log) write(ctx context.Context, batch []attempts.Attempt, least int) {
 	for {
 		l.mu.Lock()
 		if l.queue.n < least {
@@ -42,7 +42,7 @@ func (l *Log) write(ctx context.Context, batch []store.Attempt, least int) {
 			clean(&batch[i])
 		}
 		before := l.failing
-		if l.failing = bounded(ctx, func(ctx context.Context) error { return l.journal.WriteAttempts(ctx, batch) }); l.failing != nil {
+		if l.failing = bounded(ctx, func(ctx context.Context) error { return l.journal.Write(ctx, batch) }); l.failing != nil {
 			if before == nil {
 				l.cfg.Failed(l.failing)
 			}
@@ -59,7 +59,7 @@ func (l *Log) written(n int) {
 	defer l.mu.Unlock()
 	l.queue.drop(n)
 	if l.dropped > l.told {
-		l.push(&store.Attempt{Outcome: OutcomeDropped, Dropped: l.dropped - l.told, Node: l.cfg.Node})
+		l.push(&attempts.Attempt{Outcome: OutcomeDropped, Dropped: l.dropped - l.told, Node: l.cfg.Node})
 		l.told = l.dropped
 	}
 }
@@ -80,7 +80,7 @@ func (l *Log) sweep(ctx context.Context) {
 	for range sweepTurns {
 		n := 0
 		err := bounded(ctx, func(ctx context.Context) (err error) {
-			n, err = l.journal.SweepAttempts(ctx, l.cfg.Retain, sweepBatch)
+			n, err = l.journal.Sweep(ctx, l.cfg.Retain, sweepBatch)
 			return err
 		})
 		if err != nil {

@@ -50,18 +50,6 @@ type (
 	Irrevocable interface {
 		Irrevocable()
 	}
-
-	// AttemptLog keeps attempts, apart from the transactions of operations.
-	AttemptLog interface {
-		// WriteAttempts writes list. One that is there already, by its ID, stays as it
-		// is: after an error, which may be a lost answer, the same list can be written
-		// again.
-		WriteAttempts(ctx context.Context, list []Attempt) error
-
-		// SweepAttempts deletes attempts that are older than keep by the store's clock,
-		// the oldest first and at most limit, and returns how many it has deleted.
-		SweepAttempts(ctx context.Context, keep time.Duration, limit int) (int, error)
-	}
 )
 
 // Optional abilities of a [Claim], found with [As].

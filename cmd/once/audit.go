@@ -21,7 +21,7 @@ was done to one key.`,
 
 // looked writes to the audit that somebody has looked. Who may only read can look all the
 // same; so can whoever looks because the database is stuck.
-func (m *Main) looked(ctx context.Context, db *database, l admin.Access) {
+func (m *Main) looked(ctx context.Context, db *operations, l admin.Access) {
 	const patience = 2 * time.Second
 	l.Who = either(l.Who != "", l.Who, "unknown")
 	bound, cancel := context.WithTimeout(ctx, patience)
@@ -32,7 +32,7 @@ func (m *Main) looked(ctx context.Context, db *database, l admin.Access) {
 		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
 	}
 	if err == nil {
-		err = db.table.RecordAccess(bound, l)
+		err = db.admin.RecordAccess(bound, l)
 	}
 	if err == nil {
 		return
@@ -62,12 +62,12 @@ func (c *auditList) run(ctx context.Context, m *Main, _ []string) error {
 	if err := checkList(c.output, c.limit); err != nil {
 		return err
 	}
-	db, err := openDatabase(ctx, c.db, false)
+	db, err := m.openOperations(ctx, c.db)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	list, err := db.table.Audit(ctx, c.scope, c.before, c.limit)
+	list, err := db.admin.Audit(ctx, c.scope, c.before, c.limit)
 	if err != nil {
 		return db.failed("read", err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
-	_ "modernc.org/sqlite"             // driver "sqlite"
+	"modernc.org/sqlite"               // driver "sqlite"
 
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/store"
@@ -24,7 +24,12 @@ import (
 type database struct {
 	*sql.DB
 	source
-	table *admin.Table
+}
+
+// operations are those that a database keeps, and what an operator can do with them.
+type operations struct {
+	*database
+	admin *admin.Admin
 }
 
 const dbUsage = "`URL` of the database: sqlite:PATH, postgres://user@host/name or mysql://user@host/name"
@@ -42,6 +47,7 @@ type source struct {
 // failed is an error of the database, with what to look at first.
 func (s source) failed(doing string, err error) error {
 	try := "is it running, does it have this database, and may this user read it?"
+	err = ownError(err)
 	switch {
 	case isMissingTable(err):
 		try = "once migrate up --db " + s.paste
@@ -51,15 +57,39 @@ func (s source) failed(doing string, err error) error {
 	return fmt.Errorf("%s %s: %w. Try: %s", doing, s.name, err, try)
 }
 
+// isMissingTable reports whether a table or a column does not exist yet.
 func isMissingTable(err error) bool {
 	if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
-		return e.Number == 1146
+		return e.Number == 1146 || e.Number == 1054
 	}
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) {
-		return state.SQLState() == "42P01"
+		return state.SQLState() == "42P01" || state.SQLState() == "42703"
 	}
-	return err != nil && strings.Contains(err.Error(), "no such table")
+	return err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column"))
+}
+
+// ownError is what the database itself has said, if it has: what a store adds to that is for
+// services.
+func ownError(err error) error {
+	var postgres interface {
+		error
+		SQLState() string
+	}
+	var mariadb *mysql.MySQLError
+	var lite *sqlite.Error
+	var e *store.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case errors.As(err, &postgres):
+		return postgres
+	case errors.As(err, &mariadb):
+		return mariadb
+	case errors.As(err, &lite):
+		return lite
+	}
+	return e.Err
 }
 
 // redacted is u without its passwords, which may be in its query as well.
@@ -171,9 +201,22 @@ func openDatabase(ctx context.Context, dsn string, write bool) (*database, error
 	if err := reached(ctx, src, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	table, err := admin.Open(db, src.dialect)
+	return &database{db, src}, nil
+}
+
+// openOperations opens a database that is there and has been migrated.
+func (m *Main) openOperations(ctx context.Context, dsn string) (*operations, error) {
+	db, err := openDatabase(ctx, dsn, false)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, err
 	}
-	return &database{db, src, table}, nil
+	open := m.openStore
+	if open == nil {
+		open = func(ctx context.Context, db *database) (store.Database, error) { return sqlstore.New(ctx, db.DB) }
+	}
+	s, err := open(ctx, db)
+	if err != nil {
+		return nil, errors.Join(db.failed("read", err), db.Close())
+	}
+	return &operations{db, admin.New(s)}, nil
 }

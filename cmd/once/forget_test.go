@@ -14,7 +14,7 @@ import (
 // TestForget is a session of an operator.
 func TestForget(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		db.do(t, "s", "k")
 		forget := func(args ...string) output {
@@ -90,7 +90,7 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 // TestBeforeMigration: a database of before says what to do.
 func TestBeforeMigration(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		for _, table := range []string{"once_attempt", "once_audit"} {
 			if _, err := db.ExecContext(t.Context(), "drop table "+table); err != nil {

@@ -55,7 +55,7 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 	case c.attempts < 0:
 		return &usageError{fmt.Sprintf("--attempts %d", c.attempts), "--attempts 20"}
 	}
-	db, err := openDatabase(ctx, c.db, false)
+	db, err := m.openOperations(ctx, c.db)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 
 // find looks for the key as it was given, and if that is not in the scope, for what
 // stands between its quotation marks: a header has them, the record has not.
-func (c *keysShow) find(ctx context.Context, db *database, key string) (string, []admin.Operation, error) {
+func (c *keysShow) find(ctx context.Context, db *operations, key string) (string, []admin.Operation, error) {
 	found, err := db.find(ctx, key)
 	bare, quotes := unquoted(key)
 	if err != nil || !quotes || c.has(found) {
@@ -106,7 +106,7 @@ func (c *keysShow) find(ctx context.Context, db *database, key string) (string, 
 
 // timeline returns what the logs know of the key of a, or of what stands between the
 // quotation marks of asked if there is no record that tells which is meant.
-func (c *keysShow) timeline(ctx context.Context, db *database, a *keyAnswer, asked string) (admin.Timeline, error) {
+func (c *keysShow) timeline(ctx context.Context, db *operations, a *keyAnswer, asked string) (admin.Timeline, error) {
 	if a.Ambiguous {
 		return admin.Timeline{Attempts: []admin.Attempt{}, Audit: []admin.Entry{}}, nil
 	}

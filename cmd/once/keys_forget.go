@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"strings"
 
 	"github.com/oncelib/once/admin"
 )
 
 var keysForgetEntry = entry{
 	name: "keys forget", args: "KEY", brief: "erase what is stored under a key",
-	help: `Erases the stored answer of an operation, the request if it was captured, and the request
-and correlation ids of its attempts so far. That it was done stays until it expires, with
+	help: `Erases the stored answer of an operation, the request if it was captured, its trace, and the
+request and correlation ids of its attempts so far. That it was done stays until it expires, with
 its scope, key and fingerprint: a retry is told that the result is not available, and
 does not execute. Who has done this, when and why is in the audit, in the same commit.
 
@@ -52,21 +53,22 @@ func (c *keysForget) run(ctx context.Context, m *Main, args []string) error {
 		return &usageError{"which key?", try}
 	case c.order.Scope == "":
 		return &usageError{"--scope is missing", try}
-	case c.order.Reason == "":
+	case strings.TrimSpace(c.order.Reason) == "":
 		return &usageError{"--reason is missing", try}
 	case c.order.Who == "":
 		return &usageError{"--by is missing", try + " --by WHO"}
 	}
-	db, err := openDatabase(ctx, c.db, false)
+	db, err := m.openOperations(ctx, c.db)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	c.order.Key, c.order.Preview = args[0], !c.yes
-	detail, err := db.table.Forget(ctx, c.order)
+	detail, err := db.admin.Forget(ctx, c.order)
+	if refused := refusal(err); refused != nil {
+		return refused
+	}
 	switch {
-	case errors.Is(err, admin.ErrNothing), errors.Is(err, admin.ErrRunning), errors.Is(err, admin.ErrUnknown), errors.Is(err, admin.ErrDone):
-		return err
 	case err != nil:
 		return db.failed("change", err)
 	case c.yes:
@@ -78,6 +80,21 @@ func (c *keysForget) run(ctx context.Context, m *Main, args []string) error {
 	}
 	fmt.Fprintf(m.Stdout, "would do: %s\n", detail)
 	return errors.New("nothing was changed yet. Try: the same with --yes")
+}
+
+// refusal is err in the words of this command, if err says why nothing was forgotten.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, admin.ErrNothing):
+		return errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope")
+	case errors.Is(err, admin.ErrRunning):
+		return errors.New("the operation is running, and its holder needs what is stored. Try: again when it has ended")
+	case errors.Is(err, admin.ErrUnknown):
+		return errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: again when it is decided; or, if you know that it has not taken effect, --release, which lets a retry execute")
+	case errors.Is(err, admin.ErrDone):
+		return errors.New("only an operation whose outcome is unknown can be released: a retry of one that is done would execute it again. Try: without --release")
+	}
+	return nil
 }
 
 // operator names who runs the program.

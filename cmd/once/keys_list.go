@@ -52,12 +52,12 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	default:
 		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, done, unknown, or expired"}
 	}
-	db, err := openDatabase(ctx, c.db, false)
+	db, err := m.openOperations(ctx, c.db)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	now, err := db.table.Now(ctx)
+	now, err := db.admin.Now(ctx)
 	if err != nil {
 		return db.failed("read", err)
 	}
@@ -67,7 +67,7 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	if c.filter.Before, err = instant("--before", c.before, now); err != nil {
 		return err
 	}
-	list, next, err := db.table.List(ctx, c.filter)
+	list, next, err := db.admin.List(ctx, c.filter)
 	if err != nil {
 		return db.failed("read", err)
 	}

@@ -16,7 +16,7 @@ import (
 // TestKeysShow: whatever has happened to a key, there is a text about it.
 func TestKeysShow(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onAll(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--db", url).want(t, 0)
 		prepare(t, url)
 		for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestKeysShowElsewhere(t *testing.T) {
 			t.Errorf("%s", o.stderr)
 		}
 	}
-	onBoth(t, func(t *testing.T, url string) {
+	onAll(t, func(t *testing.T, url string) {
 		src, err := parseSource(url)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -84,7 +85,7 @@ func golden(t *testing.T, got, want string) {
 
 func TestKeysList(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		for _, key := range []string{"k1", "k2", "bidi \u202e", "lost"} {
 			db.do(t, "acme POST /refunds", key)
@@ -162,23 +163,23 @@ globex%  old  expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
 // TestTimeline: attempts stand under their operation, and where there is none, alone.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		db.do(t, "s", "k")
 		db.set(t, "once_operation", "since", begun, "1 = 1")
 		db.set(t, "once_operation", "expires_at", ends, "1 = 1")
-		write := func(n byte, key string, a store.Attempt) {
+		write := func(n byte, key string, a attempts.Attempt) {
 			t.Helper()
 			a.ID, a.Ended, a.Scope, a.KeyHash = [16]byte{n}, time.Now(), "s", once.KeyHash(key)
-			if err := db.WriteAttempts(t.Context(), []store.Attempt{a}); err != nil {
+			if err := attempts.New(db.Store).Write(t.Context(), []attempts.Attempt{a}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, key := range []string{"k", "never"} {
-			write(1, key, store.Attempt{Outcome: "failed", Effect: "not applied", From: "absent", To: "absent", Cause: "23505", Attempt: 1, Runs: 1, RequestID: "r1", Node: "n1", Total: 12345 * time.Microsecond})
-			write(2, key, store.Attempt{Outcome: "unavailable", Effect: "in doubt", From: "absent", Cause: "lost", Attempt: 2, Runs: 3, RequestID: "r 2", Node: "n1", Total: 5 * time.Second})
+			write(1, key, attempts.Attempt{Outcome: "failed", Effect: "not applied", From: "absent", To: "absent", Cause: "23505", Attempt: 1, Runs: 1, RequestID: "r1", Node: "n1", Total: 12345 * time.Microsecond})
+			write(2, key, attempts.Attempt{Outcome: "unavailable", Effect: "in doubt", From: "absent", Cause: "lost", Attempt: 2, Runs: 3, RequestID: "r 2", Node: "n1", Total: 5 * time.Second})
 		}
-		write(3, "k", store.Attempt{Outcome: "replayed", Effect: "applied", From: "done", To: "done", CorrelationID: "c", Waited: time.Millisecond, Total: 2 * time.Millisecond})
+		write(3, "k", attempts.Attempt{Outcome: "replayed", Effect: "applied", From: "done", To: "done", CorrelationID: "c", Waited: time.Millisecond, Total: 2 * time.Millisecond})
 		db.set(t, "once_attempt", "at", begun, "outcome = 'failed'")
 		db.set(t, "once_attempt", "at", begun.Add(time.Second), "outcome = 'unavailable'")
 		db.set(t, "once_attempt", "at", begun.Add(time.Minute), "outcome = 'replayed'")
@@ -187,7 +188,7 @@ func TestTimeline(t *testing.T) {
 			o := run(t, append([]string{"keys", "show", "--db", url}, args...)...).want(t, code)
 			return regexp.MustCompile(`\((in )?[0-9][^)]*\)`).ReplaceAllString(o.stdout, "(...)")
 		}
-		const attempts = `
+		const printed = `
 3 attempts, last: replayed (applied)
   2026-01-31T12:00:00.000Z  failed       absent -> absent  12.35ms  23505, try 1, request r1, on n1
   2026-01-31T12:00:01.000Z  unavailable  absent -> ?       5s       lost, try 2, 3 runs, request r 2, on n1
@@ -203,7 +204,7 @@ result       value, 5 bytes
 fence        1
 fingerprint  none: retries are not compared
 request      not captured
-`+attempts)
+`+printed)
 		if got := show(1, "never"); !strings.Contains(got, "Nothing is known of the key") || !strings.HasSuffix(got, `
 
 2 attempts, last: unavailable (in doubt)
@@ -225,8 +226,8 @@ request      not captured
 		if err := json.Unmarshal([]byte(show(0, "k", "-o", "json")), &a); err != nil || a.Total != 3 || len(a.Attempts) != 3 || a.Attempts[1].Cause != "lost" || a.Attempts[0].Total != 12345*time.Microsecond {
 			t.Errorf("%+v, %v", a, err)
 		}
-		hole := store.Attempt{ID: [16]byte{9}, Ended: time.Now(), Outcome: "dropped", Dropped: 95}
-		if err := db.WriteAttempts(t.Context(), []store.Attempt{hole}); err != nil {
+		hole := attempts.Attempt{ID: [16]byte{9}, Ended: time.Now(), Outcome: "dropped", Dropped: 95}
+		if err := attempts.New(db.Store).Write(t.Context(), []attempts.Attempt{hole}); err != nil {
 			t.Fatal(err)
 		}
 		if got := show(0, "k"); !strings.Contains(got, "lacks 95 attempts at this or at other keys") {

@@ -15,7 +15,7 @@ import (
 // because somebody has the file, is told so, and looks all the same.
 func TestLooked(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, at string) {
+	onAll(t, func(t *testing.T, at string) {
 		db := open(t, at)
 		db.do(t, "s", "k")
 		list := []string{"keys", "list", "--scope-prefix", "s s", "--state", "done", "--since", "3h", "--by", "ada", "-o", "json", "--db"}
@@ -27,13 +27,9 @@ func TestLooked(t *testing.T) {
 		}
 		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 1)
 		run(t, "audit", "list", "--db", at).want(t, 0)
-		table, err := admin.Open(db.DB, db.dialect)
-		if err != nil {
-			t.Fatal(err)
-		}
 		looks := func() (got []admin.Entry) {
 			t.Helper()
-			got, err := table.Audit(t.Context(), "", 0, 0)
+			got, err := admin.New(db.Store).Audit(t.Context(), "", 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

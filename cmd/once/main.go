@@ -25,6 +25,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/oncelib/once/store"
 )
 
 func main() {
@@ -39,6 +41,8 @@ func main() {
 type Main struct {
 	Stdout io.Writer // results, and nothing else
 	Stderr io.Writer // progress and errors
+
+	openStore func(context.Context, *database) (store.Database, error) // for keys and audit; nil: sqlstore.New
 }
 
 // command is one subcommand: its flags are fields.

@@ -18,6 +18,7 @@ const asMain = "ONCE_TEST_AS_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asMain) != "" {
+		mainOnPgx()
 		main()
 		return
 	}

@@ -74,6 +74,9 @@ func printOperation(w io.Writer, op admin.Operation) error {
 	}
 	line("fingerprint", "%s", either(op.Fingerprint != "", op.Fingerprint, "none: retries are not compared"))
 	line("request", "%s", either(op.Captured, "captured, encrypted", "not captured"))
+	if op.Trace != "" {
+		line("trace", "%s", shown(op.Trace))
+	}
 	return t.Flush()
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // find returns the operations under key.
-func (db *database) find(ctx context.Context, key string) ([]admin.Operation, error) {
-	found, err := db.table.Find(ctx, key)
+func (db *operations) find(ctx context.Context, key string) ([]admin.Operation, error) {
+	found, err := db.admin.Find(ctx, key)
 	if err != nil {
 		return nil, db.failed("read", err)
 	}
@@ -22,8 +22,8 @@ func (db *database) find(ctx context.Context, key string) ([]admin.Operation, er
 
 // timeline returns what the logs know of key: nothing, if the database is of a time
 // before there were any.
-func (db *database) timeline(ctx context.Context, scope, key string, limit int) (admin.Timeline, error) {
-	tl, err := db.table.Timeline(ctx, scope, key, limit)
+func (db *operations) timeline(ctx context.Context, scope, key string, limit int) (admin.Timeline, error) {
+	tl, err := db.admin.Timeline(ctx, scope, key, limit)
 	if err != nil && !isMissingTable(err) {
 		return tl, db.failed("read", err)
 	}

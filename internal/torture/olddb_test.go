@@ -204,7 +204,7 @@ func (g *testDB) wholeAfterUpgrade(t *testing.T) {
 func (g *testDB) worksAfterUpgrade(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	do, log := g.repeats(t)
+	do, log, db := g.repeats(t)
 	if r, err := do("done", `{"amount":1}`); err != nil || !r.Replayed || r.Value != "re_1" {
 		t.Errorf("done: %+v, %v", r, err)
 	}
@@ -230,10 +230,7 @@ func (g *testDB) worksAfterUpgrade(t *testing.T) {
 		t.Error(err)
 	}
 
-	table, err := admin.Open(g.db, dialectOf[g.store])
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := admin.New(db)
 	timeline, err := table.Timeline(ctx, oldScope, "done", 10)
 	if err != nil || len(timeline.Attempts) != 4 {
 		t.Fatalf("%+v, %v", timeline, err)
@@ -280,8 +277,8 @@ const oldScope = "acme POST /refunds"
 
 type repeat func(key, request string) (once.Result[string], error)
 
-// repeats returns what asks an engine on g's store, and the log of its attempts.
-func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log) {
+// repeats returns what asks an engine on g's store, the log of its attempts, and that store.
+func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log, store.Database) {
 	t.Helper()
 	if g.store == pgxName {
 		pool, err := openPool(t.Context(), setup{dsn: g.dsn})
@@ -291,7 +288,7 @@ func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log) {
 		t.Cleanup(pool.Close)
 		s := pgxstore.New(pool)
 		log := attemptlog.New(s, attemptlog.Config{})
-		return repeatOn[pgx.Tx](t, s, log), log
+		return repeatOn[pgx.Tx](t, s, log), log, s
 	}
 	db, err := g.guarded(setup{dsn: g.dsn})
 	if err != nil {
@@ -303,7 +300,7 @@ func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log) {
 		t.Fatal(err)
 	}
 	log := attemptlog.New(s, attemptlog.Config{})
-	return repeatOn[*sql.Tx](t, s, log), log
+	return repeatOn[*sql.Tx](t, s, log), log, s
 }
 
 func repeatOn[TX any](t *testing.T, s store.Store[TX], log once.Observer) repeat {

@@ -26,22 +26,19 @@ type Store struct {
 	rows   map[store.ID]*row
 	claims map[store.ID]*Tx
 	table  map[string]string
-
-	attempts map[[16]byte]store.Attempt
 }
 
 var (
 	_ store.Store[*Tx]  = (*Store)(nil)
 	_ store.Joiner[*Tx] = (*Store)(nil)
 	_ store.Classifier  = (*Store)(nil)
-	_ store.AttemptLog  = (*Store)(nil)
 	_ store.Counter     = (*txn)(nil)
 	_ store.Counter     = (*joined)(nil)
 )
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{rows: map[store.ID]*row{}, claims: map[store.ID]*Tx{}, table: map[string]string{}, attempts: map[[16]byte]store.Attempt{}}
+	return &Store{rows: map[store.ID]*row{}, claims: map[store.ID]*Tx{}, table: map[string]string{}}
 }
 
 // Get returns the committed value of key.

@@ -11,24 +11,33 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 )
 
 // BenchmarkWriteAttempts is what the log's goroutine does, per batch.
 func BenchmarkWriteAttempts(b *testing.B) {
-	for _, d := range []store.Dialect{store.SQLite, store.PostgreSQL} {
+	for _, open := range []struct {
+		name string
+		db   func(testing.TB) *testDB
+	}{
+		{"sqlite", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.SQLite) }},
+		{"postgres", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.PostgreSQL) }},
+		{"pgx", newPgx},
+		{"mysql", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.MySQL) }},
+	} {
 		for _, n := range []int{32, 256, 1000} {
-			b.Run(fmt.Sprint(d, n), func(b *testing.B) {
-				g := newGround(b, d)
-				list := make([]store.Attempt, n)
+			b.Run(fmt.Sprint(open.name, n), func(b *testing.B) {
+				g := open.db(b)
+				list := make([]attempts.Attempt, n)
 				i := 0
 				for b.Loop() {
 					for k := range list {
 						list[k] = attemptAt(i, "s", fmt.Sprint(i))
 						i++
 					}
-					must(b, g.store.WriteAttempts(b.Context(), list))
+					must(b, g.attempts.Write(b.Context(), list))
 				}
 				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(i), "us/row")
 			})

@@ -11,7 +11,6 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -37,14 +36,13 @@ func Example() {
 	}
 	check(attempts.Close(ctx))
 
-	table, err := admin.Open(db, store.SQLite)
-	check(err)
-	tl, err := table.Timeline(ctx, op.Scope, op.Key, 10)
+	operator := admin.New(s)
+	tl, err := operator.Timeline(ctx, op.Scope, op.Key, 10)
 	check(err)
 	for _, a := range tl.Attempts {
 		fmt.Printf("%s: %s -> %s\n", a.Outcome, a.From, a.To)
 	}
-	fmt.Println(table.Forget(ctx, admin.ForgetRequest{Scope: op.Scope, Key: op.Key, Who: "ada", Reason: "request 4711"}))
+	fmt.Println(operator.Forget(ctx, admin.ForgetRequest{Scope: op.Scope, Key: op.Key, Who: "ada", Reason: "request 4711"}))
 	_, err = once.Do(ctx, engine, op, func(context.Context, *sql.Tx) (string, error) { return "", nil })
 	fmt.Println(once.CodeOf(err))
 	// Output:

@@ -7,9 +7,16 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // TestForgetNothingHalf fails every call that forgetting makes of the driver, before
@@ -17,47 +24,127 @@ import (
 // and the audit says which.
 func TestForgetNothingHalf(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *testDB) {
+	onSQL(t, func(t *testing.T, g *testDB) {
 		plain, err := sql.Open(g.driver, g.dsn)
 		must(t, err)
 		defer func() { _ = plain.Close() }()
 		for _, applied := range []bool{false, true} {
-			committed := 0
+			lost := 0
 			for n := 1; ; n++ {
 				g.exec(t, "delete from once_operation")
 				g.exec(t, "delete from once_attempt")
 				g.exec(t, "delete from once_audit")
 				g.done(t, once.Config{}, "s", "k")
 				before := g.leftovers(t, "s")
-				f := &faults{at: n, applied: applied}
-				db := sql.OpenDB(faultyConnector{plain.Driver(), g.dsn, f})
-				table, err := admin.Open(db, g.dialect)
+				f := &faults{applied: applied}
+				db := sqlstore.OpenDB(g.dialect, faultyConnector{plain.Driver(), g.dsn, f})
+				s, err := sqlstore.New(t.Context(), db)
 				must(t, err)
-				_, err = table.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
+				f.count, f.at = 0, n
+				told := cache{}
+				_, err = admin.New(s, told).Forget(t.Context(), forgetK)
 				must(t, db.Close())
 				left, audit := g.leftovers(t, "s"), g.count(t, "select count(*) from once_audit")
 				switch {
 				case left == before && audit == 0 && err != nil:
 				case left == 0 && audit == 1:
-					committed++
+					if err != nil {
+						lost++
+					}
+					if err != nil && store.KindOf(err) != store.KindLost {
+						t.Errorf("call %d: applied in spite of %v", n, err)
+					}
+					if !told["s k"] {
+						t.Errorf("call %d: applied with %v, and no cache was told", n, err)
+					}
 				default:
 					t.Errorf("call %d (%s), applied %v: %d of %d are left, %d entries, %v", n, f.last, applied, left, before, audit, err)
 				}
-				if err == nil {
-					if f.count >= n || n < 6 {
-						t.Errorf("no error after %d calls, the %d. was to fail (%s)", f.count, n, f.last)
+				if f.count < n { // there was no such call
+					if err != nil || n < 6 {
+						t.Errorf("%d calls, %v", n-1, err)
 					}
 					break
 				}
-				if !errors.Is(err, errFault) {
+				if err != nil && !errors.Is(err, errFault) { // nil: a connection that had not been used yet was replaced
 					t.Fatal(err)
 				}
 			}
-			if want := 1; applied && committed != want+1 || !applied && committed != want { // the run that survives, and the lost answer to COMMIT
-				t.Errorf("applied %v: %d runs have committed", applied, committed)
+			if want := map[bool]int{true: 1}[applied]; lost != want { // the answer to COMMIT
+				t.Errorf("applied %v: %d runs have committed and failed, want %d", applied, lost, want)
 			}
 		}
 	})
+}
+
+// cache notes what it was told of.
+type cache map[string]bool
+
+func (c cache) InvalidateCache(scope, key string) { c[scope+" "+key] = true }
+
+var forgetK = admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"}
+
+// TestForgetNothingHalfOnPgx cuts the connection before everything that is sent and before every
+// answer is read, until there is nothing left to cut.
+func TestForgetNothingHalfOnPgx(t *testing.T) {
+	t.Parallel()
+	g := newPgx(t)
+	for name, cut := range map[string]struct {
+		before func(*faultnet.Wire, int64, func(*faultnet.Conn))
+		count  func(faultnet.Counts) int64
+		lost   int // runs that have committed and failed
+	}{
+		"sent":     {(*faultnet.Wire).BeforeWrite, func(c faultnet.Counts) int64 { return c.Writes }, 0},
+		"received": {(*faultnet.Wire).BeforeRead, func(c faultnet.Counts) int64 { return c.Reads }, 1}, // the answer to COMMIT
+	} {
+		lost := 0
+		for n := int64(1); ; n++ {
+			g.exec(t, "delete from once_operation")
+			g.exec(t, "delete from once_attempt")
+			g.exec(t, "delete from once_audit")
+			g.done(t, once.Config{}, "s", "k")
+			before := g.leftovers(t, "s")
+			wire := new(faultnet.Wire)
+			cfg, err := pgxpool.ParseConfig(g.dsn)
+			must(t, err)
+			cfg.MaxConns, cfg.ConnConfig.DialFunc = 1, wire.DialContext
+			cfg.ConnConfig.RuntimeParams["application_name"] = "forget"
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			must(t, err)
+			operator := admin.New(pgxstore.New(pool))
+			_, err = operator.Now(t.Context())
+			must(t, err)
+			wire.Reset()
+			cut.before(wire, n, faultnet.CloseConn)
+			_, err = operator.Forget(t.Context(), forgetK)
+			pool.Close()
+			for g.count(t, "select count(*) from pg_stat_activity where application_name = 'forget'") > 0 { // what was sent may yet be done
+				time.Sleep(time.Millisecond)
+			}
+			left, audit := g.leftovers(t, "s"), g.count(t, "select count(*) from once_audit")
+			switch {
+			case left == before && audit == 0 && err != nil:
+			case left == 0 && audit == 1:
+				if err != nil {
+					lost++
+				}
+				if err != nil && store.KindOf(err) != store.KindLost {
+					t.Errorf("%s %d: applied in spite of %v", name, n, err)
+				}
+			default:
+				t.Errorf("%s %d: %d of %d are left, %d entries, %v", name, n, left, before, audit, err)
+			}
+			if cut.count(wire.Counts()) < n { // there was nothing to cut
+				if err != nil || n < 6 {
+					t.Errorf("%s %d: %v", name, n, err)
+				}
+				break
+			}
+		}
+		if lost != cut.lost {
+			t.Errorf("%s: %d runs have committed and failed, want %d", name, lost, cut.lost)
+		}
+	}
 }
 
 var errFault = errors.New("a fault")
@@ -113,6 +200,14 @@ func (c *faultyConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx dri
 		_ = tx.Rollback()
 	}
 	return &faultyTx{tx, c.f}, err
+}
+
+func (c *faultyConn) PrepareContext(ctx context.Context, query string) (stmt driver.Stmt, err error) {
+	err = c.f.call("prepare", func() error {
+		stmt, err = c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
+		return err
+	})
+	return stmt, err
 }
 
 func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Result, err error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 )
@@ -30,7 +31,7 @@ func (g *testDB) done(tb testing.TB, cfg once.Config, scope, key string) once.Op
 	op := once.Operation{Scope: scope, Key: key, Fingerprint: once.FingerprintOf([]byte("a")), Request: []byte(personal)}
 	_, err = once.Do(context.Background(), once.New(g.store, cfg), op, func(context.Context, *sql.Tx) (string, error) { return personal, nil })
 	must(tb, err)
-	must(tb, g.store.WriteAttempts(context.Background(), []store.Attempt{attemptAt(1, scope, key), attemptAt(2, scope, key)}))
+	must(tb, g.attempts.Write(context.Background(), []attempts.Attempt{attemptAt(1, scope, key), attemptAt(2, scope, key)}))
 	return op
 }
 
@@ -47,7 +48,7 @@ func (g *testDB) leased(tb testing.TB, scope, key string, state store.State) {
 // leftovers counts what a forgotten operation must not have any more.
 func (g *testDB) leftovers(tb testing.TB, scope string) int {
 	tb.Helper()
-	return g.count(tb, `select count(*) from once_operation where scope = $1 and (head is not null or body is not null or request is not null or data is not null)`, scope) +
+	return g.count(tb, `select count(*) from once_operation where scope = $1 and (head is not null or body is not null or request is not null or trace is not null or data is not null)`, scope) +
 		g.count(tb, `select count(*) from once_attempt where scope = $1 and (request_id <> '' or correlation_id <> '')`, scope)
 }
 
@@ -61,14 +62,14 @@ func TestForgottenNeverExecutes(t *testing.T) {
 			op := g.done(t, cfg, "s "+key, key)
 			before := g.leftovers(t, op.Scope)
 			o := admin.ForgetRequest{Scope: op.Scope, Key: key, Who: "ada", Reason: "for " + nasty[i%len(nasty)], Preview: true}
-			preview, err := g.table.Forget(t.Context(), o)
+			preview, err := g.admin.Forget(t.Context(), o)
 			must(t, err)
 			if before == 0 || g.leftovers(t, op.Scope) != before {
 				t.Fatalf("%q: a preview has left %d of %d", key, g.leftovers(t, op.Scope), before)
 			}
 			o.Preview = false
 			for n := range 2 { // twice does no harm
-				detail, err := g.table.Forget(t.Context(), o)
+				detail, err := g.admin.Forget(t.Context(), o)
 				must(t, err)
 				if n == 0 && (detail != preview || !strings.Contains(detail, "and its request erased")) {
 					t.Errorf("%q: done %q, the preview was %q", key, detail, preview)
@@ -85,7 +86,7 @@ func TestForgottenNeverExecutes(t *testing.T) {
 			if _, err := once.Do(t.Context(), once.New(g.store, cfg), op, never); once.CodeOf(err) != once.CodeMismatch {
 				t.Errorf("%q, another request: %v", key, err)
 			}
-			tl, err := g.table.Timeline(t.Context(), op.Scope, key, 9)
+			tl, err := g.admin.Timeline(t.Context(), op.Scope, key, 9)
 			must(t, err)
 			if len(tl.Audit) != 2 || tl.Audit[0].Detail != preview || tl.Audit[0].Reason != o.Reason || tl.Audit[0].Who != "ada" || tl.Audit[0].KeyHash != once.KeyHash(key) {
 				t.Errorf("%q: audit %+v", key, tl.Audit)
@@ -115,9 +116,7 @@ func TestForgottenOverHTTP(t *testing.T) {
 		if w := post(); w.Body.String() != personal {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
-		table, err := admin.Open(g.db, g.dialect, engine)
-		must(t, err)
-		_, err = table.Forget(t.Context(), admin.ForgetRequest{Scope: "global POST /x", Key: "k", Who: "ada", Reason: "asked"})
+		_, err := admin.New(g.plane, engine).Forget(t.Context(), admin.ForgetRequest{Scope: "global POST /x", Key: "k", Who: "ada", Reason: "asked"})
 		must(t, err)
 		w := post()
 		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"code":"CONFLICT.idempotency.result_unavailable"`) ||
@@ -134,7 +133,7 @@ func TestForgetRefuses(t *testing.T) {
 		g.leased(t, "s", "running", store.StateRunning)
 		g.leased(t, "s", "unknown", store.StateUnknown)
 		g.done(t, once.Config{}, "s", "done")
-		must(t, g.store.WriteAttempts(t.Context(), []store.Attempt{attemptAt(11, "s", "running"), attemptAt(12, "s", "unknown")}))
+		must(t, g.attempts.Write(t.Context(), []attempts.Attempt{attemptAt(11, "s", "running"), attemptAt(12, "s", "unknown")}))
 		before := g.leftovers(t, "s")
 		for _, c := range []struct {
 			o    admin.ForgetRequest
@@ -153,12 +152,12 @@ func TestForgetRefuses(t *testing.T) {
 			if c.o.Scope == "" {
 				c.o.Scope = "s"
 			}
-			if _, err := g.table.Forget(t.Context(), c.o); !errors.Is(err, c.want) || !contains(err, "Try: ") {
+			if _, err := g.admin.Forget(t.Context(), c.o); !errors.Is(err, c.want) || !contains(err, "Try: ") {
 				t.Errorf("%+v: %v, want %v", c.o, err, c.want)
 			}
 		}
 		for _, o := range []admin.ForgetRequest{{Scope: "s", Key: "done", Who: "ada"}, {Scope: "s", Key: "done", Reason: " ", Who: "ada"}, {Key: "done", Who: "ada", Reason: "x"}, {Scope: "s", Key: "done", Reason: "x"}, {Scope: "s", Who: "ada", Reason: "x"}} {
-			if _, err := g.table.Forget(t.Context(), o); !contains(err, "are required") {
+			if _, err := g.admin.Forget(t.Context(), o); !contains(err, "admin: ForgetRequest.") || !contains(err, "Try: ") {
 				t.Errorf("%+v: %v", o, err)
 			}
 		}
@@ -168,18 +167,52 @@ func TestForgetRefuses(t *testing.T) {
 	})
 }
 
+// TestForgetSeesWhatIsCommittedMeanwhile: an operation that another transaction is about to change
+// is judged by what that one commits.
+func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
+	t.Parallel()
+	waits := map[store.Dialect]string{
+		store.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+		store.MySQL:      "select count(*) from information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.db = database() and t.trx_state = 'LOCK WAIT'",
+	}
+	on(t, func(t *testing.T, g *testDB) {
+		if g.dialect == store.SQLite {
+			return // which has one transaction that writes
+		}
+		g.done(t, once.Config{}, "s", "k")
+		before := g.leftovers(t, "s")
+		tx, err := g.db.BeginTx(t.Context(), nil)
+		must(t, err)
+		defer func() { _ = tx.Rollback() }()
+		_, err = tx.ExecContext(t.Context(), "update once_operation set state = 1")
+		must(t, err)
+		forgotten := make(chan error, 1)
+		go func() {
+			_, err := g.admin.Forget(context.Background(), forgetK)
+			forgotten <- err
+		}()
+		for g.count(t, waits[g.dialect]) == 0 && len(forgotten) == 0 {
+			time.Sleep(150 * time.Millisecond) // InnoDB does not refresh innodb_trx for those who read it more often
+		}
+		must(t, tx.Commit())
+		if err := <-forgotten; !errors.Is(err, admin.ErrRunning) || g.leftovers(t, "s") != before {
+			t.Errorf("%v, %d of %d are left", err, g.leftovers(t, "s"), before)
+		}
+	})
+}
+
 // TestRelease: the key of an unknown outcome is new again, and who has said so is known.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		g.leased(t, "s", "k", store.StateUnknown)
-		_, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "the bank has no such payment", Release: true})
+		_, err := g.admin.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "the bank has no such payment", Release: true})
 		must(t, err)
 		r, err := once.Do(t.Context(), once.New(g.store, once.Config{}), once.Operation{Scope: "s", Key: "k"}, func(context.Context, *sql.Tx) (string, error) { return "v", nil })
 		if err != nil || r.Replayed {
 			t.Errorf("%+v, %v", r, err)
 		}
-		list, err := g.table.Audit(t.Context(), "s", 0, 0)
+		list, err := g.admin.Audit(t.Context(), "s", 0, 0)
 		if err != nil || len(list) != 1 || list[0].Action != "release" || list[0].Detail != "unknown, fence 3: the key is new again" || time.Since(list[0].At).Abs() > time.Minute {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -190,8 +223,8 @@ func TestRelease(t *testing.T) {
 func TestForgetAttemptsAlone(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
-		must(t, g.store.WriteAttempts(t.Context(), []store.Attempt{attemptAt(1, "s", "k"), attemptAt(2, "other", "k"), attemptAt(3, "s", "K")}))
-		detail, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
+		must(t, g.attempts.Write(t.Context(), []attempts.Attempt{attemptAt(1, "s", "k"), attemptAt(2, "other", "k"), attemptAt(3, "s", "K")}))
+		detail, err := g.admin.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
 		if err != nil || detail != "ids of 1 attempts erased" || g.leftovers(t, "s")+g.leftovers(t, "other") != 2 {
 			t.Errorf("%q, %v, %d and %d left", detail, err, g.leftovers(t, "s"), g.leftovers(t, "other"))
 		}

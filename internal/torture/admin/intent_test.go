@@ -29,7 +29,7 @@ import (
 // intentJournals runs a test on every journal there is: they keep the same promises.
 func intentJournals(t *testing.T, test func(t *testing.T, j keptJournal)) {
 	t.Helper()
-	on(t, func(t *testing.T, g *testDB) { test(t, g.journal(t)) })
+	onSQL(t, func(t *testing.T, g *testDB) { test(t, g.journal(t)) })
 	t.Run("file", func(t *testing.T) {
 		t.Parallel()
 		f, err := journal.Open(filepath.Join(t.TempDir(), "intents"), journal.Config{})
@@ -235,7 +235,7 @@ func TestIntentInATransaction(t *testing.T) {
 			t.Errorf("open: %v", keys)
 		}
 	}
-	on(t, func(t *testing.T, g *testDB) { test(t, g, bySQL) })
+	onSQL(t, func(t *testing.T, g *testDB) { test(t, g, bySQL) })
 	t.Run("pgx", func(t *testing.T) { t.Parallel(); test(t, newGround(t, store.PostgreSQL), byPgx) })
 }
 
@@ -243,7 +243,7 @@ func TestIntentInATransaction(t *testing.T) {
 // same key and without a second effect; without the database nothing is sent.
 func TestIntentOfADeadClient(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *testDB) {
+	onSQL(t, func(t *testing.T, g *testDB) {
 		url, effects := service(t)
 		lossy := &lossy{}
 		dead := &http.Client{Transport: &retryhttp.Transport{Journal: g.journal(t), Base: lossy, Policy: retry.Policy{Attempts: 1}}}

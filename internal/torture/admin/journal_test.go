@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/store"
 )
 
@@ -18,8 +19,8 @@ var nasty = []string{
 	"it's", `"quoted"`, `back\slash`, "100%", "under_score", "per%cent_", "a\u202eb", "schlüssel", "鍵", "🔑", "k; drop table once_operation", "$1", "?", "NULL", " ", "KEY NOW", "\U0010ffff",
 }
 
-func attemptAt(i int, scope, key string) store.Attempt {
-	a := store.Attempt{
+func attemptAt(i int, scope, key string) attempts.Attempt {
+	a := attempts.Attempt{
 		Ended: time.Now(), Scope: scope, KeyHash: once.KeyHash(key), Outcome: "failed", Effect: "not applied", From: "absent", To: "absent", Cause: "23505",
 		Attempt: 2, Runs: 3, RequestID: fmt.Sprint("r", i), CorrelationID: "c", Node: "n",
 		LockWait: 1 * time.Microsecond, Waited: 2 * time.Microsecond, Handler: 3 * time.Microsecond, Commit: 4 * time.Microsecond, Total: 5 * time.Microsecond,
@@ -31,8 +32,8 @@ func attemptAt(i int, scope, key string) store.Attempt {
 // TestAttemptsAreKept: what was written is read, once, whatever it is.
 func TestAttemptsAreKept(t *testing.T) {
 	t.Parallel()
-	journals(t, func(t *testing.T, g *testDB, j store.AttemptLog) {
-		var list []store.Attempt
+	on(t, func(t *testing.T, g *testDB) {
+		var list []attempts.Attempt
 		for i, text := range nasty {
 			list = append(list, attemptAt(i, "scope "+text, text))
 		}
@@ -43,13 +44,13 @@ func TestAttemptsAreKept(t *testing.T) {
 			list[i].Ended = time.Now().Add(-time.Duration(500-i) * time.Second)
 		}
 		for range 2 { // again, as after a lost answer
-			must(t, j.WriteAttempts(t.Context(), list))
+			must(t, g.attempts.Write(t.Context(), list))
 		}
-		must(t, j.WriteAttempts(t.Context(), nil))
-		now, err := g.table.Now(t.Context())
+		must(t, g.attempts.Write(t.Context(), nil))
+		now, err := g.admin.Now(t.Context())
 		must(t, err)
 		for i, text := range nasty {
-			tl, err := g.table.Timeline(t.Context(), "scope "+text, text, 10)
+			tl, err := g.admin.Timeline(t.Context(), "scope "+text, text, 10)
 			must(t, err)
 			if len(tl.Attempts) != 1 || tl.Total != 1 || tl.Dropped != 0 || len(tl.Audit) != 0 {
 				t.Fatalf("%q: %+v", text, tl)
@@ -70,11 +71,11 @@ func TestAttemptsAreKept(t *testing.T) {
 			if tl.Attempts[0] != want {
 				t.Errorf("%q:\n%+v\nwant\n%+v", text, tl.Attempts[0], want)
 			}
-			if elsewhere, err := g.table.Timeline(t.Context(), "scope", text, 10); err != nil || elsewhere.Total != 0 {
+			if elsewhere, err := g.admin.Timeline(t.Context(), "scope", text, 10); err != nil || elsewhere.Total != 0 {
 				t.Errorf("%q in another scope: %+v, %v", text, elsewhere, err)
 			}
 		}
-		tl, err := g.table.Timeline(t.Context(), "", "bulk", 3)
+		tl, err := g.admin.Timeline(t.Context(), "", "bulk", 3)
 		must(t, err)
 		if tl.Total != 500-len(nasty) || len(tl.Attempts) != 3 || tl.Attempts[2].RequestID != "r499" || tl.Attempts[0].RequestID != "r497" {
 			t.Errorf("%d, the last %+v", tl.Total, tl.Attempts)
@@ -86,16 +87,16 @@ func TestAttemptsAreKept(t *testing.T) {
 // several nodes sweep at the same time.
 func TestAttemptsAreSwept(t *testing.T) {
 	t.Parallel()
-	journals(t, func(t *testing.T, g *testDB, j store.AttemptLog) {
-		var list []store.Attempt
+	on(t, func(t *testing.T, g *testDB) {
+		var list []attempts.Attempt
 		for i := range 500 {
 			list = append(list, attemptAt(i, "s", fmt.Sprint(i)))
 			if i%5 > 0 {
 				list[i].Ended = time.Now().Add(-time.Duration(i) * time.Hour)
 			}
 		}
-		must(t, j.WriteAttempts(t.Context(), list))
-		if n, err := j.SweepAttempts(t.Context(), 400*time.Hour+time.Minute, 7); err != nil || n != 7 {
+		must(t, g.attempts.Write(t.Context(), list))
+		if n, err := g.attempts.Sweep(t.Context(), 400*time.Hour+time.Minute, 7); err != nil || n != 7 {
 			t.Fatalf("%d swept, %v, want as many as asked for", n, err)
 		}
 		if n := g.count(t, "select count(*) from once_attempt where request_id in ('r499', 'r498', 'r497', 'r496', 'r494', 'r493', 'r492')"); n != 0 {
@@ -107,7 +108,7 @@ func TestAttemptsAreSwept(t *testing.T) {
 			wg.Go(func() {
 				for n := 10; n == 10; counts[i] += n {
 					var err error
-					if n, err = j.SweepAttempts(t.Context(), 30*time.Minute, 10); err != nil {
+					if n, err = g.attempts.Sweep(t.Context(), 30*time.Minute, 10); err != nil {
 						t.Error(err)
 						return
 					}
@@ -115,7 +116,7 @@ func TestAttemptsAreSwept(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		last, err := j.SweepAttempts(t.Context(), 30*time.Minute, 1000) // nodes pass over what others delete, and so may stop early
+		last, err := g.attempts.Sweep(t.Context(), 30*time.Minute, 1000) // nodes pass over what others delete, and so may stop early
 		must(t, err)
 		if sum := counts[0] + counts[1] + counts[2] + counts[3] + last; sum != 393 || g.count(t, "select count(*) from once_attempt") != 100 {
 			t.Errorf("%d swept, want 393; %d left", sum, g.count(t, "select count(*) from once_attempt"))
@@ -123,24 +124,17 @@ func TestAttemptsAreSwept(t *testing.T) {
 	})
 }
 
-// TestOldSchema: a database without the tables says what to do.
+// TestMissingTable: a database without the tables says what to do.
 func TestMissingTable(t *testing.T) {
 	t.Parallel()
-	journals(t, func(t *testing.T, g *testDB, j store.AttemptLog) {
+	on(t, func(t *testing.T, g *testDB) {
 		g.exec(t, "drop table once_attempt")
-		err := j.WriteAttempts(t.Context(), []store.Attempt{attemptAt(1, "s", "k")})
+		err := g.attempts.Write(t.Context(), []attempts.Attempt{attemptAt(1, "s", "k")})
 		if store.KindOf(err) != store.KindUnavailable || !contains(err, "Try: once migrate up") {
 			t.Error(err)
 		}
-		if _, err := j.SweepAttempts(t.Context(), time.Hour, 1); !contains(err, "Try: once migrate up") {
+		if _, err := g.attempts.Sweep(t.Context(), time.Hour, 1); !contains(err, "Try: once migrate up") {
 			t.Error(err)
 		}
 	})
-}
-
-func TestUnknownDialect(t *testing.T) {
-	t.Parallel()
-	if _, err := admin.Open(nil, store.Dialect("oracle")); !contains(err, "Try: postgres, mysql or sqlite") {
-		t.Error(err)
-	}
 }

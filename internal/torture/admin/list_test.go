@@ -26,7 +26,7 @@ func (g *testDB) pages(tb testing.TB, f admin.Filter, limit int) (all []string) 
 	tb.Helper()
 	f.Limit = limit
 	for range 1000 {
-		list, next, err := g.table.List(tb.Context(), f)
+		list, next, err := g.admin.List(tb.Context(), f)
 		must(tb, err)
 		if len(list) > limit {
 			tb.Fatalf("%d at once, not %d", len(list), limit)
@@ -97,7 +97,7 @@ func TestListFilters(t *testing.T) {
 			g.done(t, once.Config{}, "s", key)
 		}
 		g.exec(t, "update once_operation set expires_at = since where key = 'expired'")
-		now, err := g.table.Now(t.Context())
+		now, err := g.admin.Now(t.Context())
 		must(t, err)
 		var before any = now.Add(-48 * time.Hour)
 		if g.driver != "pgx" {
@@ -118,7 +118,7 @@ func TestListFilters(t *testing.T) {
 			{admin.Filter{Since: now.Add(-48 * time.Hour), Before: now.Add(-48*time.Hour + time.Millisecond)}, "old"},
 			{admin.Filter{Since: now.Add(time.Hour)}, ""},
 		} {
-			list, next, err := g.table.List(t.Context(), c.f)
+			list, next, err := g.admin.List(t.Context(), c.f)
 			got := strings.ReplaceAll(strings.Join(names(list), " "), "s/", "")
 			if err != nil || next != "" || got != c.want {
 				t.Errorf("%+v: %q, want %q (next %q, %v)", c.f, got, c.want, next, err)
@@ -130,7 +130,7 @@ func TestListFilters(t *testing.T) {
 			}
 		}
 		for _, f := range []admin.Filter{{State: "lost"}, {After: "x"}, {After: "AA="}} {
-			if _, _, err := g.table.List(t.Context(), f); !contains(err, "Try: ") {
+			if _, _, err := g.admin.List(t.Context(), f); !contains(err, "Try: ") {
 				t.Errorf("%+v: %v", f, err)
 			}
 		}
@@ -142,12 +142,12 @@ func TestAuditPages(t *testing.T) {
 	on(t, func(t *testing.T, g *testDB) {
 		for _, key := range []string{"a", "b", "c"} {
 			g.done(t, once.Config{}, "s "+key, key)
-			_, err := g.table.Forget(t.Context(), admin.ForgetRequest{Scope: "s " + key, Key: key, Who: "ada", Reason: "asked"})
+			_, err := g.admin.Forget(t.Context(), admin.ForgetRequest{Scope: "s " + key, Key: key, Who: "ada", Reason: "asked"})
 			must(t, err)
 		}
-		first, err := g.table.Audit(t.Context(), "", 0, 2)
+		first, err := g.admin.Audit(t.Context(), "", 0, 2)
 		must(t, err)
-		rest, err := g.table.Audit(t.Context(), "", first[1].ID, 2)
+		rest, err := g.admin.Audit(t.Context(), "", first[1].ID, 2)
 		must(t, err)
 		if first[0].Scope+first[1].Scope+rest[0].Scope != "s cs bs a" || len(rest) != 1 {
 			t.Errorf("%+v %+v", first, rest)

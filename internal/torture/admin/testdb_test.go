@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
@@ -30,7 +31,9 @@ type testDB struct {
 	driver, dsn string
 	db          *sql.DB
 	store       *sqlstore.Store
-	table       *admin.Table
+	plane       store.Database // store, or a pgxstore on the same database
+	admin       *admin.Admin   // on plane
+	attempts    *attempts.Table
 }
 
 func newGround(tb testing.TB, d store.Dialect) *testDB {
@@ -54,31 +57,39 @@ func newGround(tb testing.TB, d store.Dialect) *testDB {
 	must(tb, sqlstore.Migrate(context.Background(), g.db, attemptlog.Migrations, admin.Migrations, journal.Migrations))
 	g.store, err = sqlstore.New(context.Background(), g.db)
 	must(tb, err)
-	g.table, err = admin.Open(g.db, d)
-	must(tb, err)
+	g.runOn(g.store)
 	return g
 }
 
-// on runs a test on a database of each kind.
+// newPgx is a testDB whose admin and log use a pgx pool.
+func newPgx(tb testing.TB) *testDB {
+	tb.Helper()
+	g := newGround(tb, store.PostgreSQL)
+	pool, err := pgxpool.New(context.Background(), g.dsn)
+	must(tb, err)
+	tb.Cleanup(pool.Close)
+	g.runOn(pgxstore.New(pool))
+	return g
+}
+
+// runOn has admin and log use plane.
+func (g *testDB) runOn(plane store.Database) {
+	g.plane, g.admin, g.attempts = plane, admin.New(plane), attempts.New(plane)
+}
+
+// on runs a test on a database of each kind, and on PostgreSQL through pgx as well.
 func on(t *testing.T, test func(t *testing.T, g *testDB)) {
+	t.Helper()
+	onSQL(t, test)
+	t.Run("pgx", func(t *testing.T) { t.Parallel(); test(t, newPgx(t)) })
+}
+
+// onSQL runs a test on a database of each kind, through database/sql.
+func onSQL(t *testing.T, test func(t *testing.T, g *testDB)) {
 	t.Helper()
 	for _, d := range []store.Dialect{store.SQLite, store.PostgreSQL, store.MySQL} {
 		t.Run(string(d), func(t *testing.T) { t.Parallel(); test(t, newGround(t, d)) })
 	}
-}
-
-// journals runs a test on every store that keeps attempts.
-func journals(t *testing.T, test func(t *testing.T, g *testDB, j store.AttemptLog)) {
-	t.Helper()
-	on(t, func(t *testing.T, g *testDB) { test(t, g, g.store) })
-	t.Run("pgxstore", func(t *testing.T) {
-		t.Parallel()
-		g := newGround(t, store.PostgreSQL)
-		pool, err := pgxpool.New(t.Context(), g.dsn)
-		must(t, err)
-		defer pool.Close()
-		test(t, g, pgxstore.New(pool))
-	})
 }
 
 func must(tb testing.TB, err error) {

@@ -20,7 +20,7 @@ import (
 // meanwhile is the intent of that one, and stays.
 func TestBeginIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *testDB) {
+	onSQL(t, func(t *testing.T, g *testDB) {
 		plain, err := sql.Open(g.driver, g.dsn)
 		must(t, err)
 		defer func() { _ = plain.Close() }()
@@ -69,7 +69,7 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 // TestWithdrawalThatFails: who cannot know whether the intent is there is told so.
 func TestWithdrawalThatFails(t *testing.T) {
 	t.Parallel()
-	on(t, func(t *testing.T, g *testDB) {
+	onSQL(t, func(t *testing.T, g *testDB) {
 		plain, err := sql.Open(g.driver, g.dsn)
 		must(t, err)
 		defer func() { _ = plain.Close() }()

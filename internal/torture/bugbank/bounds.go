@@ -43,11 +43,6 @@ var boundMutants = []Mutant{
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestASilentServer"}},
 	},
 	{
-		Name:  "the log of attempts leaves COMMIT to the driver",
-		Edits: []Edit{{In: "sqlstore.(*Store).WriteAttempts", Old: "s.dialect.name != store.SQLite", New: "s.dialect.name == store.PostgreSQL"}},
-		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestAServerThatFallsSilent"}},
-	},
-	{
 		Name:  "a follower waits for a leader that has had no answer",
 		Edits: []Edit{{In: "(*Flight).wait", Old: "timeout, end = t.C, EndUnknown", New: "end = EndUnknown"}},
 		Tests: in("", "TestAFollowerOfASilentStore"),

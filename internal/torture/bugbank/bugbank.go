@@ -95,8 +95,7 @@ func All() []Mutant {
 		defaultsMutants,
 		migrationMutants,
 		sqlChangeMutants,
-		sqlChangeMutants,
-		migrationMutants,
+		adminMutants,
 		planeMutants,
 	)
 }

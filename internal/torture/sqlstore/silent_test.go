@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
@@ -159,10 +161,11 @@ func TestAServerThatFallsSilent(t *testing.T) {
 				return err
 			},
 			"write attempts": func(ctx context.Context, s *sqlstore.Store) error {
-				return s.WriteAttempts(ctx, []store.Attempt{{KeyHash: "k", Scope: "s", Ended: time.Now()}})
+				list := slices.Repeat([]attempts.Attempt{{KeyHash: "k", Scope: "s", Ended: time.Now()}}, 100) // more than one statement takes
+				return attempts.New(s).Write(ctx, list)
 			},
 			"sweep attempts": func(ctx context.Context, s *sqlstore.Store) error {
-				_, err := s.SweepAttempts(ctx, time.Hour, 10)
+				_, err := attempts.New(s).Sweep(ctx, time.Hour, 10)
 				return err
 			},
 		} {

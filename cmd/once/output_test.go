@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// TestOutputs: on the same data, what operators and their scripts read is the same on every
+// database and by every driver, to the byte, and what it was before there was a SQL plane:
+// testdata/outputs.txt was written by the program of that time.
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile(filepath.Join("testdata", "outputs.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	span := regexp.MustCompile(`\((in )?[0-9][^)]*\)`)
+	onAll(t, func(t *testing.T, url string) {
+		outputData(t, open(t, url))
+		var got strings.Builder
+		for _, line := range []string{
+			"audit list", "audit list -o json", "audit list --scope jobs --limit 1 -o json",
+			"keys list", "keys list -o json", "keys list -o json --limit 2", "keys list --state unknown -o json",
+			"keys show k -o json", "keys show k", "keys show k --attempts 1", "keys show shared -o json", "keys show shared --scope a", "keys show gone -o json", "keys show gone",
+			"keys forget k --scope jobs --reason asked", "keys forget running --scope jobs --reason asked --yes", "keys forget unknown --scope jobs --reason asked --release --yes",
+			"keys forget k --scope jobs --reason asked --yes", "keys list", "keys forget nobody --scope jobs --reason asked --yes",
+		} {
+			o := run(t, append(strings.Fields(line), "--db", url)...)
+			text := o.stdout
+			if strings.Contains(o.stderr, "There may be more") || strings.HasPrefix(line, "keys forget") {
+				text += o.stderr
+			}
+			src, err := parseSource(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = strings.NewReplacer(src.paste, "URL", src.name, "URL").Replace(text)
+			got.WriteString("$ once " + line + "\n" + span.ReplaceAllString(text, "(...)"))
+		}
+		golden(t, got.String(), string(want))
+	})
+}
+
+// TestKeysShowTrace: the trace of an operation is shown if there is one, until it is forgotten.
+func TestKeysShowTrace(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		db := open(t, url)
+		db.do(t, "s", "k")
+		if _, err := db.ExecContext(t.Context(), "update once_operation set trace = '"+trace+"'"); err != nil {
+			t.Fatal(err)
+		}
+		show := func() string {
+			t.Helper()
+			return run(t, "keys", "show", "k", "--db", url).want(t, 0).stdout + run(t, "keys", "show", "k", "-o", "json", "--db", url).want(t, 0).stdout
+		}
+		if got := show(); !strings.Contains(got, "\ntrace        "+trace+"\n") || !strings.Contains(got, `"trace": "`+trace+`"`) {
+			t.Errorf("%s", got)
+		}
+		run(t, "keys", "forget", "k", "--scope", "s", "--reason", "asked", "--yes", "--db", url).want(t, 0)
+		if got := show(); strings.Contains(got, "trace") || strings.Contains(got, trace) {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// outputData is something of everything, at fixed times.
+func outputData(t *testing.T, db opened) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	encrypter, err := once.NewEncrypter(make([]byte, 32))
+	must(err)
+	captured := once.New(db.Store, once.Config{Encrypter: encrypter})
+	_, err = once.Do(t.Context(), captured, once.Operation{Scope: "jobs", Key: "k", Fingerprint: once.FingerprintOf([]byte("a")), Request: []byte("a")},
+		func(context.Context, *sql.Tx) (string, error) { return "ada", nil })
+	must(err)
+	db.do(t, "a", "shared")
+	db.do(t, "b  c", "shared")
+	_, err = once.Do(t.Context(), once.New(db.Store, once.Config{Encrypter: encrypter}), once.Operation{Scope: "jobs", Key: "failed"},
+		func(context.Context, *sql.Tx) (int, error) { return 0, &once.Failure{Code: "no"} })
+	if err == nil {
+		t.Fatal("no failure")
+	}
+	for key, state := range map[string]store.State{"running": store.StateRunning, "unknown": store.StateUnknown} {
+		_, err := db.Swap(t.Context(), store.Change{ID: store.ID{Scope: "jobs", Key: key}, Lease: time.Hour, Next: store.Record{
+			State: state, Fence: 7, Nonce: make([]byte, 16), RecoveryPoint: "paid", CallStarted: true, Data: []byte("x"),
+		}})
+		must(err)
+	}
+	db.set(t, "once_operation", "since", begun, "1 = 1")
+	db.set(t, "once_operation", "expires_at", ends, "state = 2")
+	db.set(t, "once_operation", "lease_until", ends, "state = 1")
+
+	for i, a := range []attempts.Attempt{
+		{Outcome: "failed", Effect: "not applied", From: "absent", To: "absent", Cause: "23505", Attempt: 1, Runs: 1, RequestID: "r1", Node: "n1", LockWait: 1500, Handler: 2 * time.Millisecond, Total: 12345 * time.Microsecond},
+		{Outcome: "executed", Effect: "applied", From: "absent", To: "done", Attempt: 2, Runs: 3, RequestID: `r "2\`, CorrelationID: "c", Node: "n 2", Commit: time.Millisecond, Waited: time.Second, Total: 5 * time.Second},
+	} {
+		for _, key := range []string{"k", "gone"} {
+			a.ID, a.Ended, a.Scope, a.KeyHash = [16]byte{byte(i), key[0]}, time.Now(), "jobs", once.KeyHash(key)
+			must(attempts.New(db.Store).Write(t.Context(), []attempts.Attempt{a}))
+		}
+	}
+	must(attempts.New(db.Store).Write(t.Context(), []attempts.Attempt{{ID: [16]byte{9}, Ended: time.Now(), Outcome: "dropped", Dropped: 95}}))
+	db.set(t, "once_attempt", "at", begun, "outcome = 'failed'")
+	db.set(t, "once_attempt", "at", begun.Add(1234*time.Millisecond), "outcome = 'executed'")
+
+	for i, e := range [][]any{
+		{"ada", "forget", "jobs", once.KeyHash("k"), "asked,\nby letter", "done: 3 bytes of its result erased"},
+		{"ada", "release", "jobs", once.KeyHash("gone"), "the bank has none", "unknown, fence 3: the key is new again"},
+		{"bob", "list", "", "", "", "3 operations --state done"},
+	} {
+		e = append([]any{dialect.StoredTime(db.dialect, begun.Add(time.Duration(i)*time.Hour))}, e...)
+		_, err := db.ExecContext(t.Context(), dialect.Text(db.dialect, "insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (?, ?, ?, ?, ?, ?, ?)"), e...)
+		must(err)
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
+)
+
+// nativePgx in a URL has the program of a test read operations through pgxstore, as a service
+// does that has a pgx pool.
+const nativePgx = "application_name=native_pgx"
+
+// onAll runs test on every database, and on PostgreSQL through pgxstore as well.
+func onAll(t *testing.T, test func(t *testing.T, db string)) {
+	t.Helper()
+	onBoth(t, test)
+	t.Run("pgx", func(t *testing.T) {
+		u, err := url.Parse(testenv.NewDatabase(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+nativePgx, "&")
+		test(t, u.String())
+	})
+}
+
+// mainOnPgx is the program, if its arguments say that it reads through pgxstore.
+func mainOnPgx() {
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, nativePgx) }) {
+		return
+	}
+	m := &Main{Stdout: os.Stdout, Stderr: os.Stderr, openStore: func(ctx context.Context, db *database) (store.Database, error) {
+		pool, err := pgxpool.New(ctx, db.dsn)
+		if err != nil {
+			return nil, err
+		}
+		return pgxstore.New(pool), nil
+	}}
+	os.Exit(m.Run(context.Background(), os.Args[1:]))
+}

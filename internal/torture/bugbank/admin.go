@@ -1,0 +1,40 @@
+package bugbank
+
+// adminMutants are bugs of package admin and of the attempt log.
+var adminMutants = []Mutant{
+	{
+		Name:  "an attempt has the time at which it was written",
+		Edits: []Edit{{In: "(*Attempt).values", Old: "time.Since(a.Ended).Microseconds()", New: "time.Since(a.Ended).Microseconds() * 0"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestAttemptsAreKept"}},
+	},
+	{
+		Name:  "attempts whose answer was lost cannot be written again",
+		Edits: []Edit{{In: "attempts.insertText", Old: "+` KEEP(id)`", New: ""}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestAttemptsAreKept"}},
+	},
+	{
+		Name:  "attempts whose answer was lost cannot be written again to PostgreSQL",
+		Edits: []Edit{{In: "insertArrays", Old: " on conflict do nothing", New: ""}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestAttemptsAreKept"}},
+	},
+	{
+		Name:  "a quotation mark ends the text of an attempt",
+		Edits: []Edit{{In: "appendElement", Old: "quoted.Replace(v)", New: "v"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestAttemptsAreKept"}},
+	},
+	{
+		Name:  "a preview of forgetting is committed",
+		Edits: []Edit{{In: "(*Admin).Forget", Old: "err == nil && o.Preview", New: "err == nil && o.Preview && o.Release"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgottenNeverExecutes"}},
+	},
+	{
+		Name:  "an operation changes while it is forgotten",
+		Edits: []Edit{{In: "(*Admin).forget", Old: " FOR UPDATE", New: ""}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgetSeesWhatIsCommittedMeanwhile"}},
+	},
+	{
+		Name:  "a cache keeps what was forgotten by a COMMIT whose answer was lost",
+		Edits: []Edit{{In: "(*Admin).Forget", Old: "if errors.Is(err, errPreview) {", New: "if err != nil {"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgetNothingHalf"}},
+	},
+}
