@@ -101,7 +101,7 @@ func TestOldProgramBeside(t *testing.T) {
 		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
 			t.Fatal(err)
 		}
-		do, log := g.repeats(t)
+		do, log, _ := g.repeats(t)
 		if _, err := do("new", ""); err != nil {
 			t.Fatal(err)
 		}
