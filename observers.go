@@ -32,7 +32,7 @@ func (o tracers) TraceStart(ctx context.Context, e Event) (_ context.Context, tr
 	for _, each := range o.observers {
 		if t, is := each.(Tracer); is {
 			var own string
-			ctx, own = t.TraceStart(ctx, e)
+			ctx, own = t.TraceStart(ctx, e) //nolint:fatcontext // a span each
 			trace = cmp.Or(trace, own)
 		}
 	}

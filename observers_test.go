@@ -145,9 +145,12 @@ func TestTracer(t *testing.T) {
 	const caller, own = "00-00000000000000000000000000000001-0000000000000001-01", "00-00000000000000000000000000000002-0000000000000002-01"
 	for _, tt := range []struct{ given, kept string }{{"", caller}, {own, own}} {
 		s := &spans{trace: tt.given}
-		e := once.New(memstore.New(), once.Config{Observer: once.Observers(new(recorder), s)})
+		e := once.New(memstore.New(), once.Config{Observer: once.Observers(new(recorder), s), Cache: 1 << 20})
 		op := once.Operation{Name: "POST /refunds", Scope: "s", Key: "k", Trace: caller}
-		for i := range 2 {
+		for i := range 4 {
+			if i == 2 { // a replay of the store, and not of the cache
+				e.InvalidateCache(op.Scope, op.Key)
+			}
 			_, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx tx) (string, error) {
 				if ctx.Value(spanKey{}) != "span of POST /refunds" {
 					t.Errorf("the handler's context has the span %v", ctx.Value(spanKey{}))

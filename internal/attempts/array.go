@@ -2,6 +2,7 @@ package attempts
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -44,6 +45,8 @@ func appendElement(b []byte, v any) []byte {
 		return append(append(append(b, '"'), quoted.Replace(v)...), '"')
 	case []byte:
 		return append(hex.AppendEncode(append(b, `"\\x`...), v), '"')
+	case int64:
+		return strconv.AppendInt(b, v, 10)
 	}
-	return strconv.AppendInt(b, v.(int64), 10)
+	panic(fmt.Sprintf("attempts: a value of type %T", v)) // a mistake in this package
 }

@@ -75,7 +75,7 @@ func (c *Cache) Put(id store.ID, rec store.Record, retain time.Duration, t Ticke
 		c.remove(old)
 	}
 	for back := c.order.Back(); back != nil; back = c.order.Back() {
-		if c.used+e.size <= c.size && !back.Value.(*entry).expired(e.drawn) {
+		if c.used+e.size <= c.size && !entryOf(back).expired(e.drawn) {
 			break
 		}
 		c.remove(back)
@@ -95,12 +95,12 @@ func (c *Cache) Get(id store.ID, now time.Time) (rec store.Record, ok bool) {
 	if element == nil {
 		return rec, false
 	}
-	e := element.Value.(*entry)
+	e := entryOf(element)
 	if e.expired(now) {
 		return rec, false
 	}
 	c.order.MoveToFront(element)
-	return store.Record{State: store.StateDone, Fence: 1, Fingerprint: e.fingerprint, Result: e.result}, true
+	return store.Record{State: store.StateDone, Fence: 1, Fingerprint: e.fingerprint, Result: e.result, Trace: e.trace}, true
 }
 
 // Drop removes the result of id, and voids all tickets that were drawn before.
@@ -117,7 +117,8 @@ func (c *Cache) Drop(id store.ID) {
 }
 
 func (c *Cache) remove(element *list.Element) {
-	e := c.order.Remove(element).(*entry)
+	c.order.Remove(element)
+	e := entryOf(element)
 	delete(c.entries, e.id)
 	c.used -= e.size
 }
@@ -127,20 +128,25 @@ type entry struct {
 	id          store.ID
 	fingerprint []byte
 	result      store.Result
+	trace       string
 	size        int64
 	drawn       time.Time
 	life        time.Duration
 }
 
+func entryOf(element *list.Element) *entry {
+	return element.Value.(*entry) //nolint:forcetypeassert // the list has nothing else
+}
+
 // entrySize is what an entry takes beside its texts and bytes: itself, its place in
 // the map, and what allocation rounds up.
-const entrySize = 384
+const entrySize = 400
 
 // newEntry copies what it keeps: a key may be a few bytes of a long header, and would keep all
 // of it in memory.
 func newEntry(id store.ID, rec store.Record) *entry {
 	var text strings.Builder
-	n := len(id.Scope) + len(id.Key)
+	n := len(id.Scope) + len(id.Key) + len(rec.Trace)
 	for _, f := range rec.Result.Header {
 		n += len(f.Name) + len(f.Value)
 	}
@@ -150,7 +156,7 @@ func newEntry(id store.ID, rec store.Record) *entry {
 		text.WriteString(s)
 		return text.String()[from:]
 	}
-	e := &entry{id: store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}, result: rec.Result}
+	e := &entry{id: store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}, result: rec.Result, trace: keep(rec.Trace)}
 	bytes := slices.Concat(rec.Fingerprint, rec.Result.Body)
 	at := len(rec.Fingerprint)
 	e.fingerprint, e.result.Body = bytes[:at:at], bytes[at:len(bytes):len(bytes)]

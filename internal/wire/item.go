@@ -63,7 +63,7 @@ var parameters = sync.OnceValue(func() *regexp.Regexp {
 		name    = `[a-z*][a-z0-9_\-.*]*`
 		text    = `"(?:[ !#-\[\]-~]|\\["\\])*"`
 		number  = `-?(?:[0-9]{1,15}|[0-9]{1,12}\.[0-9]{1,3})`
-		token   = "[A-Za-z*][!#$%&'*+\\-.^_`|~0-9A-Za-z:/]*"
+		token   = "[A-Za-z*][!#$%&'*+\\-.^_`|~0-9A-Za-z:/]*" //nolint:gosec // a token of the grammar
 		bytes   = `:(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?:`
 		boolean = `\?[01]`
 		date    = `@-?[0-9]{1,15}`

@@ -116,7 +116,7 @@ func waiting(t *testing.T, pool *pgxpool.Pool, n int) {
 		if time.Now().After(patience) {
 			t.Fatal("nobody waits")
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestWaitsOfBegin(t *testing.T) {
 			}
 			_ = txn.Rollback(context.WithoutCancel(t.Context()))
 		})
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 		busy.Release()
 		group.Wait()
 		if waited := pool.Stat().EmptyAcquireCount() > before; waited && waits.Acquire <= 0 || waits.Lock != 0 {

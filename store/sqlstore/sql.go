@@ -138,7 +138,7 @@ func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sto
 				return stopped
 			})
 			if stopped != nil { // what the statement has written stands, as on servers
-				return nil
+				err = nil
 			}
 			return err
 		})
