@@ -119,7 +119,7 @@ func TestForgetNothingHalfOnPgx(t *testing.T) {
 			_, err = operator.Forget(t.Context(), forgetK)
 			pool.Close()
 			for g.count(t, "select count(*) from pg_stat_activity where application_name = 'forget'") > 0 { // what was sent may yet be done
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 			left, audit := g.leftovers(t, "s"), g.count(t, "select count(*) from once_audit")
 			switch {

@@ -192,7 +192,7 @@ func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
 			forgotten <- err
 		}()
 		for g.count(t, waits[g.dialect]) == 0 && len(forgotten) == 0 {
-			time.Sleep(150 * time.Millisecond) // InnoDB does not refresh innodb_trx for those who read it more often
+			<-time.After(150 * time.Millisecond) // InnoDB does not refresh innodb_trx for those who read it more often
 		}
 		must(t, tx.Commit())
 		if err := <-forgotten; !errors.Is(err, admin.ErrRunning) || g.leftovers(t, "s") != before {
