@@ -81,6 +81,9 @@ func (c *call[TX]) begin(ctx context.Context, e *Engine[TX], op *Operation) cont
 	}
 	if e.tracer != nil {
 		began, trace := e.tracer.TraceStart(ctx, c.named(Event{Trace: op.Trace}))
+		if len(trace) > MaxTrace || !printable(trace) { // the record could not be stored
+			trace = ""
+		}
 		ctx, c.report.trace = began, cmp.Or(trace, op.Trace)
 	}
 	return ctx
@@ -277,7 +280,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	if err != nil || rec.State != store.StateDone {
 		return v, false // also if the pool is exhausted: Begin says so
 	}
-	c.report.lookUp = time.Since(c.start)
+	c.report.lookUp = c.lookUp.took
 	return c.found(rec), true
 }
 

@@ -61,7 +61,7 @@ type Event struct {
 	Caller  Caller
 
 	// Trace is the W3C traceparent that is kept with the operation: of a replay, that of the
-	// call that has executed it. "" is not known. EventFinished only.
+	// call that has executed it. "" is not known. EventFinished and Tracer.TraceStart only.
 	Trace string
 
 	Runs     int           // how often the handler has run so far in this call
@@ -87,7 +87,8 @@ type Tracer interface {
 	// TraceStart is called when a call begins. The context that it returns is that of the handler
 	// and of all events of the call, the last of which is [EventFinished]. The event tells the operation: Name,
 	// Scope, KeyHash, Caller, and Operation.Trace as its Trace. What it returns as trace, a W3C
-	// traceparent, is kept with the operation; "" is Operation.Trace.
+	// traceparent, is kept with the operation; "" is Operation.Trace. What would be no valid
+	// Operation.Trace is ignored.
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
 }
 

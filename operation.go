@@ -79,7 +79,8 @@ type Operation struct {
 	Bytes int64
 
 	// Trace is the W3C traceparent of the caller. It is kept with the operation, so that a
-	// replay can be linked to the call that has executed it. A [Tracer] goes before it.
+	// replay can be linked to the call that has executed it. If a [Tracer] returns a trace, that
+	// one is kept instead.
 	Trace string
 
 	// Caller is passed on to the observer.

@@ -128,6 +128,8 @@ func (c *call[TX]) panicked(undo error) verdict {
 	switch kind := store.KindOf(undo); kind {
 	case store.KindEnded, store.KindPartial, store.KindUncertain:
 		return c.storeFailed(outcomesOf(kind).commit, errors.Join(errPanic, undo))
+	case store.KindLost: // the handler may have committed before
+		return verdict{err: c.fail(CodeFailed, EffectInDoubt, errors.Join(errPanic, undo))}
 	}
 	return verdict{err: c.fail(CodeFailed, EffectNotApplied, errPanic)}
 }

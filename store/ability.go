@@ -30,15 +30,15 @@ type (
 	Renewer interface {
 		// Renew lets the leases of holds lapse at the store's clock + lease, also those that are
 		// over and were not taken over, and returns those that it has renewed. The others are no
-		// longer held. An error means that none or all may have been renewed.
+		// longer held. An error means that any of them may have been renewed. A lease of 0 never lapses.
 		Renew(ctx context.Context, holds []Hold, lease time.Duration) (renewed []Hold, err error)
 	}
 
 	// Lister lists operations that are running or unknown.
 	Lister interface {
 		// Unfinished returns at most limit of them behind after, by scope and key in the order of
-		// their bytes, without Data, Request and Result. It reads none that is done, but on MySQL those
-		// that are kept for ever. What is unfinished all the while is listed once.
+		// their bytes, without Data, Request and Result. It does not read through
+		// those that are done (on MySQL it does read those that are kept for ever). What is unfinished all the while is listed once.
 		Unfinished(ctx context.Context, after ID, limit int) ([]Entry, error)
 	}
 

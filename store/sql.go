@@ -21,7 +21,7 @@ const (
 // such as an outbox or the attempt log, beside them: the capability needs neither a driver nor a
 // pool of its own. What it needs inside of the user's transactions, [SQL] adds.
 //
-// Statements are in the SQL of Dialect. Every error of a [Runner] is an [*Error].
+// Nothing bounds a wait but ctx. Statements are in the SQL of Dialect. Every error of a [Runner] is an [*Error].
 type Database interface {
 	Dialect() Dialect
 

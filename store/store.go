@@ -135,7 +135,7 @@ type Operations interface {
 	// Swap applies c, in one transaction of its own, if c.Expect holds and the
 	// operation is neither Done nor claimed by an open transaction. Otherwise
 	// it writes nothing and returns a [KindTaken] error with the record that is in
-	// the way.
+	// the way, which is empty if it is one of c.Held.
 	//
 	// A store takes the fence that it is given and keeps none of what was released or
 	// has expired: a holder is known by its fence and its nonce together.
@@ -199,8 +199,9 @@ type Claim[TX any] interface {
 	Tx() TX
 
 	// Commit writes c as Swap would, all of it and under c.Expect, and commits. c.ID is the
-	// operation that was claimed, or, in a transaction that has claimed nothing, any. On any error but [KindLost] and [KindEnded] nothing
-	// was applied; the transaction is over in every case.
+	// operation that was claimed; a transaction that has claimed nothing takes any. After an error
+	// nothing was applied, except [KindLost] and [KindEnded]. The transaction is over in every
+	// case.
 	Commit(ctx context.Context, c Change) error
 
 	// Rollback undoes everything. An error of kind [KindEnded] means that the user had

@@ -23,7 +23,7 @@ func SQLiteEffects(text string) (reads, pragma bool) {
 // reads reports whether no word in the rest of the statement writes.
 func (p *parser) reads() bool {
 	for t := p.inside(); !t.ends(); t = p.inside() {
-		if t.is("INSERT") || t.is("UPDATE") || t.is("DELETE") || t.is("REPLACE") {
+		if t.is("INSERT") || t.is("UPDATE") || t.is("DELETE") || t.is("REPLACE") || t.is("MERGE") || t.is("INTO") {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 var (
 	errChanged = errors.New("memstore: a key that was read has changed meanwhile")
 	errRenewed = errors.New("memstore: a lease that was over has been renewed meanwhile")
+	errKeep    = errors.New("memstore: a change that keeps a part of a record must expect a fence")
 	errEnded   = errors.New("memstore: the handler has ended the transaction")
 )
 
@@ -132,6 +133,9 @@ func (t *Tx) validate() error {
 func (t *Tx) prepare(c store.Change) (inTheWay store.Record, err error) {
 	if t.err != nil {
 		return inTheWay, aborted(t.err)
+	}
+	if c.Keep && c.Expect.Fence == 0 {
+		return inTheWay, &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	if rec, err := t.check(&c); err != nil {
 		return rec, err

@@ -35,7 +35,9 @@ func (s *Store) renew(h store.Hold, lease time.Duration) bool {
 		return false
 	}
 	next := *old
-	next.lease = s.now().Add(lease)
+	if next.lease = (time.Time{}); lease > 0 {
+		next.lease = s.now().Add(lease)
+	}
 	s.rows[h.ID] = &next
 	return true
 }
@@ -58,7 +60,7 @@ func (s *Store) Unfinished(ctx context.Context, after store.ID, limit int) ([]st
 		list = append(list, store.Entry{ID: id, Record: rec})
 	}
 	slices.SortFunc(list, func(a, b store.Entry) int { return compare(a.ID, b.ID) })
-	return list[:min(limit, len(list))], nil
+	return list[:max(0, min(limit, len(list)))], nil
 }
 
 // compare orders operations by the bytes of their scopes and keys.

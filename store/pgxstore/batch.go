@@ -56,6 +56,9 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	if err := checkBatchWrites(c.Writes, t.s.simple); err != nil {
 		return err
 	}
+	if err := checkKeep(c); err != nil {
+		return err
+	}
 	b := make(pipeline, 0, len(c.Writes)+6)
 	t.queueFront(&b)
 	switch {
@@ -63,7 +66,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	case ordinary(c):
 		queueClaimed(&b, c)
 	default:
-		if c.Expect.Fence == 0 {
+		if c.Expect.Fence == 0 && !c.ID.IsZero() {
 			b.refusing(store.KindTaken, pgsql.TryClaim, pgsql.LockID(c.ID))
 		}
 		queueSwap(&b, c)

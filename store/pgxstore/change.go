@@ -33,6 +33,9 @@ func queueChange(b *pipeline, c store.Change, claimed *claim) {
 		queueDone(b, c, claimed.start)
 	default:
 		b.refusing(store.KindEnded, pgsql.SameTransaction, claimed.start)
+		if c.ID == claimed.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
+			c.ID, c.StaleAfter = store.ID{}, time.Time{} // it is absent, and stays so
+		}
 		queueSwap(b, c)
 	}
 }
@@ -67,10 +70,20 @@ func queueSwap(b *pipeline, c store.Change) {
 		queueRecord(b, c)
 	}
 	queueHeld(b, after)
-	if !c.StaleAfter.IsZero() && c.Expect.Fence == 0 {
+	if !c.StaleAfter.IsZero() && c.Expect.Fence == 0 && !c.ID.IsZero() {
 		b.refusing(store.KindStale, pgsql.InTime, c.StaleAfter)
 	}
 }
+
+// checkKeep refuses a change that keeps a part of a record that must be absent.
+func checkKeep(c store.Change) error {
+	if c.Keep && c.Expect.Fence == 0 {
+		return &store.Error{Kind: store.KindMisused, Err: errKeep}
+	}
+	return nil
+}
+
+var errKeep = errors.New("pgxstore: a change that keeps the fingerprint, the request and the trace of a record must expect a fence")
 
 func queueHeld(b *pipeline, holds []store.Hold) {
 	if len(holds) > 0 {

@@ -144,10 +144,10 @@ func isClosed(of pgx.Tx) bool {
 type poolRunner struct{ s *Store }
 
 func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, err error) {
-	err = p.run(ctx, func(conn *pgx.Conn) error {
+	err = p.run(ctx, func(conn *pgx.Conn) (answered bool, err error) {
 		tag, err := conn.Exec(ctx, counted(st), st.Args...)
 		rows = affected(st, tag)
-		return err
+		return false, err
 	})
 	if err != nil {
 		return 0, err
@@ -157,16 +157,27 @@ func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, e
 
 func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
 	if st.Rows > 0 { // they are known when it is too late for a statement by itself
-		return p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error { return r.Query(ctx, st, each) })
+		var refused error
+		err := p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+			err := r.Query(ctx, st, func(row store.Row) error {
+				refused = each(row)
+				return refused
+			})
+			if refused != nil { // what the statement has written stands
+				err = nil
+			}
+			return err
+		})
+		return cmp.Or(err, refused)
 	}
 	var refused error
-	err := p.run(ctx, func(conn *pgx.Conn) error {
+	err := p.run(ctx, func(conn *pgx.Conn) (answered bool, err error) {
 		rows, err := conn.Query(ctx, st.SQL, st.Args...)
 		if err != nil {
-			return err
+			return false, err
 		}
 		refused, err = forEach(rows, each)
-		return err
+		return true, err
 	})
 	return cmp.Or(err, refused)
 }
@@ -176,16 +187,20 @@ func (p poolRunner) Append(ctx context.Context, st store.Statement) error {
 	return err
 }
 
-// run runs one statement on a connection of the pool.
-func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) error) error {
+// run runs one statement on a connection of the pool. An error after the server has answered, such
+// as one of a value that cannot be read, does not say that the statement was not applied.
+func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) (answered bool, err error)) error {
 	held, err := p.s.pool.Acquire(ctx)
 	if err != nil {
 		return down(err)
 	}
 	defer held.Release()
 	conn := held.Conn()
-	err = statement(conn)
-	if err == nil {
+	answered, err := statement(conn)
+	switch {
+	case err == nil && ctx.Err() != nil: // as in results: a cancellation may have ended the wait for the standby
+		return &store.Error{Kind: store.KindLost, Err: ctx.Err()}
+	case err == nil:
 		return nil
 	}
 	if refusedByStandby(ctx, conn, err) {
@@ -197,7 +212,7 @@ func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) error) er
 	}
 	kind := store.KindLost
 	switch {
-	case pe == nil && !conn.IsClosed(): // an answer is lost together with its connection only
+	case pe == nil && !conn.IsClosed() && !answered: // an answer is lost together with its connection only
 		if kind = store.KindOther; ctx.Err() != nil {
 			kind = store.KindUnavailable
 		}

@@ -12,6 +12,9 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	if err := s.unsendable(c.ID); err != nil {
 		return store.Record{}, err
 	}
+	if err := checkKeep(c); err != nil {
+		return store.Record{}, err
+	}
 	var b pipeline
 	queueSwap(&b, c)
 	queueWrites(&b, nil, c.Writes)
@@ -19,7 +22,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	switch {
 	case err == nil:
 		return c.Next, nil
-	case store.KindOf(err) == store.KindTaken && !c.ID.IsZero():
+	case store.KindOf(err) == store.KindTaken && !c.ID.IsZero() && refused.sql != pgsql.Held:
 		return s.inTheWay(ctx, c, refused, err)
 	}
 	return store.Record{}, err

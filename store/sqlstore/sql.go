@@ -217,6 +217,7 @@ func (s *Store) refusedByDriver(ctx context.Context, err error, ping func(contex
 	_, _, known := s.dialect.classify(err)
 	switch {
 	case known, tooLarge(err), errors.As(err, new(*store.Error)), errors.As(err, new(*sqlguard.RefusedError)), errors.As(err, new(*sqlguard.StatementError)),
+		errors.As(err, new(*lateError)),
 		errors.Is(err, sql.ErrTxDone), errors.Is(err, driver.ErrBadConn), ctx.Err() != nil:
 		return false
 	}
@@ -243,7 +244,7 @@ func (s *Store) exec(ctx context.Context, on executor, st store.Statement) (int6
 	}
 	n, err := result.RowsAffected()
 	if err != nil {
-		return 0, err
+		return 0, &lateError{err}
 	}
 	return n, checkRows(st, n)
 }
@@ -266,10 +267,15 @@ func (s *Store) query(ctx context.Context, on executor, st store.Statement, each
 		}
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, err
+		return nil, &lateError{err}
 	}
 	return nil, checkRows(st, n)
 }
+
+// lateError came after the database had answered: it does not say that nothing was applied.
+type lateError struct{ error }
+
+func (e *lateError) Unwrap() error { return e.error }
 
 // checkRows returns an error if st has affected or returned another number of rows than it must.
 func checkRows(st store.Statement, n int64) error {
