@@ -55,7 +55,7 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// TestMigrateOnly: what is not asked for is not made, and can be made later.
+// TestMigrateOnly: --only creates the named tables and no others. The others can be created later.
 func TestMigrateOnly(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, url string) {

@@ -73,7 +73,7 @@ func (l *line) waiting() bool {
 // While the writers of one process take turns, another process hardly ever finds the file
 // free. So the line pauses now and then: for a short time, which is enough for a process that
 // looks every pollEvery, and once in half of busy_timeout for longer than SQLite's own wait
-// sleeps. Without the long pause a writer that waits as SQLite does can wait in vain.
+// sleeps. Without the long pause a process that waits as SQLite does may never get the file.
 const (
 	shortEvery = 50 * time.Millisecond
 	shortPause = 2 * pollEvery

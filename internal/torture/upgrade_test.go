@@ -69,8 +69,8 @@ func TestUpgradeKilled(t *testing.T) {
 	})
 }
 
-// killsOf are the faults. What is not committed is lost with the connection. On MariaDB, where
-// each statement commits, it makes a difference whether the one that is cut has been executed.
+// killsOf are the faults of each database. PostgreSQL undoes uncommitted work when a connection ends. On
+// MariaDB each statement commits, so there the connection is cut before a statement and after it.
 var killsOf = map[string][]fault{
 	pgxName:      {{name: "after", lose: true}},
 	postgresName: {{name: "after", lose: true}},

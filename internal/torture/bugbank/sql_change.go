@@ -48,7 +48,7 @@ var sqlChangeMutants = []Mutant{
 		Tests: mariadbSQL("TestJoinReplacesAnExpiredFailure$/^SQLite"),
 	},
 	{
-		Name:  "nobody is told of the wait for the turn to write",
+		Name:  "the wait for the turn to write is not reported",
 		Edits: []Edit{{In: "(*Store).openSQLite", Old: `addLockWait(opts.Waits, came)`, New: `addLockWait(nil, came)`}},
 		Tests: mariadbSQL("TestWaits$/^line"),
 	},
