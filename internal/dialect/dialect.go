@@ -8,6 +8,7 @@
 //	AGO(?)          the time that lies ? microseconds before NOW; after it if ? is negative
 //	KEY             the column key, which is a reserved word of MySQL
 //	FOR UPDATE      ends a select whose rows are to be changed
+//	FOR SHARE       ends a select whose rows must not change before the transaction ends
 //	SKIP LOCKED     follows FOR UPDATE: rows that others have locked are left out
 //	KEEP(a)         ends an insert: a row that exists stays as it is; a is any of its columns
 //	UPSERT(a, b)    ends an insert: a row that exists with these values in columns a, b is updated; assignments follow
@@ -21,7 +22,6 @@
 package dialect
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -36,33 +36,74 @@ const (
 	SQLiteNow = "cast((julianday('now') - 2440587.5) * 86400000.0 as integer)"
 )
 
-// word is what Text replaces. A literal is found as a whole, so that nothing in it is replaced.
-var word = regexp.MustCompile(`'[^']*'|\?|\bAGO\(\?\)|\bNOW\b|\bKEY\b|\bFOR UPDATE\b|\bSKIP LOCKED\b|\b(KEEP|UPSERT|NEW)\(([\w, ]+)\)`)
-
 // Text returns query in the SQL of d.
 func Text(d store.Dialect, query string) string {
+	var w strings.Builder
+	w.Grow(2 * len(query))
 	argument := arguments(d)
-	return word.ReplaceAllStringFunc(query, func(found string) string {
-		switch found {
-		case "?":
-			return argument()
-		case "NOW":
-			return now(d)
-		case "AGO(?)":
-			return ago(d, argument())
-		case "KEY":
-			return key(d)
-		case "FOR UPDATE", "SKIP LOCKED":
-			if d == store.SQLite { // a transaction that writes is alone
-				return ""
-			}
-			return strings.ToLower(found)
+	for at := 0; ; {
+		n := strings.IndexAny(query[at:], "'?AFKNSU") // each begins what is replaced, and a literal
+		if n < 0 {
+			w.WriteString(query[at:])
+			return w.String()
 		}
-		if m := word.FindStringSubmatch(found); m[1] != "" {
-			return conflict(d, m[1], strings.ReplaceAll(m[2], "KEY", key(d)))
+		w.WriteString(query[at : at+n])
+		at += n
+		text, length := replacement(d, query[at:], at > 0 && isWord(query[at-1]), argument)
+		w.WriteString(text)
+		at += length
+	}
+}
+
+// replacement returns the text for the beginning of query, and the length of what it replaces. inWord says that query begins
+// within a word.
+func replacement(d store.Dialect, query string, inWord bool, argument func() string) (text string, length int) {
+	switch {
+	case query[0] == '?':
+		return argument(), 1
+	case query[0] == '\'': // nothing is replaced in a literal
+		length = 2 + strings.IndexByte(query[1:], '\'')
+		return query[:max(1, length)], max(1, length)
+	case inWord:
+	case strings.HasPrefix(query, "AGO(?)"):
+		return ago(d, argument()), len("AGO(?)")
+	case begins(query, "NOW"):
+		return now(d), len("NOW")
+	case begins(query, "KEY"):
+		return key(d), len("KEY")
+	}
+	for _, lock := range [...]string{"FOR UPDATE", "FOR SHARE", "SKIP LOCKED"} {
+		if !inWord && begins(query, lock) {
+			return locking(d, lock), len(lock)
 		}
-		return found // a literal
-	})
+	}
+	for _, what := range [...]string{"KEEP", "UPSERT", "NEW"} {
+		columns, found := strings.CutPrefix(query, what+"(")
+		if columns, _, closed := strings.Cut(columns, ")"); found && closed && !inWord {
+			return conflict(d, what, strings.ReplaceAll(columns, "KEY", key(d))), len(what) + len(columns) + len("()")
+		}
+	}
+	return query[:1], 1
+}
+
+// begins reports whether query begins with word, and no longer one.
+func begins(query, word string) bool {
+	return strings.HasPrefix(query, word) && (len(query) == len(word) || !isWord(query[len(word)]))
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// locking returns the text of FOR UPDATE, FOR SHARE or SKIP LOCKED.
+func locking(d store.Dialect, what string) string {
+	switch {
+	case d == store.SQLite: // a transaction that writes is alone
+		return ""
+	case d == store.MySQL && what == "FOR SHARE": // MariaDB knows only the older words
+		return "lock in share mode"
+	}
+	return strings.ToLower(what)
 }
 
 // arguments returns a function that returns the next placeholder.

@@ -26,6 +26,11 @@ func TestText(t *testing.T) {
 			store.MySQL:      "select a from t for update skip locked",
 			store.SQLite:     "select a from t  ",
 		},
+		"select a from t FOR SHARE": {
+			store.PostgreSQL: "select a from t for share",
+			store.MySQL:      "select a from t lock in share mode",
+			store.SQLite:     "select a from t ",
+		},
 		"insert into t (a, KEY) values (?, ?) KEEP(KEY)": {
 			store.PostgreSQL: "insert into t (a, key) values ($1, $2) on conflict do nothing",
 			store.MySQL:      "insert into t (a, `key`) values (?, ?) on duplicate key update `key` = `key`",

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,15 +16,25 @@ import (
 // several installed ones, so that one machine can run the tests on each.
 const binaryDirEnv = "ONCE_POSTGRES_BIN"
 
+// mysqlDir is where make setup puts the MySQL server. Debian's mysqld is MariaDB's.
+const mysqlDir = "/var/lib/once-testenv/mysql"
+
+// mysqlDirEnv names the environment variable that picks another directory with a mysqld, so that
+// one machine can run the tests on several versions.
+const mysqlDirEnv = "ONCE_MYSQL_BIN"
+
 // postgresTools are the programs that must come from one installation: an
 // initdb of one version and a postgres of another do not understand each other.
 var postgresTools = []string{"initdb", "postgres", "psql", "createdb", "dropdb"} //nolint:gochecknoglobals // a constant list
 
 // Binary returns the path of an installed program. The programs of PostgreSQL
 // (postgres, pg_ctl, pg_basebackup, psql, ...) come from the newest complete
-// installation, everything else from PATH or the usual sbin directories, which
-// an ordinary user's PATH often lacks.
+// installation, mysqld from where make setup has put it, everything else from PATH or the
+// usual sbin directories, which an ordinary user's PATH often lacks.
 func Binary(name string) (string, error) {
+	if name == "mysqld" {
+		return mysqlServer()
+	}
 	if dir, err := postgresBinaryDir(); err == nil {
 		if path := filepath.Join(dir, name); isExecutable(path) {
 			return path, nil
@@ -38,6 +49,15 @@ func Binary(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("testenv: %q is neither in PATH nor in an sbin directory: %w", name, exec.ErrNotFound)
+}
+
+// mysqlServer does not look into PATH: a mysqld there may be MariaDB's.
+func mysqlServer() (string, error) {
+	dir := cmp.Or(os.Getenv(mysqlDirEnv), mysqlDir)
+	if path := filepath.Join(dir, "mysqld"); isExecutable(path) {
+		return path, nil
+	}
+	return "", fmt.Errorf("testenv: no mysqld in %s (%s chooses another directory): %w", dir, mysqlDirEnv, exec.ErrNotFound)
 }
 
 // postgresBinaryDir prefers the versioned directories to PATH: on Debian the

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// mariadbPrograms are what a server and its witness need.
-var mariadbPrograms = []string{"mariadbd", "mariadb-install-db", "mariadb"} //nolint:gochecknoglobals // a constant list
-
 // MariaDBConfig says how a server differs from the default.
 type MariaDBConfig struct {
+	// MySQL starts a MySQL server. Settings that only MariaDB knows fail its start.
+	MySQL bool
+
 	// Settings go onto the server's command line after the defaults, such as
 	// {"transaction-isolation": "SERIALIZABLE"}. Words are parted by dashes.
 	Settings map[string]string
@@ -31,8 +31,8 @@ type MariaDBConfig struct {
 	Clock bool
 }
 
-// MariaDB is a private MariaDB server. Its methods may be called by several
-// goroutines at once.
+// MariaDB is a private MariaDB server, or a MySQL server ([MariaDBConfig].MySQL). Its methods
+// may be called by several goroutines at once.
 type MariaDB struct {
 	who    identity
 	dir    *directory
@@ -77,28 +77,37 @@ func StartMariaDB(ctx context.Context, config MariaDBConfig) (*MariaDB, error) {
 }
 
 func (m *MariaDB) initialise(ctx context.Context) error {
-	install, err := Binary("mariadb-install-db")
+	program := "mariadb-install-db"
+	// A server deletes temporary tables that it finds when it starts, also another one's.
+	args := func(dir string) []string {
+		return []string{
+			"--no-defaults", "--innodb-log-file-size=" + logFileSize,
+			"--auth-root-authentication-method=normal", "--skip-name-resolve", "--skip-test-db",
+			"--datadir=" + dir, "--tmpdir=" + filepath.Dir(dir),
+		}
+	}
+	if m.config.MySQL {
+		program, args = "mysqld", mysqlInitialise
+	}
+	install, err := Binary(program)
 	if err == nil && m.config.Clock {
 		m.env, err = newClock(m.dir.path, m.who)
 	}
 	if err == nil && m.config.Disk > 0 {
 		m.disk, err = mountDisk(m.DataDir(), m.config.Disk, m.who)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case m.disk != nil: // the directory is there, and is small
+		_, err = runTool(ctx, m.who, "", install, args(m.DataDir())...)
+	default:
+		err = fromTemplate(ctx, m.who, m.DataDir(), install, args)
 	}
-	// A server deletes temporary tables that it finds when it starts, also another one's.
-	args := []string{
-		"--no-defaults", "--innodb-log-file-size=" + logFileSize,
-		"--auth-root-authentication-method=normal", "--skip-name-resolve", "--skip-test-db",
+	if err == nil && m.config.MySQL {
+		err = m.becomeMySQL()
 	}
-	if m.disk != nil { // the directory is there, and is small
-		_, err = runTool(ctx, m.who, "", install, append(args, "--datadir="+m.DataDir(), "--tmpdir="+m.dir.path)...)
-		return err
-	}
-	return fromTemplate(ctx, m.who, m.DataDir(), install, func(dir string) []string {
-		return append(slices.Clone(args), "--datadir="+dir, "--tmpdir="+filepath.Dir(dir))
-	})
+	return err
 }
 
 const logFileSize = "32M"
@@ -110,19 +119,24 @@ func (m *MariaDB) arguments() []string {
 		"datadir":                 m.DataDir(),
 		"tmpdir":                  m.dir.path,
 		"socket":                  filepath.Join(m.dir.path, "socket"),
-		"pid-file":                filepath.Join(m.DataDir(), "mariadb.pid"), // where the janitor looks
+		"pid-file":                filepath.Join(m.DataDir(), "server.pid"), // where the janitor looks
 		"bind-address":            loopback,
 		"port":                    strconv.Itoa(m.port),
 		"max-connections":         "300",
 		"performance-schema":      "OFF",
 		"innodb-buffer-pool-size": "64M",
-		"innodb-log-file-size":    logFileSize,
 		"innodb-use-native-aio":   "OFF", // containers may forbid it
 		"character-set-server":    "utf8mb4",
 		"skip-name-resolve":       "ON",
 	}
-	maps.Copy(settings, m.config.Settings)
 	arguments := []string{"--no-defaults"}
+	if m.config.MySQL {
+		arguments = append(arguments, "--skip-log-bin") // as MariaDB's default; a setting log-bin wins
+		maps.Copy(settings, m.mysqlSettings())
+	} else {
+		settings["innodb-log-file-size"] = logFileSize
+	}
+	maps.Copy(settings, m.config.Settings)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		arguments = append(arguments, "--"+name+"="+settings[name])
 	}
@@ -132,7 +146,11 @@ func (m *MariaDB) arguments() []string {
 // launch starts the server and waits until it answers. The caller holds the lock
 // or is the only one who knows m.
 func (m *MariaDB) launch(ctx context.Context) error {
-	path, err := Binary("mariadbd")
+	program := "mariadbd"
+	if m.config.MySQL {
+		program = "mysqld"
+	}
+	path, err := Binary(program)
 	if err != nil {
 		return err
 	}
@@ -160,7 +178,7 @@ func (m *MariaDB) launch(ctx context.Context) error {
 	return nil
 }
 
-// greets waits for the first packet, which a MariaDB server sends of its own accord.
+// greets waits for the first packet, which the server sends of its own accord.
 func (m *MariaDB) greets(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", m.Addr())

@@ -12,10 +12,21 @@ import (
 	"testing"
 )
 
-func startMariaDB(t *testing.T, settings map[string]string) *MariaDB {
+// onBoth runs a test on MariaDB and on MySQL.
+func onBoth(t *testing.T, test func(t *testing.T, mysql bool)) {
+	t.Parallel()
+	for name, mysql := range map[string]bool{"mariadb": false, "mysql": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Need(t, name)
+			test(t, mysql)
+		})
+	}
+}
+
+func startMariaDB(t *testing.T, config MariaDBConfig) *MariaDB {
 	t.Helper()
-	Need(t, "mariadb")
-	m, err := StartMariaDB(t.Context(), MariaDBConfig{Settings: settings})
+	m, err := StartMariaDB(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +38,14 @@ func startMariaDB(t *testing.T, settings map[string]string) *MariaDB {
 	return m
 }
 
+// toldOfRecovery are the settings with which the log tells of crash recovery.
+func toldOfRecovery(mysql bool) map[string]string {
+	if mysql {
+		return map[string]string{"log-error-verbosity": "3"}
+	}
+	return nil
+}
+
 func asked(t *testing.T, m *MariaDB, sql string) string {
 	t.Helper()
 	out, err := m.Query(t.Context(), "mysql", sql)
@@ -36,16 +55,19 @@ func asked(t *testing.T, m *MariaDB, sql string) string {
 	return out
 }
 
-func TestMariaDBAnswersAndIsConfigured(t *testing.T) {
-	t.Parallel()
-	m := startMariaDB(t, map[string]string{"sort-buffer-size": "1048576"})
+func TestMariaDBAnswersAndIsConfigured(t *testing.T) { onBoth(t, testMariaDBAnswersAndIsConfigured) }
+
+func testMariaDBAnswersAndIsConfigured(t *testing.T, mysql bool) {
+	m := startMariaDB(t, MariaDBConfig{MySQL: mysql, Settings: map[string]string{"sort-buffer-size": "1048576"}})
 	for sql, want := range map[string]string{
-		"select @@innodb_flush_log_at_trx_commit, @@innodb_doublewrite": "1\t1",
-		"select @@performance_schema":                                   "0",
-		"select @@sort_buffer_size":                                     "1048576",
-		"select @@datadir":                                              m.DataDir() + "/",
-		"select @@port":                                                 fmt.Sprint(m.port),
-		"select 1, 'é' union all select 2, 'b'":                         "1\té\n2\tb",
+		"select version() like '%MariaDB%'": map[bool]string{false: "1", true: "0"}[mysql],
+		"select @@log_bin":                  "0",
+		"select @@innodb_flush_log_at_trx_commit, @@innodb_doublewrite in ('1', 'ON')": "1\t1",
+		"select @@performance_schema":           "0",
+		"select @@sort_buffer_size":             "1048576",
+		"select @@datadir":                      m.DataDir() + "/",
+		"select @@port":                         fmt.Sprint(m.port),
+		"select 1, 'é' union all select 2, 'b'": "1\té\n2\tb",
 	} {
 		if got := asked(t, m, sql); got != want {
 			t.Errorf("%s = %q, want %q", sql, got, want)
@@ -62,10 +84,10 @@ func TestMariaDBAnswersAndIsConfigured(t *testing.T) {
 	}
 }
 
-func TestMariaDBStartReportsTheLog(t *testing.T) {
-	t.Parallel()
-	Need(t, "mariadb")
-	m, err := StartMariaDB(t.Context(), MariaDBConfig{Settings: map[string]string{"no-such-setting": "1"}})
+func TestMariaDBStartReportsTheLog(t *testing.T) { onBoth(t, testMariaDBStartReportsTheLog) }
+
+func testMariaDBStartReportsTheLog(t *testing.T, mysql bool) {
+	m, err := StartMariaDB(t.Context(), MariaDBConfig{MySQL: mysql, Settings: map[string]string{"no-such-setting": "1"}})
 	if err == nil {
 		_ = m.Close()
 		t.Fatal("a wrong setting was accepted")
@@ -77,9 +99,10 @@ func TestMariaDBStartReportsTheLog(t *testing.T) {
 
 // TestMariaDBKillKeepsCommittedData crashes the server under load, from inside and
 // from outside: every row whose COMMIT was acknowledged must be there afterwards.
-func TestMariaDBKillKeepsCommittedData(t *testing.T) {
-	t.Parallel()
-	m := startMariaDB(t, nil)
+func TestMariaDBKillKeepsCommittedData(t *testing.T) { onBoth(t, testMariaDBKillKeepsCommittedData) }
+
+func testMariaDBKillKeepsCommittedData(t *testing.T, mysql bool) {
+	m := startMariaDB(t, MariaDBConfig{MySQL: mysql, Settings: toldOfRecovery(mysql)})
 	asked(t, m, "create table crashed (n int primary key) engine=innodb")
 	for round, kill := range []func() error{m.Kill, func() error { return syscall.Kill(m.Pid(), syscall.SIGKILL) }} {
 		first := make(chan struct{}) // closed when rows begin to be acknowledged
@@ -116,9 +139,10 @@ func TestMariaDBKillKeepsCommittedData(t *testing.T) {
 	}
 }
 
-func TestMariaDBStopAndClose(t *testing.T) {
-	t.Parallel()
-	m := startMariaDB(t, nil)
+func TestMariaDBStopAndClose(t *testing.T) { onBoth(t, testMariaDBStopAndClose) }
+
+func testMariaDBStopAndClose(t *testing.T, mysql bool) {
+	m := startMariaDB(t, MariaDBConfig{MySQL: mysql, Settings: toldOfRecovery(mysql)})
 	if err := m.Stop(); err != nil || m.Pid() != 0 {
 		t.Fatal(err, m.Pid())
 	}
@@ -148,12 +172,17 @@ func TestMariaDBStopAndClose(t *testing.T) {
 	}
 }
 
-func TestNewMariaDB(t *testing.T) {
-	t.Parallel()
-	m := SharedMariaDB(t)
+func TestNewMariaDB(t *testing.T) { onBoth(t, testNewMariaDB) }
+
+func testNewMariaDB(t *testing.T, mysql bool) {
+	shared, create := SharedMariaDB, NewMariaDB
+	if mysql {
+		shared, create = SharedMySQL, NewMySQL
+	}
+	m := shared(t)
 	var name string
 	t.Run("It's own", func(t *testing.T) {
-		first, second := NewMariaDB(t), NewMariaDB(t)
+		first, second := create(t), create(t)
 		if first == second {
 			t.Fatal("the same database twice:", first)
 		}

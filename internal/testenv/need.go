@@ -19,6 +19,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"strace":        "strace",
 	"gcc":           "gcc",
 	"mariadb":       "mariadb-server-core mariadb-client-core",
+	"mysql":         "", // make setup unpacks it
 	"faketime":      "faketime",
 	"node":          "nodejs",
 }
@@ -27,7 +28,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 // naming what is missing and how to install it, or fails where CI=true: a CI
 // run in which the important tests were skipped must not look green.
 //
-// "postgresql" and "mariadb" stand for complete server installations; any other name
+// "postgresql", "mariadb" and "mysql" stand for complete server installations; any other name
 // is that of a program, such as "pgbouncer" or "strace".
 func Need(tb testing.TB, software ...string) {
 	tb.Helper()
@@ -58,14 +59,19 @@ func missing(software []string) string {
 				deb = name
 			}
 			names = append(names, fmt.Sprintf("%s (%s)", name, strings.TrimPrefix(err.Error(), "testenv: ")))
-			debs = append(debs, deb)
+			if deb != "" {
+				debs = append(debs, deb)
+			}
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("testenv: this test needs software that is not installed: %s.\nTry: make setup, or: apt-get install %s",
-		strings.Join(names, "; "), strings.Join(debs, " "))
+	text := fmt.Sprintf("testenv: this test needs software that is not installed: %s.\nTry: make setup", strings.Join(names, "; "))
+	if len(debs) > 0 {
+		text += ", or: apt-get install " + strings.Join(debs, " ")
+	}
+	return text
 }
 
 func lookFor(name string) error {
@@ -77,13 +83,18 @@ func lookFor(name string) error {
 		_, err := clockLibrary()
 		return err
 	case "mariadb":
-		for _, program := range mariadbPrograms {
-			if _, err := Binary(program); err != nil {
-				return err
-			}
-		}
-		return nil
+		return lookForAll("mariadbd", "mariadb-install-db", "mariadb")
+	case "mysql": // the witness is MariaDB's client
+		return lookForAll("mysqld", "mariadb")
 	}
-	_, err := Binary(name)
-	return err
+	return lookForAll(name)
+}
+
+func lookForAll(programs ...string) error {
+	for _, program := range programs {
+		if _, err := Binary(program); err != nil {
+			return err
+		}
+	}
+	return nil
 }

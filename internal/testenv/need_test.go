@@ -15,9 +15,10 @@ import (
 type verdict struct {
 	testing.TB
 
-	ended, text string
+	name, ended, text string
 }
 
+func (v *verdict) Name() string      { return v.name }
 func (*verdict) Helper()             {}
 func (v *verdict) Skip(args ...any)  { v.ended, v.text = "skip", fmt.Sprint(args...) }
 func (v *verdict) Fatal(args ...any) { v.ended, v.text = "fatal", fmt.Sprint(args...) }
@@ -56,6 +57,35 @@ func TestNeedNamesAnIncompletePostgreSQL(t *testing.T) {
 	}
 }
 
+func TestNeedNamesAMissingMySQL(t *testing.T) {
+	t.Setenv(mysqlDirEnv, t.TempDir())
+	for ci, ended := range map[string]string{"": "skip", "true": "fatal"} {
+		t.Setenv("CI", ci)
+		v := &verdict{TB: t}
+		Need(v, "mysql")
+		if v.ended != ended || !strings.Contains(v.text, os.Getenv(mysqlDirEnv)) || !strings.HasSuffix(v.text, "Try: make setup") {
+			t.Errorf("CI=%q: ended by %q: %s", ci, v.ended, v.text)
+		}
+	}
+}
+
+// TestMySQLIsNotMariaDB: Debian's mysqld in an sbin directory is MariaDB's.
+func TestMySQLIsNotMariaDB(t *testing.T) {
+	t.Setenv(mysqlDirEnv, "")
+	Need(t, "mysql")
+	if got, err := Binary("mysqld"); err != nil || got != filepath.Join(mysqlDir, "mysqld") {
+		t.Errorf("Binary(mysqld) = %q, %v", got, err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mysqld"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(mysqlDirEnv, dir)
+	if got, err := Binary("mysqld"); got != filepath.Join(dir, "mysqld") || err != nil {
+		t.Errorf("Binary(mysqld) = %q, %v", got, err)
+	}
+}
+
 func TestBinaryDirOverride(t *testing.T) {
 	dir := t.TempDir()
 	for _, tool := range postgresTools {
@@ -88,5 +118,54 @@ func TestFreePortIsNotEphemeral(t *testing.T) {
 		if port < 1024 || port >= firstEphemeralPort() {
 			t.Fatalf("port %d", port)
 		}
+	}
+}
+
+// TestSample: each of n trees in a row has its own part of the tests, and each test its trees.
+func TestSample(t *testing.T) {
+	const n, tests = 3, 60
+	chosen := map[int]int{} // trees by test
+	for tree := range 30 {
+		t.Setenv(SampleVariable, fmt.Sprint(tree))
+		ran := 0
+		for test := range tests {
+			v := &verdict{TB: t, name: fmt.Sprint("TestX/", test)}
+			if Sample(v, n); v.ended == "" {
+				ran++
+				chosen[test]++
+			}
+		}
+		if ran == 0 || ran == tests {
+			t.Errorf("tree %d: %d of %d", tree, ran, tests)
+		}
+	}
+	if len(chosen) != tests {
+		t.Errorf("only %d of %d tests are ever run", len(chosen), tests)
+	}
+	t.Setenv(SampleVariable, "")
+	v := &verdict{TB: t, name: "TestX"}
+	if Sample(v, n); v.ended != "" {
+		t.Error("a test that is run by hand was left out")
+	}
+}
+
+// TestStride: the trees together visit every point, and a test that is run by hand visits all.
+func TestStride(t *testing.T) {
+	const n = 5
+	begins := map[int]bool{}
+	for tree := range 100 {
+		t.Setenv(SampleVariable, fmt.Sprint(tree))
+		first, step := Stride(t, n)
+		if first < 1 || first > n || step != n {
+			t.Errorf("tree %d: %d, %d", tree, first, step)
+		}
+		begins[first] = true
+	}
+	if len(begins) != n {
+		t.Errorf("walks begin at %v", begins)
+	}
+	t.Setenv(SampleVariable, "")
+	if first, step := Stride(t, n); first != 1 || step != 1 {
+		t.Errorf("by hand: %d, %d", first, step)
 	}
 }

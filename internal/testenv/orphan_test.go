@@ -55,8 +55,8 @@ func beVictim() {
 // remembers no more of the server than clients do.
 func startVictim(what string) (answers func() error, err error) {
 	ctx := context.Background()
-	if strings.HasPrefix(what, "mariadb") {
-		m, err := StartMariaDB(ctx, MariaDBConfig{})
+	if server, _, _ := strings.Cut(what, " "); server != "postgres" {
+		m, err := StartMariaDB(ctx, MariaDBConfig{MySQL: server == "mysql"})
 		if err != nil {
 			return nil, err
 		}
@@ -85,8 +85,10 @@ func psqlVersion(port int) (string, error) {
 // lets another one exit without a word.
 func TestNothingOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
-	Need(t, "postgresql", "mariadb")
-	for how, processes := range map[string]int{"postgres kill": 3, "postgres exit": 3, "mariadb kill": 1, "mariadb exit": 1} {
+	Need(t, "postgresql", "mariadb", "mysql")
+	for how, processes := range map[string]int{
+		"postgres kill": 3, "postgres exit": 3, "mariadb kill": 1, "mariadb exit": 1, "mysql kill": 1, "mysql exit": 1,
+	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0])

@@ -9,29 +9,50 @@ import (
 	"strings"
 )
 
-// Replica is a MariaDB that replicates from another one, asynchronously.
+// Replica is a MariaDB, or a MySQL, that replicates from another one, asynchronously.
 type Replica struct {
 	*MariaDB
 
 	primary *MariaDB
+	words   replication
 }
 
-// StartReplica starts a replica of a server, which must have the settings of
-// [ReplicationPrimary] and must not have been written to. The context bounds the start only.
+// replication is how a server is told to replicate, and asked how far it is.
+type replication struct{ source, start, stop, delay, position, wait string }
+
+//nolint:gochecknoglobals // constants
+var (
+	mariadbReplication = replication{
+		source: "change master to master_host = '%s', master_port = %s, master_user = 'follower'",
+		start:  "start slave", stop: "stop slave", delay: "change master to master_delay = %d",
+		position: "show master status", wait: "select master_pos_wait('%s', %s, 60)",
+	}
+	mysqlReplication = replication{
+		source: "change replication source to source_host = '%s', source_port = %s, source_user = 'follower', get_source_public_key = 1",
+		start:  "start replica", stop: "stop replica", delay: "change replication source to source_delay = %d",
+		position: "show binary log status", wait: "select source_pos_wait('%s', %s, 60)",
+	}
+)
+
+// StartReplica starts a replica of a server, which is of the same kind, must have the settings
+// of [ReplicationPrimary] and must not have been written to. The context bounds the start only.
 func StartReplica(ctx context.Context, primary *MariaDB, settings map[string]string) (*Replica, error) {
 	all := map[string]string{"server-id": "2"}
 	maps.Copy(all, settings)
-	m, err := StartMariaDB(ctx, MariaDBConfig{Settings: all})
+	m, err := StartMariaDB(ctx, MariaDBConfig{MySQL: primary.config.MySQL, Settings: all})
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{m, primary}
+	r := &Replica{m, primary, mariadbReplication}
+	if primary.config.MySQL {
+		r.words = mysqlReplication
+	}
 	host, port, err := net.SplitHostPort(primary.Addr())
 	if err == nil {
 		_, err = primary.Query(ctx, "", "create user follower@'%'; grant replication slave on *.* to follower@'%'")
 	}
 	if err == nil {
-		_, err = r.Query(ctx, "", "change master to master_host = '"+host+"', master_port = "+port+", master_user = 'follower'; start slave")
+		_, err = r.Query(ctx, "", fmt.Sprintf(r.words.source, host, port)+"; "+r.words.start)
 	}
 	if err == nil {
 		err = r.CatchUp(ctx)
@@ -49,7 +70,7 @@ func ReplicationPrimary() map[string]string {
 
 // CatchUp returns when the replica has all that the primary has had at this moment.
 func (r *Replica) CatchUp(ctx context.Context) error {
-	position, err := r.primary.Query(ctx, "", "show master status")
+	position, err := r.primary.Query(ctx, "", r.words.position)
 	if err != nil {
 		return err
 	}
@@ -57,7 +78,7 @@ func (r *Replica) CatchUp(ctx context.Context) error {
 	if len(fields) < 2 {
 		return fmt.Errorf("testenv: a primary without a binary log: %q", position)
 	}
-	waited, err := r.Query(ctx, "", fmt.Sprintf("select master_pos_wait('%s', %s, 60)", fields[0], fields[1]))
+	waited, err := r.Query(ctx, "", fmt.Sprintf(r.words.wait, fields[0], fields[1]))
 	if n := strings.TrimSpace(waited); err == nil && (n == "NULL" || n == "-1") {
 		err = errors.New("testenv: the replica has not got there within a minute: " + n)
 	}
@@ -77,6 +98,6 @@ func (r *Replica) Heal(ctx context.Context) error {
 }
 
 func (r *Replica) delay(ctx context.Context, seconds int) error {
-	_, err := r.Query(ctx, "", fmt.Sprintf("stop slave; change master to master_delay = %d; start slave", seconds))
+	_, err := r.Query(ctx, "", r.words.stop+"; "+fmt.Sprintf(r.words.delay, seconds)+"; "+r.words.start)
 	return err
 }

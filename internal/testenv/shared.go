@@ -25,6 +25,7 @@ type sharedServer[S interface{ Close() error }] struct {
 var (
 	shared        sharedServer[*Postgres]
 	sharedMariaDB sharedServer[*MariaDB]
+	sharedMySQL   sharedServer[*MariaDB]
 )
 
 // of starts the server if it is the first call.
@@ -74,6 +75,13 @@ func SharedMariaDB(tb testing.TB) *MariaDB {
 	return sharedMariaDB.of(tb, func(ctx context.Context) (*MariaDB, error) { return StartMariaDB(ctx, MariaDBConfig{}) })
 }
 
+// SharedMySQL is SharedPostgres for MySQL.
+func SharedMySQL(tb testing.TB) *MariaDB {
+	tb.Helper()
+	Need(tb, "mysql")
+	return sharedMySQL.of(tb, func(ctx context.Context) (*MariaDB, error) { return StartMariaDB(ctx, MariaDBConfig{MySQL: true}) })
+}
+
 // NewDatabase makes an empty database on the shared server and returns its URL.
 // The database goes away with the test.
 func NewDatabase(tb testing.TB) string {
@@ -88,6 +96,13 @@ func NewDatabase(tb testing.TB) string {
 func NewMariaDB(tb testing.TB) string {
 	tb.Helper()
 	server := SharedMariaDB(tb)
+	return server.DSN(newDatabase(tb, server))
+}
+
+// NewMySQL is NewMariaDB for MySQL.
+func NewMySQL(tb testing.TB) string {
+	tb.Helper()
+	server := SharedMySQL(tb)
 	return server.DSN(newDatabase(tb, server))
 }
 
@@ -116,7 +131,7 @@ func newDatabase(tb testing.TB, server interface {
 func Main(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // where engines log by default: storms would fill the output
 	code := m.Run()
-	if err := errors.Join(shared.close(), sharedMariaDB.close()); err != nil {
+	if err := errors.Join(shared.close(), sharedMariaDB.close(), sharedMySQL.close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}

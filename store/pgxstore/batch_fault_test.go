@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,10 +152,10 @@ func cutEverywhere(t *testing.T, configure func(*pgxpool.Config), heals bool, ru
 		"write": (*faultnet.Wire).BeforeWrite, "read": (*faultnet.Wire).BeforeRead,
 	} {
 		for n := int64(1); strike(fmt.Sprint(name, " ", n), func(w *faultnet.Wire) func() bool {
-			hit := false
+			var hit atomic.Bool // a request to cancel runs on its own, and may outlive the batch
 			w.Reset()
-			before(w, n, func(c *faultnet.Conn) { hit = true; faultnet.CloseConn(c) })
-			return func() bool { return hit }
+			before(w, n, func(c *faultnet.Conn) { hit.Store(true); faultnet.CloseConn(c) })
+			return hit.Load
 		}); n++ {
 			points[name]++
 			if n > 50 {

@@ -67,8 +67,11 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	if t.tx == nil { // the look-up before the transaction has found a result
 		return nil, ahead.live(), t.found(ctx, opts, ahead.live())
 	}
-	if s.dialect.timeouts != nil {
+	switch {
+	case s.dialect.timeouts != nil:
 		err = s.dialect.timeouts(ctx, t.tx, opts.Timeouts)
+	case s.dialect.name == store.MySQL: // without an ID
+		err = t.setTimeouts(ctx, opts.Timeouts)
 	}
 	if err == nil && !opts.ID.IsZero() {
 		t.claim, err = s.dialect.claim(s.ownContext(ctx), t.tx, opts)

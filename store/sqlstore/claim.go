@@ -25,6 +25,7 @@ type txn struct {
 	restore       string      // gives the session its bounds back; "": they have not changed
 	stop          func() bool // keeps the caller's context from cancelling
 	freed         bool        // of connection and turn
+	hasRow        bool        // MySQL: the row was there, had expired, and says "unknown" now
 
 	hasTurn bool                // SQLite: to write
 	member  *sqlitegroup.Member // of a group; nil if it is none
@@ -118,6 +119,9 @@ func (t *txn) free() {
 		return
 	}
 	t.freed = true
+	if t.s.dialect.name == store.MySQL && t.s.readOnly(t.guard.Err()) { // another connection may lead to the primary
+		dropConn(t.conn)
+	}
 	t.restoreTimeouts()
 	if t.member != nil {
 		t.member.Leave()

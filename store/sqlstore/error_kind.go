@@ -110,7 +110,7 @@ func (s *Store) readOnly(err error) bool {
 	case store.PostgreSQL:
 		return sqlguard.SQLState(err) == pgsql.ReadOnly
 	case store.MySQL:
-		return is(err, mysqlReadOnly) || is(err, mysqlReadOnlyMode)
+		return refusesWrites(err)
 	}
 	return false
 }

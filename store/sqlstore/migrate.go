@@ -25,7 +25,7 @@ func Migrate(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 // MigrateOnly is [Migrate] for a database that need not keep operations: it creates or updates
 // the tables of sets and no others.
 func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
-	d, err := dialectOf(ctx, db)
+	d, _, err := dialectOf(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 
 // Status returns every migration of the store and of sets, and whether the database has it.
 func Status(ctx context.Context, db *sql.DB, sets ...migration.Set) ([]migration.Status, error) {
-	d, err := dialectOf(ctx, db)
+	d, _, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, err
 	}

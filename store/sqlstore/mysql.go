@@ -60,12 +60,12 @@ var mysql = database{
 // Numbers of MySQL's errors.
 const (
 	mysqlDuplicate    = 1062
-	mysqlSyntax       = 1064
 	mysqlNoColumn     = 1054
 	mysqlNoTable      = 1146
 	mysqlIncomplete   = 1196 // ROLLBACK, of tables that are not transactional
 	mysqlLockWait     = 1205
 	mysqlReadOnly     = 1290 // the server runs with --read-only, or another option forbids it
+	mysqlReadOnlyTx   = 1792 // as that of a session with transaction_read_only
 	mysqlReadOnlyMode = 1836
 	mysqlDeadlock     = 1213
 	mysqlSignal       = 1644
@@ -78,7 +78,7 @@ func is(err error, code int) bool {
 	return got == code
 }
 
-func locked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLocked) }
+func isLocked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLocked) }
 
 func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
 	if errors.As(err, new(*txlimit.TimeoutError)) {
@@ -94,14 +94,23 @@ func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
 		kind, taken = store.KindBusy, true
 	case 1969, 3024: // the time for a statement: MariaDB, MySQL
 		kind = store.KindBusy
-	case 1053, 1927: // shutdown, connection killed
+	case 1053, 1927, 3032, 4031: // shutdown, connection killed, offline, idle for too long
 		kind = store.KindLost
+	case mysqlReadOnly, mysqlReadOnlyTx, mysqlReadOnlyMode:
+		if refusesWrites(err) {
+			kind = store.KindUnavailable
+		}
 	case mysqlSignal:
 		if strings.Contains(err.Error(), claimLost) {
 			kind = store.KindMisused
 		}
 	}
 	return kind, taken, known
+}
+
+// refusesWrites reports whether a server, or its session, takes no writes at all.
+func refusesWrites(err error) bool {
+	return is(err, mysqlReadOnly) && strings.Contains(err.Error(), "read-only") || is(err, mysqlReadOnlyTx) || is(err, mysqlReadOnlyMode)
 }
 
 // fill puts values into a text, so that every statement is one round trip whatever the
@@ -125,6 +134,8 @@ func fill(text string, values ...any) string {
 			b.WriteString(strconv.FormatFloat(v, 'f', -1, 64))
 		case bool:
 			b.WriteString(strconv.FormatBool(v))
+		case raw:
+			b.WriteString(string(v))
 		default:
 			panic(fmt.Sprintf("sqlstore: a value of type %T", v))
 		}

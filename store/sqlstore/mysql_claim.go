@@ -12,10 +12,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// A claim on MySQL is the row of the operation, inserted when its transaction begins.
+// A claim on MariaDB is the row of the operation, inserted when its transaction begins.
 // Transactions that wait for such a row deadlock in InnoDB when it vanishes: each is granted a
 // shared lock and wants an exclusive one. So no transaction waits for it, and one that finds
-// it taken rolls back before it looks at it.
+// it taken rolls back before it looks at it. MySQL cannot insert without waiting: see mysql_lock.go.
 
 // claimMySQL begins a transaction that has the claim. If there is none, and no error, the
 // record says why.
@@ -42,7 +42,7 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	if err != nil {
 		return nil, store.Record{}, false, s.down(err)
 	}
-	try := t.claimByParts
+	try := t.claimByLock
 	if s.compound {
 		try = t.claimAtOnce
 	}
@@ -78,6 +78,9 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 		err = s.down(err)
 	case c.granted:
 		t.id = opts.ID
+		if c.row.expired {
+			expired = c.row
+		}
 		return t, expired.live(), false, nil
 	case c.vanished():
 		err = &store.Error{Kind: store.KindRetry, Err: errVanished}
@@ -191,56 +194,6 @@ func (t *txn) compound(ctx context.Context, compound string, into *row) (word st
 	}
 	return word, rows.Err()
 }
-
-// claimByParts is claimAtOnce for MySQL, which has no compound statements, and an insert
-// of which waits a second at least. So the row is tried first by what need not wait.
-func (t *txn) claimByParts(ctx, own context.Context, opts store.BeginOptions, how string) (c claim, err error) {
-	look := func(locks bool) (err error) {
-		c.row, err = lookUp(ctx, t.conn, t.s.lookMySQL(opts, locks))
-		return err
-	}
-	if err := look(opts.First); err != nil || c.row.State != store.StateAbsent {
-		return c, err
-	}
-	busy := claim{row: row{Record: store.Record{State: store.StateRunning}}}
-	_, err = t.conn.ExecContext(ctx, fill(mysqlTry, opts.ID.Scope, opts.ID.Key))
-	if locked(err) {
-		return busy, nil
-	}
-	if err == nil {
-		_, err = t.conn.ExecContext(ctx, waitBriefly)
-	}
-	if err != nil {
-		return c, err
-	}
-	t.guard = new(sqlguard.Txn) // an earlier try may have used it
-	t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[opts.Isolation]})
-	if err == nil {
-		c.granted, err = claimed(t.tx.ExecContext(ctx, fill(how, opts.ID.Scope, opts.ID.Key)))
-	}
-	if err == nil && c.granted {
-		_, err = t.tx.ExecContext(ctx, waitAsBefore)
-		return c, err
-	}
-	if t.tx != nil {
-		_ = t.tx.Rollback()
-	}
-	if _, restored := t.conn.ExecContext(context.WithoutCancel(ctx), waitAsBefore); restored != nil {
-		return c, errors.Join(err, restored)
-	}
-	switch _, taken, _ := classifyMySQL(err); {
-	case err != nil && !taken:
-		return c, err
-	case locked(err):
-		return busy, nil
-	}
-	return c, look(false)
-}
-
-const (
-	waitBriefly  = "set @once_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = 1"
-	waitAsBefore = "set innodb_lock_wait_timeout = @once_wait"
-)
 
 func claimed(r sql.Result, err error) (bool, error) {
 	if err != nil {

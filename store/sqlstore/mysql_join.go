@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// claimMySQL claims in a transaction of the caller, behind the savepoint of the join. The
+// claimMySQL claims in a transaction of the caller, behind the savepoint of the join. On MariaDB the
 // look-up comes first, so that a replay locks nothing; it may see an old state, which the
 // claim finds out, and a second look, which locks, does not. A SERIALIZABLE transaction
 // locks the place of what it does not find, against all the keys that belong there: so it
@@ -20,9 +20,12 @@ import (
 // What is locked is in flight, or a gap between rows is: InnoDB makes such a lock of one of
 // a row when a page is split, until that other transaction ends. So it is tried again.
 func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error {
+	if !j.s.compound {
+		return j.claimByLock(ctx, opts)
+	}
 	id := []any{opts.ID.Scope, opts.ID.Key}
 	look := j.s.lookMySQL(opts, j.serializable())
-	again := j.s.noWait(fill(mysqlRead, id...) + " lock in share mode")
+	again := noWait(fill(mysqlRead, id...) + " lock in share mode")
 	for tries := 1; ; tries++ {
 		found, err := lookUp(ctx, j.caller, look)
 		if err == nil && found.live().State != store.StateAbsent {
@@ -34,7 +37,7 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 			if found.expired {
 				how = mysqlReclaim
 			}
-			j.claim.granted, err = claimed(j.caller.ExecContext(ctx, j.s.noWait(fill(how, id...))))
+			j.claim.granted, err = claimed(j.caller.ExecContext(ctx, noWait(fill(how, id...))))
 		}
 		if j.claim.granted || err == nil {
 			return nil
@@ -46,9 +49,9 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 			return err
 		}
 		switch {
-		case !locked(err) && look != again:
+		case !isLocked(err) && look != again:
 			look = again
-		case !locked(err), !j.s.compound, tries >= maxJoinTries: // MySQL has waited
+		case !isLocked(err), tries >= maxJoinTries:
 			return nil
 		default:
 			select {
@@ -119,11 +122,7 @@ func lookUp(ctx context.Context, in interface {
 	return r, err
 }
 
-// noWait is a statement that does not wait for locks. MySQL waits as long as the session
-// says.
-func (s *Store) noWait(statement string) string {
-	if s.compound {
-		return "set statement innodb_lock_wait_timeout = 0 for " + statement
-	}
-	return statement
+// noWait is a statement of MariaDB that does not wait for locks.
+func noWait(statement string) string {
+	return "set statement innodb_lock_wait_timeout = 0 for " + statement
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,10 +12,12 @@ import (
 	"github.com/oncelib/once/store/migration"
 )
 
-// The lock is one of the whole server, its name at most 64 characters long.
+// The lock is one of the whole server, its name at most 64 characters long. MySQL has no md5 since
+// 9.6; MariaDB keeps it, so that an earlier program that migrates at the same time is excluded.
 const (
-	migrationLock   = "select coalesce(get_lock(concat('once migrate ', md5(database())), 60), 0)"
-	migrationUnlock = "do release_lock(concat('once migrate ', md5(database())))"
+	migrationLockName = "concat('once migrate ', /*M! md5(database()) */ /*!80000 left(sha2(database(), 256), 32) */)"
+	migrationLock     = "select coalesce(get_lock(" + migrationLockName + ", 60), 0)"
+	migrationUnlock   = "do release_lock(" + migrationLockName + ")"
 )
 
 var errMigrationLock = errors.New("another migration of this database has been running for a minute. Try: once migrate status, and then again")
@@ -32,6 +33,7 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	}
 	var locked bool
 	if err := conn.QueryRowContext(ctx, migrationLock).Scan(&locked); err != nil {
+		dropConn(conn) // it may have the lock
 		return fmt.Errorf("sqlstore: %w", err)
 	}
 	if !locked {
@@ -39,7 +41,7 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	}
 	_, err = migration.Up(ctx, store.MySQL, migrating{conn, mysql}, sets...)
 	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), migrationUnlock); unlocked != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the lock goes with the connection
+		dropConn(conn) // the lock goes with the connection
 	}
 	return err
 }

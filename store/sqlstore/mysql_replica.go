@@ -20,12 +20,15 @@ const mysqlReplica = "concat(@@read_only) not in ('OFF', '0')"
 // asked only where replays must be durable and where a commit was lost.
 const mariadbReplica = mysqlReplica + " or exists (select 1 from information_schema.global_status where variable_name = 'SLAVES_RUNNING' and variable_value <> '0')"
 
-var errReplica = errors.New("this server is a replica or set to read_only, and what it has or lacks proves nothing. Try: the address of the primary alone")
+var errReplica = errors.New("this server is a replica or set to read_only, or its sessions are, and what it has or lacks proves nothing. Try: the address of the primary alone")
 
 // replica is the condition that an answer to ask must not come from.
 func (s *Store) replica(opts store.BeginOptions) string {
 	if opts.Durable && s.compound {
 		return mariadbReplica
+	}
+	if !s.compound {
+		return mysqlReplica + " or @@transaction_read_only"
 	}
 	return mysqlReplica
 }

@@ -124,7 +124,7 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 	switch {
 	case err == nil:
 		return rows, true, nil
-	case locked(err), errors.Is(err, driver.ErrBadConn):
+	case isLocked(err), errors.Is(err, driver.ErrBadConn):
 		return 0, false, nil
 	case sqlguard.MySQL.Refused(err):
 		return 0, true, s.down(err)

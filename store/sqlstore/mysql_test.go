@@ -6,13 +6,15 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+
+	"github.com/oncelib/once/store"
 )
 
 // filled is a statement whose values are nothing but values.
 var filled = regexp.MustCompile(`^select x'([0-9a-f]*)', (?:x'([0-9a-f]*)'|(null)), (-?[0-9]+) from t where a = x'([0-9a-f]*)' and (true|false)$`)
 
 // FuzzFill: whatever a value is, it ends where it has to, and is read as what it was. That
-// a server reads it so is shown by TestAnyByteOnMariaDB in internal/torture/sqlstore.
+// a server reads it so is shown by TestAnyByteOnInnoDB in internal/torture/sqlstore.
 func FuzzFill(f *testing.F) {
 	f.Add("scope", []byte("body"), int64(1), "key", true)
 	f.Add("'; drop table once_operation; --", []byte(nil), int64(-1<<63), `\`, false)
@@ -36,4 +38,19 @@ func FuzzFill(f *testing.F) {
 			t.Errorf("%q", text)
 		}
 	})
+}
+
+// TestReservedStoresHaveTheSameLocks: a claim excludes those of the Store that was reserved from.
+func TestReservedStoresHaveTheSameLocks(t *testing.T) {
+	t.Parallel()
+	s := &Store{dialect: mysql, schema: "app"}
+	own, release, err := s.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	id := store.ID{Scope: "scope", Key: "key"}
+	if got, want := own.(*Store).lockName(id), s.lockName(id); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }

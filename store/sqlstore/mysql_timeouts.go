@@ -11,8 +11,8 @@ import (
 )
 
 // sessionTimeout is a setting of a session that is only ever shortened, and restored when the
-// connection goes back. MySQL has fewer than MariaDB: it does not bound how long a transaction
-// may lie idle, and of statements only those that read.
+// connection goes back. MySQL bounds only statements that read. It has no bound of its own for
+// transactions that lie idle; that of idle sessions ends them as well.
 type sessionTimeout struct {
 	setting string
 	unit    time.Duration
@@ -22,7 +22,7 @@ type sessionTimeout struct {
 func (s *Store) mysqlTimeouts(t store.Timeouts) []sessionTimeout {
 	list := []sessionTimeout{{"innodb_lock_wait_timeout", time.Second, t.Lock}, {"lock_wait_timeout", time.Second, t.Lock}} // rows, tables
 	if !s.compound {
-		return append(list, sessionTimeout{"max_execution_time", time.Millisecond, t.Statement})
+		return append(list, sessionTimeout{"max_execution_time", time.Millisecond, t.Statement}, sessionTimeout{"wait_timeout", time.Second, t.Idle})
 	}
 	return append(list, sessionTimeout{"max_statement_time", time.Second, t.Statement}, sessionTimeout{"idle_transaction_timeout", time.Second, t.Idle})
 }
@@ -36,14 +36,18 @@ func (t *txn) setTimeouts(ctx context.Context, timeouts store.Timeouts) error {
 			continue
 		}
 		was, value := "@once_"+b.setting, float64(b.value)/float64(b.unit)
-		if b.setting != "max_statement_time" { // the only one that is not whole
+		whole := b.setting != "max_statement_time"
+		if whole {
 			value = math.Ceil(value)
 		}
 		is := "@@" + b.setting
 		limit := "least(" + is + ", ?)"
-		if !strings.HasSuffix(b.setting, "lock_wait_timeout") { // 0 is no bound
+		if !strings.HasSuffix(b.setting, "wait_timeout") { // 0 is no bound
 			limit = "if(" + is + " = 0, ?, " + limit + ")"
 			values = append(values, value)
+		}
+		if whole { // MySQL takes integers only, and not those of least
+			limit = "cast(" + limit + " as unsigned)"
 		}
 		values = append(values, value)
 		set = append(set, was+" = "+is+", "+b.setting+" = "+limit)

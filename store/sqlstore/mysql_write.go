@@ -7,12 +7,23 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
 // writeMySQL writes a record. If the transaction has claimed it from the beginning, that is done on MariaDB
 // together with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
+	if t.conn != nil && t.guard.HasMark() { // or the record would be written by itself
+		_, err := t.tx.ExecContext(ctx, sqlguard.CheckMark)
+		switch {
+		case err == nil:
+		case sqlguard.MySQL.Refused(err):
+			return t.s.failed(err, false)
+		default: // what the handler has committed underneath, if it has, stands
+			return t.s.lost(err)
+		}
+	}
 	switch {
 	case t.id.IsZero() && (c.Expect.Fence != 0 || c.Next.State == store.StateAbsent):
 		return t.replaceMySQL(ctx, c)
@@ -31,6 +42,13 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if t.s.compound && t.conn != nil && !t.id.IsZero() {
 		t.guard.Last(finish + "; if row_count() <> 1 then signal sqlstate '45000' set message_text = '" + claimLost + "'; end if")
 		return nil
+	}
+	if t.recordIsMissing() {
+		if c.Next.State == store.StateAbsent {
+			return nil // as it has been all the while
+		}
+		_, err := t.tx.ExecContext(ctx, fill(mysqlInsert, mysqlRecord(c)...))
+		return t.recordFailed(err)
 	}
 	written, err := claimed(t.tx.ExecContext(ctx, finish))
 	switch {
@@ -153,7 +171,7 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	}
 	var autocommit bool
 	var packet int64
-	if err := db.QueryRowContext(ctx, "select @@autocommit, @@max_allowed_packet").Scan(&autocommit, &packet); err != nil {
+	if err := db.QueryRowContext(ctx, "select @@autocommit, @@max_allowed_packet, coalesce(database(), '')").Scan(&autocommit, &packet, &s.schema); err != nil {
 		return err
 	}
 	s.packet.Store(packet)
@@ -168,15 +186,16 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 		return fmt.Errorf("%s is %s, at which an operation in flight would be seen as one that has ended. Try: READ-COMMITTED", name, level)
 	}
 	s.serializable = level == "SERIALIZABLE"
-	switch _, err := db.ExecContext(ctx, "begin not atomic do 0; end"); {
-	case err == nil:
-		s.compound = true
-		return nil
-	case is(err, mysqlSyntax):
-		return nil
-	default:
+	conn, err := db.Conn(ctx)
+	if err != nil {
 		return err
 	}
+	defer func() { _ = conn.Close() }()
+	return conn.Raw(func(dc any) (err error) {
+		session, _ := sqlguard.SessionOf(dc, sqlguard.MySQL)
+		s.compound, err = session.HasCompounds(ctx)
+		return err
+	})
 }
 
 // checkMode refuses sessions of MariaDB in which an empty text is null.

@@ -29,6 +29,10 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 	if err != nil {
 		return nil, s.down(err)
 	}
+	if err := t.boundRenewal(s.ownContext(ctx), lease); err != nil {
+		_ = t.end() // nothing was applied
+		return nil, s.down(err)
+	}
 	for part := range slices.Chunk(holds, pgsql.RenewAtOnce) {
 		if part, err = t.renew(s.ownContext(ctx), part, lease); err != nil {
 			err = s.down(t.dropStandby(ctx, err))
@@ -43,6 +47,22 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 		return nil, s.lost(err)
 	}
 	return renewed, nil
+}
+
+// shortestIdle is how long a renewal may lie idle whatever the lease: a process on a busy machine does not lose its connection.
+const shortestIdle = 2 * time.Second
+
+// boundRenewal has the server end the transaction if its process is stopped before COMMIT: until then, what it has renewed
+// cannot be taken over. On SQLite nothing can do that.
+func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
+	idle := store.Timeouts{Idle: max(lease, shortestIdle)}
+	switch t.s.dialect.name {
+	case store.PostgreSQL:
+		return t.s.dialect.timeouts(ctx, t.tx, idle)
+	case store.MySQL:
+		return t.setTimeouts(ctx, idle)
+	}
+	return nil
 }
 
 // renew renews those of part that are held, and returns them.

@@ -1,5 +1,5 @@
 // Package sqlstore keeps operations in the user's database through database/sql:
-// SQLite, PostgreSQL, MariaDB and MySQL. It imports no driver; it is tested with
+// SQLite, PostgreSQL, MySQL and MariaDB. It imports no driver; it is tested with
 // modernc.org/sqlite, pgx's stdlib and github.com/go-sql-driver/mysql.
 //
 //	db, err := sqlstore.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
@@ -32,7 +32,7 @@
 // what goes on between two rows a driver may be unable to interrupt at all. A process that is
 // stopped can do neither, and none can while the handler uses a [sql.RawBytes].
 //
-// # MariaDB and MySQL
+// # MySQL and MariaDB
 //
 // No parameter of the data source name is required. interpolateParams=true saves two
 // round trips of every statement of yours that has arguments. Sessions must be in
@@ -47,16 +47,17 @@
 //
 // On MariaDB (tested with 10.11) an operation costs no round trip more than a bare
 // transaction, and a replay is one: claims and commits are compound statements. sql_mode
-// ORACLE does not know these. Neither does MySQL 8, for which the store has been written
-// but on which it was never run: it was tested on a MariaDB that refuses what MySQL
-// refuses. There an operation has eight statements more, and who comes at the same
-// moment as another one may wait for a second, or deadlock and try again; a
-// once.Join waits as long as innodb_lock_wait_timeout of your session says.
+// ORACLE does not know these.
+//
+// MySQL (tested with 9.7) has no compound statements outside of procedures. There a claim is a lock of
+// the session (GET_LOCK), which is asked for together with the look-up and is released after COMMIT. An
+// operation costs three round trips more than a bare transaction, and a replay is one. A proxy
+// must keep a session on one connection.
 //
 // A statement that its context cuts short runs on in the server, and its operation is in
 // flight as long: [store.Timeouts] or max_statement_time bound that. Timeouts for locks and
-// idle transactions are rounded up to seconds. MySQL 8 bounds only statements that read,
-// and not how long a transaction lies idle.
+// idle transactions are rounded up to seconds. MySQL bounds only statements that read. It ends a
+// transaction that lies idle together with its connection (wait_timeout).
 //
 // A value takes twice its size on its way to the server: max_allowed_packet, and the driver's
 // maxAllowedPacket, must have room for that. A result for which they have not fails with
@@ -72,9 +73,9 @@
 // once.Config.Synced refuses replays from such servers; besides it adds nothing here: no
 // statement but COMMIT waits for a replica.
 // With semi-synchronous replication and rpl_semi_sync_master_wait_point = AFTER_SYNC
-// nobody sees a commit that a replica has not received, so that what is replayed
-// survives a failover to it; with AFTER_COMMIT, MariaDB's default, it may not. After
-// rpl_semi_sync_master_timeout replication is asynchronous.
+// (MySQL: rpl_semi_sync_source_wait_point) nobody sees a commit that a replica has not
+// received, so that what is replayed survives a failover to it; with AFTER_COMMIT, MariaDB's
+// default, it may not. After rpl_semi_sync_master_timeout replication is asynchronous.
 package sqlstore
 
 import (
@@ -94,12 +95,14 @@ import (
 
 // Store is a [store.Store] on database/sql.
 type Store struct {
-	db      *sql.DB
-	dialect database
-	file    *sqlitegroup.File // SQLite: whose writers take turns; nil for servers
-	watched atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
+	db        *sql.DB
+	dialect   database
+	connector driver.Connector  // of db
+	file      *sqlitegroup.File // SQLite: whose writers take turns; nil for servers
+	watched   atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
+	schema       string       // MySQL: the name of the database
 	serializable bool         // MySQL: sessions are SERIALIZABLE if nothing else is asked for
 	joins        atomic.Int64 // MySQL: how many there have been
 	packet       atomic.Int64 // MySQL: max_allowed_packet; 0: to be asked for
@@ -154,11 +157,11 @@ func New(ctx context.Context, db *sql.DB) (*Store, error) {
 
 // NewWithConfig is [New] with a configuration.
 func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
-	d, err := dialectOf(ctx, db)
+	d, connector, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, dialect: d}
+	s := &Store{db: db, dialect: d, connector: connector}
 	switch d.name {
 	case store.MySQL:
 		if err := s.checkMySQL(ctx); err != nil {
@@ -208,29 +211,32 @@ func probeClaims(ctx context.Context, on interface {
 
 var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
 
-func dialectOf(ctx context.Context, db *sql.DB) (database, error) {
+// dialectOf returns the dialect of db, and what its connections are made by.
+func dialectOf(ctx context.Context, db *sql.DB) (database, driver.Connector, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return database{}, fmt.Errorf("sqlstore: %w", err)
+		return database{}, nil, fmt.Errorf("sqlstore: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	var guarded sqlguard.Dialect
+	var connector driver.Connector
 	err = conn.Raw(func(dc any) error {
 		var ok bool
 		if guarded, ok = sqlguard.DialectOf(dc); !ok {
 			return errUnguarded
 		}
+		connector = sqlguard.ConnectorOf(dc)
 		return nil
 	})
 	if err != nil {
-		return database{}, fmt.Errorf("sqlstore: %w", err)
+		return database{}, nil, fmt.Errorf("sqlstore: %w", err)
 	}
 	for _, d := range dialects {
 		if guards[d.name] == guarded {
-			return d, nil
+			return d, connector, nil
 		}
 	}
-	return database{}, fmt.Errorf("sqlstore: no store for %v yet", guarded)
+	return database{}, nil, fmt.Errorf("sqlstore: no store for %v yet", guarded)
 }
 
 // Check implements [store.Checker].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,10 +47,38 @@ func postgres(t testing.TB) *testDB {
 	return newGround(t, sqlguard.PostgreSQL, connector(t, testenv.NewDatabase(t)))
 }
 
-// mariadb takes several statements in one text.
-func mariadb(t testing.TB) *testDB {
+// innodb is a kind of server whose tables are InnoDB's.
+type innodb struct {
+	mysql   bool
+	server  func(testing.TB) *testenv.MariaDB // that the tests of this package share
+	created func(testing.TB) string           // a new database on it
+
+	commit     string // how the packet that commits ends, or begins
+	within20ms string // a statement that would take longer than it may
+}
+
+var (
+	onMariaDB = innodb{false, testenv.SharedMariaDB, testenv.NewMariaDB, "COMMIT; END", "SET STATEMENT max_statement_time = 0.02 FOR SELECT SLEEP(2)"}
+	onMySQL   = innodb{true, testenv.SharedMySQL, testenv.NewMySQL, "\x03COMMIT",
+		"SELECT /*+ MAX_EXECUTION_TIME(20) */ count(*) FROM " + sequence(1000) + ", " + sequence(999) + "2, " + sequence(998) + "3"} // SLEEP ends without an error
+)
+
+// onInnoDB plays a test on each kind of server.
+func onInnoDB(t *testing.T, play func(t *testing.T, on innodb)) {
 	t.Helper()
-	return newGround(t, sqlguard.MySQL, mysqlConnector(t, testenv.NewMariaDB(t), nil))
+	t.Run("MariaDB", func(t *testing.T) { t.Parallel(); play(t, onMariaDB) })
+	t.Run("MySQL", func(t *testing.T) { t.Parallel(); play(t, onMySQL) })
+}
+
+// open takes several statements in one text.
+func (on innodb) open(t testing.TB) *testDB {
+	t.Helper()
+	return newGround(t, sqlguard.MySQL, mysqlConnector(t, on.created(t), nil))
+}
+
+// sequence is a table of the numbers from 1 to n, in its column seq.
+func sequence(n int) string {
+	return fmt.Sprintf("(WITH RECURSIVE c(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM c WHERE seq < %d) SELECT seq FROM c) AS seqs", n)
 }
 
 // mysqlConnector connects through a proxy if there is one.
@@ -97,7 +126,7 @@ func both(t *testing.T, play func(t *testing.T, g *testDB)) {
 	t.Helper()
 	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); play(t, postgres(t)) })
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); play(t, lite(t, "")) })
-	t.Run("MariaDB", func(t *testing.T) { t.Parallel(); play(t, mariadb(t)) })
+	onInnoDB(t, func(t *testing.T, on innodb) { t.Helper(); play(t, on.open(t)) })
 }
 
 func (g *testDB) run(t testing.TB, statements ...string) {

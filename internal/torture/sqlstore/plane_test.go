@@ -138,13 +138,16 @@ var planes = map[string]func(t *testing.T) (*sql.DB, *sqlstore.Store, *faultnet.
 		}
 		return db, s, proxy
 	},
-	"MariaDB": func(t *testing.T) (*sql.DB, *sqlstore.Store, *faultnet.Proxy) {
-		t.Helper()
-		proxy := proxyTo(t, testenv.SharedMariaDB(t).Addr())
-		db, s := mariadb(t, "", proxy)
-		run(t, db, "create table charge (id varchar(100) primary key)")
-		return db, s, proxy
-	},
+	"MariaDB": onMariaDB.plane,
+	"MySQL":   onMySQL.plane,
+}
+
+func (on innodb) plane(t *testing.T) (*sql.DB, *sqlstore.Store, *faultnet.Proxy) {
+	t.Helper()
+	proxy := proxyTo(t, on.server(t).Addr())
+	db, s := on.open(t, "", proxy)
+	run(t, db, "create table charge (id varchar(100) primary key)")
+	return db, s, proxy
 }
 
 // idleAnswer ends every answer of a server outside of a transaction. That of MariaDB falls silent.
@@ -287,23 +290,25 @@ func TestPlaneOnSQLite(t *testing.T) {
 // connection.
 func TestPlaneTooLarge(t *testing.T) {
 	t.Parallel()
-	db, s, _ := planes["MariaDB"](t)
-	packet := count(t, db, "select @@max_allowed_packet")
-	st := store.Statement{SQL: "insert into charge (id) values (left(?, 1))", Args: []any{make([]byte, packet+1)}}
-	_, err := s.Pool().Exec(t.Context(), st)
-	inTx := s.Within(t.Context(), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
-		if _, err := r.Exec(ctx, charging(s, "a")); err != nil {
-			t.Error(err)
+	onInnoDB(t, func(t *testing.T, on innodb) {
+		db, s, _ := on.plane(t)
+		packet := count(t, db, "select @@max_allowed_packet")
+		st := store.Statement{SQL: "insert into charge (id) values (left(?, 1))", Args: []any{make([]byte, packet+1)}}
+		_, err := s.Pool().Exec(t.Context(), st)
+		inTx := s.Within(t.Context(), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+			if _, err := r.Exec(ctx, charging(s, "a")); err != nil {
+				t.Error(err)
+			}
+			_, err = r.Exec(ctx, st)
+			return nil // swallowed
+		})
+		for _, err := range []error{err, inTx} {
+			if !errors.As(err, new(*store.TooLargeError)) {
+				t.Errorf("%v, want a TooLargeError", err)
+			}
 		}
-		_, err = r.Exec(ctx, st)
-		return nil // swallowed
+		if n := count(t, db, "select count(*) from charge"); n != 0 {
+			t.Errorf("%d charges, want none", n)
+		}
 	})
-	for _, err := range []error{err, inTx} {
-		if !errors.As(err, new(*store.TooLargeError)) {
-			t.Errorf("%v, want a TooLargeError", err)
-		}
-	}
-	if n := count(t, db, "select count(*) from charge"); n != 0 {
-		t.Errorf("%d charges, want none", n)
-	}
 }

@@ -45,11 +45,15 @@ var silentStores = map[string]func(*testing.T) (*sqlstore.Store, *faultnet.Proxy
 		}
 		return s, proxy
 	},
-	"MariaDB": func(t *testing.T) (*sqlstore.Store, *faultnet.Proxy) {
-		proxy := proxyTo(t, testenv.SharedMariaDB(t).Addr())
-		_, s := mariadb(t, "", proxy)
-		return s, proxy
-	},
+	"MariaDB": onMariaDB.silent,
+	"MySQL":   onMySQL.silent,
+}
+
+func (on innodb) silent(t *testing.T) (*sqlstore.Store, *faultnet.Proxy) {
+	t.Helper()
+	proxy := proxyTo(t, on.server(t).Addr())
+	_, s := on.open(t, "", proxy)
+	return s, proxy
 }
 
 func proxyTo(t *testing.T, addr string) *faultnet.Proxy {

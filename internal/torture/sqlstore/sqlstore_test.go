@@ -54,6 +54,7 @@ func sources(tb testing.TB) map[string]source {
 		"SQLite, GroupCommit": {"sqlite", file(), sqlstore.Config{GroupCommit: true}},
 		"PostgreSQL":          {"pgx", testenv.NewDatabase(tb), sqlstore.Config{}},
 		"MariaDB":             {"mysql", testenv.NewMariaDB(tb), sqlstore.Config{}},
+		"MySQL":               {"mysql", testenv.NewMySQL(tb), sqlstore.Config{}},
 	}
 }
 

@@ -27,139 +27,141 @@ func final(err error) error {
 	return nil
 }
 
-// TestResultsTooLargeForMariaDB: a result, or a value of a batch, for which max_allowed_packet
+// TestResultsTooLargeForInnoDB: a result, or a value of a batch, for which max_allowed_packet
 // of the server or of the driver has no room is an error at once, and a final one: the server
 // itself closes the connection and says nothing.
-func TestResultsTooLargeForMariaDB(t *testing.T) {
+func TestResultsTooLargeForInnoDB(t *testing.T) {
 	testenv.Prove(t)
-	testenv.Need(t, "mariadb")
-	ctx := t.Context()
-	m, err := testenv.StartMariaDB(ctx, testenv.MariaDBConfig{Settings: map[string]string{"max-allowed-packet": "1M"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
-	if err := m.CreateDatabase("app"); err != nil {
-		t.Fatal(err)
-	}
-	open := func(parameters string) (*sql.DB, *once.Engine[*sql.Tx]) {
-		t.Helper()
-		db, err := sqlstore.Open("mysql", m.DSN("app")+parameters)
+	onInnoDB(t, func(t *testing.T, on innodb) {
+		testenv.Need(t, "mariadb", "mysql")
+		ctx := t.Context()
+		m, err := testenv.StartMariaDB(ctx, testenv.MariaDBConfig{MySQL: on.mysql, Settings: map[string]string{"max-allowed-packet": "1M"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = db.Close() })
-		if err := sqlstore.Migrate(ctx, db); err != nil {
+		t.Cleanup(func() { _ = m.Close() })
+		if err := m.CreateDatabase("app"); err != nil {
 			t.Fatal(err)
 		}
-		run(t, db, "create table if not exists effect (name varchar(100) not null)", "create table if not exists paper (body longtext not null)")
-		s, err := sqlstore.New(ctx, db)
-		if err != nil {
-			t.Fatal(err)
+		open := func(parameters string) (*sql.DB, *once.Engine[*sql.Tx]) {
+			t.Helper()
+			db, err := sqlstore.Open("mysql", m.DSN("app")+parameters)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			if err := sqlstore.Migrate(ctx, db); err != nil {
+				t.Fatal(err)
+			}
+			run(t, db, "create table if not exists effect (name varchar(100) not null)", "create table if not exists paper (body longtext not null)")
+			s, err := sqlstore.New(ctx, db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return db, once.New(s, once.Config{})
 		}
-		return db, once.New(s, once.Config{})
-	}
-	for name, c := range map[string]struct {
-		parameters string
-		large      int
-	}{
-		"of the server":                      {"", 600_000},
-		"of the server, arguments filled in": {"?interpolateParams=true", 600_000},
-		"of the driver":                      {"?maxAllowedPacket=200000", 110_000},
-	} {
-		db, e := open(c.parameters)
-		large := strings.Repeat("x", c.large)
-		runs := 0
-		handler := func(result string) func(context.Context, *sql.Tx) (string, error) {
-			return func(ctx context.Context, tx *sql.Tx) (string, error) {
-				runs++
-				return result, effect(ctx, tx, name)
+		for name, c := range map[string]struct {
+			parameters string
+			large      int
+		}{
+			"of the server":                      {"", 600_000},
+			"of the server, arguments filled in": {"?interpolateParams=true", 600_000},
+			"of the driver":                      {"?maxAllowedPacket=200000", 110_000},
+		} {
+			db, e := open(c.parameters)
+			large := strings.Repeat("x", c.large)
+			runs := 0
+			handler := func(result string) func(context.Context, *sql.Tx) (string, error) {
+				return func(ctx context.Context, tx *sql.Tx) (string, error) {
+					runs++
+					return result, effect(ctx, tx, name)
+				}
+			}
+			do := func(op once.Operation, result string) error {
+				_, err := once.Do(ctx, e, op, handler(result))
+				return err
+			}
+			for flow, ask := range map[string]func(op once.Operation) error{
+				"Do":            func(op once.Operation) error { return do(op, large) },
+				"first attempt": func(op once.Operation) error { op.First = true; return do(op, large) },
+				"failure": func(op once.Operation) error {
+					_, err := once.Do(ctx, e, op, func(context.Context, *sql.Tx) (int, error) {
+						runs++
+						return 0, &once.Failure{Code: "declined", Detail: json.RawMessage(`"` + large + `"`)}
+					})
+					return err
+				},
+				"batch": func(op once.Operation) error {
+					_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (string, error) {
+						runs++
+						b.Exec("insert into effect values (?)", name)
+						return large, nil
+					})
+					return err
+				},
+				"value of a batch": func(op once.Operation) error {
+					_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (int, error) {
+						runs++
+						b.Exec("insert into effect values (?)", name)
+						b.Exec("insert into paper values (?)", large+large)
+						return 1, nil
+					})
+					return err
+				},
+				"Join": func(op once.Operation) error {
+					tx, err := db.BeginTx(ctx, nil)
+					if err != nil {
+						return err
+					}
+					_, err = once.Join(ctx, e, tx, op, handler(large))
+					if commit := tx.Commit(); commit != nil {
+						t.Errorf("%s: the caller's transaction is not usable: %v", name, commit)
+					}
+					return err
+				},
+			} {
+				if flow == "value of a batch" && name == "of the driver" {
+					continue // prepared, it is sent in pieces
+				}
+				runs = 0
+				op := once.Operation{Scope: "large", Key: name + flow}
+				if err := final(ask(op)); err != nil {
+					t.Errorf("%s, %s: %.500v", name, flow, err)
+				}
+				if n := count(t, db, "select count(*) from effect where name = ?", name); n != 0 || runs != 1 {
+					t.Errorf("%s, %s: %d effects of %d runs", name, flow, n, runs)
+				}
+				if err := do(op, "small"); err != nil {
+					t.Errorf("%s, %s: with a smaller result: %v", name, flow, err)
+				}
+				run(t, db, "delete from effect")
 			}
 		}
-		do := func(op once.Operation, result string) error {
-			_, err := once.Do(ctx, e, op, handler(result))
+
+		// Limits change, and nobody has to start the service again.
+		admin, _ := open("")
+		limit := func(n int) { run(t, admin, fmt.Sprintf("set global max_allowed_packet = %d", n)) }
+		do := func(db *sql.DB, e *once.Engine[*sql.Tx], key string, size int) error {
+			db.SetMaxIdleConns(0) // sessions keep the limit that they began with
+			_, err := once.Do(ctx, e, once.Operation{Scope: "large", Key: key}, func(context.Context, *sql.Tx) (string, error) { return strings.Repeat("x", size), nil })
 			return err
 		}
-		for flow, ask := range map[string]func(op once.Operation) error{
-			"Do":            func(op once.Operation) error { return do(op, large) },
-			"first attempt": func(op once.Operation) error { op.First = true; return do(op, large) },
-			"failure": func(op once.Operation) error {
-				_, err := once.Do(ctx, e, op, func(context.Context, *sql.Tx) (int, error) {
-					runs++
-					return 0, &once.Failure{Code: "declined", Detail: json.RawMessage(`"` + large + `"`)}
-				})
-				return err
-			},
-			"batch": func(op once.Operation) error {
-				_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (string, error) {
-					runs++
-					b.Exec("insert into effect values (?)", name)
-					return large, nil
-				})
-				return err
-			},
-			"value of a batch": func(op once.Operation) error {
-				_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (int, error) {
-					runs++
-					b.Exec("insert into effect values (?)", name)
-					b.Exec("insert into paper values (?)", large+large)
-					return 1, nil
-				})
-				return err
-			},
-			"Join": func(op once.Operation) error {
-				tx, err := db.BeginTx(ctx, nil)
-				if err != nil {
-					return err
-				}
-				_, err = once.Join(ctx, e, tx, op, handler(large))
-				if commit := tx.Commit(); commit != nil {
-					t.Errorf("%s: the caller's transaction is not usable: %v", name, commit)
-				}
-				return err
-			},
-		} {
-			if flow == "value of a batch" && name == "of the driver" {
-				continue // prepared, it is sent in pieces
-			}
-			runs = 0
-			op := once.Operation{Scope: "large", Key: name + flow}
-			if err := final(ask(op)); err != nil {
-				t.Errorf("%s, %s: %.500v", name, flow, err)
-			}
-			if n := count(t, db, "select count(*) from effect where name = ?", name); n != 0 || runs != 1 {
-				t.Errorf("%s, %s: %d effects of %d runs", name, flow, n, runs)
-			}
-			if err := do(op, "small"); err != nil {
-				t.Errorf("%s, %s: with a smaller result: %v", name, flow, err)
-			}
-			run(t, db, "delete from effect")
-		}
-	}
-
-	// Limits change, and nobody has to start the service again.
-	admin, _ := open("")
-	limit := func(n int) { run(t, admin, fmt.Sprintf("set global max_allowed_packet = %d", n)) }
-	do := func(db *sql.DB, e *once.Engine[*sql.Tx], key string, size int) error {
-		db.SetMaxIdleConns(0) // sessions keep the limit that they began with
-		_, err := once.Do(ctx, e, once.Operation{Scope: "large", Key: key}, func(context.Context, *sql.Tx) (string, error) { return strings.Repeat("x", size), nil })
-		return err
-	}
-	limit(32 << 20)
-	db, e := open("")
-	limit(64 << 10)
-	const key = "the limit was lowered" // the connection is closed while the record is being sent
-	err = do(db, e, key, 6_000_000)
-	for asks := 1; once.CodeOf(err) == once.CodeUnavailable && asks < 3; asks++ {
+		limit(32 << 20)
+		db, e := open("")
+		limit(64 << 10)
+		const key = "the limit was lowered" // the connection is closed while the record is being sent
 		err = do(db, e, key, 6_000_000)
-	}
-	if err := final(err); err != nil {
-		t.Errorf("%s: %.500v", key, err)
-	}
-	limit(32 << 20)
-	if err := do(db, e, "the limit was raised", 6_000_000); err != nil {
-		t.Errorf("%.500v", err)
-	}
+		for asks := 1; once.CodeOf(err) == once.CodeUnavailable && asks < 3; asks++ {
+			err = do(db, e, key, 6_000_000)
+		}
+		if err := final(err); err != nil {
+			t.Errorf("%s: %.500v", key, err)
+		}
+		limit(32 << 20)
+		if err := do(db, e, "the limit was raised", 6_000_000); err != nil {
+			t.Errorf("%.500v", err)
+		}
+	})
 }
 
 // TestResultsTooLargeForSQLite: of more than SQLITE_MAX_LENGTH bytes.

@@ -42,6 +42,9 @@ func take(ctx context.Context, tx queries, tenant string, c Charge) error {
 		insert into charge (tenant, id, amount, currency, customer, created_at, description, metadata)
 		values ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		tenant, c.ID, c.Amount, c.Currency, c.Customer, c.CreatedAt, c.description, c.metadata.stored())
+	if err == nil {
+		err = emit(ctx, tx, ChargesTopic, "charge.succeeded", c.ID, c)
+	}
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 // TestLife follows one charge from its beginning to a refund that is taken back.
 func TestLife(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		made := s.post("acme", "/charges", `{"amount":5000,"currency":"EUR","customer":"ada"}`)
 		s.want(made, 201)
 		charge := made.text("id")
@@ -65,7 +65,7 @@ func match(t *testing.T, what, got, want string) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	const ok = `{"amount":5000,"currency":"EUR","customer":"ada"}`
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)
 		refund := s.post("acme", "/refunds", `{"charge_id":"`+charge+`","amount":1}`).text("id")
 		for _, c := range []struct {
@@ -146,7 +146,7 @@ func TestContract(t *testing.T) {
 // TestAllFieldErrorsAtOnce: a client need not find them one by one.
 func TestAllFieldErrorsAtOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		r := s.post("acme", "/charges", `{"amount":-5,"currency":"euros","cus/tomer":"ada"}`)
 		s.want(r, 422)
 		for _, p := range []string{"/amount", "/currency", "/customer", "/cus~1tomer"} {
@@ -159,7 +159,7 @@ func TestAllFieldErrorsAtOnce(t *testing.T) {
 
 func TestAuthentication(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		for _, authorization := range []string{"", "Bearer", "Bearer ", "Basic acme", "Bearer a b", "Bearer " + strings.Repeat("a", 65)} {
 			r := s.send("", "POST", "/charges", `{"amount":1,"currency":"EUR","customer":"a"}`, "Authorization: "+authorization, "Idempotency-Key: k")
 			s.want(r, 401)
@@ -183,7 +183,7 @@ func TestAuthentication(t *testing.T) {
 // TestTenants: nobody sees, refunds, voids or replays what is another's.
 func TestTenants(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)
 		body := `{"charge_id":"` + charge + `","amount":10}`
 		made := s.postAs("acme", "shared", "/refunds", body)
@@ -208,7 +208,7 @@ func TestTenants(t *testing.T) {
 func TestCustomerVersions(t *testing.T) {
 	t.Parallel()
 	const ada, countess = `{"name":"Ada","email":"ada@example.org"}`, `{"name":"Countess","email":"ada@example.org"}`
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		put := func(body string, header ...string) reply {
 			return s.send("acme", "PUT", "/customers/ada", body, header...)
 		}

@@ -7,14 +7,20 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go/jetstream"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
@@ -24,28 +30,37 @@ import (
 // functions; everything above is written once.
 type DB struct {
 	protect func(cfg Config) protected
+	receive func(ctx context.Context, js jetstream.JetStream, cfg ReceiverConfig) error
 	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
 	lock    string                     // statement that keeps other migrations out until the transaction ends,
 	unlock  string                     // or until this one does
 	ddl     func(text string) []string // a migration in the words of the database; nil: as it is
+	exists  func(err error) bool       // what a statement of a migration creates is there already; nil: that cannot be
 	close   func() error
 }
 
-// Open opens "sqlite:PATH", "postgres://user@host/name" or "mysql://user@host/name"
-// (of a MariaDB) and brings its schema up to date, that of once included. Processes that start together may all do so.
-func Open(ctx context.Context, dsn string) (*DB, error) {
+// Open opens "sqlite:PATH", "postgres://user@host/name" or "mysql://user@host/name", which may be a
+// MariaDB, and brings its schema up to date, that of once included. Processes that start together
+// may all do so.
+func Open(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, false) }
+
+// OpenEvents is [Open] for a service that adds an event to an outbox for each charge, refund and
+// voided refund, in the same transaction, and for the receiver of these events.
+func OpenEvents(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, true) }
+
+func open(ctx context.Context, dsn string, events bool) (*DB, error) {
 	path, isFile := strings.CutPrefix(dsn, "sqlite:")
 	var db *DB
 	var err error
 	switch {
 	case isFile && path != "":
-		db, err = openSQLite(ctx, path)
+		db, err = openSQLite(ctx, path, events)
 	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
-		db, err = openPostgres(ctx, dsn)
-	case strings.HasPrefix(dsn, "mysql://"), strings.HasPrefix(dsn, "mariadb://"):
-		db, err = openMariaDB(ctx, dsn)
+		db, err = openPostgres(ctx, dsn, events)
+	case mysqlurl.Is(dsn):
+		db, err = openMySQL(ctx, dsn, events)
 	default:
-		return nil, fmt.Errorf("%q names no database that is known here. Try: sqlite:payments.db or postgres://user@host/name", redact(dsn))
+		return nil, fmt.Errorf("%q names no database that is known here. Try: sqlite:payments.db, postgres://user@host/name or mysql://user@host/name", redact(dsn))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", redact(dsn), err)
@@ -62,18 +77,27 @@ func (db *DB) Close() error { return db.close() }
 // shown are the tables beside the store's that once keys show reads.
 var shown = []migration.Set{attemptlog.Migrations, admin.Migrations}
 
-func openPostgres(ctx context.Context, dsn string) (*DB, error) {
+func tables(events bool) []migration.Set {
+	if events {
+		return append(slices.Clip(shown), outbox.Migrations, inbox.Migrations, deadletter.Migrations)
+	}
+	return shown
+}
+
+func openPostgres(ctx context.Context, dsn string, events bool) (*DB, error) {
 	pool, err := pgxpool.New(ctx, dsn)
 	if err != nil {
 		return nil, err
 	}
-	if err := pgxstore.Migrate(ctx, pool, shown...); err != nil {
+	if err := pgxstore.Migrate(ctx, pool, tables(events)...); err != nil {
 		pool.Close()
 		return nil, err
 	}
-	view := func(tx pgx.Tx) queries { return pgxTx{tx} }
+	s := pgxstore.New(pool)
+	view := withEvents(s, func(tx pgx.Tx) queries { return pgxTx{tx} }, events)
 	return &DB{
-		protect: protection(pgxstore.New(pool), view, true),
+		protect: protection(s, view, !events),
+		receive: receiving(s, view),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
 			var opts pgx.TxOptions
 			if readOnly {
@@ -91,7 +115,7 @@ func openPostgres(ctx context.Context, dsn string) (*DB, error) {
 // transaction that will write takes its place in the queue when it begins.
 const pragmas = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=busy_timeout(10000)&_txlock=immediate"
 
-func openSQLite(ctx context.Context, path string) (*DB, error) {
+func openSQLite(ctx context.Context, path string, events bool) (*DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -100,19 +124,21 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openSQL(ctx, db, func(tx *sql.Tx) queries { return sqlTx{tx} })
+	return openSQL(ctx, db, func(tx *sql.Tx) queries { return sqlTx{tx} }, events)
 }
 
-func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries) (*DB, error) {
-	if err := sqlstore.Migrate(ctx, db, shown...); err != nil {
+func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries, events bool) (*DB, error) {
+	if err := sqlstore.Migrate(ctx, db, tables(events)...); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	s, err := sqlstore.New(ctx, db)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	view = withEvents(s, view, events)
 	return &DB{
 		protect: protection(s, view, false),
+		receive: receiving(s, view),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
 			tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
 			if err != nil {

@@ -3,7 +3,7 @@
 //
 // The handlers know nothing of keys and retries. They get a transaction, write
 // through it and return an answer; package oncehttp commits key, writes and
-// answer together. The same handlers run on SQLite, PostgreSQL and MariaDB.
+// answer together. The same handlers run on SQLite, PostgreSQL, MySQL and MariaDB.
 //
 //	db, err := payments.Open(ctx, "sqlite:payments.db")
 //	...

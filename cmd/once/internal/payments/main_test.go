@@ -27,8 +27,8 @@ type service struct {
 	n   *atomic.Int64 // of keys
 }
 
-// onBoth runs test on every database.
-func onBoth(t *testing.T, cfg payments.Config, test func(t *testing.T, s service)) {
+// onEach runs test on every database.
+func onEach(t *testing.T, cfg payments.Config, test func(t *testing.T, s service)) {
 	t.Helper()
 	for name, dsn := range map[string]func(testing.TB) string{
 		"SQLite":     func(tb testing.TB) string { return "sqlite:" + filepath.Join(tb.TempDir(), "payments.db") },
@@ -36,6 +36,10 @@ func onBoth(t *testing.T, cfg payments.Config, test func(t *testing.T, s service
 		"MariaDB": func(tb testing.TB) string {
 			_, name, _ := strings.Cut(testenv.NewMariaDB(tb), "/")
 			return testenv.SharedMariaDB(tb).URL(name)
+		},
+		"MySQL": func(tb testing.TB) string {
+			_, name, _ := strings.Cut(testenv.NewMySQL(tb), "/")
+			return testenv.SharedMySQL(tb).URL(name)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,22 +10,27 @@ import (
 )
 
 // TestMigrateWithRows: a database of the first version keeps what is in it, and a migration
-// of MariaDB, which commits every statement by itself, can be cut anywhere.
+// of MySQL or MariaDB, which commit every statement by itself, can be cut anywhere.
 func TestMigrateWithRows(t *testing.T) {
 	t.Parallel()
 	open := map[string]func(context.Context, *testing.T) (*DB, error){
 		"SQLite": func(ctx context.Context, t *testing.T) (*DB, error) {
 			t.Helper()
-			return openSQLite(ctx, filepath.Join(t.TempDir(), "payments.db"))
+			return openSQLite(ctx, filepath.Join(t.TempDir(), "payments.db"), true)
 		},
 		"PostgreSQL": func(ctx context.Context, t *testing.T) (*DB, error) {
 			t.Helper()
-			return openPostgres(ctx, testenv.NewDatabase(t))
+			return openPostgres(ctx, testenv.NewDatabase(t), true)
 		},
 		"MariaDB": func(ctx context.Context, t *testing.T) (*DB, error) {
 			t.Helper()
 			_, name, _ := strings.Cut(testenv.NewMariaDB(t), "/")
-			return openMariaDB(ctx, testenv.SharedMariaDB(t).URL(name))
+			return openMySQL(ctx, testenv.SharedMariaDB(t).URL(name), true)
+		},
+		"MySQL": func(ctx context.Context, t *testing.T) (*DB, error) {
+			t.Helper()
+			_, name, _ := strings.Cut(testenv.NewMySQL(t), "/")
+			return openMySQL(ctx, testenv.SharedMySQL(t).URL(name), true)
 		},
 	}
 	first, err := migrations.ReadFile("migration/001_payments.sql")
@@ -62,8 +67,8 @@ func TestMigrateWithRows(t *testing.T) {
 			if err := migrate(ctx, db); err != nil {
 				t.Fatal(err)
 			}
-			if name == "MariaDB" {
-				run("alter table refund drop column metadata", "delete from payments_migration where version > 1")
+			if db.exists != nil {
+				run("alter table refund drop column metadata", "delete from payments_migration")
 			}
 			if err := migrate(ctx, db); err != nil {
 				t.Fatal(err)

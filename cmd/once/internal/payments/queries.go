@@ -12,7 +12,7 @@ import (
 
 // queries is all that the business logic wants of a transaction. Its SQL is
 // written so that SQLite and PostgreSQL read it: $1 parameters, and updates with a
-// condition in place of "select for update". For MariaDB it is translated.
+// condition in place of "select for update". For MySQL it is translated.
 type queries interface {
 	// exec returns how many rows were affected.
 	exec(ctx context.Context, sql string, args ...any) (int64, error)
@@ -33,7 +33,7 @@ func one(ctx context.Context, tx queries, into []any, sql string, args ...any) (
 var (
 	_ queries = sqlTx{}
 	_ queries = pgxTx{}
-	_ queries = mariadbTx{}
+	_ queries = mysqlTx{}
 	_ queries = batch{}
 )
 

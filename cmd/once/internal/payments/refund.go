@@ -64,6 +64,9 @@ func give(ctx context.Context, tx queries, tenant string, re Refund) error {
 	if err == nil {
 		err = post(ctx, tx, tenant, re, re.CreatedAt, refunds, cash)
 	}
+	if err == nil {
+		err = emit(ctx, tx, RefundsTopic, refundSucceeded, re.ChargeID, re)
+	}
 	return err
 }
 
@@ -102,6 +105,9 @@ func voidRefund(r *http.Request, tx queries) (answer, error) {
 		tenant, re.ChargeID, re.Amount)
 	if err == nil {
 		err = post(ctx, tx, tenant, re, at, cash, refunds)
+	}
+	if err == nil {
+		err = emit(ctx, tx, RefundsTopic, "refund.voided", re.ChargeID, re)
 	}
 	return answer{status: http.StatusOK, body: re}, err
 }

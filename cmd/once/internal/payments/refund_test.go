@@ -13,7 +13,7 @@ import (
 // TestConcurrentRefunds: 40 refunds of 300 want 12,000 of a charge of 5,000.
 func TestConcurrentRefunds(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)
 		var made, refused atomic.Int64
 		var clients sync.WaitGroup
@@ -43,7 +43,7 @@ func TestConcurrentRefunds(t *testing.T) {
 // TestConcurrentVoids: of many voids with keys of their own, one takes effect.
 func TestConcurrentVoids(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)
 		refund := s.post("acme", "/refunds", `{"charge_id":"`+charge+`","amount":300}`).text("id")
 		var made atomic.Int64
@@ -68,7 +68,7 @@ func TestConcurrentVoids(t *testing.T) {
 // once, and every answer is the first one.
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{Wait: 20e9}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{Wait: 20e9}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)
 		body := `{"charge_id":"` + charge + `","amount":300}`
 		replies := make([]reply, 24)
@@ -104,7 +104,7 @@ func TestRetry(t *testing.T) {
 // would succeed by now.
 func TestStoredRefusal(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 100)
 		refund := s.post("acme", "/refunds", `{"charge_id":"`+charge+`","amount":100}`).text("id")
 		body := `{"charge_id":"` + charge + `","amount":50}`
@@ -122,7 +122,7 @@ func TestStoredRefusal(t *testing.T) {
 // TestUnsafe: without once, the service is a service like any other.
 func TestUnsafe(t *testing.T) {
 	t.Parallel()
-	onBoth(t, payments.Config{Unsafe: true}, func(t *testing.T, s service) {
+	onEach(t, payments.Config{Unsafe: true}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)
 		body := `{"charge_id":"` + charge + `","amount":300}`
 		one, two := s.postAs("acme", "k", "/refunds", body), s.postAs("acme", "k", "/refunds", body)

@@ -41,6 +41,6 @@ func authenticate(next http.Handler) http.Handler {
 			writeProblem(w, unauthenticated())
 			return
 		}
-		next.ServeHTTP(w, asTenant(r, token))
+		next.ServeHTTP(w, asTraced(asTenant(r, token)))
 	})
 }

@@ -1,0 +1,135 @@
+package payments
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncelib/once"
+	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
+)
+
+// The consumers of the events. Each has an inbox of its own.
+const (
+	BookingsConsumer = "bookings" // books every event, those of a charge in their order
+	LatestConsumer   = "latest"   // keeps the newest refund event of each charge
+)
+
+// receiverAckWait is how soon the messages of a receiver that was killed are delivered to the next one.
+const receiverAckWait = time.Second
+
+// ReceiverConfig of a receiver of events.
+type ReceiverConfig struct {
+	Tenant string // whose events they are
+	Prefix string // of the topics: the topic of refunds is Prefix + RefundsTopic
+
+	// Defect is the amount of a refund that this version of the receiver cannot book. 0: it books all.
+	Defect int64
+
+	// Log gets what becomes of each message. Default: slog.Default().
+	Log *slog.Logger
+}
+
+// Receive books events of the streams behind js until ctx ends. db was opened by [OpenEvents].
+func (db *DB) Receive(ctx context.Context, js jetstream.JetStream, cfg ReceiverConfig) error {
+	return db.receive(ctx, js, cfg)
+}
+
+// receiving returns the receiver on s.
+func receiving[TX any](s store.Store[TX], view func(TX) queries) func(context.Context, jetstream.JetStream, ReceiverConfig) error {
+	return func(ctx context.Context, js jetstream.JetStream, cfg ReceiverConfig) error {
+		engine := once.New(s, once.Config{})
+		bookings := inbox.New(engine, inbox.Config{
+			Consumer: BookingsConsumer, Order: inbox.InOrder, Observer: inbox.Log(cfg.Log),
+			Policy: &retry.Policy{Attempts: 3, Base: 20 * time.Millisecond, Cap: 100 * time.Millisecond, Total: -1},
+		})
+		latest := inbox.New(engine, inbox.Config{Consumer: LatestConsumer, Order: inbox.LatestVersion, Observer: inbox.Log(cfg.Log)})
+
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		failed := make(chan error, 2)
+		var consumers sync.WaitGroup
+		consume := func(in *inbox.Inbox[TX], fn func(context.Context, queries, *received) error, from natsbroker.ConsumerConfig) {
+			from.AckWait, from.Log = receiverAckWait, cfg.Log
+			consumers.Go(func() {
+				err := natsbroker.Consume(ctx, js, in, func(ctx context.Context, tx TX, m inbox.Message) error {
+					r, err := cfg.read(&m)
+					if err != nil {
+						return err
+					}
+					return fn(ctx, view(tx), r)
+				}, from)
+				if err != nil {
+					failed <- err
+					cancel()
+				}
+			})
+		}
+		consume(bookings, cfg.book, natsbroker.ConsumerConfig{Subjects: []string{cfg.Prefix + ChargesTopic, cfg.Prefix + RefundsTopic}})
+		consume(latest, cfg.keepLatest, natsbroker.ConsumerConfig{Subjects: []string{cfg.Prefix + RefundsTopic}})
+		consumers.Wait()
+		close(failed)
+		return <-failed // nil if there is none
+	}
+}
+
+// received is one event.
+type received struct {
+	*inbox.Message
+
+	topic   string // without its prefix
+	subject string // the id of the charge or refund
+	amount  int64
+}
+
+// read reads an event.
+func (cfg *ReceiverConfig) read(m *inbox.Message) (*received, error) {
+	var body struct {
+		ID     string `json:"id"`
+		Amount int64  `json:"amount"`
+	}
+	if err := json.Unmarshal(m.Payload, &body); err != nil {
+		return nil, inbox.Permanent(fmt.Errorf("the event is no charge and no refund: %w", err))
+	}
+	return &received{m, strings.TrimPrefix(m.Topic, cfg.Prefix), body.ID, body.Amount}, nil
+}
+
+// book writes one booking. What is booked of a charge has places, so that their order can be seen later.
+func (cfg *ReceiverConfig) book(ctx context.Context, tx queries, r *received) error {
+	if r.Type == refundSucceeded && cfg.Defect != 0 && r.amount == cfg.Defect {
+		return fmt.Errorf("this version of the receiver cannot book a refund of %d", r.amount)
+	}
+	last := int64(0)
+	if _, err := one(ctx, tx, []any{&last}, `
+		select coalesce(max(place), 0) from booking where tenant = $1 and charge_id = $2 and topic = $3`,
+		cfg.Tenant, r.Key, r.topic); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `
+		insert into booking (tenant, id, charge_id, topic, place, seq, event_id, source, event_type, subject, amount, booked_at)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		cfg.Tenant, newID("bk_"), r.Key, r.topic, last+1, r.Seq, r.ID, r.Source, r.Type, r.subject, r.amount, now())
+	return err
+}
+
+// keepLatest replaces what is known of a charge. That r is newer is the promise of the inbox.
+func (cfg *ReceiverConfig) keepLatest(ctx context.Context, tx queries, r *received) error {
+	n, err := tx.exec(ctx, `
+		update latest_refund set seq = $3, event_type = $4, subject = $5 where tenant = $1 and charge_id = $2`,
+		cfg.Tenant, r.Key, r.Seq, r.Type, r.subject)
+	if err == nil && n == 0 {
+		_, err = tx.exec(ctx, `
+			insert into latest_refund (tenant, charge_id, seq, event_type, subject) values ($1, $2, $3, $4, $5)`,
+			cfg.Tenant, r.Key, r.Seq, r.Type, r.subject)
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// TestTablesThatAreNotTransactional: what a handler has written to one stands after a
+// rollback. Then it is not said that nothing was applied, whatever has rolled back, and the
+// handler does not run again.
+func TestTablesThatAreNotTransactional(t *testing.T) {
+	testenv.Prove(t)
+	onInnoDB(t, func(t *testing.T, on innodb) {
+		db, s := on.open(t, "", nil)
+		run(t, db, "create table notes (name varchar(100) not null) engine = MyISAM", "create table taken (id int primary key)", "insert into taken values (1), (2)")
+		e := once.New(s, once.Config{Runs: 3})
+		note := func(ctx context.Context, tx *sql.Tx, name string) error {
+			_, err := tx.ExecContext(ctx, "insert into notes values (?)", name)
+			return errors.Join(err, effect(ctx, tx, name))
+		}
+		failed := errors.New("failed")
+		for name, c := range map[string]struct {
+			after func(ctx context.Context, tx *sql.Tx) error
+			join  bool
+		}{
+			"fails":               {after: func(context.Context, *sql.Tx) error { return failed }},
+			"declines":            {after: func(context.Context, *sql.Tx) error { return &once.Failure{Code: "declined"} }},
+			"swallows an error":   {after: func(ctx context.Context, tx *sql.Tx) error { _, _ = tx.ExecContext(ctx, "select nothing"); return nil }},
+			"calls Commit":        {after: func(_ context.Context, tx *sql.Tx) error { _ = tx.Commit(); return nil }},
+			"calls Rollback":      {after: func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }},
+			"loses a deadlock":    {after: func(ctx context.Context, tx *sql.Tx) error { return loseDeadlock(ctx, t, db, tx) }},
+			"swallows a deadlock": {after: func(ctx context.Context, tx *sql.Tx) error { _ = loseDeadlock(ctx, t, db, tx); return nil }},
+			"fails in a join":     {join: true, after: func(context.Context, *sql.Tx) error { return failed }},
+		} {
+			t.Run(name, func(t *testing.T) {
+				ctx := t.Context()
+				runs := 0
+				handler := func(ctx context.Context, tx *sql.Tx) (int, error) {
+					runs++
+					if err := note(ctx, tx, name); err != nil {
+						return 0, err
+					}
+					return 1, c.after(ctx, tx)
+				}
+				op := once.Operation{Scope: "engine", Key: name}
+				ask := func() error { _, err := once.Do(ctx, e, op, handler); return err }
+				if c.join {
+					ask = func() error {
+						tx, err := db.BeginTx(ctx, nil)
+						if err != nil {
+							return err
+						}
+						_, err = once.Join(ctx, e, tx, op, handler)
+						return errors.Join(err, tx.Rollback())
+					}
+				}
+				if err := ask(); once.EffectOf(err) != once.EffectInDoubt || !strings.Contains(fmt.Sprint(err), "Try: alter table") {
+					t.Errorf("%v", err)
+				}
+				if runs != 1 {
+					t.Errorf("the handler has run %d times", runs)
+				}
+				notes, effects := count(t, db, "select count(*) from notes where name = ?", name), count(t, db, "select count(*) from effect where name = ?", name)
+				if notes != 1 || effects != 0 {
+					t.Errorf("%d notes and %d effects: the case is not what the test is about", notes, effects)
+				}
+			})
+		}
+		// A transaction that commits, or has written to no such table, is as ever.
+		for name, want := range map[string]struct {
+			fail    error
+			code    once.Code
+			effects int
+		}{"commits": {nil, "", 1}, "fails, and has written to none": {failed, once.CodeFailed, 0}} {
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "engine", Key: name}, func(ctx context.Context, tx *sql.Tx) (int, error) {
+				if want.fail == nil {
+					return 1, note(ctx, tx, name)
+				}
+				return 1, errors.Join(effect(ctx, tx, name), want.fail)
+			})
+			if n := count(t, db, "select count(*) from effect where name = ?", name); once.CodeOf(err) != want.code || n != want.effects {
+				t.Errorf("%s: %v, %d effects", name, err, n)
+			}
+		}
+	})
+}
+
+// loseDeadlock has tx lose a deadlock against a transaction that has changed more. InnoDB
+// spares one that has written to tables it cannot roll back, so that both have.
+func loseDeadlock(ctx context.Context, t *testing.T, db *sql.DB, tx *sql.Tx) error {
+	t.Helper()
+	other, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = other.Rollback() }()
+	run(t, other, "insert into notes values ('the other one')", "insert into taken select 100 + seq from "+sequence(100), "update taken set id = id where id = 1", "delete from taken where id = 1")
+	if _, err := tx.ExecContext(ctx, "delete from taken where id = 2"); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := tx.ExecContext(context.WithoutCancel(ctx), "delete from taken where id = 1")
+		ended <- err
+	}()
+	run(t, other, "delete from taken where id = 2")
+	if err = <-ended; err == nil || !strings.Contains(err.Error(), "1213") {
+		t.Errorf("%v, and not a deadlock", err)
+	}
+	return err
+}
+
+// TestASessionThatAHandlerHasChangedEnds: nobody gets it after the handler, whether it commits or
+// fails, and whoever opened the transaction. Other operations keep their connection.
+func TestASessionThatAHandlerHasChangedEnds(t *testing.T) {
+	testenv.Prove(t)
+	onInnoDB(t, func(t *testing.T, on innodb) {
+		db, s := on.open(t, "", nil)
+		db.SetMaxOpenConns(1)
+		ctx := t.Context()
+		e := once.New(s, once.Config{Runs: 1})
+		own := "@@max_statement_time, @@tx_read_only"
+		if on.mysql {
+			own = "@@max_execution_time, @@wait_timeout, @@transaction_read_only"
+		}
+		settings := "select connection_id(), concat_ws(' ', @@sql_mode, @@time_zone, @@foreign_key_checks, @@unique_checks, @@innodb_lock_wait_timeout, @@lock_wait_timeout, " + own + ", @@" + on.level + ", @@sql_log_bin, @@autocommit, @@character_set_client, database())"
+		session := func() (id int, is string) {
+			t.Helper()
+			if err := db.QueryRowContext(ctx, settings).Scan(&id, &is); err != nil {
+				t.Fatal(err)
+			}
+			return id, is
+		}
+		_, want := session()
+		failed := errors.New("failed")
+		keys := 0
+		statements := map[string]bool{
+			"set session sql_mode = 'ANSI_QUOTES'":                                true,
+			"set session transaction isolation level read uncommitted":            true,
+			"set time_zone = '+13:00', foreign_key_checks = 0, unique_checks = 0": true,
+			"set innodb_lock_wait_timeout = 1, lock_wait_timeout = 1":             true,
+			"set session transaction read only":                                   true,
+			"set names latin1":                                                    true,
+			"use information_schema":                                              true,
+			"do get_lock('once test', 0)":                                         true,
+			"create temporary table left_behind (n int)":                          true,
+			"set @mine = 1": false,
+			"do 1":          false,
+		}
+		if on.mysql {
+			statements["set session max_execution_time = 500"] = true
+			statements["prepare p from 'do 1'; execute p"] = true
+		} else {
+			statements["set session max_statement_time = 0.5"] = true
+			statements["execute immediate concat('set time_zone = ', quote('+01:00'))"] = true
+			statements["set statement max_statement_time = 5 for do 1"] = false
+		}
+		for statement, ends := range statements {
+			for _, flow := range []string{"commits", "fails", "joins"} {
+				if strings.HasPrefix(statement, "use ") && flow != "fails" {
+					continue // the record's table is not in that database
+				}
+				keys++
+				op := once.Operation{Scope: "session", Key: fmt.Sprint(keys)}
+				handler := func(ctx context.Context, tx *sql.Tx) (int, error) {
+					run(t, tx, strings.Split(statement, "; ")...)
+					if flow == "fails" {
+						return 0, failed
+					}
+					return 1, nil
+				}
+				before, _ := session()
+				var err error
+				if flow == "joins" {
+					tx, begun := db.BeginTx(ctx, nil)
+					if begun != nil {
+						t.Fatal(begun)
+					}
+					_, err = once.Join(ctx, e, tx, op, handler)
+					err = errors.Join(err, tx.Commit())
+				} else {
+					_, err = once.Do(ctx, e, op, handler)
+				}
+				if (err != nil) != (flow == "fails") {
+					t.Errorf("%s, %s: %v", statement, flow, err)
+				}
+				after, is := session()
+				if is != want || (after != before) != ends {
+					t.Errorf("%s, %s: the next one has session %d after %d: %s, want %s", statement, flow, after, before, is, want)
+				}
+				for end, held := time.Now().Add(time.Minute), true; held; { // until the server has seen the connection end
+					if err := db.QueryRowContext(ctx, "select is_used_lock('once test') is not null").Scan(&held); err != nil || time.Now().After(end) {
+						t.Fatalf("%s, %s: the lock is held: %t, %v", statement, flow, held, err)
+					}
+				}
+			}
+		}
+	})
+}

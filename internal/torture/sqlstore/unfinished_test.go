@@ -1,0 +1,101 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// TestUnfinishedReadsNoTable: a page is read by an index, however much is done.
+func TestUnfinishedReadsNoTable(t *testing.T) {
+	page := func(t *testing.T, s *sqlstore.Store) {
+		t.Helper()
+		list, err := s.Unfinished(t.Context(), store.ID{Scope: "plan", Key: "running 3"}, 2)
+		if err != nil || len(list) != 2 || list[0].Key != "running 4" || list[1].Key != "running 5" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	}
+	fill := func(t *testing.T, s *sqlstore.Store) {
+		t.Helper()
+		for i := range 300 {
+			swap(t, s, finished(store.ID{Scope: "plan", Key: fmt.Sprint("done ", i)}, 0))
+		}
+		for i := range 9 {
+			swap(t, s, running(store.ID{Scope: "plan", Key: fmt.Sprint("running ", i)}, 0))
+		}
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		newCrowd(t, t.TempDir(), sqlstore.Config{}, nil, func(c *crowd) {
+			fill(t, c.s)
+			c.spy.take()
+			page(t, c.s)
+			text := c.spy.log[0]
+			for _, statistics := range []string{"select 1", "analyze"} { // without and with them
+				c.exec(statistics)
+				var id, parent, unused int
+				var plan string
+				if err := c.db.QueryRow("explain query plan "+text, "a", "b", 2).Scan(&id, &parent, &unused, &plan); err != nil {
+					t.Fatal(err)
+				}
+				if !strings.HasPrefix(plan, "SEARCH once_operation USING INDEX once_operation_unfinished") {
+					t.Errorf("the plan is %q", plan)
+				}
+			}
+		})
+	})
+	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
+		switch path(t) {
+		case "PostgreSQL":
+			fill(t, s)
+			page(t, s)
+			if _, err := db.ExecContext(t.Context(), "analyze once_operation"); err != nil {
+				t.Fatal(err)
+			}
+			rows, err := db.QueryContext(t.Context(), "explain "+pgsql.Unfinished, "a", "b", 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = rows.Close() }()
+			var plan []string
+			for rows.Next() {
+				plan = append(plan, "")
+				if err := rows.Scan(&plan[len(plan)-1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := strings.Join(plan, "\n")
+			if !strings.Contains(all, "using once_operation_unfinished") || strings.Contains(all, "Seq Scan") || strings.Contains(all, "Sort") {
+				t.Errorf("the plan is %s", all)
+			}
+		case "MariaDB", "MySQL": // the index has what is done and is kept for ever as well
+			fill(t, s)
+			db.SetMaxOpenConns(1)
+			var read int
+			if _, err := db.ExecContext(t.Context(), "flush status"); err != nil {
+				t.Fatal(err)
+			}
+			page(t, s)
+			rows, err := db.QueryContext(t.Context(), "show session status where variable_name in ('Handler_read_key', 'Handler_read_next', 'Handler_read_rnd_next', 'Handler_read_first')")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var name string
+				var n int
+				if err := rows.Scan(&name, &n); err != nil {
+					t.Fatal(err)
+				}
+				read += n
+			}
+			if rows.Err() != nil || read == 0 || read > 20 {
+				t.Errorf("%d rows were read for a page of two: %v", read, rows.Err())
+			}
+		}
+	})
+}

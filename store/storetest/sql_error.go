@@ -1,0 +1,142 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// failing is a statement that fails, and what its error must say.
+type failing struct {
+	name string
+	st   store.Statement
+	kind store.Kind
+	is   error
+}
+
+// failures returns statements that fail if there is a row with this key.
+func (p *plane[TX]) failures(key string) []failing {
+	many := p.insert(key + "many")
+	many.Rows = 2
+	return []failing{
+		{"Duplicate", p.insert(key), store.KindOther, store.ErrDuplicate},
+		{"Missing", p.text("delete from storetest_missing"), store.KindUnavailable, store.ErrNotMigrated},
+		{"Rows", many, store.KindOther, store.ErrRows},
+		{"Syntax", p.text("insert nothing"), store.KindOther, nil},
+		{"Argument", p.text("insert into storetest_row (KEY) values (?)", struct{}{}), store.KindOther, nil},
+	}
+}
+
+func (f failing) check(t *testing.T, err error) {
+	t.Helper()
+	wantKind(t, err, f.kind)
+	if !errors.As(err, new(*store.Error)) || f.is != nil && !errors.Is(err, f.is) {
+		t.Errorf("error %v, want one with %v", err, f.is)
+	}
+}
+
+// testSQLErrors: what fails is not applied, and its error says why.
+func testSQLErrors[TX any](t *testing.T, p *plane[TX]) {
+	key := once.NewKey()
+	p.must(t, p.db.Pool(), p.insert(key))
+	for _, f := range p.failures(key) {
+		t.Run(f.name, func(t *testing.T) {
+			_, err := p.db.Pool().Exec(bounded(t), f.st)
+			f.check(t, err)
+			f.check(t, p.db.Pool().Append(bounded(t), f.st))
+			f.check(t, p.db.Pool().Query(bounded(t), f.st, func(store.Row) error { return nil }))
+			p.wantRows(t, key, 1)
+		})
+	}
+}
+
+// testSQLEach: an error of each is returned as it is, and the transaction goes on.
+func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
+	enough := errors.New("enough")
+	p.runners(t, func(t *testing.T, r store.Runner) {
+		key := once.NewKey()
+		for i := range 100 {
+			p.must(t, r, p.insert(fmt.Sprintf("%s %d", key, i)))
+		}
+		for range 3 {
+			seen := 0
+			query := p.text("select KEY from storetest_row where KEY >= ? and KEY < ?", key, key+"~")
+			query.Rows = 100
+			err := r.Query(bounded(t), query, func(store.Row) error { seen++; return enough })
+			if err != enough || seen != 1 { //nolint:errorlint // it is the same
+				t.Errorf("%v after %d rows, want the error of each after one", err, seen)
+			}
+		}
+		p.must(t, r, p.insert(key+" later"))
+		for range 20 { // more often than the pool has connections to lose
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic was swallowed")
+					}
+				}()
+				_ = r.Query(bounded(t), p.text("select 1"), func(store.Row) error { panic("boom") })
+			}()
+		}
+		if n := p.countOn(t, r, key); n != 101 {
+			t.Errorf("%d rows, want 101", n)
+		}
+	})
+}
+
+// testSQLCancelled: a statement whose context is over is not applied, and what is in its
+// transaction is not committed without it.
+func testSQLCancelled[TX any](t *testing.T, p *plane[TX]) {
+	over, cancel := context.WithCancel(bounded(t))
+	cancel()
+	for name, call := range map[string]func(r store.Runner, st store.Statement) error{
+		"Exec": func(r store.Runner, st store.Statement) error { _, err := r.Exec(over, st); return err },
+		"Query": func(r store.Runner, st store.Statement) error {
+			return r.Query(over, st, func(store.Row) error { return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := once.NewKey()
+			err := call(p.db.Pool(), p.insert(key))
+			wantKind(t, err, store.KindUnavailable)
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			id := newID()
+			txn := p.begin(t, id)
+			r := p.db.On(txn.Tx())
+			p.must(t, r, p.insert(key))
+			if err := call(r, p.insert(key+"b")); !errors.Is(err, context.Canceled) || !errors.As(err, new(*store.Error)) {
+				t.Error(err)
+			}
+			if err := txn.Commit(bounded(t), done(id, "r")); err == nil {
+				t.Error("committed without a statement that was cancelled")
+			}
+			if p.joins {
+				c := p.own(t)
+				r = p.db.On(c.tx)
+				p.must(t, r, p.insert(key))
+				if err := call(r, p.insert(key+"b")); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				if err := c.end(true); err == nil {
+					t.Error("the caller's transaction is committed without a statement that was cancelled")
+				}
+				c = p.own(t)
+				if err := call(p.db.On(c.tx), p.insert(key)); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				if err := c.end(true); err == nil {
+					t.Error("the caller's transaction is committed without its first statement, which was cancelled")
+				}
+				p.wantEffects(t, c.key, 0)
+			}
+			p.wantRows(t, key, 0)
+			p.wantState(t, id, store.StateAbsent)
+		})
+	}
+}
