@@ -1,0 +1,55 @@
+// Package kafkabroker delivers messages of an outbox to Kafka, and applies what a topic has by an inbox.
+//
+//	client, err := kgo.NewClient(kgo.SeedBrokers("kafka:9092"))
+//	relay := box.Relay(kafkabroker.Publisher(client), outbox.RelayConfig{})
+//
+// The topic is that of Kafka, and the key is the key of the record, so that a key stays in one partition. Each message is
+// a CloudEvent 1.0 in binary mode: the headers ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the key) and
+// ce_sequence (its number within topic and key) describe it, and traceparent carries the trace.
+//
+// A message is delivered when all replicas in sync have it. One message of a topic and key is on its way at a time, and up
+// to 512 of different keys: a partition has the messages of a key in their order, also when one of them fails.
+//
+// # What the promise needs
+//
+//   - A client that waits for all replicas in sync (kgo.AllISRAcks, the default) and writes idempotently (the
+//     default). [Publisher] delivers nothing by a client that does not wait.
+//   - A client that chooses the partition by the key (the default). More partitions move keys: add them
+//     while no message waits.
+//   - Topics with three replicas, min.insync.replicas=2 and unclean.leader.election.enable=false. Kafka does not call fsync
+//     before it confirms: replicas on several machines are what survives a power failure.
+//   - A consumer that drops records whose ce_id it knows, or whose ce_sequence is not greater than the last one of the key: Kafka
+//     does not know that a record which a relay sends again is the same.
+//
+// [Check] tells which of these are missing.
+//
+// # Consumers
+//
+// [Consume] gives the records of topics to an inbox, which applies each once:
+//
+//	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
+//	err := kafkabroker.Consume(ctx, in, book, kafkabroker.ConsumerConfig{
+//		Client: []kgo.Opt{kgo.SeedBrokers("kafka:9092")}, Topics: []string{"refunds"},
+//	})
+//
+// It commits the offset of a partition each second, up to the first record that is not done. If the process dies, those behind it
+// come again and the inbox knows them. Kafka delivers a record once to a process: a message that fails is tried
+// again by the same process, after the pause that the inbox says. Other keys go on meanwhile, at most
+// ConsumerConfig.Window records ahead; then the partition is not fetched until the message is applied or a dead letter. Later messages of
+// its key go to the inbox if they have a number, and wait if they have none.
+//
+// A partition that goes to another process is given away when the handlers that run have returned and the offset is committed, within
+// three quarters of kgo.RebalanceTimeout. Where that is not long enough, or the broker has lost the process, two processes may have a
+// record at the same time; the inbox applies it once.
+//
+// The promise of an inbox needs, beside the settings above:
+//
+//   - A group that begins at the start of a topic where no offset is committed (the default of the client), and an
+//     offsets.retention.minutes of the brokers that is longer than a consumer may be away.
+//   - A topic that keeps records longer than a consumer may be away. One that is compacted drops older records of a key, which inbox.InOrder then
+//     waits for: use inbox.LatestVersion.
+//   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than the retention of the topic, if offsets may be reset.
+//
+// The tests of this package speak with a model of Kafka (package kfake) and cut its connections. No crash of a
+// Kafka broker has been tested.
+package kafkabroker

@@ -1,0 +1,30 @@
+package outbox
+
+import (
+	"context"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/store"
+)
+
+// By returns the outbox as a person or service works on it: Pause, Resume, Skip and Forget write to the audit that who has
+// done it, in the same transaction. The database needs admin.Migrations. Without By nothing is audited.
+func (b *Box[TX]) By(who string) *Box[TX] {
+	audited := *b
+	audited.who = who
+	return &audited
+}
+
+// audit writes to the audit, if there is one.
+func (b *Box[TX]) audit(ctx context.Context, r store.Runner, action, topic, key, reason, detail string) error {
+	if b.who == "" {
+		return nil
+	}
+	e := audit.Entry{Who: b.who, Action: action, Scope: topic, Reason: reason, Detail: detail}
+	if key != "" {
+		e.KeyHash = once.KeyHash(key)
+	}
+	_, err := r.Exec(ctx, audit.Insert(b.db.Dialect(), e))
+	return err
+}

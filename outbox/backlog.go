@@ -1,0 +1,76 @@
+package outbox
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// Backlog returns what waits for delivery.
+func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) { return readBacklog(ctx, b.db) }
+
+// oldest is when the oldest message was added. PostgreSQL has no index of ids, but one in each part.
+var oldest = map[store.Dialect]string{
+	store.PostgreSQL: `select min(o.created_at) from generate_series(0, ` + strconv.Itoa(parts-1) + `) p
+  cross join lateral (select created_at from once_outbox where part = p order by id limit 1) o`,
+	store.SQLite: "select created_at from once_outbox order by id limit 1",
+	store.MySQL:  "select created_at from once_outbox order by id limit 1",
+}
+
+// oldestSnapshot is when the oldest transaction began that keeps dead rows.
+var oldestSnapshot = map[store.Dialect]string{
+	store.PostgreSQL: `select min(xact_start) from pg_stat_activity
+ where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and (backend_xmin is not null or backend_xid is not null)`,
+	store.SQLite: "null",
+	store.MySQL:  "null",
+}
+
+func readBacklog(ctx context.Context, db store.Database) (b Backlog, err error) {
+	d := db.Dialect()
+	query := store.Statement{SQL: dialect.Text(d, `select (select count(*) from (select 1 from once_outbox limit 100000) o),
+  (select count(next_at) from once_outbox_failed), (select count(*) from once_outbox_failed where next_at is null), NOW, (`+oldest[d]+`),
+  (select count(*) from (select distinct topic, KEY from once_outbox_failed where KEY <> '') k), (`+oldestSnapshot[d]+`)`)}
+	var now, added, began time.Time
+	err = db.Pool().Query(ctx, query, func(row store.Row) error {
+		return row.Scan(&b.Messages, &b.Failing, &b.Stopped, (*dialect.Time)(&now), (*dialect.Time)(&added), &b.Blocked, (*dialect.Time)(&began))
+	})
+	if !added.IsZero() {
+		b.Oldest = max(now.Sub(added), 1) // 0 would say that there is none
+	}
+	if !began.IsZero() {
+		b.OldestSnapshot = max(now.Sub(began), 1)
+	}
+	return b, err
+}
+
+// How many delivered messages sweepSent deletes at once, and how often.
+const (
+	sweepBatch = 1000
+	sweepMost  = 20
+)
+
+// sweepSent deletes messages that were delivered longer ago than keep, the oldest first and not all of
+// them if they are many.
+func sweepSent(ctx context.Context, db store.Database, keep time.Duration) error {
+	d := db.Dialect()
+	for range sweepMost {
+		n, err := db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(d, deleteSent[d]), Args: []any{keep.Microseconds(), int64(sweepBatch)}})
+		if err != nil || n < sweepBatch {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteSent deletes what was delivered more than ? microseconds ago, at most ? rows. On PostgreSQL,
+// relays that sweep at the same time do not wait for each other.
+var deleteSent = map[store.Dialect]string{
+	store.PostgreSQL: `with old as (
+  select part, id from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ? FOR UPDATE SKIP LOCKED)
+ delete from once_outbox_sent s using old where s.part = old.part and s.id = old.id`,
+	store.SQLite: "delete from once_outbox_sent where (part, id) in (select part, id from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ?)",
+	store.MySQL:  "delete from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ?",
+}

@@ -1,0 +1,20 @@
+package outbox
+
+import (
+	"testing"
+
+	"github.com/oncelib/once/store"
+)
+
+// BenchmarkAdd is what a message costs before it is sent.
+func BenchmarkAdd(b *testing.B) {
+	s := &fakeSQL{dialect: store.PostgreSQL}
+	box := New(s, Config{})
+	b.ReportAllocs()
+	for b.Loop() {
+		s.appended = s.appended[:0]
+		if err := box.Add(b.Context(), fakeTx{}, good()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

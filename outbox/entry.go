@@ -1,0 +1,194 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// State is where a message stands.
+type State string
+
+const (
+	StateWaiting   State = "waiting"   // for its delivery
+	StateBlocked   State = "blocked"   // an earlier message of its key is failing or stopped
+	StateFailing   State = "failing"   // a delivery has failed, and it is tried again
+	StateStopped   State = "stopped"   // it is given up, and waits for a person
+	StateDelivered State = "delivered" // and kept: see Config.Keep
+)
+
+// Entry is a message as operators see it.
+type Entry struct {
+	Message // List leaves Payload and Headers out
+
+	State        State
+	Paused       bool // the topic or the key: see Box.Pause
+	Encrypted    bool
+	PayloadBytes int64 // as it is stored: encryption makes it longer
+
+	Attempts int       // that have failed, since the last Resume
+	FailedAt time.Time // the first of them; the last Resume, if there was one
+	Error    string    // of the last failure
+	NextAt   time.Time // StateFailing: of the next one
+	SentAt   time.Time // StateDelivered
+}
+
+// Filter says which messages to list. The zero value is all that are not delivered.
+type Filter struct {
+	State State  // default: all but StateDelivered
+	Topic string // default: all
+	Key   string // needs Topic
+	After int64  // what List has returned as next
+	Limit int    // default: 50
+}
+
+// ErrNotFound says that no message with an ID is there.
+var ErrNotFound = errors.New("it was delivered, or its transaction has not committed")
+
+func notFound(id string) error {
+	return fmt.Errorf("outbox: message %s is not there: %w. Try: once outbox list", id, ErrNotFound)
+}
+
+// List returns messages, the oldest first, and how to ask for those that follow: 0 if there are
+// none. It needs no Encrypter. On PostgreSQL every call reads through the table, which has no index by
+// age.
+func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	if f.Key != "" && f.Topic == "" {
+		return nil, 0, errors.New("outbox: Filter.Key without Filter.Topic. Try: the topic of the key")
+	}
+	query, args := "o.id > ?", []any{f.After}
+	and := func(cond string, values ...any) {
+		query += " and " + cond
+		args = append(args, values...)
+	}
+	table := "once_outbox"
+	switch f.State {
+	case "":
+	case StateWaiting:
+		and("f.id is null and not " + blocked)
+	case StateBlocked:
+		and("f.id is null and " + blocked)
+	case StateFailing:
+		and("f.next_at is not null")
+	case StateStopped:
+		and("f.id is not null and f.next_at is null")
+	case StateDelivered:
+		table = "once_outbox_sent"
+	default:
+		return nil, 0, fmt.Errorf("outbox: there is no state %q. Try: waiting, blocked, failing, stopped or delivered", f.State)
+	}
+	if f.Topic != "" {
+		and("o.topic = ?", f.Topic)
+	}
+	if f.Key != "" {
+		and("o.part = ? and o.KEY = ?", int64(partOf(f.Topic, f.Key)), f.Key)
+	}
+	list, rows, err := b.entries(ctx, listed, table, query+" order by o.id limit ?", append(args, f.Limit+1)...)
+	if err == nil && len(list) > f.Limit {
+		list, next = list[:f.Limit], rows[f.Limit-1].id
+	}
+	return list, next, err
+}
+
+// Show returns the message with an ID, also if it was delivered and is kept. If it cannot be
+// decrypted the error says so, and the Entry is complete but for Payload and Headers. Show reads through
+// the table, which has no index by ID.
+func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
+	e, s, err := b.find(ctx, id)
+	if err != nil {
+		return Entry{}, err
+	}
+	m, err := s.open(b.cfg.Encrypter)
+	e.Payload, e.Headers = m.Payload, m.Headers
+	return e, err
+}
+
+// find returns the entry and the row of the message with an ID.
+func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
+	id = strings.ToLower(id)
+	if !isUUID(id) {
+		return Entry{}, stored{}, fmt.Errorf("outbox: %q is not the ID of a message. Try: a UUID that once outbox list has shown", cut(id))
+	}
+	for _, table := range []string{"once_outbox", "once_outbox_sent"} {
+		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? order by o.id limit 1", id)
+		if err != nil {
+			return Entry{}, stored{}, err
+		}
+		if len(list) > 0 {
+			return list[0], rows[0], nil
+		}
+	}
+	return Entry{}, stored{}, notFound(id)
+}
+
+// What entries reads of headers and payload.
+const (
+	listed = "null, null"
+	shown  = "o.headers, o.payload"
+)
+
+// blocked is the condition of [StateBlocked].
+const blocked = "exists (select 1 from once_outbox_failed e where o.KEY <> '' and e.topic = o.topic and e.KEY = o.KEY and e.id < o.id)"
+
+// entries reads rows of once_outbox or once_outbox_sent.
+func (b *Box[TX]) entries(ctx context.Context, body, table, where string, args ...any) (list []Entry, rows []stored, err error) {
+	sentAt := "null"
+	if table == "once_outbox_sent" {
+		sentAt = "o.sent_at"
+	}
+	query := "select o.part, o.id, o.topic, o.KEY, o.seq, o.event_id, o.event_type, o.source, " + body + `, o.encrypted, o.trace, o.created_at,
+  length(o.payload), f.attempts, f.next_at, f.failed_at, f.error, ` + sentAt + `,
+  exists (select 1 from once_outbox_paused p where p.topic = o.topic and p.KEY in ('', o.KEY)), ` + blocked + `
+ from ` + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where " + where
+	err = b.db.Pool().Query(ctx, b.statement(query, args...), func(row store.Row) error {
+		e, s, err := scanEntry(row)
+		list, rows = append(list, e), append(rows, s)
+		return err
+	})
+	return list, rows, err
+}
+
+func scanEntry(row store.Row) (e Entry, s stored, err error) {
+	var attempts *int64
+	var failure *string
+	var blocked bool
+	s, err = scanStored(also{row, []any{&e.PayloadBytes, &attempts, (*dialect.Time)(&e.NextAt), (*dialect.Time)(&e.FailedAt), &failure, (*dialect.Time)(&e.SentAt), &e.Paused, &blocked}})
+	e.Message, e.State, e.Encrypted = s.message, StateWaiting, s.encrypted
+	e.Payload = nil // not decrypted
+	if attempts != nil && failure != nil {
+		e.Attempts, e.Error = int(*attempts), *failure
+	}
+	switch {
+	case !e.SentAt.IsZero():
+		e.State = StateDelivered
+	case attempts != nil && e.NextAt.IsZero():
+		e.State = StateStopped
+	case attempts != nil:
+		e.State = StateFailing
+	case blocked:
+		e.State = StateBlocked
+	}
+	return e, s, err
+}
+
+// also is a row that has more columns than its reader knows.
+type also struct {
+	store.Row
+	more []any
+}
+
+// Scan implements [store.Row].
+func (a also) Scan(dest ...any) error { return a.Row.Scan(append(dest, a.more...)...) }
+
+// statement is a query, written as package dialect says, with its arguments.
+func (b *Box[TX]) statement(query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(b.db.Dialect(), query), Args: args}
+}

@@ -1,0 +1,80 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Observer is told what a relay does. Observe must be quick. Its ctx has the values of that of
+// [Relay.Run], and does not end; Message.Trace is the trace of a message.
+type Observer interface {
+	Observe(ctx context.Context, e Event)
+}
+
+// EventType is what has happened. The set may grow.
+type EventType string
+
+const (
+	EventDelivered   EventType = "delivered"   // a message was confirmed and is done
+	EventFailed      EventType = "failed"      // one delivery has failed; NextAt says when it is tried again
+	EventStopped     EventType = "stopped"     // a message is given up: its key waits for a person; without a message, too many are
+	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached; the topic waits
+	EventDatabase    EventType = "database"    // the database has failed; the relay waits
+	EventBacklog     EventType = "backlog"     // from time to time: what waits for delivery
+	EventTaken       EventType = "taken"       // this process holds more or fewer parts than before
+)
+
+// Event is one thing that has happened to a relay.
+type Event struct {
+	Type    EventType
+	Message Message // without its payload; EventDelivered, EventFailed, EventStopped; only its topic: EventUnavailable
+	Err     error
+	NextAt  time.Time // of the next attempt
+	Backlog Backlog   // EventBacklog
+	Parts   int       // EventTaken: how many of the parts of the outbox this process holds
+}
+
+// Backlog is what waits for delivery in the whole outbox.
+type Backlog struct {
+	Messages int64         // at most 100,000 are counted
+	Oldest   time.Duration // age of the oldest message; 0: there is none
+	Failing  int64         // messages that are tried again
+	Stopped  int64         // messages that wait for a person
+	Blocked  int64         // keys whose first message is failing or stopped: later ones wait for it
+
+	// OldestSnapshot is the age of the oldest transaction of the database that keeps dead rows from being removed, as far
+	// as the role of the relay may see others: hot keys are slow meanwhile. 0: there is none, or it is not PostgreSQL.
+	OldestSnapshot time.Duration
+}
+
+// Log returns an observer that writes failures to l: what needs a person at Error, the rest at Warn. nil is
+// slog.Default(), as it is at the moment of the event.
+func Log(l *slog.Logger) Observer { return logObserver{l} }
+
+type logObserver struct{ l *slog.Logger }
+
+func (o logObserver) Observe(ctx context.Context, e Event) {
+	level := slog.LevelWarn
+	switch e.Type {
+	case EventStopped:
+		level = slog.LevelError
+	case EventFailed, EventUnavailable, EventDatabase:
+	default:
+		return
+	}
+	attrs := []slog.Attr{slog.Any("error", e.Err)}
+	if m := e.Message; e.Type == EventUnavailable {
+		attrs = append(attrs, slog.String("topic", m.Topic))
+	} else if m.ID != "" {
+		attrs = append(attrs, slog.String("topic", m.Topic), slog.String("id", m.ID), slog.Int64("seq", m.Seq), slog.Int("attempt", m.Attempt))
+	}
+	if !e.NextAt.IsZero() {
+		attrs = append(attrs, slog.Time("next_at", e.NextAt))
+	}
+	l := o.l
+	if l == nil {
+		l = slog.Default()
+	}
+	l.LogAttrs(ctx, level, "outbox: "+string(e.Type), attrs...)
+}

@@ -1,0 +1,52 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once/store"
+)
+
+// Forgotten is what [Box.Forget] has done.
+type Forgotten struct {
+	Erased  int64 // delivered messages that were kept, whose payload and headers are gone now
+	Waiting int64 // messages that wait for their delivery, and keep theirs
+}
+
+// Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see Config.Keep.
+// That they were delivered, their numbers and IDs stay. Messages that wait are not touched, because they would be
+// delivered without content: forget again when they are delivered, or skip them. Dead letters and what the
+// broker and its consumers have are not forgotten.
+//
+// After an error nothing has changed, unless it is of [store.KindLost]; to forget again does no harm.
+func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forgotten, err error) {
+	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
+		return Forgotten{}, err
+	}
+	if key == "" {
+		return Forgotten{}, errors.New("outbox: the key is empty: messages without one have nothing in common. Try: a key that once outbox list has shown")
+	}
+	part := int64(partOf(topic, key))
+	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) error {
+		f = Forgotten{}
+		// A write comes first: SQLite gives its lock to no reader that others have overtaken. No message of the key is
+		// added meanwhile.
+		if _, err := r.Exec(ctx, b.statement("update once_stream set seq = seq where topic = ? and KEY = ?", topic, key)); err != nil {
+			return err
+		}
+		// They are counted first: what a relay moves in between is told as waiting, and erased.
+		count := b.statement("select count(*) from once_outbox where part = ? and topic = ? and KEY = ?", part, topic, key)
+		if err := r.Query(ctx, count, func(row store.Row) error { return row.Scan(&f.Waiting) }); err != nil {
+			return err
+		}
+		var err error
+		f.Erased, err = r.Exec(ctx, b.statement("update once_outbox_sent set headers = ?, payload = ?, encrypted = ? where part = ? and topic = ? and KEY = ? and (length(payload) > 0 or length(headers) > 0)",
+			[]byte{}, []byte{}, false, part, topic, key))
+		if err != nil {
+			return err
+		}
+		return b.audit(ctx, r, "outbox forget", topic, key, reason, fmt.Sprintf("%d delivered messages erased, %d wait for their delivery", f.Erased, f.Waiting))
+	})
+	return f, err
+}

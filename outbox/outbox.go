@@ -1,0 +1,193 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// Config of an outbox. The zero value is a good one.
+type Config struct {
+	// Source is the CloudEvents source of messages that have none: a URI reference. Default: "once".
+	Source string
+
+	// Keep is how long delivered messages are kept, for people who look back. Default: they
+	// are deleted when they are delivered.
+	Keep time.Duration
+
+	// MaxPayload is the longest payload in bytes. Default: [MaxPayload].
+	MaxPayload int
+
+	// Trace returns the W3C traceparent of a context, "" if there is none. Default: none.
+	Trace func(context.Context) string
+
+	// Encrypter, if it is set, encrypts payloads and headers in the database. Relays and operators
+	// need the same one.
+	Encrypter once.Encrypter
+}
+
+// Box is the outbox of a database. Its methods can be called concurrently.
+type Box[TX any] struct {
+	db    store.SQL[TX]
+	cfg   Config
+	add   insert
+	who   string         // for the audit: see By
+	added *atomic.Uint64 // parts to which messages were added since relays have last looked, one bit each
+}
+
+// New returns the outbox of s, whose database needs [Migrations]. It panics if cfg is invalid.
+func New[TX any](s store.SQL[TX], cfg Config) *Box[TX] {
+	cfg.Source = cmp.Or(cfg.Source, "once")
+	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, MaxPayload)
+	err := checkText("source", cfg.Source, MaxSource)
+	if err == nil {
+		err = checkSource(cfg.Source)
+	}
+	if err == nil && (cfg.Keep < 0 || cfg.MaxPayload < 0) {
+		err = fmt.Errorf("negative Keep %v or MaxPayload %d", cfg.Keep, cfg.MaxPayload)
+	}
+	if err != nil {
+		panic("outbox: New: " + err.Error())
+	}
+	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Uint64)}
+}
+
+// Add stores messages in tx: that of a handler, or one that the user has opened. They are delivered if
+// tx commits, and only then. Payloads and headers are copied.
+//
+// All messages are checked before the first one is stored: an error that is no [store.Error] says
+// what is wrong with one of them. Then nothing has been stored, and tx can still be used. After a
+// [store.Error], tx fails. On pgxstore the messages travel with COMMIT, without a round trip of
+// their own, and so does the error of the database.
+//
+// A message with a key locks the row of its topic and key until tx ends. The rows of one Add are
+// locked in one order, and on pgxstore those of a whole operation, so that transactions do not
+// deadlock. On other servers transactions that call Add several times may: that is an error of
+// [store.KindRetry], with which an operation runs again. So is a conflict at REPEATABLE READ or
+// SERIALIZABLE: use READ COMMITTED for keys that many transactions have in common.
+func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...Message) error {
+	statements, parts, err := b.statements(ctx, messages)
+	if err != nil {
+		return err
+	}
+	r := b.db.On(tx)
+	for _, s := range statements {
+		if err := r.Append(ctx, s); err != nil {
+			return err
+		}
+	}
+	b.note(parts)
+	return nil
+}
+
+// Declare is [Box.Add] for a batch. After an error nothing has been declared. ctx is for Config.Trace.
+func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...Message) error {
+	statements, parts, err := b.statements(ctx, messages)
+	if err != nil {
+		return err
+	}
+	for _, s := range statements {
+		batch.Add(s)
+	}
+	b.note(parts)
+	return nil
+}
+
+// note notes for the relays of this process that the next commit may have messages for them.
+func (b *Box[TX]) note(parts uint64) {
+	if b.added.Load()&parts != parts { // most often all are set: writers do not share the cache line for nothing
+		b.added.Or(parts)
+	}
+}
+
+// statements are those that store messages, in the order of their locks. The bits of addedTo are the
+// parts to which they add.
+func (b *Box[TX]) statements(ctx context.Context, messages []Message) (list []store.Statement, addedTo uint64, err error) {
+	var trace string
+	if b.cfg.Trace != nil {
+		trace = b.cfg.Trace(ctx)
+	}
+	list = make([]store.Statement, 0, 2*len(messages))
+	for i, m := range messages {
+		m, err := b.cfg.checked(m, trace)
+		if err == nil {
+			part := partOf(m.Topic, cmp.Or(m.Key, m.ID))
+			addedTo |= 1 << part
+			list, err = b.append(list, part, &m)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("outbox: message %d of %d: %w", i+1, len(messages), err)
+		}
+	}
+	return store.InLockOrder(list), addedTo, nil
+}
+
+// append appends the statements that store m, which has been checked.
+func (b *Box[TX]) append(list []store.Statement, part int, m *Message) ([]store.Statement, error) {
+	headers, err := encodeHeaders(m.Headers)
+	if err != nil {
+		return nil, err
+	}
+	headers, payload, err := seal(b.cfg.Encrypter, m, headers)
+	if err != nil {
+		return nil, err
+	}
+	if b.cfg.Encrypter == nil {
+		payload = append([]byte{}, payload...) // the caller may change it, and the statement may run later; nil would be NULL
+	}
+	values := []any{int64(part), m.Topic, m.Key, m.ID, m.Type, m.Source, headers, payload, b.cfg.Encrypter != nil, m.Trace}
+	if m.Key == "" {
+		return append(list, store.Statement{SQL: b.add.unordered, Args: values}), nil
+	}
+	locks := "outbox/" + m.Topic + "\x00" + m.Key // texts have no NUL: different rows have different names
+	if b.add.next != "" {
+		list = append(list, store.Statement{SQL: b.add.next, Args: []any{m.Topic, m.Key}, Locks: locks})
+		values = append(values, m.Topic, m.Key)
+	}
+	return append(list, store.Statement{SQL: b.add.ordered, Args: values, Locks: locks}), nil
+}
+
+// insert is the texts that store a message.
+type insert struct {
+	unordered string // without a key
+	next      string // takes the next number of the key, and locks its row; "": ordered does
+	ordered   string
+}
+
+// insertOf returns the texts of d. The id is drawn when the row of the key is locked: so ids of a
+// key grow as its numbers do.
+func insertOf(d store.Dialect) insert {
+	const row = "insert into once_outbox (part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, created_at, seq) "
+	i := insert{
+		unordered: dialect.Text(d, row+"values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, null)"),
+		next:      dialect.Text(d, "insert into once_stream (topic, KEY, seq) values (?, ?, 1) UPSERT(topic, KEY) seq = once_stream.seq + 1"),
+		ordered:   dialect.Text(d, row+"select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, seq from once_stream where topic = ? and KEY = ?"),
+	}
+	if d == store.PostgreSQL {
+		i.next = ""
+		i.ordered = `with stream as (insert into once_stream (topic, key, seq) values ($2, $3, 1) on conflict (topic, key) do update set seq = once_stream.seq + 1 returning seq)
+ ` + dialect.Text(d, row) + `select $1::smallint, $2, $3, $4::uuid, $5, $6, $7::bytea, $8::bytea, $9::boolean, $10, statement_timestamp(), seq from stream`
+	}
+	return i
+}
+
+// parts is how many parts an outbox has. It never changes: relays of different releases share them.
+const parts = 64
+
+// partOf returns the part to which the messages of a topic and key belong. Of a message without a
+// key, key is its ID. It is FNV-1a, and never changes.
+func partOf(topic, key string) int {
+	h := uint32(2166136261)
+	for _, s := range [...]string{topic, "\x00", key} {
+		for i := range len(s) {
+			h = (h ^ uint32(s[i])) * 16777619
+		}
+	}
+	return int(h % parts)
+}

@@ -1,0 +1,301 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+func good() Message { return Message{Topic: "t", Key: "k", Type: "type", Payload: []byte("p")} }
+
+// TestChecks: every bound has an error that says what to do, and nothing of the Add is stored.
+func TestChecks(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	for name, change := range map[string]func(*Message){
+		"no topic":            func(m *Message) { m.Topic = "" },
+		"long topic":          func(m *Message) { m.Topic = long },
+		"topic with NUL":      func(m *Message) { m.Topic = "a\x00b" },
+		"topic not UTF-8":     func(m *Message) { m.Topic = "\xff" },
+		"long key":            func(m *Message) { m.Key = long },
+		"key with a line":     func(m *Message) { m.Key = "a\nb" },
+		"key with C1":         func(m *Message) { m.Key = "a\u0085b" },
+		"no type":             func(m *Message) { m.Type = "" },
+		"long type":           func(m *Message) { m.Type = long },
+		"type with DEL":       func(m *Message) { m.Type = "a\x7f" },
+		"skipped":             func(m *Message) { m.Type = TypeSkipped },
+		"long source":         func(m *Message) { m.Source = long },
+		"source with a blank": func(m *Message) { m.Source = "a b" },
+		"source is no URI":    func(m *Message) { m.Source = "http://[" },
+		"long trace":          func(m *Message) { m.Trace = long },
+		"trace not UTF-8":     func(m *Message) { m.Trace = "\xff" },
+		"long payload":        func(m *Message) { m.Payload = make([]byte, MaxPayload+1) },
+		"ID":                  func(m *Message) { m.ID = "4711" },
+		"ID with a brace":     func(m *Message) { m.ID = "{e7a1f5a0-0000-7000-8000-00000000000}" },
+		"ID without hyphens":  func(m *Message) { m.ID = "e7a1f5a0-0000-7000-8000x000000000000" },
+		"header name":         func(m *Message) { m.Headers = map[string]string{"a b": ""} },
+		"header name é":       func(m *Message) { m.Headers = map[string]string{"é": ""} },
+		"no header name":      func(m *Message) { m.Headers = map[string]string{"": ""} },
+		"header twice":        func(m *Message) { m.Headers = map[string]string{"a": "", "A": ""} },
+		"header with a line":  func(m *Message) { m.Headers = map[string]string{"a": "x\r\ny: z"} },
+		"header with a blank": func(m *Message) { m.Headers = map[string]string{"a": "x "} },
+		"header not UTF-8":    func(m *Message) { m.Headers = map[string]string{"a": "\xff"} },
+		"reserved header":     func(m *Message) { m.Headers = map[string]string{"CE-ID": "1"} },
+		"long headers":        func(m *Message) { m.Headers = map[string]string{"a": strings.Repeat("x", MaxHeaders)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := good()
+			change(&m)
+			s := &fakeSQL{dialect: store.SQLite}
+			box := New(s, Config{})
+			err := box.Add(t.Context(), fakeTx{}, good(), m, good())
+			if err == nil || !strings.Contains(err.Error(), "message 2 of 3: ") || !strings.Contains(err.Error(), "Try: ") || len(err.Error()) > 300 {
+				t.Error(err)
+			}
+			if len(s.appended) > 0 || box.added.Load() != 0 {
+				t.Errorf("%d statements were run", len(s.appended))
+			}
+		})
+	}
+	most := Message{
+		Topic: long[1:], Key: long[1:], Type: long[1:], Source: long[1:], Trace: long[1:], ID: strings.ToUpper(once.NewKey()), Payload: make([]byte, MaxPayload),
+		Headers: map[string]string{"A": strings.Repeat("ü", (MaxHeaders-10)/2), "b": "", "c": "x\ty"},
+	}
+	if err := New(&fakeSQL{dialect: store.SQLite}, Config{}).Add(t.Context(), fakeTx{}, most, Message{Topic: "ü", Type: "ü"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNewChecks its Config.
+func TestNewChecks(t *testing.T) {
+	for _, cfg := range []Config{{Source: "a b"}, {Source: "\x00"}, {Keep: -1}, {MaxPayload: -1}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%+v is taken", cfg)
+				}
+			}()
+			New(&fakeSQL{dialect: store.SQLite}, cfg)
+		}()
+	}
+}
+
+// TestOneOrder: the messages of an Add are stored in the order of topics and keys, and those of
+// one topic and key in the order in which they are given.
+func TestOneOrder(t *testing.T) {
+	for _, d := range []store.Dialect{store.PostgreSQL, store.SQLite, store.MySQL} {
+		s := &fakeSQL{dialect: d}
+		box := New(s, Config{})
+		var messages []Message
+		for i, where := range []string{"b/k", "a/l", "b/k", "a/", "a/k", "a/b/c", "a/k"} {
+			topic, key, _ := strings.Cut(where, "/")
+			messages = append(messages, Message{Topic: topic, Key: key, Type: fmt.Sprint(i)})
+		}
+		if err := box.Add(t.Context(), fakeTx{}, messages...); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i, a := range s.appended {
+			if strings.Contains(a.SQL, "once_outbox ") {
+				got = append(got, a.Args[4].(string))
+				if a.Locks != "" && d != store.PostgreSQL && (s.appended[i-1].Locks != a.Locks || !strings.Contains(s.appended[i-1].SQL, "insert into once_stream")) {
+					t.Errorf("the number of %s is not taken before it", a.Args[4])
+				}
+			}
+		}
+		if want := []string{"3", "5", "4", "6", "1", "0", "2"}; !slices.Equal(got, want) {
+			t.Errorf("stored in the order %v, want %v", got, want)
+		}
+	}
+}
+
+// TestLocksDiffer: rows of two keys never have the same name, or their order would be that of the caller.
+func TestLocksDiffer(t *testing.T) {
+	s := &fakeSQL{dialect: store.PostgreSQL}
+	if err := New(s, Config{}).Add(t.Context(), fakeTx{}, Message{Topic: "a/b", Key: "c", Type: "t"}, Message{Topic: "a", Key: "b/c", Type: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	if s.appended[0].Locks == s.appended[1].Locks {
+		t.Errorf("both are %q", s.appended[0].Locks)
+	}
+}
+
+// TestWhatIsStoredIsFrozen: the caller may change what it has given.
+func TestWhatIsStoredIsFrozen(t *testing.T) {
+	s := &fakeSQL{dialect: store.PostgreSQL}
+	m := good()
+	m.Headers = map[string]string{"a": "before"}
+	messages := []Message{m}
+	if err := New(s, Config{}).Add(t.Context(), fakeTx{}, messages...); err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprintf("%s", s.appended[0].Args)
+	m.Payload[0], m.Headers["a"], messages[0].Topic = 'x', "after", "other"
+	if after := fmt.Sprintf("%s", s.appended[0].Args); after != before || m.ID != "" {
+		t.Errorf("%s has become %s", before, after)
+	}
+}
+
+// TestTrace is that of the message, else that of the context if it can be stored.
+func TestTrace(t *testing.T) {
+	type key struct{}
+	cfg := Config{Trace: func(ctx context.Context) string { s, _ := ctx.Value(key{}).(string); return s }}
+	for _, c := range []struct{ own, ctx, want string }{{"", "", ""}, {"own", "ctx", "own"}, {"", "ctx", "ctx"}, {"", "c\x00", ""}, {"", strings.Repeat("x", 256), ""}} {
+		s := &fakeSQL{dialect: store.PostgreSQL}
+		m := good()
+		m.Trace = c.own
+		if err := New(s, cfg).Add(context.WithValue(t.Context(), key{}, c.ctx), fakeTx{}, m); err != nil || s.appended[0].Args[9] != c.want {
+			t.Errorf("%+v: %v, %v", c, s.appended, err)
+		}
+	}
+}
+
+// TestAddedParts: an Add notes the parts of its messages.
+func TestAddedParts(t *testing.T) {
+	s := &fakeSQL{dialect: store.SQLite}
+	box := New(s, Config{})
+	unordered := Message{Topic: "t", Type: "t", ID: "0190a2d1-7c54-7cc0-8f0a-3f1b2a9c4d5e"} // in another part
+	if err := box.Add(t.Context(), fakeTx{}, good(), unordered); err != nil {
+		t.Fatal(err)
+	}
+	want := uint64(1)<<partOf("t", "k") | 1<<partOf("t", unordered.ID)
+	if got := box.added.Load(); got != want {
+		t.Errorf("%b, want %b", got, want)
+	}
+	for _, a := range s.appended {
+		if strings.Contains(a.SQL, "once_outbox ") && want&(1<<a.Args[0].(int64)) == 0 {
+			t.Errorf("stored in part %d", a.Args[0])
+		}
+	}
+}
+
+// TestPartsNeverChange: relays of all releases must find a message in the same part. Parts are about
+// even.
+func TestPartsNeverChange(t *testing.T) {
+	for where, want := range map[[2]string]int{{"refunds", "42"}: 46, {"refunds", ""}: 12, {"", ""}: 31, {"ü", "x/y"}: 58} {
+		if got := partOf(where[0], where[1]); got != want {
+			t.Errorf("%q is in part %d, want %d", where, got, want)
+		}
+	}
+	var count [parts]int
+	for i := range 100 * parts {
+		count[partOf("refunds", fmt.Sprint(i))]++
+	}
+	if least, most := slices.Min(count[:]), slices.Max(count[:]); least < 60 || most > 140 {
+		t.Errorf("parts have %d to %d of 100 keys", least, most)
+	}
+}
+
+// TestSealed: what is encrypted opens in its own row and column only.
+func TestSealed(t *testing.T) {
+	one, err := once.NewEncrypter(bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := once.NewEncrypter(bytes.Repeat([]byte{2}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := good()
+	m.ID = once.NewKey()
+	m.Headers = map[string]string{"a": "secret"}
+	store := func(m Message) stored {
+		headers, err := encodeHeaders(m.Headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := stored{message: m, encrypted: true}
+		s.message.Headers = nil
+		if s.headers, s.message.Payload, err = seal(one, &m, headers); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := store(m)
+	if got, err := s.open(one); err != nil || !reflect.DeepEqual(got, m) {
+		t.Errorf("%+v, %v, want %+v", got, err, m)
+	}
+	plain := good()
+	plain.ID = m.ID
+	s = store(plain)
+	if got, err := s.open(one); err != nil || !reflect.DeepEqual(got, plain) {
+		t.Errorf("%+v, %v, want %+v", got, err, plain)
+	}
+	for name, damage := range map[string]func(*stored) once.Encrypter{
+		"no key":        func(*stored) once.Encrypter { return nil },
+		"another key":   func(*stored) once.Encrypter { return other },
+		"another ID":    func(s *stored) once.Encrypter { s.message.ID = once.NewKey(); return one },
+		"another topic": func(s *stored) once.Encrypter { s.message.Topic = "u"; return one },
+		"another column": func(s *stored) once.Encrypter {
+			s.headers, s.message.Payload = s.message.Payload, s.headers
+			return one
+		},
+		"damaged headers": func(s *stored) once.Encrypter { s.headers = s.headers[1:]; return one },
+		"no headers JSON": func(s *stored) once.Encrypter { s.headers, s.encrypted = []byte("{"), false; return one },
+	} {
+		s := store(m)
+		e := damage(&s)
+		got, err := s.open(e)
+		if err == nil || got.Payload != nil || got.Headers != nil || !strings.Contains(err.Error(), s.message.ID) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if e != one && !strings.Contains(err.Error(), "Try: the key") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzHeaders: headers that can be added are read as they were, with names in lower case, and others do
+// no harm.
+func FuzzHeaders(f *testing.F) {
+	f.Add("Content-Type", "application/json", "x", "\u2028<>&", []byte(`{"a":"b"}`))
+	f.Add("a", " x", "A", "", []byte(`{"a":1}`))
+	f.Add("", "", "\x00", "\xff", []byte(`null`))
+	f.Fuzz(func(t *testing.T, name, value, name2, value2 string, raw []byte) {
+		if h, err := decodeHeaders(raw); err != nil && h != nil {
+			t.Errorf("%v and %v", h, err)
+		}
+		h, err := checkedHeaders(map[string]string{name: value, name2: value2})
+		if err != nil {
+			return
+		}
+		b, err := encodeHeaders(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeHeaders(b)
+		if err != nil || got[strings.ToLower(name)] != h[strings.ToLower(name)] || len(got) != len(h) || name != name2 && (got[strings.ToLower(name)] != value || got[strings.ToLower(name2)] != value2) {
+			t.Errorf("%q are read as %q, %v", h, got, err)
+		}
+	})
+}
+
+// FuzzMessage: a text that is taken has no control characters, is UTF-8 and is not too long.
+func FuzzMessage(f *testing.F) {
+	f.Add("t", "k", "type", "source", "id", "trace")
+	f.Add("\u0085", "\x00", "\xff", "a b", "E7A1F5A0-0000-7000-8000-000000000000", "\u009f")
+	f.Fuzz(func(t *testing.T, topic, key, kind, source, id, trace string) {
+		c := Config{Source: "once", MaxPayload: 1}
+		m, err := c.checked(Message{Topic: topic, Key: key, Type: kind, Source: source, ID: id}, trace)
+		if err != nil {
+			if !strings.Contains(err.Error(), "Try: ") || strings.ContainsAny(err.Error(), "\x00\n") {
+				t.Error(err)
+			}
+			return
+		}
+		for _, s := range []string{m.Topic, m.Key, m.Type, m.Source, m.ID, m.Trace} {
+			if strings.ToValidUTF8(s, "") != s || strings.ContainsAny(s, "\x00\n\r\x7f\u0085") || len(s) > 255 {
+				t.Errorf("%q is taken", s)
+			}
+		}
+		if m.Topic == "" || m.Type == "" || m.Source == "" || len(m.ID) != 36 || m.ID != strings.ToLower(m.ID) {
+			t.Errorf("%+v is taken", m)
+		}
+	})
+}

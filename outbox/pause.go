@@ -1,0 +1,158 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// MaxReason is the longest reason of a pause or a skip, in bytes.
+const MaxReason = 512
+
+// Pause is a topic, or a key of it, whose delivery a person has paused.
+type Pause struct {
+	Topic    string
+	Key      string // "": the whole topic
+	Reason   string
+	PausedAt time.Time
+}
+
+// Pause keeps the messages of a topic and key back, or of the whole topic if key is "". They are
+// added as before. Relays know within a second or two; what is on its way by then is delivered.
+func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
+	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
+		return err
+	}
+	const pause = "insert into once_outbox_paused (topic, KEY, reason, paused_at) values (?, ?, ?, NOW) UPSERT(topic, KEY) reason = NEW(reason)"
+	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) error {
+		if _, err := r.Exec(ctx, b.statement(pause, topic, key, reason)); err != nil {
+			return err
+		}
+		return b.audit(ctx, r, "outbox pause", topic, key, reason, target(key))
+	})
+}
+
+// Paused returns what is paused.
+func (b *Box[TX]) Paused(ctx context.Context) (list []Pause, err error) {
+	err = b.db.Pool().Query(ctx, b.statement("select topic, KEY, reason, paused_at from once_outbox_paused order by topic, KEY"), func(row store.Row) error {
+		var p Pause
+		err := row.Scan(&p.Topic, &p.Key, &p.Reason, (*dialect.Time)(&p.PausedAt))
+		list = append(list, p)
+		return err
+	})
+	return list, err
+}
+
+// Resumed is what Resume has found.
+type Resumed struct {
+	Paused   bool  // the topic or key was paused
+	Messages int64 // that were failing or stopped
+}
+
+// Resume ends a [Box.Pause] of the same topic and key, and has failing and stopped messages of the topic
+// and key tried at once, as if they had not failed before; of the whole topic if key is "". Keys of the
+// topic that are paused by themselves stay paused.
+func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error) {
+	if err := checkTarget(topic, key); err != nil {
+		return Resumed{}, err
+	}
+	where, args := "topic = ?", []any{topic}
+	if key != "" {
+		where, args = "topic = ? and KEY = ?", []any{topic, key}
+	}
+	var paused, messages int64
+	err := b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) (err error) {
+		if paused, err = r.Exec(ctx, b.statement("delete from once_outbox_paused where topic = ? and KEY = ?", topic, key)); err != nil {
+			return err
+		}
+		messages, err = r.Exec(ctx, b.statement("update once_outbox_failed set attempts = 0, next_at = NOW, failed_at = NOW where "+where, args...))
+		if err != nil || paused+messages == 0 {
+			return err
+		}
+		return b.audit(ctx, r, "outbox resume", topic, key, "", fmt.Sprintf("%s, %d failed messages tried again", target(key), messages))
+	})
+	return Resumed{paused > 0, messages}, err
+}
+
+// Skip gives a message up that waits for its delivery, whether it has failed or not. A message of
+// type [TypeSkipped] takes its place, with the reason in the header "once-skip-reason", and is
+// delivered as any other: so consumers see no gap. The payload is gone.
+//
+// Either Skip or the end of a delivery comes first: after [ErrNotFound], the message was delivered. A
+// delivery that is on its way when Skip returns is not called back. To skip twice does no harm.
+func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
+	if err := checkReason(reason); err != nil {
+		return err
+	}
+	e, s, err := b.find(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case e.State == StateDelivered:
+		return notFound(id)
+	}
+	m := s.message
+	m.Payload = nil
+	headers, err := encodeHeaders(map[string]string{headerSkipReason: reason})
+	if err != nil {
+		return err
+	}
+	headers, payload, err := seal(b.cfg.Encrypter, &m, headers)
+	if err != nil {
+		return err
+	}
+	if payload == nil {
+		payload = []byte{}
+	}
+	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) error {
+		if m.Type != TypeSkipped {
+			n, err := r.Exec(ctx, b.statement("update once_outbox set event_type = ?, headers = ?, payload = ?, encrypted = ? where part = ? and id = ?",
+				TypeSkipped, headers, payload, b.cfg.Encrypter != nil, int64(s.part), s.id))
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				return notFound(id)
+			}
+		}
+		if _, err = r.Exec(ctx, b.statement("delete from once_outbox_failed where part = ? and id = ?", int64(s.part), s.id)); err != nil {
+			return err
+		}
+		return b.audit(ctx, r, "outbox skip", m.Topic, m.Key, reason, "message "+m.ID)
+	})
+}
+
+// headerSkipReason is the header of a skipped message.
+const headerSkipReason = "once-skip-reason"
+
+// target says what a person has paused.
+func target(key string) string {
+	if key == "" {
+		return "the topic"
+	}
+	return "one key"
+}
+
+func checkTarget(topic, key string) error {
+	if topic == "" {
+		return errors.New("outbox: the topic is empty. Try: a topic that once outbox list has shown")
+	}
+	if err := errors.Join(checkText("topic", topic, MaxTopic), checkText("key", key, MaxKey)); err != nil {
+		return err
+	}
+	return nil
+}
+
+func checkReason(reason string) error {
+	switch {
+	case reason == "":
+		return errors.New("outbox: the reason is empty. Try: why, for those who look later")
+	case !isHeaderValue(reason):
+		return errors.New("outbox: the reason contains control characters, begins or ends with a blank, or is not UTF-8. Try: one line of text")
+	}
+	return checkText("reason", reason, MaxReason)
+}

@@ -1,0 +1,313 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
+)
+
+// RelayConfig is how a [Relay] works. The zero value is a good one.
+type RelayConfig struct {
+	// Batch is how many messages one Publish takes at most. Default: 1000.
+	Batch int
+
+	// Concurrency is how many batches are on their way at once from this process. Default: 4.
+	Concurrency int
+
+	// Topics bounds single topics.
+	Topics map[string]TopicConfig
+
+	// Policy says when a message whose delivery has failed is tried again, and when to give
+	// it up; Total counts from its first failure. Retries are paid from Budget if it is set. Default: 1 s to 5 min
+	// with full jitter, for ever.
+	Policy *retry.Policy
+
+	// DeadLetters keeps every failed delivery, and makes a letter of a message that is given up: see package
+	// deadletter. The message stays where it is, and its key waits for it. The database needs deadletter.Migrations.
+	DeadLetters bool
+
+	// Breaker, if it is set, keeps messages back while the destination fails.
+	Breaker retry.Breaker
+
+	// Timeout of one Publish. Default: 30 s.
+	Timeout time.Duration
+
+	// TTL is how long after the death of a process others take its keys over. Default: 10 s.
+	TTL time.Duration
+
+	// Node names this process in the tables. Default: host name, process id and random letters.
+	Node string
+
+	// Observer is told what the relay does. Default: it logs failures with slog.
+	Observer Observer
+}
+
+// TopicConfig bounds the deliveries of one topic from this process. 0: no bound.
+type TopicConfig struct {
+	Rate        float64 // messages per second
+	Concurrency int     // calls of Publish at once
+}
+
+// Relay delivers the messages of an outbox. It is an [once.Observer]: a commit that has added
+// messages wakes it.
+type Relay struct {
+	db        store.Database
+	publisher Publisher
+	cfg       RelayConfig
+	keep      time.Duration  // delivered messages
+	encrypter once.Encrypter // of payloads and headers
+	added     *atomic.Uint64 // the parts to which this process has added messages, one bit for each
+
+	holder  holder
+	lanes   []*lane
+	topics  *topics
+	silent  chan struct{} // one for each Publish that has not returned in its time
+	running atomic.Bool
+}
+
+// holder is [hold.Holder].
+type holder interface {
+	Run(ctx context.Context, changed func()) error
+	Use(parts []int) (held []hold.Part, done func())
+}
+
+// work names the parts of the outbox among those that processes hold.
+const work = "outbox"
+
+// Relay returns a relay that delivers messages with p.
+func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
+	r := newRelay(b.db, p, cfg)
+	r.keep, r.encrypter, r.added = b.cfg.Keep, b.cfg.Encrypter, b.added
+	return r
+}
+
+func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
+	cfg.Batch = cmp.Or(max(0, cfg.Batch), 1000)
+	cfg.Concurrency = min(cmp.Or(max(0, cfg.Concurrency), 4), parts)
+	cfg.Timeout = cmp.Or(max(0, cfg.Timeout), 30*time.Second)
+	cfg.TTL = cmp.Or(max(0, cfg.TTL), 10*time.Second)
+	if cfg.Node == "" {
+		host, _ := os.Hostname()
+		cfg.Node = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), once.NewKey()[24:])
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = Log(nil)
+	}
+	policy := retry.Policy{Attempts: math.MaxInt, Base: time.Second, Cap: 5 * time.Minute, Total: -1}
+	if cfg.Policy != nil {
+		policy = *cfg.Policy
+	}
+	if policy.Budget == nil { // that of the process is for calls that somebody waits for
+		policy.Budget = &retry.Budget{Burst: -1}
+	}
+	cfg.Policy = &policy
+	r := &Relay{
+		db: db, publisher: p, cfg: cfg, added: new(atomic.Uint64), topics: newTopics(cfg.Topics), silent: make(chan struct{}, cfg.Concurrency),
+		holder: hold.New(db, hold.Config{Work: work, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
+			cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
+		}}),
+	}
+	for i := range cfg.Concurrency {
+		r.lanes = append(r.lanes, newLane(r, i))
+	}
+	return r
+}
+
+// Run delivers messages until ctx ends. Then it waits for the deliveries on their way, lets its keys go
+// and returns nil. While the database cannot be reached it waits, and tells the observer. An error says that
+// it cannot work at all.
+func (r *Relay) Run(ctx context.Context) error {
+	if !r.running.CompareAndSwap(false, true) {
+		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
+	}
+	defer r.running.Store(false)
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
+	defer letGo()
+	changed := make(chan struct{}, 1)
+	var held, working sync.WaitGroup
+	var failed error
+	held.Go(func() {
+		err := r.holder.Run(holding, func() {
+			notify(changed)
+			r.wake(math.MaxUint64)
+		})
+		if holding.Err() == nil { // it has ended by itself
+			failed = err
+		}
+		stop()
+	})
+	for _, l := range r.lanes {
+		working.Go(func() { l.run(ctx) })
+	}
+	working.Go(func() { r.keepHouse(ctx, changed) })
+	working.Wait()
+	letGo()
+	held.Wait()
+	switch {
+	case errors.Is(failed, store.ErrNotMigrated): // since check has seen them
+		return r.notMigrated(failed)
+	case failed != nil:
+		return fmt.Errorf("outbox: the relay cannot hold its parts: %w. Try: Run again", failed)
+	}
+	return nil
+}
+
+// check waits until the database can be reached, and returns an error if it has not the tables.
+func (r *Relay) check(ctx context.Context) error {
+	tables := store.Statement{SQL: "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_hold where 1 = 0"}
+	if r.cfg.DeadLetters {
+		tables.SQL = "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_hold, once_deadletter, once_deadletter_attempt where 1 = 0"
+	}
+	for failures := 1; ; failures++ {
+		err := r.try(ctx, func(ctx context.Context) error {
+			return r.db.Pool().Query(ctx, tables, func(store.Row) error { return nil })
+		})
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil //nolint:nilerr // Run was ended
+		case errors.Is(err, store.ErrNotMigrated):
+			return r.notMigrated(err)
+		}
+		r.databaseFailed(ctx, err, failures)
+	}
+}
+
+func (r *Relay) notMigrated(err error) error {
+	if r.cfg.DeadLetters {
+		return fmt.Errorf("outbox: the relay cannot work: %w. Try: Migrate of the store with outbox.Migrations and deadletter.Migrations, or once migrate up --only outbox,deadletter", err)
+	}
+	return fmt.Errorf("outbox: the relay cannot work: %w. Try: Migrate of the store with outbox.Migrations, or once migrate up --only outbox", err)
+}
+
+// statementTime bounds one statement, so that a server that falls silent is given up.
+const statementTime = 30 * time.Second
+
+// try runs fn with a bound on its time.
+func (r *Relay) try(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	return fn(ctx)
+}
+
+// databaseFailed tells the observer and waits.
+func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
+	if store.KindOf(err) != store.KindRetry { // a deadlock is no news
+		r.tell(ctx, Event{Type: EventDatabase, Err: err})
+	}
+	pause(ctx, backoff(10*time.Millisecond, 2*time.Second, failures))
+}
+
+// Observe implements [once.Observer].
+func (r *Relay) Observe(_ context.Context, e once.Event) {
+	if e.Type == once.EventFinished && (e.Outcome == once.OutcomeExecuted || e.Outcome == once.OutcomeDeclined) && r.added.Load() != 0 {
+		r.wake(r.added.Swap(0))
+	}
+}
+
+// Wakes implements [once.Waker].
+func (r *Relay) Wakes() {}
+
+// wake has the lanes of these parts look at the database.
+func (r *Relay) wake(parts uint64) {
+	for _, l := range r.lanes {
+		if parts&l.mask != 0 {
+			notify(l.woken)
+		}
+	}
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// tell calls the observer.
+func (r *Relay) tell(ctx context.Context, e Event) {
+	e.Message.Payload = nil
+	r.cfg.Observer.Observe(context.WithoutCancel(ctx), e)
+}
+
+// keepHouse tells which parts are held. The process that holds part 0 tells the backlog
+// and deletes what was kept for long enough.
+func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
+	tick := time.NewTicker(15 * time.Second)
+	defer tick.Stop()
+	all := make([]int, parts)
+	for i := range all {
+		all[i] = i
+	}
+	told := -1
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			held, done := r.holder.Use(all)
+			done()
+			if len(held) != told {
+				told = len(held)
+				r.tell(ctx, Event{Type: EventTaken, Parts: told})
+			}
+			continue
+		case <-tick.C:
+		}
+		held, done := r.holder.Use(all[:1])
+		done()
+		if len(held) == 0 {
+			continue
+		}
+		err := r.try(ctx, func(ctx context.Context) error {
+			b, err := readBacklog(ctx, r.db)
+			if err == nil {
+				r.tell(ctx, Event{Type: EventBacklog, Backlog: b})
+			}
+			if err == nil && r.keep > 0 {
+				err = sweepSent(ctx, r.db, r.keep)
+			}
+			if err == nil && r.cfg.DeadLetters {
+				err = letter.Sweep(ctx, r.db, letter.Keep, sweepBatch)
+			}
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			r.tell(ctx, Event{Type: EventDatabase, Err: err})
+		}
+	}
+}
+
+// backoff is a pause that doubles from least to most.
+func backoff(least, most time.Duration, failures int) time.Duration {
+	if n := min(failures-1, 30); least<<n < most {
+		return least << n
+	}
+	return most
+}
+
+// pause waits until d is over or ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
