@@ -1,0 +1,102 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/store"
+)
+
+// Discard gives dead letters up, and returns how many. Headers and payloads are erased. Of a letter whose
+// message has a place in an order, the place is given up, and later messages of its key follow: an inbox
+// goes on behind it, and an outbox delivers a marker of the type "once.skipped" in its place, with the reason.
+//
+// To discard again does no harm. A letter that is being tried at the same time is either applied or discarded.
+func (l *Letters) Discard(ctx context.Context, f Filter, who, reason string) (discarded int64, err error) {
+	if err := checkSigned(who, reason); err != nil {
+		return 0, err
+	}
+	f.State = StateDead
+	where, args, err := f.where(l.db.Dialect())
+	if err != nil {
+		return 0, err
+	}
+	for more := true; more; {
+		var n int
+		err := letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) (err error) {
+			if err := l.write(ctx, r); err != nil {
+				return err
+			}
+			list, err := l.locked(ctx, r, where+" order by uid limit ? FOR UPDATE", append(args[:len(args):len(args)], int64(page))...)
+			if n = len(list); err != nil || n == 0 {
+				return err
+			}
+			return l.discard(ctx, r, f, list, who, reason)
+		})
+		if err != nil {
+			return discarded, err
+		}
+		discarded += int64(n)
+		more = n == page
+	}
+	return discarded, nil
+}
+
+// discard gives letters up that are locked.
+func (l *Letters) discard(ctx context.Context, r store.Runner, f Filter, list []letter.Letter, who, reason string) error {
+	messages, err := l.outboxMessages(ctx, r, list)
+	if err != nil {
+		return err
+	}
+	marker, err := json.Marshal(map[string]string{headerSkipReason: reason})
+	if err != nil {
+		return fmt.Errorf("deadletter: the reason: %w", err)
+	}
+	for _, one := range list {
+		statements := []store.Statement{l.statement(
+			"update once_deadletter set redrive_at = null, resolved_at = NOW, reason = ?, headers = ?, payload = ?, state = 'discarded' where uid = ?", reason, []byte{}, []byte{}, one.UID)}
+		if one.Origin == letter.OriginInbox {
+			if err := l.leaveInbox(ctx, r, &one); err != nil {
+				return err
+			}
+		} else if m, ok := messages[one.EventID]; ok {
+			statements = append(statements,
+				l.statement("update once_outbox set event_type = ?, headers = ?, payload = ?, encrypted = ? where part = ? and id = ?", typeSkipped, marker, []byte{}, false, m.part, m.id),
+				l.statement("delete from once_outbox_failed where part = ? and id = ?", m.part, m.id))
+		}
+		for _, s := range statements {
+			if err := r.Append(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	detail := fmt.Sprintf("discarded %d of %s", len(list), f)
+	return r.Append(ctx, audit.Insert(l.db.Dialect(), audit.Entry{Who: who, Action: "discard", Scope: scopeOf(f), Reason: reason, Detail: detail}))
+}
+
+// What package outbox writes in place of a message that was skipped.
+const (
+	typeSkipped      = "once.skipped"
+	headerSkipReason = "once-skip-reason"
+)
+
+// Classes of letters of an inbox that hold no place in an order: it is that of another message, or it is not known.
+const (
+	classMismatch  = "mismatch"
+	classMalformed = "malformed"
+)
+
+// leaveInbox gives up the place of a letter: a redelivery of its message is a duplicate, and its key goes on. A
+// message has one place: its ID, or its position in its key. A message that was refused has its ID, even with a Seq.
+func (l *Letters) leaveInbox(ctx context.Context, r store.Runner, one *letter.Letter) error {
+	n, err := r.Exec(ctx, l.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and processed_at is null",
+		one.Consumer, one.Source, one.EventID, one.Hash))
+	if err != nil || n > 0 || one.Key == "" || one.Seq == 0 || one.Class == classMismatch || one.Class == classMalformed {
+		return err
+	}
+	return r.Append(ctx, l.statement("update once_inbox_position set seq = seq + 1, dead = ?, moved_at = NOW where consumer = ? and source = ? and topic = ? and KEY = ? and seq = ? and dead = ?",
+		false, one.Consumer, one.Source, one.Topic, one.Key, one.Seq-1, true))
+}

@@ -1,0 +1,76 @@
+package deadletter
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/store"
+)
+
+// DefaultLimit is how much is listed at once, unless more is asked for.
+const DefaultLimit = 50
+
+// Filter says which letters are meant. The zero value is all that are dead.
+type Filter struct {
+	UID      string `json:"uid,omitempty"`
+	Origin   string `json:"origin,omitempty"` // "inbox" or "outbox"
+	Consumer string `json:"consumer,omitempty"`
+	Source   string `json:"source,omitempty"`
+	EventID  string `json:"event_id,omitempty"`
+	Topic    string `json:"topic,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Type     string `json:"type,omitempty"`
+	Class    string `json:"class,omitempty"`
+	Cause    string `json:"cause,omitempty"` // as Groups has shown it
+
+	Since  time.Time `json:"since,omitzero"`  // dead at this moment or later
+	Before time.Time `json:"before,omitzero"` // dead before it
+
+	State State  `json:"-"` // default: StateDead. Redrive and Discard mean dead letters, always
+	After string `json:"-"` // of List: what it has returned as next
+	Limit int    `json:"-"` // of List and Groups: default 50
+}
+
+// where is the condition on once_deadletter.
+func (f Filter) where(d store.Dialect) (text string, args []any, err error) {
+	switch f.State {
+	case "":
+		f.State = StateDead
+	case StateDead, StateApplied, StateStale, StateDiscarded:
+	default:
+		return "", nil, fmt.Errorf("deadletter: there is no state %q. Try: dead, applied, stale or discarded", f.State)
+	}
+	switch f.Origin {
+	case "", letter.OriginInbox, letter.OriginOutbox:
+	default:
+		return "", nil, fmt.Errorf("deadletter: there is no origin %q. Try: inbox or outbox", f.Origin)
+	}
+	text, args = "state = ?", []any{string(f.State)}
+	for _, c := range [...]struct{ column, value string }{
+		{"uid", f.UID}, {"origin", f.Origin}, {"consumer", f.Consumer}, {"source", f.Source}, {"event_id", f.EventID}, {"topic", f.Topic},
+		{"KEY", f.Key}, {"event_type", f.Type}, {"class", f.Class}, {"cause", f.Cause},
+	} {
+		if c.value != "" {
+			text, args = text+" and "+c.column+" = ?", append(args, c.value)
+		}
+	}
+	if !f.Since.IsZero() {
+		text, args = text+" and dead_at >= ?", append(args, dialect.StoredTime(d, f.Since))
+	}
+	if !f.Before.IsZero() {
+		text, args = text+" and dead_at < ?", append(args, dialect.StoredTime(d, f.Before))
+	}
+	return text, args, nil
+}
+
+// String is the filter in words, for the audit.
+func (f Filter) String() string {
+	b, err := json.Marshal(f)
+	if err != nil || string(b) == "{}" {
+		return "all letters"
+	}
+	return "letters " + string(b)
+}

@@ -1,0 +1,211 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/store"
+)
+
+// Config of [Letters].
+type Config struct {
+	// Encrypter decrypts payloads and headers, if the service encrypts them.
+	Encrypter once.Encrypter
+}
+
+// Letters are the dead letters of a database. Its methods can be called concurrently.
+type Letters struct {
+	db  store.Database
+	cfg Config
+}
+
+// New returns the dead letters of db, which has been migrated. It does not ask the database.
+func New(db store.Database, cfg Config) *Letters { return &Letters{db, cfg} }
+
+// Why nothing was changed or shown.
+var (
+	ErrNotFound = errors.New("deadletter: there is no such letter. Try: Letters.List, or once deadletter list --letters")
+	ErrNoRun    = errors.New("deadletter: there is no such redrive. Try: Letters.Redrives, or once deadletter list")
+)
+
+// Letter is a message that was given up.
+type Letter struct {
+	UID      string // of the letter
+	Origin   string // "inbox" or "outbox"
+	Consumer string // of an inbox
+	Source   string
+	EventID  string
+	Topic    string
+	Key      string
+	Type     string
+	Seq      int64 // 0: none
+
+	Headers   map[string]string // of Show
+	Payload   []byte            // of Show. Erased when the letter is resolved; of an outbox, the message itself has it
+	Encrypted bool              // Headers and Payload could not be decrypted
+	Trace     string
+	CreatedAt time.Time // zero: not known
+
+	Class         string // such as "permanent", "exhausted" or "mismatch"
+	Error         string // the last one
+	Cause         string // Error without numbers and ids
+	Attempts      int
+	FirstFailedAt time.Time
+	DeadAt        time.Time
+
+	State      State
+	Redrive    string    // the last redrive that has chosen it
+	RedriveAt  time.Time // it is tried again then; zero: it waits for a person
+	ResolvedAt time.Time
+	Reason     string // why it was discarded
+}
+
+// State is where a letter stands.
+type State string
+
+const (
+	StateDead      State = letter.StateDead      // it waits for a person, or for its redrive
+	StateApplied   State = letter.StateApplied   // a redrive has succeeded
+	StateStale     State = letter.StateStale     // it was tried again, and a newer version had been applied
+	StateDiscarded State = letter.StateDiscarded // a person has given it up
+)
+
+// Attempt is one failed delivery of a message.
+type Attempt struct {
+	Number int // 1, 2, ...; of more than 100, the first 50 and the last 50 are kept
+	At     time.Time
+	Node   string // the process
+	Error  string
+	Trace  string
+}
+
+// Group is letters with the same cause.
+type Group struct {
+	Origin, Consumer, Topic, Class, Cause string
+
+	Letters        int64
+	Waiting        int64 // of them, those that a redrive has chosen and that are not tried yet
+	Oldest, Newest time.Time
+	UID            string // one of them
+}
+
+// Show returns a letter with its headers and payload, and its failed deliveries.
+func (l *Letters) Show(ctx context.Context, uid string) (Letter, []Attempt, error) {
+	found, err := collect(ctx, l.db.Pool(), l.statement("select "+letter.Columns+" from once_deadletter where uid = ?", uid), letter.Scan)
+	if err != nil {
+		return Letter{}, nil, err
+	}
+	if len(found) == 0 {
+		return Letter{}, nil, ErrNotFound
+	}
+	stored := &found[0]
+	attempts, err := collect(ctx, l.db.Pool(), l.statement(`select attempt, at, node, error, trace from once_deadletter_attempt
+ where origin = ? and consumer = ? and source = ? and event_id = ? order by attempt`, stored.Origin, stored.Consumer, stored.Source, stored.EventID), scanAttempt)
+	if err != nil {
+		return Letter{}, nil, err
+	}
+	failed := stored.Open(l.cfg.Encrypter)
+	shown := newLetter(stored)
+	if failed == nil {
+		shown.Headers, failed = headers(stored)
+		shown.Payload = stored.Payload
+	}
+	return shown, attempts, failed // what can be shown is shown
+}
+
+func headers(l *letter.Letter) (h map[string]string, err error) {
+	if len(l.Headers) > 0 {
+		if err = json.Unmarshal(l.Headers, &h); err != nil {
+			return nil, fmt.Errorf("deadletter: the stored headers of letter %s are damaged: %w", l.UID, err)
+		}
+	}
+	return h, nil
+}
+
+func scanAttempt(row store.Row) (a Attempt, err error) {
+	err = row.Scan(&a.Number, (*dialect.Time)(&a.At), &a.Node, &a.Error, &a.Trace)
+	return a, err
+}
+
+// List returns letters in the order in which they were written, without headers and payloads, and how to ask
+// for those that follow: "" if there are none.
+func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next string, err error) {
+	if f.Limit <= 0 {
+		f.Limit = DefaultLimit
+	}
+	where, args, err := f.where(l.db.Dialect())
+	if err != nil {
+		return nil, "", err
+	}
+	query := "select " + letter.ListColumns + " from once_deadletter where " + where + " and uid > ? order by uid limit ?"
+	list, err = collect(ctx, l.db.Pool(), l.statement(query, append(args, f.After, int64(f.Limit)+1)...), scanLetter)
+	if err == nil && len(list) > f.Limit {
+		list = list[:f.Limit]
+		next = list[f.Limit-1].UID
+	}
+	return list, next, err
+}
+
+func scanLetter(row store.Row) (Letter, error) {
+	stored, err := letter.Scan(row)
+	return newLetter(&stored), err
+}
+
+func newLetter(s *letter.Letter) Letter {
+	return Letter{
+		UID: s.UID, Origin: s.Origin, Consumer: s.Consumer, Source: s.Source, EventID: s.EventID, Topic: s.Topic, Key: s.Key, Type: s.Type, Seq: s.Seq,
+		Encrypted: s.Encrypted && !s.Resolved(), Trace: s.Trace, CreatedAt: s.CreatedAt, Class: s.Class, Error: s.Error, Cause: s.Cause, Attempts: s.Attempts,
+		FirstFailedAt: s.FirstFailedAt, DeadAt: s.DeadAt, State: State(s.State), Redrive: s.Redrive, RedriveAt: s.RedriveAt, ResolvedAt: s.ResolvedAt, Reason: s.Reason,
+	}
+}
+
+// Count returns how many letters f means.
+func (l *Letters) Count(ctx context.Context, f Filter) (n int64, err error) {
+	where, args, err := f.where(l.db.Dialect())
+	if err != nil {
+		return 0, err
+	}
+	err = l.db.Pool().Query(ctx, l.statement("select count(*) from once_deadletter where "+where, args...), func(row store.Row) error { return row.Scan(&n) })
+	return n, err
+}
+
+// Groups returns the causes of letters, the most frequent first, at most Filter.Limit.
+func (l *Letters) Groups(ctx context.Context, f Filter) ([]Group, error) {
+	if f.Limit <= 0 {
+		f.Limit = DefaultLimit
+	}
+	where, args, err := f.where(l.db.Dialect())
+	if err != nil {
+		return nil, err
+	}
+	query := `select origin, consumer, topic, class, cause, count(*), count(redrive_at), min(dead_at), max(dead_at), min(uid) from once_deadletter
+ where ` + where + " group by origin, consumer, topic, class, cause order by count(*) desc, min(uid) limit ?"
+	return collect(ctx, l.db.Pool(), l.statement(query, append(args, int64(f.Limit))...), func(row store.Row) (g Group, err error) {
+		err = row.Scan(&g.Origin, &g.Consumer, &g.Topic, &g.Class, &g.Cause, &g.Letters, &g.Waiting, (*dialect.Time)(&g.Oldest), (*dialect.Time)(&g.Newest), &g.UID)
+		return g, err
+	})
+}
+
+// statement is a query, written as package dialect says, with its arguments.
+func (l *Letters) statement(query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(l.db.Dialect(), query), Args: args}
+}
+
+// collect runs a query and scans its rows.
+func collect[T any](ctx context.Context, r store.Runner, s store.Statement, scan func(store.Row) (T, error)) (list []T, err error) {
+	err = r.Query(ctx, s, func(row store.Row) error {
+		one, err := scan(row)
+		list = append(list, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}

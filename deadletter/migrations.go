@@ -1,0 +1,18 @@
+package deadletter
+
+import (
+	"embed"
+
+	"github.com/oncelib/once/store/migration"
+)
+
+//go:embed migrations/*/*.sql
+var migrations embed.FS
+
+// Migrations are those of the tables of dead letters, for the Migrate function of a store. What
+// operators do is written to the audit, which needs [admin.Migrations] as well:
+//
+//	err := pgxstore.Migrate(ctx, pool, admin.Migrations, deadletter.Migrations)
+//
+// [admin.Migrations]: https://pkg.go.dev/github.com/oncelib/once/admin#Migrations
+var Migrations = migration.Set{Capability: "deadletter", Files: migrations}

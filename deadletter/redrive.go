@@ -1,0 +1,365 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/store"
+)
+
+// RedriveOptions says how letters are tried again. Who and Reason are required.
+type RedriveOptions struct {
+	Who, Reason string
+
+	Rate   float64 // letters per second that become due, at least 0.0001; 0: all at once
+	Canary bool    // one letter first, and the others only when it was applied
+	DryRun bool    // only count
+
+	// Retention is how long the receivers know the IDs of messages. A letter that failed first
+	// before that may have been applied, and its receiver has forgotten it: it is left, unless
+	// BeyondRetention is set. Default: 7 days.
+	Retention       time.Duration
+	BeyondRetention bool
+}
+
+const defaultRetention = 7 * 24 * time.Hour
+
+// RedriveState is where a redrive stands.
+type RedriveState string
+
+const (
+	RedriveRunning   RedriveState = "running"   // letters wait to be chosen, or to be tried again
+	RedriveDone      RedriveState = "done"      // every letter was tried again
+	RedriveCancelled RedriveState = "cancelled" // by a person
+	RedriveStopped   RedriveState = "stopped"   // its canary has failed, or was discarded
+)
+
+// Redrive is letters that are tried again, and what has become of them.
+type Redrive struct {
+	UID         string
+	Who, Reason string
+	Filter      Filter
+	Rate        float64
+	State       RedriveState
+	CreatedAt   time.Time
+
+	Total     int64 // letters that it has chosen; of a dry run, those that it would choose
+	Waiting   int64 // they are not tried yet
+	Applied   int64 // the letter is done: applied, or stale
+	Failed    int64 // dead again
+	Discarded int64
+	Left      int64  // not chosen because they are beyond the retention; of a dry run and of Redrive only
+	Canary    string // the letter that is tried first, until it was applied
+
+	chosen bool // no letter is left to choose
+}
+
+// Redrive has letters tried again by the processes that handle them: [Inbox.Run] and relays. It
+// returns when all of them are chosen, which is soon; with a canary, when that was applied or has failed. Progress tells the rest.
+//
+// After an error, or when the process was killed, Resume goes on. To call Redrive again does no harm: it
+// chooses what no redrive has chosen yet. The rate holds as long as the processes keep up: what has become due while
+// they were down is tried as fast as they can.
+//
+// [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
+func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
+	if err := o.check(); err != nil {
+		return Redrive{}, err
+	}
+	f.State = StateDead
+	plan, left, err := l.plan(ctx, f, &o)
+	if err != nil {
+		return Redrive{}, err
+	}
+	if o.DryRun {
+		return Redrive{Filter: f, Rate: o.Rate, Total: plan.count, Left: left}, nil
+	}
+	uid := once.NewKey()
+	if err := l.create(ctx, uid, plan, o); err != nil {
+		return Redrive{}, err
+	}
+	done, err := l.Resume(ctx, uid)
+	done.Left = left
+	return done, err
+}
+
+// minRate is a letter in about three hours: a page of them is due within four months.
+const (
+	minRate = 1e-4
+	maxRate = 1e6
+)
+
+func (o *RedriveOptions) check() error {
+	if o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate) { // NaN is refused as well
+		return fmt.Errorf("deadletter: the rate %v is not between 0.0001 and 1,000,000 letters per second. Try: 0, which is all at once", o.Rate)
+	}
+	if o.DryRun {
+		return nil
+	}
+	return checkSigned(o.Who, o.Reason)
+}
+
+// maxSigned is the longest Who and Reason, in bytes.
+const maxSigned = 512
+
+func checkSigned(who, reason string) error {
+	for _, field := range [...]struct{ name, value, try string }{
+		{"Who", who, "the name of the person or service that asks for it"}, {"Reason", reason, "why, for those who look later"},
+	} {
+		if strings.TrimSpace(field.value) == "" {
+			return fmt.Errorf("deadletter: %s is empty. Try: %s", field.name, field.try)
+		}
+		if !utf8.ValidString(field.value) || strings.ContainsFunc(field.value, unicode.IsControl) || strings.TrimSpace(field.value) != field.value {
+			return fmt.Errorf("deadletter: %s contains control characters, begins or ends with a blank, or is not UTF-8. Try: one line of text", field.name)
+		}
+		if len(field.value) > maxSigned {
+			return fmt.Errorf("deadletter: %s has %d bytes, at most %d are allowed. Try: a shorter one", field.name, len(field.value), maxSigned)
+		}
+	}
+	return nil
+}
+
+// plan is which letters a redrive chooses. It is stored as JSON.
+type plan struct {
+	Filter
+
+	DeadUntil   time.Time `json:"dead_until"`            // what dies later is not chosen
+	FailedSince time.Time `json:"failed_since,omitzero"` // for the first time
+	count       int64
+}
+
+// where is the condition on letters that can be chosen.
+func (p *plan) where(d store.Dialect) (string, []any, error) {
+	where, args, err := p.Filter.where(d)
+	where, args = where+" and redrive_at is null and dead_at <= ?", append(args, dialect.StoredTime(d, p.DeadUntil))
+	if !p.FailedSince.IsZero() {
+		where, args = where+" and first_failed_at >= ?", append(args, dialect.StoredTime(d, p.FailedSince))
+	}
+	return where, args, err
+}
+
+// plan counts the letters that are chosen, and those that are left because of their age.
+func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan, left int64, err error) {
+	d := l.db.Dialect()
+	p.Filter = f
+	err = l.db.Pool().Query(ctx, l.statement("select NOW"), func(row store.Row) error { return row.Scan((*dialect.Time)(&p.DeadUntil)) })
+	if err != nil {
+		return p, 0, err
+	}
+	count := func(p plan) (n int64, err error) {
+		where, args, err := p.where(d)
+		if err == nil {
+			err = l.db.Pool().Query(ctx, l.statement("select count(*) from once_deadletter where "+where, args...), func(row store.Row) error { return row.Scan(&n) })
+		}
+		return n, err
+	}
+	all, err := count(p)
+	if err != nil || o.BeyondRetention {
+		p.count = all
+		return p, 0, err
+	}
+	retention := o.Retention
+	if retention <= 0 {
+		retention = defaultRetention
+	}
+	p.FailedSince = p.DeadUntil.Add(-retention)
+	p.count, err = count(p)
+	return p, max(0, all-p.count), err
+}
+
+// create writes a redrive down. To run it again does no harm.
+func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptions) error {
+	filter, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("deadletter: the filter: %w", err)
+	}
+	canary := ""
+	if o.Canary {
+		canary = firstCanary
+	}
+	detail := fmt.Sprintf("redrive %s of %s: %d of them, rate %v, canary %v, beyond retention %v", uid, p.Filter, p.count, o.Rate, o.Canary, o.BeyondRetention)
+	return letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) error {
+		const insert = `insert into once_deadletter_redrive (uid, filter, rate, canary, state, who, reason, created_at, last_uid, last_at, total) values (?, ?, ?, ?, 'running', ?, ?, NOW, '', NOW, 0)`
+		if _, err := r.Exec(ctx, l.statement(insert, uid, string(filter), o.Rate, canary, o.Who, o.Reason)); err != nil {
+			return err
+		}
+		_, err := r.Exec(ctx, audit.Insert(l.db.Dialect(), audit.Entry{Who: o.Who, Action: "redrive", Scope: scopeOf(p.Filter), Reason: o.Reason, Detail: detail}))
+		return err
+	})
+}
+
+// scopeOf is what the audit shows as the scope of a change.
+func scopeOf(f Filter) string { return strings.TrimSpace("deadletter " + f.Origin + " " + f.Consumer) }
+
+// Progress returns a redrive, and counts what has become of its letters.
+func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
+	list, err := l.redrives(ctx, "uid = ?", uid)
+	if err == nil && len(list) == 0 {
+		err = ErrNoRun
+	}
+	if err != nil {
+		return Redrive{}, err
+	}
+	return l.counted(ctx, list[0])
+}
+
+// Redrives returns redrives that are not complete: Resume goes on with them.
+func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
+	return l.redrives(ctx, "state = 'running'")
+}
+
+func (l *Letters) redrives(ctx context.Context, where string, args ...any) ([]Redrive, error) {
+	query := "select uid, filter, rate, canary, state, who, reason, created_at, total from once_deadletter_redrive where " + where + " order by uid"
+	return collect(ctx, l.db.Pool(), l.statement(query, args...), func(row store.Row) (r Redrive, err error) {
+		var filter []byte
+		if err := row.Scan(&r.UID, &filter, &r.Rate, &r.Canary, &r.State, &r.Who, &r.Reason, (*dialect.Time)(&r.CreatedAt), &r.Total); err != nil {
+			return r, err
+		}
+		if r.Canary == firstCanary {
+			r.Canary = ""
+		}
+		r.chosen = r.State != RedriveRunning
+		return r, json.Unmarshal(filter, &r.Filter)
+	})
+}
+
+// counted counts the letters of r.
+func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
+	query := "select state, count(*), count(redrive_at) from once_deadletter where redrive = ? group by state"
+	err := l.db.Pool().Query(ctx, l.statement(query, r.UID), func(row store.Row) error {
+		var state State
+		var n, waiting int64
+		if err := row.Scan(&state, &n, &waiting); err != nil {
+			return err
+		}
+		switch state {
+		case StateDead:
+			r.Waiting, r.Failed = waiting, n-waiting
+		case StateDiscarded:
+			r.Discarded = n
+		default:
+			r.Applied += n
+		}
+		return nil
+	})
+	if r.State == RedriveDone && r.Waiting > 0 {
+		r.State = RedriveRunning
+	}
+	return r, err
+}
+
+// Cancel ends a redrive: letters that are not tried yet wait for a person again. One that is being
+// tried is not called back. To cancel again does no harm, and goes on if Cancel was killed.
+func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive, error) {
+	if err := checkSigned(who, reason); err != nil {
+		return Redrive{}, err
+	}
+	before, err := l.Progress(ctx, uid)
+	if err != nil {
+		return Redrive{}, err
+	}
+	err = letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) error {
+		n, err := r.Exec(ctx, l.statement("update once_deadletter_redrive set state = 'cancelled' where uid = ? and state in ('running', 'done')", uid))
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = r.Exec(ctx, audit.Insert(l.db.Dialect(), audit.Entry{Who: who, Action: "cancel", Scope: scopeOf(before.Filter), Reason: reason, Detail: "redrive " + uid}))
+		return err
+	})
+	for more := true; more && err == nil; {
+		err = letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) (err error) {
+			more, err = l.callBack(ctx, r, uid)
+			return err
+		})
+	}
+	if err != nil {
+		return Redrive{}, err
+	}
+	return l.Progress(ctx, uid)
+}
+
+// callBack has letters of a cancelled redrive wait for a person.
+func (l *Letters) callBack(ctx context.Context, r store.Runner, uid string) (more bool, err error) {
+	if err := l.write(ctx, r); err != nil {
+		return false, err
+	}
+	list, err := l.locked(ctx, r, "redrive = ? and state = 'dead' and redrive_at is not null order by uid limit ? FOR UPDATE", uid, int64(page))
+	if err != nil {
+		return false, err
+	}
+	messages, err := l.outboxMessages(ctx, r, list)
+	if err != nil {
+		return false, err
+	}
+	for _, one := range list {
+		if err := r.Append(ctx, l.statement("update once_deadletter set redrive = '', redrive_at = null where uid = ?", one.UID)); err != nil {
+			return false, err
+		}
+		if m, ok := messages[one.EventID]; ok && one.Origin == letter.OriginOutbox {
+			if err := r.Append(ctx, l.statement("update once_outbox_failed set next_at = null where part = ? and id = ?", m.part, m.id)); err != nil {
+				return false, err
+			}
+		}
+	}
+	return len(list) == page, nil
+}
+
+// write makes sure that a transaction that reads first may write: SQLite refuses that to a reader
+// that others have overtaken.
+func (l *Letters) write(ctx context.Context, r store.Runner) error {
+	if l.db.Dialect() != store.SQLite {
+		return nil
+	}
+	_, err := r.Exec(ctx, l.statement("update once_deadletter set attempts = attempts where uid = ''"))
+	return err
+}
+
+// locked returns letters that where chooses.
+func (l *Letters) locked(ctx context.Context, r store.Runner, where string, args ...any) ([]letter.Letter, error) {
+	return collect(ctx, r, l.statement("select "+letter.ListColumns+" from once_deadletter where "+where, args...), letter.Scan)
+}
+
+// Resume goes on with a redrive, until all of its letters are chosen or its canary has failed. Several
+// at once do no harm.
+func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
+	for waits := 0; ; {
+		var is step
+		err := letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) (err error) {
+			is, err = l.choose(ctx, r, uid)
+			return err
+		})
+		switch {
+		case store.KindOf(err) == store.KindLost && ctx.Err() == nil: // the row of the redrive says how far it has come
+			continue
+		case err != nil:
+			return Redrive{UID: uid, State: RedriveRunning}, err
+		case is == stepEnd:
+			return l.Progress(ctx, uid)
+		case is == stepCanary:
+			waits++
+			if err := pause(ctx, uid, min(time.Duration(waits)*20*time.Millisecond, time.Second)); err != nil {
+				return Redrive{UID: uid, State: RedriveRunning}, err
+			}
+		}
+	}
+}
+
+func pause(ctx context.Context, uid string, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("deadletter: redrive %s is not complete, its canary was not tried yet: %w. Try: Letters.Resume, or once deadletter redrive --resume %s", uid, ctx.Err(), uid)
+	}
+}

@@ -1,0 +1,63 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// ErrDeadLettered says that the message of a [Do] is a dead letter, and has no result. Acknowledge it.
+var ErrDeadLettered = errors.New("inbox: the message is a dead letter")
+
+// Do is [Inbox.Handle] for a handler with a result, for a caller that answers each delivery: a duplicate gets the
+// result of the first time, decoded from JSON, while the ID is known (Config.Retain). It needs Config.Order
+// [Once]. A redrive of a dead letter, by [Inbox.Run], keeps no result: then a duplicate gets an error of [once.CodeNoResult].
+//
+// If the error is nil, is [ErrDeadLettered] or is of [once.CodeNoResult], acknowledge the message. Otherwise it must
+// be delivered again. A marker (see [TypeSkipped]) has no result either.
+func Do[T, TX any](ctx context.Context, in *Inbox[TX], m Message, fn func(ctx context.Context, tx TX, m Message) (T, error)) (once.Result[T], error) {
+	var r once.Result[T]
+	if in.cfg.Order != Once {
+		return r, errors.New("inbox: Do keeps results of messages without an order. Try: an inbox with Config.Order Once, or Handle")
+	}
+	var value T
+	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx TX, m Message) (err error) {
+		if value, err = fn(ctx, tx, m); err != nil {
+			return err
+		}
+		result, err := json.Marshal(value)
+		if err != nil {
+			return Permanent(fmt.Errorf("the result cannot be stored: %w", err))
+		}
+		return in.db.On(tx).Append(ctx, store.Statement{SQL: in.sql.setResult, Args: []any{result, in.cfg.Consumer, m.Source, m.ID}, Rows: 1})
+	})
+	switch {
+	case err != nil:
+		return r, err
+	case outcome == Applied:
+		r.Value = value
+		return r, nil
+	case outcome == DeadLettered:
+		return r, ErrDeadLettered
+	}
+	r.Replayed = true
+	if m.Source == "" {
+		m.Source = defaultSource
+	}
+	k, err := in.find(ctx, in.db.Pool(), &m)
+	if err != nil {
+		return r, fmt.Errorf("inbox: the result of message %s cannot be read: %w", m.ID, err)
+	}
+	err = errors.New("the result was not kept")
+	if k != nil && k.result != nil {
+		err = json.Unmarshal(k.result, &r.Value)
+	}
+	if err != nil {
+		return r, &once.Error{Code: once.CodeNoResult, Effect: once.EffectApplied, Scope: in.op.Name, Key: m.ID, Err: err}
+	}
+	return r, nil
+}

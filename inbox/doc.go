@@ -1,0 +1,11 @@
+// Package inbox applies each message once: the effect of a message and the fact that it was applied are
+// one commit, and the message is acknowledged after it.
+//
+//	in := inbox.New(engine, inbox.Config{Consumer: "billing"})
+//	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx, m inbox.Message) error {
+//		return book(ctx, tx, m)
+//	})
+//	if err == nil {
+//		acknowledge(m) // applied, now or before
+//	}
+package inbox

@@ -1,0 +1,318 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
+)
+
+// Classes of dead letters.
+const (
+	classExhausted = "exhausted" // its attempts are used up
+	classPermanent = "permanent" // its handler says that no attempt will succeed
+	classPanic     = "panic"     // its attempts are used up, and the last one has panicked
+	classMismatch  = "mismatch"  // another message has its ID or its place
+	classMalformed = "malformed" // it cannot be handled as it is
+	classTooLarge  = "too_large"
+)
+
+var errSameID = errors.New("a message with the same ID and another body was handled before. Try: a sender that gives every message an ID of its own")
+
+func errTooLarge(size, most int) error {
+	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (MaxPayload), and was not kept. Try: a larger Config.MaxPayload, and have it sent again", size, most)
+}
+
+// Refuse makes a message a dead letter that cannot be handled, because it cannot be decoded for example. class is the
+// class of the letter, such as "malformed". Acknowledge the message if the error is nil. What is
+// missing in m is made up, so that the same message is the same letter when it is delivered again.
+func (in *Inbox[TX]) Refuse(ctx context.Context, m Message, class string, reason error) error {
+	if reason == nil {
+		reason = errors.New("it was refused")
+	}
+	if class == "" {
+		class = classMalformed
+	}
+	it := in.newItem(m)
+	it.ordered = false
+	in.refuse(ctx, it, class, reason)
+	return it.result.Err
+}
+
+// refuse makes a message a dead letter without an attempt, and sets its result.
+func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason error) {
+	if class != classMismatch && class != classTooLarge {
+		it.m = storable(it.m)
+	}
+	if len(it.m.Payload) > in.cfg.MaxPayload {
+		it.m.Payload = nil // the hash tells it from others
+	}
+	outcome := DeadLettered
+	err := letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) (err error) {
+		outcome, err = in.bury(ctx, r, it, &letter.Letter{Class: class, Error: reason.Error(), Attempts: 1})
+		return err
+	})
+	if errors.Is(err, ErrTooFarAhead) {
+		it.result.Err = retry.After(errors.Join(err, reason), in.firstPause())
+		return
+	}
+	if err != nil {
+		it.result.Err = fmt.Errorf("inbox: the message %s cannot be made a dead letter: %w", it.m.ID, errors.Join(err, reason))
+		return
+	}
+	in.settleDead(ctx, it, outcome, class, 1, reason)
+}
+
+// failed notes that an attempt has failed, and sets the result of the message: it is to be delivered
+// again, or it has become a dead letter.
+func (in *Inbox[TX]) failed(ctx context.Context, it *item, failure error) {
+	it.err = failure
+	in.failedAll(ctx, []*item{it})
+}
+
+// failedAll is failed for several messages, which have their errors: in one transaction, or in one for each if that fails.
+func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
+	if ctx.Err() != nil {
+		for _, it := range items {
+			it.result.Err = it.err
+		}
+		return
+	}
+	items = slices.Clone(items)
+	slices.SortFunc(items, func(a, b *item) int { // the order in which rows are locked
+		return cmp.Or(cmp.Compare(a.m.Source, b.m.Source), cmp.Compare(a.m.Topic, b.m.Topic), cmp.Compare(a.m.Key, b.m.Key), cmp.Compare(a.m.Seq, b.m.Seq), cmp.Compare(a.m.ID, b.m.ID))
+	})
+	fates := make([]fate, len(items))
+	err := letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) (err error) {
+		for i, it := range items {
+			f := &fates[i]
+			if *f, err = in.note(ctx, r, it, it.err); err != nil {
+				return err
+			}
+			if !f.dead {
+				err = in.begin(ctx, r, it)
+			} else {
+				f.outcome, err = in.bury(ctx, r, it, f.letter(it.err))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && len(items) > 1 && store.KindOf(err) != store.KindLost { // one of them may be the reason
+		for _, it := range items {
+			in.failedAll(ctx, []*item{it})
+		}
+		return
+	}
+	for i, it := range items {
+		switch f := &fates[i]; {
+		case err != nil: // the attempt does not count
+			it.result.Err = fmt.Errorf("inbox: a failed attempt cannot be noted: %w; it has failed with: %w", err, it.err)
+		case f.dead:
+			in.settleDead(ctx, it, f.outcome, f.class, f.attempt, it.err)
+		default:
+			it.result.Err = retry.After(it.err, f.wait)
+			in.tell(ctx, Event{Type: EventFailed, Message: it.m, From: it.from, To: it.from, Err: it.err, Attempt: f.attempt, After: f.wait})
+		}
+	}
+}
+
+// parkedFailed is failed for a parked message.
+func (in *Inbox[TX]) parkedFailed(ctx context.Context, it *item, failure error) error {
+	var f fate
+	err := letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) (err error) {
+		if f, err = in.note(ctx, r, it, failure); err != nil {
+			return err
+		}
+		if !f.dead {
+			_, err = r.Exec(ctx, in.statement("update once_inbox_parked set next_at = AGO(?) where "+isParked,
+				append([]any{-f.wait.Microseconds()}, in.parkedArgs(it.stream(), it.m.Seq)...)...))
+			return err
+		}
+		f.outcome, err = in.bury(ctx, r, it, f.letter(failure))
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case f.dead:
+		in.settleDead(ctx, it, f.outcome, f.class, f.attempt, failure)
+	default:
+		in.tell(ctx, Event{Type: EventFailed, Message: it.m, From: it.from, To: it.from, Err: failure, Attempt: f.attempt, After: f.wait})
+	}
+	return nil
+}
+
+// settleDead sets the result of a message that was buried, unless another process was faster and it is a duplicate.
+func (in *Inbox[TX]) settleDead(ctx context.Context, it *item, outcome Outcome, class string, attempt int, failure error) {
+	it.outcome = outcome
+	*it.result = Result{Outcome: outcome}
+	if outcome != DeadLettered {
+		in.tellOutcome(ctx, it)
+		return
+	}
+	in.tell(ctx, Event{Type: EventDeadLettered, Message: it.m, From: it.from, To: StateDeadLettered, Err: failure, Attempt: attempt, Class: class})
+}
+
+// fate is what follows a failed attempt.
+type fate struct {
+	attempt int
+	first   time.Time // when the first attempt has failed
+	wait    time.Duration
+	dead    bool
+	class   string
+	outcome Outcome
+}
+
+func (f *fate) letter(failure error) *letter.Letter {
+	return &letter.Letter{Class: f.class, Error: failure.Error(), Attempts: f.attempt, FirstFailedAt: f.first}
+}
+
+// note notes a failed attempt and decides what follows.
+func (in *Inbox[TX]) note(ctx context.Context, r store.Runner, it *item, failure error) (f fate, err error) {
+	n, first, now, err := letter.Note(ctx, r, in.db.Dialect(), in.letterID(&it.m), letter.Attempt{Node: in.cfg.Node, Error: failure.Error(), Trace: it.m.Trace})
+	if err != nil {
+		return f, err
+	}
+	f = fate{attempt: n, first: first}
+	class, after := retry.Classify(failure)
+	var stop retry.Reason
+	f.wait, stop = in.cfg.Policy.Next(retry.Failure{Attempt: n, Class: class, After: after, Elapsed: now.Sub(first), Random: rand.Float64()})
+	switch {
+	case stop == retry.ReasonOverBudget: // which says nothing about the message
+		f.wait = max(in.cfg.Policy.Cap, in.firstPause())
+	case stop != "":
+		f.dead, f.class = true, classOf(class, failure)
+	}
+	return f, nil
+}
+
+func classOf(class retry.Class, failure error) string {
+	switch {
+	case class == retry.ClassFinal:
+		return classPermanent
+	case errors.As(failure, new(*panicError)):
+		return classPanic
+	}
+	return classExhausted
+}
+
+// firstPause is the longest pause after a first failure.
+func (in *Inbox[TX]) firstPause() time.Duration {
+	if in.cfg.Policy.Base > 0 {
+		return in.cfg.Policy.Base
+	}
+	return 100 * time.Millisecond
+}
+
+func (in *Inbox[TX]) letterID(m *Message) letter.ID {
+	return letter.ID{Origin: letter.OriginInbox, Consumer: in.cfg.Consumer, Source: m.Source, EventID: m.ID}
+}
+
+// bury makes a message a dead letter, which has its class, error and attempts already. The outcome is another one
+// if the message was applied meanwhile.
+func (in *Inbox[TX]) bury(ctx context.Context, r store.Runner, it *item, l *letter.Letter) (Outcome, error) {
+	o, err := in.giveUp(ctx, r, it, l.Class)
+	if o != DeadLettered || err != nil {
+		return o, err
+	}
+	headers, err := encodeHeaders(it.m.Headers)
+	if err != nil {
+		return "", err
+	}
+	m := &it.m
+	l.ID, l.Topic, l.Key, l.Type, l.Seq = in.letterID(m), m.Topic, m.Key, m.Type, m.Seq
+	l.Headers, l.Payload, l.Hash, l.Trace, l.CreatedAt = headers, m.Payload, it.hash, m.Trace, m.CreatedAt
+	if err := l.Seal(in.cfg.Encrypter); err != nil {
+		return "", err
+	}
+	return DeadLettered, letter.Bury(ctx, r, in.db.Dialect(), l)
+}
+
+// giveUp keeps the place of a message that becomes a dead letter, so that it is not handled when it is
+// delivered again.
+func (in *Inbox[TX]) giveUp(ctx context.Context, r store.Runner, it *item, class string) (Outcome, error) {
+	switch {
+	case class == classMismatch: // the place is that of another message
+		return DeadLettered, nil
+	case it.ordered:
+		return in.giveUpPosition(ctx, r, it)
+	}
+	k, err := in.find(ctx, r, &it.m)
+	if err != nil {
+		return "", err
+	}
+	if k != nil {
+		o, same := k.outcome(it.hash)
+		if !same {
+			o = DeadLettered
+		}
+		return o, nil
+	}
+	_, err = r.Exec(ctx, in.statement("insert into once_inbox (consumer, source, event_id, payload_hash, received_at) values (?, ?, ?, ?, NOW)",
+		in.cfg.Consumer, it.m.Source, it.m.ID, it.hash))
+	return DeadLettered, err
+}
+
+func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r store.Runner, it *item) (Outcome, error) {
+	positions, err := in.lock(ctx, r, []stream{it.stream()})
+	if err != nil {
+		return "", err
+	}
+	at := positions[it.stream()]
+	if in.cfg.beginsAt(at) {
+		at.seq = it.m.Seq - 1
+	}
+	switch {
+	case it.m.Seq == at.seq, it.m.Seq < at.seq && in.cfg.Order == InOrder:
+		return Duplicate, nil
+	case it.m.Seq < at.seq:
+		return Stale, nil
+	case in.cfg.Order == LatestVersion:
+		return DeadLettered, nil
+	case it.m.Seq > at.seq+1: // a letter ahead of its turn would not block its key later
+		return "", fmt.Errorf("%w: Seq is %d, and %d was the last one that was applied", ErrTooFarAhead, it.m.Seq, at.seq)
+	}
+	if at.parked > 0 {
+		n, err := in.unpark(ctx, r, at.stream, it.m.Seq)
+		if err != nil {
+			return "", err
+		}
+		at.parked -= n
+	}
+	at.dead = true
+	return DeadLettered, in.write(ctx, r, positions)
+}
+
+// begin has a key begin with a message that has failed, if it is the first one of its key: a later one must
+// not take its place.
+func (in *Inbox[TX]) begin(ctx context.Context, r store.Runner, it *item) error {
+	if !it.ordered || !in.cfg.FromAny {
+		return nil
+	}
+	positions, err := in.lock(ctx, r, []stream{it.stream()})
+	if err != nil {
+		return err
+	}
+	if at := positions[it.stream()]; in.cfg.beginsAt(at) {
+		at.seq = it.m.Seq - 1
+	}
+	return in.write(ctx, r, positions)
+}
+
+// cause is the error of a handler, or what the engine says if it has none.
+func cause(handler, engine error) error {
+	if handler != nil {
+		return handler
+	}
+	return engine
+}

@@ -1,0 +1,170 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/store"
+)
+
+// Gap is a key whose messages wait for one that is missing or has become a dead letter.
+type Gap struct {
+	Source, Topic, Key string
+
+	Seq    int64     // of the message that the others wait for
+	Parked int64     // how many wait
+	Since  time.Time // when the first of them was parked, or the key has moved for the last time; by the clock of the database
+	Dead   bool      // the message is a dead letter: redrive or discard it, or call Skip
+}
+
+// maxGaps is how many gaps are listed.
+const maxGaps = 1000
+
+// Gaps lists keys that wait for a message, the longest wait first, at most 1000. A key whose next message is parked
+// and fails is not one: its attempts go on.
+func (in *Inbox[TX]) Gaps(ctx context.Context) ([]Gap, error) { return in.gaps(ctx, 0) }
+
+// gaps lists those that are older than age.
+func (in *Inbox[TX]) gaps(ctx context.Context, age time.Duration) (list []Gap, err error) {
+	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead from once_inbox_position p
+ where p.consumer = ? and p.parked > 0 and p.moved_at <= AGO(?) and not exists (
+ select 1 from once_inbox_parked k where k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1)
+ order by p.moved_at limit ?`
+	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, age.Microseconds(), maxGaps), func(row store.Row) error {
+		var g Gap
+		err := row.Scan(&g.Source, &g.Topic, &g.Key, &g.Seq, &g.Parked, (*dialect.Time)(&g.Since), &g.Dead)
+		list = append(list, g)
+		return err
+	})
+	return list, err
+}
+
+// ErrNotNext says that Skip was asked to skip a message that no key waits for.
+var ErrNotNext = errors.New("inbox: the key does not wait for this message")
+
+// Skip gives up the message that a key waits for, because it is missing for good or is a dead letter: later ones
+// follow when they are delivered, and parked ones when Run sees them. The dead letter stays, and a redrive
+// of it finds that its turn is over. It is noted in the audit together with reason, in the same commit, and needs
+// the migrations of package admin as well. To skip twice does no harm. The error is ErrNotNext if seq is another message, or if it is
+// parked and tried.
+func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, reason string) error {
+	s, err := in.target(source, topic, key, seq)
+	if err != nil {
+		return err
+	}
+	if err := checkReason(reason); err != nil {
+		return err
+	}
+	return letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) error {
+		positions, err := in.lock(ctx, r, []stream{s})
+		if err != nil {
+			return err
+		}
+		at := positions[s]
+		switch {
+		case seq <= at.seq:
+			return nil
+		case seq > at.seq+1:
+			return fmt.Errorf("%w: it waits for Seq %d. Try: to skip that one first", ErrNotNext, at.seq+1)
+		}
+		if waits, err := in.isParked(ctx, r, s, seq); err != nil || waits {
+			if waits {
+				err = fmt.Errorf("%w: it is there, and is tried. Try: to wait until it is applied or a dead letter", ErrNotNext)
+			}
+			return err
+		}
+		at.seq, at.dead = seq, false
+		if err := in.write(ctx, r, positions); err != nil {
+			return err
+		}
+		return in.audit(ctx, r, "inbox skip", s, reason, fmt.Sprintf("seq %d", seq))
+	})
+}
+
+// StartAt has a key begin at seq, for a consumer that is added when earlier messages are gone: the message
+// with this Seq is the next one. Earlier ones count as duplicates, and parked ones are dropped. A key that is further
+// already is not set back: that is an error, and nothing is changed. It is noted in the audit as Skip is.
+func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, reason string) error {
+	s, err := in.target(source, topic, key, seq)
+	if err != nil {
+		return err
+	}
+	if err := checkReason(reason); err != nil {
+		return err
+	}
+	return letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) error {
+		positions, err := in.lock(ctx, r, []stream{s})
+		if err != nil {
+			return err
+		}
+		at := positions[s]
+		if at.seq >= seq {
+			return fmt.Errorf("inbox: the key is at Seq %d already, and cannot be set back to %d: messages would be applied twice", at.seq, seq)
+		}
+		if at.seq == seq-1 {
+			return nil
+		}
+		dropped, err := r.Exec(ctx, in.statement("delete from once_inbox_parked where consumer = ? and source = ? and topic = ? and KEY = ? and seq < ?", in.parkedArgs(s, seq)...))
+		if err != nil {
+			return err
+		}
+		detail := fmt.Sprintf("seq %d, after %d; parked messages dropped: %d", seq, at.seq, dropped)
+		at.seq, at.dead = seq-1, false
+		at.parked -= dropped
+		if err := in.write(ctx, r, positions); err != nil {
+			return err
+		}
+		return in.audit(ctx, r, "inbox start-at", s, reason, detail)
+	})
+}
+
+// maxReason is the longest reason in bytes.
+const maxReason = 500
+
+func checkReason(reason string) error {
+	if reason == "" {
+		return errors.New("inbox: the reason is empty. Try: why, for those who look later")
+	}
+	if err := checkText("reason", reason, maxReason); err != nil {
+		return fmt.Errorf("inbox: %w", err)
+	}
+	return nil
+}
+
+// audit notes what an operator has done to a key.
+func (in *Inbox[TX]) audit(ctx context.Context, r store.Runner, action string, s stream, reason, detail string) error {
+	scope := cut(in.cfg.Consumer+" "+s.source+" "+s.topic, once.MaxScope)
+	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
+		Who: in.cfg.Node, Action: action, Scope: scope, KeyHash: once.KeyHash(s.key), Reason: reason, Detail: detail,
+	}))
+	return err
+}
+
+// target checks what an operator names.
+func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error) {
+	if in.cfg.Order != InOrder {
+		return stream{}, errors.New("inbox: this inbox has no order. Try: Config.Order InOrder")
+	}
+	m, err := in.cfg.checked(Message{ID: "-", Source: source, Topic: topic, Key: key, Seq: seq})
+	switch {
+	case err != nil:
+		return stream{}, fmt.Errorf("inbox: %w", err)
+	case key == "" || seq < 1:
+		return stream{}, fmt.Errorf("inbox: key %q and Seq %d name no message. Try: those that Gaps has shown", key, seq)
+	}
+	return stream{m.Source, topic, key}, nil
+}
+
+func (in *Inbox[TX]) isParked(ctx context.Context, r store.Runner, s stream, seq int64) (is bool, err error) {
+	err = r.Query(ctx, in.statement("select seq from once_inbox_parked where "+isParked, in.parkedArgs(s, seq)...), func(store.Row) error {
+		is = true
+		return nil
+	})
+	return is, err
+}

@@ -1,0 +1,236 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
+)
+
+// Handle applies one message. If the error is nil, acknowledge it: it was applied, by this call or before, it is stored
+// until its turn comes, or it has become a dead letter. After an error the message must be delivered
+// again, not before the time that [retry.Classify] finds in it.
+//
+// fn runs in the transaction that notes the message as applied. Parked messages whose turn has come are applied
+// before Handle returns, each in a transaction of its own; what becomes of them, Handle does not return.
+//
+// Cancelling ctx ends fn's statements, not a COMMIT. A message whose COMMIT was not answered is
+// looked up before Handle returns.
+func (in *Inbox[TX]) Handle(ctx context.Context, m Message, fn Handler[TX]) (Outcome, error) {
+	r := in.HandleBatch(ctx, []Message{m}, fn)[0]
+	return r.Outcome, r.Err
+}
+
+// HandleBatch applies messages in one transaction, and returns what has become of each, in the order of messages. A
+// message that fails does so alone: then the others are applied again, each under a savepoint. After a
+// failure later messages of the same source, topic and key are not tried in this batch, whatever the order is.
+//
+// fn is called for one message after the other, in the order of messages; InOrder and LatestVersion, those of one
+// key by their Seq.
+func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []Message, fn Handler[TX]) []Result {
+	items := make([]*item, len(messages))
+	first := make(map[identity]*item, len(messages))
+	var pending, large []*item
+	redelivered := false
+	for i, m := range messages {
+		m, err := in.cfg.checked(m)
+		it := in.newItem(m)
+		items[i] = it
+		switch {
+		case err != nil:
+			it.ordered = false
+			in.refuse(ctx, it, classMalformed, err)
+			continue
+		case len(m.Payload) > in.cfg.MaxPayload:
+			large = append(large, it)
+			continue
+		}
+		if !it.ordered {
+			if it.twin = first[it.identity()]; it.twin != nil {
+				continue
+			}
+			first[it.identity()] = it
+			redelivered = redelivered || m.Delivery > 1
+		}
+		pending = append(pending, it)
+	}
+	if redelivered && len(pending) > 1 { // it saves a transaction that would fail
+		pending = in.skipKnown(ctx, pending)
+	}
+	in.handle(ctx, pending, fn)
+	for _, it := range large { // after those before them
+		in.refuse(ctx, it, classTooLarge, errTooLarge(len(it.m.Payload), in.cfg.MaxPayload))
+	}
+	results := make([]Result, len(items))
+	for i, it := range items {
+		if it.twin != nil {
+			in.settleTwin(ctx, it)
+		}
+		results[i] = *it.result
+		results[i].Wait = it.wait
+	}
+	return results
+}
+
+// skipKnown settles those of items that are known, and returns the others.
+func (in *Inbox[TX]) skipKnown(ctx context.Context, items []*item) (rest []*item) {
+	if found, err := in.findAll(ctx, items); found == 0 || err != nil {
+		return items // the transaction finds out
+	}
+	for _, it := range items {
+		if it.outcome == "" && it.mismatch == nil {
+			rest = append(rest, it)
+			continue
+		}
+		in.settle(ctx, it)
+	}
+	return rest
+}
+
+// settleTwin settles a message whose ID another one in the batch has.
+func (in *Inbox[TX]) settleTwin(ctx context.Context, it *item) {
+	first := it.twin
+	*it.result = *first.result
+	if it.result.Err != nil {
+		return
+	}
+	if !sameBody(it.hash, first.hash) {
+		it.mismatch = errSameID
+		in.settle(ctx, it)
+		return
+	}
+	if it.outcome = it.result.Outcome; it.outcome == Applied || it.outcome == Skipped {
+		it.outcome = Duplicate
+	}
+	in.settle(ctx, it)
+}
+
+// maxPasses bounds how often the messages of a call run again because other processes have handled some of them
+// meanwhile, or because the answer to a COMMIT was lost.
+const maxPasses = 10
+
+// handle applies items and sets their results.
+func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) {
+	separately := false
+	for passes := 1; len(items) > 0; passes++ {
+		err := in.pass(ctx, items, separately, fn)
+		switch {
+		case err == nil:
+			in.settleAll(ctx, items, fn)
+			return
+		case errors.Is(err, errKnown) && passes < maxPasses:
+			if _, e := in.findAll(ctx, items); e != nil {
+				in.fail(items, e)
+				return
+			}
+			var rest []*item
+			for _, it := range items {
+				if it.outcome != "" {
+					in.settle(ctx, it)
+				} else {
+					rest = append(rest, it)
+				}
+			}
+			items = rest
+		case store.KindOf(err) == store.KindLost && ctx.Err() == nil && passes < maxPasses: // the rows tell
+		case len(items) > 1 && in.isBusy(ctx, items, err): // one that waits too long must not hold up the others
+			in.handleAlone(ctx, items, fn)
+			return
+		case !in.blames(ctx, err):
+			in.fail(items, err)
+			return
+		case len(items) == 1:
+			in.failed(ctx, items[0], cause(items[0].err, err))
+			return
+		case separately: // at the commit, perhaps: it is not known whose fault it is
+			in.handleAlone(ctx, items, fn)
+			return
+		default:
+			separately = true
+		}
+	}
+}
+
+// handleAlone applies each of items in a transaction of its own.
+func (in *Inbox[TX]) handleAlone(ctx context.Context, items []*item, fn Handler[TX]) {
+	failed := map[stream]bool{}
+	for _, it := range inTurn(items) {
+		s := it.stream()
+		if it.m.Key != "" && failed[s] {
+			it.result.Err = retry.After(errBehind, in.firstPause())
+			continue
+		}
+		in.handle(ctx, []*item{it}, fn)
+		failed[s] = it.result.Err != nil
+	}
+}
+
+// fail has items delivered again. It is not their fault.
+func (in *Inbox[TX]) fail(items []*item, err error) {
+	for _, it := range items {
+		it.result.Err = err
+	}
+}
+
+// settleAll settles items after a pass that has committed, and drains the keys that have moved.
+func (in *Inbox[TX]) settleAll(ctx context.Context, items []*item, fn Handler[TX]) {
+	moved := map[stream]bool{}
+	var streams []stream
+	var failed []*item
+	for _, it := range items {
+		if it.failed() {
+			failed = append(failed, it)
+			continue
+		}
+		in.settle(ctx, it)
+		if s := it.stream(); it.drains && !moved[s] {
+			moved[s] = true
+			streams = append(streams, s)
+		}
+	}
+	if len(failed) > 0 {
+		in.failedAll(ctx, failed)
+	}
+	in.tellSameBodies(ctx, items...)
+	for _, s := range streams {
+		if err := in.drain(ctx, s, fn); err != nil && ctx.Err() == nil {
+			in.tell(ctx, Event{Type: EventDatabase, Err: err}) // Run goes on with it
+		}
+	}
+}
+
+// settle sets the result of a message from what is known of it.
+func (in *Inbox[TX]) settle(ctx context.Context, it *item) {
+	switch {
+	case it.failed():
+		in.failed(ctx, it, it.err)
+	case it.err != nil: // it was not tried
+		it.result.Err = retry.After(it.err, in.firstPause())
+	case it.mismatch != nil:
+		in.refuse(ctx, it, classMismatch, it.mismatch)
+	default:
+		*it.result = Result{Outcome: it.outcome}
+		in.tellOutcome(ctx, it)
+	}
+}
+
+// tellOutcome tells the observer what has become of a message that did not fail.
+func (in *Inbox[TX]) tellOutcome(ctx context.Context, it *item) {
+	e := Event{Message: it.m, From: it.from, To: StateApplied}
+	switch it.outcome {
+	case Applied:
+		e.Type = EventApplied
+	case Duplicate:
+		e.Type, e.From = EventDuplicate, StateApplied
+	case Stale:
+		e.Type, e.From = EventStale, StateApplied
+	case Skipped:
+		e.Type = EventSkipped
+	case Parked:
+		e.Type, e.To = EventParked, StateParked
+	case DeadLettered: // it was told when it became one
+		e.Type, e.From, e.To = EventDuplicate, StateDeadLettered, StateDeadLettered
+	}
+	in.tell(ctx, e)
+}

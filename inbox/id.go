@@ -1,0 +1,147 @@
+package inbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// errKnown says that the ID of a message is there already. For a duplicate the transaction has changed
+// nothing, and ends.
+var errKnown = notStoredError{errors.New("a message with this ID was handled before")}
+
+// notStoredError is an error that is no failure of the engine's: its observers do not tell it as one.
+type notStoredError struct{ error }
+
+func (e notStoredError) Unwrap() error   { return e.error }
+func (e notStoredError) NotStored() bool { return true }
+
+// addIDs inserts the IDs of items, before their handlers run: so a second delivery waits for the end of the
+// first one. They are inserted in one order, so that two batches with the same messages do not deadlock. The
+// error is errKnown if one is there.
+func (in *Inbox[TX]) addIDs(ctx context.Context, r store.Runner, items []*item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	items = slices.Clone(items)
+	slices.SortFunc(items, func(a, b *item) int { return compareIDs(&a.m, &b.m) })
+	for rest := items; len(rest) > 0; {
+		n, s := in.sql.chunk(len(rest)), store.Statement{SQL: in.sql.addOne}
+		switch {
+		case n == 1:
+			s.Args = []any{in.cfg.Consumer, rest[0].m.Source, rest[0].m.ID, rest[0].hash}
+		case in.sql.addMany != "":
+			rows := make([][]any, n)
+			for i, it := range rest[:n] {
+				rows[i] = []any{it.m.Source, it.m.ID, it.hash}
+			}
+			s.SQL, s.Args = in.sql.addMany, append([]any{in.cfg.Consumer}, dialect.Arrays(rows)...)
+		default:
+			s.SQL = in.sql.addRows[n]
+			for _, it := range rest[:n] {
+				s.Args = append(s.Args, in.cfg.Consumer, it.m.Source, it.m.ID, it.hash)
+			}
+		}
+		switch added, err := r.Exec(ctx, s); {
+		case errors.Is(err, store.ErrDuplicate), err == nil && added < int64(n):
+			return errKnown
+		case err != nil:
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+func compareIDs(a, b *Message) int {
+	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.ID, b.ID))
+}
+
+// known is a row of once_inbox.
+type known struct {
+	hash      []byte
+	processed bool // otherwise its dead letter waits
+	result    []byte
+}
+
+// outcome is that of a message with the ID of k. same is false if it has another body.
+func (k *known) outcome(hash []byte) (o Outcome, same bool) {
+	same = sameBody(k.hash, hash)
+	if !k.processed {
+		return DeadLettered, same
+	}
+	return Duplicate, same
+}
+
+// sameBody compares the hashes of two payloads. A marker has none: it stands for its message.
+func sameBody(a, b []byte) bool { return len(a) == 0 || len(b) == 0 || bytes.Equal(a, b) }
+
+// find reads the row of a message; nil if there is none.
+func (in *Inbox[TX]) find(ctx context.Context, r store.Runner, m *Message) (k *known, err error) {
+	s := in.statement("select payload_hash, case when processed_at is null then 0 else 1 end, result from once_inbox where consumer = ? and source = ? and event_id = ?",
+		in.cfg.Consumer, m.Source, m.ID)
+	err = r.Query(ctx, s, func(row store.Row) error {
+		k = new(known)
+		var processed int64
+		err := row.Scan(&k.hash, &processed, &k.result)
+		k.processed = processed == 1
+		return err
+	})
+	return k, err
+}
+
+// findAll gives those of items an outcome whose IDs are there.
+func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err error) {
+	byID := make(map[identity]*item, len(items))
+	for _, it := range items {
+		if it.usesID() {
+			byID[it.identity()] = it
+		}
+	}
+	rest := make([]*item, 0, len(byID))
+	for _, it := range byID {
+		rest = append(rest, it)
+	}
+	const columns = "select i.source, i.event_id, i.payload_hash, case when i.processed_at is null then 0 else 1 end from once_inbox i "
+	for len(rest) > 0 {
+		n := min(len(rest), 100)
+		query, args := columns, []any{in.cfg.Consumer}
+		if in.db.Dialect() == store.PostgreSQL {
+			rows := make([][]any, n)
+			for i, it := range rest[:n] {
+				rows[i] = []any{it.m.Source, it.m.ID}
+			}
+			query, args = query+"join unnest(?::text[], ?::text[]) as t (source, event_id) on i.source = t.source and i.event_id = t.event_id where i.consumer = ?", append(dialect.Arrays(rows), args...)
+		} else {
+			query += "where i.consumer = ? and (1 = 0" + strings.Repeat(" or i.source = ? and i.event_id = ?", n) + ")"
+			for _, it := range rest[:n] {
+				args = append(args, it.m.Source, it.m.ID)
+			}
+		}
+		err = in.db.Pool().Query(ctx, in.statement(query, args...), func(row store.Row) error {
+			var id identity
+			var k known
+			var processed int64
+			if err := row.Scan(&id.source, &id.id, &k.hash, &processed); err != nil {
+				return err
+			}
+			k.processed = processed == 1
+			if it := byID[id]; it != nil {
+				it.known(&k)
+				found++
+			}
+			return nil
+		})
+		if err != nil {
+			return found, err
+		}
+		rest = rest[n:]
+	}
+	return found, nil
+}

@@ -1,0 +1,144 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// item is a message on its way through the inbox.
+type item struct {
+	m    Message
+	hash []byte // of the payload; empty of a marker
+
+	ordered bool  // its position says whether it was applied, and not its ID
+	twin    *item // an earlier message of the same batch with the same ID: it decides
+	from    State
+	wait    time.Duration // until its transaction began
+
+	// What the last pass has come to. It counts if that has committed.
+	outcome  Outcome
+	err      error // of the handler, or why it was not applied
+	mismatch error // another message has its ID or its Seq
+	drains   bool  // parked messages of its key may follow
+	behind   bool  // an earlier message of its key has failed, and it was not tried
+
+	result *Result
+}
+
+type identity struct{ source, id string }
+
+func (it *item) identity() identity { return identity{it.m.Source, it.m.ID} }
+
+// stream is that of the message. Without a key it has none.
+func (it *item) stream() stream { return stream{it.m.Source, it.m.Topic, it.m.Key} }
+
+func (it *item) isMarker() bool { return it.m.Type == TypeSkipped }
+
+// usesID reports whether the message is known by its ID.
+func (it *item) usesID() bool { return !it.ordered && it.twin == nil }
+
+// forget forgets what a pass has come to.
+func (it *item) forget() {
+	it.outcome, it.err, it.mismatch, it.drains, it.behind = "", nil, nil, false, false
+}
+
+// known takes the outcome of a message with the same ID.
+func (it *item) known(k *known) {
+	o, same := k.outcome(it.hash)
+	it.outcome = o
+	if !same {
+		it.mismatch = errSameID
+	}
+}
+
+// newItem returns the item of m, which has been checked.
+func (in *Inbox[TX]) newItem(m Message) *item {
+	it := &item{m: m, from: StateNew, result: new(Result)}
+	it.ordered = in.cfg.Order != Once && m.Key != "" && m.Seq > 0
+	it.hash = []byte{}
+	if !it.isMarker() {
+		h := sha256.Sum256(m.Payload)
+		it.hash = h[:]
+	}
+	return it
+}
+
+// inTurn returns items in the order in which they are applied: as they have come, but those of one
+// key by their Seq.
+func inTurn(items []*item) []*item {
+	first := map[stream]int{}
+	place := make(map[*item]int, len(items))
+	sorted := true
+	last := map[stream]int64{}
+	for i, it := range items {
+		place[it] = i
+		if !it.ordered {
+			continue
+		}
+		s := it.stream()
+		if at, seen := first[s]; seen {
+			place[it] = at
+			sorted = sorted && last[s] <= it.m.Seq
+		} else {
+			first[s] = i
+		}
+		last[s] = it.m.Seq
+	}
+	if sorted { // most often
+		return items
+	}
+	items = slices.Clone(items)
+	slices.SortStableFunc(items, func(a, b *item) int {
+		if c := cmp.Compare(place[a], place[b]); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.m.Seq, b.m.Seq)
+	})
+	return items
+}
+
+// call calls the handler. A panic is its error: it must not end the process with every delivery.
+func call[TX any](ctx context.Context, tx TX, m Message, fn Handler[TX]) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p, debug.Stack()}
+		}
+	}()
+	return fn(ctx, tx, m)
+}
+
+// failed reports whether the last pass has tried the message and its handler has failed.
+func (it *item) failed() bool {
+	return it.err != nil && !it.behind && !errors.Is(it.err, ErrTooFarAhead)
+}
+
+// panicError is a panic of the handler.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("the handler panics: %v\n%s", e.value, e.stack)
+}
+
+// permanentError is what Permanent returns.
+type permanentError struct{ error }
+
+func (e *permanentError) Unwrap() error   { return e.error }
+func (e *permanentError) Retryable() bool { return false }
+
+// Permanent returns err as one that will not go away: the message becomes a dead letter now. Permanent of
+// nil is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}

@@ -1,0 +1,216 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// park stores a message that is ahead of its turn.
+func (p *pass[TX]) park(ctx context.Context, it *item, at *position) error {
+	it.outcome = Parked
+	hash, id, there := []byte(nil), "", false
+	if earlier := p.parked[at][it.m.Seq]; earlier != nil {
+		hash, id, there = earlier.hash, earlier.m.ID, true
+	} else {
+		s := p.in.statement("select event_id, payload_hash from once_inbox_parked where "+isParked, p.in.parkedArgs(at.stream, it.m.Seq)...)
+		err := p.r.Query(ctx, s, func(row store.Row) error {
+			there = true
+			return row.Scan(&id, &hash)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if there {
+		if id != it.m.ID || !sameBody(hash, it.hash) {
+			it.outcome, it.mismatch = DeadLettered, fmt.Errorf("the message %s has the same Seq %d, and waits for its turn. Try: a sender that numbers its messages without repeating a number", id, it.m.Seq)
+		}
+		return nil
+	}
+	headers, err := encodeHeaders(it.m.Headers)
+	if err != nil {
+		return err
+	}
+	headers, payload, err := p.in.seal(&it.m, headers)
+	if err != nil {
+		return err
+	}
+	s := p.in.statement(`insert into once_inbox_parked (consumer, source, topic, KEY, seq, event_id, event_type, payload_hash, headers, payload, encrypted, trace, created_at, parked_at)
+ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW)`, append(p.in.parkedArgs(at.stream, it.m.Seq),
+		it.m.ID, it.m.Type, it.hash, headers, payload, p.in.cfg.Encrypter != nil, it.m.Trace, dialect.StoredTime(p.in.db.Dialect(), it.m.CreatedAt))...)
+	if err := p.r.Append(ctx, s); err != nil {
+		return err
+	}
+	at.parked++
+	if p.parked == nil {
+		p.parked = map[*position]map[int64]*item{}
+	}
+	if p.parked[at] == nil {
+		p.parked[at] = map[int64]*item{}
+	}
+	p.parked[at][it.m.Seq] = it
+	return nil
+}
+
+const isParked = "consumer = ? and source = ? and topic = ? and KEY = ? and seq = ?"
+
+func (in *Inbox[TX]) parkedArgs(s stream, seq int64) []any {
+	return []any{in.cfg.Consumer, s.source, s.topic, s.key, seq}
+}
+
+// unpark deletes a parked message, and returns how many were there: 1 or 0.
+func (in *Inbox[TX]) unpark(ctx context.Context, r store.Runner, s stream, seq int64) (int64, error) {
+	return r.Exec(ctx, in.statement("delete from once_inbox_parked where "+isParked, in.parkedArgs(s, seq)...))
+}
+
+// nextParked reads the message whose turn it is, if it is parked; nil if it is not, or if its next attempt
+// is not due.
+func (in *Inbox[TX]) nextParked(ctx context.Context, r store.Runner, at *position) (it *item, err error) {
+	s := in.statement("select event_id, event_type, payload_hash, headers, payload, encrypted, trace, created_at from once_inbox_parked where "+isParked+
+		" and (next_at is null or next_at <= NOW)", in.parkedArgs(at.stream, at.seq+1)...)
+	var headers, payload []byte
+	var encrypted bool
+	err = r.Query(ctx, s, func(row store.Row) error {
+		it = &item{from: StateParked, ordered: true, result: new(Result)}
+		it.m.Source, it.m.Topic, it.m.Key, it.m.Seq = at.source, at.topic, at.key, at.seq+1
+		return row.Scan(&it.m.ID, &it.m.Type, &it.hash, &headers, &payload, &encrypted, &it.m.Trace, (*dialect.Time)(&it.m.CreatedAt))
+	})
+	if err != nil || it == nil {
+		return nil, err
+	}
+	if it.m.Payload, it.m.Headers, err = in.open(&it.m, headers, payload, encrypted); err != nil {
+		return nil, &unreadableError{err}
+	}
+	return it, nil
+}
+
+// unreadableError says that a parked message cannot be read, because the key of its encryption is missing for
+// example. It stays where it is: as a dead letter it could be read even less.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
+
+// drain applies the parked messages of a key whose turn has come, each in a transaction of its own.
+func (in *Inbox[TX]) drain(ctx context.Context, s stream, fn Handler[TX]) error {
+	for ctx.Err() == nil {
+		it, err := in.applyParked(ctx, s, fn)
+		if it == nil || err != nil {
+			return err
+		}
+		in.tellOutcome(ctx, it)
+		in.tellSameBodies(ctx, it)
+	}
+	return nil
+}
+
+// applyParked applies the parked message of a key whose turn has come. It returns nil if there is none, or if it
+// has failed.
+func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) (it *item, err error) {
+	var failure error // of the handler
+	_, _, err = in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
+		r := in.db.On(tx)
+		it, failure = nil, nil
+		positions, err := in.lock(ctx, r, []stream{s})
+		if err != nil {
+			return once.Answer{}, err
+		}
+		at := positions[s]
+		if at.dead || at.parked == 0 {
+			return once.Answer{}, nil
+		}
+		if it, err = in.nextParked(ctx, r, at); it == nil || err != nil {
+			return once.Answer{}, err
+		}
+		it.outcome = Skipped
+		if !it.isMarker() {
+			it.outcome = Applied
+			if failure = call(ctx, tx, it.m, fn); failure != nil {
+				return once.Answer{}, notStoredError{failure}
+			}
+		}
+		at.seq++
+		at.parked--
+		s := in.statement("delete from once_inbox_parked where "+isParked, in.parkedArgs(at.stream, at.seq)...)
+		s.Rows = 1
+		if err := errors.Join(r.Append(ctx, s), in.noteBodies(ctx, r, it)); err != nil {
+			return once.Answer{}, err
+		}
+		return once.Answer{}, in.write(ctx, r, positions)
+	})
+	if err != nil && it != nil && in.blames(ctx, err) {
+		return nil, in.parkedFailed(ctx, it, cause(failure, err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return it, nil
+}
+
+var errEncrypted = errors.New("it is encrypted, and Config.Encrypter is not set. Try: the key under which it was stored")
+
+// seal encrypts headers and payload, if an Encrypter is set.
+func (in *Inbox[TX]) seal(m *Message, headers []byte) (sealedHeaders, sealedPayload []byte, err error) {
+	payload := m.Payload
+	if payload == nil {
+		payload = []byte{}
+	}
+	e := in.cfg.Encrypter
+	if e == nil {
+		return headers, payload, nil
+	}
+	if headers, err = e.Encrypt(headers, in.label(m, "headers")); err == nil {
+		payload, err = e.Encrypt(payload, in.label(m, "payload"))
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("inbox: message %s: %w", m.ID, err)
+	}
+	return headers, payload, nil
+}
+
+// open decrypts what seal has encrypted.
+func (in *Inbox[TX]) open(m *Message, headers, sealed []byte, encrypted bool) (payload []byte, h map[string]string, err error) {
+	payload = sealed
+	if encrypted {
+		e := in.cfg.Encrypter
+		if e == nil {
+			return nil, nil, fmt.Errorf("inbox: message %s: %w", m.ID, errEncrypted)
+		}
+		if payload, err = e.Decrypt(sealed, in.label(m, "payload")); err == nil {
+			headers, err = e.Decrypt(headers, in.label(m, "headers"))
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("inbox: message %s: %w. Try: the key under which it was stored", m.ID, err)
+		}
+	}
+	h, err = decodeHeaders(headers)
+	return payload, h, err
+}
+
+// label binds what is encrypted to its message: moved to another row or column it does not open.
+func (in *Inbox[TX]) label(m *Message, column string) []byte {
+	return []byte("inbox\x00" + in.cfg.Consumer + "\x00" + m.Source + "\x00" + m.ID + "\x00" + column)
+}
+
+// encodeHeaders returns the stored form of h: JSON, and nothing if there are none.
+func encodeHeaders(h map[string]string) ([]byte, error) {
+	if len(h) == 0 {
+		return []byte{}, nil
+	}
+	return json.Marshal(h)
+}
+
+// decodeHeaders reads what encodeHeaders wrote.
+func decodeHeaders(b []byte) (h map[string]string, err error) {
+	if len(b) > 0 {
+		if err := json.Unmarshal(b, &h); err != nil {
+			return nil, fmt.Errorf("inbox: stored headers are damaged: %w", err)
+		}
+	}
+	return h, nil
+}

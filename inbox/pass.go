@@ -1,0 +1,220 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// pass applies items in one transaction. If it returns nil, the items say what has become of them; after an
+// error nothing was applied, unless the answer to the commit was lost. Separately, each message has a savepoint, and one
+// that fails does so alone; otherwise the first failure is the error.
+func (in *Inbox[TX]) pass(ctx context.Context, items []*item, separately bool, fn Handler[TX]) error {
+	asked, runs := time.Now(), 0
+	_, _, err := in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
+		if runs++; runs == 1 {
+			wait := time.Since(asked)
+			for _, it := range items {
+				it.wait = max(it.wait, wait)
+			}
+		}
+		p := pass[TX]{in: in, tx: tx, r: in.db.On(tx), separately: separately, fn: fn, failed: map[stream]bool{}}
+		return once.Answer{}, p.run(ctx, items)
+	})
+	return err
+}
+
+// pass is the state of one transaction.
+type pass[TX any] struct {
+	in         *Inbox[TX]
+	tx         TX
+	r          store.Runner
+	separately bool
+	fn         Handler[TX]
+
+	positions map[stream]*position
+	failed    map[stream]bool               // a message of theirs has failed in this pass
+	parked    map[*position]map[int64]*item // in this pass
+}
+
+func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
+	var byID []*item
+	var streams []stream
+	for _, it := range items {
+		it.forget()
+		if it.ordered {
+			streams = append(streams, it.stream())
+		} else {
+			byID = append(byID, it)
+		}
+	}
+	if err := p.in.addIDs(ctx, p.r, byID); err != nil {
+		return err
+	}
+	if p.positions, err = p.in.lock(ctx, p.r, streams); err != nil {
+		return err
+	}
+	for _, it := range inTurn(items) {
+		if err := p.apply(ctx, it); err != nil {
+			return err
+		}
+	}
+	for _, it := range byID { // those that were not applied are not known
+		if it.err != nil {
+			if err := p.r.Append(ctx, store.Statement{SQL: p.in.sql.removeID, Args: []any{p.in.cfg.Consumer, it.m.Source, it.m.ID}, Rows: 1}); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.in.noteBodies(ctx, p.r, items...); err != nil {
+		return err
+	}
+	return p.in.write(ctx, p.r, p.positions)
+}
+
+// apply applies one message, if it is its turn.
+func (p *pass[TX]) apply(ctx context.Context, it *item) error {
+	s := it.stream()
+	if it.m.Key != "" && p.failed[s] {
+		it.err, it.behind = errBehind, true
+		return nil
+	}
+	at := p.positions[s]
+	if it.ordered {
+		switch next, err := p.turn(ctx, it, at); {
+		case err != nil:
+			return err
+		case !next:
+			return nil
+		}
+	}
+	if err := p.call(ctx, it); err != nil {
+		return err
+	}
+	if it.err != nil {
+		p.failed[s] = true
+		return nil //nolint:nilerr // the message has failed, the pass has not
+	}
+	it.outcome = Applied
+	if it.isMarker() {
+		it.outcome = Skipped
+	}
+	if it.ordered {
+		return p.move(ctx, at, it)
+	}
+	return nil
+}
+
+var errBehind = errors.New("it was not tried, because an earlier message of its key has failed. Try: deliver it again after that one")
+
+// ErrTooFarAhead says that messages before this one are missing and that it cannot be parked: they are too many (see
+// Config.MaxParked), or its payload is too large to be kept. Deliver it again later.
+var ErrTooFarAhead = errors.New("inbox: messages of its key are missing before this one, and it cannot be parked")
+
+// turn reports whether it is the turn of a message with a position. If it is not, its outcome or error is set.
+func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, error) {
+	seq := it.m.Seq
+	if p.in.cfg.Order == LatestVersion {
+		switch {
+		case seq < at.seq:
+			it.outcome = Stale
+		case seq == at.seq:
+			it.outcome = Duplicate
+		case it.isMarker(): // what it stands for is applied by no one
+			it.outcome = Skipped
+		default:
+			return true, nil
+		}
+		return false, nil
+	}
+	switch {
+	case seq <= at.seq:
+		it.outcome = Duplicate
+	case p.in.cfg.beginsAt(at), seq == at.seq+1 && (!at.dead || it.isMarker()):
+		return true, nil
+	case seq == at.seq+1:
+		it.outcome = DeadLettered
+	case seq-at.seq > int64(p.in.cfg.MaxParked):
+		it.err = fmt.Errorf("%w: Seq is %d, and %d was the last one that was applied", ErrTooFarAhead, seq, at.seq)
+	default:
+		return false, p.park(ctx, it, at)
+	}
+	return false, nil
+}
+
+// call runs the handler. The error is one that ends the pass.
+func (p *pass[TX]) call(ctx context.Context, it *item) error {
+	switch {
+	case it.isMarker():
+		return nil
+	case !p.separately:
+		if it.err = call(ctx, p.tx, it.m, p.fn); it.err != nil {
+			return notStoredError{it.err}
+		}
+		return nil
+	}
+	claim, _, err := p.in.joiner.Join(ctx, p.tx, store.BeginOptions{})
+	if err != nil {
+		return err
+	}
+	if it.err = call(ctx, claim.Tx(), it.m, p.fn); it.err == nil {
+		if it.err = claim.Commit(ctx, store.Change{}); it.err == nil {
+			return nil
+		}
+	}
+	if !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
+		return it.err
+	}
+	return claim.Rollback(context.WithoutCancel(ctx))
+}
+
+// move moves the position to a message that was applied.
+func (p *pass[TX]) move(ctx context.Context, at *position, it *item) error {
+	at.seq, at.dead = it.m.Seq, false
+	if at.parked == 0 {
+		return nil
+	}
+	n, err := p.in.unpark(ctx, p.r, at.stream, it.m.Seq) // it was delivered again while it waited
+	at.parked -= n
+	it.drains = at.parked > 0
+	return err
+}
+
+// blames reports whether an error is the fault of a message or its handler, so that it counts as an
+// attempt. What is wrong with the database is not, nor the end of ctx.
+func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || errors.Is(err, errKnown) {
+		return false
+	}
+	switch once.CodeOf(err) {
+	case once.CodeUnavailable, once.CodeConflict, once.CodeInFlight:
+		return false
+	}
+	switch in.kindOf(err) {
+	case store.KindRetry, store.KindUnavailable, store.KindLost, store.KindBusy:
+		return false
+	}
+	return true
+}
+
+// kindOf is what an error of a handler's statement means.
+func (in *Inbox[TX]) kindOf(err error) store.Kind {
+	if c, ok := store.As[store.Classifier](in.engine.Store()); ok {
+		return c.Classify(err)
+	}
+	return store.KindOf(err)
+}
+
+// isBusy reports whether the handler of one of items has failed because of a bound on waiting, such as the time
+// for a statement. Then the transaction says nothing about the others.
+func (in *Inbox[TX]) isBusy(ctx context.Context, items []*item, err error) bool {
+	if ctx.Err() != nil || in.kindOf(err) != store.KindBusy && once.CodeOf(err) != once.CodeInFlight {
+		return false
+	}
+	return slices.ContainsFunc(items, (*item).failed)
+}

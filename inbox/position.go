@@ -1,0 +1,152 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// stream is a source, topic and key, whose messages have an order.
+type stream struct{ source, topic, key string }
+
+func compareStreams(a, b stream) int {
+	return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.topic, b.topic), cmp.Compare(a.key, b.key))
+}
+
+// position is a row of once_inbox_position.
+type position struct {
+	stream
+
+	seq    int64 // of the last message that was applied or skipped
+	parked int64
+	dead   bool // the message seq + 1 is a dead letter
+
+	before stored // as it was read
+}
+
+// stored is what a position has beside its stream.
+type stored struct {
+	seq, parked int64
+	dead        bool
+}
+
+// beginsAt reports whether the next message of a key begins its sequence, whatever its Seq is.
+func (c *Config) beginsAt(p *position) bool {
+	return c.Order == InOrder && c.FromAny && p.seq == 0 && p.parked == 0 && !p.dead
+}
+
+// changed reports whether p has to be written.
+func (p *position) changed() bool { return stored{p.seq, p.parked, p.dead} != p.before }
+
+// lock reads the positions of streams and locks them until the transaction ends. Those that do not exist are made
+// first, because what does not exist cannot be locked. All are locked in one order.
+func (in *Inbox[TX]) lock(ctx context.Context, r store.Runner, streams []stream) (map[stream]*position, error) {
+	list := make(map[stream]*position, len(streams))
+	if len(streams) == 0 {
+		return list, nil
+	}
+	streams = slices.Clone(streams)
+	slices.SortFunc(streams, compareStreams)
+	streams = slices.Compact(streams)
+	if in.db.Dialect() == store.MySQL { // a look-up that finds nothing would lock the gap, and others would deadlock with it
+		if err := in.newPositions(ctx, r, streams); err != nil {
+			return nil, err
+		}
+	}
+	if err := in.readPositions(ctx, r, streams, list); err != nil {
+		return nil, err
+	}
+	missing := slices.DeleteFunc(streams, func(s stream) bool { return list[s] != nil })
+	if len(missing) == 0 {
+		return list, nil
+	}
+	if err := in.newPositions(ctx, r, missing); err != nil {
+		return nil, err
+	}
+	return list, in.readPositions(ctx, r, missing, list)
+}
+
+// newPositions inserts the positions of streams that do not exist.
+func (in *Inbox[TX]) newPositions(ctx context.Context, r store.Runner, streams []stream) error {
+	for rest := streams; len(rest) > 0; {
+		n := in.sql.chunk(len(rest))
+		s := store.Statement{SQL: in.sql.newRows[n]}
+		if in.sql.newPosition != "" {
+			s.SQL, s.Args = in.sql.newPosition, append([]any{in.cfg.Consumer}, dialect.Arrays(rowsOfStreams(rest))...)
+		} else {
+			for _, k := range rest[:n] {
+				s.Args = append(s.Args, in.cfg.Consumer, k.source, k.topic, k.key)
+			}
+		}
+		if _, err := r.Exec(ctx, s); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+func rowsOfStreams(streams []stream) [][]any {
+	rows := make([][]any, len(streams))
+	for i, k := range streams {
+		rows[i] = []any{k.source, k.topic, k.key}
+	}
+	return rows
+}
+
+// readPositions adds the positions of streams that exist to list, and locks them.
+func (in *Inbox[TX]) readPositions(ctx context.Context, r store.Runner, streams []stream, list map[stream]*position) error {
+	for rest := streams; len(rest) > 0; {
+		n, s := in.sql.chunk(len(rest)), store.Statement{}
+		switch {
+		case n == 1:
+			s.SQL, s.Args = in.sql.lockOne, []any{in.cfg.Consumer, rest[0].source, rest[0].topic, rest[0].key}
+		case in.sql.lockMany != "":
+			s.SQL, s.Args = in.sql.lockMany, append(dialect.Arrays(rowsOfStreams(rest)), in.cfg.Consumer)
+		default:
+			s.SQL, s.Args = in.sql.lockRows[n], append(s.Args, in.cfg.Consumer)
+			for _, k := range rest[:n] {
+				s.Args = append(s.Args, k.source, k.topic, k.key)
+			}
+		}
+		err := r.Query(ctx, s, func(row store.Row) error {
+			p := new(position)
+			err := row.Scan(&p.source, &p.topic, &p.key, &p.seq, &p.parked, &p.dead)
+			p.before = stored{p.seq, p.parked, p.dead}
+			list[p.stream] = p
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// write writes the positions that have changed. On pgxstore they travel with the commit.
+func (in *Inbox[TX]) write(ctx context.Context, r store.Runner, list map[stream]*position) error {
+	var changed []*position
+	for _, p := range list {
+		if p.changed() {
+			changed = append(changed, p)
+		}
+	}
+	slices.SortFunc(changed, func(a, b *position) int { return compareStreams(a.stream, b.stream) })
+	if len(changed) > 1 && in.sql.moveMany != "" {
+		rows := make([][]any, len(changed))
+		for i, p := range changed {
+			rows[i] = []any{p.source, p.topic, p.key, p.seq, p.parked, p.dead}
+		}
+		return r.Append(ctx, store.Statement{SQL: in.sql.moveMany, Args: append(dialect.Arrays(rows), in.cfg.Consumer)})
+	}
+	for _, p := range changed {
+		if err := r.Append(ctx, store.Statement{SQL: in.sql.moveOne, Args: []any{p.seq, p.seq, p.parked, p.dead, in.cfg.Consumer, p.source, p.topic, p.key}, Rows: 1}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

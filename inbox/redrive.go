@@ -1,0 +1,127 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/store"
+)
+
+// redrive applies a dead letter whose redrive time has come. The error is one of the database: a failure of the
+// message is noted.
+func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[TX]) error {
+	it, failure := in.itemOf(l)
+	if failure == nil {
+		var handlers error
+		_, _, err := in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
+			it.forget()
+			handlers = nil
+			return once.Answer{}, in.applyLetter(ctx, tx, l, it, func() error {
+				handlers = call(ctx, tx, it.m, fn)
+				return handlers
+			})
+		})
+		switch {
+		case err == nil:
+			if it.outcome != "" {
+				in.tellOutcome(ctx, it)
+				in.tellSameBodies(ctx, it)
+			}
+			if it.drains {
+				return in.drain(ctx, it.stream(), fn)
+			}
+			return nil
+		case !in.blames(ctx, err):
+			return err
+		}
+		failure = cause(handlers, err)
+	}
+	a := letter.Attempt{Node: in.cfg.Node, Error: failure.Error(), Trace: l.Trace}
+	if err := letter.Again(ctx, in.db, l.UID, a); err != nil {
+		return err
+	}
+	in.tell(ctx, Event{Type: EventDeadLettered, Message: it.m, From: StateDeadLettered, To: StateDeadLettered, Err: failure, Attempt: l.Attempts + 1, Class: l.Class})
+	return nil
+}
+
+// itemOf returns the message of a letter. The error says why it cannot be applied.
+func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
+	it := &item{from: StateDeadLettered, hash: l.Hash, result: new(Result)}
+	it.m = Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
+	it.ordered = in.cfg.Order != Once && l.Key != "" && l.Seq > 0
+	switch {
+	case l.Class == classMismatch:
+		return it, errSameID
+	case l.Class == classMalformed: // what is stored may be made up: see storable
+		return it, errors.New("the message is malformed, and no handler can have it. Try: to have it sent again in good form, and discard this one")
+	case l.Class == classTooLarge && len(l.Payload) == 0:
+		return it, errors.New("its payload was too large and was not kept. Try: to have it sent again, and discard this one")
+	}
+	if err := l.Open(in.cfg.Encrypter); err != nil {
+		return it, err
+	}
+	var err error
+	it.m.Payload = l.Payload
+	it.m.Headers, err = decodeHeaders(l.Headers)
+	return it, err
+}
+
+// applyLetter applies the message of a letter in a transaction, and resolves the letter with it.
+func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, it *item, apply func() error) error {
+	r, d := in.db.On(tx), in.db.Dialect()
+	if ok, err := letter.Take(ctx, r, d, l.UID); !ok || err != nil {
+		return err
+	}
+	var positions map[stream]*position
+	var err error
+	state := letter.StateApplied
+	if it.ordered {
+		if positions, err = in.lock(ctx, r, []stream{it.stream()}); err != nil {
+			return err
+		}
+		at := positions[it.stream()]
+		switch {
+		case it.m.Seq <= at.seq:
+			it.outcome, state = Stale, letter.StateStale
+		case in.cfg.Order == InOrder && it.m.Seq > at.seq+1:
+			return notStoredError{fmt.Errorf("messages before it are missing: it has Seq %d, and %d was the last one that was applied. Try: again when those are there", it.m.Seq, at.seq)}
+		default:
+			at.seq, at.dead = it.m.Seq, false
+			it.outcome, it.drains = Applied, at.parked > 0
+		}
+	} else if it.outcome, err = in.revive(ctx, r, it); err != nil {
+		return err
+	} else if it.outcome == Duplicate {
+		state = letter.StateStale
+	}
+	if it.outcome == Applied {
+		if err := apply(); err != nil {
+			return notStoredError{err}
+		}
+		if err := in.noteBodies(ctx, r, it); err != nil {
+			return err
+		}
+	}
+	if err := in.write(ctx, r, positions); err != nil {
+		return err
+	}
+	return letter.Resolve(ctx, r, d, l.UID, state)
+}
+
+// revive marks the ID of a dead letter as that of an applied message. The outcome is Duplicate if it was
+// applied before.
+func (in *Inbox[TX]) revive(ctx context.Context, r store.Runner, it *item) (Outcome, error) {
+	n, err := r.Exec(ctx, in.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and processed_at is null",
+		in.cfg.Consumer, it.m.Source, it.m.ID))
+	if n > 0 || err != nil {
+		return Applied, err
+	}
+	k, err := in.find(ctx, r, &it.m)
+	if k != nil || err != nil {
+		return Duplicate, err
+	}
+	return Applied, in.addIDs(ctx, r, []*item{it})
+}

@@ -1,0 +1,217 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/store"
+)
+
+const (
+	idle       = 500 * time.Millisecond // between two looks that find nothing
+	sweepEvery = time.Minute
+	minIdle    = 25 * time.Millisecond // after the database has failed once
+	maxIdle    = 25 * time.Second      // and again and again
+	dueLetters = 20                    // read at once: each may have a payload
+	dueStreams = 100
+
+	redriveAtOnce = 4 // letters
+	sweepRows     = 1000
+)
+
+// Run does what no delivery does, until ctx ends: it applies dead letters that an operator has redriven, and parked
+// messages whose turn has come, or is due again after a failure; it tells gaps, and deletes the IDs of
+// messages whose retention is over. Any number of processes can run it at the same time. It returns nil when ctx ends; a
+// database that fails is told to the observer, and waited for.
+func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
+	told := map[Gap]bool{}
+	swept := time.Time{}
+	for failures := 0; ; {
+		worked, err := in.work(ctx, fn)
+		var e error
+		if told, e = in.tellGaps(ctx, told); e == nil && time.Since(swept) >= sweepEvery { // also if a message cannot be applied
+			if e = in.Sweep(ctx); e == nil {
+				swept = time.Now()
+			}
+		}
+		err = errors.Join(err, e)
+		wait := idle/2 + rand.N(idle)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // Run was ended
+		case err != nil:
+			failures++
+			in.tell(ctx, Event{Type: EventDatabase, Err: err})
+			wait = min(minIdle<<min(failures, 10), maxIdle)
+		case worked:
+			failures = 0
+			continue
+		default:
+			failures = 0
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// work does what is due, and reports whether there may be more of it.
+func (in *Inbox[TX]) work(ctx context.Context, fn Handler[TX]) (more bool, err error) {
+	letters, err := letter.Due(ctx, in.db, letter.OriginInbox, in.cfg.Consumer, dueLetters)
+	if err != nil {
+		return false, err
+	}
+	err = in.redriveAll(ctx, letters, fn)
+	if ctx.Err() != nil {
+		return false, err
+	}
+	if in.cfg.Order != InOrder {
+		return len(letters) == dueLetters, err
+	}
+	streams, e := in.dueStreams(ctx)
+	err = errors.Join(err, e)
+	for _, s := range streams {
+		if e := in.drain(ctx, s, fn); e != nil { // other keys do not wait for this one
+			err = errors.Join(err, e)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return len(letters) == dueLetters || len(streams) == dueStreams, err
+}
+
+// redriveAll applies letters, some at the same time, and those of a key one after the other. A letter that
+// cannot be applied holds up no other one.
+func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []letter.Letter, fn Handler[TX]) error {
+	keys := map[string][]*letter.Letter{}
+	for i := range letters {
+		l := &letters[i]
+		key := l.UID // a letter without a key is alone
+		if l.Key != "" {
+			key = l.Source + "\n" + l.Topic + "\n" + l.Key
+		}
+		keys[key] = append(keys[key], l)
+	}
+	var (
+		working sync.WaitGroup
+		mu      sync.Mutex
+		err     error
+	)
+	places := make(chan struct{}, redriveAtOnce)
+	for _, list := range keys {
+		places <- struct{}{}
+		working.Go(func() {
+			defer func() { <-places }()
+			for _, l := range list {
+				if ctx.Err() != nil {
+					return
+				}
+				if e := in.redrive(ctx, l, fn); e != nil {
+					mu.Lock()
+					err = errors.Join(err, e)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	working.Wait()
+	return err
+}
+
+// dueStreams lists keys whose next message is parked and due.
+func (in *Inbox[TX]) dueStreams(ctx context.Context) (list []stream, err error) {
+	const query = `select p.source, p.topic, p.KEY from once_inbox_position p
+ join once_inbox_parked k on k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1
+ where p.consumer = ? and p.parked > 0 and not p.dead and (k.next_at is null or k.next_at <= NOW) limit ?`
+	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, dueStreams), func(row store.Row) error {
+		var s stream
+		err := row.Scan(&s.source, &s.topic, &s.key)
+		list = append(list, s)
+		return err
+	})
+	return list, err
+}
+
+// tellGaps tells the observer gaps that it was not told before. It returns those that there are.
+func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]bool, error) {
+	if in.cfg.Order != InOrder {
+		return told, nil
+	}
+	gaps, err := in.gaps(ctx, in.cfg.GapAlarm)
+	if err != nil {
+		return told, err
+	}
+	now := make(map[Gap]bool, len(gaps))
+	for _, g := range gaps {
+		same := Gap{Source: g.Source, Topic: g.Topic, Key: g.Key, Seq: g.Seq, Dead: g.Dead}
+		now[same] = true
+		if !told[same] {
+			in.tell(ctx, Event{Type: EventGap, Gap: g})
+		}
+	}
+	return now, nil
+}
+
+// Sweep deletes the IDs of applied messages whose retention is over, by the clock of the database. Run calls it.
+// The ID of a message whose dead letter waits is kept. It also deletes attempts and resolved letters that are older
+// than 30 days and than Config.Retain, at most 1,000 of each.
+func (in *Inbox[TX]) Sweep(ctx context.Context) error {
+	if err := in.sweepSources(ctx, "once_inbox", sweep[in.db.Dialect()]); err != nil {
+		return err
+	}
+	if in.cfg.ReportSameBody {
+		if err := in.sweepBodies(ctx); err != nil {
+			return err
+		}
+	}
+	return letter.Sweep(ctx, in.db, max(letter.Keep, in.cfg.Retain), sweepRows)
+}
+
+// sweepSources runs a statement that deletes old rows of a table, for each source, until it finds no more.
+func (in *Inbox[TX]) sweepSources(ctx context.Context, table, query string) error {
+	for source := ""; ; {
+		next, found, err := in.nextSource(ctx, table, source)
+		if err != nil || !found {
+			return err
+		}
+		source = next
+		for {
+			n, err := in.db.Pool().Exec(ctx, in.statement(query, in.cfg.Consumer, source, in.cfg.retain(source).Microseconds(), sweepRows))
+			if err != nil {
+				return err
+			}
+			if n < sweepRows {
+				break
+			}
+		}
+	}
+}
+
+// nextSource returns the source behind one in a table. Sources are few: the primary key leads from one to the next.
+func (in *Inbox[TX]) nextSource(ctx context.Context, table, after string) (source string, found bool, err error) {
+	err = in.db.Pool().Query(ctx, in.statement("select source from "+table+" where consumer = ? and source > ? order by source limit 1", in.cfg.Consumer, after), func(row store.Row) error {
+		found = true
+		return row.Scan(&source)
+	})
+	return source, found, err
+}
+
+// sweep deletes IDs of a consumer and source that are older than ? microseconds, at most ? of them. On
+// PostgreSQL, nodes that sweep at the same time do not wait for each other.
+var sweep = map[store.Dialect]string{
+	store.PostgreSQL: `with old as (
+  select consumer, source, event_id from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ? FOR UPDATE SKIP LOCKED)
+ delete from once_inbox i using old where i.consumer = old.consumer and i.source = old.source and i.event_id = old.event_id`,
+	store.SQLite: `delete from once_inbox where (consumer, source, event_id) in (
+ select consumer, source, event_id from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ?)`,
+	store.MySQL: "delete from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ?",
+}
