@@ -263,6 +263,9 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 		}
 		f.SetRunning()
 	}
+	if c.e.irrevocable { // what calls other services must come to its end, also if its caller is gone
+		ctx = context.WithoutCancel(ctx)
+	}
 	return c.execute(ctx, txn, h)
 }
 

@@ -82,3 +82,24 @@ func TestDiscard(t *testing.T) {
 		t.Errorf("%v; logged: %q", err, out)
 	}
 }
+
+// waker is an observer that is a Waker.
+type waker struct{ seen int }
+
+func (w *waker) Observe(context.Context, once.Event) { w.seen++ }
+func (w *waker) Wakes()                              {}
+
+// TestAWakerLeavesTheLogOn: the relay of an outbox, for example, sees every event, and warnings
+// are logged as without an observer.
+func TestAWakerLeavesTheLogOn(t *testing.T) {
+	out, w := defaultLog(t), new(waker)
+	e := once.New(memstore.New(), once.Config{Observer: w})
+	if _, err := once.Do(t.Context(), e, once.Operation{Scope: "acme", Key: "k"}, charge("k")); err != nil || w.seen == 0 || out.Len() > 0 {
+		t.Errorf("%v, %d events, log %q", err, w.seen, out)
+	}
+	fail := func(context.Context, tx) (string, error) { return "", errors.New("no paper") }
+	_, _ = once.Do(t.Context(), e, once.Operation{Scope: "acme", Key: "k2"}, fail)
+	if !strings.Contains(out.String(), "no paper") {
+		t.Errorf("the log is %q", out)
+	}
+}

@@ -42,7 +42,7 @@ func (s aesEncrypter) Decrypt(encrypted, label []byte) ([]byte, error) {
 	}
 	plain, err := s.gcm.Open(nil, nil, encrypted[1:], label)
 	if err != nil {
-		return nil, errors.New("once: the request cannot be decrypted: wrong key, wrong operation, or damaged")
+		return nil, errors.New("once: it cannot be decrypted: wrong key, moved from another row, or damaged")
 	}
 	return plain, nil
 }

@@ -112,7 +112,7 @@ type Config struct {
 	Encrypter Encrypter
 
 	// Observer sees every decision. Default: warnings and errors go to [slog.Default]; to
-	// switch that off, set [Discard]. To see the rest as well: [Log].
+	// switch that off, set [Discard]. To see the rest as well: [Log]. A [Waker] leaves the default on.
 	Observer Observer
 }
 
@@ -168,6 +168,10 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 		cfg.Observer = logObserver{}
 	case Discard:
 		cfg.Observer = nil
+	default:
+		if w, wakes := cfg.Observer.(Waker); wakes {
+			cfg.Observer = Observers(w, warnings{})
+		}
 	}
 	tracer, _ := cfg.Observer.(Tracer)
 	_, irrevocable := store.As[store.Irrevocable](s)
@@ -230,6 +234,27 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	}
 	rec, err := e.read(ctx, &op, id)
 	return err == nil && rec.State == store.StateDone
+}
+
+// Read returns what is stored of op and executes nothing. It is for those who ask what has become of an operation.
+// The state is [store.StateAbsent] if nothing is stored: nothing was done, or it is being done now by an engine without leases.
+// It is [store.StateUnknown] as well if the owner of a lease has died in a call that only a person can find out about, and no
+// caller has come since. The bytes of the record must not be changed. Under Config.Synced it may tell of a commit that
+// the standby does not have yet.
+func (e *Engine[TX]) Read(ctx context.Context, op Operation) (store.Record, error) {
+	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}
+	if err := e.check(&op); err != nil {
+		return store.Record{}, c.invalid(err).err
+	}
+	rec, err := e.read(ctx, &op, c.id)
+	if err != nil {
+		return store.Record{}, c.fail(CodeUnavailable, EffectNotApplied, err)
+	}
+	if rec.LeaseExpired && rec.CallStarted {
+		rec.State = store.StateUnknown
+	}
+	rec.Result = rec.Result.WithoutMark()
+	return rec, nil
 }
 
 // Cached reports whether Config.Cache has the result of op, so that it would be replayed (or be

@@ -206,5 +206,5 @@ func ExampleNewEncrypter() {
 	fmt.Println(err)
 	// Output:
 	// amount=1000 <nil>
-	// once: the request cannot be decrypted: wrong key, wrong operation, or damaged
+	// once: it cannot be decrypted: wrong key, moved from another row, or damaged
 }

@@ -361,6 +361,41 @@ func TestLeasedTakeover(t *testing.T) {
 	}
 }
 
+// What is read of an operation is what a caller would be told of it.
+func TestRead(t *testing.T) {
+	s := newLeasing()
+	e := leasedEngine(s, new(recorder))
+	want := func(state store.State) store.Record {
+		t.Helper()
+		rec, err := e.Read(t.Context(), leasedOp)
+		must(t, err)
+		if rec.State != state {
+			t.Errorf("%s, want %s", rec.State, state)
+		}
+		return rec
+	}
+	want(store.StateAbsent)
+	dead, _, err := s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}, Fingerprint: leasedOp.Fingerprint[:]})
+	must(t, err)
+	must(t, dead.Tx().call(t.Context()))
+	want(store.StateRunning)
+	s.mem.Advance(2 * leaseTime)
+	want(store.StateUnknown) // and nobody has stored that
+	op := leasedOp
+	op.Key = "other"
+	_, _, err = e.Exec(t.Context(), op, func(context.Context, *leasedRun) (once.Answer, error) {
+		return once.Answer{Result: store.Result{Status: 402, Body: []byte("no")}, Rollback: true}, nil
+	})
+	must(t, err)
+	rec, err := e.Read(t.Context(), op)
+	must(t, err)
+	if rec.State != store.StateDone || rec.Result.Status != 402 || string(rec.Result.Body) != "no" || len(rec.Result.Header) > 0 {
+		t.Errorf("%+v", rec)
+	}
+	_, err = e.Read(t.Context(), once.Operation{Scope: "s"})
+	wantOutcome(t, err, once.CodeInvalid, once.EffectNotApplied)
+}
+
 // First attempts and batches put claims and look-ups off where a store can: a leased one
 // cannot, and loses nothing.
 func TestLeasedFirstAttemptAndBatch(t *testing.T) {

@@ -92,6 +92,15 @@ type Tracer interface {
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
 }
 
+// Waker is an observer that does something after a commit and has nothing to tell people, such as the
+// relay of an outbox. If it is Config.Observer, warnings and errors go to [slog.Default] as they do without one.
+type Waker interface {
+	Observer
+
+	// Wakes is never called.
+	Wakes()
+}
+
 // report is what a call has to say so far in its last event.
 type report struct {
 	from                    string       // the operation's state, as the call has found it

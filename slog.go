@@ -55,6 +55,15 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	l.LogAttrs(ctx, level, "once: "+string(e.Type), attrs...)
 }
 
+// warnings writes warnings and errors to slog.Default().
+type warnings struct{}
+
+func (warnings) Observe(ctx context.Context, e Event) {
+	if levelOf(e) >= slog.LevelWarn {
+		Log(slog.Default()).Observe(ctx, e)
+	}
+}
+
 func levelOf(e Event) slog.Level {
 	switch e.Type {
 	case EventEffectOutsideTx:

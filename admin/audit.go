@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
@@ -15,7 +16,7 @@ type Entry struct {
 	ID      int64     `json:"id"` // grows, with gaps: a preview takes one too
 	At      time.Time `json:"at"`
 	Who     string    `json:"who"`
-	Action  string    `json:"action"`   // forget, release, list or show
+	Action  string    `json:"action"`   // forget, resolve, list or show; of dead letters redrive, cancel or discard
 	Scope   string    `json:"scope"`    // "" is every scope
 	KeyHash string    `json:"key_hash"` // once.KeyHash of the key, "" of a list
 	Reason  string    `json:"reason"`
@@ -37,13 +38,11 @@ func (a *Admin) RecordAccess(ctx context.Context, access Access) error {
 	}
 	action, hash := "list", ""
 	if access.Key != "" {
-		action, hash = "show", hashes(access.Key)[0]
+		action, hash = "show", audit.KeyHashes(access.Key)[0]
 	}
-	_, err := a.db.Pool().Exec(ctx, a.statement(insertEntry, access.Who, action, access.Scope, hash, "", access.Detail))
+	_, err := a.db.Pool().Exec(ctx, audit.Insert(a.db.Dialect(), audit.Entry{Who: access.Who, Action: action, Scope: access.Scope, KeyHash: hash, Detail: access.Detail}))
 	return err
 }
-
-const insertEntry = "insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)"
 
 const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
 

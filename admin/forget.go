@@ -7,18 +7,15 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/store"
 )
 
-// ForgetRequest is what is to be forgotten, by whom and why. All of it but the flags is
+// ForgetRequest is what is to be forgotten, by whom and why. All of it but Preview is
 // required.
 type ForgetRequest struct {
 	Scope, Key  string
 	Who, Reason string
-
-	// Release makes the key of an operation whose outcome is unknown new again: a
-	// retry executes. If the effect did happen, it happens twice.
-	Release bool
 
 	// Preview does everything and then rolls it back.
 	Preview bool
@@ -28,8 +25,7 @@ type ForgetRequest struct {
 var (
 	ErrNothing = errors.New("admin: nothing is stored under this key in this scope. Try: Admin.Find, which looks in every scope")
 	ErrRunning = errors.New("admin: the operation is running, and its holder needs what is stored. Try: again when it has ended")
-	ErrUnknown = errors.New("admin: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: again when it is decided; or, if you know that it has not taken effect, ForgetRequest.Release, which lets a retry execute")
-	ErrDone    = errors.New("admin: only an operation whose outcome is unknown can be released: a retry of one that is done would execute it again. Try: without ForgetRequest.Release")
+	ErrUnknown = errors.New("admin: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: lease.Resolve, then again")
 )
 
 // Forget erases what a finished operation has stored: the answer, the request that was
@@ -92,31 +88,26 @@ func (a *Admin) forget(ctx context.Context, r store.Runner, o ForgetRequest) (st
 	if err != nil {
 		return "", err
 	}
-	if len(found) == 0 && (attempts == 0 || o.Release) {
+	if len(found) == 0 && attempts == 0 {
 		return "", ErrNothing
 	}
 	var details []string
 	for _, op := range found {
-		if err := o.permits(op); err != nil {
+		if err := permits(op); err != nil {
 			return "", err
 		}
-		query, args := "update once_operation set kind = 2, head = ?, body = null, request = null, trace = null, point = null, data = null where scope = ? and KEY = ?", []any{op.mark(), op.Scope, op.Key}
-		if o.Release {
-			query, args = "delete from once_operation where scope = ? and KEY = ?", args[1:]
-		}
-		if _, err := exec(query, args...); err != nil {
+		const query = "update once_operation set kind = 2, head = ?, body = null, request = null, trace = null, point = null, data = null where scope = ? and KEY = ?"
+		if _, err := exec(query, op.mark(), op.Scope, op.Key); err != nil {
 			return "", err
 		}
-		details = append(details, o.detail(op))
+		details = append(details, erased(op))
 	}
 	if attempts > 0 {
 		details = append(details, fmt.Sprintf("ids of %d attempts erased", attempts))
 	}
-	action, detail := "forget", strings.Join(details, "; ")
-	if o.Release {
-		action = "release"
-	}
-	_, err = exec(insertEntry, o.Who, action, o.Scope, hashes(o.Key)[0], o.Reason, detail)
+	detail := strings.Join(details, "; ")
+	entry := audit.Entry{Who: o.Who, Action: "forget", Scope: o.Scope, KeyHash: audit.KeyHashes(o.Key)[0], Reason: o.Reason, Detail: detail}
+	_, err = r.Exec(ctx, audit.Insert(a.db.Dialect(), entry))
 	return detail, err
 }
 
@@ -133,23 +124,18 @@ func (op Operation) mark() []byte {
 }
 
 // permits says why op cannot be forgotten, if it cannot.
-func (o ForgetRequest) permits(op Operation) error {
-	switch {
-	case op.State == "running":
+func permits(op Operation) error {
+	switch op.State {
+	case "running":
 		return ErrRunning
-	case op.State == "unknown" && !o.Release:
+	case "unknown":
 		return ErrUnknown
-	case op.State != "unknown" && o.Release:
-		return ErrDone
 	}
 	return nil
 }
 
-// detail says what an order does to op.
-func (o ForgetRequest) detail(op Operation) string {
-	if o.Release {
-		return fmt.Sprintf("%s, fence %d: the key is new again", op.State, op.Fence)
-	}
+// erased says what is erased of op.
+func erased(op Operation) string {
 	what := fmt.Sprintf("%s: %d bytes of its result", op.State, op.ResultBytes)
 	if op.Captured {
 		what += " and its request"

@@ -2,13 +2,10 @@ package admin
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
@@ -78,21 +75,10 @@ func scanAttempt(row store.Row) (a Attempt, err error) {
 
 // named is the condition of rows that carry the hash of key.
 func named(scope, key string) (where string, args []any) {
-	h := hashes(key)
+	h := audit.KeyHashes(key)
 	where, args = "key_hash in (?, ?)", []any{h[0], h[len(h)-1]}
 	if scope != "" {
 		where, args = where+" and scope = ?", append(args, scope)
 	}
 	return where, args
-}
-
-// hashes are what the logs may call key. A key as it is stored under Config.HashKeys
-// has the hash of the real one in it.
-func hashes(key string) []string {
-	if text, ok := strings.CutPrefix(key, "sha256-"); ok {
-		if h, err := base64.RawURLEncoding.DecodeString(text); err == nil && len(h) == 32 {
-			return []string{hex.EncodeToString(h[:8]), once.KeyHash(key)}
-		}
-	}
-	return []string{once.KeyHash(key)}
 }

@@ -30,18 +30,18 @@ func (l *lines) set(name, value string) {
 	l.add(name, value)
 }
 
-// addOutcome says what has become of the request.
+// addOutcome says what has become of the request: status "" nothing, because only a part of the work is done.
 func (l *lines) addOutcome(x *exchange, status string, code int) {
 	p := x.plan
 	for _, f := range [...]struct {
 		name, value string
 		said        bool
 	}{
-		{p.preset.StatusHeader, status, true},
+		{p.preset.StatusHeader, status, status != ""},
 		{p.preset.ReplayedHeader, "true", status == wire.StatusReplayed},
 		{p.preset.RetentionHeader, p.retain, status == wire.StatusStored || status == wire.StatusReplayed},
 		{p.preset.KeyHeader, x.key, x.key != ""},
-		{p.preset.RetryHeader, "false", status != wire.StatusIgnored && status != wire.StatusNotStored && code >= 400},
+		{p.preset.RetryHeader, "false", status != "" && status != wire.StatusIgnored && status != wire.StatusNotStored && code >= 400},
 	} {
 		if f.said && f.name != "" {
 			l.set(f.name, f.value)

@@ -3,7 +3,6 @@ package oncehttp
 import (
 	"bytes"
 	"encoding/json"
-	"mime"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,8 +21,7 @@ const maxDepth = 100
 // members of one name, or half of a character, or values more than 100 deep, is compared
 // as it is. It takes memory for a few times the body, however deep that is.
 func CanonicalJSON(contentType string, body []byte) []byte {
-	mediaType, _, err := mime.ParseMediaType(contentType)
-	if err != nil || mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") || !utf8.Valid(body) || !json.Valid(body) {
+	if !isJSON(contentType) || !utf8.Valid(body) || !json.Valid(body) {
 		return body
 	}
 	c := canonicalizer{in: body, out: make([]byte, 0, len(body))}

@@ -107,7 +107,7 @@ type Config struct {
 	Headers []string
 
 	// StatusURL returns where the state of an operation can be seen, for the
-	// status_url of problems about an operation that exists. Default: none.
+	// status_url of problems about an operation that exists. [Status] serves it. Default: none.
 	StatusURL func(r *http.Request, key string) string
 
 	// Gate is asked before an operation is executed, and before its body is read. It

@@ -61,7 +61,8 @@
 //	X-Request-Id, X-Correlation-Id   request   for the observer; without the second one, the id of the trace is taken
 //	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
 //	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
-//	                                 same key executes); ignored (there is no key, or the method is not keyed)
+//	                                 same key executes); ignored (there is no key, or the method is not keyed);
+//	                                 missing (work under a lease has stopped after a part of it)
 //	WWW-Authenticate       answer    on our own 401: Config.Challenge
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
@@ -87,6 +88,14 @@
 // change tells. A client that says it with its first attempt, too, protects also copies
 // of that which come days late, for the price of a look-up. Clocks may differ by
 // [once.Config].Skew.
+//
+// # Work under leases
+//
+// On an engine of package lease the handler gets a *lease.Run in place of a transaction, and its
+// writes and calls are phases. Its context does not end with that of the request: a client that hangs up does not end the
+// work, and its retry attaches to it, on any node. A duplicate waits for Config.Wait, and then is told 409 with Retry-After
+// and, with Config.StatusURL, where [Status] tells the state. After a phase, a failure rolls nothing back: the retry goes on
+// behind it. Every request needs a key: Config.Optional is refused, and a [Handler] is for methods that are keyed.
 //
 // # Dialects
 //

@@ -23,6 +23,9 @@ import (
 // It panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
 	p := compile(cfg, e.Retain())
+	if _, leased := store.As[store.Irrevocable](e.Store()); leased && cfg.Optional {
+		panic("oncehttp: Config.Optional lets requests without a key through, and work under a lease needs one.\nTry: another route for what needs no key.")
+	}
 	return func(next http.Handler) http.Handler {
 		return &server[TX]{engine: e, plan: p, next: next}
 	}
@@ -102,8 +105,11 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.send(wire.StatusIgnored)
 	case x.lastRun != nil && x.lastRun.answerNotStored() && once.CodeOf(err) == once.CodeFailed:
 		status := wire.StatusNotStored
-		if op.Key == "" {
+		switch {
+		case op.Key == "":
 			status = wire.StatusIgnored
+		case once.EffectOf(err) != once.EffectNotApplied: // phases of the work stand
+			status = ""
 		}
 		x.send(status)
 	default:

@@ -100,8 +100,21 @@ func (x *exchange) problemOf(err error) Problem {
 			p = x.plan.problem(CodeTimeout)
 			p.Detail = problems[CodeConflict].Detail
 		}
+		if e.Effect == once.EffectInDoubt { // phases of the work stand
+			p = x.unfinished(p)
+		}
 	}
 	p.RetryAfter = e.After
+	return p
+}
+
+// unfinished is the problem p of work that has stopped behind a phase: a retry goes on there.
+func (x *exchange) unfinished(p Problem) Problem {
+	p.Extra = x.operationProblem(CodeInFlight).Extra
+	p.Detail = problems[CodeTransactionMisuse].Detail
+	if p.Retryable {
+		p.Detail = problems[CodeStoreUnavailable].Detail
+	}
 	return p
 }
 

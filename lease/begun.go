@@ -1,0 +1,29 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Begun is a call that was begun and whose outcome is not stored, for people who look it up at the service.
+type Begun struct {
+	Phase   string    `json:"phase"`
+	Key     string    `json:"key"`            // that the service got: see [Key]
+	Repeats bool      `json:"repeats"`        // it can be made again under the same key: [SafeToRepeat], [DedupedFor]
+	Until   time.Time `json:"until,omitzero"` // with Repeats: not later than this; zero: at any time
+	Checked bool      `json:"checked"`        // the service can be asked: [Check]
+}
+
+// BegunOf returns the call of an operation that is running or unknown, nil if none was begun.
+func BegunOf(id store.ID, rec store.Record) (*Begun, error) {
+	s, err := decodeSaved(rec.Data)
+	if err != nil || s.Call == nil {
+		return nil, err
+	}
+	c := s.Call
+	return &Begun{
+		Phase: c.Phase, Key: Key(id.Scope, id.Key, c.Phase, s.generation(c.Phase)),
+		Repeats: c.Repeat, Until: c.Until, Checked: c.Check,
+	}, nil
+}

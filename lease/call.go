@@ -1,0 +1,261 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Call runs a phase that calls another service. The intent is committed before fn runs, and what fn returns
+// with the next commit of the operation. key is made of the operation and the phase: it is the same for all who ever
+// make this call, so that a service which dedupes by it sees one call.
+//
+// The options say what may happen if the outcome of the call is not known, because fn has returned an error or
+// the owner of the lease has died. Without one, nobody makes it again: the operation is unknown.
+//
+// If fn returns a [once.Failure], the call has been answered, and the failure is its outcome: a later run gets it
+// again. If the call may have been made before, it must be an answer that the service gives to each request with the key, also
+// to one that arrives late. An error made by [NotSent] says that the call was not made. With any other error the call may
+// have taken effect; Call may be called again with the same phase, if an option allows that.
+func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), opts ...CallOption) (T, error) {
+	return CallWith(ctx, r, phase, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, opts...)
+}
+
+// CallWith is [Call] with a request that is frozen: all who ever make the call send the bytes of the first attempt,
+// also if the program, its configuration or what it reads has changed since.
+func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), opts ...CallOption) (value T, err error) {
+	p := policyOf(opts)
+	if p.check != nil && p.of != reflect.TypeFor[T]() {
+		return value, fmt.Errorf("%w: phase %q returns %v, and its Check finds %v. Try: the same type", ErrMisused, phase, reflect.TypeFor[T](), p.of)
+	}
+	leave, err := r.enter(phase)
+	if err != nil {
+		return value, err
+	}
+	defer leave()
+	if done, ok := r.saved.find(phase); ok {
+		return decode[T](done)
+	}
+	c := call{run: r, phase: phase, policy: p}
+	err = c.make(ctx, request, func(ctx context.Context, key string, request []byte) (any, error) { return fn(ctx, key, request) })
+	if err != nil {
+		return value, err
+	}
+	done, _ := r.saved.find(phase)
+	return decode[T](done)
+}
+
+// A CallOption says what is done about a call whose outcome is not known.
+type CallOption func(*policy)
+
+type policy struct {
+	repeats bool
+	limited bool          // by DedupedFor, which goes before SafeToRepeat
+	life    time.Duration // of the key at the service; 0: for ever
+	check   func(ctx context.Context, key string) (value json.RawMessage, found Finding, err error)
+	of      reflect.Type // what check finds
+}
+
+func policyOf(opts []CallOption) (p policy) {
+	for _, o := range opts {
+		o(&p)
+	}
+	return p
+}
+
+// SafeToRepeat says that the call has one effect however often it is made with the same key, for ever: the service dedupes
+// and never forgets a key, or the call sets something to a value that nothing else sets. A service that forgets is [DedupedFor].
+func SafeToRepeat() CallOption {
+	return func(p *policy) { p.repeats = p.repeats || !p.limited }
+}
+
+// DedupedFor says that the service dedupes by the key, and knows keys for as long as life. The call is made again while nine
+// tenths of that have not passed since the intent, by the clocks of the processes; later its outcome is unknown, unless
+// there is a [Check] as well. With 0 it is never made again.
+func DedupedFor(life time.Duration) CallOption {
+	return func(p *policy) { // 0 is a setting that was left out, not for ever
+		p.repeats, p.limited, p.life = life > 0, true, life-life/10
+	}
+}
+
+// Check has find asked what became of a call. find gets the key of the call. See [Finding] for what it may answer; with
+// an error it answers nothing. T is what the call returns.
+func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)) CallOption {
+	return func(p *policy) {
+		p.of = reflect.TypeFor[T]()
+		p.check = func(ctx context.Context, key string) (json.RawMessage, Finding, error) {
+			value, found, err := find(ctx, key)
+			if err != nil || found != Happened {
+				return nil, found, err
+			}
+			b, err := json.Marshal(value)
+			return b, found, err
+		}
+	}
+}
+
+// Finding is what a [Check] has found.
+type Finding uint8
+
+const (
+	// Unclear: the service does not know the call, or does not answer. The call may still come to it.
+	Unclear Finding = iota
+	// Happened: the call has taken effect, with the value that is returned.
+	Happened
+	// Voided: it has not, and never will. The service has been made to refuse the key from now on, by a tombstone: for example
+	// a payment under the same key that was cancelled, or a row with the key that the service inserts before it acts. The call
+	// can be made again, under another key.
+	Voided
+)
+
+// String returns the word for the finding.
+func (f Finding) String() string {
+	switch f {
+	case Happened:
+		return "happened"
+	case Voided:
+		return "voided"
+	}
+	return "unclear"
+}
+
+// NotSent returns an error of a call that was not made: the service has not got it and never will. That is so if
+// no connection was made or the request could not be built, and not after a timeout.
+func NotSent(err error) error { return &notSentError{err} }
+
+type notSentError struct{ err error }
+
+func (e *notSentError) Error() string { return "not sent: " + e.err.Error() }
+func (e *notSentError) Unwrap() error { return e.err }
+
+// Key returns the key under which a phase of an operation calls: the UUID that Call passes to its function. voided is how many
+// keys of the phase were voided before, 0 as a rule. It is for people who look a call up at the service. It never changes.
+func Key(scope, key, phase string, voided int) string {
+	sum := sha256.Sum256([]byte(once.DeriveKey(scope, key, phase, strconv.Itoa(voided))))
+	u := sum[:16]
+	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8: made of what it names
+	s := hex.EncodeToString(u)
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
+
+// call is a call on its way.
+type call struct {
+	run    *Run
+	phase  string
+	policy policy
+	again  bool // it may have been sent before, under the same key
+}
+
+func (c *call) key() string {
+	r := c.run
+	return Key(r.id.Scope, r.id.Key, c.phase, r.saved.generation(c.phase))
+}
+
+// make makes the call, or finds out what became of one that was begun. Without an error its outcome is saved.
+func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
+	r := c.run
+	if begun := r.saved.Call; begun != nil { // before, by this run or by another owner
+		request, c.again = begun.Request, true
+		if !begun.repeats(time.Now()) {
+			if err := c.find(ctx, errOwnerGone); err != nil || r.saved.has(c.phase) {
+				return err
+			}
+		}
+	}
+	if r.saved.Call == nil {
+		c.again = false
+		if err := c.begin(ctx, request); err != nil {
+			return err
+		}
+	}
+	value, err := fn(ctx, c.key(), bytes.Clone(request)) // it may write there
+	return c.answered(ctx, value, err)
+}
+
+var errOwnerGone = errors.New("its owner is gone")
+
+// begin commits the intent.
+func (c *call) begin(ctx context.Context, request []byte) error {
+	r := c.run
+	i := intent{Phase: c.phase, Repeat: c.policy.repeats, Check: c.policy.check != nil, Request: bytes.Clone(request)}
+	if c.policy.life > 0 {
+		i.Until = time.Now().Add(c.policy.life).UTC()
+	}
+	next, err := r.fits(r.saved.begun(i))
+	if err != nil {
+		return err
+	}
+	switch err := r.swap(ctx, r.running(next)); {
+	case store.KindOf(err) == store.KindTaken:
+		r.lose(true)
+		return fmt.Errorf("call %q is not made: %w: %w", c.phase, ErrLost, err)
+	case err != nil:
+		return fmt.Errorf("call %q is not made: %w", c.phase, err)
+	}
+	r.saved = next
+	return nil
+}
+
+// answered saves what fn has returned.
+func (c *call) answered(ctx context.Context, value any, err error) error {
+	r := c.run
+	var failure *once.Failure
+	var unsent *notSentError
+	switch {
+	case err == nil:
+		next, err := r.done(c.phase, value)
+		if err != nil { // it has happened, and nothing can tell that
+			r.saved.Call.Repeat, r.saved.Call.Check = false, false
+			return err
+		}
+		r.saved = next
+		return nil
+	case errors.As(err, &unsent) && !c.again:
+		r.saved.Call = nil
+		return err
+	case unsent == nil && errors.As(err, &failure) && failure != nil:
+		if _, err := json.Marshal(failure); err != nil {
+			r.saved.Call.Repeat, r.saved.Call.Check = false, false
+			return fmt.Errorf("the failure of call %q cannot be saved: %w", c.phase, err)
+		}
+		own := *failure
+		r.saved = r.saved.with(phase{Name: c.phase, Failure: &own})
+		return failure
+	case c.policy.check == nil, r.ended.Err() != nil:
+		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, err)
+	}
+	return c.find(ctx, err)
+}
+
+// find asks what became of the call. Without an error the outcome is saved, or the call can be made under a new key.
+func (c *call) find(ctx context.Context, cause error) error {
+	r := c.run
+	if c.policy.check == nil || !r.saved.Call.Check {
+		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
+	}
+	value, found, err := c.policy.check(ctx, c.key())
+	switch {
+	case err != nil:
+		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, errors.Join(cause, err))
+	case found == Happened:
+		r.saved = r.saved.with(phase{Name: c.phase, Value: value})
+		return nil
+	case found == Voided:
+		r.saved = r.saved.void(c.phase)
+		if errors.Is(cause, errOwnerGone) {
+			return nil
+		}
+		return fmt.Errorf("call %q has not taken effect: %w", c.phase, cause)
+	}
+	return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
+}

@@ -1,0 +1,240 @@
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+)
+
+func encrypter(t *testing.T) once.Encrypter {
+	t.Helper()
+	e, err := once.NewEncrypter(make([]byte, 32))
+	must(t, err)
+	return e
+}
+
+// What stopped is finished by two completers, although nobody asks again: each operation once, with the request of its caller.
+func TestCompleter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, box := memstore.New(), encrypter(t)
+		var calls atomic.Int64
+		fails := atomic.Bool{}
+		fails.Store(true)
+		handler := func(request string) func(context.Context, *lease.Run) (string, error) {
+			return func(ctx context.Context, r *lease.Run) (string, error) {
+				if _, err := lease.Tx(ctx, r, s, "a", put(request, "1")); err != nil {
+					return "", err
+				}
+				return lease.Call(ctx, r, "b", func(context.Context, string) (string, error) {
+					if fails.Load() {
+						return "", errDead
+					}
+					calls.Add(1)
+					return request, nil
+				}, lease.SafeToRepeat())
+			}
+		}
+		newNode := func() (*lease.Store, *once.Engine[*lease.Run]) {
+			leased := lease.New(s, lease.Config{TTL: time.Second})
+			return leased, once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
+		}
+		_, e := newNode()
+		requests := []string{"x", "y", "z"}
+		for _, request := range requests {
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: request, Fingerprint: once.FingerprintOf([]byte(request)), Request: []byte(request)}, handler(request))
+			wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
+		}
+		fails.Store(false)
+		ctx, cancel := context.WithCancel(t.Context())
+		var nodes sync.WaitGroup
+		for range 2 {
+			leased, e := newNode()
+			c := lease.Completer{Store: leased, Encrypter: box, Resume: func(ctx context.Context, op once.Operation) error {
+				if op.Key == "y" && calls.Load() < 2 { // the others are not held up
+					panic("a request that breaks a handler")
+				}
+				_, err := once.Do(ctx, e, op, handler(string(op.Request)))
+				return err
+			}, Log: slog.New(slog.DiscardHandler)}
+			nodes.Go(func() { must(t, c.Run(ctx)) })
+		}
+		pass(10 * time.Second)
+		cancel()
+		nodes.Wait()
+		for _, request := range requests {
+			rec, err := s.Read(t.Context(), store.ID{Scope: "s", Key: request})
+			must(t, err)
+			if v, _ := s.Get(request); rec.State != store.StateDone || string(rec.Result.Body) != `"`+request+`"` || v != "1" {
+				t.Errorf("%s: %s, %q, written %q", request, rec.State, rec.Result.Body, v)
+			}
+		}
+		if calls.Load() != 3 {
+			t.Errorf("%d calls", calls.Load())
+		}
+		pass(time.Minute) // heartbeats end
+	})
+}
+
+// A completer asks about what is unknown, from time to time, until there is an answer. What no check can tell it leaves to people.
+func TestCompleterChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, box := memstore.New(), encrypter(t)
+		var finding, asked atomic.Int64
+		handler := func(opts ...lease.CallOption) func(context.Context, *lease.Run) (string, error) {
+			return func(ctx context.Context, r *lease.Run) (string, error) {
+				return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errDead }, opts...)
+			}
+		}
+		check := lease.Check(func(context.Context, string) (string, lease.Finding, error) {
+			asked.Add(1)
+			return "paid", lease.Finding(finding.Load()), nil
+		})
+		leased := lease.New(s, lease.Config{TTL: time.Second})
+		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
+		checked := once.Operation{Scope: "s", Key: "checked", Request: []byte("r")}
+		lost := once.Operation{Scope: "s", Key: "lost", Request: []byte("r")}
+		_, err := once.Do(t.Context(), e, checked, handler(check))
+		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+		_, err = once.Do(t.Context(), e, lost, handler())
+		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+		ctx, cancel := context.WithCancel(t.Context())
+		resumed := map[string]int{}
+		var log bytes.Buffer
+		done := make(chan error)
+		go func() {
+			done <- lease.Completer{
+				Store: leased, Encrypter: box, UnknownEvery: time.Minute, Concurrency: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Resume: func(ctx context.Context, op once.Operation) error {
+					resumed[op.Key]++
+					_, err := once.Do(ctx, e, op, handler(check))
+					return err
+				},
+			}.Run(ctx)
+		}()
+		pass(150 * time.Second) // at 0, 60 and 120 s
+		if n := asked.Load(); n != 1+3 {
+			t.Errorf("asked %d times", n)
+		}
+		finding.Store(int64(lease.Happened))
+		pass(time.Minute)
+		cancel()
+		must(t, <-done)
+		rec, err := s.Read(t.Context(), store.ID{Scope: "s", Key: "checked"})
+		must(t, err)
+		if rec.State != store.StateDone || string(rec.Result.Body) != `"paid"` || resumed["lost"] != 0 {
+			t.Errorf("%s %q, resumed %v", rec.State, rec.Result.Body, resumed)
+		}
+		if !strings.Contains(log.String(), "the outcome of an operation is unknown") {
+			t.Errorf("the log has %q", log.String())
+		}
+	})
+}
+
+// An operation whose owner has died in a call that nobody may repeat becomes unknown, also if its request was not kept.
+func TestCompleterTellsWhatIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, box := memstore.New(), encrypter(t)
+		leased := lease.New(s, lease.Config{TTL: time.Second})
+		begins := make(chan struct{})
+		go func() { // the process dies in the call
+			_, _ = once.Do(context.Background(), node(frozen{s}), op, func(ctx context.Context, r *lease.Run) (string, error) {
+				return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
+					close(begins)
+					return "", errDead
+				})
+			})
+		}()
+		<-begins
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		must(t, lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Resume: func(context.Context, once.Operation) error {
+			t.Error("it is executed")
+			return nil
+		}}.Run(ctx))
+		wantState(t, s, store.StateUnknown)
+	})
+}
+
+// frozen is a store whose process dies in its first call: what it writes after the intent never comes to the database.
+type frozen struct{ *memstore.Store }
+
+func (f frozen) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	if c.Next.State == store.StateRunning && c.Next.CallStarted {
+		return f.Store.Swap(ctx, c)
+	}
+	return store.Record{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("the process is dead")}
+}
+
+func (f frozen) Renew(context.Context, []store.Hold, time.Duration) ([]store.Hold, error) {
+	return nil, &store.Error{Kind: store.KindUnavailable, Err: errors.New("the process is dead")}
+}
+
+// A completer that cannot work says so when it starts.
+func TestCompleterRefusals(t *testing.T) {
+	leased := lease.New(memstore.New(), lease.Config{})
+	resume := func(context.Context, once.Operation) error { return nil }
+	for name, c := range map[string]lease.Completer{
+		"no requests": {Store: leased, Resume: resume},
+		"no handlers": {Store: leased, Encrypter: encrypter(t)},
+		"no store":    {Resume: resume, Encrypter: encrypter(t)},
+		"negative":    {Store: leased, Resume: resume, Encrypter: encrypter(t), Every: -1},
+	} {
+		if err := c.Run(t.Context()); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// An operation that fails again and again is resumed less and less often, and a caller goes on with it at once.
+func TestCompleterPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, box := memstore.New(), encrypter(t)
+		leased := lease.New(s, lease.Config{TTL: time.Second})
+		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
+		var runs atomic.Int64
+		var works atomic.Bool
+		run := func(ctx context.Context, r *lease.Run) (string, error) {
+			runs.Add(1)
+			a, err := lease.Tx(ctx, r, s, "a", put("a", "1"))
+			if err == nil && !works.Load() {
+				err = errDead
+			}
+			return a, err
+		}
+		asked := op
+		asked.Request = []byte("r")
+		_, err := once.Do(t.Context(), e, asked, run)
+		wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Resume: func(ctx context.Context, op once.Operation) error {
+				_, err := once.Do(ctx, e, op, run)
+				return err
+			}}.Run(ctx)
+		}()
+		pass(24 * time.Hour)
+		if n := runs.Load(); n < 24 || n > 40 {
+			t.Errorf("%d runs in a day", n)
+		}
+		works.Store(true)
+		if r, err := once.Do(t.Context(), e, asked, run); err != nil || r.Value != "1" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		cancel()
+		must(t, <-done)
+		pass(time.Minute)
+	})
+}

@@ -1,0 +1,40 @@
+// Package lease runs work that one commit cannot hold, because it calls other services or spans
+// several transactions: it goes on where it stopped, on any node, and says "unknown" when nobody
+// can know whether a call took effect.
+//
+//	jobs := once.New(lease.New(s, lease.Config{}), once.Config{})
+//	paid, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (Charge, error) {
+//		order, err := lease.Tx(ctx, run, s, "reserve", reserve) // business write and recovery point: one commit
+//		if err != nil {
+//			return Charge{}, err
+//		}
+//		return lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (Charge, error) {
+//			return provider.Charge(ctx, order, key) // the same key, whoever calls and how often
+//		}, lease.DedupedFor(24*time.Hour))
+//	})
+//
+// A handler is a sequence of phases with names. A phase that was committed is not executed again: a
+// later run of the handler gets its value. So what a handler does outside of its phases must
+// depend on nothing but the request and these values.
+//
+// The handler's first phase claims the operation, so what comes before it may run on two nodes at
+// the same time (Config.Eager claims before). From then on the record of the operation has an
+// owner, for as long as its lease is renewed. When the owner dies, the next caller with the same key,
+// or a [Completer], takes it over. Every write of the work raises a fence in the record, and is
+// applied only under the fence before it: an owner that was stopped and wakes up can commit nothing.
+//
+// # What a call may have done
+//
+// The intent to call is committed before the call, its result with the next commit. If the owner dies
+// in between, the call may have taken effect. What happens then was said when it was made:
+//
+//   - [SafeToRepeat]: it is made again, under the same key.
+//   - [DedupedFor]: the same, as long as the provider knows the key.
+//   - [Check]: the provider is asked.
+//   - none of them: the outcome is unknown. Callers get [once.CodeUnknown], nothing runs again by
+//     itself, and a person decides with [Resolve].
+//
+// That a provider has not seen a call proves nothing: the call may still be on its way, from an owner that was
+// stopped or through a network that is slow. So a check can answer that it happened or that it was
+// voided, which a tombstone at the provider makes sure of, and nothing in between.
+package lease

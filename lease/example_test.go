@@ -1,0 +1,69 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// provider is a payment service that dedupes by the key of a request. Its first answer gets lost.
+type provider struct{ charges map[string]int }
+
+func (p *provider) charge(key string, amount int) (string, error) {
+	if _, before := p.charges[key]; before {
+		return "charge 1", nil
+	}
+	p.charges[key] = amount
+	return "", errors.New("timeout")
+}
+
+// A charge whose answer gets lost is asked for again, under the same key.
+func Example() {
+	ctx := context.Background()
+	s := memstore.New()
+	p := &provider{charges: map[string]int{}}
+	jobs := once.New(lease.New(s, lease.Config{}), once.Config{Observer: once.Discard})
+	op := once.Operation{Scope: "acme POST /orders", Key: "order-42"}
+
+	pay := func(ctx context.Context, run *lease.Run) (string, error) {
+		reserve := func(_ context.Context, tx *memstore.Tx) (int, error) { return 1000, tx.Put("order-42", "reserved") }
+		amount, err := lease.Tx(ctx, run, s, "reserve", reserve)
+		if err != nil {
+			return "", err
+		}
+		return lease.Call(ctx, run, "charge", func(_ context.Context, key string) (string, error) {
+			return p.charge(key, amount)
+		}, lease.DedupedFor(24*time.Hour))
+	}
+
+	_, err := once.Do(ctx, jobs, op, pay)
+	fmt.Println(once.CodeOf(err), once.EffectOf(err))
+	paid, err := once.Do(ctx, jobs, op, pay) // the client's retry, or a Completer
+	fmt.Println(paid.Value, err, len(p.charges), "charge")
+	// Output:
+	// failed in doubt
+	// charge 1 <nil> 1 charge
+}
+
+// A service that does not dedupe, but can cancel: the check sees to it that what has not happened never will.
+func ExampleCheck() {
+	type status struct{ Charged, Cancelled bool }
+	find := func(_ context.Context, key string) (string, lease.Finding, error) {
+		// POST /charges/{key}/cancel answers with the state in which the charge is for ever.
+		answer := status{Cancelled: true}
+		switch {
+		case answer.Charged:
+			return "charge " + key, lease.Happened, nil
+		case answer.Cancelled:
+			return "", lease.Voided, nil
+		}
+		return "", lease.Unclear, nil
+	}
+	_ = lease.Check(find)
+	// Output:
+}

@@ -1,0 +1,141 @@
+package lease
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// saved is what the record of an operation keeps of its phases. It is stored: names do not change.
+type saved struct {
+	Phases []phase  `json:"phases,omitempty"`
+	Call   *intent  `json:"call,omitempty"` // that was begun, and whose outcome is not known
+	Keys   []voided `json:"voided,omitempty"`
+}
+
+// phase is one that has ended.
+type phase struct {
+	Name    string          `json:"name"`
+	Value   json.RawMessage `json:"value,omitempty"`
+	Failure *once.Failure   `json:"failure,omitempty"`
+}
+
+// voided counts the keys of a call that can never take effect, because the provider keeps tombstones under them.
+type voided struct {
+	Phase string `json:"phase"`
+	Count int    `json:"count"`
+}
+
+// intent is a call that is about to be made, and what is to be done if nobody knows how it ended.
+type intent struct {
+	Phase   string    `json:"phase"`
+	Repeat  bool      `json:"repeat,omitempty"` // under the same key
+	Until   time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
+	Check   bool      `json:"check,omitempty"`
+	Request []byte    `json:"request,omitempty"` // frozen
+}
+
+// repeats reports whether the call can be made again under the same key.
+func (c *intent) repeats(now time.Time) bool {
+	return c.Repeat && (c.Until.IsZero() || now.Before(c.Until))
+}
+
+// resumable reports whether another owner may go on without a person.
+func (c *intent) resumable(now time.Time) bool { return c == nil || c.Check || c.repeats(now) }
+
+func decodeSaved(data []byte) (s saved, err error) {
+	if len(data) == 0 {
+		return s, nil
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("what the phases of the operation have saved cannot be read: %w", err)
+	}
+	return s, nil
+}
+
+// isEmpty reports whether nothing was saved.
+func (s saved) isEmpty() bool { return len(s.Phases) == 0 && s.Call == nil && len(s.Keys) == 0 }
+
+func (s saved) encode() []byte {
+	if s.isEmpty() {
+		return nil
+	}
+	b, err := json.Marshal(s)
+	if err != nil { // every value is JSON already
+		panic(err)
+	}
+	return b
+}
+
+// find returns the phase with a name.
+func (s saved) find(name string) (phase, bool) {
+	i := slices.IndexFunc(s.Phases, func(p phase) bool { return p.Name == name })
+	if i < 0 {
+		return phase{}, false
+	}
+	return s.Phases[i], true
+}
+
+func (s saved) has(name string) bool {
+	_, ok := s.find(name)
+	return ok
+}
+
+// with returns s with one more phase, and no call under way.
+func (s saved) with(p phase) saved {
+	s.Phases = append(slices.Clip(s.Phases), p)
+	s.Call = nil
+	return s
+}
+
+// begun returns s with a call under way.
+func (s saved) begun(c intent) saved {
+	s.Call = &c
+	return s
+}
+
+// void returns s without its call, whose key can never take effect any more.
+func (s saved) void(phase string) saved {
+	s.Call = nil
+	s.Keys = slices.Clone(s.Keys)
+	for i := range s.Keys {
+		if s.Keys[i].Phase == phase {
+			s.Keys[i].Count++
+			return s
+		}
+	}
+	s.Keys = append(s.Keys, voided{phase, 1})
+	return s
+}
+
+// generation is how many keys of a call are void.
+func (s saved) generation(phase string) int {
+	for _, v := range s.Keys {
+		if v.Phase == phase {
+			return v.Count
+		}
+	}
+	return 0
+}
+
+// last is the name of the last phase that has ended.
+func (s saved) last() string {
+	if n := len(s.Phases); n > 0 {
+		return s.Phases[n-1].Name
+	}
+	return ""
+}
+
+// decode gives the caller of a phase what it has returned before.
+func decode[T any](p phase) (value T, err error) {
+	if p.Failure != nil {
+		return value, p.Failure
+	}
+	if err := json.Unmarshal(p.Value, &value); err != nil {
+		return value, fmt.Errorf("phase %q has saved a value of another type: %w. Try: a new name for a phase that returns something else", p.Name, err)
+	}
+	return value, nil
+}

@@ -1,0 +1,229 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Defaults of [Config].
+const (
+	DefaultTTL      = 30 * time.Second
+	DefaultLongest  = time.Hour
+	DefaultMaxSaved = 1 << 20
+)
+
+// ShortestTTL is the shortest Config.TTL.
+const ShortestTTL = 100 * time.Millisecond
+
+// Config of a [Store].
+type Config struct {
+	// TTL is how long after its last renewal an operation can be taken over, by the clock of the store.
+	// It is renewed every third of that. At least 100 ms. Default 30 s.
+	TTL time.Duration
+
+	// Longest is for how long one run of a handler may hold an operation. Then its context ends.
+	// Default 1 h.
+	Longest time.Duration
+
+	// MaxSaved is how many bytes of JSON the values of an operation's phases may have together, names and
+	// frozen requests included. They are written again with each phase. Default 1 MiB.
+	MaxSaved int
+
+	// Eager commits the claim before the handler begins, which costs one commit more: then nothing of the handler
+	// runs on two nodes at the same time.
+	Eager bool
+}
+
+// Store is a store for work under leases: see [New].
+type Store struct {
+	ops   store.Operations
+	cfg   Config
+	heart *heart
+}
+
+var (
+	_ store.Store[*Run] = (*Store)(nil)
+	_ store.Irrevocable = (*Store)(nil)
+	_ store.Claim[*Run] = (*Run)(nil)
+	_ store.Expiring    = (*Run)(nil)
+	_ store.Operations  = (*Store)(nil)
+)
+
+// New returns a store whose operations are kept by ops, such as a pgxstore, a sqlstore or a memstore, in the same table
+// as those of other engines on it. It panics if cfg is invalid, or if ops cannot renew leases
+// ([store.Renewer]).
+func New(ops store.Operations, cfg Config) *Store {
+	if cfg.TTL == 0 {
+		cfg.TTL = DefaultTTL
+	}
+	if cfg.Longest == 0 {
+		cfg.Longest = DefaultLongest
+	}
+	if cfg.MaxSaved == 0 {
+		cfg.MaxSaved = DefaultMaxSaved
+	}
+	switch {
+	case cfg.TTL < ShortestTTL:
+		panic(fmt.Sprintf("lease: New: TTL is %v, at least %v is needed", cfg.TTL, ShortestTTL))
+	case cfg.Longest < cfg.TTL:
+		panic(fmt.Sprintf("lease: New: Longest is %v, shorter than the TTL of %v", cfg.Longest, cfg.TTL))
+	case cfg.MaxSaved < 0:
+		panic(fmt.Sprintf("lease: New: MaxSaved %d must not be negative", cfg.MaxSaved))
+	}
+	renewer, ok := store.As[store.Renewer](ops)
+	if !ok {
+		panic("lease: New: the store cannot renew leases (store.Renewer)")
+	}
+	s := &Store{ops: ops, cfg: cfg}
+	s.heart = &heart{ops: ops, renewer: renewer, ttl: cfg.TTL, longest: cfg.Longest, beating: map[*Run]struct{}{}}
+	return s
+}
+
+// Unwrap returns the store of the operations.
+func (s *Store) Unwrap() any { return s.ops }
+
+// Irrevocable implements [store.Irrevocable].
+func (*Store) Irrevocable() {}
+
+// Config returns the one in force.
+func (s *Store) Config() Config { return s.cfg }
+
+// Read implements [store.Operations]. What has stopped in a call that can be made again or checked is
+// not told as a call whose outcome nobody knows.
+func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	rec, err := s.ops.Read(ctx, id)
+	if err == nil && rec.LeaseExpired && rec.CallStarted {
+		if saved, err := decodeSaved(rec.Data); err == nil && saved.Call.resumable(time.Now()) {
+			rec.CallStarted = false
+		}
+	}
+	return rec, err
+}
+
+// Swap implements [store.Operations].
+func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	return s.ops.Swap(ctx, c)
+}
+
+var errNoKey = errors.New("work under a lease needs an operation with scope and key: without a record there is nothing to hold")
+
+// Begin implements [store.Store].
+func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*Run], store.Record, error) {
+	if opts.ID.IsZero() {
+		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errNoKey}
+	}
+	if err := mayResume(ctx, opts.ID); err != nil {
+		return nil, store.Record{}, err
+	}
+	r := newRun(s, opts)
+	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // the store's clock judges the claim
+	if opts.First && !eager && !reconciles(ctx) {     // the first write finds what is in the way
+		return r, store.Record{}, nil
+	}
+	rec, err := r.read(ctx)
+	switch {
+	case err != nil:
+		return nil, store.Record{}, err
+	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // it has ended since the Completer saw it, and its caller was told so
+		return nil, rec, nil
+	case rec.State == store.StateAbsent && !eager:
+		return r, store.Record{}, nil
+	case rec.State == store.StateAbsent:
+		return r.claim(ctx)
+	case !s.takesOver(ctx, rec, opts.Fingerprint):
+		return nil, rec, nil
+	}
+	return r.takeOver(ctx, rec)
+}
+
+// read waits no longer for the store than the engine allows.
+func (r *Run) read(ctx context.Context) (store.Record, error) {
+	if t := r.opts.Timeouts.Acquire; t > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t)
+		defer cancel()
+	}
+	return r.s.Read(ctx, r.id)
+}
+
+// takesOver reports whether a record that is in the way is one to take over.
+func (s *Store) takesOver(ctx context.Context, rec store.Record, fingerprint []byte) bool {
+	if len(fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, fingerprint) {
+		return false // something else is asked
+	}
+	return rec.State == store.StateRunning && rec.LeaseExpired || rec.State == store.StateUnknown && reconciles(ctx)
+}
+
+// claim makes the run the owner of what is absent.
+func (r *Run) claim(ctx context.Context) (store.Claim[*Run], store.Record, error) {
+	switch err := r.swap(ctx, r.running(saved{})); {
+	case store.KindOf(err) == store.KindTaken:
+		rec, err := r.read(ctx)
+		return nil, rec, err
+	case err != nil:
+		return nil, store.Record{}, err
+	}
+	return r, store.Record{}, nil
+}
+
+// takeOver makes the run the owner of an operation whose owner is gone.
+func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run], store.Record, error) {
+	saved, err := decodeSaved(rec.Data)
+	if err != nil {
+		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: err}
+	}
+	r.saved = saved
+	next := r.record(store.StateRunning, saved)
+	next.Fence = rec.Fence + 1
+	if rec.State == store.StateRunning && saved.Call != nil && !saved.Call.resumable(time.Now()) {
+		next.State = store.StateUnknown
+	}
+	if rec.State == store.StateUnknown && (saved.Call == nil || !saved.Call.Check) {
+		return nil, rec, nil
+	}
+	c := store.Change{
+		ID: r.id, Next: next, Lease: r.s.cfg.TTL, Keep: true,
+		Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning},
+	}
+	switch err := r.swap(ctx, c); {
+	case store.KindOf(err) == store.KindTaken:
+		rec, err := r.read(ctx)
+		return nil, rec, err
+	case err != nil:
+		return nil, store.Record{}, err
+	}
+	if next.State == store.StateUnknown {
+		next.Fingerprint, next.Since = rec.Fingerprint, rec.Since
+		return nil, next, nil
+	}
+	return r, store.Record{}, nil
+}
+
+// isSame reports whether both are the same store: a phase commits together with the record of its operation.
+func isSame(a, b any) bool {
+	a, b = innermost(a), innermost(b)
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+}
+
+func innermost(s any) any {
+	for {
+		w, wraps := s.(interface{ Unwrap() any })
+		if !wraps {
+			return s
+		}
+		s = w.Unwrap()
+	}
+}
+
+func newNonce() []byte {
+	nonce := make([]byte, 16)
+	rand.Read(nonce)
+	return nonce
+}

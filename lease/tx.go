@@ -1,0 +1,198 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// maxRuns is how often a phase runs when the database answers with serialization failures or deadlocks.
+const maxRuns = 3
+
+// Tx runs a phase in one transaction of s, which is the store that the leases are kept in: what fn writes, its
+// value and the fact that the phase is done commit together. If the phase was committed before, fn does not run, and Tx
+// returns the value of that time, decoded from JSON.
+//
+// fn may run more than once, and only one run commits. When fn returns an error, the phase is rolled back and Tx returns
+// that error: the earlier phases stand. The operation's Isolation and Timeouts hold for each transaction; the default
+// isolation is [store.ReadCommitted].
+func Tx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string, fn func(ctx context.Context, tx TX) (T, error)) (value T, err error) {
+	leave, err := r.enter(phase)
+	if err != nil {
+		return value, err
+	}
+	defer leave()
+	if p, ok := r.saved.find(phase); ok {
+		return decode[T](p)
+	}
+	if r.saved.Call != nil { // of the same name, in another version of the program
+		return value, fmt.Errorf("phase %q cannot begin: a call of this name was begun: %w. Try: another name", phase, ErrUnknown)
+	}
+	if !isSame(s, r.s.ops) {
+		return value, fmt.Errorf("%w: phase %q would write to another store than the one that the lease is kept in, and could not commit with it. Try: the store that lease.New was given, or Call", ErrMisused, phase)
+	}
+	t := transaction[T, TX]{run: r, store: s, phase: phase, fn: fn}
+	if err := t.untilCommitted(ctx); err != nil {
+		return value, err
+	}
+	if t.found { // committed by a run whose answer was lost
+		p, _ := r.saved.find(phase)
+		return decode[T](p)
+	}
+	return t.value, nil
+}
+
+// transaction is a phase of database work.
+type transaction[T, TX any] struct {
+	run   *Run
+	store store.Store[TX]
+	phase string
+	fn    func(ctx context.Context, tx TX) (T, error)
+
+	value T     // of the last run of fn
+	lost  error // a COMMIT was sent and not answered
+	found bool  // it was applied
+}
+
+// untilCommitted runs the phase until it is committed or has failed. After a lost answer the whole phase runs again
+// under the same fence, so that at most one run is applied.
+func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error {
+	for runs := 1; ; runs++ {
+		err, ofCommit := t.once(ctx)
+		if err == nil {
+			t.run.lost = nil // under this fence nothing else can be applied any more
+			return nil
+		}
+		kind := t.kindOf(err)
+		if ofCommit && (kind == store.KindTaken || kind == store.KindLost) || t.lost != nil {
+			if kind == store.KindLost {
+				t.lost, t.run.lost = err, err // also if fn panics in its next run, or another owner has taken over what was applied
+			}
+			switch applied, e := t.isApplied(ctx); {
+			case applied:
+				t.run.lost = nil
+				return nil
+			case e != nil && t.lost != nil:
+				return errors.Join(t.lost, e)
+			case kind == store.KindTaken && ofCommit:
+				t.run.lose(true)
+				return fmt.Errorf("phase %q is not committed: %w: %w", t.phase, ErrLost, err)
+			}
+		}
+		again := kind == store.KindRetry || ofCommit && kind == store.KindLost
+		if !again || runs >= maxRuns || !sleep(ctx, rand.N(firstDelay)) {
+			if t.lost != nil { // it may yet be applied
+				err = errors.Join(err, t.lost)
+			}
+			return err
+		}
+	}
+}
+
+func (t *transaction[T, TX]) kindOf(err error) store.Kind {
+	if c, ok := store.As[store.Classifier](t.store); ok {
+		return c.Classify(err)
+	}
+	return store.KindOf(err)
+}
+
+// once runs fn in a transaction and commits. ofCommit says that the error is not one of the handler's.
+func (t *transaction[T, TX]) once(ctx context.Context) (err error, ofCommit bool) {
+	r := t.run
+	opts := store.BeginOptions{Isolation: r.opts.Isolation, Timeouts: r.opts.Timeouts}
+	if opts.Isolation == store.DefaultIsolation {
+		opts.Isolation = store.ReadCommitted // heartbeats change the record meanwhile
+	}
+	claim, _, err := t.store.Begin(ctx, opts)
+	if err != nil {
+		return err, false
+	}
+	next, err := t.runIn(ctx, claim)
+	if err != nil {
+		return err, false
+	}
+	uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	c := r.under(r.running(next))
+	defer r.write(time.Now())()
+	if err := claim.Commit(uncancelled, c); err != nil {
+		return err, true
+	}
+	r.saved = next
+	r.adopt(c.Next)
+	return nil, true
+}
+
+// runIn runs fn, and rolls back if that does not come to a value that can be saved, or panics.
+func (t *transaction[T, TX]) runIn(ctx context.Context, claim store.Claim[TX]) (next saved, err error) {
+	returned := false
+	defer func() {
+		if returned && err == nil {
+			return
+		}
+		uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		undo := claim.Rollback(uncancelled)
+		switch store.KindOf(undo) {
+		case store.KindEnded: // what fn has committed by itself stands without its phase
+			t.run.lost = undo
+			err = errors.Join(undo, err)
+		case store.KindRetry:
+			err = errors.Join(undo, err)
+		}
+	}()
+	t.value, err = t.fn(ctx, claim.Tx())
+	if err == nil {
+		next, err = t.run.done(t.phase, t.value)
+	}
+	returned = true
+	return next, err
+}
+
+// isApplied finds out whether a commit whose answer was lost was applied.
+func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
+	r := t.run
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	for delay := firstDelay; ; delay = min(2*delay, maxDelay) {
+		rec, err := r.s.ops.Read(ctx, r.id)
+		if err == nil {
+			if rec.State != store.StateRunning || rec.Fence != r.fence+1 || !bytes.Equal(rec.Nonce, r.nonce) {
+				return false, nil
+			}
+			s, err := decodeSaved(rec.Data)
+			if err != nil {
+				return false, err
+			}
+			r.saved, t.found = s, true
+			r.adopt(rec)
+			return true, nil
+		}
+		if !sleep(ctx, rand.N(delay)) {
+			return false, err
+		}
+	}
+}
+
+// done returns what is saved when a phase has ended with a value.
+func (r *Run) done(name string, value any) (saved, error) {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return saved{}, fmt.Errorf("the value of phase %q cannot be saved: %w", name, err)
+	}
+	return r.fits(r.saved.with(phase{Name: name, Value: b}))
+}
+
+// fits refuses what is too large to be saved.
+func (r *Run) fits(s saved) (saved, error) {
+	if n := len(s.encode()); n > r.s.cfg.MaxSaved {
+		return s, &store.TooLargeError{Bytes: int64(n), Max: int64(r.s.cfg.MaxSaved), Try: "smaller values of phases, such as the keys of rows; or a larger lease.Config.MaxSaved"}
+	}
+	return s, nil
+}

@@ -1,0 +1,142 @@
+package oncehttp
+
+import (
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/store"
+)
+
+// CodeNotFound is the code of a problem of [Status], with the status 404: nothing is known of the operation.
+const CodeNotFound = "NOT_FOUND.operation"
+
+// Status serves what Config.StatusURL points to: the state of an operation, for a client that was told that it is in flight
+// or unknown. cfg is that of the route. of returns from the request for the state which operation it asks for: the part of the scope that
+// follows the principal (Config.Route; by default method and pattern of the route) and the key.
+//
+//	mux.Handle("POST /refunds", authenticate(oncehttp.Handler(engine, cfg, refund)))
+//	mux.Handle("GET /refunds/status/{key}", authenticate(oncehttp.Status(engine, cfg,
+//		func(r *http.Request) (route, key string) { return "POST /refunds", r.PathValue("key") })))
+//
+// The answer to a GET is JSON:
+//
+//	{"state": "running", "since": "2026-01-31T12:00:00Z"}
+//	{"state": "unknown", "since": "2026-01-31T12:00:00Z"}
+//	{"state": "done", "since": "2026-01-31T12:00:00Z",
+//	 "result": {"status": 201, "headers": {"Content-Type": ["application/json"]}, "body": {"id": 7}}}
+//
+// A body that is not JSON is in "text", and in "base64" if it is not UTF-8 either. Without a "result", a done operation has
+// one that was not kept. Running has a Retry-After. An operation that has failed after a phase, or whose process has died, is running
+// as well: it goes on when a client sends the request again, or a lease.Completer is there.
+//
+// An operation belongs to the principal who has asked for it. Others, and those who ask for one of which nothing is known, get
+// 404 with the code [CodeNotFound]. So does a client whose operation is executed at this moment by an engine without leases:
+// such an operation is known when it is done.
+//
+// Status panics if cfg is invalid or of is nil.
+func Status[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
+	p := compile(cfg, e.Retain())
+	if of == nil {
+		panic("oncehttp: Status: of is nil.\nTry: a function that takes the key out of the path.")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{plan: p, w: w, r: r}
+		w.Header()["Cache-Control"] = []string{"no-store"}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header()["Allow"] = []string{"GET, HEAD"}
+			x.refuse(Problem{Status: http.StatusMethodNotAllowed})
+			return
+		}
+		principal := p.Principal(r)
+		if principal == "" {
+			x.refuse(p.problem(CodeUnauthenticated))
+			return
+		}
+		route, key := of(r)
+		rec, err := e.Read(r.Context(), once.Operation{Scope: wire.Scope(principal, route), Key: key})
+		switch {
+		case once.CodeOf(err) == once.CodeUnavailable:
+			unavailable := p.problem(CodeStoreUnavailable)
+			unavailable.Detail = "The state of the operation cannot be read now. Send the same request again, later."
+			unavailable.RetryAfter = time.Second
+			x.refuse(unavailable)
+		case err != nil, rec.State == store.StateAbsent: // a key that cannot be one names nothing
+			x.refuse(Problem{
+				Type: typeOf(CodeNotFound), Code: CodeNotFound, Status: http.StatusNotFound, Title: "No such operation",
+				Detail: "Nothing is known of this operation. It was not executed to its end, or is being executed now, or was forgotten.",
+			})
+		default:
+			tell(w, rec)
+		}
+	})
+}
+
+// status is what a client is told. Its JSON form is a contract.
+type status struct {
+	State  string        `json:"state"`
+	Since  time.Time     `json:"since"`
+	Result *statusResult `json:"result,omitempty"`
+}
+
+// statusResult is the answer that a retry gets.
+type statusResult struct {
+	Status  int                 `json:"status,omitempty"`
+	Headers map[string][]string `json:"headers,omitempty"`
+	Body    json.RawMessage     `json:"body,omitempty"`
+	Text    string              `json:"text,omitempty"`
+	Base64  []byte              `json:"base64,omitempty"`
+	Failure json.RawMessage     `json:"failure,omitempty"` // a [once.Failure]
+}
+
+// tell sends the state of an operation.
+func tell(w http.ResponseWriter, rec store.Record) {
+	s := status{State: rec.State.String(), Since: rec.Since.UTC()}
+	if rec.State == store.StateDone && rec.Result.Kind != store.ResultOmitted {
+		s.Result = resultOf(&rec.Result)
+	}
+	if rec.State == store.StateRunning {
+		retryAfter(w.Header(), Problem{RetryAfter: time.Second})
+	}
+	w.Header()["Content-Type"] = []string{"application/json"}
+	_ = json.NewEncoder(w).Encode(s) //nolint:errchkjson // a client that is gone can ask again
+}
+
+func resultOf(res *store.Result) *statusResult {
+	r := &statusResult{Status: res.Status}
+	mediaType := ""
+	for _, f := range res.Header {
+		if name := http.CanonicalHeaderKey(f.Name); !neverStored(name) {
+			if r.Headers == nil {
+				r.Headers = map[string][]string{}
+			}
+			r.Headers[f.Name] = append(r.Headers[f.Name], f.Value)
+			if name == "Content-Type" {
+				mediaType = f.Value
+			}
+		}
+	}
+	switch {
+	case len(res.Body) == 0:
+	case res.Kind == store.ResultFailure:
+		r.Failure = res.Body
+	case (res.Status == 0 || isJSON(mediaType)) && json.Valid(res.Body):
+		r.Body = res.Body
+	case utf8.Valid(res.Body):
+		r.Text = string(res.Body)
+	default:
+		r.Base64 = res.Body
+	}
+	return r
+}
+
+// isJSON reports whether a media type is JSON, such as application/problem+json.
+func isJSON(contentType string) bool {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json"))
+}
