@@ -1,11 +1,6 @@
 package attempts
 
-import (
-	"encoding/hex"
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "github.com/oncelib/once/internal/dialect"
 
 // insertArrays is the statement of PostgreSQL, which takes an array for each column: the text is
 // the same for any number of rows. For 256 rows it takes two thirds of the time of one that has an
@@ -19,34 +14,11 @@ const insertArrays = `insert into once_attempt (` + columns + `)
   request_id, correlation_id, node, lock_wait_us, waited_us, handler_us, commit_us, total_us)
  on conflict do nothing`
 
-// arrays are the arguments of insertArrays, as literals: not every driver knows arrays.
+// arrays are the arguments of insertArrays.
 func arrays(list []Attempt) []any {
-	columns := make([][]byte, len(list[0].values()))
+	rows := make([][]any, len(list))
 	for i := range list {
-		for c, v := range list[i].values() {
-			columns[c] = appendElement(append(columns[c], ','), v)
-		}
+		rows[i] = list[i].values()
 	}
-	args := make([]any, len(columns))
-	for c, elements := range columns {
-		elements[0] = '{' // in place of the first comma
-		args[c] = string(append(elements, '}'))
-	}
-	return args
-}
-
-// quoted escapes what has a meaning in an array literal.
-var quoted = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
-
-// appendElement appends an element of an array literal.
-func appendElement(b []byte, v any) []byte {
-	switch v := v.(type) {
-	case string:
-		return append(append(append(b, '"'), quoted.Replace(v)...), '"')
-	case []byte:
-		return append(hex.AppendEncode(append(b, `"\\x`...), v), '"')
-	case int64:
-		return strconv.AppendInt(b, v, 10)
-	}
-	panic(fmt.Sprintf("attempts: a value of type %T", v)) // a mistake in this package
+	return dialect.Arrays(rows)
 }

@@ -61,6 +61,12 @@ func problemOf(err error) *Problem {
 		if errors.As(err, new(*store.TooLargeError)) {
 			p.Retryable, p.Handler, p.Message = false, false, tooLarge
 		}
+		if e.Effect == once.EffectInDoubt { // phases of work under a lease stand
+			p.Message = problems[once.CodeMisuse].Message
+			if p.Retryable {
+				p.Message = problems[once.CodeUnavailable].Message
+			}
+		}
 	case once.CodeInvalid:
 		if errors.Is(err, once.ErrFuture) {
 			p = firstSentInvalid

@@ -55,3 +55,13 @@ func TestMessageTooLargeForTheDatabase(t *testing.T) {
 		t.Errorf("a client takes it for %v", class)
 	}
 }
+
+// TestUnfinishedWork: of work under a lease that has stopped behind a phase, nobody is told that nothing was applied.
+func TestUnfinishedWork(t *testing.T) {
+	for _, cause := range []error{&store.Error{Kind: store.KindPartial}, &store.TooLargeError{Try: "less"}} {
+		p := problemOf(&once.Error{Code: once.CodeFailed, Effect: once.EffectInDoubt, Err: cause})
+		if !strings.Contains(p.Message, "It is not known whether") {
+			t.Errorf("%+v", p)
+		}
+	}
+}

@@ -23,6 +23,9 @@ func (t *Txn) enter(query string) (call, error) {
 
 // begin begins the call that runs a statement.
 func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.Context, k call, err error) {
+	if err := c.markBefore(ctx, t, query); err != nil {
+		return nil, k, err
+	}
 	if k, err = t.enter(query); err != nil {
 		return nil, k, err
 	}

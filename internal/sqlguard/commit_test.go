@@ -67,6 +67,7 @@ func TestCommitThatFails(t *testing.T) {
 		{"no transaction", MySQL, errNoSavepoint, true, true},
 		{"error during commit", MySQL, errorNo(1180), true, false},
 		{"shutdown", MySQL, errorNo(1053), true, false},
+		{"refused by a group", MySQL, errorNo(3101), true, false},
 		{"interrupted", MySQL, errorNo(1317), true, false},
 		{"bad connection", MySQL, driver.ErrBadConn, true, false},
 		{"anything", MySQL, errDriver, true, false},

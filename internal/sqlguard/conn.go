@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"sync/atomic"
 )
 
 // conn stands between database/sql and a driver's connection. It offers every
@@ -11,6 +12,7 @@ import (
 type conn struct {
 	base    baseConn
 	dialect Dialect
+	from    *connector // that has made it
 
 	// What base can do; nil if it cannot.
 	execer    driver.ExecerContext
@@ -21,7 +23,7 @@ type conn struct {
 
 	tx       *transaction // the open one, guarded or not
 	broken   bool         // the pool must drop this connection
-	single   bool         // it has no compound statements: see series
+	single   *atomic.Bool // the server has no compound statements: see series
 	prepared preparedStmts
 }
 
@@ -37,8 +39,8 @@ var (
 	_ driver.Validator          = (*conn)(nil)
 )
 
-func newConn(base baseConn, d Dialect) *conn {
-	c := &conn{base: base, dialect: d}
+func newConn(base baseConn, d Dialect, single *atomic.Bool) *conn {
+	c := &conn{base: base, dialect: d, single: single}
 	c.execer, _ = base.(driver.ExecerContext)
 	c.queryer, _ = base.(driver.QueryerContext)
 	c.checker, _ = base.(driver.NamedValueChecker)
@@ -75,14 +77,17 @@ func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
 }
 
 // admit decides whether a statement of the open transaction may reach the database.
-func (c *conn) admit(t *Txn, cmd command, query string) error {
+func (c *conn) admit(ctx context.Context, t *Txn, cmd command, query string) error {
 	if c.tx != nil && c.tx.part != nil && cmd.name == PartSavepoint {
 		return t.refuse(query, errPart)
 	}
 	if err := t.admit(cmd, query); err != nil {
 		return err
 	}
-	c.noteSession(t, query)
+	if c.releasesClaims(t, query) {
+		return t.refuse(query, errAllLocks)
+	}
+	c.noteSession(ctx, t, query)
 	return nil
 }
 
@@ -104,7 +109,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return c.execer.ExecContext(ctx, query, args)
 	}
 	cmd := c.dialect.parse(query)
-	if err := c.admit(t, cmd, query); err != nil {
+	if err := c.admit(ctx, t, cmd, query); err != nil {
 		return nil, err
 	}
 	since := t.made
@@ -137,7 +142,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		return watch(ctx, result, nil, call{}, query, 0, s), nil
 	}
 	cmd := c.dialect.parse(query)
-	if err := c.admit(t, cmd, query); err != nil {
+	if err := c.admit(ctx, t, cmd, query); err != nil {
 		return nil, err
 	}
 	since := t.made
@@ -172,7 +177,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		}
 	}
 	if t != nil {
-		if err := c.admit(t, c.dialect.parse(query), query); err != nil {
+		if err := c.admit(ctx, t, c.dialect.parse(query), query); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"io"
+	"sync/atomic"
 )
 
 // Wrap returns a connector whose connections can guard transactions. Hand it to
@@ -19,6 +20,7 @@ func Wrap(base driver.Connector, d Dialect) driver.Connector {
 type connector struct {
 	base    driver.Connector
 	dialect Dialect
+	single  atomic.Bool // the server has no compound statements: its connections share what one has found out
 }
 
 var (
@@ -39,11 +41,13 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		_ = base.Close() // what is wrong is the driver
 		return nil, fmt.Errorf("once: a connection of %T takes no contexts. Try: a version of the driver whose connections implement driver.ConnBeginTx and driver.ConnPrepareContext", base)
 	}
-	return newConn(usable, c.dialect), nil
+	made := newConn(usable, c.dialect, &c.single)
+	made.from = c
+	return made, nil
 }
 
 // baseConn and baseStmt are what a driver has to offer. Go 1.8 has brought contexts; the
-// drivers of PostgreSQL, MariaDB and SQLite take them all.
+// drivers of PostgreSQL, MySQL and SQLite take them all.
 type baseConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -93,14 +97,28 @@ func DialectOf(driverConn any) (Dialect, bool) {
 	return c.dialect, true
 }
 
+// ConnectorOf returns a connector for further guarded connections like this one, nil if it is not
+// guarded. To close it is not the caller's business: a *sql.DB on it closes nothing but its connections.
+func ConnectorOf(driverConn any) driver.Connector {
+	c, ok := find(driverConn)
+	if !ok {
+		return nil
+	}
+	return struct{ driver.Connector }{c.from}
+}
+
 // Unwrap returns the connection of the driver underneath, for users of
 // sql.Conn.Raw who need its own methods. An unguarded connection is returned as
 // it is. The guard does not see what is run there.
 func Unwrap(driverConn any) any {
-	if c, ok := find(driverConn); ok {
-		return c.base
+	c, ok := find(driverConn)
+	if !ok {
+		return driverConn
 	}
-	return driverConn
+	if t := c.guarded(); t != nil {
+		_ = c.markBefore(c.tx.ctx, t, "") // an error keeps the transaction from committing
+	}
+	return c.base
 }
 
 func find(driverConn any) (*conn, bool) {

@@ -42,6 +42,8 @@ var (
 		" Try: Commit or Rollback of the *sql.Tx; for a part of it SAVEPOINT and ROLLBACK TO, each a statement of its own")
 	errImplicit = errors.New("refused, because MySQL commits the transaction when it runs this." +
 		" Try: run it outside the transaction")
+	errAllLocks = errors.New("refused, because it releases the lock by which once holds its claim as well." +
+		" Try: RELEASE_LOCK with the name of your own lock")
 	errUsed = errors.New("once: this sqlguard.Txn guards, or has guarded, another transaction." +
 		" Try: a new Txn, and its Context, for each transaction")
 	errNested = errors.New("once: a transaction is open on this connection already, and one of the two is guarded." +

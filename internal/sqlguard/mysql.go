@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// begun is a savepoint at the beginning of every guarded transaction of MySQL, which
-// is gone when the transaction was ended underneath: MySQL itself takes COMMIT and
-// ROLLBACK outside of transactions for successes.
+// mark is a savepoint that is gone when the transaction was ended underneath: MySQL itself
+// takes COMMIT and ROLLBACK outside of transactions for successes. On MariaDB every guarded
+// transaction begins with it; for MySQL see markBefore.
 const (
 	mark        = "once_begun"
 	setMark     = "SAVEPOINT " + mark
@@ -32,12 +32,12 @@ func (t *Txn) Adopt(ctx context.Context) context.Context {
 func adopts(ctx context.Context) bool { return ctx.Value(adoptKey{}) != nil }
 
 // Last sets a statement to run right before COMMIT, in its round trip where the server
-// is a MariaDB. Its error is one of COMMIT. MySQL only.
+// is a MariaDB. Its error is one of COMMIT.
 func (t *Txn) Last(statement string) { t.last = statement }
 
 // beginMySQL returns the statements that open a guarded transaction. An isolation level
 // needs one of its own.
-func beginMySQL(opts driver.TxOptions) (statements []string, err error) {
+func (c *conn) beginMySQL(opts driver.TxOptions) (statements []string, err error) {
 	switch level := sql.IsolationLevel(opts.Isolation); level {
 	case sql.LevelDefault:
 	case sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable:
@@ -49,18 +49,22 @@ func beginMySQL(opts driver.TxOptions) (statements []string, err error) {
 	if opts.ReadOnly {
 		start += " READ ONLY"
 	}
-	return append(statements, start, setMark), nil
+	statements = append(statements, start)
+	if c.single.Load() {
+		return statements, nil
+	}
+	return append(statements, setMark), nil
 }
 
 // series runs statements until one fails. A MariaDB gets them in one compound
 // statement; MySQL has such things in procedures only.
 func (c *conn) series(ctx context.Context, statements ...string) error {
-	if !c.single {
+	if !c.single.Load() {
 		err := c.run(ctx, compound(statements...))
 		if code, _ := MySQLCode(err); code != mysqlSyntax {
 			return err
 		}
-		c.single = true
+		c.single.Store(true)
 	}
 	for _, statement := range statements {
 		if err := c.run(ctx, statement); err != nil {
@@ -68,6 +72,16 @@ func (c *conn) series(ctx context.Context, statements ...string) error {
 		}
 	}
 	return nil
+}
+
+// HasCompounds reports whether the server has compound statements outside of procedures, as MariaDB has.
+func (s Session) HasCompounds(ctx context.Context) (bool, error) {
+	err := s.conn.run(ctx, compound("DO 0"))
+	if code, _ := MySQLCode(err); code == mysqlSyntax {
+		s.conn.single.Store(true)
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func compound(statements ...string) string {
@@ -82,7 +96,8 @@ const (
 
 // mysqlRefusals are errors of which it is known that nothing was committed. COMMIT can
 // meet others that leave it open (1180, 1053, 1317, 1927, those of the binary log), and
-// there is no complete list of them.
+// there is no complete list of them. 3100 and 3101, those of a group of servers, leave it open as
+// well: a member that leaves its group refuses what the other members may apply.
 var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1020, // record has changed since last read
 	1048, // column cannot be null

@@ -23,20 +23,24 @@ const mysqlIncomplete = 1196
 var undoing = fmt.Sprintf("DECLARE EXIT HANDLER FOR %[1]d SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %[1]d", mysqlIncomplete)
 
 // undoMySQL rolls back, and reports whether something of the transaction stands.
-func (c *conn) undoMySQL(ctx context.Context) (incomplete bool, err error) {
-	if c.single {
-		if err := c.series(ctx, releaseMark, "ROLLBACK"); err != nil {
-			return false, err
+func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err error) {
+	c := tx.conn
+	if c.single.Load() {
+		if tx.hasMark() {
+			err = c.run(ctx, releaseMark)
 		}
-		return c.warned(ctx), nil
+		if err == nil {
+			err = c.run(ctx, "ROLLBACK")
+		}
+		return err == nil && c.warned(ctx), err
 	}
 	err = c.run(ctx, compound(undoing, releaseMark, "ROLLBACK"))
 	switch code, _ := MySQLCode(err); code {
 	case mysqlIncomplete:
 		return true, nil
 	case mysqlSyntax:
-		c.single = true
-		return c.undoMySQL(ctx)
+		c.single.Store(true)
+		return tx.undoMySQL(ctx)
 	}
 	return false, err
 }

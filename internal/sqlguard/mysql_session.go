@@ -1,15 +1,26 @@
 package sqlguard
 
-import "strings"
+import (
+	"context"
+	"strings"
+)
 
 // A handler that changes its session leaves the change to the next user of the connection:
 // another database, sql_mode or isolation level, a lock of the session, a temporary table. The
 // driver cannot reset it. So such a connection is closed when it goes back to the pool.
 
+type leavesKey struct{}
+
+// LeavesSession returns a context for statements of once's own whose changes of the session are
+// undone when the transaction ends, see [Txn.DoAfter].
+func LeavesSession(ctx context.Context) context.Context {
+	return context.WithValue(ctx, leavesKey{}, true)
+}
+
 // noteSession notes what a statement of a handler may change of the session, and whether it
 // may commit.
-func (c *conn) noteSession(t *Txn, query string) {
-	if c.dialect != MySQL || !t.commitForbidden.Load() {
+func (c *conn) noteSession(ctx context.Context, t *Txn, query string) {
+	if c.dialect != MySQL || !t.commitForbidden.Load() || ctx.Value(leavesKey{}) != nil {
 		return
 	}
 	if changesSession(query) {
@@ -50,6 +61,28 @@ func changesSession(text string) bool {
 		}
 	}
 	return contains(text, "get_lock")
+}
+
+// releasesClaims reports whether a text gives away the locks by which once holds its claims on MySQL.
+func (c *conn) releasesClaims(t *Txn, query string) bool {
+	return c.dialect == MySQL && c.single.Load() && t.DoesAfter() && releasesAllLocks(query)
+}
+
+// releasesAllLocks reports whether a text of MySQL calls RELEASE_ALL_LOCKS. That a procedure or
+// dynamic SQL does it cannot be seen.
+func releasesAllLocks(text string) bool {
+	const function = "release_all_locks"
+	if !contains(text, function) {
+		return false
+	}
+	l := lexer{text: text, dialect: MySQL}
+	for t := l.next(); t.kind != tokenEnd; {
+		name, ok := l.dialect.fold(t)
+		if t = l.next(); ok && name == function && t.text == "(" {
+			return true
+		}
+	}
+	return false
 }
 
 // changes is changesSession of the statement that begins with first.

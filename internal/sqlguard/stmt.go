@@ -46,7 +46,7 @@ func (s *stmt) begin(ctx context.Context, args []driver.NamedValue) (*Txn, error
 	if !s.parsed {
 		s.cmd, s.parsed = s.conn.dialect.parse(s.query), true
 	}
-	if err := s.conn.admit(t, s.cmd, s.query); err != nil {
+	if err := s.conn.admit(ctx, t, s.cmd, s.query); err != nil {
 		return nil, err
 	}
 	if want := s.base.NumInput(); want >= 0 && want != len(args) {

@@ -58,7 +58,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 // beginGuarded returns no driver.Tx if it sent BEGIN itself.
 func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	if c.dialect == MySQL {
-		statements, err := beginMySQL(opts)
+		statements, err := c.beginMySQL(opts)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +120,11 @@ func (tx *transaction) alive(ctx context.Context) error {
 	case PostgreSQL:
 		return marked(c.dialect, c.run(ctx, "SAVEPOINT once_join; RELEASE SAVEPOINT once_join"))
 	default: // a savepoint outside a transaction is forgotten at once
-		return marked(c.dialect, c.series(ctx, setMark, releaseMark, setMark))
+		statements := []string{setMark, releaseMark, setMark}
+		if c.single.Load() {
+			statements = statements[:2]
+		}
+		return marked(c.dialect, c.series(ctx, statements...))
 	}
 }
 
@@ -141,6 +145,7 @@ func (tx *transaction) Commit() error {
 		return sql.ErrTxDone
 	}
 	defer tx.endPart()
+	defer tx.doAfter()
 	t := tx.txn
 	if t == nil {
 		return tx.base.Commit()
@@ -180,10 +185,7 @@ func (tx *transaction) commit() error {
 	case tx.part != nil:
 		return tx.part.Commit(Session{c})
 	case tx.base == nil && c.dialect == MySQL:
-		if last := tx.txn.last; last != "" {
-			return c.series(ctx, releaseMark, last, "COMMIT")
-		}
-		return c.series(ctx, releaseMark, "COMMIT")
+		return c.series(ctx, tx.closing()...)
 	case tx.base == nil:
 		if err := c.run(ctx, c.dialect.commits()); err != nil {
 			return err
@@ -191,7 +193,7 @@ func (tx *transaction) commit() error {
 		// If this ended in between, the server may have been told to wait for its
 		// standby no longer, and answers as if it had not had to.
 		return ctx.Err()
-	case c.dialect == MySQL:
+	case c.dialect == MySQL && tx.hasMark():
 		if err := c.run(ctx, releaseMark); err != nil {
 			return err
 		}
@@ -203,12 +205,27 @@ func (tx *transaction) commit() error {
 	return tx.base.Commit()
 }
 
+// closing are the statements by which a transaction of MySQL that the guard has begun is committed.
+func (tx *transaction) closing() (statements []string) {
+	if tx.hasMark() {
+		statements = append(statements, releaseMark)
+	}
+	if last := tx.txn.last; last != "" {
+		statements = append(statements, last)
+	}
+	return append(statements, "COMMIT")
+}
+
+// hasMark reports whether the mark has been set.
+func (tx *transaction) hasMark() bool { return tx.txn.find(mark) >= 0 || !tx.conn.single.Load() }
+
 // Rollback rolls the transaction back.
 func (tx *transaction) Rollback() error {
 	if !tx.end() {
 		return sql.ErrTxDone
 	}
 	defer tx.endPart()
+	defer tx.doAfter()
 	c := tx.conn
 	if tx.txn == nil {
 		err := tx.base.Rollback()
@@ -254,7 +271,7 @@ func (tx *transaction) rollback() error {
 		return c.run(ctx, "ROLLBACK")
 	}
 	itself := tx.txn.fatal && c.warned(ctx) // by the failed statement; before it is forgotten
-	incomplete, err := c.undoMySQL(ctx)
+	incomplete, err := tx.undoMySQL(ctx)
 	if err != nil && endedUnderneath(c.dialect, err) {
 		err = errors.Join(err, c.run(ctx, "ROLLBACK")) // of another one, begun by the same hand
 	}

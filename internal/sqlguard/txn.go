@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/oncelib/once/internal/txlimit"
@@ -23,13 +24,20 @@ type Txn struct {
 	watch           atomic.Pointer[txlimit.Watch] // of its limits of time; nil without
 	view            atomic.Pointer[Txn]           // the guard that was there already, of a Txn that has joined it
 
+	ending sync.Mutex // guards after: the end of a context can end the transaction at any time
+	after  string     // see DoAfter
+
 	// The rest is touched only by the goroutine that holds the connection.
 
 	last       string      // see Last
+	beforeMark string      // see BeforeMark
 	fatal      bool        // MySQL: a statement has failed in a way that ends the transaction
 	savepoints []savepoint // open ones, oldest first
 	made       int         // savepoints made so far: the transaction's clock
 	isolation  sql.IsolationLevel
+
+	wroteBeforeMark bool // see WroteBeforeMark
+	beforeMarkAt    int  // the clock at that time
 }
 
 // The phases of a Txn.
@@ -237,6 +245,7 @@ func (t *Txn) settle(d Dialect, cmd command, query string, since int, err error)
 		t.failure.Store(nil)
 		if i := t.find(cmd.name); i >= 0 {
 			t.savepoints = t.savepoints[:i+1]
+			t.wroteBeforeMark = t.wroteBeforeMark && t.savepoints[i].born > t.beforeMarkAt
 		}
 	}
 }

@@ -19,10 +19,11 @@ import (
 func TestClock(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb", "faketime")
-	for _, name := range []string{pgxName, postgresName, mariadbName, sqliteName} {
+	testenv.Need(t, "postgresql", "mariadb", "mysql", "faketime")
+	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName, sqliteName} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			sampleMySQL(t, name)
 			start := time.Now()
 			c := clockGround(t, name)
 			points := c.everywhere(t)
@@ -62,13 +63,9 @@ func clockGround(t *testing.T, name string) *clocked {
 			ownClock.ahead.Store(ahead.Milliseconds())
 			return nil
 		}}
-	case mariadbName:
-		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Clock: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = m.Close() })
-		return &clocked{testDB: mariadbGround(t, m.DSN("mysql")), set: m.SetClock}
+	case mariadbName, mysqlName:
+		m := startInnoDB(t, name, testenv.MariaDBConfig{Clock: true})
+		return &clocked{testDB: innodbGround(t, name, m.DSN("mysql")), set: m.SetClock}
 	}
 	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: true})
 	if err != nil {

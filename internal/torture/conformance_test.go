@@ -71,23 +71,21 @@ func sqliteHarness(cfg sqlstore.Config) storetest.Harness[*sql.Tx] {
 	return h
 }
 
-// TestConformanceMariaDB is the suite on MariaDB, and on one that refuses what MySQL
-// refuses, where the store goes the way that it would go there.
-func TestConformanceMariaDB(t *testing.T) {
+// TestConformanceInnoDB is the suite on MariaDB and on MySQL.
+func TestConformanceInnoDB(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(dsn string) (*sql.DB, error){mariadbName: nil, "as MySQL": openAsMySQL} {
+	for name, create := range map[string]func(testing.TB) string{mariadbName: testenv.NewMariaDB, mysqlName: testenv.NewMySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conformMariaDB(t, open)
+			conformInnoDB(t, create)
 		})
 	}
 }
 
-func conformMariaDB(t *testing.T, open func(string) (*sql.DB, error)) {
+func conformInnoDB(t *testing.T, create func(testing.TB) string) {
 	h := conformance{
 		driver:  "mysql",
-		open:    open,
-		create:  testenv.NewMariaDB,
+		create:  create,
 		dialect: mysqlDialect,
 		advance: func(d time.Duration) string {
 			return fmt.Sprintf("update once_operation set lease_until = lease_until - %[1]d, expires_at = expires_at - %[1]d, since = since - %[1]d", d.Milliseconds())
@@ -101,10 +99,9 @@ func conformMariaDB(t *testing.T, open func(string) (*sql.DB, error)) {
 type conformance struct {
 	driver  string
 	config  sqlstore.Config
-	open    func(dsn string) (*sql.DB, error) // nil: by the driver's name
-	create  func(testing.TB) string           // a new database
-	dialect func(query string) string         // of a query with $1, $2, ...
-	advance func(time.Duration) string        // lets time pass for every record
+	create  func(testing.TB) string    // a new database
+	dialect func(query string) string  // of a query with $1, $2, ...
+	advance func(time.Duration) string // lets time pass for every record
 }
 
 const (
@@ -126,10 +123,7 @@ func (c conformance) harness() storetest.Harness[*sql.Tx] {
 	open := func(tb testing.TB, dsn string, prepare func(context.Context, *sql.DB) error) store.Store[*sql.Tx] {
 		tb.Helper()
 		ctx := context.Background()
-		if c.open == nil {
-			c.open = func(dsn string) (*sql.DB, error) { return sqlstore.Open(c.driver, dsn) }
-		}
-		db, err := c.open(dsn)
+		db, err := sqlstore.Open(c.driver, dsn)
 		if err != nil {
 			tb.Fatal(err)
 		}

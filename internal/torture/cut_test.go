@@ -19,8 +19,11 @@ import (
 // committing ends what the connections of a store send when they commit. Nothing
 // is prepared here, so that it can be seen.
 func committing(store string) string {
-	if store == mariadbName {
+	switch store {
+	case mariadbName:
 		return "; COMMIT; END"
+	case mysqlName:
+		return "\x03COMMIT"
 	}
 	return "COMMIT\x00"
 }
@@ -46,7 +49,7 @@ func newCutter(t *testing.T, store string) *cutter {
 
 // plainly is a data source name with which nothing is prepared.
 func plainly(g *testDB) string {
-	if g.store == mariadbName {
+	if innodb(g.store) {
 		return g.dsn
 	}
 	return g.dsn + "&default_query_exec_mode=exec"
@@ -60,9 +63,9 @@ func (c *cutter) behind(t *testing.T, conns int, cfg once.Config) system {
 }
 
 // ready ends every answer of the server: with or without a transaction left open. That
-// of MariaDB falls silent.
+// of MariaDB or MySQL falls silent.
 func ready(store string) string {
-	if store == mariadbName {
+	if innodb(store) {
 		return ""
 	}
 	return strings.TrimSuffix(faultnet.PostgresIdle, "I")
@@ -81,7 +84,7 @@ func (c *cutter) beforeCommit() faultnet.Fault { return faultnet.CutBefore(commi
 func TestCut(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, store := range []string{pgxName, postgresName, mariadbName} {
+	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			c := newCutter(t, store)
@@ -194,7 +197,7 @@ func TestCutMany(t *testing.T) {
 	t.Parallel()
 	const clients = 32
 	rounds := scale(8, 200)
-	for _, store := range []string{pgxName, postgresName, mariadbName} {
+	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			c := newCutter(t, store)

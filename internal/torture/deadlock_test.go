@@ -15,14 +15,22 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestNoDeadlocks sends 16 duplicates of every key, 1,000 at its own level, to a MariaDB, with no coalescing on
+// TestNoDeadlocks sends 16 duplicates of every key, 1,000 at its own level, to a server, with no coalescing on
 // their way, half of the time with a first execution that is rolled back. The server
 // counts its deadlocks.
 func TestNoDeadlocks(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	m := startMariaDB(t)
-	g := mariadbGround(t, m.DSN("mysql"))
+	for _, name := range innodbStores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sampleMySQL(t, name)
+			noDeadlocks(t, innodbGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{}).DSN("mysql")))
+		})
+	}
+}
+
+func noDeadlocks(t *testing.T, g *testDB) {
 	t.Run("the hazard", func(t *testing.T) { waitingForTheRow(t, g) })
 	for _, l := range append([]level{{name: "default"}}, levels...) {
 		t.Run(l.name, func(t *testing.T) {
@@ -40,19 +48,11 @@ func TestNoDeadlocks(t *testing.T) {
 	}
 }
 
-func startMariaDB(t *testing.T) *testenv.MariaDB {
-	t.Helper()
-	testenv.Need(t, "mariadb")
-	m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
-	return m
-}
-
 func deadlocks(t *testing.T, g *testDB) int {
 	t.Helper()
+	if g.store == mysqlName {
+		return g.count(t, "select count from information_schema.innodb_metrics where name = 'lock_deadlocks'")
+	}
 	return status(t, g, "Innodb_deadlocks")
 }
 

@@ -16,7 +16,7 @@ import (
 func TestIOError(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb", "strace")
+	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
 	for _, store := range []string{pgxName, postgresName} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
@@ -35,24 +35,27 @@ func TestIOError(t *testing.T) {
 			}.run(t)
 		})
 	}
-	t.Run(mariadbName, func(t *testing.T) {
-		t.Parallel()
-		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Settings: map[string]string{"skip-stack-trace": "ON"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		deaths := supervise(t, m)
-		failing{
-			trial:   &trial{g: mariadbGround(t, m.DSN("mysql"))},
-			prepare: executes(truncateMariaDB),
-			backend: `select tid from information_schema.processlist where id = (
- select max(id) from information_schema.processlist where id <> connection_id())`,
-			calls:  []string{"pwrite64", "fdatasync", "fallocate", "sendto", "recvfrom"},
-			must:   []string{"pwrite64", "fdatasync"},
-			revive: func(context.Context) error { return nil },
-		}.run(t)
-		t.Logf("the server has ended %d times", deaths())
-	})
+	for _, store := range innodbStores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			sampleMySQL(t, store)
+			settings := map[string]string{"skip-stack-trace": "ON"}
+			if store == mysqlName {
+				settings = withThreads(store)
+			}
+			m := startInnoDB(t, store, testenv.MariaDBConfig{Settings: settings})
+			deaths := supervise(t, m)
+			failing{
+				trial:   &trial{g: innodbGround(t, store, m.DSN("mysql"))},
+				prepare: executes(truncateInnoDB),
+				backend: newestThread(store),
+				calls:   []string{"pwrite64", "fdatasync", "fallocate", "sendto", "recvfrom"},
+				must:    []string{"pwrite64", "fdatasync"},
+				revive:  func(context.Context) error { return nil },
+			}.run(t)
+			t.Logf("the server has ended %d times", deaths())
+		})
+	}
 	for _, journal := range []string{"WAL", "DELETE"} {
 		t.Run(sqliteName+" "+journal, func(t *testing.T) { t.Parallel(); failSQLite(t, sqliteName, journal) })
 	}
@@ -135,5 +138,5 @@ func (f failing) visit(t *testing.T, settles bool, call string, n int) (hit bool
 	return hit, err
 }
 
-// truncateMariaDB makes the tables of a MariaDB as small as they can be.
-const truncateMariaDB = "truncate charge;;truncate entry;;truncate ledger;;truncate receipt;;truncate once_operation"
+// truncateInnoDB makes the tables of a server as small as they can be.
+const truncateInnoDB = "truncate charge;;truncate entry;;truncate ledger;;truncate receipt;;truncate once_operation"

@@ -18,8 +18,11 @@ type committer struct {
 }
 
 func committers(store string) []committer {
-	if store == mariadbName {
+	switch store {
+	case mariadbName:
 		return []committer{{"commit and chain", false}, {"create table implicit (id int)", false}, {"execute immediate 'commit'", true}}
+	case mysqlName:
+		return []committer{{"commit and chain", false}, {"create table implicit (id int)", false}, {"call commit_from_below()", true}}
 	}
 	return []committer{
 		{"commit; begin", false}, {"commit and chain", false}, {"rollback and chain", false},
@@ -34,14 +37,18 @@ func committers(store string) []committer {
 func TestEndedAndLost(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb")
-	for _, name := range []string{pgxName, postgresName, mariadbName} {
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
+	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCutter(t, name)
 			for _, co := range committers(name) {
 				for _, fails := range []bool{false, true} {
 					lost := map[string]faultnet.Fault{"COMMIT": c.beforeCommit(), "its answer": c.afterCommit()}
+					if name == mysqlName { // where it is not sent before it is known whether there is a transaction
+						const question = "RELEASE SAVEPOINT once_begun"
+						lost = map[string]faultnet.Fault{question: faultnet.CutBefore(question), "its answer": faultnet.SwallowAnswer(question, ready(name))}
+					}
 					if fails || !co.runs {
 						lost = map[string]faultnet.Fault{"ROLLBACK": c.beforeRollback(fails)}
 					}
@@ -60,7 +67,7 @@ func TestEndedAndLost(t *testing.T) {
 // question if nothing is known to be wrong with the transaction.
 func (c *cutter) beforeRollback(fails bool) faultnet.Fault {
 	switch {
-	case c.store == mariadbName:
+	case innodb(c.store):
 		return faultnet.CutBefore("ROLLBACK")
 	case c.store == pgxName && !fails:
 		return faultnet.CutBefore("rollback\x00")
@@ -106,7 +113,7 @@ func (c *cutter) endedAndLost(t *testing.T, co committer, fails bool, fault faul
 	case err != nil:
 		return err
 	case told == nil:
-		return errors.New("told that all is well")
+		return fmt.Errorf("told that all is well, and the database has %+v", stands)
 	case co.runs != (once.EffectOf(told) == once.EffectInDoubt), co.runs != (stands != state{}):
 		return fmt.Errorf("told %w, and the database has %+v", told, stands)
 	}

@@ -11,7 +11,7 @@ import (
 // rolled back; the other stores look first, or claim.
 func TestAFirstAttemptOfWhatIsDone(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]int{pgxName: 1, postgresName: 0, mariadbName: 0, sqliteName: 0} {
+	for name, want := range map[string]int{pgxName: 1, postgresName: 0, mariadbName: 0, mysqlName: 0, sqliteName: 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, name)

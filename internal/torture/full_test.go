@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 func TestFullDisk(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb")
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	if !testenv.Isolated(t) {
 		return
 	}
@@ -26,11 +27,20 @@ func TestFullDisk(t *testing.T) {
 	for _, journal := range []string{"WAL", "DELETE"} {
 		t.Run(sqliteName+" "+journal, func(t *testing.T) { t.Parallel(); fullSQLite(t, journal) })
 	}
-	t.Run(mariadbName, func(t *testing.T) { t.Parallel(); fullMariaDB(t, nil) })
-	t.Run(mariadbName+" binlog", func(t *testing.T) {
-		t.Parallel()
-		fullMariaDB(t, map[string]string{"log-bin": "binlog", "sync-binlog": "1"})
-	})
+	for _, store := range innodbStores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			sampleMySQL(t, store)
+			fullInnoDB(t, store, nil)
+		})
+		t.Run(store+" binlog", func(t *testing.T) {
+			t.Parallel()
+			sampleMySQL(t, store)
+			settings := map[string]string{"log-bin": "binlog", "sync-binlog": "1"}
+			maps.Copy(settings, withThreads(store))
+			fullInnoDB(t, store, settings)
+		})
+	}
 }
 
 // cramped is a database whose disk can be full.
@@ -139,36 +149,33 @@ const lastSegment = `do $$ begin
 	end loop;
 end $$`
 
-func fullMariaDB(t *testing.T, settings map[string]string) {
-	m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Disk: 256 << 20, Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+func fullInnoDB(t *testing.T, store string, settings map[string]string) {
+	m := startInnoDB(t, store, testenv.MariaDBConfig{Disk: 256 << 20, Settings: settings})
 	deaths := supervise(t, m)
-	c := &cramped{trial: trial{g: mariadbGround(t, m.DSN("mysql"))}, disk: m.Disk()}
+	c := &cramped{trial: trial{g: innodbGround(t, store, m.DSN("mysql"))}, disk: m.Disk()}
 	c.revive = func(context.Context) error { return nil }
 	if settings != nil {
 		c.revive = func(ctx context.Context) error { return wake(ctx, c.g) }
 		c.shortage = []shortage{{name: "the binary log grows", prepare: executes(spareRoom), paper: paper(8 << 10), step: int64(scale(64, 16)), settles: []bool{false, true}[scale(1, 0):]}}
 	} else {
-		c.shortage = []shortage{{name: "tables grow", prepare: executes(truncateMariaDB), paper: paper(64 << 10), step: int64(scale(24, 1)), settles: []bool{false}}}
+		c.shortage = []shortage{{name: "tables grow", prepare: executes(truncateInnoDB), paper: paper(64 << 10), step: int64(scale(24, 1)), settles: []bool{false}}}
 	}
 	c.run(t, 2)
 	t.Logf("the server has ended %d times", deaths())
 }
 
-// wake ends the minute that MariaDB sleeps before it tries again to write a log.
+// wake ends the minute that a server sleeps before it tries again to write a log.
 func wake(ctx context.Context, g *testDB) error {
 	for {
 		tid := 0
-		err := g.db.QueryRowContext(ctx, "select tid from information_schema.processlist where command = 'Query' and id <> connection_id() limit 1").Scan(&tid)
+		err := g.db.QueryRowContext(ctx, "select p.tid from "+threads(g.store)+" where p.command = 'Query' and p.id <> connection_id() limit 1").Scan(&tid)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		tracer, err := attach(ctx, tid, "restart_syscall", "error=ETIMEDOUT")
+		tracer, err := attach(ctx, tid, "restart_syscall,clock_nanosleep", "error=ETIMEDOUT")
 		if ctx.Err() != nil {
 			return err
 		}
@@ -176,7 +183,7 @@ func wake(ctx context.Context, g *testDB) error {
 			continue // it has ended in between
 		}
 		for asleep := true; asleep && err == nil; {
-			err = g.db.QueryRowContext(ctx, "select count(*) > 0 from information_schema.processlist where command = 'Query' and tid = ?", tid).Scan(&asleep)
+			err = g.db.QueryRowContext(ctx, "select count(*) > 0 from "+threads(g.store)+" where p.command = 'Query' and p.tid = ?", tid).Scan(&asleep)
 		}
 		tracer.detach()
 		if err != nil {

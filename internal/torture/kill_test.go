@@ -16,9 +16,13 @@ const fewest = 150
 // TestKill kills a process at every point of an operation.
 func TestKill(t *testing.T) {
 	testenv.Prove(t)
-	testenv.Need(t, "postgresql", "mariadb", "strace")
-	for _, store := range []string{pgxName, postgresName, mariadbName} {
-		t.Run(store, func(t *testing.T) { t.Parallel(); killClient(t, store) })
+	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
+	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			sampleMySQL(t, store)
+			killClient(t, store)
+		})
 	}
 	t.Run(sqliteName, func(t *testing.T) { t.Parallel(); killSQLite(t) })
 }

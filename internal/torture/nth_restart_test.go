@@ -12,7 +12,7 @@ import (
 func TestNthRestart(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb")
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{})
@@ -27,11 +27,14 @@ func TestNthRestart(t *testing.T) {
 			restarts(t, postgresGround(t, name, pg.URL(name)), pg, 9)
 		}
 	})
-	t.Run(mariadbName, func(t *testing.T) {
-		t.Parallel()
-		m := startMariaDB(t)
-		restarts(t, mariadbGround(t, m.DSN("mysql")), m, 5)
-	})
+	for _, name := range innodbStores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sampleMySQL(t, name)
+			m := startInnoDB(t, name, testenv.MariaDBConfig{})
+			restarts(t, innodbGround(t, name, m.DSN("mysql")), m, 5)
+		})
+	}
 }
 
 // restartable is a server.

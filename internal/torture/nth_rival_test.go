@@ -16,10 +16,11 @@ import (
 func TestNthRival(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb")
-	for _, name := range []string{pgxName, postgresName, mariadbName} {
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
+	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			sampleMySQL(t, name)
 			g := newGround(t, name)
 			line := newToll(t, address(t, g.dsn), wireOf(name))
 			r := newRival(t, g)
@@ -27,17 +28,17 @@ func TestNthRival(t *testing.T) {
 			for _, c := range courses[:2] {
 				c.also = bothRows
 				c.op = func(op *once.Operation) { op.Timeouts.Lock = brief }
-				if name != mariadbName || long() || !c.swallows { // there a wait is a second long
+				if !innodb(name) || long() || !c.swallows { // there a wait is a second long
 					n.loop(fault{name: "locks"}, c, r.locks)
 				}
 				c.op = nil
 				n.loop(fault{name: "deadlock"}, c, r.deadlock)
-				if name != mariadbName {
+				if !innodb(name) {
 					c.op = func(op *once.Operation) { op.Isolation = store.RepeatableRead }
 					n.loop(fault{name: "changes"}, c, r.changes)
 				}
 			}
-			if name == mariadbName {
+			if innodb(name) {
 				n.report(16, "1205", "1213")
 			} else {
 				n.report(40, "55P03", "40P01", "40001")
@@ -83,7 +84,7 @@ func newRival(t *testing.T, g *testDB) *rival {
 	t.Helper()
 	r := &rival{t, g}
 	r.run(t.Context(), g.db, "create table shared (id varchar(10) primary key, n int not null)", "insert into shared values ('a', 0), ('b', 0), ('ballast', 0)")
-	if g.store != mariadbName { // who notices first is who is rolled back
+	if !innodb(g.store) { // who notices first is who is rolled back
 		r.run(t.Context(), g.db, "do $$ begin execute format('alter database %I set deadlock_timeout = ''10ms''', current_database()); end $$")
 	}
 	return r
@@ -109,7 +110,7 @@ func (r *rival) begin(ctx context.Context) *sql.Tx {
 
 // get runs a statement that waits for nobody, and reports whether that was not needed.
 func (r *rival) get(ctx context.Context, tx *sql.Tx, statement string) bool {
-	if r.g.store == mariadbName {
+	if innodb(r.g.store) {
 		_, err := tx.ExecContext(ctx, statement)
 		return err == nil
 	}
@@ -129,7 +130,7 @@ func (r *rival) locks(ctx context.Context) (f fault, over func()) {
 	return fault{name: "locks", meddle: func() {
 		tx = r.begin(ctx)
 		wants := []string{fmt.Sprintf(lockRow, "a"), fmt.Sprintf(lockRow, "b")}
-		if r.g.store != mariadbName {
+		if !innodb(r.g.store) {
 			wants = append(wants, "lock table entry in access exclusive mode nowait", "lock table once_operation in access exclusive mode nowait")
 		}
 		for _, want := range wants {
@@ -144,7 +145,7 @@ func (r *rival) deadlock(ctx context.Context) (f fault, over func()) {
 	return fault{name: "deadlock", meddle: func() {
 		tx := r.begin(ctx)
 		pid := 0
-		if r.g.store == mariadbName {
+		if innodb(r.g.store) {
 			// The lighter one is rolled back: entries of the undo log weigh.
 			for range 30 {
 				r.run(ctx, tx, "update shared set n = n + 1 where id = 'ballast'")

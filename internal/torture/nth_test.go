@@ -19,8 +19,8 @@ import (
 func TestNth(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb")
-	for _, store := range []string{pgxName, postgresName, mariadbName} {
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
+	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, store)
@@ -39,7 +39,7 @@ func TestNth(t *testing.T) {
 }
 
 func wireOf(store string) protocol {
-	if store == mariadbName {
+	if innodb(store) {
 		return mysqlWire{}
 	}
 	return postgresWire{}
@@ -47,9 +47,9 @@ func wireOf(store string) protocol {
 
 func faultsOf(store string) []fault {
 	faults := []fault{{name: "line cut before", cut: true}, {name: "line cut after", lose: true}}
-	if store == mariadbName {
+	if innodb(store) {
 		for _, code := range []int{1205, 1213} {
-			faults = append(faults, fault{name: fmt.Sprint(code), raise: raiseMariaDB(code)})
+			faults = append(faults, fault{name: fmt.Sprint(code), raise: raiseInnoDB(store, code)})
 		}
 		return faults
 	}

@@ -24,8 +24,8 @@ import (
 func TestNthVain(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb")
-	for _, store := range []string{pgxName, postgresName, mariadbName} {
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
+	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, store)
@@ -36,7 +36,11 @@ func TestNthVain(t *testing.T) {
 				t.Errorf("vacuous: the server has skipped nothing. %s", rerun(t))
 			}
 			testenv.Reportf(t, "%d runs in vain; %d statements that were to fail were skipped", v.runs.Load(), line.skipped)
-			v.report(40)
+			if store == mysqlName { // one statement looks the operation up and claims it
+				v.report(20)
+			} else {
+				v.report(40)
+			}
 		})
 	}
 	t.Run(sqliteName, func(t *testing.T) {

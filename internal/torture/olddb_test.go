@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,10 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
@@ -24,17 +28,21 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-var capabilities = []migration.Set{attemptlog.Migrations, admin.Migrations, journal.Migrations}
+// capabilities are those that programs of before once_schema had, and newest are those of today.
+var (
+	capabilities = []migration.Set{attemptlog.Migrations, admin.Migrations, journal.Migrations}
+	newest       = append(slices.Clone(capabilities), outbox.Migrations, deadletter.Migrations, inbox.Migrations)
+)
 
 var dialectOf = map[string]store.Dialect{
-	pgxName: store.PostgreSQL, postgresName: store.PostgreSQL, mariadbName: store.MySQL, sqliteName: store.SQLite,
+	pgxName: store.PostgreSQL, postgresName: store.PostgreSQL, mariadbName: store.MySQL, mysqlName: store.MySQL, sqliteName: store.SQLite,
 }
 
 // onOldDatabases runs a test on a database of before once_schema (see
 // testdata/once_migration), for each store.
 func onOldDatabases(t *testing.T, test func(t *testing.T, g *testDB)) {
 	t.Helper()
-	testenv.Need(t, "postgresql", "mariadb")
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	for name := range dialectOf {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +67,7 @@ func oldDatabase(t *testing.T, name string) *testDB {
 		}
 		driver, g.dsn = "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"
 	case store.MySQL:
-		driver, g.dsn = "mysql", testenv.NewMariaDB(t)
+		driver, g.dsn = "mysql", map[string]func(testing.TB) string{mariadbName: testenv.NewMariaDB, mysqlName: testenv.NewMySQL}[name](t)
 	case store.PostgreSQL:
 		g.dsn = testenv.NewDatabase(t)
 	}
@@ -81,7 +89,7 @@ func (g *testDB) loadOld(t *testing.T) {
 	case store.PostgreSQL:
 		g.exec(t, "drop schema public cascade;\ncreate schema public")
 	case store.MySQL:
-		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent")
+		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent, once_stream, once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_hold, once_hold_node, once_deadletter, once_deadletter_attempt, once_deadletter_redrive, once_inbox, once_inbox_position, once_inbox_parked, once_inbox_body")
 	}
 	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + ".sql")
 	if err != nil {
@@ -181,11 +189,11 @@ func (g *testDB) applied(t *testing.T, sets ...migration.Set) string {
 // wholeAfterUpgrade checks what an upgrade has left.
 func (g *testDB) wholeAfterUpgrade(t *testing.T) {
 	t.Helper()
-	if got := g.applied(t, capabilities...); got != appliedAfter {
+	if got := g.applied(t, newest...); got != appliedAfter+", outbox 1, outbox 2, deadletter 1, inbox 1, inbox 2" {
 		t.Errorf("applied: %s", got)
 	}
 	for query, want := range map[string]int{
-		"select count(*) from once_schema":                        6,
+		"select count(*) from once_schema":                        11,
 		"select count(*) from once_migration":                     4, // as the old program has left it
 		"select max(version) from once_migration":                 4,
 		"select count(*) from once_operation":                     5,
@@ -193,6 +201,14 @@ func (g *testDB) wholeAfterUpgrade(t *testing.T) {
 		"select count(*) from once_attempt":                       7,
 		"select count(*) from once_audit":                         2,
 		"select count(*) from once_intent":                        2,
+		"select count(*) from once_stream":                        0,
+		"select count(*) from once_outbox":                        0,
+		"select count(*) from once_outbox_sent":                   0,
+		"select count(*) from once_outbox_failed":                 0,
+		"select count(*) from once_outbox_paused":                 0,
+		"select count(*) from once_hold":                          0,
+		"select count(*) from once_hold_node":                     0,
+		"select count(*) from once_inbox_body":                    0,
 	} {
 		if n := g.count(t, query); n != want {
 			t.Errorf("%s: %d, want %d", query, n, want)
@@ -234,6 +250,10 @@ func (g *testDB) worksAfterUpgrade(t *testing.T) {
 	timeline, err := table.Timeline(ctx, oldScope, "done", 10)
 	if err != nil || len(timeline.Attempts) != 4 {
 		t.Fatalf("%+v, %v", timeline, err)
+	}
+	// The last two are of now, a fraction of a millisecond after each other: any order.
+	if a := timeline.Attempts; a[2].Outcome == "mismatch" {
+		a[2], a[3] = a[3], a[2]
 	}
 	for i, want := range []string{"executed", "replayed", "replayed", "mismatch"} {
 		if a := timeline.Attempts[i]; a.Outcome != want || i < 2 && a.Node != "node 1" {

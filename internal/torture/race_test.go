@@ -29,7 +29,7 @@ var levels = []level{
 // first one's answer: a collision of keys is never an error of another kind.
 func TestRace(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{pgxName, postgresName, mariadbName, sqliteName} {
+	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName, sqliteName} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, name)

@@ -74,7 +74,7 @@ func together(ctx context.Context, t *testing.T, s system, level store.Isolation
 	for range clients {
 		group.Go(func() {
 			enter := once0(inside.Done)
-			defer enter() // so that who fails holds nobody up
+			defer enter() // a call that fails delays no other
 			op := operation(once.NewKey())
 			op.Isolation = level
 			_, _, err := s.Do(ctx, op, work{key: op.Key, attempt: "only", before: func() { enter(); inside.Wait() }})

@@ -13,11 +13,11 @@ import (
 
 // TestServerKill kills the database server inside of a commit: its backend dies as
 // it enters the k-th system call after the handler has returned. The postmaster of
-// PostgreSQL takes all others down and recovers, MariaDB is started again. The client
+// PostgreSQL takes all others down and recovers, MariaDB and MySQL are started again. The client
 // lives on, and what it is told must be true.
 func TestServerKill(t *testing.T) {
 	testenv.Prove(t)
-	testenv.Need(t, "postgresql", "mariadb", "strace")
+	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
 	for _, store := range []string{pgxName, postgresName} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
@@ -33,17 +33,18 @@ func TestServerKill(t *testing.T) {
 			})
 		})
 	}
-	t.Run(mariadbName, func(t *testing.T) {
-		t.Parallel()
-		m := startMariaDB(t)
-		revive(t, m)
-		serverKill(t, mariadbGround(t, m.DSN("mysql")), mortal{
-			// The newest one is the client's. (What innodb_trx says may be old.)
-			backend: `select tid from information_schema.processlist where id = (
- select max(id) from information_schema.processlist where id <> connection_id())`,
-			calls: []string{"recvfrom", "pwrite64", "fdatasync", "sendto"},
+	for _, store := range innodbStores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			sampleMySQL(t, store)
+			m := startInnoDB(t, store, testenv.MariaDBConfig{Settings: withThreads(store)})
+			revive(t, m)
+			serverKill(t, innodbGround(t, store, m.DSN("mysql")), mortal{
+				backend: newestThread(store), // the client's
+				calls:   []string{"recvfrom", "pwrite64", "fdatasync", "sendto"},
+			})
 		})
-	})
+	}
 }
 
 // revive starts the server again whenever it has died, until the test ends.

@@ -14,7 +14,6 @@ import (
 const (
 	postgresName = "sqlstore-postgres"
 	sqliteName   = "sqlstore-sqlite"
-	mariadbName  = "sqlstore-mariadb"
 	groupName    = "sqlstore-sqlite-group" // with GroupCommit
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// idle is how long a server bears a stopped process. MariaDB counts in seconds.
+// idle is how long a server bears a stopped process. MariaDB and MySQL count in seconds.
 const idle = 300 * time.Millisecond
 
 // TestStop stops a process at every named point of an operation, as a debugger, a
@@ -26,10 +26,11 @@ const idle = 300 * time.Millisecond
 func TestStop(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	testenv.Need(t, "postgresql", "mariadb")
-	for _, name := range []string{pgxName, postgresName, mariadbName} {
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
+	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			sampleMySQL(t, name)
 			g := newGround(t, name)
 			successor := g.open(t, setup{})
 			taken, kept, inFlight := 0, 0, 0

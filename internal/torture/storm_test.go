@@ -25,12 +25,14 @@ const stormPatience = time.Hour
 // key at the same time.
 func TestStorm(t *testing.T) {
 	testenv.Prove(t)
-	testenv.Need(t, "postgresql", "mariadb")
+	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	const processes, workers = 4, 24
 	for name, keys := range map[string]int{
-		pgxName: scale(500, 10_000), postgresName: scale(500, 2_000), mariadbName: scale(500, 2_000), sqliteName: scale(200, 2_000),
+		pgxName: scale(500, 10_000), postgresName: scale(500, 2_000), mariadbName: scale(500, 2_000),
+		mysqlName: scale(500, 2_000), sqliteName: scale(200, 2_000),
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: the machine is busy enough
+			sampleMySQL(t, name)
 			unleash(t, newGround(t, name), processes, workers, keys)
 		})
 	}

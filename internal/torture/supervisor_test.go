@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// supervise starts a MariaDB again whenever it has ended, as who runs it in earnest
+// supervise starts a server again whenever it has ended, as who runs it in earnest
 // does, and closes it with the test.
 func supervise(t *testing.T, m *testenv.MariaDB) (deaths func() int64) {
 	t.Helper()

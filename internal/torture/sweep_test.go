@@ -50,9 +50,10 @@ func (t hastyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 func TestSweepUnderFire(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, name := range []string{pgxName, postgresName, sqliteName, mariadbName} {
+	for _, name := range []string{pgxName, postgresName, sqliteName, mariadbName, mysqlName} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			sampleMySQL(t, name)
 			underFire(t, newGround(t, name))
 		})
 	}

@@ -75,7 +75,8 @@ var stores = map[string]func(context.Context, setup) (system, error){
 	postgresName: openPostgres,
 	sqliteName:   openSQLite,
 	groupName:    openGroup,
-	mariadbName:  openMariaDB,
+	mariadbName:  openMySQL,
+	mysqlName:    openMySQL,
 }
 
 // ownTx is a transaction that was opened by the caller of Join.

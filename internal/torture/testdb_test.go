@@ -36,7 +36,9 @@ func newGround(tb testing.TB, store string) *testDB {
 		g.store = store
 		return g
 	case mariadbName:
-		return mariadbGround(tb, testenv.NewMariaDB(tb))
+		return innodbGround(tb, store, testenv.NewMariaDB(tb))
+	case mysqlName:
+		return innodbGround(tb, store, testenv.NewMySQL(tb))
 	}
 	return postgresGround(tb, store, testenv.NewDatabase(tb))
 }
@@ -65,10 +67,10 @@ func postgresGround(tb testing.TB, store, dsn string) *testDB {
 	return openGround(tb, store, "pgx", dsn)
 }
 
-func mariadbGround(tb testing.TB, dsn string) *testDB {
+func innodbGround(tb testing.TB, store, dsn string) *testDB {
 	tb.Helper()
-	migrate(tb, mariadbName, dsn)
-	return openGround(tb, mariadbName, "mysql", dsn)
+	migrate(tb, store, dsn)
+	return openGround(tb, store, "mysql", dsn)
 }
 
 func openGround(tb testing.TB, store, driver, dsn string) *testDB {
@@ -82,6 +84,9 @@ func openGround(tb testing.TB, store, driver, dsn string) *testDB {
 	tables := []string{schema}
 	if driver == "mysql" {
 		g.dialect, tables = mysqlDialect, strings.Split(mysqlSchema, ";")
+	}
+	if store == mysqlName {
+		tables = append(tables, mysqlProcedures...)
 	}
 	for _, table := range tables {
 		if _, err := db.Exec(table); err != nil {
@@ -104,7 +109,7 @@ func migrate(tb testing.TB, storeName, dsn string) {
 			defer pool.Close()
 			return pgxstore.Migrate(ctx, pool, journal.Migrations)
 		}
-		driver := map[string]string{postgresName: "pgx", sqliteName: "sqlite", mariadbName: "mysql"}[storeName]
+		driver := map[string]string{postgresName: "pgx", sqliteName: "sqlite", mariadbName: "mysql", mysqlName: "mysql"}[storeName]
 		db, err := sqlstore.Open(driver, dsn)
 		if err != nil {
 			return err

@@ -87,12 +87,3 @@ func (mysqlWire) reader() reader { return nil }
 
 // over: every answer here is small.
 func (mysqlWire) over([]byte) bool { return true }
-
-// A deadlock takes the transaction along, a lock wait does not.
-func raiseMariaDB(code int) string {
-	signal := fmt.Sprintf("signal sqlstate 'HY000' set mysql_errno = %d, message_text = 'raised'", code)
-	if code == 1213 {
-		return "begin not atomic rollback; " + signal + "; end"
-	}
-	return signal
-}

@@ -26,7 +26,7 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("before: %s", got)
 		}
 		for range 2 { // the second one finds nothing to do
-			if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+			if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, newest...); err != nil {
 				t.Fatal(err)
 			}
 			g.wholeAfterUpgrade(t)
@@ -41,12 +41,13 @@ func TestUpgradeKilled(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
+		sampleMySQL(t, g.store)
 		for _, f := range killsOf[g.store] {
 			struck := 0
 			for at := 1; ; at++ {
 				line, su := g.obstructed(t)
 				line.arm(at, f)
-				err := g.upgrade(t.Context(), su, capabilities...)
+				err := g.upgrade(t.Context(), su, newest...)
 				if !line.struck() {
 					if err != nil {
 						t.Errorf("not killed: %v", err)
@@ -54,7 +55,7 @@ func TestUpgradeKilled(t *testing.T) {
 					break
 				}
 				struck++
-				if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+				if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, newest...); err != nil {
 					t.Errorf("%s statement %d: %v", f.name, at, err)
 				}
 				g.wholeAfterUpgrade(t)
@@ -70,11 +71,12 @@ func TestUpgradeKilled(t *testing.T) {
 }
 
 // killsOf are the faults of each database. PostgreSQL undoes uncommitted work when a connection ends. On
-// MariaDB each statement commits, so there the connection is cut before a statement and after it.
+// MariaDB and MySQL each statement commits, so there the connection is cut before a statement and after it.
 var killsOf = map[string][]fault{
 	pgxName:      {{name: "after", lose: true}},
 	postgresName: {{name: "after", lose: true}},
 	mariadbName:  {{name: "before", cut: true}, {name: "after", lose: true}},
+	mysqlName:    {{name: "before", cut: true}, {name: "after", lose: true}},
 	sqliteName:   {{name: "before", cut: true}, {name: "1034 SQLITE_IOERR_FSYNC, after", lose: true}},
 }
 

@@ -22,10 +22,11 @@ func BenchmarkWriteAttempts(b *testing.B) {
 		name string
 		db   func(testing.TB) *testDB
 	}{
-		{"sqlite", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.SQLite) }},
-		{"postgres", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.PostgreSQL) }},
+		{"sqlite", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(store.SQLite)) }},
+		{"postgres", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(store.PostgreSQL)) }},
 		{"pgx", newPgx},
-		{"mysql", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, store.MySQL) }},
+		{"mysql", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(store.MySQL)) }},
+		{mariadb, func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, mariadb) }},
 	} {
 		for _, n := range []int{32, 256, 1000} {
 			b.Run(fmt.Sprint(open.name, n), func(b *testing.B) {
@@ -50,7 +51,7 @@ func BenchmarkWriteAttempts(b *testing.B) {
 func BenchmarkThroughput(b *testing.B) {
 	for _, name := range []string{"without", "log"} {
 		b.Run(name, func(b *testing.B) {
-			g := newGround(b, store.PostgreSQL)
+			g := newGround(b, string(store.PostgreSQL))
 			g.exec(b, "create table charge (id text primary key)")
 			cfg, err := pgxpool.ParseConfig(g.dsn)
 			must(b, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 )
@@ -40,7 +41,7 @@ func (g *testDB) leased(tb testing.TB, scope, key string, state store.State) {
 	tb.Helper()
 	_, err := g.store.Swap(context.Background(), store.Change{
 		ID: store.ID{Scope: scope, Key: key}, Lease: time.Hour,
-		Next: store.Record{State: state, Fence: 3, Nonce: make([]byte, 16), RecoveryPoint: "paid", CallStarted: true, Data: []byte(personal)},
+		Next: store.Record{State: state, Fence: 3, Nonce: make([]byte, 16), RecoveryPoint: "paid", CallStarted: true, Data: []byte(`{"phases":[{"name":"paid","value":"` + personal + `"}],"call":{"phase":"mail"}}`)},
 	})
 	must(tb, err)
 }
@@ -140,11 +141,8 @@ func TestForgetRefuses(t *testing.T) {
 			want error
 		}{
 			{admin.ForgetRequest{Key: "running"}, admin.ErrRunning},
-			{admin.ForgetRequest{Key: "running", Release: true}, admin.ErrRunning},
 			{admin.ForgetRequest{Key: "unknown"}, admin.ErrUnknown},
-			{admin.ForgetRequest{Key: "done", Release: true}, admin.ErrDone},
 			{admin.ForgetRequest{Key: "nobody"}, admin.ErrNothing},
-			{admin.ForgetRequest{Key: "nobody", Release: true}, admin.ErrNothing},
 			{admin.ForgetRequest{Key: "done", Scope: "S"}, admin.ErrNothing},
 			{admin.ForgetRequest{Key: "d%", Scope: "%"}, admin.ErrNothing},
 		} {
@@ -201,20 +199,56 @@ func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestRelease: the key of an unknown outcome is new again, and who has said so is known.
+// TestRelease: the key of an unknown outcome of which nothing is saved is new again, and who has said so is known.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
-		g.leased(t, "s", "k", store.StateUnknown)
-		_, err := g.admin.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "the bank has no such payment", Release: true})
+		id := store.ID{Scope: "s", Key: "k"}
+		_, err := g.store.Swap(t.Context(), store.Change{ID: id, Next: store.Record{State: store.StateUnknown, Fence: 3, Nonce: make([]byte, 16)}})
 		must(t, err)
+		ops, ok := store.As[store.Operations](g.plane)
+		if !ok {
+			t.Fatal("no operations")
+		}
+		how := lease.Resolution{RunAgain: true, Who: "ada", Reason: "the bank has no such payment"}
+		must(t, lease.Resolve(t.Context(), ops, id, how))
+		if err := lease.Resolve(t.Context(), ops, id, how); store.KindOf(err) != store.KindTaken {
+			t.Errorf("a second time: %v", err)
+		}
 		r, err := once.Do(t.Context(), once.New(g.store, once.Config{}), once.Operation{Scope: "s", Key: "k"}, func(context.Context, *sql.Tx) (string, error) { return "v", nil })
 		if err != nil || r.Replayed {
 			t.Errorf("%+v, %v", r, err)
 		}
 		list, err := g.admin.Audit(t.Context(), "s", 0, 0)
-		if err != nil || len(list) != 1 || list[0].Action != "release" || list[0].Detail != "unknown, fence 3: the key is new again" || time.Since(list[0].At).Abs() > time.Minute {
+		if err != nil || len(list) != 1 || list[0].Action != "resolve" || list[0].Detail != "unknown, fence 3: runs again" || time.Since(list[0].At).Abs() > time.Minute {
 			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// TestResolveAudited: a decision and its entry in the audit are one commit. Where one cannot be written, neither is.
+func TestResolveAudited(t *testing.T) {
+	t.Parallel()
+	on(t, func(t *testing.T, g *testDB) {
+		g.leased(t, "s", "k", store.StateUnknown)
+		id := store.ID{Scope: "s", Key: "k"}
+		_, err := g.db.ExecContext(t.Context(), "alter table once_audit rename to once_audit_gone")
+		must(t, err)
+		ops, _ := store.As[store.Operations](g.plane)
+		how := lease.Resolution{Failure: &once.Failure{Code: "no"}, Who: "ada", Reason: "asked"}
+		if err := lease.Resolve(t.Context(), ops, id, how); err == nil {
+			t.Error("resolved without an audit")
+		}
+		rec, err := ops.Read(t.Context(), id)
+		must(t, err)
+		if rec.State != store.StateUnknown || rec.Fence != 3 {
+			t.Errorf("%+v", rec)
+		}
+		_, err = g.db.ExecContext(t.Context(), "alter table once_audit_gone rename to once_audit")
+		must(t, err)
+		must(t, lease.Resolve(t.Context(), ops, id, how))
+		if n := g.count(t, "select count(*) from once_audit where action = 'resolve'"); n != 1 {
+			t.Errorf("%d entries", n)
 		}
 	})
 }

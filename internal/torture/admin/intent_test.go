@@ -236,7 +236,7 @@ func TestIntentInATransaction(t *testing.T) {
 		}
 	}
 	onSQL(t, func(t *testing.T, g *testDB) { test(t, g, bySQL) })
-	t.Run("pgx", func(t *testing.T) { t.Parallel(); test(t, newGround(t, store.PostgreSQL), byPgx) })
+	t.Run("pgx", func(t *testing.T) { t.Parallel(); test(t, newGround(t, string(store.PostgreSQL)), byPgx) })
 }
 
 // TestIntentOfADeadClient: what one client has left open another one resumes, with the

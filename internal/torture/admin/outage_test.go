@@ -43,16 +43,18 @@ func TestServerKilled(t *testing.T) {
 		db, s := openSQL(t, "pgx", dsn)
 		testOutage(t, s, db, server)
 	})
-	t.Run("mysql", func(t *testing.T) {
-		t.Parallel()
-		testenv.Need(t, "mariadb")
-		server, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{})
-		must(t, err)
-		t.Cleanup(func() { must(t, server.Close()) })
-		must(t, server.CreateDatabase("app"))
-		db, s := openSQL(t, "mysql", server.DSN("app")+"?interpolateParams=true")
-		testOutage(t, s, db, server)
-	})
+	for _, kind := range []string{string(store.MySQL), mariadb} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testenv.Need(t, kind)
+			server, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{MySQL: kind != mariadb})
+			must(t, err)
+			t.Cleanup(func() { must(t, server.Close()) })
+			must(t, server.CreateDatabase("app"))
+			db, s := openSQL(t, "mysql", server.DSN("app")+"?interpolateParams=true")
+			testOutage(t, s, db, server)
+		})
+	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(20)"

@@ -25,6 +25,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+// mariadb is the name of a kind of database whose dialect is that of MySQL.
+const mariadb = "mariadb"
+
 // testDB is a new, migrated database.
 type testDB struct {
 	dialect     store.Dialect
@@ -36,12 +39,21 @@ type testDB struct {
 	attempts    *attempts.Table
 }
 
-func newGround(tb testing.TB, d store.Dialect) *testDB {
+// newGround opens a database of a kind: a dialect, or mariadb.
+func newGround(tb testing.TB, kind string) *testDB {
 	tb.Helper()
+	d := store.Dialect(kind)
+	if kind == mariadb {
+		d = store.MySQL
+	}
 	g := &testDB{dialect: d, driver: "sqlite", dsn: "file:" + filepath.Join(tb.TempDir(), "test.db") +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"}
 	if d == store.MySQL {
-		cfg, err := mysql.ParseDSN(testenv.NewMariaDB(tb))
+		created := testenv.NewMySQL
+		if kind == mariadb {
+			created = testenv.NewMariaDB
+		}
+		cfg, err := mysql.ParseDSN(created(tb))
 		must(tb, err)
 		cfg.InterpolateParams = true // no call is hidden in that of another
 		g.driver, g.dsn = "mysql", cfg.FormatDSN()
@@ -64,7 +76,7 @@ func newGround(tb testing.TB, d store.Dialect) *testDB {
 // newPgx is a testDB whose admin and log use a pgx pool.
 func newPgx(tb testing.TB) *testDB {
 	tb.Helper()
-	g := newGround(tb, store.PostgreSQL)
+	g := newGround(tb, string(store.PostgreSQL))
 	pool, err := pgxpool.New(context.Background(), g.dsn)
 	must(tb, err)
 	tb.Cleanup(pool.Close)
@@ -87,8 +99,8 @@ func on(t *testing.T, test func(t *testing.T, g *testDB)) {
 // onSQL runs a test on a database of each kind, through database/sql.
 func onSQL(t *testing.T, test func(t *testing.T, g *testDB)) {
 	t.Helper()
-	for _, d := range []store.Dialect{store.SQLite, store.PostgreSQL, store.MySQL} {
-		t.Run(string(d), func(t *testing.T) { t.Parallel(); test(t, newGround(t, d)) })
+	for _, kind := range []string{string(store.SQLite), string(store.PostgreSQL), string(store.MySQL), mariadb} {
+		t.Run(kind, func(t *testing.T) { t.Parallel(); test(t, newGround(t, kind)) })
 	}
 }
 

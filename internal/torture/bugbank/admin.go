@@ -24,7 +24,7 @@ var adminMutants = []Mutant{
 	},
 	{
 		Name:  "a preview of forgetting is committed",
-		Edits: []Edit{{In: "(*Admin).Forget", Old: "err == nil && o.Preview", New: "err == nil && o.Preview && o.Release"}},
+		Edits: []Edit{{In: "(*Admin).Forget", Old: "err == nil && o.Preview", New: "err == nil && o.Preview && o.Key == o.Reason"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgottenNeverExecutes"}},
 	},
 	{
@@ -36,5 +36,15 @@ var adminMutants = []Mutant{
 		Name:  "a cache keeps what was forgotten by a COMMIT whose answer was lost",
 		Edits: []Edit{{In: "(*Admin).Forget", Old: "if errors.Is(err, errPreview) {", New: "if err != nil {"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgetNothingHalf"}},
+	},
+	{
+		Name:  "a decision about an unknown outcome is not audited",
+		Edits: []Edit{{In: "lease.Resolve", Old: "c.Writes, err = how.audited(ops, id, rec, s)", New: "_, err = how.audited(ops, id, rec, s)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestRelease"}},
+	},
+	{
+		Name:  "a call whose key was voided is made again under the same key",
+		Edits: []Edit{{In: "(Resolution).runAgain", Old: "case how.Voided:", New: "case how.Voided && how.Result != nil:"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysResolve"}},
 	},
 }

@@ -20,10 +20,10 @@ import (
 const BaseVariable = "ONCE_BASE"
 
 // Choose returns the mutants that a change calls for: those of which a declaration that they
-// edit, or a test that is to kill them, was not in the commit base as it is now; and sample
-// of the others, by lot. HEAD's tree is the seed, so that the same tree has the same lot. A
+// edit, or a test that is to kill them, was not in the commit base as it is now, most of these at most; and sample
+// of the others. Both are chosen by lot. HEAD's tree is the seed, so that the same tree has the same lot. A
 // base of "" is the newest commit that is older than 24 hours.
-func (b *Bank) Choose(ctx context.Context, base string, sample int) (chosen []Mutant, changed int, err error) {
+func (b *Bank) Choose(ctx context.Context, base string, most, sample int) (chosen []Mutant, changed int, err error) {
 	if base == "" {
 		if base, err = b.git(ctx, "rev-list", "-1", "--before=24 hours ago", "HEAD"); err != nil {
 			return nil, 0, err
@@ -56,6 +56,8 @@ func (b *Bank) Choose(ctx context.Context, base string, sample int) (chosen []Mu
 	h.Write([]byte(seed))
 	lot := rand.New(rand.NewPCG(h.Sum64(), 0))
 	lot.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	lot.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+	chosen = chosen[:min(most, len(chosen))]
 	return append(chosen, others[:min(sample, len(others))]...), changed, nil
 }
 

@@ -59,12 +59,7 @@ if i`}},
 	{
 		Name:  "MariaDB is not told the isolation",
 		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: "mysqlLevels[opts.Isolation] +", New: ""}},
-		Tests: isolation("MariaDB$/^sqlstore-mariadb"),
-	},
-	{
-		Name:  "MySQL is not told the isolation",
-		Edits: []Edit{{In: "(*txn).claimByParts", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
-		Tests: isolation("MariaDB$/^as_MySQL"),
+		Tests: isolation("InnoDB$/^sqlstore-mariadb"),
 	},
 	{
 		Name:  "PostgreSQL is not told the isolation by database/sql",
@@ -74,7 +69,7 @@ if i`}},
 	{
 		Name:  "SERIALIZABLE is REPEATABLE READ on MariaDB",
 		Edits: []Edit{{In: "mysqlLevels", Old: "isolation level serializable;", New: "isolation level repeatable read;"}},
-		Tests: isolation("MariaDB$/^sqlstore-mariadb"),
+		Tests: isolation("InnoDB$/^sqlstore-mariadb"),
 	},
 	{
 		Name:  "nobody is told the isolation of an operation",

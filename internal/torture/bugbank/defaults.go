@@ -76,7 +76,7 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "sync_binlog is judged without a binary log",
-		Edits: []Edit{{In: "askSyncBinlog", Old: `log.Says == "OFF" || log.Says == "0"`, New: `log.Says == "0"`}},
+		Edits: []Edit{{In: "askSyncBinlog", Old: `err != nil || log != "ON"`, New: `err != nil || log == ""`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorWaits"}},
 	},
 }

@@ -40,12 +40,32 @@ var leasedMutants = []Mutant{
 	},
 	{
 		Name:  "the span of a call is not that of its handler",
-		Edits: []Edit{{In: "(*call).begin", Old: "ctx, c.report.trace = began, cmp.Or(trace, op.Trace)", New: "_, c.report.trace = began, cmp.Or(trace, op.Trace)"}},
+		Edits: []Edit{{In: "once.(*call).begin", Old: "ctx, c.report.trace = began, cmp.Or(trace, op.Trace)", New: "_, c.report.trace = began, cmp.Or(trace, op.Trace)"}},
 		Tests: in("", "TestTracer"),
 	},
 	{
 		Name:  "waiting for a connection counts as looking up",
 		Edits: []Edit{{In: "once.(*call).send", Old: "e.LookUp = max(0, c.report.lookUp-e.Acquire-e.LockWait)", New: "e.LookUp = max(0, c.report.lookUp)"}},
 		Tests: in("", "TestObserverSeesWhereTimeGoes"),
+	},
+	{
+		Name:  "a client is told that nothing was applied by work that has stopped behind a phase",
+		Edits: []Edit{{In: "oncehttp.(*exchange).problemOf", Old: "if e.Effect == once.EffectInDoubt { // phases", New: "if e.Effect == once.EffectApplied { // phases"}},
+		Tests: in("oncehttp", "TestLeasedWorkHasStopped"),
+	},
+	{
+		Name:  "the state of an operation is told to another tenant",
+		Edits: []Edit{{In: "oncehttp.Status", Old: "Scope: wire.Scope(principal, route)", New: `Scope: wire.Scope("acme", route)`}},
+		Tests: in("oncehttp", "TestStatus"),
+	},
+	{
+		Name:  "work whose owner has died in a call is told as running",
+		Edits: []Edit{{In: "once.(*Engine).Read", Old: "rec.State = store.StateUnknown", New: "rec.State = store.StateRunning"}},
+		Tests: in("", "TestRead"),
+	},
+	{
+		Name:  "a first attempt that is none fails on the effect of an earlier run",
+		Edits: []Edit{{In: "lease.(*Run).park", Old: "rec.State != store.StateAbsent {", New: "rec.State == store.StateDone {"}},
+		Tests: in("lease", "TestFirstAttemptThatIsNone"),
 	},
 }

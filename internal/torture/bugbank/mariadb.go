@@ -5,22 +5,22 @@ var mariadbMutants = []Mutant{
 	{
 		Name:  "a server that is read_only executes what it can",
 		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: `"if " + s.replica(opts) +`, New: `"if false" +`}},
-		Tests: mariadbTorture("TestAReplicaExecutesNothing"),
+		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^sqlstore-mariadb"),
 	},
 	{
 		Name:  "a join executes on a server that is read_only",
 		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `return look + " union all " + replica`, New: `return look`}},
-		Tests: mariadbTorture("TestAReplicaExecutesNothing"),
+		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^sqlstore-mariadb"),
 	},
 	{
 		Name:  "a join replays durably on a server that is read_only",
 		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `case opts.Durable:`, New: `case opts.Durable && locks:`}},
-		Tests: mariadbTorture("TestAReplicaExecutesNothing"),
+		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^sqlstore-mariadb"),
 	},
 	{
 		Name:  "a replica that is writable settles",
 		Edits: []Edit{{In: "(*Store).replica", Old: `opts.Durable && s.compound`, New: `opts.Durable && !s.compound`}},
-		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^writable"),
+		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^sqlstore-mariadb_writable"),
 	},
 	{
 		Name:  "a SERIALIZABLE join locks the place of what it looks for",
@@ -69,7 +69,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a replica that takes writes is fine",
-		Edits: []Edit{{In: "judgeReadOnly", Old: `case following > 0:`, New: `case following < 0:`}},
+		Edits: []Edit{{In: "judgeReadOnly", Old: `case following:`, New: `case following && session == "ON":`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorReplicas"}},
 	},
 	{
@@ -85,17 +85,17 @@ var mariadbMutants = []Mutant{
 	{
 		Name:  "a record larger than max_allowed_packet is sent",
 		Edits: []Edit{{In: "(*Store).checkSize", Old: `size <= packet`, New: `size > 0`}},
-		Tests: mariadbSQL("TestResultsTooLargeForMariaDB"),
+		Tests: mariadbSQL("TestResultsTooLargeForInnoDB"),
 	},
 	{
 		Name:  "max_allowed_packet is asked for once",
 		Edits: []Edit{{In: "(*Store).forgetPacket", Old: `s.packet.Store(0)`, New: ``}},
-		Tests: mariadbSQL("TestResultsTooLargeForMariaDB"),
+		Tests: mariadbSQL("TestResultsTooLargeForInnoDB"),
 	},
 	{
 		Name:  "what the driver has not sent is in doubt",
 		Edits: []Edit{{In: "PacketTooLarge", Old: `err != nil &&`, New: `err == nil &&`}},
-		Tests: mariadbSQL("TestResultsTooLargeForMariaDB"),
+		Tests: mariadbSQL("TestResultsTooLargeForInnoDB"),
 	},
 	{
 		Name:  "SQLITE_TOOBIG passes",

@@ -4,7 +4,7 @@ package bugbank
 var migrationMutants = []Mutant{
 	{
 		Name:  "an upgrade forgets which capability a version of once_migration was",
-		Edits: []Edit{{In: "earlier", Old: `{Capability: "admin", Version: 1, Name: "audit"}`, New: `{Capability: "admin", Version: 2, Name: "audit"}`}},
+		Edits: []Edit{{In: "migration.earlier", Old: `{Capability: "admin", Version: 1, Name: "audit"}`, New: `{Capability: "admin", Version: 2, Name: "audit"}`}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestUpgrade"}},
 	},
 	{

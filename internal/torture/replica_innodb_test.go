@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// replicated is a MariaDB and its replica. Clients reach one of them through one address, as
+// replicated is a server and its replica. Clients reach one of them through one address, as
 // with a pool of two hosts, and the judge looks at the primary.
 type replicated struct {
 	*testDB
@@ -23,9 +23,8 @@ type replicated struct {
 	front   *faultnet.Proxy
 }
 
-func newReplicated(t *testing.T, settings map[string]string) *replicated {
+func newReplicated(t *testing.T, store string, settings map[string]string) *replicated {
 	t.Helper()
-	testenv.Need(t, "mariadb")
 	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
@@ -33,17 +32,16 @@ func newReplicated(t *testing.T, settings map[string]string) *replicated {
 			t.Fatal(err)
 		}
 	}
-	primary, err := testenv.StartMariaDB(ctx, testenv.MariaDBConfig{Settings: testenv.ReplicationPrimary()})
-	must(err)
-	t.Cleanup(func() { _ = primary.Close() })
+	primary := startInnoDB(t, store, testenv.MariaDBConfig{Settings: testenv.ReplicationPrimary()})
 	r := &replicated{primary: primary}
+	var err error
 	r.replica, err = testenv.StartReplica(ctx, primary, settings)
 	must(err)
 	t.Cleanup(func() { _ = r.replica.Close() })
 	must(primary.CreateDatabase("app"))
 	_, err = primary.Query(ctx, "", "create user service@'%'; grant all on app.* to service@'%'")
 	must(err)
-	r.testDB = mariadbGround(t, primary.DSN("app"))
+	r.testDB = innodbGround(t, store, primary.DSN("app"))
 	must(r.replica.CatchUp(ctx))
 	r.front, err = faultnet.Listen(primary.Addr())
 	must(err)
@@ -64,7 +62,7 @@ func (r *replicated) reach(m *testenv.MariaDB) {
 func TestAReplicaSettlesNothing(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for how, c := range map[string]struct {
 		settings map[string]string
 		user     string
 	}{
@@ -72,21 +70,27 @@ func TestAReplicaSettlesNothing(t *testing.T) {
 		"read_only":                             {map[string]string{"read-only": "ON"}, "service"},
 		"writable":                              {nil, "service"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newReplicated(t, c.settings)
-			r.dsn = c.user + "@tcp(" + r.front.Addr() + ")/app"
-			if err := r.replica.Lag(t.Context()); err != nil {
-				t.Fatal(err)
+		for _, name := range innodbStores {
+			if name == mysqlName && c.settings == nil {
+				continue // MySQL tells its users nothing by which a replica could be recognised
 			}
-			for _, flow := range []string{flowDo, flowFailure, flowBatch} {
-				for _, comesBack := range []bool{false, true} {
-					if err := r.settle(t, flow, comesBack); err != nil {
-						t.Errorf("%s, the primary comes back in time %t: %v. %s", flow, comesBack, err, rerun(t))
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				sampleMySQL(t, name)
+				r := newReplicated(t, name, c.settings)
+				r.dsn = c.user + "@tcp(" + r.front.Addr() + ")/app"
+				if err := r.replica.Lag(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for _, flow := range []string{flowDo, flowFailure, flowBatch} {
+					for _, comesBack := range []bool{false, true} {
+						if err := r.settle(t, flow, comesBack); err != nil {
+							t.Errorf("%s, the primary comes back in time %t: %v. %s", flow, comesBack, err, rerun(t))
+						}
 					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -144,7 +148,15 @@ func (r *replicated) settle(t *testing.T, flow string, comesBack bool) error {
 func TestAReplicaExecutesNothing(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	r := newReplicated(t, map[string]string{"read-only": "ON"})
+	for _, name := range innodbStores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			executesNothing(t, newReplicated(t, name, map[string]string{"read-only": "ON"}))
+		})
+	}
+}
+
+func executesNothing(t *testing.T, r *replicated) {
 	r.dsn = "root@tcp(" + r.front.Addr() + ")/app"
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

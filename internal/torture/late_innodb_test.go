@@ -11,20 +11,33 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestLateMariaDB is TestLate where sessions are threads, which cannot be stopped one by
-// one: commits wait, as they do for a backup.
-func TestLateMariaDB(t *testing.T) {
+// TestLateInnoDB is TestLate where sessions are threads, which cannot be stopped one by
+// one: commits wait, as they do on MariaDB for a backup, and on MySQL for a semi-synchronous
+// replica.
+func TestLateInnoDB(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	m := startMariaDB(t)
-	g := mariadbGround(t, m.DSN("mysql"))
-	for _, flow := range []string{flowDo, flowFailure} {
-		for _, runs := range []int{1, 3} {
-			if err := lateCommit(t, g, flow, runs); err != nil {
-				t.Errorf("%s, %d runs: %v. %s", flow, runs, err, rerun(t))
+	for _, name := range innodbStores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := innodbGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{Settings: holdingCommits(name)}).DSN("mysql"))
+			for _, flow := range []string{flowDo, flowFailure} {
+				for _, runs := range []int{1, 3} {
+					if err := lateCommit(t, g, flow, runs); err != nil {
+						t.Errorf("%s, %d runs: %v. %s", flow, runs, err, rerun(t))
+					}
+				}
 			}
-		}
+		})
 	}
+}
+
+// holdingCommits are the settings of a server on which holdCommits works.
+func holdingCommits(store string) map[string]string {
+	if store == mysqlName {
+		return map[string]string{"log-bin": "on", "server-id": "1", "plugin-load-add": "semisync_source.so"}
+	}
+	return nil
 }
 
 // holdCommits makes every COMMIT wait until release is called.
@@ -33,13 +46,17 @@ func (g *testDB) holdCommits(ctx context.Context) (release func() error, err err
 	if err != nil {
 		return nil, err
 	}
-	for _, stage := range []string{"START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"} {
-		if _, err := conn.ExecContext(ctx, "backup stage "+stage); err != nil {
+	stages, end := []string{"backup stage START", "backup stage FLUSH", "backup stage BLOCK_DDL", "backup stage BLOCK_COMMIT"}, "backup stage END"
+	if g.store == mysqlName {
+		stages, end = []string{"set global rpl_semi_sync_source_timeout = 1000000000, rpl_semi_sync_source_enabled = 1"}, "set global rpl_semi_sync_source_enabled = 0"
+	}
+	for _, stage := range stages {
+		if _, err := conn.ExecContext(ctx, stage); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
 	return func() error {
-		_, err := conn.ExecContext(ctx, "backup stage END")
+		_, err := conn.ExecContext(ctx, end)
 		return errors.Join(err, conn.Close())
 	}, nil
 }
@@ -62,7 +79,7 @@ func lateCommit(t *testing.T, g *testDB, flow string, runs int) error {
 		return fmt.Errorf("while the commit was on its way (%v), the client was told %+v: %w", arrived, got, errors.Join(told, failed))
 	}
 	var waiting int
-	if err := g.db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where state like '%commit%' or state like '%backup%'").Scan(&waiting); err != nil || waiting == 0 {
+	if err := g.db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where state like '%commit%' or state like '%backup%' or state like '%semi-sync%'").Scan(&waiting); err != nil || waiting == 0 {
 		return fmt.Errorf("%d commits wait: %w", waiting, err)
 	}
 	if err := release(); err != nil {

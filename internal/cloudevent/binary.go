@@ -1,0 +1,68 @@
+// Package cloudevent maps messages of an outbox to CloudEvents 1.0 in binary content mode: the payload
+// is the body, and all else is in headers. It reads such events, and those in structured mode, as messages of an inbox.
+package cloudevent
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/oncelib/once/outbox"
+)
+
+// Names of headers that have no prefix.
+const (
+	ContentType = "content-type"
+	TraceParent = "traceparent"
+)
+
+// Headers returns the headers of m: the attributes of the event with prefix before their names, the trace
+// context once more under the name that tracing looks for, and the headers of the message itself. Names are in lower case.
+//
+// With escape, the values of attributes are printable ASCII, as the bindings of HTTP and NATS ask for.
+func Headers(m *outbox.Message, prefix string, escape bool) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for name, value := range m.CloudEvent() {
+			if name == "datacontenttype" { // it is the header content-type in every binding
+				continue
+			}
+			if escape {
+				value = Escape(value)
+			}
+			if !yield(prefix+name, value) {
+				return
+			}
+		}
+		if m.Trace != "" && !yield(TraceParent, m.Trace) {
+			return
+		}
+		for name, value := range m.Headers {
+			if !yield(strings.ToLower(name), value) {
+				return
+			}
+		}
+	}
+}
+
+// Escape returns value with every byte in percent encoding that the HTTP binding does not allow: space,
+// quotation mark, percent sign, and all that is not printable ASCII.
+func Escape(value string) string {
+	plain := 0
+	for plain < len(value) && allowed(value[plain]) {
+		plain++
+	}
+	if plain == len(value) {
+		return value
+	}
+	const digits = "0123456789ABCDEF"
+	escaped := []byte(value[:plain])
+	for _, c := range []byte(value[plain:]) {
+		if allowed(c) {
+			escaped = append(escaped, c)
+		} else {
+			escaped = append(escaped, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return string(escaped)
+}
+
+func allowed(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }

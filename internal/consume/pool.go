@@ -1,0 +1,286 @@
+package consume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/limit"
+)
+
+// Defaults of [Config].
+const (
+	DefaultConcurrency   = 8
+	DefaultBatch         = 64
+	DefaultPrefetch      = 512
+	DefaultPrefetchBytes = 64 << 20
+	DefaultDrain         = 30 * time.Second
+	DefaultSlowAcquire   = 100 * time.Millisecond
+)
+
+// Config of a [Pool]. Zero values have defaults.
+type Config struct {
+	Concurrency   int // batches at once, at most
+	Batch         int // messages in one transaction, at most
+	Prefetch      int // messages in memory, at most
+	PrefetchBytes int // their bytes, at most
+	Capacity      limit.Capacity
+	SlowAcquire   time.Duration // a wait for a connection that is longer makes fewer batches at once; negative: none does
+	Extend        time.Duration // how often [Receipt.Extend] is called; 0: never
+	Drain         time.Duration // how long handlers may go on at the end
+	Log           *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	for _, number := range []*int{&c.Concurrency, &c.Batch, &c.Prefetch, &c.PrefetchBytes} {
+		if *number < 0 {
+			return c, errors.New("a negative Concurrency, Batch, Prefetch or PrefetchBytes. Try: leave it out")
+		}
+	}
+	setDefault(&c.Concurrency, DefaultConcurrency)
+	setDefault(&c.Batch, DefaultBatch)
+	setDefault(&c.Prefetch, DefaultPrefetch)
+	setDefault(&c.PrefetchBytes, DefaultPrefetchBytes)
+	setDefault(&c.Drain, DefaultDrain)
+	setDefault(&c.SlowAcquire, DefaultSlowAcquire)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c, nil
+}
+
+func setDefault[N int | time.Duration](n *N, value N) {
+	if *n == 0 {
+		*n = value
+	}
+}
+
+// Pool holds messages and gives them to a sink.
+type Pool struct {
+	sink Sink
+	cfg  Config
+
+	mu       sync.Mutex
+	work     sync.Cond // something may have become possible for a worker
+	room     sync.Cond // a message has left the pool, or a worker has ended its batch
+	backlog  backlog
+	pressure pressure
+	held     map[*Delivery]struct{} // all that is in the pool
+	bytes    int                    // of them
+	busy     int                    // workers with a batch
+	alarm    *time.Timer            // wakes a worker
+}
+
+// New returns a pool.
+func New(to Sink, cfg Config) (*Pool, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{sink: to, cfg: cfg, pressure: newPressure(cfg.Concurrency), held: map[*Delivery]struct{}{}}
+	p.backlog.streams = map[streamKey]*stream{}
+	p.work.L, p.room.L = &p.mu, &p.mu
+	return p, nil
+}
+
+// Config returns the configuration in force.
+func (p *Pool) Config() Config { return p.cfg }
+
+// Add puts messages into the pool, those of a key in their order. It never waits: see [Pool.Room].
+func (p *Pool) Add(list ...*Delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range list {
+		p.held[d] = struct{}{}
+		p.bytes += d.size()
+		p.backlog.add(d)
+	}
+	p.work.Broadcast()
+}
+
+// Room waits until there is room for messages of size bytes, and returns for how many. While the database refuses work
+// there is room for one.
+func (p *Pool) Room(ctx context.Context, size int) (int, error) {
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.room.Broadcast()
+	})
+	defer stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return 0, err
+		}
+		n := min(p.cfg.Prefetch-len(p.held), (p.cfg.PrefetchBytes-p.bytes)/max(1, size))
+		if len(p.held) == 0 {
+			n = max(1, n) // a message that is larger than the bound comes alone
+		}
+		if p.pressure.refusals > 0 {
+			n = min(n, 1) // one message, to see
+			if p.triesSoon() {
+				n = 0
+			}
+		}
+		if n > 0 {
+			return n, nil
+		}
+		p.room.Wait()
+	}
+}
+
+// triesSoon reports whether a message in the pool will show soon whether the database takes messages again.
+func (p *Pool) triesSoon() bool {
+	return p.busy > 0 || p.backlog.waiting > 0 || len(p.backlog.later) > 0 && time.Until(p.backlog.later[0].at) <= longestBackoff
+}
+
+// Drop takes messages out of the pool, because another process will get them, and waits until no worker has one
+// of them. Their receipts are not called, except for those in hand.
+func (p *Pool) Drop(ctx context.Context, is func(*Delivery) bool) error {
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.room.Broadcast()
+	})
+	defer stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		inHand := false
+		for d := range p.held {
+			switch {
+			case !is(d):
+			case d.inHand:
+				d.dropped, inHand = true, true
+			default:
+				d.dropped = true
+				p.forget(d)
+			}
+		}
+		if !inHand {
+			return nil
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		p.room.Wait()
+	}
+}
+
+// forget removes a message from those that are held.
+func (p *Pool) forget(d *Delivery) {
+	if _, held := p.held[d]; !held {
+		return
+	}
+	delete(p.held, d)
+	p.bytes -= d.size()
+	p.room.Broadcast()
+}
+
+// Run runs the sink and the workers until ctx ends, and take beside, which fills the pool until its context ends. At the
+// end it lets the workers end what they have, and asks the broker for the other messages again.
+// It returns the first error of take or the sink.
+func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	handlers, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+
+	var beside, workers sync.WaitGroup
+	errs := make([]error, 2)
+	for i, run := range []func(context.Context) error{p.sink.Run, take} {
+		beside.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				errs[i] = err
+				stop(err)
+			}
+		})
+	}
+	for range p.cfg.Concurrency {
+		workers.Go(func() {
+			for p.handleNext(ctx, handlers) {
+			}
+		})
+	}
+	extended := make(chan struct{})
+	extending, endExtending := context.WithCancel(handlers)
+	go func() {
+		defer close(extended)
+		p.extend(extending)
+	}()
+
+	<-ctx.Done()
+	timer := time.AfterFunc(p.cfg.Drain, func() { abort(errDrained) })
+	defer timer.Stop()
+	p.end()
+	workers.Wait()
+	beside.Wait() // take may have added a message after the end
+	p.release()
+	endExtending()
+	<-extended
+	return errors.Join(errs...)
+}
+
+var errDrained = errors.New("consume: the consumer ends, and its time for that is over")
+
+// end wakes the workers when their context has ended.
+func (p *Pool) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.work.Broadcast()
+	if p.alarm != nil {
+		p.alarm.Stop()
+	}
+}
+
+// release asks for the messages again that no worker has begun.
+func (p *Pool) release() {
+	for _, d := range p.all() {
+		d.Receipt.Again(0)
+		p.mu.Lock()
+		p.forget(d)
+		p.mu.Unlock()
+	}
+}
+
+func (p *Pool) all() []*Delivery {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]*Delivery, 0, len(p.held))
+	for d := range p.held {
+		list = append(list, d)
+	}
+	return list
+}
+
+// extend tells the broker of all messages in the pool that they are still worked on.
+func (p *Pool) extend(ctx context.Context) {
+	if p.cfg.Extend <= 0 {
+		return
+	}
+	ticker := time.NewTicker(p.cfg.Extend)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, d := range p.all() {
+			d.Receipt.Extend()
+		}
+	}
+}
+
+// refuse makes a message that could not be decoded a dead letter.
+func (p *Pool) refuse(ctx context.Context, d *Delivery) inbox.Result {
+	if err := p.sink.Refuse(ctx, d.Message, "malformed", d.Malformed); err != nil {
+		return inbox.Result{Err: fmt.Errorf("consume: store a message that cannot be decoded: %w", err)}
+	}
+	return inbox.Result{Outcome: inbox.DeadLettered}
+}

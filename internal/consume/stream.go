@@ -1,0 +1,141 @@
+package consume
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// streamKey is messages that are never in two workers at once.
+type streamKey struct{ source, topic, key string }
+
+// stream is the messages of a key that wait, in order. A message without key has a stream of its own.
+type stream struct {
+	key    streamKey
+	queue  []*Delivery
+	inHand bool // a worker has messages of it
+	held   bool // a message of it waits for its next attempt, and the others must not overtake it
+	ready  bool // it is in the list of those that can be taken
+	later  int  // entries of the agenda
+}
+
+// again is messages of a stream that wait for their next attempt.
+type again struct {
+	at     time.Time
+	stream *stream
+	list   []*Delivery
+	holds  bool
+}
+
+// agenda is a heap of them, the next one first.
+type agenda []*again
+
+func (a *agenda) Len() int           { return len(*a) }
+func (a *agenda) Less(i, j int) bool { return (*a)[i].at.Before((*a)[j].at) }
+func (a *agenda) Swap(i, j int)      { (*a)[i], (*a)[j] = (*a)[j], (*a)[i] }
+
+// Push implements [heap.Interface].
+func (a *agenda) Push(x any) { *a = append(*a, x.(*again)) } //nolint:forcetypeassert // nothing else is pushed
+
+// Pop implements [heap.Interface].
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	x := (*a)[last]
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	return x
+}
+
+// backlog is messages that no worker has.
+type backlog struct {
+	streams map[streamKey]*stream // of keys
+	ready   []*stream
+	later   agenda
+	waiting int // messages in queues of streams
+}
+
+// add appends a message to its stream.
+func (b *backlog) add(d *Delivery) {
+	m := &d.Message
+	s := &stream{}
+	if m.Key != "" && d.Malformed == nil {
+		key := streamKey{m.Source, m.Topic, m.Key}
+		if known := b.streams[key]; known != nil {
+			s = known
+		} else {
+			s.key = key
+			b.streams[key] = s
+		}
+	}
+	d.stream = s
+	s.queue = append(s.queue, d)
+	b.waiting++
+	b.offer(s)
+}
+
+// offer puts a stream into the list of those that can be taken, if it can be.
+func (b *backlog) offer(s *stream) {
+	switch {
+	case s.inHand || s.held || s.ready:
+	case len(s.queue) > 0:
+		s.ready = true
+		b.ready = append(b.ready, s)
+	case s.later == 0 && b.streams[s.key] == s:
+		delete(b.streams, s.key)
+	}
+}
+
+// take takes up to limit messages of streams, which are in hand then.
+func (b *backlog) take(limit int) (batch []*Delivery, of []*stream) {
+	for len(batch) < limit && len(b.ready) > 0 {
+		s := b.ready[0]
+		b.ready[0] = nil
+		b.ready = b.ready[1:]
+		s.ready = false
+		n := min(len(s.queue), limit-len(batch))
+		taken := len(batch)
+		for _, d := range s.queue[:n] {
+			if !d.dropped {
+				batch = append(batch, d)
+			}
+		}
+		b.waiting -= n
+		s.queue = slices.Delete(s.queue, 0, n)
+		if len(batch) == taken {
+			b.offer(s)
+			continue
+		}
+		s.inHand = true
+		of = append(of, s)
+	}
+	return batch, of
+}
+
+// postpone keeps failed messages of a stream, in order, until their next attempt. Those that have a number may be overtaken:
+// the inbox knows their place. Those that have none are in the order of the broker.
+func (b *backlog) postpone(a *again) {
+	for _, d := range a.list {
+		a.holds = a.holds || d.Message.Key != "" && d.Message.Seq == 0 && d.Malformed == nil
+	}
+	a.stream.held = a.stream.held || a.holds
+	a.stream.later++
+	heap.Push(&b.later, a)
+}
+
+// due makes messages ready whose time has come, and returns when the next one comes.
+func (b *backlog) due(now time.Time) (next time.Time) {
+	for len(b.later) > 0 && !b.later[0].at.After(now) {
+		a := heap.Pop(&b.later).(*again) //nolint:forcetypeassert // nothing else is in it
+		a.stream.queue = slices.Insert(a.stream.queue, 0, a.list...)
+		b.waiting += len(a.list)
+		a.stream.later--
+		if a.holds {
+			a.stream.held = false
+		}
+		b.offer(a.stream)
+	}
+	if len(b.later) > 0 {
+		next = b.later[0].at
+	}
+	return next
+}

@@ -1,0 +1,192 @@
+package consume
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncelib/once/inbox"
+)
+
+// poll is how often a worker asks a capacity that has no place, while no batch of this pool ends.
+const poll = 20 * time.Millisecond
+
+// work is a batch that a worker has taken.
+type work struct {
+	batch   []*Delivery
+	streams []*stream
+	began   time.Time
+	release func(useful bool) // the place in the capacity
+}
+
+// handleNext waits for messages until ctx ends, and handles them in the context of handlers. It returns false at the end.
+func (p *Pool) handleNext(ctx, handlers context.Context) bool {
+	w := p.take(ctx)
+	if w == nil {
+		return false
+	}
+	results := p.handle(handlers, w.batch)
+	p.answer(w, results)
+	return true
+}
+
+// take waits for a batch. It returns nil at the end.
+func (p *Pool) take(ctx context.Context) *work {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ctx.Err() == nil {
+		now := time.Now()
+		wake := p.backlog.due(now)
+		if len(p.backlog.ready) > 0 {
+			if now.Before(p.pressure.until) {
+				wake = sooner(wake, p.pressure.until)
+			} else if p.busy < p.pressure.limit() {
+				if w := p.begin(); w != nil {
+					return w
+				}
+				if len(p.backlog.ready) > 0 {
+					wake = sooner(wake, now.Add(poll))
+				}
+			}
+		}
+		p.wakeAt(now, wake)
+		p.work.Wait()
+	}
+	return nil
+}
+
+// begin takes a batch, if there is a place for one more. Free workers share what waits.
+func (p *Pool) begin() *work {
+	w := &work{began: time.Now(), release: func(bool) {}}
+	places := p.pressure.limit() - p.busy
+	if p.cfg.Capacity != nil {
+		release, ok := p.cfg.Capacity.Acquire()
+		if !ok {
+			return nil
+		}
+		w.release = release
+		places = max(1, min(places, p.cfg.Capacity.Limit()-p.busy))
+	}
+	share := (p.backlog.waiting + places - 1) / places
+	w.batch, w.streams = p.backlog.take(min(share, p.cfg.Batch))
+	if len(w.batch) == 0 { // all were dropped
+		p.room.Broadcast()
+		w.release(false)
+		return nil
+	}
+	for _, d := range w.batch {
+		d.inHand = true
+	}
+	p.busy++
+	return w
+}
+
+// wakeAt wakes a worker at a time; zero: never.
+func (p *Pool) wakeAt(now, at time.Time) {
+	switch {
+	case at.IsZero():
+	case p.alarm == nil:
+		p.alarm = time.AfterFunc(at.Sub(now), func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.work.Broadcast()
+		})
+	default:
+		p.alarm.Reset(at.Sub(now))
+	}
+}
+
+// handle gives a batch to the sink. Messages that could not be decoded go there one by one.
+func (p *Pool) handle(ctx context.Context, batch []*Delivery) []inbox.Result {
+	results := make([]inbox.Result, len(batch))
+	messages := make([]inbox.Message, 0, len(batch))
+	at := make([]int, 0, len(batch))
+	for i, d := range batch {
+		if d.Malformed != nil {
+			results[i] = p.refuse(ctx, d)
+			continue
+		}
+		messages = append(messages, d.Message)
+		at = append(at, i)
+	}
+	if len(messages) > 0 {
+		for i, r := range p.sink.HandleBatch(ctx, messages) {
+			results[at[i]] = r
+		}
+	}
+	return results
+}
+
+// answer tells the broker how a batch has ended, and gives back what the worker had.
+func (p *Pool) answer(w *work, results []inbox.Result) {
+	refused := isRefused(results)
+	w.release(!refused)
+	now := time.Now()
+	kept := make(map[*stream]*again)
+	var gone []*Delivery
+	for i, d := range w.batch {
+		err := results[i].Err
+		if err == nil {
+			d.Receipt.Ack()
+			gone = append(gone, d)
+			continue
+		}
+		d.failures++
+		wait := delay(max(d.failures, d.Message.Delivery), err)
+		if d.Receipt.Again(wait) {
+			gone = append(gone, d)
+			continue
+		}
+		if kept[d.stream] == nil {
+			kept[d.stream] = &again{at: now.Add(wait), stream: d.stream}
+		}
+		kept[d.stream].list = append(kept[d.stream].list, d)
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy--
+	before, wait := p.pressure.limit(), longestWait(results)
+	slow := p.cfg.SlowAcquire > 0 && wait > p.cfg.SlowAcquire
+	p.tellPressure(p.pressure.ended(w.began, now, refused, slow), results)
+	if n := p.pressure.limit(); n != before {
+		p.cfg.Log.Debug("once: consumer: more or fewer transactions may run at once now", "concurrency", n, "wait", wait)
+	}
+	for _, d := range w.batch {
+		d.inHand = false
+		if d.dropped {
+			p.forget(d)
+		}
+	}
+	for _, d := range gone {
+		p.forget(d)
+	}
+	for _, s := range w.streams {
+		s.inHand = false
+		if a := kept[s]; a != nil {
+			p.backlog.postpone(a)
+		}
+		p.backlog.offer(s)
+	}
+	p.work.Broadcast()
+	p.room.Broadcast()
+}
+
+// tellPressure tells the operator when a pause begins and when the first batch succeeds again.
+func (p *Pool) tellPressure(changed bool, results []inbox.Result) {
+	switch {
+	case !changed:
+	case p.pressure.refusals == 0:
+		p.cfg.Log.Info("once: consumer: the database takes messages again")
+	default:
+		p.cfg.Log.Warn("once: consumer: the database takes no messages now, the consumer pauses. Try: look at the database, or set a smaller Concurrency",
+			"concurrency", p.pressure.limit(), "error", results[0].Err)
+	}
+}
+
+// sooner returns the earlier of two times, of which the zero one is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,21 @@
+package hold
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// share is how many of parts node is to hold. counts are the live nodes, node among them, and how many parts each holds
+// now. Those that hold the most get the parts that remain after the division, so that what is spread
+// evenly stays where it is.
+func share(parts int, counts map[string]int, node string) int {
+	order := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	n := parts / len(order)
+	if slices.Index(order, node) < parts%len(order) {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,125 @@
+package sqlguard
+
+import (
+	"context"
+	"strings"
+)
+
+// A guarded transaction of MySQL that is ended underneath, by a procedure for example, is found
+// out by a savepoint, the mark, that is gone then. On MariaDB it costs nothing to set it when the
+// transaction begins. On MySQL it would cost two round trips. So there it is set before the first
+// statement that may end a transaction: most transactions have none. If a savepoint that is older
+// is released or rolled back to, the mark is gone; that this could be done proves that the transaction
+// has not ended.
+
+// BeforeMark sets a statement to run before the mark is set, if it is set after the transaction has
+// begun: what it writes is committed if the transaction is committed underneath. MySQL only.
+func (t *Txn) BeforeMark(statement string) { t.beforeMark = statement }
+
+// WroteBeforeMark reports whether the transaction has what the statement of [Txn.BeforeMark] writes: the
+// statement was run, and no rollback to a savepoint has undone it.
+func (t *Txn) WroteBeforeMark() bool { return t.real().wroteBeforeMark }
+
+// HasMark reports whether the mark was set after the transaction had begun.
+func (t *Txn) HasMark() bool { return t.real().find(mark) >= 0 }
+
+// CheckMark is a statement that fails if the transaction with the mark was ended.
+const CheckMark = releaseMark
+
+// DoAfter has MySQL evaluate an expression when COMMIT or ROLLBACK has come to its end. If that
+// fails, the connection ends.
+func (t *Txn) DoAfter(expression string) {
+	t = t.real()
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	if t.after != "" {
+		expression = t.after + ", " + expression
+	}
+	t.after = expression
+}
+
+// DoNotAfter undoes the last [Txn.DoAfter], of the same expression.
+func (t *Txn) DoNotAfter(expression string) {
+	t = t.real()
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	t.after = strings.TrimSuffix(strings.TrimSuffix(t.after, expression), ", ")
+}
+
+// doesAfter returns what is to be evaluated.
+func (t *Txn) doesAfter() string {
+	t = t.real()
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	return t.after
+}
+
+// DoesAfter reports whether an expression was set, see [Txn.DoAfter].
+func (t *Txn) DoesAfter() bool { return t.doesAfter() != "" }
+
+// markBefore sets the mark if query may end the transaction, unless it is set.
+func (c *conn) markBefore(ctx context.Context, t *Txn, query string) error {
+	if c.dialect != MySQL || !c.single.Load() || t.find(mark) >= 0 || isPlain(query) {
+		return nil
+	}
+	if t.beforeMark != "" && !t.wroteBeforeMark {
+		if err := c.run(ctx, t.beforeMark); err != nil {
+			return t.failed(t.beforeMark, err)
+		}
+		t.wroteBeforeMark, t.beforeMarkAt = true, t.made
+	}
+	if err := c.run(ctx, setMark); err != nil {
+		return t.failed(setMark, err)
+	}
+	t.made++
+	t.savepoints = append(t.savepoints, savepoint{name: mark, born: t.made})
+	return nil
+}
+
+func (t *Txn) failed(query string, err error) error {
+	t.fail(t.made, query, err)
+	return err
+}
+
+// isPlain reports whether a text is for certain one statement of a kind that never ends a transaction
+// of MySQL. It does not build on the lexer, which can be wrong about quoted text, because that depends on
+// the sql_mode.
+func isPlain(text string) bool {
+	start := 0
+	for start < len(text) && (text[start] == ' ' || text[start] >= '\t' && text[start] <= '\r') {
+		start++
+	}
+	end := start
+	for end < len(text) && isWordByte(text[end]) {
+		end++
+	}
+	for i := end; i < len(text); i++ {
+		if text[i] == ';' {
+			return false
+		}
+	}
+	var buffer [longestKeyword]byte
+	switch string(upper(buffer[:0], text[start:end])) {
+	case "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "VALUES", "DO", "SHOW", "SET",
+		"SAVEPOINT", "RELEASE", "ROLLBACK": // the guard has judged the last four
+		return true
+	}
+	return false
+}
+
+// doAfter evaluates what [Txn.DoAfter] has set.
+func (tx *transaction) doAfter() {
+	c, t := tx.conn, tx.txn
+	if t == nil || c.broken {
+		return
+	}
+	after := t.doesAfter()
+	if after == "" {
+		return
+	}
+	ctx, cancel := c.dialect.tail(tx.ctx)
+	defer cancel()
+	if err := c.run(ctx, "DO "+after); err != nil {
+		c.broken = true
+	}
+}

@@ -1,0 +1,11 @@
+// Package broker tests the publishers of an outbox against brokers: a nats-server in this process and
+// one that is killed, and Kafka's protocol as package kfake speaks it. Kafka itself is not tested.
+package broker
+
+import (
+	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }

@@ -1,0 +1,55 @@
+package bugbank
+
+// brokerMutants are publishers that break the order of a key, or say that a message was delivered which was not.
+var brokerMutants = []Mutant{
+	{
+		Name:  "a publisher sends on after a message of the key has failed",
+		Edits: []Edit{{In: "(*publication).finish", Old: "case r.err != nil:", New: "case r.err != nil && next == 0:"}, {In: "(*publication).finish", Old: "case next != 0:", New: "case next > 0:"}},
+		Tests: in("internal/keyed", "TestContract"),
+	},
+	{
+		Name:  "a publisher sends all messages of a key at once",
+		Edits: []Edit{{In: "(*publication).chain", Old: "if follows {", New: "if follows && false {"}},
+		Tests: in("internal/keyed", "TestContract"),
+	},
+	{
+		Name:  "what follows a refused message is refused for good",
+		Edits: []Edit{{In: "(*publication).finish", Old: `has failed: %v"`, New: `has failed: %w"`}},
+		Tests: in("internal/keyed", "TestContract"),
+	},
+	{
+		Name:  "what was not sent when the context ended is confirmed",
+		Edits: []Edit{{In: "(*publication).end", Old: "err == errUnsent || err == errUnknown", New: "err == errUnknown"}},
+		Tests: in("broker/http", "TestPublisher$/^ContextHasEnded$"),
+	},
+	{
+		Name:  "calls that hang give their place away",
+		Edits: []Edit{{In: "(*publication).start", Old: "results <- result{i, send(&m)}\n<-slots", New: "<-slots\nresults <- result{i, send(&m)}"}},
+		Tests: in("internal/keyed", "TestEndOfContext"),
+	},
+	{
+		Name:  "a redirect is followed",
+		Edits: []Edit{{In: "httpbroker.Publisher", Old: "return http.ErrUseLastResponse", New: "return nil"}},
+		Tests: in("broker/http", "TestAnswers"),
+	},
+	{
+		Name:  "a receiver that is overloaded is taken for one that refuses a message",
+		Edits: []Edit{{In: "httpbroker.refused", Old: "if said {\nreturn outbox.Unavailable(retry.After(err, after))\n}", New: "_ = outbox.Unavailable"}},
+		Tests: in("broker/http", "TestAnswers"),
+	},
+	{
+		Name:  "a NATS publisher gives messages to a connection that is lost",
+		Edits: []Edit{{In: "natsbroker.(*publisher).Publish", Old: "status != nats.CONNECTED", New: "status == nats.CLOSED"}, {In: "natsbroker.(*publisher).Publish", Old: "cancel(notConnected(status))\ncase <-ctx.Done():", New: "_ = status\ncase <-ctx.Done():"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestNATSSendsNothingLater"}},
+	},
+	{
+		Name:  "a message of NATS has no ID that a stream knows again",
+		Edits: []Edit{{In: "natsbroker.(*publisher).send", Old: "jetstream.WithMsgID(m.ID),", New: ""}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestNATSRefusals"}},
+	},
+	{
+		Name:  "a Kafka publisher takes a client that does not wait for the replicas",
+		Edits: []Edit{{In: "kafkabroker.(*publisher).send", Old: "if !p.waits", New: "if false"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestKafkaRefusals"}},
+	},
+}

@@ -1,0 +1,74 @@
+package bugbank
+
+func consumerTest(test string) []Killer {
+	return []Killer{{Module: "internal/torture", Package: "consumer", Test: test}}
+}
+
+// consumerMutants are consumers that lose a message, or do not keep the order of a key.
+var consumerMutants = []Mutant{
+	{
+		Name:  "a message is acknowledged before it is applied",
+		Edits: []Edit{{In: "consume.(*Pool).handleNext", Old: "results := p.handle(handlers, w.batch)", New: "for _, d := range w.batch {\nd.Receipt.Ack()\n}\nresults := p.handle(handlers, w.batch)"}},
+		Tests: consumerTest("TestNATSHandlerIsSlow"),
+	},
+	{
+		Name:  "a message that has failed is acknowledged",
+		Edits: []Edit{{In: "consume.(*Pool).answer", Old: "err == nil", New: "err == nil || d.failures == 0"}},
+		Tests: in("internal/consume", "TestBrokerDeliversAgain"),
+	},
+	{
+		Name:  "an offset is committed beyond a record that is not done",
+		Edits: []Edit{{In: "kafkabroker.(*receipt).Ack", Old: "len(p.records) > 0 && p.records[0].done", New: "len(p.records) > 0"}},
+		Tests: []Killer{{Module: "broker/kafka", Package: ".", Test: "TestLowestOffset"}},
+	},
+	{
+		Name:  "a partition is given away while its records are in hand",
+		Edits: []Edit{{In: "kafkabroker.(*consumer).revoked", Old: "timeout*3/4", New: "-timeout"}},
+		Tests: consumerTest("TestKafkaRebalance"),
+	},
+	{
+		Name:  "the offset of a partition that is lost is committed",
+		Edits: []Edit{{In: "kafkabroker.(*receipt).Ack", Old: "r.done || p.lost", New: "r.done"}, {In: "kafkabroker.(*partition).end", Old: "p.records = nil", New: ""}},
+		Tests: []Killer{{Module: "broker/kafka", Package: ".", Test: "TestLostPartition"}},
+	},
+	{
+		Name:  "messages of a key are in two workers",
+		Edits: []Edit{{In: "consume.(*backlog).take", Old: "s.inHand = true", New: "s.inHand = false"}},
+		Tests: in("internal/consume", "TestKeyInHand"),
+	},
+	{
+		Name:  "a message of a partition that was given away is begun",
+		Edits: []Edit{{In: "consume.(*backlog).take", Old: "!d.dropped", New: "true"}},
+		Tests: in("internal/consume", "TestDrop"),
+	},
+	{
+		Name:  "a message without number is overtaken by later ones of its key",
+		Edits: []Edit{{In: "consume.(*backlog).postpone", Old: "a.stream.held = a.stream.held || a.holds", New: "a.stream.held = a.stream.held && a.holds"}},
+		Tests: in("internal/consume", "TestInPlace"),
+	},
+	{
+		Name:  "the broker hears nothing of messages that wait for a worker",
+		Edits: []Edit{{In: "consume.(*Pool).extend", Old: "d.Receipt.Extend()", New: "if d.inHand {\nd.Receipt.Extend()\n}"}},
+		Tests: in("internal/consume", "TestExtend"),
+	},
+	{
+		Name:  "a database that is down is asked without a pause",
+		Edits: []Edit{{In: "consume.(*pressure).ended", Old: "p.until = now.Add(backoff(p.refusals))", New: "p.until = now"}},
+		Tests: in("internal/consume", "TestDatabaseIsDown"),
+	},
+	{
+		Name:  "a consumer that waits for connections does not give way",
+		Edits: []Edit{{In: "consume.(*pressure).ended", Old: "p.allowed = max(1, p.allowed*3/4)", New: "p.allowed = max(1, p.allowed)"}},
+		Tests: in("internal/consume", "TestSlowAcquire"),
+	},
+	{
+		Name:  "a consumer that has waited for connections stays slow",
+		Edits: []Edit{{In: "consume.(*pressure).ended", Old: "case !slow:", New: "case !slow && p.slowed.IsZero():"}},
+		Tests: in("internal/consume", "TestSlowAcquire"),
+	},
+	{
+		Name:  "batches that have waited at the same time count one by one",
+		Edits: []Edit{{In: "consume.(*pressure).ended", Old: "case !began.Before(p.slowed):", New: "default:"}},
+		Tests: in("internal/consume", "TestSlowAcquire"),
+	},
+}

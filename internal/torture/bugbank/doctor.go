@@ -1,0 +1,40 @@
+package bugbank
+
+// doctorMutants are bugs of once doctor, and of the command, on MySQL and MariaDB.
+var doctorMutants = []Mutant{
+	{
+		Name:  "the doctor does not see why migrate up would fail",
+		Edits: []Edit{{In: "(*patient).rehearse", Old: `err != nil && !isMissingTable(err)`, New: `err != nil && isMissingTable(err)`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
+	},
+	{
+		Name:  "the doctor migrates",
+		Edits: []Edit{{In: "(*patient).rehearse", Old: `cfg.Params[p.readOnlyVariable()] = "1"`, New: `cfg.Params[p.readOnlyVariable()] = "0"`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
+	},
+	{
+		Name:  "a table that was dropped is not missed",
+		Edits: []Edit{{In: "askMigrations", Old: `isMissingTable(err) {`, New: `isMissingTable(err) && len(lacks) > 0 {`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
+	},
+	{
+		Name:  "a user who may only read is fine",
+		Edits: []Edit{{In: "askPrivileges", Old: `"explain "+statement`, New: `"explain "+statement[:0]+"select 1"`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
+	},
+	{
+		Name:  "parameters in a URL of MySQL are ignored",
+		Edits: []Edit{{In: "mysqlurl.Parse", Old: `mysql.ParseDSN("/?" + u.RawQuery)`, New: `mysql.ParseDSN("/")`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestMySQLSaysWhatIsWrong"}},
+	},
+	{
+		Name:  "replicas of MySQL are not asked for",
+		Edits: []Edit{{In: "askReplicas", Old: `r.mysql && r.enabled != "ON"`, New: `r.mysql && r.enabled == "ON"`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorReplicas"}},
+	},
+	{
+		Name:  "a migration of the demo's service that was cut is not completed",
+		Edits: []Edit{{In: "isThere", Old: `|| e.Number == 1061`, New: ``}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/payments", Test: "TestMigrateWithRows"}},
+	},
+}

@@ -1,0 +1,148 @@
+package bugbank
+
+// leaseMutants break the rules of leased work: see DESIGN.md.
+var leaseMutants = []Mutant{
+	{
+		Name:  "a phase does not raise the fence",
+		Edits: []Edit{{In: "lease.(*Run).under", Old: "c.Next.Fence = r.fence + 1", New: "c.Next.Fence = r.fence"}},
+		Tests: onLease("TestProperty"),
+	},
+	{
+		Name: "after a lost commit of a phase its record is sent alone",
+		Edits: []Edit{{
+			In: "lease.(*transaction).untilCommitted", Old: "switch applied, e := t.isApplied(ctx); {",
+			New: `if next, e := t.run.done(t.phase, t.value); kind == store.KindLost && e == nil && t.run.swap(ctx, t.run.running(next)) == nil {
+t.run.saved, t.run.lost = next, nil
+return nil
+}
+switch applied, e := t.isApplied(ctx); {`,
+		}},
+		Tests: onLease("TestEveryPointFails"),
+	},
+	{
+		Name:  "a phase whose commit was lost does not run again under the same fence",
+		Edits: []Edit{{In: "lease.(*transaction).untilCommitted", Old: "case applied:", New: "case applied || kind == store.KindLost && e == nil:"}},
+		Tests: onLease("TestEveryPointFails"),
+	},
+	{
+		Name:  "a phase that was lost and taken over is told as not applied",
+		Edits: []Edit{{In: "lease.(*transaction).untilCommitted", Old: "t.lost, t.run.lost = err, err", New: "t.lost = err"}},
+		Tests: onLease("TestLostPhaseIsInDoubt"),
+	},
+	{
+		Name:  "a lost phase takes what another owner has stored for its own",
+		Edits: []Edit{{In: "lease.(*transaction).isApplied", Old: "|| !bytes.Equal(rec.Nonce, r.nonce) {", New: "{"}},
+		Tests: onLease("TestPhaseOfAnotherOwner"),
+	},
+	{
+		Name:  "a write takes what another owner has stored for its own",
+		Edits: []Edit{{In: "lease.isOwn", Old: "&& bytes.Equal(rec.Nonce, c.Next.Nonce)", New: ""}},
+		Tests: onLease("TestProperty"),
+	},
+	{
+		Name:  "a call is made before its intent is stored",
+		Edits: []Edit{{In: "lease.(*call).begin", Old: "switch err := r.swap(ctx, r.running(next)); {", New: "switch err := error(nil); {"}},
+		Tests: onLease("TestProperty"),
+	},
+	{
+		Name:  "that a call may be made again is not stored",
+		Edits: []Edit{{In: "lease.(*call).begin", Old: "Repeat: c.policy.repeats,", New: ""}},
+		Tests: onLease("TestFailedCall"),
+	},
+	{
+		Name:  "what is said now counts, and not what was said when the call was made",
+		Edits: []Edit{{In: "lease.(*intent).repeats", Old: "c.Repeat &&", New: "c.Phase != \"\" &&"}},
+		Tests: onLease("TestProperty"),
+	},
+	{
+		Name:  "a service that forgets keys is asked again for ever",
+		Edits: []Edit{{In: "lease.(*call).begin", Old: "if c.policy.life > 0 {", New: "if c.policy.life < 0 {"}},
+		Tests: onLease("TestFailedCall"),
+	},
+	{
+		Name:  "a call that the service does not know is made again",
+		Edits: []Edit{{In: "lease.(*call).find", Old: "case found == Voided:", New: "case found != Happened:"}},
+		Tests: onLease("TestProperty"),
+	},
+	{
+		Name:  "a call is made again under a key that is void",
+		Edits: []Edit{{In: "lease.(saved).void", Old: "voided{phase, 1}", New: "voided{phase, 0}"}},
+		Tests: onLease("TestFailedCall"),
+	},
+	{
+		Name:  "a call that was not sent this time forgets that it was sent before",
+		Edits: []Edit{{In: "lease.(*call).answered", Old: "errors.As(err, &unsent) && !c.again", New: "errors.As(err, &unsent)"}},
+		Tests: onLease("TestNotSentAfterASend"),
+	},
+	{
+		Name:  "another attempt sends another request under the same key",
+		Edits: []Edit{{In: "lease.(*call).make", Old: "request, c.again = begun.Request, true", New: "c.again = true"}},
+		Tests: onLease("TestNotSentAfterASend"),
+	},
+	{
+		Name: "who takes a call over makes it again, whatever was said",
+		Edits: []Edit{
+			{In: "lease.(*Run).takeOver", Old: "saved.Call != nil && !saved.Call.resumable(time.Now())", New: "saved.Call != nil && saved.Call.Phase == \"\""},
+			{In: "lease.(*call).make", Old: "if !begun.repeats(time.Now()) {", New: "if begun.Check {"},
+		},
+		Tests: onLease("TestProperty"),
+	},
+	{
+		Name: "work whose outcome is unknown runs again by itself",
+		Edits: []Edit{
+			{In: "lease.(*Store).takesOver", Old: "&& reconciles(ctx)", New: ""},
+			{In: "lease.(*Run).takeOver", Old: "(saved.Call == nil || !saved.Call.Check)", New: "saved.Call == nil"},
+		},
+		Tests: onLease("TestProperty"),
+	},
+	{
+		Name:  "work is done although a call of it did not end",
+		Edits: []Edit{{In: "lease.(*Run).Commit", Old: "case r.saved.Call != nil: return r.park(ctx, errCallPending)", New: ""}},
+		Tests: onLease("TestSwallowedCall"),
+	},
+	{
+		Name:  "other phases run while a call did not end",
+		Edits: []Edit{{In: "lease.(*Run).enter", Old: "&& !r.saved.has(name)", New: "&& name == \"\""}},
+		Tests: onLease("TestSwallowedCall"),
+	},
+	{
+		Name:  "phases that have ended are refused while a call did not end",
+		Edits: []Edit{{In: "lease.(*Run).enter", Old: "&& !r.saved.has(name)", New: ""}},
+		Tests: onLease("TestEveryPointFails"),
+	},
+	{
+		Name: "work is taken over while its owner holds it",
+		Edits: []Edit{
+			{In: "lease.(*Store).takesOver", Old: "rec.State == store.StateRunning && rec.LeaseExpired", New: "rec.State == store.StateRunning"},
+			{In: "lease.(*Run).takeOver", Old: "LeaseExpired: rec.State == store.StateRunning", New: ""},
+		},
+		Tests: onLease("TestNotTakenOverWhileHeld"),
+	},
+	{
+		Name:  "an owner that has lost its lease goes on",
+		Edits: []Edit{{In: "lease.(*Run).missed", Old: "return r.fence == h.Fence && r.writing == 0 && !r.closed", New: "return false"}},
+		Tests: onLease("TestTakenOverInTheSameProcess"),
+	},
+	{
+		Name:  "work that its owner has let go of waits for the end of a lease",
+		Edits: []Edit{{In: "lease.parked", Old: "time.Microsecond", New: "time.Minute"}},
+		Tests: onLease("TestGoesOnBehindAPhase"),
+	},
+	{
+		Name:  "a phase that was left open keeps the work for as long as its process lives",
+		Edits: []Edit{{In: "lease.(*Run).adopt", Old: "&& !r.closed", New: ""}},
+		Tests: onLease("TestPhaseThatIsLeftOpen"),
+	},
+	{
+		Name: "a run is not told that another engine of its process has its work",
+		Edits: []Edit{
+			{In: "lease.(*heart).beat", Old: "held[string(hold.Nonce)] = r", New: "held[r.id.Key] = r"},
+			{In: "lease.(*heart).beat", Old: "held[string(hold.Nonce)].beaten(sent)", New: "held[hold.ID.Key].beaten(sent)"},
+			{In: "lease.(*heart).beat", Old: "delete(held, string(hold.Nonce))", New: "delete(held, hold.ID.Key)"},
+			{In: "lease.(*heart).beat", Old: "if r := held[string(hold.Nonce)]; r != nil", New: "if r := held[hold.ID.Key]; r != nil"},
+		},
+		Tests: onLease("TestTakenOverInTheSameProcess"),
+	},
+}
+
+func onLease(test string) []Killer { return in("lease", test) }

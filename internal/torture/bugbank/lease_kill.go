@@ -1,0 +1,64 @@
+package bugbank
+
+// leaseKillMutants are bugs of work under leases that processes find which are killed, stopped and taken over.
+var leaseKillMutants = []Mutant{
+	{
+		Name:  "a call is made before its intent is committed",
+		Edits: []Edit{{In: "lease.(*call).begin", Old: "err := r.swap(ctx, r.running(next))", New: "err := error(nil)"}},
+		Tests: onLeases("TestUnknown$/^sqlite"),
+	},
+	{
+		Name:  "a successor sends the request that it would make itself",
+		Edits: []Edit{{In: "(*call).make", Old: "request, c.again = begun.Request, true", New: "c.again = true"}},
+		Tests: onLeases("TestKillAtProvider$/^sqlite"),
+	},
+	{
+		Name:  "a key that was voided is used again",
+		Edits: []Edit{{In: "(saved).void", Old: "voided{phase, 1}", New: "voided{phase, 0}"}},
+		Tests: hangsOnLeases("TestChecked$/^sqlite"),
+	},
+	{
+		Name:  "the renewal of leases waits for a connection of the pool",
+		Edits: []Edit{{In: "(*heart).reserve", Old: "store.As[store.Reserver](h.ops); ok {", New: "store.As[store.Reserver](h.ops); ok && h == nil {"}},
+		Tests: hangsOnLeases("TestExhausted$/^pgx"),
+	},
+	{
+		Name:  "a lease that cannot be renewed is believed to last",
+		Edits: []Edit{{In: "(*Run).missed", Old: "time.Since(r.renewed) > ttl", New: "ttl < 0"}},
+		Tests: hangsOnLeases("TestHeartbeatUnanswered"),
+	},
+	{
+		Name:  "a phase begins while a call is under way",
+		Edits: []Edit{{In: "(*Run).enter", Old: "r.saved.Call.Phase != name", New: `r.saved.Call.Phase == ""`}},
+		Tests: onLeases("TestChangedProgram$/^sqlite"),
+	},
+	{
+		Name:  "a call that nothing is said about is made again by the next owner",
+		Edits: []Edit{{In: "(*Run).takeOver", Old: "!saved.Call.resumable(time.Now())", New: "!saved.Call.resumable(time.Now()) && saved.Call.Repeat"}},
+		Tests: onLeases("TestUnknown$/^sqlite"),
+	},
+	{
+		Name:  "a phase that was committed is executed again by the next owner",
+		Edits: []Edit{{In: "lease.Tx", Old: "p, ok := r.saved.find(phase); ok {", New: "p, ok := r.saved.find(phase); ok && p.Failure != nil {"}},
+		Tests: onLeases("TestChangedProgram$/^sqlite"),
+	},
+	{
+		Name:  "the claim of a leased operation costs a commit of its own",
+		Edits: []Edit{{In: "lease.(*Store).Begin", Old: "eager := s.cfg.Eager", New: "eager := s != nil"}},
+		Tests: onLeases("TestTrips"),
+	},
+	{
+		Name:  "a renewal whose process is stopped keeps what it has locked",
+		Edits: []Edit{{In: "(*txn).boundRenewal", Old: "return t.s.dialect.timeouts(ctx, t.tx, idle)", New: "return nil"}},
+		Tests: hangsOnLeases("TestStoppedInARenewal$/^postgres"),
+	},
+}
+
+func onLeases(test string) []Killer {
+	return []Killer{{Module: "internal/torture", Package: "lease", Test: test}}
+}
+
+// hangsOnLeases is onLeases for a test that waits for ever with the bug in place.
+func hangsOnLeases(test string) []Killer {
+	return []Killer{{Module: "internal/torture", Package: "lease", Test: test, Hangs: true}}
+}

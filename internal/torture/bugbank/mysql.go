@@ -1,0 +1,91 @@
+package bugbank
+
+// mysqlMutants are bugs of what is MySQL's own: a claim is a lock of the session, timeouts have
+// other names and types, and what ends a transaction underneath is found out by a statement.
+var mysqlMutants = []Mutant{
+	{
+		Name:  "MySQL is not told the isolation",
+		Edits: []Edit{{In: "(*txn).claimByLock", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
+		Tests: isolation("InnoDB$/^sqlstore-mysql"),
+	},
+	{
+		Name:  "who does not get MySQL's lock executes",
+		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `return found, got.Bool && found.live()`, New: `return found, found.live()`}},
+		Tests: mariadbTorture("TestNoDeadlocks$/^sqlstore-mysql$"),
+	},
+	{
+		Name:  "Timeouts.Idle is ignored on MySQL",
+		Edits: []Edit{{In: "(*Store).mysqlTimeouts", Old: `sessionTimeout{"wait_timeout", time.Second, t.Idle}`, New: `sessionTimeout{"wait_timeout", time.Second, 0}`}},
+		Tests: mariadbTorture("TestTimeouts$/^sqlstore-mysql$/^idle"),
+	},
+	{
+		Name:  "work without a key has no Timeouts on MySQL and MariaDB",
+		Edits: []Edit{{In: "sqlstore.(*Store).begin", Old: "err = t.setTimeouts(ctx, opts.Timeouts)", New: "err = ctx.Err()"}},
+		Tests: mariadbSQL("TestTimeoutsWithoutKey"),
+	},
+	{
+		Name:  "timeouts have a type that MySQL refuses",
+		Edits: []Edit{{In: "(*txn).setTimeouts", Old: `limit = "cast(" + limit + " as unsigned)"`, New: `limit += ""`}},
+		Tests: mariadbTorture("TestTimeouts$/^sqlstore-mysql$/^lock"),
+	},
+	{
+		Name:  "a lost answer to the check of MySQL's mark is a refusal",
+		Edits: []Edit{{In: "(*txn).writeMySQL", Old: `case sqlguard.MySQL.Refused(err):`, New: `case err != nil:`}},
+		Tests: mariadbTorture("TestEndedAndLost$/^sqlstore-mysql"),
+	},
+	{
+		Name:  "MySQL has md5",
+		Edits: []Edit{{In: "migrationLockName", Old: `"concat('once migrate ', /*M! md5(database()) */ /*!80000 left(sha2(database(), 256), 32) */)"`, New: `"concat('once migrate ', md5(database()))"`}},
+		Tests: mariadbTorture("TestUpgradeFromTheMiddle$/^sqlstore-mysql"),
+	},
+	{
+		Name:  "a join executes on a MySQL that is read_only",
+		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && ctx == nil:`}},
+		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^sqlstore-mysql"),
+	},
+	{
+		Name:  "a claim is never let go",
+		Edits: []Edit{{In: "(*transaction).doAfter", Old: `after == ""`, New: `after != ""`}},
+		Tests: append(mariadbSQL("TestSessionsAreLeftAsTheyWere$/^MySQL"), in("internal/sqlguard", "TestMarkIsSetWhenNeeded")...),
+	},
+	{
+		Name:  "a replay keeps the lock",
+		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `fill(mysqlLock, replica, name, name,`, New: `fill(mysqlLock, replica, name[1:], name,`}},
+		Tests: mariadbSQL("TestSessionsAreLeftAsTheyWere$/^MySQL"),
+	},
+	{
+		Name:  "a procedure ends no transaction of MySQL",
+		Edits: []Edit{{In: "(*conn).markBefore", Old: `|| isPlain(query)`, New: `|| true`}},
+		Tests: append(mariadbSQL("TestCommittedFromBelow$/^MySQL"), in("internal/sqlguard", "TestMarkIsSetWhenNeeded")...),
+	},
+	{
+		Name:  "several statements are plain",
+		Edits: []Edit{{In: "isPlain", Old: `text[i] == ';'`, New: `text[i] == 0`}},
+		Tests: in("internal/sqlguard", "TestIsPlain"),
+	},
+	{
+		Name:  "what was written before the mark outlives a rollback to a savepoint",
+		Edits: []Edit{{In: "(*Txn).settle", Old: `t.wroteBeforeMark && t.savepoints[i].born > t.beforeMarkAt`, New: `t.wroteBeforeMark`}},
+		Tests: in("internal/sqlguard", "TestMarkGoesWithOlderSavepoints"),
+	},
+	{
+		Name:  "the driver's connection is handed out unmarked",
+		Edits: []Edit{{In: "sqlguard.Unwrap", Old: `t != nil {`, New: `t != nil && t.fatal {`}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlguard", Test: "TestEndedUnderneath"}},
+	},
+	{
+		Name:  "the record is written by itself after a procedure has committed",
+		Edits: []Edit{{In: "(*txn).writeMySQL", Old: `t.conn != nil && t.guard.HasMark()`, New: `t.conn == nil && t.guard.HasMark()`}},
+		Tests: mariadbSQL("TestCommittedFromBelow$/^MySQL"),
+	},
+	{
+		Name:  "a join of MySQL believes what its transaction sees",
+		Edits: []Edit{{In: "(*joined).claimByLock", Old: `+" for share"`, New: ``}},
+		Tests: mariadbSQL("TestJoinAnOldTransaction$/^MySQL"),
+	},
+	{
+		Name:  "what a group refuses is not settled",
+		Edits: []Edit{{In: "sqlguard.answered", Old: `slices.Contains(mysqlRefusals, code) ||`, New: `slices.Contains(mysqlRefusals, code) || code == 3100 || code == 3101 ||`}},
+		Tests: mariadbSQL("TestAGroupRefusesACommit"),
+	},
+}

@@ -1,0 +1,87 @@
+package bugbank
+
+// outboxTest is a test of package outbox itself, outboxOn one on databases.
+func outboxTest(test string) []Killer {
+	return []Killer{{Module: ".", Package: "outbox", Test: test}}
+}
+
+func outboxOn(test string) []Killer {
+	return []Killer{{Module: "internal/torture", Package: "outbox", Test: test}}
+}
+
+// outboxMutants are bugs of adding messages, and of what operators do with them.
+var outboxMutants = []Mutant{
+	{
+		Name: "a sequence number is not drawn under the lock of its key",
+		Edits: []Edit{{
+			In: "outbox.insertOf", Old: "$10, statement_timestamp(), seq from stream",
+			New: "$10, statement_timestamp(), (select coalesce(max(o.seq), 0) + 1 from once_outbox o where o.topic = $2 and o.key = $3) from stream",
+		}},
+		Tests: outboxOn("TestSequenceHasNoGaps$/^pgxstore"),
+	},
+	{
+		Name:  "the part of a message is another one than before",
+		Edits: []Edit{{In: "outbox.partOf", Old: `topic, "\x00", key`, New: `topic, key`}},
+		Tests: outboxTest("TestPartsNeverChange"),
+	},
+	{
+		Name:  "messages of one Add are stored as they come",
+		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "store.InLockOrder(list)", New: "list"}},
+		Tests: outboxOn("TestOneAddNeverDeadlocks$/^MariaDB"),
+	},
+	{
+		Name:  "rows of different keys have the same name",
+		Edits: []Edit{{In: "outbox.(*Box).append", Old: `"\x00"`, New: `"/"`}},
+		Tests: outboxTest("TestLocksDiffer"),
+	},
+	{
+		Name:  "an invalid message is left out, and the others are added",
+		Edits: []Edit{{In: "outbox.(*Box).statements", Old: `return nil, 0, fmt.Errorf("outbox: message %d of %d: %w", i+1, len(messages), err)`, New: "_ = i\ncontinue"}},
+		Tests: outboxTest("TestChecks"),
+	},
+	{
+		Name:  "a payload that the caller changes after Add is stored changed",
+		Edits: []Edit{{In: "outbox.(*Box).append", Old: "append([]byte{}, payload...)", New: "payload[:len(payload):len(payload)]"}},
+		Tests: outboxOn("TestAddFreezes$/^pgxstore"),
+	},
+	{
+		Name:  "a message is stored outside of the transaction",
+		Edits: []Edit{{In: "outbox.(*Box).Add", Old: "b.db.On(tx)", New: "b.db.Pool()"}},
+		Tests: outboxOn("TestAddCommits$/^pgxstore"),
+	},
+	{
+		Name:  "an encrypted payload opens in another message",
+		Edits: []Edit{{In: "outbox.label", Old: `m.ID + "\x00" +`, New: ""}},
+		Tests: outboxTest("TestSealed"),
+	},
+	{
+		Name:  "a message that was delivered meanwhile counts as skipped",
+		Edits: []Edit{{In: "outbox.(*Box).Skip", Old: "n == 0", New: "n < 0"}},
+		Tests: outboxOn("TestSkipMeetsADelivery$/^pgxstore"),
+	},
+	{
+		Name:  "a skipped message stays stopped",
+		Edits: []Edit{{In: "outbox.(*Box).Skip", Old: "delete from once_outbox_failed where part = ? and id = ?", New: "delete from once_outbox_failed where part = ? and id = ? and next_at is not null"}},
+		Tests: outboxOn("TestSkip$/^SQLite$"),
+	},
+	{
+		Name:  "a relay is not told of the parts to which was added",
+		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "addedTo |= 1 << part", New: "addedTo = 1 << part"}},
+		Tests: outboxTest("TestAddedParts"),
+	},
+	{
+		Name:  "a header of HTTP itself can be added",
+		Edits: []Edit{{In: "outbox.isReserved", Old: `strings.HasPrefix(name, "ce-") ||`, New: ""}},
+		Tests: outboxTest("TestChecks"),
+	},
+	{
+		Name:  "what an operator does is not audited",
+		Edits: []Edit{{In: "outbox.(*Box).audit", Old: `b.who == ""`, New: `b.who != ""`}},
+		Tests: outboxOn("TestOperatorsAreAudited$/^SQLite$"),
+	},
+	{
+		Name:  "forgetting a key erases those of its topic",
+		Edits: []Edit{{In: "outbox.(*Box).Forget", Old: "where part = ? and topic = ? and KEY = ? and (length(payload)", New: "where part <> ? + 1000 and topic = ? and KEY <> substr(?, 999) and (length(payload)"}},
+		Tests: outboxOn("TestForget$/^SQLite$"),
+	},
+}

@@ -1,0 +1,50 @@
+package bugbank
+
+// pushMutants are receivers that confirm what was not applied, lose an order, or burn the attempts of a message.
+var pushMutants = []Mutant{
+	{
+		Name:  "a receiver confirms a message whose handler has failed",
+		Edits: []Edit{{In: "httpbroker.(*receiver).ServeHTTP", Old: "outcome, err := rc.handle(r.Context(), m)\nif err != nil {", New: "outcome, err := rc.handle(r.Context(), m)\nif err != nil && r.Method == \"\" {"}},
+		Tests: in("broker/http", "TestReceiverAnswers"),
+	},
+	{
+		Name:  "half of a request is taken for a malformed message",
+		Edits: []Edit{{In: "httpbroker.(*receiver).ServeHTTP", Old: "err != nil && !errors.As(err, &tooLarge)", New: "err != nil && !errors.As(err, &tooLarge) && len(body) == -1"}},
+		Tests: []Killer{{Module: ".", Package: "broker/http", Test: "TestReceiverAnswers"}, {Module: "internal/torture", Package: "push", Test: "TestReceiverLosesConnections"}},
+	},
+	{
+		Name:  "a malformed message is refused and not kept",
+		Edits: []Edit{{In: "httpbroker.(*receiver).reject", Old: "if m.ID != \"\" {", New: "if m.ID == \"\" {"}},
+		Tests: in("broker/http", "TestReceiverAnswers"),
+	},
+	{
+		Name:  "messages of two topics that come by one path share an order",
+		Edits: []Edit{{In: "httpbroker.topicOf", Old: "len(lines) == 1", New: "len(lines) == 1 && lines[0] == \"\""}},
+		Tests: []Killer{{Module: ".", Package: "broker/http", Test: "TestReceiverTopic"}, {Module: "internal/torture", Package: "push", Test: "TestReceiver"}},
+	},
+	{
+		Name:  "a receiver stores the secrets of a request with a message",
+		Edits: []Edit{{In: "httpbroker.headersOf", Old: "if ofRequest(name) {", New: "if ofRequest(name) && name == \"\" {"}},
+		Tests: in("broker/http", "TestReceiverKeepsNoSecrets"),
+	},
+	{
+		Name:  "a failed message is given back to Watermill at once",
+		Edits: []Edit{{In: "watermillbroker.(*consumer).consume", Old: "min(max(after, shortestWait), longestWait)", New: "min(after, 0)"}},
+		Tests: []Killer{{Module: "broker/watermill", Test: "TestConsumer"}},
+	},
+	{
+		Name:  "messages that a handler of Watermill returns are dropped",
+		Edits: []Edit{{In: "watermillbroker.Apply", Old: "err == nil && len(produced) > 0", New: "err == nil && len(produced) > 99"}},
+		Tests: []Killer{{Module: "broker/watermill", Test: "TestApply"}},
+	},
+	{
+		Name:  "an attribute of an event may be there twice",
+		Edits: []Edit{{In: "cloudevent.(*decoder).readAttribute", Old: "if d.has(name) {", New: "if d.has(name) && name == \"\" {"}},
+		Tests: in("internal/cloudevent", "TestMalformed"),
+	},
+	{
+		Name:  "a sequence that is no number is an event without an order",
+		Edits: []Edit{{In: "cloudevent.(*decoder).setSeq", Old: "d.failf(", New: "_ = fmt.Sprintf("}},
+		Tests: in("internal/cloudevent", "TestMalformed"),
+	},
+}

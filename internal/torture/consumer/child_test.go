@@ -1,0 +1,269 @@
+package consumer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	kafkabroker "github.com/oncelib/once/broker/kafka"
+	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/inbox"
+)
+
+// childEnv makes this binary a consumer: it holds a plan.
+const childEnv = "ONCE_TORTURE_CONSUMER"
+
+// plan is what a consumer process does.
+type plan struct {
+	Driver, DSN string // Driver "": package pgxstore
+	NATS        string // the URL of a server
+	Kafka       string // the address of a broker
+	Fails       bool   // handlers fail now and then
+	KillAt      int64  // it kills itself at this named point; 0: never
+	StopIn      string // it stops itself (SIGSTOP) once: see inHandler and afterCommit
+	Last        bool   // Kafka: it is not taken for dead when the machine is slow, and so it can commit offsets
+}
+
+// beConsumer is a consumer process. It ends with its standard input.
+func beConsumer(text string) int {
+	var p plan
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return 2
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if err := p.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (p plan) run(ctx context.Context) error {
+	opening := context.WithoutCancel(ctx)
+	if p.Driver == "" {
+		g, closer, err := openPgx(opening, p.DSN)
+		if err != nil {
+			return err
+		}
+		defer closer()
+		return feed(ctx, g, p)
+	}
+	g, closer, err := openSQL(opening, p.Driver, p.DSN)
+	if err != nil {
+		return err
+	}
+	defer closer()
+	return feed(ctx, g, p)
+}
+
+// Where a consumer stops itself: in a transaction that has applied a message, or between the commit and the acknowledgement.
+const (
+	inHandler   = "handler"
+	afterCommit = "commit"
+)
+
+// points kills the process at one of its named points, or stops it.
+type points struct {
+	at   int64
+	seen atomic.Int64
+
+	stopIn  string
+	stopped sync.Once
+}
+
+// stop stops the process, if this is where its plan says so. Another process knows of it from the standard output.
+func (p *points) stop(where string) {
+	if where == p.stopIn {
+		p.stopped.Do(func() {
+			fmt.Println("stop")
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		})
+	}
+}
+
+func (p *points) pass() {
+	if p.seen.Add(1) == p.at {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+}
+
+// Observe implements inbox.Observer: what is applied has committed, and was not yet acknowledged.
+func (p *points) Observe(_ context.Context, e inbox.Event) {
+	if e.Type == inbox.EventApplied {
+		p.pass()
+		p.stop(afterCommit)
+	}
+}
+
+// OnBrokerWrite implements kgo.HookBrokerWrite: the commit of offsets was sent.
+func (p *points) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if key == offsetCommit {
+		p.pass()
+	}
+}
+
+const offsetCommit = 8
+
+// dialer makes connections on which an acknowledgement is a named point, before it is sent and after that.
+type dialer struct{ points *points }
+
+// Dial implements nats.CustomDialer.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return ackConn{conn, d.points}, nil
+}
+
+type ackConn struct {
+	net.Conn
+
+	points *points
+}
+
+func (c ackConn) Write(b []byte) (int, error) {
+	if !bytes.Contains(b, []byte("+ACK")) {
+		return c.Conn.Write(b)
+	}
+	c.points.pass()
+	n, err := c.Conn.Write(b)
+	c.points.pass()
+	return n, err
+}
+
+var errNow = errors.New("now and then a handler fails")
+
+// feed is a consumer with named points: in the transaction before and after the handler has written, after its commit, and
+// around the acknowledgement.
+func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
+	at := &points{at: p.KillAt, stopIn: p.StopIn}
+	if p.StopIn != "" {
+		g.idle = 2 * time.Second // other workers of a process that stops may have transactions, too
+	}
+	in := g.inbox(at)
+	handle := func(ctx context.Context, tx TX, m inbox.Message) error {
+		at.pass()
+		defer at.pass()
+		if err := g.apply(ctx, tx, m); err != nil {
+			return err
+		}
+		at.stop(inHandler)
+		if p.Fails && rand.IntN(20) == 0 {
+			return errNow
+		}
+		return nil
+	}
+	if p.Kafka != "" {
+		client := kafkaOptions(p.Kafka, time.Second) // a process that is dead is missed soon
+		if p.Last {
+			// A member that dies between its join and its assignment is missed only when the longest time for a rebalance of all
+			// members is over.
+			client = append(kafkaOptions(p.Kafka, time.Minute), kgo.RebalanceTimeout(2*time.Second))
+		}
+		return kafkabroker.Consume(ctx, in, handle, kafkabroker.ConsumerConfig{
+			Client: append(client, kgo.WithHooks(at)), Topics: []string{topic}, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet,
+		})
+	}
+	nc, err := nats.Connect(p.NATS, append(natsOptions(), nats.SetCustomDialer(dialer{at}))...)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	return natsbroker.Consume(ctx, js, in, handle, natsbroker.ConsumerConfig{
+		Subjects: []string{topic}, AckWait: time.Second, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet,
+	})
+}
+
+func natsOptions() []nats.Option {
+	return []nats.Option{
+		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}
+}
+
+// kafkaOptions are those of a client that is missed when it has said nothing for as long as session.
+func kafkaOptions(address string, session time.Duration) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(address), kgo.SessionTimeout(session), kgo.RebalanceTimeout(2 * session), kgo.HeartbeatInterval(100 * time.Millisecond),
+		kgo.FetchMaxWait(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
+	}
+}
+
+// process is a consumer in a process of its own.
+type process struct {
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	stopped chan struct{} // closed when it stops itself
+	said    bytes.Buffer  // on its standard error
+	ended   chan struct{}
+	err     error // of its end
+}
+
+// onWrite is called for what a process writes.
+type onWrite func()
+
+// Write implements io.Writer.
+func (f onWrite) Write(b []byte) (int, error) {
+	f()
+	return len(b), nil
+}
+
+func startProcess(t *testing.T, p plan) *process {
+	t.Helper()
+	text, err := json.Marshal(p)
+	must(t, err)
+	exe, err := os.Executable()
+	must(t, err)
+	c := &process{cmd: exec.Command(exe), stopped: make(chan struct{}), ended: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	c.cmd.Stdout, c.cmd.Stderr = onWrite(sync.OnceFunc(func() { close(c.stopped) })), &c.said
+	c.stdin, err = c.cmd.StdinPipe()
+	must(t, err)
+	must(t, c.cmd.Start())
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.ended)
+	}()
+	t.Cleanup(c.kill)
+	return c
+}
+
+func (c *process) kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.ended
+}
+
+// drain ends the process as its service would.
+func (c *process) drain(t *testing.T) {
+	t.Helper()
+	_ = c.stdin.Close()
+	receive(t, "the end of a consumer", c.ended)
+	if c.err != nil {
+		t.Errorf("a consumer that is drained: %v: %s", c.err, c.said.String())
+	}
+}

@@ -1,0 +1,2 @@
+// Package deadletter proves dead letters on every store, and redrives that are killed.
+package deadletter

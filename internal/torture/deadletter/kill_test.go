@@ -1,0 +1,241 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// childEnv tells a child what to do: "driver action n dsn". It is killed after its n-th call of the database.
+const childEnv = "ONCE_TORTURE_REDRIVE"
+
+// mortal is a database that kills the process after so many calls. A COMMIT is a call.
+type mortal struct {
+	store.Database
+
+	left int
+}
+
+func (m *mortal) called() {
+	if m.left--; m.left == 0 {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+func (m *mortal) Pool() store.Runner { return mortalRunner{m.Database.Pool(), m} }
+
+func (m *mortal) Within(ctx context.Context, level store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
+	err := m.Database.Within(ctx, level, func(ctx context.Context, r store.Runner) error { return fn(ctx, mortalRunner{r, m}) })
+	m.called()
+	return err
+}
+
+type mortalRunner struct {
+	store.Runner
+
+	m *mortal
+}
+
+func (r mortalRunner) Exec(ctx context.Context, s store.Statement) (int64, error) {
+	n, err := r.Runner.Exec(ctx, s)
+	r.m.called()
+	return n, err
+}
+
+func (r mortalRunner) Query(ctx context.Context, s store.Statement, each func(store.Row) error) error {
+	err := r.Runner.Query(ctx, s, each)
+	r.m.called()
+	return err
+}
+
+func (r mortalRunner) Append(ctx context.Context, s store.Statement) error {
+	err := r.Runner.Append(ctx, s)
+	r.m.called()
+	return err
+}
+
+// redriveChild is the process that is killed.
+func redriveChild(plan string) int {
+	err := func() error {
+		ctx := context.Background()
+		part := strings.SplitN(plan, " ", 4)
+		n, err := strconv.Atoi(part[2])
+		if err != nil {
+			return err
+		}
+		var db store.Database
+		if part[0] == "pgxstore" {
+			pool, err := pgxpool.New(ctx, part[3])
+			if err != nil {
+				return err
+			}
+			db = pgxstore.New(pool)
+		} else {
+			pool, err := sqlstore.Open(part[0], part[3])
+			if err != nil {
+				return err
+			}
+			if db, err = sqlstore.New(ctx, pool); err != nil {
+				return err
+			}
+		}
+		return act(ctx, deadletter.New(&mortal{db, n}, deadletter.Config{}), part[1])
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// act does what an operator does, so that it can be repeated.
+func act(ctx context.Context, l *deadletter.Letters, action string) error {
+	o := signed
+	switch action {
+	case "redrive":
+		open, err := l.Redrives(ctx)
+		if err != nil {
+			return err
+		}
+		if len(open) > 0 {
+			_, err := l.Resume(ctx, open[0].UID)
+			return err
+		}
+		_, err = l.Redrive(ctx, deadletter.Filter{}, o)
+		return err
+	case "discard":
+		_, err := l.Discard(ctx, deadletter.Filter{}, "ada", "not needed")
+		return err
+	}
+	list, _, err := l.List(ctx, deadletter.Filter{Limit: 1})
+	if err != nil || list[0].Redrive == "" { // it was cancelled before
+		return err
+	}
+	_, err = l.Cancel(ctx, list[0].Redrive, "ada", "wrong")
+	return err
+}
+
+// TestRedriveKilled: a process is killed after each of its calls of the database, and the next one goes on. Every letter
+// is chosen by one redrive, and what was done stands in the audit.
+func TestRedriveKilled(t *testing.T) {
+	testenv.Prove(t)
+	testenv.Need(t, "postgresql")
+	for _, action := range []string{"redrive", "discard", "cancel"} {
+		t.Run(action+", SQLite", func(t *testing.T) {
+			t.Parallel()
+			dsn := sqliteFile(t)
+			testRedriveKilled(t, openSQL(t, "sqlite", dsn), "sqlite "+action, dsn)
+		})
+		t.Run(action+", pgxstore", func(t *testing.T) {
+			t.Parallel()
+			dsn := testenv.NewDatabase(t)
+			testRedriveKilled(t, openPgx(t, dsn), "pgxstore "+action, dsn)
+		})
+		for _, name := range []string{"MariaDB", "MySQL"} {
+			t.Run(action+", "+name, func(t *testing.T) {
+				t.Parallel()
+				testenv.Sample(t, 6)
+				dsn := sqlDrivers[name].dsn(t)
+				testRedriveKilled(t, openSQL(t, "mysql", dsn), "mysql "+action, dsn)
+			})
+		}
+	}
+}
+
+func testRedriveKilled(t *testing.T, g *ground, plan, dsn string) {
+	const letters = 3
+	action := strings.Fields(plan)[1]
+	killed := 0
+	for n := 1; ; n++ {
+		g.prepared(t, action, letters)
+		child := exec.CommandContext(t.Context(), os.Args[0])
+		child.Env = append(os.Environ(), childEnv+"="+plan+" "+strconv.Itoa(n)+" "+dsn)
+		out, err := child.CombinedOutput()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+			killed++
+		} else if err != nil {
+			t.Fatalf("call %d: %v: %s", n, err, out)
+		}
+		must(t, act(t.Context(), g.letters(), action))
+		g.wantActed(t, action, n, letters)
+		if err == nil {
+			break
+		}
+	}
+	if killed < 5 {
+		t.Errorf("%d processes were killed", killed)
+	}
+}
+
+// prepared makes the letters that an action needs, and nothing else.
+func (g *ground) prepared(t *testing.T, action string, letters int) {
+	t.Helper()
+	for _, table := range []string{"once_deadletter", "once_deadletter_redrive", "once_audit", "once_outbox", "once_outbox_failed"} {
+		g.exec(t, "delete from "+table)
+	}
+	g.stopped(t, letters)
+	if action == "cancel" {
+		o := signed
+		o.Rate = 0.001
+		g.redrive(t, deadletter.Filter{}, o)
+	}
+}
+
+// wantActed checks what must hold after an action, wherever it was killed and repeated.
+func (g *ground) wantActed(t *testing.T, action string, n, letters int) {
+	t.Helper()
+	var got, wanted []int
+	switch action {
+	case "redrive":
+		got = []int{
+			g.count(t, "select count(*) from once_deadletter where state = 'dead' and redrive_at is not null"), g.count(t, "select sum(total) from once_deadletter_redrive"),
+			g.count(t, "select count(*) from once_outbox_failed where next_at is not null"),
+			g.count(t, "select count(*) from once_deadletter_redrive where state <> 'done'"), g.count(t, "select count(*) from once_audit") - g.count(t, "select count(*) from once_deadletter_redrive"),
+		}
+		wanted = []int{letters, letters, letters, 0, 0}
+	case "discard":
+		got = []int{
+			g.count(t, "select count(*) from once_deadletter where state = 'discarded'"), g.count(t, "select count(*) from once_outbox where event_type = 'once.skipped'"),
+			g.count(t, "select count(*) from once_outbox_failed"), g.count(t, "select count(*) from once_audit"),
+		}
+		wanted = []int{letters, letters, 0, 1}
+	case "cancel":
+		got = []int{
+			g.count(t, "select count(*) from once_deadletter where state = 'dead' and redrive_at is null"), g.count(t, "select count(*) from once_outbox_failed where next_at is null"),
+			g.count(t, "select count(*) from once_audit where action = 'cancel'"),
+		}
+		wanted = []int{letters, letters, 1}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(wanted) {
+		t.Errorf("%s, call %d: %v, want %v", action, n, got, wanted)
+	}
+}
+
+// stopped adds messages to the outbox that were given up, with their letters, as a relay does.
+func (g *ground) stopped(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		id := fmt.Sprintf("01945a00-0000-7000-8000-%012d", i)
+		g.exec(t, `insert into once_outbox (part, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, created_at) values (?, 't', ?, 1, ?, 'e', 's', ?, ?, ?, '', NOW)`,
+			int64(i), id, id, []byte{}, []byte("x"), false)
+		g.exec(t, "insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error) select part, id, topic, KEY, 3, null, NOW, 'no' from once_outbox where event_id = ?", id)
+		g.bury(t, &letter.Letter{UID: id, ID: letter.ID{Origin: letter.OriginOutbox, Source: "s", EventID: id}, Topic: "t", Key: id, Type: "e", Seq: 1, Class: "permanent", Error: "no"})
+	}
+}

@@ -1,0 +1,159 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
+)
+
+// server is one that a test stops, or whose clock it sets.
+type server interface {
+	Kill() error
+	Restart(ctx context.Context) error
+	SetClock(ahead time.Duration) error
+}
+
+// startServer starts a server, with a clock of its own if a test sets it, and opens a migrated database on it.
+func startServer(t *testing.T, name string, clock bool) (server, store.Database) {
+	t.Helper()
+	testenv.Need(t, "postgresql", "mariadb")
+	if clock {
+		testenv.Need(t, "faketime")
+	}
+	var s server
+	var dsn string
+	if name == mariadbName {
+		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Clock: clock})
+		must(t, err)
+		t.Cleanup(func() { _ = m.Close() })
+		must(t, m.CreateDatabase("app"))
+		s, dsn = m, m.DSN("app")
+	} else {
+		p, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: clock})
+		must(t, err)
+		t.Cleanup(func() { _ = p.Close() })
+		must(t, p.CreateDatabase("app"))
+		s, dsn = p, p.URL("app")
+	}
+	db, closeDB, err := open(t.Context(), name, dsn, 8, true)
+	must(t, err)
+	t.Cleanup(closeDB)
+	return s, db
+}
+
+// TestOutage: while the database is away, nodes hold nothing any more, by their own clocks. When it is
+// back, they hold parts again.
+func TestOutage(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	for _, name := range []string{pgxName, postgresName, mariadbName} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, db := startServer(t, name, false)
+			var errs errorsOf
+			first := start(t, db, hold.Config{TTL: 3 * ttl, Failed: errs.failed})
+			second := start(t, db, hold.Config{TTL: 3 * ttl, Failed: errs.failed})
+			until(t, func() error { return even(11, first, second) })
+			used, done := first.Use(all(11))
+			defer done()
+			must(t, s.Kill())
+			until(t, func() error {
+				if n := len(first.parts()) + len(second.parts()); n > 0 {
+					return fmt.Errorf("%d parts are held without a database", n)
+				}
+				return nil
+			})
+			until(t, func() error {
+				if errs.count() == 0 {
+					return errors.New("no node has told that the database is away")
+				}
+				return nil
+			})
+			must(t, s.Restart(t.Context()))
+			done()
+			until(t, func() error { return even(11, first, second) })
+			var after []row
+			until(t, func() (err error) { // a pool may have connections that the kill has broken
+				after, err = readRows(t.Context(), db)
+				return err
+			})
+			for _, before := range used { // no fence is used again
+				for _, now := range after {
+					if now.Number == before.Number && now.Fence < before.Fence {
+						t.Errorf("the fence of part %d was %d and is %d", now.Number, before.Fence, now.Fence)
+					}
+				}
+			}
+		})
+	}
+}
+
+// steps of the clock, and back.
+var steps = []time.Duration{time.Hour, 0, -time.Hour, 0}
+
+// TestClockTakeover: the clock of the database is set by an hour, ahead and back. A node that died before is taken over
+// all the same, and comes back when it lives on.
+func TestClockTakeover(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	for _, name := range []string{pgxName, mariadbName} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, db := startServer(t, name, true)
+			for _, ahead := range steps {
+				first := start(t, db, hold.Config{TTL: 3 * ttl})
+				g := &gate{Database: db}
+				dead := start(t, g, hold.Config{TTL: 3 * ttl})
+				until(t, func() error { return even(11, first, dead) })
+				g.cut()
+				must(t, s.SetClock(ahead))
+				until(t, func() error { return even(11, first) })
+				g.mend()
+				until(t, func() error { return even(11, first, dead) })
+				first.end(t)
+				dead.end(t)
+			}
+		})
+	}
+}
+
+// TestClockKeeps: the clock of the database is set by an hour, and the TTL is shorter. Nodes that live keep their parts.
+func TestClockKeeps(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	for _, name := range []string{pgxName, mariadbName} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, db := startServer(t, name, true)
+			gates := []*gate{{Database: db}, {Database: db}}
+			var running []*node
+			for _, g := range gates { // they look each second, and a busy machine loses no part
+				running = append(running, start(t, g, hold.Config{TTL: 10 * time.Minute}))
+			}
+			until(t, func() error { return even(11, running...) })
+			before := rows(t, db)
+			for _, ahead := range steps {
+				from := []int{gates[0].statements(), gates[1].statements()}
+				must(t, s.SetClock(ahead))
+				until(t, func() error {
+					for i, g := range gates {
+						if n := g.statements() - from[i]; n < 4 {
+							return fmt.Errorf("%d statements", n)
+						}
+					}
+					return nil
+				})
+				if now := rows(t, db); !slices.Equal(now, before) {
+					t.Fatalf("set to %v: %v were %v", ahead, now, before)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,268 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/store"
+)
+
+// TestBatch: a batch is applied in one transaction, and duplicates in it do no harm.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	on(t, testBatch[pgx.Tx], testBatch[*sql.Tx])
+}
+
+func testBatch[TX any](t *testing.T, g *ground[TX]) {
+	in, _ := g.inbox(t, inbox.Config{})
+	var batch []inbox.Message
+	var ids []string
+	for i := range 70 {
+		ids = append(ids, fmt.Sprint("m", i))
+		batch = append(batch, message(ids[i]))
+	}
+	must(t, errorsOf(in.HandleBatch(t.Context(), batch[:10], g.book)))
+	twin, liar := batch[20], batch[21]
+	liar.Payload = []byte("another body")
+	results := in.HandleBatch(t.Context(), append(slices.Clone(batch), twin, liar, batch[3]), g.book)
+	for i, r := range results {
+		w := inbox.Applied
+		switch {
+		case i < 10, i == 70, i == 72:
+			w = inbox.Duplicate
+		case i == 71:
+			w = inbox.DeadLettered
+		}
+		if r.Outcome != w || r.Err != nil {
+			t.Errorf("message %d: %+v, want %s", i, r, w)
+		}
+	}
+	g.wantBooked(t, ids...)
+	for i := range batch {
+		batch[i].Delivery = 2
+	}
+	for i, r := range in.HandleBatch(t.Context(), batch, g.book) {
+		want(t, r.Outcome, r.Err, inbox.Duplicate)
+		_ = i
+	}
+	g.wantBooked(t, ids...)
+	if r := in.HandleBatch(t.Context(), nil, g.book); len(r) != 0 {
+		t.Errorf("%v", r)
+	}
+}
+
+func errorsOf(results []inbox.Result) error {
+	var list []error
+	for _, r := range results {
+		list = append(list, r.Err)
+	}
+	return errors.Join(list...)
+}
+
+// TestPoisonInBatch: a message that fails does so alone, and later ones of its key wait for it.
+func TestPoisonInBatch(t *testing.T) {
+	t.Parallel()
+	on(t, testPoisonInBatch[pgx.Tx], testPoisonInBatch[*sql.Tx])
+}
+
+func testPoisonInBatch[TX any](t *testing.T, g *ground[TX]) {
+	for _, c := range []struct {
+		order         inbox.Order
+		first, second string
+	}{
+		{inbox.Once, "applied retry retry applied applied applied retry", "applied applied applied"},
+		{inbox.InOrder, "applied retry retry applied parked applied retry", "applied applied applied"},
+	} {
+		g.exec(t, "delete from effect")
+		in, _ := g.inbox(t, inbox.Config{Consumer: fmt.Sprint(c.order), Order: c.order})
+		broken := true
+		fn := g.failing(func(m inbox.Message) bool { return broken && (m.ID == "a-2" || m.ID == "free") })
+		batch := []inbox.Message{ordered("a", 1), ordered("a", 2), ordered("a", 3), ordered("b", 1), ordered("c", 2), message("other"), message("free")}
+		if got := outcomes(in.HandleBatch(t.Context(), batch, fn)); got != c.first {
+			t.Errorf("order %d: %s, want %s", c.order, got, c.first)
+		}
+		booked := []string{"a-1", "b-1", "other"}
+		if c.order == inbox.Once {
+			booked = append(booked, "c-2")
+		}
+		g.wantBooked(t, booked...)
+		broken = false
+		if got := outcomes(in.HandleBatch(t.Context(), []inbox.Message{batch[1], batch[2], batch[6]}, fn)); got != c.second {
+			t.Errorf("order %d: %s, want %s", c.order, got, c.second)
+		}
+		g.wantBooked(t, append(booked, "a-2", "a-3", "free")...)
+		if n := g.count(t, "select count(*) from once_inbox where consumer = ? and processed_at is null", fmt.Sprint(c.order)); n != 0 {
+			t.Errorf("%d IDs are not processed", n)
+		}
+	}
+}
+
+// TestBatchOrder: messages of a key that came out of order within a batch are handled in their order.
+func TestBatchOrder(t *testing.T) {
+	t.Parallel()
+	on(t, testBatchOrder[pgx.Tx], testBatchOrder[*sql.Tx])
+}
+
+func testBatchOrder[TX any](t *testing.T, g *ground[TX]) {
+	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder})
+	batch := []inbox.Message{ordered("a", 3), ordered("b", 1), ordered("a", 1), ordered("a", 2), ordered("b", 1), ordered("c", 3), ordered("c", 3), ordered("c", 2)}
+	if got := outcomes(in.HandleBatch(t.Context(), batch, g.book)); got != "applied applied applied applied duplicate parked parked parked" {
+		t.Error(got)
+	}
+	if n := g.parked(t); n != 2 {
+		t.Errorf("%d parked", n)
+	}
+	if got := outcomes(in.HandleBatch(t.Context(), []inbox.Message{ordered("c", 1), ordered("a", 4), ordered("c", 4)}, g.book)); got != "applied applied parked" {
+		t.Error(got)
+	}
+	g.exec(t, "delete from effect where k = 'b'")
+	g.wantOnce(t, []string{"a", "c"}, 4)
+}
+
+// TestDo: a duplicate gets the result of the first time.
+func TestDo(t *testing.T) {
+	t.Parallel()
+	on(t, testDo[pgx.Tx], testDo[*sql.Tx])
+}
+
+func testDo[TX any](t *testing.T, g *ground[TX]) {
+	in, _ := g.inbox(t, inbox.Config{})
+	type receipt struct{ Number int }
+	runs := 0
+	fn := func(ctx context.Context, tx TX, m inbox.Message) (receipt, error) {
+		runs++
+		return receipt{runs}, g.book(ctx, tx, m)
+	}
+	for try := range 3 {
+		r, err := inbox.Do(t.Context(), in, message("a"), fn)
+		if err != nil || r.Value.Number != 1 || r.Replayed != (try > 0) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	g.wantBooked(t, "a")
+	if _, err := inbox.Do(t.Context(), in, message("b"), func(context.Context, TX, inbox.Message) (int, error) {
+		return 0, inbox.Permanent(errRefused)
+	}); !errors.Is(err, inbox.ErrDeadLettered) {
+		t.Error(err)
+	}
+	o, err := in.Handle(t.Context(), message("c"), g.book)
+	want(t, o, err, inbox.Applied)
+	if _, err := inbox.Do(t.Context(), in, message("c"), fn); once.CodeOf(err) != once.CodeNoResult {
+		t.Error(err)
+	}
+}
+
+// TestRetention: an ID is known for as long as its source says, and one whose dead letter waits for longer.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	on(t, testRetention[pgx.Tx], testRetention[*sql.Tx])
+}
+
+func testRetention[TX any](t *testing.T, g *ground[TX]) {
+	in, _ := g.inbox(t, inbox.Config{Retain: time.Hour, RetainOf: map[string]time.Duration{"long": 24 * time.Hour}, Policy: soon(1)})
+	other, _ := g.inbox(t, inbox.Config{Consumer: "other", Retain: 1000 * time.Hour})
+	long := message("a")
+	long.Source = "long"
+	for _, m := range []inbox.Message{message("a"), message("dead"), long} {
+		o, err := in.Handle(t.Context(), m, g.failing(named("dead")))
+		if err != nil || (o == inbox.DeadLettered) != (m.ID == "dead") {
+			t.Errorf("%s: %q, %v", m.ID, o, err)
+		}
+	}
+	o, err := other.Handle(t.Context(), message("a"), g.book)
+	want(t, o, err, inbox.Applied)
+	left := func(w int) {
+		t.Helper()
+		must(t, in.Sweep(t.Context()))
+		if n := g.count(t, "select count(*) from once_inbox"); n != w {
+			t.Errorf("%d IDs are left, want %d", n, w)
+		}
+	}
+	age := func() {
+		g.exec(t, "update once_inbox set processed_at = AGO(?) where processed_at is not null", (2 * time.Hour).Microseconds())
+		g.exec(t, "update once_inbox set received_at = AGO(?)", (2000 * time.Hour).Microseconds())
+	}
+	left(4)
+	age()
+	left(3) // that of the short source is gone
+	o, err = in.Handle(t.Context(), message("a"), g.book)
+	want(t, o, err, inbox.Applied)
+	o, err = in.Handle(t.Context(), message("dead"), g.book)
+	want(t, o, err, inbox.DeadLettered)
+	o, err = in.Handle(t.Context(), long, g.book)
+	want(t, o, err, inbox.Duplicate)
+	var many []inbox.Message // more than one statement deletes
+	for i := range 1100 {
+		many = append(many, message(fmt.Sprint("old", i)))
+	}
+	must(t, errorsOf(in.HandleBatch(t.Context(), many, func(context.Context, TX, inbox.Message) error { return nil })))
+	age()
+	left(3)
+	g.exec(t, "update once_deadletter set redrive_at = NOW")
+	run(t, in, g.book, func() bool { return g.letters(t) == 0 })
+	o, err = in.Handle(t.Context(), message("dead"), g.book)
+	want(t, o, err, inbox.Duplicate)
+}
+
+// TestEncrypted: what waits in the database cannot be read without the key.
+func TestEncrypted(t *testing.T) {
+	t.Parallel()
+	on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx])
+}
+
+func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
+	encrypter, err := once.NewEncrypter(bytes.Repeat([]byte{1}, 32))
+	must(t, err)
+	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Encrypter: encrypter, Policy: soon(1)})
+	secret := func(m inbox.Message) inbox.Message {
+		m.Payload, m.Headers = []byte("the secret"), map[string]string{"name": "a secret name"}
+		m.CreatedAt, m.Trace = time.UnixMilli(1700000000000).UTC(), "00-11-22-01"
+		return m
+	}
+	check := func(ctx context.Context, tx TX, m inbox.Message) error {
+		if string(m.Payload) != "the secret" || m.Headers["name"] != "a secret name" || m.Type != "refund.succeeded" || m.Topic != "refunds" || m.Trace != "00-11-22-01" || !m.CreatedAt.Equal(time.UnixMilli(1700000000000)) {
+			t.Errorf("%+v", m)
+		}
+		return g.book(ctx, tx, m)
+	}
+	o, err := in.Handle(t.Context(), secret(ordered("k", 2)), check)
+	want(t, o, err, inbox.Parked)
+	o, err = in.Handle(t.Context(), secret(ordered("k", 1)), func(context.Context, TX, inbox.Message) error { return errRefused })
+	want(t, o, err, inbox.DeadLettered)
+	for _, table := range []string{"once_inbox_parked", "once_deadletter"} {
+		must(t, g.store.Pool().Query(t.Context(), g.text("select payload, headers from "+table), func(row store.Row) error {
+			var payload, headers []byte
+			err := row.Scan(&payload, &headers)
+			if bytes.Contains(payload, []byte("secret")) || bytes.Contains(headers, []byte("secret")) || len(payload) == 0 || len(headers) == 0 {
+				t.Errorf("%s: %q %q", table, payload, headers)
+			}
+			return err
+		}))
+	}
+	g.exec(t, "update once_deadletter set redrive_at = NOW")
+	run(t, in, check, func() bool { return len(g.booked(t)) == 2 })
+	g.wantOnce(t, []string{"k"}, 2)
+
+	// Without the key nothing is given up.
+	o, err = in.Handle(t.Context(), secret(ordered("k", 4)), check)
+	want(t, o, err, inbox.Parked)
+	blind, told := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(1)})
+	o, err = blind.Handle(t.Context(), ordered("k", 3), g.book)
+	want(t, o, err, inbox.Applied)
+	run(t, blind, check, func() bool { return len(told.of(inbox.EventDatabase)) > 1 })
+	if n := g.parked(t); n != 1 || g.letters(t) != 0 {
+		t.Errorf("%d parked, %d letters", n, g.letters(t))
+	}
+	run(t, in, check, func() bool { return len(g.booked(t)) == 4 })
+	g.wantOnce(t, []string{"k"}, 4)
+}

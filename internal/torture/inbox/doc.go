@@ -1,0 +1,2 @@
+// Package inbox proves what package inbox promises, on every store.
+package inbox

@@ -1,0 +1,203 @@
+package lease
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/faultnet"
+)
+
+// planEnv makes this binary a process that does the work of one operation: it holds a plan.
+const planEnv = "ONCE_TORTURE_LEASE"
+
+// Kinds of points.
+const (
+	byName  = "name"  // around what the store is asked to do, and around requests
+	byWrite = "write" // before a write to a socket
+	byRead  = "read"  // before a read
+)
+
+// plan is what a process does.
+type plan struct {
+	Opening opening
+	URL     string // of the provider
+	Policy  string
+	Key     string
+	First   bool
+
+	Kind   string         // of the point
+	At     int64          // it sends itself the signal at this one; 0: never
+	Named  string         // or at the point with this name, the At-th
+	Signal syscall.Signal // SIGKILL or SIGSTOP
+
+	Fate, FatePhase string // what the provider does to it
+}
+
+// beWorker is a process that is asked for one operation. It prints how many points it has passed, and what it has come to.
+func beWorker(text string) int {
+	var p plan
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		err = p.run(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (p plan) run(ctx context.Context) error {
+	var points atomic.Int64
+	var begun atomic.Bool
+	at := func(name string) {
+		if p.Kind != byName || !begun.Load() || p.Named != "" && p.Named != name {
+			return
+		}
+		if points.Add(1) == p.At {
+			p.strike()
+		}
+	}
+	var wire faultnet.Wire
+	p.Opening.at, p.Opening.dial = at, wire.DialContext
+	db, err := p.Opening.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.close()
+	if _, err := db.ops.Read(ctx, idOf("nothing")); err != nil { // the login is no point
+		return err
+	}
+	wire.Reset()
+	switch {
+	case p.At == 0:
+	case p.Kind == byWrite:
+		wire.BeforeWrite(p.At, faultnet.KillProcess)
+	case p.Kind == byRead:
+		wire.BeforeRead(p.At, faultnet.KillProcess)
+	}
+	begun.Store(true)
+	does := program{db: db, url: p.URL, by: fmt.Sprint("process ", os.Getpid()), policy: p.Policy, at: at, dial: wire.DialContext, fate: p.Fate, fatePhase: p.FatePhase}
+	op := operation(p.Key)
+	op.First = p.First
+	r, err := does.do(ctx, op)
+	counts := wire.Counts()
+	fmt.Println("points", map[string]int64{byName: points.Load(), byWrite: counts.Writes, byRead: counts.Reads}[p.Kind])
+	if err != nil {
+		fmt.Println("error", once.CodeOf(err), once.EffectOf(err), strings.ReplaceAll(err.Error(), "\n", " "))
+	} else {
+		fmt.Println("result", r.Value)
+	}
+	return nil
+}
+
+func (p plan) strike() {
+	if p.Signal == syscall.SIGSTOP { // a process that is stopped while it renews a lease keeps what it has locked, as a whole file of SQLite
+		renewing.Lock()
+		defer renewing.Unlock()
+		fmt.Println("stop")
+	}
+	_ = syscall.Kill(os.Getpid(), p.Signal)
+	if p.Signal == syscall.SIGKILL {
+		select {}
+	}
+	<-time.After(300 * time.Millisecond) // the signal may go to another thread, and this one runs on for a moment
+}
+
+// process is a worker.
+type process struct {
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+func (p plan) start(tb testing.TB) process {
+	tb.Helper()
+	text, err := json.Marshal(p)
+	must(tb, err)
+	cmd := exec.CommandContext(tb.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), planEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(tb, err)
+	must(tb, cmd.Start())
+	return process{cmd, bufio.NewScanner(out)}
+}
+
+// end waits for the end of the process.
+func (c process) end(tb testing.TB) (points int64, said string, killed bool) {
+	tb.Helper()
+	for c.lines.Scan() {
+		if n, err := fmt.Sscanf(c.lines.Text(), "points %d", &points); n != 1 || err != nil {
+			said = c.lines.Text()
+		}
+	}
+	err := c.cmd.Wait()
+	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if killed = status.Signaled(); err != nil && !killed {
+		tb.Fatal(err)
+	}
+	return points, said, killed
+}
+
+// killed runs processes, each with a key of its own, until one is killed: on a busy machine one may lose its lease before.
+func (p plan) killed(tb testing.TB, says string) plan {
+	tb.Helper()
+	p.Signal = syscall.SIGKILL
+	over := time.After(patience)
+	for try := 1; ; try++ {
+		p.Key = fmt.Sprintf("%s, try %d", says, try)
+		_, said, killed := p.start(tb).end(tb)
+		if killed {
+			return p
+		}
+		select {
+		case <-over:
+			tb.Fatalf("%s: it is never killed: %s", p.Key, said)
+		default:
+		}
+	}
+}
+
+// stopped starts processes, each with a key of its own, until one has stopped.
+func (p plan) stopped(tb testing.TB, says string) (stopped plan, c process) {
+	tb.Helper()
+	p.Signal, p.Kind = syscall.SIGSTOP, byName
+	over := time.After(patience)
+	for try := 1; ; try++ {
+		p.Key = fmt.Sprintf("%s, try %d", says, try)
+		c = p.start(tb)
+		for c.lines.Scan() {
+			if c.lines.Text() == "stop" {
+				tb.Cleanup(func() { _ = c.cmd.Process.Kill() })
+				return p, c
+			}
+		}
+		err := c.cmd.Wait()
+		select {
+		case <-over:
+			tb.Fatalf("%s: it never stops: %v", p.Key, err)
+		default:
+		}
+	}
+}
+
+// wakes lets a process that is stopped go on to its end.
+func (c process) wakes(tb testing.TB) (said string) {
+	tb.Helper()
+	must(tb, c.cmd.Process.Signal(syscall.SIGCONT))
+	_, said, killed := c.end(tb)
+	if killed || said == "" {
+		tb.Errorf("a process that was stopped says %q, killed %v", said, killed)
+	}
+	return said
+}

@@ -1,0 +1,96 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+)
+
+// TestTrips counts what a leased operation costs on the wire, with pgx: one call costs two commits and two round trips, and one round
+// trip more for the look-up of an operation that may have been sent before. Each phase of database work adds one commit.
+func TestTrips(t *testing.T) {
+	t.Parallel()
+	var wire faultnet.Wire
+	var commits commitCounter
+	o := newDatabase(t, pgxName)
+	o.conns, o.dial, o.configure = 1, wire.DialContext, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = &commits }
+	db := o.mustOpen(t)
+	defer db.close()
+	p := program{db: db, ttl: patience} // no heartbeat
+	e, _ := p.engine()
+	call := func(ctx context.Context, r *lease.Run) (string, error) {
+		return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "paid", nil })
+	}
+	phases := func(n int) func(context.Context, *lease.Run) (string, error) {
+		return func(ctx context.Context, r *lease.Run) (last string, err error) {
+			for i := 0; i < n && err == nil; i++ {
+				last, err = p.db.phase(ctx, r, fmt.Sprint("phase ", i), func(ctx context.Context, on store.Runner) (string, error) {
+					_, err := on.Exec(ctx, p.db.text("insert into effect (operation, phase, value) values ('o', 'p', ?)", "v"))
+					return "v", err
+				})
+			}
+			return last, err
+		}
+	}
+	n := 0
+	for _, c := range []struct {
+		name           string
+		handler        func(context.Context, *lease.Run) (string, error)
+		first          bool
+		trips, commits int64
+	}{
+		{"one call, first attempt", call, true, 2, 2},
+		{"one call, with the look-up", call, false, 3, 2},
+		{"three phases, first attempt", phases(3), true, 3*3 + 1, 4},
+	} {
+		var trips, committed int64
+		for range 3 { // the first times fill pgx's statement cache
+			n++
+			op := operation(fmt.Sprint(n))
+			op.First = c.first
+			before, committedBefore := wire.Counts().RoundTrips, commits.n.Load()
+			_, err := once.Do(t.Context(), e, op, c.handler)
+			must(t, err)
+			trips, committed = wire.Counts().RoundTrips-before, commits.n.Load()-committedBefore
+		}
+		if trips > c.trips || committed != c.commits {
+			t.Errorf("%s: %d round trips and %d commits, want at most %d and %d", c.name, trips, committed, c.trips, c.commits)
+		}
+	}
+}
+
+// commitCounter counts commits, whether they travel alone or with other statements.
+type commitCounter struct{ n atomic.Int64 }
+
+func (c *commitCounter) count(sql string) {
+	if strings.EqualFold(sql, "commit") {
+		c.n.Add(1)
+	}
+}
+
+func (c *commitCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	c.count(data.SQL)
+	return ctx
+}
+
+func (*commitCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *commitCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (c *commitCounter) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	c.count(data.SQL)
+}
+
+func (*commitCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}

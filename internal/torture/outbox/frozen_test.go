@@ -1,0 +1,166 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// TestAddFreezes: what the caller changes after Add is stored as it was, also where it is sent later.
+func TestAddFreezes(t *testing.T) { on(t, testAddFreezes[pgx.Tx], testAddFreezes[*sql.Tx]) }
+
+func testAddFreezes[TX any](t *testing.T, g *ground[TX]) {
+	m, id := withID(message("a", "k", "before"))
+	m.Headers = map[string]string{"h": "before"}
+	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
+		err := g.box.Add(ctx, tx, m)
+		copy(m.Payload, "xxxxxx")
+		m.Headers["h"] = "x"
+		return err
+	}))
+	e, err := g.box.Show(t.Context(), id)
+	if err != nil || string(e.Payload) != "before" || e.Headers["h"] != "before" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// TestAddRefuses: after an error of validation nothing is stored and the transaction goes on; after an
+// error of the database it does not commit.
+func TestAddRefuses(t *testing.T) { on(t, testAddRefuses[pgx.Tx], testAddRefuses[*sql.Tx]) }
+
+func testAddRefuses[TX any](t *testing.T, g *ground[TX]) {
+	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
+		if err := g.box.Add(ctx, tx, message("a", "k", "1"), message("", "k", "2"), message("a", "k", "3")); err == nil || errors.As(err, new(*store.Error)) {
+			t.Errorf("%v is of no message", err)
+		}
+		return errors.Join(g.charge(ctx, tx, "x"), g.box.Add(ctx, tx, message("a", "k", "4")))
+	}))
+	_, err := once.DoBatch(t.Context(), g.engine, once.Operation{Scope: "s", Key: "batch"}, func(b *once.Batch) (string, error) {
+		if err := g.box.Declare(t.Context(), b, message("a", "k", "5"), message("a", "k", "")); err == nil {
+			t.Error("taken")
+		}
+		return "", g.box.Declare(t.Context(), b, message("a", "k", "6"))
+	})
+	must(t, err)
+	g.wantRows(t, "a k 1 4", "a k 2 6")
+
+	g.exec(t, "drop table once_outbox")
+	err = g.do(t.Context(), func(ctx context.Context, tx TX) error {
+		must(t, g.charge(ctx, tx, "y"))
+		_ = g.box.Add(ctx, tx, message("a", "k", "7")) // swallowed
+		return nil
+	})
+	if once.EffectOf(err) != once.EffectNotApplied {
+		t.Errorf("%v, want an operation that is not applied", err)
+	}
+	err = g.do(t.Context(), func(ctx context.Context, tx TX) error { return g.box.Add(ctx, tx, message("a", "k", "8")) })
+	if !errors.Is(err, store.ErrNotMigrated) || !strings.Contains(err.Error(), "Try: ") {
+		t.Errorf("%v, want %v", err, store.ErrNotMigrated)
+	}
+	if n := g.count(t, "select count(*) from charge"); n != 1 {
+		t.Errorf("%d charges", n)
+	}
+	if n := g.count(t, "select seq from once_stream"); n != 2 {
+		t.Errorf("the last number is %d, want 2", n)
+	}
+}
+
+// TestAddNeedsAGuard: in a *sql.Tx that could commit although a statement has failed, nothing is added.
+func TestAddNeedsAGuard(t *testing.T) {
+	for name, c := range sqlConfigs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := c.dsn(t)
+			guarded, err := sqlstore.Open(c.driver, dsn)
+			must(t, err)
+			defer func() { _ = guarded.Close() }()
+			must(t, sqlstore.Migrate(t.Context(), guarded, outbox.Migrations))
+			s, err := sqlstore.NewWithConfig(t.Context(), guarded, c.config)
+			must(t, err)
+			plain, err := sql.Open(c.driver, dsn)
+			must(t, err)
+			defer func() { _ = plain.Close() }()
+			tx, err := plain.BeginTx(t.Context(), nil)
+			must(t, err)
+			err = outbox.New(s, outbox.Config{}).Add(t.Context(), tx, message("a", "k", "1"))
+			if store.KindOf(err) != store.KindMisused || !strings.Contains(err.Error(), "Try: ") {
+				t.Errorf("%v, want an error of kind %q", err, store.KindMisused)
+			}
+			must(t, tx.Commit())
+			g := groundOn(name, s)
+			g.wantRows(t)
+		})
+	}
+}
+
+// TestEncrypted: neither payload nor headers are in the database, and without the key nobody reads them.
+func TestEncrypted(t *testing.T) { on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx]) }
+
+func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
+	boxOf := func(key byte) *outbox.Box[TX] {
+		e, err := once.NewEncrypter(bytes.Repeat([]byte{key}, 32))
+		must(t, err)
+		return outbox.New[TX](g.store, outbox.Config{Encrypter: e})
+	}
+	box := boxOf(1)
+	m, id := withID(outbox.Message{Topic: "a", Key: "k", Type: "t", Payload: []byte("secret payload"), Headers: map[string]string{"secret-name": "secret value"}})
+	empty, emptyID := withID(outbox.Message{Topic: "a", Key: "k", Type: "t"})
+	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error { return box.Add(ctx, tx, m, empty) }))
+	must(t, g.store.Pool().Query(t.Context(), g.text("select headers, payload from once_outbox"), func(row store.Row) error {
+		var headers, payload []byte
+		err := row.Scan(&headers, &payload)
+		if bytes.Contains(append(headers, payload...), []byte("secret")) {
+			t.Error("stored as plain text")
+		}
+		return err
+	}))
+	e, err := box.Show(t.Context(), id)
+	if err != nil || string(e.Payload) != "secret payload" || fmt.Sprint(e.Headers) != "map[secret-name:secret value]" || !e.Encrypted {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if e, err := box.Show(t.Context(), emptyID); err != nil || len(e.Payload) > 0 || e.Headers != nil {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for name, other := range map[string]*outbox.Box[TX]{"without a key": g.box, "with another key": boxOf(2)} {
+		e, err := other.Show(t.Context(), id)
+		if err == nil || !strings.Contains(err.Error(), "Try: the key") || e.ID != id || e.Seq != 1 || !e.Encrypted || e.Payload != nil || e.Headers != nil {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+		if list, _, err := other.List(t.Context(), outbox.Filter{}); err != nil || len(list) != 2 {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+	}
+	g.exec(t, "update once_outbox set event_id = ? where seq = 1", emptyID[:35]+"0") // as if the row had been copied
+	if _, err := box.Show(t.Context(), emptyID[:35]+"0"); err == nil && emptyID[35] != '0' {
+		t.Error("it opens in another row")
+	}
+}
+
+// TestIdsAreNeverReused: also after all messages were delivered, on a new connection.
+func TestIdsAreNeverReused(t *testing.T) {
+	on(t, testIdsAreNeverReused[pgx.Tx], testIdsAreNeverReused[*sql.Tx])
+}
+
+func testIdsAreNeverReused[TX any](t *testing.T, g *ground[TX]) {
+	last := 0
+	for range 3 {
+		g.mustAdd(t, message("a", "k", "1"), message("a", "", "1"))
+		first := g.count(t, "select min(id) from once_outbox")
+		if first <= last {
+			t.Errorf("id %d comes after %d", first, last)
+		}
+		last = g.count(t, "select max(id) from once_outbox")
+		g.exec(t, "delete from once_outbox")
+	}
+}

@@ -1,0 +1,60 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
+)
+
+// TestRelayNATSIsKilled: while messages are added and delivered, the nats-server is killed and started again. All
+// messages arrive, those of a key in order.
+func TestRelayNATSIsKilled(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	if os.Getenv("ONCE_TORTURE") == "long" {
+		on(t, testRelayNATSIsKilled, testRelayNATSIsKilled)
+		return
+	}
+	testRelayNATSIsKilled(t, newPgx(t))
+}
+
+func testRelayNATSIsKilled[TX any](t *testing.T, g *ground[TX]) {
+	const writers, each, keys, kills = 4, 60, 7, 3
+	n := newJetStream(t, "refunds", "mails")
+	start(t, g.relay(natsbroker.Publisher(n.js), outbox.RelayConfig{
+		Batch: 20, Policy: &retry.Policy{Attempts: math.MaxInt, Base: 10 * time.Millisecond, Cap: 50 * time.Millisecond, Total: -1},
+	}))
+	added := make(chan error, writers*each)
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := range each {
+				added <- g.do(t.Context(), func(ctx context.Context, tx TX) error {
+					return g.box.Add(ctx, tx, message("refunds", fmt.Sprint((w+i)%keys), "keyed"), message("mails", "", "free"))
+				})
+			}
+		})
+	}
+	for i := range writers * each {
+		must(t, <-added)
+		if i%(writers*each/kills) == writers*each/kills/2 {
+			must(t, n.Kill())
+			must(t, n.Restart(t.Context()))
+		}
+	}
+	group.Wait()
+	g.waitEmpty(t)
+	b := newInbox()
+	b.got = n.arrived(t)
+	b.check(t, 2*writers*each)
+	testenv.Reportf(t, "%d messages, %d kills of nats-server: %d deliveries", 2*writers*each, kills, len(b.got))
+}

@@ -1,0 +1,265 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/outbox"
+)
+
+// gate is a message at which an inbox waits, so that a relay stands still while it publishes.
+type gate struct {
+	reached, open chan struct{}
+	reach         func()
+}
+
+func newGate() gate {
+	reached := make(chan struct{})
+	return gate{reached, make(chan struct{}), sync.OnceFunc(func() { close(reached) })}
+}
+
+func (g gate) refuse(m outbox.Message) error {
+	if m.Type == "gate" {
+		g.reach()
+		<-g.open
+	}
+	return nil
+}
+
+// everyPart are messages of which each part gets some.
+func everyPart() (list []outbox.Message) {
+	for i := range 1000 {
+		list = append(list, message("mails", "", fmt.Sprintf("mail %d", i)))
+	}
+	return list
+}
+
+// TestRelayLatePredecessor: a transaction is slow and commits when the relay is beyond the id of its
+// message; the next message of the key follows at once. They arrive in order.
+func TestRelayLatePredecessor(t *testing.T) {
+	t.Parallel()
+	on(t, testRelayLatePredecessor, testRelayLatePredecessor)
+}
+
+func testRelayLatePredecessor[TX any](t *testing.T, g *ground[TX]) {
+	if !g.isServer() {
+		t.Skip("one transaction writes at a time")
+	}
+	const keys = 20
+	b := newInbox()
+	start(t, g.relay(b, outbox.RelayConfig{Concurrency: 1}))
+	slow, endSlow := g.begin(t)
+	for k := range keys {
+		must(t, g.box.Add(t.Context(), slow, message("refunds", fmt.Sprint(k), "first")))
+	}
+	other, endOther := g.begin(t)
+	must(t, g.box.Add(t.Context(), other, message("mails", "", "gate")))
+	list := everyPart() // their ids are behind those of both transactions
+	g.mustAdd(t, list...)
+	b.waitFor(t, len(list))
+	// A sweep finds the gate, because the relay is beyond its id. What commits while the relay stands there is below
+	// the marks, and the sweep has not read it: the next thing that the relay reads is what follows above the marks.
+	stop := newGate()
+	b.setRefuse(stop.refuse)
+	must(t, endOther(true))
+	<-stop.reached
+	must(t, endSlow(true))
+	for k := range keys {
+		g.mustAdd(t, message("refunds", fmt.Sprint(k), "second"), message("refunds", fmt.Sprint(k), "third"))
+	}
+	close(stop.open)
+	b.waitFor(t, len(list)+1+3*keys)
+	g.waitEmpty(t)
+	for k := range keys {
+		if got := b.types("refunds", fmt.Sprint(k)); got != "first second third" {
+			t.Errorf("%s", got)
+		}
+	}
+}
+
+// TestRelayLateCommit: what commits below the mark, and has no successor, is found by the sweep.
+func TestRelayLateCommit(t *testing.T) {
+	t.Parallel()
+	on(t, testRelayLateCommit, testRelayLateCommit)
+}
+
+func testRelayLateCommit[TX any](t *testing.T, g *ground[TX]) {
+	if !g.isServer() {
+		t.Skip("one transaction writes at a time")
+	}
+	b := newInbox()
+	start(t, g.relay(b, outbox.RelayConfig{}))
+	tx, end := g.begin(t)
+	must(t, g.box.Add(t.Context(), tx, message("mails", "", "late"), message("refunds", "k", "late")))
+	list := everyPart()
+	g.mustAdd(t, list...)
+	b.waitFor(t, len(list))
+	must(t, end(true))
+	b.waitFor(t, len(list)+2)
+	g.waitEmpty(t)
+}
+
+// TestRelayPause: a paused topic or key is not delivered, by any relay, until it is resumed. Then it follows in order.
+func TestRelayPause(t *testing.T) { t.Parallel(); on(t, testRelayPause, testRelayPause) }
+
+func testRelayPause[TX any](t *testing.T, g *ground[TX]) {
+	const n = 10
+	must(t, g.box.Pause(t.Context(), "mails", "", "the server moves"))
+	must(t, g.box.Pause(t.Context(), "refunds", "a", "a person looks at it"))
+	g.fill(t, n, "a", "b")
+	b := newInbox()
+	start(t, g.relay(b, outbox.RelayConfig{Batch: 8}))
+	b.waitFor(t, n)
+	g.fill(t, n, "b") // their marks are beyond what is paused
+	b.waitFor(t, 2*n)
+	if got := b.types("mails", "") + b.types("refunds", "a"); got != "" {
+		t.Errorf("%s are delivered while they are paused", got)
+	}
+	_, err := g.box.Resume(t.Context(), "refunds", "a")
+	must(t, err)
+	b.waitFor(t, 3*n)
+	if got := b.types("refunds", "a"); got != upTo(n) {
+		t.Errorf("a resumed key: %s", got)
+	}
+	_, err = g.box.Resume(t.Context(), "mails", "")
+	must(t, err)
+	b.waitFor(t, 5*n)
+	g.waitEmpty(t)
+	b.check(t, 5*n)
+	// While the relay runs.
+	must(t, g.box.Pause(t.Context(), "refunds", "", "it stays"))
+	for i := 0; ; i++ { // until the relay knows
+		before := len(b.arrived())
+		g.mustAdd(t, message("refunds", "c", "t"), message("mails", "", "mail"))
+		b.wait(t, "the mail", func(got []outbox.Message) bool {
+			return len(got) > before && got[len(got)-1].Topic == "mails" || len(got) > before+1
+		})
+		<-time.After(50 * time.Millisecond)
+		if len(b.arrived()) == before+1 {
+			break
+		}
+		if i > 1000 {
+			t.Fatal("a topic that is paused goes on")
+		}
+	}
+}
+
+// TestRelayFence: a relay whose parts were taken while it was publishing removes nothing, and notes no failure: whoever
+// holds the parts delivers again.
+func TestRelayFence(t *testing.T) { t.Parallel(); on(t, testRelayFence, testRelayFence) }
+
+func testRelayFence[TX any](t *testing.T, g *ground[TX]) {
+	reached, open := make(chan string), make(chan struct{})
+	attempts := map[string][]int{}
+	p := outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+		errs := make([]error, len(messages))
+		for i, m := range messages {
+			attempts[m.Type] = append(attempts[m.Type], m.Attempt)
+			select {
+			case reached <- m.Type:
+				<-open
+			case <-t.Context().Done():
+			}
+			if m.Type == "refused" && len(attempts[m.Type]) == 1 {
+				errs[i] = errors.New("refused")
+			}
+		}
+		return errs
+	})
+	start(t, g.relay(p, outbox.RelayConfig{Concurrency: 1, TTL: time.Second, Policy: soon(forever), Observer: newEvents()}))
+	for _, kind := range []string{"taken", "refused"} {
+		g.mustAdd(t, message("mails", "", kind))
+		for range 2 { // the second time by the next holder, which is the same process
+			select {
+			case <-reached:
+			case <-time.After(patience):
+				t.Fatalf("%s was removed by a relay that did not hold it", kind)
+			}
+			if len(attempts[kind]) == 1 {
+				g.exec(t, "update once_hold set node = '', fence = fence + 1 where work = ?", "outbox")
+			}
+			open <- struct{}{}
+		}
+	}
+	g.waitEmpty(t)
+	for kind, got := range attempts {
+		if fmt.Sprint(got) != "[1 1]" {
+			t.Errorf("%s: attempts %v", kind, got)
+		}
+	}
+}
+
+// TestRelayDrains: when Run ends, deliveries on their way have their time, what they have delivered is
+// removed, and the parts are let go.
+func TestRelayDrains(t *testing.T) { t.Parallel(); on(t, testRelayDrains, testRelayDrains) }
+
+func testRelayDrains[TX any](t *testing.T, g *ground[TX]) {
+	b := newInbox()
+	at := newGate()
+	b.setRefuse(at.refuse)
+	type mark struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), mark{}, "v"))
+	p := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+		if ctx.Value(mark{}) != "v" || ctx.Err() != nil {
+			t.Errorf("the context of Publish: %v", ctx)
+		}
+		errs := b.Publish(ctx, messages)
+		if ctx.Err() != nil {
+			t.Error("a delivery on its way is cancelled")
+		}
+		return errs
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- g.relay(p, outbox.RelayConfig{}).Run(ctx) }()
+	g.mustAdd(t, message("mails", "", "gate"))
+	<-at.reached
+	cancel()
+	close(at.open)
+	must(t, <-ended)
+	if rows := g.rows(t); len(rows) > 0 {
+		t.Errorf("%v was delivered, and is still there", rows)
+	}
+	if n := g.count(t, "select count(*) from once_hold_node"); n > 0 {
+		t.Errorf("%d parts are not let go", n)
+	}
+	b.check(t, 1)
+}
+
+// TestRelayTopicBounds: a topic gets no more than its rate and its concurrency allow, and others do not wait for it.
+func TestRelayTopicBounds(t *testing.T) {
+	t.Parallel()
+	on(t, testRelayTopicBounds, testRelayTopicBounds)
+}
+
+func testRelayTopicBounds[TX any](t *testing.T, g *ground[TX]) {
+	const n = 30
+	g.fill(t, n, "a", "b", "c")
+	b := newInbox()
+	began := time.Now()
+	var last time.Time
+	underWay := make(chan struct{}, 1)
+	p := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+		if messages[0].Topic == "refunds" {
+			select {
+			case underWay <- struct{}{}:
+				defer func() { <-underWay }()
+			default:
+				t.Error("two deliveries of a topic at once")
+			}
+			last = time.Now()
+		}
+		return b.Publish(ctx, messages)
+	})
+	start(t, g.relay(p, outbox.RelayConfig{Topics: map[string]outbox.TopicConfig{"refunds": {Rate: 40, Concurrency: 1}}}))
+	b.wait(t, "the other topic", func([]outbox.Message) bool { return b.typesOf("mails") == n })
+	b.waitFor(t, 4*n)
+	g.waitEmpty(t)
+	b.check(t, 4*n)
+	if most := 40 + 40*last.Sub(began).Seconds(); 3*n > int(most)+1 {
+		t.Errorf("%d messages in %v", 3*n, last.Sub(began))
+	}
+}
