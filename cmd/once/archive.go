@@ -134,7 +134,7 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 		if i > 0 {
 			fmt.Fprintln(m.Stdout)
 		}
-		if err := printOperation(m.Stdout, op); err != nil {
+		if err := printOperation(m.Stdout, op, nil); err != nil {
 			return err
 		}
 	}

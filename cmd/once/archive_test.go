@@ -13,7 +13,7 @@ import (
 // TestArchive: what was swept can be verified, shown and looked at in a file of its own.
 func TestArchive(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onEach(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
 		run(t, "migrate", "up", "--db", url).want(t, 0)
 		prepare(t, url)

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +16,7 @@ import (
 	"modernc.org/sqlite"               // driver "sqlite"
 
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -29,10 +30,11 @@ type database struct {
 // operations are those that a database keeps, and what an operator can do with them.
 type operations struct {
 	*database
+	store store.Database
 	admin *admin.Admin
 }
 
-const dbUsage = "`URL` of the database: sqlite:PATH, postgres://user@host/name or mysql://user@host/name"
+const dbUsage = "`URL` of the database: sqlite:PATH, postgres://user@host/name or mysql://user@host/name (MySQL or MariaDB)"
 
 // source is what a URL says about how to open it.
 type source struct {
@@ -53,8 +55,35 @@ func (s source) failed(doing string, err error) error {
 		try = "once migrate up --db " + s.paste
 	case s.dialect == store.SQLite:
 		try = "is it an SQLite file, in a folder that exists, and may you read and write it?"
+	case s.dialect == store.MySQL:
+		try = either(mysqlAdvice(err) != "", mysqlAdvice(err), try)
 	}
-	return fmt.Errorf("%s %s: %w. Try: %s", doing, s.name, err, try)
+	end := "."
+	if strings.HasSuffix(err.Error(), ".") {
+		end = ""
+	}
+	return fmt.Errorf("%s %s: %w%s Try: %s", doing, s.name, err, end, try)
+}
+
+// mysqlAdvice is what to try where MySQL or MariaDB has said what is wrong, else "".
+func mysqlAdvice(err error) string {
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "a certificate that this machine trusts; or tls=skip-verify in the URL, which encrypts and does not check who answers"
+	case errors.Is(err, mysql.ErrNoTLS):
+		return "a server with TLS; or a URL without tls=true"
+	case isMySQLError(err, 1045):
+		return "the user and the password of the database, in the URL"
+	case isMySQLError(err, 1044, 1142, 1227):
+		return "the URL of a user who may do that, or a GRANT for this one"
+	case isMySQLError(err, 1049):
+		return "create database, as a user who may; or the name of one that exists"
+	case isMySQLError(err, 1193):
+		return "a URL with parameters of go-sql-driver/mysql, such as tls=true, or with variables of the server, such as wait_timeout=60"
+	case isMySQLError(err, 3159):
+		return "tls=true in the URL; or tls=skip-verify, which encrypts and does not check who answers"
+	}
+	return ""
 }
 
 // isMissingTable reports whether a table or a column does not exist yet.
@@ -130,7 +159,7 @@ func parseSource(dsn string) (source, error) {
 		}
 		return src, nil
 	}
-	if strings.HasPrefix(dsn, "mysql://") || strings.HasPrefix(dsn, "mariadb://") {
+	if mysqlurl.Is(dsn) {
 		return mysqlSource(dsn)
 	}
 	what := "--db is missing"
@@ -145,22 +174,15 @@ func parseSource(dsn string) (source, error) {
 
 // mysqlSource is a URL in the words of the driver, which takes its query as it is.
 func mysqlSource(dsn string) (source, error) {
-	u, err := url.Parse(dsn)
-	if err != nil || u.Hostname() == "" {
-		return source{}, &usageError{"--db is not a URL", "--db mysql://user@host/name"}
-	}
-	port := u.Port()
-	if port == "" {
-		port = "3306"
-	}
-	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
+	const try = "--db mysql://user@host/name, or with ?tls=true for an encrypted connection"
+	cfg, err := mysqlurl.Parse(dsn)
 	if err != nil {
-		return source{}, &usageError{"--db: " + err.Error(), "--db mysql://user@host/name"}
+		return source{}, &usageError{"--db: " + err.Error(), try}
 	}
-	cfg.Net, cfg.Addr, cfg.DBName = "tcp", net.JoinHostPort(u.Hostname(), port), strings.TrimPrefix(u.Path, "/")
-	cfg.User = u.User.Username()
-	cfg.Passwd, _ = u.User.Password()
-	cfg.InterpolateParams = true
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return source{}, &usageError{"--db is not a URL", try}
+	}
 	src := source{store.MySQL, "mysql", cfg.FormatDSN(), "", redacted(u), "URL"}
 	if src.name == u.String() {
 		src.paste = quoted(dsn)
@@ -218,5 +240,5 @@ func (m *Main) openOperations(ctx context.Context, dsn string) (*operations, err
 	if err != nil {
 		return nil, errors.Join(db.failed("read", err), db.Close())
 	}
-	return &operations{db, admin.New(s)}, nil
+	return &operations{db, s, admin.New(s)}, nil
 }

@@ -37,6 +37,41 @@ func TestNoDatabase(t *testing.T) {
 	}
 }
 
+// TestMySQLSaysWhatIsWrong: where MySQL or MariaDB tells why it is not opened, the advice fits that.
+func TestMySQLSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	onMySQL(t, func(t *testing.T, isMySQL bool) {
+		m, name := sharedMySQL(t, isMySQL)
+		url := "mysql://root@" + m.Addr() + "/"
+		for _, c := range []struct {
+			url, says, try string
+			code           int
+		}{
+			{"mysql://stranger:secret@" + m.Addr() + "/" + name, "Access denied", "the password", 1},
+			{url + "none", "Unknown database", "create database", 1},
+			{url + name + "?foo=1", "Unknown system variable", "tls=true", 1},
+			{url, "names no database on the server", "mysql://user@host/name", 2},
+			{url + name + "?ssl-mode=REQUIRED", "ssl-mode is a parameter of other programs", "?tls=true", 2},
+		} {
+			for _, command := range []string{"migrate status", "doctor", "demo --ops 1"} {
+				o := run(t, append(strings.Fields(command), "--db", c.url)...).want(t, c.code)
+				what, try, _ := strings.Cut(o.stderr, "\nTry: ")
+				if !strings.Contains(what, c.says) || !strings.Contains(try, c.try) || strings.Contains(what, "..") || strings.Contains(o.stderr, "secret") {
+					t.Errorf("once %s --db %s: %s", command, c.url, o.stderr)
+				}
+			}
+		}
+		tls := url + name + "?tls=true"
+		want := "without tls=true"
+		if isMySQL { // it has made itself a certificate
+			want = "tls=skip-verify"
+		}
+		if o := run(t, "migrate", "status", "--db", tls).want(t, 1); !strings.Contains(o.stderr, want) {
+			t.Errorf("%s", o.stderr)
+		}
+	})
+}
+
 func TestPaste(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ url, name, paste string }{

@@ -39,6 +39,7 @@ type demoServe struct {
 	listen, db string
 	dialect    string
 	unsafe     bool
+	events     bool
 	wait       *time.Duration // nil: that of the dialect
 }
 
@@ -47,6 +48,7 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
+	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
 	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
 		payments.StripeV1, payments.StripeWait), func(s string) error {
 		d, err := time.ParseDuration(s)
@@ -102,7 +104,11 @@ func (c *demoServe) open(ctx context.Context) (demoDB, *payments.DB, error) {
 	if err != nil {
 		return src, nil, err
 	}
-	db, err := payments.Open(ctx, src.url)
+	openPayments := payments.Open
+	if c.events {
+		openPayments = payments.OpenEvents
+	}
+	db, err := openPayments(ctx, src.url)
 	if err != nil {
 		src.discard()
 		_, why := advice(src.failed("open", err).Error())

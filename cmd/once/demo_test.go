@@ -45,7 +45,7 @@ func result(tb testing.TB, o output) (n map[string]int, ok bool) {
 func TestDemo(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	onBoth(t, func(t *testing.T, db string) {
+	onEach(t, func(t *testing.T, db string) {
 		dir := t.TempDir()
 		o := run(t, "demo", "--ops", "60", "--seed", "7", "--json", "--db", db, "--log", dir).want(t, 0)
 		n, ok := result(t, o)
@@ -113,7 +113,7 @@ func checkLogs(t *testing.T, dir string, n map[string]int) {
 func TestDemoUnsafe(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	onBoth(t, func(t *testing.T, db string) {
+	onEach(t, func(t *testing.T, db string) {
 		o := run(t, "demo", "--ops", "40", "--seed", "7", "--json", "--unsafe", "--db", db).want(t, 1)
 		if n, ok := result(t, o); ok || n["duplicates"] == 0 || n["effects"] != 40+n["duplicates"]-n["lost"] || n["replayed"] != 0 {
 			t.Errorf("%s", o.stdout)

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -27,18 +28,26 @@ with its user. For SQLite use the data source name that the service opens, such 
 the settings of the service's connections cannot be seen.
 
 The database does not know whether the service sets once.Config.Synced: use --synced if it
-does.`,
+does.
+
+If there is an outbox, its backlog, its relays and what waits for a person are looked at. With
+--to the destination is asked for the settings that its promise needs.
+
+If there are inboxes, keys that wait for a message are looked at. With --to nats://HOST:4222 the
+consumers on that server that have the names of inboxes of this database are asked for their settings.`,
 	make: func() command { return new(doctor) },
 }
 
 type doctor struct {
 	db, output   string
+	to           string
 	json, synced bool
 }
 
 func (c *doctor) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage+", or an SQLite data source name, file:...")
 	fs.BoolVar(&c.synced, "synced", false, "the service sets once.Config.Synced")
+	fs.StringVar(&c.to, "to", "", "`URL` of the broker of the outbox and of the inboxes, to be asked as well: see once relay")
 	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
 	fs.BoolVar(&c.json, "json", false, "the same as -o json")
 }
@@ -55,7 +64,7 @@ func (c *doctor) run(ctx context.Context, m *Main, _ []string) error {
 		return err
 	}
 	defer p.close()
-	p.synced = c.synced
+	p.synced, p.to = c.synced, c.to
 	d, err := p.examine(ctx)
 	if err != nil {
 		return err
@@ -104,6 +113,10 @@ type check struct {
 
 // checks of each dialect, in the order in which they are printed.
 func checks(d store.Dialect) []check {
+	return slices.Concat(databaseChecks(d), outboxChecks, inboxChecks, deadletterChecks)
+}
+
+func databaseChecks(d store.Dialect) []check {
 	switch d {
 	case store.PostgreSQL:
 		return postgresChecks
@@ -117,9 +130,11 @@ func checks(d store.Dialect) []check {
 type patient struct {
 	*sql.DB
 	source
-	synced bool
-	exact  bool // its connections are set up as the service's are
-	close  func()
+	synced  bool
+	to      string // the broker of the outbox and of the inboxes, "" if it is not to be asked
+	exact   bool   // its connections are set up as the service's are
+	mariadb bool   // it is not MySQL: set by the check of the version
+	close   func()
 }
 
 // diagnosis is what all checks have found. Its JSON form is a contract with scripts.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -97,6 +98,8 @@ func (s source) status(ctx context.Context) ([]migration.Status, error) {
 	return sqlstore.Status(ctx, db, capabilities...)
 }
 
+var creates = regexp.MustCompile(`create table (\w+)`)
+
 // askMigrations is the same for all dialects. A capability of which the database has nothing is
 // not in use; one that it has in part fails.
 func askMigrations(ctx context.Context, p *patient) (finding, error) {
@@ -104,7 +107,7 @@ func askMigrations(ctx context.Context, p *patient) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	var has []migration.Migration
+	var has, lacks []migration.Migration
 	all, missing := map[string]int{}, map[string]int{}
 	for _, s := range status {
 		all[s.Capability]++
@@ -112,6 +115,21 @@ func askMigrations(ctx context.Context, p *patient) (finding, error) {
 			has = append(has, s.Migration)
 		} else {
 			missing[s.Capability]++
+			lacks = append(lacks, s.Migration)
+		}
+	}
+	if p.dialect == store.MySQL && missing[migration.Operation.Capability] > 0 {
+		if err := p.rehearse(ctx, lacks); err != nil {
+			what, try := advice(ownError(err).Error())
+			return fail.because("tables are missing, and once migrate up fails: "+what, either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
+		}
+	}
+	for _, m := range has {
+		for _, match := range creates.FindAllStringSubmatch(m.SQL, -1) {
+			if _, err := p.ExecContext(ctx, "select 1 from "+match[1]+" where 1 = 0"); isMissingTable(err) {
+				return fail.because(fmt.Sprintf("once_schema lists %s %d, but its table %s does not exist: what uses it fails", m.Capability, m.Version, match[1]),
+					fmt.Sprintf("a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.paste)), nil
+			}
 		}
 	}
 	var unused []string

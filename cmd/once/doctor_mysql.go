@@ -10,56 +10,46 @@ import (
 
 // mysqlChecks are for MySQL and MariaDB.
 var mysqlChecks = []check{
+	{"version", askMySQLVersion},
+	{"claims", askLocks},
+	{"store", askStore},
 	{"migrations", askMigrations},
+	{"privileges", askPrivileges},
+	{"encryption", askEncryption},
 	{"read_only", askReadOnly},
 	{"engines", askEngines},
+	{"redo_log", askRedoLog},
 	{"flush_log", askVariable("innodb_flush_log_at_trx_commit", "1", judgeFlushLog)},
 	{"doublewrite", askVariable("innodb_doublewrite", "ON", judgeDoublewrite)},
 	{"sync_binlog", askSyncBinlog},
-	{"idle_timeout", askVariable("idle_transaction_timeout", "", judgeIdleTransaction)}, // MariaDB's
+	{"binlog_format", askBinlogFormat},
+	{"idle_timeout", askIdleTransaction},
 	{"lock_timeout", askVariable("innodb_lock_wait_timeout", "", judgeLockWait)},
-	{"semi_sync", askVariable("rpl_semi_sync_master_enabled", "", judgeSemiSync)},
-	{"semi_sync", askVariable("rpl_semi_sync_source_enabled", "", judgeSemiSync)}, // since MySQL 8.0.26
+	{"packet", askVariable("max_allowed_packet", "", judgePacket)},
 	{"replicas", askReplicas},
+	{"group", askGroup},
 	{"unknown", askUnknown},
 	{"lapsed", askLapsed},
 	{"expired", askExpired},
 }
 
-// askVariable asks for a global variable and judges it. One that is not there, because
-// it belongs to a plugin or to another version, has the value otherwise; if that is
-// empty there is nothing to judge.
+// setting is the value of the one variable that a statement of the form "show ... like" finds, ""
+// if there is none: it belongs to a plugin or to another version.
+func (p *patient) setting(ctx context.Context, show string) (value string, err error) {
+	err = none(p.QueryRowContext(ctx, show).Scan(new(string), &value))
+	return value, err
+}
+
+// askVariable asks for a variable, as it is in the sessions of the service, and judges it. One that
+// is not there has the value otherwise; if that is empty there is nothing to judge.
 func askVariable(name, otherwise string, judge func(value string) finding) func(context.Context, *patient) (finding, error) {
 	return func(ctx context.Context, p *patient) (finding, error) {
-		value := otherwise
-		if err := none(p.QueryRowContext(ctx, "show global variables like '"+name+"'").Scan(new(string), &value)); err != nil || value == "" {
+		value, err := p.setting(ctx, "show variables like '"+name+"'")
+		if value = either(value != "", value, otherwise); err != nil || value == "" {
 			return finding{}, err
 		}
 		return judge(value), nil
 	}
-}
-
-// askReadOnly asks whether the server takes writes, and should not.
-func askReadOnly(ctx context.Context, p *patient) (finding, error) {
-	var value string
-	if err := none(p.QueryRowContext(ctx, "show global variables like 'read_only'").Scan(new(string), &value)); err != nil || value == "" {
-		return finding{}, err
-	}
-	var following int // MariaDB's: threads that apply what another server has committed
-	if err := none(p.QueryRowContext(ctx, "show global status like 'Slaves_running'").Scan(new(string), &following)); err != nil {
-		return finding{}, err
-	}
-	return judgeReadOnly(value, following), nil
-}
-
-func judgeReadOnly(value string, following int) finding {
-	switch {
-	case value != "OFF" && value != "0":
-		return fail.because("read_only is on: this is a replica, which takes no writes", "the primary")
-	case following > 0:
-		return warn.because("this server replicates from another one and takes writes: an operation that reaches both is executed twice", "set global read_only = 1 if it is a replica")
-	}
-	return fine("it takes writes")
 }
 
 // askEngines asks for tables of the database that no transaction rolls back.
@@ -115,19 +105,62 @@ func judgeFlushLog(value string) finding {
 }
 
 func judgeDoublewrite(value string) finding {
-	if value == "OFF" || value == "0" {
-		return fail.because("innodb_doublewrite is off: after a crash of the machine a page may be half written", "innodb_doublewrite = ON")
+	switch value {
+	case "OFF", "0", "DETECT_ONLY":
+		return fail.because("innodb_doublewrite is "+value+": after a crash of the machine a page may be half written, and nothing mends it", "innodb_doublewrite = ON")
 	}
 	return fine("on")
 }
 
+// askRedoLog asks MySQL, which can do without the log.
+func askRedoLog(ctx context.Context, p *patient) (finding, error) {
+	value, err := p.setting(ctx, "show global status like 'Innodb_redo_log_enabled'")
+	if value == "OFF" {
+		return fail.because("the redo log is disabled: after a crash of the server the database is gone", "alter instance enable innodb redo_log"), err
+	}
+	return finding{}, err
+}
+
 // askSyncBinlog asks only where there is a binary log.
 func askSyncBinlog(ctx context.Context, p *patient) (finding, error) {
-	log, err := askVariable("log_bin", "", func(value string) finding { return finding{Says: value} })(ctx, p)
-	if err != nil || log.Says == "OFF" || log.Says == "0" {
+	log, err := p.setting(ctx, "show variables like 'log_bin'")
+	if err != nil || log != "ON" {
 		return finding{}, err
 	}
 	return askVariable("sync_binlog", "1", judgeSyncBinlog)(ctx, p)
+}
+
+// askBinlogFormat does so as well.
+func askBinlogFormat(ctx context.Context, p *patient) (finding, error) {
+	log, err := p.setting(ctx, "show variables like 'log_bin'")
+	if err != nil || log != "ON" {
+		return finding{}, err
+	}
+	return askVariable("binlog_format", "ROW", judgeBinlogFormat)(ctx, p)
+}
+
+func judgeBinlogFormat(value string) finding {
+	if value == "STATEMENT" {
+		return fail.because("binlog_format is STATEMENT: InnoDB refuses every write at READ COMMITTED with error 1665", "set global binlog_format = ROW")
+	}
+	return fine("%s", value)
+}
+
+func judgeSyncBinlog(value string) finding {
+	if value != "1" {
+		return warn.because(fmt.Sprintf("sync_binlog is %s: a crash of the machine takes the last commits that were acknowledged, key and effect together, and a retry executes again; replicas may still have them", value), "set global sync_binlog = 1")
+	}
+	return fine("each commit is in the binary log")
+}
+
+// askIdleTransaction asks how long a transaction may do nothing. MySQL bounds only how long a
+// connection may.
+func askIdleTransaction(ctx context.Context, p *patient) (finding, error) {
+	value, err := p.setting(ctx, "show variables like 'idle_transaction_timeout'")
+	if value == "" && err == nil {
+		return askVariable("wait_timeout", "", judgeIdleConnection)(ctx, p)
+	}
+	return judgeIdleTransaction(value), err
 }
 
 func judgeIdleTransaction(value string) finding {
@@ -136,6 +169,17 @@ func judgeIdleTransaction(value string) finding {
 			"once.Config.Timeouts.Idle, or set global idle_transaction_timeout = 60")
 	}
 	return fine("a transaction that does nothing for %s s is ended", value)
+}
+
+// maxIdle is a time, in seconds, after which a person has noticed that an operation is stuck.
+const maxIdle = 300
+
+func judgeIdleConnection(value string) finding {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > maxIdle {
+		return warn.because(fmt.Sprintf("wait_timeout is %d: a process that is stopped in a transaction keeps its key and its locks for so many seconds", n),
+			"once.Config.Timeouts.Idle, or wait_timeout=60 in the data source name of the service, with a shorter SetConnMaxIdleTime")
+	}
+	return fine("a connection that does nothing for %s s is ended, and its transaction with it", value)
 }
 
 // maxLockWait is a time, in seconds, after which most clients have given up.
@@ -149,76 +193,14 @@ func judgeLockWait(value string) finding {
 	return fine("a lock is waited for at most %s s", value)
 }
 
-func judgeSyncBinlog(value string) finding {
-	if value != "1" {
-		return warn.because(fmt.Sprintf("sync_binlog is %s: after a crash of the machine replicas may lack, or have more than, what was acknowledged", value), "set global sync_binlog = 1")
-	}
-	return fine("each commit is in the binary log")
-}
+// minPacket is the default of old servers, which is large enough for most answers.
+const minPacket = 4 << 20
 
-func judgeSemiSync(value string) finding {
-	if value != "ON" && value != "1" {
-		return finding{}
+// judgePacket: values are sent in hexadecimal.
+func judgePacket(value string) finding {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err == nil && n < minPacket {
+		return warn.because(fmt.Sprintf("max_allowed_packet is %d: a result of more than half of that cannot be stored, and its operation is not applied", n), "set global max_allowed_packet = 67108864")
 	}
-	return warn.because("commits wait for a replica, until its timeout ends and they do not; replays never wait: a failover may take what was acknowledged",
-		"a timeout that is never reached, if no commit may be lost")
-}
-
-// askReplicas asks who follows, which anybody may know of a MariaDB. MySQL tells only those
-// who wait for semi-synchronous ones.
-func askReplicas(ctx context.Context, p *patient) (finding, error) {
-	rows, err := p.QueryContext(ctx, `show global status where variable_name in ('Slaves_connected', 'Rpl_semi_sync_master_clients', 'Rpl_semi_sync_source_clients')`)
-	if err != nil {
-		return finding{}, err
-	}
-	defer rows.Close()
-	r := replication{}
-	for rows.Next() {
-		var name string
-		var n int
-		if err := rows.Scan(&name, &n); err != nil {
-			return finding{}, err
-		}
-		if name == "Slaves_connected" {
-			r.known, r.replicas = true, n
-		} else {
-			r.waited = n
-		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return finding{}, err
-	}
-	for _, v := range []struct {
-		name string
-		to   *string
-	}{{"rpl_semi_sync_master_enabled", &r.enabled}, {"rpl_semi_sync_source_enabled", &r.enabled}, {"rpl_semi_sync_master_wait_point", &r.point}, {"rpl_semi_sync_source_wait_point", &r.point}} {
-		if err := none(p.QueryRowContext(ctx, "show global variables like '"+v.name+"'").Scan(new(string), v.to)); err != nil {
-			return finding{}, err
-		}
-	}
-	return r.judge(), nil
-}
-
-// replication is what a server says of those who follow it.
-type replication struct {
-	known            bool
-	replicas, waited int // connected, and of these: that acknowledge semi-synchronously
-	enabled, point   string
-}
-
-func (r replication) judge() finding {
-	const try = "if one may take over: rpl_semi_sync_master_enabled = ON and rpl_semi_sync_master_wait_point = AFTER_SYNC, and rpl_semi_sync_slave_enabled = ON on the replica"
-	switch on := r.enabled == "ON" || r.enabled == "1"; {
-	case on && r.waited == 0:
-		return warn.because("semi-synchronous replication is on, but no replica acknowledges: each commit waits until its timeout, or no longer waits", "to start the replica, with rpl_semi_sync_slave_enabled = ON")
-	case on && r.point != "AFTER_SYNC":
-		return warn.because("replays are local: with "+r.point+" one may tell of a commit that no replica has, and that the next failover takes away", "set global rpl_semi_sync_master_wait_point = AFTER_SYNC")
-	case on:
-		return fine("a commit is visible only after a replica has it")
-	case r.replicas > 0:
-		return warn.because(fmt.Sprintf("replicas exist (%d) and nothing waits for them, commits or replays: what they have not got is lost in a failover, and retries of it execute again", r.replicas), try)
-	case !r.known:
-		return finding{}
-	}
-	return fine("there are none")
+	return fine("a result may have up to %d bytes", n/2)
 }

@@ -56,7 +56,7 @@ func (f finding) want(t *testing.T, when string, l level, says string) {
 // TestDoctorOperations: what waits for somebody is counted, and the oldest is named.
 func TestDoctorOperations(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, db string) {
+	onEach(t, func(t *testing.T, db string) {
 		p, err := parseSource(db)
 		if err != nil {
 			t.Fatal(err)
@@ -141,8 +141,13 @@ fail  busy_timeout        0: of two requests at one time one fails at once, and 
 ok    unknown             no operation has an unknown outcome
 ok    lapsed              no operation has lost its holder
 ok    expired             0 rows have expired and wait to be swept
+ok    outbox_backlog      no message waits for its delivery
+ok    outbox_stopped      no message has failed
+ok    outbox_relays       no relay is at work, and no message waits for one
+ok    inbox_gaps          no key waits for a message that has not come
+ok    dead_letters        no message is a dead letter
 
-sqlite:` + file + `: 9 checks, 1 warnings, 1 failures.
+sqlite:` + file + `: 14 checks, 1 warnings, 1 failures.
 `
 	if o.stdout != want || o.stderr != "" {
 		t.Errorf("%s%s\nwant:\n%s", o.stdout, o.stderr, want)
@@ -169,16 +174,36 @@ func TestDoctorJudges(t *testing.T) {
 		{"a network", filesystemFinding("NFS"), fail, "NFS"},
 		{"who knows", filesystemFinding("FUSE"), warn, "FUSE"},
 		{"a system that is not asked", filesystemFinding(""), "", ""},
-		{"MySQL", judgeReadOnly("OFF", 0), okay, ""},
-		{"a replica", judgeReadOnly("ON", 1), fail, "replica"},
+		{"MySQL", judgeReadOnly("OFF", "OFF", false), okay, ""},
+		{"a replica", judgeReadOnly("ON", "OFF", true), fail, "replica"},
+		{"sessions that cannot write", judgeReadOnly("OFF", "ON", false), fail, "sessions"},
 		{"a flush a second", judgeFlushLog("2"), fail, "last second"},
 		{"a flush a commit", judgeFlushLog("1"), okay, ""},
 		{"torn pages", judgeDoublewrite("OFF"), fail, "half written"},
 		{"whole pages", judgeDoublewrite("ON"), okay, ""},
 		{"a lazy log", judgeSyncBinlog("0"), warn, "sync_binlog is 0"},
 		{"a log", judgeSyncBinlog("1"), okay, ""},
-		{"semi-synchronous", judgeSemiSync("ON"), warn, "replays never wait"},
-		{"not", judgeSemiSync("OFF"), "", ""},
+		{"pages that are only looked at", judgeDoublewrite("DETECT_ONLY"), fail, "DETECT_ONLY"},
+		{"a short packet", judgePacket("1048576"), warn, "1048576"},
+		{"a packet", judgePacket("67108864"), okay, "33554432 bytes"},
+		{"a connection that stays", judgeIdleConnection("28800"), warn, "28800"},
+		{"a connection that ends", judgeIdleConnection("60"), okay, "60 s"},
+		{"MySQL 9.7", judgeMySQLVersion("9.7.4-2", "(Debian)"), okay, "MySQL 9.7.4; once is tested with 9.7"},
+		{"MySQL 8.4", judgeMySQLVersion("8.4.0", "MySQL Community Server - GPL"), okay, "MySQL 8.4.0"},
+		{"MySQL 8.0", judgeMySQLVersion("8.0.36", "MySQL Community Server - GPL"), warn, "no longer maintained"},
+		{"MySQL 5.7", judgeMySQLVersion("5.7.44-log", "MySQL Community Server (GPL)"), fail, "SKIP LOCKED"},
+		{"MariaDB 10.11", judgeMySQLVersion("10.11.14-MariaDB-0+deb12u2", "Debian 12"), okay, "MariaDB 10.11.14"},
+		{"MariaDB 10.5", judgeMySQLVersion("10.5.23-MariaDB", "MariaDB Server"), fail, "MariaDB 10.5.23 has no SKIP LOCKED"},
+		{"another product", judgeMySQLVersion("8.0.11-TiDB-v7.5.0", "TiDB Server"), warn, "TiDB"},
+		{"no version", judgeMySQLVersion("latest", ""), warn, "latest"},
+		{"a network without TLS", judgeEncryption("", "10.1.2.3"), warn, "can be read"},
+		{"a socket of this machine", judgeEncryption("", "localhost"), okay, "none"},
+		{"TLS", judgeEncryption("TLS_AES_128_GCM_SHA256", "10.1.2.3"), okay, "TLS"},
+		{"a group with one primary", judgeGroup("ON", "BEFORE_ON_PRIMARY_FAILOVER"), okay, "group"},
+		{"Galera", judgeGroup("", ""), warn, "Galera"},
+		{"a group that answers early", judgeGroup("ON", "EVENTUAL"), warn, "EVENTUAL"},
+		{"a group with several primaries", judgeGroup("OFF", "BEFORE_ON_PRIMARY_FAILOVER"), warn, "several primaries"},
+		{"a group whose commits wait", judgeGroup("OFF", "AFTER"), okay, "AFTER"},
 	} {
 		c.f.want(t, c.name, c.level, c.says)
 	}

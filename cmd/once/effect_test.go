@@ -20,7 +20,7 @@ import (
 // contradicts another one.
 func TestKeysShowTellsWhatStands(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onEach(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		log := attemptlog.New(db.Store, attemptlog.Config{})
 		e := once.New(db.Store, once.Config{Observer: log})

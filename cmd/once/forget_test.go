@@ -63,26 +63,15 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 				t.Fatal(err)
 			}
 		}
-		for _, c := range []struct{ key, flags, says string }{
-			{"running", "", "running"},
-			{"running", "--release", "running"},
-			{"unknown", "", "--release"},
-			{"k", "--release", "execute it again"},
-			{"nobody", "", "nothing is stored"},
+		for _, c := range []struct{ key, says string }{
+			{"running", "running"},
+			{"unknown", "once keys resolve"},
+			{"nobody", "nothing is stored"},
 		} {
-			o := forget(append([]string{c.key, "--scope", "s", "--reason", "asked", "--yes"}, strings.Fields(c.flags)...)...).want(t, 1)
+			o := forget(c.key, "--scope", "s", "--reason", "asked", "--yes").want(t, 1)
 			if !strings.Contains(o.stderr, c.says) || !strings.Contains(o.stderr, "\nTry: ") || o.stdout != "" {
-				t.Errorf("%s %s: %s%s", c.key, c.flags, o.stdout, o.stderr)
+				t.Errorf("%s: %s%s", c.key, o.stdout, o.stderr)
 			}
-		}
-		release := []string{"unknown", "--scope", "s", "--reason", "the bank has none", "--release"}
-		if o := forget(release...).want(t, 1); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute it") {
-			t.Errorf("%s", o.stderr)
-		}
-		golden(t, forget(append(release, "--yes")...).want(t, 0).stdout, "unknown, fence 1: the key is new again\n")
-		run(t, "keys", "show", "unknown", "--db", url).want(t, 1)
-		if o := run(t, "audit", "list", "--db", url).want(t, 0); !strings.Contains(o.stdout, "release") {
-			t.Errorf("%s", o.stdout)
 		}
 	})
 }

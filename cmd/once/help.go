@@ -72,7 +72,7 @@ func (m *Main) overview(w io.Writer, words []string) {
 	fmt.Fprint(w, "once makes retried operations take effect once.\n\nUsage: once COMMAND [ARGUMENTS] [--flags]\n\n")
 	for _, e := range entries() {
 		if len(words) == 0 || strings.HasPrefix(e.name, words[0]) {
-			fmt.Fprintf(w, "  %-16s %s\n", e.name, e.brief)
+			fmt.Fprintf(w, "  %-18s %s\n", e.name, e.brief)
 		}
 	}
 	fmt.Fprint(w, "\nonce COMMAND --help tells more. To begin with, try: once demo\n")

@@ -102,7 +102,7 @@ func TestJournalInADatabase(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer service.Close()
-	onBoth(t, func(t *testing.T, url string) {
+	onEach(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite:") { // there is no table yet
 			run(t, "journal", "list", "--db", url).want(t, 1)
 		}

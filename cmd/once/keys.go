@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
 )
 
 var keysShowEntry = entry{
@@ -75,6 +77,11 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 	if a.Timeline, err = c.timeline(ctx, db, &a, args[0]); err != nil {
 		return err
 	}
+	if a.Found && a.Operation.CallStarted {
+		if a.Call, err = db.begun(ctx, *a.Operation); err != nil {
+			return err
+		}
+	}
 	m.looked(ctx, db, admin.Access{Who: c.who, Scope: a.Scope, Key: a.Key, Detail: count(len(found), "operation")})
 	if c.output == "json" {
 		e := json.NewEncoder(m.Stdout)
@@ -137,6 +144,7 @@ type keyAnswer struct {
 	Key           string           `json:"key"`
 	Scope         string           `json:"scope"`
 	Operation     *admin.Operation `json:"operation,omitempty"`
+	Call          *lease.Begun     `json:"call,omitempty"` // of the operation, if it was begun and its outcome is not stored
 	ScopesWithKey []string         `json:"scopes_with_key"`
 
 	admin.Timeline
@@ -145,10 +153,14 @@ type keyAnswer struct {
 func (a keyAnswer) print(w io.Writer, found []admin.Operation, db source) error {
 	switch {
 	case a.Found:
-		if err := printOperation(w, *a.Operation); err != nil {
+		if err := printOperation(w, *a.Operation, a.Call); err != nil {
 			return err
 		}
-		return printTimeline(w, a.Timeline, a.Scope)
+		if err := printTimeline(w, a.Timeline, a.Scope); err != nil || a.Operation.State != store.StateUnknown.String() {
+			return err
+		}
+		_, err := fmt.Fprintf(w, "\nTry: once keys resolve %s --scope %s --reason WHY --db %s, when you have found out what became of the call\n", quoted(a.Key), quoted(a.Scope), db.paste)
+		return err
 	case a.Scope == "" && len(found) > 0:
 		fmt.Fprintf(w, "The key %q is known in %d scopes:\n\n", a.Key, len(found))
 	case len(found) > 0:

@@ -21,9 +21,8 @@ does not execute. Who has done this, when and why is in the audit, in the same c
 
 Without --yes nothing is changed: it is shown what would be.
 
-A running operation cannot be forgotten. One whose outcome is unknown can only be
-released, with --release: its key is new again, and a retry executes. If it has taken
-effect after all, it does so twice.
+A running operation cannot be forgotten, nor one whose outcome is unknown: what is stored is
+needed to go on. See once keys resolve.
 
 The key itself stays, because it keeps a retry from executing (keys that are personal
 data belong under Config.HashKeys), and so does what the database keeps for itself: dead
@@ -42,7 +41,6 @@ func (c *keysForget) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.order.Scope, "scope", "", "the `SCOPE` of the key, required")
 	fs.StringVar(&c.order.Reason, "reason", "", "`WHY`, for the audit, required")
 	fs.StringVar(&c.order.Who, "by", operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.order.Release, "release", false, "make the key of an unknown outcome new again: a retry EXECUTES")
 	fs.BoolVar(&c.yes, "yes", false, "do it")
 }
 
@@ -75,9 +73,6 @@ func (c *keysForget) run(ctx context.Context, m *Main, args []string) error {
 		fmt.Fprintf(m.Stdout, "%s\n", detail)
 		return nil
 	}
-	if c.order.Release {
-		fmt.Fprintf(m.Stderr, "WARNING: a retry of this operation will execute it. If it has taken effect, it will do so twice.\n")
-	}
 	fmt.Fprintf(m.Stdout, "would do: %s\n", detail)
 	return errors.New("nothing was changed yet. Try: the same with --yes")
 }
@@ -90,9 +85,7 @@ func refusal(err error) error {
 	case errors.Is(err, admin.ErrRunning):
 		return errors.New("the operation is running, and its holder needs what is stored. Try: again when it has ended")
 	case errors.Is(err, admin.ErrUnknown):
-		return errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: again when it is decided; or, if you know that it has not taken effect, --release, which lets a retry execute")
-	case errors.Is(err, admin.ErrDone):
-		return errors.New("only an operation whose outcome is unknown can be released: a retry of one that is done would execute it again. Try: without --release")
+		return errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: once keys resolve KEY, then again")
 	}
 	return nil
 }

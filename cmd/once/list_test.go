@@ -21,6 +21,7 @@ type opened struct {
 	*sql.DB
 	*sqlstore.Store
 	dialect store.Dialect
+	url     string
 }
 
 func open(t *testing.T, url string) opened {
@@ -39,7 +40,7 @@ func open(t *testing.T, url string) opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opened{db, s, src.dialect}
+	return opened{db, s, src.dialect, url}
 }
 
 // words are those of the dialect.

@@ -2,13 +2,20 @@
 //
 //	once demo          kill a payments service under fire, then count the money
 //	once demo serve    run that service
+//	once demo events   kill relays, a broker and a receiver under fire, then count the events
+//	once demo provider kill a service and the providers it charges through, then count the charges
 //	once storm         what retries do to a service that stumbles
 //	once migrate       create or update the tables that keep operations
 //	once keys show     what happened to an idempotency key
 //	once keys list     which keys there are
 //	once keys forget   erase what is stored under a key
+//	once keys resolve  decide an operation whose outcome is unknown
 //	once audit list    who has forgotten what, and who has looked
 //	once doctor        what in a database's settings would break a promise
+//	once relay         deliver the messages of an outbox
+//	once outbox list   which messages wait for their delivery
+//	once inbox list    which keys wait for a message
+//	once deadletter    messages that were given up: list, show, redrive, discard
 //	once sweep         delete operations whose retention is over, into an archive if wanted
 //	once archive       look into an archive
 //	once journal       requests of a client whose outcome is not known
@@ -64,8 +71,12 @@ type entry struct {
 // entries are in the order of the help text.
 func entries() []entry {
 	return []entry{
-		demoEntry, demoServeEntry, demoClientEntry, stormEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
-		keysShowEntry, keysListEntry, keysForgetEntry, auditListEntry, doctorEntry,
+		demoEntry, demoServeEntry, demoClientEntry, demoEventsEntry, demoNATSEntry, demoReceiveEntry, demoProviderEntry, demoProvideEntry, demoChargeEntry,
+		stormEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
+		keysShowEntry, keysListEntry, keysForgetEntry, keysResolveEntry, auditListEntry, doctorEntry,
+		relayEntry, outboxListEntry, outboxShowEntry, outboxPauseEntry, outboxResumeEntry, outboxSkipEntry, outboxForgetEntry,
+		inboxListEntry, inboxSkipEntry, inboxStartAtEntry,
+		deadletterListEntry, deadletterShowEntry, deadletterRedriveEntry, deadletterDiscardEntry,
 		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry,
 		journalListEntry, journalResumeEntry, journalResolveEntry, versionEntry,
 	}

@@ -67,14 +67,18 @@ func sqliteURL(tb testing.TB) string {
 	return "sqlite:" + filepath.Join(tb.TempDir(), "once.db")
 }
 
-// onBoth runs test on every database.
-func onBoth(t *testing.T, test func(t *testing.T, db string)) {
+// onEach runs test on every database.
+func onEach(t *testing.T, test func(t *testing.T, db string)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, sqliteURL(t)) })
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, testenv.NewDatabase(t)) })
 	t.Run("MariaDB", func(t *testing.T) {
 		_, name, _ := strings.Cut(testenv.NewMariaDB(t), "/")
 		test(t, testenv.SharedMariaDB(t).URL(name))
+	})
+	t.Run("MySQL", func(t *testing.T) {
+		_, name, _ := strings.Cut(testenv.NewMySQL(t), "/")
+		test(t, testenv.SharedMySQL(t).URL(name))
 	})
 }
 
@@ -105,6 +109,12 @@ func TestUsage(t *testing.T) {
 		{"keys forget", "which key?", "once keys forget KEY"},
 		{"keys forget k --reason r --db sqlite:x", "--scope is missing", "once keys forget KEY"},
 		{"keys forget k --scope s --db sqlite:x", "--reason is missing", "once keys forget KEY"},
+		{"keys resolve k --scope s --reason r --db sqlite:x", "what has become of it?", "--run-again"},
+		{"keys resolve k --scope s --reason r --failed x --run-again --db sqlite:x", "contradict", "once keys resolve KEY"},
+		{"keys resolve k --scope s --reason r --failed x --voided --db sqlite:x", "--run-again is missing", "--voided"},
+		{"keys resolve k --scope s --failed x --db sqlite:x", "--reason is missing", "once keys resolve KEY"},
+		{"keys resolve k --reason r --failed x --db sqlite:x", "--scope is missing", "once keys resolve KEY"},
+		{"keys resolve k --scope s --reason r --failed x --status 201 --db sqlite:x", "no failure", "--status 422"},
 		{"audit", "not complete", "once audit list"},
 		{"audit list -o text --db sqlite:x", `"text"`, "-o table"},
 		{"migrate up", "--db is missing", "--db sqlite:PATH"},

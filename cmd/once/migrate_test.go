@@ -34,7 +34,7 @@ func listed(tb testing.TB, word string, sets ...migration.Set) string {
 // TestMigrate: up makes what status misses, and only once.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, db string) {
+	onEach(t, func(t *testing.T, db string) {
 		if strings.HasPrefix(db, "postgres") {
 			o := run(t, "migrate", "status", "--db", db).want(t, 1)
 			if o.stdout != listed(t, "missing") || !strings.Contains(o.stderr, "\nTry: once migrate up --db '"+db+"'\n") {
@@ -58,7 +58,7 @@ func TestMigrate(t *testing.T) {
 // TestMigrateOnly: --only creates the named tables and no others. The others can be created later.
 func TestMigrateOnly(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onEach(t, func(t *testing.T, url string) {
 		if o := run(t, "migrate", "up", "--only", "journal", "--db", url).want(t, 0); !strings.HasPrefix(o.stdout, listed(t, "applied", journal.Migrations)) {
 			t.Errorf("%s", o.stdout)
 		}
@@ -122,7 +122,7 @@ func tables(t *testing.T, url string) (names []string) {
 // capability it was, also when others are asked for.
 func TestMigrateNewer(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onEach(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--only", "operation,journal", "--db", url).want(t, 0)
 		db, err := openDatabase(t.Context(), url, true)
 		if err != nil {
@@ -154,7 +154,7 @@ func TestMigrateNewer(t *testing.T) {
 // TestMigratePrint: what is printed is what a database takes.
 func TestMigratePrint(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onEach(t, func(t *testing.T, url string) {
 		src, err := parseSource(url)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // status, and what is kept for ever has no end.
 func TestKeysShowNotStored(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onEach(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--db", url).want(t, 0)
 		src, err := parseSource(url)
 		if err != nil {

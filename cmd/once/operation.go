@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
 
@@ -18,9 +19,12 @@ import (
 func meaning(op admin.Operation) string {
 	switch op.State {
 	case "running":
+		if op.LeaseUntil != nil && op.LeaseUntil.Before(op.Now) {
+			return "its owner is gone" + either(op.CallStarted, " in the middle of a call", ", and the next retry or a completer goes on with it")
+		}
 		return "a process works on it; its lease says for how long"
 	case "unknown":
-		return "an external call may have taken effect and its caller died: a person or a reconciler must decide, nothing will repeat it"
+		return "an external call may have taken effect, and its owner is gone: no retry repeats it, a check or a person must decide"
 	case admin.StateExpired:
 		return effect(op) + ", but its retention is over: a retry would execute again"
 	case "archived":
@@ -43,7 +47,7 @@ func effect(op admin.Operation) string {
 	return "it was refused, once; it is not recorded whether what it had written was kept"
 }
 
-func printOperation(w io.Writer, op admin.Operation) error {
+func printOperation(w io.Writer, op admin.Operation, call *lease.Begun) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("key", "%s", shown(op.Key))
@@ -69,7 +73,11 @@ func printOperation(w io.Writer, op admin.Operation) error {
 	if op.RecoveryPoint != "" {
 		line("reached", "recovery point %s", shown(op.RecoveryPoint))
 	}
-	if op.CallStarted {
+	switch {
+	case call != nil:
+		line("calling", "%s was begun%s, with the key %s at the service", shown(call.Phase), either(op.RecoveryPoint != "", " after it", ""), call.Key)
+		line("then", "%s", next(call))
+	case op.CallStarted:
 		line("calling", "an external call was begun after it")
 	}
 	line("fingerprint", "%s", either(op.Fingerprint != "", op.Fingerprint, "none: retries are not compared"))
@@ -78,6 +86,21 @@ func printOperation(w io.Writer, op admin.Operation) error {
 		line("trace", "%s", shown(op.Trace))
 	}
 	return t.Flush()
+}
+
+// next says who can go on with a call that was begun, if its owner is gone.
+func next(call *lease.Begun) string {
+	var can []string
+	switch {
+	case call.Repeats && call.Until.IsZero():
+		can = append(can, "the call can be made again with this key")
+	case call.Repeats:
+		can = append(can, "the call can be made again with this key until "+call.Until.Format(time.RFC3339))
+	}
+	if call.Checked {
+		can = append(can, "the program can ask the service what became of the call")
+	}
+	return either(len(can) > 0, strings.Join(can, "; "), "only a person can find out what became of the call")
 }
 
 // at shows a moment, and how far it is from the database's now.

@@ -22,7 +22,7 @@ const nativePgx = "application_name=native_pgx"
 // onAll runs test on every database, and on PostgreSQL through pgxstore as well.
 func onAll(t *testing.T, test func(t *testing.T, db string)) {
 	t.Helper()
-	onBoth(t, test)
+	onEach(t, test)
 	t.Run("pgx", func(t *testing.T) {
 		u, err := url.Parse(testenv.NewDatabase(t))
 		if err != nil {

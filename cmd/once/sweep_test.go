@@ -9,7 +9,7 @@ import (
 // TestSweep: what has expired goes, and is told; the rest stays.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, url string) {
+	onEach(t, func(t *testing.T, url string) {
 		if o := run(t, "sweep", "--db", url).want(t, 1); !strings.Contains(o.stderr, "Try: ") {
 			t.Errorf("%s", o.stderr)
 		}

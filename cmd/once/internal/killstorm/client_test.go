@@ -47,7 +47,7 @@ func TestMeter(t *testing.T) {
 	m := newMeter()
 	came := make(chan bool)
 	go func() { came <- m.wait(t.Context(), 3, forever) }()
-	m.add(1)
+	m.count()
 	m.raise(1)
 	m.raise(3)
 	if !<-came || m.value() != 3 {

@@ -28,7 +28,7 @@ func (s *Storm) killAll(ctx context.Context) error {
 			return err
 		}
 		before = s.sent.value()
-		s.done.add(1)
+		s.done.count()
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ type meter struct {
 
 func newMeter() *meter { return &meter{grown: make(chan struct{})} }
 
-func (m *meter) add(n int) { m.set(func() int { return m.n + n }) }
+func (m *meter) count() { m.set(func() int { return m.n + 1 }) }
 
 func (m *meter) raise(to int) { m.set(func() int { return max(m.n, to) }) }
 

@@ -31,7 +31,7 @@ func OpenLog(dir string) (*Log, error) {
 	}
 	retries, err1 := newTable(filepath.Join(dir, "client_retries.csv"), "attempt", "delay_ms", "status", "code", "notes")
 	outcomes, err2 := newTable(filepath.Join(dir, "outcomes.csv"), "key", "payload_hash", "status", "http_code", "result_id", "notes")
-	server, err3 := os.Create(filepath.Join(dir, "server.log"))
+	server, err3 := createFile(filepath.Join(dir, "server.log"))
 	l := &Log{retries: retries, outcomes: outcomes, Server: server}
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -100,8 +100,17 @@ type table struct {
 	csv  *csv.Writer
 }
 
+// createFile makes a file that other users cannot read, or empties it.
+func createFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.Chmod(0o600) // an old file keeps its mode otherwise
+}
+
 func newTable(path string, header ...string) (*table, error) {
-	f, err := os.Create(path)
+	f, err := createFile(path)
 	if err != nil {
 		return nil, err
 	}

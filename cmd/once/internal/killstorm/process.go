@@ -105,7 +105,7 @@ func (p *process) hear(e event) {
 			break
 		}
 		p.storm.reached.raise(f.Order + 1)
-		p.storm.sent.add(1)
+		p.storm.sent.count()
 		if f.Doomed && !p.dying {
 			p.dying, f.fatal = true, true
 			go p.kill()

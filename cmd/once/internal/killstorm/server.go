@@ -20,6 +20,9 @@ type Server struct {
 	// Command returns a command that serves at address when it is started.
 	Command func(address string) *exec.Cmd
 
+	// Ready reports whether the process at address works. Nil: it answers GET /healthz.
+	Ready func(ctx context.Context, address string) bool
+
 	// Log gets what the processes write. May be nil.
 	Log io.Writer
 
@@ -31,7 +34,14 @@ type Server struct {
 	died chan struct{} // closed when cmd has ended
 }
 
-const startPatience = 20 * time.Second
+// Address is where the process serves, "" before it was first started.
+func (s *Server) Address() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.address
+}
+
+const startPatience = 2 * time.Minute
 
 // start starts the process and waits until it answers.
 func (s *Server) start(ctx context.Context) error {
@@ -69,7 +79,7 @@ func (s *Server) await(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if a, err := (wire{address: s.address}).get(ctx, "/healthz"); err == nil && a.status == http.StatusOK {
+		if s.ready(ctx) {
 			return nil
 		}
 		select {
@@ -80,6 +90,14 @@ func (s *Server) await(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+func (s *Server) ready(ctx context.Context) bool {
+	if s.Ready != nil {
+		return s.Ready(ctx, s.address)
+	}
+	a, err := (wire{address: s.address}).get(ctx, "/healthz")
+	return err == nil && a.status == http.StatusOK
 }
 
 var errEnded = errors.New("the service ended by itself, although no test had killed it")

@@ -33,6 +33,10 @@ type Progress struct {
 	Killed, Kills    int // of the service and of clients
 	Sent, Dropped    int
 	Stage            string
+
+	What      string // that clients want: "" is refunds
+	Events    bool   // a storm over events, of which so many were delivered
+	Delivered int
 }
 
 // Storm is one run.
@@ -214,5 +218,5 @@ func (s *Storm) progress() {
 	}
 	n := s.tally.counts()
 	stage, _ := s.stage.Load().(string)
-	s.Progress(Progress{n.finished, s.Orders, n.kills + n.clientKills, s.Kills + s.ClientKills, n.attempts, n.dropped, stage})
+	s.Progress(Progress{n.finished, s.Orders, n.kills + n.clientKills, s.Kills + s.ClientKills, n.attempts, n.dropped, stage, "", false, 0})
 }

@@ -19,6 +19,7 @@ import (
 type wire struct {
 	address string // host:port
 	tenant  string
+	trace   string // traceparent; "": none
 	sent    func() // called when a whole request has left
 }
 
@@ -54,6 +55,9 @@ func (w wire) post(ctx context.Context, path, key, body string, attempt int, f f
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", key)
 	req.Header.Set("Once-Attempt", strconv.Itoa(attempt))
+	if w.trace != "" {
+		req.Header.Set("Traceparent", w.trace)
+	}
 	return w.send(ctx, req, f)
 }
 

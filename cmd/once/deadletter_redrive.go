@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/deadletter"
+)
+
+var deadletterRedriveEntry = entry{
+	name: "deadletter redrive", args: "UID", brief: "have dead letters tried again",
+	help: `Has dead letters tried again: the one with this UID, or those that the flags choose, or all. The
+processes that handle messages do it: inboxes that run, and relays. A message keeps its ID, and a
+letter is applied once, also if two redrives run at once or this command is killed.
+
+With --canary one letter is tried first, and the others only when it was applied. --rate spreads
+them over time. --wait shows the progress until each was tried; without it the command ends when
+all are chosen. Messages that failed first more than 7 days ago are left, because receivers may
+have forgotten their IDs and could apply them twice: --beyond-retention has them tried as well.
+
+A redrive that was killed goes on with --resume, and --cancel ends one: what was not tried yet
+waits for a person again. Without --yes nothing is changed: the letters are counted, and the command
+tells with which --before exactly these are redriven, and none that comes later.`,
+	make: func() command { return new(deadletterRedrive) },
+}
+
+type deadletterRedrive struct {
+	db, output, resume, cancel string
+	filter                     letterFilter
+	opts                       deadletter.RedriveOptions
+	yes, wait                  bool
+}
+
+func (c *deadletterRedrive) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	c.filter.flags(fs)
+	fs.Float64Var(&c.opts.Rate, "rate", 0, "at most `N` letters a second (default: all at once)")
+	fs.BoolVar(&c.opts.Canary, "canary", false, "one letter first, and the others when it was applied")
+	fs.BoolVar(&c.opts.DryRun, "dry-run", false, "only count the letters")
+	fs.BoolVar(&c.opts.BeyondRetention, "beyond-retention", false, "also messages whose receivers may have forgotten them")
+	fs.StringVar(&c.opts.Reason, "reason", "", "`WHY`, for the audit, required")
+	fs.StringVar(&c.opts.Who, "by", operator(), "`WHO`, for the audit")
+	fs.StringVar(&c.resume, "resume", "", "go on with the redrive of this `UID`")
+	fs.StringVar(&c.cancel, "cancel", "", "end the redrive of this `UID`")
+	fs.BoolVar(&c.wait, "wait", false, "show the progress until every letter was tried")
+	fs.BoolVar(&c.yes, "yes", false, "do it")
+	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+}
+
+func (c *deadletterRedrive) run(ctx context.Context, m *Main, args []string) error {
+	if err := c.check(args); err != nil {
+		return err
+	}
+	db, err := m.openLetters(ctx, c.db, deadletter.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var r deadletter.Redrive
+	switch {
+	case c.resume != "":
+		r, err = db.Resume(ctx, c.resume)
+	case c.cancel != "":
+		r, err = db.Cancel(ctx, c.cancel, c.opts.Who, c.opts.Reason)
+	default:
+		var now time.Time
+		if now, err = c.filter.resolve(ctx, db); err != nil {
+			return err
+		}
+		if !c.yes || c.opts.DryRun {
+			return c.preview(ctx, m, db, now)
+		}
+		if c.opts.Canary {
+			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the canary")
+		}
+		r, err = db.Redrive(ctx, c.filter.Filter, c.opts)
+	}
+	if err != nil {
+		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also when it was interrupted, about which nothing else is said
+			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To go on, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.paste)
+		}
+		return db.refused("change", err)
+	}
+	if c.filter.UID != "" && r.Total+r.Left == 0 {
+		return db.notDead(c.filter.UID)
+	}
+	if c.wait {
+		left := r.Left
+		if r, err = c.follow(ctx, m.Stderr, db, r); err != nil {
+			fmt.Fprintf(m.Stderr, "redrive %s goes on without this command. To see it, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, r.UID, db.paste)
+			return db.refused("read", err)
+		}
+		r.Left = left
+	}
+	if c.output == "json" {
+		return writeJSON(m.Stdout, newRedriveEntry(r))
+	}
+	return c.tell(m, db, r)
+}
+
+func (c *deadletterRedrive) check(args []string) error {
+	const try = "once deadletter redrive UID --reason WHY --db URL"
+	if len(args) > 0 {
+		c.filter.UID = args[0]
+	}
+	switch {
+	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
+		return &usageError{"the UID is empty", try}
+	case checkForm(c.output) != nil:
+		return checkForm(c.output)
+	case (c.resume != "" || c.cancel != "") && (c.filter.UID != "" || c.filter.again() != ""):
+		return &usageError{"--resume and --cancel mean a whole redrive", "them without a UID of a letter and without flags that choose letters"}
+	case c.resume != "" && c.cancel != "":
+		return &usageError{"--resume and --cancel exclude each other", "one of them"}
+	case c.resume == "" && !c.opts.DryRun && strings.TrimSpace(c.opts.Reason) == "":
+		return &usageError{"--reason is missing", try}
+	case !(c.opts.Rate >= 0): // not NaN either
+		return &usageError{fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50"}
+	}
+	return nil
+}
+
+// preview says what would be done.
+func (c *deadletterRedrive) preview(ctx context.Context, m *Main, db *lettersDB, now time.Time) error {
+	flags := c.filter.bound(now)
+	dry := c.opts
+	dry.DryRun = true
+	r, err := db.Redrive(ctx, c.filter.Filter, dry)
+	if err != nil {
+		return db.refused("read", err)
+	}
+	if c.filter.UID != "" && r.Total+r.Left == 0 {
+		return db.notDead(c.filter.UID)
+	}
+	if c.output == "json" {
+		if err := writeJSON(m.Stdout, newRedriveEntry(r)); err != nil {
+			return err
+		}
+	} else {
+		pace := either(c.opts.Rate > 0, fmt.Sprintf(", %v a second", c.opts.Rate), "") + either(c.opts.Canary, ", one of them first", "")
+		fmt.Fprintf(m.Stdout, "would redrive: %s%s\n", count(int(r.Total), "letter"), pace)
+		tellLeft(m.Stdout, r)
+	}
+	if c.opts.DryRun {
+		return nil
+	}
+	return errors.New("nothing was changed yet. Try: the same with " + flags)
+}
+
+func tellLeft(w io.Writer, r deadletter.Redrive) {
+	if r.Left > 0 {
+		fmt.Fprintf(w, "left: %s, because receivers may have forgotten the message: --beyond-retention has them tried as well\n", count(int(r.Left), "letter"))
+	}
+}
+
+// tell says what has become of a redrive.
+func (c *deadletterRedrive) tell(m *Main, db *lettersDB, r deadletter.Redrive) error {
+	fmt.Fprintf(m.Stdout, "redrive %s: %s\n%s\n", r.UID, r.State, standingOf(r))
+	tellLeft(m.Stdout, r)
+	switch {
+	case r.State == deadletter.RedriveStopped:
+		return fmt.Errorf("the canary was not applied, and no other letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.paste)
+	case r.Failed > 0:
+		return fmt.Errorf("%s dead again. Try: once deadletter list --db %s", either(r.Failed == 1, "1 letter is", fmt.Sprintf("%d letters are", r.Failed)), db.paste)
+	case r.Waiting > 0 && !c.wait:
+		fmt.Fprintf(m.Stderr, "To see the progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, db.paste)
+	}
+	return nil
+}
+
+// standingOf is the counts of a redrive in one line.
+func standingOf(r deadletter.Redrive) string {
+	return fmt.Sprintf("%s: %d applied, %d failed, %d discarded, %d not tried yet", count(int(r.Total), "letter"), r.Applied, r.Failed, r.Discarded, r.Waiting)
+}
+
+// follow shows the progress until every letter was tried: a bar on a terminal, else a line now and then.
+func (c *deadletterRedrive) follow(ctx context.Context, w io.Writer, db *lettersDB, r deadletter.Redrive) (deadletter.Redrive, error) {
+	every, terminal := 10*time.Second, false
+	if f, ok := w.(*os.File); ok {
+		info, err := f.Stat()
+		if terminal = err == nil && info.Mode()&os.ModeCharDevice != 0; terminal {
+			every = time.Second
+		}
+	}
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
+	for told := time.Now(); r.State == deadletter.RedriveRunning; {
+		if terminal || time.Since(told) >= every {
+			told = time.Now()
+			showRedrive(w, r, terminal)
+		}
+		select {
+		case <-ctx.Done():
+			return r, ctx.Err()
+		case <-look.C:
+		}
+		next, err := db.Progress(ctx, r.UID)
+		if err != nil {
+			return r, err
+		}
+		r = next
+	}
+	if terminal {
+		fmt.Fprint(w, "\r\x1b[K")
+	}
+	return r, nil
+}
+
+func showRedrive(w io.Writer, r deadletter.Redrive, terminal bool) {
+	if !terminal {
+		fmt.Fprintln(w, standingOf(r))
+		return
+	}
+	const width = 12
+	full := int(width * (r.Total - r.Waiting) / max(1, r.Total))
+	fmt.Fprintf(w, "\r%s%s %d/%d  failed %d\x1b[K", strings.Repeat("█", full), strings.Repeat("░", width-full), r.Total-r.Waiting, r.Total, r.Failed)
+}
+
+// redriveEntry is a redrive for scripts. Its JSON form is a contract with them.
+type redriveEntry struct {
+	UID       string     `json:"uid,omitempty"` // none: it is a preview
+	State     string     `json:"state,omitempty"`
+	Who       string     `json:"who,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Rate      float64    `json:"rate"`
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+	Total     int64      `json:"total"`
+	Waiting   int64      `json:"waiting"`
+	Applied   int64      `json:"applied"`
+	Failed    int64      `json:"failed"`
+	Discarded int64      `json:"discarded"`
+	Left      int64      `json:"left"` // beyond the retention
+	Canary    string     `json:"canary,omitempty"`
+}
+
+func newRedriveEntry(r deadletter.Redrive) redriveEntry {
+	return redriveEntry{r.UID, string(r.State), r.Who, r.Reason, r.Rate, moment(r.CreatedAt), r.Total, r.Waiting, r.Applied, r.Failed, r.Discarded, r.Left, r.Canary}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oncelib/once/deadletter"
+)
+
+var deadletterShowEntry = entry{
+	quick: true, name: "deadletter show", args: "UID", brief: "why a message was given up",
+	help: `Prints what the database knows of a dead letter: the message, every failed delivery with its
+time, process and error, and what can be done. The payload and the headers are shown only with
+--payload, and if the service encrypts them, only with --key-file as well. Those of a letter of an
+outbox are in the outbox: see once outbox show.`,
+	make: func() command { return new(deadletterShow) },
+}
+
+type deadletterShow struct {
+	db, output string
+	payload    bool
+	key        keyFile
+}
+
+func (c *deadletterShow) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.BoolVar(&c.payload, "payload", false, "show the payload and the headers")
+	c.key.flags(fs)
+	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+}
+
+func (c *deadletterShow) run(ctx context.Context, m *Main, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return &usageError{"which letter?", "once deadletter show UID --db URL, with a UID of once deadletter list"}
+	}
+	if err := checkForm(c.output); err != nil {
+		return err
+	}
+	encrypter, err := c.key.encrypter()
+	if err != nil {
+		return err
+	}
+	db, err := m.openLetters(ctx, c.db, deadletter.Config{Encrypter: encrypter})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	l, attempts, err := db.Show(ctx, args[0])
+	switch {
+	case err != nil && l.UID == "":
+		return db.refused("read", err)
+	case c.payload && l.Encrypted && encrypter == nil:
+		return &usageError{"the letter is encrypted", "--key-file with the key of the service"}
+	case c.payload && err != nil:
+		return err
+	}
+	if c.output == "json" {
+		j := newLetterEntry(l)
+		if c.payload {
+			j.Headers, j.Payload = l.Headers, l.Payload
+		}
+		for _, a := range attempts {
+			j.Failures = append(j.Failures, letterFailure{a.Number, a.At.UTC(), a.Node, a.Error, a.Trace})
+		}
+		return writeJSON(m.Stdout, j)
+	}
+	if err := c.print(m.Stdout, l, attempts); err != nil {
+		return err
+	}
+	if l.State == deadletter.StateDead && l.RedriveAt.IsZero() {
+		fmt.Fprintf(m.Stderr, "\nTry: once deadletter redrive %s --reason WHY --db %s when the cause is removed, or once deadletter discard %s --reason WHY --db %s\n", l.UID, db.paste, l.UID, db.paste)
+	}
+	return nil
+}
+
+func (c *deadletterShow) print(w io.Writer, l deadletter.Letter, attempts []deadletter.Attempt) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	at := func(name string, at time.Time) {
+		if !at.IsZero() {
+			line(name, "%s", at.UTC().Format(time.RFC3339))
+		}
+	}
+	line("uid", "%s", l.UID)
+	line("of", "%s", originOf(l.Origin, l.Consumer))
+	line("message", "%s of %s", shown(l.EventID), shown(l.Source))
+	line("topic", "%s", orDash(l.Topic))
+	if l.Key != "" {
+		line("key", "%s%s", shown(l.Key), either(l.Seq > 0, fmt.Sprintf(", message %d", l.Seq), ""))
+	}
+	line("type", "%s", orDash(l.Type))
+	line("state", "%s: %s", l.State, letterMeaning(l))
+	at("created", l.CreatedAt)
+	at("failed first", l.FirstFailedAt)
+	at("dead", l.DeadAt)
+	at("next try", l.RedriveAt)
+	at("resolved", l.ResolvedAt)
+	line("class", "%s", shown(l.Class))
+	line("error", "%s", shown(l.Error))
+	if l.Redrive != "" {
+		line("redrive", "%s", l.Redrive)
+	}
+	if l.Reason != "" {
+		line("reason", "%s", shown(l.Reason))
+	}
+	if l.Trace != "" {
+		line("trace", "%s", shown(l.Trace))
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
+		if c.payload {
+			line("header", "%s: %s", shown(name), shown(l.Headers[name]))
+		}
+	}
+	if len(attempts) > 0 {
+		fmt.Fprint(t, "\nFAILED\tAT\tNODE\tERROR\tTRACE\n")
+	}
+	for _, a := range attempts {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", a.Number, a.At.UTC().Format(time.RFC3339), orDash(a.Node), shown(a.Error), orDash(a.Trace))
+	}
+	if err := t.Flush(); err != nil || !c.payload {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", body(l.Payload))
+	return err
+}
+
+// letterMeaning says what a state means to a person who was woken up by it.
+func letterMeaning(l deadletter.Letter) string {
+	switch l.State {
+	case deadletter.StateDead:
+		return count(l.Attempts, "failed attempt") + either(l.RedriveAt.IsZero(), ", it waits for a person", ", it is tried again") + either(l.Seq > 0, "; later messages of its key may wait for it", "")
+	case deadletter.StateApplied:
+		return "a redrive has succeeded"
+	case deadletter.StateStale:
+		return "nothing was left to do: it was applied before, or a newer version was"
+	case deadletter.StateDiscarded:
+		return "a person has given it up"
+	}
+	return "not known to this release"
+}

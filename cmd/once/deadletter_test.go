@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/store"
+)
+
+// lettersData is letters with three causes, at fixed times.
+func lettersData(t *testing.T, db opened) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, l := range []letter.Letter{
+		{Class: "permanent", Error: "customer 17 is unknown", Attempts: 2, Key: "acct_1", Seq: 7},
+		{Class: "permanent", Error: "customer 18 is unknown", Attempts: 1, Key: "acct_2", Seq: 3},
+		{Class: "exhausted", Error: "timeout", Attempts: 10},
+		{Class: "mismatch", Error: "another body", Attempts: 1},
+	} {
+		l.UID = messageID(i + 1)
+		l.ID = letter.ID{Origin: letter.OriginInbox, Consumer: "billing", Source: "/shop", EventID: fmt.Sprintf("event-%d", i+1)}
+		l.Topic, l.Type, l.CreatedAt, l.FirstFailedAt = "refunds", "refund.succeeded", begun, begun.AddDate(-6, 0, 0)
+		l.Headers, l.Payload, l.Hash, l.Trace = []byte(`{"content-type":"application/json"}`), []byte(`{"amount":7}`), []byte("hash"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		for n := range l.Attempts {
+			_, _, _, err := letter.Record(t.Context(), db.Store, l.ID, letter.Attempt{Node: fmt.Sprintf("node-%d", n+1), Error: l.Error})
+			must(err)
+		}
+		must(letter.Within(t.Context(), db.Store, func(ctx context.Context, r store.Runner) error { return letter.Bury(ctx, r, db.dialect, &l) }))
+	}
+	db.set(t, "once_deadletter_attempt", "at", begun, "1 = 1")
+	db.set(t, "once_deadletter", "dead_at", begun, "1 = 1")
+	db.set(t, "once_deadletter", "redrive_at", ends, "class = 'mismatch'")
+}
+
+// TestDeadletterCommands: what an operator does to dead letters is done, audited, and can be repeated; what cannot be done is said.
+func TestDeadletterCommands(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	db := open(t, url)
+	says := func(code int, text string, args ...string) {
+		t.Helper()
+		o := run(t, append(append([]string{"deadletter"}, args...), "--db", url)...).want(t, code)
+		if !strings.Contains(o.stdout+o.stderr, text) {
+			t.Errorf("once deadletter %v does not say %q:\n%s%s", args, text, o.stdout, o.stderr)
+		}
+		if code != 0 && !strings.Contains(o.stderr, "Try: ") {
+			t.Errorf("once deadletter %v has no advice: %s", args, o.stderr)
+		}
+	}
+	found := examined(t, url)
+	found["dead_letters"].want(t, "no letters", okay, "no message is a dead letter")
+	lettersData(t, db)
+	found = examined(t, url)
+	found["dead_letters"].want(t, "letters", warn, "3 dead letters wait for a person")
+
+	says(1, "would redrive: 2 letters", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired")
+	says(0, "2 letters: 0 applied, 0 failed, 0 discarded, 2 not tried yet", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired", "--rate", "0.001", "--yes")
+	says(0, "0 letters: ", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired", "--yes")
+	var uid string
+	if err := db.QueryRowContext(t.Context(), "select max(redrive) from once_deadletter").Scan(&uid); err != nil {
+		t.Fatal(err)
+	}
+	says(2, "--reason is missing", "redrive", "--cancel", uid)
+	says(0, uid+": cancelled", "redrive", "--cancel", uid, "--reason", "wrong", "--by", "ada")
+	says(0, uid+": cancelled", "redrive", "--resume", uid)
+	says(2, "exclude each other", "redrive", "--cancel", uid, "--resume", uid)
+	says(1, "nothing was changed yet", "discard", "--consumer", "billing", "--reason", "old")
+	says(0, "discarded: 4 letters", "discard", "--consumer", "billing", "--reason", "old", "--yes")
+	says(0, "discarded: 0 letters", "discard", "--consumer", "billing", "--reason", "old", "--yes")
+	says(2, "there is no form", "list", "-o", "xml")
+	says(2, `--before "yesterday" is no time`, "discard", "--before", "yesterday", "--reason", "old", "--yes")
+	says(2, `--since "yesterday" is no time`, "list", "--since", "yesterday")
+	says(1, "would discard: 0 letters", "discard", "--before", "2026-01-31T12:00:00Z", "--reason", "old")
+	says(2, "--limit 0", "list", "--limit", "0")
+	says(2, "which letter?", "show")
+	says(2, "the UID is empty", "redrive", "", "--reason", "repaired", "--yes")
+	says(2, "the UID is empty", "discard", "", "--consumer", "billing", "--reason", "old", "--yes")
+	says(1, "there is no letter lost that waits for a person", "redrive", "lost", "--reason", "repaired", "--yes")
+	says(1, "there is no letter lost that waits for a person", "discard", "lost", "--reason", "old", "--yes")
+	says(2, "mean a whole redrive", "redrive", "--cancel", uid, "--consumer", "billing", "--reason", "old")
+	if o := run(t, "audit", "list", "--db", url).want(t, 0); strings.Count(o.stdout, "redrive") < 2 || !strings.Contains(o.stdout, "cancel") || !strings.Contains(o.stdout, "discarded 4 of letters") {
+		t.Error(o.stdout)
+	}
+}
+
+// TestRelayWritesLetters: the relay of the command keeps letters if there are tables for them, and works without.
+func TestRelayWritesLetters(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	db := open(t, url)
+	d := relayDB{outboxDB: &outboxDB{database: &database{DB: db.DB}}}
+	if err := d.hasLetters(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "drop table once_deadletter_attempt"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.hasLetters(t.Context()); !isMissingTable(err) {
+		t.Error(err)
+	}
+}
+
+// TestDeadletterBefore: a preview tells with which flags exactly the letters that it has counted are changed. One that dies
+// after the preview stays.
+func TestDeadletterBefore(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		lettersData(t, db)
+		db.set(t, "once_deadletter", "first_failed_at", time.Now(), "1 = 1")
+		dies := func(n int) {
+			t.Helper()
+			l := letter.Letter{UID: messageID(n), ID: letter.ID{Origin: letter.OriginInbox, Consumer: "billing", Source: "/shop", EventID: fmt.Sprintf("event-%d", n)}, Class: "permanent", Error: "customer 19 is unknown", Attempts: 1}
+			err := letter.Within(t.Context(), db.Store, func(ctx context.Context, r store.Runner) error { return letter.Bury(ctx, r, db.dialect, &l) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		states := func(want string) {
+			t.Helper()
+			var got []string
+			list, _, err := deadletter.New(db.Store, deadletter.Config{}).List(t.Context(), deadletter.Filter{Class: "permanent"})
+			for _, l := range list {
+				got = append(got, l.EventID+either(l.RedriveAt.IsZero(), "", " redriven"))
+			}
+			if s := strings.Join(got, ", "); s != want || err != nil {
+				t.Errorf("dead letters: %s, want %s, %v", s, want, err)
+			}
+		}
+		previewed := func(command, says string, later int) {
+			t.Helper()
+			args := []string{"deadletter", command, "--class", "permanent", "--reason", "a test", "--db", url}
+			o := run(t, args...).want(t, 1)
+			_, flags, ok := strings.Cut(o.stderr, "Try: the same with ")
+			if !strings.Contains(o.stdout, says) || !ok || !strings.Contains(flags, "--yes --before ") {
+				t.Fatalf("%s%s", o.stdout, o.stderr)
+			}
+			dies(later)
+			run(t, append(args, strings.Fields(flags)...)...).want(t, 0)
+		}
+		previewed("redrive", "would redrive: 2 letters", 11)
+		states("event-1 redriven, event-2 redriven, event-11")
+		previewed("discard", "would discard: 3 letters", 12)
+		states("event-12")
+	})
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/cmd/once/internal/payments"
+	"github.com/oncelib/once/internal/wire"
+)
+
+var demoReceiveEntry = entry{
+	name: "demo receive", brief: "be the receiver of the demo's events, to be killed",
+	help: `Books the events of the payments service through an inbox until it is interrupted, and logs as
+JSON to standard error what becomes of each. once demo events starts it.`,
+	make: func() command { return new(demoReceive) },
+}
+
+type demoReceive struct {
+	db, from string
+	cfg      payments.ReceiverConfig
+}
+
+const reconnectWait = 20 * time.Millisecond // the demo kills the server again and again
+
+func (c *demoReceive) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.from, "from", "", "`URL` of the NATS server, required")
+	fs.StringVar(&c.cfg.Tenant, "tenant", "demo", "`NAME` of the tenant")
+	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the `AMOUNT` of a refund that cannot be booked (default: there is none)")
+}
+
+func (c *demoReceive) run(ctx context.Context, m *Main, _ []string) (err error) {
+	if c.from == "" {
+		return &usageError{"--from is missing", "once demo events, which starts its receiver itself"}
+	}
+	src, err := parseSource(c.db)
+	if err != nil {
+		return err
+	}
+	conn, err := nats.Connect(c.from, nats.Name("once demo receive"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(0, 0))
+	if err != nil {
+		return fmt.Errorf("--from: %w. Try: nats://HOST:4222", err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	db, err := payments.OpenEvents(ctx, c.db)
+	if err != nil {
+		return src.failed("open", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	c.cfg.Prefix = killstorm.ReceiverPrefix
+	c.cfg.Log = slog.New(slog.NewJSONHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: correlated}))
+	fmt.Fprintf(m.Stdout, "database  %s\nreceives  from %s\n", src.name, c.from)
+	slog.SetDefault(c.cfg.Log) // where warnings of the engine go
+	return db.Receive(ctx, js, c.cfg)
+}
+
+// correlated has the trace of a message logged as the log of the service has it, so that one search finds both.
+func correlated(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "trace" && a.Value.Kind() == slog.KindString {
+		return slog.String("correlation_id", wire.TraceID(wire.Trace([]string{a.Value.String()})))
+	}
+	return a
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// outboxChecks are the same for all dialects. Without the tables of the outbox there is nothing to ask.
+var outboxChecks = []check{
+	{"outbox_backlog", askBacklog},
+	{"outbox_stopped", askStopped},
+	{"outbox_paused", askPaused},
+	{"outbox_relays", askRelays},
+	{"outbox_destination", askDestination},
+}
+
+// store opens a store as once migrate does: without prepared statements on PostgreSQL, and on
+// SQLite without the settings of the service, with which sqlstore may refuse to work.
+func (p *patient) store(ctx context.Context) (*sqlstore.Store, func(), error) {
+	cfg, err := p.pgx()
+	if err != nil {
+		return nil, nil, err
+	}
+	var db *sql.DB
+	if cfg != nil {
+		db = sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg))
+	} else {
+		src := p.source
+		if src.path != "" {
+			if src, err = parseSource("sqlite:" + src.path); err != nil {
+				return nil, nil, err
+			}
+		}
+		if db, err = sqlstore.Open(src.driver, src.dsn); err != nil {
+			return nil, nil, err
+		}
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		_ = db.Close()
+		return nil, nil, ownError(err)
+	}
+	return s, func() { _ = db.Close() }, nil
+}
+
+func (p *patient) backlog(ctx context.Context) (outbox.Backlog, error) {
+	s, end, err := p.store(ctx)
+	if err != nil {
+		return outbox.Backlog{}, err
+	}
+	defer end()
+	waiting, err := outbox.New(s, outbox.Config{}).Backlog(ctx)
+	if err != nil {
+		return waiting, ownError(err)
+	}
+	return waiting, nil
+}
+
+// backlogBound is how long a message may wait before it is worth a word.
+const backlogBound = time.Minute
+
+func askBacklog(ctx context.Context, p *patient) (finding, error) {
+	b, err := p.backlog(ctx)
+	switch {
+	case err != nil:
+		return finding{}, err
+	case b.Messages == 0:
+		return fine("no message waits for its delivery"), nil
+	case b.Oldest > backlogBound:
+		says := fmt.Sprintf("%s for delivery, the oldest for %s", waiting(b.Messages), span(b.Oldest))
+		if b.OldestSnapshot > backlogBound {
+			says += fmt.Sprintf("; a transaction has been open for %s, and PostgreSQL removes no dead rows meanwhile", span(b.OldestSnapshot))
+		}
+		return warn.because(says, "once outbox list --db "+p.paste), nil
+	}
+	return fine("%s for delivery, the oldest for %s", waiting(b.Messages), span(b.Oldest)), nil
+}
+
+// mostCounted is the number of messages at which a backlog is no longer counted.
+const mostCounted = 100_000
+
+func waiting(n int64) string {
+	switch {
+	case n == 1:
+		return "1 message waits"
+	case n >= mostCounted:
+		return fmt.Sprintf("%d messages or more wait", mostCounted)
+	}
+	return fmt.Sprintf("%d messages wait", n)
+}
+
+func askStopped(ctx context.Context, p *patient) (finding, error) {
+	b, err := p.backlog(ctx)
+	switch {
+	case err != nil:
+		return finding{}, err
+	case b.Stopped > 0:
+		return warn.because(either(b.Stopped == 1, "1 message is", fmt.Sprintf("%d messages are", b.Stopped))+" given up, and later messages of the same keys wait until a person decides: "+count(int(b.Blocked), "key")+" blocked",
+			"once outbox list --state stopped --db "+p.paste), nil
+	case b.Failing > 0:
+		return fine("no message is given up; %s, and relays try again", either(b.Failing == 1, "1 has failed", fmt.Sprintf("%d have failed", b.Failing))), nil
+	}
+	return fine("no message has failed"), nil
+}
+
+func askPaused(ctx context.Context, p *patient) (finding, error) {
+	var n int
+	var topic, key string
+	err := p.QueryRowContext(ctx, "select count(*) from once_outbox_paused").Scan(&n)
+	if err != nil || n == 0 {
+		return finding{}, err
+	}
+	err = p.QueryRowContext(ctx, dialect.Text(p.dialect, "select topic, KEY from once_outbox_paused order by paused_at limit 1")).Scan(&topic, &key)
+	return warn.because(fmt.Sprintf("%d topics or keys are paused, %s for the longest time: their messages wait", n, subject(topic, key)), "once outbox list --db "+p.paste), err
+}
+
+// askRelays asks which processes live that deliver messages: a backlog without one only grows.
+func askRelays(ctx context.Context, p *patient) (finding, error) {
+	var nodes int
+	err := p.QueryRowContext(ctx, dialect.Text(p.dialect, "select count(*) from once_hold_node where work = 'outbox' and expires > NOW")).Scan(&nodes)
+	if err != nil {
+		return finding{}, err
+	}
+	if nodes > 0 {
+		return fine("%s at work", either(nodes == 1, "1 relay is", fmt.Sprintf("%d relays are", nodes))), nil
+	}
+	b, err := p.backlog(ctx)
+	if err == nil && b.Messages > 0 {
+		return warn.because("no relay is at work: messages are added, and nothing delivers them", "go relay.Run(ctx) in the service, or once relay --to URL --db "+p.paste), nil
+	}
+	return fine("no relay is at work, and no message waits for one"), err
+}
+
+// mostNames is how many topics or consumers are asked for.
+const mostNames = 100
+
+// askDestination asks the broker, if the command line names one.
+func askDestination(ctx context.Context, p *patient) (finding, error) {
+	if p.to == "" {
+		return finding{}, nil
+	}
+	d, err := openDestination(p.to)
+	if err != nil {
+		return finding{}, err
+	}
+	defer d.close()
+	if d.ask == nil {
+		return fine("%s has no settings to ask for. It must confirm a message only after it has stored it", d.name), nil
+	}
+	topics, err := distinct(ctx, p.DB, p.dialect, "once_stream", "topic", mostNames)
+	if err != nil {
+		return finding{}, err
+	}
+	found, err := d.ask(ctx, topics)
+	switch {
+	case err != nil:
+		return finding{}, fmt.Errorf("%s: %w. Try: is it running, and can it be reached from here?", d.name, err)
+	case len(found) > 0:
+		return destinationFinding(d.name, found), nil
+	}
+	return fine("%s keeps what it confirms, as far as it can be asked: %s looked at", d.name, either(len(topics) == 1, "1 topic was", fmt.Sprintf("%d topics were", len(topics)))), nil
+}
+
+// destinationFinding makes one finding of the sentences of a publisher, each of which brings its advice.
+func destinationFinding(name string, found []string) finding {
+	var says, tries []string
+	for _, sentence := range found {
+		what, try := advice(sentence)
+		says, tries = append(says, strings.TrimRight(what, ".")), append(tries, try)
+	}
+	return warn.because(name+": "+strings.Join(says, "; "), strings.Join(tries, "; "))
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// consumerInbox is what the command needs of an inbox, on any store.
+type consumerInbox interface {
+	Gaps(ctx context.Context) ([]inbox.Gap, error)
+	Skip(ctx context.Context, source, topic, key string, seq int64, reason string) error
+	StartAt(ctx context.Context, source, topic, key string, seq int64, reason string) error
+}
+
+// inboxOn returns the inbox of a consumer on s. who is for the audit of what is changed.
+func inboxOn(s store.Database, consumer, who string) (consumerInbox, error) {
+	cfg := inbox.Config{Consumer: consumer, Order: inbox.InOrder, Node: who}
+	switch s := s.(type) {
+	case store.Store[*sql.Tx]:
+		return inbox.New(once.New(s, once.Config{}), cfg), nil
+	case store.Store[pgx.Tx]:
+		return inbox.New(once.New(s, once.Config{}), cfg), nil
+	}
+	return nil, fmt.Errorf("%T has no transactions for an inbox", s)
+}
+
+// inboxDB is a database with its inboxes.
+type inboxDB struct {
+	*database
+
+	store store.Database
+}
+
+// openInbox opens the inboxes of a database that is there and has been migrated.
+func (m *Main) openInbox(ctx context.Context, dsn string) (*inboxDB, error) {
+	db, err := openDatabase(ctx, dsn, false)
+	if err != nil {
+		return nil, err
+	}
+	open := m.openStore
+	if open == nil {
+		open = func(ctx context.Context, db *database) (store.Database, error) { return sqlstore.New(ctx, db.DB) }
+	}
+	s, err := open(ctx, db)
+	if err != nil {
+		return nil, errors.Join(db.failed("read", err), db.Close())
+	}
+	return &inboxDB{db, s}, nil
+}
+
+// refused says in the words of the command why nothing was done, if err says so.
+func (db *inboxDB) refused(doing string, err error) error {
+	var e *store.Error
+	switch {
+	case isMissingTable(ownError(err)) && strings.Contains(ownError(err).Error(), "once_audit"):
+		return fmt.Errorf("%s has no audit: %w. Try: once migrate up --only admin --db %s", db.name, ownError(err), db.paste)
+	case isMissingTable(ownError(err)):
+		return fmt.Errorf("%s has no inbox: %w. Try: once migrate up --only inbox --db %s", db.name, ownError(err), db.paste)
+	case !errors.As(err, &e) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // the inbox says why
+		what, try := advice(err.Error())
+		return fmt.Errorf("%s Try: %s", sentence(strings.TrimPrefix(what, "inbox: ")), either(try != "", try, "once inbox list --db "+db.paste))
+	}
+	return db.failed(doing, err)
+}
+
+// consumers returns the consumers that have keys with an order.
+func (db *inboxDB) consumers(ctx context.Context) ([]string, error) {
+	const most = 10_000
+	return distinct(ctx, db.DB, db.dialect, "once_inbox_position", "consumer", most)
+}
+
+// distinct returns the first values of the first column of an index, each found by one look at it.
+func distinct(ctx context.Context, db *sql.DB, d store.Dialect, table, column string, most int) (list []string, err error) {
+	query := dialect.Text(d, "select min("+column+") from "+table+" where "+column+" > ?")
+	for last := ""; len(list) < most; {
+		var next sql.NullString
+		err := db.QueryRowContext(ctx, query, last).Scan(&next)
+		if err != nil || !next.Valid {
+			return list, err
+		}
+		last = next.String
+		list = append(list, last)
+	}
+	return list, nil
+}
+
+// inboxKey is the flags that name a key of an inbox, and one of its messages.
+type inboxKey struct {
+	db, consumer, source, topic, key string
+	seq                              int64
+	reason, who, output              string
+	yes                              bool
+}
+
+func (c *inboxKey) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.consumer, "consumer", "", "the `CONSUMER`, as inbox.Config has it, required")
+	fs.StringVar(&c.source, "source", "once", "the `SOURCE` of the messages")
+	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`")
+	fs.StringVar(&c.key, "key", "", "the `KEY`, required")
+	fs.Int64Var(&c.seq, "seq", 0, "the `NUMBER` of the message, required")
+	fs.StringVar(&c.reason, "reason", "", "`WHY`, for the audit, required")
+	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
+	fs.BoolVar(&c.yes, "yes", false, "do it")
+	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+}
+
+func (c *inboxKey) check(command string) error {
+	try := "once inbox " + command + " --consumer CONSUMER --source SOURCE --topic TOPIC --key KEY --seq NUMBER --reason WHY --db URL"
+	c.source = cmp.Or(c.source, "once") // as the inbox takes it
+	if err := checkForm(c.output); err != nil {
+		return err
+	}
+	for _, flag := range [...]struct {
+		name    string
+		missing bool
+	}{{"consumer", c.consumer == ""}, {"key", c.key == ""}, {"seq", c.seq == 0}, {"reason", strings.TrimSpace(c.reason) == ""}} {
+		if flag.missing {
+			return &usageError{"--" + flag.name + " is missing", try}
+		}
+	}
+	if c.seq < 1 {
+		return &usageError{fmt.Sprintf("--seq %d", c.seq), "--seq 1, or a greater number"}
+	}
+	return checkConsumer(c.consumer)
+}
+
+// checkConsumer: inbox.New would panic.
+func checkConsumer(consumer string) error {
+	if len(consumer) > inbox.MaxConsumer || strings.ContainsFunc(consumer, unicode.IsControl) || !utf8.ValidString(consumer) {
+		return &usageError{fmt.Sprintf("a consumer is printable text of at most %d bytes", inbox.MaxConsumer), "once inbox list --db URL"}
+	}
+	return nil
+}
+
+// place is how far a key is.
+type place struct {
+	known  bool
+	seq    int64 // of the last message that was applied or skipped
+	parked int64
+	dead   bool  // the next message is a dead letter
+	below  int64 // parked messages with a number that is smaller than --seq
+	there  bool  // the message --seq itself is parked
+}
+
+// find reads how far the key is, and which of its messages are parked.
+func (c *inboxKey) find(ctx context.Context, db *inboxDB) (p place, err error) {
+	const isKey = "consumer = ? and source = ? and topic = ? and KEY = ?"
+	args := []any{c.consumer, c.source, c.topic, c.key}
+	err = db.QueryRowContext(ctx, dialect.Text(db.dialect, "select seq, parked, dead from once_inbox_position where "+isKey), args...).Scan(&p.seq, &p.parked, &p.dead)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, nil
+	}
+	if err != nil {
+		return p, db.refused("read", err)
+	}
+	p.known = true
+	var there int
+	query := dialect.Text(db.dialect, "select count(case when seq < ? then 1 end), count(case when seq = ? then 1 end) from once_inbox_parked where "+isKey)
+	if err := db.QueryRowContext(ctx, query, append([]any{c.seq, c.seq}, args...)...).Scan(&p.below, &there); err != nil {
+		return p, db.refused("read", err)
+	}
+	p.there = there > 0
+	return p, nil
+}
+
+// subject names the key in words.
+func (c *inboxKey) subject() string {
+	return fmt.Sprintf("the key %s of the source %s, topic %s, consumer %s", shown(c.key), shown(c.source), shown(c.topic), shown(c.consumer))
+}
+
+// inboxChange is what skip and start-at have done. Its JSON form is a contract with scripts.
+type inboxChange struct {
+	Consumer string `json:"consumer"`
+	Source   string `json:"source"`
+	Topic    string `json:"topic"`
+	Key      string `json:"key"`
+	Seq      int64  `json:"seq"`
+	Next     int64  `json:"next"`    // the number of the message that the key waits for, before the change
+	Parked   int64  `json:"parked"`  // before the change
+	Dropped  int64  `json:"dropped"` // of the parked ones
+	Dead     bool   `json:"dead"`    // Next is a dead letter, before the change
+	Changed  bool   `json:"changed"` // false: a preview
+}
+
+func (c *inboxKey) tell(m *Main, doing string, p place, dropped int64) error {
+	if c.output == "json" {
+		return writeJSON(m.Stdout, inboxChange{c.consumer, c.source, c.topic, c.key, c.seq, p.seq + 1, p.parked, dropped, p.dead, c.yes})
+	}
+	_, err := fmt.Fprintln(m.Stdout, doing)
+	return err
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oncelib/once/inbox"
+)
+
+var inboxListEntry = entry{
+	quick: true, name: "inbox list", brief: "which keys wait for a message",
+	help: `Lists keys of inboxes whose next message has not come, or is a dead letter, while later messages
+wait for it (inbox.InOrder). The longest wait comes first, at most 1000 keys for each consumer. SEQ
+is the number of the message that the key waits for.
+
+Have the message sent again, redrive its dead letter, or give it up with once inbox skip.`,
+	make: func() command { return new(inboxList) },
+}
+
+type inboxList struct {
+	db, consumer, output string
+}
+
+func (c *inboxList) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
+	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+}
+
+// inboxPage is a list for scripts. Its JSON form is a contract with them.
+type inboxPage struct {
+	Keys []inboxGap `json:"keys"`
+}
+
+// inboxGap is a key that waits.
+type inboxGap struct {
+	Consumer string    `json:"consumer"`
+	Source   string    `json:"source"`
+	Topic    string    `json:"topic"`
+	Key      string    `json:"key"`
+	Seq      int64     `json:"seq"` // of the message that it waits for
+	Parked   int64     `json:"parked"`
+	Since    time.Time `json:"since"`
+	Dead     bool      `json:"dead"` // the message is a dead letter
+}
+
+func (c *inboxList) run(ctx context.Context, m *Main, _ []string) error {
+	if err := checkForm(c.output); err != nil {
+		return err
+	}
+	if err := checkConsumer(c.consumer); err != nil {
+		return err
+	}
+	db, err := m.openInbox(ctx, c.db)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	page, err := c.page(ctx, db)
+	if err != nil {
+		return db.refused("read", err)
+	}
+	if c.output == "json" {
+		return writeJSON(m.Stdout, page)
+	}
+	if err := page.print(m.Stdout); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(page.Keys, func(g inboxGap) bool { return g.Dead }); i >= 0 {
+		g := page.Keys[i]
+		fmt.Fprintf(m.Stderr, "A key waits for a dead letter. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", quoted(g.Consumer), quoted(g.Topic), quoted(g.Key), db.paste)
+	}
+	if i := slices.IndexFunc(page.Keys, func(g inboxGap) bool { return !g.Dead }); i >= 0 {
+		fmt.Fprintf(m.Stderr, "A key waits for a message that has not come. Try: have it sent again, or %s\n", page.Keys[i].command("skip", db))
+	}
+	return nil
+}
+
+func (c *inboxList) page(ctx context.Context, db *inboxDB) (inboxPage, error) {
+	page := inboxPage{Keys: []inboxGap{}}
+	consumers := []string{c.consumer}
+	if c.consumer == "" {
+		var err error
+		if consumers, err = db.consumers(ctx); err != nil {
+			return page, err
+		}
+	}
+	for _, consumer := range consumers {
+		in, err := inboxOn(db.store, consumer, "")
+		if err != nil {
+			return page, err
+		}
+		list, err := in.Gaps(ctx)
+		if err != nil {
+			return page, err
+		}
+		for _, g := range list {
+			page.Keys = append(page.Keys, newInboxGap(consumer, g))
+		}
+	}
+	slices.SortFunc(page.Keys, func(a, b inboxGap) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Key, b.Key))
+	})
+	return page, nil
+}
+
+func newInboxGap(consumer string, g inbox.Gap) inboxGap {
+	return inboxGap{consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, g.Since.UTC(), g.Dead}
+}
+
+func (p inboxPage) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "CONSUMER\tSOURCE\tTOPIC\tKEY\tSEQ\tIS\tPARKED\tSINCE\n")
+	for _, g := range p.Keys {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\n", shown(g.Consumer), shown(g.Source), orDash(g.Topic), shown(g.Key), g.Seq,
+			either(g.Dead, "a dead letter", "missing"), g.Parked, g.Since.Format(time.RFC3339))
+	}
+	return t.Flush()
+}
+
+// command is a command line for the message that the key waits for.
+func (g inboxGap) command(name string, db *inboxDB) string {
+	return fmt.Sprintf("once inbox %s --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s", name, quoted(g.Consumer), quoted(g.Source), quoted(g.Topic), quoted(g.Key), g.Seq, db.paste)
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/inbox"
+)
+
+// inboxOf is the inbox of a service, which notes in applied what it has applied.
+func (o opened) inboxOf(t *testing.T, consumer string) (deliver func(key string, seq int64) inbox.Outcome, applied *[]string) {
+	t.Helper()
+	in := inbox.New(once.New(o.Store, once.Config{}), inbox.Config{Consumer: consumer, Order: inbox.InOrder, Observer: quiet{}})
+	applied = new([]string)
+	apply := func(_ context.Context, _ *sql.Tx, m inbox.Message) error {
+		if m.Key == "poison" && m.Seq == 1 {
+			return inbox.Permanent(errors.New("it cannot be booked"))
+		}
+		*applied = append(*applied, m.ID)
+		return nil
+	}
+	deliver = func(key string, seq int64) inbox.Outcome {
+		t.Helper()
+		id := key + "-" + string(rune('0'+seq))
+		outcome, err := in.Handle(t.Context(), inbox.Message{ID: id, Source: "/shop", Topic: "refunds", Key: key, Type: "refund.succeeded", Seq: seq, Payload: []byte(id)}, apply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcome
+	}
+	return deliver, applied
+}
+
+// quiet is an observer that writes nothing.
+type quiet struct{}
+
+// Observe implements [inbox.Observer].
+func (quiet) Observe(context.Context, inbox.Event) {}
+
+// inboxData is a key that waits for a missing message, one that waits for a dead letter, and one that does not wait.
+func inboxData(t *testing.T, db opened) {
+	t.Helper()
+	billing, _ := db.inboxOf(t, "billing")
+	for _, m := range []struct {
+		key  string
+		seqs []int64
+	}{{"acct_1", []int64{1, 3, 4}}, {"poison", []int64{1, 2}}, {"acct_2", []int64{1, 2}}} {
+		for _, seq := range m.seqs {
+			billing(m.key, seq)
+		}
+	}
+	mails, _ := db.inboxOf(t, "mails")
+	mails("acct_1", 4)
+	mails("acct_1", 6)
+	mails("acct_1", 7)
+	db.set(t, "once_inbox_position", "moved_at", begun, "consumer = 'billing'")
+	db.set(t, "once_inbox_position", "moved_at", begun.AddDate(0, 0, 1), "consumer = 'mails'")
+}
+
+// TestInboxCommands: what an operator does to a key of an inbox is done and audited, and what cannot be done is said.
+func TestInboxCommands(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		inboxData(t, db)
+		says := func(code int, text string, args ...string) {
+			t.Helper()
+			o := run(t, append(append([]string{"inbox"}, args...), "--db", url)...).want(t, code)
+			if !strings.Contains(o.stdout+o.stderr, text) {
+				t.Errorf("once inbox %v does not say %q:\n%s%s", args, text, o.stdout, o.stderr)
+			}
+			if code != 0 && strings.Count(o.stderr, "Try: ") != 1 {
+				t.Errorf("once inbox %v has no advice, or more than one: %s", args, o.stderr)
+			}
+		}
+		on := func(command, consumer, key, seq string, more ...string) []string {
+			return append([]string{command, "--consumer", consumer, "--source", "/shop", "--topic", "refunds", "--key", key, "--seq", seq, "--reason", "it is lost", "--by", "ada"}, more...)
+		}
+		golden(t, run(t, "inbox", "list", "--db", url).want(t, 0).stdout, `
+CONSUMER  SOURCE  TOPIC    KEY     SEQ  IS             PARKED  SINCE
+billing   /shop   refunds  acct_1  2    missing        2       2026-01-31T12:00:00Z
+billing   /shop   refunds  poison  1    a dead letter  1       2026-01-31T12:00:00Z
+mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:00Z
+`)
+		var page inboxPage
+		o := run(t, "inbox", "list", "--consumer", "billing", "-o", "json", "--db", url).want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Keys) != 2 {
+			t.Fatalf("%v: %s", err, o.stdout)
+		}
+		says(0, "once inbox skip --consumer billing --source /shop --topic refunds --key acct_1 --seq 2 --reason WHY", "list")
+		says(0, "once deadletter list --letters --origin inbox --consumer billing --topic refunds --key poison", "list")
+		says(2, "there is no form", "list", "-o", "xml")
+		says(2, "at most 64 bytes", "list", "--consumer", strings.Repeat("c", 65))
+
+		// Skip: the parked messages behind it follow, and only then.
+		says(2, "--reason is missing", "skip", "--consumer", "billing", "--key", "acct_1", "--seq", "2")
+		says(2, "--key is missing", "skip", "--consumer", "billing", "--seq", "2", "--reason", "it is lost")
+		says(1, "would skip: message 2 of the key acct_1 of the source /shop, topic refunds, consumer billing; 2 messages wait behind it", on("skip", "billing", "acct_1", "2")...)
+		says(1, `"changed": false`, on("skip", "billing", "acct_1", "2", "-o", "json")...)
+		says(1, "waits for message 2, not for 3", on("skip", "billing", "acct_1", "3", "--yes")...)
+		says(1, "has no message in", on("skip", "biling", "acct_1", "1", "--yes")...)
+		db.parked(t, "billing", "acct_1", 2)
+		says(0, "skipped: message 2 of the key acct_1", on("skip", "billing", "acct_1", "2", "--yes")...)
+		says(1, "is behind message 2 already", on("skip", "billing", "acct_1", "2", "--yes")...)
+		says(1, "message 3 of the key acct_1 of the source /shop, topic refunds, consumer billing is there, and is tried", on("skip", "billing", "acct_1", "3", "--yes")...)
+		says(0, `"dead": true,`, on("skip", "billing", "poison", "1", "--yes", "-o", "json")...)
+		deliver, applied := db.inboxOf(t, "billing")
+		if a, b := deliver("acct_1", 2), deliver("acct_1", 3); a != inbox.Duplicate || b != inbox.Applied {
+			t.Errorf("%s, %s", a, b)
+		}
+		if got := strings.Join(*applied, " "); got != "acct_1-3 acct_1-4" {
+			t.Errorf("%s", got)
+		}
+
+		// StartAt: what is earlier is dropped, and what is applied stays.
+		says(1, "would begin: the key acct_1 of the source /shop, topic refunds, consumer mails at message 6; it waited for message 1, and 1 message is dropped", on("start-at", "mails", "acct_1", "6")...)
+		db.parked(t, "mails", "acct_1", 3)
+		says(0, "begins: the key acct_1", on("start-at", "mails", "acct_1", "6", "--yes")...)
+		db.parked(t, "mails", "acct_1", 2)
+		says(1, "cannot be set back", on("start-at", "mails", "acct_1", "5", "--yes")...)
+		says(1, "the key is new: no message of it has come", on("start-at", "mails", "acct_9", "6")...)
+		says(0, `"next": 1,`, on("start-at", "mails", "acct_9", "6", "--yes", "-o", "json")...)
+		says(2, "--seq -6", on("start-at", "mails", "acct_9", "-6")...)
+		deliver, applied = db.inboxOf(t, "mails")
+		if a, b, c := deliver("acct_1", 4), deliver("acct_1", 6), deliver("acct_9", 6); a != inbox.Duplicate || b != inbox.Applied || c != inbox.Applied {
+			t.Errorf("%s, %s, %s", a, b, c)
+		}
+		if got := strings.Join(*applied, " "); got != "acct_1-6 acct_1-7 acct_9-6" {
+			t.Errorf("%s", got)
+		}
+
+		rows := run(t, "audit", "list", "--db", url).want(t, 0).stdout
+		if strings.Count(rows, "inbox skip") != 2 || strings.Count(rows, "inbox start-at") != 2 || strings.Count(rows, "ada") != 4 || strings.Count(rows, "it is lost") != 4 ||
+			!strings.Contains(rows, "billing /shop refunds") || !strings.Contains(rows, once.KeyHash("acct_9")) || !strings.Contains(rows, "seq 6, after 0; parked messages dropped: 1") {
+			t.Error(rows)
+		}
+	})
+}
+
+// parked checks how many messages of a key wait.
+func (o opened) parked(t *testing.T, consumer, key string, want int) {
+	t.Helper()
+	var n int
+	err := o.QueryRowContext(t.Context(), o.words("select count(*) from once_inbox_parked where consumer = '"+consumer+"' and  key = $1"), key).Scan(&n)
+	if err != nil || n != want {
+		t.Errorf("%d messages wait, want %d, %v", n, want, err)
+	}
+}
+
+// TestInboxWithoutTables: a database without an inbox or an audit says what is missing, and nothing is changed.
+func TestInboxWithoutTables(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	run(t, "migrate", "up", "--only", "operation", "--db", url).want(t, 0)
+	args := []string{"--consumer", "billing", "--key", "k", "--seq", "2", "--reason", "it is lost", "--yes", "--db", url}
+	for command, with := range map[string][]string{"list": {"--db", url}, "skip": args, "start-at": args} {
+		if o := run(t, append([]string{"inbox", command}, with...)...).want(t, 1); !strings.Contains(o.stderr, "once migrate up --only inbox --db ") {
+			t.Errorf("%s: %s", command, o.stderr)
+		}
+	}
+	run(t, "migrate", "up", "--only", "inbox,deadletter", "--db", url).want(t, 0)
+	if o := run(t, append([]string{"inbox", "start-at"}, args...)...).want(t, 1); !strings.Contains(o.stderr, "once migrate up --only admin --db ") {
+		t.Errorf("%s", o.stderr)
+	}
+	if o := run(t, append([]string{"inbox", "skip"}, args...)...).want(t, 1); !strings.Contains(o.stderr, "has no message in") {
+		t.Errorf("something was changed without an audit: %s", o.stderr)
+	}
+}
+
+// TestDoctorInbox: keys that wait for a message are told, and those that wait for a dead letter are not told twice.
+func TestDoctorInbox(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		examined(t, url)["inbox_gaps"].want(t, "an empty inbox", okay, "no key waits")
+		inboxData(t, db)
+		found := examined(t, url, "--to", "https://127.0.0.1:1/x")
+		found["inbox_gaps"].want(t, "two gaps", warn, "2 keys wait for a message that has not come, the oldest for ")
+		found["dead_letters"].want(t, "a dead letter", warn, "1 dead letter waits")
+		if f, asked := found["inbox_consumers"]; asked {
+			t.Errorf("HTTP has no consumers: %+v", f)
+		}
+	})
+}
+
+// TestDoctorAsksConsumers: the consumers on a NATS server that have the names of inboxes are asked for their settings, others are not.
+func TestDoctorAsksConsumers(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqliteURL(t))
+	address := natsServer(t)
+	conn, err := nats.Connect(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"REFUNDS", "MAILS"} {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{strings.ToLower(name)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	consumer := func(stream string, c jetstream.ConsumerConfig) {
+		t.Helper()
+		if _, err := js.CreateOrUpdateConsumer(t.Context(), stream, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	consumer("MAILS", jetstream.ConsumerConfig{Durable: "another", MaxDeliver: 3})
+	if f, asked := examined(t, db.url, "--to", address)["inbox_consumers"]; asked {
+		t.Errorf("without an inbox: %+v", f)
+	}
+	inboxData(t, db)
+	strange, _ := db.inboxOf(t, "a.b") // which cannot be the name of a consumer of NATS
+	strange("k", 1)
+	examined(t, db.url, "--to", address)["inbox_consumers"].want(t, "no consumer", okay, "has no consumer with the name of an inbox: a.b, billing, mails")
+	consumer("REFUNDS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000})
+	examined(t, db.url, "--to", address)["inbox_consumers"].want(t, "a good consumer", okay, "1 consumer was looked at")
+	consumer("MAILS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000, MaxDeliver: 3})
+	found := examined(t, db.url, "--to", address)["inbox_consumers"]
+	found.want(t, "a dangerous consumer", warn, "Consumer billing of stream MAILS gives a message up after 3 deliveries")
+	if !strings.Contains(found.Try, "max_deliver: -1") {
+		t.Errorf("%s", found.Try)
+	}
+}

@@ -1,0 +1,205 @@
+package killstorm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// ChargingConfig of a service whose orders are paid through providers.
+type ChargingConfig struct {
+	Store   *sqlstore.Store
+	Dedupes string // address of the provider that dedupes
+	Forgets string // and of the other one
+	Log     *slog.Logger
+}
+
+// Charging is a service whose work calls out: an order is written, charged and booked.
+type Charging struct {
+	cfg     ChargingConfig
+	leases  *lease.Store
+	key     once.Encrypter
+	orders  http.Handler
+	handler *http.ServeMux
+}
+
+// ChargingTables are the statements that make the tables of the service.
+func ChargingTables() []string {
+	return []string{
+		"create table if not exists demo_order (id varchar(64) not null primary key, provider varchar(16) not null)",
+		"create table if not exists demo_booking (order_id varchar(64) not null primary key, charge varchar(64) not null)",
+	}
+}
+
+const (
+	ordersPath  = "/orders"
+	ordersRoute = "POST " + ordersPath
+	ordersScope = "global " + ordersRoute
+	statusPath  = ordersPath + "/status/"
+
+	leaseTTL     = time.Second
+	completeEach = 300 * time.Millisecond
+)
+
+// How an order is paid.
+const (
+	payChecked  = "checked"  // the provider is asked what became of a call
+	payRepeated = "repeated" // the call is made again, under the same key
+	payUnsafely = "unsafely" // by the provider that does not look at keys
+)
+
+// orderRequest is what a client asks for.
+type orderRequest struct {
+	chargeRequest
+
+	Pay string `json:"pay"`
+}
+
+// NewCharging returns a node of the service.
+func NewCharging(cfg ChargingConfig) (*Charging, error) {
+	encrypter, err := once.NewEncrypter(make([]byte, 32)) // a real service has a secret
+	if err != nil {
+		return nil, err
+	}
+	c := &Charging{cfg: cfg, leases: lease.New(cfg.Store, lease.Config{TTL: leaseTTL}), key: encrypter, handler: http.NewServeMux()}
+	engine := once.New(c.leases, once.Config{Encrypter: encrypter})
+	protect := oncehttp.Config{
+		Principal: oncehttp.Global(), Route: func(*http.Request) string { return ordersRoute }, CaptureRequest: true,
+		StatusURL: func(_ *http.Request, key string) string { return statusPath + key },
+	}
+	c.orders = oncehttp.Handler(engine, protect, c.order)
+	c.handler.Handle(ordersRoute, c.orders)
+	c.handler.Handle("GET "+statusPath+"{key}", oncehttp.Status(engine, protect, func(r *http.Request) (route, key string) { return ordersRoute, r.PathValue("key") }))
+	c.handler.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	return c, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (c *Charging) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+
+// Complete goes on with orders whose node has died, until ctx ends.
+func (c *Charging) Complete(ctx context.Context) error {
+	return lease.Completer{
+		Store: c.leases, Encrypter: c.key, Resume: c.resume, Every: completeEach, UnknownEvery: completeEach, Log: c.cfg.Log,
+	}.Run(ctx)
+}
+
+// resume sends a captured request through the handler once more.
+func (c *Charging) resume(ctx context.Context, op once.Operation) error {
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(op.Request)))
+	if err != nil {
+		return err
+	}
+	w := httptest.NewRecorder()
+	c.orders.ServeHTTP(w, r.WithContext(ctx))
+	if w.Code >= http.StatusMultipleChoices {
+		return fmt.Errorf("the order is answered with %d %s", w.Code, w.Body)
+	}
+	return nil
+}
+
+// order executes one, in three phases.
+func (c *Charging) order(w http.ResponseWriter, r *http.Request, run *lease.Run) {
+	charge, err := c.execute(r, run)
+	if err != nil {
+		oncehttp.Fail(w, r, err)
+		return
+	}
+	writeCharge(w, http.StatusCreated, charge)
+}
+
+func (c *Charging) execute(r *http.Request, run *lease.Run) (charge string, err error) {
+	var o orderRequest
+	if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
+		return "", err
+	}
+	ctx := r.Context()
+	write := func(phase, query string, args ...any) error {
+		_, err := lease.Tx(ctx, run, c.cfg.Store, phase, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			_, err := tx.ExecContext(ctx, dialect.Text(c.cfg.Store.Dialect(), query), args...)
+			return 0, err
+		})
+		return err
+	}
+	if err := write("order", "insert into demo_order (id, provider) values (?, ?)", o.Order, o.Pay); err != nil {
+		return "", err
+	}
+	address, opts := c.payment(o)
+	charge, err = lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (string, error) {
+		return askProvider(ctx, address, "/charges", key, o.chargeRequest)
+	}, opts...)
+	if err != nil {
+		return "", err
+	}
+	return charge, write("book", "insert into demo_booking (order_id, charge) values (?, ?)", o.Order, charge)
+}
+
+// payment says who is asked for the charge of an order, and what is done if its outcome is not known.
+func (c *Charging) payment(o orderRequest) (address string, opts []lease.CallOption) {
+	switch o.Pay {
+	case payChecked:
+		return c.cfg.Dedupes, []lease.CallOption{lease.Check(func(ctx context.Context, key string) (string, lease.Finding, error) {
+			charge, err := askProvider(ctx, c.cfg.Dedupes, "/void", key, o.chargeRequest)
+			if err != nil {
+				return "", lease.Unclear, err
+			}
+			if charge == "" {
+				return "", lease.Voided, nil
+			}
+			return charge, lease.Happened, nil
+		})}
+	case payRepeated:
+		return c.cfg.Dedupes, []lease.CallOption{lease.DedupedFor(24 * time.Hour)}
+	}
+	return c.cfg.Forgets, nil
+}
+
+// provider has no connections that it keeps: one that is dead would look like a call.
+var provider = &http.Client{Timeout: callPatience, Transport: &http.Transport{DisableKeepAlives: true}}
+
+func askProvider(ctx context.Context, address, path, key string, req chargeRequest) (charge string, err error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return "", err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+path, bytes.NewReader(body))
+	if err != nil {
+		return "", lease.NotSent(err)
+	}
+	r.GetBody = nil // it is sent once
+	r.Header.Set(keyHeader, key)
+	resp, err := provider.Do(r)
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		return "", lease.NotSent(err)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return "", err
+	case resp.StatusCode != http.StatusOK:
+		return "", fmt.Errorf("the provider answers %d %s", resp.StatusCode, b)
+	}
+	var a chargeAnswer
+	err = json.Unmarshal(b, &a)
+	return a.Charge, err
+}

@@ -1,0 +1,226 @@
+package killstorm
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// Provider is an external service that charges cards. It is slow, and drops answers. What it has done is in a file, so that it can
+// be killed.
+type Provider struct {
+	dedupes bool // it makes one charge for each key, and takes tombstones
+
+	mu      sync.Mutex
+	file    *os.File
+	charges map[string]string // by key
+	void    map[string]bool   // keys that are refused
+	next    int
+	tries   map[string]int // of an order, since the start
+}
+
+// deed is a line of the file of a provider.
+type deed struct {
+	What   string `json:"what"` // request, charge, deduped, void or refused
+	Charge string `json:"charge,omitempty"`
+	Order  string `json:"order,omitempty"`
+	Key    string `json:"key,omitempty"`
+}
+
+// OpenProvider opens the provider that has its charges in a file. One that does not dedupe does not look at keys.
+func OpenProvider(path string, dedupes bool) (*Provider, error) {
+	done, err := readDeeds(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{dedupes: dedupes, file: f, charges: map[string]string{}, void: map[string]bool{}, tries: map[string]int{}}
+	for _, d := range done {
+		switch d.What {
+		case "charge":
+			p.charges[d.Key] = d.Charge
+			p.next++
+		case "void":
+			p.void[d.Key] = true
+		}
+	}
+	return p, nil
+}
+
+// readDeeds reads the file of a provider, whose processes are dead: the last line may be torn.
+func readDeeds(path string) (list []deed, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var d deed
+		if json.Unmarshal(lines.Bytes(), &d) == nil {
+			list = append(list, d)
+		}
+	}
+	return list, lines.Err()
+}
+
+// note writes what is done from now on. A process that is killed afterwards has done it.
+func (p *Provider) note(d deed) {
+	b, err := json.Marshal(d)
+	if err == nil {
+		_, err = p.file.Write(append(b, '\n'))
+	}
+	if err != nil {
+		panic(err) // the process ends: nothing is answered that is not written
+	}
+}
+
+const keyHeader = "Idempotency-Key"
+
+// chargeRequest is what the service asks the provider for.
+type chargeRequest struct {
+	Order  string `json:"order"`
+	Number int    `json:"number"` // of the order, which says what goes wrong with it
+}
+
+// What goes wrong with the first request of an order, by its number.
+const (
+	mishaps      = 6
+	dropsAfter   = 0 // the charge is made, the answer dropped, and so is that to the next question about it
+	dropsBefore  = 1 // the charge is not made, nothing is answered, and so for the next question
+	comesLate    = 2 // the request is on its way for longer than its client waits
+	lateness     = 2500 * time.Millisecond
+	chargeTime   = 15 * time.Millisecond
+	callPatience = 2 * time.Second // of the service
+)
+
+// ServeHTTP implements [http.Handler].
+func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/healthz" {
+		return
+	}
+	var req chargeRequest
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
+	if err == nil {
+		err = json.Unmarshal(body, &req)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	d := deed{Order: req.Order, Key: r.Header.Get(keyHeader)}
+	switch r.URL.Path {
+	case "/charges":
+		p.charge(w, r, d, req.Number%mishaps)
+	case "/void":
+		p.settle(w, d, req.Number%mishaps)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// charge makes a charge, on most days.
+func (p *Provider) charge(w http.ResponseWriter, r *http.Request, d deed, mishap int) {
+	first := p.arrived(d, "charge")
+	if first && mishap == dropsBefore {
+		panic(http.ErrAbortHandler)
+	}
+	takes := chargeTime
+	if first && mishap == comesLate {
+		takes = lateness
+	}
+	if err := sleep(r.Context(), takes); err != nil && takes == chargeTime {
+		return
+	} else if err != nil { // a network that is slow delivers all the same
+		_ = sleep(context.WithoutCancel(r.Context()), lateness-callPatience)
+	}
+	id, err := p.book(d)
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusConflict)
+	case first && mishap == dropsAfter:
+		panic(http.ErrAbortHandler)
+	default:
+		writeCharge(w, http.StatusOK, id)
+	}
+}
+
+// arrived counts a request, and reports whether it is the first of its kind for the order.
+func (p *Provider) arrived(d deed, kind string) (first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if kind == "charge" {
+		p.note(deed{What: "request", Order: d.Order, Key: d.Key})
+	}
+	p.tries[kind+d.Order]++
+	return p.tries[kind+d.Order] == 1
+}
+
+var errVoid = errors.New("this key is void")
+
+func (p *Provider) book(d deed) (id string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dedupes {
+		if p.void[d.Key] {
+			d.What = "refused"
+			p.note(d)
+			return "", errVoid
+		}
+		if id, known := p.charges[d.Key]; known {
+			d.What = "deduped"
+			p.note(d)
+			return id, nil
+		}
+	}
+	p.next++
+	d.What, d.Charge = "charge", fmt.Sprintf("ch_%d", p.next)
+	p.note(d)
+	p.charges[d.Key] = d.Charge
+	return d.Charge, nil
+}
+
+// settle answers what became of the key of a charge: if there is none, it puts a tombstone in its place, so that there never will be one.
+func (p *Provider) settle(w http.ResponseWriter, d deed, mishap int) {
+	if !p.dedupes {
+		http.Error(w, "this provider does not look at keys", http.StatusNotFound)
+		return
+	}
+	if p.arrived(d, "void") && (mishap == dropsAfter || mishap == dropsBefore) {
+		panic(http.ErrAbortHandler)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id, charged := p.charges[d.Key]
+	if !charged && !p.void[d.Key] {
+		p.void[d.Key] = true
+		d.What = "void"
+		p.note(d)
+	}
+	writeCharge(w, http.StatusOK, id)
+}
+
+// chargeAnswer has no charge if the key is void.
+type chargeAnswer struct {
+	Charge string `json:"charge"`
+}
+
+func writeCharge(w http.ResponseWriter, status int, id string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(chargeAnswer{id}) //nolint:errchkjson // a client that is gone does not hear it
+}

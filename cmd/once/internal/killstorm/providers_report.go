@@ -1,0 +1,150 @@
+package killstorm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ProvidersReport is what came of a storm over providers. Its JSON form is a contract with scripts.
+type ProvidersReport struct {
+	Calls              int  `json:"calls"`   // that the providers have got
+	Unknown            int  `json:"unknown"` // orders whose outcome was unknown
+	Resolved           int  `json:"resolved"`
+	ResolvedByCheck    int  `json:"resolved_by_check"`
+	ResolvedByOperator int  `json:"resolved_by_operator"`
+	DoubleCharges      int  `json:"double_charges"`
+	Deduped            int  `json:"deduped"` // calls that came again, with the same key
+	Refused            int  `json:"refused"` // calls that came late, after a tombstone
+	ProviderKills      int  `json:"provider_kills"`
+	ServiceKills       int  `json:"service_kills"`
+	OK                 bool `json:"ok"`
+
+	Orders  int           `json:"-"`
+	Charges int           `json:"-"`
+	Failed  int           `json:"-"` // orders without a charge
+	Nodes   int           `json:"-"`
+	Took    time.Duration `json:"-"`
+	Reasons []string      `json:"-"`
+}
+
+// count compares what the providers have done with what the clients were told and the service has booked.
+func (s *Providers) count(ctx context.Context, r *ProvidersReport) error {
+	charges, err := s.readCharges(r)
+	if err != nil {
+		return err
+	}
+	booked, err := s.Witness.orderBookings(ctx, s.Session)
+	if err != nil {
+		return fmt.Errorf("the witness cannot see: %w", err)
+	}
+	complain := func(format string, args ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...)) }
+	r.Orders, r.Nodes = s.Orders, len(s.Nodes)
+	for i, o := range s.outcomes {
+		name := s.nameOf(i)
+		r.Charges += len(charges[name])
+		r.DoubleCharges += max(0, len(charges[name])-1)
+		if !o.done || o.charge == "" {
+			r.Failed++
+		}
+		if wrong := o.contradicts(charges[name], booked[name]); wrong != "" {
+			complain("%s %s", name, wrong)
+		}
+		r.resolved(o)
+	}
+	r.Resolved = r.ResolvedByCheck + r.ResolvedByOperator
+	for p, n := range s.kills {
+		if p == s.Dedupes || p == s.Forgets {
+			r.ProviderKills += n
+		} else {
+			r.ServiceKills += n
+		}
+	}
+	if r.Resolved < r.Unknown {
+		complain("%d of %d unknown outcomes were not resolved", r.Unknown-r.Resolved, r.Unknown)
+	}
+	if r.ResolvedByCheck == 0 || r.ResolvedByOperator == 0 {
+		complain("nothing is proven: %d outcomes were resolved by a check, %d by the operator", r.ResolvedByCheck, r.ResolvedByOperator)
+	}
+	r.OK = len(r.Reasons) == 0
+	return nil
+}
+
+// contradicts says what is wrong with an order, of which these charges were made, and this one booked.
+func (o orderOutcome) contradicts(made []string, booked string) string {
+	switch {
+	case len(made) > 1:
+		return fmt.Sprintf("is charged %d times", len(made))
+	case !o.done:
+		return "has not come to its end"
+	case o.charge == "" && len(made) > 0:
+		return "has failed, and is charged"
+	case o.charge != "" && (len(made) == 0 || made[0] != o.charge):
+		return fmt.Sprintf("is answered with the charge %s, and the provider has made %q", o.charge, made)
+	case !o.decided && booked != o.charge:
+		return fmt.Sprintf("is answered with the charge %q, and %q is booked", o.charge, booked)
+	}
+	return ""
+}
+
+// resolved counts how an outcome that was unknown is known now.
+func (r *ProvidersReport) resolved(o orderOutcome) {
+	if o.unknown || o.decided {
+		r.Unknown++
+	}
+	switch {
+	case !o.done:
+	case o.decided:
+		r.ResolvedByOperator++
+	case o.unknown:
+		r.ResolvedByCheck++
+	}
+}
+
+// readCharges returns the charges of each order, and counts what else the providers have done.
+func (s *Providers) readCharges(r *ProvidersReport) (charges map[string][]string, err error) {
+	charges = map[string][]string{}
+	for _, file := range []string{s.DedupesFile, s.ForgetsFile} {
+		deeds, err := readDeeds(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range deeds {
+			switch d.What {
+			case "request":
+				r.Calls++
+			case "deduped":
+				r.Deduped++
+			case "refused":
+				r.Refused++
+			case "charge":
+				charges[d.Order] = append(charges[d.Order], d.Charge)
+			}
+		}
+	}
+	return charges, nil
+}
+
+// orderBookings returns the charges that the service has booked, by order. No node may be running.
+func (w Witness) orderBookings(ctx context.Context, session string) (map[string]string, error) {
+	if err := w.await(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := w.DB.QueryContext(ctx, "select order_id, charge from demo_booking")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	booked := map[string]string{}
+	for rows.Next() {
+		var order, charge string
+		if err := rows.Scan(&order, &charge); err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(order, session+"-") { // another storm may have been here
+			booked[order] = charge
+		}
+	}
+	return booked, rows.Err()
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+)
+
+// decision is what an operator says about an operation whose outcome is unknown.
+type decision struct {
+	result, failed   string
+	status           int
+	mediaType        string
+	runAgain, voided bool
+	retain           time.Duration
+	reason, who      string
+}
+
+func (d *decision) flags(fs *flag.FlagSet) {
+	fs.StringVar(&d.result, "result", "", "it has happened, and a retry gets what is in this `FILE`")
+	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and a retry is told this `REASON`")
+	fs.IntVar(&d.status, "status", 0, "`STATUS` of the answer over HTTP, if the operation is one of an HTTP route")
+	fs.StringVar(&d.mediaType, "type", "", "`TYPE` of an answer over HTTP, such as text/html (default application/json if it is JSON)")
+	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
+	fs.BoolVar(&d.voided, "voided", false, "the service refuses the key of the call from now on: it is made again under another one")
+	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` the result or failure is kept (default for ever); afterwards a retry executes")
+	fs.StringVar(&d.reason, "reason", "", "`WHY`, for the audit, required")
+	fs.StringVar(&d.who, "by", operator(), "`WHO`, for the audit")
+}
+
+// check refuses what cannot be meant.
+func (d *decision) check(try string) error {
+	ways := 0
+	for _, is := range []bool{d.result != "", d.failed != "", d.runAgain} {
+		if is {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0:
+		return &usageError{"what has become of it?", try}
+	case ways > 1:
+		return &usageError{"--result, --failed and --run-again contradict each other", try}
+	case d.voided && !d.runAgain:
+		return &usageError{"--voided says how to run again, and --run-again is missing", try + " --voided"}
+	case d.status != 0 && (d.runAgain || d.status < 200 || d.status > 599):
+		return &usageError{fmt.Sprintf("--status %d is not that of an answer", d.status), "--status 201 with --result, or --status 422 with --failed"}
+	case d.status != 0 && d.failed != "" && d.status < 400:
+		return &usageError{fmt.Sprintf("--status %d is no failure", d.status), "--status 422 with --failed"}
+	case d.mediaType != "" && (d.status == 0 || d.result == ""):
+		return &usageError{"--type is that of an answer over HTTP", "--type with --result and --status"}
+	case d.retain < 0:
+		return &usageError{fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h"}
+	case strings.TrimSpace(d.reason) == "":
+		return &usageError{"--reason is missing", try}
+	case d.who == "":
+		return &usageError{"--by is missing", try + " --by WHO"}
+	}
+	return nil
+}
+
+// resolution is the decision in the words of package lease.
+func (d *decision) resolution(op admin.Operation) (how lease.Resolution, err error) {
+	how = lease.Resolution{RunAgain: d.runAgain, Voided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
+	switch {
+	case d.result != "":
+		body, err := os.ReadFile(d.result)
+		switch {
+		case err != nil:
+			return how, fmt.Errorf("--result: %w. Try: a file that you may read", err)
+		case len(body) > once.DefaultMaxResult:
+			return how, fmt.Errorf("--result: %d bytes are more than the %d that are stored. Try: a smaller result, such as the name of a file", len(body), once.DefaultMaxResult)
+		case d.status != 0:
+			how.Answer = d.answer(body)
+		case !json.Valid(body):
+			return how, errors.New("--result: the file is not JSON. Try: JSON, as the handler would have returned it; or --status if it is an answer over HTTP")
+		default:
+			how.Result = bytes.TrimSpace(body)
+		}
+	case d.failed != "" && d.status != 0:
+		how.Answer, err = d.problem(op)
+	case d.failed != "":
+		how.Failure = &once.Failure{Code: notApplied, Message: d.failed}
+	}
+	return how, err
+}
+
+// notApplied is the code of a failure that an operator has found out.
+const notApplied = "OPERATION.not_applied"
+
+func (d *decision) answer(body []byte) *store.Result {
+	mediaType := d.mediaType
+	switch {
+	case mediaType != "":
+	case json.Valid(body):
+		mediaType = "application/json"
+	default:
+		mediaType = http.DetectContentType(body)
+	}
+	return &store.Result{Status: d.status, Header: []store.Field{{Name: "Content-Type", Value: mediaType}}, Body: body}
+}
+
+// problem is the answer over HTTP of an operation that has failed.
+func (d *decision) problem(op admin.Operation) (*store.Result, error) {
+	body, err := json.Marshal(oncehttp.Problem{
+		Title: "Not executed", Status: d.status, Detail: d.failed, Code: notApplied,
+		SafeNewKey: op.RecoveryPoint == "", // what an earlier phase has written stands
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &store.Result{Status: d.status, Header: []store.Field{{Name: "Content-Type", Value: "application/problem+json"}}, Body: body}, nil
+}
+
+// effect says what the decision means.
+func (d *decision) effect(op admin.Operation, call *lease.Begun) string {
+	what := "the operation goes on behind its recovery point"
+	switch {
+	case d.result != "":
+		what = "a retry gets this result"
+	case d.failed != "":
+		what = "a retry is told that it has failed"
+	case call != nil && d.voided:
+		what = fmt.Sprintf("the call %s is made again, under a new key", shown(call.Phase))
+	case call != nil:
+		what = fmt.Sprintf("the call %s is made again, under the same key %s", shown(call.Phase), call.Key)
+	case op.RecoveryPoint == "":
+		what = "the key is new again: a retry executes"
+	}
+	return fmt.Sprintf("%s, fence %d: %s", op.State, op.Fence, what)
+}
+
+// warning says what must be true, so that the decision does no harm.
+func (d *decision) warning(op admin.Operation, call *lease.Begun) string {
+	switch {
+	case d.failed != "" && op.RecoveryPoint != "":
+		return fmt.Sprintf("what the operation has written up to %s stands.", shown(op.RecoveryPoint))
+	case !d.runAgain:
+		return ""
+	case call != nil && d.voided:
+		return fmt.Sprintf("the call takes effect twice, unless the service refuses the key %s from now on.", call.Key)
+	case call != nil:
+		return fmt.Sprintf("the call takes effect twice, unless the service dedupes by the key %s and still knows it. %s.", call.Key, repeatable(call))
+	case op.RecoveryPoint == "":
+		return "a retry of this operation will execute it. If it has taken effect, it will do so twice."
+	}
+	return ""
+}
+
+// ofRoute is how a scope ends that is one of an HTTP route.
+var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
+
+// lacksStatus reports whether HTTP clients would never get what was decided: it is an answer only with a status.
+func (d *decision) lacksStatus(op admin.Operation) bool {
+	return !d.runAgain && d.status == 0 && ofRoute.MatchString(op.Scope)
+}
+
+// repeatable says what the program knows of a second call with the same key.
+func repeatable(call *lease.Begun) string {
+	switch {
+	case !call.Repeats:
+		return "The program does not say that the service dedupes"
+	case call.Until.IsZero():
+		return "The program says that the service dedupes for ever"
+	}
+	return "The program says that the service dedupes until " + call.Until.Format(time.RFC3339)
+}

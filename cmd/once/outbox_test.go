@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/outbox"
+)
+
+// messageID is the ID of a message of a test.
+func messageID(n int) string { return fmt.Sprintf("01945a00-0000-7000-8000-%012d", n) }
+
+// add adds messages in one transaction.
+func (o opened) add(t *testing.T, cfg outbox.Config, messages ...outbox.Message) {
+	t.Helper()
+	tx, err := o.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := outbox.New(o.Store, cfg).Add(t.Context(), tx, messages...); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// failed writes that the delivery of a message has failed. next is when it is tried again, in SQL.
+func (o opened) failed(t *testing.T, id, next string) {
+	t.Helper()
+	_, err := o.ExecContext(t.Context(), dialect.Text(o.dialect, "insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error) select part, id, topic, KEY, 3, "+
+		next+", NOW, 'refused: 422' from once_outbox where event_id = '"+id+"'"))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outboxData is a message in each state, and a pause.
+func outboxData(t *testing.T, db opened) {
+	t.Helper()
+	db.add(t, outbox.Config{},
+		outbox.Message{ID: messageID(1), Topic: "refunds", Key: "acct_1", Type: "refund.succeeded", Payload: []byte(`{"amount":7}`), Headers: map[string]string{"content-type": "application/json"}},
+		outbox.Message{ID: messageID(2), Topic: "refunds", Key: "acct_1", Type: "refund.voided", Source: "/payments", Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
+	db.add(t, outbox.Config{}, outbox.Message{ID: messageID(3), Topic: "mails", Type: "welcome", Payload: []byte{0, 1, 2}})
+	db.add(t, outbox.Config{}, outbox.Message{ID: messageID(4), Topic: "charges", Key: "a  b", Type: "charge.succeeded"})
+	db.failed(t, messageID(1), "null")
+	db.failed(t, messageID(3), "NOW")
+	db.set(t, "once_outbox", "created_at", begun, "1 = 1")
+	db.set(t, "once_outbox_failed", "failed_at", begun, "1 = 1")
+	db.set(t, "once_outbox_failed", "next_at", ends, "next_at is not null")
+	run(t, "outbox", "pause", "--topic", "charges", "--reason", "repaired", "--by", "ada", "--db", db.url).want(t, 0)
+	db.set(t, "once_outbox_paused", "paused_at", begun, "1 = 1")
+}
+
+// TestOutboxCommands: what an operator does to the outbox is done, and what cannot be done is said.
+func TestOutboxCommands(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		outboxData(t, db)
+		says := func(code int, text string, args ...string) {
+			t.Helper()
+			o := run(t, append(append([]string{"outbox"}, args...), "--db", url)...).want(t, code)
+			if !strings.Contains(o.stdout+o.stderr, text) {
+				t.Errorf("once outbox %v does not say %q:\n%s%s", args, text, o.stdout, o.stderr)
+			}
+			if code != 0 && !strings.Contains(o.stderr, "Try: ") {
+				t.Errorf("once outbox %v has no advice: %s", args, o.stderr)
+			}
+		}
+		says(0, "There are more. Try: the same with --after ", "list", "--limit", "1")
+		says(0, messageID(1), "list", "--state", "stopped")
+		says(0, messageID(2), "list", "--state", "blocked", "--topic", "refunds", "--key", "acct_1")
+		says(1, "no such message", "show", messageID(9))
+		says(2, "not the ID", "show", "refund-7")
+		says(1, "nothing was changed yet", "skip", messageID(1), "--reason", "broken")
+		says(0, "stopped", "show", messageID(1))
+		says(0, "message 1 of the key acct_1", "skip", messageID(1), "--reason", "broken", "--by", "ada", "--yes")
+		says(0, outbox.TypeSkipped, "show", messageID(1))
+		says(0, "ada: broken", "show", messageID(1), "--payload")
+		says(0, "waiting", "show", messageID(2))
+		says(1, "no such message", "skip", messageID(9), "--reason", "broken", "--yes")
+		says(0, "tried again now: 1 failed message of the topic mails", "resume", "--topic", "mails")
+		says(1, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_1")
+		says(0, "no longer paused", "resume", "--topic", "charges")
+		says(1, "is not paused", "resume", "--topic", "charges")
+		says(0, "paused: the key acct_1 of the topic refunds", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
+		says(0, "waiting, paused", "show", messageID(2))
+
+		says(1, "nothing was changed yet", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
+		says(1, "2 messages wait for delivery and keep", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
+		says(0, "0 delivered messages of the key acct_9", "forget", "--topic", "refunds", "--key", "acct_9", "--reason", "asked", "--yes")
+		says(2, "--key is missing", "forget", "--topic", "refunds", "--reason", "asked")
+		var audited int
+		if err := db.QueryRowContext(t.Context(), "select count(*) from once_audit where action like 'outbox %' and who <> ''").Scan(&audited); err != nil || audited != 7 {
+			t.Errorf("%d entries in the audit, %v", audited, err)
+		}
+
+		var page outboxPage
+		o := run(t, "outbox", "list", "-o", "json", "--db", url).want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Messages) != 4 || len(page.Paused) != 1 || page.Next != 0 {
+			t.Errorf("%v: %s", err, o.stdout)
+		}
+	})
+}
+
+// TestOutboxEncrypted: bodies are shown with the key of the service and only if they are asked for.
+func TestOutboxEncrypted(t *testing.T) {
+	t.Parallel()
+	key := bytes.Repeat([]byte{7}, 32)
+	encrypter, err := once.NewEncrypter(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(hex.EncodeToString(key)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, sqliteURL(t))
+	db.add(t, outbox.Config{Encrypter: encrypter}, outbox.Message{ID: messageID(1), Topic: "t", Type: "x", Payload: []byte("secret")})
+	show := func(code int, args ...string) string {
+		t.Helper()
+		o := run(t, append([]string{"outbox", "show", messageID(1), "--db", db.url}, args...)...).want(t, code)
+		return o.stdout + o.stderr
+	}
+	if got := show(0); strings.Contains(got, "secret") || !strings.Contains(got, ", encrypted") {
+		t.Errorf("%s", got)
+	}
+	if got := show(0, "--key-file", file); strings.Contains(got, "secret") {
+		t.Errorf("without --payload: %s", got)
+	}
+	if got := show(0, "--payload", "--key-file", file); !strings.Contains(got, "\nsecret\n") {
+		t.Errorf("%s", got)
+	}
+	if got := show(2, "--payload"); !strings.Contains(got, "--key-file") {
+		t.Errorf("%s", got)
+	}
+	if got := show(2, "--payload", "--key-file", os.Args[0]); !strings.Contains(got, "hexadecimal") {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestRelay: the command delivers what services have added, in order, and drains when it is interrupted.
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		const messages = 20
+		add := func(i int) {
+			db.add(t, outbox.Config{}, outbox.Message{Topic: "refunds", Key: "acct_1", Type: "n", Payload: fmt.Append(nil, i)})
+		}
+		for i := range messages - 1 {
+			add(i)
+		}
+		got := make(chan string, 2*messages)
+		first, last, release := make(chan struct{}, 2*messages), make(chan struct{}, 2*messages), make(chan struct{})
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if string(body) == fmt.Sprint(messages-1) {
+				last <- struct{}{}
+				<-release
+			}
+			first <- struct{}{}
+			got <- r.URL.Path + " " + string(body)
+		}))
+		defer receiver.Close()
+		relay := program(t, "relay", "--db", url, "--to", receiver.URL+"/{topic}", "--keep", "1h", "--rate", "mails=5")
+		var stdout, stderr bytes.Buffer
+		relay.Stdout, relay.Stderr = &stdout, &stderr
+		if err := relay.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-first
+		if found := examined(t, url); found["outbox_relays"].Says != "1 relay is at work" {
+			t.Errorf("%+v", found["outbox_relays"])
+		}
+		add(messages - 1)
+		<-last
+		if err := relay.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		close(release) // the last delivery is on its way, and is waited for
+		if err := relay.Wait(); err != nil || !strings.Contains(stdout.String(), "delivers  to "+receiver.URL+"/{topic}\n") {
+			t.Errorf("%v\n%s%s", err, &stdout, &stderr)
+		}
+		for i := range messages {
+			if m := <-got; m != fmt.Sprintf("/refunds %d", i) {
+				t.Errorf("delivery %d is %s", i, m)
+			}
+		}
+		var left, kept int
+		if err := db.QueryRowContext(t.Context(), "select (select count(*) from once_outbox), (select count(*) from once_outbox_sent)").Scan(&left, &kept); err != nil || left != 0 || kept != messages || len(got) != 0 {
+			t.Errorf("%d left, %d kept, %d delivered again, %v", left, kept, len(got), err)
+		}
+	})
+}
+
+// TestDoctorOutbox: a backlog that nothing delivers and messages that wait for a person are told.
+func TestDoctorOutbox(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		run(t, "migrate", "up", "--only", "operation", "--db", url).want(t, 0)
+		for name := range examined(t, url) {
+			if strings.HasPrefix(name, "outbox") {
+				t.Errorf("%s without the tables", name)
+			}
+		}
+		db := open(t, url)
+		found := examined(t, url, "--to", "https://127.0.0.1:1/x")
+		found["outbox_backlog"].want(t, "an empty outbox", okay, "no message waits")
+		found["outbox_relays"].want(t, "an empty outbox", okay, "no relay is at work, and no message waits")
+		found["outbox_stopped"].want(t, "an empty outbox", okay, "no message has failed")
+		found["outbox_destination"].want(t, "HTTP", okay, "no settings to ask for")
+		outboxData(t, db)
+		found = examined(t, url)
+		found["outbox_backlog"].want(t, "a backlog", warn, "4 messages wait for delivery, the oldest for ")
+		found["outbox_relays"].want(t, "a backlog", warn, "no relay is at work")
+		found["outbox_stopped"].want(t, "a stopped message", warn, "1 message is given up")
+		found["outbox_paused"].want(t, "a paused topic", warn, "the topic charges")
+	})
+}
+
+// TestDoctorAsksNATS: what a stream lacks is said, and that a server is not there.
+func TestDoctorAsksNATS(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqliteURL(t))
+	db.add(t, outbox.Config{}, outbox.Message{Topic: "refunds", Key: "k", Type: "x"})
+	address := natsServer(t)
+	examined(t, db.url, "--to", address)["outbox_destination"].want(t, "no stream", warn, "No stream has the subject refunds")
+	examined(t, db.url, "--to", "nats://127.0.0.1:1")["outbox_destination"].want(t, "no server", warn, "nats://127.0.0.1:1")
+}
+
+// natsServer starts the NATS server of the demo, and returns its URL.
+func natsServer(t *testing.T) (address string) {
+	t.Helper()
+	server := program(t, "demo", "nats", "--listen", "127.0.0.1:0", "--dir", t.TempDir())
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	if _, err := fmt.Fscanf(out, "serving   %s\n", &address); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}

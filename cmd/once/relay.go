@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+var relayEntry = entry{
+	name: "relay", brief: "deliver the messages of an outbox to a broker or a service",
+	help: `Delivers the messages of an outbox at least once, and those of one key in their order, until
+it is interrupted (SIGINT or SIGTERM). Then it waits for the deliveries on their way, and
+ends with the exit code 0. A service can do the same in its own process, and many relays
+can run at once: each holds a part of the keys, and takes over from one that dies.
+
+The destinations of --to:
+
+  nats://HOST:4222             NATS JetStream; the topic of a message is the subject
+  kafka://HOST:9092,HOST:9092  Kafka, without TLS and passwords; the topic and the key of a
+                               message are those of the record
+  https://HOST/PATH            a service; each message is a POST, and {topic} in the URL
+                               stands for its topic
+
+A message that is given up becomes a dead letter (once deadletter list), if the database has the
+tables for them. For anything else, run outbox.Relay in a program of your own. Failures are logged to standard
+error. A destination or a database that cannot be reached is waited for. once outbox list
+shows what waits, and once doctor --to asks the destination for the settings that its
+promise needs.`,
+	make: func() command { return new(relay) },
+}
+
+type relay struct {
+	db, to string
+	cfg    outbox.RelayConfig
+	keep   time.Duration
+	key    keyFile
+}
+
+func (c *relay) flags(fs *flag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.to, "to", "", "`URL` of the destination, required")
+	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches on their way at once (default 4)")
+	fs.IntVar(&c.cfg.Batch, "batch", 0, "`N` messages in a batch at most (default 1000)")
+	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", c.rate)
+	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process others take its keys over (default 10s)")
+	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
+	c.key.flags(fs)
+}
+
+func (c *relay) rate(s string) error {
+	i := strings.LastIndexByte(s, '=')
+	if i < 1 {
+		return errors.New("this is not TOPIC=N")
+	}
+	n, err := strconv.ParseFloat(s[i+1:], 64)
+	if err != nil || !(n > 0) { // not NaN either
+		return fmt.Errorf("%q is not a number of messages a second", s[i+1:])
+	}
+	if c.cfg.Topics == nil {
+		c.cfg.Topics = map[string]outbox.TopicConfig{}
+	}
+	c.cfg.Topics[s[:i]] = outbox.TopicConfig{Rate: n}
+	return nil
+}
+
+func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
+	if c.cfg.Concurrency < 0 || c.cfg.Batch < 0 || c.cfg.TTL < 0 || c.keep < 0 {
+		return &usageError{"--concurrency, --batch, --ttl and --keep must not be negative", "once relay --help"}
+	}
+	encrypter, err := c.key.encrypter()
+	if err != nil {
+		return err
+	}
+	to, err := openDestination(c.to)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	db, err := m.openRelay(ctx, c.db, outbox.Config{Keep: c.keep, Encrypter: encrypter})
+	if err != nil {
+		return err
+	}
+	defer db.close()
+	if _, err := db.Backlog(ctx); err != nil { // before it says that it runs
+		return db.refused("read", err)
+	}
+	c.cfg.DeadLetters = !isMissingTable(db.hasLetters(ctx))
+	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
+	c.cfg.Observer = outbox.Log(log)
+	fmt.Fprintf(m.Stdout, "database  %s\ndelivers  to %s\n", db.name, to.name)
+	err = db.Relay(to, c.cfg).Run(ctx)
+	if err != nil {
+		return db.refused("deliver from", err)
+	}
+	log.InfoContext(ctx, "the relay has ended, and nothing of it is on its way")
+	return nil
+}
+
+// relayDB is a database that a relay works on.
+type relayDB struct {
+	*outboxDB
+
+	close func()
+}
+
+// hasLetters returns an error if a table of dead letters is missing.
+func (db relayDB) hasLetters(ctx context.Context) error {
+	_, err := db.ExecContext(ctx, "select 1 from once_deadletter, once_deadletter_attempt where 1 = 0")
+	return err
+}
+
+// openRelay opens an outbox for a relay: on PostgreSQL through pgxstore, which needs fewer round trips.
+func (m *Main) openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, error) {
+	db, err := openDatabase(ctx, dsn, false)
+	if err != nil {
+		return relayDB{}, err
+	}
+	closeAll := func() { _ = db.Close() }
+	var s store.Database
+	if db.dialect == store.PostgreSQL {
+		pool, e := pgxpool.New(ctx, db.dsn)
+		if err = e; e == nil {
+			s, closeAll = pgxstore.New(pool), func() { pool.Close(); _ = db.Close() }
+		}
+	} else {
+		s, err = sqlstore.New(ctx, db.DB)
+	}
+	if err == nil {
+		var b box
+		if b, err = boxOn(s, cfg, ""); err == nil {
+			return relayDB{&outboxDB{db, b}, closeAll}, nil
+		}
+	}
+	err = db.failed("read", err)
+	closeAll()
+	return relayDB{}, err
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+)
+
+// leasedWork is work that calls a service whose answers are lost.
+type leasedWork struct {
+	opened
+
+	t     *testing.T
+	cfg   once.Config
+	loses bool     // the next answer of the service is lost
+	keys  []string // of the calls that the service has got
+}
+
+func (w *leasedWork) engine() *once.Engine[*lease.Run] {
+	cfg := w.cfg
+	cfg.Observer = once.Discard
+	return once.New(lease.New(w.Store, lease.Config{TTL: time.Minute}), cfg)
+}
+
+func (w *leasedWork) handle(ctx context.Context, run *lease.Run) (string, error) {
+	reserved, err := lease.Call(ctx, run, "reserve", func(context.Context, string) (string, error) { return "r", nil })
+	if err != nil {
+		return "", err
+	}
+	return lease.Call(ctx, run, "charge", func(_ context.Context, key string) (string, error) {
+		w.keys = append(w.keys, key)
+		if w.loses {
+			return "", errors.New("no answer")
+		}
+		return reserved + " paid", nil
+	})
+}
+
+func (w *leasedWork) do(key string) (once.Result[string], error) {
+	return once.Do(w.t.Context(), w.engine(), once.Operation{Scope: "s", Key: key, Fingerprint: once.FingerprintOf([]byte("a"))}, w.handle)
+}
+
+// unknown leaves the operation with this key unknown, and returns the key of its call.
+func (w *leasedWork) unknown(key string) string {
+	w.t.Helper()
+	w.loses = true
+	if _, err := w.do(key); once.CodeOf(err) != once.CodeUnknown {
+		w.t.Fatalf("%s: %v", key, err)
+	}
+	w.loses = false
+	return w.keys[len(w.keys)-1]
+}
+
+// TestKeysResolve: an operator decides what only a person can know. The records are those of package lease.
+func TestKeysResolve(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		w := &leasedWork{opened: open(t, url), t: t}
+		resolve := func(key string, args ...string) output {
+			t.Helper()
+			return run(t, append([]string{"keys", "resolve", key, "--db", url, "--scope", "s", "--reason", "asked the bank", "--by", "ada"}, args...)...)
+		}
+		result := filepath.Join(t.TempDir(), "result.json")
+		if err := os.WriteFile(result, []byte("\"paid late\"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		called := w.unknown("result")
+		o := run(t, "keys", "show", "result", "--db", url).want(t, 0)
+		for _, s := range []string{"unknown: ", "recovery point reserve", "charge was begun after it, with the key " + called + " at the service", "only a person can find out", "Try: once keys resolve result --scope s "} {
+			if !strings.Contains(o.stdout, s) {
+				t.Errorf("keys show does not say %q:\n%s", s, o.stdout)
+			}
+		}
+		var shown keyAnswer
+		o = run(t, "keys", "show", "result", "--db", url, "-o", "json").want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &shown); err != nil || shown.Call == nil || shown.Call.Phase != "charge" || shown.Call.Key != called || shown.Call.Repeats {
+			t.Errorf("%v, %s", err, o.stdout)
+		}
+		o = resolve("result", "--result", result).want(t, 1)
+		if o.stdout != "would do: unknown, fence 3: a retry gets this result\n" || !strings.HasSuffix(o.stderr, "nothing was changed yet.\nTry: the same with --yes\n") {
+			t.Errorf("%s%s", o.stdout, o.stderr)
+		}
+		if _, err := w.do("result"); once.CodeOf(err) != once.CodeUnknown {
+			t.Errorf("after a preview: %v", err)
+		}
+		golden(t, resolve("result", "--result", result, "--yes").want(t, 0).stdout, "resolved: unknown, fence 3: a retry gets this result\n")
+		if r, err := w.do("result"); err != nil || r.Value != "paid late" || !r.Replayed {
+			t.Errorf("%+v, %v", r, err)
+		}
+
+		w.unknown("failed")
+		o = resolve("failed", "--failed", "the bank has cancelled it", "--retain", "90h").want(t, 1)
+		if !strings.Contains(o.stderr, "WARNING: what the operation has written up to reserve stands.") {
+			t.Errorf("%s", o.stderr)
+		}
+		var a resolveAnswer
+		o = resolve("failed", "--failed", "the bank has cancelled it", "--retain", "90h", "--yes", "-o", "json").want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || !a.Resolved || a.Operation.State != "done" || a.Operation.Fence != 4 || a.Operation.ExpiresAt.Sub(a.Operation.Since).Round(time.Hour) != 90*time.Hour {
+			t.Errorf("%v, %s", err, o.stdout)
+		}
+		if _, err := w.do("failed"); !isFailure(err, "OPERATION.not_applied", "the bank has cancelled it") {
+			t.Errorf("%v", err)
+		}
+
+		w.cfg.HashKeys = true
+		called = w.unknown("again")
+		o = resolve("again", "--run-again").want(t, 1)
+		if !strings.Contains(o.stderr, "WARNING: the call takes effect twice, unless the service dedupes by the key "+called+" and still knows it. The program does not say") {
+			t.Errorf("%s", o.stderr)
+		}
+		resolve("again", "--run-again", "--yes").want(t, 0)
+		if r, err := w.do("again"); err != nil || r.Value != "r paid" || w.keys[len(w.keys)-1] != called {
+			t.Errorf("%+v, %v, %q", r, err, w.keys)
+		}
+		o = run(t, "keys", "show", "again", "--db", url).want(t, 0)
+		if !strings.Contains(o.stdout, "resolve by ada  asked the bank  unknown, fence 3: call charge is made again under the same key") {
+			t.Errorf("%s", o.stdout)
+		}
+		w.cfg.HashKeys = false
+
+		called = w.unknown("voided")
+		o = resolve("voided", "--run-again", "--voided").want(t, 1)
+		if !strings.Contains(o.stderr, "unless the service refuses the key "+called+" from now on") {
+			t.Errorf("%s", o.stderr)
+		}
+		resolve("voided", "--run-again", "--voided", "--yes").want(t, 0)
+		if r, err := w.do("voided"); err != nil || r.Value != "r paid" || w.keys[len(w.keys)-1] != lease.Key("s", "voided", "charge", 1) {
+			t.Errorf("%+v, %v, %q", r, err, w.keys)
+		}
+
+		var entries []admin.Entry
+		o = run(t, "audit", "list", "--scope", "s", "-o", "json", "--db", url).want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &entries); err != nil {
+			t.Fatal(err)
+		}
+		entries = slices.DeleteFunc(entries, func(e admin.Entry) bool { return e.Action == "show" })
+		want := []string{"call charge is made again under a new key", "call charge is made again under the same key", "failed as OPERATION.not_applied", "a result of 11 bytes"}
+		for i, e := range entries {
+			if len(entries) != len(want) || e.Action != "resolve" || e.Who != "ada" || e.Reason != "asked the bank" || e.Detail != "unknown, fence 3: "+want[i] {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}
+
+func isFailure(err error, code, message string) bool {
+	f := (*once.Failure)(nil)
+	return errors.As(err, &f) && f.Code == code && f.Message == message
+}
+
+// TestKeysResolveRefuses: what can go on without a person is left alone.
+func TestKeysResolveRefuses(t *testing.T) {
+	t.Parallel()
+	test := func(t *testing.T, url string) {
+		t.Helper()
+		w := &leasedWork{opened: open(t, url), t: t}
+		put := func(key string, state store.State, lease time.Duration, data string) {
+			t.Helper()
+			_, err := w.Swap(t.Context(), store.Change{
+				ID: store.ID{Scope: "s", Key: key}, Lease: lease,
+				Next: store.Record{State: state, Fence: 1, Nonce: make([]byte, 16), CallStarted: data != "", Data: []byte(data)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.do("done"); err != nil {
+			t.Fatal(err)
+		}
+		w.unknown("unknown")
+		rec, err := w.Read(t.Context(), store.ID{Scope: "s", Key: "unknown"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put("running", store.StateRunning, time.Hour, string(rec.Data))
+		put("dead", store.StateRunning, time.Microsecond, string(rec.Data))
+		put("idle", store.StateRunning, time.Microsecond, "")
+		put("foreign", store.StateUnknown, 0, "x")
+		put("plain", store.StateUnknown, 0, "")
+		file := filepath.Join(t.TempDir(), "answer.html")
+		if err := os.WriteFile(file, []byte("<html>no JSON"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ args, says string }{
+			{"done --run-again", "the operation is done, not unknown"},
+			{"running --run-again", "the operation is running, not unknown"},
+			{"idle --run-again", "it can go on without a person"},
+			{"nobody --run-again", "nothing is stored"},
+			{"foreign --run-again", "cannot be read"},
+			{"plain --run-again --voided", "no call whose key could be voided"},
+			{"unknown --result " + file, "is not JSON"},
+			{"unknown --result " + file + ".none", "no such file"},
+		} {
+			o := run(t, append(strings.Fields("keys resolve --db "+url+" --scope s --reason r --yes"), strings.Fields(c.args)...)...).want(t, 1)
+			if !strings.Contains(o.stderr, c.says) || !strings.Contains(o.stderr, "\nTry: ") || o.stdout != "" {
+				t.Errorf("%s:\n%s%s", c.args, o.stdout, o.stderr)
+			}
+		}
+		// An owner has died in a call, and no caller has come since to store that its outcome is unknown.
+		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "its owner is gone in the middle of a call") {
+			t.Errorf("%s", o.stdout)
+		}
+		again := append(strings.Fields("keys resolve dead --db "+url+" --scope s --reason r --run-again"), "--yes")
+		if o := run(t, again...).want(t, 0); !strings.Contains(o.stdout, "resolved: running, fence 1: the call charge is made again") {
+			t.Errorf("%s", o.stdout)
+		}
+		plain := strings.Fields("keys resolve plain --db " + url + " --scope s --reason r --run-again")
+		if o := run(t, plain...).want(t, 1); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute it") {
+			t.Errorf("%s", o.stderr)
+		}
+		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes\n")
+		run(t, "keys", "show", "plain", "--db", url).want(t, 1)
+	}
+	t.Run("SQLite", func(t *testing.T) { test(t, sqliteURL(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, testenv.NewDatabase(t)) })
+}
+
+// TestKeysResolveOverHTTP: clients of an HTTP route get an answer.
+func TestKeysResolveOverHTTP(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	w := &leasedWork{opened: open(t, url), t: t}
+	h := oncehttp.Handler(w.engine(), oncehttp.Config{Principal: oncehttp.Global(), Route: func(*http.Request) string { return "POST /x" }},
+		func(rw http.ResponseWriter, r *http.Request, run *lease.Run) {
+			_, err := w.handle(r.Context(), run)
+			oncehttp.Fail(rw, r, err)
+		})
+	post := func(key string) *httptest.ResponseRecorder {
+		rw, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/x", strings.NewReader("x"))
+		r.Header.Set("Idempotency-Key", key)
+		h.ServeHTTP(rw, r)
+		return rw
+	}
+	file := filepath.Join(t.TempDir(), "answer.json")
+	if err := os.WriteFile(file, []byte(`{"id":7}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.loses = true
+	for key, args := range map[string]string{"happened": "--result " + file + " --status 201", "failed": "--failed cancelled --status 422"} {
+		if rw := post(key); rw.Code != http.StatusConflict || !strings.Contains(rw.Body.String(), oncehttp.CodeUnknown) {
+			t.Fatalf("%d %s", rw.Code, rw.Body)
+		}
+		resolve := []string{"keys", "resolve", key, "--db", url, "--scope", "global POST /x", "--reason", "r"}
+		without, _, _ := strings.Cut(args, " --status")
+		if o := run(t, append(resolve, strings.Fields(without)...)...).want(t, 1); !strings.Contains(o.stderr, "without --status its clients never get") {
+			t.Errorf("%s", o.stderr)
+		}
+		if o := run(t, append(resolve, strings.Fields(args)...)...).want(t, 1); strings.Contains(o.stderr, "without --status") {
+			t.Errorf("%s", o.stderr)
+		}
+		run(t, append(append(resolve, "--yes"), strings.Fields(args)...)...).want(t, 0)
+	}
+	if rw := post("happened"); rw.Code != http.StatusCreated || rw.Body.String() != `{"id":7}` || rw.Header().Get("Content-Type") != "application/json" || rw.Header().Get("Idempotent-Replayed") != "true" {
+		t.Errorf("%d %s %v", rw.Code, rw.Body, rw.Header())
+	}
+	if rw := post("failed"); rw.Code != http.StatusUnprocessableEntity || !strings.Contains(rw.Body.String(), `"detail":"cancelled"`) || !strings.Contains(rw.Body.String(), `"safe_new_key":false`) {
+		t.Errorf("%d %s", rw.Code, rw.Body)
+	}
+}
