@@ -26,6 +26,7 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 	if r, err = b.describe(ctx); err != nil {
 		return nil, err
 	}
+	r.Load[0] = load()
 	for _, step := range b.steps(r) {
 		if !b.wants(step.section) {
 			continue
@@ -35,6 +36,7 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 			return nil, fmt.Errorf("%s: %w", step.section, err)
 		}
 	}
+	r.Load[1] = load()
 	return r, nil
 }
 
@@ -62,9 +64,15 @@ func (b *bench) steps(r *report) []step {
 		step{"memory", "middleware over memstore", into(&r.Middleware, func(context.Context) (*middleware, error) { return b.middleware() })},
 		step{"sqlite", "SQLite", into(&r.SQLite, b.sqlite)},
 		step{"group", "SQLite, group commit", into(&r.Groups, b.groups)},
+		step{"mysql", "MySQL and MariaDB", into(&r.MySQL, b.mysql)},
 		step{"guard", "the guard", into(&r.Guard, b.guard)},
 		step{"sweep", "beside a sweeper", into(&r.Sweeping, b.sweeping)},
 		step{"cache", "over HTTP", into(&r.HTTP, b.overHTTP)},
+		step{"outbox", "outbox", into(&r.Outbox, b.outbox)},
+		step{"outbox", "outbox on SQLite", into(&r.OutboxGroups, b.outboxGroups)},
+		step{"relay", "relay of the outbox", into(&r.Relay, b.relay)},
+		step{"inbox", "inbox", into(&r.Inbox, b.inbox)},
+		step{"lease", "lease", into(&r.Lease, b.lease)},
 	)
 }
 

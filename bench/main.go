@@ -49,7 +49,7 @@ type Main struct {
 // ParseFlags reads the command line.
 func (m *Main) ParseFlags(args []string) error {
 	f := flag.NewFlagSet("bench", flag.ExitOnError)
-	f.StringVar(&m.markdown, "o", "", "write the report to this `file`; default: standard output")
+	f.StringVar(&m.markdown, "o", "", "write the report to this `file`, with -only just those sections of it; default: standard output")
 	f.StringVar(&m.json, "json", "", "write the figures to this `file`, too")
 	f.IntVar(&m.bench.rounds, "rounds", 80, "rounds of every race")
 	f.DurationVar(&m.bench.slice, "slice", 100*time.Millisecond, "how long a contestant works in one round")
@@ -80,7 +80,13 @@ func (m *Main) Run(ctx context.Context) error {
 		}
 	}
 	if m.markdown != "" {
-		return publish(m.markdown, []byte(r.markdown()))
+		text := r.markdown()
+		if old, err := os.ReadFile(m.markdown); err == nil && len(m.bench.only) > 0 {
+			if text, err = r.splice(string(old)); err != nil {
+				return err
+			}
+		}
+		return publish(m.markdown, []byte(text))
 	}
 	_, err = io.WriteString(m.Stdout, r.markdown())
 	return err

@@ -15,6 +15,7 @@ type report struct {
 	Rounds       int           `json:"rounds"`
 	Slice        time.Duration `json:"slice_ns"`
 	Quick        bool          `json:"quick,omitempty"`
+	Load         [2]string     `json:"load"` // of the machine, before and after
 	Costs        []cost        `json:"costs,omitempty"`
 	Settings     []throughput  `json:"settings,omitempty"`
 	Serializable []throughput  `json:"serializable,omitempty"`
@@ -23,9 +24,15 @@ type report struct {
 	Middleware   *middleware   `json:"middleware,omitempty"`
 	SQLite       *sqlite       `json:"sqlite,omitempty"`
 	Groups       []grouped     `json:"groups,omitempty"`
+	MySQL        *onMySQL      `json:"mysql,omitempty"`
 	Guard        guard         `json:"guard,omitempty"`
 	Sweeping     sweeping      `json:"sweeping,omitempty"`
 	HTTP         *overHTTP     `json:"over_http,omitempty"`
+	Outbox       []throughput  `json:"outbox,omitempty"`
+	OutboxGroups []grouped     `json:"outbox_groups,omitempty"`
+	Relay        *relayed      `json:"relay,omitempty"`
+	Inbox        *inboxed      `json:"inbox,omitempty"`
+	Lease        *throughput   `json:"lease,omitempty"`
 }
 
 type machine struct {
@@ -60,7 +67,7 @@ func (r *report) markdown() string {
 	p("# Results")
 	p("")
 	p("Repeat with `cd bench && go run . -o RESULTS.md`; `-quick` takes a look in a minute. PostgreSQL 15 or later must be")
-	p("installed; a private server is started and removed.")
+	p("installed, and MariaDB and MySQL for their section (`make setup`); private servers are started and removed.")
 	p("")
 	p("%s · %d cores, %s/%s, client and server on the same ones · Go %s · PostgreSQL %s, fsync and synchronous_commit on · fsync of 8 KiB: %s",
 		r.When.Format(time.DateOnly), m.CPUs, m.OS, m.Arch, m.Go, m.PostgreSQL, millis(m.Fsync))
@@ -75,56 +82,67 @@ func (r *report) markdown() string {
 	p("")
 	p("Contestants take turns in slices of %s, %d rounds. Every ratio is one of throughputs within a round: median [least .. most].", r.Slice, r.Rounds)
 	p("**By CPU time** is the same ratio in CPU time of client and server together, which other programs on the machine disturb")
-	p("less; it says nothing about waiting. A bar is met or not by the median of this run.")
-	r.writeCosts(p)
-	for _, s := range r.Settings {
-		s.write(p)
+	p("less; it says nothing about waiting. A bar is met or not by the median of this run. Load average of the machine: %s before")
+	p("and %s after the run.", r.Load[0], r.Load[1])
+	for _, c := range r.chapters() {
+		w.WriteString(c.text())
 	}
-	if len(r.Serializable) > 0 {
+	return w.String()
+}
+
+// chapter is what one section has to say.
+type chapter struct {
+	section string
+	write   func(printer)
+}
+
+// chapters are those that were measured, in the order of the report.
+func (r *report) chapters() (list []chapter) {
+	add := func(measured bool, section string, write func(printer)) {
+		if measured {
+			list = append(list, chapter{section, write})
+		}
+	}
+	several := func(all []throughput) func(printer) {
+		return func(p printer) {
+			for _, s := range all {
+				s.write(p)
+			}
+		}
+	}
+	add(len(r.Costs) > 0, "trips", r.writeCosts)
+	for _, s := range r.Settings {
+		add(true, s.Slug, s.write)
+	}
+	add(len(r.Serializable) > 0, "serializable", func(p printer) {
 		p("\n## SERIALIZABLE\n")
 		p("All but the last contestant run at SERIALIZABLE, with different keys. Nothing is run again (`Config.Runs` is 1): one conflict")
 		p("would have ended the measurement.")
-	}
-	for _, s := range r.Serializable {
-		s.write(p)
-	}
-	if len(r.Batch) > 0 {
+		several(r.Serializable)(p)
+	})
+	add(len(r.Batch) > 0, "batch", func(p printer) {
 		p("\n## Batch form\n")
 		p("`once.DoBatch`: the same two inserts, with key, response and COMMIT in one round trip. The bare transaction has four.")
-	}
-	for _, s := range r.Batch {
-		s.write(p)
-	}
-	if r.Growth != nil {
-		r.Growth.write(p)
-	}
-	if r.Middleware != nil {
-		r.Middleware.write(p)
-	}
-	if r.SQLite != nil {
-		r.SQLite.write(p)
-	}
-	if r.Groups != nil {
-		writeGroups(p, r.Groups)
-	}
-	if r.Guard != nil {
-		r.Guard.write(p)
-	}
-	if r.Sweeping != nil {
-		r.Sweeping.write(p)
-	}
-	if r.HTTP != nil {
-		r.HTTP.write(p)
-	}
-	return w.String()
+		several(r.Batch)(p)
+	})
+	add(r.Growth != nil, "growth", func(p printer) { r.Growth.write(p) })
+	add(r.Middleware != nil, "memory", func(p printer) { r.Middleware.write(p) })
+	add(r.SQLite != nil, "sqlite", func(p printer) { r.SQLite.write(p) })
+	add(r.Groups != nil, "group", func(p printer) { writeGroups(p, r.Groups) })
+	add(r.MySQL != nil, "mysql", func(p printer) { r.MySQL.write(p) })
+	add(r.Guard != nil, "guard", r.Guard.write)
+	add(r.Sweeping != nil, "sweep", r.Sweeping.write)
+	add(r.HTTP != nil, "cache", func(p printer) { r.HTTP.write(p) })
+	add(len(r.Outbox) > 0, "outbox", r.writeOutbox)
+	add(r.Relay != nil, "relay", func(p printer) { r.Relay.write(p) })
+	add(r.Inbox != nil, "inbox", func(p printer) { r.Inbox.write(p) })
+	add(r.Lease != nil, "lease", r.writeLease)
+	return list
 }
 
 type printer func(format string, a ...any)
 
 func (r *report) writeCosts(p printer) {
-	if len(r.Costs) == 0 {
-		return
-	}
 	p("\n## Round trips and commits per operation\n")
 	p("Counted: reads after a write on the client's socket; the server's statistics. 1 client, warm.\n")
 	p("| | round trips | commits | rollbacks | WAL syncs | extra trips / commits against bare | bar | |")

@@ -86,14 +86,19 @@ func doSQL(ctx context.Context, engine *once.Engine[*sql.Tx]) error {
 	return err
 }
 
+const (
+	insertChargeSQL = `insert into charge (id, customer, amount, currency) values (?, ?, ?, ?)`
+	insertEntrySQL  = `insert into ledger_entry (id, charge_id, account, direction, amount) values (?, ?, ?, ?, ?)`
+)
+
 // placeSQL is place on database/sql.
 func (o order) placeSQL(ctx context.Context, tx *sql.Tx) (receipt, error) {
-	_, err := tx.ExecContext(ctx, `insert into charge (id, customer, amount, currency) values (?, ?, ?, ?)`,
+	_, err := tx.ExecContext(ctx, insertChargeSQL,
 		o.ChargeID, o.Customer, o.Amount, o.Currency)
 	if err != nil {
 		return receipt{}, err
 	}
-	_, err = tx.ExecContext(ctx, `insert into ledger_entry (id, charge_id, account, direction, amount) values (?, ?, ?, ?, ?)`,
+	_, err = tx.ExecContext(ctx, insertEntrySQL,
 		o.EntryID, o.ChargeID, "receivable", "debit", o.Amount)
 	if err != nil {
 		return receipt{}, err

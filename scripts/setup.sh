@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, MariaDB, PgBouncer, strace, faketime, Node.js. Quick when all is there.
+# detector, PostgreSQL, MariaDB, MySQL, PgBouncer, NATS, strace, faketime, Node.js. Quick when all is there.
 # Where it may not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -36,6 +36,7 @@ find_missing() {
 	# machine.
 	has_mariadb || missing+=(mariadb-server-core mariadb-client-core)
 	has pgbouncer || missing+=(pgbouncer)
+	has nats-server || missing+=(nats-server)
 	has strace || missing+=(strace)
 	has faketime || missing+=(faketime)
 	# Only for the validators of OpenAPI documents.
@@ -48,9 +49,12 @@ explain() {
 	echo "Try: apt-get install ${missing[*]} (the names of Debian's packages)" >&2
 }
 
+# The other servers do not depend on it. It says itself what it lacks. internal/testenv looks there.
+"$(dirname "$0")/mysql-server.sh" /var/lib/once-testenv/mysql || true
+
 find_missing
 if [ ${#missing[@]} -eq 0 ]; then
-	echo "setup: all there"
+	echo "setup: no package is missing"
 	exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then

@@ -19,6 +19,8 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/store/pgxstore"
 )
 
@@ -86,12 +88,14 @@ func newClient(ctx context.Context, dsn string, around func(*worker) river.Worke
 		return nil, nil, err
 	}
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	_, created := pool.Exec(ctx, "create table if not exists mail (id bigint generated always as identity, customer bigint not null)")
-	if err := errors.Join(err, created, pgxstore.Migrate(ctx, pool)); err != nil {
+	_, created := pool.Exec(ctx, "create table if not exists mail (id bigint generated always as identity, customer bigint not null); create table if not exists booking (amount bigint not null)")
+	if err := errors.Join(err, created, pgxstore.Migrate(ctx, pool, inbox.Migrations, deadletter.Migrations)); err != nil {
 		return nil, nil, err
 	}
 	workers := river.NewWorkers()
-	river.AddWorker(workers, around(&worker{engine: once.New(pgxstore.New(pool), once.Config{})}))
+	engine := once.New(pgxstore.New(pool), once.Config{})
+	river.AddWorker(workers, around(&worker{engine: engine}))
+	river.AddWorker(workers, &booker{in: inbox.New(engine, inbox.Config{Consumer: "bookings"})})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
 	})

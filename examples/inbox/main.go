@@ -1,0 +1,83 @@
+// Command inbox receives events of another service by HTTP, and books each of them once, in the order of its account. The
+// booking commits with the note that the event was applied, so an event that is sent again is not booked again.
+//
+//	go run . &
+//	for i in 1 2; do curl -i 127.0.0.1:8081/events/refunds -H 'Idempotency-Key: e1' -d '{"account":"acct_1","amount":1000}'; done
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once"
+	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, "127.0.0.1:8081"); err != nil {
+		slog.Error("the receiver has ended", "error", err)
+	}
+}
+
+func run(ctx context.Context, address string) error {
+	db, in, err := open(ctx, "file:billing.db")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	go func() { _ = in.Run(ctx, book) }() // applies dead letters that are redriven, and forgets old IDs
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /events/{topic}", httpbroker.Receiver(in, book)) // put authentication around it
+	server := &http.Server{Addr: address, Handler: mux, ReadTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], error) {
+	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations); err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	if _, err := db.ExecContext(ctx, "create table if not exists booking (account text, amount integer)"); err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	s, err := sqlstore.New(ctx, db)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return db, inbox.New(once.New(s, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder}), nil
+}
+
+// book applies an event. What it writes commits with the note that the event was applied.
+func book(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+	var refund struct {
+		Account string `json:"account"`
+		Amount  int64  `json:"amount"`
+	}
+	if err := json.Unmarshal(m.Payload, &refund); err != nil {
+		return inbox.Permanent(err) // a dead letter now: no other attempt can change it
+	}
+	_, err := tx.ExecContext(ctx, "insert into booking (account, amount) values (?, ?)", refund.Account, refund.Amount)
+	return err
+}

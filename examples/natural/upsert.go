@@ -1,0 +1,48 @@
+package natural
+
+import (
+	"context"
+
+	"github.com/oncelib/once/store"
+)
+
+// Price is a row of
+//
+//	create table price (sku varchar(50) primary key, amount bigint not null, version bigint not null)
+//
+// Each state of a row has a version of its own, and later states have higher versions.
+type Price struct {
+	SKU             string
+	Amount, Version int64
+}
+
+var setPrice = statement{
+	postgres: `insert into price (sku, amount, version) values ($1, $2, $3)
+		on conflict (sku) do update set amount = excluded.amount, version = excluded.version
+		where excluded.version > price.version`,
+	// Assignments run from left to right: once version is set, it is no longer the old one.
+	mysql: `insert into price (sku, amount, version) values (?, ?, ?)
+		on duplicate key update
+			amount = if(values(version) > version, values(amount), amount),
+			version = greatest(values(version), version)`,
+}
+
+var selectPrice = statement{
+	postgres: `select sku, amount, version from price where sku = $1`,
+	mysql:    `select sku, amount, version from price where sku = ? for update`, // reads the newest state, also late in a transaction
+}
+
+// SetPrice stores p, unless the version that is stored is the same or newer. It returns what is stored
+// afterwards: p, also if the call is repeated, or a newer version.
+func SetPrice(ctx context.Context, db DB, d store.Dialect, p Price) (Price, error) {
+	if _, err := db.ExecContext(ctx, setPrice.on(d), p.SKU, p.Amount, p.Version); err != nil {
+		return Price{}, err
+	}
+	return ReadPrice(ctx, db, d, p.SKU)
+}
+
+// ReadPrice returns what is stored. It fails with [sql.ErrNoRows] if nothing is.
+func ReadPrice(ctx context.Context, db DB, d store.Dialect, sku string) (p Price, err error) {
+	err = db.QueryRowContext(ctx, selectPrice.on(d), sku).Scan(&p.SKU, &p.Amount, &p.Version)
+	return p, err
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/oncelib/once/internal/duplicates"
+)
+
+// TestOneEvent: a refund that is asked for again and again has one event. The receiver loses its
+// first answers, so that it gets events again, and handles each once and in order.
+func TestOneEvent(t *testing.T) {
+	const lost = 2
+	there, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "receiver.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	there.SetMaxOpenConns(1)
+	if _, err := there.ExecContext(t.Context(), "create table position (topic text, key text, seq integer, primary key (topic, key)); create table event (id text, type text)"); err != nil {
+		t.Fatal(err)
+	}
+	handled := make(chan struct{}, 10)
+	var deliveries atomic.Int32
+	var requests []string
+	consume := receive(there, func(tx *sql.Tx, kind string, r *http.Request) error {
+		_, err := tx.ExecContext(r.Context(), "insert into event (id, type) values (?, ?)", r.Header.Get("Ce-Id"), kind)
+		return err
+	})
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := httptest.NewRecorder()
+		consume(got, r)
+		if n := deliveries.Add(1); n <= lost {
+			requests = append(requests, r.Header.Get("Idempotency-Key"))
+			w.WriteHeader(http.StatusInternalServerError) // it was handled, and its sender does not learn it
+			return
+		}
+		w.WriteHeader(got.Code)
+		handled <- struct{}{}
+	}))
+	defer receiver.Close()
+
+	handler, relay, err := newService(t.Context(), "file:"+filepath.Join(t.TempDir(), "refunds.db"), receiver.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+
+	got := duplicates.Post(t, server.URL, "application/json", `{"account":"acct_1","amount":1000}`)
+	if got.Status != http.StatusCreated {
+		t.Fatalf("%+v", got)
+	}
+	<-handled
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("the relay: %v", err)
+	}
+	if len(requests) != lost || len(slices.Compact(requests)) != 1 {
+		t.Errorf("the deliveries of one message have the keys %v", requests)
+	}
+	var n, seq int
+	err1 := there.QueryRowContext(t.Context(), "select count(*) from event where type = 'refund.succeeded'").Scan(&n)
+	err2 := there.QueryRowContext(t.Context(), "select seq from position where topic = 'refunds' and key = 'acct_1'").Scan(&seq)
+	if err := errors.Join(err1, err2); err != nil || n != 1 || seq != 1 {
+		t.Errorf("%d events, number %d, %v", n, seq, err)
+	}
+}
