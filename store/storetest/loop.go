@@ -84,7 +84,9 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	t.Helper()
 	id, ctx := newID(), bounded(t)
 	op := operation(id)
-	clean := trip[TX]{t: t, e: once.New(l.peer, once.Config{Observer: once.Discard}), op: op}
+	patient := op // the server may still be at work on what was given up
+	patient.Wait = time.Minute
+	clean := trip[TX]{t: t, e: once.New(l.peer, once.Config{Observer: once.Discard}), op: patient}
 	if f.prepared {
 		if r, err := f.call(ctx, clean); !answered(err) {
 			t.Fatal(r, err)
@@ -117,10 +119,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	}
 	l.note(hits, err, rec.State == store.StateDone)
 
-	// The server may still be at work on what was given up.
-	op.Wait = time.Minute
-	clean.op = op
-	again, err2 := f.call(ctx, trip[TX]{t: t, e: once.New(l.s, once.Config{Observer: once.Discard}), op: op})
+	again, err2 := f.call(ctx, trip[TX]{t: t, e: once.New(l.s, once.Config{Observer: once.Discard}), op: patient})
 	last, err3 := f.call(ctx, clean)
 	switch {
 	case !answered(err2), !answered(err3), !last.Replayed:

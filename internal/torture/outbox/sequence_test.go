@@ -37,7 +37,8 @@ func (g *ground[TX]) wantSequence(t *testing.T, topic, key string, want int) {
 	}
 }
 
-// TestSequenceHasNoGaps under 16 writers of one key, some of whom roll back.
+// TestSequenceHasNoGaps under 16 writers of one key, some of whom roll back. While the key has no row yet, a
+// rollback makes those that wait for it deadlock on MySQL: a writer that is told that nothing was applied does it again.
 func TestSequenceHasNoGaps(t *testing.T) {
 	on(t, testSequenceHasNoGaps[pgx.Tx], testSequenceHasNoGaps[*sql.Tx])
 }
@@ -53,9 +54,12 @@ func testSequenceHasNoGaps[TX any](t *testing.T, g *ground[TX]) {
 				if (w+i)%4 == 0 {
 					want = failed
 				}
-				err := g.doAt(t.Context(), store.ReadCommitted, func(ctx context.Context, tx TX) error {
-					return errors.Join(g.box.Add(ctx, tx, message("hot", "k", "t")), g.charge(ctx, tx, once.NewKey()), want)
-				})
+				var err error
+				for refused := true; refused; refused = g.store.Dialect() == store.MySQL && once.CodeOf(err) == once.CodeConflict {
+					err = g.doAt(t.Context(), store.ReadCommitted, func(ctx context.Context, tx TX) error {
+						return errors.Join(g.box.Add(ctx, tx, message("hot", "k", "t")), g.charge(ctx, tx, once.NewKey()), want)
+					})
+				}
 				if !errors.Is(err, want) {
 					t.Error(err)
 				}
