@@ -61,8 +61,8 @@ func (o operations) Renew(ctx context.Context, holds []store.Hold, lease time.Du
 	return o.Store.Renew(ctx, asked, lease)
 }
 
-func (o operations) Unfinished(ctx context.Context, after store.ID, limit int) ([]store.Entry, error) {
-	list, err := o.Store.Unfinished(ctx, after, limit)
+func (o operations) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+	list, err := o.Store.Unfinished(ctx, page)
 	if o.wrong.list != nil {
 		list = o.wrong.list(list)
 	}
