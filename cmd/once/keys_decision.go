@@ -74,7 +74,7 @@ func (d *decision) check(try string) error {
 
 // resolution is the decision in the words of package lease.
 func (d *decision) resolution(op admin.Operation) (how lease.Resolution, err error) {
-	how = lease.Resolution{RunAgain: d.runAgain, Voided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
+	how = lease.Resolution{RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
 	switch {
 	case d.result != "":
 		body, err := os.ReadFile(d.result)
