@@ -49,8 +49,8 @@ type (
 		Unfinished(ctx context.Context, page Listing) ([]Entry, error)
 	}
 
-	// Backlogger counts what is not done, and what is not needed any more. That is cheap enough for
-	// a metric: it reads no operation that is done and kept (on MySQL those that are kept for ever).
+	// Backlogger counts operations that are unfinished or expired. That is cheap enough for a metric: it reads
+	// no operation that is done and kept (on MySQL it does read those that are kept for ever).
 	Backlogger interface {
 		Backlog(ctx context.Context) (Backlog, error)
 	}
