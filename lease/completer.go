@@ -16,6 +16,7 @@ import (
 // Defaults of [Completer].
 const (
 	DefaultConcurrency = 4
+	DefaultEvery       = time.Second
 	DefaultCheckEvery  = time.Minute
 )
 
@@ -33,8 +34,9 @@ type Completer struct {
 	// operations that the store keeps under leases. Required.
 	Resume func(ctx context.Context, op once.Operation) error
 
-	// Every is the time between two looks. An operation that fails again and again is resumed less and less often, once an hour in
-	// the end. Default: the TTL of the store.
+	// Every is the time between two looks for what is due; after a look that has taken long it is longer, up to the TTL of the
+	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
+	// 1 s, or the TTL if that is shorter.
 	Every time.Duration
 
 	// CheckEvery is the time between two [Check] of an operation that is unknown. Default 1 min.
@@ -50,6 +52,7 @@ type Completer struct {
 const (
 	pageSize  = 500    // operations that one look-up reads
 	queueSize = 10_000 // operations that wait for a place; with more the next look goes on
+	lookShare = 50     // a look takes one part of so many of the time: it reads all that is unfinished
 )
 
 // Run resumes operations until ctx ends, then waits for those that it has begun, and returns nil. It returns an error at once if
@@ -68,7 +71,7 @@ func (c Completer) Run(ctx context.Context) error {
 		return errors.New("lease: the store cannot list what is unfinished (store.Lister)")
 	}
 	if c.Every == 0 {
-		c.Every = c.Store.cfg.TTL
+		c.Every = min(DefaultEvery, c.Store.cfg.TTL)
 	}
 	if c.CheckEvery == 0 {
 		c.CheckEvery = DefaultCheckEvery
@@ -86,10 +89,12 @@ func (c Completer) Run(ctx context.Context) error {
 		places.Go(func() { w.work(ctx) })
 	}
 	for {
+		began := time.Now()
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Warn("operations whose owner is gone cannot be listed", "error", err)
 		}
-		if !sleep(ctx, c.Every) {
+		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
+		if !sleep(ctx, max(c.Every, costs)) {
 			return nil
 		}
 	}
