@@ -21,7 +21,7 @@ import (
 // make this call, so that a service which dedupes by it sees one call.
 //
 // The options say what may happen if the outcome of the call is not known, because fn has returned an error or
-// the owner of the lease has died. Without one, nobody makes it again: the operation is unknown.
+// the owner of the lease has died. Without one it is not made again: the operation is unknown.
 //
 // If fn returns a [once.Failure], the call has been answered, and the failure is its outcome: a later run gets it
 // again. If the call may have been made before, it must be an answer that the service gives to each request with the key, also

@@ -30,7 +30,7 @@ type voided struct {
 	Count int    `json:"count"`
 }
 
-// intent is a call that is about to be made, and what is to be done if nobody knows how it ended.
+// intent is a call that is about to be made, and what is to be done if it is not known how it ended.
 type intent struct {
 	Phase   string    `json:"phase"`
 	Repeat  bool      `json:"repeat,omitempty"` // under the same key

@@ -96,7 +96,7 @@ func (*Store) Irrevocable() {}
 func (s *Store) Config() Config { return s.cfg }
 
 // Read implements [store.Operations]. What has stopped in a call that can be made again or checked is
-// not told as a call whose outcome nobody knows.
+// not told as a call whose outcome is not known.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	if err == nil && rec.LeaseExpired && rec.CallStarted {
