@@ -223,12 +223,11 @@ func (c *completing) endsInCall(ctx context.Context, e store.Entry) bool {
 
 // work resumes one operation after the other.
 func (c *completing) work(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		select {
 		case e := <-c.queue:
 			c.resumed(e, c.resumeSafely(ctx, e.ID), ctx.Err() != nil)
 		case <-ctx.Done():
-			return
 		}
 	}
 }
