@@ -107,8 +107,9 @@ type completing struct {
 	lister store.Lister
 	queue  chan store.Entry // to be resumed
 
-	mu    sync.Mutex
-	tried map[store.ID]tries
+	mu     sync.Mutex
+	tried  map[store.ID]tries
+	rounds int
 }
 
 // tries are those of an operation that has not come to its end.
@@ -116,6 +117,7 @@ type tries struct {
 	count  int
 	queued bool
 	next   time.Time // not before
+	seen   int       // the last round in which it was due
 }
 
 // longestPause is between two resumptions of an operation that fails again and again.
@@ -138,6 +140,7 @@ func (c *completing) pause(e store.Entry, count int) time.Duration {
 
 // round looks once at all that is due, and waits for no handler.
 func (c *completing) round(ctx context.Context) error {
+	c.rounds++
 	for page := (store.Listing{Limit: pageSize, Due: true}); ; {
 		list, err := c.list(ctx, page)
 		if err != nil {
@@ -174,11 +177,15 @@ func (c *completing) read(ctx context.Context, id store.ID) (rec store.Record, s
 	return rec, s, err
 }
 
-// isTime reports whether an operation may be resumed now.
+// isTime reports whether an operation that is due may be resumed now.
 func (c *completing) isTime(id store.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.tried[id]
+	t, again := c.tried[id]
+	if again {
+		t.seen = c.rounds
+		c.tried[id] = t
+	}
 	return !t.queued && !time.Now().Before(t.next)
 }
 
@@ -197,11 +204,11 @@ func (c *completing) enqueue(e store.Entry) (ok bool) {
 	return true
 }
 
-// forget drops what has not been due for long: it has come to its end.
+// forget drops what is not due any more: it has come to its end, or another node goes on with it.
 func (c *completing) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.tried, func(_ store.ID, t tries) bool { return !t.queued && time.Since(t.next) > longestPause })
+	maps.DeleteFunc(c.tried, func(_ store.ID, t tries) bool { return !t.queued && t.seen < c.rounds && time.Now().After(t.next) })
 }
 
 // endsInCall stores that an operation is unknown, if its owner has died in a call that nothing can decide. That needs no
@@ -244,7 +251,7 @@ func (c *completing) resumed(e store.Entry, err error, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tried[e.ID]
-	c.tried[e.ID] = tries{count: t.count + 1, next: time.Now().Add(c.pause(e, t.count))}
+	c.tried[e.ID] = tries{count: t.count + 1, next: time.Now().Add(c.pause(e, t.count)), seen: t.seen}
 }
 
 // resumeSafely tells of a panic like of an error: it would end the processes of all nodes, one after the other.

@@ -120,7 +120,7 @@ func (s *SMTP) greets(context.Context) error {
 	if err != nil {
 		return errNotReady
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, _, err := conn.ReadResponse(220); err != nil {
 		return errNotReady
 	}
