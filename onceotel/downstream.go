@@ -4,9 +4,12 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"unicode"
 
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/oncelib/once/internal/wire"
 )
 
 // Downstream is how the key of an operation, and its correlation id, travel to the services that its handler calls, and on from there.
@@ -16,7 +19,7 @@ const (
 	// KeyStays is that they do not.
 	KeyStays Downstream = iota
 
-	// KeyInBaggage has them in the baggage, as once.key_hash and once.correlation_id. Every service on the way passes them on.
+	// KeyInBaggage has them in the baggage, as once.key and once.correlation_id. Every service on the way passes them on.
 	KeyInBaggage
 
 	// KeyInHeader has them in X-Idempotency-Key and X-Correlation-Id of requests of [Telemetry.Transport] that have no such field
@@ -27,7 +30,7 @@ const (
 
 // Names of what travels.
 const (
-	baggageKey         = "once.key_hash"
+	baggageKey         = "once.key"
 	baggageCorrelation = "once.correlation_id"
 	headerKey          = "X-Idempotency-Key"
 	headerCorrelation  = "X-Correlation-Id"
@@ -40,12 +43,8 @@ func (t *Telemetry) withBaggage(ctx context.Context, o *operation) context.Conte
 	}
 	bag := baggage.FromContext(ctx)
 	for _, each := range [...]struct{ name, value string }{{baggageKey, o.key}, {baggageCorrelation, o.CorrelationID}} {
-		if each.value == "" {
-			bag = bag.DeleteMember(each.name) // it would be that of another operation
-			continue
-		}
 		m, err := baggage.NewMemberRaw(each.name, each.value)
-		if err != nil {
+		if err != nil || each.value == "" {
 			continue
 		}
 		if next, err := bag.SetMember(m); err == nil { // else the baggage is full
@@ -62,11 +61,18 @@ func (t *Telemetry) inject(ctx context.Context, h http.Header) {
 	if o == nil || t.cfg.Downstream != KeyInHeader {
 		return
 	}
-	if o.key != "" && !has(h, headerKey) && !has(h, "Idempotency-Key") {
-		h.Set(headerKey, o.key)
+	if !has(h, headerKey) && !has(h, wire.KeyHeader) {
+		set(h, headerKey, o.key)
 	}
-	if o.CorrelationID != "" && !has(h, headerCorrelation) {
-		h.Set(headerCorrelation, o.CorrelationID)
+	if !has(h, headerCorrelation) {
+		set(h, headerCorrelation, o.CorrelationID)
+	}
+}
+
+// set leaves out what would have net/http refuse the request.
+func set(h http.Header, name, value string) {
+	if value != "" && !strings.ContainsFunc(value, unicode.IsControl) {
+		h.Set(name, value)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"net/http/httptest"
 
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -51,9 +52,21 @@ func ExampleTelemetry_Transport() {
 	if err != nil {
 		log.Panic(err)
 	}
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
 	client := &http.Client{Transport: tel.Transport(&retryhttp.Transport{Keys: true})}
-	_ = client // client.Do(req.WithContext(ctx)), with the context of the handler
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL, http.NoBody) // in a handler: its ctx
+	if err != nil {
+		log.Panic(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		log.Panic(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode)
 	// Output:
+	// 404
 }
 
 // Work that is no request is retried with the same spans.

@@ -74,7 +74,7 @@ func named(t *testing.T, spans tracetest.SpanStubs, name string) tracetest.SpanS
 func text(attrs []attribute.KeyValue, key string) string {
 	for _, a := range attrs {
 		if string(a.Key) == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""
@@ -99,7 +99,7 @@ func (tel *telemetry) numbers() map[string]float64 {
 			add := func(set attribute.Set, v float64) {
 				var labels []string
 				for _, a := range set.ToSlice() {
-					labels = append(labels, string(a.Key)+"="+a.Value.Emit())
+					labels = append(labels, string(a.Key)+"="+a.Value.String())
 				}
 				slices.Sort(labels)
 				numbers[m.Name+"{"+strings.Join(labels, ",")+"}"] = v

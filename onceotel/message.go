@@ -16,11 +16,14 @@ import (
 // system is messaging.system where no broker is named.
 const system = "once"
 
+// maxLinks is how many links the SDK keeps by default.
+const maxLinks = 128
+
 // outcomeKey is what has become of a message.
 const outcomeKey = attribute.Key("once.outcome")
 
 // Publisher returns a publisher that makes a span "send {topic}" for each call of Publish of another one. It links to the producers of the
-// messages: the contexts of outbox.Config.Trace. broker is the messaging.system, such as "kafka"; "" is "once".
+// messages, the contexts of outbox.Config.Trace: to those of the first 128. broker is the messaging.system, such as "kafka"; "" is "once".
 func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publisher {
 	return outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
 		if len(messages) == 0 {
@@ -36,7 +39,7 @@ func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publishe
 		} else {
 			attrs = append(attrs, semconv.MessagingBatchMessageCount(len(messages)))
 		}
-		ctx, span := t.tracer.Start(ctx, "send "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links(traces...)...), trace.WithAttributes(attrs...))
+		ctx, span := t.tracer.Start(ctx, "send "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links(traces[:min(len(traces), maxLinks)]...)...), trace.WithAttributes(attrs...))
 		defer span.End()
 		errs := p.Publish(ctx, messages)
 		for i, err := range errs {
@@ -72,7 +75,8 @@ func (t *Telemetry) process(ctx context.Context, consumer string, m *inbox.Messa
 	if m.Delivery > 0 {
 		attrs = append(attrs, attemptKey.Int(m.Delivery))
 	}
-	return t.tracer.Start(ctx, "process "+m.Topic, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(m.Trace)...), trace.WithAttributes(attrs...))
+	return t.tracer.Start(ctx, "process "+m.Topic, //nolint:spancheck // the caller ends it
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(m.Trace)...), trace.WithAttributes(attrs...))
 }
 
 func messaging(operation, topic, broker string) []attribute.KeyValue {

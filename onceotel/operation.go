@@ -64,7 +64,7 @@ func (t *Telemetry) TraceStart(ctx context.Context, e once.Event) (_ context.Con
 	if e.Trace != "" && !trace.SpanContextFromContext(ctx).IsValid() { // there is no span of a server: the caller's is the parent
 		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(e.Trace))
 	}
-	ctx, o.span = t.tracer.Start(ctx, nameOf(e))
+	ctx, o.span = t.tracer.Start(ctx, nameOf(e)) //nolint:spancheck // Observe ends it
 	o.Context = t.withBaggage(ctx, o)
 	return o, traceparent(o.span.SpanContext())
 }

@@ -172,11 +172,11 @@ func noKey(t *testing.T, s tracetest.SpanStub) {
 	t.Helper()
 	texts := []string{s.Name, s.Status.Description}
 	for _, a := range s.Attributes {
-		texts = append(texts, a.Value.Emit())
+		texts = append(texts, a.Value.String())
 	}
 	for _, e := range s.Events {
 		for _, a := range e.Attributes {
-			texts = append(texts, a.Value.Emit())
+			texts = append(texts, a.Value.String())
 		}
 	}
 	for _, each := range texts {

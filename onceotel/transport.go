@@ -131,10 +131,10 @@ func (t *Telemetry) Do(ctx context.Context, name string, p *retry.Policy, fn fun
 // callKey is the key of the span of a call in its context.
 type callKey struct{}
 
-// startCall starts the span of a call.
+// startCall starts the span of a call, which the caller ends.
 func (t *Telemetry) startCall(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attrs...))
-	return context.WithValue(ctx, callKey{}, span), span
+	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attrs...)) //nolint:spancheck // the caller ends it
+	return context.WithValue(ctx, callKey{}, span), span                   //nolint:spancheck // the caller ends it
 }
 
 // observeRetry returns what observes the calls of a policy.

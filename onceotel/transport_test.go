@@ -100,8 +100,8 @@ func TestCallHasASpanForEachAttempt(t *testing.T) {
 			attempts = append(attempts, s)
 		}
 		for _, a := range s.Attributes {
-			if strings.Contains(a.Value.Emit(), "secret") {
-				t.Errorf("%s tells %s %q", s.Name, a.Key, a.Value.Emit())
+			if strings.Contains(a.Value.String(), "secret") {
+				t.Errorf("%s tells %s %q", s.Name, a.Key, a.Value.String())
 			}
 		}
 	}
@@ -251,12 +251,12 @@ func TestKeyTravelsDownstream(t *testing.T) {
 		header, correlation, bags string
 	}{
 		"by default":          {},
-		"in the baggage":      {cfg: onceotel.Config{Downstream: onceotel.KeyInBaggage}, bags: "once.correlation_id=order%207,once.key_hash=" + hash},
+		"in the baggage":      {cfg: onceotel.Config{Downstream: onceotel.KeyInBaggage}, bags: "once.correlation_id=order%207,once.key=" + hash},
 		"in the header":       {cfg: onceotel.Config{Downstream: onceotel.KeyInHeader}, header: hash, correlation: "order 7"},
 		"in the header, raw":  {cfg: onceotel.Config{Downstream: onceotel.KeyInHeader, DownstreamKey: raw}, header: "raw key", correlation: "order 7"},
 		"a key of its own":    {cfg: onceotel.Config{Downstream: onceotel.KeyInHeader}, own: "Idempotency-Key", correlation: "order 7"},
 		"another of its own":  {cfg: onceotel.Config{Downstream: onceotel.KeyInHeader}, own: "X-Idempotency-Key", header: "mine", correlation: "order 7"},
-		"in the baggage, raw": {cfg: onceotel.Config{Downstream: onceotel.KeyInBaggage, DownstreamKey: raw}, bags: "once.correlation_id=order%207,once.key_hash=raw%20key"},
+		"in the baggage, raw": {cfg: onceotel.Config{Downstream: onceotel.KeyInBaggage, DownstreamKey: raw}, bags: "once.correlation_id=order%207,once.key=raw%20key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
