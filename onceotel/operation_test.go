@@ -49,12 +49,12 @@ func done(t *testing.T) *memstore.Store {
 
 const original = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// running is a store in which refund is held by another process.
+// running is a store in which refund is held by another process, by a call with the traceparent of original.
 func running(t *testing.T) *memstore.Store {
 	t.Helper()
 	s := memstore.New()
 	_, err := s.Swap(t.Context(), store.Change{
-		ID: store.ID{Scope: refund.Scope, Key: refund.Key}, Lease: time.Hour, Next: store.Record{State: store.StateRunning, Nonce: make([]byte, 16), Fence: 1},
+		ID: store.ID{Scope: refund.Scope, Key: refund.Key}, Lease: time.Hour, Next: store.Record{State: store.StateRunning, Nonce: make([]byte, 16), Fence: 1, Trace: original},
 	})
 	must(t, err)
 	return s
@@ -84,7 +84,7 @@ func TestEveryDecisionIsInASpan(t *testing.T) {
 		"replayed":       {store: done(t), decision: "db_hit", effect: "applied", runs: "0", links: true},
 		"mismatch":       {store: done(t), op: another, decision: "mismatch", effect: "not_applied", runs: "0", errored: "mismatch", links: true},
 		"stale":          {store: memstore.New(), op: old, decision: "stale", effect: "not_applied", runs: "0", errored: "stale"},
-		"in flight":      {store: running(t), decision: "in_flight", effect: "not_applied", runs: "0", errored: "in_flight"},
+		"in flight":      {store: running(t), decision: "in_flight", effect: "not_applied", runs: "0", errored: "in_flight", links: true},
 		"refused":        {store: memstore.New(), op: once.Operation{Scope: "acme", Key: "\x00", Name: refund.Name}, decision: "refused", effect: "not_applied", runs: "0", errored: "invalid"},
 		"unavailable":    {store: faulty(storetest.BeginDown), decision: "unavailable", effect: "not_applied", runs: "0", errored: "unavailable"},
 		"conflict": {

@@ -54,3 +54,49 @@ func TestPhasesAreChildren(t *testing.T) {
 		t.Errorf("%d spans of the second run, want the call and the operation", len(spans))
 	}
 }
+
+// TestCompleterGoesOnInTheTrace: leased work whose caller has gone is finished in the trace of the call that began it.
+func TestCompleterGoesOnInTheTrace(t *testing.T) {
+	t.Parallel()
+	tel := newTelemetry(t, onceotel.Config{})
+	leases := lease.New(memstore.New(), lease.Config{})
+	encrypter, err := once.NewEncrypter(make([]byte, 32))
+	must(t, err)
+	e := once.New(leases, once.Config{Observer: tel, Encrypter: encrypter})
+	down := true // read by one run after the other
+	do := func(ctx context.Context, op once.Operation) error {
+		_, err := once.Do(ctx, e, op, func(ctx context.Context, run *lease.Run) (string, error) {
+			return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) {
+				if down {
+					return "", errors.New("timeout")
+				}
+				return "charged", nil
+			}, lease.SafeToRepeat())
+		})
+		return err
+	}
+	op := refund
+	op.Request = []byte("{}")
+	if err := do(t.Context(), op); err == nil {
+		t.Fatal("no error")
+	}
+	begun := named(t, tel.take(), refund.Name)
+	down = false
+
+	ctx, stop := context.WithCancel(t.Context())
+	finished := make(chan error, 1)
+	c := lease.Completer{Store: leases, Encrypter: encrypter, Every: lease.ShortestTTL, Resume: func(ctx context.Context, op once.Operation) error {
+		op.Name = refund.Name
+		finished <- do(ctx, op)
+		return nil
+	}}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	must(t, <-finished)
+	stop()
+	must(t, <-ended)
+	s := named(t, tel.take(), refund.Name)
+	if s.SpanContext.TraceID() != begun.SpanContext.TraceID() || s.Parent.SpanID() != begun.SpanContext.SpanID() {
+		t.Errorf("trace %v, parent %v, want %v, %v", s.SpanContext.TraceID(), s.Parent.SpanID(), begun.SpanContext.TraceID(), begun.SpanContext.SpanID())
+	}
+}
