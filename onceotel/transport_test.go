@@ -175,10 +175,8 @@ func TestCallThatFails(t *testing.T) {
 	if status := post(ctx, t, transport, s.URL); status != 0 {
 		t.Fatal(status)
 	}
-	for _, s := range tel.take() {
-		if s.Status.Code == codes.Error {
-			t.Errorf("%s: %v", s.Name, s.Status)
-		}
+	if call = named(t, tel.take(), "call POST"); call.Status.Code == codes.Error || text(call.Attributes, "error.type") == "" {
+		t.Errorf("%v, %v", call.Status, call.Attributes)
 	}
 }
 
