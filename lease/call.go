@@ -50,7 +50,9 @@ func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, 
 		return decode[T](done)
 	}
 	c := call{run: r, phase: phase, policy: p}
-	err = c.make(ctx, request, func(ctx context.Context, key string, request []byte) (any, error) { return fn(ctx, key, request) })
+	err = r.trace(ctx, Phase{Name: phase, Call: true}, func(ctx context.Context) error {
+		return c.make(ctx, request, func(ctx context.Context, key string, request []byte) (any, error) { return fn(ctx, key, request) })
+	})
 	if err != nil {
 		return value, err
 	}

@@ -39,6 +39,9 @@ type Config struct {
 	// Eager commits the claim before the handler begins, which costs one commit more: then nothing of the handler
 	// runs on two nodes at the same time.
 	Eager bool
+
+	// Tracer is shown each phase that runs. Default: none.
+	Tracer Tracer
 }
 
 // Store is a store for work under leases: see [New].

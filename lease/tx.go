@@ -38,7 +38,7 @@ func Tx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string,
 		return value, fmt.Errorf("%w: phase %q would write to another store than the one that the lease is kept in, and could not commit with it. Try: the store that lease.New was given, or Call", ErrMisused, phase)
 	}
 	t := transaction[T, TX]{run: r, store: s, phase: phase, fn: fn}
-	if err := t.untilCommitted(ctx); err != nil {
+	if err := r.trace(ctx, Phase{Name: phase}, t.untilCommitted); err != nil {
 		return value, err
 	}
 	if t.found { // committed by a run whose answer was lost

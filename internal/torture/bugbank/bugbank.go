@@ -70,6 +70,7 @@ func All() []Mutant {
 		leasedMutants,
 		leaseMutants,
 		dueMutants,
+		tracingMutants,
 		leaseKillMutants,
 		holdMutants,
 		webMutants,

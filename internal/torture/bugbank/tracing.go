@@ -1,0 +1,82 @@
+package bugbank
+
+func onceotel(test string) []Killer { return []Killer{{Module: "onceotel", Test: test}} }
+
+// tracingMutants are bugs of spans, of what travels with them, and of the instruments of OpenTelemetry.
+var tracingMutants = []Mutant{
+	{
+		Name:  "a replay does not link to the execution",
+		Edits: []Edit{{In: "onceotel.(*operation).finish", Old: "sc := spanContext(e.Trace); sc.IsValid()", New: "sc := spanContext(e.Trace); !sc.IsValid()"}},
+		Tests: onceotel("TestReplayLinksToTheExecution"),
+	},
+	{
+		Name:  "an execution links to itself",
+		Edits: []Edit{{In: "onceotel.(*operation).finish", Old: "case once.DecisionDBHit,", New: "case once.DecisionNewExecution, once.DecisionDBHit,"}},
+		Tests: onceotel("TestReplayLinksToTheExecution"),
+	},
+	{
+		Name:  "the span in the context is taken for that of the operation",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).Observe", Old: "o := t.operationOf(ctx)", New: "o := &operation{span: trace.SpanFromContext(ctx)}"}},
+		Tests: onceotel("TestObserverWithoutAStartEndsNoSpan"),
+	},
+	{
+		Name:  "the trace of the caller is the parent, and not the span of the server",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).TraceStart", Old: "&& !trace.SpanContextFromContext(ctx).IsValid()", New: ""}},
+		Tests: onceotel("TestSpanIsAChildOfTheServers"),
+	},
+	{
+		Name:  "an outcome that a person must find out is no error of its span",
+		Edits: []Edit{{In: "onceotel.needsPerson", Old: "once.CodeMisuse, once.CodeUnknown:", New: "once.CodeMisuse:"}},
+		Tests: onceotel("TestUnknownIsInASpan"),
+	},
+	{
+		Name:  "each measurement makes its labels again",
+		Edits: []Edit{{In: "onceotel.(*meter).optionsOf", Old: "o := m.labels[s]", New: "o := m.labels[series{}]"}},
+		Tests: onceotel("TestSampledOutCostsTenAllocations"),
+	},
+	{
+		Name:  "the label of a gauge is left out",
+		Edits: []Edit{{In: "onceotel.observeGauges", Old: `if o.label != "" {`, New: `if o.label == "" {`}},
+		Tests: onceotel("TestGaugesAreThoseOfTheWatch"),
+	},
+	{
+		Name:  "the key of an operation takes the place of that of a request",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).inject", Old: "!has(h, headerKey) && !has(h, wire.KeyHeader)", New: "!has(h, wire.KeyHeader)"}},
+		Tests: onceotel("TestKeyTravelsDownstream"),
+	},
+	{
+		Name:  "the correlation id goes to every service",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).inject", Old: "|| t.cfg.Downstream != KeyInHeader", New: ""}},
+		Tests: onceotel("TestKeyTravelsDownstream"),
+	},
+	{
+		Name:  "the first attempt counts as a repetition",
+		Edits: []Edit{{In: "onceotel.(*attempts).RoundTrip", Old: "n > 0", New: "n >= 0"}},
+		Tests: onceotel("TestCallHasASpanForEachAttempt"),
+	},
+	{
+		Name:  "the trace is written into the request of all attempts",
+		Edits: []Edit{{In: "onceotel.(*attempts).RoundTrip", Old: "a.of.inject(ctx, own.Header)", New: "a.of.inject(req.Context(), own.Header)"}},
+		Tests: onceotel("TestCallHasASpanForEachAttempt"),
+	},
+	{
+		Name:  "a span tells the query of a URL",
+		Edits: []Edit{{In: "onceotel.attributesOf", Old: `u.User, u.RawQuery, u.Fragment = nil, "", ""`, New: "u.User = nil"}},
+		Tests: onceotel("TestCallHasASpanForEachAttempt"),
+	},
+	{
+		Name:  "a delivery does not link to its producer",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).Publisher", Old: "traces[i], ids[i] = messages[i].Trace, messages[i].ID", New: "ids[i] = messages[i].ID"}},
+		Tests: onceotel("TestMessageIsLinkedFromProducerToConsumer"),
+	},
+	{
+		Name:  "a phase that panics ends without an error",
+		Edits: []Edit{{In: "lease.(*Run).trace", Old: "err = errPanic", New: "err = nil"}},
+		Tests: onLease("TestTracerSeesEachPhaseThatRuns"),
+	},
+	{
+		Name:  "the function of a phase does not get the context of its span",
+		Edits: []Edit{{In: "lease.(*Run).trace", Old: "ctx, end := r.s.cfg.Tracer.PhaseStart(ctx, p)", New: "_, end := r.s.cfg.Tracer.PhaseStart(ctx, p)"}},
+		Tests: onLease("TestTracerSeesEachPhaseThatRuns"),
+	},
+}

@@ -1,0 +1,32 @@
+package lease
+
+import (
+	"context"
+	"errors"
+)
+
+// Phase is what a [Tracer] is told of a phase.
+type Phase struct {
+	Name string
+	Call bool // it calls another service: see [Call]
+}
+
+// Tracer starts a span for each phase that runs, or another thing that lasts as long.
+type Tracer interface {
+	// PhaseStart is called when a phase begins to run; not for one whose value is saved. The phase goes on with the context that
+	// it returns. end is called once, with the error of the phase, also if the phase panics.
+	PhaseStart(ctx context.Context, p Phase) (_ context.Context, end func(error))
+}
+
+var errPanic = errors.New("the function of the phase has panicked")
+
+// trace runs a phase and shows it to Config.Tracer.
+func (r *Run) trace(ctx context.Context, p Phase, run func(context.Context) error) (err error) {
+	if r.s.cfg.Tracer == nil {
+		return run(ctx)
+	}
+	ctx, end := r.s.cfg.Tracer.PhaseStart(ctx, p)
+	err = errPanic // unless run returns
+	defer func() { end(err) }()
+	return run(ctx)
+}

@@ -1,0 +1,87 @@
+package onceotel
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/oncelib/once/internal/wire"
+)
+
+// Downstream is how the key of an operation, and its correlation id, travel to the services that its handler calls, and on from there.
+type Downstream uint8
+
+const (
+	// KeyStays is that they do not.
+	KeyStays Downstream = iota
+
+	// KeyInBaggage has them in the baggage, as once.key and once.correlation_id. Every service on the way passes them on.
+	KeyInBaggage
+
+	// KeyInHeader has them in X-Idempotency-Key and X-Correlation-Id of requests of [Telemetry.Transport] that have no such field
+	// and no Idempotency-Key. Many services, and those of package oncehttp, take X-Idempotency-Key for the key of the request: all requests of one
+	// operation to such a service have the same key then. So it is for handlers that make one call to each service.
+	KeyInHeader
+)
+
+// Names of what travels.
+const (
+	baggageKey         = "once.key"
+	baggageCorrelation = "once.correlation_id"
+	headerKey          = "X-Idempotency-Key"
+	headerCorrelation  = "X-Correlation-Id"
+)
+
+// withBaggage returns the context of an operation with what travels in its baggage.
+func (t *Telemetry) withBaggage(ctx context.Context, o *operation) context.Context {
+	if t.cfg.Downstream != KeyInBaggage {
+		return ctx
+	}
+	bag := baggage.FromContext(ctx)
+	for _, each := range [...]struct{ name, value string }{{baggageKey, o.key}, {baggageCorrelation, o.CorrelationID}} {
+		m, err := baggage.NewMemberRaw(each.name, each.value)
+		if err != nil || each.value == "" {
+			continue
+		}
+		if next, err := bag.SetMember(m); err == nil { // else the baggage is full
+			bag = next
+		}
+	}
+	return baggage.ContextWithBaggage(ctx, bag)
+}
+
+// inject writes the trace context into the header of a request, and what travels there.
+func (t *Telemetry) inject(ctx context.Context, h http.Header) {
+	t.cfg.Propagator.Inject(ctx, propagation.HeaderCarrier(h))
+	o := t.operationOf(ctx)
+	if o == nil || t.cfg.Downstream != KeyInHeader {
+		return
+	}
+	if !has(h, headerKey) && !has(h, wire.KeyHeader) {
+		set(h, headerKey, o.key)
+	}
+	if !has(h, headerCorrelation) {
+		set(h, headerCorrelation, o.CorrelationID)
+	}
+}
+
+// set leaves out what would have net/http refuse the request.
+func set(h http.Header, name, value string) {
+	if value != "" && !strings.ContainsFunc(value, unicode.IsControl) {
+		h.Set(name, value)
+	}
+}
+
+// has reports whether a header has a field, however it is spelt: package retryhttp hides keys from net/http by their spelling.
+func has(h http.Header, name string) bool {
+	for field := range h {
+		if strings.EqualFold(field, name) {
+			return true
+		}
+	}
+	return false
+}

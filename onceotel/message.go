@@ -1,0 +1,114 @@
+package onceotel
+
+import (
+	"cmp"
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/outbox"
+)
+
+// system is messaging.system where no broker is named.
+const system = "once"
+
+// maxLinks is how many links the SDK keeps by default.
+const maxLinks = 128
+
+// outcomeKey is what has become of a message.
+const outcomeKey = attribute.Key("once.outcome")
+
+// Publisher returns a publisher that makes a span "send {topic}" for each call of Publish of another one. It links to the producers of the
+// messages, the contexts of outbox.Config.Trace: to those of the first 128. broker is the messaging.system, such as "kafka"; "" is "once".
+func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publisher {
+	return outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+		if len(messages) == 0 {
+			return p.Publish(ctx, messages)
+		}
+		topic, traces, ids := messages[0].Topic, make([]string, len(messages)), make([]string, len(messages))
+		for i := range messages { // they are the publisher's then
+			traces[i], ids[i] = messages[i].Trace, messages[i].ID
+		}
+		attrs := append(messaging("send", topic, broker), semconv.MessagingOperationTypeSend)
+		if len(messages) == 1 {
+			attrs = append(attrs, semconv.MessagingMessageID(ids[0]), attemptKey.Int(messages[0].Attempt))
+		} else {
+			attrs = append(attrs, semconv.MessagingBatchMessageCount(len(messages)))
+		}
+		ctx, span := t.tracer.Start(ctx, "send "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links(traces[:min(len(traces), maxLinks)]...)...), trace.WithAttributes(attrs...))
+		defer span.End()
+		errs := p.Publish(ctx, messages)
+		for i, err := range errs {
+			if err != nil && i < len(ids) {
+				span.AddEvent("once.outbox.failed", trace.WithAttributes(semconv.MessagingMessageID(ids[i]), errorKey.String(err.Error())))
+				span.SetStatus(codes.Error, err.Error())
+			}
+		}
+		return errs
+	})
+}
+
+// Handler returns a handler for the messages of an inbox that makes a span "process {topic}" for each run of fn. It is a child of the span in the
+// context, and links to the producer of the message: Message.Trace. The commit of the message is not in it: it is in the operation of the
+// inbox, if t observes the engine.
+func Handler[TX any](t *Telemetry, in *inbox.Inbox[TX], fn inbox.Handler[TX]) inbox.Handler[TX] {
+	consumer := in.Config().Consumer
+	return func(ctx context.Context, tx TX, m inbox.Message) error {
+		ctx, span := t.process(ctx, consumer, &m)
+		defer span.End()
+		err := fn(ctx, tx, m)
+		if err != nil {
+			fail(span, err)
+		}
+		return err
+	}
+}
+
+// process starts the span of a message that was received.
+func (t *Telemetry) process(ctx context.Context, consumer string, m *inbox.Message) (context.Context, trace.Span) {
+	attrs := append(messaging("process", m.Topic, ""), semconv.MessagingOperationTypeProcess,
+		semconv.MessagingConsumerGroupName(consumer), semconv.MessagingMessageID(m.ID))
+	if m.Delivery > 0 {
+		attrs = append(attrs, attemptKey.Int(m.Delivery))
+	}
+	return t.tracer.Start(ctx, "process "+m.Topic, //nolint:spancheck // the caller ends it
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(m.Trace)...), trace.WithAttributes(attrs...))
+}
+
+func messaging(operation, topic, broker string) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		semconv.MessagingSystemKey.String(cmp.Or(broker, system)), semconv.MessagingOperationName(operation), semconv.MessagingDestinationName(topic),
+	}
+}
+
+// Outbox returns the observer of a relay: it records the instruments.
+func (t *Telemetry) Outbox() outbox.Observer { return outboxObserver{t} }
+
+type outboxObserver struct{ of *Telemetry }
+
+// Observe implements [outbox.Observer].
+func (o outboxObserver) Observe(ctx context.Context, e outbox.Event) { o.of.meter.outbox(ctx, &e) }
+
+// Inbox returns the observer of an inbox. It records the instruments, and makes a span "process {topic}" of a message that no handler runs
+// for: a duplicate, say. That of another message is one of [Handler].
+func (t *Telemetry) Inbox() inbox.Observer { return inboxObserver{t} }
+
+type inboxObserver struct{ of *Telemetry }
+
+// Observe implements [inbox.Observer].
+func (o inboxObserver) Observe(ctx context.Context, e inbox.Event) {
+	o.of.meter.inbox(ctx, &e)
+	switch e.Type {
+	case inbox.EventDuplicate, inbox.EventStale, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered:
+		_, span := o.of.process(ctx, e.Consumer, &e.Message)
+		span.SetAttributes(outcomeKey.String(string(e.Type)))
+		if e.Type == inbox.EventDeadLettered { // it waits for a person
+			span.SetStatus(codes.Error, text(e.Err))
+		}
+		span.End()
+	}
+}

@@ -1,0 +1,187 @@
+package onceotel_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once"
+	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/onceotel"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// database returns a SQLite database with the tables of outbox and inbox.
+func database(t *testing.T) *sqlstore.Store {
+	t.Helper()
+	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "once.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations, inbox.Migrations, deadletter.Migrations))
+	_, err = db.ExecContext(t.Context(), "create table booking (id text primary key)")
+	must(t, err)
+	s, err := sqlstore.New(t.Context(), db)
+	must(t, err)
+	return s
+}
+
+// delivered is an observer of a relay that tells when a message was delivered.
+type delivered struct {
+	outbox.Observer
+
+	messages chan string
+}
+
+func (d delivered) Observe(ctx context.Context, e outbox.Event) {
+	d.Observer.Observe(ctx, e)
+	if e.Type == outbox.EventDelivered {
+		d.messages <- e.Message.ID
+	}
+}
+
+// TestMessageIsLinkedFromProducerToConsumer: an operation adds a message, a relay sends it by HTTP, and an inbox applies it. The
+// spans of the delivery and of the handler link to the operation, and so does that of a second delivery.
+func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
+	t.Parallel()
+	tel, s := newTelemetry(t, onceotel.Config{}), database(t)
+	engine := once.New(s, once.Config{Observer: tel})
+	box := outbox.New(s, outbox.Config{Trace: onceotel.Trace})
+	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox()})
+	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+		_, err := tx.ExecContext(ctx, "insert into booking (id) values (?)", m.ID)
+		return err
+	}
+	received := make(chan inbox.Message, 10)
+	receiver := httptest.NewServer(httpbroker.Receiver(in, onceotel.Handler(tel.Telemetry, in, func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+		received <- m
+		return book(ctx, tx, m)
+	})))
+	defer receiver.Close()
+
+	_, err := once.Do(t.Context(), engine, refund, func(ctx context.Context, tx *sql.Tx) (string, error) {
+		return "paid", box.Add(ctx, tx, outbox.Message{Topic: "refunds", Type: "refund.succeeded"})
+	})
+	must(t, err)
+
+	told := delivered{tel.Outbox(), make(chan string, 10)}
+	publisher := tel.Publisher(httpbroker.Publisher(receiver.URL, httpbroker.Config{}), "http")
+	relay := box.Relay(publisher, outbox.RelayConfig{Observer: told})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	id := <-told.messages
+	stop()
+	must(t, <-ended)
+	m := <-received
+	if outcome, err := in.Handle(t.Context(), m, book); err != nil || outcome != inbox.Duplicate { // the broker delivers it again
+		t.Fatal(outcome, err)
+	}
+
+	spans := tel.take()
+	operation := named(t, spans, refund.Name)
+	send := named(t, spans, "send refunds")
+	var processes tracetest.SpanStubs
+	for _, s := range spans {
+		if s.Name == "process refunds" {
+			processes = append(processes, s)
+		}
+	}
+	if len(processes) != 2 {
+		t.Fatalf("%d spans of the consumer", len(processes))
+	}
+	producer := onceotel.Trace(trace.ContextWithSpanContext(t.Context(), operation.SpanContext))
+	for _, s := range append(processes, send) {
+		if got := links(&s); !slices.Equal(got, []string{producer}) {
+			t.Errorf("%s links to %q, want %q", s.Name, got, producer)
+		}
+		if got := text(s.Attributes, "messaging.message.id"); got != id {
+			t.Errorf("%s is about message %s, want %s", s.Name, got, id)
+		}
+		if got := text(s.Attributes, "messaging.destination.name"); got != "refunds" {
+			t.Errorf("%s is about topic %s", s.Name, got)
+		}
+		if s.Status.Code == codes.Error {
+			t.Errorf("%s: %v", s.Name, s.Status)
+		}
+	}
+	for attribute, want := range map[string]string{"messaging.operation.name": "send", "messaging.operation.type": "send", "messaging.system": "http", "once.attempt": "1"} {
+		if got := text(send.Attributes, attribute); got != want {
+			t.Errorf("%s of the delivery is %q, want %q", attribute, got, want)
+		}
+	}
+	for attribute, want := range map[string]string{
+		"messaging.operation.name": "process", "messaging.operation.type": "process", "messaging.system": "once", "messaging.consumer.group.name": "billing",
+	} {
+		if got := text(processes[0].Attributes, attribute); got != want {
+			t.Errorf("%s of the consumer is %q, want %q", attribute, got, want)
+		}
+	}
+	if send.SpanKind != trace.SpanKindClient || processes[0].SpanKind != trace.SpanKindConsumer {
+		t.Errorf("kinds %v and %v", send.SpanKind, processes[0].SpanKind)
+	}
+	applied := processes[0].Parent.SpanID()
+	if !slices.ContainsFunc(spans, func(s tracetest.SpanStub) bool {
+		return s.Name == "inbox billing" && s.SpanContext.SpanID() == applied
+	}) {
+		t.Error("the handler is not in the operation of the inbox")
+	}
+	if got := text(processes[1].Attributes, "once.outcome"); got != "duplicate" {
+		t.Errorf("the second delivery is %q", got)
+	}
+	numbers := tel.numbers()
+	for _, series := range []string{
+		"once.outbox.deliveries{result=delivered,topic=refunds}", "once.inbox.messages{result=applied,source=once}", "once.inbox.messages{result=duplicate,source=once}",
+	} {
+		if numbers[series] != 1 {
+			t.Errorf("%s is %v", series, numbers[series])
+		}
+	}
+}
+
+// TestFailedMessages: a delivery that fails, a handler that fails, and a dead letter.
+func TestFailedMessages(t *testing.T) {
+	t.Parallel()
+	tel := newTelemetry(t, onceotel.Config{})
+	refused := errors.New("refused")
+	p := tel.Publisher(outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+		clear(messages) // they are the publisher's
+		return []error{nil, refused}
+	}), "")
+	messages := []outbox.Message{{Topic: "refunds", ID: "1", Trace: original}, {Topic: "refunds", ID: "2", Trace: original}}
+	if errs := p.Publish(t.Context(), messages); len(errs) != 2 || !errors.Is(errs[1], refused) {
+		t.Errorf("%v", errs)
+	}
+	send := named(t, tel.take(), "send refunds")
+	if send.Status.Code != codes.Error || len(send.Events) != 1 || text(send.Events[0].Attributes, "messaging.message.id") != "2" {
+		t.Errorf("%v, %v", send.Status, send.Events)
+	}
+	if got := links(&send); !slices.Equal(got, []string{original}) || text(send.Attributes, "messaging.batch.message_count") != "2" {
+		t.Errorf("links to %q: %v", got, send.Attributes)
+	}
+
+	in := inbox.New(once.New(database(t), once.Config{Observer: once.Discard}), inbox.Config{Consumer: "billing", Observer: tel.Inbox()})
+	m := inbox.Message{ID: "1", Topic: "refunds", Type: "refund.succeeded", Trace: "no traceparent"}
+	outcome, err := in.Handle(t.Context(), m, onceotel.Handler(tel.Telemetry, in, func(context.Context, *sql.Tx, inbox.Message) error { return inbox.Permanent(refused) }))
+	if err != nil || outcome != inbox.DeadLettered {
+		t.Fatal(outcome, err)
+	}
+	spans := tel.take()
+	if len(spans) != 2 || spans[0].Status.Code != codes.Error || spans[1].Status.Code != codes.Error || text(spans[1].Attributes, "once.outcome") != "dead_lettered" || len(spans[0].Links) > 0 {
+		t.Errorf("%+v", spans)
+	}
+	if n := tel.numbers()["once.inbox.messages{result=dead_lettered,source=once}"]; n != 1 {
+		t.Errorf("%v dead letters", n)
+	}
+}

@@ -1,0 +1,156 @@
+package onceotel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store"
+)
+
+// Attributes of spans, beside those of the semantic conventions.
+const (
+	operationKey   = attribute.Key("once.operation")
+	keyHashKey     = attribute.Key("once.key_hash")
+	attemptKey     = attribute.Key("once.attempt")
+	decisionKey    = attribute.Key("once.decision")
+	effectKey      = attribute.Key("once.effect")
+	runsKey        = attribute.Key("once.runs")
+	acquireWaitKey = attribute.Key("once.acquire_wait_ms")
+	lockWaitKey    = attribute.Key("once.lock_wait_ms")
+	commitKey      = attribute.Key("once.commit_ms")
+	errorKey       = attribute.Key("once.error")
+)
+
+// operation is the context of a call of the engine. By it the span is found again: the innermost span of a context may be
+// another one, of another observer.
+type operation struct {
+	context.Context //nolint:containedctx // it is one
+
+	of   *Telemetry
+	span trace.Span
+	key  string // that travels downstream; "": none does
+	once.Caller
+}
+
+// Value implements [context.Context].
+func (o *operation) Value(key any) any {
+	if key == o.of {
+		return o
+	}
+	return o.Context.Value(key)
+}
+
+// operationOf returns the innermost operation that ctx belongs to, nil if there is none.
+func (t *Telemetry) operationOf(ctx context.Context) *operation {
+	o, _ := ctx.Value(t).(*operation)
+	return o
+}
+
+// TraceStart implements [once.Tracer].
+func (t *Telemetry) TraceStart(ctx context.Context, e once.Event) (_ context.Context, traceparentToKeep string) {
+	o := &operation{of: t, Caller: e.Caller}
+	if t.cfg.Downstream != KeyStays && e.KeyHash != "" {
+		o.key = t.cfg.DownstreamKey(ctx, e)
+	}
+	if e.Trace != "" && !trace.SpanContextFromContext(ctx).IsValid() { // there is no span of a server: the caller's is the parent
+		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(e.Trace))
+	}
+	ctx, o.span = t.tracer.Start(ctx, nameOf(e)) //nolint:spancheck // Observe ends it
+	o.Context = t.withBaggage(ctx, o)
+	return o, traceparent(o.span.SpanContext())
+}
+
+// Observe implements [once.Observer].
+func (t *Telemetry) Observe(ctx context.Context, e once.Event) {
+	t.meter.operation(ctx, &e)
+	o := t.operationOf(ctx)
+	if o == nil {
+		return
+	}
+	finished := e.Type == once.EventFinished
+	if finished {
+		defer o.span.End()
+	}
+	switch {
+	case !o.span.IsRecording():
+	case finished:
+		o.finish(&e)
+	case e.Type == once.EventClaimed: // the common case: it says nothing that the end does not say
+	default:
+		attrs := []attribute.KeyValue{runsKey.Int(e.Runs)}
+		if e.Type == once.EventSettled {
+			attrs = append(attrs, effectKey.String(effectOf(&e)))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, errorKey.String(e.Err.Error()))
+		}
+		o.span.AddEvent("once."+string(e.Type), trace.WithAttributes(attrs...))
+		if e.Type == once.EventEffectOutsideTx {
+			o.span.SetStatus(codes.Error, e.Err.Error())
+		}
+	}
+}
+
+// finish writes what the last event of a call says.
+func (o *operation) finish(e *once.Event) {
+	attrs := make([]attribute.KeyValue, 0, 10)
+	attrs = append(attrs, operationKey.String(nameOf(*e)), decisionKey.String(string(e.Decision())), effectKey.String(effectOf(e)),
+		runsKey.Int(e.Runs), milliseconds(acquireWaitKey, e.Acquire), milliseconds(lockWaitKey, e.LockWait), milliseconds(commitKey, e.Commit))
+	if e.KeyHash != "" {
+		attrs = append(attrs, keyHashKey.String(e.KeyHash))
+	}
+	if e.Caller.Attempt > 0 {
+		attrs = append(attrs, attemptKey.Int(e.Caller.Attempt))
+	}
+	switch e.Outcome {
+	case once.OutcomeExecuted, once.OutcomeReplayed, once.OutcomeDeclined:
+	default:
+		attrs = append(attrs, semconv.ErrorTypeKey.String(string(e.Outcome)))
+	}
+	o.span.SetAttributes(attrs...)
+	switch e.Decision() {
+	case once.DecisionDBHit, once.DecisionCacheHit, once.DecisionInFlight, once.DecisionMismatch, once.DecisionUnknown: // the trace is another call's
+		if sc := spanContext(e.Trace); sc.IsValid() {
+			o.span.AddLink(trace.Link{SpanContext: sc})
+		}
+	}
+	if needsPerson(e) {
+		o.span.SetStatus(codes.Error, text(e.Err))
+	}
+}
+
+// needsPerson reports whether a person should look at the end of a call: it is what [once.Log] writes at Error.
+func needsPerson(e *once.Event) bool {
+	switch once.Code(e.Outcome) {
+	case once.CodeAborted, once.CodeMisuse, once.CodeUnknown:
+		return true
+	case once.CodeUnavailable:
+		return e.Effect == once.EffectInDoubt || errors.Is(e.Err, store.ErrNotMigrated)
+	}
+	return false
+}
+
+func nameOf(e once.Event) string { return cmp.Or(e.Name, "unnamed") }
+
+// effectOf is the effect in the words of the instruments.
+func effectOf(e *once.Event) string { return strings.ReplaceAll(e.Effect.String(), " ", "_") }
+
+func milliseconds(key attribute.Key, d time.Duration) attribute.KeyValue {
+	return key.Float64(float64(d) / float64(time.Millisecond))
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,37 @@
+package onceotel
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+)
+
+// Attributes of the spans of phases.
+const (
+	phaseKey  = attribute.Key("once.phase")
+	callsKey  = attribute.Key("once.phase.call") // whether it calls another service
+	phaseSpan = "phase "
+)
+
+// PhaseStart implements [lease.Tracer]: a span "phase {name}" for each phase that runs, in that of its operation.
+func (t *Telemetry) PhaseStart(ctx context.Context, p lease.Phase) (_ context.Context, end func(error)) {
+	ctx, span := t.tracer.Start(ctx, phaseSpan+p.Name, trace.WithAttributes(phaseKey.String(p.Name), callsKey.Bool(p.Call)))
+	return ctx, func(err error) {
+		defer span.End()
+		if err == nil {
+			return
+		}
+		span.SetAttributes(semconv.ErrorType(err))
+		if failure := (*once.Failure)(nil); errors.As(err, &failure) || errors.Is(err, lease.ErrLost) { // it is the answer; another owner goes on
+			return
+		}
+		span.SetStatus(codes.Error, err.Error())
+	}
+}
