@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,4 +138,39 @@ func TestByHost(t *testing.T) {
 	for i := range 20_000 {
 		of(fmt.Sprint(i))
 	}
+}
+
+// TestStates: who watches sees which destinations are kept away from.
+func TestStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := breaker.NewHosts(gobreaker.Settings{})
+		want := func(when string, want ...retry.BreakerState) {
+			t.Helper()
+			if got := hosts.States(); !slices.Equal(got, want) {
+				t.Errorf("%s: %+v, want %+v", when, got, want)
+			}
+		}
+		want("no host was called")
+		attempt(hosts.Of("b"), 100, retry.HealthBad)
+		attempt(hosts.Of("A"), 1, retry.HealthGood)
+		want("one is down", retry.BreakerState{Destination: "a"}, retry.BreakerState{Destination: "b", Open: true})
+		<-time.After(5*time.Second + 1)
+		want("half-open", retry.BreakerState{Destination: "a"}, retry.BreakerState{Destination: "b", Open: true})
+		attempt(hosts.Of("b"), 1, retry.HealthGood)
+		want("it is back", retry.BreakerState{Destination: "a"}, retry.BreakerState{Destination: "b"})
+	})
+}
+
+func ExampleHosts() {
+	hosts := breaker.NewHosts(gobreaker.Settings{})
+	client := &http.Client{Transport: &retryhttp.Transport{Breaker: hosts.Of}}
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	if resp, err := client.Get(server.URL); err == nil {
+		resp.Body.Close()
+	}
+	for _, s := range hosts.States() {
+		fmt.Println("open:", s.Open)
+	}
+	// Output: open: false
 }

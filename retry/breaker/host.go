@@ -1,6 +1,8 @@
 package breaker
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,18 +18,39 @@ const maxHosts = 10_000
 // of its own, with these settings and the host as its name. Of 10,000 hosts; then each
 // new one replaces another, whose breaker begins anew when it comes back.
 func ByHost(settings gobreaker.Settings) func(host string) retry.Breaker {
-	h := &hosts{settings: settings, all: map[string]*Breaker{}}
-	return h.of
+	return NewHosts(settings).Of
 }
 
-type hosts struct {
+// Hosts are the breakers of [ByHost], for those who want to see their states:
+//
+//	hosts := breaker.NewHosts(gobreaker.Settings{})
+//	client := &http.Client{Transport: &retryhttp.Transport{Breaker: hosts.Of}}
+type Hosts struct {
 	settings gobreaker.Settings
 
 	mu  sync.Mutex
 	all map[string]*Breaker
 }
 
-func (h *hosts) of(host string) retry.Breaker {
+// NewHosts returns breakers with these settings, one for each host.
+func NewHosts(settings gobreaker.Settings) *Hosts {
+	return &Hosts{settings: settings, all: map[string]*Breaker{}}
+}
+
+// States returns the states of all breakers, in order of their hosts.
+func (h *Hosts) States() []retry.BreakerState {
+	h.mu.Lock()
+	all := maps.Clone(h.all)
+	h.mu.Unlock()
+	states := make([]retry.BreakerState, 0, len(all))
+	for _, host := range slices.Sorted(maps.Keys(all)) {
+		states = append(states, retry.BreakerState{Destination: host, Open: all[host].State() != gobreaker.StateClosed})
+	}
+	return states
+}
+
+// Of returns the breaker of a host. Upper and lower case are the same.
+func (h *Hosts) Of(host string) retry.Breaker {
 	host = strings.ToLower(host)
 	h.mu.Lock()
 	defer h.mu.Unlock()
