@@ -17,12 +17,6 @@ type Breaker interface {
 	Allow() (done func(Health), err error)
 }
 
-// BreakerState is what a breaker looks like at some moment.
-type BreakerState struct {
-	Destination string
-	Open        bool // also while it lets a few attempts through to see
-}
-
 // Health is what an attempt says about the health of the other side.
 type Health uint8
 

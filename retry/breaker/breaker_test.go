@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/breaker"
 	"github.com/oncelib/once/retry/retryhttp"
@@ -140,24 +141,31 @@ func TestByHost(t *testing.T) {
 	}
 }
 
-// TestStates: who watches sees which destinations are kept away from.
-func TestStates(t *testing.T) {
+// TestGauges: a gauge tells which destinations are kept away from.
+func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := breaker.NewHosts(gobreaker.Settings{})
-		want := func(when string, want ...retry.BreakerState) {
+		want := func(when string, want map[string]float64) {
 			t.Helper()
-			if got := hosts.States(); !slices.Equal(got, want) {
-				t.Errorf("%s: %+v, want %+v", when, got, want)
+			got := map[string]float64{}
+			values, err := hosts.Gauges(t.Context())
+			for _, v := range values {
+				if got[v.Label] = v.Number; v.Name != gauge.BreakerOpen {
+					t.Errorf("%s: %s", when, v.Name)
+				}
+			}
+			if err != nil || !maps.Equal(got, want) {
+				t.Errorf("%s: %v, %v, want %v", when, got, err, want)
 			}
 		}
-		want("no host was called")
+		want("no host was called", nil)
 		attempt(hosts.Of("b"), 100, retry.HealthBad)
 		attempt(hosts.Of("A"), 1, retry.HealthGood)
-		want("one is down", retry.BreakerState{Destination: "a"}, retry.BreakerState{Destination: "b", Open: true})
+		want("one is down", map[string]float64{"a": 0, "b": 1})
 		<-time.After(5*time.Second + 1)
-		want("half-open", retry.BreakerState{Destination: "a"}, retry.BreakerState{Destination: "b", Open: true})
+		want("half-open", map[string]float64{"a": 0, "b": 1})
 		attempt(hosts.Of("b"), 1, retry.HealthGood)
-		want("it is back", retry.BreakerState{Destination: "a"}, retry.BreakerState{Destination: "b"})
+		want("it is back", map[string]float64{"a": 0, "b": 0})
 	})
 }
 
@@ -169,8 +177,9 @@ func ExampleHosts() {
 	if resp, err := client.Get(server.URL); err == nil {
 		resp.Body.Close()
 	}
-	for _, s := range hosts.States() {
-		fmt.Println("open:", s.Open)
+	values, _ := hosts.Gauges(context.Background())
+	for _, v := range values {
+		fmt.Println(v.Name, v.Number)
 	}
-	// Output: open: false
+	// Output: once_breaker_open 0
 }

@@ -1,13 +1,14 @@
 package breaker
 
 import (
+	"context"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/retry"
 )
 
@@ -21,10 +22,11 @@ func ByHost(settings gobreaker.Settings) func(host string) retry.Breaker {
 	return NewHosts(settings).Of
 }
 
-// Hosts are the breakers of [ByHost], for those who want to see their states:
+// Hosts are the breakers of [ByHost], and a [gauge.Source] that tells which of them are open:
 //
 //	hosts := breaker.NewHosts(gobreaker.Settings{})
 //	client := &http.Client{Transport: &retryhttp.Transport{Breaker: hosts.Of}}
+//	watch := gauge.NewWatch(gauge.Config{}, hosts)
 type Hosts struct {
 	settings gobreaker.Settings
 
@@ -37,16 +39,20 @@ func NewHosts(settings gobreaker.Settings) *Hosts {
 	return &Hosts{settings: settings, all: map[string]*Breaker{}}
 }
 
-// States returns the states of all breakers, in order of their hosts.
-func (h *Hosts) States() []retry.BreakerState {
+// Gauges implements [gauge.Source]: which breakers are open, or let single attempts through to see.
+func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	h.mu.Lock()
 	all := maps.Clone(h.all)
 	h.mu.Unlock()
-	states := make([]retry.BreakerState, 0, len(all))
-	for _, host := range slices.Sorted(maps.Keys(all)) {
-		states = append(states, retry.BreakerState{Destination: host, Open: all[host].State() != gobreaker.StateClosed})
+	values := make([]gauge.Value, 0, len(all))
+	for host, b := range all {
+		open := 0.0
+		if b.State() != gobreaker.StateClosed {
+			open = 1
+		}
+		values = append(values, gauge.Value{Name: gauge.BreakerOpen, Label: host, Number: open})
 	}
-	return states
+	return values, nil
 }
 
 // Of returns the breaker of a host. Upper and lower case are the same.
