@@ -85,6 +85,7 @@ func All() []Mutant {
 		archiveMutants,
 		lazyMutants,
 		retryMutants,
+		poolMutants,
 		firstAttemptMutants,
 		answerMutants,
 		presetMutants,
