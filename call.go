@@ -279,7 +279,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	}
 	c.lookUp.done = true
 	began := time.Now()
-	rec, err := c.e.read(ctx, &c.op, c.id)
+	rec, err := c.e.read(store.WithWaits(ctx, c.report.waits), &c.op, c.id)
 	c.lookUp.took = time.Since(began)
 	if err != nil || rec.State != store.StateDone {
 		return v, false // also if the pool is exhausted: Begin says so

@@ -75,6 +75,7 @@ func (b *bench) steps(r *report) []step {
 		step{"lease", "lease", into(&r.Lease, b.lease)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 		step{"lease", "leases that are held", into(&r.LeasesHeld, b.leaseHeld)},
+		step{"pool", "a herd on a small pool", into(&r.Herd, b.herd)},
 	)
 }
 

@@ -35,6 +35,7 @@ type report struct {
 	Lease        *throughput   `json:"lease,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
+	Herd         *herd         `json:"herd,omitempty"`
 }
 
 type machine struct {
@@ -140,6 +141,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Inbox != nil, "inbox", func(p printer) { r.Inbox.write(p) })
 	add(r.Lease != nil, "lease", r.writeLease)
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
+	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
 	return list
 }
 

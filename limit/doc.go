@@ -38,6 +38,13 @@
 // Where the queue is full, a tenant with fewer waiting takes the place of the last request
 // of the tenant with the most.
 //
+// # How many places
+//
+// Limit is right for handlers that have a pool of connections for themselves. Where others use
+// the pool as well, or it is behind a proxy, [Pool] has as many places as the pool has connections to
+// give. Where a processor or another service is what has too little, package limit/adaptive finds
+// out how many places there should be from how long requests take.
+//
 // # What it does not see
 //
 // A place is held from before the body is read until the handler has returned: bound slow

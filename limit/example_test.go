@@ -1,9 +1,13 @@
 package limit_test
 
 import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/limit"
@@ -30,3 +34,30 @@ func Example() {
 	fmt.Println(w.Code, limiter.State().Admitted)
 	// Output: 201 1
 }
+
+// A pool of connections tells how much new work is let in. Replays are answered also where none is.
+func ExampleNewPool() {
+	db := sql.OpenDB(connector{})
+	db.SetMaxOpenConns(8)
+	defer db.Close()
+
+	pool := limit.NewPool(limit.PoolConfig{
+		Limit:   64,
+		Acquire: 50 * time.Millisecond,
+		Stat:    func() (inUse, most int) { s := db.Stats(); return s.InUse, s.MaxOpenConnections },
+	})
+	engine := once.New(memstore.New(), once.Config{Observer: pool}) // beside others: once.Observers(pool, ...)
+	limiter := limit.New(limit.Config{Capacity: pool})
+	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: limiter})
+
+	w := httptest.NewRecorder()
+	protect(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	fmt.Println(w.Code, "with", pool.Limit(), "places")
+	// Output: 404 with 8 places
+}
+
+// connector is the driver of a database that the example does not call.
+type connector struct{}
+
+func (connector) Connect(context.Context) (driver.Conn, error) { return nil, driver.ErrBadConn }
+func (connector) Driver() driver.Driver                        { return nil }

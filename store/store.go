@@ -130,6 +130,7 @@ type Statement struct {
 type Operations interface {
 	// Read returns the record of id; its State is [StateAbsent] if there is none. A server that
 	// cannot know that, such as a standby that is behind its primary, is [KindUnavailable].
+	// What it waits for is added to [WaitsOf] ctx.
 	Read(ctx context.Context, id ID) (Record, error)
 
 	// Swap applies c, in one transaction of its own, if c.Expect holds and the
@@ -172,12 +173,6 @@ type BeginOptions struct {
 	// store's clock as it is read after the look-up, an operation that is absent is not
 	// granted but an error of kind [KindStale]. First then has no effect.
 	StaleAfter time.Time
-}
-
-// Waits are parts of the time that a Begin takes. The rest of it is the look-up.
-type Waits struct {
-	Acquire time.Duration // for a connection of the pool
-	Lock    time.Duration // for locks of others; on SQLite, for the turn to write
 }
 
 // Store is an Operations in the user's own database.

@@ -134,6 +134,7 @@ type patient struct {
 	to      string // the broker of the outbox and of the inboxes, "" if it is not to be asked
 	exact   bool   // its connections are set up as the service's are
 	mariadb bool   // it is not MySQL: set by the check of the version
+	pooler  bool   // one is in the way: set by the check of the pooler
 	close   func()
 }
 

@@ -24,6 +24,7 @@ var mysqlChecks = []check{
 	{"sync_binlog", askSyncBinlog},
 	{"binlog_format", askBinlogFormat},
 	{"idle_timeout", askIdleTransaction},
+	{"idle_connections", askIdleMySQL},
 	{"lock_timeout", askVariable("innodb_lock_wait_timeout", "", judgeLockWait)},
 	{"packet", askVariable("max_allowed_packet", "", judgePacket)},
 	{"replicas", askReplicas},

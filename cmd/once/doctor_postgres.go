@@ -22,6 +22,7 @@ var postgresChecks = []check{
 	{"synchronous_commit", askSynchronousCommit},
 	{"standby", askStandby},
 	{"idle_transactions", askIdle},
+	{"idle_connections", askIdlePostgres},
 	{"vanished_hosts", askVanished},
 	{"statements", askStatements},
 	{"clock", askClock},
@@ -55,7 +56,7 @@ func askPooler(ctx context.Context, p *patient) (finding, error) {
 		told = dc.(*stdlib.Conn).Conn().PgConn().PID() //nolint:forcetypeassert // opened by plain
 		return nil
 	})
-	if told != pid {
+	if p.pooler = told != pid; p.pooler {
 		return fine("one is in the way, and has transactions. In transaction mode pgxstore needs default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements"), err
 	}
 	return fine("none is in the way"), err

@@ -66,6 +66,16 @@ func (b *PgBouncer) Addr() string { return address(b.port) }
 // LogPath returns the pooler's log.
 func (b *PgBouncer) LogPath() string { return filepath.Join(b.dir.path, "pgbouncer.log") }
 
+// PgBouncerUser is a user whom a pooler lets through, and who may not ask for its settings. The
+// test makes the role.
+const PgBouncerUser = "service"
+
+// Set changes a setting of the running pooler.
+func (b *PgBouncer) Set(ctx context.Context, name, value string) error {
+	_, err := psql(ctx, filepath.Join(b.pg.bin, "psql"), b.port, "pgbouncer", "set "+name+" = '"+value+"'")
+	return err
+}
+
 // Close ends the pooler at once, with the sessions behind it. Closing twice is
 // allowed.
 func (b *PgBouncer) Close() error {
@@ -85,7 +95,7 @@ func (b *PgBouncer) launch(ctx context.Context, path string) error {
 	if err := os.WriteFile(config, []byte(b.config()), 0o644); err != nil { //nolint:gosec // another user reads it
 		return err
 	}
-	if err := os.WriteFile(b.users(), []byte(`"`+superuser+`" ""`+"\n"), 0o644); err != nil { //nolint:gosec // no secret
+	if err := os.WriteFile(b.users(), []byte(`"`+superuser+`" ""`+"\n"+`"`+PgBouncerUser+`" ""`+"\n"), 0o644); err != nil { //nolint:gosec // no secret
 		return err
 	}
 	log, file, err := openLog(b.LogPath())
@@ -122,9 +132,10 @@ listen_port = %d
 unix_socket_dir =
 auth_type = trust
 auth_file = %s
+admin_users = %s
 pool_mode = %s
 max_client_conn = 1000
 default_pool_size = 20
 ignore_startup_parameters = extra_float_digits
-`, loopback, b.pg.Port(), loopback, b.port, b.users(), b.mode)
+`, loopback, b.pg.Port(), loopback, b.port, b.users(), superuser, b.mode)
 }

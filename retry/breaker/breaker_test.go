@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/breaker"
 	"github.com/oncelib/once/retry/retryhttp"
@@ -137,4 +139,47 @@ func TestByHost(t *testing.T) {
 	for i := range 20_000 {
 		of(fmt.Sprint(i))
 	}
+}
+
+// TestGauges: a gauge tells which destinations are kept away from.
+func TestGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := breaker.NewHosts(gobreaker.Settings{})
+		want := func(when string, want map[string]float64) {
+			t.Helper()
+			got := map[string]float64{}
+			values, err := hosts.Gauges(t.Context())
+			for _, v := range values {
+				if got[v.Label] = v.Number; v.Name != gauge.BreakerOpen {
+					t.Errorf("%s: %s", when, v.Name)
+				}
+			}
+			if err != nil || !maps.Equal(got, want) {
+				t.Errorf("%s: %v, %v, want %v", when, got, err, want)
+			}
+		}
+		want("no host was called", nil)
+		attempt(hosts.Of("b"), 100, retry.HealthBad)
+		attempt(hosts.Of("A"), 1, retry.HealthGood)
+		want("one is down", map[string]float64{"a": 0, "b": 1})
+		<-time.After(5*time.Second + 1)
+		want("half-open", map[string]float64{"a": 0, "b": 1})
+		attempt(hosts.Of("b"), 1, retry.HealthGood)
+		want("it is back", map[string]float64{"a": 0, "b": 0})
+	})
+}
+
+func ExampleHosts() {
+	hosts := breaker.NewHosts(gobreaker.Settings{})
+	client := &http.Client{Transport: &retryhttp.Transport{Breaker: hosts.Of}}
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	if resp, err := client.Get(server.URL); err == nil {
+		resp.Body.Close()
+	}
+	values, _ := hosts.Gauges(context.Background())
+	for _, v := range values {
+		fmt.Println(v.Name, v.Number)
+	}
+	// Output: once_breaker_open 0
 }

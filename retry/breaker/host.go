@@ -1,11 +1,14 @@
 package breaker
 
 import (
+	"context"
+	"maps"
 	"strings"
 	"sync"
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/retry"
 )
 
@@ -16,18 +19,44 @@ const maxHosts = 10_000
 // of its own, with these settings and the host as its name. Of 10,000 hosts; then each
 // new one replaces another, whose breaker begins anew when it comes back.
 func ByHost(settings gobreaker.Settings) func(host string) retry.Breaker {
-	h := &hosts{settings: settings, all: map[string]*Breaker{}}
-	return h.of
+	return NewHosts(settings).Of
 }
 
-type hosts struct {
+// Hosts are the breakers of [ByHost], and a [gauge.Source] that tells which of them are open:
+//
+//	hosts := breaker.NewHosts(gobreaker.Settings{})
+//	client := &http.Client{Transport: &retryhttp.Transport{Breaker: hosts.Of}}
+//	watch := gauge.NewWatch(gauge.Config{}, hosts)
+type Hosts struct {
 	settings gobreaker.Settings
 
 	mu  sync.Mutex
 	all map[string]*Breaker
 }
 
-func (h *hosts) of(host string) retry.Breaker {
+// NewHosts returns breakers with these settings, one for each host.
+func NewHosts(settings gobreaker.Settings) *Hosts {
+	return &Hosts{settings: settings, all: map[string]*Breaker{}}
+}
+
+// Gauges implements [gauge.Source]: which breakers are open, or let single attempts through to see.
+func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
+	h.mu.Lock()
+	all := maps.Clone(h.all)
+	h.mu.Unlock()
+	values := make([]gauge.Value, 0, len(all))
+	for host, b := range all {
+		open := 0.0
+		if b.State() != gobreaker.StateClosed {
+			open = 1
+		}
+		values = append(values, gauge.Value{Name: gauge.BreakerOpen, Label: host, Number: open})
+	}
+	return values, nil
+}
+
+// Of returns the breaker of a host. Upper and lower case are the same.
+func (h *Hosts) Of(host string) retry.Breaker {
 	host = strings.ToLower(host)
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -100,8 +100,13 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 
 // look is Read with what has expired.
 func (s *Store) look(ctx context.Context, id store.ID) (row, error) {
+	conn, err := s.pooled(ctx, store.WaitsOf(ctx))
+	if err != nil {
+		return row{}, err
+	}
+	defer conn.Release()
 	var recovery bool
-	r, err := scan(behind{s.pool.QueryRow(ctx, pgsql.Look, id.Scope, id.Key), []any{&recovery}})
+	r, err := scan(behind{conn.QueryRow(ctx, pgsql.Look, id.Scope, id.Key), []any{&recovery}})
 	if err == nil && recovery && r.live().State != store.StateDone {
 		err = pgsql.ErrRecovery
 	}

@@ -27,3 +27,20 @@ func ExampleConfig_groupCommit() { //nolint:testableexamples // there is no driv
 	}
 	_ = open
 }
+
+// The connections are there before the first request comes.
+func ExampleStore_Warm() { //nolint:testableexamples // there is no driver in this module
+	start := func(ctx context.Context, db *sql.DB) (*once.Engine[*sql.Tx], error) {
+		db.SetMaxOpenConns(20)
+		db.SetMaxIdleConns(20) // a sql.DB keeps two otherwise
+		s, err := sqlstore.New(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Warm(ctx, 20); err != nil {
+			return nil, err
+		}
+		return once.New(s, once.Config{}), nil
+	}
+	_ = start
+}

@@ -247,21 +247,30 @@ func (s *Store) Check(ctx context.Context) error {
 
 // Read returns the record of id. On a standby of PostgreSQL, a record that is not Done is an error.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	var on rowQuerier = s.db
+	if w := store.WaitsOf(ctx); w != nil {
+		conn, err := s.acquire(ctx, store.BeginOptions{Waits: w})
+		if err != nil {
+			return store.Record{}, s.down(err)
+		}
+		defer func() { _ = conn.Close() }()
+		on = conn
+	}
 	switch s.dialect.name {
 	case store.PostgreSQL:
-		r, err := lookPostgres(ctx, s.db, store.BeginOptions{ID: id})
+		r, err := lookPostgres(ctx, on, store.BeginOptions{ID: id})
 		if err != nil {
 			return store.Record{}, s.down(err)
 		}
 		return r.live(), nil
 	case store.MySQL:
-		r, err := lookUp(ctx, s.db, s.lookMySQL(store.BeginOptions{ID: id}, false))
+		r, err := lookUp(ctx, on, s.lookMySQL(store.BeginOptions{ID: id}, false))
 		if err != nil {
 			return store.Record{}, s.down(err)
 		}
 		return r.live(), nil
 	}
-	return s.readSQLite(ctx, s.db, id)
+	return s.readSQLite(ctx, on, id)
 }
 
 func (s *Store) readSQLite(ctx context.Context, from rowQuerier, id store.ID) (store.Record, error) {

@@ -87,6 +87,7 @@ func All() []Mutant {
 		archiveMutants,
 		lazyMutants,
 		retryMutants,
+		poolMutants,
 		firstAttemptMutants,
 		answerMutants,
 		presetMutants,

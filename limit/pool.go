@@ -1,0 +1,183 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once"
+)
+
+// PoolConfig is the config of a [Pool].
+type PoolConfig struct {
+	// Limit is the most requests that are served at the same time. Default 64.
+	Limit int
+
+	// Acquire is how long a call may wait for a connection of the pool. If more than 1 % of
+	// the calls of the last Window have waited longer (that is, if the p99 is above Acquire),
+	// there are fewer places. There are more again when no more than 1 % have waited longer than half of
+	// Acquire. Default 50 ms.
+	Acquire time.Duration
+
+	// Window is how far back the waits of calls count, and the shortest time after which there are more
+	// places. Default 2 s.
+	Window time.Duration
+
+	// Stat returns how many connections of the pool are in use, and how many it has at most
+	// (0: no bound). There are then never more places than there are connections that others
+	// have left. It is called for each request, under a lock. Default: only Acquire counts.
+	Stat func() (inUse, most int)
+}
+
+// Pool is a [Capacity] that follows a pool of connections: how long calls wait for one, and how many
+// are in use. New work is refused before the pool is drowned.
+//
+//	pool := limit.NewPool(limit.PoolConfig{})
+//	limiter := limit.New(limit.Config{Capacity: pool})
+//	engine := once.New(s, once.Config{Observer: once.Observers(pool, once.Log(log))})
+//
+// It learns how long calls wait as an observer of the engine. As the only observer it leaves the
+// engine's default log on. There is always one place: the call that has it shows when the
+// pool has recovered.
+type Pool struct {
+	cfg   PoolConfig
+	start time.Time
+
+	mu      sync.Mutex
+	places  int
+	running int
+	changed time.Time // when places last changed
+	recent  [parts]waits
+}
+
+// parts of the window. The oldest one is forgotten as a whole.
+const parts = 8
+
+// waits are the calls of one part of the window.
+type waits struct {
+	part  int64 // since the start of the Pool
+	calls int
+	half  int // waited longer than half of the bound
+	over  int // waited longer than the bound
+}
+
+var (
+	_ Capacity   = (*Pool)(nil)
+	_ once.Waker = (*Pool)(nil)
+)
+
+// NewPool returns a capacity that begins with Limit places. It panics if cfg is invalid, which is a mistake
+// in the program.
+func NewPool(cfg PoolConfig) *Pool {
+	if cfg.Limit < 0 || cfg.Acquire < 0 || cfg.Window < 0 {
+		panic(fmt.Sprintf("limit: NewPool: Limit %d, Acquire %v and Window %v must not be negative.\nTry: leaving them out.", cfg.Limit, cfg.Acquire, cfg.Window))
+	}
+	if cfg.Limit == 0 {
+		cfg.Limit = 64
+	}
+	if cfg.Acquire == 0 {
+		cfg.Acquire = 50 * time.Millisecond
+	}
+	if cfg.Window == 0 {
+		cfg.Window = 2 * time.Second
+	}
+	now := time.Now()
+	return &Pool{cfg: cfg, start: now, changed: now, places: cfg.Limit}
+}
+
+// Acquire implements [Capacity].
+func (p *Pool) Acquire() (release func(useful bool), ok bool) {
+	inUse, most := p.stat()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running >= p.limit(inUse, most) {
+		return nil, false
+	}
+	p.running++
+	return p.release, true
+}
+
+func (p *Pool) release(bool) { // the wait for a connection counts also if the request was broken off
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running--
+}
+
+// Limit implements [Capacity].
+func (p *Pool) Limit() int {
+	inUse, most := p.stat()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit(inUse, most)
+}
+
+func (p *Pool) stat() (inUse, most int) {
+	if p.cfg.Stat == nil {
+		return 0, 0
+	}
+	return p.cfg.Stat()
+}
+
+// limit is at least 1: without a call that asks for a connection, nobody would see that there
+// are some again.
+func (p *Pool) limit(inUse, most int) int {
+	n := p.places
+	if most > 0 {
+		others := max(0, inUse-p.running) // each request that is served may have a connection, or soon will
+		n = min(n, most-others)
+	}
+	return max(1, n)
+}
+
+// Observe implements [once.Observer].
+func (p *Pool) Observe(_ context.Context, e once.Event) {
+	if e.Type != once.EventFinished || e.Acquire == 0 { // it has needed no connection
+		return
+	}
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Add(-e.Total).Before(p.changed) {
+		return // with other places: those that have waited together count once
+	}
+	part := int64(now.Sub(p.start) * parts / p.cfg.Window)
+	w := &p.recent[part%parts]
+	if w.part != part {
+		*w = waits{part: part}
+	}
+	w.calls++
+	if e.Acquire > p.cfg.Acquire/2 {
+		w.half++
+	}
+	if e.Acquire > p.cfg.Acquire {
+		w.over++
+	}
+	p.adapt(now, part)
+}
+
+// adapt changes places if the waits of the window up to part say so. Between the two bounds nothing changes, so
+// that places do not swing.
+func (p *Pool) adapt(now time.Time, part int64) {
+	var sum waits
+	for _, w := range p.recent {
+		if w.part > part-parts {
+			sum.calls, sum.half, sum.over = sum.calls+w.calls, sum.half+w.half, sum.over+w.over
+		}
+	}
+	switch {
+	case sum.over > 1 && sum.over*100 > sum.calls: // a single one may have opened a connection
+		p.change(now, p.places*3/4)
+	case sum.half*100 <= sum.calls && now.Sub(p.changed) >= p.cfg.Window:
+		p.change(now, p.places+max(1, p.places/4))
+	}
+}
+
+func (p *Pool) change(now time.Time, places int) {
+	if places = min(max(1, places), p.cfg.Limit); places != p.places {
+		p.places, p.changed, p.recent = places, now, [parts]waits{}
+	}
+}
+
+// Wakes implements [once.Waker]: a Pool tells people nothing.
+func (p *Pool) Wakes() {}

@@ -1,0 +1,43 @@
+package pgxstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/store"
+)
+
+// Warm opens connections until the pool has n, or as many as it may have, and checks the
+// server. Call it before the service takes requests: the first ones then do not wait for
+// connections to be made. Later the pool closes those that lie idle (MaxConnIdleTime), except for its MinConns.
+// An error says how many there are.
+func (s *Store) Warm(ctx context.Context, n int) error {
+	n = min(n, int(s.pool.Config().MaxConns))
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var held []*pgxpool.Conn // until all are there: the pool would give the same one again
+	var failed error
+	for range n {
+		group.Go(func() {
+			conn, err := s.acquire(ctx, store.BeginOptions{})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = err
+				return
+			}
+			held = append(held, conn)
+		})
+	}
+	group.Wait()
+	for _, conn := range held {
+		conn.Release()
+	}
+	if failed != nil {
+		return fmt.Errorf("pgxstore: Warm has opened %d of %d connections: %w. Try: whether the server takes so many (max_connections), from this user as well", len(held), n, failed)
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+
+	"github.com/oncelib/once/store"
+)
+
+// Warm opens connections until the pool has n, or as many as it may have. Call it before the service takes
+// requests: the first ones then do not wait for connections to be made. A [sql.DB] keeps
+// two idle connections unless SetMaxIdleConns allows more: if it closes the others, that is an error.
+// An error says how many there are.
+func (s *Store) Warm(ctx context.Context, n int) error {
+	before := s.db.Stats()
+	if before.MaxOpenConnections > 0 {
+		n = min(n, before.MaxOpenConnections)
+	}
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var held []*sql.Conn // until all are there: the pool would give the same one again
+	var failed error
+	for range n {
+		group.Go(func() {
+			conn, err := s.acquire(ctx, store.BeginOptions{})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = err
+				return
+			}
+			held = append(held, conn)
+		})
+	}
+	group.Wait()
+	for _, conn := range held {
+		_ = conn.Close() // gives it back
+	}
+	if failed != nil {
+		return fmt.Errorf("sqlstore: Warm has opened %d of %d connections: %w. Try: whether the server takes so many (max_connections), from this user as well", len(held), n, s.down(failed))
+	}
+	if closed := s.db.Stats().MaxIdleClosed - before.MaxIdleClosed; closed > 0 {
+		return fmt.Errorf("sqlstore: Warm has opened %d connections, and the pool has closed %d of them. Try: SetMaxIdleConns(%d)", n, closed, n)
+	}
+	return nil
+}
