@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
@@ -42,13 +43,24 @@ func traceOf(ctx context.Context) string {
 	return trace
 }
 
-// withEvents returns view with an outbox on s, or as it is if there are no events.
-func withEvents[TX any](s store.SQL[TX], view func(TX) queries, events bool) func(TX) queries {
+// withEvents returns view with an outbox on s, or as it is if there are no events, and what tells how s and
+// the outbox stand.
+func withEvents[TX any](s store.SQL[TX], view func(TX) queries, events bool) (func(TX) queries, []gauge.Source) {
+	gauges := sources(s)
 	if !events {
-		return view
+		return view, gauges
 	}
 	box := outbox.New(s, outbox.Config{Source: "/payments", Trace: traceOf})
-	return func(tx TX) queries { return emitting[TX]{view(tx), tx, box} }
+	return func(tx TX) queries { return emitting[TX]{view(tx), tx, box} }, append(gauges, sources(box)...)
+}
+
+func sources(all ...any) (list []gauge.Source) {
+	for _, each := range all {
+		if g, ok := each.(gauge.Source); ok {
+			list = append(list, g)
+		}
+	}
+	return list
 }
 
 // emit adds an event about a charge to the transaction. It does nothing in a service without events.
