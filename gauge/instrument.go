@@ -79,7 +79,7 @@ var instruments = []Instrument{
 	{Name: CacheBytes, OTel: "once.cache.size", Unit: "By", Help: "Memory that results take in Config.Cache."},
 
 	{Name: RetryBudgetBalance, OTel: "once.retry.budget_balance", Unit: "{retry}", Label: "destination", fold: lowest, Help: "Retries that a budget still allows."},
-	{Name: BreakerOpen, OTel: "once.breaker.open", Unit: "1", Label: "destination", fold: highest, Help: "1 while a circuit breaker is open, 0.5 while it tries, 0 while it is closed."},
+	{Name: BreakerOpen, OTel: "once.breaker.open", Unit: "1", Label: "destination", fold: highest, Help: "1 while a circuit breaker is open or lets single attempts through, 0 while it is closed."},
 	{Name: LimiterRunning, OTel: "once.limiter.running", Unit: "{request}", Help: "Requests that a limiter serves now."},
 	{Name: LimiterWaiting, OTel: "once.limiter.waiting", Unit: "{request}", Help: "Requests that wait for their turn."},
 	{Name: LimiterCapacity, OTel: "once.limiter.capacity", Unit: "{request}", Help: "Requests that a limiter serves at the same time."},

@@ -166,7 +166,7 @@ func (w *Watch) Values() []Value {
 		}
 		at := series{v.Name, ""}
 		if in.Label != "" {
-			at.label = w.labels[in.Label].Value(v.Label)
+			at.label, _ = w.labels[in.Label].Value(v.Label)
 		}
 		if old, ok := found[at]; ok {
 			v.Number = in.fold.of(old, v.Number)

@@ -48,6 +48,17 @@ type Backlog struct {
 	OldestSnapshot time.Duration
 }
 
+// Observers returns an observer that tells each of list, in order.
+func Observers(list ...Observer) Observer { return observers(list) }
+
+type observers []Observer
+
+func (o observers) Observe(ctx context.Context, e Event) {
+	for _, each := range o {
+		each.Observe(ctx, e)
+	}
+}
+
 // Log returns an observer that writes failures to l: what needs a person at Error, the rest at Warn. nil is
 // slog.Default(), as it is at the moment of the event.
 func Log(l *slog.Logger) Observer { return logObserver{l} }

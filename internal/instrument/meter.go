@@ -24,9 +24,20 @@ type Meter struct {
 	operations, destinations, topics, sources label.Set
 }
 
+// rare are counters that stand at 0 as soon as an operation is known: a server that has never seen a counter does
+// not take its first value for an increase, and an alert would miss the first deadlock.
+var rare = [...]ID{Retries, Reruns, Deadlocks, Mismatches, InDoubt, EffectsOutside}
+
 // Operation calls record for each measurement of e.
 func (m *Meter) Operation(e *once.Event, record func(Measurement)) {
-	name := m.operations.Value(e.Name)
+	name, first := m.operations.Value(e.Name)
+	if first {
+		for _, id := range rare {
+			zero := one(id, name)
+			zero.Value = 0
+			record(zero)
+		}
+	}
 	switch e.Type {
 	case once.EventRerun:
 		record(one(Reruns, name))
@@ -86,14 +97,16 @@ func (m *Meter) Outbox(e *outbox.Event, record func(Measurement)) {
 	default:
 		return
 	}
-	record(one(OutboxDeliveries, m.topics.Value(e.Message.Topic), string(e.Type)))
+	topic, _ := m.topics.Value(e.Message.Topic)
+	record(one(OutboxDeliveries, topic, string(e.Type)))
 }
 
 // Inbox calls record for each measurement of e.
 func (m *Meter) Inbox(e *inbox.Event, record func(Measurement)) {
 	switch e.Type {
 	case inbox.EventApplied, inbox.EventDuplicate, inbox.EventStale, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered, inbox.EventFailed:
-		record(one(InboxMessages, m.sources.Value(e.Message.Source), string(e.Type)))
+		source, _ := m.sources.Value(e.Message.Source)
+		record(one(InboxMessages, source, string(e.Type)))
 	}
 }
 
@@ -106,7 +119,7 @@ const (
 
 // Retry calls record for each measurement of e.
 func (m *Meter) Retry(e *retry.Event, record func(Measurement)) {
-	to := m.destinations.Value(Destination(e.URL))
+	to, _ := m.destinations.Value(Destination(e.URL))
 	if e.Kind == retry.EventFailed {
 		record(one(RetryAttempts, to, underscored(e.Class.String())))
 		if e.Stop == "" {

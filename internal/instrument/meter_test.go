@@ -28,6 +28,7 @@ func measured(event any) (lines []string) {
 	add := func(v instrument.Measurement) { lines = append(lines, text(v)) }
 	switch e := event.(type) {
 	case once.Event:
+		m.Operation(&once.Event{Type: once.EventClaimed, Name: e.Name}, func(instrument.Measurement) {}) // so that its name is known
 		m.Operation(&e, add)
 	case outbox.Event:
 		m.Outbox(&e, add)
@@ -130,8 +131,25 @@ func TestMeasurementsAreBounded(t *testing.T) {
 		m.Inbox(&inbox.Event{Type: inbox.EventApplied, Message: inbox.Message{Source: s, Key: s}}, add)
 		m.Retry(&retry.Event{Kind: retry.EventDone, URL: "https://" + s}, add)
 	}
-	if n := len(series); n != 4*101 {
-		t.Errorf("%d series", n)
+	if n := len(series); n != 4*101+5*100 {
+		t.Errorf("%d series, want 101 of each, and 100 of the other five counters of operations that begin at 0", n)
+	}
+}
+
+// TestRareCountersBeginAtZero: with the first event of an operation, so that the first deadlock is an increase.
+func TestRareCountersBeginAtZero(t *testing.T) {
+	var m instrument.Meter
+	for _, want := range []int{6, 0} {
+		n := 0
+		m.Operation(&once.Event{Type: once.EventClaimed, Name: "pay"}, func(v instrument.Measurement) {
+			n++
+			if v.Value != 0 || v.Labels[0] != "pay" {
+				t.Errorf("%s", text(v))
+			}
+		})
+		if n != want {
+			t.Errorf("%d counters begin, want %d", n, want)
+		}
 	}
 }
 

@@ -22,10 +22,11 @@ type Set struct {
 	values map[string]string
 }
 
-// Value returns v as a value of the label: itself, if it is one of the first that have come.
-func (s *Set) Value(v string) string {
+// Value returns v as a value of the label: itself, if it is one of the first that have come. first says that it
+// has come now.
+func (s *Set) Value(v string) (_ string, first bool) {
 	if v == "" {
-		return Unnamed
+		v = Unnamed
 	}
 	s.mu.RLock()
 	known, ok := s.values[v]
@@ -33,26 +34,26 @@ func (s *Set) Value(v string) string {
 	s.mu.RUnlock()
 	switch {
 	case ok:
-		return known
+		return known, false
 	case full:
-		return Other
+		return Other, false
 	}
 	return s.add(v)
 }
 
-func (s *Set) add(v string) string {
+func (s *Set) add(v string) (_ string, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.values[v]; ok {
-		return known
+		return known, false
 	}
 	if len(s.values) >= Most {
-		return Other
+		return Other, false
 	}
 	if s.values == nil {
 		s.values = make(map[string]string)
 	}
 	v = strings.Clone(v) // it may be a part of a request
 	s.values[v] = strings.ToValidUTF8(v, "\uFFFD")
-	return s.values[v]
+	return s.values[v], true
 }

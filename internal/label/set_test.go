@@ -13,22 +13,25 @@ import (
 func TestSetIsBounded(t *testing.T) {
 	var s label.Set
 	for i := range label.Most {
-		if v := strconv.Itoa(i); s.Value(v) != v {
-			t.Errorf("value %s is %q", v, s.Value(v))
+		v := strconv.Itoa(i)
+		for _, want := range []bool{true, false} {
+			if got, first := s.Value(v); got != v || first != want {
+				t.Errorf("value %s is %q, first %v, want %v", v, got, first, want)
+			}
 		}
 	}
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
 			for i := range 1000 {
-				if got := s.Value(strconv.Itoa(g) + "-" + strconv.Itoa(i)); got != label.Other {
+				if got, _ := s.Value(strconv.Itoa(g) + "-" + strconv.Itoa(i)); got != label.Other {
 					t.Errorf("a value beyond the first %d is %q", label.Most, got)
 				}
 			}
 		})
 	}
 	all.Wait()
-	if got := s.Value("7"); got != "7" {
+	if got, _ := s.Value("7"); got != "7" {
 		t.Errorf("an early value has become %q", got)
 	}
 }
@@ -41,7 +44,7 @@ func TestSetRace(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range 1000 {
-				v := s.Value(strconv.Itoa(i))
+				v, _ := s.Value(strconv.Itoa(i))
 				mu.Lock()
 				found[v] = true
 				mu.Unlock()
@@ -56,11 +59,11 @@ func TestSetRace(t *testing.T) {
 
 func TestSetMakesTextsValid(t *testing.T) {
 	var s label.Set
-	if got := s.Value(""); got != label.Unnamed {
+	if got, _ := s.Value(""); got != label.Unnamed {
 		t.Errorf("no value is %q", got)
 	}
 	for range 2 {
-		if got := s.Value("a\xffb"); !utf8.ValidString(got) {
+		if got, _ := s.Value("a\xffb"); !utf8.ValidString(got) {
 			t.Errorf("%q", got)
 		}
 	}
