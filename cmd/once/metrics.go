@@ -57,7 +57,7 @@ func (c *metrics) start(ctx context.Context, m *Main, log *slog.Logger, sources 
 
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { _ = watch.Run(ctx) })              // until stop
+	running.Go(func() { _ = watch.Run(ctx) })           // until stop
 	running.Go(func() { _ = server.Serve(c.listener) }) // likewise
 	fmt.Fprintf(m.Stdout, "metrics   http://%s/metrics\n", c.listener.Addr())
 	return counted, func() {
