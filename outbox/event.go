@@ -39,8 +39,8 @@ type Event struct {
 type Backlog struct {
 	Messages int64         // at most 100,000 are counted
 	Oldest   time.Duration // age of the oldest message; 0: there is none
-	Failing  int64         // messages that are tried again
-	Stopped  int64         // messages that wait for a person
+	Failing  int64         // messages that are tried again, at most 100,000 are counted
+	Stopped  int64         // messages that wait for a person, at most 100,000 are counted
 	Blocked  int64         // keys whose first message is failing or stopped: later ones wait for it
 
 	// OldestSnapshot is the age of the oldest transaction of the database that keeps dead rows from being removed, as far
