@@ -2,9 +2,11 @@ package testenv
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +83,37 @@ func (p *Prometheus) Close() error {
 	return p.err
 }
 
+// Query returns how many series the answer to a query has now, without those that are not a number.
+func (p *Prometheus) Query(ctx context.Context, query string) (series int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL()+"/api/v1/query?query="+url.QueryEscape(query), http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Error string
+		Data  struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return 0, fmt.Errorf("testenv: %s: %w", resp.Status, err)
+	}
+	if answer.Error != "" {
+		return 0, fmt.Errorf("testenv: %s: %s", query, answer.Error)
+	}
+	for _, r := range answer.Data.Result {
+		if r.Value[1] != "NaN" {
+			series++
+		}
+	}
+	return series, nil
+}
+
 func (p *Prometheus) dataDir() string { return filepath.Join(p.dir.path, "data") }
 
 func (p *Prometheus) configFile() string { return filepath.Join(p.dir.path, "prometheus.yml") }
@@ -131,7 +164,7 @@ func (p *Prometheus) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req) //nolint:gosec // our own server
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return errNotReady
 	}

@@ -2,11 +2,9 @@ package testenv
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 // TestPrometheusScrapesAndEvaluates: it scrapes its targets, evaluates its rules, answers, and leaves
 // nothing behind.
 func TestPrometheusScrapesAndEvaluates(t *testing.T) {
+	Prove(t)
 	t.Parallel()
 	Need(t, "prometheus")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -30,28 +29,17 @@ func TestPrometheusScrapesAndEvaluates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Close() }()
-	for got := ""; got != "8"; {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL()+"/api/v1/query?query="+url.QueryEscape(`eight{job="test"}`), http.NoBody)
-		if err != nil {
+	n := 0
+	for tick := time.NewTicker(20 * time.Millisecond); n == 0; <-tick.C {
+		if n, err = p.Query(ctx, `eight{job="test"} == 8`); err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var answer struct {
-			Data struct {
-				Result []struct{ Value [2]any }
-			}
-		}
-		err = json.NewDecoder(resp.Body).Decode(&answer)
-		_ = resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(answer.Data.Result) == 1 {
-			got = fmt.Sprint(answer.Data.Result[0].Value[1])
-		}
+	}
+	if n, err = p.Query(ctx, "eight / 0 - eight / 0"); err != nil || n != 0 {
+		t.Errorf("%d series that are not a number, %v", n, err)
+	}
+	if _, err = p.Query(ctx, "eight +"); err == nil {
+		t.Error("half a query has an answer")
 	}
 	home := p.dir.path
 	if err := p.Close(); err != nil {
