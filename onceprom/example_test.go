@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 
@@ -37,7 +38,7 @@ func Example() {
 	}
 
 	answer := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	text, _ := io.ReadAll(answer.Body)
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "once_operations_total") {

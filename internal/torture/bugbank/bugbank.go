@@ -107,6 +107,7 @@ func All() []Mutant {
 		brokerMutants,
 		consumerMutants,
 		pushMutants,
+		metricsMutants,
 		outboxMutants,
 		inboxMutants,
 		naturalMutants,
