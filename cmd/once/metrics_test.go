@@ -2,12 +2,18 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/oncelib/once/outbox"
 )
 
 // scraped is what a Prometheus server gets from address: the numbers, by series.
@@ -28,9 +34,10 @@ func scraped(t *testing.T, address string) map[string]float64 {
 	}
 	found := map[string]float64{}
 	for line := range strings.Lines(string(bytes.TrimSpace(text))) {
-		series, number, _ := strings.Cut(strings.TrimSpace(line), "} ")
-		if n, err := strconv.ParseFloat(number, 64); err == nil {
-			found[series+"}"] = n
+		line = strings.TrimSpace(line)
+		space := strings.LastIndexByte(line, ' ')
+		if n, err := strconv.ParseFloat(line[space+1:], 64); err == nil && line[0] != '#' {
+			found[line[:space]] = n
 		}
 	}
 	return found
@@ -80,5 +87,38 @@ func TestServeMetrics(t *testing.T) {
 	o := run(t, "demo", "serve", "--listen", "127.0.0.1:0", "--metrics", "256.0.0.1:1").want(t, 1)
 	if !strings.Contains(o.stderr, "\nTry: --metrics 127.0.0.1:0") {
 		t.Errorf("%s", o.stderr)
+	}
+}
+
+// TestRelayMetrics: once relay counts its deliveries, and tells what waits and what was given up.
+func TestRelayMetrics(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	db := open(t, url)
+	for i := range 3 {
+		db.add(t, outbox.Config{}, outbox.Message{Topic: "refunds", Key: "acct_1", Type: "n", Payload: fmt.Append(nil, i)})
+	}
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); string(body) == "1" {
+			w.WriteHeader(http.StatusBadRequest) // given up
+		}
+	}))
+	defer receiver.Close()
+	address := startRelay(t, url, receiver.URL)
+	want := map[string]float64{
+		`once_outbox_deliveries_total{result="delivered",topic="refunds"}`: 1, `once_outbox_deliveries_total{result="stopped",topic="refunds"}`: 1,
+		"once_outbox_messages": 2, "once_outbox_blocked_keys": 1, "once_dead_letters": 1,
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		found := scraped(t, address)
+		maps.DeleteFunc(found, func(series string, _ float64) bool { _, is := want[series]; return !is })
+		if maps.Equal(found, want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v, want %v", found, want)
+		}
 	}
 }
