@@ -63,10 +63,10 @@ const (
 )
 
 func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
-	if c.ops < 1 || c.ops > mostOps {
+	switch {
+	case c.ops < 1 || c.ops > mostOps:
 		return &usageError{fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 500"}
-	}
-	if c.metrics && c.unsafe {
+	case c.metrics && c.unsafe:
 		return &usageError{"--unsafe leaves out what --metrics reads", "--metrics without --unsafe"}
 	}
 	if c.seed == 0 {
@@ -90,12 +90,7 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return err
 	}
 	defer cfg.Witness.DB.Close()
-	if c.metrics {
-		if cfg.Metrics, err = killstorm.FreeAddress(ctx); err != nil {
-			return err
-		}
-	}
-	if cfg.Server, err = c.server(src, cfg.Tenant, cfg.Metrics); err != nil {
+	if cfg.Server, cfg.Metrics, err = c.server(ctx, src, cfg.Tenant); err != nil {
 		return err
 	}
 	if cfg.Fleet, err = c.fleet(cfg.Tenant); err != nil {
@@ -132,11 +127,14 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 	return err
 }
 
-// server is this program once more, as "once demo serve".
-func (c *demo) server(src demoDB, session, metrics string) (*killstorm.Server, error) {
+// server is this program once more, as "once demo serve", and the address of its /metrics if these are asked for.
+func (c *demo) server(ctx context.Context, src demoDB, session string) (_ *killstorm.Server, metrics string, err error) {
 	self, err := os.Executable()
+	if err == nil && c.metrics {
+		metrics, err = killstorm.FreeAddress(ctx)
+	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	args := []string{"demo", "serve", "--db", withSession(src, session), "--metrics", metrics}
 	if c.unsafe {
@@ -144,7 +142,7 @@ func (c *demo) server(src demoDB, session, metrics string) (*killstorm.Server, e
 	}
 	return &killstorm.Server{Command: func(address string) *exec.Cmd {
 		return exec.Command(self, append(args, "--listen", address)...) //nolint:noctx // the storm ends it
-	}}, nil
+	}}, metrics, nil
 }
 
 // fleet is this program several times more, as "once demo client".

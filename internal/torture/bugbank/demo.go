@@ -32,9 +32,4 @@ var demoMutants = []Mutant{
 		Edits: []Edit{{In: "main.(*demoServe).run", Old: "cfg.Observer = counted", New: "cfg.Observer = nil"}},
 		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestServeMetrics"}},
 	},
-	{
-		Name:  "once relay does not count its deliveries",
-		Edits: []Edit{{In: "main.(*relay).run", Old: "outbox.Observers(counted.Outbox(), c.cfg.Observer)", New: "c.cfg.Observer"}},
-		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestRelayMetrics"}},
-	},
 }
