@@ -41,6 +41,8 @@ type demo struct {
 	log    string
 	json   bool
 	unsafe bool
+
+	metrics bool
 }
 
 func (c *demo) flags(fs *flag.FlagSet) {
@@ -50,6 +52,7 @@ func (c *demo) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.log, "log", "", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
 	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out, to see what it is for")
+	fs.BoolVar(&c.metrics, "metrics", false, "compare what the instruments of the service count with what the database holds")
 }
 
 const (
@@ -60,8 +63,11 @@ const (
 )
 
 func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
-	if c.ops < 1 || c.ops > mostOps {
+	switch {
+	case c.ops < 1 || c.ops > mostOps:
 		return &usageError{fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 500"}
+	case c.metrics && c.unsafe:
+		return &usageError{"--unsafe leaves out what --metrics reads", "--metrics without --unsafe"}
 	}
 	if c.seed == 0 {
 		c.seed = uint64(mrand.Uint32())
@@ -84,7 +90,7 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return err
 	}
 	defer cfg.Witness.DB.Close()
-	if cfg.Server, err = c.server(src, cfg.Tenant); err != nil {
+	if cfg.Server, cfg.Metrics, err = c.server(ctx, src, cfg.Tenant); err != nil {
 		return err
 	}
 	if cfg.Fleet, err = c.fleet(cfg.Tenant); err != nil {
@@ -121,19 +127,22 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 	return err
 }
 
-// server is this program once more, as "once demo serve".
-func (c *demo) server(src demoDB, session string) (*killstorm.Server, error) {
+// server is this program once more, as "once demo serve", and the address of its /metrics if these are asked for.
+func (c *demo) server(ctx context.Context, src demoDB, session string) (_ *killstorm.Server, metrics string, err error) {
 	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	if err == nil && c.metrics {
+		metrics, err = killstorm.FreeAddress(ctx)
 	}
-	args := []string{"demo", "serve", "--db", withSession(src, session)}
+	if err != nil {
+		return nil, "", err
+	}
+	args := []string{"demo", "serve", "--db", withSession(src, session), "--metrics", metrics}
 	if c.unsafe {
 		args = append(args, "--unsafe")
 	}
 	return &killstorm.Server{Command: func(address string) *exec.Cmd {
 		return exec.Command(self, append(args, "--listen", address)...) //nolint:noctx // the storm ends it
-	}}, nil
+	}}, metrics, nil
 }
 
 // fleet is this program several times more, as "once demo client".

@@ -155,7 +155,7 @@ func (c *demoEvents) processes(cfg *killstorm.EventsConfig, src demoDB, files st
 			return exec.Command(self, append(args, "--listen", address)...) //nolint:noctx // the storm ends it
 		}}
 	}
-	cfg.Service = server("demo", "serve", "--events", "--db", src.url)
+	cfg.Service = server("demo", "serve", "--events", "--metrics", "", "--db", src.url)
 	cfg.Broker = server("demo", "nats", "--dir", files)
 	cfg.Broker.Ready = func(ctx context.Context, address string) bool {
 		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)

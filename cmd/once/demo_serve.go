@@ -24,7 +24,8 @@ Idempotency-Key.
   curl -i http://127.0.0.1:8080/charges -H 'Authorization: Bearer acme' \
     -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'
 
-GET /openapi.json tells, without authentication, the rules of the keys.
+GET /openapi.json tells, without authentication, the rules of the keys. At an address of their
+own, which is printed, GET /metrics has the instruments that docs/observability.md lists.
 
 With --dialect stripe-v1 it is charges and refunds as Stripe's API v1 has them: forms,
 objects, errors, and keys of the account. Any secret key is an account, whose name is a
@@ -41,6 +42,7 @@ type demoServe struct {
 	unsafe     bool
 	events     bool
 	wait       *time.Duration // nil: that of the dialect
+	metrics    metrics
 }
 
 func (c *demoServe) flags(fs *flag.FlagSet) {
@@ -49,6 +51,7 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
+	c.metrics.flags(fs, "127.0.0.1:0")
 	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
 		payments.StripeV1, payments.StripeWait), func(s string) error {
 		d, err := time.ParseDuration(s)
@@ -80,19 +83,33 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w. Try: --listen 127.0.0.1:0, which takes a free port", err)
 	}
+	if c.unsafe {
+		c.metrics.address = "" // without once there is nothing to count
+	}
+	if err := c.metrics.listen(ctx); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	src, db, err := c.open(ctx) // last, so that a command that fails leaves no folder
 	if err != nil {
+		c.metrics.close()
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
+	fmt.Fprintf(m.Stdout, "database  %s\n", src.name)
+	cfg := payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Log: log}
+	counted, stop := c.metrics.start(ctx, m, log, db.Gauges())
+	defer stop()
+	if counted != nil {
+		cfg.Observer = counted
+	}
 	server := &http.Server{
-		Handler:           payments.NewServer(db, payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Log: log}),
+		Handler:           payments.NewServer(db, cfg),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	fmt.Fprintf(m.Stdout, "database  %s\nserving   http://%s\n", src.name, l.Addr())
+	fmt.Fprintf(m.Stdout, "serving   http://%s\n", l.Addr())
 	if c.unsafe {
 		fmt.Fprintln(m.Stdout, "UNSAFE    keys are not looked at: a retry takes effect again")
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
 	"github.com/oncelib/once/internal/testenv"
 )
 
@@ -151,5 +152,27 @@ func TestDemoFails(t *testing.T) {
 	o = run(t, "demo", "--db", "postgres://127.0.0.1:1/none").want(t, 1)
 	if !strings.Contains(o.stderr, "127.0.0.1:1") || !strings.Contains(o.stderr, "\nTry: ") {
 		t.Errorf("%s", o.stderr)
+	}
+}
+
+// TestDemoMetrics: what the instruments of the service have counted agrees with the database, and the demo
+// shows both.
+func TestDemoMetrics(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	for _, db := range []string{sqliteURL(t), testenv.NewDatabase(t)} {
+		o := run(t, "demo", "--ops", "60", "--seed", "7", "--metrics", "--json", "--db", db).want(t, 0)
+		var r killstorm.Report
+		if err := json.Unmarshal([]byte(o.stdout), &r); err != nil || r.Instruments == nil {
+			t.Fatalf("%v: %s", err, o.stdout)
+		}
+		i := *r.Instruments
+		if !r.OK || i.Executed+i.Unread != 60 || i.Executed == 0 || i.Last != i.LastEffects || i.Replayed < 60 || i.Again != 0 {
+			t.Errorf("%s", o.stdout)
+		}
+	}
+	o := run(t, "demo", "--ops", "5", "--metrics").want(t, 0)
+	if !strings.Contains(o.stdout, "counted by the instruments of the service") || !strings.Contains(o.stdout, "replays when the 5 refunds were asked for once more") {
+		t.Errorf("%s", o.stdout)
 	}
 }

@@ -93,6 +93,7 @@ func TestUsage(t *testing.T) {
 		{"demo --ops many", "many", "once demo --help"},
 		{"demo --ops 0", "--ops 0", "--ops 500"},
 		{"demo --db oracle://x", "oracle://x", "--db sqlite:PATH"},
+		{"demo --metrics --unsafe", "--unsafe leaves out what --metrics reads", "--metrics without --unsafe"},
 		{"demo tomorrow", "tomorrow", "once demo --help"},
 		{"demo serve --db sqlite:", "sqlite:", "--db sqlite:PATH"},
 		{"help dance", `no command "dance"`, "once --help"},

@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -44,10 +46,11 @@ promise needs.`,
 }
 
 type relay struct {
-	db, to string
-	cfg    outbox.RelayConfig
-	keep   time.Duration
-	key    keyFile
+	db, to  string
+	cfg     outbox.RelayConfig
+	keep    time.Duration
+	key     keyFile
+	metrics metrics
 }
 
 func (c *relay) flags(fs *flag.FlagSet) {
@@ -75,6 +78,7 @@ func (c *relay) flags(fs *flag.FlagSet) {
 	})
 	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process others take its keys over (default 10s)")
 	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
+	c.metrics.flags(fs, "")
 	c.key.flags(fs)
 }
 
@@ -119,7 +123,20 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	c.cfg.DeadLetters = !isMissingTable(db.hasLetters(ctx))
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	c.cfg.Observer = outbox.Log(log)
-	fmt.Fprintf(m.Stdout, "database  %s\ndelivers  to %s\n", db.name, to.name)
+	gauges := []gauge.Source{db.box}
+	if c.cfg.DeadLetters {
+		gauges = append(gauges, db.letters)
+	}
+	if err := c.metrics.listen(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.Stdout, "database  %s\n", db.name)
+	counted, stop := c.metrics.start(ctx, m, log, gauges)
+	defer stop()
+	if counted != nil {
+		c.cfg.Observer = outbox.Observers(counted.Outbox(), c.cfg.Observer)
+	}
+	fmt.Fprintf(m.Stdout, "delivers  to %s\n", to.name)
 	err = db.Relay(to, c.cfg).Run(ctx)
 	if err != nil {
 		return db.refused("deliver from", err)
@@ -132,7 +149,8 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 type relayDB struct {
 	*outboxDB
 
-	close func()
+	letters *deadletter.Letters
+	close   func()
 }
 
 // hasLetters returns an error if a table of dead letters is missing.
@@ -160,7 +178,7 @@ func (m *Main) openRelay(ctx context.Context, dsn string, cfg outbox.Config) (re
 	if err == nil {
 		var b box
 		if b, err = boxOn(s, cfg, ""); err == nil {
-			return relayDB{&outboxDB{db, b}, closeAll}, nil
+			return relayDB{&outboxDB{db, b}, deadletter.New(s, deadletter.Config{}), closeAll}, nil
 		}
 	}
 	err = db.failed("read", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -40,13 +41,19 @@ func servingTo(t *testing.T, log *os.File, args ...string) (cmd *exec.Cmd, said 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return cmd, linesUntil(t, stdout, "serving")
+}
+
+// linesUntil are the lines that a program prints when it starts, by their first words, up to that with last.
+func linesUntil(t *testing.T, out io.Reader, last string) (said map[string]string) {
+	t.Helper()
 	said = map[string]string{}
-	lines := bufio.NewScanner(stdout)
-	for said["serving"] == "" && lines.Scan() {
+	lines := bufio.NewScanner(out)
+	for said[last] == "" && lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		said[name] = strings.TrimSpace(value)
 	}
-	return cmd, said
+	return said
 }
 
 // TestServe: it says where it is, answers, and stops when it is told to.

@@ -41,6 +41,14 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src demoDB, cfg killstorm.
 	row(r.Lost, "lost")
 	row(r.Entries, "ledger entries")
 	row(r.ReplayDifferences, fmt.Sprintf("of %d repeated answers differ from the first", r.Compared))
+	if i := r.Instruments; i != nil {
+		head("counted by the instruments of the service, which were read before each kill and at the end")
+		row(i.Executed, "refunds executed")
+		row(i.Last, fmt.Sprintf("of them by the last process, since whose start %d are in the database", i.LastEffects))
+		row(i.Unread, fmt.Sprintf("that killed processes have not told of: %d were under way when they were read", i.UnderWay))
+		row(i.Replayed, fmt.Sprintf("replays when %s asked for once more after the storm", either(r.Operations == 1, "the refund was", "the "+count(r.Operations, "refund")+" were")))
+		row(i.Again, "executed then")
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}

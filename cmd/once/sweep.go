@@ -69,7 +69,7 @@ func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
 		defer func() { _ = files.Close() }() // what was kept is on the disk
 		cfg.Keep = files.Keep
 	}
-	g := gauge{w: m.Stderr, terminal: newMeter(m.Stderr).terminal}
+	g := passMeter{w: m.Stderr, terminal: newMeter(m.Stderr).terminal}
 	cfg.Observe = func(p retention.Pass) {
 		g.show(p)
 		if p.Over {
@@ -123,18 +123,18 @@ func (c *sweep) report(m *Main, db source, p retention.Pass) {
 	}
 }
 
-// gauge shows on a terminal how far a pass has come.
-type gauge struct {
+// passMeter shows on a terminal how far a pass has come.
+type passMeter struct {
 	w        io.Writer
 	terminal bool
 }
 
-func (g gauge) show(p retention.Pass) {
+func (m passMeter) show(p retention.Pass) {
 	switch {
-	case !g.terminal:
+	case !m.terminal:
 	case p.Over:
-		fmt.Fprint(g.w, "\r\x1b[K")
+		fmt.Fprint(m.w, "\r\x1b[K")
 	default:
-		fmt.Fprintf(g.w, "\r%d deleted, %.0f/s\x1b[K", p.Rows, float64(p.Rows)/p.Took.Seconds())
+		fmt.Fprintf(m.w, "\r%d deleted, %.0f/s\x1b[K", p.Rows, float64(p.Rows)/p.Took.Seconds())
 	}
 }

@@ -16,6 +16,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"psql":          "postgresql-client",
 	"pg_basebackup": "postgresql-client",
 	"pgbouncer":     "pgbouncer",
+	"promtool":      "prometheus",
 	"strace":        "strace",
 	"gcc":           "gcc",
 	"mariadb":       "mariadb-server-core mariadb-client-core",

@@ -17,4 +17,19 @@ var demoMutants = []Mutant{
 		Edits: []Edit{{In: "(orderOutcome).contradicts", Old: "case len(made) > 1:", New: "case len(made) > 2:"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestProvidersReport"}},
 	},
+	{
+		Name:  "the demo does not see that the instruments have counted too little",
+		Edits: []Edit{{In: "killstorm.(*Report).compare", Old: "sum.Last != sum.LastEffects", New: "sum.Last > sum.LastEffects"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestInstrumentsMustAgree"}},
+	},
+	{
+		Name:  "the demo takes a refund that was rolled back for one that the instruments have counted",
+		Edits: []Edit{{In: "killstorm.(*instruments).read", Old: `!strings.Contains(series, ` + "`effect=\"applied\"`" + `)`, New: "false"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestInstrumentsAreRead"}},
+	},
+	{
+		Name:  "the demo's service counts nothing",
+		Edits: []Edit{{In: "main.(*demoServe).run", Old: "cfg.Observer = counted", New: "cfg.Observer = nil"}},
+		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestServeMetrics"}},
+	},
 }

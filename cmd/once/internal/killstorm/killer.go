@@ -19,7 +19,7 @@ func (s *Storm) killAll(ctx context.Context) error {
 		if err := sleep(ctx, time.Duration(rng.Int64N(int64(killDelay)))); err != nil {
 			return nil //nolint:nilerr // likewise
 		}
-		if err := s.Server.kill(); err != nil {
+		if err := s.kill(ctx); err != nil {
 			return err
 		}
 		s.tally.killed()

@@ -22,6 +22,8 @@ type Report struct {
 	ReplayDifferences int  `json:"replay_differences"`
 	OK                bool `json:"ok"`
 
+	Instruments *Instruments `json:"instruments,omitempty"` // nil: they were not read
+
 	Details `json:"-"`
 }
 
@@ -74,6 +76,7 @@ func (s *Storm) report(f found, took time.Duration) Report {
 		r.Duplicates += len(ids)
 		r.Reasons = append(r.Reasons, fmt.Sprintf("no client has asked for the refund of %d", amount))
 	}
+	r.compare(s.instruments)
 	r.judge(s.Config)
 	return r
 }

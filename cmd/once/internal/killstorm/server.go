@@ -48,7 +48,7 @@ func (s *Server) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.address == "" {
-		address, err := freeAddress(ctx)
+		address, err := FreeAddress(ctx)
 		if err != nil {
 			return err
 		}
@@ -122,9 +122,9 @@ func (s *Server) kill() error {
 	return err
 }
 
-// freeAddress finds a port below those that the system hands out to clients:
+// FreeAddress finds a port below those that the system hands out to clients:
 // while the service is down, none of our own connections may take its place.
-func freeAddress(ctx context.Context) (string, error) {
+func FreeAddress(ctx context.Context) (string, error) {
 	const first, last = 18_080, 32_000
 	var err error
 	for port := first + int(time.Now().UnixNano()/1000)%(last-first); port <= last; port++ {

@@ -1,6 +1,7 @@
 package killstorm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -18,6 +19,9 @@ type Config struct {
 	Unsafe  bool   // the service runs without once: answers are not expected to repeat
 
 	ClientKills int // of the processes of Fleet
+
+	// Metrics is the address of the service's /metrics, which is read to compare it with the database. "": it is not.
+	Metrics string
 
 	Server  *Server
 	Fleet   *Fleet
@@ -52,6 +56,8 @@ type Storm struct {
 	reached *meter // the furthest order of which a request has left
 	sent    *meter // requests that have left
 	done    *meter // kills
+
+	instruments *instruments // nil: they are not read
 }
 
 // Run runs a storm to its end, kills the last server and asks the witness. Its
@@ -66,6 +72,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		reached: newMeter(),
 		sent:    newMeter(),
 		done:    newMeter(),
+	}
+	if cfg.Metrics != "" {
+		s.instruments = &instruments{address: cfg.Metrics}
 	}
 	for _, at := range planKills(cfg.ClientKills, cfg.Orders, cfg.Seed+1) {
 		s.orders[at].crashes++
@@ -113,7 +122,9 @@ func (s *Storm) rage(ctx context.Context) error {
 	killer.Wait()
 	if !s.Unsafe && ctx.Err() == nil {
 		s.enter("replaying")
-		s.each(ctx, func(o *order) { s.replay(ctx, o) })
+		if err := s.replayAll(ctx); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -179,6 +190,7 @@ func (s *Storm) encore(ctx context.Context, index, kills int) {
 func (s *Storm) serve(ctx context.Context, o *order) {
 	defer s.progress()
 	defer s.tally.finished()
+	s.instruments.begin()
 	var copies sync.WaitGroup
 	for i := range o.copies {
 		copies.Go(func() { s.ask(ctx, o, i, false, o.body(), "") })

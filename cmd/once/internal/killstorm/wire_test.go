@@ -113,7 +113,7 @@ func TestNobodySendsAgain(t *testing.T) {
 
 func TestReason(t *testing.T) {
 	t.Parallel()
-	address, err := freeAddress(t.Context())
+	address, err := FreeAddress(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

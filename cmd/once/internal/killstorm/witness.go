@@ -55,6 +55,16 @@ func (w Witness) count(ctx context.Context, tenant string) (found, error) {
 	return f, w.add(ctx, tenant, &f)
 }
 
+// effects is how many refunds the tenant has. No server may be running.
+func (w Witness) effects(ctx context.Context, tenant string) (n int, err error) {
+	if err := w.await(ctx); err != nil {
+		return 0, err
+	}
+	query, args := w.about(tenant, "select count(*) from refund where tenant = $1")
+	err = w.DB.QueryRowContext(ctx, query, args...).Scan(&n)
+	return n, err
+}
+
 // await waits until the database has ended what the last server had begun.
 func (w Witness) await(ctx context.Context) error {
 	if w.Quiet == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/migration"
@@ -36,6 +37,7 @@ type DB struct {
 	unlock  string                     // or until this one does
 	ddl     func(text string) []string // a migration in the words of the database; nil: as it is
 	exists  func(err error) bool       // what a statement of a migration creates is there already; nil: that cannot be
+	gauges  []gauge.Source
 	close   func() error
 }
 
@@ -74,6 +76,9 @@ func open(ctx context.Context, dsn string, events bool) (*DB, error) {
 // Close closes every connection.
 func (db *DB) Close() error { return db.close() }
 
+// Gauges returns what tells how the operations and the messages in the database stand.
+func (db *DB) Gauges() []gauge.Source { return db.gauges }
+
 // shown are the tables beside the store's that once keys show reads.
 var shown = []migration.Set{attemptlog.Migrations, admin.Migrations}
 
@@ -94,7 +99,7 @@ func openPostgres(ctx context.Context, dsn string, events bool) (*DB, error) {
 		return nil, err
 	}
 	s := pgxstore.New(pool)
-	view := withEvents(s, func(tx pgx.Tx) queries { return pgxTx{tx} }, events)
+	view, gauges := withEvents(s, func(tx pgx.Tx) queries { return pgxTx{tx} }, events)
 	return &DB{
 		protect: protection(s, view, !events),
 		receive: receiving(s, view),
@@ -105,8 +110,9 @@ func openPostgres(ctx context.Context, dsn string, events bool) (*DB, error) {
 			}
 			return pgx.BeginTxFunc(ctx, pool, opts, func(tx pgx.Tx) error { return fn(view(tx)) })
 		},
-		lock:  "select pg_advisory_xact_lock(hashtextextended('payments migration', 0))",
-		close: func() error { pool.Close(); return nil },
+		lock:   "select pg_advisory_xact_lock(hashtextextended('payments migration', 0))",
+		gauges: gauges,
+		close:  func() error { pool.Close(); return nil },
 	}, nil
 }
 
@@ -135,7 +141,7 @@ func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries, events
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	view = withEvents(s, view, events)
+	view, gauges := withEvents(s, view, events)
 	return &DB{
 		protect: protection(s, view, false),
 		receive: receiving(s, view),
@@ -150,7 +156,8 @@ func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries, events
 			}
 			return tx.Commit()
 		},
-		close: db.Close,
+		gauges: gauges,
+		close:  db.Close,
 	}, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
@@ -42,13 +44,18 @@ func traceOf(ctx context.Context) string {
 	return trace
 }
 
-// withEvents returns view with an outbox on s, or as it is if there are no events.
-func withEvents[TX any](s store.SQL[TX], view func(TX) queries, events bool) func(TX) queries {
+// withEvents returns view with an outbox on s, or as it is if there are no events, and what tells how s and
+// the outbox stand.
+func withEvents[TX any](s store.SQL[TX], view func(TX) queries, events bool) (func(TX) queries, []gauge.Source) {
+	var gauges []gauge.Source
+	if g, ok := s.(gauge.Source); ok {
+		gauges = append(gauges, g)
+	}
 	if !events {
-		return view
+		return view, gauges
 	}
 	box := outbox.New(s, outbox.Config{Source: "/payments", Trace: traceOf})
-	return func(tx TX) queries { return emitting[TX]{view(tx), tx, box} }
+	return func(tx TX) queries { return emitting[TX]{view(tx), tx, box} }, append(gauges, box, deadletter.New(s, deadletter.Config{}))
 }
 
 // emit adds an event about a charge to the transaction. It does nothing in a service without events.

@@ -30,6 +30,9 @@ type Config struct {
 	// Log gets the errors that clients are not told about, and what becomes of
 	// keys. Default: slog.Default().
 	Log *slog.Logger
+
+	// Observer sees what becomes of keys, beside Log. Default: none.
+	Observer once.Observer
 }
 
 // action is one endpoint: it reads r, writes through tx, and returns the answer,
@@ -118,7 +121,11 @@ func (p protected) publish(mux *http.ServeMux, patterns ...string) {
 // write are batches if the database makes one round trip of them.
 func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) func(Config) protected {
 	return func(cfg Config) (p protected) {
-		engine := once.New(s, once.Config{Observer: once.Log(cfg.Log)})
+		observer := once.Log(cfg.Log)
+		if cfg.Observer != nil {
+			observer = once.Observers(cfg.Observer, observer)
+		}
+		engine := once.New(s, once.Config{Observer: observer})
 		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait}
 		if cfg.Dialect == StripeV1 {
 			keys.Preset, keys.Optional = oncehttp.StripeV1(), true

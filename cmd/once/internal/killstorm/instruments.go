@@ -1,0 +1,156 @@
+package killstorm
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Instruments is what the instruments of the service have counted, beside what the database holds. A process that is
+// killed loses what it has counted since it was read for the last time, which is just before. Its JSON form is a contract
+// with scripts.
+type Instruments struct {
+	Executed    int `json:"executed"`     // refunds, by all processes
+	Last        int `json:"last"`         // of them by the last process, which lives until all are done
+	LastEffects int `json:"last_effects"` // refunds in the database since the last process was started
+	Unread      int `json:"unread"`       // refunds in the database that a killed process has not told of
+	UnderWay    int `json:"under_way"`    // so many can be, because they were under way when it was read
+	Replayed    int `json:"replayed"`     // refunds that were asked for once more after the storm
+	Again       int `json:"run_again"`    // executed, although they were only asked for once more
+}
+
+// instruments are read while a storm goes on. Nil: they are not.
+type instruments struct {
+	address string // of /metrics
+
+	mu      sync.Mutex
+	sum     Instruments
+	started int // orders
+	effects int // in the database when the last process was killed
+	reasons []string
+}
+
+// counted is what the process that runs has counted since it was started.
+type counted struct{ executed, replayed int }
+
+// begin notes that an order is asked for from now on.
+func (i *instruments) begin() {
+	if i == nil {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.started++
+}
+
+// kill kills the service, and reads its instruments before.
+func (s *Storm) kill(ctx context.Context) error {
+	if s.instruments == nil {
+		return s.Server.kill()
+	}
+	finished := s.tally.counts().finished
+	c, err := s.instruments.read(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Server.kill(); err != nil {
+		return err
+	}
+	effects, err := s.Witness.effects(ctx, s.Tenant)
+	if err != nil {
+		return err
+	}
+	i := s.instruments
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if n := effects - i.effects; c.executed > n {
+		i.reasons = append(i.reasons, fmt.Sprintf("a process has counted %d refunds, and %d are in the database", c.executed, n))
+	}
+	i.effects = effects
+	i.sum.Executed += c.executed
+	i.sum.UnderWay += i.started - finished
+	return nil
+}
+
+// replayAll asks once more for every order that was answered. No process is killed meanwhile, so the instruments
+// must have counted just that.
+func (s *Storm) replayAll(ctx context.Context) error {
+	before, err := s.instruments.read(ctx)
+	if err != nil {
+		return err
+	}
+	s.each(ctx, func(o *order) { s.replay(ctx, o) })
+	after, err := s.instruments.read(ctx)
+	if err != nil || s.instruments == nil {
+		return err
+	}
+	sum := &s.instruments.sum
+	sum.Executed += after.executed
+	sum.Last = after.executed
+	sum.Again = after.executed - before.executed
+	sum.Replayed = after.replayed - before.replayed
+	return nil
+}
+
+// read reads what is counted of refunds.
+func (i *instruments) read(ctx context.Context) (c counted, err error) {
+	if i == nil {
+		return c, nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+i.address+"/metrics", http.NoBody)
+	if err != nil {
+		return c, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return c, fmt.Errorf("the instruments cannot be read: %w", err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		series, number, _ := strings.Cut(lines.Text(), "} ")
+		if !strings.HasPrefix(series, "once_operations_total{") || !strings.Contains(series, `effect="applied"`) || !strings.Contains(series, `operation="POST `+refundsPath+`"`) {
+			continue
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			return c, fmt.Errorf("the instruments have a line %q: %w", lines.Text(), err)
+		}
+		switch {
+		case strings.Contains(series, `decision="new_execution"`), strings.Contains(series, `decision="conflict_retry"`):
+			c.executed += int(n)
+		case strings.Contains(series, `decision="db_hit"`), strings.Contains(series, `decision="cache_hit"`):
+			c.replayed += int(n)
+		}
+	}
+	return c, lines.Err()
+}
+
+// compare holds what was counted against the database and against what clients have asked for.
+func (r *Report) compare(i *instruments) {
+	if i == nil {
+		return
+	}
+	sum := i.sum
+	r.Instruments = &sum
+	sum.Unread, sum.LastEffects = r.Effects-sum.Executed, r.Effects-i.effects
+	// An order can be finished by a replay before the request that has executed it is counted. If that one is
+	// then lost, its client sees that, or has gone.
+	most := sum.UnderWay + r.Broken + r.Abandoned
+	fail := func(wrong bool, sentence string, args ...any) {
+		if wrong {
+			i.reasons = append(i.reasons, fmt.Sprintf(sentence, args...))
+		}
+	}
+	fail(sum.Last != sum.LastEffects, "the last process has counted %d refunds, and %d are in the database", sum.Last, sum.LastEffects)
+	fail(sum.Unread > most, "%d refunds were not counted, and at most %d were under way", sum.Unread, most)
+	fail(sum.Again != 0, "%d refunds were executed that were only asked for once more", sum.Again)
+	fail(sum.Replayed < r.Operations || sum.Replayed > r.Operations+r.Abandoned, "%d replays were counted when %d refunds were asked for once more", sum.Replayed, r.Operations)
+	for _, reason := range i.reasons {
+		r.Reasons = append(r.Reasons, "instruments: "+reason)
+	}
+}

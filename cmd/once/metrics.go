@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/onceprom"
+)
+
+// metrics are the instruments of this process. Prometheus reads them at a listener of their own, so that they are
+// not open to those who use the service.
+type metrics struct {
+	address  string
+	listener net.Listener // nil: nobody reads them
+}
+
+func (c *metrics) flags(fs *flag.FlagSet, address string) {
+	fs.StringVar(&c.address, "metrics", address, "`ADDRESS` to serve /metrics for Prometheus at"+either(address == "", " (default: none)", ", or \"\" for none"))
+}
+
+// listen is called before anything is opened that would be left behind if the address is taken.
+func (c *metrics) listen(ctx context.Context) (err error) {
+	if c.address == "" {
+		return nil
+	}
+	if c.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.address); err != nil {
+		return fmt.Errorf("%w. Try: --metrics 127.0.0.1:0, which takes a free port", err)
+	}
+	return nil
+}
+
+// gaugesEvery is how often the database is asked: often, because a demo is short.
+const gaugesEvery = time.Second
+
+// start returns the instruments, which are served until stop is called; nil if they are not.
+func (c *metrics) start(ctx context.Context, m *Main, log *slog.Logger, sources []gauge.Source) (counted *onceprom.Metrics, stop func()) {
+	if c.listener == nil {
+		return nil, func() {}
+	}
+	watch := gauge.NewWatch(gauge.Config{Every: gaugesEvery, Log: log}, sources...)
+	counted = onceprom.New(onceprom.Config{Gauges: watch})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(counted)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = watch.Run(ctx) })           // until stop
+	running.Go(func() { _ = server.Serve(c.listener) }) // likewise
+	fmt.Fprintf(m.Stdout, "metrics   http://%s/metrics\n", c.listener.Addr())
+	return counted, func() {
+		cancel()
+		_ = server.Close() // a scrape is repeated
+		running.Wait()
+	}
+}
+
+// close ends a listener that was not started.
+func (c *metrics) close() {
+	if c.listener != nil {
+		_ = c.listener.Close()
+	}
+}
