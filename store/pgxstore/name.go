@@ -2,6 +2,7 @@ package pgxstore
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/internal/pgsql"
@@ -16,7 +17,7 @@ import (
 func (s *Store) NameTransactions() {
 	const longest = 63 - len(" 2c26b46b68ffc68f") // PostgreSQL cuts what is longer
 	name := cmp.Or(s.pool.Config().ConnConfig.RuntimeParams["application_name"], "once")
-	s.name = name[:min(len(name), longest)]
+	s.name = strings.ToValidUTF8(name[:min(len(name), longest)], "")
 }
 
 func (s *Store) queueName(b *pipeline, id store.ID) {

@@ -109,7 +109,7 @@ func TestEveryTransactionIsNamed(t *testing.T) {
 	pool := openPool(t, func(c *pgxpool.Config) {
 		c.MaxConns = 1
 		c.ConnConfig.DialFunc = wire.DialContext
-		c.ConnConfig.RuntimeParams["application_name"] = strings.Repeat("é", 40)
+		c.ConnConfig.RuntimeParams["application_name"] = "x" + strings.Repeat("é", 40) // it is cut in the middle of one
 	})
 	plain, named := pgxstore.New(pool), pgxstore.New(pool)
 	named.NameTransactions()
@@ -151,7 +151,7 @@ func TestEveryTransactionIsNamed(t *testing.T) {
 			run(named, how)
 		}
 		name, bare := run(plain, how)
-		if _, trips := run(named, how); trips != bare || strings.Contains(name, once.KeyHash("")) {
+		if _, trips := run(named, how); trips != bare || !strings.HasPrefix(name, "x?") || strings.Contains(name, " ") {
 			t.Errorf("%s: %d round trips, %d without a name, which is %q", how, trips, bare, name)
 		}
 	}

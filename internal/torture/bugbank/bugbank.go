@@ -101,6 +101,7 @@ func All() []Mutant {
 		migrationMutants,
 		sqlChangeMutants,
 		adminMutants,
+		logMutants,
 		planeMutants,
 		relayMutants,
 		deadletterMutants,
