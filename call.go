@@ -111,6 +111,7 @@ func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 		return c.invalid(err)
 	}
 	if rec, ok := c.e.cache.Get(c.id, c.start); ok {
+		c.report.cached = true
 		return c.found(rec)
 	}
 	until := c.start.Add(c.op.Wait)

@@ -229,7 +229,7 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 		return false
 	}
 	id := e.id(op.Scope, op.Key)
-	if _, ok := e.cache.Get(id, time.Now()); ok {
+	if e.cache.Has(id, time.Now()) {
 		return true
 	}
 	rec, err := e.read(ctx, &op, id)
@@ -263,8 +263,7 @@ func (e *Engine[TX]) Cached(op Operation) bool {
 	if e.check(&op) != nil {
 		return false
 	}
-	_, ok := e.cache.Get(e.id(op.Scope, op.Key), time.Now())
-	return ok
+	return e.cache.Has(e.id(op.Scope, op.Key), time.Now())
 }
 
 // InvalidateCache forgets what Config.Cache holds of an operation, and what calls that are ending

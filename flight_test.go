@@ -14,13 +14,13 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// gauge counts the calls of a store, and how many there are at once.
-type gauge struct {
+// callCount counts the calls of a store, and how many there are at once.
+type callCount struct {
 	calls, now, most atomic.Int64
 }
 
 // begin is a Begin that takes a while, as a database does.
-func (g *gauge) begin(s store.Store[tx]) func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
+func (g *callCount) begin(s store.Store[tx]) func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
 	return func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
 		g.calls.Add(1)
 		if n := g.now.Add(1); n > g.most.Load() {
@@ -32,8 +32,8 @@ func (g *gauge) begin(s store.Store[tx]) func(context.Context, store.BeginOption
 	}
 }
 
-func newGauged(cfg once.Config) (*memstore.Store, *once.Engine[tx], *gauge) {
-	s, g := memstore.New(), new(gauge)
+func newCounted(cfg once.Config) (*memstore.Store, *once.Engine[tx], *callCount) {
+	s, g := memstore.New(), new(callCount)
 	return s, once.New(&spy{Store: s, begin: g.begin(s)}, cfg), g
 }
 
@@ -71,7 +71,7 @@ func slowly(d time.Duration, key string) func(context.Context, tx) (string, erro
 func TestDuplicatesShareOneStoreCall(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			s, e, g := newGauged(once.Config{})
+			s, e, g := newCounted(once.Config{})
 			op := once.Operation{Scope: "s", Key: "k", Wait: wait}
 			began := time.Now()
 			told := tally(200, func() (once.Result[string], error) {
@@ -98,7 +98,7 @@ func TestDuplicatesShareOneStoreCall(t *testing.T) {
 // The operation runs in another process: one of the waiting callers asks for all.
 func TestOneLeaderPollsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, e, g := newGauged(once.Config{})
+		s, e, g := newCounted(once.Config{})
 		elsewhere := once.New(s, once.Config{})
 		go func() {
 			_, err := once.Do(t.Context(), elsewhere, once.Operation{Scope: "s", Key: "k"}, slowly(10*time.Second, "k"))
@@ -126,7 +126,7 @@ func TestOneLeaderPollsForAll(t *testing.T) {
 
 func TestFollowerWaitsNoLongerThanItSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, e, _ := newGauged(once.Config{})
+		_, e, _ := newCounted(once.Config{})
 		go func() {
 			_, _ = once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, slowly(10*time.Second, "k"))
 		}()
@@ -154,7 +154,7 @@ func TestFollowerWaitsNoLongerThanItSays(t *testing.T) {
 // need not ask the store.
 func TestFollowersOfAWaitingLeaderNeedNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, e, g := newGauged(once.Config{})
+		s, e, g := newCounted(once.Config{})
 		holder, _, err := s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}})
 		must(t, err)
 		var leader sync.WaitGroup
@@ -180,7 +180,7 @@ func TestFollowersOfAWaitingLeaderNeedNotWait(t *testing.T) {
 func TestFollowersOutliveTheirLeader(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
 		synctest.Test(t, func(t *testing.T) {
-			s, e, _ := newGauged(once.Config{})
+			s, e, _ := newCounted(once.Config{})
 			go func() {
 				defer func() { _ = recover() }()
 				_, _ = once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, t tx) (string, error) {
@@ -203,7 +203,7 @@ func TestFollowersOutliveTheirLeader(t *testing.T) {
 
 func TestFollowersOutliveACancelledLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, e, _ := newGauged(once.Config{})
+		s, e, _ := newCounted(once.Config{})
 		holder, _, err := s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}})
 		must(t, err)
 		go func() {
@@ -228,7 +228,7 @@ func TestFollowersOutliveACancelledLeader(t *testing.T) {
 // follower which asks for the same as the holder.
 func TestMismatchOfTheLeaderIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, e, _ := newGauged(once.Config{})
+		s, e, _ := newCounted(once.Config{})
 		id := store.ID{Scope: "s", Key: "k"}
 		same, other := once.FingerprintOf([]byte("same")), once.FingerprintOf([]byte("other"))
 		running := store.Record{State: store.StateRunning, Fence: 1, Fingerprint: same[:], Nonce: make([]byte, 16)}
@@ -257,7 +257,7 @@ func TestMismatchOfTheLeaderIsItsOwn(t *testing.T) {
 // Followers compare their own fingerprint with what the leader has learnt.
 func TestFollowersCompareFingerprints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, e, g := newGauged(once.Config{})
+		_, e, g := newCounted(once.Config{})
 		op := func(request string) once.Operation {
 			return once.Operation{Scope: "s", Key: "k", Fingerprint: once.FingerprintOf([]byte(request)), Wait: time.Minute}
 		}

@@ -51,6 +51,13 @@ type Event struct {
 	Effect  Effect  // what the outcome proves
 	Err     error   // the cause, if there is one: what Unwrap of the caller's *Error returns
 
+	// Cached is that a replay came from Config.Cache. EventFinished only.
+	Cached bool
+
+	// Deadlock is that the database has ended the last run because of a deadlock. EventRerun, and
+	// EventFinished if no other run followed. False where the store cannot tell.
+	Deadlock bool
+
 	// From and To are the operation's state as this call has found and left it, in the
 	// words of [store.State]; "" is not known. EventFinished only.
 	From, To string
@@ -139,6 +146,7 @@ type Waker interface {
 type report struct {
 	from                    string       // the operation's state, as the call has found it
 	trace                   string       // that is kept with it
+	cached                  bool         // what it has found is from Config.Cache
 	waits                   *store.Waits // of its Begins; nil if they are not measured
 	lookUp, handler, commit time.Duration
 }
@@ -177,6 +185,7 @@ func (e *Engine[TX]) since(began time.Time) (d time.Duration) {
 
 func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 	if e := (Event{Type: t, Err: err}); c.e.shows(e) {
+		e.Deadlock = t == EventRerun && c.isDeadlock(err)
 		c.send(ctx, e)
 	}
 }
@@ -200,7 +209,17 @@ func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
 		return
 	}
 	e.From, e.To, e.Trace = c.report.from, c.stateAfter(e, v), v.rec.Trace
+	e.Cached = v.replayed && c.report.cached
+	if e.Outcome == Outcome(CodeConflict) && c.e.currentFrame(ctx) == nil { // of a Join, the call around it tells
+		e.Deadlock = c.isDeadlock(v.err)
+	}
 	c.send(ctx, e)
+}
+
+// isDeadlock reports whether the store knows err as a deadlock of the database.
+func (c *call[TX]) isDeadlock(err error) bool {
+	d, ok := store.As[store.DeadlockDetector](c.e.store)
+	return ok && d.IsDeadlock(err)
 }
 
 // stateAfter is the state in which the call has left its operation.

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/attempts"
 )
 
@@ -76,6 +77,9 @@ func TestCloseEnds(t *testing.T) {
 		closed(t, l)
 		if n := j.tried(); n != 1 || l.Dropped() != 1 {
 			t.Errorf("%d writes, %d dropped", n, l.Dropped())
+		}
+		if values, err := l.Gauges(t.Context()); err != nil || len(values) != 1 || values[0] != (gauge.Value{Name: gauge.AttemptLogDropped, Number: 1}) {
+			t.Errorf("%v, %v", values, err)
 		}
 	})
 }

@@ -78,6 +78,17 @@ type Event struct {
 	SameAs   string        // EventSameBody: the ID of the other message
 }
 
+// Observers returns an observer that tells each of list, in order.
+func Observers(list ...Observer) Observer { return observers(list) }
+
+type observers []Observer
+
+func (o observers) Observe(ctx context.Context, e Event) {
+	for _, each := range o {
+		each.Observe(ctx, e)
+	}
+}
+
 // Log returns an observer that writes to l: dead letters and gaps at Error, failures at Warn, all else
 // at Debug. nil is slog.Default(), as it is at the moment of the event. The names of the attributes are in docs/logs.md.
 func Log(l *slog.Logger) Observer { return logObserver{l} }

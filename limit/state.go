@@ -16,9 +16,10 @@ const (
 
 // State is what a limiter looks like at some moment, and what it has done so far.
 type State struct {
-	Running int           // requests that are served
-	Waiting int           // requests that wait for their turn
-	Took    time.Duration // how long requests have lately been served, on average
+	Running  int           // requests that are served
+	Waiting  int           // requests that wait for their turn
+	Capacity int           // requests that may be served at the same time
+	Took     time.Duration // how long requests have lately been served, on average
 
 	Admitted uint64 // requests that were served, or are
 	Replays  uint64 // answered from the record where all places were taken
@@ -32,7 +33,7 @@ func (l *Limiter) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.state
-	s.Running, s.Waiting, s.Took = l.queue.Running(), l.queue.Waiting(), l.queue.Mean()
+	s.Running, s.Waiting, s.Capacity, s.Took = l.queue.Running(), l.queue.Waiting(), l.queue.Places(), l.queue.Mean()
 	return s
 }
 

@@ -31,8 +31,8 @@ var oldestSnapshot = map[store.Dialect]string{
 func readBacklog(ctx context.Context, db store.Database) (b Backlog, err error) {
 	d := db.Dialect()
 	query := store.Statement{SQL: dialect.Text(d, `select (select count(*) from (select 1 from once_outbox limit 100000) o),
-  (select count(next_at) from once_outbox_failed), (select count(*) from once_outbox_failed where next_at is null), NOW, (`+oldest[d]+`),
-  (select count(*) from (select distinct topic, KEY from once_outbox_failed where KEY <> '') k), (`+oldestSnapshot[d]+`)`)}
+  (select count(next_at) from (select next_at from once_outbox_failed limit 100000) f), (select count(*) from (select 1 from once_outbox_failed where next_at is null limit 100000) s), NOW, (`+oldest[d]+`),
+  (select count(*) from (select distinct topic, KEY from (select topic, KEY from once_outbox_failed where KEY <> '' limit 100000) b) k), (`+oldestSnapshot[d]+`)`)}
 	var now, added, began time.Time
 	err = db.Pool().Query(ctx, query, func(row store.Row) error {
 		return row.Scan(&b.Messages, &b.Failing, &b.Stopped, (*dialect.Time)(&now), (*dialect.Time)(&added), &b.Blocked, (*dialect.Time)(&began))

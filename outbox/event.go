@@ -41,13 +41,24 @@ type Event struct {
 type Backlog struct {
 	Messages int64         // at most 100,000 are counted
 	Oldest   time.Duration // age of the oldest message; 0: there is none
-	Failing  int64         // messages that are tried again
-	Stopped  int64         // messages that wait for a person
+	Failing  int64         // messages that are tried again, at most 100,000 are counted
+	Stopped  int64         // messages that wait for a person, at most 100,000 are counted
 	Blocked  int64         // keys whose first message is failing or stopped: later ones wait for it
 
 	// OldestSnapshot is the age of the oldest transaction of the database that keeps dead rows from being removed, as far
 	// as the role of the relay may see others: hot keys are slow meanwhile. 0: there is none, or it is not PostgreSQL.
 	OldestSnapshot time.Duration
+}
+
+// Observers returns an observer that tells each of list, in order.
+func Observers(list ...Observer) Observer { return observers(list) }
+
+type observers []Observer
+
+func (o observers) Observe(ctx context.Context, e Event) {
+	for _, each := range o {
+		each.Observe(ctx, e)
+	}
 }
 
 // Log returns an observer that writes failures to l: what needs a person at Error, the rest at Warn. nil is

@@ -12,6 +12,13 @@ type (
 		Classify(err error) Kind
 	}
 
+	// DeadlockDetector tells a deadlock from other errors of [KindRetry], for those who count them.
+	DeadlockDetector interface {
+		// IsDeadlock reports whether the database has ended a transaction because it and
+		// another one waited for each other.
+		IsDeadlock(err error) bool
+	}
+
 	// Joiner works inside a transaction that the caller has opened and will end.
 	// With a zero BeginOptions.ID it claims nothing. The Claim's Commit writes its Change but does not commit. Its Rollback undoes
 	// what was done since Join and leaves the caller's transaction usable; Commit

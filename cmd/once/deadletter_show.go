@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -22,18 +21,7 @@ outbox are in the outbox: see once outbox show.`,
 	make: func() command { return new(deadletterShow) },
 }
 
-type deadletterShow struct {
-	db, output string
-	payload    bool
-	key        keyFile
-}
-
-func (c *deadletterShow) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
-	fs.BoolVar(&c.payload, "payload", false, "show the payload and the headers")
-	c.key.flags(fs)
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
-}
+type deadletterShow struct{ messageFlags }
 
 func (c *deadletterShow) run(ctx context.Context, m *Main, args []string) error {
 	if len(args) == 0 || args[0] == "" {
@@ -123,11 +111,7 @@ func (c *deadletterShow) print(w io.Writer, l deadletter.Letter, attempts []dead
 	for _, a := range attempts {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", a.Number, a.At.UTC().Format(time.RFC3339), orDash(a.Node), shown(a.Error), orDash(a.Trace))
 	}
-	if err := t.Flush(); err != nil || !c.payload {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", body(l.Payload))
-	return err
+	return c.printBody(w, t, l.Payload)
 }
 
 // letterMeaning says what a state means to a person who was woken up by it.

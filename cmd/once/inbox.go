@@ -198,6 +198,38 @@ type inboxChange struct {
 	Changed  bool   `json:"changed"` // false: a preview
 }
 
+// change carries a command out, or with no --yes tells what it would do. plan says for the place of the key what is done, and how many messages are
+// dropped, or why nothing is.
+func (c *inboxKey) change(ctx context.Context, m *Main, preview, done string, plan func(*inboxDB, place) (what string, dropped int64, err error), do func(consumerInbox) error) error {
+	db, err := m.openInbox(ctx, c.db)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	p, err := c.find(ctx, db)
+	if err != nil {
+		return err
+	}
+	what, dropped, err := plan(db, p)
+	if err != nil {
+		return err
+	}
+	if !c.yes {
+		if err := c.tell(m, preview+what, p, dropped); err != nil {
+			return err
+		}
+		return errors.New("nothing was changed yet. Try: the same with --yes")
+	}
+	in, err := inboxOn(db.store, c.consumer, auditName(c.who))
+	if err == nil {
+		err = do(in)
+	}
+	if err != nil {
+		return db.refused("change", err)
+	}
+	return c.tell(m, done+what, p, dropped)
+}
+
 func (c *inboxKey) tell(m *Main, doing string, p place, dropped int64) error {
 	if c.output == "json" {
 		return writeJSON(m.Stdout, inboxChange{c.consumer, c.source, c.topic, c.key, c.seq, p.seq + 1, p.parked, dropped, p.dead, c.yes})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 )
@@ -25,39 +24,23 @@ func (c *inboxSkip) run(ctx context.Context, m *Main, _ []string) error {
 	if err := c.check("skip"); err != nil {
 		return err
 	}
-	db, err := m.openInbox(ctx, c.db)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	p, err := c.find(ctx, db)
+	return c.change(ctx, m, "would skip: ", "skipped: ", c.plan, func(in consumerInbox) error {
+		return in.Skip(ctx, c.source, c.topic, c.key, c.seq, c.reason)
+	})
+}
+
+func (c *inboxSkip) plan(db *inboxDB, p place) (what string, dropped int64, err error) {
 	switch {
-	case err != nil:
-		return err
 	case !p.known: // a name with a mistake in it would begin a new key
-		return fmt.Errorf("%s has no message in %s. Try: once inbox list --db %s", c.subject(), db.name, db.paste)
+		err = fmt.Errorf("%s has no message in %s. Try: once inbox list --db %s", c.subject(), db.name, db.paste)
 	case c.seq <= p.seq:
-		return fmt.Errorf("%s is behind message %d already. Try: once inbox list --db %s", c.subject(), c.seq, db.paste)
+		err = fmt.Errorf("%s is behind message %d already. Try: once inbox list --db %s", c.subject(), c.seq, db.paste)
 	case c.seq > p.seq+1:
-		return fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.seq+1, c.seq, p.seq+1)
+		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.seq+1, c.seq, p.seq+1)
 	case p.there:
-		return fmt.Errorf("message %d of %s is there, and is tried. Try: wait until it is applied or a dead letter", c.seq, c.subject())
+		err = fmt.Errorf("message %d of %s is there, and is tried. Try: wait until it is applied or a dead letter", c.seq, c.subject())
 	}
-	what := fmt.Sprintf("message %d of %s", c.seq, c.subject()) + either(p.dead, ", which is a dead letter", "") + "; " + waitBehind(p.parked)
-	if !c.yes {
-		if err := c.tell(m, "would skip: "+what, p, 0); err != nil {
-			return err
-		}
-		return errors.New("nothing was changed yet. Try: the same with --yes")
-	}
-	in, err := inboxOn(db.store, c.consumer, auditName(c.who))
-	if err == nil {
-		err = in.Skip(ctx, c.source, c.topic, c.key, c.seq, c.reason)
-	}
-	if err != nil {
-		return db.refused("change", err)
-	}
-	return c.tell(m, "skipped: "+what, p, 0)
+	return fmt.Sprintf("message %d of %s", c.seq, c.subject()) + either(p.dead, ", which is a dead letter", "") + "; " + waitBehind(p.parked), 0, err
 }
 
 // waitBehind says how many messages wait behind another one.

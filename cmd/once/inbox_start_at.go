@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 )
@@ -25,36 +24,18 @@ func (c *inboxStartAt) run(ctx context.Context, m *Main, _ []string) error {
 	if err := c.check("start-at"); err != nil {
 		return err
 	}
-	db, err := m.openInbox(ctx, c.db)
-	if err != nil {
-		return err
+	return c.change(ctx, m, "would begin: ", "begins: ", c.plan, func(in consumerInbox) error {
+		return in.StartAt(ctx, c.source, c.topic, c.key, c.seq, c.reason)
+	})
+}
+
+func (c *inboxStartAt) plan(_ *inboxDB, p place) (what string, dropped int64, err error) {
+	if c.seq <= p.seq {
+		return "", 0, fmt.Errorf("%s is behind message %d already, and cannot be set back: messages would be applied twice. Try: --seq %d, or a greater number", c.subject(), p.seq, p.seq+1)
 	}
-	defer db.Close()
-	p, err := c.find(ctx, db)
-	switch {
-	case err != nil:
-		return err
-	case c.seq <= p.seq:
-		return fmt.Errorf("%s is behind message %d already, and cannot be set back: messages would be applied twice. Try: --seq %d, or a greater number", c.subject(), p.seq, p.seq+1)
+	what = fmt.Sprintf("%s at message %d; ", c.subject(), c.seq)
+	if !p.known {
+		return what + "the key is new: no message of it has come", 0, nil
 	}
-	what := fmt.Sprintf("%s at message %d; ", c.subject(), c.seq)
-	if p.known {
-		what += fmt.Sprintf("it waited for message %d, and %s dropped", p.seq+1, either(p.below == 1, "1 message is", fmt.Sprintf("%d messages are", p.below)))
-	} else {
-		what += "the key is new: no message of it has come"
-	}
-	if !c.yes {
-		if err := c.tell(m, "would begin: "+what, p, p.below); err != nil {
-			return err
-		}
-		return errors.New("nothing was changed yet. Try: the same with --yes")
-	}
-	in, err := inboxOn(db.store, c.consumer, auditName(c.who))
-	if err == nil {
-		err = in.StartAt(ctx, c.source, c.topic, c.key, c.seq, c.reason)
-	}
-	if err != nil {
-		return db.refused("change", err)
-	}
-	return c.tell(m, "begins: "+what, p, p.below)
+	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.seq+1, either(p.below == 1, "1 message is", fmt.Sprintf("%d messages are", p.below))), p.below, nil
 }

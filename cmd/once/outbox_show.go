@@ -25,17 +25,29 @@ only with --key-file as well.`,
 	make: func() command { return new(outboxShow) },
 }
 
-type outboxShow struct {
+type outboxShow struct{ messageFlags }
+
+// messageFlags are those of a command that shows one message.
+type messageFlags struct {
 	db, output string
 	payload    bool
 	key        keyFile
 }
 
-func (c *outboxShow) flags(fs *flag.FlagSet) {
+func (c *messageFlags) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
 	fs.BoolVar(&c.payload, "payload", false, "show the payload and the headers")
 	c.key.flags(fs)
 	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+}
+
+// printBody ends the text of a message.
+func (c *messageFlags) printBody(w io.Writer, t *tabwriter.Writer, payload []byte) error {
+	if err := t.Flush(); err != nil || !c.payload {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", body(payload))
+	return err
 }
 
 func (c *outboxShow) run(ctx context.Context, m *Main, args []string) error {
@@ -111,11 +123,7 @@ func (c *outboxShow) print(w io.Writer, e outbox.Entry) error {
 			line("header", "%s: %s", shown(name), shown(e.Headers[name]))
 		}
 	}
-	if err := t.Flush(); err != nil || !c.payload {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", body(e.Payload))
-	return err
+	return c.printBody(w, t, e.Payload)
 }
 
 // messageMeaning says what a state means to a person who was woken up by it.

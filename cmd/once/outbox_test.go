@@ -177,7 +177,7 @@ func TestRelay(t *testing.T) {
 			got <- r.URL.Path + " " + string(body)
 		}))
 		defer receiver.Close()
-		relay := program(t, "relay", "--db", url, "--to", receiver.URL+"/{topic}", "--keep", "1h", "--rate", "mails=5")
+		relay := program(t, "relay", "--db", url, "--to", receiver.URL+"/{topic}", "--keep", "1h", "--rate", "mails=5", "--topic-concurrency", "mails=2")
 		var stdout, stderr bytes.Buffer
 		relay.Stdout, relay.Stderr = &stdout, &stderr
 		if err := relay.Start(); err != nil {

@@ -28,8 +28,10 @@ can run at once: each holds a part of the keys, and takes over from one that die
 The destinations of --to:
 
   nats://HOST:4222             NATS JetStream; the topic of a message is the subject
-  kafka://HOST:9092,HOST:9092  Kafka, without TLS and passwords; the topic and the key of a
-                               message are those of the record
+  kafka://HOST:9092,HOST:9092  Kafka; the topic and the key of a message are those of the
+                               record. With TLS and a password:
+                               kafka://USER:PASSWORD@HOST:9093?tls=true&sasl=scram-sha-512
+                               (or scram-sha-256, plain; ca=FILE trusts other certificates)
   https://HOST/PATH            a service; each message is a POST, and {topic} in the URL
                                stands for its topic
 
@@ -53,25 +55,43 @@ func (c *relay) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.to, "to", "", "`URL` of the destination, required")
 	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches on their way at once (default 4)")
 	fs.IntVar(&c.cfg.Batch, "batch", 0, "`N` messages in a batch at most (default 1000)")
-	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", c.rate)
+	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", func(s string) error {
+		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
+			t.Rate, err = strconv.ParseFloat(n, 64)
+			if err != nil || !(t.Rate > 0) { // not NaN either
+				return fmt.Errorf("%q is not a number of messages a second", n)
+			}
+			return nil
+		})
+	})
+	fs.Func("topic-concurrency", "at most N batches of a topic on their way at once, `TOPIC=N`; may be repeated", func(s string) error {
+		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
+			t.Concurrency, err = strconv.Atoi(n)
+			if err != nil || t.Concurrency < 1 {
+				return fmt.Errorf("%q is not a number of batches", n)
+			}
+			return nil
+		})
+	})
 	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process others take its keys over (default 10s)")
 	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
 	c.key.flags(fs)
 }
 
-func (c *relay) rate(s string) error {
+// topic sets what a flag of the form TOPIC=N says.
+func (c *relay) topic(s string, set func(t *outbox.TopicConfig, n string) error) error {
 	i := strings.LastIndexByte(s, '=')
 	if i < 1 {
 		return errors.New("this is not TOPIC=N")
 	}
-	n, err := strconv.ParseFloat(s[i+1:], 64)
-	if err != nil || !(n > 0) { // not NaN either
-		return fmt.Errorf("%q is not a number of messages a second", s[i+1:])
-	}
 	if c.cfg.Topics == nil {
 		c.cfg.Topics = map[string]outbox.TopicConfig{}
 	}
-	c.cfg.Topics[s[:i]] = outbox.TopicConfig{Rate: n}
+	t := c.cfg.Topics[s[:i]]
+	if err := set(&t, s[i+1:]); err != nil {
+		return err
+	}
+	c.cfg.Topics[s[:i]] = t
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (q *Queue) gap(now time.Duration) time.Duration {
 	if stuck := now - q.progress; q.running > 0 && stuck > mean {
 		mean = stuck
 	}
-	return mean / time.Duration(q.limit())
+	return mean / time.Duration(q.Places())
 }
 
 // refuse says why t has to go. Who has more waiting than his part of the places is told

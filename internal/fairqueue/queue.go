@@ -179,7 +179,8 @@ func (q *Queue) acquire() (release func(bool), ok bool) {
 	return nil, q.running < q.Limit
 }
 
-func (q *Queue) limit() int {
+// Places returns how many may be served at the same time.
+func (q *Queue) Places() int {
 	if q.Capacity != nil {
 		return max(1, q.Capacity.Limit())
 	}

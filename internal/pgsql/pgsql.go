@@ -166,7 +166,7 @@ func WrongRows(sqlState, message string) bool {
 // Classify says what an SQLSTATE means for the transaction that met it.
 func Classify(sqlState string) store.Kind {
 	switch sqlState {
-	case "40001", "40P01":
+	case "40001", Deadlock:
 		return store.KindRetry
 	case "25P02":
 		return store.KindAborted
@@ -191,6 +191,7 @@ func Taken(sqlState string) bool { return sqlState == UniqueViolation || sqlStat
 
 // SQLSTATEs that are looked at by name.
 const (
+	Deadlock        = "40P01"
 	UniqueViolation = "23505"
 	DivisionByZero  = "22012"
 	InvalidText     = "22P02"

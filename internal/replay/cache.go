@@ -23,6 +23,8 @@ type Cache struct {
 	order   list.List // of *entry, the most recently used one first
 	used    int64     // bytes
 	drops   uint64
+
+	hits, misses uint64 // of Get
 }
 
 // NewCache returns a cache that holds up to size bytes, each for life; nil if size is 0.
@@ -91,16 +93,50 @@ func (c *Cache) Get(id store.ID, now time.Time) (rec store.Record, ok bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	e := c.find(id, now)
+	if e == nil {
+		c.misses++
+		return rec, false
+	}
+	c.hits++
+	return store.Record{State: store.StateDone, Fence: 1, Fingerprint: e.fingerprint, Result: e.result, Trace: e.trace}, true
+}
+
+// Has reports whether Get would find id. It is not counted.
+func (c *Cache) Has(id store.ID, now time.Time) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.find(id, now) != nil
+}
+
+// find returns the entry of id and marks it as used, nil if there is none.
+func (c *Cache) find(id store.ID, now time.Time) *entry {
 	element := c.entries[id]
 	if element == nil {
-		return rec, false
+		return nil
 	}
 	e := entryOf(element)
 	if e.expired(now) {
-		return rec, false
+		return nil
 	}
 	c.order.MoveToFront(element)
-	return store.Record{State: store.StateDone, Fence: 1, Fingerprint: e.fingerprint, Result: e.result, Trace: e.trace}, true
+	return e
+}
+
+// Usage is what a cache holds, and how often Get has found a record.
+type Usage struct {
+	Hits, Misses uint64
+	Bytes        int64
+}
+
+// Usage returns that of c.
+func (c *Cache) Usage() Usage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Usage{c.hits, c.misses, c.used}
 }
 
 // Drop removes the result of id, and voids all tickets that were drawn before.

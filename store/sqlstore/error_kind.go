@@ -20,6 +20,17 @@ func (s *Store) Classify(err error) store.Kind {
 	return k
 }
 
+// IsDeadlock implements [store.DeadlockDetector]. SQLite has none: one writer waits for the other.
+func (s *Store) IsDeadlock(err error) bool {
+	switch s.dialect.name {
+	case store.PostgreSQL:
+		return sqlguard.SQLState(err) == pgsql.Deadlock
+	case store.MySQL:
+		return is(err, mysqlDeadlock)
+	}
+	return false
+}
+
 // failed is for statements before COMMIT: nothing has been applied.
 func (s *Store) failed(err error, atRecord bool) error {
 	kind, taken, known := s.dialect.classify(err)

@@ -108,6 +108,7 @@ func All() []Mutant {
 		brokerMutants,
 		consumerMutants,
 		pushMutants,
+		metricsMutants,
 		outboxMutants,
 		inboxMutants,
 		naturalMutants,

@@ -130,7 +130,7 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "a key whose name has a mistake is skipped",
-		Edits: []Edit{{In: "(*inboxSkip).run", Old: "case !p.known:", New: "case !p.known && p.dead:"}},
+		Edits: []Edit{{In: "(*inboxSkip).plan", Old: "case !p.known:", New: "case !p.known && p.dead:"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestInboxCommands$/^SQLite$"}},
 	},
 	{

@@ -35,7 +35,7 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "a cached result does not end",
-		Edits: []Edit{{In: "(*Cache).Get", Old: "if e.expired(now) {", New: "if false {"}},
+		Edits: []Edit{{In: "(*Cache).find", Old: "if e.expired(now) {", New: "if false {"}},
 		Tests: []Killer{history},
 	},
 	{
@@ -65,7 +65,7 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "the cache removes its oldest result, also if it was just used",
-		Edits: []Edit{{In: "(*Cache).Get", Old: "c.order.MoveToFront(element)", New: ""}},
+		Edits: []Edit{{In: "(*Cache).find", Old: "c.order.MoveToFront(element)", New: ""}},
 		Tests: in("internal/replay", "TestCacheKeepsWhatIsAskedFor"),
 	},
 	{
@@ -75,7 +75,7 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "a gate asks the store for what the cache has",
-		Edits: []Edit{{In: "(*Engine).IsDone", Old: "time.Now()); ok {", New: `time.Time{}); ok && id.Key == "" {`}},
+		Edits: []Edit{{In: "(*Engine).IsDone", Old: "if e.cache.Has(id, time.Now()) {", New: `if e.cache.Has(id, time.Time{}) && id.Key == "" {`}},
 		Tests: in("oncehttp", "TestGateAsksTheCache"),
 	},
 }

@@ -1,0 +1,21 @@
+package gauge
+
+import "context"
+
+// Value is how one thing stands.
+type Value struct {
+	Name   string // one of the names of this package
+	Label  string // the value of its label, if it has one
+	Number float64
+}
+
+// Source tells how things stand. Gauges may be called at any time, but not twice at the same time.
+type Source interface {
+	Gauges(ctx context.Context) ([]Value, error)
+}
+
+// Func is a function that is a [Source].
+type Func func(ctx context.Context) ([]Value, error)
+
+// Gauges implements [Source].
+func (f Func) Gauges(ctx context.Context) ([]Value, error) { return f(ctx) }

@@ -1,0 +1,199 @@
+package gauge
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/label"
+)
+
+// Defaults of [Config].
+const (
+	DefaultEvery   = 15 * time.Second
+	DefaultTimeout = 5 * time.Second
+)
+
+// Config of a [Watch].
+type Config struct {
+	// Every is how often each source is asked. Default 15 s, the interval of most scrapes.
+	Every time.Duration
+
+	// Timeout bounds one answer. Default 5 s, and at most Every.
+	Timeout time.Duration
+
+	// Log is told when a source fails, once until it has answered again. Default [slog.Default].
+	Log *slog.Logger
+}
+
+// rounds is for how many of Config.Every the values of a source stand that does not answer.
+const rounds = 3
+
+// Watch asks sources in the background and keeps what they have answered last.
+type Watch struct {
+	cfg     Config
+	sources []*watched
+	labels  map[string]*label.Set // by the name of the label
+}
+
+// watched is a source and its last answer.
+type watched struct {
+	Source
+
+	mu      sync.Mutex
+	values  []Value
+	asked   time.Time // for the first time
+	at      time.Time // of the answer
+	failing bool
+}
+
+// NewWatch returns a watch of sources. It asks none before [Watch.Run].
+func NewWatch(cfg Config, sources ...Source) *Watch {
+	if cfg.Every < 0 || cfg.Timeout < 0 {
+		panic("gauge: NewWatch: Every " + cfg.Every.String() + " and Timeout " + cfg.Timeout.String() + " must not be negative")
+	}
+	cfg.Every = cmp.Or(cfg.Every, DefaultEvery)
+	cfg.Timeout = min(cmp.Or(cfg.Timeout, DefaultTimeout), cfg.Every)
+	w := &Watch{cfg: cfg, labels: map[string]*label.Set{}}
+	for _, in := range instruments {
+		if in.Label != "" {
+			w.labels[in.Label] = new(label.Set)
+		}
+	}
+	for i, s := range sources {
+		if s == nil {
+			panic("gauge: NewWatch: source " + strconv.Itoa(i+1) + " is nil")
+		}
+		w.sources = append(w.sources, &watched{Source: s})
+	}
+	return w
+}
+
+// Run asks the sources until ctx ends, each in a goroutine of its own: one that does not answer delays no
+// other. It returns when all have returned, and the error is that of ctx.
+func (w *Watch) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, s := range w.sources {
+		all.Go(func() { w.watch(ctx, s) })
+	}
+	<-ctx.Done()
+	all.Wait()
+	return ctx.Err()
+}
+
+// watch asks one source until ctx ends, also one that has failed.
+func (w *Watch) watch(ctx context.Context, s *watched) {
+	next := time.NewTicker(w.cfg.Every)
+	defer next.Stop()
+	for ctx.Err() == nil {
+		w.ask(ctx, s)
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ask asks one source once.
+func (w *Watch) ask(ctx context.Context, s *watched) {
+	s.begin(time.Now())
+	bounded, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
+	defer cancel()
+	values, err := s.Gauges(bounded)
+	first := s.end(values, err, time.Now())
+	if !first || ctx.Err() != nil {
+		return
+	}
+	l := w.cfg.Log
+	if l == nil {
+		l = slog.Default()
+	}
+	l.WarnContext(ctx, "gauge: a source has failed, and its values are missing soon. Try: whether the database is reached", slog.Any("error", err))
+}
+
+func (s *watched) begin(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked.IsZero() {
+		s.asked = now
+	}
+}
+
+// end keeps an answer, and reports whether it is the first failure after a success.
+func (s *watched) end(values []Value, err error, now time.Time) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		first, s.failing = !s.failing, true
+		return first
+	}
+	s.values, s.at, s.failing = values, now, false
+	return false
+}
+
+// last returns the last answer if it is not too old, and its age: of a source that has never answered, since
+// it was first asked.
+func (s *watched) last(now time.Time, most time.Duration) (values []Value, age time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.asked.IsZero():
+		return nil, 0
+	case s.at.IsZero():
+		return nil, now.Sub(s.asked)
+	}
+	if age = now.Sub(s.at); age <= most {
+		values = s.values
+	}
+	return values, age
+}
+
+// Values returns the last values, in the order of their names and labels, and asks no source. Those of a
+// source that has not answered for three rounds are missing. [Age] is always there once Run has begun. Where several sources tell
+// of the same, counts are added, and of ages the highest counts.
+func (w *Watch) Values() []Value {
+	type series struct{ name, label string }
+	now, found := time.Now(), map[series]float64{}
+	add := func(v Value) {
+		in := byName[v.Name]
+		if in == nil { // of a newer version
+			return
+		}
+		at := series{v.Name, ""}
+		if in.Label != "" {
+			at.label, _ = w.labels[in.Label].Value(v.Label)
+		}
+		if old, ok := found[at]; ok {
+			v.Number = in.fold.of(old, v.Number)
+		}
+		found[at] = v.Number
+	}
+	for _, s := range w.sources {
+		values, age := s.last(now, rounds*w.cfg.Every)
+		for _, v := range values {
+			add(v)
+		}
+		add(Value{Name: Age, Number: age.Seconds()})
+	}
+	keys := slices.SortedFunc(maps.Keys(found), func(a, b series) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.label, b.label)) })
+	values := make([]Value, 0, len(keys))
+	for _, k := range keys {
+		values = append(values, Value{Name: k.name, Label: k.label, Number: found[k]})
+	}
+	return values
+}
+
+func (f fold) of(a, b float64) float64 {
+	switch f {
+	case highest:
+		return max(a, b)
+	case lowest:
+		return min(a, b)
+	}
+	return a + b
+}

@@ -1,0 +1,20 @@
+package once
+
+import (
+	"context"
+
+	"github.com/oncelib/once/gauge"
+)
+
+// Gauges implements [gauge.Source]: how well Config.Cache does. Without a cache there is nothing to tell.
+func (e *Engine[TX]) Gauges(context.Context) ([]gauge.Value, error) {
+	if e.cache == nil {
+		return nil, nil
+	}
+	u := e.cache.Usage()
+	return []gauge.Value{
+		{Name: gauge.CacheHits, Number: float64(u.Hits)},
+		{Name: gauge.CacheMisses, Number: float64(u.Misses)},
+		{Name: gauge.CacheBytes, Number: float64(u.Bytes)},
+	}, nil
+}

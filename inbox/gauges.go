@@ -1,0 +1,33 @@
+package inbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// Gauges implements [gauge.Source]: how many messages of the consumer are parked, and how long the
+// key has waited that waits the longest.
+func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
+	const query = `select (select count(*) from (select 1 from once_inbox_parked where consumer = ? limit ?) m), NOW,
+ (select min(moved_at) from (select moved_at from once_inbox_position where consumer = ? and parked > 0 limit ?) p)`
+	var parked int64
+	var now, since time.Time
+	err := in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, int64(gauge.Most), in.cfg.Consumer, int64(gauge.Most)), func(row store.Row) error {
+		return row.Scan(&parked, (*dialect.Time)(&now), (*dialect.Time)(&since))
+	})
+	if err != nil {
+		return nil, err
+	}
+	var age time.Duration
+	if !since.IsZero() {
+		age = max(0, now.Sub(since))
+	}
+	return []gauge.Value{
+		{Name: gauge.InboxParkedMessages, Number: float64(parked)},
+		{Name: gauge.InboxParkedOldestAge, Number: age.Seconds()},
+	}, nil
+}

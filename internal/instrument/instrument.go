@@ -1,0 +1,81 @@
+// Package instrument is the counters and histograms of operations, of the retry client, of the outbox and of the
+// inbox: their names, and what an event adds to which of them. Packages onceprom and onceotel
+// both record what it says, so that they cannot differ.
+package instrument
+
+// ID names an instrument: its place in [All].
+type ID int
+
+// The instruments.
+const (
+	Operations ID = iota
+	Retries
+	Reruns
+	Deadlocks
+	Mismatches
+	InDoubt
+	Settled
+	EffectsOutside
+	RetryAttempts
+	RetryCalls
+	RetrySuppressed
+	OutboxDeliveries
+	InboxMessages
+	OperationDuration
+	HandlerDuration
+	AcquireWait
+	LockWait
+	CommitDuration
+	RetryDelay
+
+	count
+)
+
+// MaxLabels is how many labels an instrument has at most.
+const MaxLabels = 3
+
+// Instrument is a counter or a histogram.
+type Instrument struct {
+	Name    string    // of Prometheus
+	OTel    string    // its name for OpenTelemetry
+	Unit    string    // its unit for OpenTelemetry, in the words of UCUM
+	Labels  []string  // the names of its labels, at most MaxLabels
+	Buckets []float64 // upper bounds of a histogram; nil: it is a counter
+	Help    string
+}
+
+// operation, destination, topic and source are labels whose values an application chooses; the values of the others
+// are constants. Scope, key and tenant are never a label: each would be a series.
+var (
+	operation            = []string{"operation"}
+	destination          = []string{"destination"}
+	operationAndEffect   = []string{"operation", "effect"}
+	operationAndDecision = []string{"operation", "decision"}
+)
+
+// seconds are the buckets of durations: from a look-up in memory to the longest that anybody waits.
+var seconds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+
+// All are the instruments, by ID.
+var All = [count]Instrument{
+	Operations:       {Name: "once_operations_total", OTel: "once.operations", Unit: "{operation}", Labels: []string{"operation", "decision", "effect"}, Help: "Calls that have ended, by what was decided and by what stands."},
+	Retries:          {Name: "once_retries_total", OTel: "once.retries", Unit: "{operation}", Labels: operation, Help: "Calls whose client says that they are a retry (Once-Attempt above 1): a lower bound, because clients may say nothing."},
+	Reruns:           {Name: "once_reruns_total", OTel: "once.reruns", Unit: "{run}", Labels: operation, Help: "Runs of a handler that were undone and begun again, after a serialization failure or a lost commit."},
+	Deadlocks:        {Name: "once_deadlocks_total", OTel: "once.deadlocks", Unit: "{deadlock}", Labels: operation, Help: "Runs of a handler that the database has ended because of a deadlock."},
+	Mismatches:       {Name: "once_mismatches_total", OTel: "once.mismatches", Unit: "{operation}", Labels: operation, Help: "Calls whose key was used for another request."},
+	InDoubt:          {Name: "once_in_doubt_total", OTel: "once.in_doubt", Unit: "{commit}", Labels: operation, Help: "Commits whose answer was lost."},
+	Settled:          {Name: "once_settled_total", OTel: "once.settled", Unit: "{commit}", Labels: operationAndEffect, Help: "Commits whose answer was lost, and of which was found out whether they were applied."},
+	EffectsOutside:   {Name: "once_effects_outside_total", OTel: "once.effects_outside", Unit: "{operation}", Labels: operation, Help: "Successes of handlers that have run no statement on their transaction."},
+	RetryAttempts:    {Name: "once_retry_attempts_total", OTel: "once.retry.attempts", Unit: "{attempt}", Labels: []string{"destination", "class"}, Help: "Attempts of the retry client that have failed."},
+	RetryCalls:       {Name: "once_retry_calls_total", OTel: "once.retry.calls", Unit: "{call}", Labels: []string{"destination", "outcome"}, Help: "Calls of the retry client that have ended."},
+	RetrySuppressed:  {Name: "once_retry_suppressed_total", OTel: "once.retry.suppressed", Unit: "{attempt}", Labels: []string{"destination", "reason"}, Help: "Failures that the retry client has not tried again, though they may have passed."},
+	OutboxDeliveries: {Name: "once_outbox_deliveries_total", OTel: "once.outbox.deliveries", Unit: "{delivery}", Labels: []string{"topic", "result"}, Help: "Deliveries of messages of the outbox."},
+	InboxMessages:    {Name: "once_inbox_messages_total", OTel: "once.inbox.messages", Unit: "{message}", Labels: []string{"source", "result"}, Help: "Messages that the inbox was given, and attempts that have failed."},
+
+	OperationDuration: {Name: "once_operation_duration_seconds", OTel: "once.operation.duration", Unit: "s", Labels: operationAndDecision, Buckets: seconds, Help: "Time from the beginning of a call to its end."},
+	HandlerDuration:   {Name: "once_handler_duration_seconds", OTel: "once.handler.duration", Unit: "s", Labels: operation, Buckets: seconds, Help: "Time of the last run of the handler."},
+	AcquireWait:       {Name: "once_acquire_wait_seconds", OTel: "once.acquire.wait", Unit: "s", Labels: operation, Buckets: seconds, Help: "Time for which a call has waited for a connection of the pool."},
+	LockWait:          {Name: "once_lock_wait_seconds", OTel: "once.lock.wait", Unit: "s", Labels: operation, Buckets: seconds, Help: "Time for which a call has waited for a lock of the database."},
+	CommitDuration:    {Name: "once_commit_duration_seconds", OTel: "once.commit.duration", Unit: "s", Labels: operation, Buckets: seconds, Help: "Time of the last commit."},
+	RetryDelay:        {Name: "once_retry_delay_seconds", OTel: "once.retry.delay", Unit: "s", Labels: destination, Buckets: seconds, Help: "Pauses of the retry client before the next attempt."},
+}

@@ -1,0 +1,116 @@
+package instrument_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/instrument"
+)
+
+var update = flag.Bool("update", false, "write the tables of the page")
+
+// page is where the tables stand that a reader looks into.
+const page = "../../docs/observability.md"
+
+// playbook is what idempotency playbooks call an instrument, or a part of it.
+var playbook = map[instrument.ID]string{
+	instrument.Operations:    "`idempotent.created`: decision `new_execution`; `idempotent.replayed`: `cache_hit`, `db_hit`; `idempotent.conflict`: `mismatch`, `in_flight`; `deduplication_decision`: the label",
+	instrument.Retries:       "`retry_attempt_count`, seen by the server",
+	instrument.RetryAttempts: "`retry_attempt_count`, seen by the client",
+	instrument.LockWait:      "`lock_wait_time_ms`, in seconds",
+	instrument.AcquireWait:   "`db_connection_wait_time`",
+}
+
+func table(head string, rows [][]string) string {
+	var b strings.Builder
+	b.WriteString(head + "\n|" + strings.Repeat("---|", strings.Count(head, "|")-1) + "\n")
+	for _, r := range rows {
+		b.WriteString("| " + strings.Join(r, " | ") + " |\n")
+	}
+	return b.String()
+}
+
+func code(list ...string) string {
+	for i, s := range list {
+		if s != "" {
+			list[i] = "`" + s + "`"
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// tables are those of the page, by name.
+func tables() map[string]string {
+	var instruments, gauges, decisions [][]string
+	for i, in := range instrument.All {
+		kind := "counter"
+		if in.Buckets != nil {
+			kind = "histogram"
+		}
+		instruments = append(instruments, []string{code(in.Name), code(in.OTel), kind + ", " + code(in.Unit), code(append([]string(nil), in.Labels...)...), in.Help, playbook[instrument.ID(i)]})
+	}
+	for _, in := range gauge.Instruments() {
+		kind := "gauge"
+		if in.Grows {
+			kind = "counter"
+		}
+		gauges = append(gauges, []string{code(in.Name), code(in.OTel), kind + ", " + code(in.Unit), code(in.Label), in.Help})
+	}
+	for _, d := range []struct {
+		once.Decision
+		Outcomes string
+	}{
+		{once.DecisionNewExecution, "`executed`, `declined`"},
+		{once.DecisionConflictRetry, "`executed` or `declined` after more than one run; `conflict`"},
+		{once.DecisionDBHit, "`replayed`, `result_unavailable`"},
+		{once.DecisionCacheHit, "`replayed` by `Config.Cache`"},
+		{once.DecisionInFlight, "`in_flight`"},
+		{once.DecisionMismatch, "`mismatch`"},
+		{once.DecisionStale, "`stale`"},
+		{once.DecisionUnknown, "`unknown`"},
+		{once.DecisionFailed, "`failed`, `not_stored`, `aborted`"},
+		{once.DecisionUnavailable, "`unavailable`"},
+		{once.DecisionRefused, "`invalid`, `misuse`"},
+	} {
+		decisions = append(decisions, []string{code(string(d.Decision)), d.Outcomes})
+	}
+	return map[string]string{
+		"instruments": table("| Prometheus | OpenTelemetry | kind, unit | labels | what it counts | playbooks call it |", instruments),
+		"gauges":      table("| Prometheus | OpenTelemetry | kind, unit | label | what it tells |", gauges),
+		"decisions":   table("| decision | outcomes of a call |", decisions),
+	}
+}
+
+// TestPageHasTheInstruments: the tables of the page are those of the code.
+func TestPageHasTheInstruments(t *testing.T) {
+	stored, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(stored)
+	for name, want := range tables() {
+		begin, end := fmt.Sprintf("<!-- table: %s -->\n", name), "<!-- end -->\n"
+		before, rest, ok := strings.Cut(text, begin)
+		got, after, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			t.Errorf("%s has no table %s", page, name)
+			continue
+		}
+		if got != want {
+			if !*update {
+				t.Errorf("table %s of %s is not what the code says. Try: go test ./internal/instrument -run TestPageHasTheInstruments -update", name, page)
+			}
+			text = before + begin + want + end + after
+		}
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package onceprom
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
+)
+
+// Config of [Metrics].
+type Config struct {
+	// Gauges are exported with their last values. Default: none.
+	Gauges *gauge.Watch
+
+	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms; "" if it has none, or
+	// one that is not kept. Default: that of the trace that is kept with an operation which this call has executed.
+	TraceID func(ctx context.Context) string
+}
+
+// Metrics is an observer of an engine and a [prometheus.Collector]. One can observe any number of engines.
+type Metrics struct {
+	cfg        Config
+	meter      instrument.Meter
+	counters   [len(instrument.All)]*counters
+	histograms [len(instrument.All)]*histograms
+	gauges     map[string]*prometheus.Desc
+}
+
+type (
+	counters   = children[prometheus.Counter]
+	histograms = children[prometheus.Observer]
+)
+
+var (
+	_ once.Observer        = (*Metrics)(nil)
+	_ prometheus.Collector = (*Metrics)(nil)
+)
+
+// New returns metrics that are yet to be registered.
+func New(cfg Config) *Metrics {
+	m := &Metrics{cfg: cfg, gauges: map[string]*prometheus.Desc{}}
+	for i, in := range instrument.All {
+		if in.Buckets == nil {
+			vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: in.Name, Help: in.Help}, in.Labels)
+			m.counters[i] = newChildren(vec, len(in.Labels), vec.WithLabelValues)
+			continue
+		}
+		vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: in.Name, Help: in.Help, Buckets: in.Buckets,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}, in.Labels)
+		m.histograms[i] = newChildren(vec, len(in.Labels), vec.WithLabelValues)
+	}
+	for _, in := range gauge.Instruments() {
+		var labels []string
+		if in.Label != "" {
+			labels = []string{in.Label}
+		}
+		m.gauges[in.Name] = prometheus.NewDesc(in.Name, in.Help, labels, nil)
+	}
+	return m
+}
+
+// Observe implements [once.Observer].
+func (m *Metrics) Observe(ctx context.Context, e once.Event) {
+	m.meter.Operation(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.traceID(ctx, &e) }) })
+}
+
+// Outbox returns an observer of relays.
+func (m *Metrics) Outbox() outbox.Observer { return outboxObserver{m} }
+
+// Inbox returns an observer of inboxes.
+func (m *Metrics) Inbox() inbox.Observer { return inboxObserver{m} }
+
+// Retry is a [retry.Policy].Observe.
+func (m *Metrics) Retry(ctx context.Context, e retry.Event) {
+	m.meter.Retry(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.current(ctx) }) })
+}
+
+type outboxObserver struct{ *Metrics }
+
+// Observe implements [outbox.Observer].
+func (m outboxObserver) Observe(_ context.Context, e outbox.Event) {
+	m.meter.Outbox(&e, func(v instrument.Measurement) { m.record(v, none) })
+}
+
+type inboxObserver struct{ *Metrics }
+
+// Observe implements [inbox.Observer].
+func (m inboxObserver) Observe(_ context.Context, e inbox.Event) {
+	m.meter.Inbox(&e, func(v instrument.Measurement) { m.record(v, none) })
+}
+
+// record adds a measurement. trace is asked only for an exemplar.
+func (m *Metrics) record(v instrument.Measurement, trace func() string) {
+	if c := m.counters[v.ID]; c != nil {
+		c.of(v.Labels).Add(v.Value)
+		return
+	}
+	h := m.histograms[v.ID].of(v.Labels)
+	if id := trace(); id != "" {
+		if x, ok := h.(prometheus.ExemplarObserver); ok {
+			x.ObserveWithExemplar(v.Value, prometheus.Labels{"trace_id": id})
+			return
+		}
+	}
+	h.Observe(v.Value)
+}
+
+func none() string { return "" }
+
+// current is the trace that ctx belongs to.
+func (m *Metrics) current(ctx context.Context) string {
+	if m.cfg.TraceID == nil {
+		return ""
+	}
+	return m.cfg.TraceID(ctx)
+}
+
+// traceID is the trace of a call.
+func (m *Metrics) traceID(ctx context.Context, e *once.Event) string {
+	if m.cfg.TraceID != nil {
+		return m.cfg.TraceID(ctx)
+	}
+	if e.Outcome != once.OutcomeExecuted && e.Outcome != once.OutcomeDeclined {
+		return "" // the trace that is kept is that of another call
+	}
+	return sampled(e.Trace)
+}
+
+// sampled returns the id in a W3C traceparent, if the trace is one that is kept.
+func sampled(parent string) string {
+	const id, flags = 3, 53 // where they begin in 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+	if len(parent) < flags+2 {
+		return ""
+	}
+	if set, err := strconv.ParseUint(parent[flags:flags+2], 16, 8); err != nil || set&1 == 0 {
+		return ""
+	}
+	return parent[id : id+32]
+}
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for i := range instrument.All {
+		m.collector(i).Describe(to)
+	}
+	for _, d := range m.gauges {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. It asks no source of gauges: it takes their last values.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for i := range instrument.All {
+		m.collector(i).Collect(to)
+	}
+	if m.cfg.Gauges == nil {
+		return
+	}
+	grows := map[string]bool{}
+	for _, in := range gauge.Instruments() {
+		grows[in.Name] = in.Grows
+	}
+	for _, v := range m.cfg.Gauges.Values() {
+		kind := prometheus.GaugeValue
+		if grows[v.Name] {
+			kind = prometheus.CounterValue
+		}
+		var labels []string
+		if v.Label != "" {
+			labels = []string{v.Label}
+		}
+		to <- prometheus.MustNewConstMetric(m.gauges[v.Name], kind, v.Number, labels...)
+	}
+}
+
+func (m *Metrics) collector(i int) prometheus.Collector {
+	if c := m.counters[i]; c != nil {
+		return c
+	}
+	return m.histograms[i]
+}
+
+// children are the series of one instrument, found without building a list of labels for each event.
+type children[C any] struct {
+	prometheus.Collector
+
+	labels int
+	make   func(labels ...string) C
+
+	mu    sync.RWMutex
+	known map[[instrument.MaxLabels]string]C
+}
+
+func newChildren[C any](all prometheus.Collector, labels int, newChild func(labels ...string) C) *children[C] {
+	return &children[C]{Collector: all, labels: labels, make: newChild, known: map[[instrument.MaxLabels]string]C{}}
+}
+
+// of returns the series with these values of the labels.
+func (c *children[C]) of(values [instrument.MaxLabels]string) C {
+	c.mu.RLock()
+	child, ok := c.known[values]
+	c.mu.RUnlock()
+	if !ok {
+		child = c.add(values)
+	}
+	return child
+}
+
+// add is a function of its own so that the values of an event stay on the stack.
+func (c *children[C]) add(values [instrument.MaxLabels]string) C {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	child, ok := c.known[values]
+	if !ok {
+		child = c.make(values[:c.labels]...)
+		c.known[values] = child
+	}
+	return child
+}
