@@ -1,8 +1,8 @@
 package once_test
 
 import (
+	"bytes"
 	"errors"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -48,7 +48,7 @@ func TestLogAttributesAreThoseOfTheTable(t *testing.T) {
 		},
 	} {
 		written := map[string]bool{}
-		observe(slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		observe(slog.New(slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			written[a.Key] = true
 			return a
 		}})))

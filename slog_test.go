@@ -49,7 +49,7 @@ func TestLog(t *testing.T) {
 			`level=WARN msg="once: finished" scope="" outcome=mismatch effect="not applied" error_code=mismatch runs=0 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s`,
 		},
 		{
-			once.Event{Type: once.EventFinished, Outcome: once.Outcome(once.CodeFailed), Effect: once.EffectNotApplied, Err: sqlState("23505")},
+			once.Event{Type: once.EventFinished, Outcome: once.Outcome(once.CodeFailed), Effect: once.EffectNotApplied, Err: sqlStateError("23505")},
 			`level=WARN msg="once: finished" scope="" outcome=failed effect="not applied" error_code=23505 runs=0 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s error="no stock"`,
 		},
 	} {
@@ -63,11 +63,11 @@ func TestLog(t *testing.T) {
 
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// sqlState is an error of a database.
-type sqlState string
+// sqlStateError is an error of a database.
+type sqlStateError string
 
-func (sqlState) Error() string      { return "no stock" }
-func (s sqlState) SQLState() string { return string(s) }
+func (sqlStateError) Error() string      { return "no stock" }
+func (s sqlStateError) SQLState() string { return string(s) }
 
 // TestLogTellsTheCallAndWhatItReplays: a line has the trace of its own call, and that of the call that has executed,
 // if it is another one.
