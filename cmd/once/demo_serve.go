@@ -24,6 +24,8 @@ Idempotency-Key.
   curl -i http://127.0.0.1:8080/charges -H 'Authorization: Bearer acme' \
     -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'
 
+With --key-file it keeps the requests, encrypted with this key, for once keys export.
+
 GET /openapi.json tells, without authentication, the rules of the keys. At an address of their
 own, which is printed, GET /metrics has the instruments that docs/observability.md lists.
 
@@ -41,6 +43,7 @@ type demoServe struct {
 	dialect    string
 	unsafe     bool
 	events     bool
+	key        keyFile
 	wait       *time.Duration // nil: that of the dialect
 	metrics    metrics
 }
@@ -50,6 +53,7 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
+	c.key.flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
 	c.metrics.flags(fs, "127.0.0.1:0")
 	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
@@ -79,6 +83,10 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 			return err
 		}
 	}
+	encrypter, err := c.key.encrypter()
+	if err != nil {
+		return err
+	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.listen)
 	if err != nil {
 		return fmt.Errorf("%w. Try: --listen 127.0.0.1:0, which takes a free port", err)
@@ -97,7 +105,7 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	fmt.Fprintf(m.Stdout, "database  %s\n", src.name)
-	cfg := payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Log: log}
+	cfg := payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Encrypter: encrypter, Log: log}
 	counted, stop := c.metrics.start(ctx, m, log, db.Gauges())
 	defer stop()
 	if counted != nil {

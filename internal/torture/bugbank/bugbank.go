@@ -104,6 +104,7 @@ func All() []Mutant {
 		migrationMutants,
 		sqlChangeMutants,
 		adminMutants,
+		logMutants,
 		planeMutants,
 		relayMutants,
 		deadletterMutants,

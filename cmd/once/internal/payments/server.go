@@ -27,6 +27,10 @@ type Config struct {
 	// [StripeV1]: as Stripe's API v1 does, on other paths.
 	Dialect string
 
+	// Encrypter keeps each request that has a key, encrypted: see once keys export. Default: none is
+	// kept.
+	Encrypter once.Encrypter
+
 	// Log gets the errors that clients are not told about, and what becomes of
 	// keys. Default: slog.Default().
 	Log *slog.Logger
@@ -125,8 +129,8 @@ func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) 
 		if cfg.Observer != nil {
 			observer = once.Observers(cfg.Observer, observer)
 		}
-		engine := once.New(s, once.Config{Observer: observer})
-		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait}
+		engine := once.New(s, once.Config{Observer: observer, Encrypter: cfg.Encrypter})
+		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait, CaptureRequest: cfg.Encrypter != nil}
 		if cfg.Dialect == StripeV1 {
 			keys.Preset, keys.Optional = oncehttp.StripeV1(), true
 		}
