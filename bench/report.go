@@ -34,6 +34,7 @@ type report struct {
 	Inbox        *inboxed      `json:"inbox,omitempty"`
 	Lease        *throughput   `json:"lease,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
+	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 }
 
 type machine struct {
@@ -138,6 +139,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Relay != nil, "relay", func(p printer) { r.Relay.write(p) })
 	add(r.Inbox != nil, "inbox", func(p printer) { r.Inbox.write(p) })
 	add(r.Lease != nil, "lease", r.writeLease)
+	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	return list
 }
 
