@@ -37,7 +37,7 @@ func TestDefaultLog(t *testing.T) {
 		want []string // of each line, in order
 	}{
 		{"executed", empty, charge("k"), nil},
-		{"a handler fails", empty, fail, []string{`level=WARN msg="once: finished" scope=acme key_hash=`}},
+		{"a handler fails", empty, fail, []string{`level=WARN msg="once: finished" scope=acme idempotency_key=`}},
 		{"its error", empty, fail, []string{`error="the disk of the printer is full"`}},
 		{"effect outside of the transaction", empty, nothing, []string{"Try: write through the transaction"}},
 		{"the store is down", faulty(storetest.BeginDown), charge("k"), []string{"outcome=unavailable"}},

@@ -178,8 +178,8 @@ func ExampleLog() {
 	}
 	// Output:
 	// refunding
-	// level=INFO msg="once: finished" scope="acme refunds" key_hash=6ab9f1eb8f7d3388 outcome=executed effect=applied request_id=req_7 runs=1
-	// level=INFO msg="once: finished" scope="acme refunds" key_hash=6ab9f1eb8f7d3388 outcome=replayed effect=applied request_id=req_7 runs=0
+	// level=INFO msg="once: finished" scope="acme refunds" idempotency_key=6ab9f1eb8f7d3388 outcome=executed effect=applied from_state=absent to_state=done runs=1 request_id=req_7
+	// level=INFO msg="once: finished" scope="acme refunds" idempotency_key=6ab9f1eb8f7d3388 outcome=replayed effect=applied from_state=done to_state=done runs=0 request_id=req_7
 }
 
 func withoutTimes(_ []string, a slog.Attr) slog.Attr {
@@ -207,4 +207,16 @@ func ExampleNewEncrypter() {
 	// Output:
 	// amount=1000 <nil>
 	// once: it cannot be decrypted: wrong key, moved from another row, or damaged
+}
+
+func ExampleLogSampled() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTimes}))
+	engine := once.New(memstore.New(), once.Config{Observer: once.LogSampled(logger, 100)})
+	op := once.Operation{Scope: "acme refunds", Key: "k1", Fingerprint: once.FingerprintOf([]byte("10 EUR"))}
+	_, _ = once.Do(context.Background(), engine, op, refund) // not one of the keys whose calls are logged
+	op.Fingerprint = once.FingerprintOf([]byte("20 EUR"))
+	_, _ = once.Do(context.Background(), engine, op, refund) // a mismatch always is
+	// Output:
+	// refunding
+	// level=WARN msg="once: finished" scope="acme refunds" idempotency_key=6ab9f1eb8f7d3388 payload_hash=7abecabdd4739d89 outcome=mismatch effect="not applied" from_state=done to_state=done error_code=mismatch runs=0
 }

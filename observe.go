@@ -62,10 +62,15 @@ type Event struct {
 	// words of [store.State]; "" is not known. EventFinished only.
 	From, To string
 
-	Name    string // Operation.Name
-	Scope   string
-	KeyHash string // first 16 hex digits of SHA-256 of the key; "" for work without a key
-	Caller  Caller
+	Name        string // Operation.Name
+	Scope       string
+	KeyHash     string      // first 16 hex digits of SHA-256 of the key; "" for work without a key
+	Fingerprint Fingerprint // Operation.Fingerprint
+	Caller      Caller
+
+	// TraceID is the id of the trace that this call belongs to: of the traceparent that its [Tracer] has
+	// returned, else of Operation.Trace. "" is not known.
+	TraceID string
 
 	// Trace is the W3C traceparent that is kept with the operation: of a replay, that of the
 	// call that has executed it. "" is not known. EventFinished and Tracer.TraceStart only.
@@ -79,6 +84,35 @@ type Event struct {
 	Handler  time.Duration // the last run of the handler
 	Commit   time.Duration // the last commit
 	Total    time.Duration // since the call began
+}
+
+// Cause names Err without its text, which may say anything: an SQLSTATE, an HTTP status such as "HTTP 503",
+// or the kind of the store's error. "" is none of these.
+func (e Event) Cause() string {
+	if e.Err == nil {
+		return ""
+	}
+	var named interface{ Cause() string }
+	if errors.As(e.Err, &named) {
+		return named.Cause()
+	}
+	var state interface{ SQLState() string }
+	if errors.As(e.Err, &state) {
+		return state.SQLState()
+	}
+	if kind := store.KindOf(e.Err); kind != store.KindOther {
+		return kind.String()
+	}
+	return ""
+}
+
+// traceID returns the trace id of a W3C traceparent, "" if it is none.
+func traceID(traceparent string) string {
+	const start, end, length = 3, 35, 55
+	if len(traceparent) < length || traceparent[start-1] != '-' || traceparent[end] != '-' {
+		return ""
+	}
+	return traceparent[start:end]
 }
 
 // KeyHash is how events name a key.
@@ -218,7 +252,7 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 
 // named returns e with the operation that it is about.
 func (c *call[TX]) named(e Event) Event {
-	e.Name, e.Scope, e.Caller = c.op.Name, c.op.Scope, c.op.Caller
+	e.Name, e.Scope, e.Fingerprint, e.Caller, e.TraceID = c.op.Name, c.op.Scope, c.op.Fingerprint, c.op.Caller, traceID(c.report.trace)
 	if c.op.Key != "" && c.report.keyHash == "" {
 		c.report.keyHash = KeyHash(c.op.Key)
 	}

@@ -1,9 +1,14 @@
 package once
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"strconv"
 
 	"github.com/oncelib/once/store"
 )
@@ -12,40 +17,63 @@ import (
 // Info, trouble that needs no one at Warn, and what a person should look at
 // (effects outside of the transaction, handlers that end it or swallow its errors,
 // commits that stay in doubt, tables that do not exist) at Error. The rest is Debug.
-func Log(l *slog.Logger) Observer { return logObserver{l} }
+// The names of the attributes are a contract: docs/logs.md has them all.
+func Log(l *slog.Logger) Observer { return logObserver{l: l} }
+
+// LogSampled is [Log], but of what is below Warn it writes only that of one key in n: all lines of a
+// key, or none. Of work without a key it writes one line in n. Warnings and errors are all written.
+func LogSampled(l *slog.Logger, n int) Observer {
+	if n < 1 {
+		panic(fmt.Sprintf("once: LogSampled: one in %d. Try: 1, which writes everything", n))
+	}
+	return logObserver{l: l, oneIn: uint64(n)}
+}
 
 // logObserver without a logger is the default of Config.Observer: it writes to what
 // slog.Default() is at the moment of the event.
-type logObserver struct{ l *slog.Logger }
+type logObserver struct {
+	l     *slog.Logger
+	oneIn uint64 // of what is below Warn; 0 and 1: all of it
+}
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
 	l, level := o.l, levelOf(e)
 	if l == nil {
 		l = slog.Default()
 	}
-	if !l.Enabled(ctx, level) {
+	if level < slog.LevelWarn && !o.samples(e) || !l.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 17)
-	if e.Name != "" {
-		attrs = append(attrs, slog.String("name", e.Name))
+	attrs := make([]slog.Attr, 0, 24)
+	text := func(name, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(name, value))
+		}
 	}
-	attrs = append(attrs, slog.String("scope", e.Scope), slog.String("key_hash", e.KeyHash))
+	text("operation", e.Name)
+	attrs = append(attrs, slog.String("scope", e.Scope))
+	text("idempotency_key", e.KeyHash)
+	if !e.Fingerprint.IsZero() {
+		text("payload_hash", hex.EncodeToString(e.Fingerprint[1:9])) // behind the version
+	}
 	if e.Outcome != "" {
 		attrs = append(attrs, slog.String("outcome", string(e.Outcome)), slog.String("effect", e.Effect.String()))
 	}
-	if e.Caller.RequestID != "" {
-		attrs = append(attrs, slog.String("request_id", e.Caller.RequestID))
-	}
-	if e.Caller.CorrelationID != "" {
-		attrs = append(attrs, slog.String("correlation_id", e.Caller.CorrelationID))
-	}
+	text("from_state", e.From)
+	text("to_state", e.To)
+	text("error_code", errorCode(e))
 	if e.Caller.Attempt != 0 {
 		attrs = append(attrs, slog.Int("attempt", e.Caller.Attempt))
 	}
 	attrs = append(attrs, slog.Int("runs", e.Runs))
+	text("request_id", e.Caller.RequestID)
+	text("correlation_id", e.Caller.CorrelationID)
+	text("trace_id", e.TraceID)
+	if executed := traceID(e.Trace); executed != e.TraceID {
+		text("executed_trace_id", executed)
+	}
 	if o.l != nil { // otherwise not measured
-		attrs = append(attrs, slog.Duration("acquire", e.Acquire), slog.Duration("lock_wait", e.LockWait), slog.Duration("look_up", e.LookUp), slog.Duration("waited", e.Waited),
+		attrs = append(attrs, slog.Duration("acquire_wait", e.Acquire), slog.Duration("lock_wait", e.LockWait), slog.Duration("look_up", e.LookUp), slog.Duration("waited", e.Waited),
 			slog.Duration("handler", e.Handler), slog.Duration("commit", e.Commit))
 	}
 	attrs = append(attrs, slog.Duration("total", e.Total))
@@ -53,6 +81,27 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		attrs = append(attrs, slog.Any("error", e.Err))
 	}
 	l.LogAttrs(ctx, level, "once: "+string(e.Type), attrs...)
+}
+
+// samples reports whether e is of the part that is written.
+func (o logObserver) samples(e Event) bool {
+	if o.oneIn <= 1 {
+		return true
+	}
+	n, err := strconv.ParseUint(e.KeyHash, 16, 64)
+	if err != nil { // there is no key
+		n = rand.Uint64()
+	}
+	return n%o.oneIn == 0
+}
+
+// errorCode names what went wrong: the cause if it has a name, else the code that the caller got.
+func errorCode(e Event) string {
+	switch e.Outcome {
+	case "", OutcomeExecuted, OutcomeReplayed, OutcomeDeclined, OutcomeNotStored:
+		return e.Cause()
+	}
+	return cmp.Or(e.Cause(), string(e.Outcome))
 }
 
 // warnings writes warnings and errors to slog.Default().

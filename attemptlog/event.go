@@ -1,13 +1,11 @@
 package attemptlog
 
 import (
-	"errors"
 	"strings"
 	"unicode"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/attempts"
-	"github.com/oncelib/once/store"
 )
 
 // Longest texts, in bytes: the queue is bounded memory.
@@ -20,30 +18,11 @@ const (
 func attemptOf(e once.Event) attempts.Attempt {
 	return attempts.Attempt{
 		Scope: short(e.Scope, once.MaxScope), KeyHash: e.KeyHash,
-		Outcome: string(e.Outcome), Effect: e.Effect.String(), From: e.From, To: e.To, Cause: short(causeOf(e.Err), maxCause),
+		Outcome: string(e.Outcome), Effect: e.Effect.String(), From: e.From, To: e.To, Cause: short(e.Cause(), maxCause),
 		Attempt: e.Caller.Attempt, Runs: e.Runs,
 		RequestID: short(e.Caller.RequestID, maxID), CorrelationID: short(e.Caller.CorrelationID, maxID),
 		LockWait: e.Acquire + e.LockWait + e.LookUp, Waited: e.Waited, Handler: e.Handler, Commit: e.Commit, Total: e.Total,
 	}
-}
-
-// causeOf names an error without its text, which may say anything.
-func causeOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	var named interface{ Cause() string }
-	if errors.As(err, &named) {
-		return named.Cause()
-	}
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) {
-		return state.SQLState()
-	}
-	if kind := store.KindOf(err); kind != store.KindOther {
-		return kind.String()
-	}
-	return ""
 }
 
 // short cuts s to at most n bytes, and does not keep the rest in memory.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/oncelib/once/internal/wire"
 )
 
 // Outcome is what has become of a message that is to be acknowledged.
@@ -88,7 +90,7 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes to l: dead letters and gaps at Error, failures at Warn, all else
-// at Debug. nil is slog.Default(), as it is at the moment of the event.
+// at Debug. nil is slog.Default(), as it is at the moment of the event. The names of the attributes are in docs/logs.md.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }
@@ -111,9 +113,9 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	attrs := []slog.Attr{slog.String("consumer", e.Consumer)}
 	if m := e.Message; m.ID != "" {
 		attrs = append(attrs, slog.String("event_id", m.ID), slog.String("source", m.Source), slog.String("topic", m.Topic),
-			slog.String("key", m.Key), slog.Int64("seq", m.Seq), slog.String("from", string(e.From)), slog.String("to", string(e.To)))
-		if m.Trace != "" {
-			attrs = append(attrs, slog.String("trace", m.Trace))
+			slog.String("key", m.Key), slog.Int64("seq", m.Seq), slog.String("from_state", string(e.From)), slog.String("to_state", string(e.To)))
+		if trace := wire.TraceID(wire.Trace([]string{m.Trace})); trace != "" {
+			attrs = append(attrs, slog.String("trace_id", trace))
 		}
 	}
 	if e.Type == EventGap {

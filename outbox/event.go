@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/oncelib/once/internal/wire"
 )
 
 // Observer is told what a relay does. Observe must be quick. Its ctx has the values of that of
@@ -60,7 +62,7 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes failures to l: what needs a person at Error, the rest at Warn. nil is
-// slog.Default(), as it is at the moment of the event.
+// slog.Default(), as it is at the moment of the event. The names of the attributes are in docs/logs.md.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }
@@ -78,7 +80,10 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	if m := e.Message; e.Type == EventUnavailable {
 		attrs = append(attrs, slog.String("topic", m.Topic))
 	} else if m.ID != "" {
-		attrs = append(attrs, slog.String("topic", m.Topic), slog.String("id", m.ID), slog.Int64("seq", m.Seq), slog.Int("attempt", m.Attempt))
+		attrs = append(attrs, slog.String("topic", m.Topic), slog.String("event_id", m.ID), slog.Int64("seq", m.Seq), slog.Int("attempt", m.Attempt))
+		if trace := wire.TraceID(wire.Trace([]string{m.Trace})); trace != "" {
+			attrs = append(attrs, slog.String("trace_id", trace))
+		}
 	}
 	if !e.NextAt.IsZero() {
 		attrs = append(attrs, slog.Time("next_at", e.NextAt))

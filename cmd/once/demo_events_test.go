@@ -93,8 +93,8 @@ func checkReceiverLog(t *testing.T, path string, r killstorm.EventsReport) {
 			Message     string `json:"msg"`
 			Consumer    string `json:"consumer"`
 			Event       string `json:"event_id"`
-			From        string `json:"from"`
-			To          string `json:"to"`
+			From        string `json:"from_state"`
+			To          string `json:"to_state"`
 			Correlation string `json:"correlation_id"`
 		}
 		if json.Unmarshal([]byte(line), &l) != nil || !strings.HasPrefix(l.Message, "inbox: ") || l.Event == "" { // torn, or of another part

@@ -13,7 +13,6 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 	"github.com/oncelib/once/cmd/once/internal/payments"
-	"github.com/oncelib/once/internal/wire"
 )
 
 var demoReceiveEntry = entry{
@@ -67,10 +66,11 @@ func (c *demoReceive) run(ctx context.Context, m *Main, _ []string) (err error) 
 	return db.Receive(ctx, js, c.cfg)
 }
 
-// correlated has the trace of a message logged as the log of the service has it, so that one search finds both.
+// correlated logs the trace of a message as correlation_id: it is that of the request that caused the message, unless its
+// client has sent an id of its own.
 func correlated(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == "trace" && a.Value.Kind() == slog.KindString {
-		return slog.String("correlation_id", wire.TraceID(wire.Trace([]string{a.Value.String()})))
+	if a.Key == "trace_id" {
+		a.Key = "correlation_id"
 	}
 	return a
 }

@@ -24,6 +24,8 @@ Idempotency-Key.
   curl -i http://127.0.0.1:8080/charges -H 'Authorization: Bearer acme' \
     -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'
 
+With --key-file it keeps the requests, encrypted with this key, for once keys export.
+
 GET /openapi.json tells, without authentication, the rules of the keys.
 
 With --dialect stripe-v1 it is charges and refunds as Stripe's API v1 has them: forms,
@@ -40,6 +42,7 @@ type demoServe struct {
 	dialect    string
 	unsafe     bool
 	events     bool
+	key        keyFile
 	wait       *time.Duration // nil: that of the dialect
 }
 
@@ -48,6 +51,7 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
+	c.key.flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
 	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
 		payments.StripeV1, payments.StripeWait), func(s string) error {
@@ -76,6 +80,10 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 			return err
 		}
 	}
+	encrypter, err := c.key.encrypter()
+	if err != nil {
+		return err
+	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.listen)
 	if err != nil {
 		return fmt.Errorf("%w. Try: --listen 127.0.0.1:0, which takes a free port", err)
@@ -87,7 +95,7 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	server := &http.Server{
-		Handler:           payments.NewServer(db, payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Log: log}),
+		Handler:           payments.NewServer(db, payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Encrypter: encrypter, Log: log}),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),

@@ -52,10 +52,13 @@ func (c *journalResume) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
 	fs.DurationVar(&c.retention, "retention", 0, "for how `LONG` the server remembers a key, such as 72h (default: as the journal says, or 24h)")
 	fs.StringVar(&c.host, "host", "", "resume what is for this `HOST` only, written as in the URL: api.example or api.example:8443")
-	fs.Func("header", "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines", c.addHeader)
+	fs.Func("header", "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines", func(line string) error {
+		return addHeader(c.header, line)
+	})
 }
 
-func (c *journalResume) addHeader(line string) error {
+// addHeader adds a line of the flag --header, or those of a file that it names.
+func addHeader(header http.Header, line string) error {
 	text, isFile := strings.CutPrefix(line, "@")
 	if isFile {
 		b, err := os.ReadFile(text)
@@ -67,7 +70,7 @@ func (c *journalResume) addHeader(line string) error {
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); ok && name != "" {
-			c.header.Add(name, strings.TrimSpace(value))
+			header.Add(name, strings.TrimSpace(value))
 		} else if strings.TrimSpace(line) != "" {
 			return errors.New("a header is written NAME: VALUE") // and not repeated: it may be a secret
 		}

@@ -6,11 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/internal/audit"
 )
 
 var keysListEntry = entry{
@@ -21,13 +24,16 @@ you have looked, if you may write to it.
 If there are more than --limit, the command for the next page is printed to standard
 error; in JSON "next" has the value for --after. --since and --before look at when an
 operation was begun, and take a time (2026-01-31T12:00:00Z) or how long ago that is by
-the database's clock (90m, 72h).`,
+the database's clock (90m, 72h).
+
+--hash finds the key that logs call idempotency_key or key_hash. No index has it, so all
+operations are read that the other flags leave: give --scope, and --since if you can.`,
 	make: func() command { return new(keysList) },
 }
 
 type keysList struct {
-	db, output, since, before, who string
-	filter                         admin.Filter
+	db, output, since, before, who, hash string
+	filter                               admin.Filter
 }
 
 func (c *keysList) flags(fs *flag.FlagSet) {
@@ -39,6 +45,7 @@ func (c *keysList) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
 	fs.IntVar(&c.filter.Limit, "limit", admin.DefaultLimit, "at most `N`")
 	fs.StringVar(&c.filter.After, "after", "", "go on behind this `CURSOR` of the page before")
+	fs.StringVar(&c.hash, "hash", "", "only the key with this `HASH`, as logs have it: 16 hexadecimal digits")
 	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
 	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
 }
@@ -51,6 +58,9 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	case "", "running", "done", "unknown", admin.StateExpired:
 	default:
 		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, done, unknown, or expired"}
+	}
+	if c.hash != "" && !keyHash.MatchString(c.hash) {
+		return &usageError{fmt.Sprintf("--hash %q is no hash of a key", c.hash), "the 16 hexadecimal digits that the log has as idempotency_key"}
 	}
 	db, err := m.openOperations(ctx, c.db)
 	if err != nil {
@@ -67,7 +77,7 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	if c.filter.Before, err = instant("--before", c.before, now); err != nil {
 		return err
 	}
-	list, next, err := db.admin.List(ctx, c.filter)
+	list, next, err := c.list(ctx, db)
 	if err != nil {
 		return db.failed("read", err)
 	}
@@ -87,11 +97,34 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 	return nil
 }
 
+var keyHash = regexp.MustCompile("^[0-9a-f]{16}$")
+
+// list returns a page, or all that have the hash.
+func (c *keysList) list(ctx context.Context, db *operations) (list []admin.Operation, next string, err error) {
+	if c.hash == "" {
+		return db.admin.List(ctx, c.filter)
+	}
+	const pageSize = 1000
+	filter := c.filter
+	for filter.Limit = pageSize; ; filter.After = next {
+		var page []admin.Operation
+		page, next, err = db.admin.List(ctx, filter)
+		for _, op := range page {
+			if slices.Contains(audit.KeyHashes(op.Key), c.hash) {
+				list = append(list, op)
+			}
+		}
+		if err != nil || next == "" {
+			return list, "", err
+		}
+	}
+}
+
 // filters are the flags that say what was looked for.
 func (c *keysList) filters() string {
 	var b strings.Builder
 	for _, f := range [][2]string{
-		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"since", c.since}, {"before", c.before},
+		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"since", c.since}, {"before", c.before}, {"hash", c.hash},
 	} { // not --after, which has a key in it
 		if f[1] != "" {
 			fmt.Fprintf(&b, " --%s %s", f[0], quoted(f[1]))

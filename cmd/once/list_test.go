@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,20 @@ globex%  old  expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
 				t.Errorf("%s: %d, want %d", args, n, want)
 			}
 		}
+		for args, want := range map[string]string{ // as logs have it, also of a key that is stored as a hash
+			"--hash " + once.KeyHash("k2"):                                   "k2",
+			"--hash " + once.KeyHash("k2") + " --scope globex%":              "",
+			"--limit 1 --hash " + once.KeyHash("old"):                        "old",
+			"--hash " + once.KeyHash("secret") + " --scope-prefix acme":      "",
+			"--hash " + once.KeyHash("nobody's") + " --since 1000h -o table": "",
+		} {
+			o := list(strings.Fields(args)...).want(t, 0)
+			_, body, _ := strings.Cut(o.stdout, "\n")
+			if words := strings.Fields(body); want == "" && body != "" || want != "" && !slices.Contains(words, want) || strings.Count(body, "\n") > 1 || o.stderr != "" {
+				t.Errorf("%s: %s%s", args, o.stdout, o.stderr)
+			}
+		}
+		list("--hash", "k2").want(t, 2)
 		var seen, cursor string
 		for pages := 0; pages == 0 || cursor != ""; pages++ {
 			args := []string{"--limit", "3"}
@@ -241,4 +256,28 @@ request      not captured
 			t.Errorf("%s", got)
 		}
 	})
+}
+
+// TestKeysListFindsHashes: from the hash that a log has to the key that is stored, in its plain form or as a hash, behind
+// any number of others.
+func TestKeysListFindsHashes(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	db := open(t, url)
+	db.do(t, "acme", "plain")
+	if _, err := db.ExecContext(t.Context(), `with recursive n (value) as (select 1 union all select value + 1 from n where value < 2500)
+ insert into once_operation (scope, key, claim, state, since, expires_at, kind, body) select 'acme', 'a' || value, claim, state, since, expires_at, kind, body
+ from once_operation, n where key = 'plain'`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := once.Do(t.Context(), once.New(db.Store, once.Config{HashKeys: true}), once.Operation{Scope: "acme", Key: "secret"}, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, stored := range map[string]string{"plain": "plain", "a1": "a1", "a2500": "a2500", "secret": once.HashedKey("secret")} {
+		o := run(t, "keys", "list", "--scope", "acme", "--hash", once.KeyHash(key), "--db", url).want(t, 0)
+		if strings.Count(o.stdout, "\n") != 2 || !strings.Contains(o.stdout, "acme   "+stored+" ") {
+			t.Errorf("%s: %s", key, o.stdout)
+		}
+	}
 }

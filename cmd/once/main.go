@@ -10,6 +10,8 @@
 //	once keys list     which keys there are
 //	once keys forget   erase what is stored under a key
 //	once keys resolve  decide an operation whose outcome is unknown
+//	once keys export   write the request of an operation to a file
+//	once keys replay   send an exported request to another service
 //	once audit list    who has forgotten what, and who has looked
 //	once doctor        what in a database's settings would break a promise
 //	once relay         deliver the messages of an outbox
@@ -73,7 +75,7 @@ func entries() []entry {
 	return []entry{
 		demoEntry, demoServeEntry, demoClientEntry, demoEventsEntry, demoNATSEntry, demoReceiveEntry, demoProviderEntry, demoProvideEntry, demoChargeEntry,
 		stormEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
-		keysShowEntry, keysListEntry, keysForgetEntry, keysResolveEntry, auditListEntry, doctorEntry,
+		keysShowEntry, keysListEntry, keysForgetEntry, keysResolveEntry, keysExportEntry, keysReplayEntry, auditListEntry, doctorEntry,
 		relayEntry, outboxListEntry, outboxShowEntry, outboxPauseEntry, outboxResumeEntry, outboxSkipEntry, outboxForgetEntry,
 		inboxListEntry, inboxSkipEntry, inboxStartAtEntry,
 		deadletterListEntry, deadletterShowEntry, deadletterRedriveEntry, deadletterDiscardEntry,

@@ -100,11 +100,11 @@ func (db *outboxDB) about(command, topic, key string) string {
 	return line + " --db " + db.paste
 }
 
-// keyFile is the flag --key-file: the key with which the service encrypts its messages.
+// keyFile is the flag --key-file: the key with which the service encrypts its messages and requests.
 type keyFile struct{ path string }
 
 func (f *keyFile) flags(fs *flag.FlagSet) {
-	fs.StringVar(&f.path, "key-file", "", "`FILE` with the key of the Encrypter, in hexadecimal, if the service encrypts its messages")
+	fs.StringVar(&f.path, "key-file", "", "`FILE` with the key of the Encrypter, in hexadecimal, if the service encrypts what it stores")
 }
 
 // encrypter reads the file. It returns nil without the flag.

@@ -41,6 +41,9 @@ var (
 	IdleTimeout = tighten("idle_in_transaction_session_timeout")
 )
 
+// Name sets the application_name until the transaction ends.
+const Name = `select set_config('application_name', $1, true)`
+
 // Bound is d as an argument of Budget, LockTimeout and IdleTimeout: 0 would be no bound.
 func Bound(d time.Duration) string {
 	return strconv.FormatInt(min(max(1, d.Milliseconds()), math.MaxInt32), 10)

@@ -127,6 +127,7 @@ func (t *batchTxn) queueFront(b *pipeline) {
 	if t.opts.Isolation != store.DefaultIsolation {
 		b.queue(beginText[t.opts.Isolation])
 	}
+	t.s.queueName(b, t.opts.ID)
 	queueBounds(b, t.statement, store.Timeouts{Lock: t.opts.Timeouts.Lock})
 }
 

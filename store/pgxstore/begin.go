@@ -44,6 +44,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 		b, read = lookUp(ctx, opts), ""
 	}
 	b.queue(beginText[opts.Isolation])
+	s.queueName(&b, opts.ID)
 	queueClaim(ctx, &b, opts, read)
 	br := s.send(ctx, conn.Conn(), b)
 	c, err := readClaim(br, b, opts.ID)

@@ -116,6 +116,7 @@ func (e unsentError) Unwrap() error { return e.error }
 func (f *firstAttempt) begin() pipeline {
 	b := make(pipeline, 0, 4)
 	b.queue(beginText[f.opts.Isolation])
+	f.s.queueName(&b, f.opts.ID)
 	queueBounds(&b, budgetUntil(f.deadline, f.opts.Timeouts.Statement), f.opts.Timeouts)
 	return b
 }

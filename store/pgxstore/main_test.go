@@ -23,7 +23,6 @@ insert into account select g, 1000000 from generate_series(1, 100) g;`
 // openPool returns a pool on a new, migrated database.
 func openPool(tb testing.TB, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
-	ctx := context.Background()
 	cfg, err := pgxpool.ParseConfig(testenv.NewDatabase(tb))
 	if err != nil {
 		tb.Fatal(err)
@@ -31,6 +30,13 @@ func openPool(tb testing.TB, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
 	for _, c := range configure {
 		c(cfg)
 	}
+	return migrated(tb, cfg)
+}
+
+// migrated returns a pool on the database of cfg, with the tables of the tests.
+func migrated(tb testing.TB, cfg *pgxpool.Config) *pgxpool.Pool {
+	tb.Helper()
+	ctx := context.Background()
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		tb.Fatal(err)

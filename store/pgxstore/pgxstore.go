@@ -59,6 +59,8 @@ type Store struct {
 	prepares bool // see send
 	simple   bool // texts of several statements are possible
 
+	name string // of transactions, see NameTransactions; "": they have that of their connection
+
 	watched atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
 	probed  atomic.Bool
 }

@@ -102,6 +102,7 @@ func All() []Mutant {
 		migrationMutants,
 		sqlChangeMutants,
 		adminMutants,
+		logMutants,
 		planeMutants,
 		relayMutants,
 		deadletterMutants,

@@ -27,6 +27,10 @@ type Config struct {
 	// [StripeV1]: as Stripe's API v1 does, on other paths.
 	Dialect string
 
+	// Encrypter keeps each request that has a key, encrypted: see once keys export. Default: none is
+	// kept.
+	Encrypter once.Encrypter
+
 	// Log gets the errors that clients are not told about, and what becomes of
 	// keys. Default: slog.Default().
 	Log *slog.Logger
@@ -118,8 +122,8 @@ func (p protected) publish(mux *http.ServeMux, patterns ...string) {
 // write are batches if the database makes one round trip of them.
 func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) func(Config) protected {
 	return func(cfg Config) (p protected) {
-		engine := once.New(s, once.Config{Observer: once.Log(cfg.Log)})
-		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait}
+		engine := once.New(s, once.Config{Observer: once.Log(cfg.Log), Encrypter: cfg.Encrypter})
+		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait, CaptureRequest: cfg.Encrypter != nil}
 		if cfg.Dialect == StripeV1 {
 			keys.Preset, keys.Optional = oncehttp.StripeV1(), true
 		}

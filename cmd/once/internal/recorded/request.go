@@ -1,0 +1,157 @@
+// Package recorded is the file of a request that was exported from one service, to be sent to another one.
+//
+// It is a JSON object:
+//
+//	format       "once-request"
+//	version      1
+//	id           names the export; each replay has it in the header Once-Replay-Of
+//	exported_at  when it was exported
+//	operation    scope, key, fingerprint, state, since, status (of the recorded answer), trace
+//	method       of the request
+//	path         with the query, as they came over the wire
+//	host         that the request was sent to: it is never a target
+//	headers      names and their lines
+//	redacted     names of the headers that were left out as secrets
+//	body         its bytes, in base64
+package recorded
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Format and Version are those of the files that this release writes.
+const (
+	Format  = "once-request"
+	Version = 1
+)
+
+// Request is a request that a service has kept with its operation.
+type Request struct {
+	Format     string      `json:"format"`
+	Version    int         `json:"version"`
+	ID         string      `json:"id"`
+	ExportedAt time.Time   `json:"exported_at"`
+	Operation  Operation   `json:"operation"`
+	Method     string      `json:"method"`
+	Path       string      `json:"path"`
+	Host       string      `json:"host"`
+	Headers    http.Header `json:"headers"`
+	Redacted   []string    `json:"redacted"`
+	Body       []byte      `json:"body"`
+}
+
+// Operation is what the record of the request says.
+type Operation struct {
+	Scope       string    `json:"scope"`
+	Key         string    `json:"key"` // as it is stored
+	Fingerprint string    `json:"fingerprint,omitempty"`
+	State       string    `json:"state"`
+	Since       time.Time `json:"since"`
+	Status      int       `json:"status,omitempty"`
+	Trace       string    `json:"trace,omitempty"`
+}
+
+// secrets are headers that are always left out. Package oncehttp does not keep the first three.
+var secrets = []string{
+	"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Amz-Security-Token", "X-Csrf-Token",
+}
+
+// FromCapture returns the request that package oncehttp has kept, without its secrets and the headers named in redact.
+func FromCapture(plain []byte, redact []string) (Request, error) {
+	notHTTP := errors.New("the request that was kept is none of package oncehttp")
+	in := bufio.NewReader(bytes.NewReader(plain))
+	text := textproto.NewReader(in)
+	line, err := text.ReadLine()
+	if err != nil {
+		return Request{}, notHTTP
+	}
+	r := Request{Format: Format, Version: Version, Redacted: []string{}}
+	var target, protocol string
+	r.Method, target, _ = strings.Cut(line, " ")
+	if i := strings.LastIndexByte(target, ' '); i >= 0 {
+		r.Path, protocol = target[:i], target[i+1:]
+	}
+	header, err := text.ReadMIMEHeader()
+	if err != nil || protocol != "HTTP/1.1" {
+		return Request{}, notHTTP
+	}
+	if r.Body, err = io.ReadAll(in); err != nil || header.Get("Content-Length") != strconv.Itoa(len(r.Body)) {
+		return Request{}, notHTTP
+	}
+	r.Host, r.Headers = header.Get("Host"), http.Header(header)
+	delete(r.Headers, "Host")
+	delete(r.Headers, "Content-Length")
+	for name := range r.Headers {
+		same := func(secret string) bool { return strings.EqualFold(secret, name) }
+		if slices.ContainsFunc(secrets, same) || slices.ContainsFunc(redact, same) {
+			delete(r.Headers, name)
+			r.Redacted = append(r.Redacted, name)
+		}
+	}
+	slices.Sort(r.Redacted)
+	return r, nil
+}
+
+// Parse reads a file.
+func Parse(file []byte) (Request, error) {
+	var r Request
+	err := json.Unmarshal(file, &r)
+	switch {
+	case r.Format != Format: // nor is it JSON, perhaps
+		return r, errors.New("it is no request of once keys export. Try: once keys export KEY --db URL")
+	case r.Version != Version:
+		return r, fmt.Errorf("it has version %d, and this release of once knows version %d. Try: the release that has written it", r.Version, Version)
+	case err != nil:
+		return r, fmt.Errorf("%w. Try: the file as it was exported", err)
+	}
+	if err := r.check(); err != nil {
+		return r, fmt.Errorf("%w. Try: the file as it was exported", err)
+	}
+	return r, nil
+}
+
+// check says what could not be sent.
+func (r *Request) check() error {
+	switch {
+	case !isToken(r.Method):
+		return fmt.Errorf("%q is no method", r.Method)
+	case !strings.HasPrefix(r.Path, "/"), strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c == 0x7f }):
+		return fmt.Errorf("%q is no path", r.Path)
+	case r.ID == "", !isToken(r.ID):
+		return fmt.Errorf("%q is no id", r.ID)
+	}
+	if _, err := exactly(r.Path); err != nil {
+		return fmt.Errorf("%q is no path", r.Path)
+	}
+	if u, err := url.Parse("//" + r.Host); err != nil || u.Host != r.Host || u.Hostname() == "" {
+		return fmt.Errorf("%q is no host", r.Host)
+	}
+	for name, lines := range r.Headers {
+		if !isToken(name) {
+			return fmt.Errorf("%q is no name of a header", name)
+		}
+		if slices.ContainsFunc(lines, func(line string) bool { return strings.ContainsAny(line, "\r\n\x00") }) {
+			return fmt.Errorf("the header %s has a line break in it", name)
+		}
+	}
+	return nil
+}
+
+// isToken reports whether s can be a method or the name of a header.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return c <= ' ' || c >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", c)
+	})
+}

@@ -1,0 +1,126 @@
+package recorded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// ReplayHeader marks a replay, with the ID of the file.
+const ReplayHeader = "Once-Replay-Of"
+
+// HTTP returns the request, to be sent to a service at target, whose path goes before that of the request. Each header
+// of changed takes the place of the recorded one; an empty one takes it away.
+func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header) (*http.Request, error) {
+	u, err := exactly(strings.TrimSuffix(target.EscapedPath(), "/") + r.Path)
+	if err != nil {
+		return nil, err
+	}
+	u.Scheme, u.Host = target.Scheme, target.Host
+	req, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(r.Body))
+	if err != nil {
+		return nil, err
+	}
+	req.GetBody = nil // a client that sends it again by itself would spoil the count
+	req.URL = u
+	for name, lines := range r.Headers {
+		req.Header[name] = slices.Clone(lines)
+	}
+	for name, lines := range changed {
+		if strings.EqualFold(name, "Host") {
+			req.Host = lines[0]
+		}
+		for recorded := range req.Header {
+			if strings.EqualFold(recorded, name) {
+				delete(req.Header, recorded)
+			}
+		}
+		if !slices.Equal(lines, []string{""}) {
+			req.Header[name] = lines
+		}
+	}
+	if req.UserAgent() == "" {
+		req.Header["User-Agent"] = []string{""} // net/http sends none then
+	}
+	req.Header.Set(ReplayHeader, r.ID)
+	return req, nil
+}
+
+// exactly returns a URL whose path and query go over the wire as path is written.
+func exactly(path string) (*url.URL, error) {
+	raw, query, asks := strings.Cut(path, "?")
+	unescaped, err := url.PathUnescape(raw)
+	if err != nil {
+		return nil, err
+	}
+	u := &url.URL{Path: unescaped, RawPath: raw, RawQuery: query, ForceQuery: asks && query == ""}
+	if u.RequestURI() == path {
+		return u, nil
+	}
+	u = &url.URL{Opaque: path} // net/url would escape it in another way
+	if u.RequestURI() != path {
+		return nil, fmt.Errorf("%q cannot be sent as it is", path)
+	}
+	return u, nil
+}
+
+// Resolver is the part of a [net.Resolver] that is used.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// CameFrom reports whether target may be the server that has recorded the request: it has the same name, at any
+// port, or an address of it at the same port. A recorded host whose addresses are not known here is told by its name alone.
+func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolver) bool {
+	recorded, err := url.Parse("//" + r.Host)
+	if err != nil {
+		return true
+	}
+	samePort := recorded.Port() == "" || recorded.Port() == portOf(target) // without a port it was that of its scheme, which is not recorded
+	name, other := hostName(recorded), hostName(target)
+	here, there := addresses(ctx, resolver, name), addresses(ctx, resolver, other)
+	if name == other && (samePort || !isLocal(name, here)) {
+		return true
+	}
+	return samePort && slices.ContainsFunc(here, func(ip netip.Addr) bool { return slices.Contains(there, ip) })
+}
+
+func hostName(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+// isLocal reports whether many services have this name, each at a port of its own.
+func isLocal(name string, addresses []netip.Addr) bool {
+	return net.ParseIP(name) != nil || len(addresses) > 0 && !slices.ContainsFunc(addresses, func(ip netip.Addr) bool { return !ip.IsLoopback() })
+}
+
+// addresses are those of a name, as far as they are known. All that reach this machine are one.
+func addresses(ctx context.Context, resolver Resolver, name string) []netip.Addr {
+	ip, err := netip.ParseAddr(name)
+	list := []netip.Addr{ip}
+	if err != nil {
+		if list, err = resolver.LookupNetIP(ctx, "ip", name); err != nil {
+			return nil
+		}
+	}
+	for i, ip := range list {
+		if list[i] = ip.Unmap().WithZone(""); list[i].IsLoopback() || list[i].IsUnspecified() {
+			list[i] = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		}
+	}
+	return list
+}
