@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -246,7 +247,7 @@ func (c *keysReplay) print(w io.Writer, r *replayReport) error {
 	for _, a := range r.Answers {
 		same, status := "-", "-"
 		if a.Status != 0 {
-			status = fmt.Sprint(a.Status)
+			status = strconv.Itoa(a.Status)
 		}
 		if a.Outcome == "executed" || a.Outcome == "replayed" {
 			same = either(a.SameBody, "yes", "NO")

@@ -90,7 +90,7 @@ func TestExportLeavesSecretsOut(t *testing.T) {
 	service, url, file := charged(t)
 	checkMode(t, file)
 	r := parsed(t, file)
-	if string(r.Body) != oneCharge || r.Method != "POST" || r.Path != "/charges?note=%2f%22" || "http://"+r.Host != service || r.Headers.Get("X-Tier") != "gold" || r.Headers.Get("Idempotency-Key") != "charge-1" {
+	if string(r.Body) != oneCharge || r.Method != http.MethodPost || r.Path != "/charges?note=%2f%22" || "http://"+r.Host != service || r.Headers.Get("X-Tier") != "gold" || r.Headers.Get("Idempotency-Key") != "charge-1" {
 		t.Errorf("%+v", r)
 	}
 	if got := strings.Join(r.Redacted, " "); got != "X-Api-Key X-Session" { // Authorization and Cookie are not kept at all

@@ -47,7 +47,7 @@ func TestFileKeepsTheExactRequest(t *testing.T) {
 		t.Fatalf("%+v\nwant %+v, %v", got, r, err)
 	}
 	want := http.Header{"Idempotency-Key": {`"k"`}, "Pragma": {"no-cache"}, "X-Two": {"a", "b"}}
-	if got.Method != "POST" || got.Path != "/charges?note=%2f%22" || got.Host != "api.example" || string(got.Body) != "a\r\n\x00b" || !reflect.DeepEqual(got.Headers, want) || !reflect.DeepEqual(got.Redacted, []string{"X-Api-Key"}) {
+	if got.Method != http.MethodPost || got.Path != "/charges?note=%2f%22" || got.Host != "api.example" || string(got.Body) != "a\r\n\x00b" || !reflect.DeepEqual(got.Headers, want) || !reflect.DeepEqual(got.Redacted, []string{"X-Api-Key"}) {
 		t.Errorf("%+v", got)
 	}
 	for _, plain := range []string{"", "POST", "POST / HTTP/1.1\r\n", "a value of a program", `{"amount":1}`, capture + "c", strings.Replace(capture, "HTTP/1.1", "HTTP/2", 1)} {

@@ -110,11 +110,12 @@ func isLocal(name string, addresses []netip.Addr) bool {
 
 // addresses are those of a name, as far as they are known. All that reach this machine are one.
 func addresses(ctx context.Context, resolver Resolver, name string) []netip.Addr {
-	list, err := []netip.Addr{}, error(nil)
-	if ip, parseErr := netip.ParseAddr(name); parseErr == nil {
-		list = append(list, ip)
-	} else if list, err = resolver.LookupNetIP(ctx, "ip", name); err != nil {
-		return nil
+	ip, err := netip.ParseAddr(name)
+	list := []netip.Addr{ip}
+	if err != nil {
+		if list, err = resolver.LookupNetIP(ctx, "ip", name); err != nil {
+			return nil
+		}
 	}
 	for i, ip := range list {
 		if list[i] = ip.Unmap().WithZone(""); list[i].IsLoopback() || list[i].IsUnspecified() {
