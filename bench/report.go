@@ -33,6 +33,7 @@ type report struct {
 	Relay        *relayed      `json:"relay,omitempty"`
 	Inbox        *inboxed      `json:"inbox,omitempty"`
 	Lease        *throughput   `json:"lease,omitempty"`
+	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 }
 
 type machine struct {
@@ -137,6 +138,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Relay != nil, "relay", func(p printer) { r.Relay.write(p) })
 	add(r.Inbox != nil, "inbox", func(p printer) { r.Inbox.write(p) })
 	add(r.Lease != nil, "lease", r.writeLease)
+	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	return list
 }
 
