@@ -70,6 +70,7 @@ func All() []Mutant {
 		leasedMutants,
 		leaseMutants,
 		tracingMutants,
+		dueMutants,
 		leaseKillMutants,
 		holdMutants,
 		webMutants,
