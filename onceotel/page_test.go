@@ -31,7 +31,7 @@ func TestPageListsEveryAttribute(t *testing.T) {
 	if len(known) < 10 {
 		t.Errorf("only %d attributes", len(known))
 	}
-	for _, row := range strings.SplitSeq(table, "\n") {
+	for row := range strings.SplitSeq(table, "\n") {
 		cells := strings.Split(row, "|")
 		if len(cells) < 4 {
 			continue
