@@ -167,7 +167,7 @@ func scrape(ctx context.Context, metrics *onceprom.Metrics, c *candidate) (s scr
 	}
 	took := make([]float64, 0, scrapes)
 	for range scrapes {
-		request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil)
 		request.Header.Set("Accept-Encoding", "gzip")
 		began := time.Now()
 		handler.ServeHTTP(httptest.NewRecorder(), request)
@@ -189,7 +189,7 @@ func (r *report) writeTelemetry(p printer) {
 	t := r.Telemetry
 	p("\n## Observers\n")
 	p("Engines on one pool, with 16 clients and %d names of operations: one with `once.Discard`, one with `onceprom`, whose gauges are read every second.", telemetryNames)
-	t.throughput.write(p)
+	t.write(p)
 	p("\n| beside that | median | bar | |")
 	p("|---|---|---|---|")
 	p("| %s | %s |", t.Allocs.What, t.Allocs.cells())

@@ -1,0 +1,58 @@
+package telemetry
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// TestPoolGaugesWhereNoConnectionIsFree: an exhausted pool is told, and that takes no connection.
+func TestPoolGaugesWhereNoConnectionIsFree(t *testing.T) {
+	t.Parallel()
+	exhausted := func(t *testing.T, source gauge.Func) {
+		t.Helper()
+		values, err := source.Gauges(t.Context())
+		must(t, err)
+		want := []gauge.Value{
+			{Name: gauge.PoolConnections, Label: "in_use", Number: 1}, {Name: gauge.PoolConnections, Label: "idle"}, {Name: gauge.PoolConnections, Label: "max", Number: 1},
+		}
+		if !slices.Equal(values, want) {
+			t.Errorf("%v, want %v", values, want)
+		}
+	}
+	t.Run("pgxstore", func(t *testing.T) {
+		t.Parallel()
+		cfg, err := pgxpool.ParseConfig(testenv.NewDatabase(t))
+		must(t, err)
+		cfg.MaxConns = 1
+		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		must(t, err)
+		defer pool.Close()
+		conn, err := pool.Acquire(t.Context())
+		must(t, err)
+		defer conn.Release()
+		exhausted(t, pgxstore.New(pool).PoolGauges)
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		db, err := sqlstore.Open("sqlite", sqliteFile(t))
+		must(t, err)
+		defer db.Close()
+		must(t, sqlstore.Migrate(t.Context(), db))
+		s, err := sqlstore.New(t.Context(), db)
+		must(t, err)
+		db.SetMaxOpenConns(1)
+		db.SetMaxIdleConns(0)
+		conn, err := db.Conn(context.WithoutCancel(t.Context()))
+		must(t, err)
+		defer conn.Close()
+		exhausted(t, s.PoolGauges)
+	})
+}
