@@ -112,6 +112,7 @@ type Waker interface {
 type report struct {
 	from                    string       // the operation's state, as the call has found it
 	trace                   string       // that is kept with it
+	keyHash                 string       // of the key, when an event has asked for it
 	cached                  bool         // what it has found is from Config.Cache
 	waits                   *store.Waits // of its Begins; nil if they are not measured
 	lookUp, handler, commit time.Duration
@@ -218,9 +219,10 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 // named returns e with the operation that it is about.
 func (c *call[TX]) named(e Event) Event {
 	e.Name, e.Scope, e.Caller = c.op.Name, c.op.Scope, c.op.Caller
-	if c.op.Key != "" {
-		e.KeyHash = KeyHash(c.op.Key)
+	if c.op.Key != "" && c.report.keyHash == "" {
+		c.report.keyHash = KeyHash(c.op.Key)
 	}
+	e.KeyHash = c.report.keyHash
 	return e
 }
 

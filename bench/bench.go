@@ -74,6 +74,7 @@ func (b *bench) steps(r *report) []step {
 		step{"inbox", "inbox", into(&r.Inbox, b.inbox)},
 		step{"lease", "lease", into(&r.Lease, b.lease)},
 		step{"pool", "a herd on a small pool", into(&r.Herd, b.herd)},
+		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 	)
 }
 

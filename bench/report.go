@@ -34,6 +34,7 @@ type report struct {
 	Inbox        *inboxed      `json:"inbox,omitempty"`
 	Lease        *throughput   `json:"lease,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
+	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 }
 
 type machine struct {
@@ -139,6 +140,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Inbox != nil, "inbox", func(p printer) { r.Inbox.write(p) })
 	add(r.Lease != nil, "lease", r.writeLease)
 	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
+	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	return list
 }
 

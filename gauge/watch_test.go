@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,9 +79,9 @@ func TestWatchKeepsTheLastValues(t *testing.T) {
 func TestStaleGaugesAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		down := false
+		var down atomic.Bool
 		failing := gauge.Func(func(ctx context.Context) ([]gauge.Value, error) {
-			if down {
+			if down.Load() {
 				<-ctx.Done() // the database does not answer
 				return nil, ctx.Err()
 			}
@@ -92,12 +93,12 @@ func TestStaleGaugesAreDropped(t *testing.T) {
 		w := gauge.NewWatch(gauge.Config{Every: 10 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}, failing, well)
 		run(t, w)
 		synctest.Wait()
-		down = true
+		down.Store(true)
 		pass(30 * time.Second)
 		want(t, w, "cache_bytes  5", "dead_letters  1", "gauge_age_seconds  30")
 		pass(time.Second)
 		want(t, w, "cache_bytes  5", "gauge_age_seconds  31")
-		down = false
+		down.Store(false)
 		pass(10 * time.Second)
 		want(t, w, "cache_bytes  5", "dead_letters  1", "gauge_age_seconds  1")
 		if n := strings.Count(log.String(), "a source has failed"); n != 1 || !strings.Contains(log.String(), "Try: ") {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,10 +197,10 @@ func TestSeriesAreConstant(t *testing.T) {
 // TestScrapeAsksNoSource: a gauge is read in the background; a scrape gets the last values, and none that are stale.
 func TestScrapeAsksNoSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, down := 0, false
+		var asked, down atomic.Int64
 		watch := gauge.NewWatch(gauge.Config{}, gauge.Func(func(context.Context) ([]gauge.Value, error) {
-			asked++
-			if down {
+			asked.Add(1)
+			if down.Load() > 0 {
 				return nil, errors.New("down")
 			}
 			return []gauge.Value{
@@ -214,13 +215,13 @@ func TestScrapeAsksNoSource(t *testing.T) {
 		for range 100 {
 			want(t, scrape(t, m), map[string]float64{"dead_letters{}": 3, "cache_hits_total{}": 4, "pool_connections{state=idle}": 5, "gauge_age_seconds{}": 0})
 		}
-		if asked != 1 {
-			t.Errorf("the source was asked %d times", asked)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the source was asked %d times", n)
 		}
 		if kind := gather(t, m)[gauge.CacheHits].GetType(); kind != dto.MetricType_COUNTER {
 			t.Errorf("%s is a %s", gauge.CacheHits, kind)
 		}
-		down = true
+		down.Store(1)
 		<-time.After(time.Minute)
 		synctest.Wait()
 		want(t, scrape(t, m), map[string]float64{"gauge_age_seconds{}": 60})

@@ -53,8 +53,8 @@ var (
 	operationAndDecision = []string{"operation", "decision"}
 )
 
-// seconds are the buckets of durations: from a look-up in memory to the longest that anybody waits.
-var seconds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+// seconds are the buckets of durations. Each is a line of each scrape for each series: native histograms are finer.
+var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 
 // All are the instruments, by ID.
 var All = [count]Instrument{
