@@ -34,6 +34,7 @@ type report struct {
 	Inbox        *inboxed      `json:"inbox,omitempty"`
 	Lease        *throughput   `json:"lease,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
+	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 }
 
