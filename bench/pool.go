@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,37 +148,9 @@ func (b *bench) herdOn(ctx context.Context, lasts time.Duration, gate func(*pgxp
 	if pool != nil {
 		cfg.Observer = once.Observers(pool)
 	}
-	handler := oncehttp.Handler(once.New(s, cfg), oncehttp.Config{Principal: oncehttp.Global(), Gate: g},
-		func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
-			o, err := readOrder(r)
-			if err == nil {
-				_, err = tx.Exec(r.Context(), herdWork)
-			}
-			var got receipt
-			if err == nil {
-				got, err = o.place(r.Context(), tx)
-			}
-			if err != nil {
-				oncehttp.Fail(w, r, err)
-				return
-			}
-			writeReceipt(w, got, nil)
-		})
-	body, err := json.Marshal(newOrder())
+	ask, err := herdClient(ctx, oncehttp.Handler(once.New(s, cfg), oncehttp.Config{Principal: oncehttp.Global(), Gate: g}, herdHandler))
 	if err != nil {
 		return side, err
-	}
-	ask := func(key string, attempt int) (status int, took, after time.Duration) {
-		ctx, cancel := context.WithTimeout(ctx, herdPatience)
-		defer cancel()
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/charges", strings.NewReader(string(body)))
-		r.Header.Set("Idempotency-Key", key)
-		r.Header.Set("Once-Attempt", strconv.Itoa(attempt))
-		w := httptest.NewRecorder()
-		began := time.Now()
-		handler.ServeHTTP(w, r)
-		seconds, _ := strconv.Atoi(w.Header().Get("Retry-After"))
-		return w.Code, time.Since(began), time.Duration(seconds) * time.Second
 	}
 	done := once.NewKey()
 	if status, _, _ := ask(done, 1); status != http.StatusCreated {
@@ -225,6 +197,40 @@ func (b *bench) herdOn(ctx context.Context, lasts time.Duration, gate func(*pgxp
 		Waiting: float64(sum) / float64(max(1, looks)),
 		Replays: per(len(replayed.took)), Answered: float64(len(replayed.took)) / float64(max(1, asked)), ReplayP99: replayed.p99(),
 	}, ctx.Err()
+}
+
+// herdHandler is the work: some time, and two inserts.
+func herdHandler(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
+	o, err := readOrder(r)
+	if err == nil {
+		_, err = tx.Exec(r.Context(), herdWork)
+	}
+	var got receipt
+	if err == nil {
+		got, err = o.place(r.Context(), tx)
+	}
+	if err != nil {
+		oncehttp.Fail(w, r, err)
+		return
+	}
+	writeReceipt(w, got, nil)
+}
+
+// herdClient returns a function that sends a request, and waits no longer than a client does.
+func herdClient(ctx context.Context, handler http.Handler) (ask func(key string, attempt int) (status int, took, after time.Duration), err error) {
+	body, err := json.Marshal(newOrder())
+	return func(key string, attempt int) (status int, took, after time.Duration) {
+		ctx, cancel := context.WithTimeout(ctx, herdPatience)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/charges", bytes.NewReader(body))
+		r.Header.Set("Idempotency-Key", key)
+		r.Header.Set("Once-Attempt", strconv.Itoa(attempt))
+		w := httptest.NewRecorder()
+		began := time.Now()
+		handler.ServeHTTP(w, r)
+		seconds, _ := strconv.Atoi(w.Header().Get("Retry-After"))
+		return w.Code, time.Since(began), time.Duration(seconds) * time.Second
+	}, err
 }
 
 func (h *herd) write(p printer) {

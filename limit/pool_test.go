@@ -115,7 +115,7 @@ func TestPoolForgets(t *testing.T) {
 		p := limit.NewPool(limit.PoolConfig{Limit: 16, Acquire: 50 * ms, Window: window})
 		for range 10 {
 			waited(p, 1, time.Minute)
-			after(window + ms)
+			after(window * 9 / 8)
 		}
 		wantPlaces(t, p, "one in each window", 16)
 		waited(p, 2, time.Minute)
@@ -211,7 +211,7 @@ func TestPoolShedsNewWorkAndAnswersReplays(t *testing.T) {
 			}
 		})
 		engine := once.New[*memstore.Tx](s, once.Config{Observer: once.Observers(pool, watch)})
-		l := limit.New(limit.Config{Capacity: pool, Queue: 4, Wait: 200 * ms})
+		l := limit.New(limit.Config{Capacity: pool, Queue: 4, Wait: 500 * ms})
 		h := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: l})(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if err := oncehttp.Tx[*memstore.Tx](r.Context()).Put("k", "v"); err != nil {

@@ -83,7 +83,7 @@ func askIdlePostgres(ctx context.Context, p *patient) (finding, error) {
 	if err != nil {
 		f := end.judge(poolIdle)
 		f.Says += "; the pooler does not tell this user its client_idle_timeout"
-		return f, nil
+		return f, nil //nolint:nilerr // the finding says so
 	}
 	if d := seconds(settings["client_idle_timeout"]); d > 0 {
 		end = end.orSooner(idleEnd{d, "PgBouncer (client_idle_timeout)", "; or client_idle_timeout = 0"})
