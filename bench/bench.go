@@ -73,6 +73,7 @@ func (b *bench) steps(r *report) []step {
 		step{"relay", "relay of the outbox", into(&r.Relay, b.relay)},
 		step{"inbox", "inbox", into(&r.Inbox, b.inbox)},
 		step{"lease", "lease", into(&r.Lease, b.lease)},
+		step{"lease", "leases that are held", into(&r.LeasesHeld, b.leaseHeld)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 	)
 }

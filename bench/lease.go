@@ -182,4 +182,7 @@ func (r *report) writeLease(p printer) {
 	p("**%s** is an insert and, after the call, an update of a row of its own: two commits, as leased work has with %s. The call takes", nameCallByHand, nameCall)
 	p("no time. **%s** are one insert each, in transactions of pgx. %s have a commit more: the result.", namePhasesByHand, namePhases)
 	r.Lease.write(p)
+	if r.LeasesHeld != nil {
+		r.LeasesHeld.write(p)
+	}
 }

@@ -26,6 +26,8 @@ func main() {
 	err := m.ParseFlags(os.Args[1:])
 	switch {
 	case err != nil:
+	case mode == holdMode:
+		err = holdLeases(ctx)
 	case serves:
 		err = serveHTTP(ctx, mode)
 	default:

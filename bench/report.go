@@ -33,6 +33,7 @@ type report struct {
 	Relay        *relayed      `json:"relay,omitempty"`
 	Inbox        *inboxed      `json:"inbox,omitempty"`
 	Lease        *throughput   `json:"lease,omitempty"`
+	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 }
 

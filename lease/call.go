@@ -21,12 +21,15 @@ import (
 // make this call, so that a service which dedupes by it sees one call.
 //
 // The options say what may happen if the outcome of the call is not known, because fn has returned an error or
-// the owner of the lease has died. Without one, nobody makes it again: the operation is unknown.
+// the owner of the lease has died. Without one it is not made again: the operation is unknown.
 //
 // If fn returns a [once.Failure], the call has been answered, and the failure is its outcome: a later run gets it
 // again. If the call may have been made before, it must be an answer that the service gives to each request with the key, also
 // to one that arrives late. An error made by [NotSent] says that the call was not made. With any other error the call may
 // have taken effect; Call may be called again with the same phase, if an option allows that.
+//
+// If the service answers that it has applied a request with the key before, fn returns the existing result. If it does not tell
+// that result, fn returns a [once.Failure] with the code "PROVIDER.duplicate", and a [Check] finds the result under the same key.
 func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), opts ...CallOption) (T, error) {
 	return CallWith(ctx, r, phase, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, opts...)
 }
@@ -182,6 +185,10 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 	return c.answered(ctx, value, err)
 }
 
+// codeDuplicate is the code of a failure which says that the service has applied the call before, under the same key: the
+// outcome is not that failure, but what the service has then answered.
+const codeDuplicate = "PROVIDER.duplicate"
+
 var errOwnerGone = errors.New("its owner is gone")
 
 // begin commits the intent.
@@ -216,14 +223,14 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		next, err := r.done(c.phase, value)
 		if err != nil { // it has happened, and nothing can tell that
 			r.saved.Call.Repeat, r.saved.Call.Check = false, false
-			return err
+			return fmt.Errorf("call %q was answered, and its answer is not saved: %w: %w", c.phase, ErrUnknown, err)
 		}
 		r.saved = next
 		return nil
 	case errors.As(err, &unsent) && !c.again:
 		r.saved.Call = nil
 		return err
-	case unsent == nil && errors.As(err, &failure) && failure != nil:
+	case unsent == nil && errors.As(err, &failure) && failure != nil && failure.Code != codeDuplicate:
 		if _, err := json.Marshal(failure); err != nil {
 			r.saved.Call.Repeat, r.saved.Call.Check = false, false
 			return fmt.Errorf("the failure of call %q cannot be saved: %w", c.phase, err)

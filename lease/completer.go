@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 
 // Defaults of [Completer].
 const (
-	DefaultConcurrency  = 4
-	DefaultUnknownEvery = time.Minute
+	DefaultConcurrency = 4
+	DefaultEvery       = time.Second
+	DefaultCheckEvery  = time.Minute
 )
 
 // Completer goes on with operations whose owner is gone, also if no caller asks for them again. Run one on each node.
@@ -28,16 +30,17 @@ type Completer struct {
 	Encrypter once.Encrypter
 
 	// Resume executes an operation as a caller with the same request would: it calls [once.Do] with op, and with the handler for
-	// it. Operation.Scope tells operations apart; Name, Retain and the like are not stored, Resume sets them. It is called for all
+	// it. Operation.Scope tells operations apart; Name and the like are not stored, Resume sets them. It is called for all
 	// operations that the store keeps under leases. Required.
 	Resume func(ctx context.Context, op once.Operation) error
 
-	// Every is the time between two looks. An operation that fails again and again is resumed less and less often, once an hour in
-	// the end. Default: the TTL of the store.
+	// Every is the time between two looks for what is due; after a look that has taken long it is longer, up to the TTL of the
+	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
+	// 1 s, or the TTL if that is shorter.
 	Every time.Duration
 
-	// UnknownEvery is the time between two [Check] of an operation that is unknown. Default 1 min.
-	UnknownEvery time.Duration
+	// CheckEvery is the time between two [Check] of an operation that is unknown. Default 1 min.
+	CheckEvery time.Duration
 
 	// Concurrency is how many operations are resumed at the same time. Default 4.
 	Concurrency int
@@ -46,8 +49,11 @@ type Completer struct {
 	Log *slog.Logger
 }
 
-// pageSize is how many operations one look-up reads.
-const pageSize = 500
+const (
+	pageSize  = 500    // operations that one look-up reads
+	queueSize = 10_000 // operations that wait for a place; with more the next look goes on
+	lookShare = 50     // a look takes one part of so many of the time: it reads all that is unfinished
+)
 
 // Run resumes operations until ctx ends, then waits for those that it has begun, and returns nil. It returns an error at once if
 // the Completer cannot work.
@@ -57,18 +63,18 @@ func (c Completer) Run(ctx context.Context) error {
 		return errors.New("lease: a Completer needs Store and Resume")
 	case c.Encrypter == nil:
 		return errors.New("lease: a Completer needs Encrypter: without the requests of the operations it cannot execute them. Try: the Config.Encrypter of the engine")
-	case c.Every < 0, c.UnknownEvery < 0, c.Concurrency < 0:
-		return errors.New("lease: Every, UnknownEvery and Concurrency of a Completer must not be negative")
+	case c.Every < 0, c.CheckEvery < 0, c.Concurrency < 0:
+		return errors.New("lease: Every, CheckEvery and Concurrency of a Completer must not be negative")
 	}
 	lister, ok := store.As[store.Lister](c.Store.ops)
 	if !ok {
 		return errors.New("lease: the store cannot list what is unfinished (store.Lister)")
 	}
 	if c.Every == 0 {
-		c.Every = c.Store.cfg.TTL
+		c.Every = min(DefaultEvery, c.Store.cfg.TTL)
 	}
-	if c.UnknownEvery == 0 {
-		c.UnknownEvery = DefaultUnknownEvery
+	if c.CheckEvery == 0 {
+		c.CheckEvery = DefaultCheckEvery
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = DefaultConcurrency
@@ -76,13 +82,19 @@ func (c Completer) Run(ctx context.Context) error {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	w := completing{Completer: c, lister: lister, places: make(chan struct{}, c.Concurrency), tried: map[store.ID]tries{}}
-	defer w.begun.Wait()
+	w := completing{Completer: c, lister: lister, queue: make(chan store.Entry, queueSize), tried: map[store.ID]tries{}}
+	var places sync.WaitGroup
+	defer places.Wait()
+	for range c.Concurrency {
+		places.Go(func() { w.work(ctx) })
+	}
 	for {
+		began := time.Now()
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Warn("operations whose owner is gone cannot be listed", "error", err)
 		}
-		if !sleep(ctx, c.Every) {
+		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
+		if !sleep(ctx, max(c.Every, costs)) {
 			return nil
 		}
 	}
@@ -93,16 +105,19 @@ type completing struct {
 	Completer
 
 	lister store.Lister
-	places chan struct{}
-	begun  sync.WaitGroup
+	queue  chan store.Entry // to be resumed
 
-	tried map[store.ID]tries
+	mu     sync.Mutex
+	tried  map[store.ID]tries
+	rounds int
 }
 
 // tries are those of an operation that has not come to its end.
 type tries struct {
-	count int
-	next  time.Time // not before
+	count  int
+	queued bool
+	next   time.Time // not before
+	seen   int       // the last round in which it was due
 }
 
 // longestPause is between two resumptions of an operation that fails again and again.
@@ -111,7 +126,7 @@ const longestPause = time.Hour
 // pause is the time until an operation is resumed again.
 func (c *completing) pause(e store.Entry, count int) time.Duration {
 	if e.State == store.StateUnknown {
-		return c.UnknownEvery
+		return c.CheckEvery
 	}
 	pause := c.Every
 	for range count {
@@ -123,53 +138,120 @@ func (c *completing) pause(e store.Entry, count int) time.Duration {
 	return pause
 }
 
-// round looks once at all that is unfinished.
+// round looks once at all that is due, and waits for no handler.
 func (c *completing) round(ctx context.Context) error {
-	seen := map[store.ID]tries{} // what has come to its end is forgotten
-	for after := (store.ID{}); ; {
-		page, err := c.lister.Unfinished(ctx, after, pageSize)
+	c.rounds++
+	for page := (store.Listing{Limit: pageSize, Due: true}); ; {
+		list, err := c.list(ctx, page)
 		if err != nil {
 			return err
 		}
-		for _, e := range page {
-			t, again := c.tried[e.ID]
-			if again {
-				seen[e.ID] = t
-			}
-			if e.State != store.StateUnknown && !e.LeaseExpired || time.Now().Before(t.next) {
+		for _, e := range list {
+			if !c.isTime(e.ID) || c.endsInCall(ctx, e) {
 				continue
 			}
-			if !c.start(ctx, e) {
+			if !c.enqueue(e) {
 				return nil
 			}
-			seen[e.ID] = tries{t.count + 1, time.Now().Add(c.pause(e, t.count))}
 		}
-		if len(page) < pageSize {
-			c.tried = seen
+		if len(list) < pageSize {
+			c.forget()
 			return nil
 		}
-		after = page[len(page)-1].ID
+		page.After = list[len(list)-1].ID
 	}
 }
 
-// start resumes an operation in a goroutine, as soon as there is a place. It is not ok when ctx has ended.
-func (c *completing) start(ctx context.Context, e store.Entry) (ok bool) {
+func (c *completing) list(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	return c.lister.Unfinished(ctx, page) //nolint:wrapcheck // it is of the store
+}
+
+func (c *completing) read(ctx context.Context, id store.ID) (rec store.Record, s saved, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if rec, err = c.Store.ops.Read(ctx, id); err == nil {
+		s, err = decodeSaved(rec.Data)
+	}
+	return rec, s, err
+}
+
+// isTime reports whether an operation that is due may be resumed now.
+func (c *completing) isTime(id store.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, again := c.tried[id]
+	if again {
+		t.seen = c.rounds
+		c.tried[id] = t
+	}
+	return !t.queued && !time.Now().Before(t.next)
+}
+
+// enqueue is not ok if there is no room.
+func (c *completing) enqueue(e store.Entry) (ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	select {
-	case c.places <- struct{}{}:
-	case <-ctx.Done():
+	case c.queue <- e:
+	default:
 		return false
 	}
-	c.begun.Go(func() {
-		defer func() { <-c.places }()
-		switch err := c.resumeSafely(ctx, e.ID); {
-		case err == nil, once.CodeOf(err) == once.CodeInFlight: // another node was faster
-		case once.CodeOf(err) == once.CodeUnknown:
-			c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "key", e.Key, "since", e.Since, "error", err)
-		case ctx.Err() == nil:
-			c.Log.Warn("an operation whose owner is gone could not be finished", "scope", e.Scope, "key", e.Key, "error", err)
-		}
-	})
+	t := c.tried[e.ID]
+	t.queued = true
+	c.tried[e.ID] = t
 	return true
+}
+
+// forget drops what is not due any more: it has come to its end, or another node goes on with it.
+func (c *completing) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.tried, func(_ store.ID, t tries) bool { return !t.queued && t.seen < c.rounds && time.Now().After(t.next) })
+}
+
+// endsInCall stores that an operation is unknown, if its owner has died in a call that nothing can decide. That needs no
+// handler, and waits for none.
+func (c *completing) endsInCall(ctx context.Context, e store.Entry) bool {
+	if e.State != store.StateRunning || !e.CallStarted {
+		return false
+	}
+	rec, s, err := c.read(ctx, e.ID)
+	if err != nil || rec.State != store.StateRunning || !rec.LeaseExpired || s.Call.resumable(time.Now()) {
+		return false // whoever resumes it tells the error
+	}
+	_, rec, err = newRun(c.Store, store.BeginOptions{ID: e.ID}).takeOver(ctx, rec)
+	if err == nil && rec.State == store.StateUnknown {
+		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "key", e.Key, "since", rec.Since)
+	}
+	return err == nil
+}
+
+// work resumes one operation after the other.
+func (c *completing) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case e := <-c.queue:
+			c.resumed(e, c.resumeSafely(ctx, e.ID), ctx.Err() != nil)
+		case <-ctx.Done():
+		}
+	}
+}
+
+// resumed tells what has become of an operation, and when it is looked at again.
+func (c *completing) resumed(e store.Entry, err error, ended bool) {
+	switch {
+	case err == nil, once.CodeOf(err) == once.CodeInFlight: // another node was faster
+	case once.CodeOf(err) == once.CodeUnknown:
+		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "key", e.Key, "since", e.Since, "error", err)
+	case !ended:
+		c.Log.Warn("an operation whose owner is gone could not be finished", "scope", e.Scope, "key", e.Key, "error", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tried[e.ID]
+	c.tried[e.ID] = tries{count: t.count + 1, next: time.Now().Add(c.pause(e, t.count)), seen: t.seen}
 }
 
 // resumeSafely tells of a panic like of an error: it would end the processes of all nodes, one after the other.
@@ -183,19 +265,9 @@ func (c *completing) resumeSafely(ctx context.Context, id store.ID) (err error) 
 }
 
 func (c *completing) resume(ctx context.Context, id store.ID) error {
-	rec, err := c.Store.ops.Read(ctx, id)
-	if err != nil {
-		return err
-	}
-	s, err := decodeSaved(rec.Data)
+	rec, s, err := c.read(ctx, id)
 	switch {
 	case err != nil:
-		return err
-	case rec.State == store.StateRunning && rec.LeaseExpired && !s.Call.resumable(time.Now()): // which the store is told first
-		_, rec, err = newRun(c.Store, store.BeginOptions{ID: id}).takeOver(ctx, rec)
-		if err == nil && rec.State == store.StateUnknown {
-			c.Log.Error("the outcome of an operation is unknown", "scope", id.Scope, "key", id.Key, "since", rec.Since)
-		}
 		return err
 	case rec.State == store.StateRunning && rec.LeaseExpired:
 	case rec.State == store.StateUnknown && s.Call != nil && s.Call.Check:
@@ -205,7 +277,7 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	if len(rec.Request) == 0 {
 		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request")
 	}
-	op := once.Operation{Scope: id.Scope, Key: id.Key, Trace: rec.Trace}
+	op := once.Operation{Scope: id.Scope, Key: id.Key, Trace: rec.Trace, Retain: s.Retain}
 	if len(rec.Fingerprint) == len(op.Fingerprint) {
 		copy(op.Fingerprint[:], rec.Fingerprint)
 	}

@@ -53,7 +53,7 @@ func TestCompleter(t *testing.T) {
 		_, e := newNode()
 		requests := []string{"x", "y", "z"}
 		for _, request := range requests {
-			_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: request, Fingerprint: once.FingerprintOf([]byte(request)), Request: []byte(request)}, handler(request))
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: request, Fingerprint: once.FingerprintOf([]byte(request)), Request: []byte(request), Retain: time.Hour}, handler(request))
 			wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 		}
 		fails.Store(false)
@@ -62,6 +62,9 @@ func TestCompleter(t *testing.T) {
 		for range 2 {
 			leased, e := newNode()
 			c := lease.Completer{Store: leased, Encrypter: box, Resume: func(ctx context.Context, op once.Operation) error {
+				if op.Retain != time.Hour {
+					t.Errorf("resumed with a Retain of %v", op.Retain)
+				}
 				if op.Key == "y" && calls.Load() < 2 { // the others are not held up
 					panic("a request that breaks a handler")
 				}
@@ -115,7 +118,7 @@ func TestCompleterChecks(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			done <- lease.Completer{
-				Store: leased, Encrypter: box, UnknownEvery: time.Minute, Concurrency: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Store: leased, Encrypter: box, CheckEvery: time.Minute, Concurrency: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Resume: func(ctx context.Context, op once.Operation) error {
 					resumed[op.Key]++
 					_, err := once.Do(ctx, e, op, handler(check))
@@ -147,16 +150,7 @@ func TestCompleterTellsWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, box := memstore.New(), encrypter(t)
 		leased := lease.New(s, lease.Config{TTL: time.Second})
-		begins := make(chan struct{})
-		go func() { // the process dies in the call
-			_, _ = once.Do(context.Background(), node(frozen{s}), op, func(ctx context.Context, r *lease.Run) (string, error) {
-				return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
-					close(begins)
-					return "", errDead
-				})
-			})
-		}()
-		<-begins
+		dieInCall(s)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		must(t, lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Resume: func(context.Context, once.Operation) error {
@@ -165,6 +159,78 @@ func TestCompleterTellsWhatIsUnknown(t *testing.T) {
 		}}.Run(ctx))
 		wantState(t, s, store.StateUnknown)
 	})
+}
+
+// A handler that does not end holds up neither the look-ups nor what needs no handler, and a database that does not answer
+// ends no Completer.
+func TestCompleterIsNotHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, box := memstore.New(), encrypter(t)
+		e := once.New(lease.New(s, lease.Config{}), once.Config{Observer: once.Discard, Encrypter: box})
+		for _, key := range []string{"a slow one", "one that waits"} {
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "a", Key: key, Request: []byte("r")}, fails(lease.SafeToRepeat()))
+			wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		resumed, release, done := map[string]int{}, make(chan struct{}), make(chan error)
+		go func() {
+			done <- lease.Completer{
+				Store: lease.New(&unanswering{Store: s}, lease.Config{TTL: time.Second}), Encrypter: box, Concurrency: 1, Log: slog.New(slog.DiscardHandler),
+				Resume: func(_ context.Context, op once.Operation) error {
+					resumed[op.Key]++
+					<-release
+					return nil
+				},
+			}.Run(ctx)
+		}()
+		pass(time.Minute)
+		dieInCall(s)
+		pass(5 * time.Minute)
+		wantState(t, s, store.StateUnknown)
+		close(release)
+		pass(time.Millisecond)
+		cancel()
+		must(t, <-done)
+		if resumed["a slow one"] != 1 || resumed["one that waits"] != 1 {
+			t.Errorf("resumed %v", resumed)
+		}
+	})
+}
+
+// unanswering is a store that does not answer the first look-up, and not the first reading.
+type unanswering struct {
+	*memstore.Store
+	listed, read atomic.Bool
+}
+
+func (s *unanswering) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+	if !s.listed.Swap(true) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Store.Unfinished(ctx, page)
+}
+
+func (s *unanswering) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	if !s.read.Swap(true) {
+		<-ctx.Done()
+		return store.Record{}, ctx.Err()
+	}
+	return s.Store.Read(ctx, id)
+}
+
+// dieInCall executes op in a process that dies in a call which nothing can decide.
+func dieInCall(s *memstore.Store) {
+	begins := make(chan struct{})
+	go func() {
+		_, _ = once.Do(context.Background(), node(frozen{s}), op, func(ctx context.Context, r *lease.Run) (string, error) {
+			return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
+				close(begins)
+				return "", errDead
+			})
+		})
+	}()
+	<-begins
 }
 
 // frozen is a store whose process dies in its first call: what it writes after the intent never comes to the database.

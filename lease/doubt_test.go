@@ -111,7 +111,7 @@ func TestPhaseThatIsLeftOpen(t *testing.T) {
 		if rec, err := s.Read(t.Context(), id); err != nil || rec.State != store.StateRunning || !rec.LeaseExpired {
 			t.Errorf("%+v, %v", rec, err)
 		}
-		<-time.After(time.Hour) // no longer than Config.Longest
+		<-time.After(time.Hour) // no longer than Config.MaxDuration
 	})
 }
 

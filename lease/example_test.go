@@ -50,6 +50,32 @@ func Example() {
 	// charge 1 <nil> 1 charge
 }
 
+// A service that answers a second request with a key by "duplicate", and nothing else: the check looks the existing result up.
+func ExampleCall_duplicate() {
+	charges := map[string]string{} // at the service, by key
+	charge := func(_ context.Context, key string) (string, error) {
+		if _, before := charges[key]; before {
+			return "", &once.Failure{Code: "PROVIDER.duplicate"}
+		}
+		charges[key] = "charge 1"
+		return "", errors.New("timeout")
+	}
+	find := func(_ context.Context, key string) (string, lease.Finding, error) {
+		if existing, found := charges[key]; found {
+			return existing, lease.Happened, nil
+		}
+		return "", lease.Unclear, nil // it may still come
+	}
+	jobs := once.New(lease.New(memstore.New(), lease.Config{}), once.Config{Observer: once.Discard})
+	op := once.Operation{Scope: "acme POST /orders", Key: "order-42"}
+	paid, err := once.Do(context.Background(), jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
+		return lease.Call(ctx, run, "charge", charge, lease.DedupedFor(24*time.Hour), lease.Check(find))
+	})
+	fmt.Println(paid.Value, err)
+	// Output:
+	// charge 1 <nil>
+}
+
 // A service that does not dedupe, but can cancel: the check sees to it that what has not happened never will.
 func ExampleCheck() {
 	type status struct{ Charged, Cancelled bool }

@@ -10,10 +10,10 @@ import (
 
 // heart renews the leases of all runs of a process, many in one statement, on a connection of its own.
 type heart struct {
-	ops     store.Operations
-	renewer store.Renewer
-	ttl     time.Duration
-	longest time.Duration
+	ops         store.Operations
+	renewer     store.Renewer
+	ttl         time.Duration
+	maxDuration time.Duration
 
 	mu      sync.Mutex
 	beating map[*Run]struct{}
@@ -83,7 +83,7 @@ func (h *heart) beat(renewer store.Renewer, runs []*Run) {
 	held := map[string]*Run{} // by nonce: two engines may have had the same operation, one after the other
 	var list []store.Hold
 	for _, r := range runs {
-		hold, tooLong := r.hold(h.longest)
+		hold, tooLong := r.hold(h.maxDuration)
 		if tooLong {
 			r.lose(false)
 			continue
@@ -105,11 +105,11 @@ func (h *heart) beat(renewer store.Renewer, runs []*Run) {
 	}
 }
 
-// hold is the claim to renew. tooLong says that it has been held for longer than longest.
-func (r *Run) hold(longest time.Duration) (h store.Hold, tooLong bool) {
+// hold is the claim to renew. tooLong says that it has been held for longer than maxDuration.
+func (r *Run) hold(maxDuration time.Duration) (h store.Hold, tooLong bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return store.Hold{ID: r.id, Fence: r.fence, Nonce: r.nonce}, time.Since(r.since) > longest
+	return store.Hold{ID: r.id, Fence: r.fence, Nonce: r.nonce}, time.Since(r.since) > maxDuration
 }
 
 func (r *Run) beaten(sent time.Time) {

@@ -17,11 +17,11 @@ import (
 // pass lets virtual time pass.
 func pass(d time.Duration) { <-time.After(d) }
 
-// A lease is renewed for as long as the handler runs, and not longer than Longest: then the handler's context ends.
+// A lease is renewed for as long as the handler runs, and not longer than MaxDuration: then the handler's context ends.
 func TestHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
-		e := once.New(lease.New(s, lease.Config{TTL: time.Second, Longest: time.Minute, Eager: true}), once.Config{Observer: once.Discard})
+		e := once.New(lease.New(s, lease.Config{TTL: time.Second, MaxDuration: time.Minute, Eager: true}), once.Config{Observer: once.Discard})
 		began := time.Now()
 		_, err := once.Do(t.Context(), e, op, func(ctx context.Context, _ *lease.Run) (string, error) {
 			for ctx.Err() == nil {

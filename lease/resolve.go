@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,12 +32,12 @@ type Resolution struct {
 	// operation, the next caller executes it from the beginning.
 	RunAgain bool
 
-	// Voided says with RunAgain that the service refuses the old key from now on (see the [Finding] of that name): the call is made
+	// KeyVoided says with RunAgain that the service refuses the old key from now on (see [Voided]): the call is made
 	// again under another key.
-	Voided bool
+	KeyVoided bool
 
-	// Retain is how long a Result, Answer or Failure is kept. Default [once.KeepForever]: how long the operation was to be
-	// kept is not stored, and when the record is gone the next caller executes again.
+	// Retain is how long a Result, Answer or Failure is kept. When the record is gone the next caller executes again. Default:
+	// as long as the result would have been, which the first claim has stored; for ever if an engine without leases has written the record.
 	Retain time.Duration
 
 	// Who has found it out, and Reason, are written to the audit (table once_audit of package admin) in the same commit. Who "": nothing is
@@ -95,7 +96,7 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 	switch {
 	case set != 1:
 		return c, fmt.Errorf("%d ways to resolve the operation are given. Try: one of Result, Answer, Failure and RunAgain", set)
-	case how.Voided && !how.RunAgain:
+	case how.KeyVoided && !how.RunAgain:
 		return c, errors.New("that the old key is voided says how to run again, and it is not to run again")
 	case how.Retain < 0:
 		return c, fmt.Errorf("a Retain of %v keeps nothing. Try: once.KeepForever", how.Retain)
@@ -107,8 +108,8 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 		return how.runAgain(s)
 	}
 	c.Next.State = store.StateDone
-	if how.Retain != once.KeepForever {
-		c.Retain = how.Retain // 0: for ever
+	if retain := cmp.Or(how.Retain, s.Retain); retain != once.KeepForever {
+		c.Retain = retain // 0: for ever
 	}
 	switch {
 	case how.Answer != nil:
@@ -125,12 +126,12 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 // runAgain parks the operation so that its call can be made again.
 func (how Resolution) runAgain(s saved) (c store.Change, err error) {
 	switch {
-	case s.Call == nil && how.Voided:
+	case s.Call == nil && how.KeyVoided:
 		return c, errors.New("the operation has no call whose key could be voided. Try: RunAgain alone")
 	case s.Call == nil && s.isEmpty(): // the work of an engine without leases, which takes over nothing
 		return c, nil
 	case s.Call == nil:
-	case how.Voided:
+	case how.KeyVoided:
 		s = s.void(s.Call.Phase)
 	default:
 		again := *s.Call
@@ -169,7 +170,7 @@ func (how Resolution) words(s saved) string {
 		return "failed as " + how.Failure.Code
 	case s.Call == nil:
 		return "runs again"
-	case how.Voided:
+	case how.KeyVoided:
 		return "call " + s.Call.Phase + " is made again under a new key"
 	}
 	return "call " + s.Call.Phase + " is made again under the same key"

@@ -23,7 +23,7 @@ func TestResolve(t *testing.T) {
 		{"it has happened", lease.Resolution{Result: []byte(`"by hand"`)}, "by hand", 1},
 		{"it has failed", lease.Resolution{Failure: &once.Failure{Code: "declined"}}, "", 1},
 		{"run again", lease.Resolution{RunAgain: true}, "paid", 1},
-		{"run again under another key", lease.Resolution{RunAgain: true, Voided: true}, "paid", 2},
+		{"run again under another key", lease.Resolution{RunAgain: true, KeyVoided: true}, "paid", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := memstore.New()
@@ -66,7 +66,7 @@ func TestResolveRefuses(t *testing.T) {
 	})
 	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 	for name, how := range map[string]lease.Resolution{
-		"nothing": {}, "two": {RunAgain: true, Failure: &once.Failure{}}, "no JSON": {Result: []byte("x")}, "voided": {Voided: true, Failure: &once.Failure{}},
+		"nothing": {}, "two": {RunAgain: true, Failure: &once.Failure{}}, "no JSON": {Result: []byte("x")}, "voided": {KeyVoided: true, Failure: &once.Failure{}},
 	} {
 		if err := lease.Resolve(t.Context(), s, id, how); store.KindOf(err) != store.KindMisused {
 			t.Errorf("%s: %v", name, err)
@@ -76,19 +76,46 @@ func TestResolveRefuses(t *testing.T) {
 	wantState(t, s, store.StateUnknown)
 }
 
-// What a person has decided about an operation that is kept for ever, such as a mail, is not forgotten after three days:
-// the mail would be sent again.
+// What a person has decided is kept as long as the result would have been: a mail that is kept for ever is not sent again.
 func TestResolutionIsKept(t *testing.T) {
+	const short, long = 100 * time.Hour, 100000 * time.Hour
+	for _, tt := range []struct {
+		name       string
+		of, decide time.Duration // retention of the operation, and what the person says
+		eager      bool
+		after      time.Duration
+		kept       bool
+	}{
+		{"default", 0, 0, false, short, false},
+		{"as the operation", 2 * short, 0, false, short, true},
+		{"no longer than the operation", 2 * short, 0, true, 3 * short, false},
+		{"for ever, as the operation", once.KeepForever, 0, true, long, true},
+		{"for ever, as decided", 0, once.KeepForever, false, long, true},
+		{"as decided", once.KeepForever, short / 2, false, short, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, op := memstore.New(), op
+			op.Retain = tt.of
+			e := once.New(lease.New(s, lease.Config{Eager: tt.eager}), once.Config{Observer: once.Discard})
+			_, err := once.Do(t.Context(), e, op, fails())
+			wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+			if err := lease.Resolve(t.Context(), s, id, lease.Resolution{Result: []byte(`"sent"`), Retain: -1}); store.KindOf(err) != store.KindMisused {
+				t.Errorf("a negative Retain: %v", err)
+			}
+			must(t, lease.Resolve(t.Context(), s, id, lease.Resolution{Result: []byte(`"sent"`), Retain: tt.decide}))
+			s.Advance(tt.after)
+			want := map[bool]store.State{true: store.StateDone, false: store.StateAbsent}[tt.kept]
+			wantState(t, s, want)
+		})
+	}
+}
+
+// What an engine without leases has left unknown has no retention: what a person decides about it is kept for ever.
+func TestResolutionWithoutRetention(t *testing.T) {
 	s := memstore.New()
-	_, err := once.Do(t.Context(), node(s), op, fails())
-	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
-	if err := lease.Resolve(t.Context(), s, id, lease.Resolution{Result: []byte(`"sent"`), Retain: -1}); store.KindOf(err) != store.KindMisused {
-		t.Errorf("a negative Retain: %v", err)
-	}
-	must(t, lease.Resolve(t.Context(), s, id, lease.Resolution{Result: []byte(`"sent"`)}))
-	s.Advance(1000 * time.Hour)
-	r, err := once.Do(t.Context(), node(s), op, fails())
-	if err != nil || !r.Replayed || r.Value != "sent" {
-		t.Errorf("%+v, %v", r, err)
-	}
+	_, err := s.Swap(t.Context(), store.Change{ID: id, Next: store.Record{State: store.StateUnknown, Fence: 1}})
+	must(t, err)
+	must(t, lease.Resolve(t.Context(), s, id, lease.Resolution{Result: []byte(`"paid"`)}))
+	s.Advance(100000 * time.Hour)
+	wantState(t, s, store.StateDone)
 }

@@ -39,7 +39,7 @@ type Run struct {
 }
 
 func newRun(s *Store, opts store.BeginOptions) *Run {
-	r := &Run{s: s, id: opts.ID, opts: opts, nonce: newNonce()}
+	r := &Run{s: s, id: opts.ID, opts: opts, nonce: newNonce(), saved: saved{Retain: opts.Retain}}
 	r.ended, r.end = context.WithCancel(context.Background())
 	return r
 }

@@ -11,9 +11,10 @@ import (
 
 // saved is what the record of an operation keeps of its phases. It is stored: names do not change.
 type saved struct {
-	Phases []phase  `json:"phases,omitempty"`
-	Call   *intent  `json:"call,omitempty"` // that was begun, and whose outcome is not known
-	Keys   []voided `json:"voided,omitempty"`
+	Phases []phase       `json:"phases,omitempty"`
+	Call   *intent       `json:"call,omitempty"` // that was begun, and whose outcome is not known
+	Keys   []voided      `json:"voided,omitempty"`
+	Retain time.Duration `json:"retain,omitempty"` // of the result, as the first claim was told; [once.KeepForever]; 0: it was not
 }
 
 // phase is one that has ended.
@@ -29,7 +30,7 @@ type voided struct {
 	Count int    `json:"count"`
 }
 
-// intent is a call that is about to be made, and what is to be done if nobody knows how it ended.
+// intent is a call that is about to be made, and what is to be done if it is not known how it ended.
 type intent struct {
 	Phase   string    `json:"phase"`
 	Repeat  bool      `json:"repeat,omitempty"` // under the same key
@@ -56,11 +57,11 @@ func decodeSaved(data []byte) (s saved, err error) {
 	return s, nil
 }
 
-// isEmpty reports whether nothing was saved.
+// isEmpty reports whether nothing was saved of the work.
 func (s saved) isEmpty() bool { return len(s.Phases) == 0 && s.Call == nil && len(s.Keys) == 0 }
 
 func (s saved) encode() []byte {
-	if s.isEmpty() {
+	if s.isEmpty() && s.Retain == 0 {
 		return nil
 	}
 	b, err := json.Marshal(s)

@@ -207,8 +207,8 @@ func (p *simProcess) Read(ctx context.Context, id store.ID) (store.Record, error
 	return message(ctx, p, faultsOfReads, func(ctx context.Context) (store.Record, error) { return p.Store.Read(ctx, id) })
 }
 
-func (p *simProcess) Unfinished(ctx context.Context, after store.ID, limit int) ([]store.Entry, error) {
-	return message(ctx, p, faultsOfReads, func(ctx context.Context) ([]store.Entry, error) { return p.Store.Unfinished(ctx, after, limit) })
+func (p *simProcess) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+	return message(ctx, p, faultsOfReads, func(ctx context.Context) ([]store.Entry, error) { return p.Store.Unfinished(ctx, page) })
 }
 
 func (p *simProcess) Renew(ctx context.Context, holds []store.Hold, ttl time.Duration) ([]store.Hold, error) {

@@ -147,7 +147,7 @@ func (s *sim) start(d *dice, complete bool) *simProcess {
 	p := s.newProcess(d.child())
 	if complete {
 		c := lease.Completer{
-			Store: p.leases, Encrypter: s.box, Every: simTTL, UnknownEvery: 2 * simTTL, Log: slog.New(slog.DiscardHandler),
+			Store: p.leases, Encrypter: s.box, Every: simTTL, CheckEvery: 2 * simTTL, Log: slog.New(slog.DiscardHandler),
 			Resume: func(ctx context.Context, op once.Operation) error { return s.do(ctx, p, op, p.own).err },
 		}
 		s.begun.Go(func() {
@@ -266,7 +266,7 @@ func (s *sim) unknown(d *dice) {
 		s.given = true
 		s.mu.Unlock()
 	case d.n(2) == 0:
-		how.Voided = true
+		how.KeyVoided = true
 		s.entomb(st)
 	default: // all that was sent has come, so that nothing can come twice
 		s.mu.Lock()

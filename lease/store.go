@@ -14,9 +14,9 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultTTL      = 30 * time.Second
-	DefaultLongest  = time.Hour
-	DefaultMaxSaved = 1 << 20
+	DefaultTTL         = 30 * time.Second
+	DefaultMaxDuration = time.Hour
+	DefaultMaxSaved    = 1 << 20
 )
 
 // ShortestTTL is the shortest Config.TTL.
@@ -28,9 +28,9 @@ type Config struct {
 	// It is renewed every third of that. At least 100 ms. Default 30 s.
 	TTL time.Duration
 
-	// Longest is for how long one run of a handler may hold an operation. Then its context ends.
+	// MaxDuration is for how long one run of a handler may hold an operation. Then its context ends.
 	// Default 1 h.
-	Longest time.Duration
+	MaxDuration time.Duration
 
 	// MaxSaved is how many bytes of JSON the values of an operation's phases may have together, names and
 	// frozen requests included. They are written again with each phase. Default 1 MiB.
@@ -63,8 +63,8 @@ func New(ops store.Operations, cfg Config) *Store {
 	if cfg.TTL == 0 {
 		cfg.TTL = DefaultTTL
 	}
-	if cfg.Longest == 0 {
-		cfg.Longest = DefaultLongest
+	if cfg.MaxDuration == 0 {
+		cfg.MaxDuration = DefaultMaxDuration
 	}
 	if cfg.MaxSaved == 0 {
 		cfg.MaxSaved = DefaultMaxSaved
@@ -72,8 +72,8 @@ func New(ops store.Operations, cfg Config) *Store {
 	switch {
 	case cfg.TTL < ShortestTTL:
 		panic(fmt.Sprintf("lease: New: TTL is %v, at least %v is needed", cfg.TTL, ShortestTTL))
-	case cfg.Longest < cfg.TTL:
-		panic(fmt.Sprintf("lease: New: Longest is %v, shorter than the TTL of %v", cfg.Longest, cfg.TTL))
+	case cfg.MaxDuration < cfg.TTL:
+		panic(fmt.Sprintf("lease: New: MaxDuration is %v, shorter than the TTL of %v", cfg.MaxDuration, cfg.TTL))
 	case cfg.MaxSaved < 0:
 		panic(fmt.Sprintf("lease: New: MaxSaved %d must not be negative", cfg.MaxSaved))
 	}
@@ -82,7 +82,7 @@ func New(ops store.Operations, cfg Config) *Store {
 		panic("lease: New: the store cannot renew leases (store.Renewer)")
 	}
 	s := &Store{ops: ops, cfg: cfg}
-	s.heart = &heart{ops: ops, renewer: renewer, ttl: cfg.TTL, longest: cfg.Longest, beating: map[*Run]struct{}{}}
+	s.heart = &heart{ops: ops, renewer: renewer, ttl: cfg.TTL, maxDuration: cfg.MaxDuration, beating: map[*Run]struct{}{}}
 	return s
 }
 
@@ -96,7 +96,7 @@ func (*Store) Irrevocable() {}
 func (s *Store) Config() Config { return s.cfg }
 
 // Read implements [store.Operations]. What has stopped in a call that can be made again or checked is
-// not told as a call whose outcome nobody knows.
+// not told as a call whose outcome is not known.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	if err == nil && rec.LeaseExpired && rec.CallStarted {
@@ -163,7 +163,7 @@ func (s *Store) takesOver(ctx context.Context, rec store.Record, fingerprint []b
 
 // claim makes the run the owner of what is absent.
 func (r *Run) claim(ctx context.Context) (store.Claim[*Run], store.Record, error) {
-	switch err := r.swap(ctx, r.running(saved{})); {
+	switch err := r.swap(ctx, r.running(r.saved)); {
 	case store.KindOf(err) == store.KindTaken:
 		rec, err := r.read(ctx)
 		return nil, rec, err

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, MariaDB, MySQL, PgBouncer, NATS, Prometheus, strace, faketime, Node.js. Quick when all is there.
+# detector, PostgreSQL, MariaDB, MySQL, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js. Quick when all is there.
 # Where it may not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -38,6 +38,7 @@ find_missing() {
 	has pgbouncer || missing+=(pgbouncer)
 	has nats-server || missing+=(nats-server)
 	has prometheus && has promtool || missing+=(prometheus)
+	has aiosmtpd || missing+=(python3-aiosmtpd)
 	has strace || missing+=(strace)
 	has faketime || missing+=(faketime)
 	# Only for the validators of OpenAPI documents.

@@ -43,10 +43,16 @@ type (
 
 	// Lister lists operations that are running or unknown.
 	Lister interface {
-		// Unfinished returns at most limit of them behind after, by scope and key in the order of
+		// Unfinished returns a page of them by scope and key in the order of
 		// their bytes, without Data, Request and Result. It does not read through
 		// those that are done (on MySQL it does read those that are kept for ever). What is unfinished all the while is listed once.
-		Unfinished(ctx context.Context, after ID, limit int) ([]Entry, error)
+		Unfinished(ctx context.Context, page Listing) ([]Entry, error)
+	}
+
+	// Backlogger counts operations that are unfinished or expired. That is cheap enough for a metric: it reads
+	// no operation that is done and kept (on MySQL it does read those that are kept for ever).
+	Backlogger interface {
+		Backlog(ctx context.Context) (Backlog, error)
 	}
 
 	// Reserver is a [Database] that can keep a connection beside its pool, for a heartbeat: it does
@@ -100,6 +106,16 @@ type (
 type Entry struct {
 	ID
 	Record
+}
+
+// Listing is a page of what a [Lister] lists.
+type Listing struct {
+	After ID  // the last operation of the page before; zero: the first page
+	Limit int // operations at most
+
+	// Due leaves out what an owner holds: the page has operations that are unknown, and those whose lease is over.
+	// All others are read by the database, and not sent.
+	Due bool
 }
 
 // As finds ability A in s or in what s wraps: decorators hide the optional

@@ -154,10 +154,11 @@ type BeginOptions struct {
 	// Then that statement fails if the operation is claimed by another transaction, and
 	// whatever the user does, Commit and Rollback are [KindTaken].
 
-	// Fingerprint, Request and Trace are those of the operation, for a store whose claim is a record.
+	// Fingerprint, Request, Trace and Retain are those of the operation, for a store whose claim is a record.
 	Fingerprint []byte
 	Request     []byte // encrypted
 	Trace       string
+	Retain      time.Duration // of the result; [math.MaxInt64]: for ever
 
 	// Waits, if it is set, is where the store adds what Begin has waited for.
 	Waits *Waits

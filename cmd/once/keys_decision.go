@@ -36,7 +36,7 @@ func (d *decision) flags(fs *flag.FlagSet) {
 	fs.StringVar(&d.mediaType, "type", "", "`TYPE` of an answer over HTTP, such as text/html (default application/json if it is JSON)")
 	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
 	fs.BoolVar(&d.voided, "voided", false, "the service refuses the key of the call from now on: it is made again under another one")
-	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` the result or failure is kept (default for ever); afterwards a retry executes")
+	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` the result or failure is kept (default as long as the result would have been); afterwards a retry executes")
 	fs.StringVar(&d.reason, "reason", "", "`WHY`, for the audit, required")
 	fs.StringVar(&d.who, "by", operator(), "`WHO`, for the audit")
 }
@@ -74,7 +74,7 @@ func (d *decision) check(try string) error {
 
 // resolution is the decision in the words of package lease.
 func (d *decision) resolution(op admin.Operation) (how lease.Resolution, err error) {
-	how = lease.Resolution{RunAgain: d.runAgain, Voided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
+	how = lease.Resolution{RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
 	switch {
 	case d.result != "":
 		body, err := os.ReadFile(d.result)

@@ -67,12 +67,13 @@ const (
 // RenewAtOnce is how many leases one Renew extends: it locks them all, and waits for each.
 const RenewAtOnce = 100
 
-// Unfinished returns at most $3 operations that are not done, behind scope $1 and key $2: scope
-// and key, and then the columns of Read, of which those that may be large are empty. It reads
+// Unfinished returns at most $3 operations that are not done, behind scope $1 and key $2, with $4 only those
+// that are due (see [store.Listing]): scope and key, and then the columns of Read, of which those that may be large are empty. It reads
 // only the index once_operation_unfinished and the rows it returns.
 const Unfinished = `select scope, key, state, fence, claim, fingerprint, 0::smallint, 0::smallint, null::bytea, null::bytea, null::bytea,
  coalesce(trace, ''), coalesce(point, ''), calling, null::bytea, coalesce(lease_until <= clock_timestamp(), false), since, false
- from once_operation where state <> 2 and (scope, key) > ($1, $2) order by scope, key limit $3`
+ from once_operation where state <> 2 and (scope, key) > ($1, $2) and (not $4::boolean or state = 3 or lease_until <= clock_timestamp())
+ order by scope, key limit $3`
 
 // Holds is the argument of Held and Renew.
 func Holds(holds []store.Hold) string {

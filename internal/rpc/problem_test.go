@@ -56,7 +56,7 @@ func TestMessageTooLargeForTheDatabase(t *testing.T) {
 	}
 }
 
-// TestUnfinishedWork: of work under a lease that has stopped behind a phase, nobody is told that nothing was applied.
+// TestUnfinishedWork: work under a lease has stopped after a phase. The client is not told that nothing was applied.
 func TestUnfinishedWork(t *testing.T) {
 	for _, cause := range []error{&store.Error{Kind: store.KindPartial}, &store.TooLargeError{Try: "less"}} {
 		p := problemOf(&once.Error{Code: once.CodeFailed, Effect: once.EffectInDoubt, Err: cause})

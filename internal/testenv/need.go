@@ -23,6 +23,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"mysql":         "", // make setup unpacks it
 	"faketime":      "faketime",
 	"node":          "nodejs",
+	"aiosmtpd":      "python3-aiosmtpd",
 }
 
 // Need ends the test unless every piece of software is installed. It skips,

@@ -43,7 +43,7 @@ func (s *Store) renew(h store.Hold, lease time.Duration) bool {
 }
 
 // Unfinished implements [store.Lister].
-func (s *Store) Unfinished(ctx context.Context, after store.ID, limit int) ([]store.Entry, error) {
+func (s *Store) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, down(err)
 	}
@@ -52,15 +52,18 @@ func (s *Store) Unfinished(ctx context.Context, after store.ID, limit int) ([]st
 	now := s.now()
 	var list []store.Entry
 	for id, r := range s.rows {
-		if r.rec.State == store.StateDone || compare(id, after) <= 0 {
+		if r.rec.State == store.StateDone || compare(id, page.After) <= 0 {
 			continue
 		}
 		rec := r.record(now)
+		if page.Due && rec.State == store.StateRunning && !rec.LeaseExpired {
+			continue
+		}
 		rec.Data, rec.Request = nil, nil
 		list = append(list, store.Entry{ID: id, Record: rec})
 	}
 	slices.SortFunc(list, func(a, b store.Entry) int { return compare(a.ID, b.ID) })
-	return list[:max(0, min(limit, len(list)))], nil
+	return list[:max(0, min(page.Limit, len(list)))], nil
 }
 
 // compare orders operations by the bytes of their scopes and keys.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -61,19 +62,21 @@ func TestUnfinishedReadsItsIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := pool.Query(t.Context(), "explain (format text) "+pgsql.Unfinished, "s", "k5", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if plan := strings.Join(lines, "\n"); err != nil || !strings.Contains(plan, "once_operation_unfinished") || strings.Contains(plan, "Sort") {
-		t.Errorf("%v\n%s", err, plan)
+	for query, args := range map[string][]any{pgsql.Unfinished: {"s", "k5", 10, true}, dialect.Backlog(store.PostgreSQL): nil} {
+		rows, err := pool.Query(t.Context(), "explain (format text) "+query, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if plan := strings.Join(lines, "\n"); err != nil || !strings.Contains(plan, "once_operation_unfinished") || strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") {
+			t.Errorf("%v\n%s", err, plan)
+		}
 	}
 	s := pgxstore.New(pool)
 	var after store.ID
 	seen := 0
 	for {
-		list, err := s.Unfinished(t.Context(), after, 7)
+		list, err := s.Unfinished(t.Context(), store.Listing{After: after, Limit: 7})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -95,7 +95,8 @@ func roundTripsOfTheSQLPlane(t *testing.T, configure func(*pgxpool.Config)) {
 			}
 			return err
 		}},
-		{"Unfinished", 1, func(ctx context.Context) error { _, err := s.Unfinished(ctx, store.ID{}, 10); return err }},
+		{"Unfinished", 1, func(ctx context.Context) error { _, err := s.Unfinished(ctx, store.Listing{Limit: 10}); return err }},
+		{"Backlog", 1, func(ctx context.Context) error { _, err := s.Backlog(ctx); return err }},
 	} {
 		var got int64
 		for range 3 { // the first times prepare statements

@@ -35,7 +35,8 @@ const (
 	// Whatever the statistics of the planner say, it does not read what is done.
 	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(point, ''), calling, null,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
- from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2) order by scope, key limit ?3`
+ from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)
+ and (not ?4 or state = 3 or lease_until <= ` + sqliteNow + `) order by scope, key limit ?3`
 )
 
 var sqlite = database{

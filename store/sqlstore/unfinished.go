@@ -14,13 +14,13 @@ var _ store.Lister = (*Store)(nil)
 // operation has a row, too, which nobody else sees. The second part is a row with stateReplica.
 const mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(point, ''), calling, null, " +
 	"coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 from once_operation force index (once_operation_expires_at) " +
-	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) order by scope, `key` limit ?) " +
+	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state = 3 or lease_until <= " + mysqlNow + ") order by scope, `key` limit ?) " +
 	"union all (select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k"
 
 // Unfinished implements [store.Lister]. On a standby it is an error: what is not there yet would be
 // left out.
-func (s *Store) Unfinished(ctx context.Context, after store.ID, limit int) (list []store.Entry, err error) {
-	if limit <= 0 {
+func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []store.Entry, err error) {
+	if page.Limit <= 0 {
 		return nil, nil
 	}
 	conn, err := s.acquire(ctx, store.BeginOptions{})
@@ -37,12 +37,12 @@ func (s *Store) Unfinished(ctx context.Context, after store.ID, limit int) (list
 			err = pgsql.ErrRecovery
 		}
 		if err == nil {
-			rows, err = conn.QueryContext(ctx, pgsql.Unfinished, after.Scope, after.Key, limit)
+			rows, err = conn.QueryContext(ctx, pgsql.Unfinished, page.After.Scope, page.After.Key, page.Limit, page.Due)
 		}
 	case store.MySQL:
-		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, after.Scope, after.Scope, after.Key, int64(limit)))
+		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, page.After.Scope, page.After.Scope, page.After.Key, page.Due, int64(page.Limit)))
 	default:
-		rows, err = conn.QueryContext(s.ownContext(ctx), sqliteUnfinished, after.Scope, after.Key, limit)
+		rows, err = conn.QueryContext(s.ownContext(ctx), sqliteUnfinished, page.After.Scope, page.After.Key, page.Limit, page.Due)
 	}
 	if err != nil {
 		return nil, s.down(err)

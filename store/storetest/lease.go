@@ -10,12 +10,19 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/store"
 )
 
 // testLeases proves what a store can do for leases beside Swap. The store is its own: its time
 // jumps.
 func testLeases(t *testing.T, o *operations) {
+	t.Run("Backlog", func(t *testing.T) { // first: it counts all there is
+		if _, ok := store.As[store.Backlogger](o.s); !ok {
+			t.Skip("the store is not a Backlogger")
+		}
+		testBacklog(t, o)
+	})
 	t.Run("Renew", func(t *testing.T) {
 		if _, ok := store.As[store.Renewer](o.s); !ok {
 			t.Skip("the store is not a Renewer")
@@ -274,6 +281,8 @@ func testUnfinished(t *testing.T, o *operations) {
 	put(never, stored(store.StateRunning), 0)
 	put(expired, stored(store.StateDone), 0)
 	o.advance(t, 2*time.Hour)
+	held := store.ID{Scope: tag, Key: "held"}
+	put(held, stored(store.StateRunning), time.Hour)
 	for _, id := range []store.ID{{Scope: tag, Key: "done"}, {Scope: tag + "z", Key: "done"}} {
 		put(id, stored(store.StateDone), 0)
 	}
@@ -291,11 +300,24 @@ func testUnfinished(t *testing.T, o *operations) {
 		defer o.claim(t, store.ID{Scope: tag, Key: "claimed"})()
 	}
 
+	wantListed(t, o, tag, want, held, never)
 	l, _ := store.As[store.Lister](o.peer)
-	for _, limit := range []int{1, 3, 7, 1000} {
+	dead, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Unfinished(dead, store.Listing{Limit: 1}); store.KindOf(err) != store.KindUnavailable {
+		t.Errorf("under a dead context: %v, want %s", err, store.KindUnavailable)
+	}
+}
+
+// wantListed wants that all of want are listed, and without those of held if only what is due is asked for.
+func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store.Record, held ...store.ID) {
+	t.Helper()
+	l, _ := store.As[store.Lister](o.peer)
+	for _, limit := range []int{1, 3, 500, 1000} {
+		due := limit == 3 || limit == 500
 		var got []store.ID
 		for after, more := (store.ID{Scope: tag}), true; more; {
-			page, err := l.Unfinished(bounded(t), after, limit)
+			page, err := l.Unfinished(bounded(t), store.Listing{After: after, Limit: limit, Due: due})
 			if err != nil {
 				t.Fatal("Unfinished:", err)
 			}
@@ -312,14 +334,16 @@ func testUnfinished(t *testing.T, o *operations) {
 				if d := diff(want[e.ID], e.Record); d != "" {
 					t.Errorf("limit %d: %q: %s", limit, e.ID, d)
 				}
-				if over := e.State == store.StateRunning && e.ID != never; e.LeaseExpired != over || e.Since.IsZero() {
+				if over := e.State == store.StateRunning && !slices.Contains(held, e.ID); e.LeaseExpired != over || e.Since.IsZero() {
 					t.Errorf("limit %d: %q: lease over %t, since %v", limit, e.ID, e.LeaseExpired, e.Since)
 				}
 			}
 		}
 		wanted := []store.ID{}
 		for id := range want {
-			wanted = append(wanted, id)
+			if !due || !slices.Contains(held, id) {
+				wanted = append(wanted, id)
+			}
 		}
 		slices.SortFunc(wanted, func(a, b store.ID) int {
 			if a.Scope != b.Scope {
@@ -331,9 +355,61 @@ func testUnfinished(t *testing.T, o *operations) {
 			t.Errorf("limit %d: listed %q, want %q", limit, got, wanted)
 		}
 	}
+}
+
+// testBacklog proves that what runs, is unknown or has expired is counted with its age, and nothing else. The store is empty
+// in the beginning.
+func testBacklog(t *testing.T, o *operations) {
+	b, _ := store.As[store.Backlogger](o.peer)
+	want := func(what string, running, unknown, expired store.Count) {
+		t.Helper()
+		got, err := b.Backlog(bounded(t))
+		if err != nil {
+			t.Fatal("Backlog:", err)
+		}
+		for _, c := range []struct {
+			name      string
+			got, want store.Count
+		}{{"running", got.Running, running}, {"unknown", got.Unknown, unknown}, {"expired", got.Expired, expired}} {
+			late := c.got.Oldest - c.want.Oldest // what this test has taken
+			if c.got.Number != c.want.Number || late < 0 || late > 30*time.Minute || c.want.Number == 0 && late != 0 {
+				t.Errorf("%s: %d %s, the oldest for %v; want %d, for %v", what, c.got.Number, c.name, c.got.Oldest, c.want.Number, c.want.Oldest)
+			}
+		}
+	}
+	put := func(state store.State, lease, retain time.Duration) store.ID {
+		t.Helper()
+		id := newID()
+		o.swap(t, store.Change{ID: id, Next: stored(state), Lease: lease, Retain: retain})
+		return id
+	}
+	want("empty", store.Count{}, store.Count{}, store.Count{})
+	lapsed := put(store.StateRunning, time.Minute, 0)
+	put(store.StateUnknown, 0, 0)
+	o.advance(t, time.Hour)
+	put(store.StateRunning, time.Hour, 0)
+	put(store.StateRunning, 0, 0)
+	put(store.StateUnknown, 0, 0)
+	put(store.StateDone, 0, 0)
+	put(store.StateDone, 0, time.Hour)
+	put(store.StateDone, 0, 2*time.Hour)
+	want("kept", store.Count{Number: 3, Oldest: time.Hour}, store.Count{Number: 2, Oldest: time.Hour}, store.Count{})
+	o.advance(t, 4*time.Hour)
+	put(store.StateDone, 0, time.Hour)
+	o.swap(t, store.Change{ID: lapsed, Expect: store.Expect{Fence: fence}, Next: stored(store.StateDone)})
+	if o.claim != nil {
+		defer o.claim(t, newID())()
+	}
+	if g, ok := store.As[gauge.Source](o.peer); ok {
+		values, err := g.Gauges(bounded(t))
+		if at := slices.IndexFunc(values, func(v gauge.Value) bool { return v.Name == gauge.UnfinishedOperations }); err != nil || at < 0 || values[at].Number != 2 {
+			t.Errorf("Gauges: %+v, %v", values, err)
+		}
+	}
+	want("expired", store.Count{Number: 2, Oldest: 4 * time.Hour}, store.Count{Number: 2, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 3 * time.Hour})
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Unfinished(dead, store.ID{}, 1); store.KindOf(err) != store.KindUnavailable {
+	if _, err := b.Backlog(dead); store.KindOf(err) != store.KindUnavailable {
 		t.Errorf("under a dead context: %v, want %s", err, store.KindUnavailable)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 	"github.com/oncelib/once/store/storetest"
@@ -27,6 +28,8 @@ type wrong struct {
 	read    func(rec *store.Record)
 	renew   func(h *store.Hold, now store.Record)
 	list    func(list []store.Entry) []store.Entry
+	backlog func(*store.Backlog)
+	held    bool // is listed as due
 	stopped bool // its clock
 
 	caught string // by this case; "": nothing is wrong
@@ -61,13 +64,24 @@ func (o operations) Renew(ctx context.Context, holds []store.Hold, lease time.Du
 	return o.Store.Renew(ctx, asked, lease)
 }
 
-func (o operations) Unfinished(ctx context.Context, after store.ID, limit int) ([]store.Entry, error) {
-	list, err := o.Store.Unfinished(ctx, after, limit)
+func (o operations) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+	page.Due = page.Due && !o.wrong.held
+	list, err := o.Store.Unfinished(ctx, page)
 	if o.wrong.list != nil {
 		list = o.wrong.list(list)
 	}
 	return list, err
 }
+
+func (o operations) Backlog(ctx context.Context) (store.Backlog, error) {
+	b, err := o.Store.Backlog(ctx)
+	if o.wrong.backlog != nil {
+		o.wrong.backlog(&b)
+	}
+	return b, err
+}
+
+func (o operations) Gauges(ctx context.Context) ([]gauge.Value, error) { return store.Gauges(ctx, o) }
 
 // wrongs are what can be wrong with a store, and by which case of the suite it is caught.
 var wrongs = map[string]wrong{
@@ -99,6 +113,9 @@ var wrongs = map[string]wrong{
 		slices.SortStableFunc(list, func(a, b store.Entry) int { return strings.Compare(strings.ToLower(a.Key), strings.ToLower(b.Key)) })
 		return list
 	}},
+	"lists what is held":  {caught: "Lease/Unfinished", held: true},
+	"counts no age":       {caught: "Lease/Backlog", backlog: func(b *store.Backlog) { b.Unknown.Oldest = 0 }},
+	"counts what is kept": {caught: "Lease/Backlog", backlog: func(b *store.Backlog) { b.Expired.Number++ }},
 	"lists what runs": {caught: "Lease/Unfinished", list: func(list []store.Entry) []store.Entry {
 		return slices.DeleteFunc(list, func(e store.Entry) bool { return e.State != store.StateRunning })
 	}},

@@ -44,7 +44,7 @@ var adminMutants = []Mutant{
 	},
 	{
 		Name:  "a call whose key was voided is made again under the same key",
-		Edits: []Edit{{In: "(Resolution).runAgain", Old: "case how.Voided:", New: "case how.Voided && how.Result != nil:"}},
+		Edits: []Edit{{In: "(Resolution).runAgain", Old: "case how.KeyVoided:", New: "case how.KeyVoided && how.Result != nil:"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysResolve"}},
 	},
 }

@@ -49,7 +49,7 @@ var changeMutants = []Mutant{
 	},
 	{
 		Name:  "a page of unfinished operations begins with the last one before",
-		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "compare(id, after) <= 0", New: "compare(id, after) < 0"}},
+		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "compare(id, page.After) <= 0", New: "compare(id, page.After) < 0"}},
 		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
 	},
 	{

@@ -220,7 +220,7 @@ func (p program) insist(tb testing.TB, key string) string {
 func (p program) complete(tb testing.TB, resumed func(key string, err error)) (stop func()) {
 	tb.Helper()
 	e, s := p.engine()
-	c := lease.Completer{Store: s, Encrypter: encrypter(), Every: 50 * time.Millisecond, UnknownEvery: time.Millisecond, Concurrency: 2, Resume: func(ctx context.Context, op once.Operation) error {
+	c := lease.Completer{Store: s, Encrypter: encrypter(), Every: 50 * time.Millisecond, CheckEvery: time.Millisecond, Concurrency: 2, Resume: func(ctx context.Context, op once.Operation) error {
 		if want := "refund " + op.Key; string(op.Request) != want {
 			tb.Errorf("%s is resumed with request %q", op.Key, op.Request)
 		}

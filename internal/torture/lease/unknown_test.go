@@ -29,9 +29,9 @@ func TestUnknown(t *testing.T) {
 			how     lease.Resolution
 		}{
 			{plan{Named: "request", At: 1}, 0, false, lease.Resolution{RunAgain: true}},
-			{plan{Named: "request", At: 2}, 0, true, lease.Resolution{RunAgain: true, Voided: true}},
+			{plan{Named: "request", At: 2}, 0, true, lease.Resolution{RunAgain: true, KeyVoided: true}},
 			{plan{Named: "answered", At: 1}, 1, false, lease.Resolution{Result: []byte(`"by hand"`)}},
-			{plan{Fate: late, FatePhase: "charge"}, 0, true, lease.Resolution{RunAgain: true, Voided: true}},
+			{plan{Fate: late, FatePhase: "charge"}, 0, true, lease.Resolution{RunAgain: true, KeyVoided: true}},
 			{plan{Fate: killedBefore, FatePhase: "notify"}, 1, false, lease.Resolution{Result: []byte(`"by hand"`)}},
 			{plan{Fate: killedAfter, FatePhase: "charge"}, 1, false, lease.Resolution{Failure: &once.Failure{Code: "declined"}}},
 		} {
@@ -132,7 +132,7 @@ func (p program) wantResolved(t *testing.T, service *provider, key, phase, says 
 	if how.RunAgain {
 		p.insist(t, key)
 		var voided []string
-		if how.Voided {
+		if how.KeyVoided {
 			voided = append(voided, phase)
 		}
 		p.wantDone(t, service, key, says, voided...)

@@ -275,7 +275,7 @@ func TestClaimsAreNoRecords(t *testing.T) {
 		if err != nil || txn == nil {
 			t.Fatal(txn, err)
 		}
-		list, err := s.Unfinished(t.Context(), store.ID{}, 100)
+		list, err := s.Unfinished(t.Context(), store.Listing{Limit: 100})
 		if err != nil || slices.ContainsFunc(list, func(e store.Entry) bool { return e.ID == id }) {
 			t.Errorf("listed: %v, %v", list, err)
 		}
@@ -406,7 +406,7 @@ func TestOlderSchema(t *testing.T) {
 			if _, err := db.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
-			_, errs := s.Unfinished(t.Context(), store.ID{}, 10)
+			_, errs := s.Unfinished(t.Context(), store.Listing{Limit: 10})
 			if path(t) == "PostgreSQL" && strings.HasPrefix(statement, "drop") {
 				continue // it is slow there, and does its work
 			}

@@ -285,7 +285,7 @@ func TestCommittedFromBelow(t *testing.T) {
 		}
 		// A person finds it in the list, and resolves it.
 		id := store.ID{Scope: "below", Key: fmt.Sprint("call ends()", nil)}
-		list, err := s.Unfinished(t.Context(), store.ID{}, 100)
+		list, err := s.Unfinished(t.Context(), store.Listing{Limit: 100})
 		if err != nil || !slices.ContainsFunc(list, func(e store.Entry) bool { return e.ID == id && e.State == store.StateUnknown }) {
 			t.Errorf("listed: %+v, %v", list, err)
 		}

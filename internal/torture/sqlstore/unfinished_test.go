@@ -15,7 +15,7 @@ import (
 func TestUnfinishedReadsNoTable(t *testing.T) {
 	page := func(t *testing.T, s *sqlstore.Store) {
 		t.Helper()
-		list, err := s.Unfinished(t.Context(), store.ID{Scope: "plan", Key: "running 3"}, 2)
+		list, err := s.Unfinished(t.Context(), store.Listing{After: store.ID{Scope: "plan", Key: "running 3"}, Limit: 2})
 		if err != nil || len(list) != 2 || list[0].Key != "running 4" || list[1].Key != "running 5" {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -39,7 +39,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 				c.exec(statistics)
 				var id, parent, unused int
 				var plan string
-				if err := c.db.QueryRow("explain query plan "+text, "a", "b", 2).Scan(&id, &parent, &unused, &plan); err != nil {
+				if err := c.db.QueryRow("explain query plan "+text, "a", "b", 2, true).Scan(&id, &parent, &unused, &plan); err != nil {
 					t.Fatal(err)
 				}
 				if !strings.HasPrefix(plan, "SEARCH once_operation USING INDEX once_operation_unfinished") {
@@ -56,7 +56,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 			if _, err := db.ExecContext(t.Context(), "analyze once_operation"); err != nil {
 				t.Fatal(err)
 			}
-			rows, err := db.QueryContext(t.Context(), "explain "+pgsql.Unfinished, "a", "b", 2)
+			rows, err := db.QueryContext(t.Context(), "explain "+pgsql.Unfinished, "a", "b", 2, true)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -108,7 +108,7 @@ func (s *Providers) rage(ctx context.Context) (r ProvidersReport, err error) {
 		return r, err
 	}
 	s.enter("operator")
-	for _, p := range append([]*Server{s.Forgets}, s.Nodes...) { // so that no call is on its way any more: what is not there will never be
+	for _, p := range append([]*Server{s.Forgets}, s.Nodes...) { // then no call is on its way: a charge that the provider does not have now will not come later
 		if err := p.kill(); err != nil {
 			return r, err
 		}

@@ -1,0 +1,43 @@
+package dialect
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/store"
+)
+
+// Backlog returns the query of [store.Backlogger]. [ScanBacklog] reads its row.
+func Backlog(d store.Dialect) string { return backlogs[d] }
+
+var backlogs = map[store.Dialect]string{
+	store.PostgreSQL: backlog(store.PostgreSQL, "", "", "state = 2 and "),
+	store.SQLite:     backlog(store.SQLite, " indexed by once_operation_unfinished", " indexed by once_operation_expires_at", "state = 2 and "),
+	// The index has all rows, in the order of the primary key where expires_at is null. Only what is done has one that is not.
+	store.MySQL: backlog(store.MySQL, " force index (once_operation_expires_at)", " force index (once_operation_expires_at)", ""),
+}
+
+// backlog reads both indexes in their order, so that no planner reads the table instead, up to the limit.
+func backlog(d store.Dialect, unfinished, expires, done string) string {
+	limit := " limit " + strconv.Itoa(gauge.Most)
+	expired := "select expires_at from once_operation" + expires + " where " + done + "expires_at <= NOW order by expires_at limit "
+	return Text(d, "select NOW, count(case when state = 1 then 1 end), min(case when state = 1 then since end),"+
+		" count(case when state = 3 then 1 end), min(case when state = 3 then since end),"+
+		" (select count(*) from ("+expired+strconv.Itoa(gauge.Most)+") as expired), ("+expired+"1)"+
+		" from (select state, since from once_operation"+unfinished+" where expires_at is null and state <> 2 order by scope, KEY"+limit+") as unfinished")
+}
+
+// ScanBacklog reads the row of [Backlog].
+func ScanBacklog(row interface{ Scan(dest ...any) error }) (b store.Backlog, err error) {
+	var now, running, unknown, expired Time
+	if err := row.Scan(&now, &b.Running.Number, &running, &b.Unknown.Number, &unknown, &b.Expired.Number, &expired); err != nil {
+		return store.Backlog{}, err
+	}
+	for count, since := range map[*store.Count]Time{&b.Running: running, &b.Unknown: unknown, &b.Expired: expired} {
+		if count.Number > 0 {
+			count.Oldest = max(0, time.Time(now).Sub(time.Time(since)))
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,59 @@
+package bugbank
+
+// dueMutants break how it is found and told what waits, and who goes on with it.
+var dueMutants = []Mutant{
+	{
+		Name:  "what an owner holds is listed as due",
+		Edits: []Edit{{In: "sqlstore.sqliteUnfinished", Old: "(not ?4 or state = 3", New: "(not ?4 or state = 1"}},
+		Tests: onSQLite("Lease$/^Unfinished$"),
+	},
+	{
+		Name:  "the backlog counts what is done and kept",
+		Edits: []Edit{{In: "dialect.backlog", Old: `"expires_at <= NOW order by expires_at limit "`, New: `"expires_at <> NOW order by expires_at limit "`}},
+		Tests: onSQLite("Lease$/^Backlog$"),
+	},
+	{
+		Name:  "the age of what is unknown is that of what runs",
+		Edits: []Edit{{In: "dialect.ScanBacklog", Old: "&b.Unknown: unknown", New: "&b.Unknown: running"}},
+		Tests: onSQLite("Lease$/^Backlog$"),
+	},
+	{
+		Name:  "what is unknown waits until a handler ends",
+		Edits: []Edit{{In: "lease.(*completing).endsInCall", Old: "if e.State != store.StateRunning || !e.CallStarted {", New: "if e.State != store.StateAbsent {"}},
+		Tests: onLease("TestCompleterIsNotHeldUp"),
+	},
+	{
+		Name:  "an operation that waits for a place is queued again in each look",
+		Edits: []Edit{{In: "lease.(*completing).isTime", Old: "!t.queued &&", New: ""}},
+		Tests: onLease("TestCompleterIsNotHeldUp"),
+	},
+	{
+		Name:  "a Completer waits for ever for a database that does not answer",
+		Edits: []Edit{{In: "lease.(*completing).list", Old: "context.WithTimeout(ctx, settleTime)", New: "context.WithCancel(ctx)"}},
+		Tests: onLease("TestCompleterIsNotHeldUp"),
+	},
+	{
+		Name:  "a Completer finishes an operation with another retention",
+		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Trace: rec.Trace, Retain: s.Retain", New: "Trace: rec.Trace"}},
+		Tests: onLease("TestCompleter$"),
+	},
+	{
+		Name:  "the retention is not stored with the claim",
+		Edits: []Edit{{In: "lease.newRun", Old: "saved: saved{Retain: opts.Retain}", New: ""}},
+		Tests: onLease("TestResolutionIsKept"),
+	},
+	{
+		Name:  "a duplicate at the provider is the failure of the operation",
+		Edits: []Edit{{In: "lease.(*call).answered", Old: "&& failure.Code != codeDuplicate", New: ""}},
+		Tests: onLease("TestDuplicateYieldsTheExistingResult"),
+	},
+	{
+		Name:  "a call whose answer was too large is made again",
+		Edits: []Edit{{In: "lease.(*call).answered", Old: "if err != nil {\nr.saved.Call.Repeat, r.saved.Call.Check = false, false", New: "if err != nil {\n"}},
+		Tests: onLease("TestMaxSaved"),
+	},
+}
+
+func onSQLite(test string) []Killer {
+	return []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^" + test}}
+}

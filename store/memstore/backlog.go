@@ -1,0 +1,45 @@
+package memstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/store"
+)
+
+var (
+	_ store.Backlogger = (*Store)(nil)
+	_ gauge.Source     = (*Store)(nil)
+)
+
+// Backlog implements [store.Backlogger].
+func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
+	if err := ctx.Err(); err != nil {
+		return b, down(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	add := func(c *store.Count, since time.Time) {
+		c.Number = min(c.Number+1, gauge.Most)
+		c.Oldest = max(c.Oldest, now.Sub(since))
+	}
+	for _, r := range s.rows {
+		switch r.rec.State {
+		case store.StateRunning:
+			add(&b.Running, r.rec.Since)
+		case store.StateUnknown:
+			add(&b.Unknown, r.rec.Since)
+		case store.StateDone:
+			if r.expired(now) {
+				add(&b.Expired, r.until)
+			}
+		case store.StateAbsent:
+		}
+	}
+	return b, nil
+}
+
+// Gauges implements [gauge.Source]: the numbers and ages of Backlog.
+func (s *Store) Gauges(ctx context.Context) ([]gauge.Value, error) { return store.Gauges(ctx, s) }

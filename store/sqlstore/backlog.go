@@ -1,0 +1,31 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+var (
+	_ store.Backlogger = (*Store)(nil)
+	_ gauge.Source     = (*Store)(nil)
+)
+
+// Backlog implements [store.Backlogger], by indexes. A standby counts what it has.
+func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
+	conn, err := s.acquire(ctx, store.BeginOptions{})
+	if err != nil {
+		return store.Backlog{}, s.down(err)
+	}
+	defer func() { _ = conn.Close() }()
+	b, err := dialect.ScanBacklog(conn.QueryRowContext(s.ownContext(ctx), dialect.Backlog(s.dialect.name)))
+	if err != nil {
+		return store.Backlog{}, s.down(err)
+	}
+	return b, nil
+}
+
+// Gauges implements [gauge.Source]: the numbers and ages of Backlog.
+func (s *Store) Gauges(ctx context.Context) ([]gauge.Value, error) { return store.Gauges(ctx, s) }
