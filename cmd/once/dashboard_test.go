@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,7 +70,7 @@ func TestEveryQueryReturnsData(t *testing.T) {
 		of string
 	}
 	address.of = said["serving"]
-	for range 4 {
+	for range 2 {
 		fire.Go(func() {
 			for ceasefire.Err() == nil {
 				address.Lock()
@@ -111,6 +112,10 @@ func TestEveryQueryReturnsData(t *testing.T) {
 	}
 }
 
+// notInTheDemo are metrics that need more than the demo has: a commit whose answer was lost; a store that tells how
+// many connections its pool has.
+var notInTheDemo = []string{"once_settled_total", "once_pool_connections"}
+
 // allQueries are those of the dashboard and of both files, by where they stand.
 func allQueries(t *testing.T, rules, alerts string) map[string]string {
 	t.Helper()
@@ -128,8 +133,8 @@ func allQueries(t *testing.T, rules, alerts string) map[string]string {
 	for _, p := range dashboard.Panels {
 		for i, target := range p.Targets {
 			name := fmt.Sprintf("%s, query %d", p.Title, i+1)
-			if strings.Contains(target.Expr, "once_settled_total") {
-				name = "alert: " + name // it needs a commit whose answer was lost
+			if slices.ContainsFunc(notInTheDemo, func(metric string) bool { return strings.Contains(target.Expr, metric) }) {
+				name = "alert or " + name
 			}
 			found[name] = variables.Replace(target.Expr)
 		}
