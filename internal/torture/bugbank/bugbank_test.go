@@ -15,7 +15,7 @@ import (
 
 // How many mutants make prove takes, so that it keeps its time when much has changed. "make mutants" takes all.
 const (
-	most   = 150 // of those that a change calls for
+	most   = 100 // of those that a change calls for
 	sample = 25  // of the others
 )
 
