@@ -128,6 +128,18 @@ func protectPool(cfg limit.PoolConfig) (*limit.Pool, oncehttp.Gate) {
 	return p, limit.New(limit.Config{Capacity: p, Wait: herdPatience / 2})
 }
 
+// untilServed sends one operation until it is done.
+func (a *answers) untilServed(ask func(key string, attempt int) (status int, took, after time.Duration), end time.Time) {
+	key := once.NewKey()
+	for attempt, served := 1, false; !served && time.Now().Before(end); attempt++ {
+		status, took, after := ask(key, attempt)
+		a.note(status, took)
+		if served = status == http.StatusCreated; !served {
+			<-time.After(min(after, time.Until(end)))
+		}
+	}
+}
+
 func (b *bench) herdOn(ctx context.Context, lasts time.Duration, gate func(*pgxpool.Pool) (*limit.Pool, oncehttp.Gate)) (side herdSide, err error) {
 	database, err := b.server.newDatabase(ctx)
 	if err != nil {
@@ -163,14 +175,7 @@ func (b *bench) herdOn(ctx context.Context, lasts time.Duration, gate func(*pgxp
 	for range herdClients {
 		clients.Go(func() {
 			for time.Now().Before(end) && ctx.Err() == nil {
-				key := once.NewKey()
-				for attempt, served := 1, false; !served && time.Now().Before(end); attempt++ {
-					status, took, after := ask(key, attempt)
-					fresh.note(status, took)
-					if served = status == http.StatusCreated; !served {
-						<-time.After(min(after, time.Until(end)))
-					}
-				}
+				fresh.untilServed(ask, end)
 			}
 		})
 	}

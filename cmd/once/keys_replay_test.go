@@ -178,7 +178,7 @@ func TestReplayReproducesARace(t *testing.T) {
 // can be given and taken away, and redirects are not followed.
 func TestReplaySendsExactBytes(t *testing.T) {
 	t.Parallel()
-	service, _, file := charged(t)
+	_, _, file := charged(t)
 	var mu sync.Mutex
 	got := map[string]*http.Request{}
 	var bodies []string
@@ -189,7 +189,7 @@ func TestReplaySendsExactBytes(t *testing.T) {
 		bodies = append(bodies, string(body))
 		got[r.RequestURI] = r
 		if strings.HasPrefix(r.RequestURI, "/away") {
-			http.Redirect(w, r, service+"/charges", http.StatusTemporaryRedirect)
+			http.Redirect(w, r, "/elsewhere", http.StatusSeeOther)
 		}
 		_, _ = w.Write([]byte(strings.Repeat("x", len(bodies)))) // another one each time
 	}))

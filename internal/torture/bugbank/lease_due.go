@@ -35,7 +35,7 @@ var dueMutants = []Mutant{
 	{
 		Name:  "a Completer finishes an operation with another retention",
 		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Trace: rec.Trace, Retain: s.Retain", New: "Trace: rec.Trace"}},
-		Tests: onLease("TestCompleter$"),
+		Tests: onLease("TestCompleter"),
 	},
 	{
 		Name:  "the retention is not stored with the claim",
