@@ -32,6 +32,11 @@ var metricsMutants = []Mutant{
 		Tests: in("gauge", "TestStaleGaugesAreDropped"),
 	},
 	{
+		Name:  "a rerun is told that does not follow",
+		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "if !sleep(ctx, rand.N(firstDelay)) {", New: "c.observe(ctx, EventRerun, v.err)\nif !sleep(ctx, rand.N(firstDelay)) {"}},
+		Tests: in("", "TestPauseEndsWithTheContext"),
+	},
+	{
 		Name:  "gauges that were never read are not old",
 		Edits: []Edit{{In: "gauge.(*watched).last", Old: "return nil, now.Sub(s.since)", New: "return nil, 0"}},
 		Tests: in("gauge", "TestAgeTellsThatAWatchDoesNotRun"),
