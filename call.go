@@ -181,10 +181,10 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
 			collisions++ // the winner has committed or is about to: the look-up will tell
 		case v.again && c.runs < c.e.cfg.Runs:
-			c.observe(ctx, EventRerun, v.err)
 			if !sleep(ctx, rand.N(delay)) {
 				return v
 			}
+			c.observe(ctx, EventRerun, v.err)
 		case code == CodeInFlight && !v.again && time.Now().Before(until):
 			if c.waited == 0 {
 				c.observe(ctx, EventWaiting, nil)
@@ -371,10 +371,10 @@ func (c *call[TX]) execWithoutKey(ctx context.Context, h handler[TX]) verdict {
 		if !v.again || c.runs >= c.e.cfg.Runs || ctx.Err() != nil {
 			return v
 		}
-		c.observe(ctx, EventRerun, v.err)
 		if !sleep(ctx, rand.N(firstDelay)) {
 			return v
 		}
+		c.observe(ctx, EventRerun, v.err)
 	}
 }
 

@@ -47,7 +47,7 @@ type watched struct {
 
 	mu      sync.Mutex
 	values  []Value
-	asked   time.Time // for the first time
+	since   time.Time // the watch was made
 	at      time.Time // of the answer
 	failing bool
 }
@@ -65,11 +65,12 @@ func NewWatch(cfg Config, sources ...Source) *Watch {
 			w.labels[in.Label] = new(label.Set)
 		}
 	}
+	now := time.Now()
 	for i, s := range sources {
 		if s == nil {
 			panic("gauge: NewWatch: source " + strconv.Itoa(i+1) + " is nil")
 		}
-		w.sources = append(w.sources, &watched{Source: s})
+		w.sources = append(w.sources, &watched{Source: s, since: now})
 	}
 	return w
 }
@@ -101,7 +102,6 @@ func (w *Watch) watch(ctx context.Context, s *watched) {
 
 // ask asks one source once.
 func (w *Watch) ask(ctx context.Context, s *watched) {
-	s.begin(time.Now())
 	bounded, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
 	values, err := s.Gauges(bounded)
@@ -114,14 +114,6 @@ func (w *Watch) ask(ctx context.Context, s *watched) {
 		l = slog.Default()
 	}
 	l.WarnContext(ctx, "gauge: a source has failed, and its values are missing soon. Try: whether the database is reached", slog.Any("error", err))
-}
-
-func (s *watched) begin(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.asked.IsZero() {
-		s.asked = now
-	}
 }
 
 // end keeps an answer, and reports whether it is the first failure after a success.
@@ -137,15 +129,12 @@ func (s *watched) end(values []Value, err error, now time.Time) (first bool) {
 }
 
 // last returns the last answer if it is not too old, and its age: of a source that has never answered, since
-// it was first asked.
+// the watch was made.
 func (s *watched) last(now time.Time, most time.Duration) (values []Value, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.asked.IsZero():
-		return nil, 0
-	case s.at.IsZero():
-		return nil, now.Sub(s.asked)
+	if s.at.IsZero() {
+		return nil, now.Sub(s.since)
 	}
 	if age = now.Sub(s.at); age <= most {
 		values = s.values
@@ -154,8 +143,8 @@ func (s *watched) last(now time.Time, most time.Duration) (values []Value, age t
 }
 
 // Values returns the last values, in the order of their names and labels, and asks no source. Those of a
-// source that has not answered for three rounds are missing. [Age] is always there once Run has begun. Where several sources tell
-// of the same, counts are added, and of ages the highest counts.
+// source that has not answered for three rounds are missing. [Age] is always there, and grows also while Run is not called. Where
+// several sources tell of the same, counts are added, and of ages the highest counts.
 func (w *Watch) Values() []Value {
 	type series struct{ name, label string }
 	now, found := time.Now(), map[series]float64{}

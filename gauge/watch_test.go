@@ -117,6 +117,18 @@ func TestASourceThatNeverAnswers(t *testing.T) {
 	})
 }
 
+// TestAgeTellsThatAWatchDoesNotRun: a program that has forgotten Run has no gauges, and an age that grows.
+func TestAgeTellsThatAWatchDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := gauge.NewWatch(gauge.Config{}, gauge.Func(func(context.Context) ([]gauge.Value, error) { return nil, nil }))
+		pass(time.Hour)
+		want(t, w, "gauge_age_seconds  3600")
+		run(t, w)
+		synctest.Wait()
+		want(t, w, "gauge_age_seconds  0")
+	})
+}
+
 // TestGaugesOfSeveralSources: counts of several databases are added, of ages the highest counts, and of a
 // budget that two know the lower one.
 func TestGaugesOfSeveralSources(t *testing.T) {

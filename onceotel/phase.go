@@ -29,7 +29,9 @@ func (t *Telemetry) PhaseStart(ctx context.Context, p lease.Phase) (_ context.Co
 			return
 		}
 		span.SetAttributes(semconv.ErrorType(err))
-		if failure := (*once.Failure)(nil); errors.As(err, &failure) || errors.Is(err, lease.ErrLost) { // it is the answer; another owner goes on
+		failure := (*once.Failure)(nil)
+		answered := errors.As(err, &failure) && !errors.Is(err, lease.ErrUnknown) // a failure may also be why nothing is known
+		if answered || errors.Is(err, lease.ErrLost) {                            // another owner goes on
 			return
 		}
 		span.SetStatus(codes.Error, err.Error())

@@ -55,6 +55,25 @@ func TestPhasesAreChildren(t *testing.T) {
 	}
 }
 
+// TestPhaseStatus: the span of a call that was refused is in order, and that of a call whose outcome is not known is an error, also
+// if a failure is why nothing is known.
+func TestPhaseStatus(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]codes.Code{"card_declined": codes.Unset, "PROVIDER.duplicate": codes.Error} {
+		tel := newTelemetry(t, onceotel.Config{})
+		e := once.New(lease.New(memstore.New(), lease.Config{Tracer: tel}), once.Config{Observer: tel})
+		_, err := once.Do(t.Context(), e, refund, func(ctx context.Context, run *lease.Run) (string, error) {
+			return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "", &once.Failure{Code: code} })
+		})
+		if err == nil {
+			t.Errorf("%s: no error", code)
+		}
+		if got := named(t, tel.take(), "phase charge").Status.Code; got != want {
+			t.Errorf("%s: status %v, want %v", code, got, want)
+		}
+	}
+}
+
 // TestCompleterGoesOnInTheTrace: leased work whose caller has gone is finished in the trace of the call that began it.
 func TestCompleterGoesOnInTheTrace(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,7 +23,7 @@ type Config struct {
 	Gauges *gauge.Watch
 
 	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms; "" if it has none, or
-	// one that is not kept. Default: that of the trace that is kept with an operation which this call has executed.
+	// one that is not kept. What is longer than an exemplar may be is left out. Default: that of the trace that is kept with an operation which this call has executed.
 	TraceID func(ctx context.Context) string
 }
 
@@ -107,14 +108,19 @@ func (m *Metrics) record(v instrument.Measurement, trace func() string) {
 		return
 	}
 	h := m.histograms[v.ID].of(v.Labels)
-	if id := trace(); id != "" {
+	if id := trace(); id != "" && len(id) <= maxTraceID && utf8.ValidString(id) { // else the client library panics
 		if x, ok := h.(prometheus.ExemplarObserver); ok {
-			x.ObserveWithExemplar(v.Value, prometheus.Labels{"trace_id": id})
+			x.ObserveWithExemplar(v.Value, prometheus.Labels{traceLabel: id})
 			return
 		}
 	}
 	h.Observe(v.Value)
 }
+
+// maxTraceID is what an exemplar has room for beside the name of its label.
+const maxTraceID = prometheus.ExemplarMaxRunes - len(traceLabel)
+
+const traceLabel = "trace_id"
 
 func none() string { return "" }
 

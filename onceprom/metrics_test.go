@@ -256,6 +256,9 @@ func TestExemplars(t *testing.T) {
 		{"none", onceprom.Config{}, "", 1, ""},
 		{"not one", onceprom.Config{}, "00-" + traceID + "-b7ad6b7169203331-zz", 1, ""},
 		{"of the context", onceprom.Config{TraceID: func(ctx context.Context) string { id, _ := ctx.Value(key{}).(string); return id }}, "", 1, "trace_id=mine"},
+		{"as long as may be", onceprom.Config{TraceID: func(context.Context) string { return strings.Repeat("x", 120) }}, "", 1, "trace_id=" + strings.Repeat("x", 120)},
+		{"too long", onceprom.Config{TraceID: func(context.Context) string { return strings.Repeat("x", 121) }}, "", 1, ""},
+		{"no text", onceprom.Config{TraceID: func(context.Context) string { return "\xff" }}, "", 1, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := onceprom.New(tt.cfg)

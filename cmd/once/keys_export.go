@@ -24,7 +24,7 @@ replay can send it to another service, to see there what happened here. The serv
 kept its requests: CaptureRequest of package oncehttp, and an Encrypter, whose key is needed.
 
 The file is JSON, and has the method, path, headers and exact bytes of the request.
-Authorization, Cookie, Set-Cookie, X-Api-Key and other headers with secrets are left out, and
+Authorization, Cookie, X-Api-Key and other headers whose names tell of a secret are left out, and
 those that you name with --redact. The path and the body are as they were: treat the file like
 the data of the service.
 

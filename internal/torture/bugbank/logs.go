@@ -39,7 +39,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "secrets are exported",
-		Edits: []Edit{{In: "recorded.FromCapture", Old: "slices.ContainsFunc(secrets, same) || slices.ContainsFunc(redact, same)", New: "slices.ContainsFunc(redact, same)"}},
+		Edits: []Edit{{In: "recorded.FromCapture", Old: "isSecret(name) || slices.ContainsFunc(redact, same)", New: "slices.ContainsFunc(redact, same)"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/recorded", Test: "TestFileKeepsTheExactRequest"}},
 	},
 	{

@@ -32,6 +32,21 @@ var metricsMutants = []Mutant{
 		Tests: in("gauge", "TestStaleGaugesAreDropped"),
 	},
 	{
+		Name:  "a rerun is told that does not follow",
+		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "if !sleep(ctx, rand.N(firstDelay)) {", New: "c.observe(ctx, EventRerun, v.err)\nif !sleep(ctx, rand.N(firstDelay)) {"}},
+		Tests: in("", "TestPauseEndsWithTheContext"),
+	},
+	{
+		Name:  "gauges that were never read are not old",
+		Edits: []Edit{{In: "gauge.(*watched).last", Old: "return nil, now.Sub(s.since)", New: "return nil, 0"}},
+		Tests: in("gauge", "TestAgeTellsThatAWatchDoesNotRun"),
+	},
+	{
+		Name:  "a trace id that is too long ends the request",
+		Edits: []Edit{{In: "onceprom.(*Metrics).record", Old: "len(id) <= maxTraceID", New: "len(id) >= 0"}},
+		Tests: []Killer{{Module: "onceprom", Test: "TestExemplars"}},
+	},
+	{
 		Name:  "a watch ends after an error",
 		Edits: []Edit{{In: "gauge.(*Watch).watch", Old: "w.ask(ctx, s)", New: "w.ask(ctx, s)\nif s.failing {\nreturn\n}"}},
 		Tests: in("gauge", "TestStaleGaugesAreDropped"),

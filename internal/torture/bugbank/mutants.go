@@ -152,9 +152,9 @@ c.ticket`,
 		}, {
 			In: "(*call).lead",
 			Old: `case v.again && c.runs < c.e.cfg.Runs:
-c.observe`,
+if !sleep`,
 			New: `case v.again && store.KindOf(v.err) != store.KindTaken && c.runs < c.e.cfg.Runs:
-c.observe`,
+if !sleep`,
 		}},
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestACollisionIsAReplay"}},
 	},

@@ -63,9 +63,16 @@ type Operation struct {
 	Trace       string    `json:"trace,omitempty"`
 }
 
-// secrets are headers that are always left out. Package oncehttp does not keep the first three.
+// secrets are parts of the names of headers that are always left out. A name more costs a --header, and one that is
+// missing costs the secret. Package oncehttp does not keep Authorization, Proxy-Authorization and Cookie.
 var secrets = []string{
-	"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Amz-Security-Token", "X-Csrf-Token",
+	"auth", "cookie", "token", "secret", "password", "credential", "session", "jwt", "assertion", "api-key", "apikey", "access-key", "subscription-key",
+}
+
+// isSecret reports whether a header is one of secrets.
+func isSecret(name string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return slices.ContainsFunc(secrets, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // FromCapture returns the request that package oncehttp has kept, without its secrets and the headers named in redact.
@@ -95,7 +102,7 @@ func FromCapture(plain []byte, redact []string) (Request, error) {
 	delete(r.Headers, "Content-Length")
 	for name := range r.Headers {
 		same := func(secret string) bool { return strings.EqualFold(secret, name) }
-		if slices.ContainsFunc(secrets, same) || slices.ContainsFunc(redact, same) {
+		if isSecret(name) || slices.ContainsFunc(redact, same) {
 			delete(r.Headers, name)
 			r.Redacted = append(r.Redacted, name)
 		}

@@ -57,6 +57,24 @@ func TestFileKeepsTheExactRequest(t *testing.T) {
 	}
 }
 
+// TestSecretsAreLeftOut: whatever the header with a secret is called. What a replay needs is there.
+func TestSecretsAreLeftOut(t *testing.T) {
+	head, rest, _ := strings.Cut(capture, "Content-Length")
+	for name, secret := range map[string]bool{
+		"Authorization": true, "set-cookie": true, "X-Auth-Token": true, "X-Amz-Security-Token": true, "X-Goog-Api-Key": true, "x_api_key": true, "ApiKey": true,
+		"X-Vault-Token": true, "X-Shopify-Access-Token": true, "Ocp-Apim-Subscription-Key": true, "X-Goog-Iap-Jwt-Assertion": true, "Cf-Access-Client-Secret": true, "X-Session-Id": true,
+		"Once-Attempt": false, "Once-First-Sent": false, "Content-Type": false, "X-Request-Id": false, "Traceparent": false, "Stripe-Signature": false,
+	} {
+		r, err := recorded.FromCapture([]byte(head+name+": s3cret\r\nContent-Length"+rest), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if kept := strings.Contains(string(file(t, r)), "s3cret"); kept == secret || len(r.Redacted) != 1+map[bool]int{true: 1}[secret] {
+			t.Errorf("%s: kept %v, left out %v", name, kept, r.Redacted)
+		}
+	}
+}
+
 // TestParseRefuses: a file that cannot be sent is refused, and the error says what to try.
 func TestParseRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*recorded.Request){
