@@ -95,10 +95,12 @@ func (p *Prometheus) Query(ctx context.Context, query string) (series int, err e
 	}
 	defer resp.Body.Close()
 	var answer struct {
-		Error string
+		Error string `json:"error"`
 		Data  struct {
-			Result []struct{ Value [2]any }
-		}
+			Result []struct {
+				Value [2]any `json:"value"`
+			} `json:"result"`
+		} `json:"data"`
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return 0, fmt.Errorf("testenv: %s: %w", resp.Status, err)
