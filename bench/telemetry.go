@@ -17,9 +17,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/onceotel"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/store/memstore"
 	"github.com/oncelib/once/store/pgxstore"
@@ -32,11 +35,14 @@ const (
 	nameCounted           = "Do, onceprom"
 	nameUnobservedReplays = "replays, no observer"
 	nameCountedReplays    = "replays, onceprom"
+	nameTraced            = "Do, onceprom and onceotel, 1 % sampled"
+	nameTracedReplays     = "replays, onceprom and onceotel, 1 % sampled"
 )
 
 const (
 	telemetryBar   = 0.97
 	telemetryNames = 20 // operations that a process has
+	sampledRatio   = 0.01
 	scrapes        = 200
 	scrapeBar      = 5 // milliseconds
 )
@@ -45,7 +51,8 @@ const (
 type telemetry struct {
 	throughput
 
-	Allocs verdict     `json:"allocations"` // more in one Do on memstore than without an observer
+	Allocs verdict     `json:"allocations"`        // more in one Do on memstore than without an observer
+	Traced verdict     `json:"traced_allocations"` // likewise, with spans that are not sampled
 	Scrape scrapeTimes `json:"scrape"`
 }
 
@@ -79,10 +86,16 @@ func (b *bench) telemetry(ctx context.Context) (*telemetry, error) {
 	observed := func(o once.Observer) *candidate {
 		return &candidate{pool: pool, engine: once.New(pgxstore.New(pool), once.Config{Observer: o}), known: plain.known}
 	}
-	none, counted := observed(once.Discard), observed(metrics)
+	spans := trace.NewTracerProvider(trace.WithSampler(trace.TraceIDRatioBased(sampledRatio)), trace.WithBatcher(discardSpans{}))
+	defer func() { _ = spans.Shutdown(context.WithoutCancel(ctx)) }() // nothing is sent
+	tel, err := onceotel.New(onceotel.Config{TracerProvider: spans, MeterProvider: noop.NewMeterProvider()})
+	if err != nil {
+		return nil, err
+	}
+	none, counted, traced := observed(once.Discard), observed(metrics), observed(once.Observers(tel, metrics))
 	r := race{s.clients, b.rounds, b.slice, b.server.cpu(), []*contestant{
-		{name: nameUnobserved, run: none.named}, {name: nameCounted, run: counted.named},
-		{name: nameUnobservedReplays, run: none.recentReplays}, {name: nameCountedReplays, run: counted.recentReplays},
+		{name: nameUnobserved, run: none.named}, {name: nameCounted, run: counted.named}, {name: nameTraced, run: traced.named},
+		{name: nameUnobservedReplays, run: none.recentReplays}, {name: nameCountedReplays, run: counted.recentReplays}, {name: nameTracedReplays, run: traced.recentReplays},
 	}}
 	if err := r.run(ctx); err != nil {
 		return nil, err
@@ -90,10 +103,13 @@ func (b *bench) telemetry(ctx context.Context) (*telemetry, error) {
 	for _, c := range r.field {
 		t.Figures = append(t.Figures, c.figure())
 	}
-	for _, c := range []comparison{{nameCounted, nameUnobserved, telemetryBar}, {nameCountedReplays, nameUnobservedReplays, 0}} {
+	for _, c := range []comparison{{nameCounted, nameUnobserved, telemetryBar}, {nameTraced, nameUnobserved, telemetryBar}, {nameCountedReplays, nameUnobservedReplays, 0}, {nameTracedReplays, nameUnobservedReplays, 0}} {
 		t.Verdicts = append(t.Verdicts, judge(r.field, c))
 	}
-	if t.Allocs, err = allocations(ctx); err != nil {
+	if t.Allocs, err = allocations(ctx, onceprom.New(onceprom.Config{}), "allocations of a Do that is counted, beyond one without an observer"); err != nil {
+		return nil, err
+	}
+	if t.Traced, err = allocationsOfSpans(ctx); err != nil {
 		return nil, err
 	}
 	t.Scrape, err = scrape(ctx, metrics, counted)
@@ -118,8 +134,24 @@ func poolGauges(pool *pgxpool.Pool) gauge.Func {
 	}
 }
 
-// allocations is how many more a Do makes that is counted.
-func allocations(ctx context.Context) (verdict, error) {
+// discardSpans takes the place of an exporter: what a collector costs is not measured.
+type discardSpans struct{}
+
+func (discardSpans) ExportSpans(context.Context, []trace.ReadOnlySpan) error { return nil }
+
+func (discardSpans) Shutdown(context.Context) error { return nil }
+
+// allocationsOfSpans is how many more a Do makes whose span is not sampled.
+func allocationsOfSpans(ctx context.Context) (verdict, error) {
+	tel, err := onceotel.New(onceotel.Config{TracerProvider: trace.NewTracerProvider(trace.WithSampler(trace.NeverSample())), MeterProvider: noop.NewMeterProvider()})
+	if err != nil {
+		return verdict{}, err
+	}
+	return allocations(ctx, tel, "allocations of a Do whose span is not sampled, beyond one without an observer")
+}
+
+// allocations is how many more a Do makes that o observes.
+func allocations(ctx context.Context, o once.Observer, what string) (verdict, error) {
 	of := func(o once.Observer) (float64, error) {
 		e := once.New(memstore.New(), once.Config{Observer: o})
 		const n = 20_000
@@ -136,8 +168,9 @@ func allocations(ctx context.Context) (verdict, error) {
 		return float64(after.Mallocs-before.Mallocs) / n, nil
 	}
 	none, err := of(once.Discard)
-	counted, err2 := of(onceprom.New(onceprom.Config{}))
-	v := verdict{What: "allocations of a Do that is counted, beyond one without an observer", Median: counted - none, Min: counted - none, Max: counted - none, Bar: 10, AtMost: true}
+	observed, err2 := of(o)
+	more := observed - none
+	v := verdict{What: what, Median: more, Min: more, Max: more, Bar: 10, AtMost: true}
 	return v.judged(), errors.Join(err, err2)
 }
 
@@ -188,10 +221,11 @@ func scrape(ctx context.Context, metrics *onceprom.Metrics, c *candidate) (s scr
 func (r *report) writeTelemetry(p printer) {
 	t := r.Telemetry
 	p("\n## Observers\n")
-	p("Engines on one pool, with 16 clients and %d names of operations: one with `once.Discard`, one with `onceprom`, whose gauges are read every second.", telemetryNames)
+	p("Engines on one pool, with 16 clients and %d names of operations: one with `once.Discard`, one with `onceprom`, whose gauges are read every second, one with `onceotel` beside it, which samples 1 %% of the traces and whose exporter discards them.", telemetryNames)
 	t.write(p)
 	p("\n| beside that | median | bar | |")
 	p("|---|---|---|---|")
 	p("| %s | %s |", t.Allocs.What, t.Allocs.cells())
+	p("| %s | %s |", t.Traced.What, t.Traced.cells())
 	p("| %s, %d series, all clients at work; the slowest of %d took %.2f ms | %s |", t.Scrape.Time.What, t.Scrape.Series, scrapes, t.Scrape.Most, t.Scrape.Time.cells())
 }

@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/payments"
+	"github.com/oncelib/once/gauge"
 )
 
 var demoServeEntry = entry{
@@ -28,6 +30,8 @@ With --key-file it keeps the requests, encrypted with this key, for once keys ex
 
 GET /openapi.json tells, without authentication, the rules of the keys. At an address of their
 own, which is printed, GET /metrics has the instruments that docs/observability.md lists.
+With --otlp the same instruments, and a span for each operation, go to a collector by OTLP/HTTP.
+The caller's traceparent is the parent of the span.
 
 With --dialect stripe-v1 it is charges and refunds as Stripe's API v1 has them: forms,
 objects, errors, and keys of the account. Any secret key is an account, whose name is a
@@ -46,6 +50,7 @@ type demoServe struct {
 	key        keyFile
 	wait       *time.Duration // nil: that of the dialect
 	metrics    metrics
+	otlp       otlp
 }
 
 func (c *demoServe) flags(fs *flag.FlagSet) {
@@ -56,6 +61,7 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 	c.key.flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
 	c.metrics.flags(fs, "127.0.0.1:0")
+	c.otlp.flags(fs)
 	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
 		payments.StripeV1, payments.StripeWait), func(s string) error {
 		d, err := time.ParseDuration(s)
@@ -77,6 +83,12 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	if c.dialect != "" && c.dialect != payments.StripeV1 {
 		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect " + payments.StripeV1}
+	}
+	if c.unsafe && c.otlp.url != "" {
+		return &usageError{"--unsafe leaves out what --otlp sends", "--otlp without --unsafe"}
+	}
+	if err := c.otlp.check(); err != nil {
+		return err
 	}
 	if c.db != "" {
 		if _, err := parseSource(c.db); err != nil {
@@ -106,11 +118,12 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	fmt.Fprintf(m.Stdout, "database  %s\n", src.name)
 	cfg := payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Encrypter: encrypter, Log: log}
-	counted, stop := c.metrics.start(ctx, m, log, db.Gauges())
-	defer stop()
-	if counted != nil {
-		cfg.Observer = counted
+	observer, stop, err := c.observe(ctx, m, log, db.Gauges())
+	if err != nil {
+		return errors.Join(err, l.Close())
 	}
+	defer stop()
+	cfg.Observer = observer
 	server := &http.Server{
 		Handler:           payments.NewServer(db, cfg),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -122,6 +135,29 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 		fmt.Fprintln(m.Stdout, "UNSAFE    keys are not looked at: a retry takes effect again")
 	}
 	return serve(ctx, server, l)
+}
+
+// observe starts what counts and traces the operations; stop ends it, and sends what was not sent yet.
+func (c *demoServe) observe(ctx context.Context, m *Main, log *slog.Logger, sources []gauge.Source) (_ once.Observer, stop func(), err error) {
+	if c.metrics.listener == nil && c.otlp.url == "" {
+		return nil, func() {}, nil
+	}
+	watch, unwatch := watchGauges(ctx, log, sources)
+	tel, flush, err := c.otlp.start(ctx, "once-demo", log, watch)
+	if err != nil {
+		unwatch()
+		c.metrics.close()
+		return nil, nil, err
+	}
+	counted, unserve := c.metrics.start(m, log, watch)
+	var observers []once.Observer
+	if tel != nil {
+		observers = append(observers, tel)
+	}
+	if counted != nil {
+		observers = append(observers, counted)
+	}
+	return once.Observers(observers...), func() { flush(); unserve(); unwatch() }, nil
 }
 
 func (c *demoServe) open(ctx context.Context) (demoDB, *payments.DB, error) {

@@ -42,12 +42,20 @@ func (c *metrics) listen(ctx context.Context) (err error) {
 // gaugesEvery is how often the database is asked: often, because a demo is short.
 const gaugesEvery = time.Second
 
+// watchGauges reads the gauges until stop is called.
+func watchGauges(ctx context.Context, log *slog.Logger, sources []gauge.Source) (watch *gauge.Watch, stop func()) {
+	watch = gauge.NewWatch(gauge.Config{Every: gaugesEvery, Log: log}, sources...)
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = watch.Run(ctx) }) // until stop
+	return watch, func() { cancel(); running.Wait() }
+}
+
 // start returns the instruments, which are served until stop is called; nil if they are not.
-func (c *metrics) start(ctx context.Context, m *Main, log *slog.Logger, sources []gauge.Source) (counted *onceprom.Metrics, stop func()) {
+func (c *metrics) start(m *Main, log *slog.Logger, watch *gauge.Watch) (counted *onceprom.Metrics, stop func()) {
 	if c.listener == nil {
 		return nil, func() {}
 	}
-	watch := gauge.NewWatch(gauge.Config{Every: gaugesEvery, Log: log}, sources...)
 	counted = onceprom.New(onceprom.Config{Gauges: watch})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(counted)
@@ -55,13 +63,10 @@ func (c *metrics) start(ctx context.Context, m *Main, log *slog.Logger, sources 
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 
-	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { _ = watch.Run(ctx) })           // until stop
-	running.Go(func() { _ = server.Serve(c.listener) }) // likewise
+	running.Go(func() { _ = server.Serve(c.listener) }) // until stop
 	fmt.Fprintf(m.Stdout, "metrics   http://%s/metrics\n", c.listener.Addr())
 	return counted, func() {
-		cancel()
 		_ = server.Close() // a scrape is repeated
 		running.Wait()
 	}

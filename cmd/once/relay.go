@@ -131,7 +131,12 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return err
 	}
 	fmt.Fprintf(m.Stdout, "database  %s\n", db.name)
-	counted, stop := c.metrics.start(ctx, m, log, gauges)
+	if c.metrics.listener == nil {
+		gauges = nil // nobody reads them
+	}
+	watch, unwatch := watchGauges(ctx, log, gauges)
+	defer unwatch()
+	counted, stop := c.metrics.start(m, log, watch)
 	defer stop()
 	if counted != nil {
 		c.cfg.Observer = outbox.Observers(counted.Outbox(), c.cfg.Observer)

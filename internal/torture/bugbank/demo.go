@@ -29,7 +29,17 @@ var demoMutants = []Mutant{
 	},
 	{
 		Name:  "the demo's service counts nothing",
-		Edits: []Edit{{In: "main.(*demoServe).run", Old: "cfg.Observer = counted", New: "cfg.Observer = nil"}},
+		Edits: []Edit{{In: "main.(*demoServe).observe", Old: "append(observers, counted)", New: "append(observers, once.Discard)"}},
 		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestServeMetrics"}},
+	},
+	{
+		Name:  "the demo's service ends before its last spans are sent",
+		Edits: []Edit{{In: "main.(*otlp).start", Old: "tracers.Shutdown(ctx)", New: "error(nil)"}},
+		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestServeSendsOTLP"}},
+	},
+	{
+		Name:  "each failure to send telemetry is logged",
+		Edits: []Edit{{In: "main.(*exportErrors).Handle", Old: "now.UnixNano() < next", New: "now.UnixNano() < 0"}},
+		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestExportErrorsAreLoggedOnceAMinute"}},
 	},
 }
