@@ -240,7 +240,10 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		own := *failure
 		r.saved = r.saved.with(phase{Name: c.phase, Failure: &own})
 		return failure
-	case c.policy.check == nil, r.ended.Err() != nil:
+	case failure != nil: // a duplicate, which is no final answer, also if the service has voided the first one
+		err = errors.New(err.Error())
+	}
+	if c.policy.check == nil || r.ended.Err() != nil {
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, err)
 	}
 	return c.find(ctx, err)

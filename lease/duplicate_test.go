@@ -68,4 +68,23 @@ func TestDuplicateYieldsTheExistingResult(t *testing.T) {
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 		wantState(t, s, store.StateUnknown)
 	})
+	t.Run("it was voided", func(t *testing.T) { // no final answer: the service can be asked anew, under another key
+		s, keys := memstore.New(), map[string]bool{}
+		run := func(ctx context.Context, r *lease.Run) (string, error) {
+			return lease.Call(ctx, r, "charge", func(_ context.Context, key string) (string, error) {
+				if keys[key] = true; len(keys) == 1 {
+					return "", duplicate
+				}
+				return "charge 2", nil
+			}, find(lease.Voided))
+		}
+		_, err := once.Do(t.Context(), node(s), op, run)
+		if once.CodeOf(err) == once.CodeFailed && once.EffectOf(err) == once.EffectApplied {
+			t.Errorf("stored as final: %v", err)
+		}
+		r, err := once.Do(t.Context(), node(s), op, run)
+		if err != nil || r.Value != "charge 2" || r.Replayed || len(keys) != 2 {
+			t.Errorf("%+v, %v, %d keys", r, err, len(keys))
+		}
+	})
 }

@@ -38,6 +38,11 @@ var dueMutants = []Mutant{
 		Tests: onLease("TestCompleter"),
 	},
 	{
+		Name:  "a duplicate whose first charge was voided is a final failure",
+		Edits: []Edit{{In: "lease.(*call).answered", Old: "err = errors.New(err.Error())", New: ""}},
+		Tests: onLease("TestDuplicateYieldsTheExistingResult"),
+	},
+	{
 		Name:  "the retention is not stored with the claim",
 		Edits: []Edit{{In: "lease.newRun", Old: "saved: saved{Retain: opts.Retain}", New: ""}},
 		Tests: onLease("TestResolutionIsKept"),
