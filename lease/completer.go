@@ -17,7 +17,7 @@ import (
 // Defaults of [Completer].
 const (
 	DefaultConcurrency = 4
-	DefaultEvery       = time.Second
+	DefaultEvery       = 500 * time.Millisecond
 	DefaultCheckEvery  = time.Minute
 )
 
@@ -37,7 +37,7 @@ type Completer struct {
 
 	// Every is the time between two looks for what is due; after a look that has taken long it is longer, up to the TTL of the
 	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
-	// 1 s, or the TTL if that is shorter.
+	// 500 ms, or the TTL if that is shorter.
 	Every time.Duration
 
 	// CheckEvery is the time between two [Check] of an operation that is unknown. Default 1 min.
