@@ -70,7 +70,7 @@ var instruments = []Instrument{
 	{Name: OutboxFailingMessages, OTel: "once.outbox.failing_messages", Unit: "{message}", Help: "Messages whose delivery has failed and is tried again."},
 	{Name: OutboxBlockedKeys, OTel: "once.outbox.blocked_keys", Unit: "{key}", Help: "Keys whose first message is failing or given up: later ones wait for it."},
 	{Name: InboxParkedMessages, OTel: "once.inbox.parked_messages", Unit: "{message}", Help: "Messages that wait for an earlier one of their key, at most 100,000 are counted."},
-	{Name: InboxParkedOldestAge, OTel: "once.inbox.parked_oldest_age", Unit: "s", fold: highest, Help: "How long the key with parked messages has waited that waits the longest."},
+	{Name: InboxParkedOldestAge, OTel: "once.inbox.parked_oldest_age", Unit: "s", fold: highest, Help: "The longest time for which a key with parked messages has waited."},
 	{Name: DeadLetters, OTel: "once.dead_letters", Unit: "{message}", Help: "Messages that are given up and wait for a person, at most 100,000 are counted."},
 	{Name: AttemptLogDropped, OTel: "once.attempt_log.dropped", Unit: "{attempt}", Grows: true, Help: "Attempts that the attempt log has not noted."},
 
@@ -86,7 +86,7 @@ var instruments = []Instrument{
 	{Name: LimiterRefused, OTel: "once.limiter.refused", Unit: "{request}", Label: "reason", Grows: true, Help: "Requests that a limiter has refused."},
 	{Name: PoolConnections, OTel: "once.pool.connections", Unit: "{connection}", Label: "state", Help: "Connections of the pool: in_use and idle, and max, which is how many there may be."},
 
-	{Name: Age, OTel: "once.gauge.age", Unit: "s", fold: highest, Help: "How long ago the source of gauges that is the furthest behind has last answered."},
+	{Name: Age, OTel: "once.gauge.age", Unit: "s", fold: highest, Help: "Time since the last answer of the source of gauges that is the furthest behind."},
 }
 
 var byName = func() map[string]*Instrument {

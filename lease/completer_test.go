@@ -25,7 +25,7 @@ func encrypter(t *testing.T) once.Encrypter {
 	return e
 }
 
-// What stopped is finished by two completers, although nobody asks again: each operation once, with the request of its caller.
+// Two completers finish what has stopped, although no caller asks again: each operation once, with the request of its caller.
 func TestCompleter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, box := memstore.New(), encrypter(t)
@@ -149,7 +149,7 @@ func TestCompleterChecks(t *testing.T) {
 	})
 }
 
-// An operation whose owner has died in a call that nobody may repeat becomes unknown, also if its request was not kept.
+// An operation whose owner has died in a call that must not be repeated becomes unknown, also if its request was not kept.
 func TestCompleterTellsWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, box := memstore.New(), encrypter(t)

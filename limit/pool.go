@@ -119,8 +119,8 @@ func (p *Pool) stat() (inUse, most int) {
 	return p.cfg.Stat()
 }
 
-// limit is at least 1: without a call that asks for a connection, nobody would see that there
-// are some again.
+// limit is at least 1: only a call that asks for a connection shows that there are some
+// again.
 func (p *Pool) limit(inUse, most int) int {
 	n := p.places
 	if most > 0 {

@@ -66,7 +66,7 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 		for _, c := range []struct{ key, says string }{
 			{"running", "running"},
 			{"unknown", "once keys resolve"},
-			{"nobody", "nothing is stored"},
+			{"absent", "nothing is stored"},
 		} {
 			o := forget(c.key, "--scope", "s", "--reason", "asked", "--yes").want(t, 1)
 			if !strings.Contains(o.stderr, c.says) || !strings.Contains(o.stderr, "\nTry: ") || o.stdout != "" {

@@ -120,8 +120,8 @@ func TestExportLeavesSecretsOut(t *testing.T) {
 	}
 }
 
-// TestExportOnEveryDatabase: a request is read and decrypted, also under a key that is stored as a hash; what is not one
-// over HTTP is not exported.
+// TestExportOnEveryDatabase: a request is read and decrypted, also if only the hash of its key is stored. A request that
+// did not come over HTTP is not exported.
 func TestExportOnEveryDatabase(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {

@@ -132,11 +132,11 @@ globex%  old  expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
 			}
 		}
 		for args, want := range map[string]string{ // as logs have it, also of a key that is stored as a hash
-			"--hash " + once.KeyHash("k2"):                                   "k2",
-			"--hash " + once.KeyHash("k2") + " --scope globex%":              "",
-			"--limit 1 --hash " + once.KeyHash("old"):                        "old",
-			"--hash " + once.KeyHash("secret") + " --scope-prefix acme":      "",
-			"--hash " + once.KeyHash("nobody's") + " --since 1000h -o table": "",
+			"--hash " + once.KeyHash("k2"):                                 "k2",
+			"--hash " + once.KeyHash("k2") + " --scope globex%":            "",
+			"--limit 1 --hash " + once.KeyHash("old"):                      "old",
+			"--hash " + once.KeyHash("secret") + " --scope-prefix acme":    "",
+			"--hash " + once.KeyHash("unused") + " --since 1000h -o table": "",
 		} {
 			o := list(strings.Fields(args)...).want(t, 0)
 			_, body, _ := strings.Cut(o.stdout, "\n")

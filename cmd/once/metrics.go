@@ -21,7 +21,7 @@ import (
 // not open to those who use the service.
 type metrics struct {
 	address  string
-	listener net.Listener // nil: nobody reads them
+	listener net.Listener // nil: no metrics are served
 }
 
 func (c *metrics) flags(fs *flag.FlagSet, address string) {

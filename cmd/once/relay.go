@@ -132,7 +132,7 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	fmt.Fprintf(m.Stdout, "database  %s\n", db.name)
 	if c.metrics.listener == nil {
-		gauges = nil // nobody reads them
+		gauges = nil // no metrics are served
 	}
 	watch, unwatch := watchGauges(ctx, log, gauges)
 	defer unwatch()

@@ -201,7 +201,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 			{"done --run-again", "the operation is done, not unknown"},
 			{"running --run-again", "the operation is running, not unknown"},
 			{"idle --run-again", "it can go on without a person"},
-			{"nobody --run-again", "nothing is stored"},
+			{"absent --run-again", "nothing is stored"},
 			{"foreign --run-again", "cannot be read"},
 			{"plain --run-again --voided", "no call whose key could be voided"},
 			{"unknown --result " + file, "is not JSON"},

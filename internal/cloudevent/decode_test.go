@@ -283,7 +283,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source, kind, key string, seq uint64, header, value string, payload []byte) {
 		for _, text := range []string{source, kind, key} {
 			if cloudevent.CheckText("text", text) != nil {
-				t.Skip()
+				return
 			}
 		}
 		token := func(r rune) bool {
@@ -292,7 +292,7 @@ func FuzzRoundTrip(f *testing.F) {
 		header = strings.ToLower(header)
 		if source == "" || kind == "" || header == "" || strings.ContainsFunc(header, token) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) ||
 			strings.Trim(value, " ") != value || len(header)+len(value) > outbox.MaxHeaders || strings.Contains(strings.ToLower(value), "application/cloudevents") {
-			t.Skip()
+			return
 		}
 		m := outbox.Message{ID: "0194b5e0-7f00-7000-8000-000000000001", Source: source, Type: kind, Key: key, Payload: bytes.Clone(payload), Trace: trace}
 		m.Seq = int64(seq >> 1)

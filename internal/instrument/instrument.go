@@ -64,11 +64,11 @@ var All = [count]Instrument{
 	Deadlocks:        {Name: "once_deadlocks_total", OTel: "once.deadlocks", Unit: "{deadlock}", Labels: operation, Help: "Runs of a handler that the database has ended because of a deadlock."},
 	Mismatches:       {Name: "once_mismatches_total", OTel: "once.mismatches", Unit: "{operation}", Labels: operation, Help: "Calls whose key was used for another request."},
 	InDoubt:          {Name: "once_in_doubt_total", OTel: "once.in_doubt", Unit: "{commit}", Labels: operation, Help: "Commits whose answer was lost."},
-	Settled:          {Name: "once_settled_total", OTel: "once.settled", Unit: "{commit}", Labels: operationAndEffect, Help: "Commits whose answer was lost, and of which was found out whether they were applied."},
+	Settled:          {Name: "once_settled_total", OTel: "once.settled", Unit: "{commit}", Labels: operationAndEffect, Help: "Commits whose answer was lost, and whose outcome was found out."},
 	EffectsOutside:   {Name: "once_effects_outside_total", OTel: "once.effects_outside", Unit: "{operation}", Labels: operation, Help: "Successes of handlers that have run no statement on their transaction."},
 	RetryAttempts:    {Name: "once_retry_attempts_total", OTel: "once.retry.attempts", Unit: "{attempt}", Labels: []string{"destination", "class"}, Help: "Attempts of the retry client that have failed."},
 	RetryCalls:       {Name: "once_retry_calls_total", OTel: "once.retry.calls", Unit: "{call}", Labels: []string{"destination", "outcome"}, Help: "Calls of the retry client that have ended."},
-	RetrySuppressed:  {Name: "once_retry_suppressed_total", OTel: "once.retry.suppressed", Unit: "{attempt}", Labels: []string{"destination", "reason"}, Help: "Failures that the retry client has not tried again, though they may have passed."},
+	RetrySuppressed:  {Name: "once_retry_suppressed_total", OTel: "once.retry.suppressed", Unit: "{attempt}", Labels: []string{"destination", "reason"}, Help: "Failures that may be temporary, and that the retry client has not tried again."},
 	OutboxDeliveries: {Name: "once_outbox_deliveries_total", OTel: "once.outbox.deliveries", Unit: "{delivery}", Labels: []string{"topic", "result"}, Help: "Deliveries of messages of the outbox."},
 	InboxMessages:    {Name: "once_inbox_messages_total", OTel: "once.inbox.messages", Unit: "{message}", Labels: []string{"source", "result"}, Help: "Messages that the inbox was given, and attempts that have failed."},
 
