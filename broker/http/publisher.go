@@ -129,7 +129,7 @@ func (p *publisher) request(ctx context.Context, m *outbox.Message) (*http.Reque
 	if err != nil {
 		return nil, outbox.Unavailable(fmt.Errorf("httpbroker: %w. Try: a URL such as https://example.com/events/{topic}", err))
 	}
-	for name, value := range cloudevent.Headers(m, "ce-", true) {
+	for name, value := range cloudevent.Headers(m, cloudevent.HTTP) {
 		req.Header.Set(name, value)
 	}
 	req.Header.Set(topicHeader, cloudevent.Escape(m.Topic))

@@ -110,7 +110,7 @@ func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, m inbox.Messa
 
 // decode returns the message of a request. With an error it is what is valid of it.
 func decode(r *http.Request, body []byte) (inbox.Message, error) {
-	m, err := cloudevent.Decode(headersOf(r.Header), "ce-", true, body)
+	m, err := cloudevent.Decode(headersOf(r.Header), cloudevent.HTTP, body)
 	m.Delivery = wire.Attempt(r.Header[wire.AttemptHeader])
 	topic, wrong := topicOf(r)
 	if wrong == nil {
@@ -124,9 +124,7 @@ func decode(r *http.Request, body []byte) (inbox.Message, error) {
 func topicOf(r *http.Request) (topic string, err error) {
 	topic = r.PathValue("topic")
 	if lines := r.Header[topicHeader]; len(lines) == 1 {
-		if topic, err = cloudevent.Unescape(lines[0]); err != nil {
-			return "", fmt.Errorf("httpbroker: the header %s: %w", topicHeader, err)
-		}
+		topic = cloudevent.Unescape(lines[0])
 	} else if len(lines) > 1 {
 		return "", fmt.Errorf("httpbroker: the header %s is there twice. Try: one of them", topicHeader)
 	}

@@ -78,6 +78,7 @@ func TestReceiverAnswers(t *testing.T) {
 	}{
 		"applied":            {event(strings.NewReader("{}")), nil, 200, "", 1, ""},
 		"largest":            {event(strings.NewReader(strings.Repeat("x", 100))), nil, 200, "", 1, ""},
+		"bare percent":       {event(nil, "once-topic", "50%", "ce-type", "50%"), nil, 200, "", 1, ""},
 		"failed":             {event(nil), failed, 500, "", 1, ""},
 		"failed, later":      {event(nil), retry.After(failed, 1500*time.Millisecond), 500, "2", 1, ""},
 		"no database":        {event(nil), &once.Error{Code: once.CodeUnavailable}, 503, "", 1, ""},
@@ -91,7 +92,7 @@ func TestReceiverAnswers(t *testing.T) {
 		"malformed, no database":    {event(nil, "ce-type", ""), &once.Error{Code: once.CodeUnavailable}, 503, "", 0, "malformed"},
 		"malformed, without an id":  {event(nil, "ce-id", ""), nil, 400, "", 0, ""},
 		"malformed topic":           {event(nil, "once-topic", "%0a"), nil, 400, "", 0, "malformed"},
-		"half of a percent":         {event(nil, "once-topic", "%"), nil, 400, "", 0, "malformed"},
+		"an extension of bytes":     {event(nil, "ce-tenant", "%ff"), nil, 400, "", 0, "malformed"},
 		"a batch":                   {batch, nil, 400, "", 0, ""},
 		"nothing":                   {httptest.NewRequest(http.MethodPost, "/", nil), nil, 400, "", 0, ""},
 		"too large":                 {event(strings.NewReader(strings.Repeat("x", 101))), nil, 413, "", 0, "too_large"},

@@ -18,7 +18,7 @@ func Decode(r *kgo.Record) (inbox.Message, error) {
 				return
 			}
 		}
-	}, "ce_", false, r.Value)
+	}, cloudevent.Kafka, r.Value)
 	decoded.Topic = r.Topic
 	if key := string(r.Key); decoded.Key == "" && cloudevent.CheckText("key", key) == nil {
 		decoded.Key = key

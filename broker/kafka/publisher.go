@@ -51,7 +51,7 @@ func newRecord(m *outbox.Message) *kgo.Record {
 	if m.Key != "" {
 		record.Key = []byte(m.Key)
 	}
-	for name, value := range cloudevent.Headers(m, "ce_", false) {
+	for name, value := range cloudevent.Headers(m, cloudevent.Kafka) {
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
 	return record

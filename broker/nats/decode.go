@@ -22,7 +22,7 @@ func Decode(m jetstream.Msg) (inbox.Message, error) {
 				}
 			}
 		}
-	}, "ce-", true, m.Data())
+	}, cloudevent.NATS, m.Data())
 	decoded.Topic = m.Subject()
 	if err != nil {
 		return decoded, fmt.Errorf("natsbroker: subject %s: %w", m.Subject(), err)

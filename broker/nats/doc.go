@@ -6,8 +6,8 @@
 //
 // The topic is the subject. Each message is a CloudEvent 1.0 in binary mode: the headers ce-id, ce-type, ce-source, ce-time,
 // ce-partitionkey (the key) and ce-sequence (its number within topic and key) describe it, and
-// traceparent carries the trace. Nats-Msg-Id is the ID of the message, so that a stream drops a second delivery
-// within its duplicate window.
+// traceparent carries the trace. Nats-Msg-Id is the ID of the message and a hash of its content, so that a stream drops a second
+// delivery within its duplicate window. It drops no other message that was given the same ID: its consumers decide on that.
 //
 // A message is delivered when the stream has confirmed it. One message of a topic and key is on its way
 // at a time, and up to 512 of different keys: the stream stores the messages of a key in their order, also when one
@@ -33,6 +33,9 @@
 //
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := natsbroker.Consume(ctx, js, in, book, natsbroker.ConsumerConfig{Subjects: []string{"refunds"}})
+//
+// A message is a CloudEvent in binary mode, or in structured mode: in JSON, also without a content type, as the binding of CloudEvents
+// for NATS has it. Any other message needs a header Idempotency-Key or Nats-Msg-Id, which is its ID.
 //
 // It acknowledges a message after the commit that applies it. If the process dies before that, or the acknowledgement
 // is lost, the message comes again and the inbox knows it. A message that fails goes back to the server with the pause that the

@@ -2,6 +2,8 @@ package natsbroker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -60,15 +62,25 @@ func (p *publisher) send(ctx context.Context, m *outbox.Message) error {
 		return outbox.Permanent(fmt.Errorf("natsbroker: the topic %q is no subject. Try: words with dots between them, such as orders.created", m.Topic))
 	}
 	message := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
-	for name, value := range cloudevent.Headers(m, "ce-", true) {
+	for name, value := range cloudevent.Headers(m, cloudevent.NATS) {
 		if strings.ContainsAny(value, "\r\n") {
 			return outbox.Permanent(fmt.Errorf("natsbroker: the header %q has a line break, which NATS cannot carry", name))
 		}
 		message.Header[name] = []string{value}
 	}
 	// The relay says when a message is sent again.
-	_, err := p.js.PublishMsg(ctx, message, jetstream.WithMsgID(m.ID), jetstream.WithRetryAttempts(0))
+	_, err := p.js.PublishMsg(ctx, message, jetstream.WithMsgID(msgID(m)), jetstream.WithRetryAttempts(0))
 	return classify(m, err)
+}
+
+// msgID returns the Nats-Msg-Id of m: its ID and a hash of the rest. A stream drops what has the Nats-Msg-Id of a message that it
+// has, and confirms it. The hash is the same in every delivery, so that a stream drops a second delivery of m, and not
+// another message to which an application has given the same ID, such as the one for another subject of the stream.
+func msgID(m *outbox.Message) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%q %q %d %q %q %q ", m.Topic, m.Key, m.Seq, m.Type, m.Source, m.Headers) // a map is printed in order
+	h.Write(m.Payload)
+	return m.ID + "-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // isSubject reports whether a message can be published to topic: it has no wildcards and no empty word.

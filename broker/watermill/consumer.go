@@ -116,7 +116,7 @@ func decode(arrived *message.Message) (inbox.Message, error) {
 		if arrived.UUID != "" && arrived.Metadata.Get(cloudevent.NATSID) == "" {
 			yield(cloudevent.NATSID, arrived.UUID)
 		}
-	}, "ce_", false, arrived.Payload)
+	}, cloudevent.Kafka, arrived.Payload)
 	m.Topic = message.SubscribeTopicFromCtx(arrived.Context())
 	return m, err
 }

@@ -12,8 +12,12 @@
 //
 // # What the promise needs
 //
-//   - A publisher whose Publish returns nil only after the broker has stored the message durably: for AMQP with publisher
-//     confirms, for NATS with JetStream and without async publishing, for SQL with a transaction that has committed.
+//   - A publisher whose Publish returns nil only after the broker has stored the message durably: for AMQP with
+//     Publish.ConfirmDelivery, for NATS with JetStream and without async publishing, for SQL with a transaction that has committed.
+//   - For AMQP, a durable queue that is bound before the first message is sent: RabbitMQ confirms a message that no queue takes, and drops it.
+//     The publisher of watermill-amqp declares no queue, and does not read what the broker returns when Publish.Mandatory is set. Call
+//     SubscribeInitialize of a subscriber for each topic before the relay runs.
+//   - A broker that does not drop messages by their UUID, as watermill-nats can: another message that was given the same ID would be lost.
 //   - A publisher that keeps the order of calls, and a partition key made of ce_partitionkey where the broker has
 //     partitions, such as kafka.NewWithPartitioningMarshaler.
 //   - A consumer that drops messages whose ce_id it knows, or whose ce_sequence is not greater than the last one of the

@@ -36,7 +36,7 @@ func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []er
 
 func newMessage(ctx context.Context, m *outbox.Message) *message.Message {
 	made := message.NewMessageWithContext(ctx, m.ID, bytes.Clone(m.Payload)) // a publisher may change what it is given
-	for name, value := range cloudevent.Headers(m, "ce_", false) {
+	for name, value := range cloudevent.Headers(m, cloudevent.Kafka) {
 		made.Metadata.Set(name, value)
 	}
 	return made

@@ -15,20 +15,32 @@ const (
 	TraceParent = "traceparent"
 )
 
-// Headers returns the headers of m: the attributes of the event with prefix before their names, the trace
+// Binding is how a transport carries an event.
+type Binding struct {
+	prefix  string // before the names of attributes in headers
+	escaped bool   // values of attributes are printable ASCII, in percent encoding
+	bare    bool   // an event in structured mode may have no content type
+}
+
+// The bindings of CloudEvents.
+var (
+	HTTP  = Binding{prefix: "ce-", escaped: true}
+	NATS  = Binding{prefix: "ce-", escaped: true, bare: true} // its binding knows JSON and no headers
+	Kafka = Binding{prefix: "ce_"}                            // and Watermill, which has no binding
+)
+
+// Headers returns the headers of m: the attributes of the event, the trace
 // context once more under the name that tracing looks for, and the headers of the message itself. Names are in lower case.
-//
-// With escape, the values of attributes are printable ASCII, as the bindings of HTTP and NATS ask for.
-func Headers(m *outbox.Message, prefix string, escape bool) iter.Seq2[string, string] {
+func Headers(m *outbox.Message, b Binding) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for name, value := range m.CloudEvent() {
 			if name == "datacontenttype" { // it is the header content-type in every binding
 				continue
 			}
-			if escape {
+			if b.escaped {
 				value = Escape(value)
 			}
-			if !yield(prefix+name, value) {
+			if !yield(b.prefix+name, value) {
 				return
 			}
 		}

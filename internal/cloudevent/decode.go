@@ -1,10 +1,8 @@
 package cloudevent
 
 import (
-	"errors"
 	"fmt"
 	"iter"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -27,21 +25,22 @@ const (
 const Prefix = "ce-"
 
 // Decode is the way back from [Headers]. It returns the message whose headers and body have arrived: a CloudEvent 1.0 in
-// binary mode, whose attributes have prefix before their names and, with escaped, values in percent encoding; or
-// one in structured mode, in JSON; or any message with a header Idempotency-Key or Nats-Msg-Id, which is then its ID.
+// binary mode; or one in structured mode, in JSON; or any message with a header Idempotency-Key or Nats-Msg-Id, which is then
+// its ID. Over NATS a message without a content type is in structured mode if its body is a JSON object with a
+// specversion.
 //
 // Attributes without a field of their own are in Message.Headers as "ce-" and the name, and so is a subject that is not the
 // key. Headers that belong to the delivery are left out, and so are those that are not text. Topic and Delivery
 // are left to the caller.
 //
 // With an error the message holds what is valid of it, and its whole body.
-func Decode(headers iter.Seq2[string, string], prefix string, escaped bool, body []byte) (inbox.Message, error) {
-	d := decoder{label: prefix}
+func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (inbox.Message, error) {
+	d := decoder{label: b.prefix}
 	d.m.Payload = body
 	d.m.Headers = map[string]string{}
-	d.readHeaders(headers, prefix, escaped)
+	d.readHeaders(headers, b)
 	switch mode, format := contentMode(d.m.Headers[ContentType]); {
-	case mode == structured && format == "json":
+	case mode == structured && format == "json", b.bare && d.isBare(body):
 		d.label, d.attributes, d.err = "", map[string]string{}, nil // headers may repeat attributes: the body is right
 		d.readStructured(body)
 		d.event()
@@ -86,14 +85,14 @@ func (d *decoder) take(attribute string) string {
 	return value
 }
 
-func (d *decoder) readHeaders(headers iter.Seq2[string, string], prefix string, escaped bool) {
+func (d *decoder) readHeaders(headers iter.Seq2[string, string], b Binding) {
 	d.attributes = map[string]string{}
 	for name, value := range headers {
 		name = strings.ToLower(name)
-		attribute, isAttribute := strings.CutPrefix(name, prefix)
+		attribute, isAttribute := strings.CutPrefix(name, b.prefix)
 		switch {
 		case isAttribute:
-			d.readAttribute(attribute, value, escaped)
+			d.readAttribute(attribute, value, b.escaped)
 		case name == TraceParent:
 			d.setTrace(value)
 		case name == keyHeader:
@@ -112,11 +111,7 @@ func (d *decoder) readHeaders(headers iter.Seq2[string, string], prefix string, 
 
 func (d *decoder) readAttribute(name, value string, escaped bool) {
 	if escaped {
-		var err error
-		if value, err = Unescape(value); err != nil {
-			d.failf("the header %s%s: %w", d.label, cut(name), err)
-			return
-		}
+		value = Unescape(value)
 	}
 	if d.has(name) {
 		d.failf("the header %s%s is there twice. Try: one of them", d.label, cut(name))
@@ -137,14 +132,23 @@ func (d *decoder) event() {
 	d.setSeq(d.take("sequence"))
 	d.setKey(d.take("partitionkey"))
 	d.setTrace(d.take("traceparent")) // of the event; the header may be that of a part of its way
-	if media := d.take("datacontenttype"); media != "" && isText(media) && (d.label == "" || d.m.Headers[ContentType] == "") {
+	if media := d.text("datacontenttype", d.take("datacontenttype")); media != "" && (d.label == "" || d.m.Headers[ContentType] == "") {
 		d.m.Headers[ContentType] = media
 	}
 	for name, value := range d.attributes {
-		if isAttributeName(name) && isText(value) {
-			d.m.Headers[Prefix+name] = value
+		if isAttributeName(name) {
+			d.m.Headers[Prefix+name] = d.text(name, value)
 		}
 	}
+}
+
+// text returns a value that may be long, or "" if it is no text. An event is not applied without what its sender has said in it.
+func (d *decoder) text(name, value string) string {
+	if !isText(value) {
+		d.failf("the attribute %s%s %q contains control characters or is not UTF-8. Try: printable text, or base64", d.label, name, cut(value))
+		return ""
+	}
+	return value
 }
 
 func (d *decoder) required(name, try string) string {
@@ -263,11 +267,9 @@ func ofDelivery(name string) bool {
 		strings.HasPrefix(name, "ce-") || strings.HasPrefix(name, "ce_")
 }
 
-var errPercent = errors.New("it is not in percent encoding. Try: %25 in place of a percent sign")
-
 // Unescape is the way back from [Escape]. It also takes a value in quotation marks, as the binding of HTTP
-// asks for.
-func Unescape(value string) (string, error) {
+// asks for. A percent sign without two hexadecimal digits behind it is itself: many senders do not escape it.
+func Unescape(value string) string {
 	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 		var plain strings.Builder
 		quoted := value[1 : len(value)-1]
@@ -279,11 +281,21 @@ func Unescape(value string) (string, error) {
 		}
 		value = plain.String()
 	}
-	plain, err := url.PathUnescape(value)
-	if err != nil {
-		return "", errPercent
+	if !strings.Contains(value, "%") {
+		return value
 	}
-	return plain, nil
+	plain := make([]byte, 0, len(value))
+	for i := 0; i < len(value); i++ {
+		if value[i] == '%' && i+2 < len(value) {
+			if c, err := strconv.ParseUint(value[i+1:i+3], 16, 8); err == nil {
+				plain = append(plain, byte(c))
+				i += 2
+				continue
+			}
+		}
+		plain = append(plain, value[i])
+	}
+	return string(plain)
 }
 
 // isText reports whether s can be the value of a header.

@@ -2,9 +2,13 @@ package cloudevent_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"iter"
 	"maps"
+	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,10 +34,7 @@ func lines(pairs ...string) iter.Seq2[string, string] {
 }
 
 // bindings are how the transports carry attributes.
-var bindings = []struct {
-	name, prefix string
-	escaped      bool
-}{{"HTTP and NATS", "ce-", true}, {"Kafka and Watermill", "ce_", false}}
+var bindings = map[string]cloudevent.Binding{"HTTP": cloudevent.HTTP, "NATS": cloudevent.NATS, "Kafka and Watermill": cloudevent.Kafka}
 
 func wanted(m *outbox.Message) inbox.Message {
 	headers := maps.Clone(m.Headers)
@@ -66,9 +67,9 @@ func TestRoundTrip(t *testing.T) {
 		"marker":  {ID: id, Source: "s", Type: outbox.TypeSkipped, Key: "k", Seq: 7, CreatedAt: at},
 		"longest": {ID: id, Source: strings.Repeat("s", 255), Type: strings.Repeat("%", 255), Key: strings.Repeat("é", 127), Seq: 1, Headers: map[string]string{"x": strings.Repeat("y", outbox.MaxHeaders-1)}},
 	} {
-		for _, b := range bindings {
-			t.Run(name+" over "+b.name, func(t *testing.T) {
-				got, err := cloudevent.Decode(cloudevent.Headers(&m, b.prefix, b.escaped), b.prefix, b.escaped, m.Payload)
+		for over, b := range bindings {
+			t.Run(name+" over "+over, func(t *testing.T) {
+				got, err := cloudevent.Decode(cloudevent.Headers(&m, b), b, m.Payload)
 				if want := wanted(&m); err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("%v\n got  %+v\n want %+v", err, got, want)
 				}
@@ -104,6 +105,10 @@ func TestDecode(t *testing.T) {
 			[]string{"ce-specversion", "1.0", "ce-id", "1", "ce-source", "s", "ce-type", "t", "ce-subject", strings.Repeat("k", 256)}, "",
 			inbox.Message{ID: "1", Source: "s", Type: "t", Payload: []byte(""), Headers: map[string]string{"ce-subject": strings.Repeat("k", 256)}},
 		},
+		"bare percent signs": {
+			[]string{"ce-specversion", "1.0", "ce-id", "50%", "ce-source", `"100% \"%zz\""`, "ce-type", "%%41%", "ce-tenant", "5% of %C3%A9%2"}, "",
+			inbox.Message{ID: "50%", Source: `100% "%zz"`, Type: "%A%", Payload: []byte(""), Headers: map[string]string{"ce-tenant": "5% of é%2"}},
+		},
 		"a trace that is no text": {
 			[]string{"idempotency-key", "1", "traceparent", "a\x00"}, "", inbox.Message{ID: "1", Payload: []byte(""), Headers: map[string]string{}},
 		},
@@ -118,11 +123,62 @@ func TestDecode(t *testing.T) {
 		"structured, nothing":             {[]string{"content-type", json}, ` {"data":null,"specversion":"1.0","id":"1","source":"s","type":"t"} `, inbox.Message{ID: "1", Source: "s", Type: "t", Headers: map[string]string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := cloudevent.Decode(lines(c.headers...), "ce-", true, []byte(c.body))
+			got, err := cloudevent.Decode(lines(c.headers...), cloudevent.HTTP, []byte(c.body))
 			if err != nil || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%v\n got  %+v\n want %+v", err, got, c.want)
 			}
 		})
+	}
+}
+
+// TestEventsOfTheSDK: what the official SDK for Go has sent to a NATS server. Its senders nats/v2, nats_jetstream/v2 and /v3, at
+// commit d6f40309 of June 2026, have each sent an event with JSON and one with bytes, and the messages of the stream were
+// written to the file. Over another transport an event in JSON must name its content type.
+func TestEventsOfTheSDK(t *testing.T) {
+	text, err := os.ReadFile("testdata/sdk_nats.json")
+	var all []struct {
+		Sender  string
+		Headers map[string][]string
+		Data    []byte
+	}
+	if err = errors.Join(err, json.Unmarshal(text, &all)); err != nil || len(all) != 10 {
+		t.Fatal(len(all), err)
+	}
+	for i, sent := range all {
+		var pairs []string
+		for name, values := range sent.Headers {
+			pairs = append(pairs, name, values[0])
+		}
+		want := inbox.Message{
+			ID: strconv.Itoa(i), Source: "https://example.com/shop", Type: "com.example.refund", Key: "50% of order 7", CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+			Payload: []byte(`{"amount":700}`), Headers: map[string]string{"content-type": "application/json", "ce-tenant": "Zoë"},
+		}
+		if strings.HasSuffix(sent.Sender, "octet-stream") {
+			want.Payload, want.Headers["content-type"] = []byte{0, 255, 1}, "application/octet-stream"
+		}
+		if got, err := cloudevent.Decode(lines(pairs...), cloudevent.NATS, sent.Data); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v\n got  %+v\n want %+v", sent.Sender, err, got, want)
+		}
+		if m, err := cloudevent.Decode(lines(pairs...), cloudevent.HTTP, sent.Data); !strings.Contains(sent.Sender, "binary") && m.Type != "" {
+			t.Errorf("%s: an event over HTTP: %v", sent.Sender, err)
+		}
+	}
+}
+
+// TestNoEventOverNATS: a message that names itself, or whose body is no event, stays what it is.
+func TestNoEventOverNATS(t *testing.T) {
+	const event = `{"specversion":"1.0","id":"1","source":"s","type":"t"}`
+	for body, headers := range map[string][]string{
+		event:                   {"Idempotency-Key", "7"},
+		event + " ":             {"Nats-Msg-Id", "7", "content-type", "text/plain"},
+		`{"id":"1","type":"t"}`: {"Nats-Msg-Id", "7"},
+		`[` + event + `]`:       {"Nats-Msg-Id", "7", "content-type", "application/json"},
+		`{"data":` + event:      {"Nats-Msg-Id", "7"},
+		"":                      {"Nats-Msg-Id", "7"},
+	} {
+		if m, err := cloudevent.Decode(lines(headers...), cloudevent.NATS, []byte(body)); err != nil || m.ID != "7" || m.Type != "" || string(m.Payload) != body {
+			t.Errorf("%s: %v, %+v", body, err, m)
+		}
 	}
 }
 
@@ -157,7 +213,9 @@ func TestMalformed(t *testing.T) {
 		"long id":               {event("ce-id", strings.Repeat("x", 256)), "", "256 bytes", true},
 		"id with a line break":  {event("ce-id", "a%0Ab"), "", "control characters", true},
 		"id that is no text":    {event("ce-id", "%FF"), "", "not UTF-8", true},
-		"half of a percent":     {event("ce-type", "50%"), "", "percent encoding", false},
+		"extension of bytes":    {event("ce-tenant", "a%FF"), "", "ce-tenant", false},
+		"extension of controls": {event("ce-tenant", "a%0Ab"), "", "ce-tenant", false},
+		"media type of bytes":   {event("ce-datacontenttype", "\xff"), "", "ce-datacontenttype", false},
 		"id twice":              {append(event(), "CE-ID", "2"), "", "twice", true},
 		"time":                  {event("ce-time", "yesterday"), "", "RFC 3339", false},
 		"far time":              {event("ce-time", "9999-12-31T23:59:59-01:00"), "", "RFC 3339", false},
@@ -181,6 +239,8 @@ func TestMalformed(t *testing.T) {
 		"empty object":          {[]string{"content-type", json}, "{}", "specversion", true},
 		"cut":                   {[]string{"content-type", json}, `{` + complete, "no CloudEvent in JSON", false},
 		"more":                  {[]string{"content-type", json}, `{` + complete + `}{}`, "follows", false},
+		"JSON of bytes":         {[]string{"content-type", json}, "{" + `"tenant":"` + "\xff" + `",` + complete + "}", "not UTF-8", true},
+		"escaped controls":      {[]string{"content-type", json}, `{"tenant":"\n",` + complete + `}`, "tenant", false},
 		"a member twice":        {[]string{"content-type", json}, `{` + complete + `,"id":"2"}`, "twice", false},
 		"attribute of JSON":     {[]string{"content-type", json}, `{"subject":{},` + complete + `}`, "object or an array", true},
 		"both data":             {[]string{"content-type", json}, `{"data":1,"data_base64":"",` + complete + `}`, "both", false},
@@ -188,7 +248,7 @@ func TestMalformed(t *testing.T) {
 		"base64 of a number":    {[]string{"content-type", json}, `{"data_base64":1,` + complete + `}`, "base64", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := cloudevent.Decode(lines(c.headers...), "ce-", true, []byte(c.body))
+			m, err := cloudevent.Decode(lines(c.headers...), cloudevent.HTTP, []byte(c.body))
 			if err == nil {
 				t.Fatalf("accepted: %+v", m)
 			}
@@ -219,7 +279,7 @@ func TestEndlessHeader(t *testing.T) {
 			}
 		}
 	}
-	m, err := cloudevent.Decode(all, "ce-", true, nil)
+	m, err := cloudevent.Decode(all, cloudevent.HTTP, nil)
 	if err == nil || !strings.Contains(err.Error(), "headers have 655") || m.Headers != nil {
 		t.Errorf("%v, %d headers", err, len(m.Headers))
 	}
@@ -259,7 +319,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("idempotency-key\n\"1\"\ntraceparent\n"+trace, []byte("{}"))
 	f.Fuzz(func(t *testing.T, headers string, body []byte) {
 		for _, b := range bindings {
-			m, err := cloudevent.Decode(lines(strings.Split(headers, "\n")...), b.prefix, b.escaped, body)
+			m, err := cloudevent.Decode(lines(strings.Split(headers, "\n")...), b, body)
 			check(t, &m, err)
 			if err != nil || m.Type == "" || strings.Contains(strings.ToLower(m.Headers["content-type"]), "application/cloudevents") {
 				continue
@@ -267,7 +327,7 @@ func FuzzDecode(f *testing.F) {
 			own := maps.Clone(m.Headers)
 			maps.DeleteFunc(own, func(name, _ string) bool { return strings.HasPrefix(name, cloudevent.Prefix) })
 			sent := outbox.Message{ID: m.ID, Source: m.Source, Type: m.Type, Key: m.Key, Seq: m.Seq, Payload: m.Payload, Headers: own, Trace: m.Trace, CreatedAt: m.CreatedAt}
-			again, err := cloudevent.Decode(cloudevent.Headers(&sent, b.prefix, b.escaped), b.prefix, b.escaped, sent.Payload)
+			again, err := cloudevent.Decode(cloudevent.Headers(&sent, b), b, sent.Payload)
 			m.Headers = own
 			if err != nil || !reflect.DeepEqual(again, m) {
 				t.Fatalf("%v\n got  %+v\n want %+v", err, again, m)
@@ -304,7 +364,7 @@ func FuzzRoundTrip(f *testing.F) {
 			m.Headers = map[string]string{header: value}
 		}
 		for _, b := range bindings {
-			got, err := cloudevent.Decode(cloudevent.Headers(&m, b.prefix, b.escaped), b.prefix, b.escaped, m.Payload)
+			got, err := cloudevent.Decode(cloudevent.Headers(&m, b), b, m.Payload)
 			if want := wanted(&m); err != nil || !reflect.DeepEqual(got, want) {
 				t.Fatalf("%v\n got  %+v\n want %+v", err, got, want)
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // mode is where an event is in a message.
@@ -45,8 +46,26 @@ func isJSON(contentType string) bool {
 	return media == "" || strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json")
 }
 
+// isBare reports whether a message without attributes in its headers is an event in structured mode that does not say so.
+func (d *decoder) isBare(body []byte) (has bool) {
+	if len(d.keys) > 0 || d.has("id") || d.has("specversion") || !isJSON(d.m.Headers[ContentType]) {
+		return false
+	}
+	_ = eachMember(body, func(name string, _ json.RawMessage) error {
+		if has = name == "specversion"; has {
+			return io.EOF // the rest is for readStructured
+		}
+		return nil
+	})
+	return has
+}
+
 // readStructured reads an event in JSON. The headers of the message lose their content type to that of the data.
 func (d *decoder) readStructured(body []byte) {
+	if !utf8.Valid(body) { // two IDs would become the same one
+		d.failf("the body is no CloudEvent in JSON: it is not UTF-8. Try: UTF-8, and data_base64 for bytes")
+		return
+	}
 	var data, base64Data json.RawMessage
 	err := eachMember(body, func(name string, value json.RawMessage) error {
 		switch name {

@@ -292,6 +292,39 @@ func TestNATSRefusals(t *testing.T) {
 	}
 }
 
+// TestNATSReusedID: a stream drops a second delivery of a message, and says that it has the message. It does not drop another message
+// that has the same ID.
+func TestNATSReusedID(t *testing.T) {
+	js, received := stream(t, embedded(t), "refunds", "ledger")
+	p := natsbroker.Publisher(js)
+	all := []outbox.Message{
+		{Topic: "refunds", Payload: []byte("1")}, {Topic: "refunds", Payload: []byte("2")}, {Topic: "ledger", Payload: []byte("1")},
+		{Topic: "refunds", Key: "a", Seq: 1}, {Topic: "refunds", Key: "a", Seq: 2}, {Topic: "refunds", Key: "b", Seq: 1},
+		{Topic: "refunds", Key: "a", Seq: 1, Type: outbox.TypeSkipped}, {Topic: "refunds", Key: "a", Seq: 1, Source: "other"},
+		{Topic: "refunds", Key: "a", Seq: 1, Headers: map[string]string{"a": "1", "b": "2", "c": "3"}},
+	}
+	for i := range all {
+		all[i].ID = "one"
+	}
+	for attempt := range 5 { // of a relay that gets no answers
+		for i := range all {
+			all[i].Attempt = attempt + 1
+			if errs := p.Publish(t.Context(), all[i:i+1]); errs != nil {
+				t.Fatal(errs)
+			}
+		}
+	}
+	arrived := received(t)
+	for i, m := range arrived {
+		if want := all[i%len(all)]; m.Topic != want.Topic || string(m.Payload) != string(want.Payload) || m.Key != want.Key || m.Seq != want.Seq || m.Type != want.Type {
+			t.Errorf("message %d is %+v, want %+v", i, m, want)
+		}
+	}
+	if len(arrived) != len(all) {
+		t.Errorf("%d messages have arrived, want %d", len(arrived), len(all))
+	}
+}
+
 func TestNATSCheck(t *testing.T) {
 	js, _ := stream(t, embedded(t), "refunds")
 	for _, c := range []jetstream.StreamConfig{

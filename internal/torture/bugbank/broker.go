@@ -44,8 +44,13 @@ var brokerMutants = []Mutant{
 	},
 	{
 		Name:  "a message of NATS has no ID that a stream knows again",
-		Edits: []Edit{{In: "natsbroker.(*publisher).send", Old: "jetstream.WithMsgID(m.ID),", New: ""}},
+		Edits: []Edit{{In: "natsbroker.(*publisher).send", Old: "jetstream.WithMsgID(msgID(m)),", New: ""}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestNATSRefusals"}},
+	},
+	{
+		Name:  "a stream of NATS drops another message that has the same ID, as a duplicate",
+		Edits: []Edit{{In: "natsbroker.msgID", Old: "h.Write(m.Payload)", New: "h.Reset()"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestNATSReusedID"}},
 	},
 	{
 		Name:  "a Kafka publisher takes a client that does not wait for the replicas",

@@ -2,7 +2,9 @@ package consumer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -54,7 +56,7 @@ func connect(t *testing.T, url string) jetstream.JetStream {
 func (n *jetStream) duplicate(t *testing.T, m outbox.Message) {
 	t.Helper()
 	message := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
-	for name, value := range cloudevent.Headers(&m, "ce-", true) {
+	for name, value := range cloudevent.Headers(&m, cloudevent.NATS) {
 		message.Header[name] = []string{value}
 	}
 	_, err := n.js.PublishMsg(t.Context(), message)
@@ -149,6 +151,32 @@ func TestNATS(t *testing.T) {
 	g.check(t, len(list), 5)
 	if e.count(inbox.EventDuplicate) == 0 || e.count(inbox.EventParked) == 0 || e.count(inbox.EventFailed) == 0 {
 		t.Error("the run has not met what it is for")
+	}
+}
+
+// TestNATSEventsOfTheSDK: what the official SDK for Go sends to NATS is applied, also what has no header at all. The file is explained in
+// the test of package cloudevent.
+func TestNATSEventsOfTheSDK(t *testing.T) {
+	t.Parallel()
+	n, g := newJetStream(t), newSQLite(t)
+	text, err := os.ReadFile("../../cloudevent/testdata/sdk_nats.json")
+	must(t, err)
+	var all []struct {
+		Headers nats.Header
+		Data    []byte
+	}
+	must(t, json.Unmarshal(text, &all))
+	for _, sent := range all {
+		_, err := n.js.PublishMsg(t.Context(), &nats.Msg{Subject: topic, Header: sent.Headers, Data: sent.Data})
+		must(t, err)
+	}
+	stop := start(t, func(ctx context.Context) error {
+		return natsbroker.Consume(ctx, n.js, g.inbox(&events{}), g.apply, natsConfig)
+	})
+	n.waitDone(t)
+	stop()
+	if applied, dead := g.count(t, "select count(*) from applied where name = '50% of order 7'"), g.count(t, "select count(*) from once_deadletter"); applied != 10 || dead != 0 {
+		t.Errorf("of %d events %d are applied, %d are dead letters", len(all), applied, dead)
 	}
 }
 
