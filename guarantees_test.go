@@ -2,11 +2,16 @@ package once_test
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/testenv/tier"
 )
 
 var (
@@ -79,12 +84,53 @@ func withTier(t *testing.T, line string) string {
 		}
 		return row + " test |" + end
 	}
-	tiers := map[bool]string{}
+	runs := map[testenv.Tier]bool{}
 	for _, m := range tests {
-		proves := functionsOf(t, m[1])[m[2]]
-		tiers[proves] = map[bool]string{false: "test", true: "prove"}[proves]
+		for _, tier := range tiersOf(t, m[1], m[2]) {
+			runs[tier] = true
+		}
 	}
-	return row + " " + strings.Trim(tiers[false]+", "+tiers[true], ", ") + " |" + end
+	cell := ""
+	for _, tier := range []testenv.Tier{testenv.InTest, testenv.InProve} {
+		if runs[tier] {
+			cell += ", " + string(tier)
+		}
+	}
+	return row + " " + strings.TrimPrefix(cell, ", ") + " |" + end
+}
+
+// TestEveryTestHasATier: a tier that is declared at the wrong place would keep a test out of all.
+func TestEveryTestHasATier(t *testing.T) {
+	if _, err := tiers(); err != nil {
+		t.Error(err)
+	}
+}
+
+// tiers lists the tests of the tree, by directory and name.
+var tiers = sync.OnceValues(func() (map[string][]testenv.Tier, error) {
+	list, err := tier.Read(".")
+	m := map[string][]testenv.Tier{}
+	for _, test := range list {
+		m[test.Dir+"."+test.Name] = test.Tiers
+	}
+	return m, err
+})
+
+// tiersOf are those that run a test. What the conformance suite calls runs in make test, on every store.
+func tiersOf(t *testing.T, pkg, name string) []testenv.Tier {
+	t.Helper()
+	known, err := tiers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := known[path.Clean(pkg)+"."+name]
+	if run == nil && pkg == "store/storetest" && helpers(t, pkg)[name] {
+		run = []testenv.Tier{testenv.InTest}
+	}
+	if run == nil {
+		t.Errorf("no tier runs a test %s.%s", pkg, name)
+	}
+	return run
 }
 
 // TestEveryFailureNamesATest: so is an answer to "what happens if".
@@ -121,38 +167,31 @@ func everyRowNamesATest(t *testing.T, lines []string, least int) {
 			t.Errorf("no test: %s", line)
 		}
 		for _, m := range tests {
-			pkg, name := m[1], m[2]
-			if _, there := functionsOf(t, pkg)[name]; !there {
-				t.Errorf("%s has no %s: %s", pkg, name, line)
+			if tiersOf(t, m[1], m[2]) == nil {
+				t.Errorf("in this row: %s", line)
 			}
 		}
 	}
 }
 
-var (
-	functions = map[string]map[string]bool{} // by package and name: whether it is in the tier of make prove
-	function  = regexp.MustCompile(`(?m)^func (\w+)[(\[].*\n(\ttestenv\.Prove\()?`)
-)
+var function = regexp.MustCompile(`(?m)^func (test\w+)[(\[]`)
 
-// functionsOf reads those of a package.
-func functionsOf(t *testing.T, pkg string) map[string]bool {
+// helpers are the functions of a package whose names begin with test.
+func helpers(t *testing.T, pkg string) map[string]bool {
 	t.Helper()
-	if known := functions[pkg]; known != nil {
-		return known
+	files, err := filepath.Glob(filepath.Join(pkg, "*.go"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	functions[pkg] = map[string]bool{}
-	files, err := filepath.Glob(filepath.Join(".", pkg, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Errorf("no package %q: %v", pkg, err)
-	}
+	found := map[string]bool{}
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range function.FindAllStringSubmatch(string(b), -1) {
-			functions[pkg][m[1]] = m[2] != ""
+			found[m[1]] = true
 		}
 	}
-	return functions[pkg]
+	return found
 }

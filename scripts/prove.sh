@@ -1,38 +1,33 @@
 #!/usr/bin/env bash
-# prove.sh: runs the tests of the tier "prove": those whose first statement is
-# testenv.Prove. With -n it prints them, as "directory test".
+# prove.sh: runs the tests of the tier "prove": those that begin with testenv.Prove or
+# testenv.Both. With -n it prints them, as "directory test".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-list=
+tests=$(go run ./internal/testenv/tier/list)
 if [ "${1:-}" = -n ]; then
-	list=yes
-	shift
-fi
-
-# in_tier prints "directory test" of each test of the tier, in all modules.
-in_tier() {
-	git ls-files --cached --others --exclude-standard -- '*_test.go' | xargs awk '
-		/^func (Test|Fuzz)[A-Za-z0-9_]*\(/ { name = $2; sub(/\(.*/, "", name); line = FNR }
-		/^\ttestenv\.Prove\(/ && FNR == line + 1 { dir = FILENAME; sub(/\/?[^\/]*$/, "", dir); print (dir == "" ? "." : dir), name }' | sort
-}
-
-tests=$(in_tier)
-if [ -n "$list" ]; then
 	echo "$tests"
 	exit 0
 fi
 
 # The long walks on MySQL are sampled, see testenv.Sample. Another commit has another sample.
 ONCE_SAMPLE=$(git rev-parse 'HEAD^{tree}')
-export ONCE_SAMPLE
+export ONCE_SAMPLE ONCE_TIER=prove ONCE_PROVED
+ONCE_PROVED=$(mktemp)
+trap 'rm -f "$ONCE_PROVED"' EXIT
 
 failed=()
 while read -r dir; do
-	names=$(awk -v dir="$dir" '$1 == dir { printf "%s%s", sep, $2; sep = "|" }' <<<"$tests")
-	echo "--- $dir: ${names//|/ }"
+	names=$(awk -v dir="$dir" '$1 == dir { print $2 }' <<<"$tests")
+	echo "--- $dir:" $names
+	: >"$ONCE_PROVED"
 	# From the module of the package, so that it is found with GOWORK=off as well.
-	(cd "$dir" && go test -count=1 -timeout 2h ${PROVEFLAGS:-} -run "^($names)\$" .) || failed+=("$dir")
+	(cd "$dir" && go test -count=1 -timeout 2h ${PROVEFLAGS:-} -run "^(${names//$'\n'/|})\$" .) || failed+=("$dir")
+	# Each test has told that it runs: one that the compiler leaves out has not.
+	if idle=$(comm -23 <(sort <<<"$names") <(sort -u "$ONCE_PROVED")); [ -n "$idle" ]; then
+		echo "listed, but they did not run:" $idle >&2
+		failed+=("$dir")
+	fi
 done < <(cut -d ' ' -f 1 <<<"$tests" | uniq)
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -19,15 +20,17 @@ func Reportf(t testing.TB, format string, args ...any) {
 	if name == "" {
 		return
 	}
+	if err := appendLine(name, fmt.Sprintf("%s: "+format, append([]any{t.Name()}, args...)...)); err != nil {
+		t.Error(err)
+	}
+}
+
+// appendLine appends a line to a file, at once: other processes append, too.
+func appendLine(name, line string) error {
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file that the caller of the tests has named
 	if err != nil {
-		t.Error(err)
-		return
+		return err
 	}
-	if _, err := fmt.Fprintf(f, "%s: "+format+"\n", append([]any{t.Name()}, args...)...); err != nil { // at once: others append, too
-		t.Error(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
 }

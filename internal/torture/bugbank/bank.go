@@ -172,8 +172,8 @@ func (b *Bank) start(ctx context.Context, binary, id string, t target, tests str
 	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute) // if the test does not even end by its own limit
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, append(flags, "-test.v", "-test.count=1", "-test.timeout="+limit.String(), "-test.run="+tests)...)
-	// That it fails is enough. The test that is to fail is in no sample.
-	cmd.Env = append(os.Environ(), variable+"="+id, "RAPID_SHRINKTIME=0s", testenv.SampleVariable+"=")
+	// That it fails is enough. The test that is to fail runs whole.
+	cmd.Env = append(os.Environ(), append(testenv.ByHand(), variable+"="+id, "RAPID_SHRINKTIME=0s")...)
 	cmd.Dir = filepath.Join(t.dir(b.Root), filepath.FromSlash(t.pkg))
 	cmd.WaitDelay = 10 * time.Second
 	return cmd.CombinedOutput()

@@ -14,11 +14,13 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 )
 
 // TestBatch: a batch is applied in one transaction, and duplicates in it do no harm.
 func TestBatch(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testBatch[pgx.Tx], testBatch[*sql.Tx])
 }
@@ -71,6 +73,7 @@ func errorsOf(results []inbox.Result) error {
 
 // TestPoisonInBatch: a message that fails does so alone, and later ones of its key wait for it.
 func TestPoisonInBatch(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testPoisonInBatch[pgx.Tx], testPoisonInBatch[*sql.Tx])
 }
@@ -109,6 +112,7 @@ func testPoisonInBatch[TX any](t *testing.T, g *ground[TX]) {
 
 // TestBatchOrder: messages of a key that came out of order within a batch are handled in their order.
 func TestBatchOrder(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testBatchOrder[pgx.Tx], testBatchOrder[*sql.Tx])
 }
@@ -131,6 +135,7 @@ func testBatchOrder[TX any](t *testing.T, g *ground[TX]) {
 
 // TestDo: a duplicate gets the result of the first time.
 func TestDo(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testDo[pgx.Tx], testDo[*sql.Tx])
 }
@@ -164,6 +169,7 @@ func testDo[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRetention: an ID is known for as long as its source says, and one whose dead letter waits for longer.
 func TestRetention(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRetention[pgx.Tx], testRetention[*sql.Tx])
 }
@@ -216,6 +222,7 @@ func testRetention[TX any](t *testing.T, g *ground[TX]) {
 
 // TestEncrypted: what waits in the database cannot be read without the key.
 func TestEncrypted(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx])
 }

@@ -11,11 +11,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestSameBody: a message whose body was applied under another ID is told, and applied all the same: one by one, in a batch,
 // and after it was parked. A duplicate, another source, another consumer and an empty body are not told.
-func TestSameBody(t *testing.T) { t.Parallel(); on(t, testSameBody[pgx.Tx], testSameBody[*sql.Tx]) }
+func TestSameBody(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testSameBody[pgx.Tx], testSameBody[*sql.Tx])
+}
 
 func testSameBody[TX any](t *testing.T, g *ground[TX]) {
 	with := func(body string, m inbox.Message) inbox.Message {

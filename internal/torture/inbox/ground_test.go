@@ -68,6 +68,7 @@ type sqlConfig struct {
 	driver string
 	dsn    func(tb testing.TB) string
 	config sqlstore.Config
+	tier   testenv.Tier
 }
 
 func sqliteFile(tb testing.TB) string {
@@ -80,11 +81,11 @@ func sqliteDSN(file string) string {
 }
 
 var sqlConfigs = map[string]sqlConfig{
-	"SQLite":               {"sqlite", sqliteFile, sqlstore.Config{}},
-	"SQLite, GroupCommit":  {"sqlite", sqliteFile, sqlstore.Config{GroupCommit: true}},
-	"PostgreSQL, sqlstore": {"pgx", testenv.NewDatabase, sqlstore.Config{}},
-	"MariaDB":              {"mysql", testenv.NewMariaDB, sqlstore.Config{}},
-	"MySQL":                {"mysql", testenv.NewMySQL, sqlstore.Config{}},
+	"SQLite":               {"sqlite", sqliteFile, sqlstore.Config{}, testenv.InTest},
+	"SQLite, GroupCommit":  {"sqlite", sqliteFile, sqlstore.Config{GroupCommit: true}, testenv.InProve},
+	"PostgreSQL, sqlstore": {"pgx", testenv.NewDatabase, sqlstore.Config{}, testenv.InProve},
+	"MariaDB":              {"mysql", testenv.NewMariaDB, sqlstore.Config{}, testenv.InTest},
+	"MySQL":                {"mysql", testenv.NewMySQL, sqlstore.Config{}, testenv.InProve},
 }
 
 func newSQL(t *testing.T, name string) *ground[*sql.Tx] {
@@ -127,16 +128,18 @@ func groundOn[TX any](name string, s sqlStore[TX]) *ground[TX] {
 	return &ground[TX]{name: name, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
 }
 
-// on runs a test on a database of each kind.
+// on runs a test on a database of each kind: some in make test, the others in make prove.
 func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
 	t.Helper()
-	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); onPgx(t, newPgx(t)) })
-	for name := range sqlConfigs {
+	t.Run("pgxstore", func(t *testing.T) {
+		testenv.Cell(t, testenv.InTest)
+		t.Parallel()
+		onPgx(t, newPgx(t))
+	})
+	for name, c := range sqlConfigs {
 		t.Run(name, func(t *testing.T) {
+			testenv.Cell(t, c.tier)
 			t.Parallel()
-			if name != "SQLite" && name != "MariaDB" {
-				testenv.Prove(t)
-			}
 			onSQL(t, newSQL(t, name))
 		})
 	}

@@ -11,11 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry"
 )
 
 // TestOnce: each message is applied once, whatever its deliveries are.
 func TestOnce(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testOnce[pgx.Tx], testOnce[*sql.Tx])
 }
@@ -68,6 +70,7 @@ func testOnce[TX any](t *testing.T, g *ground[TX]) {
 
 // TestFailures: a failed message has no effect, is delivered again after a pause, and is given up in the end.
 func TestFailures(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testFailures[pgx.Tx], testFailures[*sql.Tx])
 }
@@ -131,6 +134,7 @@ func testFailures[TX any](t *testing.T, g *ground[TX]) {
 
 // TestMalformed messages are dead letters: they would fail for ever.
 func TestMalformed(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testMalformed[pgx.Tx], testMalformed[*sql.Tx])
 }

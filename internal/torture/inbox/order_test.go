@@ -13,10 +13,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestInOrder: messages of a key are applied in their order, whatever the order of deliveries is.
 func TestInOrder(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testInOrder[pgx.Tx], testInOrder[*sql.Tx])
 }
@@ -71,6 +73,7 @@ func testInOrder[TX any](t *testing.T, g *ground[TX]) {
 
 // TestFailingHead: a message that fails is not overtaken, and no other key waits for it.
 func TestFailingHead(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testFailingHead[pgx.Tx], testFailingHead[*sql.Tx])
 }
@@ -169,6 +172,7 @@ func until(t *testing.T, done func() bool) {
 
 // TestLatestVersion: an older version than the applied one is ignored.
 func TestLatestVersion(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testLatestVersion[pgx.Tx], testLatestVersion[*sql.Tx])
 }
@@ -194,6 +198,7 @@ func testLatestVersion[TX any](t *testing.T, g *ground[TX]) {
 
 // TestStartInTheMiddle: a consumer begins where it is told to.
 func TestStartInTheMiddle(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testStartInTheMiddle[pgx.Tx], testStartInTheMiddle[*sql.Tx])
 }
@@ -242,6 +247,7 @@ func testStartInTheMiddle[TX any](t *testing.T, g *ground[TX]) {
 
 // TestTwoNodes: several processes get the same messages at the same time, in batches and in disorder.
 func TestTwoNodes(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testTwoNodes[pgx.Tx], testTwoNodes[*sql.Tx])
 }

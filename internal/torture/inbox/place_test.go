@@ -11,11 +11,13 @@ import (
 
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 )
 
 // TestFirstMessageFails: FromAny, a key begins with its first message also if that fails: later ones wait for it.
 func TestFirstMessageFails(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testFirstMessageFails[pgx.Tx], testFirstMessageFails[*sql.Tx])
 }
@@ -47,6 +49,7 @@ func testFirstMessageFails[TX any](t *testing.T, g *ground[TX]) {
 
 // TestTooLargeInOrder: a message that is too large holds its place, and becomes a dead letter when its turn has come.
 func TestTooLargeInOrder(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testTooLargeInOrder[pgx.Tx], testTooLargeInOrder[*sql.Tx])
 }
@@ -75,6 +78,7 @@ func testTooLargeInOrder[TX any](t *testing.T, g *ground[TX]) {
 
 // TestMismatchHasNoPlace: to discard the letter of a message with the Seq of another one does not give up that one's place.
 func TestMismatchHasNoPlace(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testMismatchHasNoPlace[pgx.Tx], testMismatchHasNoPlace[*sql.Tx])
 }
@@ -108,6 +112,7 @@ func testMismatchHasNoPlace[TX any](t *testing.T, g *ground[TX]) {
 
 // TestMalformedIsNotRedriven: what was stored of a malformed message is not what was sent, and no handler gets it.
 func TestMalformedIsNotRedriven(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testMalformedIsNotRedriven[pgx.Tx], testMalformedIsNotRedriven[*sql.Tx])
 }
@@ -128,6 +133,7 @@ func testMalformedIsNotRedriven[TX any](t *testing.T, g *ground[TX]) {
 
 // TestBusyMessage: a message that waits too long for a lock, each time, holds up neither its batch nor what Run does.
 func TestBusyMessage(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testBusyMessage[pgx.Tx], testBusyMessage[*sql.Tx])
 }

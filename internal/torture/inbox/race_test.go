@@ -11,11 +11,13 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestSameMessageAtOnce: two nodes handle the same message at the same time. The second one waits for the end of the first one's
 // transaction, and finds that the message was applied.
 func TestSameMessageAtOnce(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testSameMessageAtOnce[pgx.Tx], testSameMessageAtOnce[*sql.Tx])
 }
@@ -55,6 +57,7 @@ func testSameMessageAtOnce[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRedriveFails: a letter whose redrive fails waits again, and another redrive may succeed.
 func TestRedriveFails(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRedriveFails[pgx.Tx], testRedriveFails[*sql.Tx])
 }
@@ -90,6 +93,7 @@ func testRedriveFails[TX any](t *testing.T, g *ground[TX]) {
 
 // TestDatabaseFaultsAreNoAttempts: a message does not become a dead letter because the database is down.
 func TestDatabaseFaultsAreNoAttempts(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testDatabaseFaultsAreNoAttempts[pgx.Tx], testDatabaseFaultsAreNoAttempts[*sql.Tx])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/onceprom"
 )
 
@@ -20,6 +21,7 @@ var errDown = errors.New("down")
 // same key. What was counted as executed and applied are the effects that the database holds, every call is counted once, and
 // what was counted as a mismatch or failed are the calls that were told so.
 func TestCountersAgreeWithTheDatabase(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testCounters[pgx.Tx], testCounters[*sql.Tx])
 }

@@ -15,19 +15,12 @@ import (
 
 // TestDeadlocksAreCounted: as what they are, by the store that knows its database's errors.
 func TestDeadlocksAreCounted(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
-	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); testDeadlock[pgx.Tx](t, newPgx(t)) })
-	t.Run("PostgreSQL, sqlstore", func(t *testing.T) {
-		t.Parallel()
-		testenv.Prove(t)
-		testDeadlock[*sql.Tx](t, newSQL(t, "pgx", testenv.NewDatabase(t)))
-	})
-	t.Run("MariaDB", func(t *testing.T) { t.Parallel(); testDeadlock[*sql.Tx](t, newSQL(t, "mysql", testenv.NewMariaDB(t))) })
-	t.Run("MySQL", func(t *testing.T) {
-		t.Parallel()
-		testenv.Prove(t)
-		testDeadlock[*sql.Tx](t, newSQL(t, "mysql", testenv.NewMySQL(t)))
-	})
+	cell(t, "pgxstore", testenv.InTest, func(t *testing.T) { testDeadlock[pgx.Tx](t, newPgx(t)) })
+	cell(t, "PostgreSQL, sqlstore", testenv.InProve, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, "pgx", testenv.NewDatabase(t))) })
+	cell(t, "MariaDB", testenv.InTest, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, "mysql", testenv.NewMariaDB(t))) })
+	cell(t, "MySQL", testenv.InProve, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, "mysql", testenv.NewMySQL(t))) })
 }
 
 func testDeadlock[TX any](t *testing.T, g ground[TX]) {

@@ -13,6 +13,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )
@@ -35,6 +36,7 @@ func read(t *testing.T, sources ...gauge.Source) map[string]float64 {
 
 // TestGauges: they tell what stands in the database.
 func TestGauges(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testGauges[pgx.Tx], testGauges[*sql.Tx])
 }

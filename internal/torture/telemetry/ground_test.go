@@ -82,13 +82,19 @@ func sqliteFile(t *testing.T) string {
 // on runs a test on a database of each kind.
 func on(t *testing.T, onPgx func(*testing.T, ground[pgx.Tx]), onSQL func(*testing.T, ground[*sql.Tx])) {
 	t.Helper()
-	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); onPgx(t, newPgx(t)) })
-	t.Run("SQLite", func(t *testing.T) { t.Parallel(); onSQL(t, newSQL(t, "sqlite", sqliteFile(t))) })
-	t.Run("MariaDB", func(t *testing.T) { t.Parallel(); onSQL(t, newSQL(t, "mysql", testenv.NewMariaDB(t))) })
-	t.Run("MySQL", func(t *testing.T) {
+	cell(t, "pgxstore", testenv.InTest, func(t *testing.T) { onPgx(t, newPgx(t)) })
+	cell(t, "SQLite", testenv.InTest, func(t *testing.T) { onSQL(t, newSQL(t, "sqlite", sqliteFile(t))) })
+	cell(t, "MariaDB", testenv.InTest, func(t *testing.T) { onSQL(t, newSQL(t, "mysql", testenv.NewMariaDB(t))) })
+	cell(t, "MySQL", testenv.InProve, func(t *testing.T) { onSQL(t, newSQL(t, "mysql", testenv.NewMySQL(t))) })
+}
+
+// cell runs a part of a test that belongs to one tier.
+func cell(t *testing.T, name string, tier testenv.Tier, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		testenv.Cell(t, tier)
 		t.Parallel()
-		testenv.Prove(t)
-		onSQL(t, newSQL(t, "mysql", testenv.NewMySQL(t)))
+		run(t)
 	})
 }
 

@@ -157,17 +157,15 @@ func (l life) lived(t *testing.T) (list []told, last map[string]float64) {
 // operations again. What both have counted as executed, and one that the database holds and nobody has counted, are the effects. The one is
 // explained: the successor has replayed an operation of which the dead process had not told before the last scrape.
 func TestKilledProcessLosesNoCounters(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
+	cell(t, "SQLite", testenv.InTest, func(t *testing.T) {
 		testKilled(t, func(t *testing.T) (ground[*sql.Tx], life) {
 			dsn := sqliteFile(t)
 			return newSQL(t, "sqlite", dsn), life{DSN: dsn, SQLite: true}
 		})
 	})
-	t.Run("pgxstore", func(t *testing.T) {
-		t.Parallel()
-		testenv.Prove(t)
+	cell(t, "pgxstore", testenv.InProve, func(t *testing.T) {
 		testKilled(t, func(t *testing.T) (ground[pgx.Tx], life) {
 			dsn := testenv.NewDatabase(t)
 			pool, err := pgxpool.New(t.Context(), dsn)
