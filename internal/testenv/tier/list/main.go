@@ -18,7 +18,7 @@ func main() {
 	}
 	for _, t := range tests {
 		if slices.Contains(t.Tiers, testenv.InProve) {
-			fmt.Println(t.Dir, t.Name)
+			fmt.Fprintln(os.Stdout, t.Dir, t.Name)
 		}
 	}
 }
