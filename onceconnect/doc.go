@@ -48,6 +48,7 @@
 //
 //	Idempotency-Key        request   "key" or key, as in package oncehttp
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
+//	                                 (Grpc-Previous-Rpc-Attempts, of a gRPC client with a retryPolicy, is added)
 //	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again)

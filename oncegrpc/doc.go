@@ -45,6 +45,7 @@
 //
 //	idempotency-key        request   "key" or key, as in package oncehttp
 //	once-attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
+//	                                 (grpc-previous-rpc-attempts, of a client with a retryPolicy, is added)
 //	once-first-sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	idempotency-status     answer    stored, replayed, or ignored (a retry executes again)

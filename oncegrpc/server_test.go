@@ -3,6 +3,8 @@ package oncegrpc_test
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -47,6 +50,37 @@ func TestFirstAndReplay(t *testing.T) {
 		t.Errorf("%v", h2)
 	}
 	s.expect(1, 1)
+}
+
+// TestRetriesOfGRPC: a client that gRPC itself makes repeat a call says so in a field of gRPC. once-attempt stays the same then.
+func TestRetriesOfGRPC(t *testing.T) {
+	for said, want := range map[string][]int{"": {0, 2, 3}, "1": {1, 2, 3}, "7": {7, 8, 9}, "2147483647": {math.MaxInt32, math.MaxInt32, math.MaxInt32}} {
+		s := start(t, oncegrpc.Config{}, func(s *service) {
+			s.before = func(_ context.Context, run int) error {
+				if run < 3 {
+					return status.Error(codes.Unavailable, "the network is not there")
+				}
+				return nil
+			}
+		})
+		ctx := with("k")
+		if said != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "once-attempt", said)
+		}
+		conn, err := grpc.NewClient(s.addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}],
+			"retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`))
+		s.must(err)
+		_, err = refundsv1.NewRefundsClient(conn).CreateRefund(ctx, refund)
+		s.must(errors.Join(err, conn.Close()))
+		var got []int
+		for _, e := range s.begun {
+			got = append(got, e.Caller.Attempt)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("once-attempt %q: attempts %d, want %d", said, got, want)
+		}
+		s.expect(1, 3)
+	}
 }
 
 func TestDuplicatesAtOnce(t *testing.T) {

@@ -10,6 +10,7 @@ import "strings"
 const (
 	KeyHeader       = "idempotency-key"
 	AttemptHeader   = "once-attempt"
+	PreviousHeader  = "grpc-previous-rpc-attempts" // of a client whose service config has a retryPolicy
 	FirstSentHeader = "once-first-sent"
 	TraceHeader     = "traceparent"
 	StatusHeader    = "idempotency-status"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/oncelib/once"
@@ -100,9 +101,20 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	op.Scope = wire.Scope(c.Principal, c.Method)
 	op.Fingerprint = once.FingerprintOf([]byte(c.Method), c.Message)
 	op.Wait, op.Retain, op.Bytes = s.Wait, s.Retain, int64(len(c.Message))
-	op.Caller.Attempt = wire.Attempt(c.Header(AttemptHeader))
+	op.Caller.Attempt = c.attempt()
 	op.First = op.Caller.Attempt == 1
 	return op, nil
+}
+
+// attempt returns which attempt the call says that it is, 0 if it says nothing. gRPC repeats calls below the client's interceptors, with the
+// same once-attempt.
+func (c *Call) attempt() int {
+	n := wire.Attempt(c.Header(AttemptHeader))
+	if before := wire.Attempt(c.Header(PreviousHeader)); before > 0 {
+		n = max(n, 1)
+		n += min(before, math.MaxInt32-n)
+	}
+	return n
 }
 
 func invalidKey(err error) *Problem {

@@ -27,4 +27,9 @@ var rpcMutants = []Mutant{
 		Edits: []Edit{{In: "(*Server).operation", Old: "op.Name, op.Trace = c.Method,", New: `op.Name, op.Trace = "",`}},
 		Tests: []Killer{{Module: "onceconnect", Test: "TestNameAndTrace"}},
 	},
+	{
+		Name:  "a retry of gRPC itself is taken for the first attempt",
+		Edits: []Edit{{In: "(*Call).attempt", Old: "before > 0", New: "before < 0"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestRetriesOfGRPC"}},
+	},
 }
