@@ -5,7 +5,8 @@
 //	engine := once.New(s, once.Config{Observer: once.Observers(tel, once.Log(log))})
 //	box := outbox.New(s, outbox.Config{Trace: onceotel.Trace})
 //	relay := box.Relay(tel.Publisher(publisher, "nats"), outbox.RelayConfig{Observer: tel.Outbox()})
-//	handle := onceotel.Handler(tel, in, apply) // for in.Handle and in.Run
+//	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox("nats")})
+//	handle := onceotel.Handler(tel, in, apply, "nats") // for in.Handle, in.Run and natsbroker.Consume
 //	jobs := once.New(lease.New(s, lease.Config{Tracer: tel}), once.Config{Observer: tel})
 //	client := &http.Client{Transport: tel.Transport(&retryhttp.Transport{Keys: true})}
 //

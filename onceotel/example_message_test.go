@@ -52,8 +52,8 @@ func ExampleTelemetry_Publisher() {
 	}
 
 	// The consumer: a span for each message.
-	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox()})
-	handle := onceotel.Handler(tel, in, book)
+	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox("nats")})
+	handle := onceotel.Handler(tel, in, book, "nats")
 
 	// The relay: a span for each delivery.
 	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {

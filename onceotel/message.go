@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// system is messaging.system where no broker is named.
+// system is messaging.system of messages that no broker carries.
 const system = "once"
 
 // maxLinks is how many links the SDK keeps by default.
@@ -23,7 +23,8 @@ const maxLinks = 128
 const outcomeKey = attribute.Key("once.outcome")
 
 // Publisher returns a publisher that makes a span "send {topic}" for each call of Publish of another one. It links to the producers of the
-// messages, the contexts of outbox.Config.Trace: to those of the first 128. broker is the messaging.system, such as "kafka"; "" is "once".
+// messages, the contexts of outbox.Config.Trace: to those of the first 128. broker is the messaging.system, such as "kafka", "nats" or
+// "rabbitmq"; "" is "once", for messages that no broker carries.
 func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publisher {
 	return outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
 		if len(messages) == 0 {
@@ -42,9 +43,15 @@ func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publishe
 		ctx, span := t.tracer.Start(ctx, "send "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links(traces[:min(len(traces), maxLinks)]...)...), trace.WithAttributes(attrs...))
 		defer span.End()
 		errs := p.Publish(ctx, messages)
+		failed := false
 		for i, err := range errs {
-			if err != nil && i < len(ids) {
-				span.AddEvent("once.outbox.failed", trace.WithAttributes(semconv.MessagingMessageID(ids[i]), errorKey.String(err.Error())))
+			if err == nil || i >= len(ids) {
+				continue
+			}
+			span.AddEvent("once.outbox.failed", trace.WithAttributes(semconv.MessagingMessageID(ids[i]), errorKey.String(err.Error())))
+			if !failed {
+				failed = true
+				span.SetAttributes(errorTypeOf(err))
 				span.SetStatus(codes.Error, err.Error())
 			}
 		}
@@ -52,13 +59,24 @@ func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publishe
 	})
 }
 
+// errorTypeOf is the error.type of a delivery: what the error means for the message, or its Go type if it says nothing.
+func errorTypeOf(err error) attribute.KeyValue {
+	switch {
+	case outbox.IsPermanent(err):
+		return semconv.ErrorTypeKey.String("permanent")
+	case outbox.IsUnavailable(err):
+		return semconv.ErrorTypeKey.String("unavailable")
+	}
+	return semconv.ErrorType(err)
+}
+
 // Handler returns a handler for the messages of an inbox that makes a span "process {topic}" for each run of fn. It is a child of the span in the
 // context, and links to the producer of the message: Message.Trace. The commit of the message is not in it: it is in the operation of the
-// inbox, if t observes the engine.
-func Handler[TX any](t *Telemetry, in *inbox.Inbox[TX], fn inbox.Handler[TX]) inbox.Handler[TX] {
+// inbox, if t observes the engine. broker is the messaging.system that the messages come from: see [Telemetry.Publisher].
+func Handler[TX any](t *Telemetry, in *inbox.Inbox[TX], fn inbox.Handler[TX], broker string) inbox.Handler[TX] {
 	consumer := in.Config().Consumer
 	return func(ctx context.Context, tx TX, m inbox.Message) error {
-		ctx, span := t.process(ctx, consumer, &m)
+		ctx, span := t.process(ctx, consumer, broker, &m)
 		defer span.End()
 		err := fn(ctx, tx, m)
 		if err != nil {
@@ -69,8 +87,8 @@ func Handler[TX any](t *Telemetry, in *inbox.Inbox[TX], fn inbox.Handler[TX]) in
 }
 
 // process starts the span of a message that was received.
-func (t *Telemetry) process(ctx context.Context, consumer string, m *inbox.Message) (context.Context, trace.Span) {
-	attrs := append(messaging("process", m.Topic, ""), semconv.MessagingOperationTypeProcess,
+func (t *Telemetry) process(ctx context.Context, consumer, broker string, m *inbox.Message) (context.Context, trace.Span) {
+	attrs := append(messaging("process", m.Topic, broker), semconv.MessagingOperationTypeProcess,
 		semconv.MessagingConsumerGroupName(consumer), semconv.MessagingMessageID(m.ID))
 	if m.Delivery > 0 {
 		attrs = append(attrs, attemptKey.Int(m.Delivery))
@@ -94,19 +112,24 @@ type outboxObserver struct{ of *Telemetry }
 func (o outboxObserver) Observe(ctx context.Context, e outbox.Event) { o.of.meter.outbox(ctx, &e) }
 
 // Inbox returns the observer of an inbox. It records the instruments, and makes a span "process {topic}" of a message that no handler runs
-// for: a duplicate, say. That of another message is one of [Handler].
-func (t *Telemetry) Inbox() inbox.Observer { return inboxObserver{t} }
+// for: a duplicate, say. That of another message is one of [Handler]. broker is the messaging.system that the messages come from: see
+// [Telemetry.Publisher].
+func (t *Telemetry) Inbox(broker string) inbox.Observer { return inboxObserver{t, broker} }
 
-type inboxObserver struct{ of *Telemetry }
+type inboxObserver struct {
+	of     *Telemetry
+	broker string
+}
 
 // Observe implements [inbox.Observer].
 func (o inboxObserver) Observe(ctx context.Context, e inbox.Event) {
 	o.of.meter.inbox(ctx, &e)
 	switch e.Type {
 	case inbox.EventDuplicate, inbox.EventStale, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered:
-		_, span := o.of.process(ctx, e.Consumer, &e.Message)
+		_, span := o.of.process(ctx, e.Consumer, o.broker, &e.Message)
 		span.SetAttributes(outcomeKey.String(string(e.Type)))
 		if e.Type == inbox.EventDeadLettered { // it waits for a person
+			span.SetAttributes(semconv.ErrorType(e.Err))
 			span.SetStatus(codes.Error, text(e.Err))
 		}
 		span.End()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
@@ -58,7 +59,7 @@ func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
 	tel, s := newTelemetry(t, onceotel.Config{}), database(t)
 	engine := once.New(s, once.Config{Observer: tel})
 	box := outbox.New(s, outbox.Config{Trace: onceotel.Trace})
-	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox()})
+	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox("http")})
 	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into booking (id) values (?)", m.ID)
 		return err
@@ -67,7 +68,7 @@ func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
 	receiver := httptest.NewServer(httpbroker.Receiver(in, onceotel.Handler(tel.Telemetry, in, func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
 		received <- m
 		return book(ctx, tx, m)
-	})))
+	}, "http")))
 	defer receiver.Close()
 
 	_, err := once.Do(t.Context(), engine, refund, func(ctx context.Context, tx *sql.Tx) (string, error) {
@@ -122,10 +123,12 @@ func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
 		}
 	}
 	for attribute, want := range map[string]string{
-		"messaging.operation.name": "process", "messaging.operation.type": "process", "messaging.system": "once", "messaging.consumer.group.name": "billing",
+		"messaging.operation.name": "process", "messaging.operation.type": "process", "messaging.system": "http", "messaging.consumer.group.name": "billing",
 	} {
-		if got := text(processes[0].Attributes, attribute); got != want {
-			t.Errorf("%s of the consumer is %q, want %q", attribute, got, want)
+		for i, s := range processes { // of the handler, and of the second delivery
+			if got := text(s.Attributes, attribute); got != want {
+				t.Errorf("%s of delivery %d is %q, want %q", attribute, i+1, got, want)
+			}
 		}
 	}
 	if send.SpanKind != trace.SpanKindClient || processes[0].SpanKind != trace.SpanKindConsumer {
@@ -167,13 +170,16 @@ func TestFailedMessages(t *testing.T) {
 	if send.Status.Code != codes.Error || len(send.Events) != 1 || text(send.Events[0].Attributes, "messaging.message.id") != "2" {
 		t.Errorf("%v, %v", send.Status, send.Events)
 	}
+	if kind := text(send.Attributes, "error.type"); kind != "*errors.errorString" {
+		t.Errorf("error.type %q", kind)
+	}
 	if got := links(&send); !slices.Equal(got, []string{original}) || text(send.Attributes, "messaging.batch.message_count") != "2" {
 		t.Errorf("links to %q: %v", got, send.Attributes)
 	}
 
-	in := inbox.New(once.New(database(t), once.Config{Observer: once.Discard}), inbox.Config{Consumer: "billing", Observer: tel.Inbox()})
+	in := inbox.New(once.New(database(t), once.Config{Observer: once.Discard}), inbox.Config{Consumer: "billing", Observer: tel.Inbox("")})
 	m := inbox.Message{ID: "1", Topic: "refunds", Type: "refund.succeeded", Trace: "no traceparent"}
-	outcome, err := in.Handle(t.Context(), m, onceotel.Handler(tel.Telemetry, in, func(context.Context, *sql.Tx, inbox.Message) error { return inbox.Permanent(refused) }))
+	outcome, err := in.Handle(t.Context(), m, onceotel.Handler(tel.Telemetry, in, func(context.Context, *sql.Tx, inbox.Message) error { return inbox.Permanent(refused) }, ""))
 	if err != nil || outcome != inbox.DeadLettered {
 		t.Fatal(outcome, err)
 	}
@@ -181,7 +187,31 @@ func TestFailedMessages(t *testing.T) {
 	if len(spans) != 2 || spans[0].Status.Code != codes.Error || spans[1].Status.Code != codes.Error || text(spans[1].Attributes, "once.outcome") != "dead_lettered" || len(spans[0].Links) > 0 {
 		t.Errorf("%+v", spans)
 	}
+	for _, s := range spans {
+		if system, kind := text(s.Attributes, "messaging.system"), text(s.Attributes, "error.type"); system != "once" || kind == "" {
+			t.Errorf("%s: messaging.system %q, error.type %q", s.Name, system, kind)
+		}
+	}
 	if n := tel.numbers()["once.inbox.messages{result=dead_lettered,source=once}"]; n != 1 {
 		t.Errorf("%v dead letters", n)
+	}
+}
+
+// TestErrorTypeOfADelivery: it is one of few, and says what the destination has said of the message.
+func TestErrorTypeOfADelivery(t *testing.T) {
+	t.Parallel()
+	tel, refused := newTelemetry(t, onceotel.Config{}), errors.New("refused")
+	for want, errs := range map[string][]error{
+		"":                    nil,
+		"permanent":           {nil, outbox.Permanent(refused), outbox.Unavailable(refused)},
+		"unavailable":         {outbox.Unavailable(refused), outbox.Permanent(refused), nil},
+		"*errors.errorString": {fmt.Errorf("nats: %w", refused), nil, nil},
+	} {
+		publish := func(context.Context, []outbox.Message) []error { return errs }
+		tel.Publisher(outbox.PublisherFunc(publish), "rabbitmq").Publish(t.Context(), make([]outbox.Message, 3))
+		send := named(t, tel.take(), "send ")
+		if got := text(send.Attributes, "error.type"); got != want || (send.Status.Code == codes.Error) != (want != "") || text(send.Attributes, "messaging.system") != "rabbitmq" {
+			t.Errorf("%v: error.type %q, want %q: %v", errs, got, want, send.Attributes)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package onceotel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -178,27 +179,26 @@ func fail(span trace.Span, err error) {
 }
 
 // spanName is what the HTTP conventions call the span of a request whose route is not known.
-func spanName(req *http.Request) string {
-	if m := methodOf(req); m != semconv.HTTPRequestMethodOther {
-		return m.Value.AsString()
-	}
-	return "HTTP"
-}
+func spanName(req *http.Request) string { return cmp.Or(knownMethod(req), "HTTP") }
 
-func methodOf(req *http.Request) attribute.KeyValue {
+// knownMethod returns the method of a request if it is one of those that the HTTP conventions know, else "".
+func knownMethod(req *http.Request) string {
 	switch req.Method {
 	case "":
-		return semconv.HTTPRequestMethodGet
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
-		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
-		return semconv.HTTPRequestMethodKey.String(req.Method)
+		return http.MethodGet
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect, http.MethodOptions, http.MethodTrace, semconv.HTTPRequestMethodQuery.Value.AsString():
+		return req.Method
 	}
-	return semconv.HTTPRequestMethodOther
+	return ""
 }
 
 // attributesOf describes a request. User and query of its URL may be secret.
 func attributesOf(req *http.Request) []attribute.KeyValue {
-	attrs := []attribute.KeyValue{methodOf(req)}
+	attrs := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(knownMethod(req))}
+	if knownMethod(req) == "" {
+		attrs = []attribute.KeyValue{semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(req.Method)}
+	}
 	if req.URL == nil {
 		return attrs
 	}

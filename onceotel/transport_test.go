@@ -292,3 +292,29 @@ func TestKeyTravelsDownstream(t *testing.T) {
 		t.Errorf("%v", h)
 	}
 }
+
+// TestMethods: one that the conventions do not know is _OTHER in all spans, and kept beside.
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	tel, s := newTelemetry(t, onceotel.Config{}), newServer(t)
+	for method, want := range map[string][3]string{
+		"":         {"GET", "GET", ""},
+		"QUERY":    {"QUERY", "QUERY", ""},
+		"PROPFIND": {"HTTP", "_OTHER", "PROPFIND"},
+		"get":      {"HTTP", "_OTHER", "get"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), method, s.URL, nil)
+		must(t, err)
+		req.Method = method
+		resp, err := tel.Transport(nil).RoundTrip(req)
+		must(t, err)
+		must(t, resp.Body.Close())
+		spans := tel.take()
+		for _, name := range []string{want[0], "call " + want[0]} {
+			span := named(t, spans, name)
+			if known, original := text(span.Attributes, "http.request.method"), text(span.Attributes, "http.request.method_original"); known != want[1] || original != want[2] {
+				t.Errorf("%q: %s has the method %q, and %q in the original", method, name, known, original)
+			}
+		}
+	}
+}

@@ -79,4 +79,19 @@ var tracingMutants = []Mutant{
 		Edits: []Edit{{In: "lease.(*Run).trace", Old: "ctx, end := r.s.cfg.Tracer.PhaseStart(ctx, p)", New: "_, end := r.s.cfg.Tracer.PhaseStart(ctx, p)"}},
 		Tests: onLease("TestTracerSeesEachPhaseThatRuns"),
 	},
+	{
+		Name:  "the spans of a consumer do not name its broker",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).process", Old: `messaging("process", m.Topic, broker)`, New: `messaging("process", m.Topic, "")`}},
+		Tests: onceotel("TestMessageIsLinkedFromProducerToConsumer"),
+	},
+	{
+		Name:  "a delivery that has failed has no type of error",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).Publisher", Old: "span.SetAttributes(errorTypeOf(err))", New: "_ = errorTypeOf"}},
+		Tests: onceotel("TestErrorTypeOfADelivery"),
+	},
+	{
+		Name:  "a method that is not known is lost",
+		Edits: []Edit{{In: "onceotel.attributesOf", Old: "semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(req.Method)", New: "semconv.HTTPRequestMethodOther"}},
+		Tests: onceotel("TestMethods"),
+	},
 }
