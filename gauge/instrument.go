@@ -29,8 +29,9 @@ const (
 	LimiterCapacity    = "once_limiter_capacity"
 	LimiterRefused     = "once_limiter_refused_total"
 	PoolConnections    = "once_pool_connections"
+	PoolMaxConnections = "once_pool_max_connections"
 
-	Age = "once_gauge_age_seconds"
+	Age = "once_watch_age_seconds"
 )
 
 // Most is how many things a source counts in a database at most: a count reads them all.
@@ -84,9 +85,10 @@ var instruments = []Instrument{
 	{Name: LimiterWaiting, OTel: "once.limiter.waiting", Unit: "{request}", Help: "Requests that wait for their turn."},
 	{Name: LimiterCapacity, OTel: "once.limiter.capacity", Unit: "{request}", Help: "Requests that a limiter serves at the same time."},
 	{Name: LimiterRefused, OTel: "once.limiter.refused", Unit: "{request}", Label: "reason", Grows: true, Help: "Requests that a limiter has refused."},
-	{Name: PoolConnections, OTel: "once.pool.connections", Unit: "{connection}", Label: "state", Help: "Connections of the pool: in_use and idle, and max, which is how many there may be."},
+	{Name: PoolConnections, OTel: "once.pool.connections", Unit: "{connection}", Label: "state", Help: "Connections of the pool: those that are in_use, and those that are idle."},
+	{Name: PoolMaxConnections, OTel: "once.pool.max_connections", Unit: "{connection}", Help: "How many connections the pool may have."},
 
-	{Name: Age, OTel: "once.gauge.age", Unit: "s", fold: highest, Help: "Time since the last answer of the source of gauges that is the furthest behind."},
+	{Name: Age, OTel: "once.watch.age", Unit: "s", fold: highest, Help: "Time since the last answer of the source of gauges that is the furthest behind."},
 }
 
 var byName = func() map[string]*Instrument {

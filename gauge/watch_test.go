@@ -58,16 +58,16 @@ func TestWatchKeepsTheLastValues(t *testing.T) {
 			asked++
 			return []gauge.Value{{Name: gauge.DeadLetters, Number: float64(asked)}}, nil
 		}))
-		want(t, w, "gauge_age_seconds  0")
+		want(t, w, "watch_age_seconds  0")
 		run(t, w)
 		synctest.Wait()
 		for range 10 {
-			want(t, w, "dead_letters  1", "gauge_age_seconds  0")
+			want(t, w, "dead_letters  1", "watch_age_seconds  0")
 		}
 		pass(gauge.DefaultEvery)
-		want(t, w, "dead_letters  2", "gauge_age_seconds  0")
+		want(t, w, "dead_letters  2", "watch_age_seconds  0")
 		pass(gauge.DefaultEvery - time.Second)
-		want(t, w, "dead_letters  2", "gauge_age_seconds  14")
+		want(t, w, "dead_letters  2", "watch_age_seconds  14")
 		if asked != 2 {
 			t.Errorf("asked %d times", asked)
 		}
@@ -95,12 +95,12 @@ func TestStaleGaugesAreDropped(t *testing.T) {
 		synctest.Wait()
 		down.Store(true)
 		pass(30 * time.Second)
-		want(t, w, "cache_bytes  5", "dead_letters  1", "gauge_age_seconds  30")
+		want(t, w, "cache_bytes  5", "dead_letters  1", "watch_age_seconds  30")
 		pass(time.Second)
-		want(t, w, "cache_bytes  5", "gauge_age_seconds  31")
+		want(t, w, "cache_bytes  5", "watch_age_seconds  31")
 		down.Store(false)
 		pass(10 * time.Second)
-		want(t, w, "cache_bytes  5", "dead_letters  1", "gauge_age_seconds  1")
+		want(t, w, "cache_bytes  5", "dead_letters  1", "watch_age_seconds  1")
 		if n := strings.Count(log.String(), "a source has failed"); n != 1 || !strings.Contains(log.String(), "Try: ") {
 			t.Errorf("%d warnings: %s", n, log.String())
 		}
@@ -113,7 +113,7 @@ func TestASourceThatNeverAnswers(t *testing.T) {
 		w := gauge.NewWatch(gauge.Config{Log: slog.New(slog.DiscardHandler)}, gauge.Func(func(context.Context) ([]gauge.Value, error) { return nil, errors.New("no table") }))
 		run(t, w)
 		pass(time.Hour)
-		want(t, w, "gauge_age_seconds  3600")
+		want(t, w, "watch_age_seconds  3600")
 	})
 }
 
@@ -122,10 +122,10 @@ func TestAgeTellsThatAWatchDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := gauge.NewWatch(gauge.Config{}, gauge.Func(func(context.Context) ([]gauge.Value, error) { return nil, nil }))
 		pass(time.Hour)
-		want(t, w, "gauge_age_seconds  3600")
+		want(t, w, "watch_age_seconds  3600")
 		run(t, w)
 		synctest.Wait()
-		want(t, w, "gauge_age_seconds  0")
+		want(t, w, "watch_age_seconds  0")
 	})
 }
 
@@ -144,7 +144,7 @@ func TestGaugesOfSeveralSources(t *testing.T) {
 		w := gauge.NewWatch(gauge.Config{}, source(3), source(4))
 		run(t, w)
 		synctest.Wait()
-		want(t, w, "gauge_age_seconds  0", "outbox_messages  7", "outbox_oldest_age_seconds  4", "retry_budget_balance api 3")
+		want(t, w, "outbox_messages  7", "outbox_oldest_age_seconds  4", "retry_budget_balance api 3", "watch_age_seconds  0")
 	})
 }
 

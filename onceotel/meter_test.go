@@ -107,7 +107,7 @@ func TestGaugesAreThoseOfTheWatch(t *testing.T) {
 			t.Errorf("%s is %v, want %v", series, numbers[series], want)
 		}
 	}
-	if _, ok := numbers["once.gauge.age{}"]; !ok || tel.numbers()["once.outbox.messages{}"] != 7 || n != 1 {
+	if _, ok := numbers["once.watch.age{}"]; !ok || tel.numbers()["once.outbox.messages{}"] != 7 || n != 1 {
 		t.Errorf("%v, the source was asked %d times", numbers, n)
 	}
 }

@@ -213,7 +213,7 @@ func TestScrapeAsksNoSource(t *testing.T) {
 		synctest.Wait()
 		m := onceprom.New(onceprom.Config{Gauges: watch})
 		for range 100 {
-			want(t, scrape(t, m), map[string]float64{"dead_letters{}": 3, "cache_hits_total{}": 4, "pool_connections{state=idle}": 5, "gauge_age_seconds{}": 0})
+			want(t, scrape(t, m), map[string]float64{"dead_letters{}": 3, "cache_hits_total{}": 4, "pool_connections{state=idle}": 5, "watch_age_seconds{}": 0})
 		}
 		if n := asked.Load(); n != 1 {
 			t.Errorf("the source was asked %d times", n)
@@ -224,7 +224,7 @@ func TestScrapeAsksNoSource(t *testing.T) {
 		down.Store(1)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		want(t, scrape(t, m), map[string]float64{"gauge_age_seconds{}": 60})
+		want(t, scrape(t, m), map[string]float64{"watch_age_seconds{}": 60})
 	})
 }
 

@@ -49,10 +49,12 @@ func TestRulesAndAlerts(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, promtool, "test", "rules", "rules_test.yml", "alerts_test.yml")
-	cmd.Dir = rulesDir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "rules.yml", "alerts.yml"}, {"test", "rules", "rules_test.yml", "alerts_test.yml"}} {
+		cmd := exec.CommandContext(ctx, promtool, args...)
+		cmd.Dir = rulesDir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
 	tests := text(t, rulesDir, "alerts_test.yml")
 	for _, alert := range firsts(`- alert: (\w+)`, text(t, rulesDir, "alerts.yml")) {
@@ -60,11 +62,18 @@ func TestRulesAndAlerts(t *testing.T) {
 			t.Errorf("%s: no test of that it fires, or of that it does not", alert)
 		}
 	}
-	tested := text(t, rulesDir, "rules_test.yml")
-	for _, rule := range firsts(`- record: ([\w:]+)`, text(t, rulesDir, "rules.yml")) {
-		if !strings.Contains(tested, "round("+rule+",") {
-			t.Errorf("%s: no test", rule)
+	tested, listed := text(t, rulesDir, "rules_test.yml"), text(t, rulesDir, "..", "README.md")
+	rules := firsts(`- record: ([\w:]+)`, text(t, rulesDir, "rules.yml"))
+	for _, rule := range rules {
+		if !strings.Contains(tested, "round("+rule+",") || !strings.Contains(listed, "| `"+rule+"` |") {
+			t.Errorf("%s: no test, or not in the list", rule)
 		}
+		if !regexp.MustCompile(`^(job|job_operation):once_[a-z_]+:([a-z0-9_]+_)?(rate|increase)5m$`).MatchString(rule) {
+			t.Errorf("%s is not level:metric:operations", rule)
+		}
+	}
+	if len(rules) < 6 {
+		t.Errorf("only %d rules", len(rules))
 	}
 }
 

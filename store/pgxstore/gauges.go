@@ -13,6 +13,6 @@ func (s *Store) PoolGauges(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{
 		{Name: gauge.PoolConnections, Label: "in_use", Number: float64(stat.AcquiredConns())},
 		{Name: gauge.PoolConnections, Label: "idle", Number: float64(stat.IdleConns())},
-		{Name: gauge.PoolConnections, Label: "max", Number: float64(stat.MaxConns())},
+		{Name: gauge.PoolMaxConnections, Number: float64(stat.MaxConns())},
 	}, nil
 }

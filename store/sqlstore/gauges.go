@@ -7,7 +7,7 @@ import (
 )
 
 // PoolGauges is a [gauge.Func]: how many connections the pool has. It asks only the pool, so that it also tells when
-// none is free. A pool without a limit has no max.
+// none is free. A pool without a limit has no [gauge.PoolMaxConnections].
 func (s *Store) PoolGauges(context.Context) ([]gauge.Value, error) {
 	stat := s.db.Stats()
 	values := []gauge.Value{
@@ -15,7 +15,7 @@ func (s *Store) PoolGauges(context.Context) ([]gauge.Value, error) {
 		{Name: gauge.PoolConnections, Label: "idle", Number: float64(stat.Idle)},
 	}
 	if stat.MaxOpenConnections > 0 {
-		values = append(values, gauge.Value{Name: gauge.PoolConnections, Label: "max", Number: float64(stat.MaxOpenConnections)})
+		values = append(values, gauge.Value{Name: gauge.PoolMaxConnections, Number: float64(stat.MaxOpenConnections)})
 	}
 	return values, nil
 }

@@ -86,4 +86,14 @@ var metricsMutants = []Mutant{
 		Edits: []Edit{{In: "replay.(*Cache).Has", Old: "return c.find(id, now) != nil", New: "found := c.find(id, now) != nil\nc.hits++\nreturn found"}},
 		Tests: in(".", "TestCacheGauges"),
 	},
+	{
+		Name:  "the name of an instrument is against the rules of Prometheus",
+		Edits: []Edit{{In: "gauge.Age", Old: `"once_watch_age_seconds"`, New: `"once_gauge_age_seconds"`}},
+		Tests: []Killer{{Module: "onceprom", Test: "TestPromtoolCheckMetrics"}},
+	},
+	{
+		Name:  "the size of a pool is added to its connections",
+		Edits: []Edit{{In: "sqlstore.(*Store).PoolGauges", Old: "Name: gauge.PoolMaxConnections,", New: `Name: gauge.PoolConnections, Label: "max",`}},
+		Tests: []Killer{{Module: "internal/torture", Package: "telemetry", Test: "TestPoolGaugesWhereNoConnectionIsFree"}},
+	},
 }

@@ -21,7 +21,7 @@ func TestPoolGaugesWhereNoConnectionIsFree(t *testing.T) {
 		values, err := source.Gauges(t.Context())
 		must(t, err)
 		want := []gauge.Value{
-			{Name: gauge.PoolConnections, Label: "in_use", Number: 1}, {Name: gauge.PoolConnections, Label: "idle"}, {Name: gauge.PoolConnections, Label: "max", Number: 1},
+			{Name: gauge.PoolConnections, Label: "in_use", Number: 1}, {Name: gauge.PoolConnections, Label: "idle"}, {Name: gauge.PoolMaxConnections, Number: 1},
 		}
 		if !slices.Equal(values, want) {
 			t.Errorf("%v, want %v", values, want)

@@ -1,0 +1,82 @@
+package onceprom_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/onceprom"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
+)
+
+// TestPromtoolCheckMetrics: Prometheus finds nothing to object to in a scrape of all instruments.
+func TestPromtoolCheckMetrics(t *testing.T) {
+	testenv.Need(t, "promtool")
+	promtool, err := testenv.Binary("promtool")
+	must(t, err)
+	var page string
+	synctest.Test(t, func(t *testing.T) { page = exposition(t) })
+	for _, in := range instrument.All {
+		if !strings.Contains(page, "# TYPE "+in.Name+" ") {
+			t.Errorf("%s is not on the page", in.Name)
+		}
+	}
+	for _, in := range gauge.Instruments() {
+		if !strings.Contains(page, "# TYPE "+in.Name+" ") {
+			t.Errorf("%s is not on the page", in.Name)
+		}
+	}
+	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	check.Stdin = strings.NewReader(page)
+	if said, err := check.CombinedOutput(); err != nil || len(said) > 0 {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// exposition is what a server scrapes when every instrument has a value.
+func exposition(t *testing.T) string {
+	watch := gauge.NewWatch(gauge.Config{}, gauge.Func(func(context.Context) (all []gauge.Value, err error) {
+		for _, in := range gauge.Instruments() {
+			if in.Name != gauge.Age { // it is the watch's own
+				all = append(all, gauge.Value{Name: in.Name, Label: in.Label, Number: 1})
+			}
+		}
+		return all, nil
+	}))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { _ = watch.Run(ctx) }()
+	synctest.Wait()
+	m := onceprom.New(onceprom.Config{Gauges: watch})
+	for _, e := range []once.Event{
+		{Type: once.EventRerun, Deadlock: true},
+		{Type: once.EventSettled},
+		{Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Runs: 1, Caller: once.Caller{Attempt: 2}, Acquire: 1, LockWait: 1, Handler: 1, Commit: 1, Total: 4},
+	} {
+		m.Observe(t.Context(), e)
+	}
+	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered})
+	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied})
+	m.Retry(t.Context(), retry.Event{Kind: retry.EventFailed, Wait: time.Second})
+	m.Retry(t.Context(), retry.Event{Kind: retry.EventFailed, Stop: retry.ReasonExhausted})
+
+	registry := prometheus.NewPedanticRegistry()
+	must(t, registry.Register(m))
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
