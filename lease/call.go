@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/atmostonce"
 	"github.com/oncelib/once/store"
 )
 
@@ -21,7 +22,9 @@ import (
 // make this call, so that a service which dedupes by it sees one call.
 //
 // The options say what may happen if the outcome of the call is not known, because fn has returned an error or
-// the owner of the lease has died. Without one it is not made again: the operation is unknown.
+// the owner of the lease has died. Without one it is not made again: the operation is unknown. Without [SafeToRepeat] or
+// [DedupedFor] it is also sent once only, if fn sends it with the context that it gets and a client of package retryhttp. A
+// client of net/http repeats a request with an Idempotency-Key by itself when its connection breaks.
 //
 // If fn returns a [once.Failure], the call has been answered, and the failure is its outcome: a later run gets it
 // again. If the call may have been made before, it must be an answer that the service gives to each request with the key, also
@@ -182,6 +185,9 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		if err := c.begin(ctx, request); err != nil {
 			return err
 		}
+	}
+	if !r.saved.Call.Repeat {
+		ctx = atmostonce.Mark(ctx)
 	}
 	value, err := fn(ctx, c.key(), bytes.Clone(request)) // it may write there
 	return c.answered(ctx, value, err)

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -48,6 +53,36 @@ func Example() {
 	// Output:
 	// failed in doubt
 	// charge 1 <nil> 1 charge
+}
+
+// A call over HTTP. Nothing is said about the service, so the client sends the request once only.
+func ExampleCall_http() {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "letter %.8s", r.Header.Get("Idempotency-Key"))
+	}))
+	defer service.Close()
+	client := retryhttp.NewClient(nil)
+	jobs := once.New(lease.New(memstore.New(), lease.Config{}), once.Config{Observer: once.Discard})
+	op := once.Operation{Scope: "acme POST /letters", Key: "letter-7"}
+	sent, err := once.Do(context.Background(), jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
+		return lease.Call(ctx, run, "send", func(ctx context.Context, key string) (string, error) {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, service.URL, strings.NewReader("Dear customer"))
+			if err != nil {
+				return "", lease.NotSent(err)
+			}
+			r.Header.Set("Idempotency-Key", key)
+			resp, err := client.Do(r)
+			if err != nil {
+				return "", err // it may have been sent: unknown
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			return string(body), err
+		})
+	})
+	fmt.Println(sent.Value, err)
+	// Output:
+	// letter 07922027 <nil>
 }
 
 // A service that answers a second request with a key by "duplicate", and nothing else: the check looks the existing result up.

@@ -43,7 +43,7 @@ func (e *Error) Error() string {
 	case e.Last != nil:
 		s = fmt.Sprintf("%s: %v", s, e.Last)
 	}
-	if try := advice[e.Reason]; try != "" {
+	if try := advice[e.Reason]; try != "" && (e.Cause == nil || e.Reason != ReasonNotSafe) { // that cause has its own
 		s += ". Try: " + try
 	}
 	return s

@@ -183,13 +183,13 @@ func (c *call) buffer(a *answer) {
 
 // fail makes a an attempt without an answer.
 func (a *answer) fail(err error) {
-	if cause := context.Cause(a.sending); cause == errSlow || cause == errUnseen || cause == errLost { //nolint:errorlint // our own
+	if cause := context.Cause(a.sending); cause == errSlow || cause == errUnseen || cause == errReset || cause == errLost { //nolint:errorlint // our own
 		err = cause
 	}
 	a.resp, a.err, a.good = nil, err, false
 	if a.stale {
 		a.class = retry.ClassUnknown
-		if unseen(err) {
+		if unseen(err) || a.sending.unsent() {
 			a.class = retry.ClassUnseen
 		}
 		a.cancel()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncelib/once/internal/atmostonce"
 	"github.com/oncelib/once/internal/lazy"
 	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
@@ -24,6 +25,7 @@ type call struct {
 
 	keyed      bool   // there is an idempotency key
 	key        string // the same, unless the header has it already
+	once       bool   // the server is to look at it at most once, whatever its key
 	repeatable bool   // by its key or by its method
 	body       source
 	since      time.Time // of the key
@@ -62,7 +64,8 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.keyed = k.Value != ""; in == "" {
 		c.key = k.Value
 	}
-	c.repeatable = c.keyed || hinted(req)
+	c.once = (t.AtMostOnce || atmostonce.Is(req.Context())) && !safe(req.Method)
+	c.repeatable = !c.once && (c.keyed || hinted(req))
 	c.since = k.Since
 	if c.since.IsZero() {
 		c.since = c.start
@@ -91,7 +94,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 		}
 	}
 	c.body.init(req, c.repeatable)
-	if t.Journal != nil && c.keyed && !made {
+	if t.Journal != nil && c.keyed && !made && !c.once {
 		if err := c.record(k); err != nil {
 			c.body.close()
 			return nil, err

@@ -62,11 +62,19 @@
 // # What net/http does behind one's back
 //
 // [http.Transport] repeats a POST that has an Idempotency-Key by itself when a kept-alive
-// connection dies, and nobody counts that. Here it cannot: attempts with a key have no
-// GetBody, and if there is no body the name of the header is spelt in lower case, which
-// is the same to a server. So each arrival at the server is an attempt with a number.
+// connection dies, and nobody counts that. Over HTTP/2 it repeats any request that the server has
+// refused, or has reset with PROTOCOL_ERROR, which does not prove that the server has not looked at it. Here it
+// cannot: attempts have no GetBody; if there is no body either, the name of the key's header is spelt in lower case, which
+// is the same to a server, and an attempt that net/http begins again over HTTP/2 is ended. So each
+// arrival at the server is an attempt with a number.
 // What remains are safe requests on HTTP/1, which are counted if Base passes the context
 // on to an *http.Transport, and requests that have not left this machine.
+//
+// # At most once
+//
+// A key makes a request repeatable only at a server that dedupes by it. For other servers there is
+// [Transport.AtMostOnce]: a request whose method is not safe is sent again only if the server has provably not looked at it. A
+// call of package lease without SafeToRepeat or DedupedFor says so itself, by its context.
 //
 // # Connections that have died
 //

@@ -2,6 +2,7 @@ package retryhttp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -52,6 +53,10 @@ func (c *call) gaveUp(reason retry.Reason, last error) *retry.Error {
 	switch reason {
 	case retry.ReasonCancelled:
 		e.Cause = ended(c.req.Context())
+	case retry.ReasonNotSafe:
+		if c.once {
+			e.Cause = errAtMostOnce
+		}
 	case retry.ReasonTooLate:
 		if c.impatient() {
 			e.Cause = errImpatient
@@ -61,6 +66,8 @@ func (c *call) gaveUp(reason retry.Reason, last error) *retry.Error {
 	}
 	return e
 }
+
+var errAtMostOnce = errors.New("the request is sent at most once, and the server may have got it. Try: find out at the server what has become of it")
 
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)

@@ -90,10 +90,7 @@ func (c *call) request(on *sending) (*http.Request, error) {
 		}
 	}
 	c.hide(r.Header)
-	r.Body = body
-	if c.repeatable {
-		r.GetBody = nil // else net/http may send it again by itself
-	}
+	r.Body, r.GetBody = body, nil // else net/http may send it again by itself
 	return r, nil
 }
 

@@ -217,3 +217,29 @@ func TestTraceOfTheCaller(t *testing.T) {
 		t.Errorf("told of %d connections, %d first bytes, %d dials; ours of %d, %v", conns, bytes, dials, on.watch.conns.Load(), on.watch.answered.Load())
 	}
 }
+
+// A connection that was dead before net/http had written the header has carried nothing: the request is sent
+// again, also if it must not be sent twice. Once the header was written, nobody knows.
+func TestDeadBeforeTheHeader(t *testing.T) {
+	for wrote, want := range map[bool]int{false: 2, true: 1} {
+		sent, netHTTP := 0, new(http.Transport)
+		netHTTP.RegisterProtocol("raw", baseFunc(func(r *http.Request) (*http.Response, error) {
+			if sent++; sent > 1 {
+				return fine(r), nil
+			}
+			trace := httptrace.ContextClientTrace(r.Context())
+			trace.GetConn("")
+			gotConn(r, httptrace.GotConnInfo{Reused: true, WasIdle: true})
+			if wrote {
+				trace.WroteHeaders()
+			}
+			return nil, io.EOF
+		}))
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "raw://service.example/", strings.NewReader("body"))
+		r.Header.Set("Idempotency-Key", "k")
+		rt := &Transport{Base: netHTTP, AtMostOnce: true, Policy: retry.Policy{Budget: &retry.Budget{}}}
+		if _, err := rt.RoundTrip(r); (err == nil) == wrote || sent != want {
+			t.Errorf("header written %v: sent %d times, %v", wrote, sent, err)
+		}
+	}
+}

@@ -28,6 +28,12 @@ type Transport struct {
 	// is not in the Journal.
 	Keys bool
 
+	// AtMostOnce says that servers do not dedupe by the idempotency key. A request is then sent again
+	// only if its method is safe, or if the server has provably not looked at it, whatever key it
+	// has. It is not raced with (Hedge), and is not in the Journal. Requests with the context of a
+	// leased call that may not be made again are sent so by each Transport: see package lease.
+	AtMostOnce bool
+
 	// Quoted says that keys of WithKey and Keys are sent as the Internet draft has them,
 	// "k" and not k, for servers that accept nothing else, such as oncehttp.Config.Strict.
 	// By default they are sent as they are, which is what most APIs want and what package

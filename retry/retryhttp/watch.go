@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"strings"
 	"sync"
@@ -14,8 +15,10 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// errUnseen is what we end an HTTP/2 attempt with before net/http repeats it.
+// errUnseen and errReset are what we end an HTTP/2 attempt with before net/http repeats it.
 var errUnseen = errors.New("retryhttp: the server has not taken the request (HTTP/2 REFUSED_STREAM or GOAWAY)")
+
+var errReset = errors.New("retryhttp: the server has reset the request (HTTP/2), and net/http does not tell whether it has looked at it before")
 
 // notRewound is what net/http says when the connection that it had chosen for a request was
 // dead before a byte of it was sent, and the request has a body but no GetBody.
@@ -41,6 +44,7 @@ type watch struct {
 	kept     atomic.Bool  // the latest one had been used before
 	idle     atomic.Bool  // and nobody else was using it
 	http2    atomic.Bool
+	wrote    atomic.Bool // the whole header of the request, to any connection
 	answered atomic.Bool // its first byte is there
 }
 
@@ -66,7 +70,7 @@ func (a *asked) Value(key any) any {
 // watched returns the trace of the attempt, which tells that of the caller as well.
 func (s *sending) watched() any {
 	s.watch.once.Do(func() {
-		s.watch.trace = &httptrace.ClientTrace{GetConn: s.getConn, GotConn: s.gotConn, GotFirstResponseByte: s.gotByte}
+		s.watch.trace = &httptrace.ClientTrace{GetConn: s.getConn, GotConn: s.gotConn, GotFirstResponseByte: s.gotByte, WroteHeaders: func() { s.watch.wrote.Store(true) }}
 		if httptrace.ContextClientTrace(s.Parent) != nil {
 			s.watch.trace = httptrace.ContextClientTrace(httptrace.WithClientTrace(s.Parent, s.watch.trace))
 		}
@@ -76,7 +80,8 @@ func (s *sending) watched() any {
 
 // gotConn sees to it that net/http does not repeat a request without a body unseen. It
 // does so for safe methods when a kept-alive connection dies: that is counted. Over HTTP/2
-// it does so when the stream was refused: that is prevented, and the repetition is ours.
+// it does so when the stream was refused, and also when it was reset with PROTOCOL_ERROR, which says
+// nothing about the request: that is prevented, and the repetition is ours, if there is to be one.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	w := &s.watch
 	conn, ok := info.Conn.(*tls.Conn)
@@ -87,6 +92,8 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	w.answered.Store(false)
 	switch again := w.conns.Add(1) > 1; {
 	case !again || !s.call.body.empty:
+	case w.wrote.Load() && !s.call.repeatable:
+		s.cancel(errReset)
 	case http2:
 		s.cancel(errUnseen)
 	default:
@@ -97,8 +104,16 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 
 func (s *sending) getConn(string) { s.watch.looked.Store(true) }
 
-// unsent reports whether the request has provably not left: there was no connection.
-func (s *sending) unsent() bool { return s.watch.looked.Load() && s.watch.conns.Load() == 0 }
+// unsent reports whether the request has provably not left: there was no connection, or it was dead before
+// net/http had written the header, which is known of no other base.
+func (s *sending) unsent() bool {
+	w := &s.watch
+	if !w.looked.Load() {
+		return false
+	}
+	_, netHTTP := s.call.t.base().(*http.Transport)
+	return w.conns.Load() == 0 || netHTTP && !w.wrote.Load() && s.Err() == nil
+}
 
 func (s *sending) gotByte() { s.watch.answered.Store(true) }
 

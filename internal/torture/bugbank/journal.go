@@ -37,7 +37,7 @@ o := c.proven()`}},
 	},
 	{
 		Name:  "a key that nobody knows is journaled",
-		Edits: []Edit{{In: "(*Transport).begin", Old: "c.keyed && !made {", New: "c.keyed && (made || !made) {"}},
+		Edits: []Edit{{In: "(*Transport).begin", Old: "c.keyed && !made &&", New: "c.keyed && (made || !made) &&"}},
 		Tests: in("retry/retryhttp", "TestMadeKeysAreNotJournaled"),
 	},
 	{

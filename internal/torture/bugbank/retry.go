@@ -89,13 +89,38 @@ var retryMutants = []Mutant{
 	},
 	{
 		Name:  "what had no connection may have left",
-		Edits: []Edit{{In: "(*sending).unsent", Old: "s.watch.conns.Load() == 0", New: "false"}},
+		Edits: []Edit{{In: "(*sending).unsent", Old: "return w.conns.Load() == 0 ||", New: "return"}},
 		Tests: in("retry/retryhttp", "TestNothingHasLeft"),
 	},
 	{
 		Name:  "what had a connection has not left",
-		Edits: []Edit{{In: "(*sending).unsent", Old: "&& s.watch.conns.Load() == 0", New: ""}},
+		Edits: []Edit{{In: "(*sending).unsent", Old: "return w.conns.Load() == 0 ||", New: "return w.conns.Load() >= 0 ||"}},
 		Tests: in("retry/retryhttp", "TestNothingHasLeft"),
+	},
+	{
+		Name:  "what has written its header has not left",
+		Edits: []Edit{{In: "(*sending).unsent", Old: "netHTTP && !w.wrote.Load()", New: "netHTTP"}},
+		Tests: in("retry/retryhttp", "TestDeadBeforeTheHeader"),
+	},
+	{
+		Name:  "a call that is sent at most once is repeated because of its key",
+		Edits: []Edit{{In: "(*Transport).begin", Old: "c.repeatable = !c.once && (", New: "c.repeatable = ("}},
+		Tests: in("retry/retryhttp", "TestAtMostOnce"),
+	},
+	{
+		Name:  "a leased call does not say that it is sent at most once",
+		Edits: []Edit{{In: "lease.(*call).make", Old: "ctx = atmostonce.Mark(ctx)", New: "_ = atmostonce.Mark"}},
+		Tests: in("retry/retryhttp", "TestCallIsSentAtMostOnce"),
+	},
+	{
+		Name:  "net/http can read the body of an attempt again",
+		Edits: []Edit{{In: "retryhttp.(*call).request", Old: "r.Body, r.GetBody = body, nil //", New: "r.Body = body //"}},
+		Tests: in("retry/retryhttp", "TestCallIsSentAtMostOnce"),
+	},
+	{
+		Name:  "a request without a body that was reset over HTTP/2 counts as unseen",
+		Edits: []Edit{{In: "(*sending).gotConn", Old: "case w.wrote.Load() && !s.call.repeatable:", New: "case s == nil:"}},
+		Tests: in("retry/retryhttp", "TestCallIsSentAtMostOnce"),
 	},
 	{
 		Name:  "a key without a line is sent, or left to net/http",

@@ -19,6 +19,8 @@ import (
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -170,8 +172,8 @@ func (c *Charging) payment(o orderRequest) (address string, opts []lease.CallOpt
 	return c.cfg.Forgets, nil
 }
 
-// provider has no connections that it keeps: one that is dead would look like a call.
-var provider = &http.Client{Timeout: callPatience, Transport: &http.Transport{DisableKeepAlives: true}}
+// provider sends nothing again that a provider may have got: what is asked again, and when, is decided by the lease.
+var provider = retryhttp.NewClient(&retryhttp.Transport{AtMostOnce: true, Policy: retry.Policy{Total: callPatience}})
 
 func askProvider(ctx context.Context, address, path, key string, req chargeRequest) (charge string, err error) {
 	body, err := json.Marshal(req)
@@ -182,7 +184,6 @@ func askProvider(ctx context.Context, address, path, key string, req chargeReque
 	if err != nil {
 		return "", lease.NotSent(err)
 	}
-	r.GetBody = nil // it is sent once
 	r.Header.Set(keyHeader, key)
 	resp, err := provider.Do(r)
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
