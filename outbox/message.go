@@ -41,7 +41,8 @@ type Message struct {
 	// finds in the context.
 	Trace string
 
-	// ID names the message in every delivery: a UUID in lower case. Default: a new one ([once.NewKey]).
+	// ID names the message in every delivery: a UUID in lower case. Default: a new one ([once.NewKey]). Consumers take a second
+	// message with the same source and ID for a repetition, or for an error.
 	ID string
 
 	// Seq is 1, 2, 3, ... within the topic and key, without gaps; 0 of a message without a key.

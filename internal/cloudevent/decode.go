@@ -142,7 +142,7 @@ func (d *decoder) event() {
 	}
 }
 
-// text returns a value that may be long, or "" if it is no text. An event is not applied without what its sender has said in it.
+// text returns a value that may be long, or "" if it is no text. Left out, it would be an event that its sender has not sent.
 func (d *decoder) text(name, value string) string {
 	if !isText(value) {
 		d.failf("the attribute %s%s %q contains control characters or is not UTF-8. Try: printable text, or base64", d.label, name, cut(value))

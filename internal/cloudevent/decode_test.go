@@ -240,6 +240,7 @@ func TestMalformed(t *testing.T) {
 		"cut":                   {[]string{"content-type", json}, `{` + complete, "no CloudEvent in JSON", false},
 		"more":                  {[]string{"content-type", json}, `{` + complete + `}{}`, "follows", false},
 		"JSON of bytes":         {[]string{"content-type", json}, "{" + `"tenant":"` + "\xff" + `",` + complete + "}", "not UTF-8", true},
+		"half of a pair":        {[]string{"content-type", json}, `{"specversion":"1.0","source":"s","type":"t","id":"\uD800"}`, "surrogate", true},
 		"escaped controls":      {[]string{"content-type", json}, `{"tenant":"\n",` + complete + `}`, "tenant", false},
 		"a member twice":        {[]string{"content-type", json}, `{` + complete + `,"id":"2"}`, "twice", false},
 		"attribute of JSON":     {[]string{"content-type", json}, `{"subject":{},` + complete + `}`, "object or an array", true},
@@ -316,6 +317,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("ce-specversion\n1.0\nce-id\n1\nce-source\ns\nce-type\nt\nce-sequence\n01\nce-time\n2026-01-02T03:04:05Z", []byte("x"))
 	f.Add("content-type\napplication/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data":{"a":1},"x":1.5e3}`))
 	f.Add("content-type\napplication/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"/w==","datacontenttype":"a"}`))
+	f.Add("nats-msg-id\n1", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","x":"50%"}`))
 	f.Add("idempotency-key\n\"1\"\ntraceparent\n"+trace, []byte("{}"))
 	f.Fuzz(func(t *testing.T, headers string, body []byte) {
 		for _, b := range bindings {

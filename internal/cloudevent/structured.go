@@ -117,6 +117,9 @@ func (d *decoder) readMember(name string, value json.RawMessage) error {
 		if err := json.Unmarshal(value, &text); err != nil {
 			return err
 		}
+		if strings.ContainsRune(text, utf8.RuneError) && strings.Contains(strings.ToLower(string(value)), `\ud`) { // as with a body that is not UTF-8
+			return fmt.Errorf("the attribute %q has half of a surrogate pair", cut(name))
+		}
 		d.attributes[name] = text
 	case '{', '[':
 		return fmt.Errorf("the attribute %q is an object or an array", cut(name))
