@@ -9,7 +9,8 @@ import (
 // Begun is a call that was begun and whose outcome is not stored, for people who look it up at the service.
 type Begun struct {
 	Phase   string    `json:"phase"`
-	Key     string    `json:"key"`            // that the service got: see [Key]
+	Tx      bool      `json:"tx,omitempty"`   // it is no call but a phase of [Tx], which has ended its transaction itself: what it has written may stand
+	Key     string    `json:"key"`            // that the service got: see [Key]; "" with Tx
 	Repeats bool      `json:"repeats"`        // it can be made again under the same key: [SafeToRepeat], [DedupedFor]
 	Until   time.Time `json:"until,omitzero"` // with Repeats: not later than this; zero: at any time
 	Checked bool      `json:"checked"`        // the service can be asked: [Check]
@@ -22,8 +23,9 @@ func BegunOf(id store.ID, rec store.Record) (*Begun, error) {
 		return nil, err
 	}
 	c := s.Call
-	return &Begun{
-		Phase: c.Phase, Key: Key(id.Scope, id.Key, c.Phase, s.generation(c.Phase)),
-		Repeats: c.Repeat, Until: c.Until, Checked: c.Check,
-	}, nil
+	b := &Begun{Phase: c.Phase, Tx: c.Tx, Repeats: c.Repeat, Until: c.Until, Checked: c.Check}
+	if !c.Tx {
+		b.Key = Key(id.Scope, id.Key, c.Phase, s.generation(c.Phase))
+	}
+	return b, nil
 }

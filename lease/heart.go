@@ -83,9 +83,11 @@ func (h *heart) beat(renewer store.Renewer, runs []*Run) {
 	held := map[string]*Run{} // by nonce: two engines may have had the same operation, one after the other
 	var list []store.Hold
 	for _, r := range runs {
-		hold, tooLong := r.hold(h.maxDuration)
+		hold, locked, tooLong := r.hold(h.maxDuration)
 		if tooLong {
 			r.lose(false)
+		}
+		if tooLong || locked { // the renewal of all would wait
 			continue
 		}
 		held[string(hold.Nonce)] = r
@@ -105,11 +107,12 @@ func (h *heart) beat(renewer store.Renewer, runs []*Run) {
 	}
 }
 
-// hold is the claim to renew. tooLong says that it has been held for longer than maxDuration.
-func (r *Run) hold(maxDuration time.Duration) (h store.Hold, tooLong bool) {
+// hold is the claim to renew. locked says that its own transaction keeps all others from it, and tooLong that it has been held for longer
+// than maxDuration.
+func (r *Run) hold(maxDuration time.Duration) (h store.Hold, locked, tooLong bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return store.Hold{ID: r.id, Fence: r.fence, Nonce: r.nonce}, time.Since(r.since) > maxDuration
+	return store.Hold{ID: r.id, Fence: r.fence, Nonce: r.nonce}, r.locked, time.Since(r.since) > maxDuration
 }
 
 func (r *Run) beaten(sent time.Time) {
@@ -125,6 +128,9 @@ func (r *Run) beaten(sent time.Time) {
 func (r *Run) missed(h store.Hold, unanswered bool, ttl time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.locked {
+		return false
+	}
 	if unanswered {
 		return time.Since(r.renewed) > ttl
 	}

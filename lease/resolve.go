@@ -126,7 +126,7 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 // runAgain parks the operation so that its call can be made again.
 func (how Resolution) runAgain(s saved) (c store.Change, err error) {
 	switch {
-	case s.Call == nil && how.KeyVoided:
+	case how.KeyVoided && (s.Call == nil || s.Call.Tx):
 		return c, errors.New("the operation has no call whose key could be voided. Try: RunAgain alone")
 	case s.Call == nil && s.isEmpty(): // the work of an engine without leases, which takes over nothing
 		return c, nil
@@ -170,6 +170,8 @@ func (how Resolution) words(s saved) string {
 		return "failed as " + how.Failure.Code
 	case s.Call == nil:
 		return "runs again"
+	case s.Call.Tx:
+		return "phase " + s.Call.Phase + " is executed again"
 	case how.KeyVoided:
 		return "call " + s.Call.Phase + " is made again under a new key"
 	}

@@ -29,6 +29,7 @@ type Run struct {
 	nonce   []byte
 	fence   int64 // 0: nothing is claimed yet
 	writing int   // the fence may be raised at any moment
+	locked  bool  // the transaction of a phase has written the record, and has not ended
 	since   time.Time
 	renewed time.Time // when the last write or renewal that has succeeded was sent
 	closed  bool      // Commit or Rollback has been called
@@ -61,8 +62,9 @@ var (
 	// ErrLost is in the chain of an error if another owner has the operation, or may have it.
 	ErrLost = errors.New("the lease of this operation is lost")
 
-	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing tells whether it has.
-	ErrUnknown = errors.New("the outcome of a call is not known")
+	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing tells whether it has; or a phase whose
+	// transaction was ended in it, as by a procedure that commits.
+	ErrUnknown = errors.New("the outcome is not known")
 
 	// ErrMisused is in the chain of an error if the handler cannot be right.
 	ErrMisused = errors.New("phases are misused")
@@ -86,7 +88,7 @@ func (r *Run) enter(name string) (leave func(), err error) {
 	case r.lost != nil:
 		err = fmt.Errorf("phase %q: an earlier write may still be applied: %w", name, r.lost)
 	case r.saved.Call != nil && r.saved.Call.Phase != name && !r.saved.has(name):
-		err = fmt.Errorf("phase %q cannot begin: call %q was begun: %w", name, r.saved.Call.Phase, ErrUnknown)
+		err = fmt.Errorf("phase %q cannot begin: %q was begun: %w", name, r.saved.Call.Phase, ErrUnknown)
 	}
 	if err != nil {
 		r.phase.Unlock()
@@ -203,6 +205,13 @@ func (r *Run) write(sent time.Time) (done func()) {
 	}
 }
 
+// lock says whether the transaction of a phase has written the record, so that nothing else can write it until that is over.
+func (r *Run) lock(locked bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.locked = locked
+}
+
 // adopt notes what a write has stored. A run that is closed is not renewed, also if a phase has ended after it.
 func (r *Run) adopt(next store.Record) {
 	r.mu.Lock()
@@ -254,10 +263,11 @@ func (r *Run) standing(cause error) error {
 }
 
 var (
-	errCallPending = fmt.Errorf("the handler has returned a result, although a call was begun and did not end: %w", ErrUnknown)
+	errCallPending = fmt.Errorf("the handler has returned a result, although a phase was begun and did not end: %w", ErrUnknown)
 	errLeftOpen    = fmt.Errorf("%w: the handler has returned while one of its phases was under way. Try: wait for its end", ErrMisused)
 	errStopped     = errors.New("the handler has ended before the work was done. What its phases have committed stands. Try: the same key again")
 	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the service has told what became of the call")
+	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
 )
 
 // Commit implements [store.Claim]: the result, and what the last call has returned, in one commit.
@@ -316,7 +326,11 @@ func (r *Run) Rollback(ctx context.Context) error {
 		return r.standing(r.lost)
 	}
 	cause := errStopped
-	if store.KindOf(r.standing(nil)) == store.KindUncertain {
+	switch {
+	case store.KindOf(r.standing(nil)) != store.KindUncertain:
+	case r.saved.Call.Tx:
+		cause = errCommitted
+	default:
 		cause = errUncertain
 	}
 	return r.park(ctx, cause)
@@ -325,7 +339,7 @@ func (r *Run) Rollback(ctx context.Context) error {
 // park lets go of the operation. If that cannot be written, its lease ends by itself.
 func (r *Run) park(ctx context.Context, cause error) error {
 	standing := r.standing(cause)
-	if r.fence == 0 {
+	if r.fence == 0 && r.saved.Call == nil {
 		if rec, err := r.s.ops.Read(ctx, r.id); standing == nil && err == nil && rec.State != store.StateAbsent {
 			return &store.Error{Kind: store.KindTaken, Err: cause} // what the handler has met may be its own effect, of an earlier run
 		}

@@ -33,6 +33,7 @@ type voided struct {
 // intent is a call that is about to be made, and what is to be done if it is not known how it ended.
 type intent struct {
 	Phase   string    `json:"phase"`
+	Tx      bool      `json:"tx,omitempty"`     // it is no call: the transaction of a phase was ended in the phase
 	Repeat  bool      `json:"repeat,omitempty"` // under the same key
 	Until   time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
 	Check   bool      `json:"check,omitempty"`

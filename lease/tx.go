@@ -31,8 +31,8 @@ func Tx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string,
 	if p, ok := r.saved.find(phase); ok {
 		return decode[T](p)
 	}
-	if r.saved.Call != nil { // of the same name, in another version of the program
-		return value, fmt.Errorf("phase %q cannot begin: a call of this name was begun: %w. Try: another name", phase, ErrUnknown)
+	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) { // of the same name
+		return value, fmt.Errorf("phase %q cannot begin: it was begun as a call, or has committed by itself: %w. Try: another name for what is no call", phase, ErrUnknown)
 	}
 	if !isSame(s, r.s.ops) {
 		return value, fmt.Errorf("%w: phase %q would write to another store than the one that the lease is kept in, and could not commit with it. Try: the store that lease.New was given, or Call", ErrMisused, phase)
@@ -55,9 +55,10 @@ type transaction[T, TX any] struct {
 	phase string
 	fn    func(ctx context.Context, tx TX) (T, error)
 
-	value T     // of the last run of fn
-	lost  error // a COMMIT was sent and not answered
-	found bool  // it was applied
+	value   T     // of the last run of fn
+	lost    error // a COMMIT, or a ROLLBACK after what may have committed, was sent and not answered
+	found   bool  // it was applied
+	written bool  // the store was told what is to stand if fn ends its transaction
 }
 
 // untilCommitted runs the phase until it is committed or has failed. After a lost answer the whole phase runs again
@@ -70,6 +71,13 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error {
 			return nil
 		}
 		kind := t.kindOf(err)
+		if kind == store.KindEnded {
+			t.end()
+		}
+		if t.isEnded() {
+			return t.unknown(err)
+		}
+		ofCommit = ofCommit || kind == store.KindTaken && t.written // what is written before a procedure was refused
 		if ofCommit && (kind == store.KindTaken || kind == store.KindLost) || t.lost != nil {
 			if kind == store.KindLost {
 				t.lost, t.run.lost = err, err // also if fn panics in its next run, or another owner has taken over what was applied
@@ -78,6 +86,8 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error {
 			case applied:
 				t.run.lost = nil
 				return nil
+			case t.isEnded():
+				return t.unknown(err)
 			case e != nil && t.lost != nil:
 				return errors.Join(t.lost, e)
 			case kind == store.KindTaken && ofCommit:
@@ -87,7 +97,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error {
 		}
 		again := kind == store.KindRetry || ofCommit && kind == store.KindLost
 		if !again || runs >= maxRuns || !sleep(ctx, rand.N(firstDelay)) {
-			if t.lost != nil { // it may yet be applied
+			if t.lost != nil && !errors.Is(err, t.lost) { // it may yet be applied
 				err = errors.Join(err, t.lost)
 			}
 			return err
@@ -105,7 +115,7 @@ func (t *transaction[T, TX]) kindOf(err error) store.Kind {
 // once runs fn in a transaction and commits. ofCommit says that the error is not one of the handler's.
 func (t *transaction[T, TX]) once(ctx context.Context) (err error, ofCommit bool) {
 	r := t.run
-	opts := store.BeginOptions{Isolation: r.opts.Isolation, Timeouts: r.opts.Timeouts}
+	opts := store.BeginOptions{Isolation: r.opts.Isolation, Timeouts: r.opts.Timeouts, IfEnded: t.ifEnded}
 	if opts.Isolation == store.DefaultIsolation {
 		opts.Isolation = store.ReadCommitted // heartbeats change the record meanwhile
 	}
@@ -113,6 +123,7 @@ func (t *transaction[T, TX]) once(ctx context.Context) (err error, ofCommit bool
 	if err != nil {
 		return err, false
 	}
+	defer r.lock(false)
 	next, err := t.runIn(ctx, claim)
 	if err != nil {
 		return err, false
@@ -139,11 +150,18 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, claim store.Claim[TX]) (
 		uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
 		undo := claim.Rollback(uncancelled)
-		switch store.KindOf(undo) {
-		case store.KindEnded: // what fn has committed by itself stands without its phase
-			t.run.lost = undo
+		switch kind := store.KindOf(undo); {
+		case undo == nil:
+		case kind == store.KindEnded: // what fn has committed by itself stands without its phase
+			t.end()
 			err = errors.Join(undo, err)
-		case store.KindRetry:
+		case kind == store.KindLost: // it may have done so
+			t.lost, t.run.lost = undo, undo
+			if !returned {
+				_, _ = t.isApplied(ctx)
+			}
+			err = errors.Join(undo, err)
+		case kind == store.KindRetry:
 			err = errors.Join(undo, err)
 		}
 	}()
@@ -155,7 +173,34 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, claim store.Claim[TX]) (
 	return next, err
 }
 
-// isApplied finds out whether a commit whose answer was lost was applied.
+// ifEnded is what is stored if fn ends its transaction where the store cannot see it: the outcome of the phase is unknown. Until the
+// transaction is over it keeps renewals and takeovers from the record.
+func (t *transaction[T, TX]) ifEnded() store.Change {
+	r := t.run
+	r.lock(true)
+	t.written = true
+	return r.under(store.Change{ID: r.id, Next: r.record(store.StateUnknown, t.ended())})
+}
+
+// ended is what is saved if fn has ended its transaction: only a person can tell what it has written.
+func (t *transaction[T, TX]) ended() saved {
+	return t.run.saved.begun(intent{Phase: t.phase, Tx: true})
+}
+
+// end notes that fn has ended its transaction, so that the run stores it when it ends.
+func (t *transaction[T, TX]) end() { t.run.saved, t.run.lost = t.ended(), nil }
+
+func (t *transaction[T, TX]) isEnded() bool {
+	c := t.run.saved.Call
+	return c != nil && c.Tx && !c.Repeat
+}
+
+// unknown is the error of a phase whose transaction fn has ended.
+func (t *transaction[T, TX]) unknown(err error) error {
+	return fmt.Errorf("phase %q has ended its transaction itself, in a procedure or dynamic SQL, or has written to tables that cannot be rolled back: what it has written may stand: %w: %w", t.phase, ErrUnknown, err)
+}
+
+// isApplied finds out whether a commit whose answer was lost was applied, or whether fn has ended the transaction before.
 func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	r := t.run
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
@@ -163,7 +208,13 @@ func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	for delay := firstDelay; ; delay = min(2*delay, maxDelay) {
 		rec, err := r.s.ops.Read(ctx, r.id)
 		if err == nil {
-			if rec.State != store.StateRunning || rec.Fence != r.fence+1 || !bytes.Equal(rec.Nonce, r.nonce) {
+			switch {
+			case rec.Fence != r.fence+1 || !bytes.Equal(rec.Nonce, r.nonce):
+				return false, nil
+			case rec.State == store.StateUnknown:
+				t.end()
+				return false, nil
+			case rec.State != store.StateRunning:
 				return false, nil
 			}
 			s, err := decodeSaved(rec.Data)

@@ -164,6 +164,12 @@ type BeginOptions struct {
 	// Waits, if it is set, is where the store adds what Begin has waited for.
 	Waits *Waits
 
+	// IfEnded, if it is set, returns a change that is to stand if the user ends the transaction by a statement which the store cannot
+	// read, and commits with it. It is called before such a statement, and applied in the transaction. The Change of Commit then
+	// takes its place, whatever that expects. The options have no ID. A store whose database has no such statement, as a procedure of MariaDB
+	// and MySQL is one, ignores it.
+	IfEnded func() Change
+
 	// Batch says that no statement is run on the transaction: all there is to write will
 	// be in Change.Writes. A store may then put everything off until Commit and do it
 	// in one round trip; such a Claim is [Deferred].

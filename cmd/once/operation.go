@@ -24,7 +24,7 @@ func meaning(op admin.Operation) string {
 		}
 		return "a process works on it; its lease says for how long"
 	case "unknown":
-		return "an external call may have taken effect, and its owner is gone: no retry repeats it, a check or a person must decide"
+		return "an external call, or a phase that commits by itself, may have taken effect: no retry repeats it, a check or a person must decide"
 	case admin.StateExpired:
 		return effect(op) + ", but its retention is over: a retry would execute again"
 	case "archived":
@@ -74,6 +74,8 @@ func printOperation(w io.Writer, op admin.Operation, call *lease.Begun) error {
 		line("reached", "recovery point %s", shown(op.RecoveryPoint))
 	}
 	switch {
+	case call != nil && call.Tx:
+		line("phase", "%s has ended its transaction itself, and what it has written may stand", shown(call.Phase))
 	case call != nil:
 		line("calling", "%s was begun%s, with the key %s at the service", shown(call.Phase), either(op.RecoveryPoint != "", " after it", ""), call.Key)
 		line("then", "%s", next(call))

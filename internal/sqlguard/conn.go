@@ -270,19 +270,25 @@ func (c *conn) Close() error {
 
 // run executes a statement of the guard's own, unseen by the Txn.
 func (c *conn) run(ctx context.Context, query string) error {
+	_, err := c.runs(ctx, query)
+	return err
+}
+
+// runs is run with a result.
+func (c *conn) runs(ctx context.Context, query string) (driver.Result, error) {
 	if c.execer != nil {
-		_, err := c.exec(ctx, query, nil)
+		r, err := c.exec(ctx, query, nil)
 		if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
-			return err
+			return r, err
 		}
 	}
 	base, err := prepare(ctx, c.base, query)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = base.ExecContext(ctx, nil)
+	r, err := base.ExecContext(ctx, nil)
 	if closeErr := base.Close(); err == nil && closeErr != nil {
-		return fmt.Errorf("close %q: %w", query, closeErr)
+		return nil, fmt.Errorf("close %q: %w", query, closeErr)
 	}
-	return err
+	return r, err
 }

@@ -12,12 +12,13 @@ import (
 // is released or rolled back to, the mark is gone; that this could be done proves that the transaction
 // has not ended.
 
-// BeforeMark sets a statement to run before the mark is set, if it is set after the transaction has
-// begun: what it writes is committed if the transaction is committed underneath. MySQL only.
-func (t *Txn) BeforeMark(statement string) { t.beforeMark = statement }
+// BeforeMark has write called before the first statement that may end the transaction, and before the mark is
+// set if it is not set yet: what it writes is committed if the transaction is committed underneath. If it fails, the
+// statement is not run. MySQL and MariaDB only.
+func (t *Txn) BeforeMark(write func(ctx context.Context, s Session) error) { t.beforeMark = write }
 
-// WroteBeforeMark reports whether the transaction has what the statement of [Txn.BeforeMark] writes: the
-// statement was run, and no rollback to a savepoint has undone it.
+// WroteBeforeMark reports whether the transaction has what the function of [Txn.BeforeMark] writes: it
+// was called, and no rollback to a savepoint has undone that.
 func (t *Txn) WroteBeforeMark() bool { return t.real().wroteBeforeMark }
 
 // HasMark reports whether the mark was set after the transaction had begun.
@@ -57,16 +58,21 @@ func (t *Txn) doesAfter() string {
 // DoesAfter reports whether an expression was set, see [Txn.DoAfter].
 func (t *Txn) DoesAfter() bool { return t.doesAfter() != "" }
 
-// markBefore sets the mark if query may end the transaction, unless it is set.
+// markBefore writes what is to be there, and sets the mark, if query may end the transaction. On MariaDB the mark is set.
 func (c *conn) markBefore(ctx context.Context, t *Txn, query string) error {
-	if c.dialect != MySQL || !c.single.Load() || t.find(mark) >= 0 || isPlain(query) {
+	writes := t.beforeMark != nil && !t.wroteBeforeMark
+	marks := c.dialect == MySQL && c.single.Load() && t.find(mark) < 0
+	if !writes && !marks || isPlain(query) {
 		return nil
 	}
-	if t.beforeMark != "" && !t.wroteBeforeMark {
-		if err := c.run(ctx, t.beforeMark); err != nil {
-			return t.failed(t.beforeMark, err)
+	if writes {
+		if err := t.beforeMark(ctx, Session{c}); err != nil {
+			return t.failed(query, err)
 		}
 		t.wroteBeforeMark, t.beforeMarkAt = true, t.made
+	}
+	if !marks {
+		return nil
 	}
 	if err := c.run(ctx, setMark); err != nil {
 		return t.failed(setMark, err)

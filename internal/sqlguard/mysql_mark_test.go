@@ -1,6 +1,7 @@
 package sqlguard
 
 import (
+	"context"
 	"errors"
 	"testing"
 )
@@ -16,7 +17,7 @@ func begunOnMySQL(t *testing.T) (*fake, *Txn, func(query string) error, func() e
 	must(t, err)
 	must(t, first.Rollback())
 	txn := new(Txn)
-	txn.BeforeMark("INSERT claim")
+	txn.BeforeMark(func(ctx context.Context, s Session) error { return s.Run(ctx, "INSERT claim") })
 	txn.DoAfter("f()")
 	tx, err := db.BeginTx(txn.Context(t.Context()), nil)
 	must(t, err)

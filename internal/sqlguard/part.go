@@ -56,6 +56,15 @@ func SessionOf(driverConn any, d Dialect) (Session, bool) {
 // Run runs a statement of once's own.
 func (s Session) Run(ctx context.Context, query string) error { return s.conn.run(Own(ctx), query) }
 
+// Exec is Run for those who must know how many rows are affected.
+func (s Session) Exec(ctx context.Context, query string) (rows int64, err error) {
+	r, err := s.conn.runs(Own(ctx), query)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
 // Driver returns the driver's connection.
 func (s Session) Driver() any { return s.conn.base }
 

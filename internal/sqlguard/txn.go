@@ -29,11 +29,11 @@ type Txn struct {
 
 	// The rest is touched only by the goroutine that holds the connection.
 
-	last       string      // see Last
-	beforeMark string      // see BeforeMark
-	fatal      bool        // MySQL: a statement has failed in a way that ends the transaction
-	savepoints []savepoint // open ones, oldest first
-	made       int         // savepoints made so far: the transaction's clock
+	last       string                               // see Last
+	beforeMark func(context.Context, Session) error // see BeforeMark
+	fatal      bool                                 // MySQL: a statement has failed in a way that ends the transaction
+	savepoints []savepoint                          // open ones, oldest first
+	made       int                                  // savepoints made so far: the transaction's clock
 	isolation  sql.IsolationLevel
 
 	wroteBeforeMark bool // see WroteBeforeMark

@@ -92,6 +92,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 		t.claim.row = ahead
 	}
 	if opts.ID.IsZero() {
+		t.writeIfEnded(opts.IfEnded)
 		t.began()
 		return t, store.Record{}, nil
 	}

@@ -22,10 +22,11 @@ type txn struct {
 	claim         claim
 	ownStatements int // those of the store, before the handler's
 	cancel        context.CancelFunc
-	restore       string      // gives the session its bounds back; "": they have not changed
-	stop          func() bool // keeps the caller's context from cancelling
-	freed         bool        // of connection and turn
-	hasRow        bool        // MySQL: the row was there, had expired, and says "unknown" now
+	restore       string        // gives the session its bounds back; "": they have not changed
+	stop          func() bool   // keeps the caller's context from cancelling
+	freed         bool          // of connection and turn
+	hasRow        bool          // MySQL: the row was there, had expired, and says "unknown" now
+	ifEnded       *store.Change // MySQL: that was written before a statement which may end the transaction
 
 	hasTurn bool                // SQLite: to write
 	member  *sqlitegroup.Member // of a group; nil if it is none
@@ -149,6 +150,8 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		err = end
 	case mayBeApplied(end):
 		err = &store.Error{Kind: store.KindEnded, Err: errors.Join(end, err)}
+	case end != nil && !errors.Is(end, sql.ErrTxDone) && t.guard.Opaque(): // not even ROLLBACK was answered, and it may have committed before
+		err = &store.Error{Kind: store.KindLost, Err: err}
 	}
 	return err
 }

@@ -47,6 +47,9 @@ const (
 	mysqlUpdate   = "update once_operation set " + mysqlFields + mysqlWhere
 	mysqlNarrow   = "update once_operation set " + mysqlKeep + mysqlWhere
 	mysqlDelete   = "delete from once_operation" + mysqlWhere
+
+	mysqlSwapKeep    = "update once_operation set " + mysqlKeep + mysqlExpect // the fence is another one, so that it counts a row
+	mysqlDropExpired = mysqlDelete + " and " + mysqlExpired
 )
 
 var mysql = database{

@@ -108,7 +108,9 @@ func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ s
 	t.guard = new(sqlguard.Txn) // an earlier try may have used it
 	t.guard.DoAfter(t.s.unlock(opts.ID))
 	if !found.expired {
-		t.guard.BeforeMark(fill(mysqlClaim, opts.ID.Scope, opts.ID.Key))
+		t.guard.BeforeMark(func(ctx context.Context, s sqlguard.Session) error {
+			return s.Run(ctx, fill(mysqlClaim, opts.ID.Scope, opts.ID.Key))
+		})
 	}
 	t.tx, err = t.conn.BeginTx(t.guard.Context(own), &sql.TxOptions{Isolation: levels[opts.Isolation]})
 	if err != nil {

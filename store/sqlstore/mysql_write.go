@@ -14,8 +14,11 @@ import (
 // writeMySQL writes a record. If the transaction has claimed it from the beginning, that is done on MariaDB
 // together with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
-	if t.conn != nil && t.guard.HasMark() { // or the record would be written by itself
+	if t.conn != nil && (t.guard.HasMark() || t.ifEnded != nil) { // or the record would be written by itself
 		_, err := t.tx.ExecContext(ctx, sqlguard.CheckMark)
+		if err == nil && t.s.compound { // where COMMIT checks it again
+			_, err = t.tx.ExecContext(ctx, sqlguard.Begun)
+		}
 		switch {
 		case err == nil:
 		case sqlguard.MySQL.Refused(err):
@@ -23,6 +26,9 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 		default: // what the handler has committed underneath, if it has, stands
 			return t.s.lost(err)
 		}
+	}
+	if t.ifEnded != nil && t.guard.WroteBeforeMark() {
+		c.Expect = store.Expect{Fence: t.ifEnded.Next.Fence, Nonce: t.ifEnded.Next.Nonce}
 	}
 	switch {
 	case t.id.IsZero() && (c.Expect.Fence != 0 || c.Next.State == store.StateAbsent):
@@ -99,10 +105,15 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	id := []any{c.ID.Scope, c.ID.Key}
 	expected := fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.LeaseExpired, len(c.Expect.Nonce) == 0, c.Expect.Nonce,
 		t.conn != nil)...) // a join may be inside of a handler, whose claim is no record
+	if c.Expect.LeaseExpired {
+		expected += " nowait"
+	}
 	err := t.tx.QueryRowContext(ctx, expected).Scan(&onReplica)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
+	case c.Expect.LeaseExpired && isLocked(err): // by its owner, in a transaction that is open, or by another one who takes it over
+		return &store.Error{Kind: store.KindTaken, Err: errors.Join(errExpect, err)}
 	case err != nil: // a lock that was not to be had in time says nothing about the record
 		return t.s.failed(err, false)
 	case onReplica:

@@ -41,6 +41,7 @@ type plan struct {
 	Signal syscall.Signal // SIGKILL or SIGSTOP
 
 	Fate, FatePhase string // what the provider does to it
+	Procedure       string // its phase "book" runs this one, and is killed
 }
 
 // beWorker is a process that is asked for one operation. It prints how many points it has passed, and what it has come to.
@@ -87,7 +88,7 @@ func (p plan) run(ctx context.Context) error {
 		wire.BeforeRead(p.At, faultnet.KillProcess)
 	}
 	begun.Store(true)
-	does := program{db: db, url: p.URL, by: fmt.Sprint("process ", os.Getpid()), policy: p.Policy, at: at, dial: wire.DialContext, fate: p.Fate, fatePhase: p.FatePhase}
+	does := program{db: db, url: p.URL, by: fmt.Sprint("process ", os.Getpid()), policy: p.Policy, at: at, dial: wire.DialContext, fate: p.Fate, fatePhase: p.FatePhase, procedure: p.Procedure}
 	op := operation(p.Key)
 	op.First = p.First
 	r, err := does.do(ctx, op)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
@@ -43,6 +44,7 @@ type program struct {
 	dial      pgconnDial         // nil: the usual
 	fate      string             // of this process when it calls
 	fatePhase string
+	procedure string // that phase "book" runs before the process is killed
 	ran       func() // is called when the handler runs; nil: no
 }
 
@@ -103,6 +105,10 @@ func (p program) handler(key string) func(context.Context, *lease.Run) (string, 
 func (p program) write(ctx context.Context, r *lease.Run, key, phase, value string) (string, error) {
 	return p.db.phase(ctx, r, phase, func(ctx context.Context, on store.Runner) (string, error) {
 		_, err := on.Exec(ctx, p.db.text("insert into effect (operation, phase, value) values (?, ?, ?)", key, phase, value))
+		if err == nil && phase == "book" && p.procedure != "" {
+			_, err = on.Exec(ctx, p.db.text(p.procedure))
+			faultnet.KillProcess(nil)
+		}
 		return value, err
 	})
 }

@@ -1,0 +1,45 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// writeIfEnded has a change written before the first statement of the user that may end the transaction: see
+// [store.BeginOptions].IfEnded.
+func (t *txn) writeIfEnded(change func() store.Change) {
+	if change == nil || t.s.dialect.name != store.MySQL {
+		return
+	}
+	t.guard.BeforeMark(func(ctx context.Context, session sqlguard.Session) error {
+		c := change()
+		err := t.s.swapInSession(ctx, session, c)
+		if err == nil {
+			t.ifEnded = &c
+		}
+		return err
+	})
+}
+
+// swapInSession writes a record below the *sql.Tx of the session.
+func (s *Store) swapInSession(ctx context.Context, session sqlguard.Session, c store.Change) error {
+	change := fill(mysqlInsert, mysqlRecord(c)...)
+	if c.Keep {
+		change = fill(mysqlSwapKeep, append(mysqlRecord(c), c.Expect.Fence, c.Expect.LeaseExpired, len(c.Expect.Nonce) == 0, c.Expect.Nonce)...)
+	}
+	rows, err := session.Exec(ctx, change)
+	if is(err, mysqlDuplicate) { // it may have expired, and then counts as absent
+		if err = session.Run(ctx, fill(mysqlDropExpired, c.ID.Scope, c.ID.Key)); err == nil {
+			rows, err = session.Exec(ctx, change)
+		}
+	}
+	switch {
+	case err != nil:
+		return s.failed(err, true)
+	case rows != 1:
+		return &store.Error{Kind: store.KindTaken, Err: errExpect}
+	}
+	return nil
+}
