@@ -31,7 +31,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a lost phase takes what another owner has stored for its own",
-		Edits: []Edit{{In: "lease.(*transaction).isApplied", Old: "|| !bytes.Equal(rec.Nonce, r.nonce) {", New: "{"}},
+		Edits: []Edit{{In: "lease.(*transaction).isApplied", Old: "!bytes.Equal(rec.Nonce, r.nonce): return", New: "len(rec.Nonce) == 0 && !bytes.Equal(rec.Nonce, r.nonce): return"}},
 		Tests: onLease("TestPhaseOfAnotherOwner"),
 	},
 	{
@@ -142,6 +142,21 @@ switch applied, e := t.isApplied(ctx); {`,
 			{In: "lease.(*heart).beat", Old: "if r := held[string(hold.Nonce)]; r != nil", New: "if r := held[hold.ID.Key]; r != nil"},
 		},
 		Tests: onLease("TestTakenOverInTheSameProcess"),
+	},
+	{
+		Name:  "a phase that commits by itself runs again",
+		Edits: []Edit{{In: "lease.(*transaction).untilCommitted", Old: "if kind == store.KindEnded {", New: "if kind == store.KindEnded && t.lost != nil {"}},
+		Tests: onLease("TestPhaseThatCommits"),
+	},
+	{
+		Name:  "a phase that commits by itself and panics runs again",
+		Edits: []Edit{{In: "lease.(*transaction).runIn", Old: "t.end()", New: "t.run.lost = undo"}},
+		Tests: onLease("TestPhaseThatCommits"),
+	},
+	{
+		Name:  "a phase that has committed by itself before its first write is not stored",
+		Edits: []Edit{{In: "lease.(*Run).park", Old: "r.fence == 0 && r.saved.Call == nil", New: "r.fence == 0"}},
+		Tests: onLease("TestPhaseThatCommits"),
 	},
 }
 

@@ -52,6 +52,36 @@ var leaseKillMutants = []Mutant{
 		Edits: []Edit{{In: "(*txn).boundRenewal", Old: "return t.s.dialect.timeouts(ctx, t.tx, idle)", New: "return nil"}},
 		Tests: hangsOnLeases("TestStoppedInARenewal$/^postgres"),
 	},
+	{
+		Name:  "a procedure commits, and its process can tell nothing any more",
+		Edits: []Edit{{In: "sqlstore.(*Store).begin", Old: "t.writeIfEnded(opts.IfEnded)", New: ""}},
+		Tests: onLeases("TestKilledBehindAProcedure$/^mariadb"),
+	},
+	{
+		Name:  "a procedure runs although its owner has lost the operation",
+		Edits: []Edit{{In: "(*Store).swapInSession", Old: "case rows != 1:", New: "case rows > 1:"}},
+		Tests: onLeases("TestProcedureOfALateOwner$/^mysql"),
+	},
+	{
+		Name:  "a record is written by itself when a procedure of MariaDB has committed",
+		Edits: []Edit{{In: "(*txn).writeMySQL", Old: "|| t.ifEnded != nil)", New: ")"}},
+		Tests: onLeases("TestProcedureThatCommits$/^mariadb"),
+	},
+	{
+		Name:  "a phase that may have committed before its connection broke is told as not applied",
+		Edits: []Edit{{In: "lease.(*transaction).runIn", Old: "t.lost, t.run.lost = undo, undo", New: "t.lost = nil"}},
+		Tests: onLeases("TestProcedureAndNoDatabase$/^mysql"),
+	},
+	{
+		Name:  "other work loses its leases while a procedure lasts",
+		Edits: []Edit{{In: "lease.(*heart).beat", Old: "tooLong || locked", New: "tooLong || locked && tooLong"}},
+		Tests: onLeases("TestLongProcedure$/^mariadb"),
+	},
+	{
+		Name:  "a takeover waits for a transaction of the owner",
+		Edits: []Edit{{In: "(*txn).replaceMySQL", Old: "if c.Expect.LeaseExpired {", New: "if c.Expect.LeaseExpired && c.Keep == (c.ID.Key == \"\") {"}},
+		Tests: onLeases("TestLongProcedure$/^mysql"),
+	},
 }
 
 func onLeases(test string) []Killer {

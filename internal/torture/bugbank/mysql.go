@@ -75,7 +75,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "the record is written by itself after a procedure has committed",
-		Edits: []Edit{{In: "(*txn).writeMySQL", Old: `t.conn != nil && t.guard.HasMark()`, New: `t.conn == nil && t.guard.HasMark()`}},
+		Edits: []Edit{{In: "(*txn).writeMySQL", Old: `t.conn != nil && (t.guard.HasMark() ||`, New: `t.conn == nil && (t.guard.HasMark() ||`}},
 		Tests: mariadbSQL("TestCommittedFromBelow$/^MySQL"),
 	},
 	{

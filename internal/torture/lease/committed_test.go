@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -38,7 +39,7 @@ func (c committed) String() string {
 }
 
 // onInnoDB runs a test on the servers that have such procedures. o is reached through the proxy.
-func onInnoDB(t *testing.T, test func(t *testing.T, o opening, proxy *faultnet.Proxy, heir program)) {
+func onInnoDB(t *testing.T, test func(t *testing.T, o opening, to network, heir program)) {
 	t.Helper()
 	t.Parallel()
 	for name, server := range map[string]func(testing.TB) *testenv.MariaDB{mariadbName: testenv.SharedMariaDB, mysqlName: testenv.SharedMySQL} {
@@ -51,11 +52,12 @@ func onInnoDB(t *testing.T, test func(t *testing.T, o opening, proxy *faultnet.P
 				_, err := heir.db.Pool().Exec(t.Context(), heir.db.text(text))
 				must(t, err)
 			}
-			proxy, err := faultnet.Listen(server(t).Addr())
+			address := server(t).Addr()
+			proxy, err := faultnet.Listen(address)
 			must(t, err)
 			t.Cleanup(func() { _ = proxy.Close() })
 			o.dial = proxy.DialContext
-			test(t, o, proxy, heir)
+			test(t, o, network{proxy, address}, heir)
 		})
 	}
 }
@@ -76,13 +78,13 @@ func (o opening) mustOpenSQL(t *testing.T) *sqlstore.Store {
 // record names the phase. A procedure that commits nothing costs nothing of that.
 func TestProcedureThatCommits(t *testing.T) {
 	testenv.Prove(t)
-	onInnoDB(t, func(t *testing.T, o opening, proxy *faultnet.Proxy, heir program) {
+	onInnoDB(t, func(t *testing.T, o opening, to network, heir program) {
 		s, tried := o.mustOpenSQL(t), 0
 		for _, call := range []string{"call ends()", "call goes_on()", "prepare p from 'commit'; execute p", "call does_nothing()"} {
 			for _, ends := range []string{"returns", "fails", "panics"} {
 				for _, lost := range []bool{false, true} {
 					for _, late := range []bool{false, true} {
-						committed{call, ends, lost, late}.check(t, s, heir, func() { proxy.CutAll() })
+						committed{call, ends, lost, late}.check(t, s, heir, func() { to.CutAll() })
 						tried++
 					}
 				}
@@ -94,11 +96,32 @@ func TestProcedureThatCommits(t *testing.T) {
 	})
 }
 
+// TestProcedureAndNoDatabase: after the procedure the database cannot be reached, so that nothing tells what it has committed.
+func TestProcedureAndNoDatabase(t *testing.T) {
+	testenv.Prove(t)
+	onInnoDB(t, func(t *testing.T, o opening, to network, heir program) {
+		s := o.mustOpenSQL(t)
+		for _, ends := range []string{"returns", "fails"} {
+			committed{"call ends()", ends, true, false}.check(t, s, heir, func() {
+				to.SetUpstream("127.0.0.1:1") // there is no server
+				to.CutAll()
+			}, func() { to.SetUpstream(to.address) })
+		}
+	})
+}
+
+// network leads to a server.
+type network struct {
+	*faultnet.Proxy
+
+	address string
+}
+
 // TestKilledBehindAProcedure: the process is killed when its phase has run the procedure, and can tell nothing any more. What the
 // procedure has committed stands with a record that is unknown.
 func TestKilledBehindAProcedure(t *testing.T) {
 	testenv.Prove(t)
-	onInnoDB(t, func(t *testing.T, o opening, _ *faultnet.Proxy, heir program) {
+	onInnoDB(t, func(t *testing.T, o opening, _ network, heir program) {
 		o.dial = nil
 		for procedure, unknown := range map[string]bool{"call ends()": true, "call goes_on()": true, "call does_nothing()": false} {
 			service := newProvider(t, true)
@@ -121,7 +144,7 @@ func TestKilledBehindAProcedure(t *testing.T) {
 // other work of its process keeps its leases, callers learn that it is under way, and no other process takes it over.
 func TestLongProcedure(t *testing.T) {
 	testenv.Prove(t)
-	onInnoDB(t, func(t *testing.T, o opening, _ *faultnet.Proxy, heir program) {
+	onInnoDB(t, func(t *testing.T, o opening, _ network, heir program) {
 		db, err := o.openSQL()
 		must(t, err)
 		defer func() { _ = db.Close() }()
@@ -131,7 +154,7 @@ func TestLongProcedure(t *testing.T) {
 		_, err = gate.ExecContext(t.Context(), "do get_lock(concat(database(), '.gate'), 60)")
 		must(t, err)
 		s := o.mustOpenSQL(t)
-		e := once.New(lease.New(s, lease.Config{TTL: ttl}), once.Config{Encrypter: encrypter(), Observer: once.Discard})
+		e := once.New(lease.New(s, lease.Config{TTL: 10 * ttl}), once.Config{Encrypter: encrypter(), Observer: once.Discard})
 		begins, ended := make(chan struct{}, 2), make(chan error, 2)
 		over := make(chan struct{})
 		do := func(key string, then func(ctx context.Context, r *lease.Run) error) {
@@ -181,8 +204,48 @@ func TestLongProcedure(t *testing.T) {
 	})
 }
 
+// TestProcedureOfALateOwner: an owner whose operation was taken over while its phase runs calls a procedure that would commit. It is
+// refused before it runs.
+func TestProcedureOfALateOwner(t *testing.T) {
+	testenv.Prove(t)
+	onInnoDB(t, func(t *testing.T, o opening, _ network, heir program) {
+		s := o.mustOpenSQL(t)
+		for _, late := range []bool{false, true} {
+			key := fmt.Sprint("later phase ", late)
+			_, err := once.Do(t.Context(), once.New(lease.New(s, lease.Config{TTL: patience}), once.Config{Observer: once.Discard}), operation(key),
+				func(ctx context.Context, r *lease.Run) (string, error) {
+					if late {
+						if _, err := lease.Tx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil }); err != nil {
+							return "", err
+						}
+					}
+					return lease.Tx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
+						rec, err := s.Read(ctx, idOf(key))
+						must(t, err)
+						other := store.Change{ID: idOf(key), Lease: patience, Expect: store.Expect{Fence: rec.Fence}, Next: store.Record{State: store.StateRunning, Fence: rec.Fence + 1, Nonce: []byte("of another owner")}}
+						_, err = s.Swap(ctx, other)
+						must(t, err)
+						_, err = tx.ExecContext(ctx, "insert into effect values (?, 'book', '')", key)
+						must(t, err)
+						_, err = tx.ExecContext(ctx, "call ends()")
+						return "", err
+					})
+				})
+			if once.CodeOf(err) == once.CodeUnknown || err == nil {
+				t.Errorf("%s: %v", key, err)
+			}
+			if rows := heir.rows(t, key); len(rows["book"]) != 0 {
+				t.Errorf("%s: %q", key, rows)
+			}
+			if rec, err := s.Read(t.Context(), idOf(key)); err != nil || string(rec.Nonce) != "of another owner" {
+				t.Errorf("%s: the other owner has lost it: %+v, %v", key, rec, err)
+			}
+		}
+	})
+}
+
 // check executes an operation with the phase, and looks at what stands and at what is told.
-func (c committed) check(t *testing.T, s *sqlstore.Store, heir program, cut func()) {
+func (c committed) check(t *testing.T, s *sqlstore.Store, heir program, cut func(), after ...func()) {
 	t.Helper()
 	says := c.String()
 	e := once.New(lease.New(s, lease.Config{TTL: ttl}), once.Config{Encrypter: encrypter(), Observer: once.Discard})
@@ -223,6 +286,9 @@ func (c committed) check(t *testing.T, s *sqlstore.Store, heir program, cut func
 		})
 		return err
 	})
+	for _, f := range after {
+		f()
+	}
 	rows := heir.rows(t, says)
 	if late := len(rows["reserve"]) == 1; late != c.late || len(rows["reserve"]) > 1 {
 		t.Errorf("%s: the phase before has written %d times", says, len(rows["reserve"]))
