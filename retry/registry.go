@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/oncelib/once/internal/hostname"
 )
 
 // Most destinations that are remembered. A gateway has its destinations named by
@@ -21,8 +23,9 @@ type registry struct {
 }
 
 // BudgetFor returns the budget that this process has for a destination, such as
-// "api.example.com" or "api.example.com:8443". Upper and lower case are the same, and so is
-// a name with the port 80 or 443 and without.
+// "api.example.com" or "api.example.com:8443". Upper and lower case are the same, and so are a
+// name with the port 80 or 443 and without, and with a dot at its end and without. A name in
+// Unicode is not the same as its form in ASCII (xn--).
 //
 // The process remembers 10,000 destinations. From then on each new one replaces another
 // and begins with nothing: it has to earn its first retry. So nobody gets a full budget
@@ -38,8 +41,7 @@ func Budgets() []BudgetState {
 }
 
 func (r *registry) get(destination string) *Budget {
-	name := strings.ToLower(destination[:min(len(destination), 255)])
-	name = strings.TrimSuffix(strings.TrimSuffix(name, ":443"), ":80")
+	name := hostname.Canonical(destination)
 	r.mu.RLock()
 	b := r.all[name]
 	r.mu.RUnlock()

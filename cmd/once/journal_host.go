@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oncelib/once/internal/hostname"
 	"github.com/oncelib/once/retry/journal"
 )
 
@@ -26,13 +27,13 @@ func (j *oneHost) List(ctx context.Context) ([]journal.Intent, error) {
 	return slices.DeleteFunc(list, func(in journal.Intent) bool { return hostOf(in) != j.host }), err
 }
 
-// hostOf returns the host and port of an intent, as they are in its URL.
+// hostOf returns the host of an intent, with a port that is not the usual one.
 func hostOf(in journal.Intent) string {
 	u, err := url.Parse(in.URL)
 	if err != nil {
 		return ""
 	}
-	return strings.ToLower(u.Host)
+	return hostname.Canonical(u.Host)
 }
 
 // restrict returns what of a journal is resumed. Headers are secrets, and those of one host
@@ -52,7 +53,7 @@ func (c *journalResume) restrict(ctx context.Context, m *Main, j journal.Journal
 		}
 	}
 	names := slices.Sorted(maps.Keys(hosts))
-	host := strings.ToLower(c.host)
+	host := hostname.Canonical(c.host)
 	switch {
 	case host == "" && len(names) > 1:
 		return nil, &usageError{fmt.Sprintf("the journal has intents for %d hosts, and --header would tell them all a secret", len(names)),

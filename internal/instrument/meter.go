@@ -1,11 +1,13 @@
 package instrument
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/hostname"
 	"github.com/oncelib/once/internal/label"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -138,16 +140,9 @@ func (m *Meter) Retry(e *retry.Event, record func(Measurement)) {
 	}
 }
 
-// Destination is the name that retry.Budgets has for the destination of url: its host.
+// Destination is the name that retry.Budgets and breaker.Hosts have for the destination of url: its host.
 func Destination(url string) string {
-	_, rest, ok := strings.Cut(url, "://")
-	if !ok {
-		return "(default)" // the name of the budget of what names none
-	}
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(rest), ":443"), ":80")
+	return cmp.Or(hostname.OfURL(url), "(default)") // the name of the budget of what names none
 }
 
 // effectOf is the effect in one word.

@@ -14,6 +14,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/instrument"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/breaker"
 	"github.com/oncelib/once/retry/retryhttp"
@@ -140,6 +141,33 @@ func TestByHost(t *testing.T) {
 		of(fmt.Sprint(i))
 	}
 }
+
+// TestSeriesJoin: whatever the spelling of a host, its breaker, its budget and the measurements of
+// its calls have one label, so that they can be compared.
+func TestSeriesJoin(t *testing.T) {
+	const want = "api.example"
+	hosts := breaker.NewHosts(gobreaker.Settings{})
+	for _, host := range []string{"api.example", "API.Example", "api.example:443", "api.example.", "api.example.:443"} {
+		told := ""
+		client := &http.Client{Transport: &retryhttp.Transport{
+			Base: refused{}, Breaker: hosts.Of,
+			Policy: retry.Policy{Attempts: 1, Observe: func(_ context.Context, e retry.Event) { told = instrument.Destination(e.URL) }},
+		}}
+		if _, err := client.Get("https://" + host + "/x"); err == nil {
+			t.Fatal("no error")
+		}
+		if of, ok := hosts.Of(host).(*breaker.Breaker); !ok || of != hosts.Of(want) || retry.BudgetFor(host).State().Destination != want || told != want {
+			t.Errorf("%s: the budget is that of %q, the calls are those of %q", host, retry.BudgetFor(host).State().Destination, told)
+		}
+	}
+	if values, err := hosts.Gauges(t.Context()); err != nil || len(values) != 1 || values[0].Label != want {
+		t.Errorf("%+v, %v: want one breaker, of %s", values, err, want)
+	}
+}
+
+type refused struct{}
+
+func (refused) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }
 
 // TestGauges: a gauge tells which destinations are kept away from.
 func TestGauges(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/hostname"
 	"github.com/oncelib/once/retry"
 )
 
@@ -55,9 +56,10 @@ func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	return values, nil
 }
 
-// Of returns the breaker of a host. Upper and lower case are the same.
+// Of returns the breaker of a host. What is one host to [retry.BudgetFor] has one breaker, and
+// the same name.
 func (h *Hosts) Of(host string) retry.Breaker {
-	host = strings.ToLower(host)
+	host = hostname.Canonical(host)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if b := h.all[host]; b != nil {
@@ -70,6 +72,7 @@ func (h *Hosts) Of(host string) retry.Breaker {
 		}
 	}
 	settings := h.settings
+	host = strings.Clone(host) // not the whole URL that it is a part of
 	settings.Name = host
 	b := New(settings)
 	h.all[host] = b

@@ -3,7 +3,8 @@ package journal
 import (
 	"math/rand/v2"
 	"net/url"
-	"strings"
+
+	"github.com/oncelib/once/internal/hostname"
 )
 
 // Most requests to a host that can end without having been in the journal. Nobody pays for
@@ -29,7 +30,7 @@ type destination struct {
 func (r *resumption) add(in Intent) {
 	host := ""
 	if u, err := url.Parse(in.URL); err == nil {
-		host = strings.ToLower(u.Host)
+		host = hostname.Canonical(u.Host)
 	}
 	d := r.hosts[host]
 	if d == nil {

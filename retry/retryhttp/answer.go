@@ -112,8 +112,9 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 			return retry.ClassUnknown, 0, "", err
 		}
 	}
+	named := false
 	if len(h[headerAfter]) > 0 || len(h[headerAfterMs]) > 0 {
-		after = retryAfter(h, time.Now())
+		after, named = retryAfter(h, time.Now())
 	}
 	class = byStatus(resp.StatusCode, after)
 	hint := field(h, headerHint)
@@ -122,7 +123,7 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 	case resp.StatusCode != http.StatusConflict:
 	case again, p.code == codeInFlight: // Stripe's idempotency_key_in_use
 		class = retry.ClassInFlight
-	case keyed && (p.again || after > 0): // of whoever else
+	case keyed && (p.again || named): // of whoever else
 		class = retry.ClassInFlight
 	}
 	if class == retry.ClassFinal && again {
@@ -146,7 +147,9 @@ func byStatus(status int, after time.Duration) retry.Class {
 			return retry.ClassThrottled
 		}
 		return retry.ClassUnknown
-	case http.StatusRequestTimeout, http.StatusTooEarly:
+	case http.StatusTooEarly: // RFC 8470: it was not processed, because it may be a replay
+		return retry.ClassTransient
+	case http.StatusRequestTimeout:
 		return retry.ClassUnknown
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
 		return retry.ClassFinal

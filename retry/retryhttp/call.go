@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/atmostonce"
+	"github.com/oncelib/once/internal/hostname"
 	"github.com/oncelib/once/internal/lazy"
 	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
@@ -19,6 +20,7 @@ import (
 type call struct {
 	t       *Transport
 	req     *http.Request // the caller's, which is never changed
+	host    string        // its canonical name
 	policy  retry.Policy
 	breaker retry.Breaker
 	start   time.Time
@@ -59,7 +61,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{t: t, req: req, policy: t.policyOf(req.Context()), start: time.Now(), first: 1}
+	c := &call{t: t, req: req, host: hostname.Canonical(req.URL.Host), policy: t.policyOf(req.Context()), start: time.Now(), first: 1}
 	c.breaker = c.policy.Breaker
 	if c.keyed = k.Value != ""; in == "" {
 		c.key = k.Value
@@ -80,10 +82,10 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 		c.policy.Attempts = 1 // retries of retries multiply
 	}
 	if c.policy.Budget == nil {
-		c.policy.Budget = retry.BudgetFor(req.URL.Host)
+		c.policy.Budget = retry.BudgetFor(c.host)
 	}
 	if t.Breaker != nil {
-		c.breaker = t.Breaker(req.URL.Host)
+		c.breaker = t.Breaker(c.host)
 	}
 	if c.listen(req); c.impatient() {
 		return nil, c.gaveUp(retry.ReasonTooLate, nil)

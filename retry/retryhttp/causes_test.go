@@ -222,26 +222,36 @@ func TestRequestOfTheAnswer(t *testing.T) {
 	}
 }
 
-// The budget of a transport is the one of the host's name, with the default port or without.
+// The budget of a transport is the one of the host's name, with the default port or without,
+// with the dot of the root or without. A breaker is asked for by the same name.
 func TestBudgetOfTheHost(t *testing.T) {
 	for name, url := range map[string]string{
 		"budget-a.example:443":  "https://budget-a.example/x",
 		"Budget-b.example":      "https://budget-b.example:443/x",
 		"budget-c.example:80":   "http://budget-c.example",
 		"budget-d.example:8443": "https://budget-d.example:8443",
+		"budget-e.example.":     "https://budget-e.example",
+		"budget-f.example":      "https://budget-f.example.:443/x",
 	} {
 		if n, _ := attempts(t, always(503), http.MethodPut, url); n != 3 {
 			t.Fatal(n)
 		}
-		rt := &retryhttp.Transport{Base: always(503), Policy: retry.Policy{Base: -1, Attempts: 3}}
+		asked := ""
+		rt := &retryhttp.Transport{
+			Base: always(503), Policy: retry.Policy{Base: -1, Attempts: 3},
+			Breaker: func(host string) retry.Breaker {
+				asked = host
+				return breakerFunc(func() (func(retry.Health), error) { return func(retry.Health) {}, nil })
+			},
+		}
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		resp, err := rt.RoundTrip(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if left := retry.BudgetFor(name).State().Left; left != 8 {
-			t.Errorf("%s: %v of 10 are left", name, left)
+		if s := retry.BudgetFor(name).State(); s.Left != 8 || asked != s.Destination {
+			t.Errorf("%s: %v of 10 are left to %q, and the breaker is that of %q", name, s.Left, s.Destination, asked)
 		}
 	}
 }

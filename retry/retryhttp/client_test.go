@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptrace"
 	"slices"
 	"strings"
@@ -38,6 +39,9 @@ func TestClassify(t *testing.T) {
 		{"503 with a time", answer(503, "Retry-After-Ms", "20"), nil, false, retry.ClassThrottled, 20 * ms},
 		{"in flight", problem(409, inFlight), nil, true, retry.ClassInFlight, 0},
 		{"409 with a time, for a key", answer(409, "Retry-After", "1"), nil, true, retry.ClassInFlight, time.Second},
+		{"409 with the time 0, for a key", answer(409, "Retry-After", "0"), nil, true, retry.ClassInFlight, 0},
+		{"425", answer(425), nil, false, retry.ClassTransient, 0},
+		{"408", answer(408), nil, false, retry.ClassUnknown, 0},
 		{"409 with a time", answer(409, "Retry-After", "1"), nil, false, retry.ClassFinal, time.Second},
 		{"a refused connection", nil, &net.OpError{Op: "dial", Err: errors.New("refused")}, true, retry.ClassTransient, 0},
 		{"a reset", nil, io.ErrUnexpectedEOF, true, retry.ClassUnknown, 0},
@@ -97,6 +101,32 @@ func TestContextOfACall(t *testing.T) {
 	}
 	if retryhttp.NewClient(nil).Transport == nil {
 		t.Error("a client without a transport")
+	}
+}
+
+// The cookies of an answer that is followed by another attempt are not kept, and so the
+// next attempt does not carry them.
+func TestCookiesOfAFailure(t *testing.T) {
+	s := &served{base: func(n int, _ *http.Request) (*http.Response, error) {
+		if n == 1 {
+			return answer(503, "Set-Cookie", "node=sick"), nil
+		}
+		return answer(200, "Set-Cookie", "node=well"), nil
+	}}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1, Budget: &retry.Budget{}}}, Jar: jar}
+	for range 2 {
+		resp, err := client.Get("http://service.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	if got := s.header("Cookie"); !slices.Equal(got, []string{"", "", "node=well"}) {
+		t.Errorf("cookies %q", got)
 	}
 }
 

@@ -32,6 +32,10 @@ func TestConflicts(t *testing.T) {
 	}{
 		{"bare", http.MethodPost, "k", "", "", "", 1},
 		{"Retry-After", http.MethodPost, "k", "", "", "1", 2},
+		{"Retry-After: 0", http.MethodPost, "k", "", "", "0", 2},
+		{"Retry-After in the past", http.MethodPost, "k", "", "", "Sat, 21 Nov 1998 11:00:00 GMT", 2},
+		{"Retry-After that names no time", http.MethodPost, "k", "", "", "soon", 1},
+		{"Retry-After: 0, without a key", http.MethodPost, "", "", "", "0", 1},
 		{"retryable", http.MethodPost, "k", problem, `{"code":"LOCKED","retryable":true}`, "", 2},
 		{"retryable, in any JSON", http.MethodPost, "k", plain, `{"retryable":true}`, "", 2},
 		{"both", http.MethodPost, "k", problem, `{"retryable":true}`, "1", 2},

@@ -13,16 +13,18 @@
 // DELETE), and any that carries an idempotency key, in its header, by [WithKey] or by
 // [Transport.Keys], or that has the header without a line, as net/http wants it from
 // requests that can be repeated and have no key. All attempts carry the same key and the same body, also across
-// redirects. Another request is sent again only if it has provably not been seen: no
-// connection was made, or the server has refused the stream. Otherwise its failure is
-// given back, and [GivenUp] or the error says that a key was missing.
+// redirects. Another request is sent again only if it has provably not been executed: no
+// connection was made, the server has refused the stream, or it has answered 425 (Too Early).
+// Otherwise its failure is given back, and [GivenUp] or the error says that a key was missing.
 //
 //	connection refused, reset, closed; no answer in time    again
-//	408, 425, 429, 5xx but not 501, 505, 511                 again
+//	425                                                      again, also without a key
+//	408, 429, 5xx but not 501, 505, 511                      again
 //	429 with Retry-After                                     again; rate limits have a budget of their own
 //	409 of oncehttp, "in flight"                             again; it costs three tenths of a retry
 //	409 with Stripe-Should-Retry: true                       likewise: it is Stripe's "in flight"
-//	409 for a key, with Retry-After or "retryable": true     likewise: that of others
+//	409 for a key, with Retry-After (0 as well) or
+//	"retryable": true                                        likewise: that of others
 //	Stripe-Should-Retry: true                                again, whatever the status else
 //	Stripe-Should-Retry: false                               final
 //	Idempotent-Replayed: true, with a failure                final: the key has that answer for good
@@ -38,7 +40,7 @@
 // Retry-After is understood in seconds, with a fraction, and in the three forms of a date,
 // and so is retry-after-ms. No attempt is
 // made earlier than it asks for; if that would be after the deadline, the answer is given
-// back at once.
+// back at once. A time of 0, or one that is over, leaves the pauses as they are.
 //
 // # What is sent
 //
@@ -50,6 +52,9 @@
 //	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded; one
 //	                     of the caller is shortened by what has passed, and ends the call
 //	Once-First-Sent      with an intent that is resumed: since when it is in the journal
+//
+// An answer that is followed by another attempt is dropped with its cookies: the Jar of an
+// [http.Client] gets those of the answer that the caller gets.
 //
 // # Crashes
 //

@@ -185,6 +185,29 @@ func TestAnswersAreClosed(t *testing.T) {
 	}
 }
 
+// A base that returns an answer beside an error, or one without a body, breaks the rules of
+// http.RoundTripper. The body beside the error is closed; no body is an empty one.
+func TestAnswersAgainstTheRules(t *testing.T) {
+	body := &bodyOfAnswer{Reader: strings.NewReader("text")}
+	s := &served{base: func(n int, _ *http.Request) (*http.Response, error) {
+		resp := answer(503)
+		if resp.Body = nil; n == 1 {
+			resp.Body = body
+			return resp, errors.New("and an error")
+		} else if n > 2 {
+			resp.StatusCode = http.StatusOK
+		}
+		return resp, nil
+	}}
+	resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1}}, "Idempotency-Key", "k")
+	if err != nil || resp.StatusCode != http.StatusOK || len(s.requests()) != 3 {
+		t.Fatalf("%v, %v after %d requests", resp, err, len(s.requests()))
+	}
+	if n := body.closed.Load(); n != 1 {
+		t.Errorf("the body beside the error was closed %d times", n)
+	}
+}
+
 func hedged(t *retryhttp.Transport, _ context.CancelFunc) { t.Hedge = time.Second }
 
 // broken is a body that is cut.

@@ -20,43 +20,44 @@ func TestRetryAfter(t *testing.T) {
 	for _, c := range []struct {
 		value, date string
 		want        time.Duration
+		named       bool
 	}{
-		{"", "", 0},
-		{"0", "", 0},
-		{"1", "", time.Second},
-		{"0120", "", 2 * time.Minute},
-		{"9223372035", "", 9223372035 * time.Second},
-		{"9223372036", "", math.MaxInt64},
-		{"9223372037", "", math.MaxInt64},
-		{"99999999999999999999999", "", math.MaxInt64},
-		{"-5", "", 0},
-		{"+5", "", 0},
-		{"1.5", "", 1500 * time.Millisecond},
-		{"0.25", "", 250 * time.Millisecond},
-		{"2.", "", 2 * time.Second},
-		{".5", "", 0},
-		{"1.5e3", "", 0},
-		{"1.5.1", "", 0},
-		{"1.-5", "", 0},
-		{"5s", "", 0},
-		{"soon", "", 0},
-		{"Sat, 21 Nov 2026 12:00:30 GMT", "", 30 * time.Second},
-		{"Saturday, 21-Nov-26 12:00:30 GMT", "", 30 * time.Second},
-		{"Sat Nov 21 12:00:30 2026", "", 30 * time.Second},
-		{"Sat, 21 Nov 2026 12:00:30 UTC", "", 30 * time.Second},
-		{"Sat, 21 Nov 2026 12:00:30 +0000", "Sat, 21 Nov 2026 12:00:20 UTC", 10 * time.Second},
-		{"Sat, 21 Nov 2026 11:00:00 GMT", "", 0},
-		{"Mon, 01 Jan 9999 00:00:00 GMT", "", math.MaxInt64},
-		{"Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2026 12:00:20 GMT", 10 * time.Second}, // our clock is slow
-		{"Sat, 21 Nov 2026 11:00:30 GMT", "Sat, 21 Nov 2026 11:00:20 GMT", 10 * time.Second}, // or fast
-		{"Sat, 21 Nov 2026 12:00:30 GMT", "now", 30 * time.Second},
+		{"", "", 0, false},
+		{"0", "", 0, true},
+		{"1", "", time.Second, true},
+		{"0120", "", 2 * time.Minute, true},
+		{"9223372035", "", 9223372035 * time.Second, true},
+		{"9223372036", "", math.MaxInt64, true},
+		{"9223372037", "", math.MaxInt64, true},
+		{"99999999999999999999999", "", math.MaxInt64, true},
+		{"-5", "", 0, false},
+		{"+5", "", 0, false},
+		{"1.5", "", 1500 * time.Millisecond, true},
+		{"0.25", "", 250 * time.Millisecond, true},
+		{"2.", "", 2 * time.Second, true},
+		{".5", "", 0, false},
+		{"1.5e3", "", 0, false},
+		{"1.5.1", "", 0, false},
+		{"1.-5", "", 0, false},
+		{"5s", "", 0, false},
+		{"soon", "", 0, false},
+		{"Sat, 21 Nov 2026 12:00:30 GMT", "", 30 * time.Second, true},
+		{"Saturday, 21-Nov-26 12:00:30 GMT", "", 30 * time.Second, true},
+		{"Sat Nov 21 12:00:30 2026", "", 30 * time.Second, true},
+		{"Sat, 21 Nov 2026 12:00:30 UTC", "", 30 * time.Second, true},
+		{"Sat, 21 Nov 2026 12:00:30 +0000", "Sat, 21 Nov 2026 12:00:20 UTC", 10 * time.Second, true},
+		{"Sat, 21 Nov 2026 11:00:00 GMT", "", 0, true},
+		{"Mon, 01 Jan 9999 00:00:00 GMT", "", math.MaxInt64, true},
+		{"Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2026 12:00:20 GMT", 10 * time.Second, true}, // our clock is slow
+		{"Sat, 21 Nov 2026 11:00:30 GMT", "Sat, 21 Nov 2026 11:00:20 GMT", 10 * time.Second, true}, // or fast
+		{"Sat, 21 Nov 2026 12:00:30 GMT", "now", 30 * time.Second, true},
 	} {
 		h := http.Header{"Retry-After": {c.value}}
 		if c.date != "" {
 			h["Date"] = []string{c.date}
 		}
-		if got := retryAfter(h, now); got != c.want {
-			t.Errorf("%q at %q: %v, want %v", c.value, c.date, got, c.want)
+		if got, named := retryAfter(h, now); got != c.want || named != c.named {
+			t.Errorf("%q at %q: %v, %v, want %v, %v", c.value, c.date, got, named, c.want, c.named)
 		}
 	}
 }
@@ -64,10 +65,10 @@ func TestRetryAfter(t *testing.T) {
 // retry-after-ms is more precise than what is beside it.
 func TestRetryAfterMs(t *testing.T) {
 	for value, want := range map[string]time.Duration{
-		"1500": 1500 * time.Millisecond, "0.5": 500 * time.Microsecond, "soon": 7 * time.Second, "-1": 7 * time.Second,
+		"1500": 1500 * time.Millisecond, "0.5": 500 * time.Microsecond, "soon": 7 * time.Second, "-1": 7 * time.Second, "0": 7 * time.Second,
 		"9999999999999999999": math.MaxInt64,
 	} {
-		if got := retryAfter(http.Header{"Retry-After": {"7"}, "Retry-After-Ms": {value}}, now); got != want {
+		if got, _ := retryAfter(http.Header{"Retry-After": {"7"}, "Retry-After-Ms": {value}}, now); got != want {
 			t.Errorf("%s: %v, want %v", value, got, want)
 		}
 	}
@@ -78,7 +79,7 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(s, "Sat, 21 Nov 2026 12:00:00 GMT")
 	}
 	f.Fuzz(func(t *testing.T, value, date string) {
-		d := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, now)
+		d, _ := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, now)
 		if d < 0 {
 			t.Errorf("%q: %v", value, d)
 		}

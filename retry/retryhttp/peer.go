@@ -44,11 +44,11 @@ func (p *peerSet) add(host string) {
 }
 
 // announces reports whether attempts say what they are.
-func (c *call) announces() bool { return c.t.Announce || peers.has(c.req.URL.Host) }
+func (c *call) announces() bool { return c.t.Announce || peers.has(c.host) }
 
 // meet notes what an answer shows of its server.
 func (c *call) meet(h http.Header) {
-	if host := c.req.URL.Host; field(h, wire.StatusHeader) != "" && !peers.has(host) {
-		peers.add(host)
+	if field(h, wire.StatusHeader) != "" && !peers.has(c.host) {
+		peers.add(c.host)
 	}
 }

@@ -44,8 +44,13 @@ func (c *call) send(ctx context.Context) (a answer) {
 	a.begun = time.Duration(lazy.Now())
 	a.number = c.policy.Budget.Begin(a.begun)
 	a.resp, err = c.t.base().RoundTrip(req) //nolint:bodyclose // closed by whom the answer is handed to
-	if err == nil && a.resp == nil {
+	switch {
+	case err != nil && a.resp != nil && a.resp.Body != nil: // both, against the rules of RoundTripper
+		a.resp.Body.Close()
+	case err == nil && a.resp == nil:
 		err = errors.New("retryhttp: Base has returned neither an answer nor an error")
+	case err == nil && a.resp.Body == nil: // as stubs do, and http.Client accepts
+		a.resp.Body = http.NoBody
 	}
 	if err != nil {
 		a.stale = on.stale(err)

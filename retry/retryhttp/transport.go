@@ -29,7 +29,7 @@ type Transport struct {
 	Keys bool
 
 	// AtMostOnce says that servers do not dedupe by the idempotency key. A request is then sent again
-	// only if its method is safe, or if the server has provably not looked at it, whatever key it
+	// only if its method is safe, or if the server has provably not executed it, whatever key it
 	// has. It is not raced with (Hedge), and is not in the Journal. Requests with the context of a
 	// leased call that may not be made again are sent so by each Transport: see package lease.
 	AtMostOnce bool
@@ -82,7 +82,8 @@ type Transport struct {
 	// was. An error ends the call. With Hedge it may run twice at the same time. Default: none.
 	BeforeAttempt func(*http.Request) error
 
-	// Breaker returns the breaker of a host. Default: Policy.Breaker for all.
+	// Breaker returns the breaker of a host, whose name is that of its budget: see
+	// [retry.BudgetFor]. Default: Policy.Breaker for all.
 	Breaker func(host string) retry.Breaker
 }
 

@@ -59,12 +59,12 @@ var retryMutants = []Mutant{
 	},
 	{
 		Name:  "409 with Retry-After is final, whatever the key",
-		Edits: []Edit{{In: "retryhttp.classify", Old: "(p.again || after > 0)", New: "p.again"}},
+		Edits: []Edit{{In: "retryhttp.classify", Old: "(p.again || named)", New: "(p.again || named && after < 0)"}},
 		Tests: in("retry/retryhttp", "TestConflicts"),
 	},
 	{
 		Name:  "409 with Retry-After is asked again without a key",
-		Edits: []Edit{{In: "retryhttp.classify", Old: "keyed && (p.again || after > 0)", New: "p.again || after > 0"}},
+		Edits: []Edit{{In: "retryhttp.classify", Old: "keyed && (p.again || named)", New: "p.again || named"}},
 		Tests: in("retry/retryhttp", "TestConflicts"),
 	},
 	{
@@ -74,13 +74,38 @@ var retryMutants = []Mutant{
 	},
 	{
 		Name:  "third parties learn how often we ask",
-		Edits: []Edit{{In: "(*call).announces", Old: "c.t.Announce || peers.has(c.req.URL.Host)", New: "true"}},
+		Edits: []Edit{{In: "(*call).announces", Old: "c.t.Announce || peers.has(c.host)", New: "true"}},
 		Tests: in("retry/retryhttp", "TestAnnounce"),
 	},
 	{
 		Name:  "a budget is another one with the port",
-		Edits: []Edit{{In: "(*registry).get", Old: `strings.TrimSuffix(strings.TrimSuffix(name, ":443"), ":80")`, New: "strings.Clone(name)"}},
+		Edits: []Edit{{In: "hostname.split", Old: `port = ""`, New: `port = host[i:]`}},
 		Tests: in("retry/retryhttp", "TestBudgetOfTheHost"),
+	},
+	{
+		Name:  "a budget is another one with the dot of the root",
+		Edits: []Edit{{In: "hostname.Canonical", Old: "host[end-1] == '.'", New: "host[end-1] == '/'"}},
+		Tests: in("retry/retryhttp", "TestBudgetOfTheHost"),
+	},
+	{
+		Name:  "a breaker has another name than its budget",
+		Edits: []Edit{{In: "breaker.(*Hosts).Of", Old: "hostname.Canonical(host)", New: `hostname.Canonical(host) + ":443"`}},
+		Tests: []Killer{{Module: "retry/breaker", Test: "TestSeriesJoin"}},
+	},
+	{
+		Name:  "409 with Retry-After: 0 is final",
+		Edits: []Edit{{In: "retryhttp.classify", Old: "after, named = retryAfter(h, time.Now())", New: "after, named = retryAfter(h, time.Now()); named = after > 0"}},
+		Tests: in("retry/retryhttp", "TestConflicts"),
+	},
+	{
+		Name:  "what came too early is not sent again without a key",
+		Edits: []Edit{{In: "retryhttp.byStatus", Old: "retry.ClassTransient", New: "retry.ClassUnknown"}},
+		Tests: in("retry/retryhttp", "TestRoundTripper$/^KeylessPOST425$"),
+	},
+	{
+		Name:  "the body of an answer beside an error stays open",
+		Edits: []Edit{{In: "retryhttp.(*call).send", Old: "err != nil && a.resp != nil && a.resp.Body != nil", New: "err != nil && a.resp != nil && a.resp.Body == nil"}},
+		Tests: in("retry/retryhttp", "TestAnswersAgainstTheRules"),
 	},
 	{
 		Name:  "a proxy that refuses is asked again",

@@ -22,6 +22,11 @@ var methodChecks = []Check{
 		}
 		return s.wantSends(1)
 	}},
+	{"KeylessPOST425", "a POST without a key is repeated after 425, which says that it was not processed", func(l *lab) error {
+		s := l.serve(failThen(425, 2))
+		a, err := l.do(l.ctx, l.client(), http.MethodPost, s.URL, testBody)
+		return errors.Join(wantStatus(a, err, 200), s.wantSends(2), s.same("", testBody))
+	}},
 	{"KeyedPOST503", "a POST with a key is repeated after 503, with that key", func(l *lab) error {
 		s := l.serve(failThen(503, 3))
 		a, err := l.post(l.client(), s.URL)

@@ -242,6 +242,7 @@ var mutants = map[string]maker{
 	"StaleHTTP2Streams":       single,
 
 	"TooEarly":             bare,
+	"KeylessPOST425":       bare,
 	"NotImplemented":       eager{}.on,
 	"UntrustedCertificate": eager{}.on,
 	"CancelledInAttempt":   eager{deaf: true}.on,
