@@ -90,13 +90,13 @@ func withTier(t *testing.T, line string) string {
 			runs[tier] = true
 		}
 	}
-	cell := ""
+	var cell []string
 	for _, tier := range []testenv.Tier{testenv.InTest, testenv.InProve} {
 		if runs[tier] {
-			cell += ", " + string(tier)
+			cell = append(cell, string(tier))
 		}
 	}
-	return row + " " + strings.TrimPrefix(cell, ", ") + " |" + end
+	return row + " " + strings.Join(cell, ", ") + " |" + end
 }
 
 // TestEveryTestHasATier: a tier that is declared at the wrong place would keep a test out of all.

@@ -132,7 +132,7 @@ func Stride(tb testing.TB, n int) (first, step int) {
 	if tree == "" {
 		return 1, 1
 	}
-	return 1 + int(lot(tree, "stride", tb.Name())%uint32(n)), n //nolint:gosec // some ten
+	return 1 + int(lot(tree, "stride", tb.Name())%uint32(n)), n
 }
 
 // ByHand is the environment for tests that run as by hand, whole, whatever tier has started them.

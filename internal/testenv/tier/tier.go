@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -35,27 +34,24 @@ type Test struct {
 func Read(root string) ([]Test, error) {
 	var list []Test
 	var wrong []error
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+	tree := os.DirFS(root)
+	err := fs.WalkDir(tree, ".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if n := d.Name(); file != root && (n[0] == '.' || n[0] == '_' || n == "testdata" || n == "node_modules") {
-				return filepath.SkipDir
+			if n := d.Name(); file != "." && (n[0] == '.' || n[0] == '_' || n == "testdata" || n == "node_modules") {
+				return fs.SkipDir
 			}
 			return nil
-		case filepath.Ext(file) != ".go":
+		case path.Ext(file) != ".go":
 			return nil
 		}
-		src, err := os.ReadFile(file)
+		src, err := fs.ReadFile(tree, file)
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(root, file)
-		if err != nil {
-			return err
-		}
-		tests, bad, err := read(filepath.ToSlash(rel), src)
+		tests, bad, err := read(file, src)
 		list, wrong = append(list, tests...), append(wrong, bad...)
 		return err
 	})

@@ -100,7 +100,7 @@ func write(t *testing.T, root, name, text string) {
 }
 
 func count(err error) int {
-	if list, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // the errors that were joined
+	if list, is := err.(interface{ Unwrap() []error }); is {
 		return len(list.Unwrap())
 	}
 	return 0

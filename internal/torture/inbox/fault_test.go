@@ -96,7 +96,7 @@ func TestEveryPointFails(t *testing.T) {
 }
 
 func testEveryPointFails[TX any](t *testing.T, g *ground[TX]) {
-	everyFlow(t, g, 100, func(n int) (*once.Engine[TX], func() string) {
+	everyFlow(t, g, 80, func(n int) (*once.Engine[TX], func() string) {
 		var mu sync.Mutex
 		passed, hit := 0, ""
 		s := &pointStore[TX]{sqlStore: g.store, at: func(name string) error {
