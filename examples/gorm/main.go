@@ -39,6 +39,8 @@ type Refund struct {
 	ID     int64  `json:"id"`
 	Charge string `gorm:"uniqueIndex" json:"charge"`
 	Amount int64  `json:"amount"`
+
+	Transfer string `json:"transfer,omitempty"` // of the bank: see leased.go
 }
 
 func newServer(ctx context.Context, dsn string) (http.Handler, error) {
@@ -66,10 +68,10 @@ func newServer(ctx context.Context, dsn string) (http.Handler, error) {
 	return mux, nil
 }
 
-// in returns orm inside of the transaction of the request: what GORM does for its own.
-func in(ctx context.Context, orm *gorm.DB) *gorm.DB {
+// in returns orm inside of a transaction: what GORM does for its own.
+func in(ctx context.Context, orm *gorm.DB, tx *sql.Tx) *gorm.DB {
 	g := orm.Session(&gorm.Session{Context: ctx, NewDB: true, SkipDefaultTransaction: true})
-	g.Statement.ConnPool = oncehttp.Tx[*sql.Tx](ctx)
+	g.Statement.ConnPool = tx
 	return g
 }
 
@@ -80,7 +82,8 @@ func createRefund(orm *gorm.DB) http.HandlerFunc {
 			http.Error(w, "not a refund", http.StatusBadRequest)
 			return
 		}
-		if err := in(r.Context(), orm).Create(&f).Error; err != nil {
+		tx := oncehttp.Tx[*sql.Tx](r.Context())
+		if err := in(r.Context(), orm, tx).Create(&f).Error; err != nil {
 			oncehttp.Fail(w, r, err)
 			return
 		}

@@ -44,9 +44,7 @@ func TestTraps(t *testing.T) {
 	})})
 	do := func(key string, work func(g *gorm.DB) error) error {
 		_, err := once.Do(ctx, engine, once.Operation{Scope: "test", Key: key}, func(ctx context.Context, tx *sql.Tx) (int, error) {
-			g := orm.Session(&gorm.Session{Context: ctx, NewDB: true, SkipDefaultTransaction: true})
-			g.Statement.ConnPool = tx
-			return 0, work(g)
+			return 0, work(in(ctx, orm, tx))
 		})
 		return err
 	}
