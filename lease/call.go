@@ -50,7 +50,7 @@ func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, 
 	}
 	defer leave()
 	if done, ok := r.saved.find(phase); ok {
-		return decode[T](done)
+		return earlier[T](r, done)
 	}
 	c := call{run: r, phase: phase, policy: p}
 	err = r.trace(ctx, Phase{Name: phase, Call: true}, func(ctx context.Context) error {
@@ -202,7 +202,7 @@ var errOwnerGone = errors.New("its owner is gone")
 // begin commits the intent.
 func (c *call) begin(ctx context.Context, request []byte) error {
 	r := c.run
-	i := intent{Phase: c.phase, Repeat: c.policy.repeats, Check: c.policy.check != nil, Request: bytes.Clone(request)}
+	i := intent{Phase: c.phase, ID: r.callID(c.phase), Repeat: c.policy.repeats, Check: c.policy.check != nil, Request: bytes.Clone(request)}
 	if c.policy.life > 0 {
 		i.Until = time.Now().Add(c.policy.life).UTC()
 	}

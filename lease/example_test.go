@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/retry/retryhttp"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -127,4 +129,39 @@ func ExampleCheck() {
 	}
 	_ = lease.Check(find)
 	// Output:
+}
+
+// A person has found the charge at the service, and the operation goes on behind it: the mail is sent.
+func ExampleResolve() {
+	ctx := context.Background()
+	s, id := memstore.New(), store.ID{Scope: "acme POST /orders", Key: "order-42"}
+	jobs := once.New(lease.New(s, lease.Config{}), once.Config{Observer: once.Discard})
+	order := func(ctx context.Context, run *lease.Run) (string, error) {
+		charge, err := lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") })
+		if err != nil {
+			return "", err
+		}
+		return lease.Call(ctx, run, "mail", func(context.Context, string) (string, error) { return charge + " and a mail", nil })
+	}
+	_, err := once.Do(ctx, jobs, once.Operation{Scope: id.Scope, Key: id.Key}, order)
+	fmt.Println(once.CodeOf(err))
+
+	happened := func(ctx context.Context) error {
+		rec, err := s.Read(ctx, id)
+		if err != nil {
+			return err
+		}
+		seen, err := lease.ProgressOf(id, rec) // seen.Call.Key is what the service knows
+		if err != nil {
+			return err
+		}
+		return lease.Resolve(ctx, s, id, lease.Resolution{CallID: seen.CallID, CallValue: json.RawMessage(`"ch_1"`)})
+	}
+	fmt.Println(happened(ctx))
+	done, err := once.Do(ctx, jobs, once.Operation{Scope: id.Scope, Key: id.Key}, order)
+	fmt.Println(done.Value, err)
+	// Output:
+	// unknown
+	// <nil>
+	// ch_1 and a mail <nil>
 }

@@ -88,7 +88,7 @@ func TestPhasesAndACall(t *testing.T) {
 		t.Errorf("keys %q", keys)
 	}
 	rec := wantState(t, s, store.StateDone)
-	if rec.Fence != 4 || len(rec.Data) > 0 {
+	if rec.Fence != 4 || string(rec.Data) != `{"phases":[{"name":"reserve"},{"name":"charge"},{"name":"book"}]}` {
 		t.Errorf("fence %d, data %q", rec.Fence, rec.Data)
 	}
 }

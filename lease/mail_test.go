@@ -222,7 +222,11 @@ func TestWelcomeMail(t *testing.T) {
 	if mail := server.taken()[1]; !strings.Contains(mail, messageID) { // what a person finds in the server's log
 		t.Errorf("%q has no %s", mail, messageID)
 	}
-	must(t, lease.Resolve(ctx, s, name, lease.Resolution{Result: []byte(`"found in the log"`), Retain: once.KeepForever}))
+	rec, err := s.Read(ctx, name)
+	must(t, err)
+	p, err := lease.ProgressOf(name, rec)
+	must(t, err)
+	must(t, lease.Resolve(ctx, s, name, lease.Resolution{CallID: p.CallID, Result: []byte(`"found in the log"`), Retain: once.KeepForever}))
 	if r, err := welcome("42"); err != nil || r.Value != "found in the log" {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -3,10 +3,13 @@ package lease
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/oncelib/once"
@@ -14,14 +17,24 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Resolution is what a person has found out about an operation whose outcome is unknown. Exactly one of Result, Answer, Failure
-// and RunAgain is set.
+// Resolution is what a person has found out about an operation whose outcome is unknown. CallID is required, and exactly one of
+// CallValue, Result, Answer, Failure and RunAgain.
 type Resolution struct {
+	// CallID names the call that is decided: [Progress.CallID], as it was when the person looked. Nothing is changed if it is
+	// another one now.
+	CallID string
+
+	// CallValue is what the call returns, as JSON: the call has happened, and the operation goes on behind it when the next caller or a
+	// [Completer] comes. It has the form in which the program would have saved it: if the program reads it otherwise, the
+	// outcome is unknown again, and [Begun.Refused] says why.
+	CallValue json.RawMessage
+
 	// Result is what the operation returns from now on: the call has happened, and this is what the handler
-	// would have returned, as JSON.
+	// would have returned, as JSON. No phase after the call runs.
 	Result json.RawMessage
 
-	// Answer is what the operation answers from now on, if it is one of an HTTP route: status, header and body.
+	// Answer is what the operation answers from now on, if it is one of an HTTP route: status, header and body. No phase
+	// after the call runs.
 	Answer *store.Result
 
 	// Failure is what the operation returns from now on: the call has not happened, and never will.
@@ -45,38 +58,117 @@ type Resolution struct {
 	Who, Reason string
 }
 
-// Resolve ends that the outcome of an operation is unknown. It changes nothing else: an error of kind [store.KindTaken] says that
-// the operation is not unknown, or no longer. After one of [store.KindLost] it may be resolved; to resolve it again does no harm.
+// Resolve writes a decision about an operation whose outcome is unknown. If this decision about this call was written before, also by
+// another person, it returns nil and writes nothing: after an error of [store.KindLost], call it again. An error of
+// [store.KindTaken] says that nothing was changed, because the operation is not unknown, or because of another call, or because the call was
+// decided otherwise.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
+	if err := how.check(); err != nil {
+		return misused(err)
+	}
+	var lost error // a COMMIT was sent and not answered
+	for runs, delay := 1, firstDelay; ; runs, delay = runs+1, min(2*delay, maxDelay) {
+		err := how.once(ctx, ops, id, lost != nil)
+		kind := store.KindOf(err)
+		if kind == store.KindLost && lost == nil {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, settleTime)
+			defer cancel()
+			lost = err
+		}
+		overtaken := kind == store.KindRetry || errors.Is(err, errOvertaken)
+		switch {
+		case err == nil, !overtaken && (kind == store.KindTaken || kind == store.KindMisused):
+			return err
+		case lost == nil && (!overtaken || runs >= maxRuns), !sleep(ctx, rand.N(delay)):
+			return cmp.Or(lost, err)
+		}
+	}
+}
+
+// errOvertaken: the record has changed between the look at it and the write.
+var errOvertaken = errors.New("another process has changed the operation at the same time. Try: again")
+
+// once compares the decision with what is stored, and writes it. again: an earlier write may have been applied.
+func (how Resolution) once(ctx context.Context, ops store.Operations, id store.ID, again bool) error {
 	rec, err := ops.Read(ctx, id)
 	if err != nil {
 		return err //nolint:wrapcheck // it is of the store
 	}
+	if again && how.RunAgain && rec.State == store.StateAbsent {
+		return nil // nothing but this decision makes an unknown operation absent
+	}
 	s, err := decodeSaved(rec.Data)
 	if err != nil {
-		return &store.Error{Kind: store.KindMisused, Err: err}
+		return misused(err)
 	}
-	if !isUnknown(rec, s) {
-		return &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("the operation is %s, not unknown", rec.State)}
+	if stands, err := how.compare(rec, s); stands || err != nil {
+		return err
+	}
+	if n, most := s.size()+len(how.CallValue), mostSaved(ops); how.CallValue != nil && n > most {
+		return misused(&store.TooLargeError{Bytes: int64(n), Max: int64(most), Try: "a smaller value of the call, such as the key of what it has made"})
 	}
 	c, err := how.change(s)
 	if err == nil {
 		c.Writes, err = how.audited(ops, id, rec, s)
 	}
 	if err != nil {
-		return &store.Error{Kind: store.KindMisused, Err: err}
+		return misused(err)
 	}
 	c.ID, c.Keep = id, true
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
 		c.Next.Fence, c.Next.Nonce = rec.Fence+1, newNonce()
 	}
-	for runs := 1; ; runs++ {
-		_, err = ops.Swap(ctx, c)
-		if store.KindOf(err) != store.KindRetry || runs >= maxRuns || !sleep(ctx, rand.N(5*time.Millisecond)) {
-			return err //nolint:wrapcheck // it is of the store
-		}
+	if _, err = ops.Swap(ctx, c); store.KindOf(err) == store.KindTaken {
+		return &store.Error{Kind: store.KindTaken, Err: errOvertaken}
 	}
+	return err //nolint:wrapcheck // it is of the store
+}
+
+func misused(err error) error { return &store.Error{Kind: store.KindMisused, Err: err} }
+
+// mostSaved is what an operation may save.
+func mostSaved(ops store.Operations) int {
+	if s, ok := store.As[*Store](ops); ok {
+		return s.cfg.MaxSaved
+	}
+	return DefaultMaxSaved
+}
+
+// compare reports whether the same decision is stored, or why this one cannot be.
+func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error) {
+	taken := func(format string, args ...any) (bool, error) {
+		return false, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf(format, args...)}
+	}
+	if i := slices.IndexFunc(s.Was, func(d decided) bool { return d.ID == how.CallID }); i >= 0 {
+		if s.Was[i].Sum == how.sum() {
+			return true, nil
+		}
+		return taken("the call %s was decided otherwise before: %s. Try: lease.ProgressOf, which tells what is unknown now", how.CallID, s.Was[i].What)
+	}
+	if !isUnknown(rec, s) {
+		return taken("the operation is %s, not unknown. Try: lease.ProgressOf, which tells what is unknown", rec.State)
+	}
+	if now := callID(rec, s); now != how.CallID {
+		what := "the operation as it is now, " + now
+		if s.Call != nil {
+			what = s.Call.String() + ", " + now
+		}
+		return taken("%q is not what is unknown: that is %s. Try: look at it, and decide that", how.CallID, what)
+	}
+	return false, nil
+}
+
+// sum tells decisions apart.
+func (how Resolution) sum() string {
+	how.CallID, how.Who, how.Reason = "", "", ""
+	b, err := json.Marshal(how)
+	if err != nil { // change has refused what is not JSON
+		panic(err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
 }
 
 // isUnknown reports whether only a person can go on: also if no caller has come since the owner died in a call, so that
@@ -85,29 +177,40 @@ func isUnknown(rec store.Record, s saved) bool {
 	return rec.State == store.StateUnknown || rec.State == store.StateRunning && rec.LeaseExpired && !s.Call.resumable(time.Now())
 }
 
-// change is what a resolution makes of a record with these phases.
-func (how Resolution) change(s saved) (c store.Change, err error) {
+// check refuses what cannot be meant.
+func (how Resolution) check() error {
 	set := 0
-	for _, is := range []bool{how.Result != nil, how.Answer != nil, how.Failure != nil, how.RunAgain} {
+	for _, is := range []bool{how.CallValue != nil, how.Result != nil, how.Answer != nil, how.Failure != nil, how.RunAgain} {
 		if is {
 			set++
 		}
 	}
 	switch {
+	case how.CallID == "":
+		return errors.New("the decision does not name the call that it is about. Try: Resolution.CallID, as lease.ProgressOf tells it")
 	case set != 1:
-		return c, fmt.Errorf("%d ways to resolve the operation are given. Try: one of Result, Answer, Failure and RunAgain", set)
+		return fmt.Errorf("%d ways to resolve the operation are given. Try: one of CallValue, Result, Answer, Failure and RunAgain", set)
 	case how.KeyVoided && !how.RunAgain:
-		return c, errors.New("that the old key is voided says how to run again, and it is not to run again")
+		return errors.New("KeyVoided says how to run again, and RunAgain is not set. Try: both")
 	case how.Retain < 0:
-		return c, fmt.Errorf("a Retain of %v keeps nothing. Try: once.KeepForever", how.Retain)
-	case how.Result != nil && !json.Valid(how.Result):
-		return c, errors.New("the result is not JSON")
+		return fmt.Errorf("a Retain of %v keeps nothing. Try: once.KeepForever", how.Retain)
+	case how.Retain != 0 && (how.RunAgain || how.CallValue != nil):
+		return errors.New("Retain is for the end of an operation, and this one goes on. Try: no Retain")
+	case how.Result != nil && !json.Valid(how.Result), how.CallValue != nil && !json.Valid(how.CallValue):
+		return errors.New("the value is not JSON. Try: JSON, as the program would have returned it")
 	case how.Answer != nil && (how.Answer.Kind != store.ResultValue || how.Answer.Status < 200 || how.Answer.Status > 599):
-		return c, fmt.Errorf("an answer of status %d cannot be one over HTTP. Try: 200 to 599, and Failure for a failure", how.Answer.Status)
-	case how.RunAgain:
-		return how.runAgain(s)
+		return fmt.Errorf("an answer of status %d cannot be one over HTTP. Try: 200 to 599, and Failure for a failure", how.Answer.Status)
 	}
-	c.Next.State = store.StateDone
+	return nil
+}
+
+// change is what a resolution makes of a record with these phases.
+func (how Resolution) change(s saved) (c store.Change, err error) {
+	was := decided{ID: how.CallID, Sum: how.sum(), What: how.words(s)}
+	if how.RunAgain || how.CallValue != nil {
+		return how.goesOn(s, was)
+	}
+	c.Next.State, c.Next.Data = store.StateDone, s.decided(was).ended().encode()
 	if retain := cmp.Or(how.Retain, s.Retain); retain != once.KeepForever {
 		c.Retain = retain // 0: for ever
 	}
@@ -123,21 +226,26 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 	return c, err
 }
 
-// runAgain parks the operation so that its call can be made again.
-func (how Resolution) runAgain(s saved) (c store.Change, err error) {
+// goesOn parks the operation so that the next owner goes on with it.
+func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 	switch {
+	case s.Call == nil && how.CallValue != nil:
+		return c, errors.New("the operation has no call that could have returned a value. Try: Result")
 	case how.KeyVoided && (s.Call == nil || s.Call.Tx):
 		return c, errors.New("the operation has no call whose key could be voided. Try: RunAgain alone")
 	case s.Call == nil && s.isEmpty(): // the work of an engine without leases, which takes over nothing
 		return c, nil
 	case s.Call == nil:
+	case how.CallValue != nil:
+		s = s.with(phase{Name: s.Call.Phase, Value: how.CallValue, ByHand: true, Begun: s.Call})
 	case how.KeyVoided:
 		s = s.void(s.Call.Phase)
 	default:
 		again := *s.Call
-		again.Repeat, again.Until = true, time.Now().Add(time.Hour).UTC()
+		again.ID, again.Repeat, again.Until = newCallID(), true, time.Now().Add(time.Hour).UTC()
 		s.Call = &again
 	}
+	s = s.decided(was)
 	c.Next = store.Record{State: store.StateRunning, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
 	c.Lease = parked
 	return c, nil
@@ -154,26 +262,34 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 	}
 	e := audit.Entry{
 		Who: how.Who, Action: "resolve", Scope: id.Scope, KeyHash: audit.KeyHashes(id.Key)[0], Reason: how.Reason,
-		Detail: fmt.Sprintf("%s, fence %d: %s", rec.State, rec.Fence, how.words(s)),
+		Detail: fmt.Sprintf("%s, fence %d, call %s: %s", rec.State, rec.Fence, how.CallID, how.words(s)),
 	}
 	return []store.Statement{audit.Insert(db.Dialect(), e)}, nil
 }
 
 // words say what a resolution does.
 func (how Resolution) words(s saved) string {
+	what := ""
 	switch {
-	case how.Result != nil:
-		return fmt.Sprintf("a result of %d bytes", len(how.Result))
-	case how.Answer != nil:
-		return fmt.Sprintf("an answer of status %d, %d bytes", how.Answer.Status, len(how.Answer.Body))
-	case how.Failure != nil:
-		return "failed as " + how.Failure.Code
-	case s.Call == nil:
+	case s.Call == nil && how.RunAgain:
 		return "runs again"
-	case s.Call.Tx:
-		return "phase " + s.Call.Phase + " is executed again"
-	case how.KeyVoided:
-		return "call " + s.Call.Phase + " is made again under a new key"
+	case how.RunAgain && s.Call.Tx:
+		return s.Call.String() + " is executed again"
+	case how.RunAgain && how.KeyVoided:
+		return s.Call.String() + " is made again under a new key"
+	case how.RunAgain:
+		return s.Call.String() + " is made again under the same key"
+	case how.CallValue != nil && s.Call != nil:
+		return fmt.Sprintf("%s has returned %d bytes, and the operation goes on", s.Call, len(how.CallValue))
+	case how.Result != nil:
+		what = fmt.Sprintf("a result of %d bytes", len(how.Result))
+	case how.Answer != nil:
+		what = fmt.Sprintf("an answer of status %d, %d bytes", how.Answer.Status, len(how.Answer.Body))
+	case how.Failure != nil:
+		what = "failed as " + how.Failure.Code
 	}
-	return "call " + s.Call.Phase + " is made again under the same key"
+	if s.Call != nil {
+		what += ", in " + s.Call.String()
+	}
+	return what
 }

@@ -287,7 +287,7 @@ func (r *Run) Commit(ctx context.Context, c store.Change) error {
 	case lost:
 		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
 	}
-	c.ID, c.Next.Nonce = r.id, r.nonce
+	c.ID, c.Next.Nonce, c.Next.Data = r.id, r.nonce, r.saved.ended().encode()
 	err := r.swap(ctx, c)
 	switch {
 	case err == nil:

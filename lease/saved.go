@@ -14,7 +14,8 @@ type saved struct {
 	Phases []phase       `json:"phases,omitempty"`
 	Call   *intent       `json:"call,omitempty"` // that was begun, and whose outcome is not known
 	Keys   []voided      `json:"voided,omitempty"`
-	Retain time.Duration `json:"retain,omitempty"` // of the result, as the first claim was told; [once.KeepForever]; 0: it was not
+	Was    []decided     `json:"decided,omitempty"` // by people, also about calls that have ended since
+	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim was told; [once.KeepForever]; 0: it was not
 }
 
 // phase is one that has ended.
@@ -22,6 +23,15 @@ type phase struct {
 	Name    string          `json:"name"`
 	Value   json.RawMessage `json:"value,omitempty"`
 	Failure *once.Failure   `json:"failure,omitempty"`
+	ByHand  bool            `json:"by_hand,omitempty"` // a person has said that it has happened, with this value
+	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: what it takes if the program cannot read the value
+}
+
+// decided is a decision that was written: see [Resolve].
+type decided struct {
+	ID   string `json:"id"`  // of what was decided
+	Sum  string `json:"sum"` // of the decision
+	What string `json:"what"`
 }
 
 // voided counts the keys of a call that can never take effect, because the provider keeps tombstones under them.
@@ -34,10 +44,20 @@ type voided struct {
 type intent struct {
 	Phase   string    `json:"phase"`
 	Tx      bool      `json:"tx,omitempty"`     // it is no call: the transaction of a phase was ended in the phase
+	ID      string    `json:"id,omitempty"`     // of its own: it is not that of another call, nor of this one when a person has had it made again
 	Repeat  bool      `json:"repeat,omitempty"` // under the same key
 	Until   time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
 	Check   bool      `json:"check,omitempty"`
 	Request []byte    `json:"request,omitempty"` // frozen
+	Refused string    `json:"refused,omitempty"` // why the program could not read the value that a person has given
+}
+
+// String names the call, or the phase that is none.
+func (c *intent) String() string {
+	if c.Tx {
+		return "phase " + c.Phase
+	}
+	return "call " + c.Phase
 }
 
 // repeats reports whether the call can be made again under the same key.
@@ -59,7 +79,9 @@ func decodeSaved(data []byte) (s saved, err error) {
 }
 
 // isEmpty reports whether nothing was saved of the work.
-func (s saved) isEmpty() bool { return len(s.Phases) == 0 && s.Call == nil && len(s.Keys) == 0 }
+func (s saved) isEmpty() bool {
+	return len(s.Phases) == 0 && s.Call == nil && len(s.Keys) == 0 && len(s.Was) == 0
+}
 
 func (s saved) encode() []byte {
 	if s.isEmpty() && s.Retain == 0 {
@@ -70,6 +92,12 @@ func (s saved) encode() []byte {
 		panic(err)
 	}
 	return b
+}
+
+// size is that of what MaxSaved bounds: what the program saves, and not what people have decided.
+func (s saved) size() int {
+	s.Was = nil
+	return len(s.encode())
 }
 
 // find returns the phase with a name.
@@ -91,6 +119,33 @@ func (s saved) with(p phase) saved {
 	s.Phases = append(slices.Clip(s.Phases), p)
 	s.Call = nil
 	return s
+}
+
+// without returns s without the phase with a name.
+func (s saved) without(name string) saved {
+	s.Phases = slices.DeleteFunc(slices.Clone(s.Phases), func(p phase) bool { return p.Name == name })
+	return s
+}
+
+// decided returns s with one more decision.
+func (s saved) decided(d decided) saved {
+	s.Was = append(slices.Clip(s.Was), d)
+	return s
+}
+
+// ended is what is kept of an operation that has ended, for people who ask how it came to its end: no value and no request.
+func (s saved) ended() (e saved) {
+	for _, p := range s.Phases {
+		if p.Failure != nil {
+			p.Failure = &once.Failure{Code: p.Failure.Code}
+		}
+		e.Phases = append(e.Phases, phase{Name: p.Name, Failure: p.Failure, ByHand: p.ByHand})
+	}
+	if s.Call != nil {
+		e.Call = &intent{Phase: s.Call.Phase, Tx: s.Call.Tx, ID: s.Call.ID}
+	}
+	e.Keys, e.Was = s.Keys, s.Was
+	return e
 }
 
 // begun returns s with a call under way.

@@ -274,7 +274,14 @@ func (s *sim) unknown(d *dice) {
 		s.mu.Unlock()
 	}
 	s.meet(metResolved)
-	if err = lease.Resolve(s.over, s.db, id, how); err != nil {
-		s.failf("Resolve: %v", err)
+	p, err := lease.ProgressOf(id, rec)
+	if err != nil {
+		s.failf("%v", err)
+	}
+	how.CallID = p.CallID
+	for range 2 { // as a person who has got no answer
+		if err := lease.Resolve(s.over, s.db, id, how); err != nil {
+			s.failf("Resolve: %v", err)
+		}
 	}
 }

@@ -29,7 +29,7 @@ func Tx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string,
 	}
 	defer leave()
 	if p, ok := r.saved.find(phase); ok {
-		return decode[T](p)
+		return earlier[T](r, p)
 	}
 	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) { // of the same name
 		return value, fmt.Errorf("phase %q cannot begin: it was begun as a call, or has committed by itself: %w. Try: another name for what is no call", phase, ErrUnknown)
@@ -184,7 +184,7 @@ func (t *transaction[T, TX]) ifEnded() store.Change {
 
 // ended is what is saved if fn has ended its transaction: only a person can tell what it has written.
 func (t *transaction[T, TX]) ended() saved {
-	return t.run.saved.begun(intent{Phase: t.phase, Tx: true})
+	return t.run.saved.begun(intent{Phase: t.phase, Tx: true, ID: t.run.callID(t.phase)})
 }
 
 // end notes that fn has ended its transaction, so that the run stores it when it ends.
@@ -242,7 +242,7 @@ func (r *Run) done(name string, value any) (saved, error) {
 
 // fits refuses what is too large to be saved.
 func (r *Run) fits(s saved) (saved, error) {
-	if n := len(s.encode()); n > r.s.cfg.MaxSaved {
+	if n := s.size(); n > r.s.cfg.MaxSaved {
 		return s, &store.TooLargeError{Bytes: int64(n), Max: int64(r.s.cfg.MaxSaved), Try: "smaller values of phases, such as the keys of rows; or a larger lease.Config.MaxSaved"}
 	}
 	return s, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
@@ -134,7 +135,7 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 		if i > 0 {
 			fmt.Fprintln(m.Stdout)
 		}
-		if err := printOperation(m.Stdout, op, nil); err != nil {
+		if err := printOperation(m.Stdout, op, lease.Progress{}); err != nil {
 			return err
 		}
 	}

@@ -214,7 +214,15 @@ func (k keysOperator) unknown(ctx context.Context, scope string) (keys []string,
 }
 
 func (k keysOperator) resolve(ctx context.Context, scope, key string, d killstorm.Decision) error {
-	args := []string{"keys", "resolve", key, "--scope", scope, "--reason", "looked at the provider's list", "--by", "operator of the demo", "--yes"}
+	out, err := k.once(ctx, "keys", "show", key, "--scope", scope, "-o", "json")
+	if err != nil {
+		return err
+	}
+	var now keyAnswer
+	if err := json.Unmarshal(out, &now); err != nil {
+		return err
+	}
+	args := []string{"keys", "resolve", key, "--scope", scope, "--call", now.CallID, "--reason", "looked at the provider's list", "--by", "operator of the demo", "--yes"}
 	if d.Answer == nil {
 		args = append(args, "--failed", d.Failed, "--status", "422")
 	} else {
@@ -224,7 +232,7 @@ func (k keysOperator) resolve(ctx context.Context, scope, key string, d killstor
 		}
 		args = append(args, "--result", file, "--status", "201")
 	}
-	_, err := k.once(ctx, args...)
+	_, err = k.once(ctx, args...)
 	return err
 }
 

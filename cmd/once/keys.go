@@ -13,14 +13,14 @@ import (
 
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/lease"
-	"github.com/oncelib/once/store"
 )
 
 var keysShowEntry = entry{
 	quick: true, name: "keys show", args: "KEY", brief: "what happened to an idempotency key",
 	help: `Prints what the database knows about an operation: its state and since when it has it,
-until when a retry is answered from the record, and what the record contains. Nothing is
-changed, except that the audit says that you have looked, if you may write to it.
+until when a retry is answered from the record, and what the record contains. Of leased work
+it prints the phases, also after the end, and what is needed to decide a call whose outcome is
+unknown. Nothing is changed, except that the audit says that you have looked, if you may write to it.
 Then it prints the last attempts, if there is an attempt log, including attempts that
 left no record, and what operators have done to the key.
 
@@ -77,8 +77,8 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 	if a.Timeline, err = c.timeline(ctx, db, &a, args[0]); err != nil {
 		return err
 	}
-	if a.Found && a.Operation.CallStarted {
-		if a.Call, err = db.begun(ctx, *a.Operation); err != nil {
+	if a.Found {
+		if a.Progress, err = db.progress(ctx, *a.Operation); err != nil {
 			return err
 		}
 	}
@@ -144,23 +144,22 @@ type keyAnswer struct {
 	Key           string           `json:"key"`
 	Scope         string           `json:"scope"`
 	Operation     *admin.Operation `json:"operation,omitempty"`
-	Call          *lease.Begun     `json:"call,omitempty"` // of the operation, if it was begun and its outcome is not stored
 	ScopesWithKey []string         `json:"scopes_with_key"`
 
+	lease.Progress
 	admin.Timeline
 }
 
 func (a keyAnswer) print(w io.Writer, found []admin.Operation, db source) error {
 	switch {
 	case a.Found:
-		if err := printOperation(w, *a.Operation, a.Call); err != nil {
+		if err := printOperation(w, *a.Operation, a.Progress); err != nil {
 			return err
 		}
-		if err := printTimeline(w, a.Timeline, a.Scope); err != nil || a.Operation.State != store.StateUnknown.String() {
+		if err := printTimeline(w, a.Timeline, a.Scope); err != nil || a.CallID == "" {
 			return err
 		}
-		_, err := fmt.Fprintf(w, "\nTry: once keys resolve %s --scope %s --reason WHY --db %s, when you have found out what became of the call\n", quoted(a.Key), quoted(a.Scope), db.paste)
-		return err
+		return a.printDecisions(w, db)
 	case a.Scope == "" && len(found) > 0:
 		fmt.Fprintf(w, "The key %q is known in %d scopes:\n\n", a.Key, len(found))
 	case len(found) > 0:
@@ -187,6 +186,17 @@ That may be for one of four reasons:
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nTry: once keys show %s --scope %s --db %s\n", quoted(a.Key), quoted(found[0].Scope), db.paste)
+	return err
+}
+
+// printDecisions prints the command that decides what is unknown, for an operator to paste and to complete.
+func (a keyAnswer) printDecisions(w io.Writer, db source) error {
+	what, ways := "this operation", resultWay+failedWay+"  --run-again          its key is new again: a retry executes\n"
+	if a.Call != nil {
+		what, ways = called(a.Call)+either(a.Call.Key != "", ", key "+a.Call.Key, ""), callResultWay+resultWay+failedWay+runAgainWay
+	}
+	_, err := fmt.Fprintf(w, "\nTry: when you have found out what became of %s:\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of these. It shows what it would do, until you add --yes:\n%s",
+		what, quoted(a.Key), quoted(a.Operation.Scope), a.CallID, db.paste, ways)
 	return err
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -21,6 +20,8 @@ import (
 
 // decision is what an operator says about an operation whose outcome is unknown.
 type decision struct {
+	call             string
+	callResult       string
 	result, failed   string
 	status           int
 	mediaType        string
@@ -30,8 +31,10 @@ type decision struct {
 }
 
 func (d *decision) flags(fs *flag.FlagSet) {
-	fs.StringVar(&d.result, "result", "", "it has happened, and a retry gets what is in this `FILE`")
-	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and a retry is told this `REASON`")
+	fs.StringVar(&d.call, "call", "", "the `ID` of the call that is decided, as once keys show prints it; required")
+	fs.StringVar(&d.callResult, "call-result", "", "the call has happened and has returned what is in this `FILE`: the operation goes on behind it")
+	fs.StringVar(&d.result, "result", "", "it has happened, and the operation ends: a retry gets what is in this `FILE`")
+	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and the operation ends: a retry is told this `REASON`")
 	fs.IntVar(&d.status, "status", 0, "`STATUS` of the answer over HTTP, if the operation is one of an HTTP route")
 	fs.StringVar(&d.mediaType, "type", "", "`TYPE` of an answer over HTTP, such as text/html (default application/json if it is JSON)")
 	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
@@ -44,7 +47,7 @@ func (d *decision) flags(fs *flag.FlagSet) {
 // check refuses what cannot be meant.
 func (d *decision) check(try string) error {
 	ways := 0
-	for _, is := range []bool{d.result != "", d.failed != "", d.runAgain} {
+	for _, is := range []bool{d.callResult != "", d.result != "", d.failed != "", d.runAgain} {
 		if is {
 			ways++
 		}
@@ -53,15 +56,21 @@ func (d *decision) check(try string) error {
 	case ways == 0:
 		return &usageError{"what has become of it?", try}
 	case ways > 1:
-		return &usageError{"--result, --failed and --run-again contradict each other", try}
+		return &usageError{"--call-result, --result, --failed and --run-again contradict each other", try}
+	case d.call == "":
+		return &usageError{"--call is missing: which call have you looked up?", "--call ID, as once keys show KEY prints it"}
 	case d.voided && !d.runAgain:
 		return &usageError{"--voided says how to run again, and --run-again is missing", try + " --voided"}
+	case d.status != 0 && d.callResult != "":
+		return &usageError{"--status is that of the operation, and --call-result does not end it", "--call-result alone, or --result with --status"}
 	case d.status != 0 && (d.runAgain || d.status < 200 || d.status > 599):
 		return &usageError{fmt.Sprintf("--status %d is not that of an answer", d.status), "--status 201 with --result, or --status 422 with --failed"}
 	case d.status != 0 && d.failed != "" && d.status < 400:
 		return &usageError{fmt.Sprintf("--status %d is no failure", d.status), "--status 422 with --failed"}
 	case d.mediaType != "" && (d.status == 0 || d.result == ""):
 		return &usageError{"--type is that of an answer over HTTP", "--type with --result and --status"}
+	case d.retain != 0 && (d.runAgain || d.callResult != ""):
+		return &usageError{"--retain is for the end of the operation, and it goes on", try}
 	case d.retain < 0:
 		return &usageError{fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h"}
 	case strings.TrimSpace(d.reason) == "":
@@ -74,28 +83,47 @@ func (d *decision) check(try string) error {
 
 // resolution is the decision in the words of package lease.
 func (d *decision) resolution(op admin.Operation) (how lease.Resolution, err error) {
-	how = lease.Resolution{RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
+	how = lease.Resolution{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
 	switch {
-	case d.result != "":
-		body, err := os.ReadFile(d.result)
-		switch {
-		case err != nil:
-			return how, fmt.Errorf("--result: %w. Try: a file that you may read", err)
-		case len(body) > once.DefaultMaxResult:
-			return how, fmt.Errorf("--result: %d bytes are more than the %d that are stored. Try: a smaller result, such as the name of a file", len(body), once.DefaultMaxResult)
-		case d.status != 0:
+	case d.callResult != "":
+		how.CallValue, err = valueOf("--call-result", d.callResult, "JSON, as the call would have returned it")
+	case d.result != "" && d.status != 0:
+		var body []byte
+		if body, err = fileOf("--result", d.result); err == nil {
 			how.Answer = d.answer(body)
-		case !json.Valid(body):
-			return how, errors.New("--result: the file is not JSON. Try: JSON, as the handler would have returned it; or --status if it is an answer over HTTP")
-		default:
-			how.Result = bytes.TrimSpace(body)
 		}
+	case d.result != "":
+		how.Result, err = valueOf("--result", d.result, "JSON, as the handler would have returned it; or --status if it is an answer over HTTP")
 	case d.failed != "" && d.status != 0:
 		how.Answer, err = d.problem(op)
 	case d.failed != "":
 		how.Failure = &once.Failure{Code: notApplied, Message: d.failed}
 	}
 	return how, err
+}
+
+// fileOf reads what a flag names.
+func fileOf(flag, name string) ([]byte, error) {
+	body, err := os.ReadFile(name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w. Try: a file that you may read", flag, err)
+	case len(body) > once.DefaultMaxResult:
+		return nil, fmt.Errorf("%s: %d bytes are more than the %d that are stored. Try: a smaller result, such as the name of a file", flag, len(body), once.DefaultMaxResult)
+	}
+	return body, nil
+}
+
+// valueOf reads JSON from what a flag names.
+func valueOf(flag, name, try string) ([]byte, error) {
+	body, err := fileOf(flag, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !json.Valid(body):
+		return nil, fmt.Errorf("%s: the file is not JSON. Try: %s", flag, try)
+	}
+	return bytes.TrimSpace(body), nil
 }
 
 // notApplied is the code of a failure that an operator has found out.
@@ -125,18 +153,38 @@ func (d *decision) problem(op admin.Operation) (*store.Result, error) {
 	return &store.Result{Status: d.status, Header: []store.Field{{Name: "Content-Type", Value: "application/problem+json"}}, Body: body}, nil
 }
 
+// The ways to decide, for once keys show.
+const (
+	callResultWay = "  --call-result FILE   it has happened and has returned the JSON in FILE: the operation goes on\n"
+	resultWay     = "  --result FILE        it has happened, and the operation ends here: a retry gets FILE\n"
+	failedWay     = "  --failed REASON      it has not happened and never will, and the operation ends here\n"
+	runAgainWay   = "  --run-again          the call is made again: see once keys resolve --help\n"
+)
+
+// called names a call, or a phase that has committed by itself.
+func called(call *lease.Begun) string {
+	return either(call.Tx, "the phase ", "the call ") + shown(call.Phase)
+}
+
 // effect says what the decision means.
-func (d *decision) effect(op admin.Operation, call *lease.Begun) string {
-	what := "the operation goes on behind its recovery point"
-	switch {
+func (d *decision) effect(op admin.Operation, p lease.Progress) string {
+	what, then := "the operation goes on behind its recovery point", ""
+	if p.Call != nil {
+		then = "; what follows " + called(p.Call) + " does NOT run"
+	}
+	switch call := p.Call; {
+	case d.callResult != "" && call != nil:
+		what = called(call) + " has returned this value; the next retry or a completer goes on, and what follows it runs"
 	case d.result != "":
-		what = "a retry gets this result"
+		what = "a retry gets this result" + then
 	case d.failed != "":
-		what = "a retry is told that it has failed"
+		what = "a retry is told that it has failed" + then
+	case call != nil && call.Tx:
+		what = called(call) + " is executed again; what follows it runs then"
 	case call != nil && d.voided:
-		what = fmt.Sprintf("the call %s is made again, under a new key", shown(call.Phase))
+		what = called(call) + " is made again, under a new key; what follows it runs then"
 	case call != nil:
-		what = fmt.Sprintf("the call %s is made again, under the same key %s", shown(call.Phase), call.Key)
+		what = fmt.Sprintf("%s is made again, under the same key %s; what follows it runs then", called(call), call.Key)
 	case op.RecoveryPoint == "":
 		what = "the key is new again: a retry executes"
 	}
@@ -150,6 +198,8 @@ func (d *decision) warning(op admin.Operation, call *lease.Begun) string {
 		return fmt.Sprintf("what the operation has written up to %s stands.", shown(op.RecoveryPoint))
 	case !d.runAgain:
 		return ""
+	case call != nil && call.Tx:
+		return "what the phase has written is written twice, unless none of it stands."
 	case call != nil && d.voided:
 		return fmt.Sprintf("the call takes effect twice, unless the service refuses the key %s from now on.", call.Key)
 	case call != nil:
@@ -165,7 +215,7 @@ var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
 
 // lacksStatus reports whether HTTP clients would never get what was decided: it is an answer only with a status.
 func (d *decision) lacksStatus(op admin.Operation) bool {
-	return !d.runAgain && d.status == 0 && ofRoute.MatchString(op.Scope)
+	return (d.result != "" || d.failed != "") && d.status == 0 && ofRoute.MatchString(op.Scope)
 }
 
 // repeatable says what the program knows of a second call with the same key.

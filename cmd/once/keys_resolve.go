@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/lease"
@@ -17,9 +19,20 @@ var keysResolveEntry = entry{
 before it knew what became of the call. once keys show KEY names the call and the key under
 which the service got it. Find out there what has happened, then say one of:
 
-  --result FILE      it has happened: a retry gets what is in FILE, as JSON
-  --failed REASON    it has not happened and never will: a retry is told REASON
-  --run-again        the next retry, or a completer, makes the call again
+  --call-result FILE  the call has happened, and has returned the JSON in FILE: the next retry,
+                      or a completer, goes on behind it, and what follows the call runs
+  --result FILE       it has happened, and the operation ends here: a retry gets what is in
+                      FILE, as JSON, and what follows the call does not run
+  --failed REASON     it has not happened and never will, and the operation ends here: a retry
+                      is told REASON
+  --run-again         the next retry, or a completer, makes the call again
+
+--call has the id of the call, as once keys show prints it. If another call is unknown by now,
+or this one was made again or was decided otherwise, nothing is changed. So the same command can
+be repeated: what is decided already is not decided twice.
+
+FILE of --call-result has the form in which the program saves what the call returns. If it has
+another one, the next retry leaves the outcome unknown, and once keys show tells the form.
 
 If clients ask for the operation over HTTP, say the status of the answer as well: --status 201
 with --result, --status 422 with --failed.
@@ -54,7 +67,7 @@ func (c *keysResolve) flags(fs *flag.FlagSet) {
 }
 
 func (c *keysResolve) run(ctx context.Context, m *Main, args []string) error {
-	const try = "once keys resolve KEY --scope SCOPE --reason WHY --db URL, with --result FILE, --failed REASON or --run-again"
+	const try = "once keys resolve KEY --scope SCOPE --call ID --reason WHY --db URL, with --call-result FILE, --result FILE, --failed REASON or --run-again"
 	switch {
 	case len(args) == 0 || args[0] == "":
 		return &usageError{"which key?", try}
@@ -75,28 +88,61 @@ func (c *keysResolve) run(ctx context.Context, m *Main, args []string) error {
 	if err != nil {
 		return err
 	}
+	before, err := c.before(ctx, db, args[0])
+	if err != nil {
+		return err
+	}
 	for _, op := range found {
 		if op.Scope == c.scope {
-			return c.resolve(ctx, m, db, op)
+			return c.resolve(ctx, m, db, op, before)
 		}
+	}
+	if c.isAgain(before) {
+		return c.print(m, resolveAnswer{Resolved: true, Already: true, Effect: said(before)})
 	}
 	return refusal(admin.ErrNothing)
 }
 
 // resolveAnswer is what was or would be done. Its JSON form is a contract with scripts.
 type resolveAnswer struct {
-	Resolved  bool             `json:"resolved"` // false: --yes is missing
-	Effect    string           `json:"effect"`   // what it means for a retry
-	Call      *lease.Begun     `json:"call,omitempty"`
-	Operation *admin.Operation `json:"operation"` // as it is now
+	Resolved bool   `json:"resolved"` // false: --yes is missing
+	Already  bool   `json:"already"`  // this decision was written before, and nothing was changed now
+	Effect   string `json:"effect"`   // what it means for a retry; what the audit says if it was written before
+
+	lease.Progress                  // before the decision
+	Operation      *admin.Operation `json:"operation"` // as it is now
 }
 
-func (c *keysResolve) resolve(ctx context.Context, m *Main, db *operations, op admin.Operation) error {
+// before returns what the audit has about the call that is decided, nil if it was not decided before.
+func (c *keysResolve) before(ctx context.Context, db *operations, key string) (*admin.Entry, error) {
+	tl, err := db.timeline(ctx, c.scope, key, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range tl.Audit {
+		if e.Action == "resolve" && strings.Contains(e.Detail, ", call "+c.decision.call+": ") {
+			return &e, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// isAgain reports whether a decision is the one before, of which no record tells: it has made the key new again.
+func (c *keysResolve) isAgain(before *admin.Entry) bool {
+	return before != nil && c.decision.runAgain && strings.HasSuffix(before.Detail, ": runs again")
+}
+
+// said is what the audit has about a decision.
+func said(e *admin.Entry) string {
+	return fmt.Sprintf("by %s at %s: %s", shown(e.Who), e.At.Format(time.RFC3339), shown(e.Detail))
+}
+
+func (c *keysResolve) resolve(ctx context.Context, m *Main, db *operations, op admin.Operation, before *admin.Entry) error {
 	ops, ok := store.As[store.Operations](db.store)
 	if !ok {
 		return fmt.Errorf("%s keeps no operations that could be resolved", db.name)
 	}
-	call, err := db.begun(ctx, op)
+	p, err := db.progress(ctx, op)
 	if err != nil {
 		return err
 	}
@@ -108,23 +154,30 @@ func (c *keysResolve) resolve(ctx context.Context, m *Main, db *operations, op a
 		ops = unchanged{ops}
 		how.Who = "" // it needs the store itself
 	}
+	a := resolveAnswer{Resolved: c.yes, Effect: c.decision.effect(op, p), Progress: p, Operation: &op}
 	switch err := lease.Resolve(ctx, ops, store.ID{Scope: op.Scope, Key: op.Key}, how); store.KindOf(err) {
 	case store.KindOther:
 		if err != nil {
 			return db.failed("change", err)
 		}
+		a.Already = before != nil
 	case store.KindTaken:
-		return notUnknown(op)
+		if !c.isAgain(before) {
+			return notUnknown(op, p, ownError(err), before)
+		}
+		a.Already = true
 	case store.KindMisused:
 		_, try := advice(err.Error())
 		return fmt.Errorf("the operation cannot be resolved so: %w. Try: %s", ownError(err), either(try != "", try, "--result FILE or --failed REASON"))
 	case store.KindLost:
-		return errors.New("the database has not answered, and may have resolved the operation. Try: once keys show KEY, which tells")
+		return errors.New("the database has not answered, and may have written the decision. Try: the same command again, which does not write it twice")
 	default:
 		return db.failed("change", err)
 	}
-	a := resolveAnswer{Resolved: c.yes, Effect: c.decision.effect(op, call), Call: call, Operation: &op}
-	if c.yes {
+	switch {
+	case a.Already:
+		a.Resolved, a.Effect = true, said(before)
+	case c.yes:
 		found, err := db.find(ctx, op.Key)
 		if err != nil {
 			return err
@@ -149,10 +202,18 @@ func (c *keysResolve) print(m *Main, a resolveAnswer) error {
 		}
 	}
 	var err error
-	if c.output == "json" {
+	switch {
+	case c.output == "json":
 		err = writeJSON(m.Stdout, a)
-	} else {
-		_, err = fmt.Fprintf(m.Stdout, "%s: %s\n", either(a.Resolved, "resolved", "would do"), a.Effect)
+	case a.Already:
+		_, err = fmt.Fprintf(m.Stdout, "already resolved, and nothing was changed now: %s\n", a.Effect)
+	case a.Resolved:
+		_, err = fmt.Fprintf(m.Stdout, "resolved: %s\n", a.Effect)
+	default:
+		for _, phase := range phases(*a.Operation, a.Progress) {
+			fmt.Fprintf(m.Stdout, "phase     %s\n", phase)
+		}
+		_, err = fmt.Fprintf(m.Stdout, "would do  %s\n", a.Effect)
 	}
 	if err == nil && !a.Resolved {
 		return errors.New("nothing was changed yet. Try: the same with --yes")
@@ -160,33 +221,38 @@ func (c *keysResolve) print(m *Main, a resolveAnswer) error {
 	return err
 }
 
-// notUnknown says why there is nothing to resolve.
-func notUnknown(op admin.Operation) error {
+// notUnknown says why the decision is not written.
+func notUnknown(op admin.Operation, p lease.Progress, cause error, before *admin.Entry) error {
 	switch {
+	case before != nil:
+		return fmt.Errorf("this call was decided otherwise before, %s. Nothing was changed now. Try: once keys show KEY, and decide what is unknown now", said(before))
+	case p.CallID != "":
+		why, _ := advice(cause.Error()) // its advice is for programs
+		why = strings.TrimSuffix(why, ".")
+		return fmt.Errorf("%s. Nothing was changed. Try: once keys show KEY, and decide the call that it shows", why)
 	case op.State != store.StateRunning.String():
 		return fmt.Errorf("the operation is %s, not unknown: there is nothing to resolve. Try: once keys show KEY", op.State)
 	case op.LeaseUntil != nil && op.LeaseUntil.Before(op.Now):
-		return errors.New("the owner of the operation is gone, and it can go on without a person. Try: the request again, with the same key")
+		return errors.New("the lease of the operation is over, and it can go on without a person. Try: the request again, with the same key")
 	}
 	return errors.New("the operation is running, not unknown. Try: again when its lease is over, which once keys show KEY tells")
 }
 
-// begun returns the call that an operation has begun, nil if there is none, or another program has saved it.
-func (db *operations) begun(ctx context.Context, op admin.Operation) (*lease.Begun, error) {
+// progress returns how far an operation has come: nothing, if another program has saved it.
+func (db *operations) progress(ctx context.Context, op admin.Operation) (p lease.Progress, err error) {
 	ops, ok := store.As[store.Operations](db.store)
 	if !ok {
-		return nil, nil //nolint:nilnil // there is none
+		return p, nil
 	}
 	id := store.ID{Scope: op.Scope, Key: op.Key}
 	rec, err := ops.Read(ctx, id)
 	if err != nil {
-		return nil, db.failed("read", err)
+		return p, db.failed("read", err)
 	}
-	call, err := lease.BegunOf(id, rec)
-	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // nothing of it can be shown
+	if p, err = lease.ProgressOf(id, rec); err != nil {
+		return lease.Progress{}, nil //nolint:nilerr // nothing of it can be shown
 	}
-	return call, nil
+	return p, nil
 }
 
 // unchanged are operations of which a change is only tried.

@@ -16,15 +16,20 @@ import (
 )
 
 // meaning of a state, for somebody who was woken up by it.
-func meaning(op admin.Operation) string {
+func meaning(op admin.Operation, p lease.Progress) string {
+	decides := either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
+	what := either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")
 	switch op.State {
 	case "running":
-		if op.LeaseUntil != nil && op.LeaseUntil.Before(op.Now) {
-			return "its owner is gone" + either(op.CallStarted, " in the middle of a call", ", and the next retry or a completer goes on with it")
+		switch {
+		case op.LeaseUntil == nil || op.LeaseUntil.After(op.Now):
+			return "a process works on it; its lease says for how long"
+		case p.CallID != "":
+			return "its lease is over in the middle of a call: no retry repeats it, " + decides + " must decide"
 		}
-		return "a process works on it; its lease says for how long"
+		return "its lease is over: the next retry or a completer goes on with it"
 	case "unknown":
-		return "an external call, or a phase that commits by itself, may have taken effect: no retry repeats it, a check or a person must decide"
+		return what + " may have taken effect: no retry repeats it, " + decides + " must decide"
 	case admin.StateExpired:
 		return effect(op) + ", but its retention is over: a retry would execute again"
 	case "archived":
@@ -47,12 +52,12 @@ func effect(op admin.Operation) string {
 	return "it was refused, once; it is not recorded whether what it had written was kept"
 }
 
-func printOperation(w io.Writer, op admin.Operation, call *lease.Begun) error {
+func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("key", "%s", shown(op.Key))
 	line("scope", "%s", shown(op.Scope))
-	line("state", "%s: %s", op.State, meaning(op))
+	line("state", "%s: %s", op.State, meaning(op, p))
 	line("since", "%s", at(op, &op.Since))
 	if op.ExpiresAt != nil {
 		line("expires", "%s", at(op, op.ExpiresAt))
@@ -70,17 +75,26 @@ func printOperation(w io.Writer, op admin.Operation, call *lease.Begun) error {
 		line("result", "%s, %d bytes", kindOf(op), op.ResultBytes)
 	}
 	line("fence", "%d", op.Fence)
-	if op.RecoveryPoint != "" {
+	for i, phase := range phases(op, p) {
+		line(either(i == 0, "phases", ""), "%s", phase)
+	}
+	if len(p.Phases) == 0 && op.RecoveryPoint != "" {
 		line("reached", "recovery point %s", shown(op.RecoveryPoint))
 	}
-	switch {
-	case call != nil && call.Tx:
+	switch call := p.Call; {
+	case call != nil && call.Tx && (op.State == "running" || op.State == "unknown"):
 		line("phase", "%s has ended its transaction itself, and what it has written may stand", shown(call.Phase))
-	case call != nil:
-		line("calling", "%s was begun%s, with the key %s at the service", shown(call.Phase), either(op.RecoveryPoint != "", " after it", ""), call.Key)
+	case call != nil && (op.State == "running" || op.State == "unknown"):
+		line("calling", "%s, with the key %s at the service", shown(call.Phase), call.Key)
 		line("then", "%s", next(call))
-	case op.CallStarted:
+		if call.Refused != "" {
+			line("refused", "the value that was decided before: %s", shown(call.Refused))
+		}
+	case call == nil && op.CallStarted:
 		line("calling", "an external call was begun after it")
+	}
+	if p.CallID != "" {
+		line("call id", "%s, which once keys resolve needs", p.CallID)
 	}
 	line("fingerprint", "%s", either(op.Fingerprint != "", op.Fingerprint, "none: retries are not compared"))
 	line("request", "%s", either(op.Captured, "captured, encrypted", "not captured"))
@@ -90,7 +104,38 @@ func printOperation(w io.Writer, op admin.Operation, call *lease.Begun) error {
 	return t.Flush()
 }
 
-// next says who can go on with a call that was begun, if its owner is gone.
+// mostPhases are shown, the last ones.
+const mostPhases = 20
+
+// phases are those of an operation, each with what has become of it.
+func phases(op admin.Operation, p lease.Progress) (list []string) {
+	if n := len(p.Phases) - mostPhases; n > 0 {
+		list = append(list, fmt.Sprintf("(%d before these)", n))
+	}
+	for _, e := range p.Phases[max(0, len(p.Phases)-mostPhases):] {
+		what := "done"
+		switch {
+		case e.Failure != "":
+			what = "failed with " + shown(e.Failure)
+		case e.ByHand:
+			what = "done: an operator has given its value"
+		}
+		list = append(list, shown(e.Phase)+": "+what)
+	}
+	if p.Call != nil {
+		what := "begun, and its outcome is not known"
+		switch {
+		case op.State != "running" && op.State != "unknown":
+			what = "begun; an operator has ended the operation"
+		case p.CallID == "":
+			what = "begun"
+		}
+		list = append(list, shown(p.Call.Phase)+": "+what)
+	}
+	return list
+}
+
+// next says who can go on with a call that was begun, if its answer does not come.
 func next(call *lease.Begun) string {
 	var can []string
 	switch {

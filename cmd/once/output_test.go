@@ -39,7 +39,8 @@ func TestOutputs(t *testing.T) {
 			"audit list", "audit list -o json", "audit list --scope jobs --limit 1 -o json",
 			"keys list", "keys list -o json", "keys list -o json --limit 2", "keys list --state unknown -o json", "keys list --hash 8254c329a92850f6",
 			"keys show k -o json", "keys show k", "keys show k --attempts 1", "keys show shared -o json", "keys show shared --scope a", "keys show gone -o json", "keys show gone",
-			"keys forget k --scope jobs --reason asked", "keys forget running --scope jobs --reason asked --yes", "keys show unknown", "keys show unknown -o json", "keys resolve unknown --scope jobs --reason asked --run-again", "keys resolve unknown --scope jobs --reason asked --run-again --voided -o json", "keys resolve unknown --scope jobs --reason asked --failed cancelled --yes",
+			"keys forget k --scope jobs --reason asked", "keys forget running --scope jobs --reason asked --yes", "keys show unknown", "keys show unknown -o json", "keys resolve unknown --scope jobs --call c0ffee00 --reason asked --run-again", "keys resolve unknown --scope jobs --call c0ffee00 --reason asked --run-again --voided -o json", "keys resolve unknown --scope jobs --call decaf000 --reason asked --failed cancelled --yes",
+			"keys resolve unknown --scope jobs --call c0ffee00 --reason asked --by ada --failed cancelled --yes", "keys resolve unknown --scope jobs --call c0ffee00 --reason asked --by bob --failed cancelled --yes", "keys resolve unknown --scope jobs --call c0ffee00 --reason asked --by bob --run-again --yes", "keys show unknown",
 			"keys forget k --scope jobs --reason asked --yes", "keys list", "keys forget nobody --scope jobs --reason asked --yes",
 			"outbox list", "outbox list -o json", "outbox list --state stopped", "outbox list --topic refunds --key acct_1 -o json",
 			"outbox show " + messageID(1), "outbox show " + messageID(1) + " --payload", "outbox show " + messageID(1) + " --payload -o json", "outbox show " + messageID(2),
@@ -134,7 +135,7 @@ func outputData(t *testing.T, db opened) {
 	}
 	for key, state := range map[string]store.State{"running": store.StateRunning, "unknown": store.StateUnknown} {
 		_, err := db.Swap(t.Context(), store.Change{ID: store.ID{Scope: "jobs", Key: key}, Lease: time.Hour, Next: store.Record{
-			State: state, Fence: 7, Nonce: make([]byte, 16), RecoveryPoint: "paid", CallStarted: true, Data: []byte(`{"phases":[{"name":"paid","value":1}],"call":{"phase":"mail","check":true}}`),
+			State: state, Fence: 7, Nonce: make([]byte, 16), RecoveryPoint: "paid", CallStarted: true, Data: []byte(`{"phases":[{"name":"paid","value":1}],"call":{"phase":"mail","id":"c0ffee00","check":true}}`),
 		}})
 		must(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ type leasedWork struct {
 	t     *testing.T
 	cfg   once.Config
 	loses bool     // the next answer of the service is lost
+	mails bool     // another call follows
 	keys  []string // of the calls that the service has got
 }
 
@@ -42,13 +44,17 @@ func (w *leasedWork) handle(ctx context.Context, run *lease.Run) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return lease.Call(ctx, run, "charge", func(_ context.Context, key string) (string, error) {
+	paid, err := lease.Call(ctx, run, "charge", func(_ context.Context, key string) (string, error) {
 		w.keys = append(w.keys, key)
 		if w.loses {
 			return "", errors.New("no answer")
 		}
 		return reserved + " paid", nil
 	})
+	if err != nil || !w.mails {
+		return paid, err
+	}
+	return lease.Call(ctx, run, "mail", func(context.Context, string) (string, error) { return paid, nil })
 }
 
 func (w *leasedWork) do(key string) (once.Result[string], error) {
@@ -66,6 +72,17 @@ func (w *leasedWork) unknown(key string) string {
 	return w.keys[len(w.keys)-1]
 }
 
+// calling is the id of the call that is unknown, as once keys show tells it.
+func calling(t *testing.T, url, key string) string {
+	t.Helper()
+	var a keyAnswer
+	o := run(t, "keys", "show", key, "--db", url, "-o", "json").want(t, 0)
+	if err := json.Unmarshal([]byte(o.stdout), &a); err != nil {
+		t.Fatal(err)
+	}
+	return a.CallID
+}
+
 // TestKeysResolve: an operator decides what only a person can know. The records are those of package lease.
 func TestKeysResolve(t *testing.T) {
 	t.Parallel()
@@ -75,6 +92,7 @@ func TestKeysResolve(t *testing.T) {
 			t.Helper()
 			return run(t, append([]string{"keys", "resolve", key, "--db", url, "--scope", "s", "--reason", "asked the bank", "--by", "ada"}, args...)...)
 		}
+		call := func(key string) []string { return []string{"--call", calling(t, url, key)} }
 		result := filepath.Join(t.TempDir(), "result.json")
 		if err := os.WriteFile(result, []byte("\"paid late\"\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -82,35 +100,69 @@ func TestKeysResolve(t *testing.T) {
 
 		called := w.unknown("result")
 		o := run(t, "keys", "show", "result", "--db", url).want(t, 0)
-		for _, s := range []string{"unknown: ", "recovery point reserve", "charge was begun after it, with the key " + called + " at the service", "only a person can find out", "Try: once keys resolve result --scope s "} {
+		now := call("result")
+		for _, s := range []string{"unknown: ", "phases       reserve: done", "charge: begun, and its outcome is not known", "charge, with the key " + called + " at the service", "only a person can find out", "once keys resolve result --scope s --call " + now[1], "--call-result FILE"} {
 			if !strings.Contains(o.stdout, s) {
 				t.Errorf("keys show does not say %q:\n%s", s, o.stdout)
 			}
 		}
 		var shown keyAnswer
 		o = run(t, "keys", "show", "result", "--db", url, "-o", "json").want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &shown); err != nil || shown.Call == nil || shown.Call.Phase != "charge" || shown.Call.Key != called || shown.Call.Repeats {
+		if err := json.Unmarshal([]byte(o.stdout), &shown); err != nil || shown.Call == nil || shown.Call.Phase != "charge" || shown.Call.Key != called || shown.Call.Repeats || len(shown.Phases) != 1 || shown.CallID != now[1] {
 			t.Errorf("%v, %s", err, o.stdout)
 		}
-		o = resolve("result", "--result", result).want(t, 1)
-		if o.stdout != "would do: unknown, fence 3: a retry gets this result\n" || !strings.HasSuffix(o.stderr, "nothing was changed yet.\nTry: the same with --yes\n") {
+		const effect = "unknown, fence 3: a retry gets this result; what follows the call charge does NOT run\n"
+		o = resolve("result", append(now, "--result", result)...).want(t, 1)
+		if o.stdout != "phase     reserve: done\nphase     charge: begun, and its outcome is not known\nwould do  "+effect || !strings.HasSuffix(o.stderr, "nothing was changed yet.\nTry: the same with --yes\n") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 		if _, err := w.do("result"); once.CodeOf(err) != once.CodeUnknown {
 			t.Errorf("after a preview: %v", err)
 		}
-		golden(t, resolve("result", "--result", result, "--yes").want(t, 0).stdout, "resolved: unknown, fence 3: a retry gets this result\n")
+		golden(t, resolve("result", append(now, "--result", result, "--yes")...).want(t, 0).stdout, "resolved: "+effect)
 		if r, err := w.do("result"); err != nil || r.Value != "paid late" || !r.Replayed {
 			t.Errorf("%+v, %v", r, err)
 		}
+		o = resolve("result", append(now, "--result", result, "--yes")...).want(t, 0)
+		if !strings.HasPrefix(o.stdout, "already resolved, and nothing was changed now: by ada at 2") || !strings.HasSuffix(o.stdout, ": unknown, fence 3, call "+now[1]+": a result of 11 bytes, in call charge\n") {
+			t.Errorf("%s", o.stdout)
+		}
+		o = resolve("result", append(now, "--failed", "no", "--yes")...).want(t, 1)
+		if !strings.Contains(o.stderr, "this call was decided otherwise before, by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. Nothing was changed") {
+			t.Errorf("%s", o.stderr)
+		}
+		o = run(t, "keys", "show", "result", "--db", url).want(t, 0)
+		if !strings.Contains(o.stdout, "reserve: done") || !strings.Contains(o.stdout, "charge: begun; an operator has ended the operation") || strings.Contains(o.stdout, "Try: ") {
+			t.Errorf("%s", o.stdout)
+		}
+
+		w.mails = true
+		w.unknown("on")
+		now = call("on")
+		o = resolve("on", append(now, "--call-result", result)...).want(t, 1)
+		if !strings.Contains(o.stdout, "would do  unknown, fence 3: the call charge has returned this value; the next retry or a completer goes on, and what follows it runs\n") {
+			t.Errorf("%s", o.stdout)
+		}
+		resolve("on", append(now, "--call-result", result, "--yes")...).want(t, 0)
+		if r, err := w.do("on"); err != nil || r.Value != "paid late" || r.Replayed {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if o = resolve("on", append(now, "--call-result", result, "--yes")...).want(t, 0); !strings.HasPrefix(o.stdout, "already resolved") {
+			t.Errorf("%s", o.stdout)
+		}
+		o = run(t, "keys", "show", "on", "--db", url).want(t, 0)
+		if !strings.Contains(o.stdout, "phases       reserve: done\n             charge: done: an operator has given its value\n             mail: done\n") {
+			t.Errorf("%s", o.stdout)
+		}
+		w.mails = false
 
 		w.unknown("failed")
-		o = resolve("failed", "--failed", "the bank has cancelled it", "--retain", "90h").want(t, 1)
+		o = resolve("failed", append(call("failed"), "--failed", "the bank has cancelled it", "--retain", "90h")...).want(t, 1)
 		if !strings.Contains(o.stderr, "WARNING: what the operation has written up to reserve stands.") {
 			t.Errorf("%s", o.stderr)
 		}
 		var a resolveAnswer
-		o = resolve("failed", "--failed", "the bank has cancelled it", "--retain", "90h", "--yes", "-o", "json").want(t, 0)
+		o = resolve("failed", append(call("failed"), "--failed", "the bank has cancelled it", "--retain", "90h", "--yes", "-o", "json")...).want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || !a.Resolved || a.Operation.State != "done" || a.Operation.Fence != 4 || a.Operation.ExpiresAt.Sub(a.Operation.Since).Round(time.Hour) != 90*time.Hour {
 			t.Errorf("%v, %s", err, o.stdout)
 		}
@@ -120,26 +172,27 @@ func TestKeysResolve(t *testing.T) {
 
 		w.cfg.HashKeys = true
 		called = w.unknown("again")
-		o = resolve("again", "--run-again").want(t, 1)
+		o = resolve("again", append(call("again"), "--run-again")...).want(t, 1)
 		if !strings.Contains(o.stderr, "WARNING: the call takes effect twice, unless the service dedupes by the key "+called+" and still knows it. The program does not say") {
 			t.Errorf("%s", o.stderr)
 		}
-		resolve("again", "--run-again", "--yes").want(t, 0)
+		named := call("again")[1]
+		resolve("again", append(call("again"), "--run-again", "--yes")...).want(t, 0)
 		if r, err := w.do("again"); err != nil || r.Value != "r paid" || w.keys[len(w.keys)-1] != called {
 			t.Errorf("%+v, %v, %q", r, err, w.keys)
 		}
 		o = run(t, "keys", "show", "again", "--db", url).want(t, 0)
-		if !strings.Contains(o.stdout, "resolve by ada  asked the bank  unknown, fence 3: call charge is made again under the same key") {
+		if !strings.Contains(o.stdout, "resolve by ada  asked the bank  unknown, fence 3, call "+named+": call charge is made again under the same key") {
 			t.Errorf("%s", o.stdout)
 		}
 		w.cfg.HashKeys = false
 
 		called = w.unknown("voided")
-		o = resolve("voided", "--run-again", "--voided").want(t, 1)
+		o = resolve("voided", append(call("voided"), "--run-again", "--voided")...).want(t, 1)
 		if !strings.Contains(o.stderr, "unless the service refuses the key "+called+" from now on") {
 			t.Errorf("%s", o.stderr)
 		}
-		resolve("voided", "--run-again", "--voided", "--yes").want(t, 0)
+		resolve("voided", append(call("voided"), "--run-again", "--voided", "--yes")...).want(t, 0)
 		if r, err := w.do("voided"); err != nil || r.Value != "r paid" || w.keys[len(w.keys)-1] != lease.Key("s", "voided", "charge", 1) {
 			t.Errorf("%+v, %v, %q", r, err, w.keys)
 		}
@@ -150,9 +203,9 @@ func TestKeysResolve(t *testing.T) {
 			t.Fatal(err)
 		}
 		entries = slices.DeleteFunc(entries, func(e admin.Entry) bool { return e.Action == "show" })
-		want := []string{"call charge is made again under a new key", "call charge is made again under the same key", "failed as OPERATION.not_applied", "a result of 11 bytes"}
+		want := []string{"call charge is made again under a new key", "call charge is made again under the same key", "failed as OPERATION.not_applied, in call charge", "call charge has returned 11 bytes, and the operation goes on", "a result of 11 bytes, in call charge"}
 		for i, e := range entries {
-			if len(entries) != len(want) || e.Action != "resolve" || e.Who != "ada" || e.Reason != "asked the bank" || e.Detail != "unknown, fence 3: "+want[i] {
+			if len(entries) != len(want) || e.Action != "resolve" || e.Who != "ada" || e.Reason != "asked the bank" || !strings.HasPrefix(e.Detail, "unknown, fence 3, call ") || !strings.HasSuffix(e.Detail, ": "+want[i]) {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -193,7 +246,11 @@ func TestKeysResolveRefuses(t *testing.T) {
 		put("idle", store.StateRunning, time.Microsecond, "")
 		put("foreign", store.StateUnknown, 0, "x")
 		put("plain", store.StateUnknown, 0, "")
-		file := filepath.Join(t.TempDir(), "answer.html")
+		w.unknown("other")
+		file, json1 := filepath.Join(t.TempDir(), "answer.html"), filepath.Join(t.TempDir(), "one.json")
+		if err := os.WriteFile(json1, []byte("1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(file, []byte("<html>no JSON"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -205,26 +262,41 @@ func TestKeysResolveRefuses(t *testing.T) {
 			{"foreign --run-again", "cannot be read"},
 			{"plain --run-again --voided", "no call whose key could be voided"},
 			{"unknown --result " + file, "is not JSON"},
+			{"unknown --call-result " + file, "is not JSON"},
+			{"other --run-again", `"00000000" is not what is unknown: that is call charge, `},
+			{"plain --call-result " + json1, "no call that could have returned a value"},
 			{"unknown --result " + file + ".none", "no such file"},
 		} {
-			o := run(t, append(strings.Fields("keys resolve --db "+url+" --scope s --reason r --yes"), strings.Fields(c.args)...)...).want(t, 1)
+			key, _, _ := strings.Cut(c.args, " ")
+			call := "none"
+			if key != "absent" {
+				call = cmp.Or(calling(t, url, key), call)
+			}
+			if key == "other" {
+				call = "00000000"
+			}
+			o := run(t, append(strings.Fields("keys resolve --db "+url+" --scope s --reason r --yes --call "+call), strings.Fields(c.args)...)...).want(t, 1)
 			if !strings.Contains(o.stderr, c.says) || !strings.Contains(o.stderr, "\nTry: ") || o.stdout != "" {
 				t.Errorf("%s:\n%s%s", c.args, o.stdout, o.stderr)
 			}
 		}
 		// An owner has died in a call, and no caller has come since to store that its outcome is unknown.
-		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "its owner is gone in the middle of a call") {
+		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "its lease is over in the middle of a call: no retry repeats it, a person must decide") {
 			t.Errorf("%s", o.stdout)
 		}
-		again := append(strings.Fields("keys resolve dead --db "+url+" --scope s --reason r --run-again"), "--yes")
+		again := append(strings.Fields("keys resolve dead --db "+url+" --call "+calling(t, url, "dead")+" --scope s --reason r --run-again"), "--yes")
 		if o := run(t, again...).want(t, 0); !strings.Contains(o.stdout, "resolved: running, fence 1: the call charge is made again") {
 			t.Errorf("%s", o.stdout)
 		}
-		plain := strings.Fields("keys resolve plain --db " + url + " --scope s --reason r --run-again")
+		plain := strings.Fields("keys resolve plain --db " + url + " --call " + calling(t, url, "plain") + " --scope s --reason r --run-again")
 		if o := run(t, plain...).want(t, 1); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute it") {
 			t.Errorf("%s", o.stderr)
 		}
 		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes\n")
+		again = append(plain, "--yes")
+		if o := run(t, again...).want(t, 0); !strings.HasPrefix(o.stdout, "already resolved") {
+			t.Errorf("%s", o.stdout)
+		}
 		run(t, "keys", "show", "plain", "--db", url).want(t, 1)
 	}
 	t.Run("SQLite", func(t *testing.T) { test(t, sqliteURL(t)) })
@@ -256,7 +328,7 @@ func TestKeysResolveOverHTTP(t *testing.T) {
 		if rw := post(key); rw.Code != http.StatusConflict || !strings.Contains(rw.Body.String(), oncehttp.CodeUnknown) {
 			t.Fatalf("%d %s", rw.Code, rw.Body)
 		}
-		resolve := []string{"keys", "resolve", key, "--db", url, "--scope", "global POST /x", "--reason", "r"}
+		resolve := []string{"keys", "resolve", key, "--call", calling(t, url, key), "--db", url, "--scope", "global POST /x", "--reason", "r"}
 		without, _, _ := strings.Cut(args, " --status")
 		if o := run(t, append(resolve, strings.Fields(without)...)...).want(t, 1); !strings.Contains(o.stderr, "without --status its clients never get") {
 			t.Errorf("%s", o.stderr)

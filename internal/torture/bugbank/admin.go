@@ -39,12 +39,12 @@ var adminMutants = []Mutant{
 	},
 	{
 		Name:  "a decision about an unknown outcome is not audited",
-		Edits: []Edit{{In: "lease.Resolve", Old: "c.Writes, err = how.audited(ops, id, rec, s)", New: "_, err = how.audited(ops, id, rec, s)"}},
+		Edits: []Edit{{In: "lease.(Resolution).once", Old: "c.Writes, err = how.audited(ops, id, rec, s)", New: "_, err = how.audited(ops, id, rec, s)"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestRelease"}},
 	},
 	{
 		Name:  "a call whose key was voided is made again under the same key",
-		Edits: []Edit{{In: "(Resolution).runAgain", Old: "case how.KeyVoided:", New: "case how.KeyVoided && how.Result != nil:"}},
+		Edits: []Edit{{In: "(Resolution).goesOn", Old: "case how.KeyVoided:", New: "case how.KeyVoided && how.Result != nil:"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysResolve"}},
 	},
 }

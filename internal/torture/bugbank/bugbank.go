@@ -69,6 +69,7 @@ func All() []Mutant {
 		engineMutants,
 		leasedMutants,
 		leaseMutants,
+		decideMutants,
 		dueMutants,
 		tracingMutants,
 		leaseKillMutants,

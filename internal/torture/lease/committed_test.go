@@ -317,8 +317,8 @@ func (c committed) check(t *testing.T, s *sqlstore.Store, heir program, cut func
 	}
 	rec, err := s.Read(t.Context(), idOf(says))
 	must(t, err)
-	if begun, err := lease.BegunOf(idOf(says), rec); err != nil || begun == nil || begun.Phase != "book" {
-		t.Errorf("%s: the record names %+v, %v", says, begun, err)
+	if p, err := lease.ProgressOf(idOf(says), rec); err != nil || p.Call == nil || p.Call.Phase != "book" || p.CallID == "" {
+		t.Errorf("%s: the record names %+v, %v", says, p, err)
 	}
 }
 

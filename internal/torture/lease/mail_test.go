@@ -90,7 +90,7 @@ func TestMailServerDiesAfterData(t *testing.T) {
 	if found != 1 || len(mails()) != 2 {
 		t.Errorf("%d of %d mails have the key of the call", found, len(mails()))
 	}
-	must(t, lease.Resolve(t.Context(), db.ops, id, lease.Resolution{Result: []byte(`"found in the mailbox"`)}))
+	must(t, lease.Resolve(t.Context(), db.ops, id, lease.Resolution{CallID: undecided(t, db.ops, id), Result: []byte(`"found in the mailbox"`)}))
 	if r, err := welcome("42"); err != nil || r.Value != "found in the mailbox" || len(mails()) != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,6 +34,7 @@ func TestUnknown(t *testing.T) {
 			{plan{Named: "answered", At: 1}, 1, false, lease.Resolution{Result: []byte(`"by hand"`)}},
 			{plan{Fate: late, FatePhase: "charge"}, 0, true, lease.Resolution{RunAgain: true, KeyVoided: true}},
 			{plan{Fate: killedBefore, FatePhase: "notify"}, 1, false, lease.Resolution{Result: []byte(`"by hand"`)}},
+			{plan{Fate: killedAfter, FatePhase: "charge"}, 1, false, lease.Resolution{CallValue: []byte(`""`)}},
 			{plan{Fate: killedAfter, FatePhase: "charge"}, 1, false, lease.Resolution{Failure: &once.Failure{Code: "declined"}}},
 		} {
 			p := tt.plan
@@ -62,13 +64,34 @@ func TestUnknown(t *testing.T) {
 					t.Fatalf("%s: there is no tombstone: %v", says, err)
 				}
 			}
-			must(t, lease.Resolve(t.Context(), successor.db.ops, idOf(p.Key), tt.how))
+			if tt.how.CallValue != nil { // what the person has found at the service
+				_, effects := service.of(p.Key, phase)
+				value, err := json.Marshal(effects[lease.Key(scope, p.Key, phase, 0)][0])
+				must(t, err)
+				tt.how.CallValue = value
+			}
+			tt.how.CallID = "0"
 			if err := lease.Resolve(t.Context(), successor.db.ops, idOf(p.Key), tt.how); store.KindOf(err) != store.KindTaken {
-				t.Errorf("%s: it is resolved again: %v", says, err)
+				t.Errorf("%s: another call is resolved: %v", says, err)
+			}
+			tt.how.CallID = undecided(t, successor.db.ops, idOf(p.Key))
+			for range 2 { // who has got no answer repeats it
+				must(t, lease.Resolve(t.Context(), successor.db.ops, idOf(p.Key), tt.how))
 			}
 			successor.wantResolved(t, service, p.Key, phase, says, tt.how)
+			must(t, lease.Resolve(t.Context(), successor.db.ops, idOf(p.Key), tt.how))
 		}
 	})
+}
+
+// undecided is what names the call of an operation that is unknown.
+func undecided(t *testing.T, ops store.Operations, id store.ID) string {
+	t.Helper()
+	rec, err := ops.Read(t.Context(), id)
+	must(t, err)
+	p, err := lease.ProgressOf(id, rec)
+	must(t, err)
+	return p.CallID
 }
 
 // wantUnknown checks that the outcome of an operation is unknown and stays so, whether callers ask or a Completer looks.
@@ -129,7 +152,7 @@ func (p program) parked(ctx context.Context, key string) (once.Result[string], e
 // wantResolved checks what a resolution has made of an operation.
 func (p program) wantResolved(t *testing.T, service *provider, key, phase, says string, how lease.Resolution) {
 	t.Helper()
-	if how.RunAgain {
+	if how.RunAgain || how.CallValue != nil {
 		p.insist(t, key)
 		var voided []string
 		if how.KeyVoided {

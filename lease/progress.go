@@ -1,0 +1,132 @@
+package lease
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Progress is how far an operation has come, for people.
+type Progress struct {
+	// Phases that have ended, in this order; also of an operation that has ended.
+	Phases []Ended `json:"phases,omitempty"`
+
+	// Call that was begun, and whose outcome is not stored; of an operation that has ended: that was not known when it was decided.
+	Call *Begun `json:"call,omitempty"`
+
+	// CallID names what is unknown, for [Resolution.CallID]: the call, or the operation as it is if it has begun none. "": nothing
+	// is to be decided. It changes when the call is decided, also if it is then made again.
+	CallID string `json:"call_id,omitempty"`
+}
+
+// Ended is a phase that has ended.
+type Ended struct {
+	Phase   string `json:"phase"`
+	Failure string `json:"failure,omitempty"` // the code of the failure that it has ended with
+	ByHand  bool   `json:"by_hand,omitempty"` // a person has said so: [Resolution.CallValue]
+}
+
+// Begun is a call that was begun and whose outcome is not stored, for people who look it up at the service.
+type Begun struct {
+	Phase   string    `json:"phase"`
+	Tx      bool      `json:"tx,omitempty"`      // it is no call but a phase of [Tx], which has ended its transaction itself: what it has written may stand
+	Key     string    `json:"key"`               // that the service got: see [Key]; "" with Tx
+	Repeats bool      `json:"repeats"`           // it can be made again under the same key: [SafeToRepeat], [DedupedFor]
+	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time
+	Checked bool      `json:"checked"`           // the service can be asked: [Check]
+	Refused string    `json:"refused,omitempty"` // why the program has not taken the [Resolution.CallValue] that a person gave
+}
+
+// ProgressOf returns how far an operation has come.
+func ProgressOf(id store.ID, rec store.Record) (p Progress, err error) {
+	s, err := decodeSaved(rec.Data)
+	if err != nil {
+		return p, err
+	}
+	for _, e := range s.Phases {
+		ended := Ended{Phase: e.Name, ByHand: e.ByHand}
+		if e.Failure != nil {
+			ended.Failure = e.Failure.Code
+		}
+		p.Phases = append(p.Phases, ended)
+	}
+	if c := s.Call; c != nil {
+		p.Call = &Begun{Phase: c.Phase, Tx: c.Tx, Repeats: c.Repeat, Until: c.Until, Checked: c.Check, Refused: c.Refused}
+		if !c.Tx {
+			p.Call.Key = Key(id.Scope, id.Key, c.Phase, s.generation(c.Phase))
+		}
+	}
+	if isUnknown(rec, s) {
+		p.CallID = callID(rec, s)
+	}
+	return p, nil
+}
+
+// callID names what is unknown of a record with these phases.
+func callID(rec store.Record, s saved) string {
+	if s.Call != nil && s.Call.ID != "" {
+		return s.Call.ID
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %d", rec.Nonce, rec.Fence, rec.Since.UnixMilli()))
+	return hex.EncodeToString(sum[:4])
+}
+
+func newCallID() string { return hex.EncodeToString(newNonce()[:4]) }
+
+// callID is the name of a call that the run begins: no other run has its nonce.
+func (r *Run) callID(phase string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", r.nonce, r.saved.generation(phase), phase))
+	return hex.EncodeToString(sum[:4])
+}
+
+// earlier is what a phase has returned before. A value that was given by hand and is not one that the program would have saved leaves
+// the call as unknown as it was.
+func earlier[T any](r *Run, p phase) (value T, err error) {
+	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
+		return decode[T](p)
+	}
+	var saved []byte
+	if err = json.Unmarshal(p.Value, &value); err == nil {
+		saved, err = json.Marshal(value)
+	}
+	if err == nil && sameJSON(p.Value, saved) {
+		return value, nil
+	}
+	again := *p.Begun
+	again.ID, again.Repeat, again.Refused = r.callID(p.Name), false, "it is not what the program saves of the call, such as "+formOf[T]()
+	r.saved = r.saved.without(p.Name).begun(again)
+	return *new(T), fmt.Errorf("phase %q: %w: the value that a person has given was refused: %s", p.Name, ErrUnknown, again.Refused)
+}
+
+// sameJSON reports whether a and b say the same.
+func sameJSON(a, b []byte) bool {
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+func canonical(text []byte) ([]byte, error) {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// formOf is an empty value of a type, to show the names of its fields.
+func formOf[T any]() (form string) {
+	defer func() {
+		if recover() != nil {
+			form = fmt.Sprintf("a %T", *new(T))
+		}
+	}()
+	b, err := json.Marshal(*new(T))
+	if err != nil || string(b) == "null" {
+		return fmt.Sprintf("a %T", *new(T))
+	}
+	return string(b)
+}
