@@ -229,22 +229,15 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 	switch {
 	case err == nil:
 		next, err := r.done(c.phase, value)
-		if err != nil { // it has happened, and nothing can tell that
-			r.saved.Call.Repeat, r.saved.Call.Check = false, false
-			return fmt.Errorf("call %q was answered, and its answer is not saved: %w: %w", c.phase, ErrUnknown, err)
-		}
-		r.saved = next
-		return nil
+		return c.save(next, err)
 	case errors.As(err, &unsent) && !c.again:
 		r.saved.Call = nil
 		return err
 	case unsent == nil && errors.As(err, &failure) && failure != nil && failure.Code != codeDuplicate:
-		if _, err := json.Marshal(failure); err != nil {
-			r.saved.Call.Repeat, r.saved.Call.Check = false, false
-			return fmt.Errorf("the failure of call %q cannot be saved: %w", c.phase, err)
+		next, err := r.failed(c.phase, *failure)
+		if err := c.save(next, err); err != nil {
+			return err
 		}
-		own := *failure
-		r.saved = r.saved.with(phase{Name: c.phase, Failure: &own})
 		return failure
 	case failure != nil: // a duplicate, which is no final answer, also if the service has voided the first one
 		err = errors.New(err.Error())
@@ -253,6 +246,17 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, err)
 	}
 	return c.find(ctx, err)
+}
+
+// save keeps what the call has been answered, for the next commit. If that cannot be saved, the call has happened, and nothing can tell that.
+func (c *call) save(next saved, err error) error {
+	r := c.run
+	if err != nil {
+		r.saved.Call.Repeat, r.saved.Call.Check = false, false
+		return fmt.Errorf("call %q was answered, and its answer is not saved: %w: %w", c.phase, ErrUnknown, err)
+	}
+	r.saved = next
+	return nil
 }
 
 // find asks what became of the call. Without an error the outcome is saved, or the call can be made under a new key.
@@ -266,8 +270,8 @@ func (c *call) find(ctx context.Context, cause error) error {
 	case err != nil:
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, errors.Join(cause, err))
 	case found == Happened:
-		r.saved = r.saved.with(phase{Name: c.phase, Value: value})
-		return nil
+		next, err := r.fits(r.saved.with(phase{Name: c.phase, Value: value}))
+		return c.save(next, err)
 	case found == Voided:
 		r.saved = r.saved.void(c.phase)
 		if errors.Is(cause, errOwnerGone) {

@@ -255,14 +255,23 @@ func (c *completing) resumed(e store.Entry, err error, ended bool) {
 	c.tried[e.ID] = tries{count: t.count + 1, next: time.Now().Add(c.pause(e, t.count)), seen: t.seen}
 }
 
-// resumeSafely tells of a panic like of an error: it would end the processes of all nodes, one after the other.
-func (c *completing) resumeSafely(ctx context.Context, id store.ID) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
+var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
+
+// resumeSafely returns a panic as an error: it would end the processes of all nodes, one after the other. The goroutine is one
+// of its own, because a handler may end it.
+func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+			ended <- err
+		}()
+		err = c.resume(ctx, id)
 	}()
-	return c.resume(ctx, id)
+	return <-ended
 }
 
 func (c *completing) resume(ctx context.Context, id store.ID) error {

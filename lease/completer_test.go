@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -249,6 +251,46 @@ func (f frozen) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 
 func (f frozen) Renew(context.Context, []store.Hold, time.Duration) ([]store.Hold, error) {
 	return nil, &store.Error{Kind: store.KindUnavailable, Err: errors.New("the process is dead")}
+}
+
+// A handler that ends its goroutine, as t.FailNow does, keeps no worker: it is tried again like one that fails, and told.
+func TestCompleterOutlivesItsHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, box := memstore.New(), encrypter(t)
+		leased := lease.New(s, lease.Config{TTL: time.Second})
+		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
+		const operations, tries = 5, 2
+		for i := range operations {
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: strconv.Itoa(i), Request: []byte("r")}, fails(lease.SafeToRepeat()))
+			wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var text bytes.Buffer
+		var ended, done atomic.Int64
+		stopped := make(chan error)
+		go func() {
+			stopped <- lease.Completer{Store: leased, Encrypter: box, Concurrency: 2, Log: slog.New(slog.NewTextHandler(&text, nil)), Resume: func(ctx context.Context, op once.Operation) error {
+				_, err := once.Do(ctx, e, op, func(ctx context.Context, r *lease.Run) (string, error) {
+					return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
+						if ended.Add(1) <= operations*tries {
+							runtime.Goexit()
+						}
+						return "paid", nil
+					}, lease.SafeToRepeat())
+				})
+				if err == nil {
+					done.Add(1)
+				}
+				return err
+			}}.Run(ctx)
+		}()
+		pass(5 * time.Minute)
+		cancel()
+		must(t, <-stopped)
+		if done.Load() != operations || strings.Count(text.String(), "runtime.Goexit") != operations*tries {
+			t.Errorf("%d of %d are done\n%s", done.Load(), operations, &text)
+		}
+	})
 }
 
 // A completer that cannot work says so when it starts.

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/oncelib/once/store"
 )
@@ -72,8 +75,8 @@ var (
 
 // enter begins a phase. leave ends it.
 func (r *Run) enter(name string) (leave func(), err error) {
-	if name == "" {
-		return nil, fmt.Errorf("%w: a phase needs a name", ErrMisused)
+	if err := checkName(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMisused, err)
 	}
 	if !r.phase.TryLock() {
 		return nil, fmt.Errorf("%w: phase %q begins before another one has ended. Try: one after the other", ErrMisused, name)
@@ -100,6 +103,24 @@ func (r *Run) enter(name string) (leave func(), err error) {
 		}
 		r.phase.Unlock()
 	}, nil
+}
+
+// maxName is the length of the longest name of a phase that each database can store, in bytes.
+const maxName = 255
+
+// checkName refuses a name that would not be stored as it is: the next owner would look for another one.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("a phase needs a name")
+	case len(name) > maxName:
+		return fmt.Errorf("the name of a phase has %d bytes, at most %d can be stored. Try: the key of the row that it is about, not the row", len(name), maxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("the name %q of a phase is not UTF-8. Try: hexadecimal for bytes", name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("the name %q of a phase has control characters. Try: a name of one line", name)
+	}
+	return nil
 }
 
 func (r *Run) isClosed() bool {

@@ -32,7 +32,7 @@ type Config struct {
 	// Default 1 h.
 	MaxDuration time.Duration
 
-	// MaxSaved is how many bytes of JSON the values of an operation's phases may have together, names and
+	// MaxSaved is how many bytes of JSON the values and failures of an operation's phases may have together, names and
 	// frozen requests included. They are written again with each phase. Default 1 MiB.
 	MaxSaved int
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
 )
 
@@ -238,6 +239,14 @@ func (r *Run) done(name string, value any) (saved, error) {
 		return saved{}, fmt.Errorf("the value of phase %q cannot be saved: %w", name, err)
 	}
 	return r.fits(r.saved.with(phase{Name: name, Value: b}))
+}
+
+// failed returns what is saved when a call was answered with a failure.
+func (r *Run) failed(name string, failure once.Failure) (saved, error) {
+	if _, err := json.Marshal(failure); err != nil {
+		return saved{}, fmt.Errorf("the failure of call %q cannot be saved: %w", name, err)
+	}
+	return r.fits(r.saved.with(phase{Name: name, Failure: &failure}))
 }
 
 // fits refuses what is too large to be saved.

@@ -145,7 +145,7 @@ func (r *Relay) answer(ended context.Context, messages []Message, all func(error
 	answered := make(chan []error, 1)
 	n := len(messages) // they are the publisher's now
 	go func() {
-		var errs []error
+		errs := all(errors.New("Publish has ended its goroutine (runtime.Goexit). Try: return an error"))
 		defer func() {
 			if p := recover(); p != nil {
 				errs = all(fmt.Errorf("Publish panics: %v", p))

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,6 +47,19 @@ func TestWaitForDestination(t *testing.T) {
 	}
 	if after := budget.State(); after != before {
 		t.Errorf("the budget was %+v, and is %+v", before, after)
+	}
+}
+
+// TestPublisherEndsItsGoroutine: what a publisher has not answered is not delivered.
+func TestPublisherEndsItsGoroutine(t *testing.T) {
+	l, _ := laneOf(RelayConfig{})
+	l.relay.publisher = PublisherFunc(func(context.Context, []Message) []error {
+		runtime.Goexit()
+		return nil
+	})
+	errs := l.relay.publish(t.Context(), make([]Message, 2))
+	if len(errs) != 2 || errs[0] == nil || errs[1] == nil || !strings.Contains(errs[0].Error(), "runtime.Goexit") {
+		t.Errorf("the answer is %v", errs)
 	}
 }
 

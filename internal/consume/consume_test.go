@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -231,6 +232,26 @@ func TestBrokerDeliversAgain(t *testing.T) {
 		want(t, "answers", b.told(), "ack 1", "again 2 7s", "ack 3")
 		if len(p.held) != 0 {
 			t.Errorf("the pool holds %d messages", len(p.held))
+		}
+	})
+}
+
+// TestHandlerEndsItsGoroutine: a handler that does so, as t.FailNow does, takes no worker with it, and the message comes again.
+func TestHandlerEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := 0
+		sink := &fakeSink{handle: func(context.Context, inbox.Message) error {
+			if times++; times <= 3 {
+				runtime.Goexit()
+			}
+			return nil
+		}}
+		b := &fakeBroker{}
+		p, _ := start(t, sink, Config{Concurrency: 1})
+		p.Add(b.delivery("1", "", 0), b.delivery("2", "", 0))
+		pass(time.Hour)
+		if b.count("ack 1") != 1 || b.count("ack 2") != 1 || len(p.held) != 0 {
+			t.Errorf("answers %q, the pool holds %d messages", b.told(), len(p.held))
 		}
 	})
 }

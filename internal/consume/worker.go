@@ -2,6 +2,7 @@ package consume
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/oncelib/once/inbox"
@@ -109,9 +110,31 @@ func (p *Pool) handle(ctx context.Context, batch []*Delivery) []inbox.Result {
 		at = append(at, i)
 	}
 	if len(messages) > 0 {
-		for i, r := range p.sink.HandleBatch(ctx, messages) {
+		for i, r := range p.apply(ctx, messages) {
 			results[at[i]] = r
 		}
+	}
+	return results
+}
+
+var errGoexit = errors.New("consume: the handler has ended its goroutine (runtime.Goexit). Try: return an error")
+
+// apply gives messages to the sink, in a goroutine that a handler may end: the worker stays.
+func (p *Pool) apply(ctx context.Context, messages []inbox.Message) []inbox.Result {
+	ended := make(chan []inbox.Result, 1)
+	n := len(messages)
+	go func() {
+		var results []inbox.Result
+		defer func() { ended <- results }()
+		results = p.sink.HandleBatch(ctx, messages)
+	}()
+	results := <-ended
+	if results != nil {
+		return results
+	}
+	results = make([]inbox.Result, n)
+	for i := range results {
+		results[i].Err = errGoexit
 	}
 	return results
 }

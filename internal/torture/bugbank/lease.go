@@ -158,6 +158,36 @@ switch applied, e := t.isApplied(ctx); {`,
 		Edits: []Edit{{In: "lease.(*Run).park", Old: "r.fence == 0 && r.saved.Call == nil", New: "r.fence == 0"}},
 		Tests: onLease("TestPhaseThatCommits"),
 	},
+	{
+		Name:  "a phase has a name that is stored as another one",
+		Edits: []Edit{{In: "lease.checkName", Old: "!utf8.ValidString(name)", New: "len(name) < 0 && !utf8.ValidString(name)"}},
+		Tests: onLease("TestNamesOfPhases"),
+	},
+	{
+		Name:  "a phase has a name that no record can keep",
+		Edits: []Edit{{In: "lease.maxName", Old: "255", New: "1000"}},
+		Tests: onLease("TestNamesOfPhases"),
+	},
+	{
+		Name:  "the failure of a call may have any size",
+		Edits: []Edit{{In: "lease.(*Run).failed", Old: "return r.fits(r.saved.with(phase{Name: name, Failure: &failure}))", New: "return r.saved.with(phase{Name: name, Failure: &failure}), nil"}},
+		Tests: onLease("TestMaxSaved"),
+	},
+	{
+		Name:  "a handler that ends its goroutine is told as one that has resumed its operation",
+		Edits: []Edit{{In: "lease.(*completing).resumeSafely", Old: "err := errGoexit", New: "var err error"}},
+		Tests: onLease("TestCompleterOutlivesItsHandlers"),
+	},
+	{
+		Name:  "a publisher that ends its goroutine has delivered",
+		Edits: []Edit{{In: "outbox.(*Relay).answer", Old: "errs := all(errors.New(\"Publish has ended its goroutine (runtime.Goexit). Try: return an error\"))", New: "var errs []error"}},
+		Tests: in("outbox", "TestPublisherEndsItsGoroutine"),
+	},
+	{
+		Name:  "a handler that ends its goroutine has applied its messages",
+		Edits: []Edit{{In: "consume.(*Pool).apply", Old: "results[i].Err = errGoexit", New: "_ = i"}},
+		Tests: in("internal/consume", "TestHandlerEndsItsGoroutine"),
+	},
 }
 
 func onLease(test string) []Killer { return in("lease", test) }

@@ -54,7 +54,7 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "a call whose answer was too large is made again",
-		Edits: []Edit{{In: "lease.(*call).answered", Old: "if err != nil {\nr.saved.Call.Repeat, r.saved.Call.Check = false, false", New: "if err != nil {\n"}},
+		Edits: []Edit{{In: "lease.(*call).save", Old: "if err != nil {\nr.saved.Call.Repeat, r.saved.Call.Check = false, false", New: "if err != nil {\n"}},
 		Tests: onLease("TestMaxSaved"),
 	},
 }
