@@ -34,13 +34,18 @@ import (
 // If the service answers that it has applied a request with the key before, fn returns the existing result. If it does not tell
 // that result, fn returns a [once.Failure] with the code "PROVIDER.duplicate", and a [Check] finds the result under the same key.
 func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), opts ...CallOption) (T, error) {
-	return CallWith(ctx, r, phase, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, opts...)
+	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, opts)
 }
 
 // CallWith is [Call] with a request that is frozen: all who ever make the call send the bytes of the first attempt,
-// also if the program, its configuration or what it reads has changed since.
-func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), opts ...CallOption) (value T, err error) {
-	p := policyOf(opts)
+// also if the program, its configuration or what it reads has changed since. A call that was begun by Call has no such bytes: it is not
+// made by CallWith, nor one with bytes by Call.
+func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), opts ...CallOption) (T, error) {
+	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, opts)
+}
+
+func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), opts []CallOption) (value T, err error) {
+	p, phase := policyOf(opts), c.phase
 	if p.check != nil && p.of != reflect.TypeFor[T]() {
 		return value, fmt.Errorf("%w: phase %q returns %v, and its Check finds %v. Try: the same type", ErrMisused, phase, reflect.TypeFor[T](), p.of)
 	}
@@ -52,7 +57,7 @@ func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, 
 	if done, ok := r.saved.find(phase); ok {
 		return earlier[T](r, done)
 	}
-	c := call{run: r, phase: phase, policy: p}
+	c.run, c.policy = r, p
 	err = r.trace(ctx, Phase{Name: phase, Call: true}, func(ctx context.Context) error {
 		return c.make(ctx, request, func(ctx context.Context, key string, request []byte) (any, error) { return fn(ctx, key, request) })
 	})
@@ -158,10 +163,11 @@ func Key(scope, key, phase string, voided int) string {
 
 // call is a call on its way.
 type call struct {
-	run    *Run
-	phase  string
-	policy policy
-	again  bool // it may have been sent before, under the same key
+	run     *Run
+	phase   string
+	policy  policy
+	freezes bool // its request: it is a CallWith
+	again   bool // it may have been sent before, under the same key
 }
 
 func (c *call) key() string {
@@ -173,7 +179,12 @@ func (c *call) key() string {
 func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
 	r := c.run
 	if begun := r.saved.Call; begun != nil { // before, by this run or by another owner
-		request, c.again = begun.Request, true
+		if err := c.resumes(begun, request); err != nil {
+			return err
+		}
+		if c.again = true; c.freezes && begun.Request != nil {
+			request = begun.Request
+		}
 		if !begun.repeats(time.Now()) {
 			if err := c.find(ctx, errOwnerGone); err != nil || r.saved.has(c.phase) {
 				return err
@@ -193,6 +204,20 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 	return c.answered(ctx, value, err)
 }
 
+// resumes refuses to go on with what another version of the program has begun, if it would send something else under the same key.
+func (c *call) resumes(begun *intent, request []byte) error {
+	switch {
+	case begun.Tx:
+		return fmt.Errorf("call %q is not made: a phase of this name has committed by itself: %w. Try: another name", c.phase, ErrUnknown)
+	case !begun.repeats(time.Now()): // nothing is sent
+	case c.freezes && begun.Request == nil && len(request) > 0:
+		return fmt.Errorf("call %q is not made: %w: it was begun by Call, whose request is not known, and CallWith has another one for the same key: %w. Try: Call under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
+	case !c.freezes && len(begun.Request) > 0:
+		return fmt.Errorf("call %q is not made: %w: it was begun by CallWith, and Call sends another request than the frozen one under the same key: %w. Try: CallWith under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
+	}
+	return nil
+}
+
 // codeDuplicate is the code of a failure which says that the service has applied the call before, under the same key: the
 // outcome is not that failure, but what the service has then answered.
 const codeDuplicate = "PROVIDER.duplicate"
@@ -202,6 +227,7 @@ var errOwnerGone = errors.New("its owner is gone")
 // begin commits the intent.
 func (c *call) begin(ctx context.Context, request []byte) error {
 	r := c.run
+	r.tellUnreached(ctx, c.phase)
 	i := intent{Phase: c.phase, ID: r.callID(c.phase), Repeat: c.policy.repeats, Check: c.policy.check != nil, Request: bytes.Clone(request)}
 	if c.policy.life > 0 {
 		i.Until = time.Now().Add(c.policy.life).UTC()

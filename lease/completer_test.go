@@ -225,15 +225,15 @@ func (s *unanswering) Read(ctx context.Context, id store.ID) (store.Record, erro
 	return s.Store.Read(ctx, id)
 }
 
-// dieInCall executes op in a process that dies in a call which nothing can decide.
-func dieInCall(s *memstore.Store) {
+// dieInCall executes op in a process that dies in a call, which without an option nothing can decide.
+func dieInCall(s *memstore.Store, opts ...lease.CallOption) {
 	begins := make(chan struct{})
 	go func() {
 		_, _ = once.Do(context.Background(), node(frozen{s}), op, func(ctx context.Context, r *lease.Run) (string, error) {
 			return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
 				close(begins)
 				return "", errDead
-			})
+			}, opts...)
 		})
 	}()
 	<-begins

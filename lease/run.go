@@ -2,9 +2,11 @@ package lease
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/store"
 )
 
@@ -27,6 +30,8 @@ type Run struct {
 	saved saved      // of the phases that have ended
 	given []string   // names of phases whose values the handler has got
 	lost  error      // a write may be applied later; nothing more is written
+
+	unreached []string // names of phases that earlier runs have ended, and this one has not come to
 
 	mu      sync.Mutex
 	nonce   []byte
@@ -97,12 +102,26 @@ func (r *Run) enter(name string) (leave func(), err error) {
 		r.phase.Unlock()
 		return nil, err
 	}
+	if i := slices.Index(r.unreached, name); i >= 0 {
+		r.unreached = slices.Delete(r.unreached, i, i+1)
+	}
 	return func() {
 		if p, ok := r.saved.find(name); ok && p.Failure == nil {
 			r.given = append(r.given, name)
 		}
 		r.phase.Unlock()
 	}, nil
+}
+
+// tellUnreached warns, once, of a program that has other names for phases: under another name a phase is executed again.
+func (r *Run) tellUnreached(ctx context.Context, call string) {
+	if len(r.unreached) == 0 {
+		return
+	}
+	log := cmp.Or(r.s.cfg.Log, slog.Default())
+	log.WarnContext(ctx, "phases of an operation have ended and the program has not come to them. If they have other names in it, they are executed again. Try: the names of before",
+		"scope", r.id.Scope, "idempotency_key", audit.KeyHashes(r.id.Key)[0], "phases", r.unreached, "call", call)
+	r.unreached = nil
 }
 
 // maxName is the length of the longest name of a phase that each database can store, in bytes.
@@ -308,6 +327,7 @@ func (r *Run) Commit(ctx context.Context, c store.Change) error {
 	case lost:
 		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
 	}
+	r.tellUnreached(ctx, "")
 	c.ID, c.Next.Nonce, c.Next.Data = r.id, r.nonce, r.saved.ended().encode()
 	err := r.swap(ctx, c)
 	switch {

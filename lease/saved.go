@@ -48,7 +48,7 @@ type intent struct {
 	Repeat  bool      `json:"repeat,omitempty"` // under the same key
 	Until   time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
 	Check   bool      `json:"check,omitempty"`
-	Request []byte    `json:"request,omitempty"` // frozen
+	Request []byte    `json:"request,omitzero"`  // frozen; nil: none is
 	Refused string    `json:"refused,omitempty"` // why the program could not read the value that a person has given
 }
 

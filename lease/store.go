@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"time"
 
@@ -42,6 +43,10 @@ type Config struct {
 
 	// Tracer is shown each phase that runs. Default: none.
 	Tracer Tracer
+
+	// Log gets a warning when a program that goes on with an operation does not come to phases that have ended, as when they have
+	// other names in it. Default: [slog.Default].
+	Log *slog.Logger
 }
 
 // Store is a store for work under leases: see [New].
@@ -183,6 +188,9 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run]
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: err}
 	}
 	r.saved = saved
+	for _, p := range saved.Phases {
+		r.unreached = append(r.unreached, p.Name)
+	}
 	next := r.record(store.StateRunning, saved)
 	next.Fence = rec.Fence + 1
 	if rec.State == store.StateRunning && saved.Call != nil && !saved.Call.resumable(time.Now()) {

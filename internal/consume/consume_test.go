@@ -250,8 +250,8 @@ func TestHandlerEndsItsGoroutine(t *testing.T) {
 		p, _ := start(t, sink, Config{Concurrency: 1})
 		p.Add(b.delivery("1", "", 0), b.delivery("2", "", 0))
 		pass(time.Hour)
-		if b.count("ack 1") != 1 || b.count("ack 2") != 1 || len(p.held) != 0 {
-			t.Errorf("answers %q, the pool holds %d messages", b.told(), len(p.held))
+		if b.count("ack 1") != 1 || b.count("ack 2") != 1 || len(p.held) != 0 || len(sink.handled()) != 2 {
+			t.Errorf("answers %q, %q are applied, the pool holds %d messages", b.told(), sink.handled(), len(p.held))
 		}
 	})
 }

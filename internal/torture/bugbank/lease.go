@@ -76,7 +76,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "another attempt sends another request under the same key",
-		Edits: []Edit{{In: "lease.(*call).make", Old: "request, c.again = begun.Request, true", New: "c.again = true"}},
+		Edits: []Edit{{In: "lease.(*call).make", Old: "request = begun.Request", New: "_ = begun.Request"}},
 		Tests: onLease("TestNotSentAfterASend"),
 	},
 	{
@@ -187,6 +187,21 @@ switch applied, e := t.isApplied(ctx); {`,
 		Name:  "a handler that ends its goroutine has applied its messages",
 		Edits: []Edit{{In: "consume.(*Pool).apply", Old: "results[i].Err = errGoexit", New: "_ = i"}},
 		Tests: in("internal/consume", "TestHandlerEndsItsGoroutine"),
+	},
+	{
+		Name:  "a call that was begun without a request is made again with one",
+		Edits: []Edit{{In: "lease.(*call).resumes", Old: "case c.freezes && begun.Request == nil && len(request) > 0:", New: "case c.freezes && begun.Request == nil && len(request) < 0:"}},
+		Tests: onLease("TestCallThatFreezesItsRequestNow"),
+	},
+	{
+		Name:  "a program that makes a call under a new name is not warned",
+		Edits: []Edit{{In: "lease.(*call).begin", Old: "r.tellUnreached(ctx, c.phase)", New: ""}},
+		Tests: onLease("TestRenamedPhasesAreTold"),
+	},
+	{
+		Name:  "a program that ends without a phase that has ended is not warned",
+		Edits: []Edit{{In: "lease.(*Run).Commit", Old: `r.tellUnreached(ctx, "")`, New: ""}},
+		Tests: onLease("TestRenamedPhasesAreTold"),
 	},
 }
 
