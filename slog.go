@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Log returns an observer that writes every event to l: finished calls at level
+// Log returns an observer that writes every event to l: finished calls with a key at level
 // Info, trouble that needs no one at Warn, and what a person should look at
 // (effects outside of the transaction, handlers that end it or swallow its errors,
 // commits that stay in doubt, tables that do not exist) at Error. The rest is Debug.
@@ -51,7 +51,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		}
 	}
 	text("operation", e.Name)
-	attrs = append(attrs, slog.String("scope", e.Scope))
+	text("scope", e.Scope)
 	text("idempotency_key", e.KeyHash)
 	if !e.Fingerprint.IsZero() {
 		text("payload_hash", hex.EncodeToString(e.Fingerprint[1:9])) // behind the version
@@ -135,6 +135,9 @@ func levelOf(e Event) slog.Level {
 		return slog.LevelWarn
 	case CodeMismatch, CodeConflict, CodeNoResult, CodeFailed:
 		return slog.LevelWarn
+	}
+	if e.KeyHash == "" && (e.Outcome == OutcomeExecuted || e.Outcome == OutcomeNotStored) { // a transaction without an operation, such as that of an inbox, which tells of its messages itself
+		return slog.LevelDebug
 	}
 	return slog.LevelInfo
 }

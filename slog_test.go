@@ -41,16 +41,20 @@ func TestLog(t *testing.T) {
 			`level=WARN msg="once: in_doubt" scope=acme runs=0 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s error=cut`,
 		},
 		{
-			once.Event{Type: once.EventFinished, Outcome: once.OutcomeReplayed, Effect: once.EffectApplied, TraceID: "0000000000000000000000000000000a", Trace: traceparent},
-			`level=INFO msg="once: finished" scope="" outcome=replayed effect=applied runs=0 trace_id=0000000000000000000000000000000a executed_trace_id=4bf92f3577b34da6a3ce929d0e0e4736 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s`,
+			once.Event{Type: once.EventFinished, Outcome: once.OutcomeReplayed, Effect: once.EffectApplied, KeyHash: "2c26b46b68ffc68f", TraceID: "0000000000000000000000000000000a", Trace: traceparent},
+			`level=INFO msg="once: finished" idempotency_key=2c26b46b68ffc68f outcome=replayed effect=applied runs=0 trace_id=0000000000000000000000000000000a executed_trace_id=4bf92f3577b34da6a3ce929d0e0e4736 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s`,
+		},
+		{ // without a key: a transaction of an inbox, for example
+			once.Event{Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Name: "inbox billing"},
+			`level=DEBUG msg="once: finished" operation="inbox billing" outcome=executed effect=applied runs=0 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s`,
 		},
 		{
 			once.Event{Type: once.EventFinished, Outcome: once.Outcome(once.CodeMismatch), Effect: once.EffectNotApplied},
-			`level=WARN msg="once: finished" scope="" outcome=mismatch effect="not applied" error_code=mismatch runs=0 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s`,
+			`level=WARN msg="once: finished" outcome=mismatch effect="not applied" error_code=mismatch runs=0 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s`,
 		},
 		{
 			once.Event{Type: once.EventFinished, Outcome: once.Outcome(once.CodeFailed), Effect: once.EffectNotApplied, Err: sqlStateError("23505")},
-			`level=WARN msg="once: finished" scope="" outcome=failed effect="not applied" error_code=23505 runs=0 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s error="no stock"`,
+			`level=WARN msg="once: finished" outcome=failed effect="not applied" error_code=23505 runs=0 acquire_wait=0s lock_wait=0s look_up=0s waited=0s handler=0s commit=0s total=0s error="no stock"`,
 		},
 	} {
 		out.Reset()
@@ -158,7 +162,7 @@ func (l *levels) Handle(_ context.Context, r slog.Record) error {
 
 func TestLogLevels(t *testing.T) {
 	finished := func(o once.Outcome, e once.Effect) once.Event {
-		return once.Event{Type: once.EventFinished, Outcome: o, Effect: e}
+		return once.Event{Type: once.EventFinished, KeyHash: "8254c329a92850f6", Outcome: o, Effect: e}
 	}
 	code := func(c once.Code, e once.Effect) once.Event { return finished(once.Outcome(c), e) }
 	for _, tt := range []struct {
@@ -172,6 +176,7 @@ func TestLogLevels(t *testing.T) {
 		{once.Event{Type: once.EventSettled}, slog.LevelInfo},
 		{once.Event{Type: once.EventEffectOutsideTx}, slog.LevelError},
 		{once.Event{Type: "of a later version"}, slog.LevelDebug},
+		{once.Event{Type: once.EventFinished, Outcome: once.OutcomeNotStored}, slog.LevelDebug}, // without a key
 		{finished(once.OutcomeExecuted, once.EffectApplied), slog.LevelInfo},
 		{finished(once.OutcomeReplayed, once.EffectApplied), slog.LevelInfo},
 		{finished(once.OutcomeDeclined, once.EffectApplied), slog.LevelInfo},
