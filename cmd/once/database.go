@@ -197,7 +197,7 @@ func reached(ctx context.Context, src source, db *sql.DB) error {
 	defer cancel()
 	err := db.PingContext(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("open %s: no answer within %v. Try: is this the address of a database, and can it be reached from here? A longer --timeout if it is slow", src.name, patience)
+		return fmt.Errorf("open %s: %w within %v. Try: is this the address of a database, and can it be reached from here? A longer --timeout if it is slow", src.name, errNoAnswer, patience)
 	}
 	if err != nil {
 		return src.failed("open", err)

@@ -39,7 +39,8 @@ The destinations of --to:
 
 A message that is given up becomes a dead letter (once deadletter list), if the database has the
 tables for them. For anything else, run outbox.Relay in a program of your own. Failures are logged to standard
-error. A destination or a database that cannot be reached is waited for. once outbox list
+error. A destination or a database that cannot be reached is waited for, also at the start;
+a database that refuses the password, or has no outbox, is an error. once outbox list
 shows what waits, and once doctor --to asks the destination for the settings that its
 promise needs.`,
 	make: func() command { return new(relay) },
@@ -112,16 +113,17 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return err
 	}
 	defer to.close()
-	db, err := m.openRelay(ctx, c.db, outbox.Config{Keep: c.keep, Encrypter: encrypter})
+	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
+	db, err := m.waitForRelay(ctx, log, c.db, outbox.Config{Keep: c.keep, Encrypter: encrypter})
+	if ctx.Err() != nil {
+		log.InfoContext(ctx, "the relay has ended before it reached the database")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer db.close()
-	if _, err := db.Backlog(ctx); err != nil { // before it says that it runs
-		return db.refused("read", err)
-	}
 	c.cfg.DeadLetters = !isMissingTable(db.hasLetters(ctx))
-	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	c.cfg.Observer = outbox.Log(log)
 	gauges := []gauge.Source{db.box}
 	if c.cfg.DeadLetters {

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/outbox"
+)
+
+// TestRelayWaitsForItsDatabase: a relay that is started before its database says so, waits, and then delivers.
+func TestRelayWaitsForItsDatabase(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, dsn string) {
+		if strings.HasPrefix(dsn, "sqlite:") {
+			t.Skip("a file is there or is not")
+		}
+		open(t, dsn).add(t, outbox.Config{}, outbox.Message{Topic: "refunds", Type: "n"})
+		u, err := url.Parse(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy, err := faultnet.Listen(closedPort(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer proxy.Close()
+		server := u.Host
+		u.Host = proxy.Addr()
+		got := make(chan string, 1)
+		receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))
+		defer receiver.Close()
+		args := []string{"relay", "--db", u.String(), "--to", receiver.URL + "/{topic}"}
+		for _, comes := range []bool{false, true} {
+			relay := program(t, args...)
+			stderr, err := relay.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := relay.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(stderr)
+			for n := 0; n < 2; {
+				if !lines.Scan() {
+					t.Fatalf("it has ended: %v", relay.Wait())
+				}
+				if strings.Contains(lines.Text(), "is waited for") && strings.Contains(lines.Text(), "Try: ") {
+					n++
+				}
+			}
+			if comes {
+				proxy.SetUpstream(server)
+				if path := <-got; path != "/refunds" {
+					t.Errorf("delivered to %s", path)
+				}
+			}
+			if err := relay.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			for lines.Scan() { // to its end
+			}
+			if err := relay.Wait(); err != nil {
+				t.Errorf("interrupted, database there %v: %v", comes, err)
+			}
+		}
+	})
+}
+
+// closedPort is an address at which nothing listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// TestWhatARelayWaitsFor: a server that is not there is waited for; one that has answered, and refuses, is not.
+func TestWhatARelayWaitsFor(t *testing.T) {
+	t.Parallel()
+	reach := func(dsn string) error {
+		db, err := openDatabase(context.Background(), dsn, false)
+		if err == nil {
+			_ = db.Close()
+		}
+		return err
+	}
+	for _, dsn := range []string{"postgres://u@" + closedPort(t) + "/x", "mysql://u@" + closedPort(t) + "/x", "postgres://u@no-such-host.invalid/x"} {
+		if err := reach(dsn); !isUnreached(err) {
+			t.Errorf("%s is not waited for: %v", dsn, err)
+		}
+	}
+	onEach(t, func(t *testing.T, dsn string) {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Scheme != "sqlite" {
+			u.Path = "/no_such_database"
+			if err := reach(u.String()); err == nil || isUnreached(err) {
+				t.Errorf("no database: %v", err)
+			}
+			u, _ = url.Parse(dsn)
+		}
+		out := run(t, "relay", "--db", dsn, "--to", "http://127.0.0.1:1/{topic}") // it has no tables
+		if out.code != 1 || !strings.Contains(out.stderr, "Try: ") || strings.Contains(out.stderr, "is waited for") {
+			t.Errorf("%+v", out)
+		}
+	})
+}
