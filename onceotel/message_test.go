@@ -68,7 +68,7 @@ func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
 	receiver := httptest.NewServer(httpbroker.Receiver(in, onceotel.Handler(tel.Telemetry, in, func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
 		received <- m
 		return book(ctx, tx, m)
-	}, "http")))
+	}, "http"), httpbroker.ReceiverConfig{}))
 	defer receiver.Close()
 
 	_, err := once.Do(t.Context(), engine, refund, func(ctx context.Context, tx *sql.Tx) (string, error) {

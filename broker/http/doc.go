@@ -30,9 +30,9 @@
 // # Receiver
 //
 // A receiver applies each event once, through an inbox: a CloudEvent 1.0 in binary mode or in structured
-// mode (JSON), or any POST with an Idempotency-Key.
+// mode (JSON), or any POST with an Idempotency-Key, which is its ID within its topic.
 //
-//	mux.Handle("POST /events/{topic}", authenticate(httpbroker.Receiver(in, book)))
+//	mux.Handle("POST /events/{topic}", authenticate(httpbroker.Receiver(in, book, httpbroker.ReceiverConfig{})))
 //	go in.Run(ctx, book) // what needs no request: parked messages, redriven dead letters, expired rows
 //
 //	answer                    the message
@@ -47,7 +47,7 @@
 // Answers other than 200 are problems of RFC 9457. They do not tell what the handler said: the observer of the inbox does.
 //
 // Put authentication around a receiver. It believes what a sender says of source, ID and key, and who can send to it can
-// have letters stored. To bound how many requests wait for the database at once, put the middleware of package limit around
+// have letters stored. If several tenants send to it, [ReceiverConfig.Source] keeps their messages apart. To bound how many requests wait for the database at once, put the middleware of package limit around
 // it: it answers 429 or 503 with Retry-After, which [Publisher] and other senders obey.
 // [http.Server.Shutdown] drains a receiver: it waits for the requests that are being served.
 //

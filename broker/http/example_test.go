@@ -60,7 +60,7 @@ func ExampleReceiver() { //nolint:testableexamples // it needs a database: inter
 	go func() { ended <- in.Run(ctx, book) }()
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /events/{topic}", httpbroker.Receiver(in, book))
+	mux.Handle("POST /events/{topic}", httpbroker.Receiver(in, book, httpbroker.ReceiverConfig{}))
 	server := &http.Server{Addr: "127.0.0.1:8080", Handler: mux, ReadTimeout: time.Minute}
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		fmt.Println(err)

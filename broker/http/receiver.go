@@ -1,6 +1,7 @@
 package httpbroker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,14 @@ const (
 	codeStore      = "TRANSIENT.store_unavailable"
 )
 
+// ReceiverConfig of a [Receiver].
+type ReceiverConfig struct {
+	// Source returns the source of a message: two messages with different sources are different, also if their IDs are the same. A service
+	// with several tenants puts the authenticated tenant in front of m.Source. Default, also of "": m.Source, which is that of
+	// the CloudEvent; a message that is no CloudEvent and names none has its topic there.
+	Source func(r *http.Request, m inbox.Message) string
+}
+
 // Receiver returns a handler that applies each message which is sent to it: fn and the note that the message
 // was applied are one commit, and the answer follows it. The package documentation has a table of the answers.
 //
@@ -43,8 +52,9 @@ const (
 // {topic} in the pattern of [http.ServeMux]; else the path.
 //
 // When the request ends, so does the context of fn, and nothing of it is committed.
-func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) http.Handler {
+func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ReceiverConfig) http.Handler {
 	return &receiver{
+		source:     cfg.Source,
 		maxPayload: in.Config().MaxPayload,
 		refuse:     in.Refuse,
 		handle:     func(ctx context.Context, m inbox.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, fn) },
@@ -52,6 +62,7 @@ func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) http.Handler {
 }
 
 type receiver struct {
+	source     func(r *http.Request, m inbox.Message) string
 	maxPayload int
 	handle     func(ctx context.Context, m inbox.Message) (inbox.Outcome, error)
 	refuse     func(ctx context.Context, m inbox.Message, class string, reason error) error
@@ -73,7 +84,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem{Status: http.StatusRequestTimeout, Code: codeUnreadable, Detail: "The request ended before its body did.", Retryable: true})
 		return
 	}
-	m, malformed := decode(r, body)
+	m, malformed := rc.decode(r, body)
 	if tooLarge != nil || len(m.Payload) > rc.maxPayload {
 		m.Payload = nil
 		rc.reject(w, r, m, classTooLarge, fmt.Errorf("httpbroker: the event is larger than %d bytes. Try: a reference to the data in place of the data, or inbox.Config.MaxPayload", rc.maxPayload))
@@ -109,7 +120,7 @@ func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, m inbox.Messa
 }
 
 // decode returns the message of a request. With an error it is what is valid of it.
-func decode(r *http.Request, body []byte) (inbox.Message, error) {
+func (rc *receiver) decode(r *http.Request, body []byte) (inbox.Message, error) {
 	m, err := cloudevent.Decode(headersOf(r.Header), cloudevent.HTTP, body)
 	m.Delivery = wire.Attempt(r.Header[wire.AttemptHeader])
 	topic, wrong := topicOf(r)
@@ -117,6 +128,10 @@ func decode(r *http.Request, body []byte) (inbox.Message, error) {
 		m.Topic = topic
 	} else if err == nil {
 		err = wrong
+	}
+	m.Source = cmp.Or(m.Source, m.Topic)
+	if rc.source != nil {
+		m.Source = cmp.Or(rc.source(r, m), m.Source)
 	}
 	return m, err
 }

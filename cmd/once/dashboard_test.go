@@ -202,7 +202,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	limiter := limit.New(limit.Config{Limit: 1})
 	sources = append(sources, in, attempts, limiter, p.cached, gauge.Func(retry.BudgetGauges), gauge.Func(noBreakerOpen))
 
-	p.receiver = httptest.NewServer(limiter.Middleware(httpbroker.Receiver(in, func(context.Context, *sql.Tx, inbox.Message) error { return nil })))
+	p.receiver = httptest.NewServer(limiter.Middleware(httpbroker.Receiver(in, func(context.Context, *sql.Tx, inbox.Message) error { return nil }, httpbroker.ReceiverConfig{})))
 	t.Cleanup(p.receiver.Close)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(counted)

@@ -42,7 +42,7 @@ func run(ctx context.Context, address string) error {
 	go func() { _ = in.Run(ctx, book) }() // applies dead letters that are redriven, and forgets old IDs
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /events/{topic}", httpbroker.Receiver(in, book)) // put authentication around it
+	mux.Handle("POST /events/{topic}", httpbroker.Receiver(in, book, httpbroker.ReceiverConfig{})) // put authentication around it
 	server := &http.Server{Addr: address, Handler: mux, ReadTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

@@ -26,7 +26,7 @@ func TestBookedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	receive := httpbroker.Receiver(in, book)
+	receive := httpbroker.Receiver(in, book, httpbroker.ReceiverConfig{})
 	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := httptest.NewRecorder()

@@ -53,7 +53,7 @@ func TestReceiver(t *testing.T) {
 }
 
 func testReceiver[TX any](t *testing.T, g *ground[TX]) {
-	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), g.book))
+	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	const keys, each, copies = 3, 8, 3
 	var all []outbox.Message
@@ -94,7 +94,7 @@ func TestReceiverLosesConnections(t *testing.T) {
 }
 
 func testReceiverLosesConnections[TX any](t *testing.T, g *ground[TX]) {
-	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), g.book))
+	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	proxy, err := faultnet.Listen(strings.TrimPrefix(server.URL, "http://"))
 	must(t, err)
@@ -157,7 +157,7 @@ func testReceiverGivesUp[TX any](t *testing.T, g *ground[TX]) {
 			panic("the handler of a poison message panics")
 		}
 		return errors.New("poison")
-	}))
+	}, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	event := func(id, kind, seq string) []string {
 		return []string{"ce-specversion", "1.0", "ce-id", id, "ce-source", "payments", "ce-type", kind, "ce-partitionkey", "k", "ce-sequence", seq}
@@ -213,7 +213,7 @@ func TestReceiverDrains(t *testing.T) {
 		close(begun)
 		<-release
 		return g.book(ctx, tx, m)
-	}))
+	}, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	server.Config.RegisterOnShutdown(func() { close(release) })
 	answered := make(chan []error, 1)
@@ -234,7 +234,7 @@ func TestReceiverWithoutDatabase(t *testing.T) {
 	g := &ground[*sql.Tx]{driver: "sqlite", dsn: newSQLite(t).dsn}
 	closeStore, err := g.openSQL(t.Context(), false)
 	must(t, err)
-	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book))
+	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	p := httpbroker.Publisher(server.URL, httpbroker.Config{})
 	m := message("refunds", "", 0)
@@ -248,7 +248,7 @@ func TestReceiverWithoutDatabase(t *testing.T) {
 	closeStore, err = g.openSQL(t.Context(), false)
 	must(t, err)
 	defer closeStore()
-	again := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book))
+	again := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
 	defer again.Close()
 	if tries := send(t, httpbroker.Publisher(again.URL, httpbroker.Config{}), m); tries != 1 {
 		t.Errorf("%d tries", tries)

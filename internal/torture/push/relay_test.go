@@ -81,7 +81,7 @@ func serve[TX any](g *ground[TX], p receiverPlan) error {
 		point()
 		defer point()
 		return g.book(ctx, tx, m)
-	})
+	}, httpbroker.ReceiverConfig{})
 	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		point()
 		receiver.ServeHTTP(answer{w, point}, r)
