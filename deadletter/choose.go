@@ -152,7 +152,7 @@ func (l *Letters) schedule(ctx context.Context, r store.Runner, uid string, is *
 		if err := r.Append(ctx, l.statement("update once_deadletter set redrive = ?, redrive_at = ? where uid = ?", uid, at, one.UID)); err != nil {
 			return err
 		}
-		if m, ok := messages[one.EventID]; ok && one.Origin == letter.OriginOutbox {
+		if m, ok := messages[nameOf(&one)]; ok && one.Origin == letter.OriginOutbox {
 			if err := r.Append(ctx, l.statement("update once_outbox_failed set next_at = ? where part = ? and id = ?", at, m.part, m.id)); err != nil {
 				return err
 			}
@@ -166,24 +166,38 @@ func (l *Letters) schedule(ctx context.Context, r store.Runner, uid string, is *
 // outboxMessage names a message in the tables of the outbox.
 type outboxMessage struct{ part, id int64 }
 
+// messageName names a message of an outbox: the sender chooses the ID.
+type messageName struct {
+	id, topic, key string
+	seq            int64
+}
+
+func nameOf(one *letter.Letter) messageName {
+	return messageName{one.EventID, one.Topic, one.Key, one.Seq}
+}
+
+const nameColumns = "o.event_id, o.topic, o.KEY, coalesce(o.seq, 0)"
+
+func (n *messageName) dest() []any { return []any{&n.id, &n.topic, &n.key, &n.seq} }
+
 // outboxMessages finds the messages of letters of an outbox, by their IDs.
-func (l *Letters) outboxMessages(ctx context.Context, r store.Runner, list []letter.Letter) (map[string]outboxMessage, error) {
+func (l *Letters) outboxMessages(ctx context.Context, r store.Runner, list []letter.Letter) (map[messageName]outboxMessage, error) {
 	var ids []any
 	for _, one := range list {
 		if one.Origin == letter.OriginOutbox {
 			ids = append(ids, one.EventID)
 		}
 	}
-	found := map[string]outboxMessage{}
+	found := map[messageName]outboxMessage{}
 	if len(ids) == 0 {
 		return found, nil
 	}
-	query := "select o.event_id, f.part, f.id from once_outbox_failed f join once_outbox o on o.part = f.part and o.id = f.id where o.event_id in (?" + strings.Repeat(", ?", len(ids)-1) + ")"
+	query := "select " + nameColumns + ", f.part, f.id from once_outbox_failed f join once_outbox o on o.part = f.part and o.id = f.id where o.event_id in (?" + strings.Repeat(", ?", len(ids)-1) + ")"
 	err := r.Query(ctx, l.statement(query, ids...), func(row store.Row) error {
-		var id string
+		var name messageName
 		var m outboxMessage
-		err := row.Scan(&id, &m.part, &m.id)
-		found[id] = m
+		err := row.Scan(append(name.dest(), &m.part, &m.id)...)
+		found[name] = m
 		return err
 	})
 	return found, err
@@ -191,23 +205,23 @@ func (l *Letters) outboxMessages(ctx context.Context, r store.Runner, list []let
 
 // gone returns the letters of an outbox whose messages are not there any more: a relay that keeps no letters has delivered
 // them. They would wait for ever.
-func (l *Letters) gone(ctx context.Context, r store.Runner, list []letter.Letter, failed map[string]outboxMessage) (map[string]bool, error) {
+func (l *Letters) gone(ctx context.Context, r store.Runner, list []letter.Letter, failed map[messageName]outboxMessage) (map[string]bool, error) {
 	var ids []any
-	gone, uids := map[string]bool{}, map[string]string{}
+	gone, uids := map[string]bool{}, map[messageName]string{}
 	for _, one := range list {
-		if _, ok := failed[one.EventID]; !ok && one.Origin == letter.OriginOutbox {
+		if _, ok := failed[nameOf(&one)]; !ok && one.Origin == letter.OriginOutbox {
 			ids = append(ids, one.EventID)
-			gone[one.UID], uids[one.EventID] = true, one.UID
+			gone[one.UID], uids[nameOf(&one)] = true, one.UID
 		}
 	}
 	if len(ids) == 0 {
 		return gone, nil
 	}
-	query := "select event_id from once_outbox where event_id in (?" + strings.Repeat(", ?", len(ids)-1) + ")" // a marker waits there
+	query := "select " + nameColumns + " from once_outbox o where o.event_id in (?" + strings.Repeat(", ?", len(ids)-1) + ")" // a marker waits there
 	err := r.Query(ctx, l.statement(query, ids...), func(row store.Row) error {
-		var id string
-		err := row.Scan(&id)
-		delete(gone, uids[id])
+		var name messageName
+		err := row.Scan(name.dest()...)
+		delete(gone, uids[name])
 		return err
 	})
 	return gone, err

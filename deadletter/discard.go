@@ -62,7 +62,7 @@ func (l *Letters) discard(ctx context.Context, r store.Runner, f Filter, list []
 			if err := l.leaveInbox(ctx, r, &one); err != nil {
 				return err
 			}
-		} else if m, ok := messages[one.EventID]; ok {
+		} else if m, ok := messages[nameOf(&one)]; ok {
 			statements = append(statements,
 				l.statement("update once_outbox set event_type = ?, headers = ?, payload = ?, encrypted = ? where part = ? and id = ?", typeSkipped, marker, []byte{}, false, m.part, m.id),
 				l.statement("delete from once_outbox_failed where part = ? and id = ?", m.part, m.id))
@@ -87,14 +87,15 @@ const (
 const (
 	classMismatch  = "mismatch"
 	classMalformed = "malformed"
+	classJump      = "seq_jump"
 )
 
 // leaveInbox gives up the place of a letter: a redelivery of its message is a duplicate, and its key goes on. A
 // message has one place: its ID, or its position in its key. A message that was refused has its ID, even with a Seq.
 func (l *Letters) leaveInbox(ctx context.Context, r store.Runner, one *letter.Letter) error {
-	n, err := r.Exec(ctx, l.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and processed_at is null",
-		one.Consumer, one.Source, one.EventID, one.Hash))
-	if err != nil || n > 0 || one.Key == "" || one.Seq == 0 || one.Class == classMismatch || one.Class == classMalformed {
+	n, err := r.Exec(ctx, l.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and (envelope is null or envelope = ?) and processed_at is null",
+		one.Consumer, one.Source, one.EventID, one.Hash, letter.Envelope(one.Topic, one.Key, one.Type)))
+	if err != nil || n > 0 || one.Key == "" || one.Seq == 0 || one.Class == classMismatch || one.Class == classMalformed || one.Class == classJump {
 		return err
 	}
 	return r.Append(ctx, l.statement("update once_inbox_position set seq = seq + 1, dead = ?, moved_at = NOW where consumer = ? and source = ? and topic = ? and KEY = ? and seq = ? and dead = ?",

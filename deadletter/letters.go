@@ -106,7 +106,7 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, []Attempt, erro
 	}
 	stored := &found[0]
 	attempts, err := collect(ctx, l.db.Pool(), l.statement(`select attempt, at, node, error, trace from once_deadletter_attempt
- where origin = ? and consumer = ? and source = ? and event_id = ? order by attempt`, stored.Origin, stored.Consumer, stored.Source, stored.EventID), scanAttempt)
+ where origin = ? and consumer = ? and source = ? and event_id = ? and (topic = ? and KEY = ? and seq = ? or seq = -1) order by attempt, seq`, stored.Origin, stored.Consumer, stored.Source, stored.EventID, stored.Topic, stored.Key, stored.Seq), scanAttempt)
 	if err != nil {
 		return Letter{}, nil, err
 	}

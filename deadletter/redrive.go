@@ -304,7 +304,7 @@ func (l *Letters) callBack(ctx context.Context, r store.Runner, uid string) (mor
 		if err := r.Append(ctx, l.statement("update once_deadletter set redrive = '', redrive_at = null where uid = ?", one.UID)); err != nil {
 			return false, err
 		}
-		if m, ok := messages[one.EventID]; ok && one.Origin == letter.OriginOutbox {
+		if m, ok := messages[nameOf(&one)]; ok && one.Origin == letter.OriginOutbox {
 			if err := r.Append(ctx, l.statement("update once_outbox_failed set next_at = null where part = ? and id = ?", m.part, m.id)); err != nil {
 				return false, err
 			}

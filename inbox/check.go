@@ -89,7 +89,9 @@ func storable(m Message) Message {
 			}
 			return r
 		}, s)
-		return cut(printable, most)
+		h := sha256.Sum256([]byte(s)) // two keys that are alike after a cut are still two
+		mark := "#" + hex.EncodeToString(h[:8])
+		return cut(printable, most-len(mark)) + mark
 	}
 	if !validText(m.ID, MaxID) || m.ID == "" { // two that are alike after a cut are still two
 		h := sha256.New()

@@ -50,6 +50,7 @@ const (
 	EventFailed       EventType = "failed"        // an attempt has failed; After says how long to wait for the next one
 	EventGap          EventType = "gap"           // a key waits for a message for longer than Config.GapAlarm
 	EventDatabase     EventType = "database"      // the database has failed; Run waits
+	EventReusedSeq    EventType = "reused_seq"    // in place of duplicate or stale: the message is dropped because another one was applied with its Seq
 	EventSameBody     EventType = "same_body"     // a message was applied, and another one of its source with the same payload, too: see Config.ReportSameBody
 )
 
@@ -100,7 +101,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	switch e.Type {
 	case EventDeadLettered, EventGap:
 		level = slog.LevelError
-	case EventFailed, EventDatabase, EventSameBody:
+	case EventFailed, EventDatabase, EventSameBody, EventReusedSeq:
 		level = slog.LevelWarn
 	}
 	l := o.l

@@ -20,11 +20,20 @@ const (
 	classPermanent = "permanent" // its handler says that no attempt will succeed
 	classPanic     = "panic"     // its attempts are used up, and the last one has panicked
 	classMismatch  = "mismatch"  // another message has its ID or its place
+	classJump      = "seq_jump"  // its Seq is too far beyond the last one: see Config.MaxJump
 	classMalformed = "malformed" // it cannot be handled as it is
 	classTooLarge  = "too_large"
 )
 
-var errSameID = errors.New("a message with the same ID and another body was handled before. Try: a sender that gives every message an ID of its own")
+var errSameID = errors.New("a message with the same source and ID, but another body, topic, key or type, was handled before. Try: a sender that gives every message an ID of its own")
+
+func errJump(seq, at, most int64) error {
+	return fmt.Errorf("the Seq %d is more than %d (MaxJump) beyond %d, the last one of its key, and every smaller one that follows would count as late. Try: if the sender counts like that, a larger Config.MaxJump and a redrive; else discard it", seq, most, at)
+}
+
+func errReusedSeq(seq int64) error {
+	return fmt.Errorf("another message with the Seq %d was applied before, and this one was not. Try: to find out why its sender has given the number twice: its database may have lost commits", seq)
+}
 
 func errTooLarge(size, most int) error {
 	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (MaxPayload), and was not kept. Try: a larger Config.MaxPayload, and have it sent again", size, most)
@@ -48,8 +57,11 @@ func (in *Inbox[TX]) Refuse(ctx context.Context, m Message, class string, reason
 
 // refuse makes a message a dead letter without an attempt, and sets its result.
 func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason error) {
-	if class != classMismatch && class != classTooLarge {
+	if class != classMismatch && class != classTooLarge && class != classJump {
 		it.m = storable(it.m)
+		if !it.isMarker() {
+			it.envelope = letter.Envelope(it.m.Topic, it.m.Key, it.m.Type)
+		}
 	}
 	if len(it.m.Payload) > in.cfg.MaxPayload {
 		it.m.Payload = nil // the hash tells it from others
@@ -215,7 +227,7 @@ func (in *Inbox[TX]) firstPause() time.Duration {
 }
 
 func (in *Inbox[TX]) letterID(m *Message) letter.ID {
-	return letter.ID{Origin: letter.OriginInbox, Consumer: in.cfg.Consumer, Source: m.Source, EventID: m.ID}
+	return letter.ID{Origin: letter.OriginInbox, Consumer: in.cfg.Consumer, Source: m.Source, EventID: m.ID, Topic: m.Topic, Key: m.Key, Seq: m.Seq}
 }
 
 // bury makes a message a dead letter, which has its class, error and attempts already. The outcome is another one
@@ -230,7 +242,7 @@ func (in *Inbox[TX]) bury(ctx context.Context, r store.Runner, it *item, l *lett
 		return "", err
 	}
 	m := &it.m
-	l.ID, l.Topic, l.Key, l.Type, l.Seq = in.letterID(m), m.Topic, m.Key, m.Type, m.Seq
+	l.ID, l.Type = in.letterID(m), m.Type
 	l.Headers, l.Payload, l.Hash, l.Trace, l.CreatedAt = headers, m.Payload, it.hash, m.Trace, m.CreatedAt
 	if err := l.Seal(in.cfg.Encrypter); err != nil {
 		return "", err
@@ -242,7 +254,7 @@ func (in *Inbox[TX]) bury(ctx context.Context, r store.Runner, it *item, l *lett
 // delivered again.
 func (in *Inbox[TX]) giveUp(ctx context.Context, r store.Runner, it *item, class string) (Outcome, error) {
 	switch {
-	case class == classMismatch: // the place is that of another message
+	case class == classMismatch || class == classJump: // the place is that of another message
 		return DeadLettered, nil
 	case it.ordered:
 		return in.giveUpPosition(ctx, r, it)
@@ -252,14 +264,14 @@ func (in *Inbox[TX]) giveUp(ctx context.Context, r store.Runner, it *item, class
 		return "", err
 	}
 	if k != nil {
-		o, same := k.outcome(it.hash)
+		o, same := k.outcome(it)
 		if !same {
 			o = DeadLettered
 		}
 		return o, nil
 	}
-	_, err = r.Exec(ctx, in.statement("insert into once_inbox (consumer, source, event_id, payload_hash, received_at) values (?, ?, ?, ?, NOW)",
-		in.cfg.Consumer, it.m.Source, it.m.ID, it.hash))
+	_, err = r.Exec(ctx, in.statement("insert into once_inbox (consumer, source, event_id, payload_hash, envelope, received_at) values (?, ?, ?, ?, ?, NOW)",
+		in.cfg.Consumer, it.m.Source, it.m.ID, it.hash, it.envelope))
 	return DeadLettered, err
 }
 
@@ -270,6 +282,9 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r store.Runner, it *ite
 	}
 	at := positions[it.stream()]
 	if in.cfg.beginsAt(at) {
+		if it.m.Seq > in.cfg.MaxJump { // the key does not begin with it
+			return DeadLettered, nil
+		}
 		at.seq = it.m.Seq - 1
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once"
@@ -50,15 +51,15 @@ var ErrNotNext = errors.New("inbox: the key does not wait for this message")
 
 // Skip gives up the message that a key waits for, because it is missing for good or is a dead letter: later ones
 // follow when they are delivered, and parked ones when Run sees them. The dead letter stays, and a redrive
-// of it finds that its turn is over. It is noted in the audit together with reason, in the same commit, and needs
+// of it finds that its turn is over. Who has asked for it and the reason are noted in the audit, in the same commit; it needs
 // the migrations of package admin as well. To skip twice does no harm. The error is ErrNotNext if seq is another message, or if it is
 // parked and tried.
-func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, reason string) error {
+func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
 		return err
 	}
-	if err := checkReason(reason); err != nil {
+	if err := checkSigned(who, reason); err != nil {
 		return err
 	}
 	return letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) error {
@@ -83,19 +84,19 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 		if err := in.write(ctx, r, positions); err != nil {
 			return err
 		}
-		return in.audit(ctx, r, "inbox skip", s, reason, fmt.Sprintf("seq %d", seq))
+		return in.audit(ctx, r, "inbox skip", s, who, reason, fmt.Sprintf("seq %d", seq))
 	})
 }
 
 // StartAt has a key begin at seq, for a consumer that is added when earlier messages are gone: the message
 // with this Seq is the next one. Earlier ones count as duplicates, and parked ones are dropped. A key that is further
 // already is not set back: that is an error, and nothing is changed. It is noted in the audit as Skip is.
-func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, reason string) error {
+func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
 		return err
 	}
-	if err := checkReason(reason); err != nil {
+	if err := checkSigned(who, reason); err != nil {
 		return err
 	}
 	return letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) error {
@@ -120,28 +121,32 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 		if err := in.write(ctx, r, positions); err != nil {
 			return err
 		}
-		return in.audit(ctx, r, "inbox start-at", s, reason, detail)
+		return in.audit(ctx, r, "inbox start-at", s, who, reason, detail)
 	})
 }
 
-// maxReason is the longest reason in bytes.
-const maxReason = 500
+// maxSigned is the longest name and the longest reason of an operator, in bytes.
+const maxSigned = 500
 
-func checkReason(reason string) error {
-	if reason == "" {
-		return errors.New("inbox: the reason is empty. Try: why, for those who look later")
-	}
-	if err := checkText("reason", reason, maxReason); err != nil {
-		return fmt.Errorf("inbox: %w", err)
+func checkSigned(who, reason string) error {
+	for _, field := range [...]struct{ name, value, try string }{
+		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, for those who look later"},
+	} {
+		if strings.TrimSpace(field.value) == "" {
+			return fmt.Errorf("inbox: the %s is empty. Try: %s", field.name, field.try)
+		}
+		if err := checkText(field.name, field.value, maxSigned); err != nil {
+			return fmt.Errorf("inbox: %w", err)
+		}
 	}
 	return nil
 }
 
 // audit notes what an operator has done to a key.
-func (in *Inbox[TX]) audit(ctx context.Context, r store.Runner, action string, s stream, reason, detail string) error {
+func (in *Inbox[TX]) audit(ctx context.Context, r store.Runner, action string, s stream, who, reason, detail string) error {
 	scope := cut(in.cfg.Consumer+" "+s.source+" "+s.topic, once.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
-		Who: in.cfg.Node, Action: action, Scope: scope, KeyHash: once.KeyHash(s.key), Reason: reason, Detail: detail,
+		Who: who, Action: action, Scope: scope, KeyHash: once.KeyHash(s.key), Reason: reason, Detail: detail,
 	}))
 	return err
 }

@@ -79,7 +79,7 @@ func (in *Inbox[TX]) skipKnown(ctx context.Context, items []*item) (rest []*item
 		return items // the transaction finds out
 	}
 	for _, it := range items {
-		if it.outcome == "" && it.mismatch == nil {
+		if it.outcome == "" {
 			rest = append(rest, it)
 			continue
 		}
@@ -95,8 +95,8 @@ func (in *Inbox[TX]) settleTwin(ctx context.Context, it *item) {
 	if it.result.Err != nil {
 		return
 	}
-	if !sameBody(it.hash, first.hash) {
-		it.mismatch = errSameID
+	if !sameBody(it.hash, first.hash) || !sameBody(it.envelope, first.envelope) {
+		it.refuse(classMismatch, errSameID)
 		in.settle(ctx, it)
 		return
 	}
@@ -207,8 +207,8 @@ func (in *Inbox[TX]) settle(ctx context.Context, it *item) {
 		in.failed(ctx, it, it.err)
 	case it.err != nil: // it was not tried
 		it.result.Err = retry.After(it.err, in.firstPause())
-	case it.mismatch != nil:
-		in.refuse(ctx, it, classMismatch, it.mismatch)
+	case it.refusal != nil:
+		in.refuse(ctx, it, it.class, it.refusal)
 	default:
 		*it.result = Result{Outcome: it.outcome}
 		in.tellOutcome(ctx, it)
@@ -231,6 +231,9 @@ func (in *Inbox[TX]) tellOutcome(ctx context.Context, it *item) {
 		e.Type, e.To = EventParked, StateParked
 	case DeadLettered: // it was told when it became one
 		e.Type, e.From, e.To = EventDuplicate, StateDeadLettered, StateDeadLettered
+	}
+	if it.reused {
+		e.Type, e.Err = EventReusedSeq, errReusedSeq(it.m.Seq)
 	}
 	in.tell(ctx, e)
 }

@@ -35,17 +35,17 @@ func (in *Inbox[TX]) addIDs(ctx context.Context, r store.Runner, items []*item) 
 		n, s := in.sql.chunk(len(rest)), store.Statement{SQL: in.sql.addOne}
 		switch {
 		case n == 1:
-			s.Args = []any{in.cfg.Consumer, rest[0].m.Source, rest[0].m.ID, rest[0].hash}
+			s.Args = []any{in.cfg.Consumer, rest[0].m.Source, rest[0].m.ID, rest[0].hash, rest[0].envelope}
 		case in.sql.addMany != "":
 			rows := make([][]any, n)
 			for i, it := range rest[:n] {
-				rows[i] = []any{it.m.Source, it.m.ID, it.hash}
+				rows[i] = []any{it.m.Source, it.m.ID, it.hash, it.envelope}
 			}
 			s.SQL, s.Args = in.sql.addMany, append([]any{in.cfg.Consumer}, dialect.Arrays(rows)...)
 		default:
 			s.SQL = in.sql.addRows[n]
 			for _, it := range rest[:n] {
-				s.Args = append(s.Args, in.cfg.Consumer, it.m.Source, it.m.ID, it.hash)
+				s.Args = append(s.Args, in.cfg.Consumer, it.m.Source, it.m.ID, it.hash, it.envelope)
 			}
 		}
 		switch added, err := r.Exec(ctx, s); {
@@ -66,30 +66,31 @@ func compareIDs(a, b *Message) int {
 // known is a row of once_inbox.
 type known struct {
 	hash      []byte
-	processed bool // otherwise its dead letter waits
+	envelope  []byte // nil: not known
+	processed bool   // otherwise its dead letter waits
 	result    []byte
 }
 
-// outcome is that of a message with the ID of k. same is false if it has another body.
-func (k *known) outcome(hash []byte) (o Outcome, same bool) {
-	same = sameBody(k.hash, hash)
+// outcome is that of a message with the ID of k. same is false if it has another body, topic, key or type.
+func (k *known) outcome(it *item) (o Outcome, same bool) {
+	same = sameBody(k.hash, it.hash) && sameBody(k.envelope, it.envelope)
 	if !k.processed {
 		return DeadLettered, same
 	}
 	return Duplicate, same
 }
 
-// sameBody compares the hashes of two payloads. A marker has none: it stands for its message.
+// sameBody compares the hashes of two payloads, or of two envelopes. A marker has none: it stands for its message.
 func sameBody(a, b []byte) bool { return len(a) == 0 || len(b) == 0 || bytes.Equal(a, b) }
 
 // find reads the row of a message; nil if there is none.
 func (in *Inbox[TX]) find(ctx context.Context, r store.Runner, m *Message) (k *known, err error) {
-	s := in.statement("select payload_hash, case when processed_at is null then 0 else 1 end, result from once_inbox where consumer = ? and source = ? and event_id = ?",
+	s := in.statement("select payload_hash, envelope, case when processed_at is null then 0 else 1 end, result from once_inbox where consumer = ? and source = ? and event_id = ?",
 		in.cfg.Consumer, m.Source, m.ID)
 	err = r.Query(ctx, s, func(row store.Row) error {
 		k = new(known)
 		var processed int64
-		err := row.Scan(&k.hash, &processed, &k.result)
+		err := row.Scan(&k.hash, &k.envelope, &processed, &k.result)
 		k.processed = processed == 1
 		return err
 	})
@@ -108,7 +109,7 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 	for _, it := range byID {
 		rest = append(rest, it)
 	}
-	const columns = "select i.source, i.event_id, i.payload_hash, case when i.processed_at is null then 0 else 1 end from once_inbox i "
+	const columns = "select i.source, i.event_id, i.payload_hash, i.envelope, case when i.processed_at is null then 0 else 1 end from once_inbox i "
 	for len(rest) > 0 {
 		n := min(len(rest), 100)
 		query, args := columns, []any{in.cfg.Consumer}
@@ -128,7 +129,7 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 			var id identity
 			var k known
 			var processed int64
-			if err := row.Scan(&id.source, &id.id, &k.hash, &processed); err != nil {
+			if err := row.Scan(&id.source, &id.id, &k.hash, &k.envelope, &processed); err != nil {
 				return err
 			}
 			k.processed = processed == 1

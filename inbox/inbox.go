@@ -74,6 +74,11 @@ type Config struct {
 	// Default 1000.
 	MaxParked int
 
+	// MaxJump bounds how far the Seq of a message may be beyond the last one that was applied of its key, with [LatestVersion]; with FromAny, also the
+	// Seq with which a key begins. A wrong number that is very large would make every later message count as late. One further ahead is a dead letter
+	// of class "seq_jump"; a redrive of it applies it all the same. Default 2^42, which is above milliseconds since 1970.
+	MaxJump int64
+
 	// GapAlarm is how long a key waits for a missing message until the observer is told. Default 1 minute.
 	GapAlarm time.Duration
 
@@ -92,7 +97,7 @@ type Config struct {
 	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters.
 	Encrypter once.Encrypter
 
-	// Node names this process in the attempts of dead letters, and in the audit of Skip and StartAt. Default: the name of the host.
+	// Node names this process in the attempts of dead letters. Default: the name of the host.
 	Node string
 
 	// Observer is told what happens. Default: [Log] with slog.Default().
@@ -135,6 +140,8 @@ func New[TX any](e *once.Engine[TX], cfg Config) *Inbox[TX] {
 	}
 }
 
+const defaultJump = 1 << 42
+
 // Config returns the configuration in force.
 func (in *Inbox[TX]) Config() Config { return in.cfg }
 
@@ -144,6 +151,7 @@ func (c *Config) complete() Config {
 	full.Retain = cmp.Or(full.Retain, 7*24*time.Hour)
 	full.RetainOf = maps.Clone(full.RetainOf)
 	full.MaxParked = cmp.Or(full.MaxParked, 1000)
+	full.MaxJump = cmp.Or(full.MaxJump, defaultJump)
 	full.GapAlarm = cmp.Or(full.GapAlarm, time.Minute)
 	full.MaxPayload = cmp.Or(full.MaxPayload, MaxPayload)
 	policy := retry.Policy{Attempts: 10, Base: time.Second, Cap: 5 * time.Minute, Total: -1}
@@ -169,8 +177,8 @@ func (c *Config) check() error {
 		return errors.New("the consumer is empty. Try: who applies the messages, such as \"billing\"")
 	case c.Order > LatestVersion:
 		return fmt.Errorf("there is no order %d. Try: Once, InOrder or LatestVersion", c.Order)
-	case c.Retain < 0, c.Redelivery < 0, c.MaxParked < 0, c.GapAlarm < 0, c.MaxPayload < 0:
-		return fmt.Errorf("negative Retain %v, Redelivery %v, MaxParked %d, GapAlarm %v or MaxPayload %d", c.Retain, c.Redelivery, c.MaxParked, c.GapAlarm, c.MaxPayload)
+	case c.Retain < 0, c.Redelivery < 0, c.MaxParked < 0, c.MaxJump < 0, c.GapAlarm < 0, c.MaxPayload < 0:
+		return fmt.Errorf("negative Retain %v, Redelivery %v, MaxParked %d, MaxJump %d, GapAlarm %v or MaxPayload %d", c.Retain, c.Redelivery, c.MaxParked, c.MaxJump, c.GapAlarm, c.MaxPayload)
 	}
 	if err := checkText("consumer", c.Consumer, MaxConsumer); err != nil {
 		return err

@@ -9,12 +9,15 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/oncelib/once/internal/letter"
 )
 
 // item is a message on its way through the inbox.
 type item struct {
-	m    Message
-	hash []byte // of the payload; empty of a marker
+	m        Message
+	hash     []byte // of the payload; empty of a marker
+	envelope []byte // of the topic, key and type; empty of a marker
 
 	ordered bool  // its position says whether it was applied, and not its ID
 	twin    *item // an earlier message of the same batch with the same ID: it decides
@@ -22,11 +25,13 @@ type item struct {
 	wait    time.Duration // until its transaction began
 
 	// What the last pass has come to. It counts if that has committed.
-	outcome  Outcome
-	err      error // of the handler, or why it was not applied
-	mismatch error // another message has its ID or its Seq
-	drains   bool  // parked messages of its key may follow
-	behind   bool  // an earlier message of its key has failed, and it was not tried
+	outcome Outcome
+	err     error  // of the handler, or why it was not applied
+	refusal error  // why it becomes a dead letter without an attempt
+	class   string // of that letter
+	reused  bool   // another message was applied with its Seq
+	drains  bool   // parked messages of its key may follow
+	behind  bool   // an earlier message of its key has failed, and it was not tried
 
 	result *Result
 }
@@ -45,26 +50,31 @@ func (it *item) usesID() bool { return !it.ordered && it.twin == nil }
 
 // forget forgets what a pass has come to.
 func (it *item) forget() {
-	it.outcome, it.err, it.mismatch, it.drains, it.behind = "", nil, nil, false, false
+	it.outcome, it.err, it.refusal, it.class, it.reused, it.drains, it.behind = "", nil, nil, "", false, false, false
 }
 
 // known takes the outcome of a message with the same ID.
 func (it *item) known(k *known) {
-	o, same := k.outcome(it.hash)
+	o, same := k.outcome(it)
 	it.outcome = o
 	if !same {
-		it.mismatch = errSameID
+		it.refuse(classMismatch, errSameID)
 	}
+}
+
+// refuse says that the message becomes a dead letter without an attempt.
+func (it *item) refuse(class string, err error) {
+	it.outcome, it.class, it.refusal = DeadLettered, class, err
 }
 
 // newItem returns the item of m, which has been checked.
 func (in *Inbox[TX]) newItem(m Message) *item {
 	it := &item{m: m, from: StateNew, result: new(Result)}
 	it.ordered = in.cfg.Order != Once && m.Key != "" && m.Seq > 0
-	it.hash = []byte{}
+	it.hash, it.envelope = []byte{}, []byte{}
 	if !it.isMarker() {
 		h := sha256.Sum256(m.Payload)
-		it.hash = h[:]
+		it.hash, it.envelope = h[:], letter.Envelope(m.Topic, m.Key, m.Type)
 	}
 	return it
 }

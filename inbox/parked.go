@@ -29,7 +29,7 @@ func (p *pass[TX]) park(ctx context.Context, it *item, at *position) error {
 	}
 	if there {
 		if id != it.m.ID || !sameBody(hash, it.hash) {
-			it.outcome, it.mismatch = DeadLettered, fmt.Errorf("the message %s has the same Seq %d, and waits for its turn. Try: a sender that numbers its messages without repeating a number", id, it.m.Seq)
+			it.refuse(classMismatch, fmt.Errorf("the message %s has the same Seq %d, and waits for its turn. Try: a sender that numbers its messages without repeating a number", id, it.m.Seq))
 		}
 		return nil
 	}
@@ -134,7 +134,7 @@ func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) 
 				return once.Answer{}, notStoredError{failure}
 			}
 		}
-		at.seq++
+		at.move(&it.m)
 		at.parked--
 		s := in.statement("delete from once_inbox_parked where "+isParked, in.parkedArgs(at.stream, at.seq)...)
 		s.Rows = 1

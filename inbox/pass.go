@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/letter"
 	"github.com/oncelib/once/store"
 )
 
@@ -119,6 +120,7 @@ var ErrTooFarAhead = errors.New("inbox: messages of its key are missing before t
 // turn reports whether it is the turn of a message with a position. If it is not, its outcome or error is set.
 func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, error) {
 	seq := it.m.Seq
+	it.reused = seq <= at.seq && at.recent.other(seq, it.m.ID)
 	if p.in.cfg.Order == LatestVersion {
 		switch {
 		case seq < at.seq:
@@ -127,6 +129,8 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 			it.outcome = Duplicate
 		case it.isMarker(): // what it stands for is applied by no one
 			it.outcome = Skipped
+		case seq-at.seq > p.in.cfg.MaxJump:
+			it.refuse(classJump, errJump(seq, at.seq, p.in.cfg.MaxJump))
 		default:
 			return true, nil
 		}
@@ -135,15 +139,39 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 	switch {
 	case seq <= at.seq:
 		it.outcome = Duplicate
+	case p.in.cfg.beginsAt(at) && seq > p.in.cfg.MaxJump:
+		it.refuse(classJump, errJump(seq, at.seq, p.in.cfg.MaxJump))
 	case p.in.cfg.beginsAt(at), seq == at.seq+1 && (!at.dead || it.isMarker()):
 		return true, nil
 	case seq == at.seq+1:
-		it.outcome = DeadLettered
+		return p.blocked(ctx, it)
 	case seq-at.seq > int64(p.in.cfg.MaxParked):
 		it.err = fmt.Errorf("%w: Seq is %d, and %d was the last one that was applied", ErrTooFarAhead, seq, at.seq)
 	default:
 		return false, p.park(ctx, it, at)
 	}
+	return false, nil
+}
+
+// blocked is turn for a message whose place is that of a dead letter: its own one, most often. What is not kept there is not
+// acknowledged as if it were.
+func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
+	own, err := letter.IsDead(ctx, p.r, p.in.db.Dialect(), p.in.letterID(&it.m), it.hash)
+	if own || err != nil {
+		it.outcome = DeadLettered
+		return false, err
+	}
+	id := p.in.letterID(&it.m)
+	s := p.in.statement("select event_id from once_deadletter where origin = ? and consumer = ? and source = ? and topic = ? and KEY = ? and seq = ? and state = 'dead' and class not in (?, ?, ?) limit 1",
+		id.Origin, id.Consumer, id.Source, id.Topic, id.Key, id.Seq, classMismatch, classMalformed, classJump)
+	holder := ""
+	if err := p.r.Query(ctx, s, func(row store.Row) error { return row.Scan(&holder) }); err != nil {
+		return false, err
+	}
+	if holder == "" { // nothing is kept that the key could wait for
+		return true, nil
+	}
+	it.refuse(classMismatch, fmt.Errorf("the message %s has the same Seq %d, and is a dead letter. Try: a sender that numbers its messages without repeating a number", holder, it.m.Seq))
 	return false, nil
 }
 
@@ -175,7 +203,7 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 
 // move moves the position to a message that was applied.
 func (p *pass[TX]) move(ctx context.Context, at *position, it *item) error {
-	at.seq, at.dead = it.m.Seq, false
+	at.move(&it.m)
 	if at.parked == 0 {
 		return nil
 	}

@@ -23,6 +23,7 @@ type position struct {
 	seq    int64 // of the last message that was applied or skipped
 	parked int64
 	dead   bool // the message seq + 1 is a dead letter
+	recent recent
 
 	before stored // as it was read
 }
@@ -36,6 +37,11 @@ type stored struct {
 // beginsAt reports whether the next message of a key begins its sequence, whatever its Seq is.
 func (c *Config) beginsAt(p *position) bool {
 	return c.Order == InOrder && c.FromAny && p.seq == 0 && p.parked == 0 && !p.dead
+}
+
+// move moves p to a message that was applied.
+func (p *position) move(m *Message) {
+	p.seq, p.dead, p.recent = m.Seq, false, p.recent.with(m.Seq, m.ID)
 }
 
 // changed reports whether p has to be written.
@@ -114,7 +120,7 @@ func (in *Inbox[TX]) readPositions(ctx context.Context, r store.Runner, streams 
 		}
 		err := r.Query(ctx, s, func(row store.Row) error {
 			p := new(position)
-			err := row.Scan(&p.source, &p.topic, &p.key, &p.seq, &p.parked, &p.dead)
+			err := row.Scan(&p.source, &p.topic, &p.key, &p.seq, &p.parked, &p.dead, (*[]byte)(&p.recent))
 			p.before = stored{p.seq, p.parked, p.dead}
 			list[p.stream] = p
 			return err
@@ -139,12 +145,12 @@ func (in *Inbox[TX]) write(ctx context.Context, r store.Runner, list map[stream]
 	if len(changed) > 1 && in.sql.moveMany != "" {
 		rows := make([][]any, len(changed))
 		for i, p := range changed {
-			rows[i] = []any{p.source, p.topic, p.key, p.seq, p.parked, p.dead}
+			rows[i] = []any{p.source, p.topic, p.key, p.seq, p.parked, p.dead, []byte(p.recent)}
 		}
 		return r.Append(ctx, store.Statement{SQL: in.sql.moveMany, Args: append(dialect.Arrays(rows), in.cfg.Consumer)})
 	}
 	for _, p := range changed {
-		if err := r.Append(ctx, store.Statement{SQL: in.sql.moveOne, Args: []any{p.seq, p.seq, p.parked, p.dead, in.cfg.Consumer, p.source, p.topic, p.key}, Rows: 1}); err != nil {
+		if err := r.Append(ctx, store.Statement{SQL: in.sql.moveOne, Args: []any{p.seq, p.seq, p.parked, p.dead, []byte(p.recent), in.cfg.Consumer, p.source, p.topic, p.key}, Rows: 1}); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 
 // itemOf returns the message of a letter. The error says why it cannot be applied.
 func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
-	it := &item{from: StateDeadLettered, hash: l.Hash, result: new(Result)}
+	it := &item{from: StateDeadLettered, hash: l.Hash, envelope: letter.Envelope(l.Topic, l.Key, l.Type), result: new(Result)}
 	it.m = Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
 	it.ordered = in.cfg.Order != Once && l.Key != "" && l.Seq > 0
 	switch {
@@ -86,10 +86,10 @@ func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, i
 		switch {
 		case it.m.Seq <= at.seq:
 			it.outcome, state = Stale, letter.StateStale
-		case in.cfg.Order == InOrder && it.m.Seq > at.seq+1:
+		case in.cfg.Order == InOrder && it.m.Seq > at.seq+1 && !in.cfg.beginsAt(at):
 			return notStoredError{fmt.Errorf("messages before it are missing: it has Seq %d, and %d was the last one that was applied. Try: again when those are there", it.m.Seq, at.seq)}
 		default:
-			at.seq, at.dead = it.m.Seq, false
+			at.move(&it.m)
 			it.outcome, it.drains = Applied, at.parked > 0
 		}
 	} else if it.outcome, err = in.revive(ctx, r, it); err != nil {
@@ -112,14 +112,19 @@ func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, i
 }
 
 // revive marks the ID of a dead letter as that of an applied message. The outcome is Duplicate if it was
-// applied before.
+// applied before. The error is errSameID if the ID is that of another message.
 func (in *Inbox[TX]) revive(ctx context.Context, r store.Runner, it *item) (Outcome, error) {
-	n, err := r.Exec(ctx, in.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and processed_at is null",
-		in.cfg.Consumer, it.m.Source, it.m.ID))
+	n, err := r.Exec(ctx, in.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and (envelope is null or envelope = ?) and processed_at is null",
+		in.cfg.Consumer, it.m.Source, it.m.ID, it.hash, it.envelope))
 	if n > 0 || err != nil {
 		return Applied, err
 	}
 	k, err := in.find(ctx, r, &it.m)
+	if k != nil {
+		if _, same := k.outcome(it); !same {
+			return "", notStoredError{errSameID}
+		}
+	}
 	if k != nil || err != nil {
 		return Duplicate, err
 	}

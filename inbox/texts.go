@@ -46,35 +46,35 @@ func (t *texts) chunk(n int) int {
 
 func textsOf(d store.Dialect) texts {
 	const (
-		add      = "insert into once_inbox (consumer, source, event_id, payload_hash, received_at, processed_at) "
+		add      = "insert into once_inbox (consumer, source, event_id, payload_hash, envelope, received_at, processed_at) "
 		position = "insert into once_inbox_position (consumer, source, topic, KEY, seq, parked, dead, moved_at) "
-		lock     = "select p.source, p.topic, p.KEY, p.seq, p.parked, p.dead from once_inbox_position p "
+		lock     = "select p.source, p.topic, p.KEY, p.seq, p.parked, p.dead, p.recent from once_inbox_position p "
 		stream   = "source = ? and topic = ? and KEY = ?"
 	)
 	text := func(query string) string { return dialect.Text(d, query) }
 	t := texts{
 		dialect:   d,
-		addOne:    text(add + "values (?, ?, ?, ?, NOW, NOW)"),
+		addOne:    text(add + "values (?, ?, ?, ?, ?, NOW, NOW)"),
 		removeID:  text("delete from once_inbox where consumer = ? and source = ? and event_id = ?"),
 		setResult: text("update once_inbox set result = ? where consumer = ? and source = ? and event_id = ?"),
 		lockOne:   text(lock + "where p.consumer = ? and " + stream + " FOR UPDATE"),
 		// moved_at comes first: MySQL would compare the new values. It is since when the key waits, if it does.
-		moveOne: text("update once_inbox_position set moved_at = case when seq = ? and parked > 0 then moved_at else NOW end, seq = ?, parked = ?, dead = ? where consumer = ? and " + stream),
+		moveOne: text("update once_inbox_position set moved_at = case when seq = ? and parked > 0 then moved_at else NOW end, seq = ?, parked = ?, dead = ?, recent = ? where consumer = ? and " + stream),
 	}
 	if d == store.PostgreSQL {
 		t.addOne += " on conflict do nothing" // an error of a duplicate would be written to the server's log
-		t.addMany = text(add + "select ?, t.source, t.event_id, t.hash, NOW, NOW from unnest(?::text[], ?::text[], ?::bytea[]) as t (source, event_id, hash)")
+		t.addMany = text(add + "select ?, t.source, t.event_id, t.hash, t.envelope, NOW, NOW from unnest(?::text[], ?::text[], ?::bytea[], ?::bytea[]) as t (source, event_id, hash, envelope)")
 		t.newPosition = text(position + `select ?, t.source, t.topic, t.key, 0, 0, false, NOW from unnest(?::text[], ?::text[], ?::text[]) as t (source, topic, key) on conflict do nothing`)
 		t.lockMany = text(lock + `join unnest(?::text[], ?::text[], ?::text[]) as t (source, topic, key) on p.source = t.source and p.topic = t.topic and p.key = t.key
  where p.consumer = ? order by p.source, p.topic, p.key for update of p`)
-		t.moveMany = text(`update once_inbox_position p set seq = t.seq, parked = t.parked, dead = t.dead, moved_at = case when p.seq = t.seq and p.parked > 0 then p.moved_at else NOW end
- from unnest(?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::boolean[]) as t (source, topic, key, seq, parked, dead)
+		t.moveMany = text(`update once_inbox_position p set seq = t.seq, parked = t.parked, dead = t.dead, recent = t.recent, moved_at = case when p.seq = t.seq and p.parked > 0 then p.moved_at else NOW end
+ from unnest(?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::boolean[], ?::bytea[]) as t (source, topic, key, seq, parked, dead, recent)
  where p.consumer = ? and p.source = t.source and p.topic = t.topic and p.key = t.key`)
 		return t
 	}
 	t.addRows, t.newRows, t.lockRows = map[int]string{}, map[int]string{}, map[int]string{}
 	for _, n := range rowsOf[d] {
-		t.addRows[n] = text(add + "values " + strings.TrimPrefix(strings.Repeat(", (?, ?, ?, ?, NOW, NOW)", n), ", "))
+		t.addRows[n] = text(add + "values " + strings.TrimPrefix(strings.Repeat(", (?, ?, ?, ?, ?, NOW, NOW)", n), ", "))
 		t.newRows[n] = text(position + "values " + strings.TrimPrefix(strings.Repeat(", (?, ?, ?, ?, 0, 0, false, NOW)", n), ", ") + " KEEP(seq)")
 		t.lockRows[n] = text(lock + "where p.consumer = ? and (" + strings.TrimPrefix(strings.Repeat(" or "+stream, n), " or ") + ") order by p.source, p.topic, p.KEY FOR UPDATE")
 	}

@@ -125,7 +125,7 @@ type inboxObserver struct {
 func (o inboxObserver) Observe(ctx context.Context, e inbox.Event) {
 	o.of.meter.inbox(ctx, &e)
 	switch e.Type {
-	case inbox.EventDuplicate, inbox.EventStale, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered:
+	case inbox.EventDuplicate, inbox.EventStale, inbox.EventReusedSeq, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered:
 		_, span := o.of.process(ctx, e.Consumer, o.broker, &e.Message)
 		span.SetAttributes(outcomeKey.String(string(e.Type)))
 		if e.Type == inbox.EventDeadLettered { // it waits for a person

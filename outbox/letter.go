@@ -9,7 +9,7 @@ import (
 )
 
 func letterID(m *Message) letter.ID {
-	return letter.ID{Origin: letter.OriginOutbox, Source: m.Source, EventID: m.ID}
+	return letter.ID{Origin: letter.OriginOutbox, Source: m.Source, EventID: m.ID, Topic: m.Topic, Key: m.Key, Seq: m.Seq}
 }
 
 // removeWithLetters is remove, and ends the letters of the messages in the same transactions. A message can
@@ -69,7 +69,7 @@ func (r *Relay) writeFailure(ctx context.Context, s store.Statement, it *item, s
 			class = "permanent"
 		}
 		return letter.Bury(ctx, tx, r.db.Dialect(), &letter.Letter{ // the payload stays in the outbox
-			ID: letterID(m), Topic: m.Topic, Key: m.Key, Type: m.Type, Seq: m.Seq, Trace: m.Trace, CreatedAt: m.CreatedAt,
+			ID: letterID(m), Type: m.Type, Trace: m.Trace, CreatedAt: m.CreatedAt,
 			Class: class, Error: errorText(it.err), Attempts: n, FirstFailedAt: first,
 		})
 	})

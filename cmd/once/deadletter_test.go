@@ -22,13 +22,13 @@ func lettersData(t *testing.T, db opened) {
 		}
 	}
 	for i, l := range []letter.Letter{
-		{Class: "permanent", Error: "customer 17 is unknown", Attempts: 2, Key: "acct_1", Seq: 7},
-		{Class: "permanent", Error: "customer 18 is unknown", Attempts: 1, Key: "acct_2", Seq: 3},
+		{Class: "permanent", Error: "customer 17 is unknown", Attempts: 2, ID: letter.ID{Key: "acct_1", Seq: 7}},
+		{Class: "permanent", Error: "customer 18 is unknown", Attempts: 1, ID: letter.ID{Key: "acct_2", Seq: 3}},
 		{Class: "exhausted", Error: "timeout", Attempts: 10},
 		{Class: "mismatch", Error: "another body", Attempts: 1},
 	} {
 		l.UID = messageID(i + 1)
-		l.ID = letter.ID{Origin: letter.OriginInbox, Consumer: "billing", Source: "/shop", EventID: fmt.Sprintf("event-%d", i+1)}
+		l.ID = letter.ID{Origin: letter.OriginInbox, Consumer: "billing", Source: "/shop", EventID: fmt.Sprintf("event-%d", i+1), Key: l.Key, Seq: l.Seq}
 		l.Topic, l.Type, l.CreatedAt, l.FirstFailedAt = "refunds", "refund.succeeded", begun, begun.AddDate(-6, 0, 0)
 		l.Headers, l.Payload, l.Hash, l.Trace = []byte(`{"content-type":"application/json"}`), []byte(`{"amount":7}`), []byte("hash"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 		for n := range l.Attempts {

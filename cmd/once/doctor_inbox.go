@@ -35,7 +35,7 @@ func askGaps(ctx context.Context, p *patient) (finding, error) {
 	keys := 0
 	var oldest time.Duration
 	for _, consumer := range consumers {
-		in, err := inboxOn(s, consumer, "")
+		in, err := inboxOn(s, consumer)
 		if err != nil {
 			return finding{}, err
 		}

@@ -23,13 +23,13 @@ import (
 // consumerInbox is what the command needs of an inbox, on any store.
 type consumerInbox interface {
 	Gaps(ctx context.Context) ([]inbox.Gap, error)
-	Skip(ctx context.Context, source, topic, key string, seq int64, reason string) error
-	StartAt(ctx context.Context, source, topic, key string, seq int64, reason string) error
+	Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
+	StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
 }
 
-// inboxOn returns the inbox of a consumer on s. who is for the audit of what is changed.
-func inboxOn(s store.Database, consumer, who string) (consumerInbox, error) {
-	cfg := inbox.Config{Consumer: consumer, Order: inbox.InOrder, Node: who}
+// inboxOn returns the inbox of a consumer on s.
+func inboxOn(s store.Database, consumer string) (consumerInbox, error) {
+	cfg := inbox.Config{Consumer: consumer, Order: inbox.InOrder}
 	switch s := s.(type) {
 	case store.Store[*sql.Tx]:
 		return inbox.New(once.New(s, once.Config{}), cfg), nil
@@ -220,7 +220,7 @@ func (c *inboxKey) change(ctx context.Context, m *Main, preview, done string, pl
 		}
 		return errors.New("nothing was changed yet. Try: the same with --yes")
 	}
-	in, err := inboxOn(db.store, c.consumer, auditName(c.who))
+	in, err := inboxOn(db.store, c.consumer)
 	if err == nil {
 		err = do(in)
 	}

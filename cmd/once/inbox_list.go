@@ -92,7 +92,7 @@ func (c *inboxList) page(ctx context.Context, db *inboxDB) (inboxPage, error) {
 		}
 	}
 	for _, consumer := range consumers {
-		in, err := inboxOn(db.store, consumer, "")
+		in, err := inboxOn(db.store, consumer)
 		if err != nil {
 			return page, err
 		}

@@ -25,7 +25,7 @@ func (c *inboxStartAt) run(ctx context.Context, m *Main, _ []string) error {
 		return err
 	}
 	return c.change(ctx, m, "would begin: ", "begins: ", c.plan, func(in consumerInbox) error {
-		return in.StartAt(ctx, c.source, c.topic, c.key, c.seq, c.reason)
+		return in.StartAt(ctx, c.source, c.topic, c.key, c.seq, auditName(c.who), c.reason)
 	})
 }
 

@@ -106,7 +106,7 @@ func (m *Meter) Outbox(e *outbox.Event, record func(Measurement)) {
 // Inbox calls record for each measurement of e.
 func (m *Meter) Inbox(e *inbox.Event, record func(Measurement)) {
 	switch e.Type {
-	case inbox.EventApplied, inbox.EventDuplicate, inbox.EventStale, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered, inbox.EventFailed:
+	case inbox.EventApplied, inbox.EventDuplicate, inbox.EventStale, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered, inbox.EventFailed, inbox.EventReusedSeq:
 		source, _ := m.sources.Value(e.Message.Source)
 		record(one(InboxMessages, source, string(e.Type)))
 	}

@@ -93,6 +93,7 @@ func TestMeasurements(t *testing.T) {
 
 		{inbox.Event{Type: inbox.EventApplied, Message: inbox.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,applied} 1"}},
 		{inbox.Event{Type: inbox.EventDeadLettered, Message: inbox.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,dead_lettered} 1"}},
+		{inbox.Event{Type: inbox.EventReusedSeq, Message: inbox.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,reused_seq} 1"}},
 		{inbox.Event{Type: inbox.EventGap}, nil},
 
 		{

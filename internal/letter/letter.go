@@ -4,6 +4,7 @@
 package letter
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"strings"
@@ -29,24 +30,44 @@ const (
 	StateDiscarded = "discarded" // a person has given it up
 )
 
-// ID names a message.
+// ID names a message. Topic, Key and Seq belong to it, because senders exist that number their messages per key: then two
+// keys have messages with the same ID.
 type ID struct {
-	Origin   string // OriginInbox or OriginOutbox
-	Consumer string // of an inbox
-	Source   string
-	EventID  string
+	Origin     string // OriginInbox or OriginOutbox
+	Consumer   string // of an inbox
+	Source     string
+	EventID    string
+	Topic, Key string
+	Seq        int64 // 0: none
 }
 
-func (id ID) args() []any { return []any{id.Origin, id.Consumer, id.Source, id.EventID} }
+func (id ID) args() []any {
+	return []any{id.Origin, id.Consumer, id.Source, id.EventID, id.Topic, id.Key, id.Seq}
+}
 
-const isID = "origin = ? and consumer = ? and source = ? and event_id = ?"
+const (
+	isID = hasID + " and topic = ? and KEY = ? and seq = ?"
+
+	// isAttempt is also true of attempts that older programs have noted, without topic, key and seq: they have the seq -1.
+	isAttempt = hasID + " and (topic = ? and KEY = ? and seq = ? or seq = -1)"
+
+	hasID = "origin = ? and consumer = ? and source = ? and event_id = ?"
+)
+
+// Envelope is a hash of what a message says of itself besides its source, ID and payload.
+func Envelope(topic, key, kind string) []byte {
+	h := sha256.New()
+	for _, text := range [...]string{topic, key, kind} {
+		fmt.Fprintf(h, "%d:%s", len(text), text)
+	}
+	return h.Sum(nil)[:16]
+}
 
 // Letter is a message that was given up.
 type Letter struct {
 	UID string // UUIDv7
 	ID
-	Topic, Key, Type string
-	Seq              int64  // 0: none
+	Type             string
 	Headers, Payload []byte // as its capability stores them; empty when the letter is resolved, and of an outbox, which keeps the message
 	Encrypted        bool   // Headers and Payload
 	Hash             []byte // of the payload that was received

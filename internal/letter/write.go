@@ -37,32 +37,32 @@ func Record(ctx context.Context, db store.Database, id ID, a Attempt) (n int, fi
 // Note is Record in the transaction of the caller. Two at the same time for the same message are
 // [store.ErrDuplicate] or [store.KindRetry] for one of them.
 func Note(ctx context.Context, r store.Runner, d store.Dialect, id ID, a Attempt) (n int, first, now time.Time, err error) {
-	const insert = `insert into once_deadletter_attempt (origin, consumer, source, event_id, attempt, at, node, error, trace)
- select ?, ?, ?, ?, coalesce(max(attempt), 0) + 1, NOW, ?, ?, ? from once_deadletter_attempt where ` + isID
+	const insert = `insert into once_deadletter_attempt (origin, consumer, source, event_id, topic, KEY, seq, attempt, at, node, error, trace)
+ select ?, ?, ?, ?, ?, ?, ?, coalesce(max(attempt), 0) + 1, NOW, ?, ?, ? from once_deadletter_attempt where ` + isAttempt
 	args := append(id.args(), text(a.Node, 255), text(a.Error, maxError), text(a.Trace, 255))
 	if _, err = r.Exec(ctx, statement(d, insert, append(args, id.args()...)...)); err != nil {
 		return 0, first, now, err
 	}
-	err = r.Query(ctx, statement(d, "select max(attempt), min(at), NOW from once_deadletter_attempt where "+isID, id.args()...), func(row store.Row) error {
+	err = r.Query(ctx, statement(d, "select max(attempt), min(at), NOW from once_deadletter_attempt where "+isAttempt, id.args()...), func(row store.Row) error {
 		return row.Scan(&n, (*dialect.Time)(&first), (*dialect.Time)(&now))
 	})
 	if err != nil || n <= keepFirst+keepLast {
 		return n, first, now, err
 	}
-	_, err = r.Exec(ctx, statement(d, "delete from once_deadletter_attempt where "+isID+" and attempt > ? and attempt <= ?", append(id.args(), int64(keepFirst), int64(n-keepLast))...))
+	_, err = r.Exec(ctx, statement(d, "delete from once_deadletter_attempt where "+isAttempt+" and attempt > ? and attempt <= ?", append(id.args(), int64(keepFirst), int64(n-keepLast))...))
 	return n, first, now, err
 }
 
 // Bury makes a message a letter, in the transaction of the caller. A letter of the same ID and Hash stays
 // as it is if it is dead, and waits for a person; otherwise it is dead again. Bury sets l.UID.
 func Bury(ctx context.Context, r store.Runner, d store.Dialect, l *Letter) error {
-	const insert = `insert into once_deadletter (uid, origin, consumer, source, event_id, payload_hash, topic, KEY, seq, event_type, headers, payload, encrypted, trace, created_at,
+	const insert = `insert into once_deadletter (uid, origin, consumer, source, event_id, topic, KEY, seq, payload_hash, event_type, headers, payload, encrypted, trace, created_at,
  class, error, cause, attempts, first_failed_at, dead_at, state, redrive, reason) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, NOW), NOW, 'dead', '', '') KEEP(uid)`
 	uid, class, failure, cause := cmp.Or(l.UID, once.NewKey()), text(l.Class, 64), text(l.Error, maxError), causeOf(l.Error)
 	headers, payload, hash := append([]byte{}, l.Headers...), append([]byte{}, l.Payload...), append([]byte{}, l.Hash...) // nil would be NULL
 	attempts := int64(max(l.Attempts, 1))
 	args := append([]any{uid}, l.args()...)
-	args = append(args, hash, l.Topic, l.Key, l.Seq, text(l.Type, 255), headers, payload, l.Encrypted, text(l.Trace, 255), dialect.StoredTime(d, l.CreatedAt),
+	args = append(args, hash, text(l.Type, 255), headers, payload, l.Encrypted, text(l.Trace, 255), dialect.StoredTime(d, l.CreatedAt),
 		class, failure, cause, attempts, dialect.StoredTime(d, l.FirstFailedAt))
 	switch added, err := r.Exec(ctx, statement(d, insert, args...)); {
 	case err != nil:
@@ -77,9 +77,23 @@ func Bury(ctx context.Context, r store.Runner, d store.Dialect, l *Letter) error
 	if _, err := r.Exec(ctx, statement(d, again, append(args, hash, uid)...)); err != nil {
 		return err
 	}
-	return r.Query(ctx, statement(d, "select uid from once_deadletter where "+isID+" and payload_hash = ?", append(l.args(), hash)...), func(row store.Row) error {
+	l.UID = ""
+	err := r.Query(ctx, statement(d, "select uid from once_deadletter where "+isID+" and payload_hash = ?", append(l.args(), hash)...), func(row store.Row) error {
 		return row.Scan(&l.UID)
 	})
+	if err == nil && l.UID == "" {
+		err = fmt.Errorf("the dead letter of message %s was not written. Try: once migrate up --only deadletter, and once doctor", l.EventID)
+	}
+	return err
+}
+
+// IsDead reports whether a message is a letter that waits for a person or for its redrive.
+func IsDead(ctx context.Context, r store.Runner, d store.Dialect, id ID, hash []byte) (is bool, err error) {
+	err = r.Query(ctx, statement(d, "select uid from once_deadletter where "+isID+" and payload_hash = ? and state = 'dead'", append(id.args(), hash)...), func(store.Row) error {
+		is = true
+		return nil
+	})
+	return is, err
 }
 
 // Due returns letters whose redrive time has come, at most limit, the oldest time first.
@@ -138,8 +152,8 @@ func Again(ctx context.Context, db store.Database, uid string, a Attempt) error 
 			return err
 		}
 		var id ID
-		err = r.Query(ctx, statement(d, "select origin, consumer, source, event_id from once_deadletter where uid = ?", uid), func(row store.Row) error {
-			return row.Scan(&id.Origin, &id.Consumer, &id.Source, &id.EventID)
+		err = r.Query(ctx, statement(d, "select origin, consumer, source, event_id, topic, KEY, seq from once_deadletter where uid = ?", uid), func(row store.Row) error {
+			return row.Scan(&id.Origin, &id.Consumer, &id.Source, &id.EventID, &id.Topic, &id.Key, &id.Seq)
 		})
 		if err != nil {
 			return err
@@ -167,12 +181,13 @@ func Sweep(ctx context.Context, db store.Database, keep time.Duration, limit int
 	if err != nil {
 		return err
 	}
-	old = statement(d, `select origin, consumer, source, event_id, attempt from once_deadletter_attempt a where at < AGO(?) and not exists (
- select 1 from once_deadletter l where l.origin = a.origin and l.consumer = a.consumer and l.source = a.source and l.event_id = a.event_id) order by at limit ?`, keep.Microseconds(), int64(limit))
+	old = statement(d, `select origin, consumer, source, event_id, topic, KEY, seq, attempt from once_deadletter_attempt a where at < AGO(?) and not exists (
+ select 1 from once_deadletter l where l.origin = a.origin and l.consumer = a.consumer and l.source = a.source and l.event_id = a.event_id
+ and (a.seq = -1 or l.topic = a.topic and l.KEY = a.KEY and l.seq = a.seq)) order by at limit ?`, keep.Microseconds(), int64(limit))
 	err = r.Query(ctx, old, func(row store.Row) error {
 		var id ID
 		var n int64
-		err := row.Scan(&id.Origin, &id.Consumer, &id.Source, &id.EventID, &n)
+		err := row.Scan(&id.Origin, &id.Consumer, &id.Source, &id.EventID, &id.Topic, &id.Key, &id.Seq, &n)
 		deletes = append(deletes, statement(d, "delete from once_deadletter_attempt where "+isID+" and attempt = ?", append(id.args(), n)...))
 		return err
 	})

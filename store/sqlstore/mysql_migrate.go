@@ -47,7 +47,7 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 }
 
 // execMySQL runs the statements of a file one by one; each ends at the end of a line. Those that
-// a killed run has executed already fail because what they create exists, and are left out.
+// a killed run has executed already fail because what they create exists, or what they drop does not, and are left out.
 func (m migrating) execMySQL(ctx context.Context, text string) error {
 	for statement := range strings.SplitSeq(text, ";\n") {
 		if statement = strings.TrimSuffix(strings.TrimSpace(statement), ";"); statement == "" {
@@ -55,7 +55,7 @@ func (m migrating) execMySQL(ctx context.Context, text string) error {
 		}
 		_, err := m.tx.ExecContext(ctx, statement)
 		switch code, _ := sqlguard.MySQLCode(err); code {
-		case 1050, 1060, 1061: // the table, the column, the index is there
+		case 1050, 1060, 1061, 1091: // the table, the column, the index is there, or the index to be dropped is not
 		default:
 			if err != nil {
 				return err

@@ -112,6 +112,7 @@ func All() []Mutant {
 		brokerMutants,
 		consumerMutants,
 		pushMutants,
+		identityMutants,
 		metricsMutants,
 		outboxMutants,
 		inboxMutants,

@@ -125,7 +125,7 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "a key that a person has begin later is not audited",
-		Edits: []Edit{{In: "inbox.(*Inbox).StartAt", Old: `return in.audit(ctx, r, "inbox start-at", s, reason, detail)`, New: "_ = detail\nreturn nil"}},
+		Edits: []Edit{{In: "inbox.(*Inbox).StartAt", Old: `return in.audit(ctx, r, "inbox start-at", s, who, reason, detail)`, New: "_ = detail\nreturn nil"}},
 		Tests: inboxOn("TestStartInTheMiddle$/^SQLite$"),
 	},
 	{

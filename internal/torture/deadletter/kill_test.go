@@ -236,6 +236,6 @@ func (g *ground) stopped(t *testing.T, n int) {
 		g.exec(t, `insert into once_outbox (part, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, created_at) values (?, 't', ?, 1, ?, 'e', 's', ?, ?, ?, '', NOW)`,
 			int64(i), id, id, []byte{}, []byte("x"), false)
 		g.exec(t, "insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error) select part, id, topic, KEY, 3, null, NOW, 'no' from once_outbox where event_id = ?", id)
-		g.bury(t, &letter.Letter{UID: id, ID: letter.ID{Origin: letter.OriginOutbox, Source: "s", EventID: id}, Topic: "t", Key: id, Type: "e", Seq: 1, Class: "permanent", Error: "no"})
+		g.bury(t, &letter.Letter{UID: id, ID: letter.ID{Origin: letter.OriginOutbox, Source: "s", EventID: id, Topic: "t", Key: id, Seq: 1}, Type: "e", Class: "permanent", Error: "no"})
 	}
 }

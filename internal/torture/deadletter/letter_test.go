@@ -15,13 +15,13 @@ import (
 )
 
 func idOf(event string) letter.ID {
-	return letter.ID{Origin: letter.OriginInbox, Consumer: "billing", Source: "shop", EventID: event}
+	return letter.ID{Origin: letter.OriginInbox, Consumer: "billing", Source: "shop", EventID: event, Topic: "refunds", Key: "acct_1", Seq: 7}
 }
 
 // newLetter is a letter of an inbox.
 func newLetter(event string) *letter.Letter {
 	return &letter.Letter{
-		ID: idOf(event), Topic: "refunds", Key: "acct_1", Type: "refund.created", Seq: 7, Headers: []byte(`{"a":"b"}`), Payload: []byte{0, 1, 255}, Hash: []byte("hash of " + event),
+		ID: idOf(event), Type: "refund.created", Headers: []byte(`{"a":"b"}`), Payload: []byte{0, 1, 255}, Hash: []byte("hash of " + event),
 		Trace: "00-1-2-01", CreatedAt: time.Now().Add(-time.Hour), Class: "permanent", Error: "order 4711 of acct_12 is unknown", Attempts: 3, FirstFailedAt: time.Now().Add(-time.Minute),
 	}
 }
