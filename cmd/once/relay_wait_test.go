@@ -12,11 +12,13 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 )
 
 // TestRelayWaitsForItsDatabase: a relay that is started before its database says so, waits, and then delivers.
 func TestRelayWaitsForItsDatabase(t *testing.T) {
+	testenv.Prove(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, dsn string) {
 		if strings.HasPrefix(dsn, "sqlite:") {

@@ -8,13 +8,17 @@ import (
 
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )
 
 // TestRelayLettersOfOneID: two messages of an outbox may have the same ID in different keys. Both are letters, and both are redriven.
-func TestRelayLettersOfOneID(t *testing.T) { on(t, testRelayLettersOfOneID) }
+func TestRelayLettersOfOneID(t *testing.T) {
+	testenv.Prove(t)
+	on(t, testRelayLettersOfOneID)
+}
 
 func testRelayLettersOfOneID(t *testing.T, g *ground) {
 	for part, key := range []string{"bad", "worse"} {
