@@ -2,6 +2,7 @@ package once
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -192,6 +193,20 @@ func (e *Engine[TX]) Retain() time.Duration { return e.cfg.Retain }
 
 // Store returns the store under the engine.
 func (e *Engine[TX]) Store() store.Store[TX] { return e.store }
+
+// Resumable says why another process cannot go on with operations of this engine without their callers, nil if
+// it can. It is for transports that keep requests.
+func (e *Engine[TX]) Resumable() error {
+	switch {
+	case !e.irrevocable:
+		return errors.New("the engine is not one of package lease: nothing is left of work that stops. Try: lease.New as the store of the engine")
+	case e.cfg.Encrypter == nil:
+		return errors.New("the engine does not keep requests. Try: Config.Encrypter of the engine")
+	case e.cfg.HashKeys:
+		return errors.New("the engine does not store keys. Try: an engine without HashKeys")
+	}
+	return nil
+}
 
 // Check says whether the store is reached and has its tables; if not, the error ends with
 // what to try. Call it when the program starts, unless it migrates itself, or as a readiness

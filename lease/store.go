@@ -122,10 +122,15 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 
 var errNoKey = errors.New("work under a lease needs an operation with scope and key: without a record there is nothing to hold")
 
+var errBatch = errors.New("a batch under a lease, whose writes are done in phases. Try: once.Do, and lease.Tx for the writes")
+
 // Begin implements [store.Store].
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*Run], store.Record, error) {
 	if opts.ID.IsZero() {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errNoKey}
+	}
+	if opts.Batch {
+		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errBatch}
 	}
 	if err := mayResume(ctx, opts.ID); err != nil {
 		return nil, store.Record{}, err

@@ -24,6 +24,8 @@ type exchange struct {
 	body    []byte
 	lastRun *run // of the handler
 
+	principal string // "": not keyed
+
 	incomparable *refusal // why the request cannot be compared
 
 	deadline time.Time // until when the client waits; zero: not said
@@ -46,9 +48,9 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 		p.SafeNewKey = errors.As(err, &k) && !k.MayBeUsed
 		return op, &p
 	}
-	p, r, principal := x.plan, x.r, ""
+	p, r := x.plan, x.r
 	if x.keyed {
-		if principal = p.Principal(r); principal == "" {
+		if x.principal = p.Principal(r); x.principal == "" {
 			return refuse(CodeUnauthenticated)
 		}
 		if p.Key == nil {
@@ -61,7 +63,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 			}
 		}
 	}
-	if prob := x.admit(principal); prob != nil {
+	if prob := x.admit(); prob != nil {
 		return op, prob
 	}
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
@@ -100,7 +102,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 		return refuse(CodeFirstSentInvalid)
 	}
 	route := p.routeOf(r)
-	op.Scope, op.Key = wire.Scope(principal, route), x.key
+	op.Scope, op.Key = wire.Scope(x.principal, route), x.key
 	op.Fingerprint = x.fingerprint(route)
 	op.Wait, op.Retain, op.First = p.Wait, p.Retain, op.Caller.Attempt == 1
 	op.Bytes = int64(len(body))
@@ -112,7 +114,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 
 // admit notes how long the client waits and asks the gate. Of the operation the scope
 // and the key are known, not the body.
-func (x *exchange) admit(principal string) (refused *Problem) {
+func (x *exchange) admit() (refused *Problem) {
 	d, ok := wire.Timeout(x.r.Header)
 	if !ok {
 		p := x.plan.problem(CodeTimeoutInvalid)
@@ -127,7 +129,7 @@ func (x *exchange) admit(principal string) (refused *Problem) {
 	var lookUp Replay // nil: the request is no retry, or cannot be looked up
 	if x.key != "" && wire.Attempt(x.r.Header[wire.AttemptHeader]) != 1 {
 		own := x.replayLookUp
-		own.op = once.Operation{Scope: wire.Scope(principal, x.plan.routeOf(x.r)), Key: x.key}
+		own.op = once.Operation{Scope: wire.Scope(x.principal, x.plan.routeOf(x.r)), Key: x.key}
 		lookUp = &own
 	}
 	x.leaveGate, refused = x.plan.Gate.Enter(x.r, lookUp)
@@ -157,12 +159,12 @@ func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	if x.incomparable != nil {
 		return once.Answer{}, x.incomparable
 	}
-	last := &run{Context: ctx, engine: x.engine, key: x.key, tx: tx}
+	last := &run{Context: ctx, engine: x.engine, key: x.key, principal: x.principal, tx: tx}
 	x.lastRun = last
 	before := x.w.Header()
 	last.recorder.plan, last.recorder.header = x.plan, before
 	if len(before) > 0 {
-		last.recorder.header, last.recorder.outerEncoding = maps.Clone(before), before["Content-Encoding"]
+		last.outer, last.recorder.header, last.recorder.outerEncoding = before, maps.Clone(before), before["Content-Encoding"]
 	} else {
 		defer clear(before) // lent: the recorder has noted what was in it
 	}

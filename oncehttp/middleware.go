@@ -23,7 +23,7 @@ import (
 // It panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
 	p := compile(cfg, e.Retain())
-	if _, leased := store.As[store.Irrevocable](e.Store()); leased && cfg.Optional {
+	if isLeased(e) && cfg.Optional {
 		panic("oncehttp: Config.Optional lets requests without a key through, and work under a lease needs one.\nTry: another route for what needs no key.")
 	}
 	return func(next http.Handler) http.Handler {
@@ -47,9 +47,19 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // for a retry that is then replayed: it must do nothing but declare and answer. Nothing of
 // its answer is sent if a write fails: the client gets a problem, and a retry executes.
 // Where the answer depends on what writes find, use [Handler].
+//
+// Work under a lease writes in phases, and not in a batch: BatchHandler panics if the engine is one of package lease.
 func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
+	if isLeased(e) {
+		panic("oncehttp: a BatchHandler on an engine of package lease: its work is done in phases, and a batch is none.\nTry: Handler, and lease.Tx for the writes.")
+	}
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[*once.Batch](r.Context())) })
 	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, everyMethod: true, batch: true}
+}
+
+func isLeased[TX any](e *once.Engine[TX]) bool {
+	_, leased := store.As[store.Irrevocable](e.Store())
+	return leased
 }
 
 // server is a protected handler.

@@ -2,9 +2,11 @@ package oncehttp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 
@@ -18,15 +20,18 @@ import (
 type run struct {
 	context.Context //nolint:containedctx // it is one
 
-	engine   any
-	key      string
-	tx       any
-	recorder recorder
-	body     body
+	engine    any
+	key       string
+	principal string // "": the method is not keyed
+	tx        any
+	recorder  recorder
+	outer     http.Header // that was there before the handler; nil: nothing was
+	body      body
 
 	mu           sync.Mutex // http.TimeoutHandler leaves handlers behind, which go on
 	ended        bool       // what follows is not of this run any more
 	failed       error      // what the handler has told Fail
+	final        *once.Failure
 	decided      bool       // the handler has called Decide
 	verdict      Verdict
 	storedStatus string // stored or omitted
@@ -60,6 +65,9 @@ func (r *run) answer() (once.Answer, error) {
 	rec := &r.recorder
 	if r.failed != nil {
 		return once.Answer{}, r.failed
+	}
+	if r.final != nil {
+		r.end(r.final)
 	}
 	rec.finish()
 	if rec.refused != nil {
@@ -116,6 +124,16 @@ func Key(ctx context.Context) (key string, ok bool) {
 	return r.key, r.key != ""
 }
 
+// Principal returns the principal of the operation that ctx belongs to: what Config.Principal has returned for the client, also
+// if the operation is resumed without it ([Resume]). ok is false outside of the middleware, and for methods that are not keyed.
+func Principal(ctx context.Context) (principal string, ok bool) {
+	r, ok := runOf(ctx)
+	if !ok {
+		return "", false
+	}
+	return r.principal, r.principal != ""
+}
+
 // Decide overrides the preset's verdict on the answer of this run: [VerdictCommit] keeps the
 // writes of a 402, [VerdictStore] makes a 409 final, [VerdictForget] lets a retry execute what
 // looked like a success. Outside of the middleware it does nothing. It panics if v is none
@@ -138,8 +156,13 @@ func (r *run) note(do func()) {
 	}
 }
 
-// Fail ends a handler whose work has failed with err, in place of an answer: the
-// transaction is rolled back and nothing is stored. After a serialization failure or a
+// Fail ends a handler whose work has failed with err, in place of an answer.
+//
+// With a [once.Failure] in its chain err is final: the answer is a problem of status 422 with its code and its message, which
+// is stored and replayed. What the handler has written is rolled back, unless Failure.Keep is set; phases of work under a lease stand.
+// For another status, answer with [WriteProblem].
+//
+// With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a
 // deadlock the handler runs again, up to the engine's limit, and then the client is told
 // 503; after any other error 500. The client does not see err, the engine's observer
 // does. Call it once and return.
@@ -150,12 +173,53 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
 		err = errors.New("oncehttp: Fail was called without an error")
 	}
-	if run, ok := runOf(r.Context()); ok {
-		run.note(func() { run.failed = err })
+	final := (*once.Failure)(nil)
+	switch {
+	case !errors.As(err, &final):
+	case final == nil:
+		err = errNilFailure
+	case len(final.Detail) > 0 && !json.Valid(final.Detail):
+		err, final = errors.New("oncehttp: Fail was given a *once.Failure whose Detail is not JSON"), nil
+	}
+	run, ok := runOf(r.Context())
+	switch {
+	case ok && final != nil:
+		run.note(func() { run.failed, run.final = nil, final })
+		return
+	case ok:
+		run.note(func() { run.failed, run.final = err, nil })
+		return
+	case final != nil:
+		WriteProblem(w, failed(final))
 		return
 	}
 	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // no observer sees it
 	p := new(plan).problem(CodeHandlerFailed)
 	p.Retryable, p.Detail = false, "The request has failed. It is not known whether it has taken effect."
 	WriteProblem(w, p)
+}
+
+var errNilFailure = errors.New("oncehttp: Fail was given a nil *once.Failure as an error. Try: var err error in place of var f *once.Failure")
+
+// end makes the answer of the run that of a failure, whatever the handler has answered before.
+func (r *run) end(f *once.Failure) {
+	rec := &r.recorder
+	header := rec.header
+	clear(header)
+	maps.Copy(header, r.outer)
+	*rec = recorder{plan: rec.plan, header: header, outerEncoding: rec.outerEncoding}
+	rec.plan.preset.WriteProblem(rec, failed(f))
+	r.decided, r.verdict = true, VerdictStore
+	if f.Keep {
+		r.verdict = VerdictCommit
+	}
+}
+
+// failed is the problem of a final failure. The code is the program's, so that it has no type of ours.
+func failed(f *once.Failure) Problem {
+	p := Problem{Status: http.StatusUnprocessableEntity, Code: f.Code, Detail: f.Message}
+	if len(f.Detail) > 0 {
+		p.Extra = map[string]any{"failure": f}
+	}
+	return p
 }

@@ -30,6 +30,14 @@ func Scope(principal, route string) string {
 	return head + strings.Repeat("~", once.MaxScope-len(end)-len(head)) + end // exactly MaxScope: no short scope looks like this
 }
 
+// ParseScope returns the principal and the route of a scope. Of a scope that was too long and ends in a hash neither is whole:
+// [Scope] makes another one of them.
+func ParseScope(scope string) (principal, route string, ok bool) {
+	principal, route, ok = strings.Cut(scope, " ") // which no principal has, escaped
+	principal, err := url.PathUnescape(principal)
+	return principal, route, ok && principal != "" && err == nil
+}
+
 func printable(s string) bool {
 	for i := range len(s) {
 		switch b := s[i]; {

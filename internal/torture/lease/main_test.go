@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(planEnv); text != "" {
 		os.Exit(beWorker(text))
 	}
+	if text := os.Getenv(serviceEnv); text != "" {
+		os.Exit(beService(text))
+	}
 	testenv.Main(m)
 }
 

@@ -1,7 +1,6 @@
 package killstorm
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
@@ -12,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"time"
 
 	"github.com/oncelib/once"
@@ -37,7 +35,7 @@ type Charging struct {
 	cfg     ChargingConfig
 	leases  *lease.Store
 	key     once.Encrypter
-	orders  http.Handler
+	resume  func(context.Context, once.Operation) error
 	handler *http.ServeMux
 }
 
@@ -85,8 +83,8 @@ func NewCharging(cfg ChargingConfig) (*Charging, error) {
 		Principal: oncehttp.Global(), Route: func(*http.Request) string { return ordersRoute }, CaptureRequest: true,
 		StatusURL: func(_ *http.Request, key string) string { return statusPath + key },
 	}
-	c.orders = oncehttp.Handler(engine, protect, c.order)
-	c.handler.Handle(ordersRoute, c.orders)
+	c.resume = oncehttp.Resume(engine, protect, c.order)
+	c.handler.Handle(ordersRoute, oncehttp.Handler(engine, protect, c.order))
 	c.handler.Handle("GET "+statusPath+"{key}", oncehttp.Status(engine, protect, func(r *http.Request) (route, key string) { return ordersRoute, r.PathValue("key") }))
 	c.handler.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	return c, nil
@@ -100,20 +98,6 @@ func (c *Charging) Complete(ctx context.Context) error {
 	return lease.Completer{
 		Store: c.leases, Encrypter: c.key, Resume: c.resume, Every: completeEach, CheckEvery: completeEach, Log: c.cfg.Log,
 	}.Run(ctx)
-}
-
-// resume sends a captured request through the handler once more.
-func (c *Charging) resume(ctx context.Context, op once.Operation) error {
-	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(op.Request)))
-	if err != nil {
-		return err
-	}
-	w := httptest.NewRecorder()
-	c.orders.ServeHTTP(w, r.WithContext(ctx))
-	if w.Code >= http.StatusMultipleChoices {
-		return fmt.Errorf("the order is answered with %d %s", w.Code, w.Body)
-	}
-	return nil
 }
 
 // order executes one, in three phases.

@@ -1,0 +1,132 @@
+package oncehttp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/wire"
+)
+
+// Resume returns a function that goes on with operations of a route whose process has died, for Resume of a
+// lease.Completer. e, cfg and h are those of the route, as [Handler] gets them:
+//
+//	mux.Handle("POST /orders", authenticate(oncehttp.Handler(engine, cfg, order)))
+//	completer := lease.Completer{Store: leases, Encrypter: encrypter, Resume: oncehttp.Resume(engine, cfg, order)}
+//
+// The handler gets the captured request, which has no credentials, and runs for the principal in the scope of the operation:
+// Config.Principal is not called, and neither is middleware around the route. So a handler that is resumed asks [Principal], and not
+// what authentication has left in the context. What it answers is stored, and the client's retry gets it.
+//
+// The pattern of the route is the one in the scope, and so are the values of its wildcards ([http.Request.PathValue]). With Config.Route,
+// or a pattern that [http.ServeMux] does not know, the request has none: let h pass it to a router. A store
+// with several routes needs [Routes].
+//
+// Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine is not one of package lease, has no Encrypter, or hashes
+// its keys.
+func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) func(context.Context, once.Operation) error {
+	p := compile(cfg, e.Retain())
+	if err := e.Resumable(); err != nil {
+		panic("oncehttp: Resume: " + err.Error())
+	}
+	if !cfg.CaptureRequest {
+		panic("oncehttp: Resume: Config.CaptureRequest is not set, so that the requests of the route are not kept.\nTry: set it, for the route and for Resume.")
+	}
+	next := &withTx{func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) }}
+	return func(ctx context.Context, op once.Operation) error {
+		x, err := p.restore(op, next)
+		if err != nil {
+			return fmt.Errorf("oncehttp: Resume of an operation in scope %q: %w", op.Scope, err)
+		}
+		x.engine = e
+		_, _, err = e.Exec(ctx, x.resumed(op), func(ctx context.Context, tx TX) (once.Answer, error) { return x.execute(ctx, tx) })
+		return err
+	}
+}
+
+// Routes resumes operations of several routes: a function of [Resume] for each, under the name of the route in the scope of
+// its operations. This is the method and the pattern, such as "POST /orders/{id}/payments", or what Config.Route returns.
+//
+//	Resume: oncehttp.Routes{
+//		"POST /orders":  oncehttp.Resume(engine, cfg, order),
+//		"POST /refunds": oncehttp.Resume(engine, cfg, refund),
+//	}.Resume
+type Routes map[string]func(context.Context, once.Operation) error
+
+// Resume is for Resume of a lease.Completer.
+func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
+	_, route, _ := wire.ParseScope(op.Scope)
+	resume := routes[route]
+	if resume == nil {
+		return fmt.Errorf("oncehttp: no route of Routes resumes the operations of scope %q. Try: an entry for %q", op.Scope, route)
+	}
+	return resume(ctx, op)
+}
+
+// restore makes an exchange without a client from what was captured.
+func (p *plan) restore(op once.Operation, next *withTx) (*exchange, error) {
+	principal, route, ok := wire.ParseScope(op.Scope)
+	if !ok {
+		return nil, errors.New("the scope does not name a principal and a route. Try: another Resume for operations that no request has begun")
+	}
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(op.Request)))
+	if err != nil {
+		return nil, fmt.Errorf("its request cannot be read: %w", err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("the body of its request cannot be read: %w", err)
+	}
+	x := &exchange{plan: p, w: noClient{}, r: r, next: next, keyed: true, key: op.Key, principal: principal, body: body}
+	if p.Route == nil {
+		if mux := routed(route, r, next); mux != nil {
+			r.Pattern, x.next = route, mux
+		}
+	}
+	if wire.Scope(principal, p.routeOf(r)) != op.Scope {
+		return nil, fmt.Errorf("its request is one of %q. Try: the Config of the route; Config.Route for a route behind http.StripPrefix, or of a router with patterns of its own; and a shorter principal if the scope ends in a hash", p.routeOf(r))
+	}
+	return x, nil
+}
+
+// routed returns a router with one pattern, which is nil if r does not match it.
+func routed(pattern string, r *http.Request, next *withTx) (mux *http.ServeMux) {
+	defer func() {
+		if recover() != nil { // it is no pattern of a ServeMux
+			mux = nil
+		}
+	}()
+	mux = http.NewServeMux()
+	mux.Handle(pattern, next)
+	if h, _ := mux.Handler(r); h != http.Handler(next) { // not found, or a redirect
+		return nil
+	}
+	return mux
+}
+
+// resumed returns the operation with what is not stored of it.
+func (x *exchange) resumed(op once.Operation) once.Operation {
+	said := described(x.r)
+	op.Name, op.Caller = said.Name, said.Caller
+	op.Caller.Attempt = 0 // that of the client's request is not this one
+	op.Isolation, op.Timeouts, op.Bytes = x.plan.Isolation, x.plan.Timeouts, int64(len(x.body))
+	if op.Retain == 0 {
+		op.Retain = x.plan.Retain
+	}
+	return op
+}
+
+// withTx is a handler that can be compared.
+type withTx struct{ http.HandlerFunc }
+
+// noClient takes an answer that nobody waits for. The handler's is held back until the commit, and then stored.
+type noClient struct{}
+
+func (noClient) Header() http.Header         { return http.Header{} }
+func (noClient) Write(b []byte) (int, error) { return len(b), nil }
+func (noClient) WriteHeader(int)             {}
