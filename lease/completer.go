@@ -31,7 +31,7 @@ type Completer struct {
 	Encrypter once.Encrypter
 
 	// Resume executes an operation as a caller with the same request would: it calls [once.Do] with op, and with the handler for
-	// it. Operation.Scope tells operations apart; Name and the like are not stored, Resume sets them. It is called for all
+	// it. For operations of HTTP routes it is oncehttp.Resume. Operation.Scope tells operations apart; Name and the like are not stored, Resume sets them. It is called for all
 	// operations that the store keeps under leases. Required.
 	Resume func(ctx context.Context, op once.Operation) error
 
@@ -285,7 +285,7 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 		return nil
 	}
 	if len(rec.Request) == 0 {
-		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request")
+		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
 	}
 	op := once.Operation{Scope: id.Scope, Key: id.Key, Trace: rec.Trace, Retain: s.Retain}
 	if len(rec.Fingerprint) == len(op.Fingerprint) {

@@ -95,7 +95,8 @@
 // writes and calls are phases. Its context does not end with that of the request: a client that hangs up does not end the
 // work, and its retry attaches to it, on any node. A duplicate waits for Config.Wait, and then is told 409 with Retry-After
 // and, with Config.StatusURL, where [Status] tells the state. After a phase, a failure rolls nothing back: the retry goes on
-// behind it. Every request needs a key: Config.Optional is refused, and a [Handler] is for methods that are keyed.
+// behind it. [Resume] ends work without its client. Every request needs a key: Config.Optional is refused, and a [Handler] is for methods that are keyed. A
+// [BatchHandler] is refused: a batch has no phases.
 //
 // # Dialects
 //

@@ -28,11 +28,11 @@ type run struct {
 	outer     http.Header // that was there before the handler; nil: nothing was
 	body      body
 
-	mu           sync.Mutex // http.TimeoutHandler leaves handlers behind, which go on
-	ended        bool       // what follows is not of this run any more
-	failed       error      // what the handler has told Fail
-	final        *once.Failure
-	decided      bool       // the handler has called Decide
+	mu           sync.Mutex    // http.TimeoutHandler leaves handlers behind, which go on
+	ended        bool          // what follows is not of this run any more
+	failed       error         // what the handler has told Fail
+	final        *once.Failure // the same, if it is one
+	decided      bool          // the handler has called Decide
 	verdict      Verdict
 	storedStatus string // stored or omitted
 

@@ -54,6 +54,36 @@ var leasedMutants = []Mutant{
 		Tests: in("oncehttp", "TestLeasedWorkHasStopped"),
 	},
 	{
+		Name:  "a handler that is resumed does not know its client",
+		Edits: []Edit{{In: "oncehttp.(*plan).restore", Old: "principal: principal, body: body}", New: "body: body}"}},
+		Tests: in("oncehttp", "TestResume"),
+	},
+	{
+		Name:  "a request of another route is resumed",
+		Edits: []Edit{{In: "oncehttp.(*plan).restore", Old: "if wire.Scope(principal, p.routeOf(r)) != op.Scope {", New: `if op.Scope == "" {`}},
+		Tests: in("oncehttp", "TestResumeRefuses"),
+	},
+	{
+		Name:  "a resumed request that no route takes has 404 for good",
+		Edits: []Edit{{In: "oncehttp.routed", Old: "h != http.Handler(next)", New: "h == nil"}},
+		Tests: in("oncehttp", "TestResumeRefuses"),
+	},
+	{
+		Name:  "a final failure over HTTP can be retried for ever",
+		Edits: []Edit{{In: "oncehttp.Fail", Old: "case ok && final != nil:", New: "case ok && err == nil:"}},
+		Tests: in("oncehttp", "TestFailWithAFailure"),
+	},
+	{
+		Name:  "the answer of a final failure has headers of the one before",
+		Edits: []Edit{{In: "oncehttp.(*run).end", Old: "clear(header)", New: ""}},
+		Tests: in("oncehttp", "TestFailWithAFailure"),
+	},
+	{
+		Name:  "a batch is executed under a lease, without a phase",
+		Edits: []Edit{{In: "lease.(*Store).Begin", Old: "if opts.Batch {", New: "if opts.Batch && opts.ID.IsZero() {"}},
+		Tests: in("lease", "TestBatchIsMisused"),
+	},
+	{
 		Name:  "the state of an operation is told to another tenant",
 		Edits: []Edit{{In: "oncehttp.Status", Old: "Scope: wire.Scope(principal, route)", New: `Scope: wire.Scope("acme", route)`}},
 		Tests: in("oncehttp", "TestStatus"),

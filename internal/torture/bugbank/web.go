@@ -74,7 +74,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "who has a key need not be known",
-		Edits: []Edit{{In: "(*exchange).operation", Old: `if principal = p.Principal(r); principal == "" {`, New: `if principal = p.Principal(r); principal == "" && !p.keySent(r) {`}},
+		Edits: []Edit{{In: "(*exchange).operation", Old: `if x.principal = p.Principal(r); x.principal == "" {`, New: `if x.principal = p.Principal(r); x.principal == "" && !p.keySent(r) {`}},
 		Tests: in("oncehttp", "TestUnauthenticated"),
 	},
 	{
