@@ -208,7 +208,7 @@ func TestCheckedCallKeepsItsName(t *testing.T) {
 			t.Fatalf("fence %d after %d: it was not asked", rec.Fence, before.Fence)
 		}
 		must(t, lease.Resolve(t.Context(), s, id, lease.Resolution{CallID: named, CallValue: []byte(`"paid"`)}))
-		pass(10 * time.Second)
+		pass(2 * time.Minute) // it looks again within CheckEvery
 		cancel()
 		must(t, <-done)
 		if rec := wantState(t, s, store.StateDone); string(rec.Result.Body) != `"paid"` {
