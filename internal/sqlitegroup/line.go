@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/oncelib/once/store"
 )
 
 // line is a FIFO lock for the writers of a file. SQLite itself would have each of them look
@@ -52,7 +54,7 @@ func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) err
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
-		err = fmt.Errorf("others have held the file for %v. Try: shorter handlers, or a longer busy_timeout", patience)
+		err = &store.Error{Kind: store.KindBusy, Err: fmt.Errorf("others have held the file for %v. Try: shorter handlers, or a longer busy_timeout", patience)}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

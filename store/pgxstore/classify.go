@@ -77,6 +77,8 @@ func down(err error) error {
 		switch {
 		case pgsql.Classify(pe.Code) == store.KindRetry:
 			kind = store.KindRetry
+		case pgsql.Classify(pe.Code) == store.KindBusy: // the server is there: a lock was waited for, or a statement has taken too long
+			kind = store.KindBusy
 		case pgsql.Unwritable(pe.Code):
 			kind = store.KindOther
 		case pe.Code == pgsql.UndefinedTable, pe.Code == pgsql.UndefinedColumn:

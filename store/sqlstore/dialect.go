@@ -42,6 +42,7 @@ type database struct {
 type claim struct {
 	start   any // of the transaction, if its identity is checked when the record is written
 	granted bool
+	locked  bool // MySQL: a lock of another transaction was in the way
 	watched bool // PostgreSQL watches what the transaction reads: row is not looked up
 	row     row
 }

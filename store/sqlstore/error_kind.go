@@ -84,11 +84,18 @@ func (s *Store) lost(err error) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
-// down is for what happens before anything can have been applied.
+// down is for what happens before anything can have been applied. A server that has made a
+// statement wait for a lock, or for too long, is there.
 func (s *Store) down(err error) error {
+	if store.KindOf(err) == store.KindBusy {
+		return err
+	}
 	kind := store.KindUnavailable
-	if k, _, _ := s.dialect.classify(err); k == store.KindRetry && s.dialect.name != store.SQLite {
-		kind = store.KindRetry // SQLite has waited for busy_timeout already
+	switch k, _, _ := s.dialect.classify(err); {
+	case k == store.KindBusy, k == store.KindRetry && s.dialect.name == store.SQLite: // which has waited for busy_timeout already
+		kind = store.KindBusy
+	case k == store.KindRetry:
+		kind = store.KindRetry
 	}
 	if s.dialect.name == store.PostgreSQL && pgsql.Unwritable(sqlguard.SQLState(err)) {
 		kind = store.KindOther

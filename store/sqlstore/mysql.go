@@ -81,6 +81,7 @@ func is(err error, code int) bool {
 	return got == code
 }
 
+// isLocked reports whether a lock of another transaction was in the way of a statement.
 func isLocked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLocked) }
 
 func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
@@ -93,9 +94,7 @@ func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
 		kind = store.KindRetry
 	case mysqlDuplicate:
 		taken = true
-	case mysqlLockWait, mysqlLocked:
-		kind, taken = store.KindBusy, true
-	case 1969, 3024: // the time for a statement: MariaDB, MySQL
+	case mysqlLockWait, mysqlLocked, 1969, 3024: // the last: the time for a statement, of MariaDB and MySQL
 		kind = store.KindBusy
 	case 1053, 1927, 3032, 4031: // shutdown, connection killed, offline, idle for too long
 		kind = store.KindLost

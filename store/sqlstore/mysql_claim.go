@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"math/rand/v2"
-	"time"
 
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/store"
@@ -25,7 +23,7 @@ import (
 func (s *Store) claimMySQL(ctx context.Context, opts store.BeginOptions) (t *txn, rec store.Record, err error) {
 	for tries := -1; ; tries-- {
 		var isBroken bool
-		if t, rec, isBroken, err = s.tryClaim(ctx, opts); err == nil || !isBroken || ctx.Err() != nil {
+		if t, rec, isBroken, err = s.tryClaim(ctx, opts); err == nil || !isBroken || ctx.Err() != nil || store.KindOf(err) == store.KindBusy {
 			return t, rec, err
 		}
 		if tries < 0 {
@@ -50,9 +48,8 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	var expired row
 	for n := 0; err == nil && c.vanished() && n < maxVanished; n++ {
 		if n > 1 { // the transaction that has the row, a sweeper perhaps, needs a moment to end
-			select {
-			case <-time.After(rand.N(time.Duration(n*n) * time.Millisecond)):
-			case <-ctx.Done():
+			if err = pause(ctx, n); err != nil {
+				break
 			}
 		}
 		if c.row.expired {
@@ -82,6 +79,8 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 			expired = c.row
 		}
 		return t, expired.live(), false, nil
+	case c.vanished() && c.locked: // a caller that wants to wait for longer does so without a connection
+		c.row = row{Record: store.Record{State: store.StateRunning}}
 	case c.vanished():
 		err = &store.Error{Kind: store.KindRetry, Err: errVanished}
 	}
@@ -103,6 +102,10 @@ var errVanished = errors.New("the operation's row, or its place, was locked, and
 // which leaves the transaction open if it has the claim. Who has not got it looks again.
 func (t *txn) claimAtOnce(ctx, own context.Context, opts store.BeginOptions, how string) (c claim, err error) {
 	word, err := t.compound(ctx, t.s.mysqlCompound(opts, how), &c.row)
+	if isLocked(err) { // of an update that finds its place in an index locked, MariaDB tells no handler of the compound
+		word = wordLocked
+		_, err = t.compound(ctx, "rollback", &c.row)
+	}
 	if err == nil {
 		look := fill(mysqlRead, opts.ID.Scope, opts.ID.Key)
 		switch word {
@@ -115,6 +118,7 @@ func (t *txn) claimAtOnce(ctx, own context.Context, opts store.BeginOptions, how
 			_, err = t.compound(ctx, look, &c.row)
 		case wordLocked: // if there is a row; else it is a gap between rows, or the row is gone
 			_, err = t.compound(ctx, "begin not atomic set transaction isolation level read uncommitted; "+look+"; end", &c.row)
+			c.locked = true
 			if c.row.live().State != store.StateAbsent {
 				c.row = row{Record: store.Record{State: store.StateRunning}}
 			}

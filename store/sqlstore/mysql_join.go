@@ -42,7 +42,7 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 		if j.claim.granted || err == nil {
 			return nil
 		}
-		if _, taken, _ := classifyMySQL(err); !taken {
+		if !isLocked(err) && !is(err, mysqlDuplicate) {
 			return err
 		}
 		if err := j.rollback(ctx); err != nil {
@@ -54,12 +54,20 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 		case !isLocked(err), tries >= maxJoinTries:
 			return nil
 		default:
-			select {
-			case <-time.After(rand.N(time.Duration(tries*tries) * time.Millisecond)):
-			case <-ctx.Done():
-				return ctx.Err()
+			if err := pause(ctx, tries); err != nil {
+				return err
 			}
 		}
+	}
+}
+
+// pause waits for the end of a transaction that has a lock, longer with each try.
+func pause(ctx context.Context, tries int) error {
+	select {
+	case <-time.After(rand.N(time.Duration(tries*tries) * time.Millisecond)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -120,7 +120,10 @@ func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ s
 	if !found.expired {
 		return claim{granted: true}, nil
 	}
-	_, err = t.tx.ExecContext(ctx, fill(mysqlTry, opts.ID.Scope, opts.ID.Key)) // the update would wait
+	err = t.setTimeouts(ctx, opts.Timeouts) // the update waits for its place in an index, if that is locked
+	if err == nil {
+		_, err = t.tx.ExecContext(ctx, fill(mysqlTry, opts.ID.Scope, opts.ID.Key)) // and would wait for the row
+	}
 	if err == nil {
 		t.hasRow, err = claimed(t.tx.ExecContext(ctx, fill(mysqlReclaim, opts.ID.Scope, opts.ID.Key)))
 	}
@@ -129,10 +132,13 @@ func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ s
 	}
 	undo := t.tx.Rollback()
 	t.tx = nil
-	if err != nil && !isLocked(err) {
+	switch {
+	case is(err, mysqlLockWait) && undo == nil: // for as long as it may be waited for
+		return c, nil
+	case err != nil && !isLocked(err):
 		return c, errors.Join(err, undo)
 	}
-	return claim{}, undo // a sweeper has the row, or has had it
+	return claim{locked: err != nil}, undo // a sweeper has the row, or has had it
 }
 
 // letGo lets go of the lock of an operation, if the session has it, or drops the connection.
@@ -162,7 +168,7 @@ func (j *joined) claimByLock(ctx context.Context, opts store.BeginOptions) error
 		return err
 	}
 	id := []any{opts.ID.Scope, opts.ID.Key}
-	for range maxJoinTries {
+	for tries := 1; tries <= maxJoinTries; tries++ {
 		how := mysqlClaim
 		if found.expired {
 			how = mysqlReclaim
@@ -170,17 +176,24 @@ func (j *joined) claimByLock(ctx context.Context, opts store.BeginOptions) error
 		if j.claim.granted, err = claimed(j.caller.ExecContext(ctx, fill(how, id...))); j.claim.granted {
 			return nil
 		}
-		if _, taken, _ := classifyMySQL(err); err != nil && !taken {
+		if err != nil && !isLocked(err) && !is(err, mysqlDuplicate) {
 			return err
 		}
 		if undo := j.rollback(ctx); undo != nil {
 			return errors.Join(err, undo)
 		}
-		if isLocked(err) { // a gap between rows, and not the row of a holder
+		if isLocked(err) { // a gap between rows, and not the row of a holder: it was waited for
 			return err
 		}
 		// What the transaction sees is older than the record. This look sees what is committed.
-		if found, err = lookUp(ctx, j.caller, fill(mysqlRead, id...)+" for share"); err != nil || found.live().State != store.StateAbsent {
+		switch found, err = lookUp(ctx, j.caller, fill(mysqlRead, id...)+" for share nowait"); {
+		case isLocked(err) && tries == maxJoinTries:
+			return j.rollback(ctx) // in flight
+		case isLocked(err):
+			if err := errors.Join(j.rollback(ctx), pause(ctx, tries)); err != nil {
+				return err
+			}
+		case err != nil, found.live().State != store.StateAbsent:
 			j.claim.row = found
 			return err
 		}

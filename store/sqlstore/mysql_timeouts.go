@@ -27,8 +27,12 @@ func (s *Store) mysqlTimeouts(t store.Timeouts) []sessionTimeout {
 	return append(list, sessionTimeout{"max_statement_time", time.Second, t.Statement}, sessionTimeout{"idle_transaction_timeout", time.Second, t.Idle})
 }
 
-// setTimeouts sets the timeouts of a transaction that has just begun, in one statement.
+// setTimeouts sets the timeouts of a transaction that has just begun, in one statement, unless its session
+// has them.
 func (t *txn) setTimeouts(ctx context.Context, timeouts store.Timeouts) error {
+	if t.restore != "" {
+		return nil
+	}
 	var set, undo []string
 	var values []any
 	for _, b := range t.s.mysqlTimeouts(timeouts) {

@@ -74,7 +74,7 @@ type Harness[TX any] struct {
 
 	// OneWriter says that one transaction at a time can write in this database. A
 	// duplicate then waits for the holder's transaction, and may be answered with
-	// KindUnavailable when its time is over, where others answer StateRunning at once.
+	// KindBusy, or KindUnavailable if its context ends, where others answer StateRunning at once.
 	OneWriter bool
 }
 
@@ -198,7 +198,7 @@ func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 	case txn != nil:
 		_ = txn.Rollback(bounded(t))
 		t.Error("Begin: granted, while another transaction holds the claim")
-	case u.OneWriter && store.KindOf(err) == store.KindUnavailable:
+	case u.OneWriter && hasWaited(err):
 	case err != nil || rec.State != store.StateRunning:
 		t.Errorf("Begin: record %+v, error %v, want a Running record", rec, err)
 	}
@@ -219,4 +219,10 @@ func (u *suite[TX]) execute(t *testing.T, c store.Change) {
 	if err := txn.Commit(bounded(t), c); err != nil {
 		t.Fatal("Commit:", err)
 	}
+}
+
+// hasWaited reports whether a call of a store with one writer has waited in vain, see Harness.OneWriter.
+func hasWaited(err error) bool {
+	kind := store.KindOf(err)
+	return kind == store.KindBusy || kind == store.KindUnavailable
 }

@@ -242,7 +242,7 @@ func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 			c := change(id, store.Expect{}, n.rec)
 			rec, err := u.peer.Swap(ctx, c)
 			switch {
-			case u.OneWriter && store.KindOf(err) == store.KindUnavailable:
+			case u.OneWriter && hasWaited(err):
 			case err == nil || store.KindOf(err) != store.KindTaken || rec.State != store.StateRunning:
 				t.Errorf("to %s while a transaction holds the claim: record %+v, error %v, want Taken and Running", n.name, rec, err)
 			}
