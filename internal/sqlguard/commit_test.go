@@ -81,7 +81,7 @@ func TestCommitThatFails(t *testing.T) {
 			f.took()
 			commit, rollback := "exec "+tt.d.commits(), "exec ROLLBACK"
 			if tt.d == MySQL {
-				commit, rollback = "exec "+inOne(releaseMark, "COMMIT"), "exec "+inOne(undoing, releaseMark, "ROLLBACK")
+				commit, rollback = "exec "+inOne(releaseMark, "COMMIT"), "exec "+inOne(undoing, "ROLLBACK TO "+setMark, "ROLLBACK")
 			}
 			f.failing(commit, tt.err)
 			err = tx.Commit()

@@ -81,6 +81,7 @@ func (c *conn) admit(ctx context.Context, t *Txn, cmd command, query string) err
 	if c.tx != nil && c.tx.part != nil && cmd.name == PartSavepoint {
 		return t.refuse(query, errPart)
 	}
+	c.noteRollback(ctx, t)
 	if err := t.admit(cmd, query); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -12,9 +13,60 @@ import (
 var ErrIncomplete = errors.New("the transaction was rolled back, but not what it has written to tables that are not transactional, such as MyISAM's." +
 	" Try: alter table ... engine = InnoDB; once doctor lists them")
 
-// Incomplete reports whether the transaction was rolled back, and what it has written to tables
+// Incomplete returns [ErrIncomplete] if the transaction was rolled back, and what it has written to tables
 // of MySQL that are not transactional stands all the same.
-func (t *Txn) Incomplete() bool { return t.real().incomplete.Load() }
+func (t *Txn) Incomplete() error {
+	if err := t.real().incomplete.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// IfIncomplete sets a statement to run, in a transaction of its own, once a ROLLBACK has turned out to be
+// incomplete: it records what stands. MySQL only.
+func (t *Txn) IfIncomplete(statement string) {
+	t = t.real()
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	t.ifIncomplete = append(t.ifIncomplete, statement)
+}
+
+// DropIfIncomplete undoes [Txn.IfIncomplete] of the same statement.
+func (t *Txn) DropIfIncomplete(statement string) {
+	t = t.real()
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	t.ifIncomplete = slices.DeleteFunc(t.ifIncomplete, func(s string) bool { return s == statement })
+}
+
+func (t *Txn) records() []string {
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	return slices.Clone(t.ifIncomplete)
+}
+
+// noteRollback notes whether a statement has failed by which the server has rolled back incompletely. The next statement
+// would have it forgotten.
+func (c *conn) noteRollback(ctx context.Context, t *Txn) {
+	if c.dialect != MySQL || !t.fatal || t.noted {
+		return
+	}
+	t.noted = true
+	if c.warned(ctx) && !c.onlyTemporary(ctx, t) {
+		t.incomplete.Store(&ErrIncomplete)
+	}
+}
+
+// record notes that the transaction of t was rolled back incompletely, and records it.
+func (c *conn) record(ctx context.Context, t *Txn) {
+	err := ErrIncomplete
+	for _, statement := range t.records() {
+		if failed := c.run(ctx, statement); failed != nil {
+			err = errors.Join(err, fmt.Errorf("this could not be recorded, so that a retry may run again: %w", failed))
+		}
+	}
+	t.incomplete.Store(&err)
+}
 
 // mysqlIncomplete is the warning by which ROLLBACK says so.
 const mysqlIncomplete = 1196
@@ -22,22 +74,54 @@ const mysqlIncomplete = 1196
 // undoing has the compound statement that rolls back fail with the warning's number.
 var undoing = fmt.Sprintf("DECLARE EXIT HANDLER FOR %[1]d SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %[1]d", mysqlIncomplete)
 
-// undoMySQL rolls back, and reports whether something of the transaction stands.
+// HasNotTransactional is a query for whether there are tables that ROLLBACK does not roll back, temporary ones aside.
+const HasNotTransactional = "SELECT EXISTS (SELECT 1 FROM information_schema.tables t LEFT JOIN information_schema.engines e ON e.engine = t.engine" +
+	" WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND COALESCE(e.transactions, 'NO') <> 'YES'" +
+	" AND t.table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys'))"
+
+// HasTemporary reports whether the handler may have made a temporary table. On MariaDB the ROLLBACK of that has the
+// same warning, and so has that of what is written to one that is not transactional.
+func (t *Txn) HasTemporary() bool { return t.real().temporary.Load() }
+
+// onlyTemporary reports whether an incomplete rollback of t can only be one of temporary tables, which are gone with
+// the connection.
+func (c *conn) onlyTemporary(ctx context.Context, t *Txn) bool {
+	if !t.HasTemporary() || c.queryer == nil {
+		return false
+	}
+	rows, err := c.queryer.QueryContext(ctx, HasNotTransactional, nil)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = rows.Close() }()
+	row := make([]driver.Value, len(rows.Columns()))
+	return rows.Next(row) == nil && len(row) == 1 && number(row[0]) == "0"
+}
+
+// undoMySQL rolls back, and reports whether something of the transaction stands. On MariaDB what was written before
+// the mark is committed then: a claim, which says "unknown". So no other transaction has it in between.
 func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err error) {
 	c := tx.conn
-	if c.single.Load() {
+	switch {
+	case tx.base != nil:
+		err = tx.base.Rollback()
+		return err == nil && c.warned(ctx) && !c.onlyTemporary(ctx, tx.txn), err
+	case c.single.Load():
 		if tx.hasMark() {
 			err = c.run(ctx, releaseMark)
 		}
 		if err == nil {
 			err = c.run(ctx, "ROLLBACK")
 		}
-		return err == nil && c.warned(ctx), err
+		return err == nil && c.warned(ctx) && !c.onlyTemporary(ctx, tx.txn), err
 	}
-	err = c.run(ctx, compound(undoing, releaseMark, "ROLLBACK"))
+	err = c.run(ctx, compound(undoing, "ROLLBACK TO "+setMark, "ROLLBACK"))
 	switch code, _ := MySQLCode(err); code {
 	case mysqlIncomplete:
-		return true, nil
+		if c.onlyTemporary(ctx, tx.txn) {
+			return false, c.run(ctx, "ROLLBACK")
+		}
+		return true, c.run(ctx, "COMMIT")
 	case mysqlSyntax:
 		c.single.Store(true)
 		return tx.undoMySQL(ctx)

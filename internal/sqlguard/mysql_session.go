@@ -25,6 +25,9 @@ func (c *conn) noteSession(ctx context.Context, t *Txn, query string) {
 	}
 	if changesSession(query) {
 		c.broken = true
+		if contains(query, "temporary") {
+			t.temporary.Store(true)
+		}
 	}
 	if runsTexts(query) {
 		t.opaque.Store(true)

@@ -102,23 +102,23 @@ func TestAdoptAndLast(t *testing.T) {
 func TestRollbackTooLate(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	f.failing("exec "+inOne(undoing, releaseMark, "ROLLBACK"), errNoSavepoint)
+	f.failing("exec "+inOne(undoing, "ROLLBACK TO "+setMark, "ROLLBACK"), errNoSavepoint)
 	tx, _ := begun(t, f, MySQL)
 	if err := tx.Rollback(); !errors.Is(err, ErrEnded) {
 		t.Errorf("Rollback() = %v", err)
 	}
-	wantCalls(t, f, "exec "+inOne(undoing, releaseMark, "ROLLBACK"), "exec ROLLBACK")
+	wantCalls(t, f, "exec "+inOne(undoing, "ROLLBACK TO "+setMark, "ROLLBACK"), "exec ROLLBACK", "query SHOW WARNINGS", "rows close")
 
 	for code, expected := range map[uint16]bool{1213: true, 1062: false} { // a deadlock has rolled back, a duplicate has not
 		f = newFake()
-		f.failing("exec "+inOne(undoing, releaseMark, "ROLLBACK"), errNoSavepoint)
+		f.failing("exec "+inOne(undoing, "ROLLBACK TO "+setMark, "ROLLBACK"), errNoSavepoint)
 		tx, _ = begun(t, f, MySQL)
 		f.failing("exec UPDATE t", errorNo(code))
 		_, _ = tx.Exec("UPDATE t")
 		if err := tx.Rollback(); errors.Is(err, ErrEnded) == expected {
 			t.Errorf("after %d: Rollback() = %v", code, err)
 		}
-		calls := []string{"exec UPDATE t", "exec " + inOne(undoing, releaseMark, "ROLLBACK"), "exec ROLLBACK"}
+		calls := []string{"exec UPDATE t", "exec " + inOne(undoing, "ROLLBACK TO "+setMark, "ROLLBACK"), "exec ROLLBACK", "query SHOW WARNINGS", "rows close"}
 		if expected { // it is asked whether that was all
 			calls = slices.Insert(calls, 1, "query SHOW WARNINGS", "rows close")
 		}

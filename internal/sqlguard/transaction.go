@@ -238,6 +238,8 @@ func (tx *transaction) Rollback() error {
 	}
 	err := tx.rollback()
 	switch {
+	case err == nil && tx.base != nil: // the owner of the other ones asks
+		return tx.txn.Incomplete()
 	case err == nil:
 		return nil
 	case endedUnderneath(c.dialect, err) && tx.txn.rolledBack(c.dialect):
@@ -258,24 +260,28 @@ func (tx *transaction) clear() {
 }
 
 func (tx *transaction) rollback() error {
+	c, t := tx.conn, tx.txn
 	switch {
-	case tx.base != nil:
+	case tx.base != nil && (c.dialect != MySQL || len(t.records()) == 0):
 		return tx.base.Rollback()
-	case tx.part != nil && tx.part.Rollback(Session{tx.conn}):
+	case tx.part != nil && tx.part.Rollback(Session{c}):
 		return nil
 	}
-	c := tx.conn
 	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
 	if c.dialect != MySQL {
 		return c.run(ctx, "ROLLBACK")
 	}
-	itself := tx.txn.fatal && c.warned(ctx) // by the failed statement; before it is forgotten
+	c.noteRollback(ctx, t)
 	incomplete, err := tx.undoMySQL(ctx)
 	if err != nil && endedUnderneath(c.dialect, err) {
-		err = errors.Join(err, c.run(ctx, "ROLLBACK")) // of another one, begun by the same hand
+		again := c.run(ctx, "ROLLBACK") // of another one, begun by the same hand, or after a COMMIT that was refused
+		incomplete = again == nil && c.warned(ctx) && !c.onlyTemporary(ctx, t)
+		err = errors.Join(err, again)
 	}
-	tx.txn.incomplete.Store(incomplete || itself)
+	if incomplete || t.Incomplete() != nil {
+		c.record(ctx, t)
+	}
 	return err
 }
 

@@ -19,19 +19,22 @@ type Txn struct {
 	claims          atomic.Int64
 	failure         atomic.Pointer[failure]
 	commitForbidden atomic.Bool
-	incomplete      atomic.Bool
+	incomplete      atomic.Pointer[error] // see Incomplete
 	opaque          atomic.Bool
+	temporary       atomic.Bool                   // see HasTemporary
 	watch           atomic.Pointer[txlimit.Watch] // of its limits of time; nil without
 	view            atomic.Pointer[Txn]           // the guard that was there already, of a Txn that has joined it
 
-	ending sync.Mutex // guards after: the end of a context can end the transaction at any time
-	after  string     // see DoAfter
+	ending       sync.Mutex // guards the next two: the end of a context can end the transaction at any time
+	after        string     // see DoAfter
+	ifIncomplete []string   // see IfIncomplete
 
 	// The rest is touched only by the goroutine that holds the connection.
 
 	last       string                               // see Last
 	beforeMark func(context.Context, Session) error // see BeforeMark
 	fatal      bool                                 // MySQL: a statement has failed in a way that ends the transaction
+	noted      bool                                 // MySQL: what the server has said of that
 	savepoints []savepoint                          // open ones, oldest first
 	made       int                                  // savepoints made so far: the transaction's clock
 	isolation  sql.IsolationLevel

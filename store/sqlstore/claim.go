@@ -85,9 +85,7 @@ func (t *txn) end() error {
 	defer t.release()
 	t.guard.AllowCommit()
 	err := t.tx.Rollback()
-	if t.guard.Incomplete() {
-		err = errors.Join(sqlguard.ErrIncomplete, err)
-	}
+	err = errors.Join(t.guard.Incomplete(), err)
 	switch ended := t.guard.Lift(); {
 	case t.member != nil:
 		return errors.Join(t.member.RolledBack(), err)

@@ -76,6 +76,10 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 
 // began hands the transaction to the handler.
 func (j *joined) began() {
+	j.begun = true
+	if j.s.dialect.name == store.MySQL && !j.id.IsZero() {
+		j.guard.IfIncomplete(j.s.recordUnknown(j.id))
+	}
 	j.ownStatements = j.guard.Statements()
 	j.inHandler = j.guard.ForbidCommit()
 }
@@ -133,6 +137,7 @@ type joined struct {
 	claim         claim
 	ownStatements int  // those of the store, before the handler's
 	inHandler     bool // the transaction belongs to another handler, which this join is inside of
+	begun         bool // the handler has the transaction, or has had it
 	undone        bool
 	counted       bool // see countClaim
 }
@@ -149,7 +154,7 @@ func (j *joined) Rollback(ctx context.Context) error {
 	j.takeBack()
 	j.undone = true
 	lost := j.guard.RolledBack(guards[j.s.dialect.name]) // asked before undo, whose own error is none of the handler's
-	err := j.undo(ctx)
+	err := j.stands(j.undo(ctx))
 	switch {
 	case err == nil:
 		j.uncountClaim()
@@ -200,7 +205,7 @@ func (j *joined) undo(ctx context.Context) error {
 	}
 	if j.s.dialect.name == store.MySQL {
 		if err := j.complete(ctx); err != nil {
-			return errors.Join(err, j.release(ctx))
+			return errors.Join(err, j.leaveUnknown(ctx), j.release(ctx))
 		}
 	}
 	return j.release(ctx)
@@ -241,8 +246,16 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	if undo == nil {
 		j.uncountClaim()
 	}
-	if errors.Is(undo, sqlguard.ErrIncomplete) {
+	if undo = j.stands(undo); errors.Is(undo, sqlguard.ErrIncomplete) {
 		err = &store.Error{Kind: store.KindEnded, Err: errors.Join(undo, err)}
 	}
 	return err
+}
+
+// stands adds to the error of an undo that a deadlock has rolled back all of the transaction before, incompletely.
+func (j *joined) stands(undo error) error {
+	if undo == nil {
+		return nil
+	}
+	return errors.Join(undo, j.guard.Incomplete())
 }

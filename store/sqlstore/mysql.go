@@ -36,6 +36,8 @@ const (
 	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
 	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
 		"request = null, trace = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
+	mysqlUnknown = "replace into once_operation (scope, `key`, since) select ?, ?, " + mysqlNow + " from dual where not exists (" +
+		"select 1 from once_operation" + mysqlWhere + " and not coalesce(" + mysqlExpired + ", false))"
 	mysqlFinish  = "update once_operation set " + mysqlFields + mysqlWhere + mysqlClaimed
 	mysqlRelease = "delete from once_operation" + mysqlWhere + mysqlClaimed
 	mysqlClaimed = " and state = 3 and claim = ''"
@@ -51,6 +53,16 @@ const (
 	mysqlSwapKeep    = "update once_operation set " + mysqlKeep + mysqlExpect // the fence is another one, so that it counts a row
 	mysqlDropExpired = mysqlDelete + " and " + mysqlExpired
 )
+
+// recordUnknown is a statement that records an operation whose rollback was incomplete as unknown, unless there is a
+// record.
+func (s *Store) recordUnknown(id store.ID) string {
+	text := fill(mysqlUnknown, id.Scope, id.Key, id.Scope, id.Key)
+	if s.compound {
+		return noWait(text)
+	}
+	return text
+}
 
 var mysql = database{
 	name:     store.MySQL,

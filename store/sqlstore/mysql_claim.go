@@ -111,6 +111,7 @@ func (t *txn) claimAtOnce(ctx, own context.Context, opts store.BeginOptions, how
 		switch word {
 		case wordGranted:
 			c.granted = true
+			t.guard.IfIncomplete(t.s.recordUnknown(opts.ID))
 			t.tx, err = t.conn.BeginTx(t.guard.Adopt(own), &sql.TxOptions{Isolation: levels[opts.Isolation]})
 		case wordReplica: // the pool makes another connection, which may lead to the primary
 			err = errReplica

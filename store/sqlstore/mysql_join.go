@@ -110,10 +110,30 @@ func (j *joined) complete(ctx context.Context) (err error) {
 		}
 		incomplete = incomplete || code == mysqlIncomplete
 	}
-	if err := warnings.Err(); err != nil || !incomplete {
+	if err := errors.Join(warnings.Err(), warnings.Close()); err != nil {
 		return err
 	}
-	return sqlguard.ErrIncomplete
+	if incomplete && j.guard.HasTemporary() { // the warning may be of temporary tables only
+		if err := j.caller.QueryRowContext(ctx, sqlguard.HasNotTransactional).Scan(&incomplete); err != nil {
+			return err
+		}
+	}
+	if incomplete {
+		return sqlguard.ErrIncomplete
+	}
+	if !j.id.IsZero() {
+		j.guard.DropIfIncomplete(j.s.recordUnknown(j.id))
+	}
+	return nil
+}
+
+// leaveUnknown records the operation as unknown in the caller's transaction. If that is rolled back, the guard does it.
+func (j *joined) leaveUnknown(ctx context.Context) error {
+	if j.id.IsZero() || !j.begun {
+		return nil
+	}
+	_, err := j.caller.ExecContext(ctx, j.s.recordUnknown(j.id))
+	return err
 }
 
 // lookUp runs what lookMySQL has made.

@@ -107,6 +107,7 @@ func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ s
 	}
 	t.guard = new(sqlguard.Txn) // an earlier try may have used it
 	t.guard.DoAfter(t.s.unlock(opts.ID))
+	t.guard.IfIncomplete(t.s.recordUnknown(opts.ID))
 	if !found.expired {
 		t.guard.BeforeMark(func(ctx context.Context, s sqlguard.Session) error {
 			return s.Run(ctx, fill(mysqlClaim, opts.ID.Scope, opts.ID.Key))

@@ -11,66 +11,98 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
 )
 
 // TestTablesThatAreNotTransactional: what a handler has written to one stands after a
 // rollback. Then it is not said that nothing was applied, whatever has rolled back, and the
-// handler does not run again.
+// handler does not run again: the operation is recorded as unknown, until a person decides.
 func TestTablesThatAreNotTransactional(t *testing.T) {
 	testenv.Prove(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, s := on.open(t, "", nil)
 		run(t, db, "create table notes (name varchar(100) not null) engine = MyISAM", "create table taken (id int primary key)", "insert into taken values (1), (2)")
 		e := once.New(s, once.Config{Runs: 3})
-		note := func(ctx context.Context, tx *sql.Tx, name string) error {
-			_, err := tx.ExecContext(ctx, "insert into notes values (?)", name)
-			return errors.Join(err, effect(ctx, tx, name))
-		}
 		failed := errors.New("failed")
+		fails := func(context.Context, *sql.Tx) error { return failed }
+		calls := notesCalls{db, e}
 		for name, c := range map[string]struct {
-			after func(ctx context.Context, tx *sql.Tx) error
-			join  bool
+			after  func(ctx context.Context, tx *sql.Tx) error
+			call   func(ctx context.Context, op once.Operation, handler noteHandler) error // nil: Do
+			engine string
+			told   bool // that all is well, and the caller of a join rolls back all the same
 		}{
-			"fails":               {after: func(context.Context, *sql.Tx) error { return failed }},
+			"fails":               {after: fails},
+			"fails, MEMORY":       {after: fails, engine: "MEMORY"},
+			"fails, CSV":          {after: fails, engine: "CSV"},
 			"declines":            {after: func(context.Context, *sql.Tx) error { return &once.Failure{Code: "declined"} }},
 			"swallows an error":   {after: func(ctx context.Context, tx *sql.Tx) error { _, _ = tx.ExecContext(ctx, "select nothing"); return nil }},
 			"calls Commit":        {after: func(_ context.Context, tx *sql.Tx) error { _ = tx.Commit(); return nil }},
 			"calls Rollback":      {after: func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }},
 			"loses a deadlock":    {after: func(ctx context.Context, tx *sql.Tx) error { return loseDeadlock(ctx, t, db, tx) }},
 			"swallows a deadlock": {after: func(ctx context.Context, tx *sql.Tx) error { _ = loseDeadlock(ctx, t, db, tx); return nil }},
-			"fails in a join":     {join: true, after: func(context.Context, *sql.Tx) error { return failed }},
+			"its COMMIT is refused": {after: func(ctx context.Context, tx *sql.Tx) error {
+				run(t, tx, "delete from once_operation where scope = 'engine'")
+				return failedOn(on.mysql)
+			}},
+			"fails, and had expired": {after: fails},
+			"fails, a temporary table": {after: func(ctx context.Context, tx *sql.Tx) error {
+				run(t, tx, "create temporary table scratch (n int)")
+				return failed
+			}},
+			"fails in a join":               {after: fails, call: calls.joinAndRollBack},
+			"fails, its caller commits":     {after: fails, call: calls.joinAndCommit},
+			"fails in a join of a handler":  {after: fails, call: calls.joinInside},
+			"deadlocks in a join":           {after: func(ctx context.Context, tx *sql.Tx) error { return loseDeadlock(ctx, t, db, tx) }, call: calls.joinAndRollBack},
+			"swallows a deadlock in a join": {after: func(ctx context.Context, tx *sql.Tx) error { _ = loseDeadlock(ctx, t, db, tx); return nil }, call: calls.joinAndRollBack},
+			"a join that is rolled back":    {after: func(context.Context, *sql.Tx) error { return nil }, call: calls.joinAndRollBack, told: true},
 		} {
 			t.Run(name, func(t *testing.T) {
 				ctx := t.Context()
+				table := "notes"
+				if c.engine != "" {
+					table = "notes_" + c.engine
+					run(t, db, "create table "+table+" (name varchar(100) not null) engine = "+c.engine)
+				}
+				if strings.HasSuffix(name, "expired") {
+					run(t, db, "insert into once_operation (scope, `key`, state, claim, since, expires_at) values ('engine', '"+name+"', 2, 'x', 0, 1000)")
+				}
 				runs := 0
 				handler := func(ctx context.Context, tx *sql.Tx) (int, error) {
 					runs++
-					if err := note(ctx, tx, name); err != nil {
+					_, err := tx.ExecContext(ctx, "insert into "+table+" values (?)", name)
+					if err = errors.Join(err, effect(ctx, tx, name)); err != nil {
 						return 0, err
 					}
 					return 1, c.after(ctx, tx)
 				}
-				op := once.Operation{Scope: "engine", Key: name}
-				ask := func() error { _, err := once.Do(ctx, e, op, handler); return err }
-				if c.join {
-					ask = func() error {
-						tx, err := db.BeginTx(ctx, nil)
-						if err != nil {
-							return err
-						}
-						_, err = once.Join(ctx, e, tx, op, handler)
-						return errors.Join(err, tx.Rollback())
-					}
+				if c.call == nil {
+					c.call = calls.do
 				}
-				if err := ask(); once.EffectOf(err) != once.EffectInDoubt || !strings.Contains(fmt.Sprint(err), "Try: alter table") {
+				op := once.Operation{Scope: "engine", Key: name}
+				if err := c.call(ctx, op, handler); !c.told && once.EffectOf(err) != once.EffectInDoubt || !strings.Contains(fmt.Sprint(err), "Try: alter table") {
 					t.Errorf("%v", err)
+				}
+				notes, effects := count(t, db, "select count(*) from "+table+" where name = ?", name), count(t, db, "select count(*) from effect where name = ?", name)
+				if notes != 1 || effects != 0 {
+					t.Errorf("%d notes and %d effects: the case is not what the test is about", notes, effects)
+				}
+				if err := calls.do(ctx, op, handler); once.CodeOf(err) != once.CodeUnknown {
+					t.Errorf("the retry: %v", err)
 				}
 				if runs != 1 {
 					t.Errorf("the handler has run %d times", runs)
 				}
-				notes, effects := count(t, db, "select count(*) from notes where name = ?", name), count(t, db, "select count(*) from effect where name = ?", name)
-				if notes != 1 || effects != 0 {
-					t.Errorf("%d notes and %d effects: the case is not what the test is about", notes, effects)
+				if strings.Contains(name, "join") {
+					return
+				}
+				decided := store.Change{ID: store.ID{Scope: op.Scope, Key: op.Key}, Expect: store.Expect{Fence: 1}}
+				if _, err := s.Swap(ctx, decided); err != nil {
+					t.Errorf("a person decides that it shall run again: %v", err)
+				}
+				c.after = func(context.Context, *sql.Tx) error { return nil }
+				if err := calls.do(ctx, op, handler); err != nil || runs != 2 {
+					t.Errorf("then it has run %d times: %v", runs, err)
 				}
 			})
 		}
@@ -82,7 +114,7 @@ func TestTablesThatAreNotTransactional(t *testing.T) {
 		}{"commits": {nil, "", 1}, "fails, and has written to none": {failed, once.CodeFailed, 0}} {
 			_, err := once.Do(t.Context(), e, once.Operation{Scope: "engine", Key: name}, func(ctx context.Context, tx *sql.Tx) (int, error) {
 				if want.fail == nil {
-					return 1, note(ctx, tx, name)
+					run(t, tx, "insert into notes values ('"+name+"')")
 				}
 				return 1, errors.Join(effect(ctx, tx, name), want.fail)
 			})
@@ -91,6 +123,87 @@ func TestTablesThatAreNotTransactional(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTemporaryTables: they vanish with the connection, so that a handler which has made one and fails has applied nothing,
+// although ROLLBACK warns as if it had. It may be tried again.
+func TestTemporaryTables(t *testing.T) {
+	testenv.Prove(t)
+	onInnoDB(t, func(t *testing.T, on innodb) {
+		db, s := on.open(t, "", nil)
+		e := once.New(s, once.Config{Runs: 1})
+		calls := notesCalls{db, e}
+		for _, engine := range []string{"InnoDB", "MEMORY", "MyISAM"} {
+			for name, call := range map[string]func(context.Context, once.Operation, noteHandler) error{"Do": calls.do, "Join": calls.joinAndRollBack} {
+				failed := errors.New("failed")
+				op := once.Operation{Scope: "temporary", Key: engine + name}
+				err := call(t.Context(), op, func(_ context.Context, tx *sql.Tx) (int, error) {
+					run(t, tx, "create temporary table scratch (n int not null) engine = "+engine, "insert into scratch values (1)")
+					return 0, failed
+				})
+				if !errors.Is(err, failed) || once.EffectOf(err) != once.EffectNotApplied {
+					t.Errorf("%s, %s: %v", engine, name, err)
+				}
+				op.Wait = time.Minute // until the server has seen the end of the connection
+				if err := calls.do(t.Context(), op, func(context.Context, *sql.Tx) (int, error) { return 1, nil }); err != nil {
+					t.Errorf("%s, %s, the retry: %v", engine, name, err)
+				}
+			}
+		}
+	})
+}
+
+// failedOn is the error of a handler whose record MySQL inserts after it, so that there is none yet.
+func failedOn(mysql bool) error {
+	if mysql {
+		return errors.New("failed")
+	}
+	return nil
+}
+
+type noteHandler = func(context.Context, *sql.Tx) (int, error)
+
+// notesCalls are the ways to run a handler.
+type notesCalls struct {
+	db *sql.DB
+	e  *once.Engine[*sql.Tx]
+}
+
+func (n notesCalls) do(ctx context.Context, op once.Operation, handler noteHandler) error {
+	_, err := once.Do(ctx, n.e, op, handler)
+	return err
+}
+
+func (n notesCalls) join(ctx context.Context, op once.Operation, handler noteHandler, end func(*sql.Tx) error) error {
+	tx, err := n.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	_, err = once.Join(ctx, n.e, tx, op, handler)
+	return errors.Join(err, end(tx))
+}
+
+func (n notesCalls) joinAndRollBack(ctx context.Context, op once.Operation, handler noteHandler) error {
+	return n.join(ctx, op, handler, (*sql.Tx).Rollback)
+}
+
+func (n notesCalls) joinAndCommit(ctx context.Context, op once.Operation, handler noteHandler) error {
+	return n.join(ctx, op, handler, (*sql.Tx).Commit)
+}
+
+// joinInside joins in the handler of another operation, which fails as well.
+func (n notesCalls) joinInside(ctx context.Context, op once.Operation, handler noteHandler) error {
+	outer := op
+	outer.Key = "around " + op.Key
+	err := n.do(ctx, outer, func(ctx context.Context, tx *sql.Tx) (int, error) {
+		_, err := once.Join(ctx, n.e, tx, op, handler)
+		return 0, err
+	})
+	again := n.do(ctx, outer, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+	if once.CodeOf(again) != once.CodeUnknown {
+		return fmt.Errorf("the operation around it: %w", again)
+	}
+	return err
 }
 
 // loseDeadlock has tx lose a deadlock against a transaction that has changed more. InnoDB
