@@ -19,7 +19,7 @@ const (
 	CodeFailed      Code = "failed"             // the handler failed; nothing is stored, a retry executes
 	CodeAborted     Code = "aborted"            // the handler has swallowed a statement error; nothing is stored
 	CodeConflict    Code = "conflict"           // serialization failures in every run; nothing is stored, try later
-	CodeUnavailable Code = "unavailable"        // the store was not reached, or has not answered, in time
+	CodeUnavailable Code = "unavailable"        // the store was not reached, has not answered in time, or was busy
 	CodeNoResult    Code = "result_unavailable" // done earlier, but its result was not kept or cannot be decoded
 	CodeMisuse      Code = "misuse"             // the handler has ended its transaction, or left it unfit to commit
 )

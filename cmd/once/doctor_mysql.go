@@ -94,7 +94,7 @@ func judgeEngines(tables []table) finding {
 	case n > most:
 		names = append(names, fmt.Sprintf("and %d more", n-most))
 	}
-	return bad.because("not transactional: "+strings.Join(names, ", ")+": what an operation writes there stands if it fails, and is written again by the retry",
+	return bad.because("not transactional: "+strings.Join(names, ", ")+": what an operation writes there stays if it fails: then its outcome is unknown, or, if its connection was lost, the retry writes it again",
 		"alter table NAME engine = InnoDB, for each table that operations write to")
 }
 

@@ -39,7 +39,7 @@
 // autocommit mode and not read uncommitted, which [New] checks. Nobody waits for a
 // claim, so that claims never deadlock, and a replay locks nothing. Tables must be
 // InnoDB's, yours as well: what is written to others is not rolled back. If that is found out,
-// the operation is in doubt; once doctor names them.
+// the operation is in doubt, and recorded as unknown; once doctor names them.
 //
 // A handler that changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE) costs
 // the connection: it is closed, so that nobody else gets the session. SET STATEMENT and

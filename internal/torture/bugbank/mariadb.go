@@ -39,18 +39,83 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "what could not be rolled back was not applied",
-		Edits: []Edit{{In: "(*transaction).rollback", Old: `Store(incomplete || itself)`, New: `Store(itself || incomplete && itself)`}},
+		Edits: []Edit{{In: "(*transaction).rollback", Old: `if incomplete || t.Incomplete() != nil {`, New: `if t.Incomplete() != nil {`}},
 		Tests: mariadbSQL("TestTablesThatAreNotTransactional"),
 	},
 	{
 		Name:  "a deadlock has rolled back everything",
-		Edits: []Edit{{In: "(*transaction).rollback", Old: `Store(incomplete || itself)`, New: `Store(incomplete || itself && incomplete)`}},
+		Edits: []Edit{{In: "(*conn).noteRollback", Old: `if c.warned(ctx) &&`, New: `if !c.warned(ctx) &&`}},
 		Tests: mariadbSQL("TestTablesThatAreNotTransactional"),
 	},
 	{
 		Name:  "a join has rolled back everything",
 		Edits: []Edit{{In: "sqlstore.(*joined).undo", Old: `if err := j.complete(ctx); err != nil {`, New: `if err := j.complete(ctx); err != nil && ctx == nil {`}},
 		Tests: mariadbSQL("TestTablesThatAreNotTransactional"),
+	},
+	{
+		Name:  "what MyISAM keeps is not recorded",
+		Edits: []Edit{{In: "(*conn).record", Old: `range t.records()`, New: `range t.records()[:0]`}},
+		Tests: mariadbSQL("TestTablesThatAreNotTransactional$/^MySQL$/^fails$"),
+	},
+	{
+		Name:  "the claim is given up before the operation is recorded as unknown",
+		Edits: []Edit{{In: "(*transaction).undoMySQL", Old: `return true, c.run(ctx, "COMMIT")`, New: `return true, c.run(ctx, "ROLLBACK")`}},
+		Tests: mariadbSQL("TestNothingRunsBeforeItIsUnknown$/^MariaDB"),
+	},
+	{
+		Name:  "a COMMIT that was refused has rolled back everything",
+		Edits: []Edit{{In: "(*transaction).rollback", Old: `incomplete = again == nil &&`, New: `incomplete = again != nil &&`}},
+		Tests: mariadbSQL("TestTablesThatAreNotTransactional$/^MariaDB$/^its_COMMIT"),
+	},
+	{
+		Name:  "the caller's commit of a failed join leaves no record",
+		Edits: []Edit{{In: "(*joined).leaveUnknown", Old: `|| !j.begun {`, New: `|| j.begun {`}},
+		Tests: mariadbSQL("TestTablesThatAreNotTransactional$/^MariaDB$/^fails,_its_caller_commits"),
+	},
+	{
+		Name:  "a deadlock in a join has rolled back everything",
+		Edits: []Edit{{In: "(*joined).stands", Old: `errors.Join(undo, j.guard.Incomplete())`, New: `undo`}},
+		Tests: mariadbSQL("TestTablesThatAreNotTransactional$/^MariaDB$/^deadlocks_in_a_join"),
+	},
+	{
+		Name:  "a temporary table makes an operation unknown",
+		Edits: []Edit{{In: "(*conn).onlyTemporary", Old: `if !t.HasTemporary() ||`, New: `if t.HasTemporary() ||`}},
+		Tests: mariadbSQL("TestTemporaryTables$/^MariaDB"),
+	},
+	{
+		Name:  "a temporary table puts a join in doubt",
+		Edits: []Edit{{In: "sqlstore.(*joined).complete", Old: `if incomplete && j.guard.HasTemporary() {`, New: `if !incomplete && j.guard.HasTemporary() {`}},
+		Tests: mariadbSQL("TestTemporaryTables$/^MariaDB"),
+	},
+	{
+		Name:  "an update that waits for its place in an index is an outage",
+		Edits: []Edit{{In: "(*txn).claimAtOnce", Old: `if isLocked(err) {`, New: `if isLocked(err) && own == nil {`}},
+		Tests: mariadbSQL("TestALockIsNoOutage$/^MariaDB$/^a_claim,_its_index"),
+	},
+	{
+		Name:  "a claim beside a lock does not wait as long as its caller wants",
+		Edits: []Edit{{In: "(*Store).tryClaim", Old: `case c.vanished() && c.locked:`, New: `case c.vanished() && c.locked && own == nil:`}},
+		Tests: mariadbSQL("TestALockIsNoOutage$/^MariaDB$/^a_claim,_its_gap"),
+	},
+	{
+		Name:  "a handler of MySQL runs again for each wait for a lock",
+		Edits: []Edit{{In: "classifyMySQL", Old: `kind = store.KindBusy`, New: `kind, taken = store.KindBusy, code == mysqlLockWait`}},
+		Tests: mariadbSQL("TestALockIsNoOutage$/^MySQL$/^a_claim,_its_gap"),
+	},
+	{
+		Name:  "a lock that was waited for says that the store is down",
+		Edits: []Edit{{In: "sqlstore.(*Store).down", Old: `case k == store.KindBusy,`, New: `case k == store.KindBusy && s == nil,`}},
+		Tests: mariadbSQL("TestABusyDatabaseIsNotDown$/^PostgreSQL"),
+	},
+	{
+		Name:  "a locked table says that PostgreSQL is down",
+		Edits: []Edit{{In: "pgxstore.down", Old: `pgsql.Classify(pe.Code) == store.KindBusy:`, New: `pgsql.Classify(pe.Code) == store.KindBusy && err == nil:`}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestALockedTableIsNoOutage"}},
+	},
+	{
+		Name:  "a sweep fails because of a lock in an index",
+		Edits: []Edit{{In: "(*Store).deleteUnlocked", Old: `if isLocked(err) {`, New: `if isLocked(err) && ctx == nil {`}},
+		Tests: mariadbSQL("TestALockIsNoOutage$/^MariaDB$/^a_sweep,_its_index"),
 	},
 	{
 		Name:  "once's own tables may be MyISAM's",

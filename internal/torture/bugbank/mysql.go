@@ -80,7 +80,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "a join of MySQL believes what its transaction sees",
-		Edits: []Edit{{In: "(*joined).claimByLock", Old: `+" for share"`, New: ``}},
+		Edits: []Edit{{In: "(*joined).claimByLock", Old: `+" for share nowait"`, New: ``}},
 		Tests: mariadbSQL("TestJoinAnOldTransaction$/^MySQL"),
 	},
 	{

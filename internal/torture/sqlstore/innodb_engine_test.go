@@ -3,15 +3,19 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // TestTablesThatAreNotTransactional: what a handler has written to one stands after a
@@ -123,6 +127,79 @@ func TestTablesThatAreNotTransactional(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNothingRunsBeforeItIsUnknown: while an incomplete rollback is found out and recorded, statement by statement, no
+// other call gets the operation.
+func TestNothingRunsBeforeItIsUnknown(t *testing.T) {
+	testenv.Prove(t)
+	onInnoDB(t, func(t *testing.T, on innodb) {
+		cfg, err := mysql.ParseDSN(on.created(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, err := mysql.NewConnector(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := sqlstore.OpenDB(store.MySQL, base)
+		t.Cleanup(func() { _ = other.Close() })
+		if err := sqlstore.Migrate(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		run(t, other, "create table notes (name varchar(100) not null) engine = MyISAM")
+		rival, err := sqlstore.New(t.Context(), other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := once.Operation{Scope: "engine", Key: "k"}
+		before, asked := func() {}, 0
+		db := sqlstore.OpenDB(store.MySQL, eachStatement{base, func() { before() }})
+		t.Cleanup(func() { _ = db.Close() })
+		s, err := sqlstore.New(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := errors.New("failed")
+		_, err = once.Do(t.Context(), once.New(s, once.Config{}), op, func(_ context.Context, tx *sql.Tx) (int, error) {
+			run(t, tx, "insert into notes values ('k')")
+			before = func() {
+				asked++
+				_, err := once.Do(t.Context(), once.New(rival, once.Config{}), op, func(context.Context, *sql.Tx) (int, error) { return 2, nil })
+				if code := once.CodeOf(err); code != once.CodeInFlight && code != once.CodeUnknown {
+					t.Errorf("before statement %d: %v", asked, err)
+				}
+			}
+			return 0, failed
+		})
+		if once.EffectOf(err) != once.EffectInDoubt || asked < 3 {
+			t.Errorf("%v, after %d statements", err, asked)
+		}
+	})
+}
+
+// eachStatement is MySQL's driver, which tells of each statement before it is sent.
+type eachStatement struct {
+	driver.Connector
+	before func()
+}
+
+func (e eachStatement) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := e.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return eachStatementConn{conn.(mysqlConn), e.before}, nil
+}
+
+type eachStatementConn struct {
+	mysqlConn
+	before func()
+}
+
+func (c eachStatementConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	c.before()
+	return c.mysqlConn.ExecContext(ctx, query, args)
 }
 
 // TestTemporaryTables: they vanish with the connection, so that a handler which has made one and fails has applied nothing,
