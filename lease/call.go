@@ -65,7 +65,7 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 		return value, err
 	}
 	done, _ := r.saved.find(phase)
-	return decode[T](done)
+	return decode[T](r, done)
 }
 
 // A CallOption says what is done about a call whose outcome is not known.
@@ -179,11 +179,15 @@ func (c *call) key() string {
 func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
 	r := c.run
 	if begun := r.saved.Call; begun != nil { // before, by this run or by another owner
-		if err := c.resumes(begun, request); err != nil {
+		frozen, err := r.frozen(begun)
+		if err != nil {
+			return fmt.Errorf("call %q is not made: %w: %w", c.phase, ErrUnknown, err)
+		}
+		if err := c.resumes(begun, frozen, request); err != nil {
 			return err
 		}
-		if c.again = true; c.freezes && begun.Request != nil {
-			request = begun.Request
+		if c.again = true; c.freezes && frozen != nil {
+			request = frozen
 		}
 		if !begun.repeats(time.Now()) {
 			if err := c.find(ctx, errOwnerGone); err != nil || r.saved.has(c.phase) {
@@ -205,14 +209,14 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 }
 
 // resumes refuses to go on with what another version of the program has begun, if it would send something else under the same key.
-func (c *call) resumes(begun *intent, request []byte) error {
+func (c *call) resumes(begun *intent, frozen, request []byte) error {
 	switch {
 	case begun.Tx:
 		return fmt.Errorf("call %q is not made: a phase of this name has committed by itself: %w. Try: another name", c.phase, ErrUnknown)
 	case !begun.repeats(time.Now()): // nothing is sent
-	case c.freezes && begun.Request == nil && len(request) > 0:
+	case c.freezes && frozen == nil && len(request) > 0:
 		return fmt.Errorf("call %q is not made: %w: it was begun by Call, whose request is not known, and CallWith has another one for the same key: %w. Try: Call under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
-	case !c.freezes && len(begun.Request) > 0:
+	case !c.freezes && len(frozen) > 0:
 		return fmt.Errorf("call %q is not made: %w: it was begun by CallWith, and Call sends another request than the frozen one under the same key: %w. Try: CallWith under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
 	}
 	return nil
@@ -228,7 +232,10 @@ var errOwnerGone = errors.New("its owner is gone")
 func (c *call) begin(ctx context.Context, request []byte) error {
 	r := c.run
 	r.tellUnreached(ctx, c.phase)
-	i := intent{Phase: c.phase, ID: r.callID(c.phase), Repeat: c.policy.repeats, Check: c.policy.check != nil, Request: bytes.Clone(request)}
+	i := intent{Phase: c.phase, ID: r.callID(c.phase), Repeat: c.policy.repeats, Check: c.policy.check != nil}
+	if err := r.freeze(&i, bytes.Clone(request)); err != nil {
+		return fmt.Errorf("call %q is not made: %w", c.phase, err)
+	}
 	if c.policy.life > 0 {
 		i.Until = time.Now().Add(c.policy.life).UTC()
 	}
@@ -296,7 +303,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 	case err != nil:
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, errors.Join(cause, err))
 	case found == Happened:
-		next, err := r.fits(r.saved.with(phase{Name: c.phase, Value: value}))
+		next, err := r.with(phase{Name: c.phase, Value: value})
 		return c.save(next, err)
 	case found == Voided:
 		r.saved = r.saved.void(c.phase)

@@ -87,7 +87,7 @@ func (r *Run) callID(phase string) string {
 // the call as unknown as it was.
 func earlier[T any](r *Run, p phase) (value T, err error) {
 	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
-		return decode[T](p)
+		return decode[T](r, p)
 	}
 	var saved []byte
 	if err = json.Unmarshal(p.Value, &value); err == nil {

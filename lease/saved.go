@@ -23,6 +23,7 @@ type phase struct {
 	Name    string          `json:"name"`
 	Value   json.RawMessage `json:"value,omitempty"`
 	Failure *once.Failure   `json:"failure,omitempty"`
+	Sealed  []byte          `json:"sealed,omitempty"`  // the value or the failure, encrypted; then Failure has its code only
 	ByHand  bool            `json:"by_hand,omitempty"` // a person has said that it has happened, with this value
 	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: what it takes if the program cannot read the value
 }
@@ -49,6 +50,7 @@ type intent struct {
 	Until   time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
 	Check   bool      `json:"check,omitempty"`
 	Request []byte    `json:"request,omitzero"`  // frozen; nil: none is
+	Sealed  bool      `json:"sealed,omitempty"`  // Request is encrypted
 	Refused string    `json:"refused,omitempty"` // why the program could not read the value that a person has given
 }
 
@@ -187,7 +189,10 @@ func (s saved) last() string {
 }
 
 // decode gives the caller of a phase what it has returned before.
-func decode[T any](p phase) (value T, err error) {
+func decode[T any](r *Run, p phase) (value T, err error) {
+	if p, err = r.open(p); err != nil {
+		return value, err
+	}
 	if p.Failure != nil {
 		return value, p.Failure
 	}

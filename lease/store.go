@@ -34,7 +34,7 @@ type Config struct {
 	MaxDuration time.Duration
 
 	// MaxSaved is how many bytes of JSON the values and failures of an operation's phases may have together, names and
-	// frozen requests included. They are written again with each phase. Default 1 MiB.
+	// frozen requests included, encrypted if the engine has an Encrypter. They are written again with each phase. Default 1 MiB.
 	MaxSaved int
 
 	// Eager commits the claim before the handler begins, which costs one commit more: then nothing of the handler

@@ -44,7 +44,7 @@ func Tx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string,
 	}
 	if t.found { // committed by a run whose answer was lost
 		p, _ := r.saved.find(phase)
-		return decode[T](p)
+		return decode[T](r, p)
 	}
 	return t.value, nil
 }
@@ -238,7 +238,16 @@ func (r *Run) done(name string, value any) (saved, error) {
 	if err != nil {
 		return saved{}, fmt.Errorf("the value of phase %q cannot be saved: %w", name, err)
 	}
-	return r.fits(r.saved.with(phase{Name: name, Value: b}))
+	return r.with(phase{Name: name, Value: b})
+}
+
+// with returns what is saved when a phase has ended.
+func (r *Run) with(p phase) (saved, error) {
+	p, err := r.seal(p)
+	if err != nil {
+		return saved{}, err
+	}
+	return r.fits(r.saved.with(p))
 }
 
 // failed returns what is saved when a call was answered with a failure.
@@ -246,7 +255,7 @@ func (r *Run) failed(name string, failure once.Failure) (saved, error) {
 	if _, err := json.Marshal(failure); err != nil {
 		return saved{}, fmt.Errorf("the failure of call %q cannot be saved: %w", name, err)
 	}
-	return r.fits(r.saved.with(phase{Name: name, Failure: &failure}))
+	return r.with(phase{Name: name, Failure: &failure})
 }
 
 // fits refuses what is too large to be saved.

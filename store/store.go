@@ -161,6 +161,13 @@ type BeginOptions struct {
 	Trace       string
 	Retain      time.Duration // of the result; [math.MaxInt64]: for ever
 
+	// Encrypter, if it is set, is the engine's, for a store that keeps what the handler computes on the way. A label binds the bytes to
+	// their operation.
+	Encrypter interface {
+		Encrypt(plain, label []byte) ([]byte, error)
+		Decrypt(encrypted, label []byte) ([]byte, error)
+	}
+
 	// Waits, if it is set, is where the store adds what Begin has waited for.
 	Waits *Waits
 

@@ -76,7 +76,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "another attempt sends another request under the same key",
-		Edits: []Edit{{In: "lease.(*call).make", Old: "request = begun.Request", New: "_ = begun.Request"}},
+		Edits: []Edit{{In: "lease.(*call).make", Old: "request = frozen", New: "_ = frozen"}},
 		Tests: onLease("TestNotSentAfterASend"),
 	},
 	{
@@ -170,7 +170,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "the failure of a call may have any size",
-		Edits: []Edit{{In: "lease.(*Run).failed", Old: "return r.fits(r.saved.with(phase{Name: name, Failure: &failure}))", New: "return r.saved.with(phase{Name: name, Failure: &failure}), nil"}},
+		Edits: []Edit{{In: "lease.(*Run).failed", Old: "return r.with(phase{Name: name, Failure: &failure})", New: "return r.saved.with(phase{Name: name, Failure: &failure}), nil"}},
 		Tests: onLease("TestMaxSaved"),
 	},
 	{
@@ -190,7 +190,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a call that was begun without a request is made again with one",
-		Edits: []Edit{{In: "lease.(*call).resumes", Old: "case c.freezes && begun.Request == nil && len(request) > 0:", New: "case c.freezes && begun.Request == nil && len(request) < 0:"}},
+		Edits: []Edit{{In: "lease.(*call).resumes", Old: "case c.freezes && frozen == nil && len(request) > 0:", New: "case c.freezes && frozen == nil && len(request) < 0:"}},
 		Tests: onLease("TestCallThatFreezesItsRequestNow"),
 	},
 	{
@@ -202,6 +202,21 @@ switch applied, e := t.isApplied(ctx); {`,
 		Name:  "a program that ends without a phase that has ended is not warned",
 		Edits: []Edit{{In: "lease.(*Run).Commit", Old: `r.tellUnreached(ctx, "")`, New: ""}},
 		Tests: onLease("TestRenamedPhasesAreTold"),
+	},
+	{
+		Name:  "what phases return is stored in the clear",
+		Edits: []Edit{{In: "lease.(*Run).seal", Old: "if r.opts.Encrypter == nil {", New: "if r.opts.Encrypter == nil || p.Sealed == nil {"}},
+		Tests: onLease("TestPhasesAreEncrypted"),
+	},
+	{
+		Name:  "frozen requests are stored in the clear",
+		Edits: []Edit{{In: "lease.(*Run).freeze", Old: "if request == nil ||", New: "if request == nil || c.Phase != \"\" ||"}},
+		Tests: onLease("TestPhasesAreEncrypted"),
+	},
+	{
+		Name:  "what is encrypted opens in another operation",
+		Edits: []Edit{{In: "lease.(*Run).label", Old: "once.EncryptionLabel(r.id.Scope, r.id.Key)", New: "once.EncryptionLabel(r.id.Scope, \"\")"}},
+		Tests: onLease("TestPhasesAreEncrypted"),
 	},
 }
 

@@ -9,7 +9,7 @@ var leaseKillMutants = []Mutant{
 	},
 	{
 		Name:  "a successor sends the request that it would make itself",
-		Edits: []Edit{{In: "(*call).make", Old: "request = begun.Request", New: "_ = begun.Request"}},
+		Edits: []Edit{{In: "(*call).make", Old: "request = frozen", New: "_ = frozen"}},
 		Tests: onLeases("TestKillAtProvider$/^sqlite"),
 	},
 	{
