@@ -1,6 +1,7 @@
 package once
 
 import (
+	"errors"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -99,6 +100,8 @@ func (c *call[TX]) beginFailed(err error) verdict {
 	return c.storeFailed(outcomesOf(kind).begin, err)
 }
 
+var errMismatch = errors.New("the key was used with another Operation.Fingerprint. Try: what was asked the first time, or a key of its own for another intent")
+
 // found is the verdict on a record that is in the way.
 func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
@@ -108,7 +111,7 @@ func (c *call[TX]) found(rec store.Record) verdict {
 	}
 	switch {
 	case !c.op.Fingerprint.matches(rec.Fingerprint):
-		v.err = c.fail(CodeMismatch, EffectNotApplied, nil)
+		v.err = c.fail(CodeMismatch, EffectNotApplied, errMismatch)
 	case rec.State == store.StateDone:
 		v.replayed = true
 	case rec.State == store.StateUnknown, rec.LeaseExpired && rec.CallStarted: // an external call may have taken effect

@@ -190,7 +190,7 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 			request = frozen
 		}
 		if !begun.repeats(time.Now()) {
-			if err := c.find(ctx, errOwnerGone); err != nil || r.saved.has(c.phase) {
+			if err := c.find(ctx, errNoAnswer); err != nil || r.saved.has(c.phase) {
 				return err
 			}
 		}
@@ -226,7 +226,7 @@ func (c *call) resumes(begun *intent, frozen, request []byte) error {
 // outcome is not that failure, but what the service has then answered.
 const codeDuplicate = "PROVIDER.duplicate"
 
-var errOwnerGone = errors.New("its owner is gone")
+var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
 
 // begin commits the intent.
 func (c *call) begin(ctx context.Context, request []byte) error {
@@ -307,7 +307,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 		return c.save(next, err)
 	case found == Voided:
 		r.saved = r.saved.void(c.phase)
-		if errors.Is(cause, errOwnerGone) {
+		if errors.Is(cause, errNoAnswer) {
 			return nil
 		}
 		return fmt.Errorf("call %q has not taken effect: %w", c.phase, cause)

@@ -21,7 +21,7 @@ const (
 	DefaultCheckEvery  = time.Minute
 )
 
-// Completer goes on with operations whose owner is gone, also if no caller asks for them again. Run one on each node.
+// Completer goes on with operations whose lease is over, also if no caller asks for them again. Run one on each node.
 type Completer struct {
 	// Store is the one with the operations. Required.
 	Store *Store
@@ -92,7 +92,7 @@ func (c Completer) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Warn("operations whose owner is gone cannot be listed", "error", err)
+			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
 		}
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
 		if !sleep(ctx, max(c.Every, costs)) {
@@ -247,7 +247,7 @@ func (c *completing) resumed(e store.Entry, err error, ended bool) {
 	case once.CodeOf(err) == once.CodeUnknown:
 		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "since", e.Since, "error", err)
 	case !ended:
-		c.Log.Warn("an operation whose owner is gone could not be finished", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "error", err)
+		c.Log.Warn("an operation whose lease is over could not be finished", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "error", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 const (
 	metDeath        = "a process that dies"
 	metWakeUp       = "a process that goes on when another one has taken its work over"
-	metTakeover     = "a takeover of work whose owner is gone"
+	metTakeover     = "a takeover of work whose lease is over"
 	metParked       = "a takeover of work that its owner has let go of"
 	metRefused      = "a write of an owner that has lost its lease, refused"
 	metLostApplied  = "a write whose answer is lost"

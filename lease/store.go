@@ -186,7 +186,7 @@ func (r *Run) claim(ctx context.Context) (store.Claim[*Run], store.Record, error
 	return r, store.Record{}, nil
 }
 
-// takeOver makes the run the owner of an operation whose owner is gone.
+// takeOver makes the run the owner of an operation whose lease is over.
 func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run], store.Record, error) {
 	saved, err := decodeSaved(rec.Data)
 	if err != nil {

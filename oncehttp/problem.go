@@ -135,6 +135,9 @@ func (p *plan) problem(code string) Problem {
 	if name, differs := p.preset.Codes[code]; differs {
 		prob.Code = name
 	}
+	if code == CodeMismatch && p.preset.Body != nil {
+		prob.Detail = strings.Replace(prob.Detail, "body are", "body (as the dialect "+p.preset.Name+" reads it) are", 1)
+	}
 	prob.Type = typeOf(prob.Code)
 	if status, differs := p.preset.Problems[code]; differs {
 		prob.Status = status
@@ -166,11 +169,11 @@ var problems = map[string]Problem{
 	},
 	CodeMismatch: {
 		Status: 422, Title: "Idempotency key used for another request",
-		Detail: "This idempotency key has come with a different request. A retry must be the same in every byte; a different intent needs a key of its own.",
+		Detail: "This idempotency key has come with a different request before. Method, route, path, query, content type and body are compared, and no other header. A retry must be the same in all of them; a different intent needs a key of its own.",
 	},
 	CodeUnknown: {
 		Status: 409, Title: "Outcome unknown",
-		Detail: "This operation may have taken effect outside of this service. It will not be executed again; its outcome is being established.",
+		Detail: "This operation may have taken effect outside of this service. It is not executed again. When a check or a person has found out what has happened, the same request gets the answer.",
 	},
 	CodeStale: {
 		Status: 412, Title: "Retry too old",

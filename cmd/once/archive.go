@@ -6,7 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/oncelib/once"
@@ -42,10 +44,22 @@ expired, the file has the last execution.`,
 	}
 )
 
+// isArchive says why what is in dir cannot be an archive.
+func isArchive(dir string) error {
+	_, err := archive.Segments(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s is no archive, or its manifest is lost: %w. Try: the DIR that once sweep --archive was given", shown(dir), err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w. Try: a user who may read %s", err, shown(dir))
+	}
+	return err
+}
+
 type archiveVerify struct{ json bool }
 
-func (c *archiveVerify) flags(fs *flag.FlagSet) {
-	fs.BoolVar(&c.json, "json", false, "JSON instead of text")
+func (c *archiveVerify) flags(set *flag.FlagSet) {
+	set.BoolVar(&c.json, "json", false, "JSON instead of text")
 }
 
 // verifyAnswer is the outcome for scripts. Its JSON form is a contract with them.
@@ -64,6 +78,9 @@ type damagedAnswer struct {
 func (c *archiveVerify) run(ctx context.Context, m *Main, args []string) error {
 	if len(args) < 1 {
 		return &usageError{"which archive?", "once archive verify DIR"}
+	}
+	if err := isArchive(args[0]); err != nil {
+		return err
 	}
 	list, damaged, err := archive.Verify(ctx, args[0])
 	if err != nil {
@@ -94,9 +111,9 @@ func (c *archiveVerify) run(ctx context.Context, m *Main, args []string) error {
 
 type archiveShow struct{ scope, output string }
 
-func (c *archiveShow) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+func (c *archiveShow) flags(set *flag.FlagSet) {
+	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
+	set.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
 }
 
 func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
@@ -105,6 +122,9 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 		return &usageError{"which key?", "once archive show DIR KEY"}
 	case c.output != "text" && c.output != "json":
 		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
+	}
+	if err := isArchive(args[0]); err != nil {
+		return err
 	}
 	names := map[string]bool{args[1]: true, once.HashedKey(args[1]): true}
 	if bare, quotes := unquoted(args[1]); quotes {
@@ -168,6 +188,9 @@ func (*archiveRestore) flags(*flag.FlagSet) {}
 func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err error) {
 	if len(args) < 2 {
 		return &usageError{"from where, to where?", "once archive restore DIR FILE"}
+	}
+	if err := isArchive(args[0]); err != nil {
+		return err
 	}
 	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never one that somebody uses
 	if err != nil {

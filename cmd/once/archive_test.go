@@ -66,6 +66,17 @@ func TestArchive(t *testing.T) {
 		if _, err := os.Stat(other); err == nil {
 			t.Error("half a copy was left")
 		}
-		run(t, "archive", "verify", filepath.Join(dir, "nothing")).want(t, 1)
+		nothing := filepath.Join(dir, "nothing")
+		for _, place := range []string{nothing, dir, segments[0]} {
+			for _, args := range [][]string{{"verify", place}, {"show", place, "k"}, {"restore", place, nothing}} {
+				o := run(t, append([]string{"archive"}, args...)...).want(t, 1)
+				if !strings.Contains(o.stderr, place+" is no archive, or its manifest is lost: ") || !strings.Contains(o.stderr, "\nTry: the DIR that once sweep --archive was given") {
+					t.Errorf("%v: %s", args, o.stderr)
+				}
+			}
+		}
+		if _, err := os.Stat(nothing); err == nil {
+			t.Error("a copy of nothing was left")
+		}
 	})
 }

@@ -82,9 +82,9 @@ func (c *keysExport) run(ctx context.Context, m *Main, args []string) error {
 	if err := writeNew(c.file, r); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.Stdout, "%s  %s %s, %d bytes\n", c.file, r.Method, shown(r.Path), len(r.Body))
+	fmt.Fprintf(m.Stdout, "%s  %s %s, %d bytes\n", c.file, shown(r.Method), shown(r.Path), len(r.Body))
 	for _, name := range r.Redacted {
-		fmt.Fprintf(m.Stdout, "left out: %s\n", name)
+		fmt.Fprintf(m.Stdout, "left out: %s\n", shown(name))
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ empty one, such as 'Once-First-Sent:', takes it away.
     --header 'Authorization: Bearer ...'
 
 The host that has recorded the request is refused as a target: by its name, and by its
-addresses as they are known here. Redirects are not followed.
+addresses as they are known here. Redirects are not followed, and count as refused.
 
 For each answer it is told whether it was executed or replayed, as its headers say, or refused
 (in flight, for example), and whether its body is the same as that of the other ones. The exit
@@ -120,7 +120,7 @@ func (c *keysReplay) run(ctx context.Context, m *Main, args []string) error {
 	}
 	for _, name := range r.Redacted {
 		if c.header.Values(name) == nil {
-			fmt.Fprintf(m.Stderr, "The header %s was left out of the file. Try: --header '%s: ...'\n", name, name)
+			fmt.Fprintf(m.Stderr, "The header %s was left out of the file. Try: --header %s\n", shown(name), quoted(shown(name)+": ..."))
 		}
 	}
 	report, err := c.send(ctx, &r, target)
@@ -187,13 +187,14 @@ func answerTo(client *http.Client, req *http.Request) replayAnswer {
 	return a
 }
 
-// outcomeOf is what the headers of an answer say. A service without keys says nothing.
+// outcomeOf is what the headers of an answer say. A service without keys says nothing: then a redirect, which is not followed, and a
+// refusal are not taken for executions.
 func outcomeOf(resp *http.Response) string {
 	status := strings.ToLower(resp.Header.Get(wire.StatusHeader))
 	switch {
 	case strings.EqualFold(resp.Header.Get(wire.ReplayedHeader), "true"), status == wire.StatusReplayed:
 		return "replayed"
-	case status == wire.StatusStored, status == wire.StatusOmitted, status == "" && resp.StatusCode < 400:
+	case status == wire.StatusStored, status == wire.StatusOmitted, status == "" && resp.StatusCode < 300:
 		return "executed"
 	}
 	return "refused"
@@ -229,7 +230,7 @@ func (r *replayReport) count() {
 func (r *replayReport) verdict() error {
 	switch {
 	case r.Unanswered > 0:
-		return fmt.Errorf("%s got no answer. Try: is the service at %s running?", count(r.Unanswered, "request"), r.To)
+		return fmt.Errorf("%s got no answer. Try: is the service at %s running?", count(r.Unanswered, "request"), shown(r.To))
 	case r.Executed > 1:
 		return fmt.Errorf("%d requests with the same key were executed. Try: does this route of the service look at keys?", r.Executed)
 	case !r.BodiesEqual:
@@ -258,6 +259,6 @@ func (c *keysReplay) print(w io.Writer, r *replayReport) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%d sent to %s: %d executed, %d replayed, %d refused, %d without an answer; bodies %s\n",
-		r.Sent, r.To, r.Executed, r.Replayed, r.Refused, r.Unanswered, either(r.BodiesEqual, "equal", "DIFFER"))
+		r.Sent, shown(r.To), r.Executed, r.Replayed, r.Refused, r.Unanswered, either(r.BodiesEqual, "equal", "DIFFER"))
 	return err
 }

@@ -200,7 +200,9 @@ func TestReplaySendsExactBytes(t *testing.T) {
 	}
 	replay(0, target.URL)
 	replay(0, target.URL+"/v2/", "--header", "X-Tier:", "--header", "X-Api-Key: test", "--header", "user-agent: me", "--header", "Once-Replay-Of: nothing")
-	replay(0, target.URL+"/away")
+	if o := replay(0, target.URL+"/away"); !strings.Contains(o.stdout, ": 0 executed, 0 replayed, 1 refused") {
+		t.Errorf("a redirect: %+v", o)
+	}
 	if len(bodies) != 3 || bodies[0] != oneCharge || bodies[1] != oneCharge {
 		t.Fatalf("%q", bodies)
 	}
@@ -230,6 +232,31 @@ func TestReplaySendsExactBytes(t *testing.T) {
 	}
 	if o := replay(1, "http://127.0.0.1:1"); !strings.Contains(o.stderr, "1 request got no answer") {
 		t.Errorf("%+v", o)
+	}
+}
+
+// TestReplayPrintsNoEscapes: neither a file nor a service moves the cursor of the terminal.
+func TestReplayPrintsNoEscapes(t *testing.T) {
+	t.Parallel()
+	_, _, file := charged(t)
+	r := parsed(t, file)
+	r.Redacted = []string{"X-\x1b[2J", "X-'\u009b1A"}
+	file = filepath.Join(t.TempDir(), "request.json")
+	if err := writeNew(file, r); err != nil {
+		t.Fatal(err)
+	}
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\n\x1b[2J\u009b1A\r\n\r\n"))
+		_ = conn.Close()
+	}))
+	defer target.Close()
+	o := run(t, "keys", "replay", file, "--to", target.URL).want(t, 1)
+	if strings.ContainsAny(o.stdout+o.stderr, "\x1b\u009b") || strings.Count(o.stderr, "was left out") != 2 || !strings.Contains(o.stdout, `\x1b[2J`) {
+		t.Errorf("%q\n%q", o.stdout, o.stderr)
 	}
 }
 

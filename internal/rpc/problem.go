@@ -97,8 +97,8 @@ var firstSentInvalid = Problem{
 var problems = map[once.Code]Problem{
 	once.CodeInvalid:     {Code: InvalidArgument, Message: "The idempotency key cannot be used."},
 	once.CodeInFlight:    {Code: Aborted, Retryable: true, Message: "A call with this idempotency key is being executed. Make the same call again, later."},
-	once.CodeMismatch:    {Code: FailedPrecondition, Message: "This idempotency key has come with a different call. A retry must ask for the same; a different intent needs a key of its own."},
-	once.CodeUnknown:     {Code: FailedPrecondition, Message: "This operation may have taken effect outside of this service. It will not be executed again; its outcome is being established."},
+	once.CodeMismatch:    {Code: FailedPrecondition, Message: "This idempotency key has come with a different call before. The method and the message are compared, and no metadata. A retry must be the same in both; a different intent needs a key of its own."},
+	once.CodeUnknown:     {Code: FailedPrecondition, Message: "This operation may have taken effect outside of this service. It is not executed again. When a check or a person has found out what has happened, the same call gets the answer."},
 	once.CodeStale:       {Code: FailedPrecondition, Message: "Nothing is known of this operation, and its first attempt is so old that its outcome may be forgotten."},
 	once.CodeFailed:      {Code: Internal, Retryable: true, Message: notApplied},
 	once.CodeAborted:     {Code: Internal, Retryable: true, Message: notApplied},

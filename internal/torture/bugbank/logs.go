@@ -38,6 +38,21 @@ var logMutants = []Mutant{
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysListFindsHashes"}},
 	},
 	{
+		Name:  "headers with a one-time password are exported",
+		Edits: []Edit{{In: "recorded.isSecret", Old: "return slices.Contains(secretWords, word)", New: "return word == secrets[0]"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/recorded", Test: "TestSecretsAreLeftOut"}},
+	},
+	{
+		Name:  "a redirect is taken for an execution",
+		Edits: []Edit{{In: "outcomeOf", Old: "resp.StatusCode < 300", New: "resp.StatusCode < 400"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestReplaySendsExactBytes"}},
+	},
+	{
+		Name:  "a replay prints the names of a file as they are",
+		Edits: []Edit{{In: "(*keysReplay).run", Old: "shown(name), quoted(shown(name)+\": ...\")", New: "name, name"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestReplayPrintsNoEscapes"}},
+	},
+	{
 		Name:  "secrets are exported",
 		Edits: []Edit{{In: "recorded.FromCapture", Old: "isSecret(name) || slices.ContainsFunc(redact, same)", New: "slices.ContainsFunc(redact, same)"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/recorded", Test: "TestFileKeepsTheExactRequest"}},

@@ -66,13 +66,22 @@ type Operation struct {
 // secrets are parts of the names of headers that are always left out. A name more costs a --header, and one that is
 // missing costs the secret. Package oncehttp does not keep Authorization, Proxy-Authorization and Cookie.
 var secrets = []string{
-	"auth", "cookie", "token", "secret", "password", "credential", "session", "jwt", "assertion", "api-key", "apikey", "access-key", "subscription-key",
+	"auth", "cookie", "token", "secret", "password", "passwd", "passphrase", "passcode", "credential", "session", "jwt", "assertion", "client-cert",
+	"api-key", "apikey", "access-key", "subscription-key", "private-key", "functions-key", "encryption-key", "customer-key", "master-key", "account-key", "signing-key",
 }
+
+// secretWords are too short to be looked for within other words, such as the "pin" of "shipping".
+var secretWords = []string{"otp", "totp", "pin", "pwd", "dpop"}
+
+// secretNames prove who has sent the request. The signature of a webhook, such as Stripe-Signature, is needed by the one who replays it.
+var secretNames = []string{"signature", "x-amz-signature"}
 
 // isSecret reports whether a header is one of secrets.
 func isSecret(name string) bool {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	return slices.ContainsFunc(secrets, func(part string) bool { return strings.Contains(name, part) })
+	return slices.Contains(secretNames, name) ||
+		slices.ContainsFunc(secrets, func(part string) bool { return strings.Contains(name, part) }) ||
+		slices.ContainsFunc(strings.Split(name, "-"), func(word string) bool { return slices.Contains(secretWords, word) })
 }
 
 // FromCapture returns the request that package oncehttp has kept, without its secrets and the headers named in redact.

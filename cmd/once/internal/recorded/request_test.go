@@ -63,6 +63,9 @@ func TestSecretsAreLeftOut(t *testing.T) {
 	for name, secret := range map[string]bool{
 		"Authorization": true, "set-cookie": true, "X-Auth-Token": true, "X-Amz-Security-Token": true, "X-Goog-Api-Key": true, "x_api_key": true, "ApiKey": true,
 		"X-Vault-Token": true, "X-Shopify-Access-Token": true, "Ocp-Apim-Subscription-Key": true, "X-Goog-Iap-Jwt-Assertion": true, "Cf-Access-Client-Secret": true, "X-Session-Id": true,
+		"X-Passwd": true, "X-Passphrase": true, "X-Private-Key": true, "X-Functions-Key": true, "X-Otp": true, "x_pin": true, "Signature": true, "Dpop": true,
+		"X-Amz-Signature": true, "X-Forwarded-Client-Cert": true, "Client-Cert": true, "X-Amz-Server-Side-Encryption-Customer-Key": true, "X-Ms-Encryption-Key": true, "Pwd": true,
+		"X-Shipping": false, "X-Mapping-Id": false, "X-Laptop": false, "Signature-Input": false, "X-Idempotency-Key": false,
 		"Once-Attempt": false, "Once-First-Sent": false, "Content-Type": false, "X-Request-Id": false, "Traceparent": false, "Stripe-Signature": false,
 	} {
 		r, err := recorded.FromCapture([]byte(head+name+": s3cret\r\nContent-Length"+rest), nil)
