@@ -86,7 +86,7 @@ func (b *Budget) allow(f *Failure) bool {
 
 func (b *Budget) payFor(c Class, attempt int) bool {
 	if c == ClassRateLimited {
-		return b.pay(&b.limited, 1, 5*b.size()/100)
+		return b.pay(&b.limited, 1, b.limitedSize())
 	}
 	return b.pay(&b.used, c.price(attempt), b.size())
 }
@@ -112,6 +112,9 @@ func (b *Budget) size() int64 {
 	}
 	return min(int64(b.Burst), 1<<31) * 100
 }
+
+// limitedSize is that of the bucket for rate limits.
+func (b *Budget) limitedSize() int64 { return 5 * b.size() / 100 }
 
 // crowded is how many rate limited retries, without as many successes, are spread out: if
 // all come back at the same moment, most of them are refused again.

@@ -60,6 +60,7 @@ func (r *registry) get(destination string) *Budget {
 	if len(r.all) >= r.most {
 		delete(r.all, r.poorest())
 		b.used.Store(b.size())
+		b.limited.Store(b.limitedSize())
 	}
 	r.all[b.name] = b
 	return b

@@ -135,22 +135,35 @@ func (f *File) shrink() {
 	}
 }
 
-// rewrite writes a file of what is open. f.writing is held.
-func (f *File) rewrite() error {
+// snapshot returns the records of a file of what is open, and of the last ID: none is given twice.
+func (f *File) snapshot() (payloads [][]byte, err error) {
 	f.mu.Lock()
-	var payloads [][]byte
+	defer f.mu.Unlock()
+	records := []*record{}
+	if e := f.table.byID[f.table.last]; f.table.last > 0 && (e == nil || e.in != nil) {
+		records = append(records, &record{Kind: kindClose, ID: f.table.last})
+	}
 	for _, e := range f.table.entries() {
-		if e.in != nil { // it is about to be written
-			continue
+		if e.in == nil { // else it is about to be written
+			records = append(records, &e.record)
 		}
-		payload, err := e.encode()
+	}
+	for _, r := range records {
+		payload, err := r.encode()
 		if err != nil {
-			f.mu.Unlock()
-			return err
+			return nil, err
 		}
 		payloads = append(payloads, payload)
 	}
-	f.mu.Unlock()
+	return payloads, nil
+}
+
+// rewrite writes a file of what is open. f.writing is held.
+func (f *File) rewrite() error {
+	payloads, err := f.snapshot()
+	if err != nil {
+		return err
+	}
 	s := newSalt()
 	text := make([]byte, headerSize)
 	for _, payload := range payloads {

@@ -125,25 +125,33 @@ func (f *File) room(r *record) error {
 	return fmt.Errorf("%w: %d intents of %d bytes are open, the most are %d intents (Config.MaxOpen) of %d bytes (Config.MaxBytes). Try: journal.Resume, or once journal list and resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
 }
 
-// End implements [Journal]. What it writes is flushed with the next intent: if the power
-// fails before, the request is sent once more, with the same key.
+// End implements [Journal]. That an intent is closed is flushed with the next intent: if the
+// power fails before, the request is sent once more, with the same key. Until when the key may
+// be sent, or that a person holds it, is on the disk when End returns.
 func (f *File) End(_ context.Context, in Intent, o Proof) error {
-	err := f.end(in, o)
-	f.drain()
-	return err
+	note, err := f.end(in, o)
+	if err != nil || note == nil {
+		f.drain()
+		return err
+	}
+	if err := f.flush(note); err != nil {
+		return fmt.Errorf("journal: until when the key %q may be sent could not be written down: %w", in.Key, err)
+	}
+	return nil
 }
 
-func (f *File) end(in Intent, o Proof) error {
+// end returns the batch that a note is written with, nil if there is none.
+func (f *File) end(in Intent, o Proof) (note *batch, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.table.find(in.ID)
 	if e == nil || f.err != nil { // another call was answered first
-		return f.err
+		return nil, f.err
 	}
 	e.begun--
 	e.doubt = e.doubt || o == ProofNone || o == ProofExpired
 	if o == ProofAnswered || o == ProofUntouched && !e.doubt && e.begun <= 0 {
-		return f.close(e)
+		return nil, f.close(e)
 	}
 	expires, held := e.Expires, e.Held
 	if sooner := millis(in.Expires); sooner != 0 && (expires == 0 || sooner < expires) {
@@ -153,10 +161,10 @@ func (f *File) end(in Intent, o Proof) error {
 		held = "its key has expired"
 	}
 	if expires == e.Expires && held == e.Held {
-		return nil
+		return nil, nil //nolint:nilnil // there is nothing to write
 	}
-	e.Expires, e.Held = expires, held
-	return f.next.add(&record{Kind: kindNote, ID: e.ID, Expires: expires, Held: held})
+	e.Expires, e.Held, f.next.flush = expires, held, true
+	return f.next, f.next.add(&record{Kind: kindNote, ID: e.ID, Expires: expires, Held: held})
 }
 
 // close removes an intent. f.mu is held.

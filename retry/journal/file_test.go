@@ -150,6 +150,36 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestNoIDTwice: the ID of an intent is not that of another one when the file was opened, or
+// written, anew: a person who resolves what was listed before would close the other one.
+func TestNoIDTwice(t *testing.T) {
+	path, seen := newPath(t), map[string]string{}
+	for i := range 4 {
+		f, err := Open(path, Config{Compact: 1}) // it is written anew each time
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"a", "b", "c"} {
+			key += fmt.Sprint(i)
+			in := mustBegin(t, f, key)
+			if other := seen[in.ID]; other != "" {
+				t.Errorf("%s has the ID %s of %s", key, in.ID, other)
+			}
+			seen[in.ID] = key
+			if err := f.End(t.Context(), in, ProofAnswered); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := mustOpen(t, path).Close(); err != nil { // as once journal list does
+			t.Fatal(err)
+		}
+	}
+	wantOpen(t, path)
+}
+
 func TestTheSameKeyForAnotherRequest(t *testing.T) {
 	f := mustOpen(t, newPath(t))
 	first := mustBegin(t, f, "k")

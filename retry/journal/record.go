@@ -115,7 +115,7 @@ func (r *record) name() name { return name{r.Key, r.Method, r.URL} }
 type table struct {
 	byID   map[uint64]*entry
 	byName map[name]*entry
-	last   uint64 // ID
+	last   uint64 // ID, also of what is closed
 	bytes  int64  // of all of them
 }
 
@@ -124,6 +124,7 @@ func newTable() *table { return &table{byID: map[uint64]*entry{}, byName: map[na
 // apply does to the table what a record says.
 func (t *table) apply(r record) error {
 	e := t.byID[r.ID]
+	t.last = max(t.last, r.ID)
 	switch r.Kind {
 	case kindOpen:
 		if e != nil {
@@ -138,7 +139,7 @@ func (t *table) apply(r record) error {
 			e.Expires, e.Held = r.Expires, r.Held
 		}
 	case kindClose:
-		if e != nil {
+		if e != nil { // else it says only which ID was the last
 			t.remove(e)
 		}
 	default:

@@ -153,4 +153,14 @@ if out, err = (osDisk{}).open(f.path); err == nil {
 case len(names) > 1<<20:`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestJournalTellsOneHostASecret"}},
 	},
+	{
+		Name:  "that a key expires sooner is not flushed",
+		Edits: []Edit{{In: "journal.(*File).end", Old: "e.Expires, e.Held, f.next.flush = expires, held, true", New: "e.Expires, e.Held = expires, held"}},
+		Tests: in("retry/journal", "TestANoteOutlivesThePower"),
+	},
+	{
+		Name:  "the ID of an intent that is closed is that of another one later",
+		Edits: []Edit{{In: "journal.(*table).apply", Old: "t.last = max(t.last, r.ID)", New: ""}},
+		Tests: in("retry/journal", "TestNoIDTwice"),
+	},
 }

@@ -93,6 +93,11 @@ var retryMutants = []Mutant{
 		Tests: []Killer{{Module: "retry/breaker", Test: "TestSeriesJoin"}},
 	},
 	{
+		Name:  "a destination that takes the place of another one begins with rate limited retries",
+		Edits: []Edit{{In: "(*registry).get", Old: "b.limited.Store(b.limitedSize())", New: ""}},
+		Tests: in("retry", "TestForgettingDoesNotRefill"),
+	},
+	{
 		Name:  "409 with Retry-After: 0 is final",
 		Edits: []Edit{{In: "retryhttp.classify", Old: "after, named = retryAfter(h, time.Now())", New: "after, named = retryAfter(h, time.Now()); named = after > 0"}},
 		Tests: in("retry/retryhttp", "TestConflicts"),
