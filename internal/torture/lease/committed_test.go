@@ -140,6 +140,36 @@ func TestKilledBehindAProcedure(t *testing.T) {
 	})
 }
 
+// TestPhaseThatCannotBeRolledBack: a phase writes to a table that is not transactional and fails. What it has written stays, so that it is
+// unknown like one that has committed.
+func TestPhaseThatCannotBeRolledBack(t *testing.T) {
+	testenv.Prove(t)
+	onInnoDB(t, func(t *testing.T, o opening, _ network, heir program) {
+		_, err := heir.db.Pool().Exec(t.Context(), heir.db.text("create table kept (operation varchar(200) not null) engine = MyISAM"))
+		must(t, err)
+		s := o.mustOpenSQL(t)
+		for _, late := range []bool{false, true} {
+			key := fmt.Sprint("later phase ", late)
+			_, err := once.Do(t.Context(), once.New(lease.New(s, lease.Config{TTL: ttl}), once.Config{Encrypter: encrypter(), Observer: once.Discard}), operation(key),
+				func(ctx context.Context, r *lease.Run) (string, error) {
+					if late {
+						if _, err := lease.Tx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil }); err != nil {
+							return "", err
+						}
+					}
+					return lease.Tx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
+						_, err := tx.ExecContext(ctx, "insert into kept values (?)", key)
+						return "", errors.Join(err, errPhase)
+					})
+				})
+			if once.CodeOf(err) != once.CodeUnknown || once.EffectOf(err) != once.EffectInDoubt || !errors.Is(err, errPhase) {
+				t.Errorf("%s: the caller is told %v", key, err)
+			}
+			heir.wantUnknown(t, key, key)
+		}
+	})
+}
+
 // TestLongProcedure: a procedure lasts for longer than the lease. Its transaction has written the record, so that it cannot be renewed:
 // other work of its process keeps its leases, callers learn that it is under way, and no other process takes it over.
 func TestLongProcedure(t *testing.T) {
