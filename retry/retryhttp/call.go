@@ -72,6 +72,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.since.IsZero() {
 		c.since = c.start
 	}
+	c.since = c.since.Round(0) // by the clock of the wall: the monotonic one stops while the machine sleeps
 	if c.keyed {
 		c.expire(t.retention())
 		if c.expired() {

@@ -82,6 +82,31 @@ func TestExpiredKeyIsNotSent(t *testing.T) {
 	}
 }
 
+// A process that was stopped in a pause, or whose machine was, does not send a key that has
+// expired meanwhile.
+func TestKeyExpiresInThePause(t *testing.T) {
+	for _, stopped := range []time.Duration{48 * time.Hour, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &served{base: always(503)}
+			policy := retry.Policy{Attempts: 2, Total: -1, Observe: func(_ context.Context, e retry.Event) {
+				if e.Stop == "" && e.Wait > 0 {
+					<-time.After(stopped)
+				}
+			}}
+			resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Policy: policy}, "Idempotency-Key", "k")
+			if stopped == 0 {
+				wantGivenUp(t, resp, err, retry.ReasonExhausted, 2)
+				return
+			}
+			var e *retry.Error
+			var status *retryhttp.StatusError
+			if !errors.As(err, &e) || e.Reason != retry.ReasonExpired || !errors.As(err, &status) || status.Status != http.StatusServiceUnavailable || len(s.requests()) != 1 {
+				t.Errorf("%v, sent %d", err, len(s.requests()))
+			}
+		})
+	}
+}
+
 // The retention is what is configured, or less if the server says so.
 func TestKeyExpiresWhileRetrying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

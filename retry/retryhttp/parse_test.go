@@ -62,6 +62,22 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// The life of a key is counted by the clock of the wall, which goes on while a machine sleeps.
+// The monotonic one, which a time has that time.Now returns, does not.
+func TestKeysExpireByTheWallClock(t *testing.T) {
+	r, err := http.NewRequestWithContext(WithKey(t.Context(), Key{Value: "k"}), http.MethodPost, "http://service.example", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := new(Transport).begin(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := c.expiry(); e.IsZero() || e != e.Round(0) { //nolint:staticcheck // == sees the monotonic reading
+		t.Errorf("%v is compared by the monotonic clock", e)
+	}
+}
+
 // retry-after-ms is more precise than what is beside it.
 func TestRetryAfterMs(t *testing.T) {
 	for value, want := range map[string]time.Duration{

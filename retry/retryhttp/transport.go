@@ -127,8 +127,11 @@ func (c *call) answer() (*http.Response, error) {
 		if !sleep(c.req.Context(), wait) {
 			return nil, c.ended(retry.ReasonCancelled)
 		}
-		if c.impatient() {
+		switch { // the pause may have been longer: the process was stopped, or its machine
+		case c.impatient():
 			return nil, c.ended(retry.ReasonTooLate)
+		case c.expired():
+			return nil, c.ended(retry.ReasonExpired)
 		}
 	}
 }

@@ -98,6 +98,16 @@ var retryMutants = []Mutant{
 		Tests: in("retry", "TestForgettingDoesNotRefill"),
 	},
 	{
+		Name:  "a key that has expired in a pause is sent",
+		Edits: []Edit{{In: "retryhttp.(*call).answer", Old: "case c.expired():", New: "case false:"}},
+		Tests: in("retry/retryhttp", "TestKeyExpiresInThePause"),
+	},
+	{
+		Name:  "a key lives longer by the time that the machine sleeps",
+		Edits: []Edit{{In: "retryhttp.(*Transport).begin", Old: "c.since = c.since.Round(0)", New: ""}},
+		Tests: in("retry/retryhttp", "TestKeysExpireByTheWallClock"),
+	},
+	{
 		Name:  "409 with Retry-After: 0 is final",
 		Edits: []Edit{{In: "retryhttp.classify", Old: "after, named = retryAfter(h, time.Now())", New: "after, named = retryAfter(h, time.Now()); named = after > 0"}},
 		Tests: in("retry/retryhttp", "TestConflicts"),
