@@ -101,7 +101,7 @@ func (e *unreadableError) Unwrap() error { return e.error }
 func (in *Inbox[TX]) drain(ctx context.Context, s stream, fn Handler[TX]) (more bool, err error) {
 	for range drainAtOnce {
 		if ctx.Err() != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // the caller ends
 		}
 		it, err := in.applyParked(ctx, s, fn)
 		if it == nil || err != nil {

@@ -22,7 +22,7 @@ func idHash(id string) []byte {
 
 // with returns r after the message seq with an ID.
 func (r recent) with(seq int64, id string) recent {
-	list := append(binary.BigEndian.AppendUint64(nil, uint64(seq)), idHash(id)...) //nolint:gosec // a Seq is not negative
+	list := append(binary.BigEndian.AppendUint64(nil, uint64(seq)), idHash(id)...) // a Seq is not negative
 	if newest, ids := r.split(); newest < seq && seq-newest < recentIDs {
 		list = append(append(list, make([]byte, idSize*(seq-newest-1))...), ids...)
 	}
@@ -44,5 +44,5 @@ func (r recent) split() (newest int64, ids []byte) {
 	if len(r) < idSize {
 		return 0, nil
 	}
-	return int64(binary.BigEndian.Uint64(r)), r[idSize:] //nolint:gosec // with has written it
+	return int64(binary.BigEndian.Uint64(r)), r[idSize:] // with has written it
 }

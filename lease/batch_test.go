@@ -1,10 +1,11 @@
 package lease_test
 
 import (
+	"testing"
+
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store/memstore"
-	"testing"
 )
 
 // A batch has no phases: it is misused, and not executed.

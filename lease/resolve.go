@@ -72,7 +72,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		kind := store.KindOf(err)
 		if kind == store.KindLost && lost == nil {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, settleTime)
+			ctx, cancel = context.WithTimeout(ctx, settleTime) //nolint:fatcontext // once: lost is set now
 			defer cancel()
 			lost = err
 		}
@@ -163,8 +163,8 @@ func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error
 // sum tells decisions apart.
 func (how Resolution) sum() string {
 	how.CallID, how.Who, how.Reason = "", "", ""
-	b, err := json.Marshal(how)
-	if err != nil { // change has refused what is not JSON
+	b, err := json.Marshal(how) //nolint:musttag // it is only hashed
+	if err != nil {             // change has refused what is not JSON
 		panic(err)
 	}
 	sum := sha256.Sum256(b)
@@ -191,7 +191,7 @@ func (how Resolution) check() error {
 	case set != 1:
 		return fmt.Errorf("%d ways to resolve the operation are given. Try: one of CallValue, Result, Answer, Failure and RunAgain", set)
 	case how.KeyVoided && !how.RunAgain:
-		return errors.New("KeyVoided says how to run again, and RunAgain is not set. Try: both")
+		return errors.New("the decision has KeyVoided without RunAgain. Try: both")
 	case how.Retain < 0:
 		return fmt.Errorf("a Retain of %v keeps nothing. Try: once.KeepForever", how.Retain)
 	case how.Retain != 0 && (how.RunAgain || how.CallValue != nil):

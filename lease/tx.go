@@ -64,7 +64,7 @@ type transaction[T, TX any] struct {
 
 // untilCommitted runs the phase until it is committed or has failed. After a lost answer the whole phase runs again
 // under the same fence, so that at most one run is applied.
-func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error {
+func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolint:gocognit // one loop over what a commit can come to
 	for runs := 1; ; runs++ {
 		err, ofCommit := t.once(ctx)
 		if err == nil {

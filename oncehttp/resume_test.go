@@ -87,7 +87,7 @@ func TestResume(t *testing.T) {
 				return s, once.New(s, once.Config{Observer: once.Discard, Encrypter: box})
 			}
 			_, e := node()
-			var served http.Handler = oncehttp.Handler(e, cfg, handle)
+			served := oncehttp.Handler(e, cfg, handle)
 			if tt.pattern != "" {
 				mux := http.NewServeMux()
 				mux.Handle(tt.pattern, served)

@@ -33,7 +33,7 @@ func TestRelayWaitsForItsDatabase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer proxy.Close()
+		t.Cleanup(func() { _ = proxy.Close() })
 		server := u.Host
 		u.Host = proxy.Addr()
 		got := make(chan string, 1)
@@ -114,7 +114,6 @@ func TestWhatARelayWaitsFor(t *testing.T) {
 			if err := reach(u.String()); err == nil || isUnreached(err) {
 				t.Errorf("no database: %v", err)
 			}
-			u, _ = url.Parse(dsn)
 		}
 		out := run(t, "relay", "--db", dsn, "--to", "http://127.0.0.1:1/{topic}") // it has no tables
 		if out.code != 1 || !strings.Contains(out.stderr, "Try: ") || strings.Contains(out.stderr, "is waited for") {

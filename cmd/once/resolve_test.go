@@ -293,7 +293,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 			t.Errorf("%s", o.stderr)
 		}
 		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes\n")
-		again = append(plain, "--yes")
+		again = slices.Concat(plain, []string{"--yes"})
 		if o := run(t, again...).want(t, 0); !strings.HasPrefix(o.stdout, "already resolved") {
 			t.Errorf("%s", o.stdout)
 		}

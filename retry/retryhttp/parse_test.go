@@ -73,7 +73,7 @@ func TestKeysExpireByTheWallClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := c.expiry(); e.IsZero() || e != e.Round(0) { //nolint:staticcheck // == sees the monotonic reading
+	if e := c.expiry(); e.IsZero() || e != e.Round(0) { // == sees the monotonic reading
 		t.Errorf("%v is compared by the monotonic clock", e)
 	}
 }

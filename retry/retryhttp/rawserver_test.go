@@ -41,7 +41,7 @@ type rawServer struct {
 // newRawServer returns a server, and a transport that has a connection to it which is kept alive.
 func newRawServer(t *testing.T, protocol, ending string) (*rawServer, string, *http.Transport) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is there at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func (s *rawServer) serve2(conn net.Conn) error {
 	}
 	var last uint32 // stream that was answered
 	send := func(kind, flags byte, stream uint32, payload []byte) {
-		head := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind)) //nolint:gosec // it is short
+		head := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
 		head = binary.BigEndian.AppendUint32(append(head, flags), stream)
 		_, _ = conn.Write(append(head, payload...))
 	}
