@@ -106,7 +106,7 @@ func (p program) write(ctx context.Context, r *lease.Run, key, phase, value stri
 	return p.db.phase(ctx, r, phase, func(ctx context.Context, on store.Runner) (string, error) {
 		_, err := on.Exec(ctx, p.db.text("insert into effect (operation, phase, value) values (?, ?, ?)", key, phase, value))
 		if err == nil && phase == "book" && p.procedure != "" {
-			_, err = on.Exec(ctx, p.db.text(p.procedure))
+			_, _ = on.Exec(ctx, p.db.text(p.procedure))
 			faultnet.KillProcess(nil)
 		}
 		return value, err
