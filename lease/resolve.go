@@ -195,7 +195,7 @@ func (how Resolution) check() error {
 	case how.Retain < 0:
 		return fmt.Errorf("a Retain of %v keeps nothing. Try: once.KeepForever", how.Retain)
 	case how.Retain != 0 && (how.RunAgain || how.CallValue != nil):
-		return errors.New("Retain is for the end of an operation, and this one goes on. Try: no Retain")
+		return errors.New("the decision has a Retain, which is for the end of an operation, and this one goes on. Try: no Retain")
 	case how.Result != nil && !json.Valid(how.Result), how.CallValue != nil && !json.Valid(how.CallValue):
 		return errors.New("the value is not JSON. Try: JSON, as the program would have returned it")
 	case how.Answer != nil && (how.Answer.Kind != store.ResultValue || how.Answer.Status < 200 || how.Answer.Status > 599):
