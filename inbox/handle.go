@@ -24,7 +24,8 @@ func (in *Inbox[TX]) Handle(ctx context.Context, m Message, fn Handler[TX]) (Out
 
 // HandleBatch applies messages in one transaction, and returns what has become of each, in the order of messages. A
 // message that fails does so alone: then the others are applied again, each under a savepoint. After a
-// failure later messages of the same source, topic and key are not tried in this batch, whatever the order is.
+// failure later messages of the same source, topic and key are not tried in this batch, whatever the order is. If a handler does
+// not return in time (Config.HandlerTimeout), the others are not applied by this call, and have to be delivered again.
 //
 // fn is called for one message after the other, in the order of messages; InOrder and LatestVersion, those of one
 // key by their Seq.
@@ -115,9 +116,13 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 	separately := false
 	for passes := 1; len(items) > 0; passes++ {
 		err := in.pass(ctx, items, separately, fn)
+		hung := timedOut(items)
 		switch {
 		case err == nil:
 			in.settleAll(ctx, items, fn)
+			return
+		case hung != nil:
+			in.hung(ctx, items, hung)
 			return
 		case errors.Is(err, errKnown) && passes < maxPasses:
 			if _, e := in.findAll(ctx, items); e != nil {
@@ -152,17 +157,34 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 	}
 }
 
+// hung settles items after the handler of one of them has not returned in time. The others are not tried by this call: each may
+// take as long.
+func (in *Inbox[TX]) hung(ctx context.Context, items []*item, hung *item) {
+	for _, it := range items {
+		it.result.Err = errUntried
+		if it.m.Key != "" && it.stream() == hung.stream() {
+			it.result.Err = retry.After(errBehind, in.firstPause())
+		}
+	}
+	in.failed(ctx, hung, hung.err)
+}
+
 // handleAlone applies each of items in a transaction of its own.
 func (in *Inbox[TX]) handleAlone(ctx context.Context, items []*item, fn Handler[TX]) {
 	failed := map[stream]bool{}
+	var hung *item
 	for _, it := range inTurn(items) {
 		s := it.stream()
+		if hung != nil {
+			it.result.Err = errUntried
+			continue
+		}
 		if it.m.Key != "" && failed[s] {
 			it.result.Err = retry.After(errBehind, in.firstPause())
 			continue
 		}
 		in.handle(ctx, []*item{it}, fn)
-		failed[s] = it.result.Err != nil
+		failed[s], hung = it.result.Err != nil, timedOut([]*item{it})
 	}
 }
 
@@ -194,7 +216,7 @@ func (in *Inbox[TX]) settleAll(ctx context.Context, items []*item, fn Handler[TX
 	}
 	in.tellSameBodies(ctx, items...)
 	for _, s := range streams {
-		if err := in.drain(ctx, s, fn); err != nil && ctx.Err() == nil {
+		if _, err := in.drain(ctx, s, fn); err != nil && ctx.Err() == nil {
 			in.tell(ctx, Event{Type: EventDatabase, Err: err}) // Run goes on with it
 		}
 	}

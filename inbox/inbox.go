@@ -69,11 +69,6 @@ type Config struct {
 	// that are applied at the same time may both be told. Default: off.
 	ReportSameBody bool
 
-	// MaxParked bounds how far a parked message may be ahead of the last one that was applied, and so how many
-	// of a key are parked. One further ahead is refused with [ErrTooFarAhead] and must be delivered again.
-	// Default 1000.
-	MaxParked int
-
 	// MaxJump bounds how far the Seq of a message may be beyond the last one that was applied of its key, with [LatestVersion]; with FromAny, also the
 	// Seq with which a key begins. A wrong number that is very large would make every later message count as late. One further ahead is a dead letter
 	// of class "seq_jump"; a redrive of it applies it all the same. Default 2^42, which is above milliseconds since 1970.
@@ -90,6 +85,10 @@ type Config struct {
 	// Isolation of the transactions. READ COMMITTED is a good one: at higher levels messages of one key
 	// that come at the same time run again.
 	Isolation store.Isolation
+
+	// HandlerTimeout bounds one call of a handler. Then its context ends, and the attempt counts as failed ([ErrHandlerTimeout]). A handler
+	// that has not returned a second later is left alone: its transaction is rolled back, and it cannot write in it any more. Default 30 s.
+	HandlerTimeout time.Duration
 
 	// Timeouts of the transactions. They go before those of the engine, one by one.
 	Timeouts store.Timeouts
@@ -150,9 +149,9 @@ func (c *Config) complete() Config {
 	full := *c
 	full.Retain = cmp.Or(full.Retain, 7*24*time.Hour)
 	full.RetainOf = maps.Clone(full.RetainOf)
-	full.MaxParked = cmp.Or(full.MaxParked, 1000)
 	full.MaxJump = cmp.Or(full.MaxJump, defaultJump)
 	full.GapAlarm = cmp.Or(full.GapAlarm, time.Minute)
+	full.HandlerTimeout = cmp.Or(full.HandlerTimeout, 30*time.Second)
 	full.MaxPayload = cmp.Or(full.MaxPayload, MaxPayload)
 	policy := retry.Policy{Attempts: 10, Base: time.Second, Cap: 5 * time.Minute, Total: -1}
 	if full.Policy != nil {
@@ -177,8 +176,8 @@ func (c *Config) check() error {
 		return errors.New("the consumer is empty. Try: who applies the messages, such as \"billing\"")
 	case c.Order > LatestVersion:
 		return fmt.Errorf("there is no order %d. Try: Once, InOrder or LatestVersion", c.Order)
-	case c.Retain < 0, c.Redelivery < 0, c.MaxParked < 0, c.MaxJump < 0, c.GapAlarm < 0, c.MaxPayload < 0:
-		return fmt.Errorf("negative Retain %v, Redelivery %v, MaxParked %d, MaxJump %d, GapAlarm %v or MaxPayload %d", c.Retain, c.Redelivery, c.MaxParked, c.MaxJump, c.GapAlarm, c.MaxPayload)
+	case c.Retain < 0, c.Redelivery < 0, c.MaxJump < 0, c.GapAlarm < 0, c.MaxPayload < 0, c.HandlerTimeout < 0:
+		return fmt.Errorf("negative Retain %v, Redelivery %v, MaxJump %d, GapAlarm %v, MaxPayload %d or HandlerTimeout %v", c.Retain, c.Redelivery, c.MaxJump, c.GapAlarm, c.MaxPayload, c.HandlerTimeout)
 	}
 	if err := checkText("consumer", c.Consumer, MaxConsumer); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	good := Config{Consumer: "billing", Redelivery: time.Hour}
-	if c := good.complete(); c.check() != nil || c.Retain != 7*24*time.Hour || c.Policy.Attempts != 10 || c.MaxParked != 1000 {
+	if c := good.complete(); c.check() != nil || c.Retain != 7*24*time.Hour || c.Policy.Attempts != 10 || c.HandlerTimeout != 30*time.Second {
 		t.Errorf("%+v", c)
 	}
 	for name, edit := range map[string]func(c *Config){
@@ -22,7 +22,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"short for one":    func(c *Config) { c.RetainOf = map[string]time.Duration{"a": time.Minute} },
 		"negative for one": func(c *Config) { c.RetainOf = map[string]time.Duration{"a": -1} },
 		"no such order":    func(c *Config) { c.Order = 3 },
-		"negative bound":   func(c *Config) { c.MaxParked = -1 },
+		"negative bound":   func(c *Config) { c.HandlerTimeout = -1 },
 	} {
 		c := good
 		edit(&c)

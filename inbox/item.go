@@ -2,11 +2,8 @@ package inbox
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -113,29 +110,9 @@ func inTurn(items []*item) []*item {
 	return items
 }
 
-// call calls the handler. A panic is its error: it must not end the process with every delivery.
-func call[TX any](ctx context.Context, tx TX, m Message, fn Handler[TX]) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{p, debug.Stack()}
-		}
-	}()
-	return fn(ctx, tx, m)
-}
-
 // failed reports whether the last pass has tried the message and its handler has failed.
 func (it *item) failed() bool {
 	return it.err != nil && !it.behind && !errors.Is(it.err, ErrTooFarAhead)
-}
-
-// panicError is a panic of the handler.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string {
-	return fmt.Sprintf("the handler panics: %v\n%s", e.value, e.stack)
 }
 
 // permanentError is what Permanent returns.

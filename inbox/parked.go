@@ -96,18 +96,25 @@ type unreadableError struct{ error }
 
 func (e *unreadableError) Unwrap() error { return e.error }
 
-// drain applies the parked messages of a key whose turn has come, each in a transaction of its own.
-func (in *Inbox[TX]) drain(ctx context.Context, s stream, fn Handler[TX]) error {
-	for ctx.Err() == nil {
+// drain applies the parked messages of a key whose turn has come, each in a transaction of its own: so many that other keys do
+// not wait for long. It reports whether there may be more.
+func (in *Inbox[TX]) drain(ctx context.Context, s stream, fn Handler[TX]) (more bool, err error) {
+	for range drainAtOnce {
+		if ctx.Err() != nil {
+			return false, nil //nolint:nilerr // the caller ends
+		}
 		it, err := in.applyParked(ctx, s, fn)
 		if it == nil || err != nil {
-			return err
+			return false, err
 		}
 		in.tellOutcome(ctx, it)
 		in.tellSameBodies(ctx, it)
 	}
-	return nil
+	return true, nil
 }
+
+// drainAtOnce is how many parked messages of a key are applied one after the other, until other keys have their turn.
+const drainAtOnce = 1000
 
 // applyParked applies the parked message of a key whose turn has come. It returns nil if there is none, or if it
 // has failed.
@@ -130,7 +137,7 @@ func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) 
 		it.outcome = Skipped
 		if !it.isMarker() {
 			it.outcome = Applied
-			if failure = call(ctx, tx, it.m, fn); failure != nil {
+			if failure = call(ctx, tx, it.m, fn, in.cfg.HandlerTimeout); failure != nil {
 				return once.Answer{}, notStoredError{failure}
 			}
 		}
@@ -143,7 +150,7 @@ func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) 
 		}
 		return once.Answer{}, in.write(ctx, r, positions)
 	})
-	if err != nil && it != nil && in.blames(ctx, err) {
+	if err != nil && it != nil && (errors.Is(failure, ErrHandlerTimeout) || in.blames(ctx, err)) {
 		return nil, in.parkedFailed(ctx, it, cause(failure, err))
 	}
 	if err != nil {

@@ -113,9 +113,9 @@ func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 
 var errBehind = errors.New("it was not tried, because an earlier message of its key has failed. Try: deliver it again after that one")
 
-// ErrTooFarAhead says that messages before this one are missing and that it cannot be parked: they are too many (see
-// Config.MaxParked), or its payload is too large to be kept. Deliver it again later.
-var ErrTooFarAhead = errors.New("inbox: messages of its key are missing before this one, and it cannot be parked")
+// ErrTooFarAhead says that messages before this one are missing and that it cannot be parked, because its payload is longer than
+// Config.MaxPayload. Deliver it again later.
+var ErrTooFarAhead = errors.New("inbox: messages of its key are missing before this one, and its payload is too large to be parked")
 
 // turn reports whether it is the turn of a message with a position. If it is not, its outcome or error is set.
 func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, error) {
@@ -145,8 +145,6 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 		return true, nil
 	case seq == at.seq+1:
 		return p.blocked(ctx, it)
-	case seq-at.seq > int64(p.in.cfg.MaxParked):
-		it.err = fmt.Errorf("%w: Seq is %d, and %d was the last one that was applied", ErrTooFarAhead, seq, at.seq)
 	default:
 		return false, p.park(ctx, it, at)
 	}
@@ -181,7 +179,7 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	case it.isMarker():
 		return nil
 	case !p.separately:
-		if it.err = call(ctx, p.tx, it.m, p.fn); it.err != nil {
+		if it.err = call(ctx, p.tx, it.m, p.fn, p.in.cfg.HandlerTimeout); it.err != nil {
 			return notStoredError{it.err}
 		}
 		return nil
@@ -190,12 +188,12 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	if it.err = call(ctx, claim.Tx(), it.m, p.fn); it.err == nil {
+	if it.err = call(ctx, claim.Tx(), it.m, p.fn, p.in.cfg.HandlerTimeout); it.err == nil {
 		if it.err = claim.Commit(ctx, store.Change{}); it.err == nil {
 			return nil
 		}
 	}
-	if !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
+	if errors.Is(it.err, ErrHandlerTimeout) || !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
 		return it.err
 	}
 	return claim.Rollback(context.WithoutCancel(ctx))

@@ -20,7 +20,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 			it.forget()
 			handlers = nil
 			return once.Answer{}, in.applyLetter(ctx, tx, l, it, func() error {
-				handlers = call(ctx, tx, it.m, fn)
+				handlers = call(ctx, tx, it.m, fn, in.cfg.HandlerTimeout)
 				return handlers
 			})
 		})
@@ -31,10 +31,11 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 				in.tellSameBodies(ctx, it)
 			}
 			if it.drains {
-				return in.drain(ctx, it.stream(), fn)
+				_, err = in.drain(ctx, it.stream(), fn)
+				return err
 			}
 			return nil
-		case !in.blames(ctx, err):
+		case !errors.Is(handlers, ErrHandlerTimeout) && !in.blames(ctx, err):
 			return err
 		}
 		failure = cause(handlers, err)

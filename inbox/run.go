@@ -78,15 +78,18 @@ func (in *Inbox[TX]) work(ctx context.Context, fn Handler[TX]) (more bool, err e
 	}
 	streams, e := in.dueStreams(ctx)
 	err = errors.Join(err, e)
+	more = len(letters) == dueLetters || len(streams) == dueStreams
 	for _, s := range streams {
-		if e := in.drain(ctx, s, fn); e != nil { // other keys do not wait for this one
+		rest, e := in.drain(ctx, s, fn)
+		more = more || rest
+		if e != nil { // other keys do not wait for this one
 			err = errors.Join(err, e)
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return len(letters) == dueLetters || len(streams) == dueStreams, err
+	return more, err
 }
 
 // redriveAll applies letters, some at the same time, and those of a key one after the other. A letter that

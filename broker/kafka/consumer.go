@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -80,6 +81,7 @@ type consumer struct {
 
 	mu         sync.Mutex
 	partitions map[place]*partition
+	assigned   atomic.Int64 // partitions that this process has
 }
 
 func newConsumer(sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
@@ -109,7 +111,7 @@ func newConsumer(sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
 	}, cfg.Client, []kgo.Opt{
 		kgo.ConsumerGroup(cfg.Group), kgo.ConsumeTopics(cfg.Topics...),
 		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(commitInterval), kgo.AutoCommitCallback(c.committed),
-		kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsRevoked(c.revoked), kgo.OnPartitionsLost(c.lost),
+		kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsAssigned(c.gained), kgo.OnPartitionsRevoked(c.revoked), kgo.OnPartitionsLost(c.lost),
 	})
 	if c.client, err = kgo.NewClient(options...); err != nil {
 		return nil, fmt.Errorf("kafkabroker: make the client of a consumer: %w", err)
@@ -181,10 +183,22 @@ func (c *consumer) partition(at place) *partition {
 	p := c.partitions[at]
 	if p == nil {
 		prefetch := c.pool.Config().Prefetch
-		p = &partition{client: c.client, topic: at.topic, number: at.number, most: max(1, prefetch/2), window: c.cfg.Window}
+		p = &partition{client: c.client, topic: at.topic, number: at.number, most: max(1, prefetch/2), window: c.cfg.Window, share: c.share}
 		c.partitions[at] = p
 	}
 	return p
+}
+
+// share is how many bytes of records that wait for long a partition may have: all of them together may have as many as those that do not.
+func (c *consumer) share() int {
+	return max(1, c.pool.Config().PrefetchBytes/int(max(1, c.assigned.Load())))
+}
+
+// gained is called when this process gets partitions.
+func (c *consumer) gained(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	for _, numbers := range partitions {
+		c.assigned.Add(int64(len(numbers)))
+	}
 }
 
 // revoked is called before partitions go to another process. What is in hand is ended and committed, so that the other
@@ -221,6 +235,7 @@ func (c *consumer) forget(partitions map[string][]int32) map[*partition]bool {
 	defer c.mu.Unlock()
 	ended := map[*partition]bool{}
 	for topic, numbers := range partitions {
+		c.assigned.Add(-int64(len(numbers)))
 		for _, number := range numbers {
 			at := place{topic, number}
 			if p := c.partitions[at]; p != nil {

@@ -12,12 +12,15 @@ type partition struct {
 	client *kgo.Client
 	topic  string
 	number int32
-	most   int // records at work, until no more are fetched
-	window int // records behind the first one that is not done, until no more are fetched
+	most   int        // records at work, until no more are fetched
+	window int        // records behind the first one that is not done, until no more are fetched
+	share  func() int // bytes of records that wait for long, until no more are fetched
 
 	mu      sync.Mutex
 	records []*receipt // from the first one that is not done on, by offset
 	open    int        // those of them that are not done
+	apart   int        // those of open that wait for long: they do not count against most
+	bytes   int        // of these
 	paused  bool
 	lost    bool // another process has the partition
 }
@@ -27,6 +30,7 @@ type receipt struct {
 	partition *partition
 	epoch     int32
 	offset    int64
+	apart     int // its bytes, if it waits for long
 	done      bool
 }
 
@@ -52,6 +56,10 @@ func (r *receipt) Ack() {
 	}
 	r.done = true
 	p.open--
+	if r.apart > 0 {
+		p.apart--
+		p.bytes -= r.apart
+	}
 	var last *receipt
 	for len(p.records) > 0 && p.records[0].done {
 		last = p.records[0]
@@ -67,18 +75,33 @@ func (r *receipt) Ack() {
 // Again implements [consume.Receipt]: Kafka delivers nothing again to a process that has it.
 func (r *receipt) Again(time.Duration) bool { return false }
 
+// Apart implements [consume.Receipt].
+func (r *receipt) Apart(bytes int) {
+	p := r.partition
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.done || p.lost {
+		return
+	}
+	r.apart = bytes
+	p.apart++
+	p.bytes += bytes
+	p.pause()
+}
+
 // Extend implements [consume.Receipt]: the client tells the group that it lives.
 func (r *receipt) Extend() {}
 
 // pause stops the fetching of the partition while too much of it waits, and lets other partitions go on.
 func (p *partition) pause() {
 	of := map[string][]int32{p.topic: {p.number}}
-	switch full := p.open >= p.most || len(p.records) >= p.window; {
+	work, share := p.open-p.apart, p.share()
+	switch full := work >= p.most || len(p.records) >= p.window || p.bytes >= share; {
 	case p.lost || full == p.paused:
 	case full:
 		p.paused = true
 		p.client.PauseFetchPartitions(of)
-	case p.open <= p.most/2 && len(p.records) <= p.window/2:
+	case work <= p.most/2 && len(p.records) <= p.window/2 && p.bytes <= share/2:
 		p.paused = false
 		p.client.ResumeFetchPartitions(of)
 	}

@@ -14,7 +14,7 @@ func newTestPartition(t *testing.T, most, window int) (*partition, func() int64)
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	p := &partition{client: client, topic: "refunds", most: most, window: window}
+	p := &partition{client: client, topic: "refunds", most: most, window: window, share: func() int { return 1000 }}
 	return p, func() int64 { return client.MarkedOffsets()["refunds"][0].Offset }
 }
 

@@ -257,5 +257,8 @@ func (r receipt) Again(after time.Duration) bool {
 	return true
 }
 
+// Apart implements [consume.Receipt]: the server delivers again what is given back.
+func (r receipt) Apart(int) {}
+
 // Extend implements [consume.Receipt].
 func (r receipt) Extend() { _ = r.m.InProgress() }

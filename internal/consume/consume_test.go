@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,8 @@ type fakeSink struct {
 	handle func(ctx context.Context, m inbox.Message) error
 	run    func(ctx context.Context) error
 	wait   time.Duration // that each batch tells
+
+	hanging atomic.Int64
 
 	mu      sync.Mutex
 	batches [][]string // IDs
@@ -63,6 +66,8 @@ func (s *fakeSink) Run(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
+
+func (s *fakeSink) Hanging() int { return int(s.hanging.Load()) }
 
 func (s *fakeSink) handled() []string {
 	s.mu.Lock()
@@ -110,6 +115,8 @@ func (r fakeReceipt) Again(after time.Duration) bool {
 	r.broker.notef("again %s %v", r.id, after)
 	return r.broker.keeps
 }
+
+func (r fakeReceipt) Apart(int) {}
 
 func (r fakeReceipt) Extend() { r.broker.notef("extend %s", r.id) }
 
@@ -317,7 +324,7 @@ func TestRoom(t *testing.T) {
 		}
 		full := func(size int) {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), slowAfter/10)
 			defer cancel()
 			if n, err := p.Room(ctx, size); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("room for %d messages, %v", n, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once/inbox"
@@ -19,6 +20,8 @@ type Delivery struct {
 	failures int  // deliveries in this process that have failed
 	inHand   bool // a worker has it
 	dropped  bool // it belongs to another process now
+	sick     bool // it has failed: it takes no place of those that have not
+	apart    bool // it does not count against Prefetch
 }
 
 // Receipt answers the broker. Its methods are called by several goroutines, for one delivery at most once at a time; only
@@ -33,6 +36,10 @@ type Receipt interface {
 
 	// Extend says that the message is still being worked on.
 	Extend()
+
+	// Apart says that the message, of so many bytes, may wait for long in the pool: it has failed, or another one of its key holds it up.
+	// It does not count against Prefetch any more. A broker that delivers nothing again has to bound how many of these there are.
+	Apart(bytes int)
 }
 
 // overhead is what a message takes beside its bytes.
@@ -63,19 +70,38 @@ type Sink interface {
 	HandleBatch(ctx context.Context, messages []inbox.Message) []inbox.Result
 	Refuse(ctx context.Context, m inbox.Message, class string, reason error) error
 	Run(ctx context.Context) error
+
+	// Hanging returns how many handlers go on although their context has ended.
+	Hanging() int
 }
 
 // Into returns in, with its handler, as a sink.
-func Into[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) Sink { return sink[TX]{in, fn} }
+func Into[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) Sink {
+	return &sink[TX]{Inbox: in, fn: fn}
+}
 
 type sink[TX any] struct {
 	*inbox.Inbox[TX]
 
-	fn inbox.Handler[TX]
+	fn      inbox.Handler[TX]
+	hanging atomic.Int64
 }
 
-func (s sink[TX]) HandleBatch(ctx context.Context, messages []inbox.Message) []inbox.Result {
-	return s.Inbox.HandleBatch(ctx, messages, s.fn)
+func (s *sink[TX]) HandleBatch(ctx context.Context, messages []inbox.Message) []inbox.Result {
+	return s.Inbox.HandleBatch(ctx, messages, s.call)
 }
 
-func (s sink[TX]) Run(ctx context.Context) error { return s.Inbox.Run(ctx, s.fn) }
+func (s *sink[TX]) Run(ctx context.Context) error { return s.Inbox.Run(ctx, s.call) }
+
+func (s *sink[TX]) Hanging() int { return int(s.hanging.Load()) }
+
+// call calls the handler, and counts it while it goes on without a context.
+func (s *sink[TX]) call(ctx context.Context, tx TX, m inbox.Message) error {
+	returned := context.AfterFunc(ctx, func() { s.hanging.Add(1) })
+	defer func() {
+		if !returned() {
+			s.hanging.Add(-1)
+		}
+	}()
+	return s.fn(ctx, tx, m)
+}

@@ -26,7 +26,7 @@ const (
 type Config struct {
 	Concurrency   int // batches at once, at most
 	Batch         int // messages in one transaction, at most
-	Prefetch      int // messages in memory, at most
+	Prefetch      int // messages in memory, at most, beside those that are apart: see [Receipt]
 	PrefetchBytes int // their bytes, at most
 	Capacity      limit.Capacity
 	SlowAcquire   time.Duration // a wait for a connection that is longer makes fewer batches at once; negative: none does
@@ -71,8 +71,11 @@ type Pool struct {
 	pressure pressure
 	held     map[*Delivery]struct{} // all that is in the pool
 	bytes    int                    // of them
-	busy     int                    // workers with a batch
-	alarm    *time.Timer            // wakes a worker
+	aside    aside
+	working  map[*work]struct{} // what workers have
+	busySick int                // those of them with messages that have failed
+	sickLast bool               // the last batch that has begun is one of those
+	alarm    *time.Timer        // wakes a worker
 }
 
 // New returns a pool.
@@ -81,7 +84,8 @@ func New(to Sink, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{sink: to, cfg: cfg, pressure: newPressure(cfg.Concurrency), held: map[*Delivery]struct{}{}}
+	p := &Pool{sink: to, cfg: cfg, pressure: newPressure(cfg.Concurrency), held: map[*Delivery]struct{}{}, working: map[*work]struct{}{}}
+	p.aside.suspects = map[streamKey]struct{}{}
 	p.backlog.streams = map[streamKey]*stream{}
 	p.work.L, p.room.L = &p.mu, &p.mu
 	return p, nil
@@ -95,8 +99,18 @@ func (p *Pool) Add(list ...*Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range list {
+		p.backlog.join(d)
+		d.sick = d.Message.Delivery > healthyDeliveries || p.aside.suspects.has(d)
+		apart := d.sick || d.stream.held || d.stream.slow
+		if apart && p.givesBack(d) {
+			p.backlog.offer(d.stream)
+			continue
+		}
 		p.held[d] = struct{}{}
 		p.bytes += d.size()
+		if apart {
+			p.setApart(d)
+		}
 		p.backlog.add(d)
 	}
 	p.work.Broadcast()
@@ -117,8 +131,9 @@ func (p *Pool) Room(ctx context.Context, size int) (int, error) {
 		if err := context.Cause(ctx); err != nil {
 			return 0, err
 		}
-		n := min(p.cfg.Prefetch-len(p.held), (p.cfg.PrefetchBytes-p.bytes)/max(1, size))
-		if len(p.held) == 0 {
+		count, bytes := len(p.held)-p.aside.count, p.bytes-p.aside.bytes
+		n := min(p.cfg.Prefetch-count, (p.cfg.PrefetchBytes-bytes)/max(1, size))
+		if count == 0 {
 			n = max(1, n) // a message that is larger than the bound comes alone
 		}
 		if p.pressure.refusals > 0 {
@@ -130,13 +145,30 @@ func (p *Pool) Room(ctx context.Context, size int) (int, error) {
 		if n > 0 {
 			return n, nil
 		}
-		p.room.Wait()
+		p.waitForRoom()
 	}
+}
+
+// waitForRoom waits until there may be more room: a message has left, or a worker has had its messages for long.
+func (p *Pool) waitForRoom() {
+	more, next := p.setSlowApart(time.Now())
+	switch {
+	case more:
+		return
+	case !next.IsZero():
+		timer := time.AfterFunc(time.Until(next), func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.room.Broadcast()
+		})
+		defer timer.Stop()
+	}
+	p.room.Wait()
 }
 
 // triesSoon reports whether a message in the pool will show soon whether the database takes messages again.
 func (p *Pool) triesSoon() bool {
-	return p.busy > 0 || p.backlog.waiting > 0 || len(p.backlog.later) > 0 && time.Until(p.backlog.later[0].at) <= longestBackoff
+	return len(p.working) > 0 || p.backlog.waiting > 0 || len(p.backlog.later) > 0 && time.Until(p.backlog.later[0].at) <= longestBackoff
 }
 
 // Drop takes messages out of the pool, because another process will get them, and waits until no worker has one
@@ -179,6 +211,10 @@ func (p *Pool) forget(d *Delivery) {
 	}
 	delete(p.held, d)
 	p.bytes -= d.size()
+	if d.apart {
+		p.aside.count--
+		p.aside.bytes -= d.size()
+	}
 	p.room.Broadcast()
 }
 

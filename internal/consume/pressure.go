@@ -49,10 +49,11 @@ func (p *pressure) ended(began, now time.Time, refused, slow bool) (changed bool
 	return p.refusals == 1
 }
 
-// isRefused reports whether the database, and not a message, is the reason that nothing of a batch was applied.
-func isRefused(results []inbox.Result) bool {
+// isRefused reports whether the database, and not a message, is the reason that nothing of a batch was applied. Messages that have
+// failed before may wait for locks that no others wait for.
+func isRefused(results []inbox.Result, sick bool) bool {
 	for _, r := range results {
-		if !isUnavailable(r.Err) {
+		if !isUnavailable(r.Err) || sick && store.KindOf(r.Err) == store.KindBusy {
 			return false
 		}
 	}

@@ -15,7 +15,8 @@ type stream struct {
 	queue  []*Delivery
 	inHand bool // a worker has messages of it
 	held   bool // a message of it waits for its next attempt, and the others must not overtake it
-	ready  bool // it is in the list of those that can be taken
+	slow   bool // the worker has had its messages for long
+	ready  bool // it is in a list of those that can be taken
 	later  int  // entries of the agenda
 }
 
@@ -49,28 +50,44 @@ func (a *agenda) Pop() any {
 // backlog is messages that no worker has.
 type backlog struct {
 	streams map[streamKey]*stream // of keys
-	ready   []*stream
+	ready   lane                  // streams whose next message has not failed
+	sick    lane                  // those whose next message has
 	later   agenda
 	waiting int // messages in queues of streams
 }
 
-// add appends a message to its stream.
-func (b *backlog) add(d *Delivery) {
+// lane is streams that can be taken, in turn.
+type lane []*stream
+
+// join sets the stream of a message.
+func (b *backlog) join(d *Delivery) {
 	m := &d.Message
-	s := &stream{}
+	d.stream = &stream{}
 	if m.Key != "" && d.Malformed == nil {
 		key := streamKey{m.Source, m.Topic, m.Key}
-		if known := b.streams[key]; known != nil {
-			s = known
-		} else {
-			s.key = key
-			b.streams[key] = s
+		if b.streams[key] == nil {
+			b.streams[key] = &stream{key: key}
 		}
+		d.stream = b.streams[key]
 	}
-	d.stream = s
+}
+
+// add appends a message to its stream.
+func (b *backlog) add(d *Delivery) {
+	s := d.stream
 	s.queue = append(s.queue, d)
 	b.waiting++
 	b.offer(s)
+}
+
+func (b *backlog) hasReady() bool { return len(b.ready)+len(b.sick) > 0 }
+
+// laneOf is where a stream that has messages can be taken from.
+func (b *backlog) laneOf(s *stream) *lane {
+	if s.queue[0].sick {
+		return &b.sick
+	}
+	return &b.ready
 }
 
 // offer puts a stream into the list of those that can be taken, if it can be.
@@ -79,19 +96,24 @@ func (b *backlog) offer(s *stream) {
 	case s.inHand || s.held || s.ready:
 	case len(s.queue) > 0:
 		s.ready = true
-		b.ready = append(b.ready, s)
+		l := b.laneOf(s)
+		*l = append(*l, s)
 	case s.later == 0 && b.streams[s.key] == s:
 		delete(b.streams, s.key)
 	}
 }
 
-// take takes up to limit messages of streams, which are in hand then.
-func (b *backlog) take(limit int) (batch []*Delivery, of []*stream) {
-	for len(batch) < limit && len(b.ready) > 0 {
-		s := b.ready[0]
-		b.ready[0] = nil
-		b.ready = b.ready[1:]
+// take takes up to limit messages of the streams of a lane, which are in hand then.
+func (b *backlog) take(l *lane, limit int) (batch []*Delivery, of []*stream) {
+	for len(batch) < limit && len(*l) > 0 {
+		s := (*l)[0]
+		(*l)[0] = nil
+		*l = (*l)[1:]
 		s.ready = false
+		if len(s.queue) > 0 && b.laneOf(s) != l { // a message that has failed has come back
+			b.offer(s)
+			continue
+		}
 		n := min(len(s.queue), limit-len(batch))
 		taken := len(batch)
 		for _, d := range s.queue[:n] {

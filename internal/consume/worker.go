@@ -16,6 +16,8 @@ type work struct {
 	batch   []*Delivery
 	streams []*stream
 	began   time.Time
+	sick    bool              // the messages have failed before
+	slow    bool              // it takes long
 	release func(useful bool) // the place in the capacity
 }
 
@@ -37,16 +39,18 @@ func (p *Pool) take(ctx context.Context) *work {
 	for ctx.Err() == nil {
 		now := time.Now()
 		wake := p.backlog.due(now)
-		if len(p.backlog.ready) > 0 {
+		if p.backlog.hasReady() {
 			if now.Before(p.pressure.until) {
 				wake = sooner(wake, p.pressure.until)
-			} else if p.busy < p.pressure.limit() {
-				if w := p.begin(); w != nil {
+			} else if from := p.choose(); from != nil {
+				if w := p.begin(from); w != nil {
 					return w
 				}
-				if len(p.backlog.ready) > 0 {
+				if p.backlog.hasReady() {
 					wake = sooner(wake, now.Add(poll))
 				}
+			} else if p.sink.Hanging() > 0 { // one may return
+				wake = sooner(wake, now.Add(poll))
 			}
 		}
 		p.wakeAt(now, wake)
@@ -55,20 +59,23 @@ func (p *Pool) take(ctx context.Context) *work {
 	return nil
 }
 
-// begin takes a batch, if there is a place for one more. Free workers share what waits.
-func (p *Pool) begin() *work {
-	w := &work{began: time.Now(), release: func(bool) {}}
-	places := p.pressure.limit() - p.busy
+// begin takes a batch of a lane, if there is a place for one more. Free workers share what waits.
+func (p *Pool) begin(from *lane) *work {
+	w := &work{began: time.Now(), sick: from == &p.backlog.sick, release: func(bool) {}}
+	places := p.pressure.limit() - len(p.working)
 	if p.cfg.Capacity != nil {
 		release, ok := p.cfg.Capacity.Acquire()
 		if !ok {
 			return nil
 		}
 		w.release = release
-		places = max(1, min(places, p.cfg.Capacity.Limit()-p.busy))
+		places = max(1, min(places, p.cfg.Capacity.Limit()-len(p.working)))
 	}
 	share := (p.backlog.waiting + places - 1) / places
-	w.batch, w.streams = p.backlog.take(min(share, p.cfg.Batch))
+	if w.sick && len(p.aside.suspects) > 0 { // one that hangs takes no other one with it
+		share = 1
+	}
+	w.batch, w.streams = p.backlog.take(from, min(share, p.cfg.Batch))
 	if len(w.batch) == 0 { // all were dropped
 		p.room.Broadcast()
 		w.release(false)
@@ -77,7 +84,11 @@ func (p *Pool) begin() *work {
 	for _, d := range w.batch {
 		d.inHand = true
 	}
-	p.busy++
+	p.working[w] = struct{}{}
+	p.sickLast = w.sick
+	if w.sick {
+		p.busySick++
+	}
 	return w
 }
 
@@ -141,7 +152,7 @@ func (p *Pool) apply(ctx context.Context, messages []inbox.Message) []inbox.Resu
 
 // answer tells the broker how a batch has ended, and gives back what the worker had.
 func (p *Pool) answer(w *work, results []inbox.Result) {
-	refused := isRefused(results)
+	refused := isRefused(results, w.sick)
 	w.release(!refused)
 	now := time.Now()
 	kept := make(map[*stream]*again)
@@ -153,11 +164,14 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 			gone = append(gone, d)
 			continue
 		}
-		d.failures++
-		wait := delay(max(d.failures, d.Message.Delivery), err)
-		if d.Receipt.Again(wait) {
-			gone = append(gone, d)
-			continue
+		wait := time.Duration(0)
+		if !isUntried(err) {
+			d.failures++
+			wait = delay(max(d.failures, d.Message.Delivery), err)
+			if d.Receipt.Again(wait) {
+				gone = append(gone, d)
+				continue
+			}
 		}
 		if kept[d.stream] == nil {
 			kept[d.stream] = &again{at: now.Add(wait), stream: d.stream}
@@ -167,14 +181,18 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.busy--
+	delete(p.working, w)
+	if w.sick {
+		p.busySick--
+	}
 	before, wait := p.pressure.limit(), longestWait(results)
 	slow := p.cfg.SlowAcquire > 0 && wait > p.cfg.SlowAcquire
 	p.tellPressure(p.pressure.ended(w.began, now, refused, slow), results)
 	if n := p.pressure.limit(); n != before {
 		p.cfg.Log.Debug("once: consumer: more or fewer transactions may run at once now", "concurrency", n, "wait", wait)
 	}
-	for _, d := range w.batch {
+	for i, d := range w.batch {
+		p.judge(d, results[i].Err, refused)
 		d.inHand = false
 		if d.dropped {
 			p.forget(d)
@@ -184,14 +202,43 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 		p.forget(d)
 	}
 	for _, s := range w.streams {
-		s.inHand = false
+		s.inHand, s.slow = false, false
 		if a := kept[s]; a != nil {
 			p.backlog.postpone(a)
+		}
+		if s.held {
+			p.setQueueApart(s)
 		}
 		p.backlog.offer(s)
 	}
 	p.work.Broadcast()
 	p.room.Broadcast()
+}
+
+// judge notes what the result of a message says about it and its key.
+func (p *Pool) judge(d *Delivery, err error, refused bool) {
+	switch {
+	case err == nil:
+		delete(p.aside.suspects, suspectKey(d))
+		return
+	case isUntried(err), refused && d.failures < refusedOften:
+		return
+	case errors.Is(err, inbox.ErrHandlerTimeout):
+		p.aside.suspects.add(d)
+	}
+	d.sick = true
+	if !d.dropped {
+		p.setApart(d)
+	}
+}
+
+// refusedOften is how often the database may refuse a message until that counts as a failure of the message.
+const refusedOften = 3
+
+// isUntried reports whether a message has an error although it has not failed.
+func isUntried(err error) bool {
+	var untried interface{ Untried() bool }
+	return errors.As(err, &untried) && untried.Untried()
 }
 
 // tellPressure tells the operator when a pause begins and when the first batch succeeds again.

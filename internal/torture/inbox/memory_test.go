@@ -30,7 +30,7 @@ func TestParkedMemory(t *testing.T) {
 
 func testParkedMemory[TX comparable](t *testing.T, g *ground[TX]) {
 	const messages, size, most = 120, 256 << 10, 20
-	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, MaxParked: messages, MaxPayload: size})
+	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, MaxPayload: size})
 	large := func(seq int64) inbox.Message {
 		m := ordered("k", seq)
 		m.Payload = bytes.Repeat([]byte{byte(seq)}, size)
