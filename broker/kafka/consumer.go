@@ -25,16 +25,21 @@ type ConsumerConfig struct {
 	Group  string // the consumer group. Default: Consumer of the inbox
 
 	// Window is how many records of a partition may be fetched beyond the first one that is not done. When a message waits
-	// for its next attempt, those of other keys go on until then. A process that takes the partition over reads
-	// as many again. Default 10,000.
+	// for its next attempt, those of other keys go on until then, and other partitions go on in any case. A process that takes the
+	// partition over reads as many again. Default 10,000.
 	Window int
 
-	Concurrency   int            // transactions at once, at most. Default 8
-	Batch         int            // messages in one transaction, at most. Default 64
-	Prefetch      int            // messages in memory, at most, beside the buffer of the client. Default 512
-	PrefetchBytes int            // their bytes, at most, and those in the buffer of the client. Default 64 MiB
-	Capacity      limit.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
-	Drain         time.Duration  // how long handlers may go on when ctx has ended. Default 30 s
+	Concurrency int // transactions at once, at most. Default 8
+	Batch       int // messages in one transaction, at most. Default 64
+	Prefetch    int // messages in memory, at most, beside the buffer of the client and those that wait (see PrefetchBytes). Default 512
+
+	// PrefetchBytes is how many bytes these messages may have, and those in the buffer of the client. Messages that have failed, or wait for
+	// another one of their key, may have as many again. Each partition has an equal share of that; it is not fetched while its share is
+	// used. Default 64 MiB.
+	PrefetchBytes int
+
+	Capacity limit.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
+	Drain    time.Duration  // how long handlers may go on when ctx has ended. Default 30 s
 
 	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
 	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.

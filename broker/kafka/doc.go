@@ -34,9 +34,10 @@
 //
 // It commits the offset of a partition each second, up to the first record that is not done. If the process dies, those behind it
 // come again and the inbox knows them. Kafka delivers a record once to a process: a message that fails is tried
-// again by the same process, after the pause that the inbox says. Other keys go on meanwhile, at most
-// ConsumerConfig.Window records ahead; then the partition is not fetched until the message is applied or a dead letter. Later messages of
-// its key go to the inbox if they have a number, and wait if they have none.
+// again by the same process, after the pause that the inbox says. Other partitions go on meanwhile. Other keys of the partition do, too, at
+// most ConsumerConfig.Window records ahead, and while what waits in the partition has not used its share of ConsumerConfig.PrefetchBytes; then
+// the partition is not fetched until messages are applied or dead letters. Later messages of the key go to the inbox if they have a number
+// (inbox.InOrder parks them in its table), and wait if they have none.
 //
 // A partition that goes to another process is given away when the handlers that run have returned and the offset is committed, within
 // three quarters of kgo.RebalanceTimeout. Where that is not long enough, or the broker has lost the process, two processes may have a

@@ -90,3 +90,27 @@ func TestPause(t *testing.T) {
 		t.Error("a partition that comes back is paused")
 	}
 }
+
+// TestPauseApart: records that wait for long do not keep others of their partition from being fetched, until they have the share of the
+// partition in bytes.
+func TestPauseApart(t *testing.T) {
+	p, _ := newTestPartition(t, 4, 100)
+	var receipts []*receipt
+	for i := range 40 {
+		r := p.add(&kgo.Record{Offset: int64(i)})
+		r.Apart(100)
+		receipts = append(receipts, r)
+		if want := i >= 9; p.isPaused() != want {
+			t.Fatalf("after %d records: paused is %v", i+1, !want)
+		}
+	}
+	for i, r := range receipts {
+		r.Ack()
+		if want := i < 34; p.isPaused() != want {
+			t.Fatalf("after record %d was done: paused is %v", i, !want)
+		}
+	}
+	if p.open != 0 || p.apart != 0 || p.bytes != 0 {
+		t.Errorf("%d records are open, %d wait, %d bytes", p.open, p.apart, p.bytes)
+	}
+}

@@ -33,8 +33,8 @@ type ConsumerConfig struct {
 
 	Concurrency   int            // transactions at once, at most. Default 8
 	Batch         int            // messages in one transaction, at most. Default 64
-	Prefetch      int            // messages in memory, at most. Default 512
-	PrefetchBytes int            // their bytes, at most. Default 64 MiB
+	Prefetch      int            // messages in memory, at most, and as many that have failed or wait for their key. Default 512
+	PrefetchBytes int            // the bytes of these, at most, and of those. Default 64 MiB
 	Capacity      limit.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
 	Drain         time.Duration  // how long handlers may go on when ctx has ended. Default 30 s
 

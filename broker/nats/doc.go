@@ -39,7 +39,8 @@
 //
 // It acknowledges a message after the commit that applies it. If the process dies before that, or the acknowledgement
 // is lost, the message comes again and the inbox knows it. A message that fails goes back to the server with the pause that the
-// inbox says. While a message waits or a handler runs, the server is told so every third of AckWait.
+// inbox says. While a message waits or a handler runs, the server is told so every third of AckWait, but no longer than
+// inbox.Config.HandlerTimeout for a handler that does not return.
 // Messages of a key are in one transaction at a time in a process; several processes may have messages of one key,
 // and the inbox keeps their order. While the database refuses work, the consumer takes one message at a time,
 // with pauses.

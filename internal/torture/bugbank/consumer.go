@@ -47,6 +47,36 @@ var consumerMutants = []Mutant{
 		Tests: in("internal/consume", "TestInPlace"),
 	},
 	{
+		Name:  "messages that have failed keep others from being fetched",
+		Edits: []Edit{{In: "consume.(*Pool).Room", Old: "count, bytes := len(p.held)-p.aside.count, p.bytes-p.aside.bytes", New: "count, bytes := len(p.held), p.bytes"}},
+		Tests: in("internal/consume", "TestFailedCountApart"),
+	},
+	{
+		Name:  "messages that have failed take all places",
+		Edits: []Edit{{In: "consume.(*Pool).choose", Old: "p.busySick+hanging < max(1, limit/2)", New: "true"}},
+		Tests: in("internal/consume", "TestFailedCountApart"),
+	},
+	{
+		Name:  "handlers that hang take all places",
+		Edits: []Edit{{In: "consume.(*Pool).choose", Old: "min(hanging, limit/2)", New: "hanging"}},
+		Tests: in("internal/consume", "TestHangingHandlers"),
+	},
+	{
+		Name:  "messages that wait for one of their key keep others from being fetched",
+		Edits: []Edit{{In: "consume.(*Pool).setSlowApart", Old: "p.setQueueApart(s)", New: "_ = s"}},
+		Tests: in("internal/consume", "TestSlowKey"),
+	},
+	{
+		Name:  "records that have failed pause their partition before its share is used",
+		Edits: []Edit{{In: "kafkabroker.(*partition).pause", Old: "work, share := p.open-p.apart, p.share()", New: "work, share := p.open, p.share()"}},
+		Tests: []Killer{{Module: "broker/kafka", Package: ".", Test: "TestPauseApart"}},
+	},
+	{
+		Name:  "records that have failed are held without a bound",
+		Edits: []Edit{{In: "kafkabroker.(*receipt).Apart", Old: "p.bytes += bytes", New: ""}},
+		Tests: []Killer{{Module: "broker/kafka", Package: ".", Test: "TestPauseApart"}},
+	},
+	{
 		Name:  "the broker hears nothing of messages that wait for a worker",
 		Edits: []Edit{{In: "consume.(*Pool).extend", Old: "d.Receipt.Extend()", New: "if d.inHand {\nd.Receipt.Extend()\n}"}},
 		Tests: in("internal/consume", "TestExtend"),

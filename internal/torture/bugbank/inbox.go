@@ -119,9 +119,24 @@ var inboxMutants = []Mutant{
 		Tests: inboxOn("TestSameBody$/^SQLite$"),
 	},
 	{
-		Name:  "more is parked than is allowed",
-		Edits: []Edit{{In: "inbox.(*pass).turn", Old: "seq-at.seq > int64(p.in.cfg.MaxParked)", New: "seq-at.seq > 1<<40"}},
-		Tests: inboxOn("TestInOrder$/^SQLite$"),
+		Name:  "an early message is refused when many are parked",
+		Edits: []Edit{{In: "inbox.(*pass).turn", Old: "return false, p.park(ctx, it, at)", New: "if seq-at.seq > 1000 {\nit.err = ErrTooFarAhead\nreturn false, nil\n}\nreturn false, p.park(ctx, it, at)"}},
+		Tests: consumerTest("TestKafkaGaps"),
+	},
+	{
+		Name:  "a handler that does not return is waited for",
+		Edits: []Edit{{In: "inbox.call", Old: "case <-over.C:", New: "case <-(chan int)(nil):"}},
+		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
+	},
+	{
+		Name:  "a handler that returns because its time is over is no failure",
+		Edits: []Edit{{In: "inbox.call", Old: "err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout)", New: "false"}},
+		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
+	},
+	{
+		Name:  "a handler that ends its goroutine is waited for",
+		Edits: []Edit{{In: "inbox.call", Old: "err := errGoexit", New: "var err error"}},
+		Tests: inboxOn("TestHandlerGoexit$/^SQLite$"),
 	},
 	{
 		Name:  "a key that a person has begin later is not audited",
