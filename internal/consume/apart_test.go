@@ -92,6 +92,9 @@ func TestSlowKey(t *testing.T) {
 				if n, held := b.count("again 11 5s"), len(p.held); n != 1 || keeps && held > 8 || !keeps && held != 12 {
 					t.Errorf("the pool holds %d messages, and the broker was told %q", held, b.told())
 				}
+				if n, err := p.Room(t.Context(), 1); n != 4 || err != nil {
+					t.Errorf("there is room for %d messages: %v", n, err)
+				}
 				p.Add(b.delivery("other", "", 0))
 				synctest.Wait()
 				want(t, "handled", slices.DeleteFunc(sink.handled(), func(id string) bool { return id != "other" }), "other")

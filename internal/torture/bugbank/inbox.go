@@ -161,7 +161,7 @@ var inboxMutants = []Mutant{
 	{
 		Name: "parked messages stay in memory until the last of their key is applied",
 		Edits: []Edit{
-			{In: "inbox.(*Inbox).drain", Old: "for ctx.Err() == nil {", New: "var held []*item\ndefer func() { clear(held) }()\nfor ctx.Err() == nil {"},
+			{In: "inbox.(*Inbox).drain", Old: "for range drainAtOnce {", New: "var held []*item\ndefer func() { clear(held) }()\nfor range drainAtOnce {"},
 			{In: "inbox.(*Inbox).drain", Old: "in.tellOutcome(ctx, it)", New: "held = append(held, it)\nin.tellOutcome(ctx, it)"},
 		},
 		Tests: inboxOn("TestParkedMemory$/^SQLite$"),
