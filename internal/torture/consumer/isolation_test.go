@@ -89,6 +89,7 @@ func (d *distinct) count() int {
 // offsets of these are committed, and those of the two are not. When they do not fail any more, all are applied.
 func TestKafkaManyFail(t *testing.T) {
 	testenv.Prove(t)
+	t.Parallel()
 	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); testKafkaManyFail(t, newPgx(t)) })
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testKafkaManyFail(t, newSQLite(t)) })
 }
@@ -125,6 +126,7 @@ func testKafkaManyFail[TX any](t *testing.T, g *ground[TX]) {
 // other keys go on, in the same partitions as well. When the first messages come, all are applied in their order.
 func TestKafkaGaps(t *testing.T) {
 	testenv.Prove(t)
+	t.Parallel()
 	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); testKafkaGaps(t, newPgx(t)) })
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testKafkaGaps(t, newSQLite(t)) })
 }
@@ -158,6 +160,7 @@ func testKafkaGaps[TX any](t *testing.T, g *ground[TX]) {
 // failed and the message is tried again, but such handlers take at most half of the places. Other keys go on.
 func TestHandlerHangs(t *testing.T) {
 	testenv.Prove(t)
+	t.Parallel()
 	for name, open := range brokers {
 		t.Run("pgxstore, "+name, func(t *testing.T) { t.Parallel(); testHandlerHangs(t, newPgx(t), open(t)) })
 		t.Run("SQLite, "+name, func(t *testing.T) { t.Parallel(); testHandlerHangs(t, newSQLite(t), open(t)) })
