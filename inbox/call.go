@@ -17,11 +17,17 @@ const longestGrace = time.Second
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
 // call calls the handler, in a goroutine of its own: a panic, runtime.Goexit and the end of its time are its failure, and take no
-// consumer with them. A handler that does not return then is left alone: the store keeps it out of the transaction.
-func call[TX any](ctx context.Context, tx TX, m Message, fn Handler[TX], most time.Duration) error {
+// consumer with them. A handler that does not return then is left alone: the store keeps it out of the transaction. While it goes on,
+// the message fails without a call: each message has one handler at a time, so that one message that hangs takes one place.
+func (in *Inbox[TX]) call(ctx context.Context, tx TX, m Message, fn Handler[TX]) error {
+	if since, hangs := in.hanging.since(&m); hangs {
+		return stillRunsError{since}
+	}
+	most := in.cfg.HandlerTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, most, ErrHandlerTimeout)
 	defer cancel()
-	returned := make(chan error, 1)
+	began, returned := time.Now(), make(chan error, 1)
+	ended := new(bool)
 	go func() {
 		err := errGoexit
 		defer func() {
@@ -29,6 +35,7 @@ func call[TX any](ctx context.Context, tx TX, m Message, fn Handler[TX], most ti
 				err = &panicError{p, debug.Stack()}
 			}
 			returned <- err
+			in.hanging.end(&m, ended)
 		}()
 		err = fn(ctx, tx, m)
 	}()
@@ -41,27 +48,42 @@ func call[TX any](ctx context.Context, tx TX, m Message, fn Handler[TX], most ti
 		}
 		return err
 	case <-over.C:
-		return fmt.Errorf("%w; it had %v", ErrHandlerTimeout, most)
+		in.hanging.begin(&m, ended, began)
+		return fmt.Errorf("%w; it had %v, and goes on", ErrHandlerTimeout, most)
 	}
+}
+
+// stillRunsError says that the handler was not called, because that of an earlier attempt goes on.
+type stillRunsError struct{ since time.Time }
+
+func (e stillRunsError) Error() string {
+	return fmt.Sprintf("%v; the handler of an earlier attempt goes on since %v, and is not called again beside it", ErrHandlerTimeout, e.since.UTC().Format(time.RFC3339))
+}
+
+func (e stillRunsError) Unwrap() error { return ErrHandlerTimeout }
+
+// isTimeout reports whether an error is that of a handler that was called and has not returned in time. Its transaction is of no more use.
+func isTimeout(err error) bool {
+	return errors.Is(err, ErrHandlerTimeout) && !errors.As(err, new(stillRunsError))
 }
 
 // timedOut returns the first of items whose handler has not returned in time; nil if there is none.
 func timedOut(items []*item) *item {
 	for _, it := range items {
-		if errors.Is(it.err, ErrHandlerTimeout) {
+		if isTimeout(it.err) {
 			return it
 		}
 	}
 	return nil
 }
 
-// untriedError is that of messages which were in a batch with one whose handler has not returned in time.
+// untriedError is that of messages which were in a batch behind one whose handler has not returned in time.
 type untriedError struct{ error }
 
 // Untried tells a consumer that the message has not failed, and can be delivered again at once.
 func (untriedError) Untried() bool { return true }
 
-var errUntried = untriedError{errors.New("it was not applied, because the handler of another message of its batch has not returned in time. Try: deliver it again")}
+var errUntried = untriedError{errors.New("it was not applied, because the handler of an earlier message of its batch has not returned in time. Try: deliver it again")}
 
 // panicError is a panic of the handler.
 type panicError struct {

@@ -25,7 +25,7 @@ func (in *Inbox[TX]) Handle(ctx context.Context, m Message, fn Handler[TX]) (Out
 // HandleBatch applies messages in one transaction, and returns what has become of each, in the order of messages. A
 // message that fails does so alone: then the others are applied again, each under a savepoint. After a
 // failure later messages of the same source, topic and key are not tried in this batch, whatever the order is. If a handler does
-// not return in time (Config.HandlerTimeout), the others are not applied by this call, and have to be delivered again.
+// not return in time (Config.HandlerTimeout), messages before it are applied, and those behind it have to be delivered again.
 //
 // fn is called for one message after the other, in the order of messages; InOrder and LatestVersion, those of one
 // key by their Seq.
@@ -122,7 +122,7 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 			in.settleAll(ctx, items, fn)
 			return
 		case hung != nil:
-			in.hung(ctx, items, hung)
+			in.hung(ctx, items, hung, fn)
 			return
 		case errors.Is(err, errKnown) && passes < maxPasses:
 			if _, e := in.findAll(ctx, items); e != nil {
@@ -157,16 +157,26 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 	}
 }
 
-// hung settles items after the handler of one of them has not returned in time. The others are not tried by this call: each may
-// take as long.
-func (in *Inbox[TX]) hung(ctx context.Context, items []*item, hung *item) {
-	for _, it := range items {
-		it.result.Err = errUntried
-		if it.m.Key != "" && it.stream() == hung.stream() {
+// hung settles items after the handler of one of them has not returned in time. Those before it are applied again. Those behind it are not
+// tried by this call: each may take as long.
+func (in *Inbox[TX]) hung(ctx context.Context, items []*item, hung *item, fn Handler[TX]) {
+	failure := hung.err
+	var before []*item
+	reached := false
+	for _, it := range inTurn(items) {
+		switch {
+		case it == hung:
+			reached = true
+		case !reached:
+			before = append(before, it)
+		case it.m.Key != "" && it.stream() == hung.stream():
 			it.result.Err = retry.After(errBehind, in.firstPause())
+		default:
+			it.result.Err = errUntried
 		}
 	}
-	in.failed(ctx, hung, hung.err)
+	in.handle(ctx, before, fn)
+	in.failed(ctx, hung, failure)
 }
 
 // handleAlone applies each of items in a transaction of its own.

@@ -87,7 +87,8 @@ type Config struct {
 	Isolation store.Isolation
 
 	// HandlerTimeout bounds one call of a handler. Then its context ends, and the attempt counts as failed ([ErrHandlerTimeout]). A handler
-	// that has not returned a second later is left alone: its transaction is rolled back, and it cannot write in it any more. Default 30 s.
+	// that has not returned a second later is left alone: its transaction is rolled back, and it cannot write in it any more. While it goes
+	// on, the attempts of its message fail without a call. Default 30 s.
 	HandlerTimeout time.Duration
 
 	// Timeouts of the transactions. They go before those of the engine, one by one.
@@ -119,6 +120,9 @@ type Inbox[TX any] struct {
 	cfg    Config
 	op     once.Operation
 	sql    texts
+
+	hanging   hanging
+	consumers consumers
 }
 
 // New returns an inbox on the store of e, whose database needs [Migrations] and those of package deadletter.

@@ -137,7 +137,7 @@ func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) 
 		it.outcome = Skipped
 		if !it.isMarker() {
 			it.outcome = Applied
-			if failure = call(ctx, tx, it.m, fn, in.cfg.HandlerTimeout); failure != nil {
+			if failure = in.call(ctx, tx, it.m, fn); failure != nil {
 				return once.Answer{}, notStoredError{failure}
 			}
 		}

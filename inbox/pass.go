@@ -179,7 +179,7 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	case it.isMarker():
 		return nil
 	case !p.separately:
-		if it.err = call(ctx, p.tx, it.m, p.fn, p.in.cfg.HandlerTimeout); it.err != nil {
+		if it.err = p.in.call(ctx, p.tx, it.m, p.fn); it.err != nil {
 			return notStoredError{it.err}
 		}
 		return nil
@@ -188,12 +188,12 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	if it.err = call(ctx, claim.Tx(), it.m, p.fn, p.in.cfg.HandlerTimeout); it.err == nil {
+	if it.err = p.in.call(ctx, claim.Tx(), it.m, p.fn); it.err == nil {
 		if it.err = claim.Commit(ctx, store.Change{}); it.err == nil {
 			return nil
 		}
 	}
-	if errors.Is(it.err, ErrHandlerTimeout) || !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
+	if isTimeout(it.err) || !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
 		return it.err
 	}
 	return claim.Rollback(context.WithoutCancel(ctx))

@@ -20,7 +20,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 			it.forget()
 			handlers = nil
 			return once.Answer{}, in.applyLetter(ctx, tx, l, it, func() error {
-				handlers = call(ctx, tx, it.m, fn, in.cfg.HandlerTimeout)
+				handlers = in.call(ctx, tx, it.m, fn)
 				return handlers
 			})
 		})

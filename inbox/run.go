@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once/internal/letter"
@@ -19,8 +20,8 @@ const (
 	dueLetters = 20                    // read at once: each may have a payload
 	dueStreams = 100
 
-	redriveAtOnce = 4 // letters
-	sweepRows     = 1000
+	keysAtOnce = 4
+	sweepRows  = 1000
 )
 
 // Run does what no delivery does, until ctx ends: it applies dead letters that an operator has redriven, and parked
@@ -78,18 +79,19 @@ func (in *Inbox[TX]) work(ctx context.Context, fn Handler[TX]) (more bool, err e
 	}
 	streams, e := in.dueStreams(ctx)
 	err = errors.Join(err, e)
-	more = len(letters) == dueLetters || len(streams) == dueStreams
-	for _, s := range streams {
-		rest, e := in.drain(ctx, s, fn)
-		more = more || rest
-		if e != nil { // other keys do not wait for this one
-			err = errors.Join(err, e)
-		}
-		if ctx.Err() != nil {
-			break
+	var rest atomic.Bool
+	jobs := make([]func() error, len(streams))
+	for i, s := range streams {
+		jobs[i] = func() error {
+			more, err := in.drain(ctx, s, fn)
+			if more {
+				rest.Store(true)
+			}
+			return err
 		}
 	}
-	return more, err
+	err = errors.Join(err, beside(ctx, jobs))
+	return len(letters) == dueLetters || len(streams) == dueStreams || rest.Load(), err
 }
 
 // redriveAll applies letters, some at the same time, and those of a key one after the other. A letter that
@@ -104,30 +106,37 @@ func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []letter.Letter, fn
 		}
 		keys[key] = append(keys[key], l)
 	}
-	var (
-		working sync.WaitGroup
-		mu      sync.Mutex
-		err     error
-	)
-	places := make(chan struct{}, redriveAtOnce)
+	jobs := make([]func() error, 0, len(keys))
 	for _, list := range keys {
-		places <- struct{}{}
-		working.Go(func() {
-			defer func() { <-places }()
+		jobs = append(jobs, func() (err error) {
 			for _, l := range list {
-				if ctx.Err() != nil {
-					return
-				}
-				if e := in.redrive(ctx, l, fn); e != nil {
-					mu.Lock()
-					err = errors.Join(err, e)
-					mu.Unlock()
+				if ctx.Err() == nil {
+					err = errors.Join(err, in.redrive(ctx, l, fn))
 				}
 			}
+			return err
+		})
+	}
+	return beside(ctx, jobs)
+}
+
+// beside runs jobs of different keys until ctx ends, some at the same time: keys do not wait for one that takes long.
+func beside(ctx context.Context, jobs []func() error) error {
+	var working sync.WaitGroup
+	errs := make([]error, len(jobs))
+	places := make(chan struct{}, keysAtOnce)
+	for i, job := range jobs {
+		places <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		working.Go(func() {
+			defer func() { <-places }()
+			errs[i] = job()
 		})
 	}
 	working.Wait()
-	return err
+	return errors.Join(errs...)
 }
 
 // dueStreams lists keys whose next message is parked and due.

@@ -1,6 +1,7 @@
 package consume
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -15,36 +16,13 @@ const (
 
 	// givenBack is the pause of a message that there is no room for, because its key waits.
 	givenBack = 5 * time.Second
-
-	maxSuspects = 10000
 )
 
 // aside is what does not count against Prefetch: messages that have failed, and those that wait for another one of their key. So they keep
 // no other message from being fetched.
 type aside struct {
-	count    int
-	bytes    int
-	suspects suspects
-}
-
-// suspects are keys, or messages without a key, whose last handler has not returned in time.
-type suspects map[streamKey]struct{}
-
-func (s suspects) has(d *Delivery) bool { _, is := s[suspectKey(d)]; return is }
-
-func (s suspects) add(d *Delivery) {
-	if len(s) >= maxSuspects {
-		clear(s)
-	}
-	s[suspectKey(d)] = struct{}{}
-}
-
-func suspectKey(d *Delivery) streamKey {
-	m := &d.Message
-	if m.Key == "" {
-		return streamKey{m.Source, m.Topic, "\x00" + m.ID}
-	}
-	return streamKey{m.Source, m.Topic, m.Key}
+	count int
+	bytes int
 }
 
 func (p *Pool) setApart(d *Delivery) {
@@ -79,18 +57,29 @@ func (p *Pool) setQueueApart(s *stream) {
 	})
 }
 
-// setSlowApart sets messages apart that a worker has had for long, and those that wait for these. It reports whether there are any,
-// and when there may be more of them.
-func (p *Pool) setSlowApart(now time.Time) (more bool, next time.Time) {
+// watch sets messages apart that a worker has had for long, until ctx ends.
+func (p *Pool) watch(ctx context.Context) {
+	ticker := time.NewTicker(slowAfter / 2)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			p.setSlowApart(now)
+		}
+	}
+}
+
+// setSlowApart sets messages apart that a worker has had for long, and those that wait for these.
+func (p *Pool) setSlowApart(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for w := range p.working {
-		if w.slow {
+		if w.slow || now.Sub(w.began) < slowAfter {
 			continue
 		}
-		if at := w.began.Add(slowAfter); at.After(now) {
-			next = sooner(next, at)
-			continue
-		}
-		w.slow, more = true, true
+		w.slow = true
 		for _, d := range w.batch {
 			if !d.dropped {
 				p.setApart(d)
@@ -101,22 +90,4 @@ func (p *Pool) setSlowApart(now time.Time) (more bool, next time.Time) {
 			p.setQueueApart(s)
 		}
 	}
-	return more, next
-}
-
-// choose returns the lane from which the next batch is taken; nil if there is no place for one. Messages that have failed, and handlers that
-// do not return, take at most half of the places, and of two batches that could begin, one has not failed.
-func (p *Pool) choose() *lane {
-	limit, hanging := p.pressure.limit(), p.sink.Hanging()
-	if len(p.working)+min(hanging, limit/2) >= limit {
-		return nil
-	}
-	sick, ready := &p.backlog.sick, &p.backlog.ready
-	switch {
-	case len(*sick) > 0 && p.busySick+hanging < max(1, limit/2) && (len(*ready) == 0 || p.busySick == 0 && !p.sickLast):
-		return sick
-	case len(*ready) > 0:
-		return ready
-	}
-	return nil
 }

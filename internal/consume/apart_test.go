@@ -3,6 +3,7 @@ package consume
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -108,38 +109,105 @@ func TestSlowKey(t *testing.T) {
 	}
 }
 
-// TestHangingHandlers: handlers that do not return take at most half of the places, however many they are. What has hung is not tried again
-// while they have theirs.
+// TestHangingHandlers: handlers that hang, and messages whose last handler has hung, take half of the places at most, however many they are. Each
+// of these messages is tried again, and a message that has failed does not wait for them.
 func TestHangingHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var running, most atomic.Int64
-		sink := &fakeSink{}
-		var tries atomic.Int64
-		sink.handle = func(_ context.Context, m inbox.Message) error {
-			if m.ID == "hangs" {
-				tries.Add(1)
-				return fmt.Errorf("%w: a test", inbox.ErrHandlerTimeout)
-			}
-			most.Store(max(most.Load(), running.Add(1)))
-			defer running.Add(-1)
-			<-time.After(time.Millisecond)
+	for hanging, wanted := range map[int64]int64{0: 4, 3: 1, 100: 1} {
+		t.Run(fmt.Sprint(hanging), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testHangingHandlers(t, hanging, wanted) })
+		})
+	}
+}
+
+func testHangingHandlers(t *testing.T, hanging, wanted int64) {
+	const bad, places = 12, 8
+	var failed, trying, most, healthy, mostHealthy atomic.Int64
+	tries := map[string]*atomic.Int64{}
+	for i := range bad {
+		tries[fmt.Sprint("hangs ", i)] = new(atomic.Int64)
+	}
+	sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+		switch n := tries[m.ID]; {
+		case m.ID == "fails":
+			failed.Add(1)
+			return retry.After(errFailed, time.Second)
+		case n == nil:
+			mostHealthy.Store(max(mostHealthy.Load(), healthy.Add(1)))
+			<-time.After(100 * time.Millisecond)
+			healthy.Add(-1)
 			return nil
+		case n.Add(1) > 1:
+			most.Store(max(most.Load(), trying.Add(1)))
+			<-time.After(2 * time.Minute)
+			trying.Add(-1)
 		}
+		return retry.After(inbox.ErrHandlerTimeout, time.Second)
+	}}
+	b := &fakeBroker{}
+	p, _ := start(t, sink, Config{Concurrency: places, Batch: 1, Log: slog.New(slog.DiscardHandler)})
+	for id := range tries {
+		p.Add(b.delivery(id, "key "+id, 0))
+	}
+	p.Add(b.delivery("fails", "", 0))
+	synctest.Wait()
+	sink.hanging.Store(hanging)
+	pass(10 * time.Second)
+	failed.Store(0)
+	for i := range 1000 {
+		p.Add(b.delivery(fmt.Sprint(i), "", 0))
+	}
+	pass(time.Minute)
+	if n := strings.Count(strings.Join(b.told(), "\n"), "ack "); n != 1000 {
+		t.Errorf("%d healthy messages of 1000 are applied beside those that hang", n)
+	}
+	if n := failed.Load(); n < 30 {
+		t.Errorf("the message that fails is tried %d times in a minute", n)
+	}
+	pass(bad * 3 * time.Minute)
+	for id, n := range tries {
+		if n.Load() < 2 {
+			t.Errorf("%s is not tried again", id)
+		}
+	}
+	if n := most.Load(); n != wanted {
+		t.Errorf("%d messages that have hung are tried at the same time, want %d", n, wanted)
+	}
+	if n := mostHealthy.Load(); n < places/2-1 {
+		t.Errorf("%d of %d places have healthy messages", n, places)
+	}
+}
+
+// TestBacklog: what the pool has is told: what is ready, what has failed or waits for its key, each with the oldest.
+func TestBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+			switch m.Key {
+			case "fails":
+				return retry.After(errFailed, time.Hour)
+			case "slow":
+				<-free
+			}
+			return nil
+		}}
 		b := &fakeBroker{}
-		p, _ := start(t, sink, Config{Concurrency: 4, Batch: 1})
-		sink.hanging.Store(100)
-		p.Add(b.delivery("hangs", "", 0))
-		for i := range 50 {
-			p.Add(b.delivery(fmt.Sprint(i), "", 0))
+		p, _ := start(t, sink, Config{Concurrency: 1, Batch: 1, Paused: func() (int, inbox.Waiting) { return 7, inbox.Waiting{Partition: 3} }})
+		began := time.Now()
+		for _, key := range []string{"fails", "fails", "slow", "slow", "ready", "other"} {
+			p.Add(b.delivery(key+fmt.Sprint(time.Since(began)), key, 0))
+			pass(time.Minute)
 		}
-		pass(time.Hour)
-		if most.Load() != 2 || b.count("ack 49") != 1 || tries.Load() != 1 {
-			t.Errorf("%d of 4 places are taken, %d attempts of the message that hangs", most.Load(), tries.Load())
+		got := p.Backlog()
+		if got.Ready != 2 || got.ReadyOldest != (inbox.Waiting{Source: "test", Topic: "refunds", Key: "ready", Since: began.Add(4 * time.Minute)}) {
+			t.Errorf("ready: %+v", got)
 		}
-		sink.hanging.Store(0)
-		pass(time.Hour)
-		if tries.Load() < 2 {
-			t.Error("the message that has hung is not tried again")
+		if got.Postponed != 3 || got.PostponedOldest.Key != "fails" || !got.PostponedOldest.Since.Equal(began) || got.Paused != 7 || got.PausedOldest.Partition != 3 {
+			t.Errorf("postponed, paused: %+v", got)
+		}
+		close(free)
+		pass(time.Minute)
+		if got := p.Backlog(); got.Ready != 0 || got.Postponed != 2 {
+			t.Errorf("at the end: %+v", got)
 		}
 	})
 }

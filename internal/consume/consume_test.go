@@ -69,6 +69,8 @@ func (s *fakeSink) Run(ctx context.Context) error {
 
 func (s *fakeSink) Hanging() int { return int(s.hanging.Load()) }
 
+func (s *fakeSink) Attach(func() inbox.Backlog) (detach func()) { return func() {} }
+
 func (s *fakeSink) handled() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once/inbox"
@@ -20,8 +19,9 @@ type Delivery struct {
 	failures int  // deliveries in this process that have failed
 	inHand   bool // a worker has it
 	dropped  bool // it belongs to another process now
-	sick     bool // it has failed: it takes no place of those that have not
-	apart    bool // it does not count against Prefetch
+	class    class
+	apart    bool      // it does not count against Prefetch
+	since    time.Time // it is in the pool
 }
 
 // Receipt answers the broker. Its methods are called by several goroutines, for one delivery at most once at a time; only
@@ -71,8 +71,11 @@ type Sink interface {
 	Refuse(ctx context.Context, m inbox.Message, class string, reason error) error
 	Run(ctx context.Context) error
 
-	// Hanging returns how many handlers go on although their context has ended.
+	// Hanging returns how many handlers go on although their time is over.
 	Hanging() int
+
+	// Attach has the sink ask for the backlog until detach is called.
+	Attach(of func() inbox.Backlog) (detach func())
 }
 
 // Into returns in, with its handler, as a sink.
@@ -83,25 +86,11 @@ func Into[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) Sink {
 type sink[TX any] struct {
 	*inbox.Inbox[TX]
 
-	fn      inbox.Handler[TX]
-	hanging atomic.Int64
+	fn inbox.Handler[TX]
 }
 
 func (s *sink[TX]) HandleBatch(ctx context.Context, messages []inbox.Message) []inbox.Result {
-	return s.Inbox.HandleBatch(ctx, messages, s.call)
+	return s.Inbox.HandleBatch(ctx, messages, s.fn)
 }
 
-func (s *sink[TX]) Run(ctx context.Context) error { return s.Inbox.Run(ctx, s.call) }
-
-func (s *sink[TX]) Hanging() int { return int(s.hanging.Load()) }
-
-// call calls the handler, and counts it while it goes on without a context.
-func (s *sink[TX]) call(ctx context.Context, tx TX, m inbox.Message) error {
-	returned := context.AfterFunc(ctx, func() { s.hanging.Add(1) })
-	defer func() {
-		if !returned() {
-			s.hanging.Add(-1)
-		}
-	}()
-	return s.fn(ctx, tx, m)
-}
+func (s *sink[TX]) Run(ctx context.Context) error { return s.Inbox.Run(ctx, s.fn) }

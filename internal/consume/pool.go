@@ -33,6 +33,9 @@ type Config struct {
 	Extend        time.Duration // how often [Receipt.Extend] is called; 0: never
 	Drain         time.Duration // how long handlers may go on at the end
 	Log           *slog.Logger
+
+	// Paused returns how many partitions are not fetched, and the one that has waited for the longest time. nil: the broker has none.
+	Paused func() (int, inbox.Waiting)
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -64,18 +67,19 @@ type Pool struct {
 	sink Sink
 	cfg  Config
 
-	mu       sync.Mutex
-	work     sync.Cond // something may have become possible for a worker
-	room     sync.Cond // a message has left the pool, or a worker has ended its batch
-	backlog  backlog
-	pressure pressure
-	held     map[*Delivery]struct{} // all that is in the pool
-	bytes    int                    // of them
-	aside    aside
-	working  map[*work]struct{} // what workers have
-	busySick int                // those of them with messages that have failed
-	sickLast bool               // the last batch that has begun is one of those
-	alarm    *time.Timer        // wakes a worker
+	mu          sync.Mutex
+	work        sync.Cond // something may have become possible for a worker
+	room        sync.Cond // a message has left the pool, or a worker has ended its batch
+	backlog     backlog
+	pressure    pressure
+	held        map[*Delivery]struct{} // all that is in the pool
+	bytes       int                    // of them
+	aside       aside
+	working     map[*work]struct{} // what workers have
+	busy        [classes]int       // how many of them are of a class
+	last        class              // of the batch that has begun last
+	lastTrouble class              // the same, of those in trouble
+	alarm       *time.Timer        // wakes a worker
 }
 
 // New returns a pool.
@@ -85,7 +89,7 @@ func New(to Sink, cfg Config) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{sink: to, cfg: cfg, pressure: newPressure(cfg.Concurrency), held: map[*Delivery]struct{}{}, working: map[*work]struct{}{}}
-	p.aside.suspects = map[streamKey]struct{}{}
+	p.backlog.suspects, p.lastTrouble = suspects{}, hung
 	p.backlog.streams = map[streamKey]*stream{}
 	p.work.L, p.room.L = &p.mu, &p.mu
 	return p, nil
@@ -98,10 +102,14 @@ func (p *Pool) Config() Config { return p.cfg }
 func (p *Pool) Add(list ...*Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
 	for _, d := range list {
 		p.backlog.join(d)
-		d.sick = d.Message.Delivery > healthyDeliveries || p.aside.suspects.has(d)
-		apart := d.sick || d.stream.held || d.stream.slow
+		if d.Message.Delivery > healthyDeliveries {
+			d.class = failing
+		}
+		d.since = now
+		apart := d.class != healthy || d.stream.held || d.stream.slow || p.backlog.suspects.has(d)
 		if apart && p.givesBack(d) {
 			p.backlog.offer(d.stream)
 			continue
@@ -145,25 +153,8 @@ func (p *Pool) Room(ctx context.Context, size int) (int, error) {
 		if n > 0 {
 			return n, nil
 		}
-		p.waitForRoom()
+		p.room.Wait()
 	}
-}
-
-// waitForRoom waits until there may be more room: a message has left, or a worker has had its messages for long.
-func (p *Pool) waitForRoom() {
-	more, next := p.setSlowApart(time.Now())
-	switch {
-	case more:
-		return
-	case !next.IsZero():
-		timer := time.AfterFunc(time.Until(next), func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.room.Broadcast()
-		})
-		defer timer.Stop()
-	}
-	p.room.Wait()
 }
 
 // triesSoon reports whether a message in the pool will show soon whether the database takes messages again.
@@ -243,12 +234,12 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 			}
 		})
 	}
-	extended := make(chan struct{})
-	extending, endExtending := context.WithCancel(handlers)
-	go func() {
-		defer close(extended)
-		p.extend(extending)
-	}()
+	defer p.sink.Attach(p.Backlog)()
+	var always sync.WaitGroup // until the last message has left
+	lasting, endAlways := context.WithCancel(handlers)
+	for _, run := range []func(context.Context){p.extend, p.watch, p.tell} {
+		always.Go(func() { run(lasting) })
+	}
 
 	<-ctx.Done()
 	timer := time.AfterFunc(p.cfg.Drain, func() { abort(errDrained) })
@@ -257,8 +248,8 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 	workers.Wait()
 	beside.Wait() // take may have added a message after the end
 	p.release()
-	endExtending()
-	<-extended
+	endAlways()
+	always.Wait()
 	return errors.Join(errs...)
 }
 

@@ -49,11 +49,11 @@ func (a *agenda) Pop() any {
 
 // backlog is messages that no worker has.
 type backlog struct {
-	streams map[streamKey]*stream // of keys
-	ready   lane                  // streams whose next message has not failed
-	sick    lane                  // those whose next message has
-	later   agenda
-	waiting int // messages in queues of streams
+	streams  map[streamKey]*stream // of keys
+	lanes    [classes]lane         // streams that can be taken, by the class of their next message
+	suspects suspects
+	later    agenda
+	waiting  int // messages in queues of streams
 }
 
 // lane is streams that can be taken, in turn.
@@ -80,14 +80,16 @@ func (b *backlog) add(d *Delivery) {
 	b.offer(s)
 }
 
-func (b *backlog) hasReady() bool { return len(b.ready)+len(b.sick) > 0 }
+func (b *backlog) hasReady() bool {
+	return len(b.lanes[healthy])+len(b.lanes[failing])+len(b.lanes[hung]) > 0
+}
 
-// laneOf is where a stream that has messages can be taken from.
-func (b *backlog) laneOf(s *stream) *lane {
-	if s.queue[0].sick {
-		return &b.sick
+// classOf is where a stream that has messages can be taken from.
+func (b *backlog) classOf(s *stream) class {
+	if b.suspects.has(s.queue[0]) {
+		return hung
 	}
-	return &b.ready
+	return s.queue[0].class
 }
 
 // offer puts a stream into the list of those that can be taken, if it can be.
@@ -96,21 +98,22 @@ func (b *backlog) offer(s *stream) {
 	case s.inHand || s.held || s.ready:
 	case len(s.queue) > 0:
 		s.ready = true
-		l := b.laneOf(s)
-		*l = append(*l, s)
+		c := b.classOf(s)
+		b.lanes[c] = append(b.lanes[c], s)
 	case s.later == 0 && b.streams[s.key] == s:
 		delete(b.streams, s.key)
 	}
 }
 
-// take takes up to limit messages of the streams of a lane, which are in hand then.
-func (b *backlog) take(l *lane, limit int) (batch []*Delivery, of []*stream) {
+// take takes up to limit messages of the streams of a class, which are in hand then.
+func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*stream) {
+	l := &b.lanes[c]
 	for len(batch) < limit && len(*l) > 0 {
 		s := (*l)[0]
 		(*l)[0] = nil
 		*l = (*l)[1:]
 		s.ready = false
-		if len(s.queue) > 0 && b.laneOf(s) != l { // a message that has failed has come back
+		if len(s.queue) > 0 && b.classOf(s) != c { // a message that has failed has come back
 			b.offer(s)
 			continue
 		}

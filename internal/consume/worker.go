@@ -16,7 +16,7 @@ type work struct {
 	batch   []*Delivery
 	streams []*stream
 	began   time.Time
-	sick    bool              // the messages have failed before
+	class   class
 	slow    bool              // it takes long
 	release func(useful bool) // the place in the capacity
 }
@@ -42,8 +42,8 @@ func (p *Pool) take(ctx context.Context) *work {
 		if p.backlog.hasReady() {
 			if now.Before(p.pressure.until) {
 				wake = sooner(wake, p.pressure.until)
-			} else if from := p.choose(); from != nil {
-				if w := p.begin(from); w != nil {
+			} else if c, ok := p.choose(); ok {
+				if w := p.begin(c); w != nil {
 					return w
 				}
 				if p.backlog.hasReady() {
@@ -59,9 +59,9 @@ func (p *Pool) take(ctx context.Context) *work {
 	return nil
 }
 
-// begin takes a batch of a lane, if there is a place for one more. Free workers share what waits.
-func (p *Pool) begin(from *lane) *work {
-	w := &work{began: time.Now(), sick: from == &p.backlog.sick, release: func(bool) {}}
+// begin takes a batch of a class, if there is a place for one more. Free workers share what waits.
+func (p *Pool) begin(c class) *work {
+	w := &work{began: time.Now(), class: c, release: func(bool) {}}
 	places := p.pressure.limit() - len(p.working)
 	if p.cfg.Capacity != nil {
 		release, ok := p.cfg.Capacity.Acquire()
@@ -72,10 +72,10 @@ func (p *Pool) begin(from *lane) *work {
 		places = max(1, min(places, p.cfg.Capacity.Limit()-len(p.working)))
 	}
 	share := (p.backlog.waiting + places - 1) / places
-	if w.sick && len(p.aside.suspects) > 0 { // one that hangs takes no other one with it
+	if c == hung { // it takes no other one with it
 		share = 1
 	}
-	w.batch, w.streams = p.backlog.take(from, min(share, p.cfg.Batch))
+	w.batch, w.streams = p.backlog.take(c, min(share, p.cfg.Batch))
 	if len(w.batch) == 0 { // all were dropped
 		p.room.Broadcast()
 		w.release(false)
@@ -85,9 +85,9 @@ func (p *Pool) begin(from *lane) *work {
 		d.inHand = true
 	}
 	p.working[w] = struct{}{}
-	p.sickLast = w.sick
-	if w.sick {
-		p.busySick++
+	p.busy[c]++
+	if p.last = c; c != healthy {
+		p.lastTrouble = c
 	}
 	return w
 }
@@ -152,7 +152,7 @@ func (p *Pool) apply(ctx context.Context, messages []inbox.Message) []inbox.Resu
 
 // answer tells the broker how a batch has ended, and gives back what the worker had.
 func (p *Pool) answer(w *work, results []inbox.Result) {
-	refused := isRefused(results, w.sick)
+	refused := isRefused(results, w.class != healthy)
 	w.release(!refused)
 	now := time.Now()
 	kept := make(map[*stream]*again)
@@ -182,9 +182,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.working, w)
-	if w.sick {
-		p.busySick--
-	}
+	p.busy[w.class]--
 	before, wait := p.pressure.limit(), longestWait(results)
 	slow := p.cfg.SlowAcquire > 0 && wait > p.cfg.SlowAcquire
 	p.tellPressure(p.pressure.ended(w.began, now, refused, slow), results)
@@ -219,14 +217,14 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 func (p *Pool) judge(d *Delivery, err error, refused bool) {
 	switch {
 	case err == nil:
-		delete(p.aside.suspects, suspectKey(d))
+		delete(p.backlog.suspects, suspectKey(d))
 		return
 	case isUntried(err), refused && d.failures < refusedOften:
 		return
 	case errors.Is(err, inbox.ErrHandlerTimeout):
-		p.aside.suspects.add(d)
+		p.backlog.suspects.add(d)
 	}
-	d.sick = true
+	d.class = failing
 	if !d.dropped {
 		p.setApart(d)
 	}

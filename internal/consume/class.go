@@ -1,0 +1,67 @@
+package consume
+
+// class is what is known of a message. Each class has a lane of its own: what is in trouble takes no place of the others.
+type class uint8
+
+const (
+	healthy class = iota // it has not failed
+	failing              // it has failed, or was in a batch or a key behind one that has
+	hung                 // the last handler of its key has not returned in time
+	classes
+)
+
+const maxSuspects = 10000
+
+// suspects are keys, or messages without a key, whose last handler has not returned in time.
+type suspects map[streamKey]struct{}
+
+func (s suspects) has(d *Delivery) bool { _, is := s[suspectKey(d)]; return is }
+
+func (s suspects) add(d *Delivery) {
+	if len(s) >= maxSuspects {
+		clear(s)
+	}
+	s[suspectKey(d)] = struct{}{}
+}
+
+func suspectKey(d *Delivery) streamKey {
+	m := &d.Message
+	if m.Key == "" {
+		return streamKey{m.Source, m.Topic, "\x00" + m.ID}
+	}
+	return streamKey{m.Source, m.Topic, m.Key}
+}
+
+// choose returns the class from which the next batch is taken; false if there is no place for one. While healthy messages wait, one of two
+// batches that begin is healthy.
+func (p *Pool) choose() (class, bool) {
+	if len(p.working)+p.hangingPlaces() >= p.pressure.limit() {
+		return 0, false
+	}
+	waits := len(p.backlog.lanes[healthy]) > 0
+	for _, c := range [...]class{otherTrouble(p.lastTrouble), p.lastTrouble} {
+		if len(p.backlog.lanes[c]) > 0 && p.mayTry(c) && (!waits || p.busy[c] == 0 && p.last == healthy) {
+			return c, true
+		}
+	}
+	return healthy, waits
+}
+
+// mayTry reports whether there is a place for one more batch of messages in trouble. These have half of the places together. Each class has
+// one in any case, so that messages which fail do not wait for those that hang, unless it is the last one that healthy messages have.
+func (p *Pool) mayTry(c class) bool {
+	limit := p.pressure.limit()
+	taken := p.busy[failing] + p.busy[hung] + p.hangingPlaces()
+	if p.busy[c] == 0 {
+		return taken < max(1, limit-1)
+	}
+	return taken < limit/2
+}
+
+// hangingPlaces is how many places handlers take that hang: less than half of them, so that a message which has hung once can be tried again.
+func (p *Pool) hangingPlaces() int {
+	return min(p.sink.Hanging(), max(1, p.pressure.limit()/2)-1)
+}
+
+// otherTrouble is the other class in trouble.
+func otherTrouble(c class) class { return failing + hung - c }

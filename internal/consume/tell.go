@@ -1,0 +1,64 @@
+package consume
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncelib/once/inbox"
+)
+
+const (
+	tellEvery = 10 * time.Second
+
+	// tellAfter is how long a message that is ready may wait for a handler until the operator
+	// hears of it.
+	tellAfter = time.Minute
+)
+
+// Backlog returns what the pool has, and what Config.Paused tells.
+func (p *Pool) Backlog() (b inbox.Backlog) {
+	if p.cfg.Paused != nil {
+		b.Paused, b.PausedOldest = p.cfg.Paused()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for d := range p.held {
+		count, oldest := &b.Ready, &b.ReadyOldest
+		switch s := d.stream; {
+		case d.inHand:
+			continue
+		case d.class != healthy, s.held, s.slow, p.backlog.suspects.has(d):
+			count, oldest = &b.Postponed, &b.PostponedOldest
+		}
+		*count++
+		*oldest = oldest.Older(inbox.Waiting{Source: d.Message.Source, Topic: d.Message.Topic, Key: d.Message.Key, Since: d.since})
+	}
+	return b
+}
+
+// tell tells the operator what waits for long, once until it has ended, until ctx ends.
+func (p *Pool) tell(ctx context.Context) {
+	ticker := time.NewTicker(tellEvery)
+	defer ticker.Stop()
+	waits, hangs := false, false
+	for {
+		var now time.Time
+		select {
+		case <-ctx.Done():
+			return
+		case now = <-ticker.C:
+		}
+		oldest := p.Backlog().ReadyOldest
+		was := waits
+		if waits = !oldest.Since.IsZero() && now.Sub(oldest.Since) > tellAfter; waits && !was {
+			p.cfg.Log.Warn("once: consumer: a message that is ready waits for a handler. Try: look at what handlers do, or set a larger Concurrency",
+				"source", oldest.Source, "topic", oldest.Topic, "key", oldest.Key, "since", oldest.Since)
+		}
+		n := p.sink.Hanging()
+		was = hangs
+		if hangs = n >= max(1, p.cfg.Concurrency/2); hangs && !was {
+			p.cfg.Log.Error("once: consumer: handlers that hang take half of the places. Try: handlers that return when their context ends; a new process ends these",
+				"hanging", n, "concurrency", p.cfg.Concurrency)
+		}
+	}
+}
