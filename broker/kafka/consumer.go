@@ -102,14 +102,15 @@ func newConsumer(sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
 	if cfg.Decode == nil {
 		cfg.Decode = Decode
 	}
+	c := &consumer{cfg: cfg, partitions: map[place]*partition{}}
 	pool, err := consume.New(sink, consume.Config{
 		Concurrency: cfg.Concurrency, Batch: cfg.Batch, Prefetch: cfg.Prefetch, PrefetchBytes: cfg.PrefetchBytes,
-		Capacity: cfg.Capacity, Drain: cfg.Drain, SlowAcquire: cfg.SlowAcquire, Log: cfg.Log,
+		Capacity: cfg.Capacity, Drain: cfg.Drain, SlowAcquire: cfg.SlowAcquire, Log: cfg.Log, Paused: c.paused,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kafkabroker: %w", err)
 	}
-	c := &consumer{cfg: cfg, pool: pool, log: pool.Config().Log, partitions: map[place]*partition{}}
+	c.pool, c.log = pool, pool.Config().Log
 	buffer := int32(min(pool.Config().PrefetchBytes, 32<<20))
 	options := slices.Concat([]kgo.Opt{
 		kgo.FetchMaxBytes(buffer), kgo.FetchMaxPartitionBytes(min(buffer, 1<<20)), kgo.MaxConcurrentFetches(1),
@@ -188,7 +189,7 @@ func (c *consumer) partition(at place) *partition {
 	p := c.partitions[at]
 	if p == nil {
 		prefetch := c.pool.Config().Prefetch
-		p = &partition{client: c.client, topic: at.topic, number: at.number, most: max(1, prefetch/2), window: c.cfg.Window, share: c.share}
+		p = &partition{client: c.client, topic: at.topic, number: at.number, most: max(1, prefetch/2), window: c.cfg.Window, share: c.share, log: c.log}
 		c.partitions[at] = p
 	}
 	return p
@@ -197,6 +198,19 @@ func (c *consumer) partition(at place) *partition {
 // share is how many bytes of records that wait for long a partition may have: all of them together may have as many as those that do not.
 func (c *consumer) share() int {
 	return max(1, c.pool.Config().PrefetchBytes/int(max(1, c.assigned.Load())))
+}
+
+// paused returns how many partitions are not fetched because of what waits in them for long, and the first of these.
+func (c *consumer) paused() (n int, oldest inbox.Waiting) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, p := range c.partitions {
+		if since := p.stuckSince(); !since.IsZero() {
+			n++
+			oldest = oldest.Older(inbox.Waiting{Topic: at.topic, Partition: at.number, Since: since})
+		}
+	}
+	return n, oldest
 }
 
 // gained is called when this process gets partitions.

@@ -1,6 +1,7 @@
 package kafkabroker
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ type partition struct {
 	most   int        // records at work, until no more are fetched
 	window int        // records behind the first one that is not done, until no more are fetched
 	share  func() int // bytes of records that wait for long, until no more are fetched
+	log    *slog.Logger
 
 	mu      sync.Mutex
 	records []*receipt // from the first one that is not done on, by offset
@@ -22,7 +24,8 @@ type partition struct {
 	apart   int        // those of open that wait for long: they do not count against most
 	bytes   int        // of these
 	paused  bool
-	lost    bool // another process has the partition
+	stuck   time.Time // since when it is paused because of what waits for long; zero: it is not
+	lost    bool      // another process has the partition
 }
 
 // receipt is what is kept of a record until all before it are done.
@@ -96,7 +99,14 @@ func (r *receipt) Extend() {}
 func (p *partition) pause() {
 	of := map[string][]int32{p.topic: {p.number}}
 	work, share := p.open-p.apart, p.share()
-	switch full := work >= p.most || len(p.records) >= p.window || p.bytes >= share; {
+	stuck := len(p.records) >= p.window || p.bytes >= share
+	full := stuck || work >= p.most
+	if stuck && p.stuck.IsZero() && !p.lost {
+		p.stuck = time.Now()
+		p.log.Warn("once: kafkabroker: a partition is not fetched now, because messages in it fail, or wait for one of their key. Try: look at why, or set a larger Window or PrefetchBytes",
+			"topic", p.topic, "partition", p.number, "offset", p.records[0].offset, "records", len(p.records), "bytes", p.bytes)
+	}
+	switch {
 	case p.lost || full == p.paused:
 	case full:
 		p.paused = true
@@ -104,7 +114,17 @@ func (p *partition) pause() {
 	case work <= p.most/2 && len(p.records) <= p.window/2 && p.bytes <= share/2:
 		p.paused = false
 		p.client.ResumeFetchPartitions(of)
+		if !p.stuck.IsZero() {
+			p.log.Info("once: kafkabroker: the partition is fetched again", "topic", p.topic, "partition", p.number, "since", p.stuck)
+			p.stuck = time.Time{}
+		}
 	}
+}
+
+func (p *partition) stuckSince() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stuck
 }
 
 // end lets no record of the partition be committed any more.

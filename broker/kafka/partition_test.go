@@ -1,6 +1,7 @@
 package kafkabroker
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,7 +15,7 @@ func newTestPartition(t *testing.T, most, window int) (*partition, func() int64)
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	p := &partition{client: client, topic: "refunds", most: most, window: window, share: func() int { return 1000 }}
+	p := &partition{client: client, topic: "refunds", most: most, window: window, share: func() int { return 1000 }, log: slog.New(slog.DiscardHandler)}
 	return p, func() int64 { return client.MarkedOffsets()["refunds"][0].Offset }
 }
 
@@ -100,13 +101,13 @@ func TestPauseApart(t *testing.T) {
 		r := p.add(&kgo.Record{Offset: int64(i)})
 		r.Apart(100)
 		receipts = append(receipts, r)
-		if want := i >= 9; p.isPaused() != want {
+		if want := i >= 9; p.isPaused() != want || p.stuckSince().IsZero() == want {
 			t.Fatalf("after %d records: paused is %v", i+1, !want)
 		}
 	}
 	for i, r := range receipts {
 		r.Ack()
-		if want := i < 34; p.isPaused() != want {
+		if want := i < 34; p.isPaused() != want || p.stuckSince().IsZero() == want {
 			t.Fatalf("after record %d was done: paused is %v", i, !want)
 		}
 	}

@@ -177,6 +177,39 @@ func testHangingHandlers(t *testing.T, hanging, wanted int64) {
 	}
 }
 
+// TestTroubleShare: while healthy messages wait, those that fail get a twentieth of the time of the workers, and not less.
+func TestTroubleShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const places, healthy, fail = 4, 4000, 600
+		var failures, applied atomic.Int64
+		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+			<-time.After(10 * time.Millisecond)
+			if strings.HasPrefix(m.ID, "fails") {
+				failures.Add(1)
+				return retry.After(errFailed, time.Second)
+			}
+			applied.Add(1)
+			return nil
+		}}
+		b := &fakeBroker{}
+		p, _ := start(t, sink, Config{Concurrency: places, Batch: 1})
+		for i := range fail {
+			p.Add(b.delivery(fmt.Sprint("fails ", i), "", 0))
+		}
+		pass(10 * time.Second)
+		began := failures.Swap(0)
+		for i := range healthy {
+			p.Add(b.delivery(fmt.Sprint(i), "", 0))
+		}
+		for applied.Load() < healthy-places {
+			<-time.After(time.Millisecond)
+		}
+		if n := failures.Load(); began < fail || n > healthy/10 || n < healthy/40 {
+			t.Errorf("%d attempts of messages that fail beside %d of healthy ones; %d before", n, healthy, began)
+		}
+	})
+}
+
 // TestBacklog: what the pool has is told: what is ready, what has failed or waits for its key, each with the oldest.
 func TestBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,5 +1,7 @@
 package consume
 
+import "time"
+
 // class is what is known of a message. Each class has a lane of its own: what is in trouble takes no place of the others.
 type class uint8
 
@@ -32,19 +34,26 @@ func suspectKey(d *Delivery) streamKey {
 	return streamKey{m.Source, m.Topic, m.Key}
 }
 
-// choose returns the class from which the next batch is taken; false if there is no place for one. While healthy messages wait, one of two
-// batches that begin is healthy.
-func (p *Pool) choose() (class, bool) {
+// troubleShare is the part of the time of the workers, one in so many, that messages in trouble get while healthy ones wait.
+const troubleShare = 20
+
+// choose returns the class from which the next batch is taken; false if there is no place for one.
+func (p *Pool) choose(now time.Time) (class, bool) {
 	if len(p.working)+p.hangingPlaces() >= p.pressure.limit() {
 		return 0, false
 	}
 	waits := len(p.backlog.lanes[healthy]) > 0
 	for _, c := range [...]class{otherTrouble(p.lastTrouble), p.lastTrouble} {
-		if len(p.backlog.lanes[c]) > 0 && p.mayTry(c) && (!waits || p.busy[c] == 0 && p.last == healthy) {
+		if len(p.backlog.lanes[c]) > 0 && p.mayTry(c) && (!waits || p.busy[c] == 0 && !now.Before(p.troubleAt[c])) {
 			return c, true
 		}
 	}
 	return healthy, waits
+}
+
+// rest has messages in trouble wait for a time after a batch of a class, if healthy ones wait as well.
+func (p *Pool) rest(c class, began, now time.Time) {
+	p.troubleAt[c] = now.Add(now.Sub(began) * troubleShare / time.Duration(p.pressure.limit()))
 }
 
 // mayTry reports whether there is a place for one more batch of messages in trouble. These have half of the places together. Each class has

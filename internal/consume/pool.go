@@ -77,8 +77,8 @@ type Pool struct {
 	aside       aside
 	working     map[*work]struct{} // what workers have
 	busy        [classes]int       // how many of them are of a class
-	last        class              // of the batch that has begun last
-	lastTrouble class              // the same, of those in trouble
+	lastTrouble class              // of the last batch in trouble that has begun
+	troubleAt   [classes]time.Time // when the next batch of a class may begin while healthy messages wait
 	alarm       *time.Timer        // wakes a worker
 }
 

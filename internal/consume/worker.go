@@ -42,7 +42,7 @@ func (p *Pool) take(ctx context.Context) *work {
 		if p.backlog.hasReady() {
 			if now.Before(p.pressure.until) {
 				wake = sooner(wake, p.pressure.until)
-			} else if c, ok := p.choose(); ok {
+			} else if c, ok := p.choose(now); ok {
 				if w := p.begin(c); w != nil {
 					return w
 				}
@@ -86,7 +86,7 @@ func (p *Pool) begin(c class) *work {
 	}
 	p.working[w] = struct{}{}
 	p.busy[c]++
-	if p.last = c; c != healthy {
+	if c != healthy {
 		p.lastTrouble = c
 	}
 	return w
@@ -183,6 +183,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 	defer p.mu.Unlock()
 	delete(p.working, w)
 	p.busy[w.class]--
+	p.rest(w.class, w.began, now)
 	before, wait := p.pressure.limit(), longestWait(results)
 	slow := p.cfg.SlowAcquire > 0 && wait > p.cfg.SlowAcquire
 	p.tellPressure(p.pressure.ended(w.began, now, refused, slow), results)

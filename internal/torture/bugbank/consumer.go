@@ -53,13 +53,33 @@ var consumerMutants = []Mutant{
 	},
 	{
 		Name:  "messages that have failed take all places",
-		Edits: []Edit{{In: "consume.(*Pool).choose", Old: "p.busySick+hanging < max(1, limit/2)", New: "true"}},
+		Edits: []Edit{{In: "consume.(*Pool).mayTry", Old: "return taken < limit/2", New: "return true"}},
 		Tests: in("internal/consume", "TestFailedCountApart"),
 	},
 	{
-		Name:  "handlers that hang take all places",
-		Edits: []Edit{{In: "consume.(*Pool).choose", Old: "min(hanging, limit/2)", New: "hanging"}},
+		Name:  "messages that have failed wait for those that hang",
+		Edits: []Edit{{In: "consume.(*Pool).mayTry", Old: "if p.busy[c] == 0 {", New: "if p.busy[c] < 0 {"}},
 		Tests: in("internal/consume", "TestHangingHandlers"),
+	},
+	{
+		Name:  "messages that fail take the time of healthy ones",
+		Edits: []Edit{{In: "consume.(*Pool).rest", Old: "* troubleShare", New: "* 0"}},
+		Tests: in("internal/consume", "TestTroubleShare"),
+	},
+	{
+		Name:  "handlers that hang take all places",
+		Edits: []Edit{{In: "consume.(*Pool).hangingPlaces", Old: "min(p.sink.Hanging(), max(1, p.pressure.limit()/2)-1)", New: "p.sink.Hanging()"}},
+		Tests: in("internal/consume", "TestHangingHandlers"),
+	},
+	{
+		Name:  "a slow key is noticed only when a consumer waits for room",
+		Edits: []Edit{{In: "consume.(*Pool).watch", Old: "p.setSlowApart(now)", New: "_ = now"}},
+		Tests: in("internal/consume", "TestSlowKey"),
+	},
+	{
+		Name:  "messages that have failed are told as ready",
+		Edits: []Edit{{In: "consume.(*Pool).Backlog", Old: "case d.class != healthy, s.held,", New: "case s.held && d.class == healthy,"}},
+		Tests: in("internal/consume", "TestBacklog"),
 	},
 	{
 		Name:  "messages that wait for one of their key keep others from being fetched",

@@ -125,17 +125,32 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "a handler that does not return is waited for",
-		Edits: []Edit{{In: "inbox.call", Old: "case <-over.C:", New: "case <-(chan int)(nil):"}},
+		Edits: []Edit{{In: "inbox.(*Inbox).call", Old: "case <-over.C:", New: "case <-(chan int)(nil):"}},
 		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
 	},
 	{
 		Name:  "a handler that returns because its time is over is no failure",
-		Edits: []Edit{{In: "inbox.call", Old: "err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout)", New: "false"}},
+		Edits: []Edit{{In: "inbox.(*Inbox).call", Old: "err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout)", New: "false"}},
 		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
 	},
 	{
+		Name:  "a handler that hangs is called again beside itself",
+		Edits: []Edit{{In: "inbox.(*Inbox).call", Old: "in.hanging.since(&m); hangs {", New: "in.hanging.since(&m); hangs && since.IsZero() {"}},
+		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
+	},
+	{
+		Name:  "messages before one that hangs are not applied",
+		Edits: []Edit{{In: "inbox.(*Inbox).hung", Old: "in.handle(ctx, before, fn)", New: "in.fail(before, errUntried)"}},
+		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
+	},
+	{
+		Name:  "parked messages of all keys wait for one that takes long",
+		Edits: []Edit{{In: "inbox.beside", Old: "make(chan struct{}, keysAtOnce)", New: "make(chan struct{}, 1)"}},
+		Tests: inboxOn("TestParkedBesideSlow$"),
+	},
+	{
 		Name:  "a handler that ends its goroutine is waited for",
-		Edits: []Edit{{In: "inbox.call", Old: "err := errGoexit", New: "var err error"}},
+		Edits: []Edit{{In: "inbox.(*Inbox).call", Old: "err := errGoexit", New: "var err error"}},
 		Tests: inboxOn("TestHandlerGoexit$/^SQLite$"),
 	},
 	{

@@ -156,46 +156,117 @@ func testKafkaGaps[TX any](t *testing.T, g *ground[TX]) {
 	g.check(t, 3*healthy+2*early, 5)
 }
 
-// TestHandlerHangs: the handler of one key does not return, and more messages of the key come than a consumer holds. The attempt counts as
-// failed and the message is tried again, but such handlers take at most half of the places. Other keys go on. (On SQLite the handler holds
-// the turn to write: others go on between its attempts only.)
+// TestHandlerHangs: the handler of one message does not return, and more messages of its key come than a consumer holds. Its attempts fail, and
+// it is not called again beside itself: so it takes one place, and the only writer of SQLite once. All of the other keys is applied. When the
+// handler has returned, so is its message.
 func TestHandlerHangs(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	for name, open := range brokers {
 		t.Run("pgxstore, "+name, func(t *testing.T) { t.Parallel(); testHandlerHangs(t, newPgx(t), open(t)) })
+		t.Run("SQLite, "+name, func(t *testing.T) {
+			testenv.Sample(t, 2)
+			t.Parallel()
+			testHandlerHangs(t, newSQLite(t), open(t))
+		})
 	}
 }
 
 func testHandlerHangs[TX any](t *testing.T, g *ground[TX], b broker) {
-	const places, behind, healthy = 4, 200, 300
-	var hanging, most, tried atomic.Int64
+	const behind, healthy = 200, 300
+	var tried atomic.Int64
 	free := make(chan struct{})
 	e := &events{}
 	b.publish(t, eventsOf("sick", 1, behind))
-	startOn(t, b, g.patient(e, inbox.InOrder), func(ctx context.Context, tx TX, m inbox.Message) error {
-		if isSick(&m) && m.Seq == 1 {
-			tried.Add(1)
-			most.Store(max(most.Load(), hanging.Add(1)))
+	in := g.patient(e, inbox.InOrder)
+	startOn(t, b, in, func(ctx context.Context, tx TX, m inbox.Message) error {
+		if isSick(&m) && m.Seq == 1 && tried.Add(1) == 1 {
 			<-free
-			hanging.Add(-1)
+			return errNow
 		}
 		return g.apply(ctx, tx, m)
-	}, places, 32)
-	until(t, "an attempt", func() bool { return tried.Load() > 0 })
+	}, 4, 32)
+	failed := func(n int) func() bool {
+		return func() bool { return e.failedOf("sick", inbox.ErrHandlerTimeout) >= n }
+	}
+	until(t, "the end of its time", failed(1))
 	b.publish(t, batch(3, 1, healthy/3))
 	g.waitFor(t, healthy)
-	until(t, "a second attempt", func() bool { return tried.Load() > 1 })
+	until(t, "more attempts", failed(3))
 	g.check(t, healthy, 3)
-	if n := e.countOf(inbox.EventFailed, inbox.ErrHandlerTimeout); n == 0 {
-		t.Error("no attempt has failed because its time was over")
+	if n := tried.Load(); n != 1 {
+		t.Errorf("the handler is called %d times, and has not returned once", n)
 	}
-	if n := most.Load(); n > places/2 {
-		t.Errorf("%d handlers hang at the same time, and there are %d places", n, places)
+	if got := in.Backlog(); got.Hanging != 1 || got.HangingOldest.Key != "sick" {
+		t.Errorf("%+v", got)
 	}
 	close(free)
 	g.waitFor(t, healthy+behind)
 	b.waitDone(t)
+	g.check(t, healthy+behind, 4)
+	if n := in.Hanging(); n != 0 {
+		t.Errorf("%d handlers hang at the end", n)
+	}
+}
+
+// TestHandlerReturnsLate: a handler returns when its time is over, each time. On SQLite, each of its attempts has the only writer. Between two
+// attempts others go on.
+func TestHandlerReturnsLate(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); testHandlerReturnsLate(t, newPgx(t)) })
+	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testHandlerReturnsLate(t, newSQLite(t)) })
+}
+
+func testHandlerReturnsLate[TX any](t *testing.T, g *ground[TX]) {
+	const behind, healthy = 40, 120
+	k := newKafka(t, 2)
+	k.publish(t, eventsOf("sick", 1, behind))
+	var tried atomic.Int64
+	var healed atomic.Bool
+	startOn(t, k, g.patient(&events{}, inbox.InOrder), func(ctx context.Context, tx TX, m inbox.Message) error {
+		if isSick(&m) && !healed.Load() {
+			tried.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return g.apply(ctx, tx, m)
+	}, 4, 32)
+	until(t, "an attempt", func() bool { return tried.Load() > 0 })
+	k.publish(t, batch(3, 1, healthy/3))
+	g.waitFor(t, healthy)
+	if n := tried.Load(); n > healthy {
+		t.Errorf("%d attempts of the handler that returns late, until %d others were applied", n, healthy)
+	}
+	n := tried.Load()
+	until(t, "one more attempt", func() bool { return tried.Load() > n })
+	healed.Store(true)
+	g.waitFor(t, healthy+behind)
+	k.waitDone(t)
+	g.check(t, healthy+behind, 4)
+}
+
+// TestKafkaSlowKey: a handler takes long, and more messages of its key come behind it than a partition may have at work. Those of other keys
+// behind these are applied before it returns.
+func TestKafkaSlowKey(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	const behind, healthy = 200, 30
+	k, g := newKafka(t, 1), newPgx(t)
+	k.publish(t, eventsOf("slow", 1, behind))
+	k.publish(t, batch(3, 1, healthy/3))
+	free := make(chan struct{})
+	startOn(t, k, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+		if m.Key == "slow" {
+			<-free
+		}
+		return g.apply(ctx, tx, m)
+	}, 4, 64)
+	g.waitFor(t, healthy)
+	g.check(t, healthy, 3)
+	close(free)
+	g.waitFor(t, healthy+behind)
+	k.waitDone(t)
 	g.check(t, healthy+behind, 4)
 }
 
@@ -244,12 +315,12 @@ func startOn[TX any](t *testing.T, b broker, in *inbox.Inbox[TX], fn inbox.Handl
 	})
 }
 
-// countOf counts the events of a type with an error.
-func (e *events) countOf(kind inbox.EventType, err error) (n int) {
+// failedOf counts the attempts of a key that have failed with an error.
+func (e *events) failedOf(key string, err error) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, event := range e.list {
-		if event.Type == kind && errors.Is(event.Err, err) {
+		if event.Type == inbox.EventFailed && event.Message.Key == key && errors.Is(event.Err, err) {
 			n++
 		}
 	}
