@@ -57,10 +57,15 @@ test: setup check-modules ## unit tests, every store's conformance, examples and
 	[ -z "$$failed" ]
 
 .PHONY: prove
-prove: setup ## short kill, cut, fault and storm loops, and the mutants of what has changed (15 minutes)
+prove: setup ## the core of the kill, cut and stop loops, then others and mutants by lot, until 15 minutes are used
 	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
-	@ONCE_MUTANTS=changed ONCE_REPORT=$(REPORT) scripts/prove.sh
+	@ONCE_REPORT=$(REPORT) go run ./internal/testenv/tier/prove
 	@echo "--- what the tests have met (.cache/report.txt)"; touch $(REPORT); cat $(REPORT)
+
+.PHONY: prove-all
+prove-all: setup ## every test of make prove, but for the mutants (30 minutes)
+	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
+	@ONCE_REPORT=$(REPORT) go run ./internal/testenv/tier/prove -all
 
 .PHONY: mutants
 mutants: setup ## kill every seeded bug of the bank

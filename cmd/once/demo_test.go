@@ -44,7 +44,7 @@ func result(tb testing.TB, o output) (n map[string]int, ok bool) {
 
 // TestDemo: with once, the storm leaves every refund once.
 func TestDemo(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, db string) {
 		dir := t.TempDir()

@@ -27,14 +27,30 @@ const TierVariable = "ONCE_TIER"
 // runs. make prove compares them with those that package tier has listed.
 const ProvedVariable = "ONCE_PROVED"
 
+// MutantsVariable names the environment variable that chooses mutants: "changed" for those that a change calls for, or
+// else all.
+const MutantsVariable = "ONCE_MUTANTS"
+
+// UntilVariable names the environment variable with the time, as RFC 3339, from which on no further mutant is tried.
+const UntilVariable = "ONCE_UNTIL"
+
 func running() Tier { return Tier(os.Getenv(TierVariable)) }
 
 // Prove puts a test into the tier of make prove: short kill, cut, fault and storm loops, and
-// whatever else takes seconds. In make test it skips. A test that is run by hand runs.
+// whatever else takes seconds. A run of make prove draws as many of them as its time allows. In make test it skips. A test
+// that is run by hand runs.
 //
 // It is the first statement of a top-level test, where package tier finds it. Anywhere else it is an
 // error: no tier would run the test.
 func Prove(tb testing.TB) {
+	tb.Helper()
+	prove(tb)
+}
+
+// Core puts a test into the core of make prove, which always runs whole: one kill loop, one loop of cut connections and one
+// stopped process for each capability, on one database. It is short, because the whole core has eight minutes. Like
+// [Prove], it is the first statement of a top-level test.
+func Core(tb testing.TB) {
 	tb.Helper()
 	prove(tb)
 }

@@ -82,7 +82,7 @@ func (c *cutter) beforeCommit() faultnet.Fault { return faultnet.CutBefore(commi
 // answer or before the server has got it. Both are met with a network that heals at
 // once, so that the engine can settle the matter, and with one that does not.
 func TestCut(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Parallel()
 	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(store, func(t *testing.T) {

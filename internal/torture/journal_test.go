@@ -99,7 +99,7 @@ func take(p plan, resp *http.Response) error {
 // N = 1, 2, ... until it survives, and has another process resume what it has left. The
 // server dedupes by the key; the judge looks into its database.
 func TestJournalKill(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	testenv.Need(t, "strace")
 	t.Parallel()
 	kinds := []string{byName, byWrite, byRead, "pwrite64", "fsync", "renameat", "flock"}

@@ -15,7 +15,7 @@ const fewest = 150
 
 // TestKill kills a process at every point of an operation.
 func TestKill(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
 	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
 		t.Run(store, func(t *testing.T) {

@@ -24,7 +24,7 @@ const idle = 300 * time.Millisecond
 // another process has an answer all the same, and when the stopped one goes on it gives
 // the same one.
 func TestStop(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName} {

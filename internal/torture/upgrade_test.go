@@ -38,7 +38,7 @@ func TestUpgrade(t *testing.T) {
 // TestUpgradeKilled: the upgrade loses its connection at each of its statements, before the
 // statement or after it, and the next upgrade completes it.
 func TestUpgradeKilled(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		sampleMySQL(t, g.store)

@@ -1,6 +1,6 @@
 // Package tier lists the tests of a tree with the command that runs them: make test, make prove, or both.
 //
-// A test declares its tier by its first statement, [testenv.Prove] or [testenv.Both]. The list is read from the source,
+// A test declares its tier by its first statement, [testenv.Prove], [testenv.Core] or [testenv.Both]. The list is read from the source,
 // which takes a second: tests without a declaration would have to run before it is known that they have none. So a
 // declaration that is anywhere else is an error, and make prove compares what has run with the list.
 package tier
@@ -27,6 +27,7 @@ import (
 type Test struct {
 	Dir, Name string         // Dir is relative to the root of the tree, with slashes
 	Tiers     []testenv.Tier // that run it
+	Core      bool           // each run of make prove runs it
 }
 
 // Read lists the tests of all modules of the tree below root, by directory. Its error names each declaration of a tier
@@ -64,6 +65,7 @@ func Read(root string) ([]Test, error) {
 // tiers are what the names in package testenv declare.
 var tiers = map[string][]testenv.Tier{
 	"Prove": {testenv.InProve},
+	"Core":  {testenv.InProve},
 	"Both":  {testenv.InTest, testenv.InProve},
 }
 
@@ -90,7 +92,7 @@ func read(name string, src []byte) (list []Test, wrong []error, err error) {
 		test := Test{Dir: dir, Name: fn.Name.Name, Tiers: []testenv.Tier{testenv.InTest}}
 		if call := first(fn); call != nil {
 			if d := is(call.Fun); d != "" {
-				test.Tiers, right[call.Pos()] = tiers[d], true
+				test.Tiers, test.Core, right[call.Pos()] = tiers[d], d == "Core", true
 			}
 		}
 		list = append(list, test)

@@ -24,6 +24,7 @@ func TestRead(t *testing.T) {
 	}{
 		"none":          {src: header + "func TestX(t *testing.T) { t.Log() }", tiers: test},
 		"prove":         {src: header + "func TestX(t *testing.T) {\n\ttestenv.Prove(t)\n}", tiers: prove},
+		"core":          {src: header + "func TestX(t *testing.T) {\n\ttestenv.Core(t)\n}", tiers: prove},
 		"on one line":   {src: header + "func TestX(tt *testing.T) { testenv.Prove(tt) }", tiers: prove},
 		"after comment": {src: header + "func TestX(t *testing.T) {\n\n// why\n\ttestenv.Prove(t) // so\n}", tiers: prove},
 		"fuzz":          {src: header + "func FuzzX(f *testing.F) { testenv.Both(f) }\nfunc TestX(t *testing.T) {}", tiers: test},

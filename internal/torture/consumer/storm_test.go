@@ -27,7 +27,7 @@ func (p plan) last(t *testing.T) *process {
 // TestConsumersAreKilled: consumers are killed and stopped at any moment, a nats-server is killed, and messages come twice. Each
 // message is applied once and in order.
 func TestConsumersAreKilled(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Parallel()
 	onCells(t, testConsumersAreKilled[pgxTx], testConsumersAreKilled[sqlTx])
 }

@@ -134,7 +134,7 @@ func act(ctx context.Context, l *deadletter.Letters, action string) error {
 // TestRedriveKilled: a process is killed after each of its calls of the database, and the next one goes on. Every letter
 // is chosen by one redrive, and what was done stands in the audit.
 func TestRedriveKilled(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	testenv.Need(t, "postgresql")
 	for _, action := range []string{"redrive", "discard", "cancel"} {
 		t.Run(action+", SQLite", func(t *testing.T) {

@@ -88,7 +88,7 @@ func wrongs(tb testing.TB, db store.Database) (n int) {
 // others take over what they held and share it evenly. The one that was stopped changes nothing
 // with its old fences, and holds parts again.
 func TestProcesses(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		const parts = 8
 		db, dsn := groundForWork(t, name, parts)

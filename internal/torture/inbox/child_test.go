@@ -131,7 +131,7 @@ func killScenario() []inbox.Message {
 // TestConsumerKilled: a process is killed at its N-th point, N = 1, 2, ... until it survives. Its successor gets what was not
 // acknowledged. Each message is applied once, and in order.
 func TestConsumerKilled(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Run("pgxstore", func(t *testing.T) {
 		t.Parallel()
 		dsn := testenv.NewDatabase(t)
@@ -190,7 +190,7 @@ func testConsumerKilled[TX any](t *testing.T, g *ground[TX], p childPlan) {
 // TestConsumerStopped: a process is stopped in the middle of a transaction for longer than its transaction may be idle. Another one
 // applies its messages. When it goes on, it applies nothing twice.
 func TestConsumerStopped(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	dsn := testenv.NewDatabase(t)
 	pool, err := pgxpool.New(t.Context(), dsn)
 	must(t, err)

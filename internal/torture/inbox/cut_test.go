@@ -65,7 +65,7 @@ var cuts = map[string]func(w *faultnet.Wire, n int64, call func(*faultnet.Conn))
 // TestEveryWriteIsCut: the connection breaks before the N-th write to its socket, or before the answer to it is read,
 // N = 1, 2, ... until a run survives: every message is applied once, and in order.
 func TestEveryWriteIsCut(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	for name, cut := range cuts {
 		for _, f := range []flow{{inbox.Once, 20}, {inbox.InOrder, 1}, {inbox.InOrder, 20}} {
 			t.Run(fmt.Sprintf("%s, %s", name, f), func(t *testing.T) {

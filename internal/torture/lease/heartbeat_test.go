@@ -126,7 +126,7 @@ func TestExhausted(t *testing.T) {
 
 // TestHeartbeatCut: all connections are cut while an operation is in a call. Its lease is renewed on a new one.
 func TestHeartbeatCut(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Parallel()
 	o, service, proxy := proxied(t)
 	judge := o.mustOpen(t)

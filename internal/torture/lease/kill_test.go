@@ -17,7 +17,7 @@ import (
 // statement, commit and request, and, with pgx, before each write and read of a socket. Another process finishes the work, asked with
 // the same key or as a Completer. Each phase has written once, each call has one effect, and its frozen request never changes.
 func TestKill(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		o, service := newDatabase(t, name), newProvider(t, true)
 		k := killing{plan: plan{Opening: o, URL: service.URL, Policy: deduped, Kind: byName, Signal: syscall.SIGKILL}, service: service}

@@ -13,7 +13,7 @@ import (
 // TestStopped: a process is stopped for longer than its lease. Another one takes the operation over and finishes it. When the first
 // one goes on, it commits nothing.
 func TestStopped(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		o, service := newDatabase(t, name), newProvider(t, true)
 		successor := program{db: o.mustOpen(t), url: service.URL, by: "successor", policy: deduped}

@@ -122,7 +122,7 @@ func testEveryStoreCallFails[TX any](t *testing.T, g *ground[TX]) {
 // TestEveryWriteIsCut: the connection breaks before the N-th write to its socket, or before the answer to
 // it is read, N = 1, 2, ... until an operation survives.
 func TestEveryWriteIsCut(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Run("pgxstore", func(t *testing.T) {
 		t.Parallel()
 		var wire faultnet.Wire

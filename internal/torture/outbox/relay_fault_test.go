@@ -113,7 +113,7 @@ func distinct(list []outbox.Message) int {
 // TestRelayKilledAtEveryPoint: a relay is killed before and after each of its first statements and deliveries. make prove
 // runs two cells, and a sample of the others.
 func TestRelayKilledAtEveryPoint(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Parallel()
 	choose := func(t *testing.T, c cell) {
 		t.Helper()

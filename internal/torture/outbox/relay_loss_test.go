@@ -44,7 +44,7 @@ func isFirst(c cell) bool { return c.to == toHTTP && (c.store == "pgxstore" || c
 // killed, a model of Kafka to which connections are cut, a publisher of Watermill that fails and loses answers. make prove
 // runs Kafka and Watermill on two stores, and a sample of the rest.
 func TestRelayOrderAndLossOnEveryCell(t *testing.T) {
-	testenv.Prove(t)
+	testenv.Core(t)
 	t.Parallel()
 	choose := func(t *testing.T, c cell) {
 		t.Helper()

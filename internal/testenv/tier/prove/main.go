@@ -1,0 +1,80 @@
+// Command prove is make prove: it runs the tests of that tier within a time.
+//
+// The core always runs whole. Then it draws from the other tests by lot, a few of a package at a time, until half of the
+// rest of the time is used, and then from the mutants of what has changed. HEAD's tree is the seed, so that the same tree has
+// the same lot. What has begun runs to its end; what was not drawn is printed.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/testenv/tier"
+)
+
+func main() {
+	list := flag.Bool("n", false, "print the tests of make prove, one on each line, and run none")
+	all := flag.Bool("all", false, "run all of them, however long it takes; the mutants are left to make mutants")
+	budget := flag.Duration("budget", 15*time.Minute, "how long to begin new tests")
+	flag.Parse()
+	tests, err := tier.Read(".")
+	if err != nil {
+		fail(err)
+	}
+	p := newPlan(tests)
+	if *list {
+		for _, d := range append(p.core, p.others...) {
+			for _, name := range d.names {
+				fmt.Fprintln(os.Stdout, d.dir, name, d.kind)
+			}
+		}
+		return
+	}
+	tree, err := exec.Command("git", "rev-parse", "HEAD^{tree}").Output()
+	if err != nil {
+		fail(fmt.Errorf("git rev-parse: %w", err))
+	}
+	if err := run(p, strings.TrimSpace(string(tree)), *budget, *all); err != nil {
+		fail(err)
+	}
+}
+
+// run runs the core, then draws of the others, then the mutants.
+func run(p plan, tree string, budget time.Duration, all bool) error {
+	began := time.Now()
+	r, err := newRunner(tree)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	r.runAll(p.core, time.Time{})
+	fmt.Fprintf(os.Stdout, "--- core: %d tests, %.0f s\n", p.core.tests(), time.Since(began).Seconds())
+	others := p.draws(tree)
+	if all {
+		r.runAll(others, time.Time{})
+		return r.verdict()
+	}
+	left := max(0, budget-time.Since(began))
+	idle := r.runAll(others, time.Now().Add(left/2))
+	fmt.Fprintf(os.Stdout, "--- drawn: %d of %d other tests; not drawn:\n", others.tests()-idle.tests(), others.tests())
+	for _, d := range idle {
+		fmt.Fprintln(os.Stdout, "   ", d)
+	}
+	r.mutants(p.mutants, began.Add(budget))
+	return r.verdict()
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "make prove:", err)
+	os.Exit(1)
+}
+
+// environment is what the tests of make prove see.
+func environment(tree, proved string) []string {
+	return append(os.Environ(), testenv.TierVariable+"="+string(testenv.InProve), testenv.SampleVariable+"="+tree, testenv.ProvedVariable+"="+proved)
+}

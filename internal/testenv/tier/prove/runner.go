@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// runner runs draws and remembers which failed.
+type runner struct {
+	temp string
+	tree string
+
+	mu       sync.Mutex
+	binaries map[string]func() (string, error) // by directory
+	failed   []string
+}
+
+func newRunner(tree string) (*runner, error) {
+	temp, err := os.MkdirTemp("", "prove")
+	return &runner{temp: temp, tree: tree, binaries: map[string]func() (string, error){}}, err
+}
+
+func (r *runner) close() { _ = os.RemoveAll(r.temp) }
+
+// verdict is the error of the run.
+func (r *runner) verdict() error {
+	if len(r.failed) > 0 {
+		return errors.New("failed in:\n" + strings.Join(r.failed, "\n"))
+	}
+	return nil
+}
+
+// workers is how many draws run at the same time. Most tests wait for servers and killed processes.
+const workers = 2
+
+// runAll runs draws in their order and returns those that it has not begun at the end; a zero end means all.
+func (r *runner) runAll(order draws, end time.Time) (idle draws) {
+	next := make(chan draw)
+	var ended sync.WaitGroup
+	for range workers {
+		ended.Go(func() {
+			for d := range next {
+				r.run(d)
+			}
+		})
+	}
+	for i, d := range order {
+		if !end.IsZero() && time.Now().After(end) {
+			idle = order[i:]
+			break
+		}
+		next <- d
+	}
+	close(next)
+	ended.Wait()
+	return idle
+}
+
+// mutants kills mutants until end.
+func (r *runner) mutants(d draw, end time.Time) {
+	if len(d.names) > 0 {
+		r.run(d, testenv.MutantsVariable+"=changed", testenv.UntilVariable+"="+end.Format(time.RFC3339))
+	}
+}
+
+// run runs one draw in the directory of its package.
+func (r *runner) run(d draw, env ...string) {
+	began := time.Now()
+	out, err := r.start(d, env)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.failed = append(r.failed, d.String())
+		fmt.Fprintf(os.Stdout, "%s\nFAIL %s: %v\n", out, d, err)
+		return
+	}
+	fmt.Fprintf(os.Stdout, "ok   %.1f s  %s\n", time.Since(began).Seconds(), d)
+}
+
+func (r *runner) start(d draw, env []string) ([]byte, error) {
+	binary, err := r.binary(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	proved, err := os.CreateTemp(r.temp, "proved")
+	if err != nil {
+		return nil, err
+	}
+	_ = proved.Close()
+	cmd := exec.Command(binary, "-test.count=1", "-test.timeout=2h", "-test.run=^("+strings.Join(d.names, "|")+")$") //nolint:gosec // a binary that it has built
+	cmd.Dir, cmd.Env = d.dir, append(environment(r.tree, proved.Name()), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return out, err
+	}
+	return nil, d.ran(proved.Name())
+}
+
+// ran compares the tests of a draw with those that have told in file that they run: one that the compiler leaves out has
+// not.
+func (d draw) ran(file string) error {
+	told, err := os.ReadFile(file) //nolint:gosec // a file of ours
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, name := range d.names {
+		if !slices.Contains(strings.Fields(string(told)), name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("listed, but they did not run: %q", missing)
+	}
+	return nil
+}
+
+// binary builds the tests of a package once, from its own module, so that they are found with GOWORK=off as well.
+func (r *runner) binary(dir string) (string, error) {
+	r.mu.Lock()
+	build := r.binaries[dir]
+	if build == nil {
+		file := filepath.Join(r.temp, strings.ReplaceAll(dir, "/", "-")+".test")
+		build = sync.OnceValues(func() (string, error) {
+			args := slices.Concat([]string{"test", "-c", "-o", file}, strings.Fields(os.Getenv("PROVEFLAGS")), []string{"."})
+			cmd := exec.Command("go", args...) //nolint:gosec // the flags of the caller
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("go test -c: %w\n%s", err, out)
+			}
+			return file, nil
+		})
+		r.binaries[dir] = build
+	}
+	r.mu.Unlock()
+	return build()
+}
