@@ -3,13 +3,11 @@ package killstorm
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once"
@@ -42,6 +40,7 @@ type EventsConfig struct {
 // Events is one run of a storm over events.
 type Events struct {
 	EventsConfig
+	frame
 
 	consumer  *consumer
 	forwarder *forwarder
@@ -49,42 +48,49 @@ type Events struct {
 	letters   *deadletter.Letters
 	charge    [charges]string
 	behind    int // events that waited for a dead letter
-
-	answered *meter
-	killed   *meter
-	sent     atomic.Int64
-	kills    map[*Server]int // when they are all over
-	stage    atomic.Value    // string
 }
 
 // RunEvents runs a storm to its end and counts what has arrived. Its error means that there is no
 // result, not that the result is bad.
 func RunEvents(ctx context.Context, cfg EventsConfig) (EventsReport, error) {
-	s := &Events{EventsConfig: cfg, told: newTold(), answered: newMeter(), killed: newMeter(), kills: map[*Server]int{}}
+	s := newEvents(cfg)
 	s.Receiver.Log = s.told
 	if cfg.Log != nil {
 		s.Receiver.Log = io.MultiWriter(s.told, cfg.Log.receiver)
 	}
-	began := time.Now()
-	report, err := s.rage(ctx)
-	for _, p := range s.processes() {
-		err = errors.Join(err, p.kill())
-	}
-	report.Took = time.Since(began)
+	var report EventsReport
+	took, err := s.run(ctx, func(ctx context.Context) (err error) {
+		report, err = s.rage(ctx)
+		return err
+	})
+	report.Took = took
 	return report, err
 }
 
-func (s *Events) processes() []*Server {
-	return append([]*Server{s.Service, s.Broker, s.Receiver}, s.Relays...)
+func newEvents(cfg EventsConfig) *Events {
+	s := &Events{EventsConfig: cfg, told: newTold()}
+	s.frame = frame{
+		victims: append([]*Server{cfg.Service, cfg.Broker, cfg.Receiver}, cfg.Relays...),
+		orders:  cfg.Orders, clients: cfg.Clients, each: cfg.Kills, seed: cfg.Seed,
+	}
+	if cfg.Progress != nil {
+		s.tell = func(p Progress) {
+			p.Events = true
+			if s.consumer != nil {
+				p.Delivered = s.consumer.heard.value()
+			}
+			cfg.Progress(p)
+		}
+	}
+	s.init()
+	return s
 }
 
 // rage is everything that happens while there are processes.
 func (s *Events) rage(ctx context.Context) (report EventsReport, err error) {
 	s.enter("starting")
-	for _, p := range []*Server{s.Service, s.Broker} { // the service first: it makes the tables
-		if err := p.start(ctx); err != nil {
-			return report, err
-		}
+	if err := startAll(ctx, s.Service, s.Broker); err != nil { // the service first: it makes the tables
+		return report, err
 	}
 	if s.letters, err = s.Letters(ctx); err != nil {
 		return report, err
@@ -94,30 +100,18 @@ func (s *Events) rage(ctx context.Context) (report EventsReport, err error) {
 	}
 	defer s.consumer.close()
 	s.forwarder = s.consumer.forwarder
-	for _, p := range append([]*Server{s.Receiver}, s.Relays...) {
-		if err := p.start(ctx); err != nil {
-			return report, err
-		}
+	if err := startAll(ctx, append([]*Server{s.Receiver}, s.Relays...)...); err != nil {
+		return report, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	stopReading := inBackground(ctx, func(ctx context.Context) { s.consumer.run(ctx, s.progress) })
 	defer stopReading()
 	stopForwarding := inBackground(ctx, s.forwarder.run)
 	defer stopForwarding()
 
-	s.enter("storm")
-	var killer sync.WaitGroup
-	killer.Go(func() {
-		if err := s.killAll(ctx); err != nil {
-			cancel(err)
-		}
-	})
-	if err := s.refundAll(ctx); err != nil {
-		cancel(err)
+	if err := s.chargeAll(ctx); err != nil {
+		return report, err
 	}
-	killer.Wait()
-	if err := context.Cause(ctx); err != nil {
+	if err := s.storm(ctx, s.aim, s.refund); err != nil {
 		return report, err
 	}
 	s.enter("delivering")
@@ -159,35 +153,14 @@ func (s *Events) awaitEmpty(ctx context.Context) {
 	}
 }
 
-// killAll kills one process after the other and starts it again, each kill after some more requests
-// were answered, when a message has just been delivered.
-func (s *Events) killAll(ctx context.Context) error {
-	rng := rand.New(rand.NewPCG(s.Seed, 1<<62))
-	victims := s.processes()
-	for k := range s.Kills * len(victims) {
-		victim := victims[k%len(victims)]
-		if !s.answered.wait(ctx, s.killsAt(k), forever) {
-			return nil // called off, which our caller knows
-		}
-		heard := s.consumer.heard
-		if victim == s.Receiver {
-			heard = s.told.messages // it has just committed, and perhaps not acknowledged
-		}
-		heard.wait(ctx, heard.value()+1, heardPatience)
-		if err := sleep(ctx, time.Duration(rng.Int64N(int64(ackDelay)))); err != nil {
-			return nil //nolint:nilerr // likewise
-		}
-		if err := victim.kill(); err != nil {
-			return err
-		}
-		s.kills[victim]++
-		if err := victim.start(ctx); err != nil {
-			return err
-		}
-		s.killed.count()
-		s.progress()
+// aim waits until a message has just been delivered.
+func (s *Events) aim(ctx context.Context, victim *Server, rng *rand.Rand) error {
+	heard := s.consumer.heard
+	if victim == s.Receiver {
+		heard = s.told.messages // it has just committed, and perhaps not acknowledged
 	}
-	return nil
+	heard.wait(ctx, heard.value()+1, heardPatience)
+	return sleep(ctx, time.Duration(rng.Int64N(int64(ackDelay))))
 }
 
 const (
@@ -199,14 +172,8 @@ const (
 	heardPatience = 2 * time.Second
 )
 
-// killsAt is how many refunds are answered before kill number k.
-func (s *Events) killsAt(k int) int {
-	return k * s.Orders / (s.Kills * len(s.processes()))
-}
-
-// refundAll has the clients make every refund. The last ones wait for the kills that belong before
-// them, or the storm would be over before the last kill.
-func (s *Events) refundAll(ctx context.Context) error {
+// chargeAll makes what is to be refunded.
+func (s *Events) chargeAll(ctx context.Context) error {
 	for i := range s.charge {
 		a, err := s.ask(ctx, chargesPath, fmt.Sprintf("charge-%d", i), fmt.Sprintf(`{"amount":%d,"currency":"EUR","customer":"storm"}`, chargeAmount))
 		if err != nil {
@@ -214,40 +181,16 @@ func (s *Events) refundAll(ctx context.Context) error {
 		}
 		s.charge[i] = resultID(a)
 	}
-	next, failed := make(chan int), make(chan error, s.Clients)
-	var clients sync.WaitGroup
-	for range s.Clients {
-		clients.Go(func() {
-			for i := range next {
-				if err := s.refund(ctx, i, s.charge[i%charges]); err != nil {
-					failed <- err
-					return
-				}
-			}
-		})
-	}
-	defer clients.Wait()
-	defer close(next)
-	for i := range s.Orders {
-		if !s.killed.wait(ctx, i*s.Kills*len(s.processes())/s.Orders-1, forever) {
-			return nil
-		}
-		select {
-		case next <- i:
-		case err := <-failed:
-			return err
-		}
-	}
 	return nil
 }
 
-func (s *Events) refund(ctx context.Context, i int, charge string) error {
-	a, err := s.ask(ctx, refundsPath, fmt.Sprintf("refund-%d", i), fmt.Sprintf(`{"charge_id":%q,"amount":%d}`, charge, firstAmount+i))
+// refund makes refund number i, and voids every fourth again.
+func (s *Events) refund(ctx context.Context, i int) error {
+	defer s.answered.count()
+	a, err := s.ask(ctx, refundsPath, fmt.Sprintf("refund-%d", i), fmt.Sprintf(`{"charge_id":%q,"amount":%d}`, s.charge[i%charges], firstAmount+i))
 	if err == nil && i%4 == 3 {
 		_, err = s.ask(ctx, refundsPath+"/"+resultID(a)+"/void", fmt.Sprintf("void-%d", i), "")
 	}
-	s.answered.count()
-	s.progress()
 	return err
 }
 
@@ -274,24 +217,4 @@ func (s *Events) ask(ctx context.Context, path, key, body string) (answer, error
 func traceOf(tenant, key string) string {
 	sum := sha256.Sum256([]byte(tenant + " " + key))
 	return fmt.Sprintf("00-%x-%x-01", sum[:16], sum[16:24])
-}
-
-func (s *Events) enter(stage string) {
-	s.stage.Store(stage)
-	s.progress()
-}
-
-func (s *Events) progress() {
-	if s.Progress == nil {
-		return
-	}
-	stage, _ := s.stage.Load().(string)
-	delivered := 0
-	if s.consumer != nil {
-		delivered = s.consumer.heard.value()
-	}
-	s.Progress(Progress{
-		Finished: s.answered.value(), Orders: s.Orders, Killed: s.killed.value(), Kills: s.Kills * len(s.processes()),
-		Sent: int(s.sent.Load()), Events: true, Delivered: delivered, Stage: stage,
-	})
 }

@@ -46,7 +46,7 @@ func TestArrivals(t *testing.T) {
 
 // calm is a storm without kills, of which nothing has arrived. The receiver has discarded a duplicate.
 func calm(cfg EventsConfig) *Events {
-	s := &Events{EventsConfig: cfg, consumer: &consumer{got: newArrivals()}, forwarder: &forwarder{}, told: newTold(), kills: map[*Server]int{}}
+	s := &Events{EventsConfig: cfg, consumer: &consumer{got: newArrivals()}, forwarder: &forwarder{}, told: newTold(), frame: frame{kills: map[*Server]int{}}}
 	s.told.discarded = []discard{{event: "a"}}
 	return s
 }

@@ -3,13 +3,11 @@ package killstorm
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once"
@@ -45,12 +43,7 @@ type Decision struct {
 // Providers is one run of such a storm.
 type Providers struct {
 	ProvidersConfig
-
-	answered *meter
-	killed   *meter
-	sent     atomic.Int64
-	kills    map[*Server]int // when they are all over
-	stage    atomic.Value    // string
+	frame
 
 	mu       sync.Mutex
 	outcomes []orderOutcome // by number
@@ -66,122 +59,58 @@ type orderOutcome struct {
 
 // RunProviders runs a storm to its end and counts the charges. Its error means that there is no result, not that the result is bad.
 func RunProviders(ctx context.Context, cfg ProvidersConfig) (ProvidersReport, error) {
-	s := &Providers{ProvidersConfig: cfg, answered: newMeter(), killed: newMeter(), kills: map[*Server]int{}, outcomes: make([]orderOutcome, cfg.Orders)}
-	began := time.Now()
-	report, err := s.rage(ctx)
-	for _, p := range s.processes() {
-		err = errors.Join(err, p.kill())
-	}
+	s := newProviders(cfg)
+	var report ProvidersReport
+	took, err := s.run(ctx, s.rage)
 	if err == nil {
 		err = s.count(ctx, &report)
 	}
-	report.Took = time.Since(began)
+	report.Took = took
 	return report, err
 }
 
-func (s *Providers) processes() []*Server {
-	return append([]*Server{s.Dedupes, s.Forgets}, s.Nodes...)
+func newProviders(cfg ProvidersConfig) *Providers {
+	s := &Providers{ProvidersConfig: cfg, outcomes: make([]orderOutcome, cfg.Orders)}
+	s.frame = frame{
+		victims: append([]*Server{cfg.Dedupes, cfg.Forgets}, cfg.Nodes...),
+		orders:  cfg.Orders, calm: calmOrders, clients: cfg.Clients, each: cfg.Kills, seed: cfg.Seed,
+	}
+	if cfg.Progress != nil {
+		s.tell = func(p Progress) { p.What = "orders"; cfg.Progress(p) }
+	}
+	s.init()
+	return s
 }
 
 // rage is everything that happens while there are processes.
-func (s *Providers) rage(ctx context.Context) (r ProvidersReport, err error) {
+func (s *Providers) rage(ctx context.Context) error {
 	s.enter("starting")
-	for _, p := range s.processes() { // the providers first: the service needs their addresses
-		if err := p.start(ctx); err != nil {
-			return r, err
-		}
+	if err := startAll(ctx, s.victims...); err != nil { // the providers first: the service needs their addresses
+		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.enter("storm")
-	var killer sync.WaitGroup
-	killer.Go(func() {
-		if err := s.killAll(ctx); err != nil {
-			cancel(err)
-		}
-	})
-	if err := s.orderAll(ctx, s.order); err != nil {
-		cancel(err)
-	}
-	killer.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return r, err
+	if err := s.storm(ctx, aimAtCharge, s.order); err != nil {
+		return err
 	}
 	s.enter("operator")
-	for _, p := range append([]*Server{s.Forgets}, s.Nodes...) { // then no call is on its way: a charge that the provider does not have now will not come later
+	callers := append([]*Server{s.Forgets}, s.Nodes...)
+	for _, p := range callers { // then no call is on its way: a charge that the provider does not have now will not come later
 		if err := p.kill(); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if err := s.decide(ctx); err != nil {
-		return r, err
+		return err
 	}
-	for _, p := range append([]*Server{s.Forgets}, s.Nodes...) {
-		if err := p.start(ctx); err != nil {
-			return r, err
-		}
+	if err := startAll(ctx, callers...); err != nil {
+		return err
 	}
 	s.enter("retries")
-	return r, s.orderAll(ctx, s.again)
+	return s.askAll(ctx, s.again)
 }
 
-// killAll kills one process after the other and starts it again, each kill after some more orders were answered.
-func (s *Providers) killAll(ctx context.Context) error {
-	rng := rand.New(rand.NewPCG(s.Seed, 1<<62))
-	victims := s.processes()
-	for k := range s.Kills * len(victims) {
-		if !s.answered.wait(ctx, k*s.underFire()/(s.Kills*len(victims)), forever) {
-			return nil // called off, which our caller knows
-		}
-		if err := sleep(ctx, time.Duration(rng.Int64N(int64(2*chargeTime)))); err != nil {
-			return nil //nolint:nilerr // likewise
-		}
-		victim := victims[k%len(victims)]
-		if err := victim.kill(); err != nil {
-			return err
-		}
-		s.kills[victim]++
-		if err := victim.start(ctx); err != nil {
-			return err
-		}
-		s.killed.count()
-		s.progress()
-	}
-	return nil
-}
-
-// orderAll has the clients ask for every order. The last ones wait for the kills that belong before them.
-func (s *Providers) orderAll(ctx context.Context, ask func(ctx context.Context, i int) error) error {
-	next, failed := make(chan int), make(chan error, s.Clients)
-	var clients sync.WaitGroup
-	for range s.Clients {
-		clients.Go(func() {
-			for i := range next {
-				if err := ask(ctx, i); err != nil {
-					failed <- err
-					return
-				}
-				s.progress()
-			}
-		})
-	}
-	err := func() error {
-		defer close(next)
-		for i := range s.Orders {
-			if !s.killed.wait(ctx, s.killsBefore(i), forever) {
-				return nil
-			}
-			select {
-			case next <- i:
-			case err := <-failed:
-				return err
-			}
-		}
-		return nil
-	}()
-	clients.Wait()
-	close(failed)
-	return errors.Join(err, <-failed)
+// aimAtCharge waits for a part of the time that a charge takes.
+func aimAtCharge(ctx context.Context, _ *Server, rng *rand.Rand) error {
+	return sleep(ctx, time.Duration(rng.Int64N(int64(2*chargeTime))))
 }
 
 // calmOrders is how many orders, the last ones, meet no kill: each mishap for each way to pay. What is to occur has then occurred.
@@ -189,18 +118,6 @@ const calmOrders = 3 * mishaps
 
 // LeastOrders is the smallest number of them.
 const LeastOrders = 2 * calmOrders
-
-// underFire is how many orders may meet a kill.
-func (s *Providers) underFire() int { return s.Orders - calmOrders }
-
-// killsBefore is how many kills an order waits for.
-func (s *Providers) killsBefore(i int) int {
-	all := s.Kills * len(s.processes())
-	if i >= s.underFire() {
-		return all
-	}
-	return i*all/s.underFire() - 1
-}
 
 // ways in which an order is paid.
 var ways = []string{payChecked, payRepeated, payUnsafely}
@@ -306,20 +223,4 @@ func (s *Providers) decide(ctx context.Context) error {
 		s.progress()
 	}
 	return nil
-}
-
-func (s *Providers) enter(stage string) {
-	s.stage.Store(stage)
-	s.progress()
-}
-
-func (s *Providers) progress() {
-	if s.Progress == nil {
-		return
-	}
-	stage, _ := s.stage.Load().(string)
-	s.Progress(Progress{
-		Finished: s.answered.value(), Orders: s.Orders, Killed: s.killed.value(), Kills: s.Kills * len(s.processes()),
-		Sent: int(s.sent.Load()), Stage: stage, What: "orders",
-	})
 }
