@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/refundplaybook"
+	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store"
 )
 
@@ -77,8 +79,8 @@ var dialects = map[string]struct {
 	preset dialect
 	cells  []cell
 }{
-	"stripe-v1": {oncehttp.StripeV1, stripeV1Cells},
-	"stripe-v2": {oncehttp.StripeV2, []cell{
+	"stripe-v1": {stripe.V1, stripeV1Cells},
+	"stripe-v2": {stripe.V2, []cell{
 		{"POST and DELETE carry a key", stripeNode, keyed("POST DELETE")},
 		{"a DELETE is replayed", stripeNode, deletes},
 		{"kept for 30 days", stripeErrors, kept(30 * 24 * time.Hour)},
@@ -90,7 +92,7 @@ var dialects = map[string]struct {
 		{"in flight is 409", stripeGo, inFlight(409, idemType, invalid, hint, "true")},
 		{"the key comes back", stripeGo, echoes},
 	}},
-	"refund-playbook": {oncehttp.RefundPlaybook, []cell{
+	"refund-playbook": {refundplaybook.Preset, []cell{
 		{"reversals by DELETE carry a key", playbook, keyed("POST PATCH DELETE")},
 		{"a DELETE is replayed", playbook, deletes},
 		{"mismatch is 409", playbook, mismatch(409, "/x", "error_code", "CONFLICT.idempotency.payload_mismatch")},

@@ -100,9 +100,9 @@
 //
 // # Dialects
 //
-// Everything in which APIs with such keys differ is a [Preset], which is data: [Default],
-// [StripeV1], [StripeV2], [RefundPlaybook], or one of them with something changed. The
-// rest of this page is about Default.
+// Everything in which APIs with such keys differ is a [Preset], which is data: [Default], those of
+// the packages oncehttp/stripe and oncehttp/refundplaybook, or one of them with something changed.
+// The rest of this page is about Default.
 //
 // # Problems
 //

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
@@ -193,25 +192,4 @@ func ExampleDecide() {
 	// Output:
 	// 402 stored
 	// card 4242
-}
-
-// Clients that are made for another API find what they know.
-func ExampleStripeV1() {
-	engine := once.New(memstore.New(), once.Config{Cache: 64 << 20})
-	dialect := oncehttp.StripeV1()
-	dialect.Retain = 48 * time.Hour // a preset is data: change what differs
-
-	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Preset: dialect, Optional: true},
-		func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
-			w.WriteHeader(http.StatusInternalServerError) // final, too: that is how this dialect has it
-		})
-	for _, body := range []string{"amount=5", "amount=5", "amount=6"} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, post("/v1/charges", "k", body))
-		fmt.Println(w.Code, w.Header()["Idempotent-Replayed"], w.Header().Get("Stripe-Should-Retry"), w.Body.Len() > 0)
-	}
-	// Output:
-	// 500 [] false false
-	// 500 [true] false false
-	// 400 [] false true
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/refundplaybook"
+	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -209,7 +211,7 @@ func TestParsedWithoutReading(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}
-	for _, preset := range []*oncehttp.Preset{oncehttp.Default(), oncehttp.StripeV1(), oncehttp.RefundPlaybook()} {
+	for _, preset := range []*oncehttp.Preset{oncehttp.Default(), stripe.V1(), refundplaybook.Preset()} {
 		for _, around := range []func(http.Handler) http.Handler{nil, parse} {
 			s := start(t, setup{Config: oncehttp.Config{Preset: preset, FormField: "once"}, around: around}, buy)
 			same, other := 200, preset.Problems[oncehttp.CodeMismatch]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/refundplaybook"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -32,7 +33,7 @@ func TestNestedConfigThatDiffers(t *testing.T) {
 		"Config.Retain":     changed(func(c *oncehttp.Config) { c.Retain = time.Hour }),
 		"Config.Optional":   changed(func(c *oncehttp.Config) { c.Optional = true }),
 		"Config.Principal":  changed(func(c *oncehttp.Config) { c.Principal = tenants[1] }), // the same code
-		"Config.Preset":     changed(func(c *oncehttp.Config) { c.Preset = oncehttp.RefundPlaybook() }),
+		"Config.Preset":     changed(func(c *oncehttp.Config) { c.Preset = refundplaybook.Preset() }),
 		"Config.Timeouts":   changed(func(c *oncehttp.Config) { c.Timeouts.Lock = time.Second }),
 		"Config.Headers":    changed(func(c *oncehttp.Config) { c.Headers = []string{"X-Other"} }),
 		"Config.Route":      changed(func(c *oncehttp.Config) { c.Route = func(*http.Request) string { return "r" } }),

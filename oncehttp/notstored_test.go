@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/refundplaybook"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -34,7 +35,7 @@ func TestNotStored(t *testing.T) {
 	} {
 		var last lastEvent
 		engine := once.New(memstore.New(), once.Config{Observer: &last})
-		cfg := oncehttp.Config{Principal: oncehttp.Global(), Optional: true, Preset: oncehttp.RefundPlaybook()}
+		cfg := oncehttp.Config{Principal: oncehttp.Global(), Optional: true, Preset: refundplaybook.Preset()}
 		h := oncehttp.Middleware(engine, cfg)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) }))
 		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
 		if c.key != "" {
@@ -48,7 +49,7 @@ func TestNotStored(t *testing.T) {
 		if last.Outcome != c.outcome {
 			t.Errorf("%d, key %q: the observer is told %s, want %s", c.status, c.key, last.Outcome, c.outcome)
 		}
-		if name := oncehttp.RefundPlaybook().RetryHeader; c.says == "not-stored" && w.Header().Get(name) != "" {
+		if name := refundplaybook.Preset().RetryHeader; c.says == "not-stored" && w.Header().Get(name) != "" {
 			t.Errorf("%d says %s: %s, and a retry executes", c.status, name, w.Header().Get(name))
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/refundplaybook"
+	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -145,11 +147,11 @@ func TestOpenAPIOfDialects(t *testing.T) {
 		hint    string
 	}{
 		"default":   {oncehttp.Config{}, "[caller route]", `"`, ""},
-		"stripe":    {oncehttp.Config{Preset: oncehttp.StripeV1()}, "[account]", "8", "Stripe-Should-Retry"},
-		"stripe 2":  {oncehttp.Config{Preset: oncehttp.StripeV2()}, "[account]", "8", "Stripe-Should-Retry"},
-		"overruled": {oncehttp.Config{Preset: oncehttp.StripeV1(), Route: route}, "[caller custom]", "8", "Stripe-Should-Retry"},
+		"stripe":    {oncehttp.Config{Preset: stripe.V1()}, "[account]", "8", "Stripe-Should-Retry"},
+		"stripe 2":  {oncehttp.Config{Preset: stripe.V2()}, "[account]", "8", "Stripe-Should-Retry"},
+		"overruled": {oncehttp.Config{Preset: stripe.V1(), Route: route}, "[caller custom]", "8", "Stripe-Should-Retry"},
 		"own":       {oncehttp.Config{Preset: own}, "[caller custom]", `"`, ""},
-		"playbook":  {oncehttp.Config{Preset: oncehttp.RefundPlaybook()}, "[caller route]", `"`, ""},
+		"playbook":  {oncehttp.Config{Preset: refundplaybook.Preset()}, "[caller route]", `"`, ""},
 	} {
 		c.cfg.Principal = oncehttp.Global()
 		op := documented(t, c.cfg)

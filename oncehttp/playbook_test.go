@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/refundplaybook"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -26,7 +27,7 @@ func (g gateOf) Enter(*http.Request, oncehttp.Replay) (func(), *oncehttp.Problem
 
 // TestPlaybookTaxonomy: each row of the playbook's table of errors, as a client meets it.
 func TestPlaybookTaxonomy(t *testing.T) {
-	playbook := oncehttp.RefundPlaybook()
+	playbook := refundplaybook.Preset()
 	const own = "a code of this package that the playbook does not have"
 	says := func(p oncehttp.Problem) handler {
 		return func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) { playbook.WriteProblem(w, p) }
@@ -123,7 +124,7 @@ func TestADeadlineOfTheHandler(t *testing.T) {
 // what does not exist is a mistake in the program.
 func TestCodesOfAPreset(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	text := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Preset: oncehttp.RefundPlaybook()}}).String()
+	text := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Preset: refundplaybook.Preset()}}).String()
 	if strings.Contains(text, oncehttp.CodeMismatch) || !strings.Contains(text, `"CONFLICT.idempotency.payload_mismatch"`) || !strings.Contains(text, "/problems/conflict/idempotency/payload-mismatch") ||
 		!strings.Contains(text, "One of: CONFLICT.idempotency.in_flight, CONFLICT.idempotency.payload_mismatch,") {
 		t.Error(text)

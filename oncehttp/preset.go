@@ -30,8 +30,8 @@ func (v Verdict) String() string {
 }
 
 // Preset is a dialect: everything in which APIs with idempotency keys differ, as
-// data. Take [Default], [StripeV1], [StripeV2] or [RefundPlaybook] and change what
-// differs.
+// data. Take [Default], or one of the packages oncehttp/stripe and oncehttp/refundplaybook, and
+// change what differs.
 type Preset struct {
 	// Name of the dialect, for documentation.
 	Name string
@@ -82,7 +82,7 @@ type Preset struct {
 	Scope []string
 
 	// Body returns what of a body is compared when a key comes again. Default: all
-	// bytes as they are. It is not asked about multipart bodies, of which all but the
+	// bytes as they are. Package oncehttp/canonical has two. It is not asked about multipart bodies, of which all but the
 	// boundary is compared, since clients draw a new one for each try; nor about a
 	// form that middleware outside has parsed, which is compared by its values.
 	Body func(contentType string, body []byte) []byte

@@ -96,6 +96,6 @@ var answerMutants = []Mutant{
 	{
 		Name:  "each level of canonical JSON is moved to a place of its own",
 		Edits: []Edit{{In: "(*canonicalizer).sort", Old: "append(c.moved[:0], c.out[begin:]...)", New: "append([]byte(nil), c.out[begin:]...)"}},
-		Tests: in("oncehttp", "TestCanonicalJSONIsBounded"),
+		Tests: in("oncehttp/canonical", "TestJSONIsBounded"),
 	},
 }

@@ -4,7 +4,7 @@ package bugbank
 var dialectMutants = []Mutant{
 	{
 		Name:  "a key of Stripe's belongs to a route",
-		Edits: []Edit{{In: "oncehttp.StripeV1", Old: `Route:          func(*http.Request) string { return "stripe" },`, New: ""}},
+		Edits: []Edit{{In: "stripe.V1", Old: `Route:          func(*http.Request) string { return "stripe" },`, New: ""}},
 		Tests: in("oncehttp", "TestDialects"),
 	},
 	{
@@ -14,7 +14,7 @@ var dialectMutants = []Mutant{
 	},
 	{
 		Name:  "failures are stored in stripe-v2",
-		Edits: []Edit{{In: "StripeV2", Old: "p.Verdicts = map[int]Verdict{2: VerdictCommit, 3: VerdictCommit}", New: ""}},
+		Edits: []Edit{{In: "stripe.V2", Old: "p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 3: oncehttp.VerdictCommit}", New: ""}},
 		Tests: in("oncehttp", "TestDialects"),
 	},
 	{
@@ -25,7 +25,7 @@ var dialectMutants = []Mutant{
 	c.out = append(c.out, c.in[:end]...)
 }
 c.in = c.in[end:]`}},
-		Tests: in("oncehttp", "TestCanonicalJSON"),
+		Tests: in("oncehttp/canonical", "TestJSON"),
 	},
 	{
 		Name: "canonical JSON takes the last of two members",
@@ -34,7 +34,7 @@ return false
 }`, New: `if bytes.Equal(name(members[i]), name(members[i+1])) {
 	members[i].end, inOrder = members[i].begin, false
 }`}},
-		Tests: in("oncehttp", "TestCanonicalJSON"),
+		Tests: in("oncehttp/canonical", "TestJSON"),
 	},
 	{
 		Name:  "another boundary is another request where a dialect reads bodies",

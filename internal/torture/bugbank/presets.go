@@ -5,12 +5,12 @@ package bugbank
 var presetMutants = []Mutant{
 	{
 		Name:  "the playbook's mismatch has a code of ours",
-		Edits: []Edit{{In: "RefundPlaybook", Old: `CodeMismatch:         "CONFLICT.idempotency.payload_mismatch",`, New: ""}},
+		Edits: []Edit{{In: "refundplaybook.Preset", Old: `oncehttp.CodeMismatch:         "CONFLICT.idempotency.payload_mismatch",`, New: ""}},
 		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
 	},
 	{
 		Name:  "the playbook believes what a handler says of retries",
-		Edits: []Edit{{In: "playbookProblem", Old: "p.Retryable = t.retry", New: ""}},
+		Edits: []Edit{{In: "refundplaybook.completed", Old: "p.Retryable = t.retry", New: ""}},
 		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
 	},
 	{
@@ -30,37 +30,37 @@ var presetMutants = []Mutant{
 	},
 	{
 		Name:  "forms of Stripe's are compared by their bytes",
-		Edits: []Edit{{In: "oncehttp.StripeV1", Old: "Body:           CanonicalForm,", New: ""}},
+		Edits: []Edit{{In: "stripe.V1", Old: "Body:           canonical.Form,", New: ""}},
 		Tests: in("oncehttp", "TestDialects"),
 	},
 	{
 		Name:  "the members of a list in a form change places",
 		Edits: []Edit{{In: "formParameters", Old: `p.list = p.name[:i+len("[]")]`, New: "p.list = p.name[:max(i, len(p.name))]"}},
-		Tests: in("oncehttp", "TestCanonicalForm"),
+		Tests: in("oncehttp/canonical", "TestForm"),
 	},
 	{
 		Name:  "a form in which one name means two things is sorted",
 		Edits: []Edit{{In: "markUses", Old: "return before == 0 || before == use", New: "return before == 0 || use > 0"}},
-		Tests: in("oncehttp", "TestCanonicalForm"),
+		Tests: in("oncehttp/canonical", "TestForm"),
 	},
 	{
 		Name:  "the order of values of one name in a form does not count",
-		Edits: []Edit{{In: "CanonicalForm", Old: "return strings.Compare(a.list, b.list)", New: "return strings.Compare(a.list+a.value, b.list+b.value)"}},
-		Tests: in("oncehttp", "TestCanonicalForm"),
+		Edits: []Edit{{In: "canonical.Form", Old: "return strings.Compare(a.list, b.list)", New: "return strings.Compare(a.list+a.value, b.list+b.value)"}},
+		Tests: in("oncehttp/canonical", "TestForm"),
 	},
 	{
 		Name:  "a name deep inside of others costs the square of its length",
 		Edits: []Edit{{In: "formParameters", Old: `strings.Count(p.name, "[") > maxParameterDepth`, New: `strings.Count(p.name, "[") > 40*maxParameterDepth`}},
-		Tests: in("oncehttp", "TestCanonicalForm"),
+		Tests: in("oncehttp/canonical", "TestForm"),
 	},
 	{
 		Name:  "Stripe's request in flight is an idempotency_error",
-		Edits: []Edit{{In: "writeStripeProblem", Old: `d.Code = "idempotency_key_in_use"`, New: `d.Type, d.Code = "idempotency_error", "idempotency_key_in_use"`}},
+		Edits: []Edit{{In: "stripe.writeProblem", Old: `d.Code = "idempotency_key_in_use"`, New: `d.Type, d.Code = "idempotency_error", "idempotency_key_in_use"`}},
 		Tests: in("oncehttp", "TestDialects"),
 	},
 	{
 		Name:  "Stripe's mismatch has a message of ours",
-		Edits: []Edit{{In: "stripeMessage", Old: `case p.Code == CodeMismatch && key != "":`, New: `case p.Code == "" && key != "":`}},
+		Edits: []Edit{{In: "stripe.messageOf", Old: `case p.Code == oncehttp.CodeMismatch && key != "":`, New: `case p.Code == "" && key != "":`}},
 		Tests: in("oncehttp", "TestDialects"),
 	},
 	{

@@ -17,6 +17,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/refundplaybook"
+	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -91,7 +93,7 @@ func TestDocumentsAreValid(t *testing.T) {
 		"POST api.example.com/{$}":                 {Principal: oncehttp.Global(), Key: func(*http.Request) (string, error) { return "", nil }},
 		"PUT /prices/{id}":                         {Principal: oncehttp.Global(), Preset: own},
 	}
-	presets := []*oncehttp.Preset{oncehttp.Default(), oncehttp.StripeV1(), oncehttp.StripeV2(), oncehttp.RefundPlaybook()}
+	presets := []*oncehttp.Preset{oncehttp.Default(), stripe.V1(), stripe.V2(), refundplaybook.Preset()}
 	for _, p := range presets {
 		routes["/"+p.Name+"/refunds/{id}"] = oncehttp.Config{Principal: oncehttp.Global(), Preset: p}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/refundplaybook"
+	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -32,7 +34,7 @@ func services() map[string]*oncehttp.Document {
 		"own-key":       {"POST api.example.com/hooks": {Principal: oncehttp.Global(), Key: func(*http.Request) (string, error) { return "", nil }}},
 		"retention":     {"POST /orders": {Principal: oncehttp.Global(), Retain: time.Hour, Wait: time.Second}},
 	}
-	for _, p := range []*oncehttp.Preset{oncehttp.StripeV1(), oncehttp.StripeV2(), oncehttp.RefundPlaybook()} {
+	for _, p := range []*oncehttp.Preset{stripe.V1(), stripe.V2(), refundplaybook.Preset()} {
 		routes[p.Name] = map[string]oncehttp.Config{"/refunds/{id}": {Principal: oncehttp.Global(), Preset: p}}
 	}
 	e := once.New(memstore.New(), once.Config{})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store"
 )
 
@@ -132,7 +133,7 @@ func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) 
 		engine := once.New(s, once.Config{Observer: observer, Encrypter: cfg.Encrypter})
 		keys := oncehttp.Config{Principal: tenant, Wait: cfg.Wait, CaptureRequest: cfg.Encrypter != nil}
 		if cfg.Dialect == StripeV1 {
-			keys.Preset, keys.Optional = oncehttp.StripeV1(), true
+			keys.Preset, keys.Optional = stripe.V1(), true
 		}
 		p.document = func(patterns ...string) *oncehttp.Document {
 			routes := map[string]oncehttp.Config{}

@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/payments"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/oncehttp"
+	dialect "github.com/oncelib/once/oncehttp/stripe"
 )
 
 // The storm: so many orders, each charged and refunded by one of so many clients, while
@@ -199,7 +200,7 @@ func TestWhatStripeGoRetries(t *testing.T) {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if asked++; asked == 1 {
-				oncehttp.StripeV1().WriteProblem(w, c.problem)
+				dialect.V1().WriteProblem(w, c.problem)
 				return
 			}
 			_, _ = w.Write([]byte(`{"id":"ch_1"}`))

@@ -1,4 +1,4 @@
-package oncehttp_test
+package canonical_test
 
 import (
 	"net/url"
@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/canonical"
 )
 
 func canonicalForm(body string) string {
-	return string(oncehttp.CanonicalForm("application/x-www-form-urlencoded; charset=utf-8", []byte(body)))
+	return string(canonical.Form("application/x-www-form-urlencoded; charset=utf-8", []byte(body)))
 }
 
-func TestCanonicalForm(t *testing.T) {
+func TestForm(t *testing.T) {
 	for _, same := range [][]string{
 		{"a=1&b=2", "b=2&a=1", "&a=1&&b=2&", "%61=1&b=%32"},
 		{"a=x y", "a=x+y", "a=x%20y"},
@@ -54,15 +54,15 @@ func TestCanonicalForm(t *testing.T) {
 		}
 	}
 	for _, contentType := range []string{"", "application/json", "text/plain", "; ;"} {
-		if got := string(oncehttp.CanonicalForm(contentType, []byte("b=1&a=1"))); got != "b=1&a=1" {
+		if got := string(canonical.Form(contentType, []byte("b=1&a=1"))); got != "b=1&a=1" {
 			t.Errorf("%q: %s", contentType, got)
 		}
 	}
 }
 
-// FuzzCanonicalForm: what net/url reads is the same before and after, for each parameter in
+// FuzzForm: what net/url reads is the same before and after, for each parameter in
 // the same order, and a canonical form stays as it is.
-func FuzzCanonicalForm(f *testing.F) {
+func FuzzForm(f *testing.F) {
 	for _, seed := range []string{"a=1&b=2", "a[]=1&a[]=2&a", "a[][x]=1&a[][y]=2", "a=1&a[b]=2", "%zz", "a;b", "&&=&", "[=1&[]=2&]=3", "a+b=%C3%28"} {
 		f.Add(seed)
 	}

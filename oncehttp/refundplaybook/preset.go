@@ -1,19 +1,22 @@
-package oncehttp
+package refundplaybook
 
 import (
 	"maps"
 	"net/http"
 	"strings"
+
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/canonical"
 )
 
-// RefundPlaybook returns the dialect of refund services behind several gateways: a
+// Preset returns the dialect of refund services behind several gateways: a
 // reversal is a DELETE and carries a key, too; a mismatch is 409, like an operation in
 // flight, and the header error_code, which every problem has, tells them apart; JSON is
-// compared by what it says ([CanonicalJSON]), because clients encode it anew for every
+// compared by what it says ([canonical.JSON]), because clients encode it anew for every
 // try.
 //
 // Problems have the codes of the playbook's taxonomy, and a member "hint" that says what the
-// caller should do. Codes that the taxonomy does not have are those of this package.
+// caller should do. Codes that the taxonomy does not have are those of package oncehttp.
 //
 //	code                                   status  retryable
 //	VALIDATION.*                              400  no
@@ -31,24 +34,24 @@ import (
 //	playbook.WriteProblem(w, oncehttp.Problem{Code: "PROVIDER.duplicate"})
 //
 // A 409 of a handler is not stored and its writes are rolled back: a handler that records
-// what the provider has told it calls Decide(ctx, Commit).
-func RefundPlaybook() *Preset {
-	p := Default()
+// what the provider has told it calls oncehttp.Decide(ctx, oncehttp.VerdictCommit).
+func Preset() *oncehttp.Preset {
+	p := oncehttp.Default()
 	p.Name = "refund-playbook"
 	p.Methods = append(p.Methods, http.MethodDelete)
-	p.Problems = map[string]int{CodeMismatch: http.StatusConflict, CodeTimeout: http.StatusGatewayTimeout}
+	p.Problems = map[string]int{oncehttp.CodeMismatch: http.StatusConflict, oncehttp.CodeTimeout: http.StatusGatewayTimeout}
 	p.Codes = map[string]string{
-		CodeMismatch:         "CONFLICT.idempotency.payload_mismatch",
-		CodeStoreUnavailable: "DEPENDENCY.unavailable",
-		CodeTimeout:          "DEPENDENCY.timeout",
-		CodeHandlerFailed:    "TRANSIENT.handler_failed",
-		CodeErrorSwallowed:   "TRANSIENT.statement_error_swallowed",
+		oncehttp.CodeMismatch:         "CONFLICT.idempotency.payload_mismatch",
+		oncehttp.CodeStoreUnavailable: "DEPENDENCY.unavailable",
+		oncehttp.CodeTimeout:          "DEPENDENCY.timeout",
+		oncehttp.CodeHandlerFailed:    "TRANSIENT.handler_failed",
+		oncehttp.CodeErrorSwallowed:   "TRANSIENT.statement_error_swallowed",
 	}
-	p.Body = CanonicalJSON
-	p.WriteProblem = func(w http.ResponseWriter, p Problem) {
-		p = playbookProblem(p)
+	p.Body = canonical.JSON
+	p.WriteProblem = func(w http.ResponseWriter, p oncehttp.Problem) {
+		p = completed(p)
 		w.Header().Set("Error_code", p.Code) // error_code, as net/http writes it
-		WriteProblem(w, p)
+		oncehttp.WriteProblem(w, p)
 	}
 	return p
 }
@@ -60,7 +63,7 @@ type taxon struct {
 	hint   string
 }
 
-var playbookTaxonomy = map[string]taxon{
+var taxonomy = map[string]taxon{
 	"VALIDATION":                            {http.StatusBadRequest, false, "Correct the request."},
 	"AUTH":                                  {http.StatusUnauthorized, false, "Authenticate again, or get the permission."},
 	"CONFLICT.idempotency.payload_mismatch": {http.StatusConflict, false, "Generate a new key for the new payload."},
@@ -70,20 +73,20 @@ var playbookTaxonomy = map[string]taxon{
 	"TRANSIENT":                             {http.StatusServiceUnavailable, true, "Retry with backoff and the same key."},
 	"PROVIDER.duplicate":                    {http.StatusConflict, false, "The provider has applied this already: show the existing result."},
 
-	// Codes of this package that the taxonomy does not have.
-	CodeInFlight:          {http.StatusConflict, true, "Wait as long as Retry-After says, then retry with the same key."},
-	CodeUnknown:           {http.StatusConflict, false, "Ask for the outcome. Do not use a new key."},
-	CodeStale:             {http.StatusPreconditionFailed, false, "Look whether the first attempt took effect before you use a new key."},
-	CodeResultUnavailable: {http.StatusConflict, false, "This was applied already: look up the existing result."},
-	"INTERNAL":            {http.StatusInternalServerError, false, "Report the defect to the service. Do not use a new key."},
+	// Codes of package oncehttp that the taxonomy does not have.
+	oncehttp.CodeInFlight:          {http.StatusConflict, true, "Wait as long as Retry-After says, then retry with the same key."},
+	oncehttp.CodeUnknown:           {http.StatusConflict, false, "Ask for the outcome. Do not use a new key."},
+	oncehttp.CodeStale:             {http.StatusPreconditionFailed, false, "Look whether the first attempt took effect before you use a new key."},
+	oncehttp.CodeResultUnavailable: {http.StatusConflict, false, "This was applied already: look up the existing result."},
+	"INTERNAL":                     {http.StatusInternalServerError, false, "Report the defect to the service. Do not use a new key."},
 }
 
-// playbookProblem fills in what follows from the code.
-func playbookProblem(p Problem) Problem {
-	t, listed := playbookTaxonomy[p.Code]
+// completed fills in what follows from the code.
+func completed(p oncehttp.Problem) oncehttp.Problem {
+	t, listed := taxonomy[p.Code]
 	if !listed {
 		class, _, _ := strings.Cut(p.Code, ".")
-		if t, listed = playbookTaxonomy[class]; !listed {
+		if t, listed = taxonomy[class]; !listed {
 			return p
 		}
 	}

@@ -1,8 +1,9 @@
-package oncehttp
+package canonical
 
 import (
 	"bytes"
 	"encoding/json"
+	"mime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,13 +15,13 @@ import (
 // have to be moved as a whole.
 const maxDepth = 100
 
-// CanonicalJSON is a Preset.Body: of two JSON bodies that say the same it makes the same
+// JSON is a Preset.Body of package oncehttp: of two JSON bodies that say the same it makes the same
 // bytes. White space, the order of members and the way in which a character is escaped
 // do not count. Everything else does: numbers are compared as they are written, since
 // readers do not agree on what 9007199254740993 or 1.10 is. What is not JSON, or has two
 // members of one name, or half of a character, or values more than 100 deep, is compared
 // as it is. It takes memory for a few times the body, however deep that is.
-func CanonicalJSON(contentType string, body []byte) []byte {
+func JSON(contentType string, body []byte) []byte {
 	if !isJSON(contentType) || !utf8.Valid(body) || !json.Valid(body) {
 		return body
 	}
@@ -215,4 +216,10 @@ func appendRune(b []byte, r rune) []byte {
 		}
 	}
 	return append(b, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&0xf], hexDigits[r>>4&0xf], hexDigits[r&0xf])
+}
+
+// isJSON reports whether a media type is JSON, such as application/problem+json.
+func isJSON(contentType string) bool {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json"))
 }

@@ -1,4 +1,4 @@
-package oncehttp
+package canonical
 
 import (
 	"mime"
@@ -14,13 +14,13 @@ const (
 	maxParameterDepth = 32
 )
 
-// CanonicalForm is a Preset.Body: of two forms (application/x-www-form-urlencoded) that have
+// Form is a Preset.Body of package oncehttp: of two forms (application/x-www-form-urlencoded) that have
 // the same parameters it makes the same bytes. The order of parameters does not count, nor
 // how a character is escaped. The order within a list does: in a[]=1&a[]=2, and in
 // a[][x]=1&a[][y]=2, where it also says what belongs together. A form that cannot be read,
 // or that uses one name in two ways (a=1&a[b]=2), or that has more than 10000 parameters or
 // more than 32 names inside of one another, is compared as it is.
-func CanonicalForm(contentType string, body []byte) []byte {
+func Form(contentType string, body []byte) []byte {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil || mediaType != "application/x-www-form-urlencoded" {
 		return body
@@ -30,17 +30,17 @@ func CanonicalForm(contentType string, body []byte) []byte {
 		return body
 	}
 	slices.SortStableFunc(params, func(a, b parameter) int { return strings.Compare(a.list, b.list) })
-	canonical := make([]byte, 0, len(body))
+	sorted := make([]byte, 0, len(body))
 	for i, p := range params {
 		if i > 0 {
-			canonical = append(canonical, '&')
+			sorted = append(sorted, '&')
 		}
-		canonical = append(canonical, url.QueryEscape(p.name)...)
+		sorted = append(sorted, url.QueryEscape(p.name)...)
 		if p.assigned {
-			canonical = append(append(canonical, '='), url.QueryEscape(p.value)...)
+			sorted = append(append(sorted, '='), url.QueryEscape(p.value)...)
 		}
 	}
-	return canonical
+	return sorted
 }
 
 // parameter is one of a form.

@@ -1,4 +1,4 @@
-package oncehttp_test
+package canonical_test
 
 import (
 	"bytes"
@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/canonical"
 )
 
-func TestCanonicalJSON(t *testing.T) {
+func TestJSON(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b string
 		same bool
@@ -31,11 +31,11 @@ func TestCanonicalJSON(t *testing.T) {
 		"composed and not":        {`"\u00e9"`, `"e\u0301"`, false},
 		"nesting":                 {`[[1],2]`, `[[1,2]]`, false},
 	} {
-		canonical := func(s string) []byte { return oncehttp.CanonicalJSON("application/json; charset=utf-8", []byte(s)) }
-		if got := bytes.Equal(canonical(c.a), canonical(c.b)); got != c.same {
-			t.Errorf("%s: %s and %s, the same: %t", name, canonical(c.a), canonical(c.b), got)
+		sorted := func(s string) []byte { return canonical.JSON("application/json; charset=utf-8", []byte(s)) }
+		if got := bytes.Equal(sorted(c.a), sorted(c.b)); got != c.same {
+			t.Errorf("%s: %s and %s, the same: %t", name, sorted(c.a), sorted(c.b), got)
 		}
-		if a := oncehttp.CanonicalJSON("text/plain", []byte(c.a)); string(a) != c.a {
+		if a := canonical.JSON("text/plain", []byte(c.a)); string(a) != c.a {
 			t.Errorf("%s: it is not JSON: %s", name, a)
 		}
 	}
@@ -43,20 +43,20 @@ func TestCanonicalJSON(t *testing.T) {
 		return slices.Concat(bytes.Repeat([]byte(`{"a":`), n), []byte(" 1"), bytes.Repeat([]byte("}"), n))
 	}
 	for depth, shorter := range map[int]int{1: 1, 99: 1, 100: 0, 9000: 0, 20000: 0} {
-		if got := len(nested(depth)) - len(oncehttp.CanonicalJSON("application/problem+json", nested(depth))); got != shorter {
+		if got := len(nested(depth)) - len(canonical.JSON("application/problem+json", nested(depth))); got != shorter {
 			t.Errorf("%d deep: shorter by %d", depth, got)
 		}
 	}
 }
 
-// FuzzCanonicalJSON: what comes out says the same, and is canonical.
-func FuzzCanonicalJSON(f *testing.F) {
+// FuzzJSON: what comes out says the same, and is canonical.
+func FuzzJSON(f *testing.F) {
 	f.Add(`{"b":[1,{"a":null}],"a":"\u00e9\ud83d\ude00"}`)
 	f.Add(`{"a":1,"a":2}`)
 	f.Add(`[1e3, -0, 1.10, true, "\ud800"]`)
 	f.Fuzz(func(t *testing.T, s string) {
-		once := oncehttp.CanonicalJSON("application/json", []byte(s))
-		if again := oncehttp.CanonicalJSON("application/json", once); !bytes.Equal(again, once) {
+		once := canonical.JSON("application/json", []byte(s))
+		if again := canonical.JSON("application/json", once); !bytes.Equal(again, once) {
 			t.Fatalf("%q, then %q, then %q", s, once, again)
 		}
 		if !json.Valid([]byte(s)) {

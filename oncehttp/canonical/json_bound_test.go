@@ -1,4 +1,4 @@
-package oncehttp
+package canonical
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func allocated(f func()) uint64 {
 }
 
 // A body of 1 MiB costs a few of its size, however deep it is and whatever is in it.
-func TestCanonicalJSONIsBounded(t *testing.T) {
+func TestJSONIsBounded(t *testing.T) {
 	const size = 1 << 20
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	wrap := func(depth int, open, inner, end string) string {
@@ -56,7 +56,7 @@ func TestCanonicalJSONIsBounded(t *testing.T) {
 			t.Fatalf("%s: not JSON", name)
 		}
 		var out []byte
-		spent := allocated(func() { out = CanonicalJSON("application/json", body) })
+		spent := allocated(func() { out = JSON("application/json", body) })
 		if changed := !bytes.Equal(out, body); changed != c.changes && name != "many members" {
 			t.Errorf("%s: changed: %t", name, changed)
 		}
@@ -67,7 +67,7 @@ func TestCanonicalJSONIsBounded(t *testing.T) {
 }
 
 // Fingerprints are stored: what comes out is what always did.
-func TestCanonicalJSONIsWhatItWas(t *testing.T) {
+func TestJSONIsWhatItWas(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	tokens := []string{
 		`{`, `}`, `[`, `]`, `:`, `,`, ` `, "\n", `"a"`, `"b"`, `"\u0061"`, `"\u00e9"`, `"é"`, `"<>&"`, `"\u2028"`, "\"\u2028\"", "\"\u007f\"", `"\ud83d\ude00"`, `"😀"`,
@@ -101,7 +101,7 @@ func TestCanonicalJSONIsWhatItWas(t *testing.T) {
 	check := func(body string) {
 		t.Helper()
 		want := reference([]byte(body))
-		if got := CanonicalJSON("application/json", []byte(body)); !bytes.Equal(got, want) {
+		if got := JSON("application/json", []byte(body)); !bytes.Equal(got, want) {
 			t.Fatalf("%q: %q, and before %q", body, got, want)
 		}
 		if string(want) != body {
