@@ -12,7 +12,7 @@
 //
 // It belongs inside of authentication, if tenants are told apart by it, and outside of
 // all that costs something. Handlers that oncehttp protects have it as their
-// [oncehttp.Config].Gate, not around them: there, where all places are taken, a retry
+// Config.Gate, not around them: there, where all places are taken, a retry
 // that was executed before is answered from the record, and only new work is refused. One
 // limiter may serve both kinds, and should, if they use the same pool.
 //

@@ -9,7 +9,6 @@ import (
 
 	"github.com/oncelib/once/internal/fairqueue"
 	"github.com/oncelib/once/internal/wire"
-	"github.com/oncelib/once/oncehttp"
 )
 
 // Config of a [Limiter].
@@ -102,7 +101,7 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ticket, refused := l.admit(r, nil)
 		if refused != nil {
-			oncehttp.WriteProblem(w, *refused)
+			refused.ServeHTTP(w, r)
 			return
 		}
 		defer l.leave(r, ticket)
@@ -110,8 +109,19 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// Enter implements [oncehttp.Gate].
-func (l *Limiter) Enter(r *http.Request, replay oncehttp.Replay) (leave func(), refused *oncehttp.Problem) {
+// Replay tells whether a request would be answered from the record. Ask for Cached first: it is true
+// also while the database is down.
+type Replay interface {
+	// Cached reports whether the engine's cache has the answer. Nothing is asked for it.
+	Cached() bool
+
+	// Stored reports whether the answer is known: one look-up, without a transaction (none if
+	// the cache has it), that ends with ctx.
+	Stored(ctx context.Context) bool
+}
+
+// Enter implements Gate of package oncehttp.
+func (l *Limiter) Enter(r *http.Request, replay Replay) (leave func(), refused *Refusal) {
 	ticket, refused := l.admit(r, replay)
 	if refused != nil {
 		return nil, refused
@@ -127,7 +137,7 @@ type ticket struct {
 	tenant string
 }
 
-func (l *Limiter) admit(r *http.Request, replay oncehttp.Replay) (ticket, *oncehttp.Problem) {
+func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	tenant := l.tenant(r)
 	l.mu.Lock()
 	t, ok := l.queue.Enter(l.now(), tenant)
@@ -148,14 +158,14 @@ func (l *Limiter) admit(r *http.Request, replay oncehttp.Replay) (ticket, *onceh
 	l.count(refused.Why)
 	l.mu.Unlock()
 	if refused.Why != fairqueue.Admitted {
-		return ticket{}, problem(refused)
+		return ticket{}, refusalOf(refused)
 	}
 	return ticket{Ticket: t}, nil
 }
 
 // replay lets r in as a replay, if it is one and there is room for another one, and returns
 // where it has a place. What the cache has needs none of those that the store keeps busy.
-func (l *Limiter) replay(r *http.Request, tenant string, replay oncehttp.Replay) *share {
+func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
 	if replay.Cached() {
 		if l.take(&l.cacheHit, tenant, func() bool { return true }) {
 			return &l.cacheHit

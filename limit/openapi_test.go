@@ -8,6 +8,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/openapi"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -20,7 +21,7 @@ type told struct {
 func TestRefusalsAreDocumented(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	for _, gate := range []oncehttp.Gate{nil, limit.New(limit.Config{Limit: 1})} {
-		doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Gate: gate}})
+		doc := openapi.New(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Gate: gate}})
 		var d struct {
 			Paths map[string]map[string]struct {
 				Responses map[string]struct {

@@ -31,7 +31,7 @@ func (l *lines) set(name, value string) {
 }
 
 // addOutcome says what has become of the request: status "" nothing, because only a part of the work is done.
-func (l *lines) addOutcome(x *exchange, status string, code int) {
+func (l *lines) addOutcome(x *Exchange, status string, code int) {
 	p := x.plan
 	for _, f := range [...]struct {
 		name, value string
@@ -50,7 +50,7 @@ func (l *lines) addOutcome(x *exchange, status string, code int) {
 }
 
 // send sends what the handler has answered, all of it.
-func (x *exchange) send(status string) {
+func (x *Exchange) send(status string) {
 	rec, h := &x.lastRun.recorder, x.w.Header()
 	clear(h) // what was there when the handler began is in the recorder, unless the handler has deleted it
 	l := lines{h, x.lastRun.values[:0]}
@@ -75,9 +75,9 @@ func (x *exchange) send(status string) {
 // those that the first one had; others, and guards that it had not, are what the
 // middleware around this one has set for this request. So is a Content-Encoding, which is
 // what that middleware does with the body.
-func (x *exchange) replay(res *store.Result) {
+func (x *Exchange) replay(res *store.Result) {
 	if res.Kind != store.ResultValue || res.Status < 200 || res.Status > 999 {
-		x.refuse(x.operationProblem(CodeResultUnavailable)) // too large to be kept, or not an answer to a request
+		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // too large to be kept, or not an answer to a request
 		return
 	}
 	h := x.w.Header()
@@ -104,7 +104,7 @@ func hasField(header []store.Field, name string) bool {
 	return slices.ContainsFunc(header, func(f store.Field) bool { return http.CanonicalHeaderKey(f.Name) == name })
 }
 
-func (x *exchange) write(status int, body []byte) {
+func (x *Exchange) write(status int, body []byte) {
 	h := x.w.Header()
 	if _, typed := h["Content-Type"]; !typed {
 		h["Content-Type"] = nil // the handler did not want one: nobody is to guess

@@ -72,7 +72,7 @@ func TestUnauthenticated(t *testing.T) {
 		if got.header.Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("a 401 without a challenge: %v", got.header)
 		}
-		if p := got.problem(t); got.status != 401 || p.Code != oncehttp.CodeUnauthenticated || p.Retryable || p.SafeNewKey {
+		if p := got.problem(t); got.status != 401 || p.Code != oncehttp.ProblemUnauthenticated || p.Retryable || p.SafeNewKey {
 			t.Errorf("%q: %+v", header, p)
 		}
 	}

@@ -12,19 +12,20 @@ import (
 // alone: a client that announces much and sends little costs little.
 const firstRead = 64 << 10
 
-// readBody reads the body of r, at most limit bytes; ok is false if there are more.
-func readBody(r *http.Request, limit int64) (body []byte, ok bool, err error) {
+// readBody reads the body of r, at most limit bytes; ok is false if there are more. A body of more than memory bytes is
+// put into a file.
+func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
-		return nil, true, nil
+		return c, true, nil
 	}
 	if r.ContentLength > limit {
-		return nil, false, nil
+		return c, false, nil
 	}
 	room := int64(bytes.MinRead)
 	if r.ContentLength >= 0 {
 		room = min(r.ContentLength+1, firstRead) // one more than needed, to see the end without growing
 	}
-	body = buffer(room)
+	body := buffer(room)
 	for {
 		if len(body) == cap(body) {
 			body = append(body, 0)[:len(body)]
@@ -33,22 +34,29 @@ func readBody(r *http.Request, limit int64) (body []byte, ok bool, err error) {
 		body = body[:len(body)+n]
 		switch {
 		case int64(len(body)) > limit:
-			return nil, false, nil
+			return c, false, nil
+		case int64(len(body)) > memory && (err == nil || err == io.EOF):
+			defer recycle(body)
+			rest := io.Reader(r.Body)
+			if err == io.EOF {
+				rest = http.NoBody
+			}
+			return spool(body, rest, limit)
 		case err == io.EOF:
-			return body, true, nil
+			return inMemory(body), true, nil
 		case err != nil:
-			return nil, !isTooLarge(err), err
+			return c, !isTooLarge(err), err
 		}
 	}
 }
 
-// bodyWasRead reports whether the body of r, of which this was left, is gone: somebody outside
+// bodyWasRead reports whether the body of r, of which so many bytes were left, is gone: somebody outside
 // has read or closed it. What is left of a form are its values, which are compared.
-func bodyWasRead(r *http.Request, left []byte, err error) bool {
+func bodyWasRead(r *http.Request, left int64, err error) bool {
 	if errors.Is(err, http.ErrBodyReadAfterClose) {
 		return true
 	}
-	return err == nil && len(left) == 0 && r.ContentLength > 0 && len(r.PostForm) == 0
+	return err == nil && left == 0 && r.ContentLength > 0 && len(r.PostForm) == 0
 }
 
 // isTooLarge reports whether a limit was exceeded that was set before us.
@@ -74,37 +82,4 @@ func recycle(b []byte) {
 	if 0 < cap(b) && cap(b) <= firstRead {
 		buffers.Put(&b)
 	}
-}
-
-// body is a request body that has been read already. Like that of net/http it cannot be
-// read when the handler has returned: its buffer may then have that of another request.
-type body struct {
-	mu    sync.Mutex
-	rest  []byte
-	ended bool
-}
-
-// Read implements [io.Reader].
-func (b *body) Read(p []byte) (n int, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.ended:
-		return 0, http.ErrBodyReadAfterClose
-	case len(b.rest) == 0:
-		return 0, io.EOF
-	}
-	n = copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
-}
-
-// Close implements [io.Closer].
-func (*body) Close() error { return nil }
-
-// end makes sure that nobody reads any more.
-func (b *body) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.rest, b.ended = nil, true
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -59,7 +60,7 @@ func TestCachedReplay(t *testing.T) {
 // A gate without room lets pass what the cache has, while the store is down.
 func TestGateAsksTheCache(t *testing.T) {
 	asked := 0
-	full := gate(func(r *http.Request, replay oncehttp.Replay) (func(), *oncehttp.Problem) {
+	full := gate(func(r *http.Request, replay limit.Replay) (func(), *limit.Refusal) {
 		if r.Header.Get("Once-Attempt") == "1" {
 			return func() {}, nil
 		}
@@ -68,7 +69,7 @@ func TestGateAsksTheCache(t *testing.T) {
 			t.Error("the cache and the record disagree")
 		}
 		if !replay.Cached() {
-			return nil, &oncehttp.Problem{Status: http.StatusServiceUnavailable}
+			return nil, &limit.Refusal{Status: http.StatusServiceUnavailable}
 		}
 		return func() {}, nil
 	})
@@ -84,8 +85,8 @@ func TestGateAsksTheCache(t *testing.T) {
 	}
 }
 
-type gate func(*http.Request, oncehttp.Replay) (func(), *oncehttp.Problem)
+type gate func(*http.Request, limit.Replay) (func(), *limit.Refusal)
 
-func (g gate) Enter(r *http.Request, replay oncehttp.Replay) (func(), *oncehttp.Problem) {
+func (g gate) Enter(r *http.Request, replay limit.Replay) (func(), *limit.Refusal) {
 	return g(r, replay)
 }

@@ -42,7 +42,7 @@ func TestDuplicatesAtOnce(t *testing.T) {
 		for _, got := range s.at(duplicates) {
 			switch {
 			case got.status == 409 && wait == 0:
-				if p := got.problem(t); p.Code != oncehttp.CodeInFlight || !p.Retryable || p.SafeNewKey || got.header.Get("Retry-After") != "1" {
+				if p := got.problem(t); p.Code != oncehttp.ProblemInFlight || !p.Retryable || p.SafeNewKey || got.header.Get("Retry-After") != "1" {
 					t.Errorf("%s: %+v", name, p)
 				}
 				inFlight++
@@ -99,7 +99,7 @@ func TestInFlight(t *testing.T) {
 	go func() { first <- s.post("k", "") }()
 	<-h.started
 	got := s.post("k", "")
-	if p := got.problem(t); got.status != 409 || p.Code != oncehttp.CodeInFlight || !p.Retryable || p.SafeNewKey || got.header.Get("Retry-After") != "1" || p.StatusURL != "/operations/k" {
+	if p := got.problem(t); got.status != 409 || p.Code != oncehttp.ProblemInFlight || !p.Retryable || p.SafeNewKey || got.header.Get("Retry-After") != "1" || p.StatusURL != "/operations/k" {
 		t.Errorf("%+v", p)
 	}
 	close(h.release)
@@ -123,7 +123,7 @@ func TestWaitIsBounded(t *testing.T) {
 		first := make(chan response)
 		go func() { first <- s.post("k", "") }()
 		<-h.started
-		if got := s.post("k", "", c.header...); got.status != 409 || got.problem(t).Code != oncehttp.CodeInFlight {
+		if got := s.post("k", "", c.header...); got.status != 409 || got.problem(t).Code != oncehttp.ProblemInFlight {
 			t.Errorf("%s: %+v", name, got)
 		}
 		h.release <- struct{}{}

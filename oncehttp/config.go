@@ -22,10 +22,6 @@ type Config struct {
 	// start-up; where there is really only one caller, write [Global]().
 	Principal func(*http.Request) string
 
-	// Challenge is the WWW-Authenticate of that 401, which every 401 must have, unless the
-	// header is set already. Default: Bearer.
-	Challenge string
-
 	// Route returns what the key is unique within, for one principal. Default:
 	// method and pattern of the route, if [http.Request.Pattern] is known here
 	// (the middleware is inside of the router), otherwise method and path. Another
@@ -48,10 +44,6 @@ type Config struct {
 	// well, but a retry of them executes again, and the answer says
 	// "Idempotency-Status: ignored". Default: 400.
 	Optional bool
-
-	// Strict accepts the quoted form of the key only: "8e03978e", not 8e03978e.
-	// Default: both, as names of the same key.
-	Strict bool
 
 	// FormField is the field of an HTML form, urlencoded or multipart, that holds
 	// the key if no header does: a hidden field makes a form that is sent twice by
@@ -87,6 +79,12 @@ type Config struct {
 	// MaxRequest is the largest body that is read. Beyond: 413, not executed.
 	// Default 1 MiB.
 	MaxRequest int64
+
+	// MaxMemory is the largest body that is held in memory. A longer one, up to MaxRequest, is in a file
+	// without a name in [os.TempDir], which must be a disk to save memory (on Windows the file has its name until the
+	// request is over). CaptureRequest, FormField and Preset.Body need the whole body in memory.
+	// Default: MaxRequest.
+	MaxMemory int64
 
 	// MaxResponse is the largest answer that is held in memory until the commit.
 	// Beyond: rolled back, 500. Default 8 MiB.

@@ -134,7 +134,7 @@ func TestMismatch(t *testing.T) {
 				}
 				continue
 			}
-			if p := got.problem(t); got.status != 422 || p.Code != oncehttp.CodeMismatch || p.Retryable || p.SafeNewKey || !strings.Contains(p.Detail, "Method, route, path, query, content type and body are compared") {
+			if p := got.problem(t); got.status != 422 || p.Code != oncehttp.ProblemMismatch || p.Retryable || p.SafeNewKey || !strings.Contains(p.Detail, "Method, route, path, query, content type and body are compared") {
 				t.Errorf("%s: %+v", name, p)
 			}
 		}

@@ -218,7 +218,7 @@ func errorCode(t *testing.T, d dialect) {
 	s.as("a", "POST", "/x", "k", "1")
 	const name = "Error_code" // as net/http spells it
 	for _, got := range []response{s.as("a", "POST", "/x", "k", "2"), s.as("", "POST", "/x", "k", "1"), s.send("POST", "/x", "1", "X-Account", "a")} {
-		if p := got.problem(t); p.Code == "" || got.header.Get(name) != p.Code {
+		if p := got.problem(t); p.Code == "" || got.header.Get(name) != string(p.Code) {
 			t.Errorf("%q in the header, %+v", got.header.Get(name), p)
 		}
 	}

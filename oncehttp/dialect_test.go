@@ -96,7 +96,7 @@ var dialects = map[string]struct {
 		{"reversals by DELETE carry a key", playbook, keyed("POST PATCH DELETE")},
 		{"a DELETE is replayed", playbook, deletes},
 		{"mismatch is 409", playbook, mismatch(409, "/x", "error_code", "CONFLICT.idempotency.payload_mismatch")},
-		{"in flight is 409, too, and another code", playbook, inFlight(409, "error_code", oncehttp.CodeInFlight)},
+		{"in flight is 409, too, and another code", playbook, inFlight(409, "error_code", string(oncehttp.ProblemInFlight))},
 		{"every problem has its code in a header", playbook, errorCode},
 		{"JSON is compared by value", playbook, byValue},
 		{"kept as long as the engine says", asDefault, kept(72 * time.Hour)},

@@ -63,7 +63,7 @@
 //	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
 //	                                 same key executes); ignored (there is no key, or the method is not keyed);
 //	                                 missing (work under a lease has stopped after a part of it)
-//	WWW-Authenticate       answer    on our own 401: Config.Challenge
+//	WWW-Authenticate       answer    on our own 401: Preset.Challenge
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
@@ -97,6 +97,10 @@
 // and, with Config.StatusURL, where [Status] tells the state. After a phase, a failure rolls nothing back: the retry goes on
 // behind it. [Resume] ends work without its client. Every request needs a key: Config.Optional is refused, and a [Handler] is for methods that are keyed. A
 // [BatchHandler] is refused: a batch has no phases.
+//
+// # Programs that are no handler
+//
+// [Middleware] is made of a [Route], which reads requests, and an [Exchange] for each of them. A gateway uses both in its place.
 //
 // # Dialects
 //

@@ -1,19 +1,22 @@
 package oncehttp
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/limit"
 )
 
-// exchange is one request on its way through.
-type exchange struct {
+// Exchange is one request on its way through: [Route.Read] makes it. It is used by one goroutine at a time.
+type Exchange struct {
+	// Operation is what the request asks for. Where it has no key, it is a plain transaction.
+	Operation once.Operation
+
+	route   *Route
 	engine  any
 	plan    *plan
 	w       http.ResponseWriter
@@ -21,8 +24,9 @@ type exchange struct {
 	next    http.Handler
 	keyed   bool
 	key     string
-	body    []byte
-	lastRun *run // of the handler
+	body    content
+	sent    *body // that Body has returned last
+	lastRun *run  // of the handler
 
 	principal string // "": not keyed
 
@@ -30,19 +34,18 @@ type exchange struct {
 
 	deadline time.Time // until when the client waits; zero: not said
 
-	replayLookUp replay // of the engine, without an operation
-	leaveGate    func() // nil: no gate was entered
+	leaveGate func() // nil: no gate was entered
 }
 
 // operation reads the request. The order matters: who asks comes first, and what can
 // be refused without its body is.
-func (x *exchange) operation() (op once.Operation, prob *Problem) {
-	refuse := func(code string) (once.Operation, *Problem) {
+func (x *Exchange) operation() (op once.Operation, prob *Problem) {
+	refuse := func(code ProblemCode) (once.Operation, *Problem) {
 		p := x.plan.problem(code)
 		return op, &p
 	}
 	malformed := func(err error) (once.Operation, *Problem) {
-		p := x.plan.problem(CodeKeyInvalid)
+		p := x.plan.problem(ProblemKeyInvalid)
 		p.Detail = err.Error()
 		var k *wire.KeyError
 		p.SafeNewKey = errors.As(err, &k) && !k.MayBeUsed
@@ -51,7 +54,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	p, r := x.plan, x.r
 	if x.keyed {
 		if x.principal = p.Principal(r); x.principal == "" {
-			return refuse(CodeUnauthenticated)
+			return refuse(ProblemUnauthenticated)
 		}
 		if p.Key == nil {
 			var err error
@@ -59,7 +62,7 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 				return malformed(err)
 			}
 			if x.key == "" && p.FormField == "" && !p.Optional {
-				return refuse(CodeKeyMissing)
+				return refuse(ProblemKeyMissing)
 			}
 		}
 	}
@@ -69,20 +72,23 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
 		return x.cannotCompare(errParsed), nil
 	}
-	body, fits, err := readBody(r, p.MaxRequest)
+	body, fits, err := readBody(r, p.MaxRequest, p.MaxMemory)
+	x.body = body
+	var unwritten *spoolError
 	switch {
-	case fits && x.comparesBody() && bodyWasRead(r, body, err):
+	case errors.As(err, &unwritten):
+		return x.cannotCompare(&refusal{ProblemStoreUnavailable, unwritten.Error()}), nil
+	case fits && x.comparesBody() && bodyWasRead(r, body.size, err):
 		return x.cannotCompare(errConsumed), nil
 	case fits && err != nil:
-		return refuse(CodeBodyUnreadable)
+		return refuse(ProblemBodyUnreadable)
 	case !fits:
-		_, prob := refuse(CodeBodyTooLarge)
+		_, prob := refuse(ProblemBodyTooLarge)
 		prob.Detail = fmt.Sprintf("At most %d bytes are accepted.", p.MaxRequest)
 		return op, prob
 	}
-	x.body = body
 	if x.keyed {
-		if x.key, err = p.bodyKey(r, body, x.key); err != nil {
+		if x.key, err = p.bodyKey(r, &x.body, x.key); err != nil {
 			return malformed(err)
 		}
 	}
@@ -91,33 +97,35 @@ func (x *exchange) operation() (op once.Operation, prob *Problem) {
 	switch {
 	case x.key != "":
 	case x.keyed && !p.Optional:
-		_, prob := refuse(CodeKeyMissing)
-		prob.SafeNewKey = !p.keyMayBeInForm(r, body)
+		_, prob := refuse(ProblemKeyMissing)
+		prob.SafeNewKey = !p.keyMayBeInForm(r, body.memory)
 		return op, prob
 	default:
 		return op, nil // a plain transaction
 	}
 	var ok bool
 	if op.FirstSent, ok = wire.FirstSentOrKeyTime(r.Header[wire.FirstSentHeader], x.key, p.KeyTime); !ok {
-		return refuse(CodeFirstSentInvalid)
+		return refuse(ProblemFirstSentInvalid)
 	}
 	route := p.routeOf(r)
 	op.Scope, op.Key = wire.Scope(x.principal, route), x.key
-	op.Fingerprint = x.fingerprint(route)
+	if op.Fingerprint, err = x.fingerprint(route); err != nil {
+		return x.cannotCompare(&refusal{ProblemStoreUnavailable, (&spoolError{err}).Error()}), nil
+	}
 	op.Wait, op.Retain, op.First = p.Wait, p.Retain, op.Caller.Attempt == 1
-	op.Bytes = int64(len(body))
+	op.Bytes = body.size // also in a file: whoever waits with it takes room on the disk
 	if p.CaptureRequest {
-		op.Request = captured(r, body)
+		op.Request = captured(r, body.memory)
 	}
 	return op, nil
 }
 
 // admit notes how long the client waits and asks the gate. Of the operation the scope
 // and the key are known, not the body.
-func (x *exchange) admit() (refused *Problem) {
+func (x *Exchange) admit() (refused *Problem) {
 	d, ok := wire.Timeout(x.r.Header)
 	if !ok {
-		p := x.plan.problem(CodeTimeoutInvalid)
+		p := x.plan.problem(ProblemTimeoutInvalid)
 		return &p
 	}
 	if d > 0 {
@@ -126,58 +134,27 @@ func (x *exchange) admit() (refused *Problem) {
 	if x.plan.Gate == nil {
 		return nil
 	}
-	var lookUp Replay // nil: the request is no retry, or cannot be looked up
+	var lookUp limit.Replay // nil: the request is no retry, or cannot be looked up
 	if x.key != "" && wire.Attempt(x.r.Header[wire.AttemptHeader]) != 1 {
-		own := x.replayLookUp
-		own.op = once.Operation{Scope: wire.Scope(x.principal, x.plan.routeOf(x.r)), Key: x.key}
-		lookUp = &own
+		op := once.Operation{Scope: wire.Scope(x.principal, x.plan.routeOf(x.r)), Key: x.key}
+		lookUp = &replay{cached: x.route.cached, isDone: x.route.isDone, op: op}
 	}
-	x.leaveGate, refused = x.plan.Gate.Enter(x.r, lookUp)
-	return refused
-}
-
-func (x *exchange) leave() {
-	if x.leaveGate != nil {
-		x.leaveGate()
+	leave, shed := x.plan.Gate.Enter(x.r, lookUp)
+	if shed != nil {
+		return refusedBy(shed)
 	}
+	x.leaveGate = leave
+	return nil
 }
 
 // cannotCompare makes a request one of no operation: the engine's observer is told why, and
 // nothing else is done.
-func (x *exchange) cannotCompare(why *refusal) once.Operation {
+func (x *Exchange) cannotCompare(why *refusal) once.Operation {
 	x.incomparable, x.key = why, ""
 	return described(x.r)
 }
 
 // comparesBody reports whether the body matters: there is a key, or it may be in there.
-func (x *exchange) comparesBody() bool {
+func (x *Exchange) comparesBody() bool {
 	return x.keyed && (x.key != "" || x.plan.FormField != "" || x.plan.Key != nil)
-}
-
-// execute runs the handler, on a request and a recorder that no earlier run has seen.
-func (x *exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
-	if x.incomparable != nil {
-		return once.Answer{}, x.incomparable
-	}
-	last := &run{Context: ctx, engine: x.engine, key: x.key, principal: x.principal, tx: tx}
-	x.lastRun = last
-	before := x.w.Header()
-	last.recorder.plan, last.recorder.header = x.plan, before
-	if len(before) > 0 {
-		last.outer, last.recorder.header, last.recorder.outerEncoding = before, maps.Clone(before), before["Content-Encoding"]
-	} else {
-		defer clear(before) // lent: the recorder has noted what was in it
-	}
-	r := x.r.WithContext(last)
-	if last.body.rest = x.body; len(x.body) > 0 {
-		r.Body, r.ContentLength = &last.body, int64(len(x.body))
-	} else {
-		r.Body, r.ContentLength = http.NoBody, 0
-	}
-	x.next.ServeHTTP(&last.recorder, r)
-	last.body.end()
-	if r.MultipartForm != nil && x.r.MultipartForm == nil {
-		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only
-	}
-	return last.answer()
 }

@@ -25,7 +25,7 @@ func TestFaults(t *testing.T) {
 		faults     func(*faulty)
 		handler    handler
 		status     int
-		code       string
+		code       oncehttp.ProblemCode
 		retryable  bool
 		retryAfter string
 		runs       int64 // of the handler, before the request is repeated
@@ -33,29 +33,29 @@ func TestFaults(t *testing.T) {
 	}{
 		"store down": {
 			faults: func(f *faulty) { f.begin = func(store.BeginOptions) error { return fault(store.KindUnavailable) } },
-			status: 503, code: oncehttp.CodeStoreUnavailable, retryable: true, retryAfter: "1", effects: 1,
+			status: 503, code: oncehttp.ProblemStoreUnavailable, retryable: true, retryAfter: "1", effects: 1,
 		},
 		"store down at commit": {
 			faults: func(f *faulty) { f.commit = always(store.KindUnavailable) },
-			status: 503, code: oncehttp.CodeStoreUnavailable, retryable: true, retryAfter: "1", runs: 1, effects: 1,
+			status: 503, code: oncehttp.ProblemStoreUnavailable, retryable: true, retryAfter: "1", runs: 1, effects: 1,
 		},
 		"serialization failures at commit": {
 			faults: func(f *faulty) { f.commit = always(store.KindRetry) },
-			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", runs: 3, effects: 1,
+			status: 503, code: oncehttp.ProblemConflict, retryable: true, retryAfter: "1", runs: 3, effects: 1,
 		},
 		"serialization failures at begin": {
 			faults: func(f *faulty) { f.begin = func(store.BeginOptions) error { return fault(store.KindRetry) } },
-			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", effects: 1,
+			status: 503, code: oncehttp.ProblemConflict, retryable: true, retryAfter: "1", effects: 1,
 		},
 		"serialization failures of statements": {
 			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 				oncehttp.Fail(w, r, fault(store.KindRetry))
 			},
-			status: 503, code: oncehttp.CodeConflict, retryable: true, retryAfter: "1", runs: 3,
+			status: 503, code: oncehttp.ProblemConflict, retryable: true, retryAfter: "1", runs: 3,
 		},
 		"failed commit": {
 			faults: func(f *faulty) { f.commit = always(store.KindOther) },
-			status: 500, code: oncehttp.CodeHandlerFailed, retryable: true, runs: 1, effects: 1,
+			status: 500, code: oncehttp.ProblemHandlerFailed, retryable: true, runs: 1, effects: 1,
 		},
 		"failed handler": {
 			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
@@ -63,7 +63,7 @@ func TestFaults(t *testing.T) {
 				_, _ = io.WriteString(w, "half of an answer")
 				oncehttp.Fail(w, r, errors.New("secret of the handler"))
 			},
-			status: 500, code: oncehttp.CodeHandlerFailed, retryable: true, runs: 1,
+			status: 500, code: oncehttp.ProblemHandlerFailed, retryable: true, runs: 1,
 		},
 		"swallowed error": {
 			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
@@ -71,21 +71,21 @@ func TestFaults(t *testing.T) {
 				_ = tx.Insert("n", "secret of the handler")
 				w.WriteHeader(http.StatusCreated)
 			},
-			status: 500, code: oncehttp.CodeErrorSwallowed, retryable: true, runs: 1,
+			status: 500, code: oncehttp.ProblemErrorSwallowed, retryable: true, runs: 1,
 		},
 		"commit by the handler": {
 			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 				_ = tx.Commit()
 				w.WriteHeader(http.StatusCreated)
 			},
-			status: 500, code: oncehttp.CodeTransactionMisuse, runs: 1,
+			status: 500, code: oncehttp.ProblemTransactionMisuse, runs: 1,
 		},
 		"commit by a handler that then answers 503": {
 			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 				_ = tx.Commit()
 				w.WriteHeader(http.StatusServiceUnavailable)
 			},
-			status: 500, code: oncehttp.CodeTransactionMisuse, runs: 1,
+			status: 500, code: oncehttp.ProblemTransactionMisuse, runs: 1,
 		},
 	} {
 		healthy := new(atomic.Bool)
@@ -159,7 +159,7 @@ func TestLostCommit(t *testing.T) {
 	// in doubt, and said so.
 	s = start(t, setup{faults: lose(false), engine: once.Config{Settle: 30 * time.Millisecond}}, create)
 	got := s.post("k", "")
-	if p := got.problem(t); got.status != 503 || p.Code != oncehttp.CodeStoreUnavailable || !p.Retryable || p.SafeNewKey || got.header.Get("Retry-After") != "1" {
+	if p := got.problem(t); got.status != 503 || p.Code != oncehttp.ProblemStoreUnavailable || !p.Retryable || p.SafeNewKey || got.header.Get("Retry-After") != "1" {
 		t.Errorf("in doubt: %+v", p)
 	}
 	if e := s.log.last(); e.Effect != once.EffectInDoubt {
@@ -222,12 +222,12 @@ func TestFailWithoutAnError(t *testing.T) {
 		increment(tx, "n")
 		oncehttp.Fail(w, r, nil)
 	})
-	if got := s.post("k", ""); got.problem(t).Code != oncehttp.CodeHandlerFailed {
+	if got := s.post("k", ""); got.problem(t).Code != oncehttp.ProblemHandlerFailed {
 		t.Errorf("%+v", got)
 	}
 	s.expect(1, "n", 0)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { oncehttp.Fail(w, r, errors.New("secret")) })
-	if got := roundTrip(h, "POST", "/", "", ""); got.problem(t).Code != oncehttp.CodeHandlerFailed || strings.Contains(got.body, "secret") {
+	if got := roundTrip(h, "POST", "/", "", ""); got.problem(t).Code != oncehttp.ProblemHandlerFailed || strings.Contains(got.body, "secret") {
 		t.Errorf("outside: %+v", got)
 	}
 }
@@ -271,22 +271,22 @@ func TestForeignRecords(t *testing.T) {
 	for name, c := range map[string]struct {
 		record    store.Record
 		status    int
-		code      string
+		code      oncehttp.ProblemCode
 		retryable bool
 		url       string
 	}{
-		"unknown":            {store.Record{State: store.StateUnknown, Fence: 1}, 409, oncehttp.CodeUnknown, false, "/operations/refunds/k"},
-		"running elsewhere":  {store.Record{State: store.StateRunning, Fence: 1}, 409, oncehttp.CodeInFlight, true, "/operations/refunds/k"},
-		"omitted":            {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: store.ResultOmitted, Status: 201}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
-		"value of a func":    {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Body: []byte("1")}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
-		"failure of a func":  {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: store.ResultFailure, Body: []byte("{}")}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
-		"of a later version": {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: 77, Status: 201}}, 409, oncehttp.CodeResultUnavailable, false, "/operations/refunds/k"},
+		"unknown":            {store.Record{State: store.StateUnknown, Fence: 1}, 409, oncehttp.ProblemUnknown, false, "/operations/refunds/k"},
+		"running elsewhere":  {store.Record{State: store.StateRunning, Fence: 1}, 409, oncehttp.ProblemInFlight, true, "/operations/refunds/k"},
+		"omitted":            {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: store.ResultOmitted, Status: 201}}, 409, oncehttp.ProblemResultUnavailable, false, "/operations/refunds/k"},
+		"value of a func":    {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Body: []byte("1")}}, 409, oncehttp.ProblemResultUnavailable, false, "/operations/refunds/k"},
+		"failure of a func":  {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: store.ResultFailure, Body: []byte("{}")}}, 409, oncehttp.ProblemResultUnavailable, false, "/operations/refunds/k"},
+		"of a later version": {store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: 77, Status: 201}}, 409, oncehttp.ProblemResultUnavailable, false, "/operations/refunds/k"},
 		"other request":      {store.Record{State: store.StateDone, Fence: 1, Fingerprint: make([]byte, 33)}, 201, "", false, ""}, // version 0 is not compared
 	} {
 		s := start(t, setup{Config: oncehttp.Config{StatusURL: url}}, create)
 		if name == "other request" {
 			c.record.Fingerprint[0] = 1
-			c.status, c.code = 422, oncehttp.CodeMismatch
+			c.status, c.code = 422, oncehttp.ProblemMismatch
 		}
 		if _, err := s.store.Swap(t.Context(), store.Change{ID: id, Next: c.record, Lease: time.Hour, Retain: time.Hour}); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func TestStaleRetry(t *testing.T) {
 		}
 		s.store.Advance(2 * time.Hour)
 		got := s.post(key, "", header...)
-		if p := got.problem(t); got.status != 412 || p.Code != oncehttp.CodeStale || p.Retryable || p.SafeNewKey || s.runs.Load() != 1 {
+		if p := got.problem(t); got.status != 412 || p.Code != oncehttp.ProblemStale || p.Retryable || p.SafeNewKey || s.runs.Load() != 1 {
 			t.Errorf("%+v, %d runs", got, s.runs.Load())
 		}
 		if byKey { // the header knows better than the key
@@ -49,7 +49,7 @@ func TestFirstSentInvalid(t *testing.T) {
 		time.Now().Add(time.Hour).Format(time.RFC3339),
 	} {
 		got := s.post("k", "", "Once-First-Sent", value)
-		if p := got.problem(t); got.status != 400 || p.Code != oncehttp.CodeFirstSentInvalid || p.Retryable || p.SafeNewKey {
+		if p := got.problem(t); got.status != 400 || p.Code != oncehttp.ProblemFirstSentInvalid || p.Retryable || p.SafeNewKey {
 			t.Errorf("%q: %+v", value, got)
 		}
 	}

@@ -27,22 +27,23 @@ func buy(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 func TestFormField(t *testing.T) {
 	s := start(t, setup{Config: oncehttp.Config{FormField: "once"}}, buy)
 	for _, c := range []struct {
-		body, key    string
-		status       int
-		want, reason string
+		body, key string
+		status    int
+		want      string
+		reason    oncehttp.ProblemCode
 	}{
 		{"once=k&item=book", "", 200, "1: book", ""},
 		{"once=k&item=book", "", 200, "1: book", ""}, // the impatient finger
-		{"once=k&item=pen", "", 422, "", oncehttp.CodeMismatch},
+		{"once=k&item=pen", "", 422, "", oncehttp.ProblemMismatch},
 		{"once=l&item=book", "", 200, "2: book", ""},
 		{"once=k&item=book", "k", 200, "1: book", ""}, // both say the same
 		{"item=book", "m", 200, "3: book", ""},
-		{"item=book", "", 400, "", oncehttp.CodeKeyMissing},
-		{"once=&item=book", "", 400, "", oncehttp.CodeKeyInvalid},
-		{"once=%00", "", 400, "", oncehttp.CodeKeyInvalid},
-		{"once=k&once=k", "", 400, "", oncehttp.CodeKeyInvalid},
-		{"once=k&item=book", "l", 400, "", oncehttp.CodeKeyInvalid},
-		{"once=" + strings.Repeat("k", 256), "", 400, "", oncehttp.CodeKeyInvalid},
+		{"item=book", "", 400, "", oncehttp.ProblemKeyMissing},
+		{"once=&item=book", "", 400, "", oncehttp.ProblemKeyInvalid},
+		{"once=%00", "", 400, "", oncehttp.ProblemKeyInvalid},
+		{"once=k&once=k", "", 400, "", oncehttp.ProblemKeyInvalid},
+		{"once=k&item=book", "l", 400, "", oncehttp.ProblemKeyInvalid},
+		{"once=" + strings.Repeat("k", 256), "", 400, "", oncehttp.ProblemKeyInvalid},
 		{"once=a%2Cb%22%C3%BC&item=any", "", 200, "4: any", ""}, // a field needs no quotation marks
 	} {
 		header := []string{"Content-Type", urlencoded}
@@ -94,15 +95,15 @@ func TestMultipartForm(t *testing.T) {
 	}{
 		{"k", "book", "file", 200, "1: book, file"},
 		{"k", "book", "file", 200, "1: book, file"},
-		{"k", "book", "other", 422, oncehttp.CodeMismatch},
-		{"k", "pen", "file", 422, oncehttp.CodeMismatch},
+		{"k", "book", "other", 422, string(oncehttp.ProblemMismatch)},
+		{"k", "pen", "file", 422, string(oncehttp.ProblemMismatch)},
 		{"l", "book", "file", 200, "2: book, file"},
-		{"", "book", "file", 400, oncehttp.CodeKeyMissing},
-		{strings.Repeat("k", 256), "book", "file", 400, oncehttp.CodeKeyInvalid},
+		{"", "book", "file", 400, string(oncehttp.ProblemKeyMissing)},
+		{strings.Repeat("k", 256), "book", "file", 400, string(oncehttp.ProblemKeyInvalid)},
 	} {
 		contentType, body := form(c.key, c.item, c.file)
 		got := s.send("POST", "/buy", body, "Content-Type", contentType)
-		if got.status != c.status || c.status == 200 && got.body != c.want || c.status != 200 && got.problem(t).Code != c.want {
+		if got.status != c.status || c.status == 200 && got.body != c.want || c.status != 200 && string(got.problem(t).Code) != c.want {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
@@ -158,7 +159,7 @@ func TestParsedForm(t *testing.T) {
 	contentType, body := form("k", "book", "file")
 	for _, key := range []string{"k", "l"} { // also if it is done already: whether this is the same cannot be said
 		got := s.send("POST", "/buy", body, "Content-Type", contentType, "Idempotency-Key", key)
-		if p := got.problem(t); got.status != 500 || p.Code != oncehttp.CodeFormParsed || p.Retryable || p.SafeNewKey || strings.Contains(got.body, "Try:") {
+		if p := got.problem(t); got.status != 500 || p.Code != oncehttp.ProblemFormParsed || p.Retryable || p.SafeNewKey || strings.Contains(got.body, "Try:") {
 			t.Errorf("multipart: %+v", got)
 		}
 		if e := s.log.last(); e.Err == nil || !strings.Contains(e.Err.Error(), "Try: put what parses forms inside") {
@@ -214,7 +215,7 @@ func TestParsedWithoutReading(t *testing.T) {
 	for _, preset := range []*oncehttp.Preset{oncehttp.Default(), stripe.V1(), refundplaybook.Preset()} {
 		for _, around := range []func(http.Handler) http.Handler{nil, parse} {
 			s := start(t, setup{Config: oncehttp.Config{Preset: preset, FormField: "once"}, around: around}, buy)
-			same, other := 200, preset.Problems[oncehttp.CodeMismatch]
+			same, other := 200, preset.Problems[oncehttp.ProblemMismatch]
 			if other == 0 {
 				other = 422
 			}

@@ -43,7 +43,7 @@ func FuzzFormKey(f *testing.F) {
 			header = ""
 		}
 		r := &http.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {contentType}}}
-		key, err := p.bodyKey(r, []byte(body), header)
+		key, err := p.bodyKey(r, &content{memory: []byte(body)}, header)
 		usable(t, key, err)
 		if values, known := asHandlersSee(contentType, body); known {
 			if want, wantErr := expected(values, header); (err == nil) != (wantErr == nil) || key != want {
@@ -57,7 +57,7 @@ func FuzzFormKey(f *testing.F) {
 				t.Fatal("a form that cannot be written")
 			}
 			r.Header.Set("Content-Type", w.FormDataContentType())
-			if got, err := p.bodyKey(r, b.Bytes(), ""); got != header || err != nil {
+			if got, err := p.bodyKey(r, &content{memory: b.Bytes()}, ""); got != header || err != nil {
 				t.Fatalf("%q comes back as %q, %v", header, got, err)
 			}
 		}

@@ -5,13 +5,12 @@ import (
 	"net/http"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/limit"
 )
 
-// Gate keeps load away. [Limiter] of package limit is one. [OpenAPI] takes for granted
-// that any other refuses with the codes of that one: RATE_LIMIT.exceeded (429) and
-// TRANSIENT.overloaded (503).
-//
-// [Limiter]: https://pkg.go.dev/github.com/oncelib/once/limit#Limiter
+// Gate keeps load away. [limit.Limiter] is one. Package oncehttp/openapi takes for granted that any
+// other refuses with the codes of that one.
 type Gate interface {
 	// Enter lets r through, at once or after a while, or refuses it. If r is let through,
 	// leave is called exactly once when it is over.
@@ -20,32 +19,24 @@ type Gate interface {
 	// then be let through all the same. It is nil if r is not a retry or cannot be looked up:
 	// it has no key, its key is in the body, or it says that it is a first attempt
 	// (Once-Attempt: 1).
-	Enter(r *http.Request, replay Replay) (leave func(), refused *Problem)
-}
-
-// Replay tells a [Gate] whether a request would be answered from the record. Ask for Cached
-// first: it is true also while the database is down.
-type Replay interface {
-	// Cached reports whether the engine's cache has the answer. Nothing is asked for it.
-	Cached() bool
-
-	// Stored reports whether the answer is known: one look-up, without a transaction (none if
-	// the cache has it), that ends with ctx.
-	Stored(ctx context.Context) bool
+	Enter(r *http.Request, replay limit.Replay) (leave func(), refused *limit.Refusal)
 }
 
 // replay is a request that may have been executed.
 type replay struct {
 	cached func(once.Operation) bool
-	known  func(context.Context, once.Operation) bool
+	isDone func(context.Context, once.Operation) bool
 	op     once.Operation
 }
 
 func (r *replay) Cached() bool                    { return r.cached(r.op) }
-func (r *replay) Stored(ctx context.Context) bool { return r.known(ctx, r.op) }
+func (r *replay) Stored(ctx context.Context) bool { return r.isDone(ctx, r.op) }
 
-// gateProblems are those of package limit, as far as a document tells.
-var gateProblems = map[string]Problem{
-	"RATE_LIMIT.exceeded":  {Status: http.StatusTooManyRequests, Title: "Too many requests", Retryable: true},
-	"TRANSIENT.overloaded": {Status: http.StatusServiceUnavailable, Title: "Overloaded", Retryable: true},
+// refusedBy is the problem of a request that a gate has refused.
+func refusedBy(r *limit.Refusal) *Problem {
+	p := &Problem{Title: r.Title, Status: r.Status, Detail: r.Detail, Code: ProblemCode(r.Code), Retryable: true, RetryAfter: r.After}
+	if r.Code != "" { // a gate of the program's own need not have one
+		p.Type = wire.ProblemType(r.Code)
+	}
+	return p
 }

@@ -66,9 +66,9 @@ func (p *plan) keySent(r *http.Request) bool {
 
 // bodyKey returns the key of r given the one in its headers: Config.Key and forms
 // need the body, which has been read.
-func (p *plan) bodyKey(r *http.Request, read []byte, key string) (string, error) {
+func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, error) {
 	if p.Key != nil {
-		b := &body{rest: read}
+		b := newBody(read)
 		defer b.end()
 		seen := r.WithContext(r.Context())
 		seen.Body = b
@@ -84,7 +84,7 @@ func (p *plan) bodyKey(r *http.Request, read []byte, key string) (string, error)
 	if p.FormField == "" {
 		return key, nil
 	}
-	values, _ := formValues(r, read, p.FormField)
+	values, _ := formValues(r, read.memory, p.FormField)
 	if len(values) == 0 {
 		return key, nil
 	}
@@ -99,7 +99,7 @@ func (p *plan) parseKey(value string) (string, error) {
 	if p.preset.OpaqueKeys {
 		return wire.OpaqueKey(strings.Trim(value, " \t"))
 	}
-	return wire.ParseKey(value, p.Strict)
+	return wire.ParseKey(value, p.preset.QuotedKeys)
 }
 
 // keyMayBeInForm reports whether r, whose key is missing, may carry one in a form that cannot be

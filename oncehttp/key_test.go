@@ -11,7 +11,7 @@ import (
 func TestMissingKey(t *testing.T) {
 	s := start(t, setup{}, create)
 	got := s.send("POST", "/refunds", "1000")
-	if p := got.problem(t); got.status != 400 || p.Code != oncehttp.CodeKeyMissing || p.Retryable || !p.SafeNewKey || p.Title == "" || p.Detail == "" {
+	if p := got.problem(t); got.status != 400 || p.Code != oncehttp.ProblemKeyMissing || p.Retryable || !p.SafeNewKey || p.Title == "" || p.Detail == "" {
 		t.Errorf("%+v", p)
 	}
 	s.expect(0, "n", 0)
@@ -76,17 +76,24 @@ func TestInvalidKey(t *testing.T) {
 		"no end":          {[]string{"Idempotency-Key", `"a`}, false, false},
 		"bare and strict": {[]string{"Idempotency-Key", "a"}, false, true},
 	} {
-		s := start(t, setup{Config: oncehttp.Config{Strict: c.strict, Optional: true}}, create)
+		s := start(t, setup{Config: oncehttp.Config{Preset: quoted(c.strict), Optional: true}}, create)
 		got := s.send("POST", "/refunds", "", c.header...)
-		if p := got.problem(t); got.status != 400 || p.Code != oncehttp.CodeKeyInvalid || p.Retryable || p.SafeNewKey != c.safe || p.Detail == "" {
+		if p := got.problem(t); got.status != 400 || p.Code != oncehttp.ProblemKeyInvalid || p.Retryable || p.SafeNewKey != c.safe || p.Detail == "" {
 			t.Errorf("%s: %+v", name, p)
 		}
 		s.expect(0, "n", 0)
 	}
 }
 
+// quoted is the preset that takes quoted keys only, or both.
+func quoted(only bool) *oncehttp.Preset {
+	p := oncehttp.Default()
+	p.QuotedKeys = only
+	return p
+}
+
 func TestStrictTakesStrings(t *testing.T) {
-	s := start(t, setup{Config: oncehttp.Config{Strict: true}}, create)
+	s := start(t, setup{Config: oncehttp.Config{Preset: quoted(true)}}, create)
 	if got := s.post(`"k"`, ""); got.status != 201 {
 		t.Errorf("%+v", got)
 	}
@@ -95,7 +102,7 @@ func TestStrictTakesStrings(t *testing.T) {
 func TestNamespaceIsRequired(t *testing.T) {
 	s := start(t, setup{engine: once.Config{RequireNamespace: once.Namespace{Prefix: "billing", Environment: "live", Version: "v1"}}}, create)
 	got := s.post("k", "")
-	if p := got.problem(t); got.status != 400 || p.Code != oncehttp.CodeKeyInvalid || !strings.Contains(p.Detail, "billing:live:v1:<id>") {
+	if p := got.problem(t); got.status != 400 || p.Code != oncehttp.ProblemKeyInvalid || !strings.Contains(p.Detail, "billing:live:v1:<id>") {
 		t.Errorf("%+v", p)
 	}
 	if got := s.post("billing:live:v1:7", ""); got.status != 201 {
@@ -133,7 +140,7 @@ func TestAnUnusableKeyBesideAnother(t *testing.T) {
 		"unreadable key of a form":  {"once", source{form: "once=s%20"}, source{form: "once=s%2"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, setup{Config: oncehttp.Config{FormField: c.field, Strict: c.strict}}, create)
+			s := start(t, setup{Config: oncehttp.Config{FormField: c.field, Preset: quoted(c.strict)}}, create)
 			send := func(from source) response {
 				return s.send("POST", "/refunds", from.form, append([]string{"Content-Type", urlencoded}, from.header...)...)
 			}
@@ -178,7 +185,7 @@ func TestAFormThatIsCutOff(t *testing.T) {
 	for _, cut := range []string{`name="once"`, "\r\n\r\nk\r\n"} {
 		part, _, found := strings.Cut(body, cut)
 		got := s.send("POST", "/buy", part, "Content-Type", contentType)
-		if p := got.problem(t); !found || got.status != 400 || p.Code != oncehttp.CodeKeyMissing || p.SafeNewKey {
+		if p := got.problem(t); !found || got.status != 400 || p.Code != oncehttp.ProblemKeyMissing || p.SafeNewKey {
 			t.Errorf("cut before %q: %+v", cut, p)
 		}
 	}

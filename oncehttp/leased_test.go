@@ -176,7 +176,7 @@ func TestLeasedWorkIsUnderWay(t *testing.T) {
 	<-begun
 	for i, node := range []*service{refuses, refusesToo} {
 		got := node.refund("k", "x", "Once-Attempt", strconv.Itoa(i+1))
-		if p := got.problem(t); p.Code != oncehttp.CodeInFlight || !p.Retryable || p.SafeNewKey || p.StatusURL != "/refunds/status/k" || got.header.Get("Retry-After") == "" {
+		if p := got.problem(t); p.Code != oncehttp.ProblemInFlight || !p.Retryable || p.SafeNewKey || p.StatusURL != "/refunds/status/k" || got.header.Get("Retry-After") == "" {
 			t.Errorf("%+v, %v", p, got.header)
 		}
 		r, state, result := node.state("k", http.StatusOK)
@@ -206,7 +206,7 @@ func TestLeasedOutcomeIsUnknown(t *testing.T) {
 	one, other := leasedNode(t, mem, 0, handle), leasedNode(t, mem, 0, handle)
 	for _, node := range []*service{one, one, other} {
 		got := node.refund("a key", "x")
-		if p := got.problem(t); got.status != http.StatusConflict || p.Code != oncehttp.CodeUnknown || p.Retryable || p.SafeNewKey || p.StatusURL != "/refunds/status/a%20key" {
+		if p := got.problem(t); got.status != http.StatusConflict || p.Code != oncehttp.ProblemUnknown || p.Retryable || p.SafeNewKey || p.StatusURL != "/refunds/status/a%20key" {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 		if _, state, result := node.state("a key", http.StatusOK); state != "unknown" || result != nil {
@@ -307,12 +307,12 @@ func TestStatus(t *testing.T) {
 	for name, tt := range map[string]struct {
 		method, path, tenant string
 		status               int
-		code                 string
+		code                 oncehttp.ProblemCode
 	}{
-		"another tenant":     {"GET", "json", "globex", 404, oncehttp.CodeNotFound},
-		"another key":        {"GET", "nobody", "acme", 404, oncehttp.CodeNotFound},
-		"a key that is none": {"GET", "%00", "acme", 404, oncehttp.CodeNotFound},
-		"nobody":             {"GET", "json", "", 401, oncehttp.CodeUnauthenticated},
+		"another tenant":     {"GET", "json", "globex", 404, oncehttp.ProblemNotFound},
+		"another key":        {"GET", "nobody", "acme", 404, oncehttp.ProblemNotFound},
+		"a key that is none": {"GET", "%00", "acme", 404, oncehttp.ProblemNotFound},
+		"nobody":             {"GET", "json", "", 401, oncehttp.ProblemUnauthenticated},
 		"a write":            {"POST", "json", "acme", 405, ""},
 	} {
 		got := s.send(tt.method, "/refunds/status/"+tt.path, "", "Tenant", tt.tenant)

@@ -24,7 +24,7 @@ func TestMaxRequest(t *testing.T) {
 	})
 	refused := func(got response) {
 		t.Helper()
-		if p := got.problem(t); got.status != 413 || p.Code != oncehttp.CodeBodyTooLarge || p.Retryable || p.SafeNewKey || !strings.Contains(p.Detail, "8 bytes") {
+		if p := got.problem(t); got.status != 413 || p.Code != oncehttp.ProblemBodyTooLarge || p.Retryable || p.SafeNewKey || !strings.Contains(p.Detail, "8 bytes") {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -118,7 +118,7 @@ func TestMaxResponse(t *testing.T) {
 		_, _ = io.WriteString(w, "")
 	})
 	got := s.post("k", "")
-	if p := got.problem(t); got.status != 500 || p.Code != oncehttp.CodeResponseTooLarge || p.Retryable || p.SafeNewKey {
+	if p := got.problem(t); got.status != 500 || p.Code != oncehttp.ProblemResponseTooLarge || p.Retryable || p.SafeNewKey {
 		t.Errorf("%+v", p)
 	}
 	s.expect(1, "n", 0)
@@ -144,7 +144,7 @@ func TestMaxStored(t *testing.T) {
 		}
 		s.expect(1, "n", effects)
 		again := s.send("POST", "/refunds?1", "", "Idempotency-Key", "k")
-		if p := again.problem(t); again.status != 409 || p.Code != oncehttp.CodeResultUnavailable || p.Retryable || p.SafeNewKey {
+		if p := again.problem(t); again.status != 409 || p.Code != oncehttp.ProblemResultUnavailable || p.Retryable || p.SafeNewKey {
 			t.Errorf("%d: %+v", status, p)
 		}
 		s.expect(1, "n", effects)

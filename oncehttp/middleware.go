@@ -22,12 +22,12 @@ import (
 //
 // It panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
-	p := compile(cfg, e.Retain())
+	rt := NewRoute(e, cfg)
 	if isLeased(e) && cfg.Optional {
 		panic("oncehttp: Config.Optional lets requests without a key through, and work under a lease needs one.\nTry: another route for what needs no key.")
 	}
 	return func(next http.Handler) http.Handler {
-		return &server[TX]{engine: e, plan: p, next: next}
+		return &server[TX]{Route: rt, engine: e, next: next}
 	}
 }
 
@@ -36,7 +36,7 @@ func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.
 // the commit all the same, and a retry executes again.
 func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
-	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, everyMethod: true}
+	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true}
 }
 
 // BatchHandler is [Handler] for a handler that reads nothing between its writes: it
@@ -54,7 +54,7 @@ func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.Response
 		panic("oncehttp: a BatchHandler on an engine of package lease: its work is done in phases, and a batch is none.\nTry: Handler, and lease.Tx for the writes.")
 	}
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[*once.Batch](r.Context())) })
-	return &server[TX]{engine: e, plan: compile(cfg, e.Retain()), next: next, everyMethod: true, batch: true}
+	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true, batch: true}
 }
 
 func isLeased[TX any](e *once.Engine[TX]) bool {
@@ -64,8 +64,9 @@ func isLeased[TX any](e *once.Engine[TX]) bool {
 
 // server is a protected handler.
 type server[TX any] struct {
+	*Route
+
 	engine      *once.Engine[TX]
-	plan        *plan
 	next        http.Handler
 	everyMethod bool // methods that are not keyed get a transaction as well
 	batch       bool // the handler gets a [once.Batch] in place of it
@@ -79,59 +80,29 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.next.ServeHTTP(w, r) // a second claim of the same key would wait for the first, which waits for it
 		return
 	}
-	x := &exchange{engine: s.engine, plan: s.plan, w: w, r: r, next: s.next, keyed: s.plan.keyed(r.Method)}
-	if !x.keyed && !s.everyMethod {
+	if !s.everyMethod && !s.plan.keyed(r.Method) {
 		if s.plan.keySent(r) && s.plan.preset.StatusHeader != "" {
 			w.Header()[s.plan.preset.StatusHeader] = []string{wire.StatusIgnored}
 		}
 		s.next.ServeHTTP(w, r)
 		return
 	}
-	if s.plan.Gate != nil {
-		x.replayLookUp = replay{cached: s.engine.Cached, known: s.engine.IsDone}
-		defer x.leave()
-	}
-	op, prob := x.operation()
-	if prob != nil {
-		x.refuse(*prob)
+	x, ok := s.Read(w, r)
+	if !ok {
 		return
 	}
-	ctx := r.Context()
-	if !x.deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, x.deadline)
-		defer cancel()
-	}
-	rec, again, err := s.exec(ctx, op, x)
-	if s.plan.preset.Body == nil { // a function that may have kept it
-		recycle(x.body)
-	}
-	switch {
-	case err == nil && again:
-		x.replay(&rec.Result)
-	case err == nil && op.Key != "":
-		x.send(x.lastRun.storedStatus)
-	case err == nil:
-		x.send(wire.StatusIgnored)
-	case x.lastRun != nil && x.lastRun.answerNotStored() && once.CodeOf(err) == once.CodeFailed:
-		status := wire.StatusNotStored
-		switch {
-		case op.Key == "":
-			status = wire.StatusIgnored
-		case once.EffectOf(err) != once.EffectNotApplied: // phases of the work stand
-			status = ""
-		}
-		x.send(status)
-	default:
-		x.refuse(x.problemOf(err))
-	}
+	defer x.Close()
+	x.next = s.next
+	ctx, cancel := x.Context()
+	defer cancel()
+	x.Finish(s.exec(ctx, x))
 }
 
-func (s *server[TX]) exec(ctx context.Context, op once.Operation, x *exchange) (store.Record, bool, error) {
+func (s *server[TX]) exec(ctx context.Context, x *Exchange) (store.Record, bool, error) {
 	if s.batch {
-		return s.engine.ExecBatch(ctx, op, func(ctx context.Context, b *once.Batch) (once.Answer, error) { return x.execute(ctx, b) })
+		return s.engine.ExecBatch(ctx, x.Operation, func(ctx context.Context, b *once.Batch) (once.Answer, error) { return x.execute(ctx, b) })
 	}
-	return s.engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) { return x.execute(ctx, tx) })
+	return s.engine.Exec(ctx, x.Operation, func(ctx context.Context, tx TX) (once.Answer, error) { return x.execute(ctx, tx) })
 }
 
 // nested panics if the handler cannot have what it needs of the operation around it,

@@ -15,12 +15,17 @@ import (
 	"github.com/oncelib/once"
 )
 
-// fingerprintOf is that of a multipart request.
+// fingerprintOf is that of a multipart request, with its body in memory and in a file.
 func fingerprintOf(contentType, body string) once.Fingerprint {
 	r := httptest.NewRequest(http.MethodPost, "/upload", http.NoBody)
 	r.Header.Set("Content-Type", contentType)
-	x := exchange{plan: &plan{preset: *Default()}, r: r, body: []byte(body)}
-	return x.fingerprint("POST /upload")
+	x := Exchange{plan: &plan{preset: *Default()}, r: r, body: inMemory([]byte(body))}
+	inMemory, err := x.fingerprint("POST /upload")
+	inFile, wrong := fingerprintFile(strings.NewReader(body), int64(len(body)), contentType, "POST", "POST /upload", "/upload", "")
+	if inMemory != inFile || err != nil || wrong != nil {
+		panic(fmt.Sprintf("%q has another fingerprint in a file (%v, %v)", body, err, wrong))
+	}
+	return inMemory
 }
 
 // readParts is what a handler reads of a multipart body.

@@ -60,7 +60,8 @@ func TestChallenge(t *testing.T) {
 	for _, c := range []struct{ configured, before, want string }{
 		{"", "", "Bearer"}, {`Basic realm="x"`, "", `Basic realm="x"`}, {"", "DPoP", "DPoP"},
 	} {
-		cfg := oncehttp.Config{Principal: func(*http.Request) string { return "" }, Challenge: c.configured}
+		cfg := oncehttp.Config{Principal: func(*http.Request) string { return "" }, Preset: oncehttp.Default()}
+		cfg.Preset.Challenge = c.configured
 		h := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), cfg)(http.NotFoundHandler())
 		r, w := httptest.NewRequest(http.MethodPost, "/", http.NoBody), httptest.NewRecorder()
 		r.Header.Set("Idempotency-Key", "k")

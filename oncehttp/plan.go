@@ -18,8 +18,9 @@ type plan struct {
 	verdicts      [1000]Verdict
 	storedHeaders map[string]bool // canonical names of the headers that are stored
 	answerHeaders []string        // canonical names of what an answer says about itself
-	retain        string          // in seconds
-	scope         []string        // what a key is unique within, in words
+	retention     time.Duration
+	retain        string   // in seconds
+	scope         []string // what a key is unique within, in words
 }
 
 func compile(cfg Config, engineRetain time.Duration) *plan {
@@ -27,15 +28,16 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 		cfg.Preset = Default()
 	}
 	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, DefaultMaxRequest)
+	cfg.MaxMemory = cmp.Or(cfg.MaxMemory, cfg.MaxRequest)
 	cfg.MaxResponse = cmp.Or(cfg.MaxResponse, DefaultMaxResponse)
 	cfg.MaxStored = cmp.Or(cfg.MaxStored, DefaultMaxStored)
 	cfg.Retain = cmp.Or(cfg.Retain, cfg.Preset.Retain)
-	cfg.Challenge = cmp.Or(cfg.Challenge, "Bearer")
 	if problem := invalid(&cfg); problem != "" {
 		panic("oncehttp: " + problem) // a mistake in the program, as with http.ServeMux.Handle
 	}
 	p := &plan{Config: cfg, preset: *cfg.Preset, storedHeaders: map[string]bool{}}
 	p.preset.Methods = slices.Clone(p.preset.Methods)
+	p.preset.Challenge = cmp.Or(p.preset.Challenge, "Bearer")
 	p.preset.KeyHeaders = canonical(p.preset.KeyHeaders)
 	for _, name := range p.preset.names() {
 		if *name = http.CanonicalHeaderKey(*name); *name != "" {
@@ -64,7 +66,8 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	for _, name := range slices.Concat(storedByDefault, canonical(cfg.Headers)) {
 		p.storedHeaders[name] = !neverStored(name)
 	}
-	p.retain = wire.FormatRetention(cmp.Or(cfg.Retain, engineRetain))
+	p.retention = cmp.Or(cfg.Retain, engineRetain)
+	p.retain = wire.FormatRetention(p.retention)
 	return p
 }
 
@@ -117,8 +120,10 @@ func invalid(cfg *Config) string {
 		return "the preset has no methods.\nTry: oncehttp.Default() and change what differs."
 	case len(p.KeyHeaders) == 0 && cfg.Key == nil && cfg.FormField == "":
 		return "there is no source of keys.\nTry: Preset.KeyHeaders, Config.FormField or Config.Key."
-	case min(cfg.Wait, cfg.Retain) < 0 || min(cfg.MaxRequest, cfg.MaxResponse, cfg.MaxStored) < 0:
-		return "Wait, Retain, MaxRequest, MaxResponse and MaxStored must not be negative."
+	case min(cfg.Wait, cfg.Retain) < 0 || min(cfg.MaxRequest, cfg.MaxMemory, cfg.MaxResponse, cfg.MaxStored) < 0:
+		return "Wait, Retain, MaxRequest, MaxMemory, MaxResponse and MaxStored must not be negative."
+	case cfg.MaxMemory < cfg.MaxRequest && (cfg.CaptureRequest || cfg.FormField != "" || p.Body != nil):
+		return "Config.MaxMemory is below MaxRequest, and CaptureRequest, FormField and Preset.Body need the whole body in memory.\nTry: leaving MaxMemory out, or them."
 	case min(cfg.Timeouts.Acquire, cfg.Timeouts.Lock, cfg.Timeouts.Statement, cfg.Timeouts.Idle) < 0:
 		return "Timeouts must not be negative."
 	case cfg.Isolation > store.Serializable:

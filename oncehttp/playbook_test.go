@@ -11,18 +11,20 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/openapi"
 	"github.com/oncelib/once/oncehttp/refundplaybook"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
 
 // gateOf refuses everything.
-type gateOf oncehttp.Problem
+type gateOf limit.Refusal
 
-func (g gateOf) Enter(*http.Request, oncehttp.Replay) (func(), *oncehttp.Problem) {
-	p := oncehttp.Problem(g)
-	return nil, &p
+func (g gateOf) Enter(*http.Request, limit.Replay) (func(), *limit.Refusal) {
+	r := limit.Refusal(g)
+	return nil, &r
 }
 
 // TestPlaybookTaxonomy: each row of the playbook's table of errors, as a client meets it.
@@ -33,7 +35,7 @@ func TestPlaybookTaxonomy(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) { playbook.WriteProblem(w, p) }
 	}
 	for _, c := range []struct {
-		code   string
+		code   oncehttp.ProblemCode
 		status int
 		retry  bool
 		hint   string // a part of it
@@ -51,7 +53,7 @@ func TestPlaybookTaxonomy(t *testing.T) {
 		{code: "AUTH.unauthenticated", status: 401, hint: "Authenticate again", setup: setup{Config: oncehttp.Config{Principal: func(*http.Request) string { return "" }}}},
 		{code: "AUTH.permission", status: 403, hint: "permission", handle: says(oncehttp.Problem{Code: "AUTH.permission", Status: 403})},
 		{code: "CONFLICT.idempotency.payload_mismatch", status: 409, hint: "new key", header: []string{"Idempotency-Key", "k"}},
-		{code: "RATE_LIMIT.exceeded", status: 429, retry: true, hint: "Retry-After", setup: setup{Config: oncehttp.Config{Gate: gateOf{Code: "RATE_LIMIT.exceeded", Status: 429, Retryable: true}}}},
+		{code: "RATE_LIMIT.exceeded", status: 429, retry: true, hint: "Retry-After", setup: setup{Config: oncehttp.Config{Gate: gateOf{Code: "RATE_LIMIT.exceeded", Status: 429}}}},
 		{code: "RATE_LIMIT.exceeded", status: 429, retry: true, hint: "Retry-After", handle: says(oncehttp.Problem{Code: "RATE_LIMIT.exceeded"})},
 		{code: "DEPENDENCY.timeout", status: 504, retry: true, hint: "backoff", header: []string{"Idempotency-Key", "l", "X-Request-Timeout", "20ms"}, handle: untilDeadline},
 		{code: "DEPENDENCY.timeout", status: 504, retry: true, hint: "backoff", handle: func(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
@@ -61,16 +63,16 @@ func TestPlaybookTaxonomy(t *testing.T) {
 		{code: "DEPENDENCY.unavailable", status: 503, retry: true, hint: "backoff", setup: setup{faults: beginFails(store.KindUnavailable)}},
 		{code: "DEPENDENCY.unavailable", status: 503, retry: true, hint: "backoff", handle: says(oncehttp.Problem{Code: "DEPENDENCY.unavailable"})},
 		{code: "TRANSIENT.conflict", status: 503, retry: true, hint: "backoff", setup: setup{faults: beginFails(store.KindRetry)}},
-		{code: "TRANSIENT.overloaded", status: 503, retry: true, hint: "backoff", setup: setup{Config: oncehttp.Config{Gate: gateOf{Code: "TRANSIENT.overloaded", Status: 503, Retryable: true}}}},
+		{code: "TRANSIENT.overloaded", status: 503, retry: true, hint: "backoff", setup: setup{Config: oncehttp.Config{Gate: gateOf{Code: "TRANSIENT.overloaded", Status: 503}}}},
 		{code: "TRANSIENT.handler_failed", status: 500, retry: true, hint: "backoff", handle: func(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
 			oncehttp.Fail(w, r, errors.New("secret"))
 		}},
 		{code: "PROVIDER.duplicate", status: 409, hint: "existing result", handle: says(oncehttp.Problem{Code: "PROVIDER.duplicate", Retryable: true})},
-		{code: oncehttp.CodeTransactionMisuse, status: 500, hint: "Report", source: own, handle: says(oncehttp.Problem{Code: oncehttp.CodeTransactionMisuse})},
-		{code: oncehttp.CodeResultUnavailable, status: 409, hint: "existing result", source: own, handle: says(oncehttp.Problem{Code: oncehttp.CodeResultUnavailable})},
+		{code: oncehttp.ProblemTransactionMisuse, status: 500, hint: "Report", source: own, handle: says(oncehttp.Problem{Code: oncehttp.ProblemTransactionMisuse})},
+		{code: oncehttp.ProblemResultUnavailable, status: 409, hint: "existing result", source: own, handle: says(oncehttp.Problem{Code: oncehttp.ProblemResultUnavailable})},
 		{code: "SHOP.closed", status: 418, source: "a code that nobody knows stays as it is", handle: says(oncehttp.Problem{Code: "SHOP.closed", Status: 418})},
 	} {
-		t.Run(c.code, func(t *testing.T) {
+		t.Run(string(c.code), func(t *testing.T) {
 			c.setup.Preset = playbook
 			handle := create
 			s := start(t, c.setup, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) { handle(w, r, tx) })
@@ -87,7 +89,7 @@ func TestPlaybookTaxonomy(t *testing.T) {
 			if err := json.Unmarshal([]byte(got.body), &members); err != nil {
 				t.Fatal(err)
 			}
-			if got.status != c.status || p.Status != c.status || p.Code != c.code || got.header.Get("Error_code") != c.code || p.Retryable != c.retry ||
+			if got.status != c.status || p.Status != c.status || p.Code != c.code || got.header.Get("Error_code") != string(c.code) || p.Retryable != c.retry ||
 				!strings.Contains(members.Hint, c.hint) || (members.Hint == "") != (c.hint == "") {
 				t.Errorf("want %d %s, retry %t, hint %q (%s): %+v", c.status, c.code, c.retry, c.hint, c.source, got)
 			}
@@ -114,7 +116,7 @@ func TestADeadlineOfTheHandler(t *testing.T) {
 		oncehttp.Fail(w, r, own.Err())
 	})
 	got := s.post("k", "")
-	if p := got.problem(t); got.status != 503 || p.Code != oncehttp.CodeTimeout || !p.Retryable || p.SafeNewKey || !strings.Contains(p.Detail, "Nothing was applied") {
+	if p := got.problem(t); got.status != 503 || p.Code != oncehttp.ProblemTimeout || !p.Retryable || p.SafeNewKey || !strings.Contains(p.Detail, "Nothing was applied") {
 		t.Errorf("%+v", got)
 	}
 	s.expect(1, "n", 0)
@@ -124,14 +126,14 @@ func TestADeadlineOfTheHandler(t *testing.T) {
 // what does not exist is a mistake in the program.
 func TestCodesOfAPreset(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	text := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Preset: refundplaybook.Preset()}}).String()
-	if strings.Contains(text, oncehttp.CodeMismatch) || !strings.Contains(text, `"CONFLICT.idempotency.payload_mismatch"`) || !strings.Contains(text, "/problems/conflict/idempotency/payload-mismatch") ||
+	text := openapi.New(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Preset: refundplaybook.Preset()}}).String()
+	if strings.Contains(text, string(oncehttp.ProblemMismatch)) || !strings.Contains(text, `"CONFLICT.idempotency.payload_mismatch"`) || !strings.Contains(text, "/problems/conflict/idempotency/payload-mismatch") ||
 		!strings.Contains(text, "One of: CONFLICT.idempotency.in_flight, CONFLICT.idempotency.payload_mismatch,") {
 		t.Error(text)
 	}
-	for code, name := range map[string]string{"CONFLICT.other": "x", oncehttp.CodeMismatch: ""} {
+	for code, name := range map[oncehttp.ProblemCode]oncehttp.ProblemCode{"CONFLICT.other": "x", oncehttp.ProblemMismatch: ""} {
 		preset := oncehttp.Default()
-		preset.Codes = map[string]string{code: name}
+		preset.Codes = map[oncehttp.ProblemCode]oncehttp.ProblemCode{code: name}
 		if p := panicOf(func() { oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.Global(), Preset: preset}) }); !strings.Contains(p, "\nTry: ") {
 			t.Errorf("%s: %q", code, p)
 		}

@@ -44,8 +44,12 @@ type Preset struct {
 	// first. None: keys come from Config.FormField or Config.Key alone.
 	KeyHeaders []string
 
+	// QuotedKeys accepts the quoted form of a key header only: "8e03978e", not 8e03978e.
+	// Default: both, as names of the same key.
+	QuotedKeys bool
+
 	// OpaqueKeys takes the value of a key header for the key as it is, quotation marks
-	// and all; Config.Strict has no effect. Default: "key" and key are the same, see the
+	// and all; QuotedKeys has no effect. Default: "key" and key are the same, see the
 	// package documentation.
 	OpaqueKeys bool
 
@@ -53,13 +57,13 @@ type Preset struct {
 	// class whose status is not listed itself. [VerdictForget] is the rest.
 	Verdicts map[int]Verdict
 
-	// Problems are the codes (such as [CodeMismatch]) whose status differs from
+	// Problems are the codes (such as [ProblemMismatch]) whose status differs from
 	// that in the package's table.
-	Problems map[string]int
+	Problems map[ProblemCode]int
 
 	// Codes are the names of those codes of this package that the dialect calls
 	// something else.
-	Codes map[string]string
+	Codes map[ProblemCode]ProblemCode
 
 	// These are the names of headers in which the answer says something about itself.
 	// "": it does not.
@@ -86,6 +90,10 @@ type Preset struct {
 	// boundary is compared, since clients draw a new one for each try; nor about a
 	// form that middleware outside has parsed, which is compared by its values.
 	Body func(contentType string, body []byte) []byte
+
+	// Challenge is the WWW-Authenticate of our own 401, which every 401 must have, unless the
+	// header is set already. Default: Bearer.
+	Challenge string
 
 	// WriteProblem sends an error. Default: [WriteProblem].
 	WriteProblem func(http.ResponseWriter, Problem)

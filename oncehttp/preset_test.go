@@ -24,11 +24,11 @@ func TestPresetOfAnotherDialect(t *testing.T) {
 	p.Methods = []string{"POST"}
 	p.KeyHeaders = []string{"request-id"}
 	p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore, 5: oncehttp.VerdictStore, 429: oncehttp.VerdictForget}
-	p.Problems = map[string]int{oncehttp.CodeMismatch: 400, oncehttp.CodeKeyMissing: 428}
+	p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: 400, oncehttp.ProblemKeyMissing: 428}
 	p.StatusHeader, p.RetentionHeader, p.ReplayedHeader = "", "", "original-Request"
 	p.Retain = 24 * time.Hour
 	p.WriteProblem = func(w http.ResponseWriter, p oncehttp.Problem) {
-		w.Header().Set("Error-Code", p.Code)
+		w.Header().Set("Error-Code", string(p.Code))
 		w.WriteHeader(p.Status)
 		fmt.Fprintf(w, `{"error":{"message":%q}}`, p.Title)
 	}
@@ -44,7 +44,7 @@ func TestPresetOfAnotherDialect(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.expect(1, "n", 0)
-	if got := s.send("POST", "/", "b", key...); got.status != 400 || got.header.Get("Error-Code") != oncehttp.CodeMismatch || got.body != `{"error":{"message":"Idempotency key used for another request"}}` {
+	if got := s.send("POST", "/", "b", key...); got.status != 400 || got.header.Get("Error-Code") != string(oncehttp.ProblemMismatch) || got.body != `{"error":{"message":"Idempotency key used for another request"}}` {
 		t.Errorf("%+v", got)
 	}
 	if got := s.send("POST", "/", "a", "Idempotency-Key", "k"); got.status != 428 {
@@ -61,7 +61,7 @@ func TestPresetOfAnotherDialect(t *testing.T) {
 func TestPresetWithCanonicalBody(t *testing.T) {
 	p := oncehttp.Default()
 	p.Methods = append(p.Methods, "DELETE", "PUT", "GET")
-	p.Problems = map[string]int{oncehttp.CodeMismatch: 409}
+	p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: 409}
 	p.Route = func(*http.Request) string { return "everything" }
 	p.Body = func(contentType string, body []byte) []byte {
 		var b bytes.Buffer
@@ -113,8 +113,8 @@ func TestInvalidConfig(t *testing.T) {
 		"status 100":        change(func(p *oncehttp.Preset) { p.Verdicts[100] = oncehttp.VerdictCommit }),
 		"status 1000":       change(func(p *oncehttp.Preset) { p.Verdicts[1000] = oncehttp.VerdictCommit }),
 		"verdict 3":         change(func(p *oncehttp.Preset) { p.Verdicts[2] = 3 }),
-		"unknown code":      change(func(p *oncehttp.Preset) { p.Problems = map[string]int{"X": 400} }),
-		"status of a code":  change(func(p *oncehttp.Preset) { p.Problems = map[string]int{oncehttp.CodeStale: 200} }),
+		"unknown code":      change(func(p *oncehttp.Preset) { p.Problems = map[oncehttp.ProblemCode]int{"X": 400} }),
+		"status of a code":  change(func(p *oncehttp.Preset) { p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemStale: 200} }),
 	} {
 		for _, make := range []func(){
 			func() { oncehttp.Middleware(once.New(memstore.New(), once.Config{}), cfg) },
@@ -146,5 +146,19 @@ func TestDecideOnNoVerdict(t *testing.T) {
 func TestVerdictString(t *testing.T) {
 	if s := fmt.Sprint(oncehttp.VerdictForget, oncehttp.VerdictStore, oncehttp.VerdictCommit, oncehttp.Verdict(9)); s != "forget store commit invalid" {
 		t.Error(s)
+	}
+}
+
+// A preset with RetryHeader says it of every problem, whoever writes them.
+func TestRetryHeaderOfProblems(t *testing.T) {
+	p := oncehttp.Default()
+	p.RetryHeader = "should-retry"
+	s := start(t, setup{Config: oncehttp.Config{Preset: p}}, create)
+	if got := s.send("POST", "/", ""); got.status != 400 || got.header.Get("Should-Retry") != "false" {
+		t.Errorf("%+v", got)
+	}
+	s.store.down = true
+	if got := s.post("k", ""); got.status != 503 || got.header.Get("Should-Retry") != "true" {
+		t.Errorf("%+v", got)
 	}
 }

@@ -12,41 +12,45 @@ import (
 	"github.com/oncelib/once/internal/wire"
 )
 
+// ProblemCode names what is wrong, for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ... A service
+// has its own beside those of this package.
+type ProblemCode string
+
 // Codes of the problems that this package answers with. The package documentation has
 // a table of them.
 const (
-	CodeUnauthenticated   = "AUTH.unauthenticated"
-	CodeKeyMissing        = "VALIDATION.idempotency_key_missing"
-	CodeKeyInvalid        = "VALIDATION.idempotency_key_invalid"
-	CodeTimeoutInvalid    = "VALIDATION.request_timeout_invalid"
-	CodeFirstSentInvalid  = "VALIDATION.first_sent_invalid"
-	CodeBodyUnreadable    = "VALIDATION.body_unreadable"
-	CodeBodyTooLarge      = "VALIDATION.body_too_large"
-	CodeInFlight          = "CONFLICT.idempotency.in_flight"
-	CodeMismatch          = "CONFLICT.idempotency.mismatch"
-	CodeUnknown           = "CONFLICT.idempotency.unknown"
-	CodeStale             = "CONFLICT.idempotency.stale"
-	CodeResultUnavailable = "CONFLICT.idempotency.result_unavailable"
-	CodeConflict          = "TRANSIENT.conflict"
-	CodeStoreUnavailable  = "TRANSIENT.store_unavailable"
-	CodeTimeout           = "TRANSIENT.timeout"
-	CodeHandlerFailed     = "INTERNAL.handler_failed"
-	CodeErrorSwallowed    = "INTERNAL.statement_error_swallowed"
-	CodeTransactionMisuse = "INTERNAL.transaction_misused"
-	CodeResponseTooLarge  = "INTERNAL.response_too_large"
-	CodeStreaming         = "INTERNAL.streaming_refused"
-	CodeFormParsed        = "INTERNAL.form_parsed"
-	CodeBodyConsumed      = "INTERNAL.body_consumed"
+	ProblemUnauthenticated   ProblemCode = "AUTH.unauthenticated"
+	ProblemKeyMissing        ProblemCode = "VALIDATION.idempotency_key_missing"
+	ProblemKeyInvalid        ProblemCode = "VALIDATION.idempotency_key_invalid"
+	ProblemTimeoutInvalid    ProblemCode = "VALIDATION.request_timeout_invalid"
+	ProblemFirstSentInvalid  ProblemCode = "VALIDATION.first_sent_invalid"
+	ProblemBodyUnreadable    ProblemCode = "VALIDATION.body_unreadable"
+	ProblemBodyTooLarge      ProblemCode = "VALIDATION.body_too_large"
+	ProblemInFlight          ProblemCode = "CONFLICT.idempotency.in_flight"
+	ProblemMismatch          ProblemCode = "CONFLICT.idempotency.mismatch"
+	ProblemUnknown           ProblemCode = "CONFLICT.idempotency.unknown"
+	ProblemStale             ProblemCode = "CONFLICT.idempotency.stale"
+	ProblemResultUnavailable ProblemCode = "CONFLICT.idempotency.result_unavailable"
+	ProblemConflict          ProblemCode = "TRANSIENT.conflict"
+	ProblemStoreUnavailable  ProblemCode = "TRANSIENT.store_unavailable"
+	ProblemTimeout           ProblemCode = "TRANSIENT.timeout"
+	ProblemHandlerFailed     ProblemCode = "INTERNAL.handler_failed"
+	ProblemErrorSwallowed    ProblemCode = "INTERNAL.statement_error_swallowed"
+	ProblemTransactionMisuse ProblemCode = "INTERNAL.transaction_misused"
+	ProblemResponseTooLarge  ProblemCode = "INTERNAL.response_too_large"
+	ProblemStreaming         ProblemCode = "INTERNAL.streaming_refused"
+	ProblemFormParsed        ProblemCode = "INTERNAL.form_parsed"
+	ProblemBodyConsumed      ProblemCode = "INTERNAL.body_consumed"
 )
 
 // Problem is an error as a client sees it: the body of RFC 9457, plus what a machine
 // needs to know to go on.
 type Problem struct {
-	Type   string `json:"type,omitempty"` // a URI that names the kind of problem; none is about:blank
-	Title  string `json:"title,omitempty"`
-	Status int    `json:"status"`
-	Detail string `json:"detail,omitempty"`
-	Code   string `json:"code,omitempty"` // for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ...
+	Type   string      `json:"type,omitempty"` // a URI that names the kind of problem; none is about:blank
+	Title  string      `json:"title,omitempty"`
+	Status int         `json:"status"`
+	Detail string      `json:"detail,omitempty"`
+	Code   ProblemCode `json:"code,omitempty"`
 
 	// Retryable says that the same request, with the same key, may succeed later.
 	Retryable bool `json:"retryable"`
@@ -121,24 +125,17 @@ func retryAfter(h http.Header, p Problem) {
 	}
 }
 
-// typeOf returns the URI of the problem type of one of this package's codes.
-func typeOf(code string) string {
-	return "https://oncelib.dev/problems/" + slug.Replace(strings.ToLower(code))
-}
-
-var slug = strings.NewReplacer(".", "/", "_", "-")
-
 // problem returns the problem of a code, in the preset's dialect.
-func (p *plan) problem(code string) Problem {
+func (p *plan) problem(code ProblemCode) Problem {
 	prob := problems[code]
 	prob.Code = code
 	if name, differs := p.preset.Codes[code]; differs {
 		prob.Code = name
 	}
-	if code == CodeMismatch && p.preset.Body != nil {
+	if code == ProblemMismatch && p.preset.Body != nil {
 		prob.Detail = strings.Replace(prob.Detail, "body are", "body (as the dialect "+p.preset.Name+" reads it) are", 1)
 	}
-	prob.Type = typeOf(prob.Code)
+	prob.Type = wire.ProblemType(string(prob.Code))
 	if status, differs := p.preset.Problems[code]; differs {
 		prob.Status = status
 	}
@@ -146,66 +143,66 @@ func (p *plan) problem(code string) Problem {
 }
 
 // problems by code. What is said of retries is explained in the package documentation.
-var problems = map[string]Problem{
-	CodeUnauthenticated: {
+var problems = map[ProblemCode]Problem{
+	ProblemUnauthenticated: {
 		Status: 401, Title: "Not authenticated",
 		Detail: "This request needs an authenticated caller.",
 	},
-	CodeKeyMissing: {
+	ProblemKeyMissing: {
 		Status: 400, Title: "Idempotency key missing", SafeNewKey: true,
 		Detail: "This operation needs an idempotency key: the same one for every retry of the same intent.",
 	},
-	CodeKeyInvalid:     {Status: 400, Title: "Idempotency key invalid"},
-	CodeTimeoutInvalid: {Status: 400, Title: "X-Request-Timeout invalid", Detail: "X-Request-Timeout is a number of milliseconds or a duration such as 1.5s, greater than zero."},
-	CodeFirstSentInvalid: {
+	ProblemKeyInvalid:     {Status: 400, Title: "Idempotency key invalid"},
+	ProblemTimeoutInvalid: {Status: 400, Title: "X-Request-Timeout invalid", Detail: "X-Request-Timeout is a number of milliseconds or a duration such as 1.5s, greater than zero."},
+	ProblemFirstSentInvalid: {
 		Status: 400, Title: "Once-First-Sent invalid",
 		Detail: "Once-First-Sent is " + wire.FirstSentForm,
 	},
-	CodeBodyUnreadable: {Status: 400, Title: "Request body incomplete", Retryable: true, Detail: "The request ended before its body did."},
-	CodeBodyTooLarge:   {Status: 413, Title: "Request body too large"},
-	CodeInFlight: {
+	ProblemBodyUnreadable: {Status: 400, Title: "Request body incomplete", Retryable: true, Detail: "The request ended before its body did."},
+	ProblemBodyTooLarge:   {Status: 413, Title: "Request body too large"},
+	ProblemInFlight: {
 		Status: 409, Title: "Operation in flight", Retryable: true,
 		Detail: "A request with this idempotency key is being executed. Send the same request again, later.",
 	},
-	CodeMismatch: {
+	ProblemMismatch: {
 		Status: 422, Title: "Idempotency key used for another request",
 		Detail: "This idempotency key has come with a different request before. Method, route, path, query, content type and body are compared, and no other header. A retry must be the same in all of them; a different intent needs a key of its own.",
 	},
-	CodeUnknown: {
+	ProblemUnknown: {
 		Status: 409, Title: "Outcome unknown",
 		Detail: "This operation may have taken effect outside of this service. It is not executed again. When a check or a person has found out what has happened, the same request gets the answer.",
 	},
-	CodeStale: {
+	ProblemStale: {
 		Status: 412, Title: "Retry too old",
 		Detail: "Nothing is known of this operation, and its first attempt is so old that its outcome may be forgotten. It was not executed now; whether it was then, only its effects can tell.",
 	},
-	CodeResultUnavailable: {
+	ProblemResultUnavailable: {
 		Status: 409, Title: "Result unavailable",
 		Detail: "This operation was executed, but its answer was not kept. It will not be executed again.",
 	},
-	CodeConflict: {
+	ProblemConflict: {
 		Status: 503, Title: "Conflict with concurrent work", Retryable: true,
 		Detail: "Nothing was applied. Send the same request again, with the same idempotency key.",
 	},
-	CodeStoreUnavailable: {
+	ProblemStoreUnavailable: {
 		Status: 503, Title: "Temporarily unavailable", Retryable: true,
 		Detail: "It is not known whether this operation has taken effect. Send the same request again, with the same idempotency key: it takes effect once.",
 	},
-	CodeTimeout: {
+	ProblemTimeout: {
 		Status: 503, Title: "Not finished in time", Retryable: true,
 		Detail: "It is not known whether this operation has taken effect. Send the same request again, with the same idempotency key: it takes effect once.",
 	},
-	CodeHandlerFailed: {
+	ProblemHandlerFailed: {
 		Status: 500, Title: "Internal error", Retryable: true,
 		Detail: "Nothing was applied. The same request can be sent again, with the same idempotency key.",
 	},
-	CodeErrorSwallowed: {
+	ProblemErrorSwallowed: {
 		Status: 500, Title: "Internal error", Retryable: true,
 		Detail: "Nothing was applied. The same request can be sent again, with the same idempotency key.",
 	},
-	CodeTransactionMisuse: {Status: 500, Title: "Internal error", Detail: "The service has a defect. It is not known whether this operation has taken effect."},
-	CodeResponseTooLarge:  {Status: 500, Title: "Response too large", Detail: "Nothing was applied: the answer would have been too large."},
-	CodeStreaming:         {Status: 500, Title: "Internal error", Detail: "Nothing was applied: an idempotent operation cannot stream its answer."},
-	CodeBodyConsumed:      {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this request with an earlier attempt. This request was not executed."},
-	CodeFormParsed:        {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this form with that of an earlier attempt. This request was not executed."},
+	ProblemTransactionMisuse: {Status: 500, Title: "Internal error", Detail: "The service has a defect. It is not known whether this operation has taken effect."},
+	ProblemResponseTooLarge:  {Status: 500, Title: "Response too large", Detail: "Nothing was applied: the answer would have been too large."},
+	ProblemStreaming:         {Status: 500, Title: "Internal error", Detail: "Nothing was applied: an idempotent operation cannot stream its answer."},
+	ProblemBodyConsumed:      {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this request with an earlier attempt. This request was not executed."},
+	ProblemFormParsed:        {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this form with that of an earlier attempt. This request was not executed."},
 }

@@ -82,15 +82,15 @@ func TestProblemTable(t *testing.T) {
 		}
 		var line []string
 		for l := range strings.Lines(string(source)) {
-			if f := strings.Fields(l); len(f) > 1 && f[1] == code {
+			if f := strings.Fields(l); len(f) > 1 && f[1] == string(code) {
 				line = f[1:]
 			}
 		}
-		safe := p.SafeNewKey || code == oncehttp.CodeKeyInvalid
-		want := code + " " + strings.Join([]string{http.StatusText(p.Status), word(p.Retryable), word(safe)}, " ")
+		safe := p.SafeNewKey || code == oncehttp.ProblemKeyInvalid
+		want := string(code) + " " + strings.Join([]string{http.StatusText(p.Status), word(p.Retryable), word(safe)}, " ")
 		if len(line) < 4 {
 			t.Errorf("%s is not in the table", code)
-		} else if got := code + " " + strings.Join([]string{statusText(line[1]), line[2], strings.TrimSuffix(line[3], ",")}, " "); got != want {
+		} else if got := string(code) + " " + strings.Join([]string{statusText(line[1]), line[2], strings.TrimSuffix(line[3], ",")}, " "); got != want {
 			t.Errorf("the table says %q, it is %q", got, want)
 		}
 		if p.Title == "" || p.Status < 400 {

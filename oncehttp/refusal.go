@@ -12,33 +12,36 @@ import (
 )
 
 // refusal is why a request cannot be executed, or its answer not held back until the commit.
-type refusal struct{ code, text string }
+type refusal struct {
+	code ProblemCode
+	text string
+}
 
 func (e *refusal) Error() string { return "oncehttp: " + e.text }
 
 var (
-	errTooLarge = &refusal{CodeResponseTooLarge, "the answer is larger than Config.MaxResponse"}
-	errParsed   = &refusal{CodeFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
-	errConsumed = &refusal{CodeBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
-	errStreamed = &refusal{CodeStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
+	errTooLarge = &refusal{ProblemResponseTooLarge, "the answer is larger than Config.MaxResponse"}
+	errParsed   = &refusal{ProblemFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
+	errConsumed = &refusal{ProblemBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
+	errStreamed = &refusal{ProblemStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
 )
 
-// refuse answers for the handler.
-func (x *exchange) refuse(p Problem) {
+// WriteProblem answers with p, in the dialect of the route.
+func (x *Exchange) WriteProblem(p Problem) {
 	if name := x.plan.preset.KeyHeader; name != "" && x.key != "" {
 		x.w.Header()[name] = []string{x.key}
 	}
 	if name := x.plan.preset.RetryHeader; name != "" {
 		x.w.Header()[name] = []string{strconv.FormatBool(p.Retryable)}
 	}
-	if _, set := x.w.Header()["Www-Authenticate"]; p.Code == CodeUnauthenticated && !set {
-		x.w.Header()["Www-Authenticate"] = []string{x.plan.Challenge}
+	if _, set := x.w.Header()["Www-Authenticate"]; p.Code == ProblemUnauthenticated && !set {
+		x.w.Header()["Www-Authenticate"] = []string{x.plan.preset.Challenge}
 	}
 	x.plan.preset.WriteProblem(x.w, p)
 }
 
 // operationProblem is the problem of a code that is about an operation that exists.
-func (x *exchange) operationProblem(code string) Problem {
+func (x *Exchange) operationProblem(code ProblemCode) Problem {
 	p := x.plan.problem(code)
 	if x.plan.StatusURL != nil && x.key != "" {
 		if url := x.plan.StatusURL(x.r, x.key); url != "" {
@@ -48,57 +51,57 @@ func (x *exchange) operationProblem(code string) Problem {
 	return p
 }
 
-// problemOf says what a client may know about an error of the engine: never its cause.
-func (x *exchange) problemOf(err error) Problem {
+// Problem returns what a client may know about an error of the engine: never its cause.
+func (x *Exchange) Problem(err error) Problem {
 	var e *once.Error
 	if !errors.As(err, &e) {
-		return x.plan.problem(CodeHandlerFailed)
+		return x.plan.problem(ProblemHandlerFailed)
 	}
 	var p Problem
 	switch e.Code {
 	case once.CodeInFlight:
-		p = x.operationProblem(CodeInFlight)
+		p = x.operationProblem(ProblemInFlight)
 	case once.CodeUnknown:
-		p = x.operationProblem(CodeUnknown)
+		p = x.operationProblem(ProblemUnknown)
 	case once.CodeNoResult:
-		p = x.operationProblem(CodeResultUnavailable)
+		p = x.operationProblem(ProblemResultUnavailable)
 	case once.CodeMismatch:
-		p = x.plan.problem(CodeMismatch)
+		p = x.plan.problem(ProblemMismatch)
 	case once.CodeStale:
-		p = x.plan.problem(CodeStale)
+		p = x.plan.problem(ProblemStale)
 	case once.CodeConflict:
-		p = x.plan.problem(CodeConflict)
+		p = x.plan.problem(ProblemConflict)
 	case once.CodeUnavailable:
-		p = x.plan.problem(CodeStoreUnavailable)
+		p = x.plan.problem(ProblemStoreUnavailable)
 		if x.timedOut(err) {
-			p = x.plan.problem(CodeTimeout)
+			p = x.plan.problem(ProblemTimeout)
 		}
 		if e.Effect == once.EffectNotApplied {
-			p.Detail = problems[CodeConflict].Detail
+			p.Detail = problems[ProblemConflict].Detail
 		}
 	case once.CodeAborted:
-		p = x.plan.problem(CodeErrorSwallowed)
+		p = x.plan.problem(ProblemErrorSwallowed)
 	case once.CodeMisuse:
-		p = x.plan.problem(CodeTransactionMisuse)
+		p = x.plan.problem(ProblemTransactionMisuse)
 	case once.CodeInvalid:
 		if errors.Is(err, once.ErrFuture) {
-			p = x.plan.problem(CodeFirstSentInvalid)
+			p = x.plan.problem(ProblemFirstSentInvalid)
 			break
 		}
-		p = x.plan.problem(CodeKeyInvalid)
+		p = x.plan.problem(ProblemKeyInvalid)
 		p.Detail = "The idempotency key cannot be used"
 		if e.Err != nil {
 			p.Detail += ": " + e.Err.Error() // the engine's own words about the key
 		}
 	default:
-		p = x.plan.problem(CodeHandlerFailed)
+		p = x.plan.problem(ProblemHandlerFailed)
 		if r := (*refusal)(nil); errors.As(err, &r) {
 			p = x.plan.problem(r.code)
 		} else if errors.As(err, new(*store.TooLargeError)) {
-			p = x.plan.problem(CodeResponseTooLarge)
+			p = x.plan.problem(ProblemResponseTooLarge)
 		} else if e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded) { // one of the handler's own
-			p = x.plan.problem(CodeTimeout)
-			p.Detail = problems[CodeConflict].Detail
+			p = x.plan.problem(ProblemTimeout)
+			p.Detail = problems[ProblemConflict].Detail
 		}
 		if e.Effect == once.EffectInDoubt { // phases of the work stand
 			p = x.unfinished(p)
@@ -109,18 +112,18 @@ func (x *exchange) problemOf(err error) Problem {
 }
 
 // unfinished is the problem p of work that has stopped behind a phase: a retry goes on there.
-func (x *exchange) unfinished(p Problem) Problem {
-	p.Extra = x.operationProblem(CodeInFlight).Extra
-	p.Detail = problems[CodeTransactionMisuse].Detail
+func (x *Exchange) unfinished(p Problem) Problem {
+	p.Extra = x.operationProblem(ProblemInFlight).Extra
+	p.Detail = problems[ProblemTransactionMisuse].Detail
 	if p.Retryable {
-		p.Detail = problems[CodeStoreUnavailable].Detail
+		p.Detail = problems[ProblemStoreUnavailable].Detail
 	}
 	return p
 }
 
 // timedOut reports whether err is due to the time of the request. Deadlines of the engine and of
 // stores say of themselves that they are over, too.
-func (x *exchange) timedOut(err error) bool {
+func (x *Exchange) timedOut(err error) bool {
 	over := !x.deadline.IsZero() && !time.Now().Before(x.deadline)
 	return errors.Is(err, context.DeadlineExceeded) && (over || errors.Is(x.r.Context().Err(), context.DeadlineExceeded))
 }

@@ -69,7 +69,7 @@ func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 }
 
 // restore makes an exchange without a client from what was captured.
-func (p *plan) restore(op once.Operation, next *withTx) (*exchange, error) {
+func (p *plan) restore(op once.Operation, next *withTx) (*Exchange, error) {
 	principal, route, ok := wire.ParseScope(op.Scope)
 	if !ok {
 		return nil, errors.New("the scope does not name a principal and a route. Try: another Resume for operations that no request has begun")
@@ -82,7 +82,7 @@ func (p *plan) restore(op once.Operation, next *withTx) (*exchange, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the body of its request cannot be read: %w", err)
 	}
-	x := &exchange{plan: p, w: noClient{}, r: r, next: next, keyed: true, key: op.Key, principal: principal, body: body}
+	x := &Exchange{plan: p, w: noClient{}, r: r, next: next, keyed: true, key: op.Key, principal: principal, body: inMemory(body)}
 	if p.Route == nil {
 		if mux := routed(route, r, next); mux != nil {
 			r.Pattern, x.next = route, mux
@@ -110,11 +110,11 @@ func routed(pattern string, r *http.Request, next *withTx) (mux *http.ServeMux) 
 }
 
 // resumed returns the operation with what is not stored of it.
-func (x *exchange) resumed(op once.Operation) once.Operation {
+func (x *Exchange) resumed(op once.Operation) once.Operation {
 	said := described(x.r)
 	op.Name, op.Caller = said.Name, said.Caller
 	op.Caller.Attempt = 0 // that of the client's request is not this one
-	op.Isolation, op.Timeouts, op.Bytes = x.plan.Isolation, x.plan.Timeouts, int64(len(x.body))
+	op.Isolation, op.Timeouts, op.Bytes = x.plan.Isolation, x.plan.Timeouts, x.body.size
 	if op.Retain == 0 {
 		op.Retain = x.plan.Retain
 	}

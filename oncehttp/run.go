@@ -194,7 +194,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // no observer sees it
-	p := new(plan).problem(CodeHandlerFailed)
+	p := new(plan).problem(ProblemHandlerFailed)
 	p.Retryable, p.Detail = false, "The request has failed. It is not known whether it has taken effect."
 	WriteProblem(w, p)
 }
@@ -217,7 +217,7 @@ func (r *run) end(f *once.Failure) {
 
 // failed is the problem of a final failure. The code is the program's, so that it has no type of ours.
 func failed(f *once.Failure) Problem {
-	p := Problem{Status: http.StatusUnprocessableEntity, Code: f.Code, Detail: f.Message}
+	p := Problem{Status: http.StatusUnprocessableEntity, Code: ProblemCode(f.Code), Detail: f.Message}
 	if len(f.Detail) > 0 {
 		p.Extra = map[string]any{"failure": f}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// CodeNotFound is the code of a problem of [Status], with the status 404: nothing is known of the operation.
-const CodeNotFound = "NOT_FOUND.operation"
+// ProblemNotFound is the code of a problem of [Status], with the status 404: nothing is known of the operation.
+const ProblemNotFound ProblemCode = "NOT_FOUND.operation"
 
 // Status serves what Config.StatusURL points to: the state of an operation, for a client that was told that it is in flight
 // or unknown. cfg is that of the route. of returns from the request for the state which operation it asks for: the part of the scope that
@@ -36,7 +36,7 @@ const CodeNotFound = "NOT_FOUND.operation"
 // as well: it goes on when a client sends the request again, or a lease.Completer is there.
 //
 // An operation belongs to the principal who has asked for it. Others, and those who ask for one of which nothing is known, get
-// 404 with the code [CodeNotFound]. So does a client whose operation is executed at this moment by an engine without leases:
+// 404 with the code [ProblemNotFound]. So does a client whose operation is executed at this moment by an engine without leases:
 // such an operation is known when it is done.
 //
 // Status panics if cfg is invalid or of is nil.
@@ -46,29 +46,29 @@ func Status[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (ro
 		panic("oncehttp: Status: of is nil.\nTry: a function that takes the key out of the path.")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{plan: p, w: w, r: r}
+		x := &Exchange{plan: p, w: w, r: r}
 		w.Header()["Cache-Control"] = []string{"no-store"}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header()["Allow"] = []string{"GET, HEAD"}
-			x.refuse(Problem{Status: http.StatusMethodNotAllowed})
+			x.WriteProblem(Problem{Status: http.StatusMethodNotAllowed})
 			return
 		}
 		principal := p.Principal(r)
 		if principal == "" {
-			x.refuse(p.problem(CodeUnauthenticated))
+			x.WriteProblem(p.problem(ProblemUnauthenticated))
 			return
 		}
 		route, key := of(r)
 		rec, err := e.Read(r.Context(), once.Operation{Scope: wire.Scope(principal, route), Key: key})
 		switch {
 		case once.CodeOf(err) == once.CodeUnavailable:
-			unavailable := p.problem(CodeStoreUnavailable)
+			unavailable := p.problem(ProblemStoreUnavailable)
 			unavailable.Detail = "The state of the operation cannot be read now. Send the same request again, later."
 			unavailable.RetryAfter = time.Second
-			x.refuse(unavailable)
+			x.WriteProblem(unavailable)
 		case err != nil, rec.State == store.StateAbsent: // a key that cannot be one names nothing
-			x.refuse(Problem{
-				Type: typeOf(CodeNotFound), Code: CodeNotFound, Status: http.StatusNotFound, Title: "No such operation",
+			x.WriteProblem(Problem{
+				Type: wire.ProblemType(string(ProblemNotFound)), Code: ProblemNotFound, Status: http.StatusNotFound, Title: "No such operation",
 				Detail: "Nothing is known of this operation. It was not executed to its end, or is being executed now, or was forgotten.",
 			})
 		default:

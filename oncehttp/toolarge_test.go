@@ -16,7 +16,7 @@ func TestAnswerTooLargeForTheDatabase(t *testing.T) {
 		}
 	}}, create)
 	got := s.post("k", "")
-	if p := got.problem(t); got.status != 500 || p.Code != oncehttp.CodeResponseTooLarge || p.Retryable || got.header.Get("Retry-After") != "" {
+	if p := got.problem(t); got.status != 500 || p.Code != oncehttp.ProblemResponseTooLarge || p.Retryable || got.header.Get("Retry-After") != "" {
 		t.Errorf("%+v", p)
 	}
 	s.expect(1, "n", 0)

@@ -18,7 +18,7 @@ func TestBodiesOfWaitersAreBounded(t *testing.T) {
 	first := make(chan response)
 	go func() { first <- s.post("k", body) }()
 	<-h.started
-	if got := s.post("k", body); got.status != 409 || got.problem(t).Code != oncehttp.CodeInFlight || got.header.Get("Retry-After") == "" {
+	if got := s.post("k", body); got.status != 409 || got.problem(t).Code != oncehttp.ProblemInFlight || got.header.Get("Retry-After") == "" {
 		t.Errorf("%+v", got)
 	}
 	h.release <- struct{}{}

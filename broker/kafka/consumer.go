@@ -15,7 +15,6 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/consume"
-	"github.com/oncelib/once/limit"
 )
 
 // ConsumerConfig says what [Consume] reads. Client and Topics are required.
@@ -38,8 +37,8 @@ type ConsumerConfig struct {
 	// used. Default 64 MiB.
 	PrefetchBytes int
 
-	Capacity limit.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
-	Drain    time.Duration  // how long handlers may go on when ctx has ended. Default 30 s
+	Capacity consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
+	Drain    time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
 
 	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
 	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.

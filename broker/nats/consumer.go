@@ -14,7 +14,6 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/consume"
-	"github.com/oncelib/once/limit"
 )
 
 // ConsumerConfig says what [Consume] reads. Subjects or Stream is required.
@@ -31,12 +30,12 @@ type ConsumerConfig struct {
 	// When so many are, the server delivers no other one. Default 10,000.
 	MaxAckPending int
 
-	Concurrency   int            // transactions at once, at most. Default 8
-	Batch         int            // messages in one transaction, at most. Default 64
-	Prefetch      int            // messages in memory, at most, and as many that have failed or wait for their key. Default 512
-	PrefetchBytes int            // the bytes of these, at most, and of those. Default 64 MiB
-	Capacity      limit.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
-	Drain         time.Duration  // how long handlers may go on when ctx has ended. Default 30 s
+	Concurrency   int              // transactions at once, at most. Default 8
+	Batch         int              // messages in one transaction, at most. Default 64
+	Prefetch      int              // messages in memory, at most, and as many that have failed or wait for their key. Default 512
+	PrefetchBytes int              // the bytes of these, at most, and of those. Default 64 MiB
+	Capacity      consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
+	Drain         time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
 
 	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
 	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.

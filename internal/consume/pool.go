@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/limit"
 )
 
 // Defaults of [Config].
@@ -22,13 +21,24 @@ const (
 	DefaultSlowAcquire   = 100 * time.Millisecond
 )
 
+// Capacity is a bound of batches at once that changes, such as that of package limit/adaptive. It is called
+// under a lock.
+type Capacity interface {
+	// Acquire takes a place if there is one. It is given back by release: useful says that the
+	// batch ran to its end, so that the time it took tells something.
+	Acquire() (release func(useful bool), ok bool)
+
+	// Limit returns how many places there are now.
+	Limit() int
+}
+
 // Config of a [Pool]. Zero values have defaults.
 type Config struct {
 	Concurrency   int // batches at once, at most
 	Batch         int // messages in one transaction, at most
 	Prefetch      int // messages in memory, at most, beside those that are apart: see [Receipt]
 	PrefetchBytes int // their bytes, at most
-	Capacity      limit.Capacity
+	Capacity      Capacity
 	SlowAcquire   time.Duration // a wait for a connection that is longer makes fewer batches at once; negative: none does
 	Extend        time.Duration // how often [Receipt.Extend] is called; 0: never
 	Drain         time.Duration // how long handlers may go on at the end

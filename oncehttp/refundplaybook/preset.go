@@ -39,18 +39,18 @@ func Preset() *oncehttp.Preset {
 	p := oncehttp.Default()
 	p.Name = "refund-playbook"
 	p.Methods = append(p.Methods, http.MethodDelete)
-	p.Problems = map[string]int{oncehttp.CodeMismatch: http.StatusConflict, oncehttp.CodeTimeout: http.StatusGatewayTimeout}
-	p.Codes = map[string]string{
-		oncehttp.CodeMismatch:         "CONFLICT.idempotency.payload_mismatch",
-		oncehttp.CodeStoreUnavailable: "DEPENDENCY.unavailable",
-		oncehttp.CodeTimeout:          "DEPENDENCY.timeout",
-		oncehttp.CodeHandlerFailed:    "TRANSIENT.handler_failed",
-		oncehttp.CodeErrorSwallowed:   "TRANSIENT.statement_error_swallowed",
+	p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: http.StatusConflict, oncehttp.ProblemTimeout: http.StatusGatewayTimeout}
+	p.Codes = map[oncehttp.ProblemCode]oncehttp.ProblemCode{
+		oncehttp.ProblemMismatch:         "CONFLICT.idempotency.payload_mismatch",
+		oncehttp.ProblemStoreUnavailable: "DEPENDENCY.unavailable",
+		oncehttp.ProblemTimeout:          "DEPENDENCY.timeout",
+		oncehttp.ProblemHandlerFailed:    "TRANSIENT.handler_failed",
+		oncehttp.ProblemErrorSwallowed:   "TRANSIENT.statement_error_swallowed",
 	}
 	p.Body = canonical.JSON
 	p.WriteProblem = func(w http.ResponseWriter, p oncehttp.Problem) {
 		p = completed(p)
-		w.Header().Set("Error_code", p.Code) // error_code, as net/http writes it
+		w.Header().Set("Error_code", string(p.Code)) // error_code, as net/http writes it
 		oncehttp.WriteProblem(w, p)
 	}
 	return p
@@ -63,7 +63,7 @@ type taxon struct {
 	hint   string
 }
 
-var taxonomy = map[string]taxon{
+var taxonomy = map[oncehttp.ProblemCode]taxon{
 	"VALIDATION":                            {http.StatusBadRequest, false, "Correct the request."},
 	"AUTH":                                  {http.StatusUnauthorized, false, "Authenticate again, or get the permission."},
 	"CONFLICT.idempotency.payload_mismatch": {http.StatusConflict, false, "Generate a new key for the new payload."},
@@ -74,19 +74,19 @@ var taxonomy = map[string]taxon{
 	"PROVIDER.duplicate":                    {http.StatusConflict, false, "The provider has applied this already: show the existing result."},
 
 	// Codes of package oncehttp that the taxonomy does not have.
-	oncehttp.CodeInFlight:          {http.StatusConflict, true, "Wait as long as Retry-After says, then retry with the same key."},
-	oncehttp.CodeUnknown:           {http.StatusConflict, false, "Ask for the outcome. Do not use a new key."},
-	oncehttp.CodeStale:             {http.StatusPreconditionFailed, false, "Look whether the first attempt took effect before you use a new key."},
-	oncehttp.CodeResultUnavailable: {http.StatusConflict, false, "This was applied already: look up the existing result."},
-	"INTERNAL":                     {http.StatusInternalServerError, false, "Report the defect to the service. Do not use a new key."},
+	oncehttp.ProblemInFlight:          {http.StatusConflict, true, "Wait as long as Retry-After says, then retry with the same key."},
+	oncehttp.ProblemUnknown:           {http.StatusConflict, false, "Ask for the outcome. Do not use a new key."},
+	oncehttp.ProblemStale:             {http.StatusPreconditionFailed, false, "Look whether the first attempt took effect before you use a new key."},
+	oncehttp.ProblemResultUnavailable: {http.StatusConflict, false, "This was applied already: look up the existing result."},
+	"INTERNAL":                        {http.StatusInternalServerError, false, "Report the defect to the service. Do not use a new key."},
 }
 
 // completed fills in what follows from the code.
 func completed(p oncehttp.Problem) oncehttp.Problem {
 	t, listed := taxonomy[p.Code]
 	if !listed {
-		class, _, _ := strings.Cut(p.Code, ".")
-		if t, listed = taxonomy[class]; !listed {
+		class, _, _ := strings.Cut(string(p.Code), ".")
+		if t, listed = taxonomy[oncehttp.ProblemCode(class)]; !listed {
 			return p
 		}
 	}

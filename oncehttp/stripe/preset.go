@@ -33,7 +33,7 @@ func V1() *oncehttp.Preset {
 			2: oncehttp.VerdictCommit, 3: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore, 5: oncehttp.VerdictStore,
 			401: oncehttp.VerdictForget, 403: oncehttp.VerdictForget, 408: oncehttp.VerdictForget, 409: oncehttp.VerdictForget, 423: oncehttp.VerdictForget, 425: oncehttp.VerdictForget, 429: oncehttp.VerdictForget,
 		},
-		Problems:       map[string]int{oncehttp.CodeMismatch: http.StatusBadRequest, oncehttp.CodeConflict: http.StatusTooManyRequests},
+		Problems:       map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: http.StatusBadRequest, oncehttp.ProblemConflict: http.StatusTooManyRequests},
 		ReplayedHeader: "Idempotent-Replayed",
 		KeyHeader:      "Idempotency-Key",
 		RetryHeader:    "Stripe-Should-Retry",
@@ -67,13 +67,13 @@ const (
 // messageOf says p as Stripe does. The key is "" where the preset does not send it back.
 func messageOf(p oncehttp.Problem, key string) string {
 	switch {
-	case p.Code == oncehttp.CodeMismatch && key != "":
+	case p.Code == oncehttp.ProblemMismatch && key != "":
 		return mismatch + fmt.Sprintf(otherKey, key)
-	case p.Code == oncehttp.CodeMismatch:
+	case p.Code == oncehttp.ProblemMismatch:
 		return mismatch
-	case p.Code == oncehttp.CodeInFlight && key != "":
+	case p.Code == oncehttp.ProblemInFlight && key != "":
 		return fmt.Sprintf(inFlight, ": "+key)
-	case p.Code == oncehttp.CodeInFlight:
+	case p.Code == oncehttp.ProblemInFlight:
 		return fmt.Sprintf(inFlight, "")
 	}
 	return cmp.Or(p.Detail, p.Title+".")
@@ -90,11 +90,11 @@ func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
 	h := w.Header()
 	d := detail{Type: "invalid_request_error", Message: messageOf(p, h.Get("Idempotency-Key"))}
 	switch p.Code {
-	case oncehttp.CodeMismatch, oncehttp.CodeKeyMissing, oncehttp.CodeKeyInvalid, oncehttp.CodeUnknown, oncehttp.CodeStale, oncehttp.CodeResultUnavailable:
+	case oncehttp.ProblemMismatch, oncehttp.ProblemKeyMissing, oncehttp.ProblemKeyInvalid, oncehttp.ProblemUnknown, oncehttp.ProblemStale, oncehttp.ProblemResultUnavailable:
 		d.Type = "idempotency_error"
-	case oncehttp.CodeInFlight:
+	case oncehttp.ProblemInFlight:
 		d.Code = "idempotency_key_in_use"
-	case oncehttp.CodeConflict:
+	case oncehttp.ProblemConflict:
 		d.Code = "lock_timeout"
 	default:
 		if p.Status >= http.StatusInternalServerError {

@@ -81,7 +81,9 @@ func TestConflicts(t *testing.T) {
 // in the header is the caller's and not changed.
 func TestQuotedKeys(t *testing.T) {
 	engine := once.New(memstore.New(), once.Config{})
-	strict := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Strict: true})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	preset := oncehttp.Default()
+	preset.QuotedKeys = true
+	strict := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Preset: preset})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	s := &served{base: func(_ int, r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		strict.ServeHTTP(w, r)

@@ -126,8 +126,8 @@ func TestParseProblem(t *testing.T) {
 
 // The server's word for an operation in flight is the one that is looked for.
 func TestCodeInFlight(t *testing.T) {
-	if codeInFlight != oncehttp.CodeInFlight {
-		t.Errorf("%q is not %q", codeInFlight, oncehttp.CodeInFlight)
+	if codeInFlight != oncehttp.ProblemInFlight {
+		t.Errorf("%q is not %q", codeInFlight, oncehttp.ProblemInFlight)
 	}
 }
 

@@ -35,7 +35,7 @@ type Transport struct {
 	AtMostOnce bool
 
 	// Quoted says that keys of WithKey and Keys are sent as the Internet draft has them,
-	// "k" and not k, for servers that accept nothing else, such as oncehttp.Config.Strict.
+	// "k" and not k, for servers that accept nothing else, such as oncehttp.Preset.QuotedKeys.
 	// By default they are sent as they are, which is what most APIs want and what package
 	// oncehttp takes for the same key; to others it is another one. So do not change it
 	// while keys are in use. A key in the header of a request is never changed.

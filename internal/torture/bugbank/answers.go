@@ -15,7 +15,7 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "a new key is safe for a form that is cut off",
-		Edits: []Edit{{In: "(*plan).keyMayBeInForm", Old: "return err != nil", New: "return err == nil && p.Strict"}},
+		Edits: []Edit{{In: "(*plan).keyMayBeInForm", Old: "return err != nil", New: "return err == nil && p.preset.QuotedKeys"}},
 		Tests: in("oncehttp", "TestAFormThatIsCutOff"),
 	},
 	{
@@ -80,7 +80,7 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "a replay takes the encoding of the layer outside away",
-		Edits: []Edit{{In: "(*exchange).replay", Old: `standard != "Content-Encoding" &&`, New: ""}},
+		Edits: []Edit{{In: "(*Exchange).replay", Old: `standard != "Content-Encoding" &&`, New: ""}},
 		Tests: []Killer{{Module: "internal/torture", Package: "oncehttp", Test: "TestCompressionOutside"}},
 	},
 	{

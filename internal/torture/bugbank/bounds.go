@@ -69,7 +69,7 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "the bodies of requests that wait are not counted",
-		Edits: []Edit{{In: "(*exchange).operation", Old: "op.Bytes = int64(len(body))", New: ""}},
+		Edits: []Edit{{In: "(*Exchange).operation", Old: "op.Bytes = body.size", New: ""}},
 		Tests: in("oncehttp", "TestBodiesOfWaitersAreBounded"),
 	},
 	{

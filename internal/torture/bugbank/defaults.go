@@ -39,7 +39,7 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "an answer that is not stored is told as ignored",
-		Edits: []Edit{{In: "oncehttp.(*server).ServeHTTP", Old: "status := wire.StatusNotStored", New: "status := wire.StatusIgnored"}},
+		Edits: []Edit{{In: "(*Exchange).Finish", Old: "status := wire.StatusNotStored", New: "status := wire.StatusIgnored"}},
 		Tests: in("oncehttp", "TestNotStored"),
 	},
 	{
@@ -49,7 +49,7 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "a 401 without a challenge",
-		Edits: []Edit{{In: "(*exchange).refuse", Old: "p.Code == CodeUnauthenticated && !set", New: "p.Code == CodeUnauthenticated && set"}},
+		Edits: []Edit{{In: "(*Exchange).WriteProblem", Old: "p.Code == ProblemUnauthenticated && !set", New: "p.Code == ProblemUnauthenticated && set"}},
 		Tests: in("oncehttp", "TestChallenge"),
 	},
 	{

@@ -50,12 +50,12 @@ var leasedMutants = []Mutant{
 	},
 	{
 		Name:  "a client is told that nothing was applied by work that has stopped behind a phase",
-		Edits: []Edit{{In: "oncehttp.(*exchange).problemOf", Old: "if e.Effect == once.EffectInDoubt { // phases", New: "if e.Effect == once.EffectApplied { // phases"}},
+		Edits: []Edit{{In: "oncehttp.(*Exchange).Problem", Old: "if e.Effect == once.EffectInDoubt { // phases", New: "if e.Effect == once.EffectApplied { // phases"}},
 		Tests: in("oncehttp", "TestLeasedWorkHasStopped"),
 	},
 	{
 		Name:  "a handler that is resumed does not know its client",
-		Edits: []Edit{{In: "oncehttp.(*plan).restore", Old: "principal: principal, body: body}", New: "body: body}"}},
+		Edits: []Edit{{In: "oncehttp.(*plan).restore", Old: "principal: principal, body: inMemory(body)}", New: "body: inMemory(body)}"}},
 		Tests: in("oncehttp", "TestResume"),
 	},
 	{

@@ -174,7 +174,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a client shall ask for what is too large again",
-		Edits: []Edit{{In: "(*exchange).problemOf", Old: `errors.As(err, new(*store.TooLargeError))`, New: `false`}},
+		Edits: []Edit{{In: "(*Exchange).Problem", Old: `errors.As(err, new(*store.TooLargeError))`, New: `false`}},
 		Tests: in("oncehttp", "TestAnswerTooLargeForTheDatabase"),
 	},
 	{

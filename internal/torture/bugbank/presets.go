@@ -5,7 +5,7 @@ package bugbank
 var presetMutants = []Mutant{
 	{
 		Name:  "the playbook's mismatch has a code of ours",
-		Edits: []Edit{{In: "refundplaybook.Preset", Old: `oncehttp.CodeMismatch:         "CONFLICT.idempotency.payload_mismatch",`, New: ""}},
+		Edits: []Edit{{In: "refundplaybook.Preset", Old: `oncehttp.ProblemMismatch:         "CONFLICT.idempotency.payload_mismatch",`, New: ""}},
 		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
 	},
 	{
@@ -15,17 +15,17 @@ var presetMutants = []Mutant{
 	},
 	{
 		Name:  "a timeout is told as a store that is away",
-		Edits: []Edit{{In: "(*exchange).timedOut", Old: "errors.Is(err, context.DeadlineExceeded) && (", New: "errors.Is(err, context.Canceled) && ("}},
+		Edits: []Edit{{In: "(*Exchange).timedOut", Old: "errors.Is(err, context.DeadlineExceeded) && (", New: "errors.Is(err, context.Canceled) && ("}},
 		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
 	},
 	{
 		Name:  "a deadline of the handler is told as an internal error",
-		Edits: []Edit{{In: "(*exchange).problemOf", Old: "e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded)", New: "e.Code == once.CodeFailed && errors.Is(err, context.Canceled)"}},
+		Edits: []Edit{{In: "(*Exchange).Problem", Old: "e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded)", New: "e.Code == once.CodeFailed && errors.Is(err, context.Canceled)"}},
 		Tests: in("oncehttp", "TestADeadlineOfTheHandler"),
 	},
 	{
 		Name:  "a document has the codes of another dialect",
-		Edits: []Edit{{In: "(*plan).problemResponse", Old: `object{"code": prob.Code,`, New: `object{"code": c,`}},
+		Edits: []Edit{{In: "openapi.(*route).problemResponse", Old: `object{"code": prob.Code,`, New: `object{"code": prob.Title,`}},
 		Tests: in("oncehttp", "TestCodesOfAPreset"),
 	},
 	{
@@ -60,7 +60,7 @@ var presetMutants = []Mutant{
 	},
 	{
 		Name:  "Stripe's mismatch has a message of ours",
-		Edits: []Edit{{In: "stripe.messageOf", Old: `case p.Code == oncehttp.CodeMismatch && key != "":`, New: `case p.Code == "" && key != "":`}},
+		Edits: []Edit{{In: "stripe.messageOf", Old: `case p.Code == oncehttp.ProblemMismatch && key != "":`, New: `case p.Code == "" && key != "":`}},
 		Tests: in("oncehttp", "TestDialects"),
 	},
 	{
@@ -70,13 +70,13 @@ var presetMutants = []Mutant{
 	},
 	{
 		Name:  "two templates of one path are two paths",
-		Edits: []Edit{{In: "OpenAPI", Old: "first, ok := names[shape]; ok", New: "first, ok := names[shape]; ok && first == path"}},
-		Tests: in("oncehttp", "TestOpenAPIPaths"),
+		Edits: []Edit{{In: "openapi.New", Old: "first, ok := names[shape]; ok", New: "first, ok := names[shape]; ok && first == path"}},
+		Tests: in("oncehttp/openapi", "TestPaths"),
 	},
 	{
 		Name:  "a method that OpenAPI does not know is a member of a path",
 		Edits: []Edit{{In: "setOperation", Old: "http.MethodDelete, http.MethodPatch:", New: `http.MethodDelete, http.MethodPatch, "QUERY":`}},
-		Tests: in("oncehttp", "TestOpenAPIPaths"),
+		Tests: in("oncehttp/openapi", "TestPaths"),
 	},
 	{
 		Name:  "the demo's document needs authentication",

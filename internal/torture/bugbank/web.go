@@ -4,22 +4,22 @@ package bugbank
 var webMutants = []Mutant{
 	{
 		Name:  "the query is not compared",
-		Edits: []Edit{{In: "(*exchange).fingerprint", Old: "r.URL.RawQuery, contentType}", New: `"", contentType}`}},
+		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: "r.URL.RawQuery, contentType}", New: `"", contentType}`}},
 		Tests: in("oncehttp", "TestMismatch"),
 	},
 	{
 		Name:  "the path is not compared",
-		Edits: []Edit{{In: "(*exchange).fingerprint", Old: "route, path, r.URL", New: "route, path[:0], r.URL"}},
+		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: "route, path, r.URL.RawQuery, contentType}", New: "route, path[:0], r.URL.RawQuery, contentType}"}},
 		Tests: in("oncehttp", "TestMismatch"),
 	},
 	{
 		Name:  "the content type is not compared",
-		Edits: []Edit{{In: "(*exchange).fingerprint", Old: "r.URL.RawQuery, contentType}", New: `r.URL.RawQuery, ""}`}},
+		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: "r.URL.RawQuery, contentType}", New: `r.URL.RawQuery, ""}`}},
 		Tests: in("oncehttp", "TestMismatch"),
 	},
 	{
 		Name:  "the parts of a fingerprint run into each other",
-		Edits: []Edit{{In: "FingerprintOf", Old: "h.Write(size[:])", New: ""}},
+		Edits: []Edit{{In: "fingerprint.Of", Old: "h.Write(size[:])", New: ""}},
 		Tests: in("", "TestFingerprintIsStable"),
 	},
 	{
@@ -49,7 +49,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "credentials that an earlier version has stored are replayed",
-		Edits: []Edit{{In: "(*exchange).replay", Old: "if !neverStored(http.CanonicalHeaderKey(f.Name)) {", New: `if f.Name != "" {`}},
+		Edits: []Edit{{In: "(*Exchange).replay", Old: "if !neverStored(http.CanonicalHeaderKey(f.Name)) {", New: `if f.Name != "" {`}},
 		Tests: in("oncehttp", "TestStoredCredentialsStay"),
 	},
 	{
@@ -74,17 +74,17 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "who has a key need not be known",
-		Edits: []Edit{{In: "(*exchange).operation", Old: `if x.principal = p.Principal(r); x.principal == "" {`, New: `if x.principal = p.Principal(r); x.principal == "" && !p.keySent(r) {`}},
+		Edits: []Edit{{In: "(*Exchange).operation", Old: `if x.principal = p.Principal(r); x.principal == "" {`, New: `if x.principal = p.Principal(r); x.principal == "" && !p.keySent(r) {`}},
 		Tests: in("oncehttp", "TestUnauthenticated"),
 	},
 	{
 		Name:  "a body that was looked at is taken for read",
-		Edits: []Edit{{In: "(*exchange).fingerprint", Old: "case len(r.PostForm) > 0:", New: "case r.PostForm != nil:"}},
+		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: "case len(r.PostForm) > 0:", New: "case r.PostForm != nil:"}},
 		Tests: in("oncehttp", "TestParsedWithoutReading"),
 	},
 	{
 		Name:  "a form whose files cannot be compared is executed",
-		Edits: []Edit{{In: "(*exchange).operation", Old: "if r.MultipartForm != nil {", New: `if r.MultipartForm != nil && r.Method == "" { //`}},
+		Edits: []Edit{{In: "(*Exchange).operation", Old: "if r.MultipartForm != nil {", New: `if r.MultipartForm != nil && r.Method == "" { //`}},
 		Tests: in("oncehttp", "TestParsedForm"),
 	},
 	{
@@ -94,7 +94,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "an old record takes nosniff away",
-		Edits: []Edit{{In: "(*exchange).replay", Old: "&& (!restrictsReader(standard) || hasField(res.Header, standard))", New: ""}},
+		Edits: []Edit{{In: "(*Exchange).replay", Old: "&& (!restrictsReader(standard) || hasField(res.Header, standard))", New: ""}},
 		Tests: in("oncehttp", "TestGuardsOfOuterMiddleware"),
 	},
 	{
@@ -109,7 +109,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "work without a key has no trace",
-		Edits: []Edit{{In: "(*exchange).operation", Old: "default:\nreturn op, nil", New: "default:\nop.Trace = \"\"\nreturn op, nil"}},
+		Edits: []Edit{{In: "(*Exchange).operation", Old: "default:\nreturn op, nil", New: "default:\nop.Trace = \"\"\nreturn op, nil"}},
 		Tests: in("oncehttp", "TestNameAndTrace"),
 	},
 	{
@@ -121,5 +121,40 @@ var webMutants = []Mutant{
 		Name:  "a traceparent of a later version is kept as it is",
 		Edits: []Edit{{In: "wire.Trace", Old: `return "00" + trace[traceIDStart-1:parentIDEnd+1] + sampled`, New: "_ = sampled\nreturn lines[0]"}},
 		Tests: in("internal/wire", "TestTrace"),
+	},
+	{
+		Name:  "of a body in a file the beginning is compared",
+		Edits: []Edit{{In: "fingerprintFile", Old: "io.NewSectionReader(file, from, to-from), to-from)", New: "io.NewSectionReader(file, from, to-from), min(to-from, 100))"}},
+		Tests: in("oncehttp", "TestABodyInAFile"),
+	},
+	{
+		Name:  "a boundary on the edge of two reads is overlooked",
+		Edits: []Edit{{In: "(*multipartFile).find", Old: "max(seen, n-len(text)+1)", New: "max(seen, n)"}},
+		Tests: in("oncehttp", "TestABodyInAFile"),
+	},
+	{
+		Name:  "the file of a body has a name",
+		Edits: []Edit{{In: "spool", Old: "os.Remove(f.Name()) != nil", New: `f.Name() != ""`}},
+		Tests: in("oncehttp", "TestABodyInAFile"),
+	},
+	{
+		Name:  "the file of a body stays open",
+		Edits: []Edit{{In: "(*Exchange).Close", Old: "return x.body.close()", New: "return nil"}},
+		Tests: in("oncehttp", "TestABodyInAFile"),
+	},
+	{
+		Name:  "a refused request stays behind the gate",
+		Edits: []Edit{{In: "(*Route).Read", Old: "if !ok {", New: "if !ok && x == nil {"}},
+		Tests: in("oncehttp", "TestReadRefuses"),
+	},
+	{
+		Name:  "a program executes what cannot be compared",
+		Edits: []Edit{{In: "(*Route).Read", Old: "case x.incomparable != nil:", New: "case x.incomparable != nil && op.Key != \"\":"}},
+		Tests: in("oncehttp", "TestReadRefuses"),
+	},
+	{
+		Name:  "the body of an exchange is read when the request is over",
+		Edits: []Edit{{In: "(*Exchange).endBody", Old: "x.sent.end()", New: ""}},
+		Tests: in("oncehttp", "TestBodyOfAnExchange"),
 	},
 }

@@ -17,12 +17,13 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/openapi"
 	"github.com/oncelib/once/oncehttp/refundplaybook"
 	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store/memstore"
 )
 
-func validatorOf(t *testing.T, doc *oncehttp.Document) validator.Validator {
+func validatorOf(t *testing.T, doc *openapi.Document) validator.Validator {
 	t.Helper()
 	d, err := libopenapi.NewDocument([]byte(doc.String()))
 	if err != nil {
@@ -89,7 +90,7 @@ func TestDocumentsAreValid(t *testing.T) {
 	routes := map[string]oncehttp.Config{
 		"POST /refunds": {Principal: oncehttp.Global()},
 		"/orders/{id}":  {Principal: oncehttp.Global(), Optional: true},
-		"POST /orders/{id}/items/{item}/{rest...}": {Principal: oncehttp.Global(), Strict: true, FormField: "once"},
+		"POST /orders/{id}/items/{item}/{rest...}": {Principal: oncehttp.Global(), Preset: quoted(), FormField: "once"},
 		"POST api.example.com/{$}":                 {Principal: oncehttp.Global(), Key: func(*http.Request) (string, error) { return "", nil }},
 		"PUT /prices/{id}":                         {Principal: oncehttp.Global(), Preset: own},
 	}
@@ -97,7 +98,7 @@ func TestDocumentsAreValid(t *testing.T) {
 	for _, p := range presets {
 		routes["/"+p.Name+"/refunds/{id}"] = oncehttp.Config{Principal: oncehttp.Global(), Preset: p}
 	}
-	doc := oncehttp.OpenAPI(e, routes)
+	doc := openapi.New(e, routes)
 	validatorOf(t, doc)
 	d, err := libopenapi.NewDocument([]byte(doc.String()))
 	if err != nil {
@@ -132,7 +133,7 @@ func TestTheMiddlewareKeepsItsWord(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	principal := "acme"
 	cfg := oncehttp.Config{Principal: func(*http.Request) string { return principal }, MaxRequest: 100, MaxStored: 200}
-	doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST /refunds/{id}": cfg})
+	doc := openapi.New(e, map[string]oncehttp.Config{"POST /refunds/{id}": cfg})
 	v := validatorOf(t, doc)
 	enter, leave := make(chan struct{}), make(chan struct{})
 	mux := http.NewServeMux()
@@ -233,4 +234,11 @@ func TestTheMiddlewareKeepsItsWord(t *testing.T) {
 	if !slices.Contains(strings.Fields(doc.String()), `"503":`) {
 		t.Error("no 503 in the document")
 	}
+}
+
+// quoted is the preset that takes quoted keys only.
+func quoted() *oncehttp.Preset {
+	p := oncehttp.Default()
+	p.QuotedKeys = true
+	return p
 }

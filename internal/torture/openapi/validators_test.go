@@ -13,13 +13,14 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/openapi"
 	"github.com/oncelib/once/oncehttp/refundplaybook"
 	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store/memstore"
 )
 
 // services are the documents that the validators of the npm world judge, by name.
-func services() map[string]*oncehttp.Document {
+func services() map[string]*openapi.Document {
 	queries := oncehttp.Default()
 	queries.Methods = []string{"POST", "QUERY", "REPORT"}
 	plain := oncehttp.Config{Principal: oncehttp.Global()}
@@ -30,7 +31,7 @@ func services() map[string]*oncehttp.Document {
 		"rest":          {"POST /files/{path...}": plain},
 		"two-templates": {"POST /orders/{id}/items/{item}": plain, "PATCH /orders/{order}/items/{part}": plain, "POST /orders/{order}": plain},
 		"other-methods": {"/reports": {Principal: oncehttp.Global(), Preset: queries}, "REPORT /reports/{id}": {Principal: oncehttp.Global(), Preset: queries}},
-		"strict-form":   {"POST /orders/{id}": {Principal: oncehttp.Global(), Strict: true, FormField: "once"}},
+		"strict-form":   {"POST /orders/{id}": {Principal: oncehttp.Global(), Preset: quoted(), FormField: "once"}},
 		"own-key":       {"POST api.example.com/hooks": {Principal: oncehttp.Global(), Key: func(*http.Request) (string, error) { return "", nil }}},
 		"retention":     {"POST /orders": {Principal: oncehttp.Global(), Retain: time.Hour, Wait: time.Second}},
 	}
@@ -38,9 +39,9 @@ func services() map[string]*oncehttp.Document {
 		routes[p.Name] = map[string]oncehttp.Config{"/refunds/{id}": {Principal: oncehttp.Global(), Preset: p}}
 	}
 	e := once.New(memstore.New(), once.Config{})
-	docs := map[string]*oncehttp.Document{}
+	docs := map[string]*openapi.Document{}
 	for name, r := range routes {
-		docs[name] = oncehttp.OpenAPI(e, r)
+		docs[name] = openapi.New(e, r)
 	}
 	return docs
 }

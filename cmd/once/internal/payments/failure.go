@@ -21,7 +21,7 @@ import (
 func failure(method string, down bool) *problem {
 	p := shared(http.StatusInternalServerError, "INTERNAL.failed", "Internal error", "The request has failed. The reason is in the log of the service.")
 	if down {
-		p = shared(http.StatusServiceUnavailable, oncehttp.CodeStoreUnavailable, "Temporarily unavailable", "The database cannot be reached, or not used, at the moment.")
+		p = shared(http.StatusServiceUnavailable, oncehttp.ProblemStoreUnavailable, "Temporarily unavailable", "The database cannot be reached, or not used, at the moment.")
 		p.RetryAfter = time.Second
 	}
 	switch method {

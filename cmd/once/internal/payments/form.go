@@ -57,7 +57,7 @@ func readBody(r *http.Request, most int) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, refusal(http.StatusBadRequest, oncehttp.CodeBodyUnreadable, "The body could not be read.")
+		return nil, refusal(http.StatusBadRequest, oncehttp.ProblemBodyUnreadable, "The body could not be read.")
 	case len(body) > most:
 		return nil, bodyTooLarge(most)
 	}

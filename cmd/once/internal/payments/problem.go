@@ -14,13 +14,13 @@ import (
 // problem is an error that the client may see.
 type problem struct{ oncehttp.Problem }
 
-func (p *problem) Error() string { return p.Code + ": " + p.Detail }
+func (p *problem) Error() string { return string(p.Code) + ": " + p.Detail }
 
 // refusal is a problem that is the client's to solve: nothing was done, sending
 // the same again will not help, and the corrected request is a new intent.
-func refusal(status int, code, detail string) *problem {
+func refusal(status int, code oncehttp.ProblemCode, detail string) *problem {
 	return &problem{oncehttp.Problem{
-		Type:   "https://oncelib.dev/problems/payments/" + slug.Replace(strings.ToLower(code)),
+		Type:   "https://oncelib.dev/problems/payments/" + slug.Replace(strings.ToLower(string(code))),
 		Status: status, Code: code, Detail: detail, SafeNewKey: true,
 	}}
 }
@@ -31,7 +31,7 @@ var slug = strings.NewReplacer(".", "/", "_", "-")
 type fieldError struct{ name, code, detail string }
 
 func invalidFields(status int, wrong ...fieldError) *problem {
-	p := refusal(status, "VALIDATION."+wrong[0].code, "")
+	p := refusal(status, "VALIDATION."+oncehttp.ProblemCode(wrong[0].code), "")
 	details := make([]string, len(wrong))
 	for i, w := range wrong {
 		details[i] = w.name + " " + w.detail
@@ -44,7 +44,7 @@ func invalidFields(status int, wrong ...fieldError) *problem {
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
 func notFound(kind, id string) *problem {
-	return refusal(http.StatusNotFound, "NOT_FOUND."+kind, fmt.Sprintf("There is no %s %s.", kind, id))
+	return refusal(http.StatusNotFound, "NOT_FOUND."+oncehttp.ProblemCode(kind), fmt.Sprintf("There is no %s %s.", kind, id))
 }
 
 func exceeds(left int64) *problem {
@@ -74,19 +74,19 @@ func unconditional() *problem {
 }
 
 func unauthenticated() *problem {
-	return shared(http.StatusUnauthorized, oncehttp.CodeUnauthenticated, "Not authenticated", "Say who you are: Authorization: Bearer TENANT.")
+	return shared(http.StatusUnauthorized, oncehttp.ProblemUnauthenticated, "Not authenticated", "Say who you are: Authorization: Bearer TENANT.")
 }
 
 func bodyTooLarge(most int) *problem {
-	return shared(http.StatusRequestEntityTooLarge, oncehttp.CodeBodyTooLarge, "Request body too large", fmt.Sprintf("The body is larger than %d KiB.", most>>10))
+	return shared(http.StatusRequestEntityTooLarge, oncehttp.ProblemBodyTooLarge, "Request body too large", fmt.Sprintf("The body is larger than %d KiB.", most>>10))
 }
 
 // shared is a problem that package oncehttp answers with too. A client cannot tell
 // who has noticed it, so it is the same problem: in particular nobody has looked
 // whether the key has been used before, and so a new one is not called safe.
-func shared(status int, code, title, detail string) *problem {
+func shared(status int, code oncehttp.ProblemCode, title, detail string) *problem {
 	p := refusal(status, code, detail)
-	p.Type, p.Title, p.SafeNewKey = "https://oncelib.dev/problems/"+slug.Replace(strings.ToLower(code)), title, false
+	p.Type, p.Title, p.SafeNewKey = "https://oncelib.dev/problems/"+slug.Replace(strings.ToLower(string(code))), title, false
 	return p
 }
 

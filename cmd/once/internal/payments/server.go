@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/openapi"
 	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store"
 )
@@ -110,7 +111,7 @@ func route(mux *http.ServeMux, path string, by methods) {
 type protected struct {
 	all      func(action) http.Handler
 	writes   func(action) http.Handler // for actions that read nothing
-	document func(patterns ...string) *oncehttp.Document
+	document func(patterns ...string) *openapi.Document
 }
 
 // publish serves what clients must know of the protected routes. There is nothing secret in it,
@@ -135,12 +136,12 @@ func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) 
 		if cfg.Dialect == StripeV1 {
 			keys.Preset, keys.Optional = stripe.V1(), true
 		}
-		p.document = func(patterns ...string) *oncehttp.Document {
+		p.document = func(patterns ...string) *openapi.Document {
 			routes := map[string]oncehttp.Config{}
 			for _, pattern := range patterns {
 				routes[pattern] = keys
 			}
-			d := oncehttp.OpenAPI(engine, routes)
+			d := openapi.New(engine, routes)
 			d.Title = "Payments"
 			return d
 		}

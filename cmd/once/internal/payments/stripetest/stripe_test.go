@@ -194,8 +194,8 @@ func TestWhatStripeGoRetries(t *testing.T) {
 		problem oncehttp.Problem
 		asked   int
 	}{
-		"idempotency_key_in_use": {oncehttp.Problem{Code: oncehttp.CodeInFlight, Status: http.StatusConflict, Retryable: true}, 1},
-		"lock_timeout":           {oncehttp.Problem{Code: oncehttp.CodeConflict, Status: http.StatusTooManyRequests, Retryable: true}, 2},
+		"idempotency_key_in_use": {oncehttp.Problem{Code: oncehttp.ProblemInFlight, Status: http.StatusConflict, Retryable: true}, 1},
+		"lock_timeout":           {oncehttp.Problem{Code: oncehttp.ProblemConflict, Status: http.StatusTooManyRequests, Retryable: true}, 2},
 	} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

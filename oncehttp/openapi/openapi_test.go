@@ -1,4 +1,4 @@
-package oncehttp_test
+package openapi_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/oncehttp/openapi"
 	"github.com/oncelib/once/oncehttp/refundplaybook"
 	"github.com/oncelib/once/oncehttp/stripe"
 	"github.com/oncelib/once/store/memstore"
@@ -18,10 +19,10 @@ import (
 
 // What clients must know of a route can be printed, served, and merged into the document
 // of the service.
-func ExampleOpenAPI() {
+func ExampleNew() {
 	engine := once.New(memstore.New(), once.Config{})
 	cfg := oncehttp.Config{Principal: oncehttp.Global(), Retain: 48 * time.Hour}
-	doc := oncehttp.OpenAPI(engine, map[string]oncehttp.Config{"POST /charges/{id}/refunds": cfg})
+	doc := openapi.New(engine, map[string]oncehttp.Config{"POST /charges/{id}/refunds": cfg})
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /idempotency.json", doc)
@@ -44,16 +45,24 @@ func ExampleOpenAPI() {
 	// One of: CONFLICT.idempotency.mismatch.
 }
 
-func TestOpenAPI(t *testing.T) {
+func panicOf(f func()) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	f()
+	return ""
+}
+
+func TestDocument(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	cfg := oncehttp.Config{Principal: oncehttp.Global()}
 	other := oncehttp.Default()
-	other.Problems = map[string]int{oncehttp.CodeMismatch: 400}
+	other.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: 400}
 	other.WriteProblem = oncehttp.WriteProblem
 	other.Methods = append(other.Methods, "DELETE")
-	doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{
+	quoted := oncehttp.Default()
+	quoted.QuotedKeys = true
+	doc := openapi.New(e, map[string]oncehttp.Config{
 		"example.com/a/{id}/{rest...}": cfg,
-		"POST /b/{$}":                  {Principal: oncehttp.Global(), Optional: true, Strict: true, FormField: "once"},
+		"POST /b/{$}":                  {Principal: oncehttp.Global(), Optional: true, Preset: quoted, FormField: "once"},
 		"DELETE /c":                    {Principal: oncehttp.Global(), Preset: other},
 	})
 	w := httptest.NewRecorder()
@@ -62,7 +71,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Error(w.Header(), w.Body)
 	}
 	text := doc.String()
-	if again := oncehttp.OpenAPI(e, map[string]oncehttp.Config{}); again.String() == text {
+	if again := openapi.New(e, map[string]oncehttp.Config{}); again.String() == text {
 		t.Error("nothing in it")
 	}
 	var d struct {
@@ -85,19 +94,23 @@ func TestOpenAPI(t *testing.T) {
 	if len(a) != 2 || len(a["patch"].Parameters) != 6 || !a["post"].Parameters[2].Required || a["post"].Responses["422"].Content == nil {
 		t.Errorf("%+v", a)
 	}
-	if b.Parameters[0].Required || strings.Contains(b.Parameters[0].Schema.Pattern, "|\"") || strings.Contains(fmt.Sprint(b.Responses["400"].Codes), oncehttp.CodeKeyMissing) {
+	if b.Parameters[0].Required || strings.Contains(b.Parameters[0].Schema.Pattern, "|\"") || strings.Contains(fmt.Sprint(b.Responses["400"].Codes), string(oncehttp.ProblemKeyMissing)) {
 		t.Errorf("%+v", b)
 	}
-	if len(c) != 1 || !strings.Contains(fmt.Sprint(c["delete"].Responses["400"].Codes), oncehttp.CodeMismatch) || c["delete"].Responses["400"].Content != nil {
+	if len(c) != 1 || !strings.Contains(fmt.Sprint(c["delete"].Responses["400"].Codes), string(oncehttp.ProblemMismatch)) || c["delete"].Responses["400"].Content != nil {
 		t.Errorf("%+v", c)
 	}
-	for code := range oncehttp.Problems() {
-		if !strings.Contains(text, code) {
-			t.Errorf("%s is not described", code)
+	problems := oncehttp.NewRoute(e, cfg).Problems()
+	for _, p := range problems {
+		if !strings.Contains(text, string(p.Code)) {
+			t.Errorf("%s is not described", p.Code)
 		}
 	}
+	if len(problems) < 20 {
+		t.Errorf("vacuous: %d problems", len(problems))
+	}
 	for pattern, cfg := range map[string]oncehttp.Config{"GET /": cfg, "POST /": {}} {
-		if p := panicOf(func() { oncehttp.OpenAPI(e, map[string]oncehttp.Config{pattern: cfg}) }); !strings.Contains(p, "\nTry: ") {
+		if p := panicOf(func() { openapi.New(e, map[string]oncehttp.Config{pattern: cfg}) }); !strings.Contains(p, "\nTry: ") {
 			t.Errorf("%s: %q", pattern, p)
 		}
 	}
@@ -106,7 +119,7 @@ func TestOpenAPI(t *testing.T) {
 // documented is what a document says of one path, by method.
 func documented(t *testing.T, cfg oncehttp.Config) map[string]any {
 	t.Helper()
-	doc := oncehttp.OpenAPI(once.New(memstore.New(), once.Config{}), map[string]oncehttp.Config{"POST /x": cfg})
+	doc := openapi.New(once.New(memstore.New(), once.Config{}), map[string]oncehttp.Config{"POST /x": cfg})
 	var d struct {
 		Paths map[string]map[string]map[string]any
 	}
@@ -136,7 +149,7 @@ func at(v any, path ...any) any {
 
 // A document says what the dialect does: what a key is unique within, how it is written,
 // and what a problem tells of retries.
-func TestOpenAPIOfDialects(t *testing.T) {
+func TestDocumentOfDialects(t *testing.T) {
 	route := func(*http.Request) string { return "r" }
 	own := oncehttp.Default()
 	own.Route = route
@@ -171,21 +184,7 @@ func TestOpenAPIOfDialects(t *testing.T) {
 	}
 }
 
-// A preset with RetryHeader says it of every problem, whoever writes them.
-func TestRetryHeaderOfProblems(t *testing.T) {
-	p := oncehttp.Default()
-	p.RetryHeader = "should-retry"
-	s := start(t, setup{Config: oncehttp.Config{Preset: p}}, create)
-	if got := s.send("POST", "/", ""); got.status != 400 || got.header.Get("Should-Retry") != "false" {
-		t.Errorf("%+v", got)
-	}
-	s.store.down = true
-	if got := s.post("k", ""); got.status != 503 || got.header.Get("Should-Retry") != "true" {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestOpenAPIOfForms(t *testing.T) {
+func TestDocumentOfForms(t *testing.T) {
 	cfg := oncehttp.Config{Principal: oncehttp.Global(), FormField: "once"}
 	schema := []any{"requestBody", "content", "multipart/form-data", "schema"}
 	op := documented(t, cfg)
@@ -200,13 +199,13 @@ func TestOpenAPIOfForms(t *testing.T) {
 }
 
 // Hosts are not part of a document, and no pattern replaces another one unnoticed.
-func TestOpenAPIHosts(t *testing.T) {
+func TestHosts(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	cfg := func(bytes int64) oncehttp.Config {
 		return oncehttp.Config{Principal: oncehttp.Global(), MaxRequest: bytes}
 	}
 	for _, host := range []string{"", "a.example"} {
-		doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST " + host + "/x": cfg(3), host + "/x": cfg(4)}).String()
+		doc := openapi.New(e, map[string]oncehttp.Config{"POST " + host + "/x": cfg(3), host + "/x": cfg(4)}).String()
 		var d struct {
 			Paths map[string]map[string]map[string]any
 		}
@@ -222,7 +221,7 @@ func TestOpenAPIHosts(t *testing.T) {
 	for _, patterns := range [][2]string{
 		{"POST a.example/x", "POST b.example/x"}, {"POST a.example/x", "/x"}, {"POST /x", "POST a.example/x"}, {"a.example/x", "b.example/x"}, {"/x/", "/x/{$}"},
 	} {
-		p := panicOf(func() { oncehttp.OpenAPI(e, map[string]oncehttp.Config{patterns[0]: cfg(1), patterns[1]: cfg(2)}) })
+		p := panicOf(func() { openapi.New(e, map[string]oncehttp.Config{patterns[0]: cfg(1), patterns[1]: cfg(2)}) })
 		if !strings.Contains(p, patterns[0]) || !strings.Contains(p, patterns[1]) || !strings.Contains(p, "\nTry: ") {
 			t.Errorf("%q: %q", patterns, p)
 		}
@@ -231,12 +230,12 @@ func TestOpenAPIHosts(t *testing.T) {
 
 // Two templates of one path are one path, and a method that OpenAPI does not know does not make
 // the document invalid.
-func TestOpenAPIPaths(t *testing.T) {
+func TestPaths(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	query := oncehttp.Default()
 	query.Methods = []string{"POST", "QUERY", "post"}
 	one := oncehttp.Config{Principal: oncehttp.Global()}
-	doc := oncehttp.OpenAPI(e, map[string]oncehttp.Config{
+	doc := openapi.New(e, map[string]oncehttp.Config{
 		"POST /a/{id}/b/{item}":        one,
 		"PATCH /a/{order}/b/{part...}": one,
 		"POST /a/{order}":              one,
@@ -266,7 +265,7 @@ func TestOpenAPIPaths(t *testing.T) {
 		t.Errorf("%v", c)
 	}
 	p := panicOf(func() {
-		oncehttp.OpenAPI(e, map[string]oncehttp.Config{"POST /x/{id}": one, "POST /x/{rest...}": one})
+		openapi.New(e, map[string]oncehttp.Config{"POST /x/{id}": one, "POST /x/{rest...}": one})
 	})
 	if !strings.Contains(p, "POST /x/{id}") || !strings.Contains(p, "POST /x/{rest...}") || !strings.Contains(p, "\nTry: ") {
 		t.Errorf("%q", p)
@@ -274,11 +273,11 @@ func TestOpenAPIPaths(t *testing.T) {
 }
 
 // The pattern of the key says what the middleware accepts, and no more.
-func FuzzOpenAPIKeyPattern(f *testing.F) {
+func FuzzKeyPattern(f *testing.F) {
 	for _, key := range []string{"k", `"k"`, `"a\"b\\"`, `a;b`, `a"`, `""`, strings.Repeat("k", 255), strings.Repeat("k", 256), "a b", " a", "ü", `a\b`} {
 		f.Add(key)
 	}
-	pattern := oncehttp.KeyPattern()
+	pattern := openapi.KeyPattern()
 	f.Fuzz(func(t *testing.T, key string) {
 		if strings.Trim(key, " \t") != key || strings.HasPrefix(key, `"`) && strings.ContainsAny(key, ";") {
 			return // what surrounds a key is not described

@@ -1,4 +1,4 @@
-package oncehttp
+package openapi
 
 import (
 	"slices"
@@ -6,16 +6,17 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/oncehttp"
 )
 
 // responses returns the Responses Object: what the middleware adds to those of a handler.
-func (p *plan) responses() object {
+func (p *route) responses() object {
 	about := object{}
 	for name, schema := range map[string]object{
-		p.preset.StatusHeader:    {"type": "string", "enum": []string{wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed, wire.StatusNotStored, wire.StatusIgnored}},
-		p.preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
-		p.preset.RetentionHeader: {"type": "integer", "minimum": 0},
-		p.preset.KeyHeader:       {"type": "string"},
+		p.Preset.StatusHeader:    {"type": "string", "enum": []string{wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed, wire.StatusNotStored, wire.StatusIgnored}},
+		p.Preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
+		p.Preset.RetentionHeader: {"type": "integer", "minimum": 0},
+		p.Preset.KeyHeader:       {"type": "string"},
 	} {
 		if name != "" {
 			about[name] = object{"schema": schema}
@@ -25,46 +26,26 @@ func (p *plan) responses() object {
 		"description": "The answer of the operation. A retry with the same key and the same request gets it again, byte for byte.",
 		"headers":     about,
 	}}
-	for status, codes := range p.codes() {
-		all[strconv.Itoa(status)] = p.problemResponse(codes)
+	by := map[int][]oncehttp.Problem{}
+	for _, prob := range p.Problems() {
+		by[prob.Status] = append(by[prob.Status], prob)
+	}
+	for status, problems := range by {
+		all[strconv.Itoa(status)] = p.problemResponse(problems)
 	}
 	return all
 }
 
-// codes returns the problems of this route, by status.
-func (p *plan) codes() map[int][]string {
-	by := map[int][]string{}
-	if p.Gate != nil {
-		for code, prob := range gateProblems {
-			by[prob.Status] = append(by[prob.Status], code)
-		}
-	}
-	for code := range problems {
-		if code == CodeKeyMissing && p.Optional {
-			continue
-		}
-		status := p.problem(code).Status
-		by[status] = append(by[status], code)
-	}
-	for _, codes := range by {
-		slices.Sort(codes)
-	}
-	return by
-}
-
-func (p *plan) problemResponse(codes []string) object {
-	kinds, names := make([]object, len(codes)), make([]string, len(codes))
-	for i, c := range codes {
-		prob, gates := gateProblems[c]
-		if prob.Code, prob.Type = c, typeOf(c); !gates {
-			prob = p.problem(c)
-		}
-		names[i] = prob.Code
+func (p *route) problemResponse(problems []oncehttp.Problem) object {
+	kinds, names := make([]object, len(problems)), make([]string, len(problems))
+	for i, prob := range problems {
+		names[i] = string(prob.Code)
 		kinds[i] = object{"code": prob.Code, "type": prob.Type, "title": prob.Title, "retryable": prob.Retryable}
 	}
-	r := object{"description": "One of: " + strings.Join(slices.Sorted(slices.Values(names)), ", ") + ".", "x-problems": kinds}
+	slices.Sort(names)
+	r := object{"description": "One of: " + strings.Join(names, ", ") + ".", "x-problems": kinds}
 	headers := object{}
-	if name := p.preset.RetryHeader; name != "" {
+	if name := p.Preset.RetryHeader; name != "" {
 		headers[name] = object{
 			"description": "Whether the same request, with the same key, may succeed later.",
 			"schema":      object{"type": "string", "enum": []string{"true", "false"}},
@@ -72,7 +53,7 @@ func (p *plan) problemResponse(codes []string) object {
 	}
 	if p.Preset.WriteProblem == nil { // else in a form of its own, which only the dialect knows
 		r["content"] = object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}
-		if slices.ContainsFunc(codes, saysWhenToRetry) {
+		if slices.ContainsFunc(problems, func(p oncehttp.Problem) bool { return p.RetryAfter > 0 }) {
 			headers["Retry-After"] = object{"description": "In seconds.", "schema": object{"type": "integer", "minimum": 0}}
 		}
 	}
@@ -80,12 +61,6 @@ func (p *plan) problemResponse(codes []string) object {
 		r["headers"] = headers
 	}
 	return r
-}
-
-// saysWhenToRetry reports whether a problem says when to come back.
-func saysWhenToRetry(code string) bool {
-	_, gates := gateProblems[code]
-	return gates || code == CodeInFlight || code == CodeConflict || code == CodeStoreUnavailable || code == CodeTimeout
 }
 
 var problemSchema = object{

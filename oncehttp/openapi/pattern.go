@@ -1,4 +1,4 @@
-package oncehttp
+package openapi
 
 import (
 	"cmp"
@@ -6,10 +6,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/oncelib/once/oncehttp"
 )
 
 // bySpecificity returns the patterns, those with a method first.
-func bySpecificity(routes map[string]Config) []string {
+func bySpecificity(routes map[string]oncehttp.Config) []string {
 	patterns := slices.Sorted(maps.Keys(routes))
 	slices.SortStableFunc(patterns, func(a, b string) int {
 		a, _ = splitPattern(a)

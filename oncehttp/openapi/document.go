@@ -1,22 +1,24 @@
-package oncehttp
+// Package openapi tells what clients have to know of routes that package oncehttp protects.
+package openapi
 
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncehttp"
 )
 
 // Document is what clients have to know of routes that are protected by a key: an OpenAPI
 // 3.1 document, whose parts can be merged into that of the service. It is an
 // [http.Handler] that serves itself, and what fmt prints is its JSON, which is also YAML.
 //
-//	doc := oncehttp.OpenAPI(engine, map[string]oncehttp.Config{"POST /refunds": cfg})
+//	doc := openapi.New(engine, map[string]oncehttp.Config{"POST /refunds": cfg})
 //	mux.Handle("GET /idempotency.json", doc)
 type Document struct {
 	Title   string // of the API
@@ -28,9 +30,9 @@ type Document struct {
 // object is one of JSON.
 type object = map[string]any
 
-// OpenAPI returns the document of the routes, by their pattern as in [http.ServeMux]. A
+// New returns the document of the routes, by their pattern as in [http.ServeMux]. A
 // pattern without a method stands for all methods that are keyed and have no pattern of
-// their own. It panics if a Config is invalid, as [Middleware] does, if the method of a
+// their own. It panics if a Config is invalid, as [oncehttp.Middleware] does, if the method of a
 // pattern is not keyed, or if two patterns mean the same path of a document, which knows
 // no hosts: they need a document each.
 //
@@ -41,17 +43,17 @@ type object = map[string]any
 // Each operation has the parameters and the answers of the middleware, the problem codes of
 // each status (x-problems), and an x-idempotency object that says what makes two requests the same,
 // which answers are stored, and for how long.
-func OpenAPI[TX any](e *once.Engine[TX], routes map[string]Config) *Document {
+func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path
 	names := map[string]string{} // of paths, by what remains of them without the names of parameters
 	for _, pattern := range bySpecificity(routes) {
-		p := compile(routes[pattern], e.Retain())
+		p := describe(oncehttp.NewRoute(e, routes[pattern]))
 		method, path := splitPattern(pattern)
-		methods := p.preset.Methods
+		methods := p.Preset.Methods
 		if method != "" {
-			if !p.keyed(method) {
-				panic(fmt.Sprintf("oncehttp: OpenAPI: requests of %q need no key.\nTry: add the method to Preset.Methods, or leave the route out.", pattern))
+			if !p.Keyed(method) {
+				panic(fmt.Sprintf("openapi: New: requests of %q need no key.\nTry: add the method to Preset.Methods, or leave the route out.", pattern))
 			}
 			methods = []string{method}
 		}
@@ -71,10 +73,10 @@ func OpenAPI[TX any](e *once.Engine[TX], routes map[string]Config) *Document {
 				if specific, _ := splitPattern(before); method == "" && specific != "" && hostOf(before) == hostOf(pattern) {
 					continue
 				}
-				panic(fmt.Sprintf("oncehttp: OpenAPI: %q and %q are the same path of a document.\nTry: a document each.", before, pattern))
+				panic(fmt.Sprintf("openapi: New: %q and %q are the same path of a document.\nTry: a document each.", before, pattern))
 			}
 			from[m+path] = pattern
-			setOperation(item, m, p.describe(params))
+			setOperation(item, m, p.operation(params))
 		}
 	}
 	return d
@@ -125,11 +127,19 @@ func (d *Document) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(text)) // a client that is gone needs no document
 }
 
-// describe returns the Operation Object of a route.
-func (p *plan) describe(params []any) object {
+// route is one that is described, and its config with all defaults.
+type route struct {
+	*oncehttp.Route
+	oncehttp.Config
+}
+
+func describe(r *oncehttp.Route) *route { return &route{r, r.Config()} }
+
+// operation returns the Operation Object of a route.
+func (p *route) operation(params []any) object {
 	op := object{"x-idempotency": p.rules(), "responses": p.responses()}
 	params = slices.Clone(params)
-	if p.Key == nil && len(p.preset.KeyHeaders) > 0 {
+	if p.Key == nil && len(p.Preset.KeyHeaders) > 0 {
 		params = append(params, p.keyParameter())
 	}
 	op["parameters"] = append(params, timeoutParameter, firstSentParameter, attemptParameter)
@@ -140,12 +150,12 @@ func (p *plan) describe(params []any) object {
 }
 
 // formBody is what is known of a request body: that a form may carry the key.
-func (p *plan) formBody() object {
+func (p *route) formBody() object {
 	form := object{"type": "object", "properties": object{p.FormField: object{
 		"type": "string", "minLength": 1, "maxLength": once.MaxKey,
 		"description": "The idempotency key, where no header carries it: the same for every retry of one intent.",
 	}}}
-	if len(p.preset.KeyHeaders) == 0 && !p.Optional {
+	if len(p.Preset.KeyHeaders) == 0 && !p.Optional {
 		form["required"] = []string{p.FormField}
 	}
 	return object{"content": object{
@@ -154,23 +164,23 @@ func (p *plan) formBody() object {
 	}}
 }
 
-func (p *plan) keyParameter() object {
+func (p *route) keyParameter() object {
 	text := "Names the intent: the same for every retry of it, and of no other."
 	pattern, example := bareKey+"|"+quotedKey, `"8e03978e-40d5-43e8-bc93-6894a57f9324"`
 	switch {
-	case p.preset.OpaqueKeys:
+	case p.Preset.OpaqueKeys:
 		pattern, example = opaqueKey, strings.Trim(example, `"`) // quotation marks would be part of it
-	case p.Strict:
+	case p.Preset.QuotedKeys:
 		pattern = quotedKey
 		text += " In quotation marks, as a String of RFC 9651."
 	default:
 		text += " As it is, or in quotation marks as a String of RFC 9651: both name the same key."
 	}
-	if others := p.preset.KeyHeaders[1:]; len(others) > 0 {
+	if others := p.Preset.KeyHeaders[1:]; len(others) > 0 {
 		text += " Also understood: " + strings.Join(others, ", ") + "."
 	}
 	return object{
-		"name": p.preset.KeyHeaders[0], "in": "header", "required": !p.Optional && p.FormField == "", "description": text,
+		"name": p.Preset.KeyHeaders[0], "in": "header", "required": !p.Optional && p.FormField == "", "description": text,
 		"schema":  object{"type": "string", "minLength": 1, "pattern": "^(" + pattern + ")$"},
 		"example": example,
 	}
@@ -203,7 +213,7 @@ var attemptParameter = object{
 
 // rules are what an intermediary or a client generator would want to know, and what the
 // draft of the IETF asks a resource to publish.
-func (p *plan) rules() object {
+func (p *route) rules() object {
 	source := "headers"
 	switch {
 	case p.Key != nil:
@@ -212,12 +222,12 @@ func (p *plan) rules() object {
 		source = "headers, or form field " + p.FormField
 	}
 	body := "bytes"
-	if p.preset.Body != nil {
-		body = "as the dialect " + p.preset.Name + " reads it"
+	if p.Preset.Body != nil {
+		body = "as the dialect " + p.Preset.Name + " reads it"
 	}
 	body += ", of a multipart body without its boundary"
 	stored := object{}
-	for status, v := range p.preset.Verdicts {
+	for status, v := range p.Preset.Verdicts {
 		name := strconv.Itoa(status)
 		if status < 10 {
 			name += "XX"
@@ -225,29 +235,17 @@ func (p *plan) rules() object {
 		stored[name] = v.String()
 	}
 	return object{
-		"dialect":            p.preset.Name,
+		"dialect":            p.Preset.Name,
 		"required":           !p.Optional,
-		"key":                object{"source": source, "max_bytes": once.MaxKey, "strict": p.Strict},
-		"scope":              p.scope,
+		"key":                object{"source": source, "max_bytes": once.MaxKey, "strict": p.Preset.QuotedKeys},
+		"scope":              p.Preset.Scope,
 		"fingerprint":        object{"of": []string{"method", "route", "path", "query", "content type", "body"}, "body": body},
-		"retention_seconds":  p.retention(),
+		"retention_seconds":  int64(p.Retain / time.Second),
 		"wait_milliseconds":  p.Wait.Milliseconds(),
 		"verdicts":           stored,
-		"replayed_headers":   slices.Sorted(maps.Keys(p.kept())),
+		"replayed_headers":   p.StoredHeaders(),
 		"max_request_bytes":  p.MaxRequest,
 		"max_stored_bytes":   p.MaxStored,
 		"time_in_uuid7_keys": p.KeyTime,
 	}
-}
-
-func (p *plan) retention() int64 {
-	n, _ := strconv.ParseInt(p.retain, 10, 64) // it was made from one
-	return n
-}
-
-// kept returns the names of the headers that are stored.
-func (p *plan) kept() map[string]bool {
-	names := maps.Clone(p.storedHeaders)
-	maps.DeleteFunc(names, func(_ string, keep bool) bool { return !keep })
-	return names
 }

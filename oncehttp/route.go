@@ -1,0 +1,133 @@
+package oncehttp
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/limit"
+)
+
+// Route is a [Config] that was checked. It is what [Middleware] is made of, for programs that are no
+// handler of their own, such as a gateway: it reads a request into an [Exchange], whose Operation an
+// engine executes, and writes what comes of it.
+//
+//	func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+//		x, ok := g.route.Read(w, r)
+//		if !ok {
+//			return // it was refused, and answered
+//		}
+//		defer x.Close()
+//		ctx, cancel := x.Context()
+//		defer cancel()
+//		x.Finish(g.engine.Exec(ctx, x.Operation, func(ctx context.Context, tx TX) (once.Answer, error) {
+//			answer, err := g.forward(ctx, tx, x)
+//			if err != nil {
+//				return once.Answer{}, err
+//			}
+//			return x.Answer(answer.status, answer.header, answer.body)
+//		}))
+//	}
+//
+// Any number of requests may be read at the same time.
+type Route struct {
+	plan   *plan
+	engine any
+	cached func(once.Operation) bool
+	isDone func(context.Context, once.Operation) bool
+	refuse func(context.Context, once.Operation, error) // tells the engine's observer
+}
+
+// NewRoute returns the route of cfg, for requests that e executes. It panics if cfg is invalid.
+func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
+	return &Route{
+		plan: compile(cfg, e.Retain()), engine: e, cached: e.Cached, isDone: e.IsDone,
+		refuse: func(ctx context.Context, op once.Operation, why error) {
+			_, _, _ = e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{}, why }) // it is why
+		},
+	}
+}
+
+// Keyed reports whether requests of a method carry a key. The others are none of this package's: a
+// [Middleware] lets them pass.
+func (rt *Route) Keyed(method string) bool { return rt.plan.keyed(method) }
+
+// Read reads r up to the end of its body. The order is that of [Middleware]: who asks, the key, the gate, the
+// body. If ok is false, r was refused and w has the answer. Otherwise the caller closes x.
+//
+// A request without a key, where none is asked for, becomes an Operation without one.
+func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok bool) {
+	x = &Exchange{route: rt, plan: rt.plan, engine: rt.engine, w: w, r: r, keyed: rt.plan.keyed(r.Method)}
+	defer func() {
+		if !ok { // also if a function of Config panics
+			_ = x.Close()
+		}
+	}()
+	op, prob := x.operation()
+	switch {
+	case prob != nil:
+		x.WriteProblem(*prob)
+	case x.incomparable != nil:
+		ctx, cancel := x.Context()
+		defer cancel()
+		rt.refuse(ctx, op, x.incomparable)
+		x.WriteProblem(rt.plan.problem(x.incomparable.code))
+	default:
+		x.Operation = op
+		return x, true
+	}
+	return x, false
+}
+
+// Config returns the config with its defaults, those of the Preset and of the engine included; Preset.WriteProblem is
+// nil where problems are sent as application/problem+json. Its maps must not be changed.
+func (rt *Route) Config() Config {
+	cfg, preset := rt.plan.Config, rt.plan.preset
+	preset.Scope, preset.WriteProblem = rt.plan.scope, cfg.Preset.WriteProblem
+	cfg.Preset, cfg.Retain = &preset, rt.plan.retention
+	return cfg
+}
+
+// StoredHeaders returns the names of the headers that are stored with an answer.
+func (rt *Route) StoredHeaders() []string {
+	names := maps.Clone(rt.plan.storedHeaders)
+	maps.DeleteFunc(names, func(_ string, stored bool) bool { return !stored })
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Problems returns what requests of the route are refused with, in the dialect of its Preset: by status, and in the order of
+// the codes of this package. RetryAfter is set where an answer may say when to come again.
+func (rt *Route) Problems() []Problem {
+	codes := slices.Sorted(maps.Keys(problems))
+	list := make([]Problem, 0, len(codes))
+	byCode := map[ProblemCode]ProblemCode{} // this package's, by that of the dialect
+	add := func(code ProblemCode, p Problem) {
+		list = append(list, p)
+		byCode[p.Code] = code
+	}
+	for _, code := range codes {
+		if code == ProblemKeyMissing && rt.plan.Optional {
+			continue
+		}
+		p := rt.plan.problem(code)
+		switch code {
+		case ProblemInFlight, ProblemConflict, ProblemStoreUnavailable, ProblemTimeout:
+			p.RetryAfter = time.Second
+		}
+		add(code, p)
+	}
+	if rt.plan.Gate != nil {
+		for _, r := range limit.Refusals() {
+			r.After = time.Second
+			add(ProblemCode(r.Code), *refusedBy(&r))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(byCode[a.Code], byCode[b.Code]))
+	})
+	return list
+}
