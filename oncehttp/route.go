@@ -83,20 +83,18 @@ func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok b
 	return x, false
 }
 
-// Config returns the config with its defaults, those of the Preset and of the engine included; Preset.WriteProblem is
-// nil where problems are sent as application/problem+json. Its maps must not be changed.
+// Config returns the config with its defaults, those of the Preset and of the engine included: Headers are all that are stored.
+// Preset.WriteProblem is nil where problems are sent as application/problem+json. Its maps must not be changed.
 func (rt *Route) Config() Config {
 	cfg, preset := rt.plan.Config, rt.plan.preset
 	preset.Scope, preset.WriteProblem = rt.plan.scope, cfg.Preset.WriteProblem
-	cfg.Preset, cfg.Retain = &preset, rt.plan.retention
+	cfg.Preset, cfg.Retain, cfg.Headers = &preset, rt.plan.retention, nil
+	for _, name := range slices.Sorted(maps.Keys(rt.plan.storedHeaders)) {
+		if rt.plan.storedHeaders[name] {
+			cfg.Headers = append(cfg.Headers, name)
+		}
+	}
 	return cfg
-}
-
-// StoredHeaders returns the names of the headers that are stored with an answer.
-func (rt *Route) StoredHeaders() []string {
-	names := maps.Clone(rt.plan.storedHeaders)
-	maps.DeleteFunc(names, func(_ string, stored bool) bool { return !stored })
-	return slices.Sorted(maps.Keys(names))
 }
 
 // Problems returns what requests of the route are refused with, in the dialect of its Preset: by status, and in the order of

@@ -80,13 +80,16 @@ func (s *spooling) post(h http.Handler, contentType string, body io.Reader, size
 // A body of more than Config.MaxMemory is in a file without a name, which is gone with the request. It is compared to its last
 // byte, and with the same body in memory, whatever the boundary of its parts is.
 func TestABodyInAFile(t *testing.T) {
-	const boundaryLength = 20
+	const (
+		boundaryLength = 20
+		edge           = len("--") + boundaryLength + 64<<10 // of the first read, which begins behind the first boundary
+	)
 	multipart := func(boundary string) (contentType, body string) {
 		var b strings.Builder
-		for n := range 40 { // one boundary lies on the 64 KiB that are read at once
+		for n := range 40 { // one boundary lies on the edge of two reads
 			size := 4000
 			if n == 15 {
-				size = 64<<10 - b.Len() - len("\r\n\r\n\r\n--") - boundaryLength - boundaryLength/2
+				size = edge - boundaryLength/2 - b.Len() - len("--\r\n\r\n\r\n") - boundaryLength
 			}
 			fmt.Fprintf(&b, "--%s\r\n\r\n%s\r\n", boundary, strings.Repeat("x", size))
 		}

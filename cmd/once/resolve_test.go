@@ -325,7 +325,7 @@ func TestKeysResolveOverHTTP(t *testing.T) {
 	}
 	w.loses = true
 	for key, args := range map[string]string{"happened": "--result " + file + " --status 201", "failed": "--failed cancelled --status 422"} {
-		if rw := post(key); rw.Code != http.StatusConflict || !strings.Contains(rw.Body.String(), oncehttp.ProblemUnknown) {
+		if rw := post(key); rw.Code != http.StatusConflict || !strings.Contains(rw.Body.String(), string(oncehttp.ProblemUnknown)) {
 			t.Fatalf("%d %s", rw.Code, rw.Body)
 		}
 		resolve := []string{"keys", "resolve", key, "--call", calling(t, url, key), "--db", url, "--scope", "global POST /x", "--reason", "r"}

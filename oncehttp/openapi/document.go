@@ -243,7 +243,7 @@ func (p *route) rules() object {
 		"retention_seconds":  int64(p.Retain / time.Second),
 		"wait_milliseconds":  p.Wait.Milliseconds(),
 		"verdicts":           stored,
-		"replayed_headers":   p.StoredHeaders(),
+		"replayed_headers":   p.Headers,
 		"max_request_bytes":  p.MaxRequest,
 		"max_stored_bytes":   p.MaxStored,
 		"time_in_uuid7_keys": p.KeyTime,
