@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/hold"
 )
 
@@ -67,10 +68,10 @@ func (l *lane) run(ctx context.Context) {
 			continue
 		case worked:
 			idle = minIdle
-			pause(ctx, minPace-time.Since(l.claimed))
+			sleep.For(ctx, minPace-time.Since(l.claimed))
 		case l.idle(ctx, idle):
 			idle = minIdle
-			pause(ctx, minPace-time.Since(l.claimed))
+			sleep.For(ctx, minPace-time.Since(l.claimed))
 		default:
 			idle = min(idle+idle/4, maxIdle)
 		}

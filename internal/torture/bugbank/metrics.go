@@ -33,7 +33,7 @@ var metricsMutants = []Mutant{
 	},
 	{
 		Name:  "a rerun is told that does not follow",
-		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "if !sleep(ctx, rand.N(firstDelay)) {", New: "c.observe(ctx, EventRerun, v.err)\nif !sleep(ctx, rand.N(firstDelay)) {"}},
+		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "if !sleep.For(ctx, rand.N(firstDelay)) {", New: "c.observe(ctx, EventRerun, v.err)\nif !sleep.For(ctx, rand.N(firstDelay)) {"}},
 		Tests: in("", "TestPauseEndsWithTheContext"),
 	},
 	{
