@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
@@ -39,7 +38,7 @@ func (a *Admin) RecordAccess(ctx context.Context, access Access) error {
 	}
 	action, hash := "list", ""
 	if access.Key != "" {
-		action, hash = "show", keyname.Hashes(access.Key)[0]
+		action, hash = "show", audit.KeyHashes(access.Key)[0]
 	}
 	_, err := a.db.Pool().Exec(ctx, audit.Insert(a.db.Dialect(), audit.Entry{Who: access.Who, Action: action, Scope: access.Scope, KeyHash: hash, Detail: access.Detail}))
 	return err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/store"
 )
 
@@ -107,7 +106,7 @@ func (a *Admin) forget(ctx context.Context, r store.Runner, o ForgetRequest) (st
 		details = append(details, fmt.Sprintf("ids of %d attempts erased", attempts))
 	}
 	detail := strings.Join(details, "; ")
-	entry := audit.Entry{Who: o.Who, Action: "forget", Scope: o.Scope, KeyHash: keyname.Hashes(o.Key)[0], Reason: o.Reason, Detail: detail}
+	entry := audit.Entry{Who: o.Who, Action: "forget", Scope: o.Scope, KeyHash: audit.KeyHashes(o.Key)[0], Reason: o.Reason, Detail: detail}
 	_, err = r.Exec(ctx, audit.Insert(a.db.Dialect(), entry))
 	return detail, err
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
@@ -75,7 +75,7 @@ func scanAttempt(row store.Row) (a Attempt, err error) {
 
 // named is the condition of rows that carry the hash of key.
 func named(scope, key string) (where string, args []any) {
-	h := keyname.Hashes(key)
+	h := audit.KeyHashes(key)
 	where, args = "key_hash in (?, ?)", []any{h[0], h[len(h)-1]}
 	if scope != "" {
 		where, args = where+" and scope = ?", append(args, scope)

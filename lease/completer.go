@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/base/keyname"
-	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/store"
 )
 
@@ -96,7 +95,7 @@ func (c Completer) Run(ctx context.Context) error {
 			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
 		}
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
-		if !sleep.For(ctx, max(c.Every, costs)) {
+		if !sleep(ctx, max(c.Every, costs)) {
 			return nil
 		}
 	}
@@ -225,7 +224,7 @@ func (c *completing) endsInCall(ctx context.Context, e store.Entry) bool {
 	}
 	_, rec, err = newRun(c.Store, store.BeginOptions{ID: e.ID}).takeOver(ctx, rec)
 	if err == nil && rec.State == store.StateUnknown {
-		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "since", rec.Since)
+		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "since", rec.Since)
 	}
 	return err == nil
 }
@@ -246,9 +245,9 @@ func (c *completing) resumed(e store.Entry, err error, ended bool) {
 	switch {
 	case err == nil, once.CodeOf(err) == once.CodeInFlight: // another node was faster
 	case once.CodeOf(err) == once.CodeUnknown:
-		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "since", e.Since, "error", err)
+		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "since", e.Since, "error", err)
 	case !ended:
-		c.Log.Warn("an operation whose lease is over could not be finished", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "error", err)
+		c.Log.Warn("an operation whose lease is over could not be finished", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "error", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

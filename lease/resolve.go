@@ -14,8 +14,6 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/base/keyname"
-	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/store"
 )
 
@@ -82,7 +80,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		switch {
 		case err == nil, !overtaken && (kind == store.KindTaken || kind == store.KindMisused):
 			return err
-		case lost == nil && (!overtaken || runs >= maxRuns), !sleep.For(ctx, rand.N(delay)):
+		case lost == nil && (!overtaken || runs >= maxRuns), !sleep(ctx, rand.N(delay)):
 			return cmp.Or(lost, err)
 		}
 	}
@@ -263,7 +261,7 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 		return nil, errors.New("the store has no tables, and so no audit. Try: Resolution without Who")
 	}
 	e := audit.Entry{
-		Who: how.Who, Action: "resolve", Scope: id.Scope, KeyHash: keyname.Hashes(id.Key)[0], Reason: how.Reason,
+		Who: how.Who, Action: "resolve", Scope: id.Scope, KeyHash: audit.KeyHashes(id.Key)[0], Reason: how.Reason,
 		Detail: fmt.Sprintf("%s, fence %d, call %s: %s", rec.State, rec.Fence, how.CallID, how.words(s)),
 	}
 	return []store.Statement{audit.Insert(db.Dialect(), e)}, nil

@@ -15,8 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/oncelib/once/internal/base/keyname"
-	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/store"
 )
 
@@ -121,7 +120,7 @@ func (r *Run) tellUnreached(ctx context.Context, call string) {
 	}
 	log := cmp.Or(r.s.cfg.Log, slog.Default())
 	log.WarnContext(ctx, "phases of an operation have ended and the program has not come to them. If they have other names in it, they are executed again. Try: the names of before",
-		"scope", r.id.Scope, "idempotency_key", keyname.Hashes(r.id.Key)[0], "phases", r.unreached, "call", call)
+		"scope", r.id.Scope, "idempotency_key", audit.KeyHashes(r.id.Key)[0], "phases", r.unreached, "call", call)
 	r.unreached = nil
 }
 
@@ -202,7 +201,7 @@ func (r *Run) swap(ctx context.Context, c store.Change) error {
 		}
 	}
 	again, err := try(ctx)
-	for delay := firstDelay; again && store.KindOf(err) == store.KindRetry && sleep.For(ctx, rand.N(delay)); delay *= 2 {
+	for delay := firstDelay; again && store.KindOf(err) == store.KindRetry && sleep(ctx, rand.N(delay)); delay *= 2 {
 		again, err = try(ctx)
 	}
 	if !again || store.KindOf(err) != store.KindLost {
@@ -211,7 +210,7 @@ func (r *Run) swap(ctx context.Context, c store.Change) error {
 	lost := err
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	for delay := firstDelay; again && sleep.For(settling, rand.N(delay)); delay = min(2*delay, maxDelay) {
+	for delay := firstDelay; again && sleep(settling, rand.N(delay)); delay = min(2*delay, maxDelay) {
 		again, err = try(settling)
 	}
 	if again {
@@ -404,3 +403,14 @@ func (r *Run) park(ctx context.Context, cause error) error {
 
 // parked is a lease that is over as soon as it is written: none would never be over.
 const parked = time.Microsecond
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/store"
 )
 
@@ -98,7 +97,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 			}
 		}
 		again := kind == store.KindRetry || ofCommit && kind == store.KindLost
-		if !again || runs >= maxRuns || !sleep.For(ctx, rand.N(firstDelay)) {
+		if !again || runs >= maxRuns || !sleep(ctx, rand.N(firstDelay)) {
 			if t.lost != nil && !errors.Is(err, t.lost) { // it may yet be applied
 				err = errors.Join(err, t.lost)
 			}
@@ -220,7 +219,7 @@ func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 			r.adopt(rec)
 			return true, nil
 		}
-		if !sleep.For(ctx, rand.N(delay)) {
+		if !sleep(ctx, rand.N(delay)) {
 			return false, err
 		}
 	}

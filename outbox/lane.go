@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/hold"
 )
 
@@ -68,10 +67,10 @@ func (l *lane) run(ctx context.Context) {
 			continue
 		case worked:
 			idle = minIdle
-			sleep.For(ctx, minPace-time.Since(l.claimed))
+			pause(ctx, minPace-time.Since(l.claimed))
 		case l.idle(ctx, idle):
 			idle = minIdle
-			sleep.For(ctx, minPace-time.Since(l.claimed))
+			pause(ctx, minPace-time.Since(l.claimed))
 		default:
 			idle = min(idle+idle/4, maxIdle)
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/hold"
 	"github.com/oncelib/once/internal/letter"
 	"github.com/oncelib/once/retry"
@@ -212,7 +211,7 @@ func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
 	if store.KindOf(err) != store.KindRetry { // a deadlock is no news
 		r.tell(ctx, Event{Type: EventDatabase, Err: err})
 	}
-	sleep.For(ctx, backoff(10*time.Millisecond, 2*time.Second, failures))
+	pause(ctx, backoff(10*time.Millisecond, 2*time.Second, failures))
 }
 
 // Observe implements [once.Observer].
@@ -301,4 +300,14 @@ func backoff(least, most time.Duration, failures int) time.Duration {
 		return least << n
 	}
 	return most
+}
+
+// pause waits until d is over or ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/recorded"
-	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/store"
 )
 
@@ -76,7 +76,7 @@ func (c *keysExport) run(ctx context.Context, m *Main, args []string) error {
 		return err
 	}
 	if c.file == "" {
-		c.file = "once-" + keyname.Hashes(op.Key)[0] + ".json"
+		c.file = "once-" + audit.KeyHashes(op.Key)[0] + ".json"
 	}
 	m.looked(ctx, db, admin.Access{Who: c.who, Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})
 	if err := writeNew(c.file, r); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/admin"
-	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/audit"
 )
 
 var keysListEntry = entry{
@@ -110,7 +110,7 @@ func (c *keysList) list(ctx context.Context, db *operations) (list []admin.Opera
 		var page []admin.Operation
 		page, next, err = db.admin.List(ctx, filter)
 		for _, op := range page {
-			if slices.Contains(keyname.Hashes(op.Key), c.hash) {
+			if slices.Contains(audit.KeyHashes(op.Key), c.hash) {
 				list = append(list, op)
 			}
 		}

@@ -2,6 +2,7 @@
 package audit
 
 import (
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
@@ -21,3 +22,6 @@ func Insert(d store.Dialect, e Entry) store.Statement {
 	const insert = "insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)"
 	return store.Statement{SQL: dialect.Text(d, insert), Args: []any{e.Who, e.Action, e.Scope, e.KeyHash, e.Reason, e.Detail}}
 }
+
+// KeyHashes is [keyname.Hashes].
+func KeyHashes(key string) []string { return keyname.Hashes(key) }
