@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/flight"
 	"github.com/oncelib/once/internal/replay"
 	"github.com/oncelib/once/store"
@@ -81,7 +83,7 @@ func (c *call[TX]) begin(ctx context.Context, e *Engine[TX], op *Operation) cont
 	}
 	if e.tracer != nil {
 		began, trace := e.tracer.TraceStart(ctx, c.named(Event{Trace: op.Trace}))
-		if len(trace) > MaxTrace || !printable(trace) { // the record could not be stored
+		if len(trace) > MaxTrace || !printable.Is(trace) { // the record could not be stored
 			trace = ""
 		}
 		ctx, c.report.trace = began, cmp.Or(trace, op.Trace)
@@ -181,7 +183,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
 			collisions++ // the winner has committed or is about to: the look-up will tell
 		case v.again && c.runs < c.e.cfg.Runs:
-			if !sleep(ctx, rand.N(delay)) {
+			if !sleep.For(ctx, rand.N(delay)) {
 				return v
 			}
 			c.observe(ctx, EventRerun, v.err)
@@ -372,21 +374,10 @@ func (c *call[TX]) execWithoutKey(ctx context.Context, h handler[TX]) verdict {
 		if !v.again || c.runs >= c.e.cfg.Runs || ctx.Err() != nil {
 			return v
 		}
-		if !sleep(ctx, rand.N(firstDelay)) {
+		if !sleep.For(ctx, rand.N(firstDelay)) {
 			return v
 		}
 		c.observe(ctx, EventRerun, v.err)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

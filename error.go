@@ -66,6 +66,26 @@ func (e *Error) Error() string {
 // Unwrap returns the cause: errors.Is and errors.As see the handler's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
+// RetryClass says what e means for another attempt, in the words of package retry. What the handler's own error
+// says counts more.
+func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
+	switch e.Code {
+	case CodeInFlight:
+		return "in flight", e.After, false
+	case CodeFailed, CodeAborted, CodeConflict, CodeUnavailable:
+	default: // invalid, mismatch, unknown, stale, result unavailable, misuse
+		return "final", 0, false
+	}
+	causeFirst = e.Code == CodeFailed
+	switch e.Effect {
+	case EffectNotApplied:
+		return "transient", e.After, causeFirst
+	case EffectApplied:
+		return "final", 0, causeFirst
+	}
+	return "unknown", e.After, causeFirst
+}
+
 // CodeOf returns the code of the first *Error in err's chain, "" if there is none.
 func CodeOf(err error) Code {
 	if err == nil {
@@ -117,3 +137,6 @@ func (f *Failure) Error() string {
 	}
 	return f.Code + ": " + f.Message
 }
+
+// Retryable tells retry loops that the same again is answered the same.
+func (f *Failure) Retryable() bool { return false }

@@ -1,35 +1,17 @@
 package once
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
-	"encoding/hex"
 	"strings"
-	"time"
+
+	"github.com/oncelib/once/internal/base/keyname"
 )
 
 // NewKey returns a random key: a UUID version 7 (RFC 9562), which sorts by time
 // and so keeps the index small. Make it once per intent and keep it for every
 // retry.
-func NewKey() string {
-	var u [16]byte
-	rand.Read(u[:]) // never fails: it ends the process instead
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(time.Now().UnixMilli()))
-	copy(u[:6], ms[2:])
-	u[6] = u[6]&0x0f | 0x70
-	u[8] = u[8]&0x3f | 0x80
-	var s [36]byte
-	hex.Encode(s[0:8], u[0:4])
-	hex.Encode(s[9:13], u[4:6])
-	hex.Encode(s[14:18], u[6:8])
-	hex.Encode(s[19:23], u[8:10])
-	hex.Encode(s[24:36], u[10:16])
-	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
-	return string(s[:])
-}
+func NewKey() string { return keyname.New() }
 
 // DeriveKey returns a key made of the business intent, such as
 // "refund:ch_9ab:1000": two callers that mean the same thing have the same key, without

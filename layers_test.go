@@ -1,80 +1,144 @@
 package once_test
 
 import (
+	"cmp"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-var (
-	layers = regexp.MustCompile("(?s)\n## Layers\n\n```\n(.*?)\n```")
-	layer  = regexp.MustCompile(`^(\w[^\s,]*(?:, [^\s,]+)*)(?: |$)`)
-)
+// layer is a line of layers.txt.
+type layer struct {
+	floor      int // counted from the top
+	neighbours []string
+}
 
-// TestLayers: a package imports only packages that DESIGN.md lists below it, or beside it in the
-// same line, and each package is listed, or is in a folder of one that is.
+// TestLayers: a package imports packages of floors below its own, and those of its floor that
+// layers.txt names. Each package has a line there, and each line a package.
 func TestLayers(t *testing.T) {
-	text, err := os.ReadFile("DESIGN.md")
+	text, err := os.ReadFile("layers.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := layers.FindSubmatch(text)
-	if block == nil {
-		t.Fatal("DESIGN.md has no layers")
+	imports := importsOf(t)
+	if len(imports) < 80 {
+		t.Errorf("vacuous: %d packages", len(imports))
 	}
-	at := map[string]int{}
-	for i, line := range strings.Split(string(block[1]), "\n") {
-		if names := layer.FindStringSubmatch(line); names != nil {
-			for name := range strings.SplitSeq(names[1], ", ") {
-				at[name] = i
+	for _, wrong := range misplaced(string(text), imports) {
+		t.Error(wrong)
+	}
+}
+
+// TestMisplaced: what layers.txt does not allow is found.
+func TestMisplaced(t *testing.T) {
+	const text = "# two floors\n\ntop: above\na  [b] with a neighbour\nb\nc/...  a folder\n\nbottom: below\nd\n"
+	fine := map[string][]string{"a": {"b", "d"}, "b": {"d"}, "c": {"c/x"}, "c/x": {"d"}, "d": nil}
+	if got := misplaced(text, fine); len(got) != 0 {
+		t.Error(got)
+	}
+	for name, change := range map[string]map[string][]string{
+		"upwards":              {"d": {"a"}},
+		"a neighbour":          {"b": {"d", "a"}},
+		"a neighbour's folder": {"b": {"c/x"}},
+		"not listed":           {"e": {"d"}},
+		"no longer imported":   {"a": {"d"}},
+	} {
+		imports := map[string][]string{}
+		for _, some := range []map[string][]string{fine, change} {
+			for pkg, list := range some {
+				imports[pkg] = list
 			}
 		}
+		if got := misplaced(text, imports); len(got) != 1 {
+			t.Errorf("%s: %q, want one complaint", name, got)
+		}
 	}
-	const servesTests = -1 // DESIGN.md names them after the list
-	for _, name := range []string{"internal/testenv", "internal/faultnet", "internal/duplicates", "internal/release"} {
-		at[name] = servesTests
+	if got := misplaced(text+"e\n", fine); len(got) != 1 {
+		t.Errorf("a line without a package: %q, want one complaint", got)
 	}
-	arrows := 0
-	for pkg, imported := range importsOf(t) {
-		for name := range imported {
-			from, to := listed(at, pkg), listed(at, name)
+}
+
+// misplaced compares imports with the text of layers.txt and returns what is wrong.
+func misplaced(text string, imports map[string][]string) (wrong []string) {
+	layers := readLayers(text)
+	line := func(pkg string) string {
+		for name := pkg; name != "."; name = path.Dir(name) {
+			if _, ok := layers[name+"/..."]; ok {
+				return name + "/..."
+			}
+		}
+		return pkg
+	}
+	used := map[string]bool{}
+	for pkg, list := range imports {
+		from, ok := layers[line(pkg)]
+		if !ok {
+			wrong = append(wrong, pkg+" is not in layers.txt. Try: a line on the lowest floor above all that it imports")
+			continue
+		}
+		used[line(pkg)] = true
+		for _, name := range list {
+			to, ok := layers[line(name)]
 			switch {
-			case at[from] == servesTests, at[to] == servesTests:
-			case from == "" || to == "":
-				t.Errorf("%s imports %s, and DESIGN.md does not list both. Try: a line in its layers", pkg, name)
-			case from != to && at[from] > at[to]:
-				t.Errorf("%s imports %s, which stands above it in the layers of DESIGN.md", pkg, name)
+			case !ok, to.floor > from.floor, line(name) == line(pkg):
+			case to.floor < from.floor:
+				wrong = append(wrong, fmt.Sprintf("%s imports %s, which is on a floor above it. Try: a leaf in internal/base for what it needs", pkg, name))
+			case !slices.Contains(from.neighbours, name):
+				wrong = append(wrong, fmt.Sprintf("%s imports %s of its own floor. Try: what both share on a floor below, or its name in layers.txt", pkg, name))
 			}
-			arrows++
+		}
+		for _, name := range from.neighbours {
+			if !slices.Contains(list, name) {
+				wrong = append(wrong, fmt.Sprintf("layers.txt lets %s import %s, and it does not", pkg, name))
+			}
 		}
 	}
-	if arrows < 200 {
-		t.Errorf("vacuous: %d imports", arrows)
-	}
-}
-
-// listed returns the name under which a package is listed: its own, or that of a folder.
-func listed(at map[string]int, pkg string) string {
-	for ; pkg != "."; pkg = path.Dir(pkg) {
-		if _, ok := at[pkg]; ok {
-			return pkg
+	for name := range layers {
+		if !used[name] {
+			wrong = append(wrong, name+" is in layers.txt, and is no package")
 		}
 	}
-	return ""
+	slices.Sort(wrong)
+	return wrong
 }
 
-// importsOf returns which packages of this repository each of them imports outside of its tests.
-func importsOf(t *testing.T) map[string]map[string]bool {
+// readLayers reads the lines of layers.txt, by package.
+func readLayers(text string) map[string]layer {
+	layers, floor := map[string]layer{}, 0
+	for line := range strings.Lines(text) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		rest = strings.TrimSpace(rest)
+		switch {
+		case name == "", name == "#":
+		case strings.HasSuffix(name, ":"):
+			floor++
+		default:
+			l := layer{floor: floor}
+			if list, ok := strings.CutPrefix(rest, "["); ok {
+				list, _, _ = strings.Cut(list, "]")
+				l.neighbours = strings.Fields(list)
+			}
+			layers[name] = l
+		}
+	}
+	return layers
+}
+
+// importsOf returns which packages of this repository each of them imports outside of its tests: in all
+// modules, and in files for any system, of which go list would show only those for this one.
+func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	const module = "github.com/oncelib/once"
-	all := map[string]map[string]bool{}
+	nameOf := func(folder string) string { return cmp.Or(strings.Trim(folder, "./"), "once") }
+	all := map[string][]string{}
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -89,30 +153,21 @@ func importsOf(t *testing.T) map[string]map[string]bool {
 			return err
 		}
 		pkg := nameOf(filepath.ToSlash(filepath.Dir(file)))
+		list := all[pkg]
 		for _, spec := range f.Imports {
 			name, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				return err
 			}
-			if rest, ours := strings.CutPrefix(name, module); ours {
-				if all[pkg] == nil {
-					all[pkg] = map[string]bool{}
-				}
-				all[pkg][nameOf(strings.TrimPrefix(rest, "/"))] = true
+			if rest, ours := strings.CutPrefix(name, module); ours && !slices.Contains(list, nameOf(rest)) {
+				list = append(list, nameOf(rest))
 			}
 		}
+		all[pkg] = list
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// nameOf is the name of the package of a folder: the root has none of its own.
-func nameOf(folder string) string {
-	if folder == "" || folder == "." {
-		return "once"
-	}
-	return folder
 }

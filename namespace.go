@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/oncelib/once/internal/base/printable"
 )
 
 // Namespace is the front of keys of the form "prefix:environment:version:id",
@@ -46,7 +48,7 @@ func (n Namespace) check() error {
 		switch {
 		case p == "":
 			return errors.New("prefix, environment and version of a namespace must not be empty")
-		case strings.Contains(p, ":") || !printable(p):
+		case strings.Contains(p, ":") || !printable.Is(p):
 			return fmt.Errorf("%q cannot be part of a namespace: no colons, no control characters", p)
 		}
 	}

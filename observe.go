@@ -2,12 +2,12 @@ package once
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/store"
 )
 
@@ -106,20 +106,8 @@ func (e Event) Cause() string {
 	return ""
 }
 
-// traceID returns the trace id of a W3C traceparent, "" if it is none.
-func traceID(traceparent string) string {
-	const start, end, length = 3, 35, 55
-	if len(traceparent) < length || traceparent[start-1] != '-' || traceparent[end] != '-' {
-		return ""
-	}
-	return traceparent[start:end]
-}
-
 // KeyHash is how events name a key.
-func KeyHash(key string) string {
-	h := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(h[:8])
-}
+func KeyHash(key string) string { return keyname.Hash(key) }
 
 // Tracer is an observer that starts a span for each call, or another thing that lasts as long.
 type Tracer interface {
@@ -252,7 +240,7 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 
 // named returns e with the operation that it is about.
 func (c *call[TX]) named(e Event) Event {
-	e.Name, e.Scope, e.Fingerprint, e.Caller, e.TraceID = c.op.Name, c.op.Scope, c.op.Fingerprint, c.op.Caller, traceID(c.report.trace)
+	e.Name, e.Scope, e.Fingerprint, e.Caller, e.TraceID = c.op.Name, c.op.Scope, c.op.Fingerprint, c.op.Caller, traceparent.TraceID(c.report.trace)
 	if c.op.Key != "" && c.report.keyHash == "" {
 		c.report.keyHash = KeyHash(c.op.Key)
 	}

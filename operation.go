@@ -1,22 +1,19 @@
 package once
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/store"
 )
 
 // Longest texts of an operation, in bytes.
 const (
-	MaxScope = 512
-	MaxKey   = 255
+	MaxScope = keyname.MaxScope // 512
+	MaxKey   = keyname.MaxKey   // 255
 	MaxTrace = 255
 )
 
@@ -113,9 +110,9 @@ func (e *Engine[TX]) check(op *Operation) error {
 		return errors.New("the scope is empty. Try: tenant plus route, such as \"acme POST /refunds\"")
 	case len(op.Scope) > MaxScope:
 		return fmt.Errorf("the scope has %d bytes, at most %d are allowed", len(op.Scope), MaxScope)
-	case !printable(op.Scope):
+	case !printable.Is(op.Scope):
 		return errors.New("the scope contains control characters or is not UTF-8")
-	case len(op.Trace) > MaxTrace, !printable(op.Trace):
+	case len(op.Trace) > MaxTrace, !printable.Is(op.Trace):
 		return fmt.Errorf("the trace has control characters, is not UTF-8 or has more than %d bytes. Try: a W3C traceparent", MaxTrace)
 	case op.Wait < 0:
 		return errors.New("wait must not be negative")
@@ -144,35 +141,10 @@ func (op *Operation) bounds() error {
 
 // CheckKey says what is wrong with key, nil if it can be used: 1 to 255 bytes of
 // UTF-8 without control characters.
-func CheckKey(key string) error {
-	switch {
-	case key == "":
-		return errors.New("the key is empty")
-	case len(key) > MaxKey:
-		return fmt.Errorf("the key has %d bytes, at most %d are allowed", len(key), MaxKey)
-	case !printable(key):
-		return errors.New("the key contains control characters or is not UTF-8")
-	}
-	return nil
-}
-
-func printable(s string) bool {
-	for i := range len(s) {
-		switch b := s[i]; {
-		case b >= utf8.RuneSelf:
-			return utf8.ValidString(s[i:]) && !strings.ContainsFunc(s[i:], unicode.IsControl)
-		case b < ' ', b == 0x7f:
-			return false
-		}
-	}
-	return true
-}
+func CheckKey(key string) error { return keyname.Check(key) }
 
 // HashedKey returns what is stored in place of key under Config.HashKeys.
-func HashedKey(key string) string {
-	h := sha256.Sum256([]byte(key))
-	return "sha256-" + base64.RawURLEncoding.EncodeToString(h[:])
-}
+func HashedKey(key string) string { return keyname.Hashed(key) }
 
 func (e *Engine[TX]) id(scope, key string) store.ID {
 	if e.cfg.HashKeys && key != "" {

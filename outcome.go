@@ -78,14 +78,6 @@ func outcomesOf(k store.Kind) outcomes {
 	return outcomesByKind[k]
 }
 
-// classify returns the kind of an error of the handler, which may be one of the driver.
-func (e *Engine[TX]) classify(err error) store.Kind {
-	if c, ok := store.As[store.Classifier](e.store); ok {
-		return c.Classify(err)
-	}
-	return store.KindOf(err)
-}
-
 // storeFailed is the verdict on err, which has outcome o.
 func (c *call[TX]) storeFailed(o outcome, err error) verdict {
 	return verdict{err: c.fail(o.code, o.effect, err), again: o.again}

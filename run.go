@@ -172,7 +172,7 @@ func (c *call[TX]) runFailed(ctx context.Context, txn claim[TX], r ran) verdict 
 	if v, is := c.joinFailed(txn, err); is {
 		return v
 	}
-	o := outcomesOf(c.e.classify(err)).handler
+	o := outcomesOf(store.KindIn(c.e.store, err)).handler
 	if !o.again && ctx.Err() != nil { // whatever the handler has made of its end
 		o = unavailable
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/store"
 )
 
@@ -53,7 +54,7 @@ func (c *call[TX]) settle(ctx context.Context, txn claim[TX], ch store.Change, l
 			c.observe(ctx, EventSettled, lost)
 			return c.found(rec)
 		}
-		if !sleep(ctx, delay) {
+		if !sleep.For(ctx, delay) {
 			return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(lost, err))}
 		}
 	}

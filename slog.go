@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
+	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/store"
 )
 
@@ -69,7 +70,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	text("request_id", e.Caller.RequestID)
 	text("correlation_id", e.Caller.CorrelationID)
 	text("trace_id", e.TraceID)
-	if executed := traceID(e.Trace); executed != e.TraceID {
+	if executed := traceparent.TraceID(e.Trace); executed != e.TraceID {
 		text("executed_trace_id", executed)
 	}
 	if o.l != nil { // otherwise not measured

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/letter"
 	"github.com/oncelib/once/store"
@@ -354,12 +355,8 @@ func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 }
 
 func pause(ctx context.Context, uid string, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if sleep.For(ctx, d) {
 		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("deadletter: redrive %s is not complete, its canary was not tried yet: %w. Try: Letters.Resume, or once deadletter redrive --resume %s", uid, ctx.Err(), uid)
 	}
+	return fmt.Errorf("deadletter: redrive %s is not complete, its canary was not tried yet: %w. Try: Letters.Resume, or once deadletter redrive --resume %s", uid, ctx.Err(), uid)
 }

@@ -1,7 +1,7 @@
 // Package gauge reads how things stand from time to time: how many operations are unfinished, how old
 // the oldest message of the outbox is, how many connections are in use.
 //
-//	watch := gauge.NewWatch(gauge.Config{}, store, box, inbox, engine)
+//	watch := gauge.NewWatch(gauge.Config{}, gauge.Operations(store), gauge.Pool(store), box, inbox, engine)
 //	go watch.Run(ctx)
 //
 // A [Source] may ask a database, and a scrape must not: it may come often, from several servers, and

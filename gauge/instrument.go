@@ -1,5 +1,7 @@
 package gauge
 
+import "github.com/oncelib/once/store"
+
 // Names of the gauges, in the form of Prometheus.
 const (
 	UnfinishedOperations = "once_unfinished_operations"
@@ -35,7 +37,7 @@ const (
 )
 
 // Most is how many things a source counts in a database at most: a count reads them all.
-const Most = 100_000
+const Most = store.MaxBacklog
 
 // fold is what becomes of two values with the same name and label.
 type fold uint8

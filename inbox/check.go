@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/printable"
 )
 
 // checked returns m with what it leaves open, or what is wrong with it. ok is false if it cannot be stored
@@ -63,17 +64,7 @@ func checkText(name, s string, most int) error {
 	return nil
 }
 
-func validText(s string, most int) bool {
-	for i := range len(s) {
-		switch b := s[i]; {
-		case b >= utf8.RuneSelf: // rare: the rest is read rune by rune
-			return len(s) <= most && utf8.ValidString(s[i:]) && !strings.ContainsFunc(s[i:], unicode.IsControl)
-		case b < ' ', b == 0x7f:
-			return false
-		}
-	}
-	return len(s) <= most
-}
+func validText(s string, most int) bool { return len(s) <= most && printable.Is(s) }
 
 // storable returns m as a dead letter can be stored, whatever is wrong with it. The same message gives the
 // same one.

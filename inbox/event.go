@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/traceparent"
 )
 
 // Outcome is what has become of a message that is to be acknowledged.
@@ -115,7 +115,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	if m := e.Message; m.ID != "" {
 		attrs = append(attrs, slog.String("event_id", m.ID), slog.String("source", m.Source), slog.String("topic", m.Topic),
 			slog.String("key", m.Key), slog.Int64("seq", m.Seq), slog.String("from_state", string(e.From)), slog.String("to_state", string(e.To)))
-		if trace := wire.TraceID(wire.Trace([]string{m.Trace})); trace != "" {
+		if trace := traceparent.TraceID(m.Trace); trace != "" {
 			attrs = append(attrs, slog.String("trace_id", trace))
 		}
 	}

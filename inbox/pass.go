@@ -221,25 +221,17 @@ func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 	case once.CodeUnavailable, once.CodeConflict, once.CodeInFlight:
 		return false
 	}
-	switch in.kindOf(err) {
+	switch store.KindIn(in.engine.Store(), err) {
 	case store.KindRetry, store.KindUnavailable, store.KindLost, store.KindBusy:
 		return false
 	}
 	return true
 }
 
-// kindOf is what an error of a handler's statement means.
-func (in *Inbox[TX]) kindOf(err error) store.Kind {
-	if c, ok := store.As[store.Classifier](in.engine.Store()); ok {
-		return c.Classify(err)
-	}
-	return store.KindOf(err)
-}
-
 // isBusy reports whether the handler of one of items has failed because of a bound on waiting, such as the time
 // for a statement. Then the transaction says nothing about the others.
 func (in *Inbox[TX]) isBusy(ctx context.Context, items []*item, err error) bool {
-	if ctx.Err() != nil || in.kindOf(err) != store.KindBusy && once.CodeOf(err) != once.CodeInFlight {
+	if ctx.Err() != nil || store.KindIn(in.engine.Store(), err) != store.KindBusy && once.CodeOf(err) != once.CodeInFlight {
 		return false
 	}
 	return slices.ContainsFunc(items, (*item).failed)

@@ -71,7 +71,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 			t.run.lost = nil // under this fence nothing else can be applied any more
 			return nil
 		}
-		kind := t.kindOf(err)
+		kind := store.KindIn(t.store, err)
 		if kind == store.KindEnded {
 			t.end()
 		}
@@ -104,13 +104,6 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 			return err
 		}
 	}
-}
-
-func (t *transaction[T, TX]) kindOf(err error) store.Kind {
-	if c, ok := store.As[store.Classifier](t.store); ok {
-		return c.Classify(err)
-	}
-	return store.KindOf(err)
 }
 
 // once runs fn in a transaction and commits. ofCommit says that the error is not one of the handler's.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/internal/wire"
 )
 
@@ -45,7 +46,7 @@ func callerOf(r *http.Request, trace string) once.Caller {
 		Attempt:       wire.Attempt(r.Header[wire.AttemptHeader]),
 	}
 	if c.CorrelationID == "" {
-		c.CorrelationID = wire.TraceID(trace)
+		c.CorrelationID = traceparent.TraceID(trace)
 	}
 	return c
 }

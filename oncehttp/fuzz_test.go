@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/internal/wire"
 )
 
@@ -113,7 +114,7 @@ func FuzzCaller(f *testing.F) {
 	f.Add("---", "00000000002", "é")
 	f.Fuzz(func(t *testing.T, parent, attempt, id string) {
 		c := described(&http.Request{Header: http.Header{"Traceparent": {parent}, "Once-Attempt": {attempt}, "X-Request-Id": {id}}}).Caller
-		if trace := wire.TraceID(wire.Trace([]string{parent})); c.CorrelationID != trace {
+		if trace := traceparent.TraceID(parent); c.CorrelationID != trace {
 			t.Errorf("%q has the trace %q, want %q", parent, c.CorrelationID, trace)
 		}
 		want := 0

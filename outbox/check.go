@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/printable"
 )
 
 // checked returns m as it is stored, with what it leaves open, or what is wrong with it.
@@ -69,17 +70,7 @@ func checkText(name, s string, most int) error {
 	return nil
 }
 
-func validText(s string, most int) bool {
-	for i := range len(s) {
-		switch b := s[i]; {
-		case b >= utf8.RuneSelf: // rare: the rest is read rune by rune
-			return len(s) <= most && utf8.ValidString(s[i:]) && !strings.ContainsFunc(s[i:], unicode.IsControl)
-		case b < ' ', b == 0x7f:
-			return false
-		}
-	}
-	return len(s) <= most
-}
+func validText(s string, most int) bool { return len(s) <= most && printable.Is(s) }
 
 func checkSource(s string) error {
 	if _, err := url.Parse(s); err != nil || strings.Contains(s, " ") {

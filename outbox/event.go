@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/traceparent"
 )
 
 // Observer is told what a relay does. Observe must be quick. Its ctx has the values of that of
@@ -81,7 +81,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		attrs = append(attrs, slog.String("topic", m.Topic))
 	} else if m.ID != "" {
 		attrs = append(attrs, slog.String("topic", m.Topic), slog.String("event_id", m.ID), slog.Int64("seq", m.Seq), slog.Int("attempt", m.Attempt))
-		if trace := wire.TraceID(wire.Trace([]string{m.Trace})); trace != "" {
+		if trace := traceparent.TraceID(m.Trace); trace != "" {
 			attrs = append(attrs, slog.String("trace_id", trace))
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/store"
 )
 
@@ -110,7 +111,8 @@ func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 			return rows, err
 		}
 		req.After = swept.Mark
-		if err := sleep(ctx, p.pause(swept.Rows, took, cmp.Or(swept.Held, took))); err != nil {
+		if !sleep.For(ctx, p.pause(swept.Rows, took, cmp.Or(swept.Held, took))) {
+			err := ctx.Err()
 			s.observe(Pass{rows, time.Since(began), true, err})
 			return rows, err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/oncelib/once/internal/base/sleep"
 )
 
 // firstRetry is the longest pause after a first error; it doubles up to Config.Every.
@@ -14,8 +16,8 @@ const firstRetry = time.Second
 func (s *Sweeper) Run(ctx context.Context) error {
 	retry := firstRetry
 	for pause := rand.N(s.cfg.Every/10 + 1); ; {
-		if err := sleep(ctx, pause); err != nil {
-			return err
+		if !sleep.For(ctx, pause) {
+			return ctx.Err()
 		}
 		if _, err := s.Sweep(ctx); err != nil {
 			pause = retry/2 + rand.N(retry/2+1)
@@ -61,15 +63,4 @@ func (p *pace) pause(rows int, took, held time.Duration) time.Duration {
 		p.batch = min(p.most, p.batch+p.batch/4+1)
 	}
 	return max(2*held-took, p.due.Sub(now))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

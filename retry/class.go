@@ -1,9 +1,8 @@
 package retry
 
 import (
+	"slices"
 	"time"
-
-	"github.com/oncelib/once"
 )
 
 // Class is what a failure means for the next attempt.
@@ -64,10 +63,14 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 	for err != nil {
 		//nolint:errorlint // this is the walk along the chain
 		switch e := err.(type) {
-		case *once.Error:
-			return operation(e)
-		case *once.Failure:
-			return ClassFinal, 0, true
+		case classed:
+			said, after, causeFirst := e.RetryClass()
+			if w, ok := err.(interface{ Unwrap() error }); ok && causeFirst { //nolint:errorlint // as above
+				if c, after, said := classify(w.Unwrap()); said {
+					return c, after, true
+				}
+			}
+			return classOf(said), after, true
 		case interface{ RetryAfter() time.Duration }:
 			if r, ok := err.(interface{ Retryable() bool }); ok && !r.Retryable() { //nolint:errorlint // as above
 				return ClassFinal, 0, true
@@ -97,27 +100,14 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 	return ClassUnknown, 0, false
 }
 
-// operation classifies what the engine says of an operation.
-func operation(e *once.Error) (Class, time.Duration, bool) {
-	switch e.Code {
-	case once.CodeInFlight:
-		return ClassInFlight, e.After, true
-	case once.CodeFailed: // the handler's own error, which may know better
-		if c, after, said := classify(e.Err); said {
-			return c, after, true
-		}
-	case once.CodeAborted, once.CodeConflict, once.CodeUnavailable:
-	default: // invalid, mismatch, unknown, stale, result unavailable, misuse
-		return ClassFinal, 0, true
-	}
-	switch e.Effect {
-	case once.EffectNotApplied:
-		return ClassTransient, e.After, true
-	case once.EffectApplied:
-		return ClassFinal, 0, true
-	}
-	return ClassUnknown, e.After, true
+// classed is an error that knows its class and says it in the words of [Class.String]. causeFirst says that a
+// cause which says something counts more.
+type classed interface {
+	RetryClass() (class string, after time.Duration, causeFirst bool)
 }
+
+// classOf returns the class of that name. A name that a newer version has is unknown to this one.
+func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
 // Stop returns err as one that is not retried. [Do] returns what it was made of.
 func Stop(err error) error {

@@ -16,6 +16,12 @@ type knows bool
 func (k knows) Error() string   { return "it knows" }
 func (k knows) Retryable() bool { return bool(k) }
 
+// newer is an error of a version that knows another class.
+type newer struct{}
+
+func (newer) Error() string                             { return "newer" }
+func (newer) RetryClass() (string, time.Duration, bool) { return "tomorrow", time.Second, true }
+
 func TestClassify(t *testing.T) {
 	plain := errors.New("plain")
 	of := func(code once.Code, effect once.Effect, err error) error {
@@ -46,6 +52,7 @@ func TestClassify(t *testing.T) {
 		{"the handler failed", of(once.CodeFailed, once.EffectNotApplied, plain), retry.ClassTransient, time.Second},
 		{"the handler knows better", of(once.CodeFailed, once.EffectNotApplied, knows(false)), retry.ClassFinal, 0},
 		{"failed, and yet applied", of(once.CodeFailed, once.EffectApplied, plain), retry.ClassFinal, 0},
+		{"a class of a newer version", newer{}, retry.ClassUnknown, time.Second},
 		{"declined", &once.Failure{Code: "card_declined"}, retry.ClassFinal, 0},
 	} {
 		if class, after := retry.Classify(c.err); class != c.class || after != c.after {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/lazy"
 )
 
@@ -82,7 +83,7 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 			return unmark(failed)
 		case stop != "":
 			return &Error{stop, attempt, last, ended(ctx)}
-		case wait > 0 && !sleep(ctx, wait):
+		case wait > 0 && !sleep.For(ctx, wait):
 			return p.ended(ctx, &Error{ReasonCancelled, attempt, last, ended(ctx)})
 		}
 		var refusal error
@@ -170,18 +171,6 @@ func (p *Policy) timed(ctx context.Context, attempt int, until lazy.Moment, fn f
 	own := &lazy.Context{Parent: ctx, Until: until}
 	defer own.Cancel(nil)
 	return fn(own, attempt)
-}
-
-// sleep waits for d. It returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // ended returns why ctx has ended, nil if it has not.

@@ -24,8 +24,9 @@
 //	Retryable() bool             false: [ClassFinal]; true: [ClassUnknown], which is retried
 //	RetryAfter() time.Duration   [ClassThrottled]; the next attempt is not earlier
 //	and RateLimited() bool       true: [ClassRateLimited] instead, if the time is not 0
-//	*once.Error                  by its code, then by its effect
-//	*once.Failure                [ClassFinal]
+//	RetryClass() (class string,  the class of this name; a *once.Error has it, by its code and effect.
+//	  after time.Duration,         The next attempt is not earlier than after
+//	  causeFirst bool)             true: what the cause says, if it says something, is believed instead
 //
 // The outermost error that says something is believed. One that says nothing is
 // [ClassUnknown]: it may have taken effect. [Stop], [After] and [AfterLimit] give an error these

@@ -55,6 +55,11 @@ type (
 		Backlog(ctx context.Context) (Backlog, error)
 	}
 
+	// Pooled counts the connections of its pool. It asks only the pool, so that it also tells when none is free.
+	Pooled interface {
+		Connections() Connections
+	}
+
 	// Reserver is a [Database] that can keep a connection beside its pool, for a heartbeat: it does
 	// not wait for handlers that have all connections of the pool.
 	Reserver interface {

@@ -1,13 +1,11 @@
 package store
 
-import (
-	"context"
-	"time"
+import "time"
 
-	"github.com/oncelib/once/gauge"
-)
+// MaxBacklog is how many operations a [Backlogger] counts at most: a count reads them all.
+const MaxBacklog = 100_000
 
-// Backlog is what a store has beside the operations that are done and kept. Each number is at most [gauge.Most].
+// Backlog is what a store has beside the operations that are done and kept. Each number is at most [MaxBacklog].
 type Backlog struct {
 	Running Count // whether an owner has them or not; since they were first written
 	Unknown Count // nothing tells their outcome; since they were first written
@@ -20,15 +18,8 @@ type Count struct {
 	Oldest time.Duration // 0 if there are none
 }
 
-// Gauges returns what s has as values of package gauge. The stores' methods of this name call it.
-func Gauges(ctx context.Context, s Backlogger) ([]gauge.Value, error) {
-	b, err := s.Backlog(ctx)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it is of the store
-	}
-	return []gauge.Value{
-		{Name: gauge.UnfinishedOperations, Number: float64(b.Running.Number)}, {Name: gauge.UnfinishedOldestAge, Number: b.Running.Oldest.Seconds()},
-		{Name: gauge.UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: gauge.UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
-		{Name: gauge.ExpiredOperations, Number: float64(b.Expired.Number)}, {Name: gauge.ExpiredOldestAge, Number: b.Expired.Oldest.Seconds()},
-	}, nil
+// Connections is how many connections a pool has.
+type Connections struct {
+	InUse, Idle int
+	Max         int // 0: the pool has no limit
 }

@@ -2,15 +2,11 @@ package consume
 
 import (
 	"context"
-	"time"
+
+	"github.com/oncelib/once/internal/base/sleep"
 )
 
 // Pause waits after so many failures in a row, or until ctx ends.
 func Pause(ctx context.Context, failures int) {
-	timer := time.NewTimer(backoff(failures))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	sleep.For(ctx, backoff(failures))
 }

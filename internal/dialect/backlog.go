@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/store"
 )
 
@@ -20,11 +19,11 @@ var backlogs = map[store.Dialect]string{
 
 // backlog reads both indexes in their order, so that no planner reads the table instead, up to the limit.
 func backlog(d store.Dialect, unfinished, expires, done string) string {
-	limit := " limit " + strconv.Itoa(gauge.Most)
+	limit := " limit " + strconv.Itoa(store.MaxBacklog)
 	expired := "select expires_at from once_operation" + expires + " where " + done + "expires_at <= NOW order by expires_at limit "
 	return Text(d, "select NOW, count(case when state = 1 then 1 end), min(case when state = 1 then since end),"+
 		" count(case when state = 3 then 1 end), min(case when state = 3 then since end),"+
-		" (select count(*) from ("+expired+strconv.Itoa(gauge.Most)+") as expired), ("+expired+"1)"+
+		" (select count(*) from ("+expired+strconv.Itoa(store.MaxBacklog)+") as expired), ("+expired+"1)"+
 		" from (select state, since from once_operation"+unfinished+" where expires_at is null and state <> 2 order by scope, KEY"+limit+") as unfinished")
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
@@ -121,7 +121,7 @@ func Scan(row store.Row) (l Letter, err error) {
 }
 
 // Seal encrypts the headers and the payload of l, if e is set.
-func (l *Letter) Seal(e once.Encrypter) (err error) {
+func (l *Letter) Seal(e seal.Encrypter) (err error) {
 	if e == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (l *Letter) Seal(e once.Encrypter) (err error) {
 }
 
 // Open decrypts what Seal has encrypted.
-func (l *Letter) Open(e once.Encrypter) (err error) {
+func (l *Letter) Open(e seal.Encrypter) (err error) {
 	switch {
 	case !l.Encrypted || l.Resolved():
 		return nil

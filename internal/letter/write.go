@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
@@ -58,7 +58,7 @@ func Note(ctx context.Context, r store.Runner, d store.Dialect, id ID, a Attempt
 func Bury(ctx context.Context, r store.Runner, d store.Dialect, l *Letter) error {
 	const insert = `insert into once_deadletter (uid, origin, consumer, source, event_id, topic, KEY, seq, payload_hash, event_type, headers, payload, encrypted, trace, created_at,
  class, error, cause, attempts, first_failed_at, dead_at, state, redrive, reason) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, NOW), NOW, 'dead', '', '') KEEP(uid)`
-	uid, class, failure, cause := cmp.Or(l.UID, once.NewKey()), text(l.Class, 64), text(l.Error, maxError), causeOf(l.Error)
+	uid, class, failure, cause := cmp.Or(l.UID, keyname.New()), text(l.Class, 64), text(l.Error, maxError), causeOf(l.Error)
 	headers, payload, hash := append([]byte{}, l.Headers...), append([]byte{}, l.Payload...), append([]byte{}, l.Hash...) // nil would be NULL
 	attempts := int64(max(l.Attempts, 1))
 	args := append([]any{uid}, l.args()...)

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 )
 
 // FirstSentForm says in a refusal what a FirstSentHeader must be.
@@ -36,7 +36,7 @@ func FirstSent(lines []string) (t time.Time, ok bool) {
 // moment at which the key was made.
 func FirstSentOrKeyTime(lines []string, key string, keyTime bool) (t time.Time, ok bool) {
 	if t, ok = FirstSent(lines); ok && keyTime && t.IsZero() {
-		t, _ = once.KeyTime(key)
+		t, _ = keyname.Time(key)
 	}
 	return t, ok
 }

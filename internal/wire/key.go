@@ -3,7 +3,7 @@ package wire
 import (
 	"strings"
 
-	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 )
 
 // KeyError is why a request has no usable key. Its text goes to the client.
@@ -25,7 +25,7 @@ func OpaqueKey(key string) (string, error) {
 	if key == "" {
 		return "", errEmptyKey
 	}
-	if err := once.CheckKey(key); err != nil {
+	if err := keyname.Check(key); err != nil {
 		return "", &KeyError{"The idempotency key cannot be used: " + err.Error() + ".", false}
 	}
 	return key, nil

@@ -1,58 +1,11 @@
 package wire
 
-import "strings"
+import "github.com/oncelib/once/internal/base/traceparent"
 
-// Where the parts of a traceparent are: version, trace id, parent id, flags.
-const (
-	traceIDStart  = 3
-	traceIDEnd    = 35
-	parentIDStart = 36
-	parentIDEnd   = 52
-	traceLength   = 55
-)
-
-// Trace returns the traceparent (W3C Trace Context) that the lines of a TraceHeader hold, "" if
-// it is missing or malformed. A traceparent of a later version comes back as one of version 00,
-// which is what the standard asks of those who do not know that version.
+// Trace returns the traceparent that the lines of a TraceHeader hold, "" if it is missing or malformed.
 func Trace(lines []string) string {
-	if len(lines) != 1 || len(lines[0]) < traceLength {
+	if len(lines) != 1 {
 		return ""
 	}
-	trace, rest := lines[0][:traceLength], lines[0][traceLength:]
-	for i := range len(trace) {
-		switch c := trace[i]; i {
-		case traceIDStart - 1, traceIDEnd, parentIDEnd:
-			if c != '-' {
-				return ""
-			}
-		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return ""
-			}
-		}
-	}
-	version := trace[:traceIDStart-1]
-	switch {
-	case allZero(TraceID(trace)), allZero(trace[parentIDStart:parentIDEnd]), version == "ff":
-		return ""
-	case version == "00" && rest == "":
-		return trace
-	case version == "00", rest != "" && rest[0] != '-':
-		return ""
-	}
-	sampled := "00"
-	if strings.IndexByte("13579bdf", trace[traceLength-1]) >= 0 { // of its flags, the only one that every version has
-		sampled = "01"
-	}
-	return "00" + trace[traceIDStart-1:parentIDEnd+1] + sampled
+	return traceparent.Parse(lines[0])
 }
-
-// TraceID returns the trace id of what [Trace] has returned, "" if that is "".
-func TraceID(trace string) string {
-	if trace == "" {
-		return ""
-	}
-	return trace[traceIDStart:traceIDEnd]
-}
-
-func allZero(id string) bool { return strings.Trim(id, "0") == "" }

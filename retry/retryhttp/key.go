@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/wire"
 )
 
@@ -80,11 +80,11 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 	case req.Response != nil && req.Response.Request != nil && field(req.Response.Request.Header, wire.KeyHeader) != "":
 		return Key{Value: field(req.Response.Request.Header, wire.KeyHeader)}, "", true, nil // this is where a redirect leads to
 	case t.Keys && !hinted(req):
-		k.Value, made = once.NewKey(), true
+		k.Value, made = keyname.New(), true
 	default:
 		return Key{}, "", false, nil
 	}
-	if err := once.CheckKey(k.Value); err != nil {
+	if err := keyname.Check(k.Value); err != nil {
 		return k, "", false, fmt.Errorf("retryhttp: %w", err)
 	}
 	if strings.ContainsFunc(k.Value, func(c rune) bool { return c > 0x7e }) {

@@ -1,10 +1,10 @@
 package retryhttp
 
 import (
-	"context"
 	"net/http"
 	"time"
 
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
 )
@@ -124,7 +124,7 @@ func (c *call) answer() (*http.Response, error) {
 		}
 		c.last = a.failure()
 		a.discard()
-		if !sleep(c.req.Context(), wait) {
+		if !sleep.For(c.req.Context(), wait) {
 			return nil, c.ended(retry.ReasonCancelled)
 		}
 		switch { // the pause may have been longer: the process was stopped, or its machine
@@ -166,18 +166,4 @@ func (t *Transport) base() http.RoundTripper {
 		return http.DefaultTransport
 	}
 	return t.Base
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/store"
 )
 
-var (
-	_ store.Backlogger = (*Store)(nil)
-	_ gauge.Source     = (*Store)(nil)
-)
+var _ store.Backlogger = (*Store)(nil)
 
 // Backlog implements [store.Backlogger].
 func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
@@ -22,7 +18,7 @@ func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 	defer s.mu.Unlock()
 	now := s.now()
 	add := func(c *store.Count, since time.Time) {
-		c.Number = min(c.Number+1, gauge.Most)
+		c.Number = min(c.Number+1, store.MaxBacklog)
 		c.Oldest = max(c.Oldest, now.Sub(since))
 	}
 	for _, r := range s.rows {
@@ -40,6 +36,3 @@ func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 	}
 	return b, nil
 }
-
-// Gauges implements [gauge.Source]: the numbers and ages of Backlog.
-func (s *Store) Gauges(ctx context.Context) ([]gauge.Value, error) { return store.Gauges(ctx, s) }

@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// What waits in a store is told with its age, also as values for a gauge.Watch.
-func ExampleStore_Gauges() {
+// What waits in a store is told with its age.
+func ExampleStore_Backlog() {
 	ctx, s := context.Background(), memstore.New()
 	lost := store.Change{ID: store.ID{Scope: "acme", Key: "order-42"}, Next: store.Record{State: store.StateUnknown, Fence: 1}}
 	if _, err := s.Swap(ctx, lost); err != nil {
@@ -19,11 +19,8 @@ func ExampleStore_Gauges() {
 	s.Advance(time.Hour)
 	backlog, err := s.Backlog(ctx)
 	fmt.Println(backlog.Unknown.Number, "unknown, the oldest for", backlog.Unknown.Oldest.Round(time.Minute), err)
-	values, err := s.Gauges(ctx)
-	fmt.Println(values[2].Name, values[2].Number, err)
 	// Output:
 	// 1 unknown, the oldest for 1h0m0s <nil>
-	// once_unknown_operations 1 <nil>
 }
 
 // Two transactions that depend on the same key: the second one is to run again.

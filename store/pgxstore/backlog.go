@@ -4,16 +4,11 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
 
-var (
-	_ store.Backlogger = (*Store)(nil)
-	_ gauge.Source     = (*Store)(nil)
-)
+var _ store.Backlogger = (*Store)(nil)
 
 // Backlog implements [store.Backlogger], by two indexes. A standby counts what it has.
 func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
@@ -23,6 +18,3 @@ func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 	}}})
 	return b, err
 }
-
-// Gauges implements [gauge.Source]: the numbers and ages of Backlog.
-func (s *Store) Gauges(ctx context.Context) ([]gauge.Value, error) { return store.Gauges(ctx, s) }

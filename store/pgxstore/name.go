@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/pgsql"
 	"github.com/oncelib/once/store"
 )
@@ -22,6 +22,6 @@ func (s *Store) NameTransactions() {
 
 func (s *Store) queueName(b *pipeline, id store.ID) {
 	if s.name != "" && !id.IsZero() {
-		b.queue(pgsql.Name, s.name+" "+audit.KeyHashes(id.Key)[0])
+		b.queue(pgsql.Name, s.name+" "+keyname.Hashes(id.Key)[0])
 	}
 }

@@ -3,15 +3,11 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
 
-var (
-	_ store.Backlogger = (*Store)(nil)
-	_ gauge.Source     = (*Store)(nil)
-)
+var _ store.Backlogger = (*Store)(nil)
 
 // Backlog implements [store.Backlogger], by indexes. A standby counts what it has.
 func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
@@ -26,6 +22,3 @@ func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
 	}
 	return b, nil
 }
-
-// Gauges implements [gauge.Source]: the numbers and ages of Backlog.
-func (s *Store) Gauges(ctx context.Context) ([]gauge.Value, error) { return store.Gauges(ctx, s) }

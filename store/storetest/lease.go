@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/store"
 )
 
@@ -399,12 +398,6 @@ func testBacklog(t *testing.T, o *operations) {
 	o.swap(t, store.Change{ID: lapsed, Expect: store.Expect{Fence: fence}, Next: stored(store.StateDone)})
 	if o.claim != nil {
 		defer o.claim(t, newID())()
-	}
-	if g, ok := store.As[gauge.Source](o.peer); ok {
-		values, err := g.Gauges(bounded(t))
-		if at := slices.IndexFunc(values, func(v gauge.Value) bool { return v.Name == gauge.UnfinishedOperations }); err != nil || at < 0 || values[at].Number != 2 {
-			t.Errorf("Gauges: %+v, %v", values, err)
-		}
 	}
 	want("expired", store.Count{Number: 2, Oldest: 4 * time.Hour}, store.Count{Number: 2, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 3 * time.Hour})
 	dead, cancel := context.WithCancel(t.Context())

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 	"github.com/oncelib/once/store/storetest"
@@ -80,8 +79,6 @@ func (o operations) Backlog(ctx context.Context) (store.Backlog, error) {
 	}
 	return b, err
 }
-
-func (o operations) Gauges(ctx context.Context) ([]gauge.Value, error) { return store.Gauges(ctx, o) }
 
 // wrongs are what can be wrong with a store, and by which case of the suite it is caught.
 var wrongs = map[string]wrong{

@@ -163,7 +163,7 @@ func wantRefusal(t *testing.T, reason string, killer Killer) {
 	for _, harmless := range []Mutant{
 		{
 			Name:  "an order of no importance is changed",
-			Edits: []Edit{{In: "once.NewKey", Old: "var ms [8]byte", New: "var ms [8]byte; _ = u"}},
+			Edits: []Edit{{In: "keyname.New", Old: "var ms [8]byte", New: "var ms [8]byte; _ = u"}},
 			Tests: []Killer{killer},
 		},
 		{

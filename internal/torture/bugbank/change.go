@@ -59,7 +59,7 @@ var changeMutants = []Mutant{
 	},
 	{
 		Name:  "a commit that may yet be applied is told as not applied",
-		Edits: []Edit{{In: "(*call).settle", Old: "if !sleep(ctx, delay) {", New: "if err == nil {\nreturn verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost)}\n}\nif !sleep(ctx, delay) {"}},
+		Edits: []Edit{{In: "(*call).settle", Old: "if !sleep.For(ctx, delay) {", New: "if err == nil {\nreturn verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost)}\n}\nif !sleep.For(ctx, delay) {"}},
 		Tests: in("store/memstore", "TestConformance$/^Faults$"),
 	},
 }

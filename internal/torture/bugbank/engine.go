@@ -196,19 +196,19 @@ return nil`,
 	},
 	{
 		Name: "who has lost a race comes back at once",
-		Edits: []Edit{{In: "(*call).lead", Old: `if !sleep(ctx, rand.N(delay)) {
+		Edits: []Edit{{In: "(*call).lead", Old: `if !sleep.For(ctx, rand.N(delay)) {
 	return v
 }`, New: ""}},
 		Tests: in("", "TestPauseBeforeARerun"),
 	},
 	{
 		Name:  "those who have lost a race come back together",
-		Edits: []Edit{{In: "(*call).lead", Old: "sleep(ctx, rand.N(delay))", New: "sleep(ctx, delay)"}},
+		Edits: []Edit{{In: "(*call).lead", Old: "sleep.For(ctx, rand.N(delay))", New: "sleep.For(ctx, delay)"}},
 		Tests: in("", "TestPauseBeforeARerun"),
 	},
 	{
 		Name:  "work without a key comes back at once",
-		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "sleep(ctx, rand.N(firstDelay))", New: "sleep(ctx, 0)"}},
+		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "sleep.For(ctx, rand.N(firstDelay))", New: "sleep.For(ctx, 0)"}},
 		Tests: in("", "TestPauseBeforeARerun"),
 	},
 	{

@@ -14,7 +14,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "a replay is logged with the trace of the call that has executed",
-		Edits: []Edit{{In: "once.(*call).named", Old: "traceID(c.report.trace)", New: "traceID(e.Trace + c.report.trace)"}},
+		Edits: []Edit{{In: "once.(*call).named", Old: "traceparent.TraceID(c.report.trace)", New: "traceparent.TraceID(e.Trace + c.report.trace)"}},
 		Tests: in("", "TestLogTellsTheCallAndWhatItReplays"),
 	},
 	{

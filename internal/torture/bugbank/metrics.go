@@ -33,7 +33,7 @@ var metricsMutants = []Mutant{
 	},
 	{
 		Name:  "a rerun is told that does not follow",
-		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "if !sleep(ctx, rand.N(firstDelay)) {", New: "c.observe(ctx, EventRerun, v.err)\nif !sleep(ctx, rand.N(firstDelay)) {"}},
+		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "if !sleep.For(ctx, rand.N(firstDelay)) {", New: "c.observe(ctx, EventRerun, v.err)\nif !sleep.For(ctx, rand.N(firstDelay)) {"}},
 		Tests: in("", "TestPauseEndsWithTheContext"),
 	},
 	{
@@ -93,7 +93,7 @@ var metricsMutants = []Mutant{
 	},
 	{
 		Name:  "the size of a pool is added to its connections",
-		Edits: []Edit{{In: "sqlstore.(*Store).PoolGauges", Old: "Name: gauge.PoolMaxConnections,", New: `Name: gauge.PoolConnections, Label: "max",`}},
+		Edits: []Edit{{In: "gauge.Pool", Old: "Name: PoolMaxConnections,", New: `Name: PoolConnections, Label: "max",`}},
 		Tests: []Killer{{Module: "internal/torture", Package: "telemetry", Test: "TestPoolGaugesWhereNoConnectionIsFree"}},
 	},
 }

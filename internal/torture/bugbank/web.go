@@ -114,13 +114,13 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "a traceparent whose ids are zero is kept",
-		Edits: []Edit{{In: "wire.allZero", Old: `strings.Trim(id, "0") == ""`, New: "false"}},
-		Tests: in("internal/wire", "TestTrace"),
+		Edits: []Edit{{In: "traceparent.allZero", Old: `strings.Trim(id, "0") == ""`, New: "false"}},
+		Tests: in("internal/base/traceparent", "TestParse"),
 	},
 	{
 		Name:  "a traceparent of a later version is kept as it is",
-		Edits: []Edit{{In: "wire.Trace", Old: `return "00" + trace[traceIDStart-1:parentIDEnd+1] + sampled`, New: "_ = sampled\nreturn lines[0]"}},
-		Tests: in("internal/wire", "TestTrace"),
+		Edits: []Edit{{In: "traceparent.Parse", Old: `return "00" + trace[traceIDStart-1:parentIDEnd+1] + sampled`, New: "_ = sampled\nreturn value"}},
+		Tests: in("internal/base/traceparent", "TestParse"),
 	},
 	{
 		Name:  "of a body in a file the beginning is compared",

@@ -38,7 +38,7 @@ func TestPoolGaugesWhereNoConnectionIsFree(t *testing.T) {
 		conn, err := pool.Acquire(t.Context())
 		must(t, err)
 		defer conn.Release()
-		exhausted(t, pgxstore.New(pool).PoolGauges)
+		exhausted(t, gauge.Pool(pgxstore.New(pool)))
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -53,6 +53,6 @@ func TestPoolGaugesWhereNoConnectionIsFree(t *testing.T) {
 		conn, err := db.Conn(context.WithoutCancel(t.Context()))
 		must(t, err)
 		defer conn.Close()
-		exhausted(t, s.PoolGauges)
+		exhausted(t, gauge.Pool(s))
 	})
 }

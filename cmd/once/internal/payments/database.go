@@ -111,7 +111,7 @@ func openPostgres(ctx context.Context, dsn string, events bool) (*DB, error) {
 			return pgx.BeginTxFunc(ctx, pool, opts, func(tx pgx.Tx) error { return fn(view(tx)) })
 		},
 		lock:   "select pg_advisory_xact_lock(hashtextextended('payments migration', 0))",
-		gauges: append(gauges, gauge.Func(s.PoolGauges)),
+		gauges: append(gauges, gauge.Pool(s)),
 		close:  func() error { pool.Close(); return nil },
 	}, nil
 }
@@ -156,7 +156,7 @@ func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries, events
 			}
 			return tx.Commit()
 		},
-		gauges: append(gauges, gauge.Func(s.PoolGauges)),
+		gauges: append(gauges, gauge.Pool(s)),
 		close:  db.Close,
 	}, nil
 }

@@ -48,8 +48,8 @@ func traceOf(ctx context.Context) string {
 // the outbox stand.
 func withEvents[TX any](s store.SQL[TX], view func(TX) queries, events bool) (func(TX) queries, []gauge.Source) {
 	var gauges []gauge.Source
-	if g, ok := s.(gauge.Source); ok {
-		gauges = append(gauges, g)
+	if b, ok := s.(store.Backlogger); ok {
+		gauges = append(gauges, gauge.Operations(b))
 	}
 	if !events {
 		return view, gauges

@@ -1,0 +1,38 @@
+package gauge
+
+import (
+	"context"
+
+	"github.com/oncelib/once/store"
+)
+
+// Operations returns a source of what s has beside the operations that are done and kept.
+func Operations(s store.Backlogger) Func {
+	return func(ctx context.Context) ([]Value, error) {
+		b, err := s.Backlog(ctx)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it is of the store
+		}
+		return []Value{
+			{Name: UnfinishedOperations, Number: float64(b.Running.Number)}, {Name: UnfinishedOldestAge, Number: b.Running.Oldest.Seconds()},
+			{Name: UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
+			{Name: ExpiredOperations, Number: float64(b.Expired.Number)}, {Name: ExpiredOldestAge, Number: b.Expired.Oldest.Seconds()},
+		}, nil
+	}
+}
+
+// Pool returns a source of how many connections the pool of s has. It asks only the pool, so that it also tells when
+// none is free. A pool without a limit has no [PoolMaxConnections].
+func Pool(s store.Pooled) Func {
+	return func(context.Context) ([]Value, error) {
+		c := s.Connections()
+		values := []Value{
+			{Name: PoolConnections, Label: "in_use", Number: float64(c.InUse)},
+			{Name: PoolConnections, Label: "idle", Number: float64(c.Idle)},
+		}
+		if c.Max > 0 {
+			values = append(values, Value{Name: PoolMaxConnections, Number: float64(c.Max)})
+		}
+		return values, nil
+	}
+}

@@ -1,0 +1,39 @@
+package gauge_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/store"
+)
+
+type backlog struct {
+	is  store.Backlog
+	err error
+}
+
+func (b backlog) Backlog(context.Context) (store.Backlog, error) { return b.is, b.err }
+
+// TestOperations: a number and an age of each, and the error of a store that does not answer.
+func TestOperations(t *testing.T) {
+	b := backlog{is: store.Backlog{Running: store.Count{Number: 1, Oldest: time.Second}, Unknown: store.Count{Number: 2, Oldest: time.Minute}, Expired: store.Count{Number: 3, Oldest: time.Hour}}}
+	values, err := gauge.Operations(b)(t.Context())
+	got := map[string]float64{}
+	for _, v := range values {
+		got[v.Name] = v.Number
+	}
+	for name, want := range map[string]float64{
+		gauge.UnfinishedOperations: 1, gauge.UnfinishedOldestAge: 1, gauge.UnknownOperations: 2, gauge.UnknownOldestAge: 60, gauge.ExpiredOperations: 3, gauge.ExpiredOldestAge: 3600,
+	} {
+		if got[name] != want || err != nil {
+			t.Errorf("%s is %v, want %v, %v", name, got[name], want, err)
+		}
+	}
+	b.err = errors.New("down")
+	if values, err := gauge.Operations(b)(t.Context()); values != nil || !errors.Is(err, b.err) {
+		t.Errorf("%v, %v", values, err)
+	}
+}

@@ -1,0 +1,21 @@
+// Package printable tells text from bytes that a log, a header or a column cannot carry.
+package printable
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Is reports whether s is UTF-8 without control characters.
+func Is(s string) bool {
+	for i := range len(s) {
+		switch b := s[i]; {
+		case b >= utf8.RuneSelf: // rare: the rest is read rune by rune
+			return utf8.ValidString(s[i:]) && !strings.ContainsFunc(s[i:], unicode.IsControl)
+		case b < ' ', b == 0x7f:
+			return false
+		}
+	}
+	return true
+}
