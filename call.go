@@ -343,7 +343,7 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (claim[TX], store.Reco
 
 // describe tells a store whose claim is a record what goes into it.
 func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
-	opts.Trace, opts.Retain = c.report.trace, c.e.retain(&c.op)
+	opts.Trace, opts.Name, opts.Retain = c.report.trace, c.op.Name, c.e.retain(&c.op)
 	opts.Encrypter = c.e.cfg.Encrypter
 	if !c.op.Fingerprint.IsZero() {
 		opts.Fingerprint = bytes.Clone(c.op.Fingerprint[:])

@@ -18,6 +18,7 @@ const (
 	MaxScope = 512
 	MaxKey   = 255
 	MaxTrace = 255
+	MaxName  = 255
 )
 
 // Operation is one intent: a caller that asks for it again, with the same scope and
@@ -32,8 +33,8 @@ type Operation struct {
 	Key string
 
 	// Name is what kind of work this is, such as "POST /refunds": one of few, so that a metric
-	// can have it as a label. (Scope names the tenant, too.) Transports set it to the route.
-	// Default: none.
+	// can have it as a label. (Scope names the tenant, too.) It is stored: lists and gauges have it, and a
+	// lease.Completer finds the handler by it. Transports set it to the route. At most [MaxName] bytes. Default: none.
 	Name string
 
 	// Fingerprint of what is asked. The same key with another fingerprint is
@@ -117,6 +118,8 @@ func (e *Engine[TX]) check(op *Operation) error {
 		return errors.New("the scope contains control characters or is not UTF-8")
 	case len(op.Trace) > MaxTrace, !printable(op.Trace):
 		return fmt.Errorf("the trace has control characters, is not UTF-8 or has more than %d bytes. Try: a W3C traceparent", MaxTrace)
+	case len(op.Name) > MaxName, !printable(op.Name):
+		return fmt.Errorf("the name has control characters, is not UTF-8 or has more than %d bytes. Try: the kind of work, such as \"POST /refunds\"", MaxName)
 	case op.Wait < 0:
 		return errors.New("wait must not be negative")
 	case op.bounds() != nil:

@@ -287,7 +287,7 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	if len(rec.Request) == 0 {
 		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
 	}
-	op := once.Operation{Scope: id.Scope, Key: id.Key, Trace: rec.Trace, Retain: s.Retain}
+	op := once.Operation{Scope: id.Scope, Key: id.Key, Name: rec.Name, Trace: rec.Trace, Retain: s.Retain}
 	if len(rec.Fingerprint) == len(op.Fingerprint) {
 		copy(op.Fingerprint[:], rec.Fingerprint)
 	}

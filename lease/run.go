@@ -167,7 +167,7 @@ func (r *Run) under(c store.Change) store.Change {
 	}
 	if r.fence == 0 {
 		c.Next.Fence = 1
-		c.Next.Fingerprint, c.Next.Request, c.Next.Trace = r.opts.Fingerprint, r.opts.Request, r.opts.Trace
+		c.Next.Fingerprint, c.Next.Request, c.Next.Trace, c.Next.Name = r.opts.Fingerprint, r.opts.Request, r.opts.Trace, r.opts.Name
 		c.StaleAfter = r.opts.StaleAfter
 		return c
 	}

@@ -58,6 +58,7 @@ type Record struct {
 	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they tell the writer's own record from another one
 	Request     []byte // what was asked, encrypted; empty unless capture is on
 	Trace       string // W3C traceparent of the call that has written it; "" is none
+	Name        string // what kind of work it is, such as "POST /refunds"; "" is none
 	Since       time.Time
 
 	// Leased work only.
@@ -94,7 +95,7 @@ type Change struct {
 	Retain time.Duration // Done: expires at the store's clock + Retain; 0: never
 	Writes []Statement   // commit with it, or not at all; [KindMisused] if the store keeps no tables
 
-	// Keep leaves Fingerprint, Request and Trace of the record as they are stored, whatever Next
+	// Keep leaves Fingerprint, Request, Trace and Name of the record as they are stored, whatever Next
 	// says: the update is a narrow one. It needs a record, so a Fence to expect.
 	Keep bool
 
@@ -155,10 +156,11 @@ type BeginOptions struct {
 	// Then that statement fails if the operation is claimed by another transaction, and
 	// whatever the user does, Commit and Rollback are [KindTaken].
 
-	// Fingerprint, Request, Trace and Retain are those of the operation, for a store whose claim is a record.
+	// Fingerprint, Request, Trace, Name and Retain are those of the operation, for a store whose claim is a record.
 	Fingerprint []byte
 	Request     []byte // encrypted
 	Trace       string
+	Name        string
 	Retain      time.Duration // of the result; [math.MaxInt64]: for ever
 
 	// Encrypter, if it is set, is the engine's, for a store that keeps what the handler computes on the way. A label binds the bytes to

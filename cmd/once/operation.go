@@ -57,6 +57,9 @@ func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("key", "%s", shown(op.Key))
 	line("scope", "%s", shown(op.Scope))
+	if op.Name != "" {
+		line("name", "%s", shown(op.Name))
+	}
 	line("state", "%s: %s", op.State, meaning(op, p))
 	line("since", "%s", at(op, &op.Since))
 	if op.ExpiresAt != nil {

@@ -272,9 +272,11 @@ func testUnfinished(t *testing.T, o *operations) {
 		}
 	}
 	// Their order by bytes is none of a language, nor that of scope and key together.
-	for _, key := range []string{"b", "a", "B", "A", "a b", "ab", "é", "z", "Z", "_", "~", "0", "10", "9", "ﬀ", "\U0001f600", "k ", "k"} {
-		put(store.ID{Scope: tag, Key: key}, calling(stored(store.StateRunning)), time.Hour)
-		put(store.ID{Scope: tag + key, Key: "a"}, stored(store.StateUnknown), 0)
+	for i, key := range []string{"b", "a", "B", "A", "a b", "ab", "é", "z", "Z", "_", "~", "0", "10", "9", "ﬀ", "\U0001f600", "k ", "k"} {
+		running, unknown := calling(stored(store.StateRunning)), stored(store.StateUnknown)
+		running.Name, unknown.Name = listedNames[i%len(listedNames)], listedNames[i/2%len(listedNames)]
+		put(store.ID{Scope: tag, Key: key}, running, time.Hour)
+		put(store.ID{Scope: tag + key, Key: "a"}, unknown, 0)
 	}
 	lapsed, never, expired := store.ID{Scope: tag, Key: "lapsed"}, store.ID{Scope: tag, Key: "never over"}, store.ID{Scope: tag, Key: "expired"}
 	put(lapsed, stored(store.StateRunning), time.Minute)
@@ -301,6 +303,7 @@ func testUnfinished(t *testing.T, o *operations) {
 	}
 
 	wantListed(t, o, tag, want, held, never)
+	wantFiltered(t, o, tag, want)
 	l, _ := store.As[store.Lister](o.peer)
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -353,6 +356,46 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 		})
 		if !slices.Equal(got, wanted) {
 			t.Errorf("limit %d: listed %q, want %q", limit, got, wanted)
+		}
+	}
+}
+
+var listedNames = []string{"", "POST /refunds", "POST /refunds ", "post /refunds"}
+
+// wantFiltered wants those of want with each name, and in the scopes with each prefix, listed in pages of one and of three.
+func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]store.Record) {
+	t.Helper()
+	l, _ := store.As[store.Lister](o.peer)
+	for _, name := range listedNames {
+		for _, prefix := range []string{tag, tag + "a", tag + "\U0001f600", tag + "none"} {
+			for _, limit := range []int{1, 3} {
+				found := 0
+				for page := (store.Listing{Limit: limit, Name: name}).WithPrefix(prefix); ; {
+					list, err := l.Unfinished(bounded(t), page)
+					if err != nil {
+						t.Fatal("Unfinished:", err)
+					}
+					for _, e := range list {
+						if rec, is := want[e.ID]; !is || !strings.HasPrefix(e.Scope, prefix) || name != "" && rec.Name != name {
+							t.Errorf("with name %q and prefix %q: %q of name %q is listed", name, prefix, e.ID, e.Name)
+						}
+						found++
+					}
+					if len(list) < limit {
+						break
+					}
+					page.After = list[limit-1].ID
+				}
+				wanted := 0
+				for id, rec := range want {
+					if strings.HasPrefix(id.Scope, prefix) && (name == "" || rec.Name == name) {
+						wanted++
+					}
+				}
+				if found != wanted {
+					t.Errorf("with name %q and prefix %q in pages of %d: %d listed, want %d", name, prefix, limit, found, wanted)
+				}
+			}
 		}
 	}
 }

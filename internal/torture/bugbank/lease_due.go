@@ -34,7 +34,7 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer finishes an operation with another retention",
-		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Trace: rec.Trace, Retain: s.Retain", New: "Trace: rec.Trace"}},
+		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Name: rec.Name, Trace: rec.Trace, Retain: s.Retain", New: "Name: rec.Name, Trace: rec.Trace"}},
 		Tests: onLease("TestCompleter"),
 	},
 	{
