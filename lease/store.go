@@ -59,8 +59,6 @@ type Store struct {
 var (
 	_ store.Store[*Run] = (*Store)(nil)
 	_ store.Irrevocable = (*Store)(nil)
-	_ store.Claim[*Run] = (*Run)(nil)
-	_ store.Expiring    = (*Run)(nil)
 	_ store.Operations  = (*Store)(nil)
 )
 
@@ -138,7 +136,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	r := newRun(s, opts)
 	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // the store's clock judges the claim
 	if opts.First && !eager && !reconciles(ctx) {     // the first write finds what is in the way
-		return r, store.Record{}, nil
+		return claim{r}, store.Record{}, nil
 	}
 	rec, err := r.read(ctx)
 	switch {
@@ -147,7 +145,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // it has ended since the Completer saw it, and its caller was told so
 		return nil, rec, nil
 	case rec.State == store.StateAbsent && !eager:
-		return r, store.Record{}, nil
+		return claim{r}, store.Record{}, nil
 	case rec.State == store.StateAbsent:
 		return r.claim(ctx)
 	case !s.takesOver(ctx, rec, opts.Fingerprint):
@@ -183,7 +181,7 @@ func (r *Run) claim(ctx context.Context) (store.Claim[*Run], store.Record, error
 	case err != nil:
 		return nil, store.Record{}, err
 	}
-	return r, store.Record{}, nil
+	return claim{r}, store.Record{}, nil
 }
 
 // takeOver makes the run the owner of an operation whose lease is over.
@@ -219,7 +217,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run]
 		next.Fingerprint, next.Since = rec.Fingerprint, rec.Since
 		return nil, next, nil
 	}
-	return r, store.Record{}, nil
+	return claim{r}, store.Record{}, nil
 }
 
 // isSame reports whether both are the same store: a phase commits together with the record of its operation.

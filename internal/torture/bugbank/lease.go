@@ -3,6 +3,11 @@ package bugbank
 // leaseMutants break the rules of leased work: see DESIGN.md.
 var leaseMutants = []Mutant{
 	{
+		Name:  "a handler can end its own run",
+		Edits: []Edit{{In: "lease.(*Run).Operation", Old: "{ return r.id }", New: "{ return r.id }\nfunc (r *Run) Rollback(ctx context.Context) error { return claim{r}.Rollback(ctx) }"}},
+		Tests: in("lease", "TestAHandlerCannotEndItsRun"),
+	},
+	{
 		Name:  "a phase does not raise the fence",
 		Edits: []Edit{{In: "lease.(*Run).under", Old: "c.Next.Fence = r.fence + 1", New: "c.Next.Fence = r.fence"}},
 		Tests: onLease("TestProperty"),
@@ -97,7 +102,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "work is done although a call of it did not end",
-		Edits: []Edit{{In: "lease.(*Run).Commit", Old: "case r.saved.Call != nil: return r.park(ctx, errCallPending)", New: ""}},
+		Edits: []Edit{{In: "lease.(claim).Commit", Old: "case r.saved.Call != nil: return r.park(ctx, errCallPending)", New: ""}},
 		Tests: onLease("TestSwallowedCall"),
 	},
 	{
@@ -200,7 +205,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a program that ends without a phase that has ended is not warned",
-		Edits: []Edit{{In: "lease.(*Run).Commit", Old: `r.tellUnreached(ctx, "")`, New: ""}},
+		Edits: []Edit{{In: "lease.(claim).Commit", Old: `r.tellUnreached(ctx, "")`, New: ""}},
 		Tests: onLease("TestRenamedPhasesAreTold"),
 	},
 	{
