@@ -174,7 +174,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 			final = !v.superseded
 			return v
 		case code == CodeMismatch:
-			final = v.rec.State != store.StateRunning // followers may want to wait for the end of what runs
+			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of what runs
 			return v
 		case ctx.Err() != nil:
 			return v

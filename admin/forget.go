@@ -24,7 +24,7 @@ type ForgetRequest struct {
 // Why Forget has changed nothing.
 var (
 	ErrNothing = errors.New("admin: nothing is stored under this key in this scope. Try: Admin.Find, which looks in every scope")
-	ErrRunning = errors.New("admin: the operation is running, and its holder needs what is stored. Try: again when it has ended")
+	ErrRunning = errors.New("admin: the operation is running or waits to go on, and its owner needs what is stored. Try: again when it has ended")
 	ErrUnknown = errors.New("admin: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: lease.Resolve, then again")
 )
 
@@ -126,7 +126,7 @@ func (op Operation) mark() []byte {
 // permits says why op cannot be forgotten, if it cannot.
 func permits(op Operation) error {
 	switch op.State {
-	case "running":
+	case "running", "waiting":
 		return ErrRunning
 	case "unknown":
 		return ErrUnknown

@@ -14,7 +14,7 @@ const DefaultLimit = 50
 
 // Filter says which operations to list. The zero value is all of them.
 type Filter struct {
-	State       string    // running, done, unknown or expired
+	State       string    // running, waiting, done, unknown or expired
 	Scope       string    // this one
 	ScopePrefix string    // those that begin so
 	Name        string    // of this kind: Operation.Name
@@ -48,6 +48,7 @@ func (a *Admin) List(ctx context.Context, f Filter) (list []Operation, next stri
 var states = map[string]string{
 	"":           "1 = 1",
 	"running":    "state = 1",
+	"waiting":    "state = 4",
 	"done":       "state = 2 and (expires_at is null or expires_at > NOW)",
 	"unknown":    "state = 3",
 	StateExpired: "state = 2 and expires_at <= NOW",
@@ -56,7 +57,7 @@ var states = map[string]string{
 func (a *Admin) where(f Filter) (text string, args []any, err error) {
 	text, ok := states[f.State]
 	if !ok {
-		return "", nil, fmt.Errorf("admin: there is no state %q. Try: running, done, unknown or expired", f.State)
+		return "", nil, fmt.Errorf("admin: there is no state %q. Try: running, waiting, done, unknown or expired", f.State)
 	}
 	and := func(cond string, values ...any) {
 		text += " and " + cond

@@ -21,7 +21,7 @@ type Operation struct {
 	Scope         string     `json:"scope"`
 	Key           string     `json:"key"`            // as it is stored: hashed under Config.HashKeys
 	Name          string     `json:"name,omitempty"` // what kind of work it is: Operation.Name
-	State         string     `json:"state"`          // running, done, unknown, or expired
+	State         string     `json:"state"`          // running, waiting, done, unknown, or expired
 	Since         time.Time  `json:"since"`
 	ExpiresAt     *time.Time `json:"expires_at,omitempty"`
 	LeaseUntil    *time.Time `json:"lease_until,omitempty"`

@@ -117,7 +117,7 @@ func (c claim) Rollback(ctx context.Context) error {
 	return r.park(ctx, cause)
 }
 
-// park lets go of the operation. If that cannot be written, its lease ends by itself.
+// park lets go of the operation, so that it waits for its next owner. If that cannot be written, its lease ends by itself.
 func (r *Run) park(ctx context.Context, cause error) error {
 	standing := r.standing(cause)
 	if r.fence == 0 && r.saved.Call == nil {
@@ -127,10 +127,10 @@ func (r *Run) park(ctx context.Context, cause error) error {
 		return standing
 	}
 	next := r.running(r.saved)
-	next.Lease = parked
+	next.Next.State, next.Lease = store.StateWaiting, 0
 	switch store.KindOf(standing) {
 	case store.KindUncertain:
-		next.Next.State, next.Lease = store.StateUnknown, 0
+		next.Next.State = store.StateUnknown
 	case store.KindPartial:
 	default:
 		next = store.Change{ID: r.id}
@@ -141,5 +141,3 @@ func (r *Run) park(ctx context.Context, cause error) error {
 	return standing
 }
 
-// parked is a lease that is over as soon as it is written: none would never be over.
-const parked = time.Microsecond

@@ -21,7 +21,7 @@ const (
 	DefaultCheckEvery  = time.Minute
 )
 
-// Completer goes on with operations whose lease is over, also if no caller asks for them again. Run one on each node.
+// Completer goes on with operations that wait for their next owner or whose lease is over, also if no caller asks for them again. Run one on each node.
 type Completer struct {
 	// Store is the one with the operations. Required.
 	Store *Store
@@ -215,11 +215,11 @@ func (c *completing) forget() {
 // endsInCall stores that an operation is unknown, if its owner has died in a call that nothing can decide. That needs no
 // handler, and waits for none.
 func (c *completing) endsInCall(ctx context.Context, e store.Entry) bool {
-	if e.State != store.StateRunning || !e.CallStarted {
+	if !e.Idle() || !e.CallStarted {
 		return false
 	}
 	rec, s, err := c.read(ctx, e.ID)
-	if err != nil || rec.State != store.StateRunning || !rec.LeaseExpired || s.Call.resumable(time.Now()) {
+	if err != nil || !rec.Idle() || s.Call.resumable(time.Now()) {
 		return false // whoever resumes it tells the error
 	}
 	_, rec, err = newRun(c.Store, store.BeginOptions{ID: e.ID}).takeOver(ctx, rec)
@@ -279,7 +279,7 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	switch {
 	case err != nil:
 		return err
-	case rec.State == store.StateRunning && rec.LeaseExpired:
+	case rec.Idle():
 	case rec.State == store.StateUnknown && s.Call != nil && s.Call.Check:
 	default: // finished meanwhile, or only a person can tell
 		return nil

@@ -174,7 +174,7 @@ func (how Resolution) sum() string {
 // isUnknown reports whether only a person can go on: also if no caller has come since the owner died in a call, so that
 // it is not stored yet.
 func isUnknown(rec store.Record, s saved) bool {
-	return rec.State == store.StateUnknown || rec.State == store.StateRunning && rec.LeaseExpired && !s.Call.resumable(time.Now())
+	return rec.State == store.StateUnknown || rec.Idle() && !s.Call.resumable(time.Now())
 }
 
 // check refuses what cannot be meant.
@@ -246,8 +246,7 @@ func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 		s.Call = &again
 	}
 	s = s.decided(was)
-	c.Next = store.Record{State: store.StateRunning, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
-	c.Lease = parked
+	c.Next = store.Record{State: store.StateWaiting, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
 	return c, nil
 }
 

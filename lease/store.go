@@ -105,7 +105,7 @@ func (s *Store) Config() Config { return s.cfg }
 // not told as a call whose outcome is not known.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
-	if err == nil && rec.LeaseExpired && rec.CallStarted {
+	if err == nil && rec.Idle() && rec.CallStarted {
 		if saved, err := decodeSaved(rec.Data); err == nil && saved.Call.resumable(time.Now()) {
 			rec.CallStarted = false
 		}
@@ -169,7 +169,7 @@ func (s *Store) takesOver(ctx context.Context, rec store.Record, fingerprint []b
 	if len(fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, fingerprint) {
 		return false // something else is asked
 	}
-	return rec.State == store.StateRunning && rec.LeaseExpired || rec.State == store.StateUnknown && reconciles(ctx)
+	return rec.Idle() || rec.State == store.StateUnknown && reconciles(ctx)
 }
 
 // claim makes the run the owner of what is absent.
@@ -184,7 +184,7 @@ func (r *Run) claim(ctx context.Context) (store.Claim[*Run], store.Record, error
 	return claim{r}, store.Record{}, nil
 }
 
-// takeOver makes the run the owner of an operation whose lease is over.
+// takeOver makes the run the owner of an operation that waits or whose lease is over.
 func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run], store.Record, error) {
 	saved, err := decodeSaved(rec.Data)
 	if err != nil {
@@ -196,7 +196,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run]
 	}
 	next := r.record(store.StateRunning, saved)
 	next.Fence = rec.Fence + 1
-	if rec.State == store.StateRunning && saved.Call != nil && !saved.Call.resumable(time.Now()) {
+	if rec.Idle() && saved.Call != nil && !saved.Call.resumable(time.Now()) {
 		next.State = store.StateUnknown
 	}
 	if rec.State == store.StateUnknown && (saved.Call == nil || !saved.Call.Check) {

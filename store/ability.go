@@ -43,7 +43,7 @@ type (
 		Renew(ctx context.Context, holds []Hold, lease time.Duration) (renewed []Hold, err error)
 	}
 
-	// Lister lists operations that are running or unknown.
+	// Lister lists operations that are running, waiting or unknown.
 	Lister interface {
 		// Unfinished returns a page of them by scope and key in the order of
 		// their bytes, without Data, Request and Result. It does not read through
@@ -115,7 +115,7 @@ type Listing struct {
 	After ID  // the last operation of the page before; zero: the first page, unless WithPrefix has set it
 	Limit int // operations at most
 
-	// Due leaves out what an owner holds: the page has operations that are unknown, and those whose lease is over.
+	// Due leaves out what an owner holds: the page has operations that wait or are unknown, and those whose lease is over.
 	// All others are read by the database, and not sent.
 	Due bool
 

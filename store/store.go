@@ -33,6 +33,7 @@ const (
 	StateRunning              // a holder works on it, under a lease
 	StateDone                 // finished: Result is what a replay returns
 	StateUnknown              // an external effect may have happened and its holder is gone
+	StateWaiting              // begun, and not held: its next owner goes on with it
 )
 
 // String returns the word that logs, tables and the CLI use.
@@ -46,6 +47,8 @@ func (s State) String() string {
 		return "done"
 	case StateUnknown:
 		return "unknown"
+	case StateWaiting:
+		return "waiting"
 	}
 	return "invalid"
 }
@@ -69,11 +72,16 @@ type Record struct {
 	Data          []byte // what the recovery points saved
 }
 
+// Idle reports whether the operation was begun and no owner works on it: it waits, or the lease of its owner is over.
+func (r Record) Idle() bool {
+	return r.State == StateWaiting || r.State == StateRunning && r.LeaseExpired
+}
+
 // Expect is the condition under which a [Change] applies.
 type Expect struct {
 	Fence        int64  // the record's fence; 0: the operation must be absent
 	Nonce        []byte // and the record's nonce; empty: not compared
-	LeaseExpired bool   // and its lease must be over by the store's clock
+	LeaseExpired bool   // and it must be running under a lease that is over by the store's clock; an operation that waits has none
 }
 
 // Hold is a claim on a running operation, as its holder knows it. The fence alone does not name

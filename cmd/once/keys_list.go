@@ -38,7 +38,7 @@ type keysList struct {
 
 func (c *keysList) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
-	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: running, done, unknown or expired")
+	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: running, waiting, done, unknown or expired")
 	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
 	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "only in scopes that begin with `TEXT`")
 	fs.StringVar(&c.filter.Name, "name", "", "only of this `NAME`, such as \"POST /refunds\"")
@@ -56,9 +56,9 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 		return err
 	}
 	switch c.filter.State {
-	case "", "running", "done", "unknown", admin.StateExpired:
+	case "", "running", "waiting", "done", "unknown", admin.StateExpired:
 	default:
-		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, done, unknown, or expired"}
+		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, waiting, done, unknown, or expired"}
 	}
 	if c.hash != "" && !keyHash.MatchString(c.hash) {
 		return &usageError{fmt.Sprintf("--hash %q is no hash of a key", c.hash), "the 16 hexadecimal digits that the log has as idempotency_key"}

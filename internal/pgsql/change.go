@@ -77,7 +77,7 @@ const UnfinishedBefore = unfinished + ` and scope < $6` + inOrder
 
 const unfinished = `select scope, key, state, fence, claim, fingerprint, 0::smallint, 0::smallint, null::bytea, null::bytea, null::bytea,
  coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null::bytea, coalesce(lease_until <= clock_timestamp(), false), since, false
- from once_operation where state <> 2 and (scope, key) > ($1, $2) and (not $4::boolean or state = 3 or lease_until <= clock_timestamp())
+ from once_operation where state <> 2 and (scope, key) > ($1, $2) and (not $4::boolean or state in (3, 4) or lease_until <= clock_timestamp())
  and ($5::text = '' or name = $5)`
 
 const inOrder = ` order by scope, key limit $3`

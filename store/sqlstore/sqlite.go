@@ -37,7 +37,7 @@ const (
 	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
  from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)
- and (not ?4 or state = 3 or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5)`
+ and (not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5)`
 	sqliteBefore  = ` and scope < ?6`
 	sqliteInOrder = ` order by scope, key limit ?3`
 )

@@ -118,6 +118,7 @@ func renewNotHeld(t *testing.T, o *operations) {
 		return h
 	}
 	finished, unknown, released := become(stored(store.StateDone)), become(stored(store.StateUnknown)), become(store.Record{})
+	waiting := become(stored(store.StateWaiting))
 	again := become(store.Record{})
 	next := stored(store.StateRunning)
 	next.Nonce = nextNonce
@@ -131,6 +132,7 @@ func renewNotHeld(t *testing.T, o *operations) {
 	o.wantLapsed(t, held.ID, false)
 	o.same(t, "done", finished.ID, stored(store.StateDone))
 	o.same(t, "unknown", unknown.ID, stored(store.StateUnknown))
+	o.same(t, "waiting", waiting.ID, stored(store.StateWaiting))
 	o.wantState(t, released.ID, store.StateAbsent)
 	o.advance(t, 2*time.Hour) // what is done expires
 	o.renew(t, 0, finished)
@@ -281,6 +283,7 @@ func testUnfinished(t *testing.T, o *operations) {
 	lapsed, never, expired := store.ID{Scope: tag, Key: "lapsed"}, store.ID{Scope: tag, Key: "never over"}, store.ID{Scope: tag, Key: "expired"}
 	put(lapsed, stored(store.StateRunning), time.Minute)
 	put(never, stored(store.StateRunning), 0)
+	put(store.ID{Scope: tag, Key: "waiting"}, calling(stored(store.StateWaiting)), 0)
 	put(expired, stored(store.StateDone), 0)
 	o.advance(t, 2*time.Hour)
 	held := store.ID{Scope: tag, Key: "held"}
@@ -337,7 +340,7 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 				if d := diff(want[e.ID], e.Record); d != "" {
 					t.Errorf("limit %d: %q: %s", limit, e.ID, d)
 				}
-				if over := e.State == store.StateRunning && !slices.Contains(held, e.ID); e.LeaseExpired != over || e.Since.IsZero() {
+				if over := e.State == store.StateRunning && !slices.Contains(held, e.ID); e.LeaseExpired != over || e.Idle() != (over || e.State == store.StateWaiting) || e.Since.IsZero() {
 					t.Errorf("limit %d: %q: lease over %t, since %v", limit, e.ID, e.LeaseExpired, e.Since)
 				}
 			}
@@ -404,7 +407,7 @@ func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]sto
 // in the beginning.
 func testBacklog(t *testing.T, o *operations) {
 	b, _ := store.As[store.Backlogger](o.peer)
-	want := func(what string, running, unknown, expired store.Count) {
+	want := func(what string, running, waiting, unknown, expired store.Count) {
 		t.Helper()
 		got, err := b.Backlog(bounded(t))
 		if err != nil {
@@ -413,7 +416,7 @@ func testBacklog(t *testing.T, o *operations) {
 		for _, c := range []struct {
 			name      string
 			got, want store.Count
-		}{{"running", got.Running, running}, {"unknown", got.Unknown, unknown}, {"expired", got.Expired, expired}} {
+		}{{"running", got.Running, running}, {"waiting", got.Waiting, waiting}, {"unknown", got.Unknown, unknown}, {"expired", got.Expired, expired}} {
 			late := c.got.Oldest - c.want.Oldest // what this test has taken
 			if c.got.Number != c.want.Number || late < 0 || late > 30*time.Minute || c.want.Number == 0 && late != 0 {
 				t.Errorf("%s: %d %s, the oldest for %v; want %d, for %v", what, c.got.Number, c.name, c.got.Oldest, c.want.Number, c.want.Oldest)
@@ -426,9 +429,10 @@ func testBacklog(t *testing.T, o *operations) {
 		o.swap(t, store.Change{ID: id, Next: stored(state), Lease: lease, Retain: retain})
 		return id
 	}
-	want("empty", store.Count{}, store.Count{}, store.Count{})
+	want("empty", store.Count{}, store.Count{}, store.Count{}, store.Count{})
 	lapsed := put(store.StateRunning, time.Minute, 0)
 	put(store.StateUnknown, 0, 0)
+	put(store.StateWaiting, 0, 0)
 	o.advance(t, time.Hour)
 	put(store.StateRunning, time.Hour, 0)
 	put(store.StateRunning, 0, 0)
@@ -436,7 +440,7 @@ func testBacklog(t *testing.T, o *operations) {
 	put(store.StateDone, 0, 0)
 	put(store.StateDone, 0, time.Hour)
 	put(store.StateDone, 0, 2*time.Hour)
-	want("kept", store.Count{Number: 3, Oldest: time.Hour}, store.Count{Number: 2, Oldest: time.Hour}, store.Count{})
+	want("kept", store.Count{Number: 3, Oldest: time.Hour}, store.Count{Number: 1, Oldest: time.Hour}, store.Count{Number: 2, Oldest: time.Hour}, store.Count{})
 	o.advance(t, 4*time.Hour)
 	put(store.StateDone, 0, time.Hour)
 	o.swap(t, store.Change{ID: lapsed, Expect: store.Expect{Fence: fence}, Next: stored(store.StateDone)})
@@ -445,11 +449,11 @@ func testBacklog(t *testing.T, o *operations) {
 	}
 	if g, ok := store.As[gauge.Source](o.peer); ok {
 		values, err := g.Gauges(bounded(t))
-		if at := slices.IndexFunc(values, func(v gauge.Value) bool { return v.Name == gauge.UnfinishedOperations }); err != nil || at < 0 || values[at].Number != 2 {
+		if at := slices.IndexFunc(values, func(v gauge.Value) bool { return v.Name == gauge.UnfinishedOperations }); err != nil || at < 0 || values[at].Number != 3 {
 			t.Errorf("Gauges: %+v, %v", values, err)
 		}
 	}
-	want("expired", store.Count{Number: 2, Oldest: 4 * time.Hour}, store.Count{Number: 2, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 3 * time.Hour})
+	want("expired", store.Count{Number: 2, Oldest: 4 * time.Hour}, store.Count{Number: 1, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 3 * time.Hour})
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Backlog(dead); store.KindOf(err) != store.KindUnavailable {

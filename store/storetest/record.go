@@ -57,7 +57,7 @@ func testRecord(t *testing.T, o *operations) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		for i := range 150 {
 			by := o.puts[i%len(o.puts)]
-			rec := randomRecord(r, store.State(1+r.IntN(3)))
+			rec := randomRecord(r, store.State(1+r.IntN(4)))
 			if i%4 == 0 {
 				rec = atomic(randomRecord(r, store.StateDone))
 			}
@@ -66,7 +66,7 @@ func testRecord(t *testing.T, o *operations) {
 			o.same(t, fmt.Sprintf("seed %d, record %d, by %s", seed, i, by.name), id, rec)
 
 			rec.Fence++
-			next := randomRecord(r, store.State(1+r.IntN(3)))
+			next := randomRecord(r, store.State(1+r.IntN(4)))
 			next.Fence = rec.Fence
 			if rec.State == store.StateDone {
 				continue

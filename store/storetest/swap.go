@@ -37,6 +37,8 @@ var standings = []standing{
 	{name: "lapsed while calling", rec: calling(stored(store.StateRunning)), lapses: true},
 	{name: "unknown", rec: stored(store.StateUnknown)},
 	{name: "lapsed, then unknown", rec: stored(store.StateUnknown), lapses: true},
+	{name: "waiting", rec: stored(store.StateWaiting)},
+	{name: "lapsed, then waiting", rec: calling(stored(store.StateWaiting)), lapses: true},
 	{name: "done", rec: stored(store.StateDone)},
 }
 
@@ -80,6 +82,7 @@ var nexts = []struct {
 	{"hold", store.Record{State: store.StateRunning, Fence: fence, RecoveryPoint: "p", Data: []byte("d")}},
 	{"take over", store.Record{State: store.StateRunning, Fence: fence + 1, Fingerprint: []byte("next fingerprint")}},
 	{"finish", store.Record{State: store.StateDone, Fence: fence, Trace: "00-next", Name: "next name", Result: store.Result{Status: 200, Body: []byte("b")}}},
+	{"wait", store.Record{State: store.StateWaiting, Fence: fence + 1, RecoveryPoint: "p", Data: []byte("d")}},
 	{"mark unknown", store.Record{State: store.StateUnknown, Fence: fence, CallStarted: true, Request: []byte("next request")}},
 }
 

@@ -118,7 +118,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name: "work is taken over while its owner holds it",
 		Edits: []Edit{
-			{In: "lease.(*Store).takesOver", Old: "rec.State == store.StateRunning && rec.LeaseExpired", New: "rec.State == store.StateRunning"},
+			{In: "lease.(*Store).takesOver", Old: "rec.Idle()", New: "rec.State == store.StateRunning"},
 			{In: "lease.(*Run).takeOver", Old: "LeaseExpired: rec.State == store.StateRunning", New: ""},
 		},
 		Tests: onLease("TestNotTakenOverWhileHeld"),
@@ -127,11 +127,6 @@ switch applied, e := t.isApplied(ctx); {`,
 		Name:  "an owner that has lost its lease goes on",
 		Edits: []Edit{{In: "lease.(*Run).missed", Old: "return r.fence == h.Fence && r.writing == 0 && !r.closed", New: "return false"}},
 		Tests: onLease("TestTakenOverInTheSameProcess"),
-	},
-	{
-		Name:  "work that its owner has let go of waits for the end of a lease",
-		Edits: []Edit{{In: "lease.parked", Old: "time.Microsecond", New: "time.Minute"}},
-		Tests: onLease("TestGoesOnBehindAPhase"),
 	},
 	{
 		Name:  "a phase that was left open keeps the work for as long as its process lives",

@@ -4,7 +4,7 @@ package bugbank
 var dueMutants = []Mutant{
 	{
 		Name:  "what an owner holds is listed as due",
-		Edits: []Edit{{In: "sqlstore.sqliteUnfinished", Old: "(not ?4 or state = 3", New: "(not ?4 or state = 1"}},
+		Edits: []Edit{{In: "sqlstore.sqliteUnfinished", Old: "(not ?4 or state in (3, 4)", New: "(not ?4 or state = 1"}},
 		Tests: onSQLite("Lease$/^Unfinished$"),
 	},
 	{
@@ -18,8 +18,33 @@ var dueMutants = []Mutant{
 		Tests: onSQLite("Lease$/^Backlog$"),
 	},
 	{
+		Name:  "what waits counts as running",
+		Edits: []Edit{{In: "memstore.(*Store).Backlog", Old: "add(&b.Waiting, r.rec.Since)", New: "add(&b.Running, r.rec.Since)"}},
+		Tests: onLease("TestStoppedWorkWaits"),
+	},
+	{
+		Name:  "what waits is not listed as due on SQLite",
+		Edits: []Edit{{In: "sqliteUnfinished", Old: "or state in (3, 4)", New: "or state = 3"}},
+		Tests: onSQLite("Lease$/^Unfinished$"),
+	},
+	{
+		Name:  "stopped work stays under a lease that is never over",
+		Edits: []Edit{{In: "lease.(*Run).park", Old: "next.Next.State, next.Lease = store.StateWaiting, 0", New: "next.Lease = 0"}},
+		Tests: onLease("TestStoppedWorkWaits"),
+	},
+	{
+		Name:  "work that waits in a call is taken over when the call may not be made again",
+		Edits: []Edit{{In: "lease.(*Run).takeOver", Old: "if rec.Idle() && saved.Call", New: "if rec.LeaseExpired && saved.Call"}},
+		Tests: onLease("TestWaitingInACallThatIsForgotten"),
+	},
+	{
+		Name:  "a person cannot decide a call that work waits in",
+		Edits: []Edit{{In: "lease.isUnknown", Old: "rec.Idle() &&", New: "rec.LeaseExpired &&"}},
+		Tests: onLease("TestWaitingInACallThatIsForgotten"),
+	},
+	{
 		Name:  "what is unknown waits until a handler ends",
-		Edits: []Edit{{In: "lease.(*completing).endsInCall", Old: "if e.State != store.StateRunning || !e.CallStarted {", New: "if e.State != store.StateAbsent {"}},
+		Edits: []Edit{{In: "lease.(*completing).endsInCall", Old: "if !e.Idle() || !e.CallStarted {", New: "if e.State != store.StateAbsent {"}},
 		Tests: onLease("TestCompleterIsNotHeldUp"),
 	},
 	{
