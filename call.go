@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/flight"
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/internal/replay"
 	"github.com/oncelib/once/store"
 )
@@ -108,6 +109,9 @@ func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 		return c.execWithoutKey(ctx, h)
 	}
 	if err := c.e.check(&c.op); err != nil {
+		return c.invalid(err)
+	}
+	if err := owner.Check(ctx, c.op.Scope); err != nil {
 		return c.invalid(err)
 	}
 	if rec, ok := c.e.cache.Get(c.id, c.start); ok {

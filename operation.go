@@ -25,7 +25,8 @@ const (
 // key, means the same thing and gets the same answer.
 type Operation struct {
 	// Scope says whose key it is: tenant or principal, plus the route or the
-	// kind of work. Two tenants may use the same key. Required.
+	// kind of work. Two tenants may use the same key. Scopes that begin with "saga/" or "gateway/" are
+	// reserved for the packages of these names. Required.
 	Scope string
 
 	// Key names the intent within the scope: see [NewKey] and [DeriveKey].

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
 )
 
@@ -43,6 +44,9 @@ var (
 func (a *Admin) Forget(ctx context.Context, o ForgetRequest) (detail string, err error) {
 	if err := o.complete(); err != nil {
 		return "", err
+	}
+	if err := owner.Check(ctx, o.Scope); err != nil {
+		return "", fmt.Errorf("admin: %w", err)
 	}
 	err = a.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) (err error) {
 		if detail, err = a.forget(ctx, r, o); err == nil && o.Preview {

@@ -140,4 +140,3 @@ func (r *Run) park(ctx context.Context, cause error) error {
 	}
 	return standing
 }
-

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
 )
 
@@ -64,6 +65,9 @@ type Resolution struct {
 // decided otherwise.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
 	if err := how.check(); err != nil {
+		return misused(err)
+	}
+	if err := owner.Check(ctx, id.Scope); err != nil {
 		return misused(err)
 	}
 	var lost error // a COMMIT was sent and not answered

@@ -39,7 +39,7 @@ func askUnknown(ctx context.Context, p *patient) (finding, error) {
 }
 
 func askWaiting(ctx context.Context, p *patient) (finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d", store.StateWaiting), "since")
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // those wait as long as they have to
 	if n > 0 {
 		return warn.because(fmt.Sprintf("%d operations have stopped before their end and wait for their next owner, the oldest began %s ago: a retry of the caller or a lease.Completer goes on with them", n, age(op)), p.show(op)), err
 	}

@@ -43,6 +43,41 @@ var dueMutants = []Mutant{
 		Tests: onLease("TestWaitingInACallThatIsForgotten"),
 	},
 	{
+		Name:  "a Completer takes operations whose name it does not know",
+		Edits: []Edit{{In: "lease.(*completing).look", Old: "!c.knows(e) ||", New: ""}},
+		Tests: onLease("TestCompleterLeavesTheRestAlone"),
+	},
+	{
+		Name:  "a Completer looks at the operations of sagas",
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "After: store.ID{Scope: scopes.From}, Before: scopes.Before, Limit", New: "Limit"}},
+		Tests: onLease("TestCompleterLeavesTheRestAlone"),
+	},
+	{
+		Name:  "a person decides about a saga without its steps",
+		Edits: []Edit{{In: "lease.Resolve", Old: "owner.Check(ctx, id.Scope)", New: "owner.Check(ctx, id.Key)"}},
+		Tests: onLease("TestResolveRefusesOwners"),
+	},
+	{
+		Name:  "what a saga has stored is forgotten",
+		Edits: []Edit{{In: "admin.(*Admin).Forget", Old: "owner.Check(ctx, o.Scope)", New: "owner.Check(ctx, o.Key)"}},
+		Tests: in("admin", "TestForgetRefusesOwners"),
+	},
+	{
+		Name:  "a call takes a reserved scope",
+		Edits: []Edit{{In: "once.(*call).exec", Old: "owner.Check(ctx, c.op.Scope)", New: "owner.Check(ctx, c.op.Key)"}},
+		Tests: in("", "TestReservedScopesAreRefused"),
+	},
+	{
+		Name:  "a join takes a reserved scope",
+		Edits: []Edit{{In: "once.(*call).join", Old: "owner.Check(ctx, c.op.Scope)", New: "owner.Check(ctx, c.op.Key)"}},
+		Tests: in("", "TestReservedScopesAreRefused"),
+	},
+	{
+		Name:  "each door leads to all owners",
+		Edits: []Edit{{In: "owner.Check", Old: "ctx.Value(entered{}) == p", New: "ctx.Value(entered{}) != nil"}},
+		Tests: in("internal/owner", "TestRanges"),
+	},
+	{
 		Name:  "what is unknown waits until a handler ends",
 		Edits: []Edit{{In: "lease.(*completing).endsInCall", Old: "if !e.Idle() || !e.CallStarted {", New: "if e.State != store.StateAbsent {"}},
 		Tests: onLease("TestCompleterIsNotHeldUp"),
