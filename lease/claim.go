@@ -21,10 +21,10 @@ var (
 func (c claim) Tx() *Run { return c.run }
 
 // Ended implements [store.Expiring].
-func (c claim) Ended() <-chan struct{} { return c.run.ended.Done() }
+func (c claim) Ended() <-chan struct{} { return c.run.own.Ended() }
 
 // OnEnd implements [store.Expiring].
-func (c claim) OnEnd(f func()) (stop func() bool) { return context.AfterFunc(c.run.ended, f) }
+func (c claim) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
 
 // stands reports whether something of the work is there for a later run: a phase, a call or a void key.
 func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys) > 0 || r.lost != nil }
@@ -51,7 +51,7 @@ var (
 // Commit implements [store.Claim]: the result, and what the last call has returned, in one commit.
 func (c claim) Commit(ctx context.Context, end store.Change) error {
 	r := c.run
-	lost, taken := r.close()
+	lost, taken := r.own.Close()
 	if !r.phase.TryLock() {
 		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
 	}
@@ -67,7 +67,7 @@ func (c claim) Commit(ctx context.Context, end store.Change) error {
 		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
 	}
 	r.tellUnreached(ctx, "")
-	end.ID, end.Next.Nonce, end.Next.Data = r.id, r.nonce, r.saved.ended().encode()
+	end.ID, end.Next.Nonce, end.Next.Data = r.id, r.own.Nonce, r.saved.ended().encode()
 	err := r.swap(ctx, end)
 	switch {
 	case err == nil:
@@ -95,7 +95,7 @@ func (r *Run) lostTo(err error) error {
 // If a call was begun that cannot be made again, its outcome is unknown.
 func (c claim) Rollback(ctx context.Context) error {
 	r := c.run
-	_, taken := r.close()
+	_, taken := r.own.Close()
 	if !r.phase.TryLock() { // the lease ends by itself, and what is stored then decides
 		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
 	}
@@ -120,7 +120,7 @@ func (c claim) Rollback(ctx context.Context) error {
 // park lets go of the operation, so that it waits for its next owner. If that cannot be written, its lease ends by itself.
 func (r *Run) park(ctx context.Context, cause error) error {
 	standing := r.standing(cause)
-	if r.fence == 0 && r.saved.Call == nil {
+	if r.own.Fence() == 0 && r.saved.Call == nil {
 		if rec, err := r.s.ops.Read(ctx, r.id); standing == nil && err == nil && rec.State != store.StateAbsent {
 			return &store.Error{Kind: store.KindTaken, Err: cause} // what the handler has met may be its own effect, of an earlier run
 		}

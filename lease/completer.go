@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
 )
@@ -106,7 +107,7 @@ func (c Completer) Run(ctx context.Context) error {
 			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
 		}
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
-		if !sleep(ctx, max(c.Every, costs)) {
+		if !held.Pause(ctx, max(c.Every, costs)) {
 			return nil
 		}
 	}
@@ -200,13 +201,13 @@ func (c *completing) knows(e store.Entry) bool {
 }
 
 func (c *completing) list(ctx context.Context, page store.Listing) ([]store.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, held.SettleTime)
 	defer cancel()
 	return c.lister.Unfinished(ctx, page) //nolint:wrapcheck // it is of the store
 }
 
 func (c *completing) read(ctx context.Context, id store.ID) (rec store.Record, s saved, err error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, held.SettleTime)
 	defer cancel()
 	if rec, err = c.Store.ops.Read(ctx, id); err == nil {
 		s, err = decodeSaved(rec.Data)

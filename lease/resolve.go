@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
 )
@@ -71,12 +72,12 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		return misused(err)
 	}
 	var lost error // a COMMIT was sent and not answered
-	for runs, delay := 1, firstDelay; ; runs, delay = runs+1, min(2*delay, maxDelay) {
+	for runs, delay := 1, held.FirstDelay; ; runs, delay = runs+1, min(2*delay, held.MaxDelay) {
 		err := how.once(ctx, ops, id, lost != nil)
 		kind := store.KindOf(err)
 		if kind == store.KindLost && lost == nil {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, settleTime) //nolint:fatcontext // once: lost is set now
+			ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
 			defer cancel()
 			lost = err
 		}
@@ -84,7 +85,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		switch {
 		case err == nil, !overtaken && (kind == store.KindTaken || kind == store.KindMisused):
 			return err
-		case lost == nil && (!overtaken || runs >= maxRuns), !sleep(ctx, rand.N(delay)):
+		case lost == nil && (!overtaken || runs >= maxRuns), !held.Pause(ctx, rand.N(delay)):
 			return cmp.Or(lost, err)
 		}
 	}
@@ -122,7 +123,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 	c.ID, c.Keep = id, true
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
-		c.Next.Fence, c.Next.Nonce = rec.Fence+1, newNonce()
+		c.Next.Fence, c.Next.Nonce = rec.Fence+1, held.NewNonce()
 	}
 	if _, err = ops.Swap(ctx, c); store.KindOf(err) == store.KindTaken {
 		return &store.Error{Kind: store.KindTaken, Err: errOvertaken}

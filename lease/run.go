@@ -1,21 +1,19 @@
 package lease
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
@@ -23,6 +21,7 @@ import (
 // which operation it is. How the run ends is the engine's. Phases come one after the other, not concurrently.
 type Run struct {
 	s    *Store
+	own  *held.Owner // fence, nonce and lease
 	id   store.ID
 	opts store.BeginOptions
 
@@ -32,25 +31,12 @@ type Run struct {
 	lost  error      // a write may be applied later; nothing more is written
 
 	unreached []string // names of phases that earlier runs have ended, and this one has not come to
-
-	mu      sync.Mutex
-	nonce   []byte
-	fence   int64 // 0: nothing is claimed yet
-	writing int   // the fence may be raised at any moment
-	locked  bool  // the transaction of a phase has written the record, and has not ended
-	since   time.Time
-	renewed time.Time // when the last write or renewal that has succeeded was sent
-	closed  bool      // Commit or Rollback has been called
-	taken   bool      // another owner is there
-
-	ended context.Context //nolint:containedctx // when the lease is lost
-	end   context.CancelFunc
 }
 
 func newRun(s *Store, opts store.BeginOptions) *Run {
-	r := &Run{s: s, id: opts.ID, opts: opts, nonce: newNonce(), saved: saved{Retain: opts.Retain}}
-	r.ended, r.end = context.WithCancel(context.Background())
-	return r
+	claim := held.Claim{Fingerprint: opts.Fingerprint, Request: opts.Request, Trace: opts.Trace, Name: opts.Name, StaleAfter: opts.StaleAfter}
+	own := s.heart.NewOwner(opts.ID, claim, opts.Timeouts.Acquire)
+	return &Run{s: s, own: own, id: opts.ID, opts: opts, saved: saved{Retain: opts.Retain}}
 }
 
 // Operation returns the scope and the key of the operation, as they are stored.
@@ -78,9 +64,9 @@ func (r *Run) enter(name string) (leave func(), err error) {
 		return nil, fmt.Errorf("%w: phase %q begins before another one has ended. Try: one after the other", ErrMisused, name)
 	}
 	switch {
-	case r.ended.Err() != nil && !r.isClosed():
+	case r.own.HasEnded() && !r.own.IsClosed():
 		err = fmt.Errorf("phase %q: %w", name, ErrLost)
-	case r.isClosed():
+	case r.own.IsClosed():
 		err = fmt.Errorf("%w: phase %q begins after the handler has returned", ErrMisused, name)
 	case slices.Contains(r.given, name): // it would get the same value again, and nothing would run
 		err = fmt.Errorf("%w: there are two phases %q in one run of the handler. Try: a name of its own for each, such as that of the row that it is about", ErrMisused, name)
@@ -133,15 +119,9 @@ func checkName(name string) error {
 	return nil
 }
 
-func (r *Run) isClosed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.closed
-}
-
 // record is that of the operation with these phases.
 func (r *Run) record(state store.State, s saved) store.Record {
-	return store.Record{State: state, Nonce: r.nonce, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
+	return store.Record{State: state, Nonce: r.own.Nonce, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
 }
 
 // running is the change that saves phases.
@@ -149,143 +129,11 @@ func (r *Run) running(s saved) store.Change {
 	return store.Change{ID: r.id, Next: r.record(store.StateRunning, s), Lease: r.s.cfg.TTL}
 }
 
-// under completes a change so that only the owner can make it, and makes it the next one's condition.
-func (r *Run) under(c store.Change) store.Change {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c.Expect.Fence > 0 { // a takeover
-		return c
-	}
-	if r.fence == 0 {
-		c.Next.Fence = 1
-		c.Next.Fingerprint, c.Next.Request, c.Next.Trace, c.Next.Name = r.opts.Fingerprint, r.opts.Request, r.opts.Trace, r.opts.Name
-		c.StaleAfter = r.opts.StaleAfter
-		return c
-	}
-	c.Expect, c.Keep = store.Expect{Fence: r.fence, Nonce: r.nonce}, true
-	if c.Next.State != store.StateAbsent {
-		c.Next.Fence = r.fence + 1
-	}
-	return c
-}
-
-const (
-	settleTime = 5 * time.Second // bounds finding out what became of a write whose answer was lost
-	firstDelay = 5 * time.Millisecond
-	maxDelay   = 200 * time.Millisecond
-)
-
-// swap makes a change in a transaction of its own. A lost answer is found out.
+// swap makes a change in a transaction of its own, as the owner. If nothing tells whether it was applied, nothing more is written.
 func (r *Run) swap(ctx context.Context, c store.Change) error {
-	c = r.under(c)
-	defer r.write(time.Now())()
-	try := func(ctx context.Context) (again bool, err error) { // the handler's context has no deadline
-		ctx, cancel := context.WithTimeout(ctx, r.opts.Timeouts.Acquire+settleTime)
-		defer cancel()
-		rec, err := r.s.ops.Swap(ctx, c)
-		switch kind := store.KindOf(err); {
-		case err == nil, kind == store.KindTaken && isOwn(rec, c):
-			r.adopt(c.Next)
-			return false, nil
-		default:
-			return kind != store.KindTaken, err
-		}
+	err := r.own.Swap(ctx, c)
+	if store.KindOf(err) == store.KindLost {
+		r.lost = err
 	}
-	again, err := try(ctx)
-	for delay := firstDelay; again && store.KindOf(err) == store.KindRetry && sleep(ctx, rand.N(delay)); delay *= 2 {
-		again, err = try(ctx)
-	}
-	if !again || store.KindOf(err) != store.KindLost {
-		return err
-	}
-	lost := err
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
-	for delay := firstDelay; again && sleep(settling, rand.N(delay)); delay = min(2*delay, maxDelay) {
-		again, err = try(settling)
-	}
-	if again {
-		r.lost = lost
-		return lost
-	}
-	return err
-}
-
-// isOwn reports whether the record that is in the way of c is the one that c writes: every write of an owner raises
-// the fence, under a nonce of its own.
-func isOwn(rec store.Record, c store.Change) bool {
-	if c.Next.State == store.StateAbsent {
-		return rec.State == store.StateAbsent
-	}
-	return rec.State != store.StateAbsent && rec.Fence == c.Next.Fence && bytes.Equal(rec.Nonce, c.Next.Nonce)
-}
-
-// write says that a write is under way, until done is called.
-func (r *Run) write(sent time.Time) (done func()) {
-	r.mu.Lock()
-	before := r.fence
-	r.writing++
-	r.mu.Unlock()
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.writing--
-		if r.fence != before {
-			r.renewed = sent
-		}
-	}
-}
-
-// lock says whether the transaction of a phase has written the record, so that nothing else can write it until that is over.
-func (r *Run) lock(locked bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.locked = locked
-}
-
-// adopt notes what a write has stored. A run that is closed is not renewed, also if a phase has ended after it.
-func (r *Run) adopt(next store.Record) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	first := r.fence == 0
-	r.fence = next.Fence
-	if !first {
-		return
-	}
-	r.since = time.Now()
-	r.renewed = r.since
-	if next.State == store.StateRunning && !r.closed {
-		r.s.heart.add(r)
-	}
-}
-
-// lose ends the handler's context: another owner has the operation (taken), or may have it.
-func (r *Run) lose(taken bool) {
-	r.mu.Lock()
-	r.taken = r.taken || taken
-	r.mu.Unlock()
-	r.s.heart.remove(r)
-	r.end()
-}
-
-// close ends the run: no phase begins any more, and no renewal. It reports how far the lease is lost.
-func (r *Run) close() (lost, taken bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	r.s.heart.remove(r)
-	lost = r.ended.Err() != nil
-	r.end()
-	return lost, r.taken
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return err //nolint:wrapcheck // it is of the store
 }

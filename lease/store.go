@@ -3,13 +3,13 @@ package lease
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"time"
 
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
@@ -53,7 +53,7 @@ type Config struct {
 type Store struct {
 	ops   store.Operations
 	cfg   Config
-	heart *heart
+	heart *held.Heart
 }
 
 var (
@@ -88,7 +88,7 @@ func New(ops store.Operations, cfg Config) *Store {
 		panic("lease: New: the store cannot renew leases (store.Renewer)")
 	}
 	s := &Store{ops: ops, cfg: cfg}
-	s.heart = &heart{ops: ops, renewer: renewer, ttl: cfg.TTL, maxDuration: cfg.MaxDuration, beating: map[*Run]struct{}{}}
+	s.heart = held.NewHeart(ops, renewer, cfg.TTL, cfg.MaxDuration)
 	return s
 }
 
@@ -234,10 +234,4 @@ func innermost(s any) any {
 		}
 		s = w.Unwrap()
 	}
-}
-
-func newNonce() []byte {
-	nonce := make([]byte, 16)
-	rand.Read(nonce)
-	return nonce
 }

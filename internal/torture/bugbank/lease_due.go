@@ -89,7 +89,7 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer waits for ever for a database that does not answer",
-		Edits: []Edit{{In: "lease.(*completing).list", Old: "context.WithTimeout(ctx, settleTime)", New: "context.WithCancel(ctx)"}},
+		Edits: []Edit{{In: "lease.(*completing).list", Old: "context.WithTimeout(ctx, held.SettleTime)", New: "context.WithCancel(ctx)"}},
 		Tests: onLease("TestCompleterIsNotHeldUp"),
 	},
 	{
