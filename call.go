@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/flight"
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/internal/replay"
 	"github.com/oncelib/once/store"
 )
@@ -112,6 +113,9 @@ func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 	if err := c.e.check(&c.op); err != nil {
 		return c.invalid(err)
 	}
+	if err := owner.Check(ctx, c.op.Scope); err != nil {
+		return c.invalid(err)
+	}
 	if rec, ok := c.e.cache.Get(c.id, c.start); ok {
 		c.report.cached = true
 		return c.found(rec)
@@ -176,7 +180,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 			final = !v.superseded
 			return v
 		case code == CodeMismatch:
-			final = v.rec.State != store.StateRunning // followers may want to wait for the end of what runs
+			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of what runs
 			return v
 		case ctx.Err() != nil:
 			return v
@@ -345,7 +349,7 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (claim[TX], store.Reco
 
 // describe tells a store whose claim is a record what goes into it.
 func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
-	opts.Trace, opts.Retain = c.report.trace, c.e.retain(&c.op)
+	opts.Trace, opts.Name, opts.Retain = c.report.trace, c.op.Name, c.e.retain(&c.op)
 	opts.Encrypter = c.e.cfg.Encrypter
 	if !c.op.Fingerprint.IsZero() {
 		opts.Fingerprint = bytes.Clone(c.op.Fingerprint[:])

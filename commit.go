@@ -51,7 +51,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	rand.Read(own.claim[:])
 	change = store.Change{
 		ID:     c.id,
-		Next:   store.Record{State: store.StateDone, Fence: 1, Nonce: own.claim[:], Result: res, Trace: c.report.trace},
+		Next:   store.Record{State: store.StateDone, Fence: 1, Nonce: own.claim[:], Result: res, Trace: c.report.trace, Name: c.op.Name},
 		Retain: c.e.storedRetention(&c.op),
 	}
 	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {

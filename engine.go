@@ -265,7 +265,7 @@ func (e *Engine[TX]) Read(ctx context.Context, op Operation) (store.Record, erro
 	if err != nil {
 		return store.Record{}, c.fail(CodeUnavailable, EffectNotApplied, err)
 	}
-	if rec.LeaseExpired && rec.CallStarted {
+	if rec.Idle() && rec.CallStarted {
 		rec.State = store.StateUnknown
 	}
 	rec.Result = rec.Result.WithoutMark()

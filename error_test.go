@@ -64,7 +64,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%d is %q", k, k)
 		}
 	}
-	for s, want := range map[store.State]string{store.StateAbsent: "absent", store.StateRunning: "running", store.StateDone: "done", store.StateUnknown: "unknown", 9: "invalid"} {
+	for s, want := range map[store.State]string{store.StateAbsent: "absent", store.StateRunning: "running", store.StateDone: "done", store.StateUnknown: "unknown", store.StateWaiting: "waiting", 9: "invalid"} {
 		if s.String() != want {
 			t.Errorf("%d is %q", s, s)
 		}

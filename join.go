@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
 )
 
@@ -29,6 +30,9 @@ func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn
 
 func (c *call[TX]) join(ctx context.Context, tx TX, h handler[TX]) verdict {
 	if err := c.e.check(&c.op); err != nil {
+		return c.invalid(err)
+	}
+	if err := owner.Check(ctx, c.op.Scope); err != nil {
 		return c.invalid(err)
 	}
 	for f := c.e.currentFrame(ctx); f != nil; f = f.outer {

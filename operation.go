@@ -15,13 +15,15 @@ const (
 	MaxScope = keyname.MaxScope // 512
 	MaxKey   = keyname.MaxKey   // 255
 	MaxTrace = 255
+	MaxName  = 255
 )
 
 // Operation is one intent: a caller that asks for it again, with the same scope and
 // key, means the same thing and gets the same answer.
 type Operation struct {
 	// Scope says whose key it is: tenant or principal, plus the route or the
-	// kind of work. Two tenants may use the same key. Required.
+	// kind of work. Two tenants may use the same key. Scopes that begin with "saga/" or "gateway/" are
+	// reserved for the packages of these names. Required.
 	Scope string
 
 	// Key names the intent within the scope: see [NewKey] and [DeriveKey].
@@ -29,8 +31,8 @@ type Operation struct {
 	Key string
 
 	// Name is what kind of work this is, such as "POST /refunds": one of few, so that a metric
-	// can have it as a label. (Scope names the tenant, too.) Transports set it to the route.
-	// Default: none.
+	// can have it as a label. (Scope names the tenant, too.) It is stored: lists and gauges have it, and a
+	// lease.Completer finds the handler by it. Transports set it to the route. At most [MaxName] bytes. Default: none.
 	Name string
 
 	// Fingerprint of what is asked. The same key with another fingerprint is
@@ -114,6 +116,8 @@ func (e *Engine[TX]) check(op *Operation) error {
 		return errors.New("the scope contains control characters or is not UTF-8")
 	case len(op.Trace) > MaxTrace, !printable.Is(op.Trace):
 		return fmt.Errorf("the trace has control characters, is not UTF-8 or has more than %d bytes. Try: a W3C traceparent", MaxTrace)
+	case len(op.Name) > MaxName, !printable.Is(op.Name):
+		return fmt.Errorf("the name has control characters, is not UTF-8 or has more than %d bytes. Try: the kind of work, such as \"POST /refunds\"", MaxName)
 	case op.Wait < 0:
 		return errors.New("wait must not be negative")
 	case op.bounds() != nil:

@@ -106,7 +106,7 @@ func (c *call[TX]) found(rec store.Record) verdict {
 		v.err = c.fail(CodeMismatch, EffectNotApplied, errMismatch)
 	case rec.State == store.StateDone:
 		v.replayed = true
-	case rec.State == store.StateUnknown, rec.LeaseExpired && rec.CallStarted: // an external call may have taken effect
+	case rec.State == store.StateUnknown, rec.Idle() && rec.CallStarted: // an external call may have taken effect
 		v.err = c.fail(CodeUnknown, EffectInDoubt, nil)
 	default:
 		v.err = c.fail(CodeInFlight, EffectNotApplied, nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
 )
 
@@ -24,7 +25,7 @@ type ForgetRequest struct {
 // Why Forget has changed nothing.
 var (
 	ErrNothing = errors.New("admin: nothing is stored under this key in this scope. Try: Admin.Find, which looks in every scope")
-	ErrRunning = errors.New("admin: the operation is running, and its holder needs what is stored. Try: again when it has ended")
+	ErrRunning = errors.New("admin: the operation is running or waits to go on, and its owner needs what is stored. Try: again when it has ended")
 	ErrUnknown = errors.New("admin: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: lease.Resolve, then again")
 )
 
@@ -43,6 +44,9 @@ var (
 func (a *Admin) Forget(ctx context.Context, o ForgetRequest) (detail string, err error) {
 	if err := o.complete(); err != nil {
 		return "", err
+	}
+	if err := owner.Check(ctx, o.Scope); err != nil {
+		return "", fmt.Errorf("admin: %w", err)
 	}
 	err = a.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) (err error) {
 		if detail, err = a.forget(ctx, r, o); err == nil && o.Preview {
@@ -126,7 +130,7 @@ func (op Operation) mark() []byte {
 // permits says why op cannot be forgotten, if it cannot.
 func permits(op Operation) error {
 	switch op.State {
-	case "running":
+	case "running", "waiting":
 		return ErrRunning
 	case "unknown":
 		return ErrUnknown

@@ -3,11 +3,10 @@ package admin
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
 )
 
 // DefaultLimit is how much is listed at once, unless more is asked for.
@@ -15,9 +14,10 @@ const DefaultLimit = 50
 
 // Filter says which operations to list. The zero value is all of them.
 type Filter struct {
-	State       string    // running, done, unknown or expired
+	State       string    // running, waiting, done, unknown or expired
 	Scope       string    // this one
 	ScopePrefix string    // those that begin so
+	Name        string    // of this kind: Operation.Name
 	Since       time.Time // begun at this moment or later; for atomic work that is when it was done
 	Before      time.Time // begun before it
 	After       string    // what List has returned as next
@@ -48,6 +48,7 @@ func (a *Admin) List(ctx context.Context, f Filter) (list []Operation, next stri
 var states = map[string]string{
 	"":           "1 = 1",
 	"running":    "state = 1",
+	"waiting":    "state = 4",
 	"done":       "state = 2 and (expires_at is null or expires_at > NOW)",
 	"unknown":    "state = 3",
 	StateExpired: "state = 2 and expires_at <= NOW",
@@ -56,7 +57,7 @@ var states = map[string]string{
 func (a *Admin) where(f Filter) (text string, args []any, err error) {
 	text, ok := states[f.State]
 	if !ok {
-		return "", nil, fmt.Errorf("admin: there is no state %q. Try: running, done, unknown or expired", f.State)
+		return "", nil, fmt.Errorf("admin: there is no state %q. Try: running, waiting, done, unknown or expired", f.State)
 	}
 	and := func(cond string, values ...any) {
 		text += " and " + cond
@@ -67,9 +68,12 @@ func (a *Admin) where(f Filter) (text string, args []any, err error) {
 	}
 	if f.ScopePrefix != "" { // a range: an index serves it, and nothing needs to be escaped
 		and("scope >= ?", f.ScopePrefix)
-		if end := after(f.ScopePrefix); end != "" {
+		if end := store.AfterPrefix(f.ScopePrefix); end != "" {
 			and("scope < ?", end)
 		}
+	}
+	if f.Name != "" {
+		and("name = ?", f.Name)
 	}
 	if !f.Since.IsZero() {
 		and("since >= ?", dialect.StoredTime(a.db.Dialect(), f.Since))
@@ -85,22 +89,4 @@ func (a *Admin) where(f Filter) (text string, args []any, err error) {
 		and("(scope, KEY) > (?, ?)", c.scope, c.key)
 	}
 	return text, args, nil
-}
-
-// after returns the first text behind all that begin with prefix, in the order of
-// their bytes; "" if there is none.
-func after(prefix string) string {
-	prefix = strings.ToValidUTF8(prefix, "")
-	for prefix != "" {
-		r, size := utf8.DecodeLastRuneInString(prefix)
-		prefix = prefix[:len(prefix)-size]
-		switch r {
-		case utf8.MaxRune:
-			continue
-		case 0xD7FF: // behind it come the surrogates, which are no characters
-			r = 0xDFFF
-		}
-		return prefix + string(r+1)
-	}
-	return ""
 }

@@ -19,8 +19,9 @@ const StateExpired = "expired"
 // is not shown: it may be anything.
 type Operation struct {
 	Scope         string     `json:"scope"`
-	Key           string     `json:"key"`   // as it is stored: hashed under Config.HashKeys
-	State         string     `json:"state"` // running, done, unknown, or expired
+	Key           string     `json:"key"`            // as it is stored: hashed under Config.HashKeys
+	Name          string     `json:"name,omitempty"` // what kind of work it is: Operation.Name
+	State         string     `json:"state"`          // running, waiting, done, unknown, or expired
 	Since         time.Time  `json:"since"`
 	ExpiresAt     *time.Time `json:"expires_at,omitempty"`
 	LeaseUntil    *time.Time `json:"lease_until,omitempty"`
@@ -39,7 +40,7 @@ type Operation struct {
 }
 
 const operationColumns = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
- head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), NOW from once_operation where `
+ head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), coalesce(name, ''), NOW from once_operation where `
 
 // Find returns the operations under key, or under its hash, in every scope.
 func (a *Admin) Find(ctx context.Context, key string) ([]Operation, error) {
@@ -64,7 +65,7 @@ func scanOperation(row store.Row) (op Operation, err error) {
 	var since, expires, lease, now time.Time
 	var asked, head []byte
 	err = row.Scan(&op.Scope, &op.Key, &state, (*dialect.Time)(&since), (*dialect.Time)(&expires), (*dialect.Time)(&lease), &op.Fence, &asked, &kind, &op.Status,
-		&head, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, &op.Trace, (*dialect.Time)(&now))
+		&head, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, &op.Trace, &op.Name, (*dialect.Time)(&now))
 	if err != nil {
 		return op, err
 	}

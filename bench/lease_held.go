@@ -191,7 +191,7 @@ func (h *heldLeases) takeovers(ctx context.Context, url string, pool *pgxpool.Po
 	var took []time.Duration
 	leased := lease.New(pgxstore.New(pool), lease.Config{TTL: killedTTL})
 	e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: benchEncrypter()})
-	c := lease.Completer{Store: leased, Encrypter: benchEncrypter(), Resume: func(ctx context.Context, op once.Operation) error {
+	c := lease.Completer{Store: leased, Encrypter: benchEncrypter(), Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 		_, err := once.Do(ctx, e, op, func(context.Context, *lease.Run) (int, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -199,7 +199,7 @@ func (h *heldLeases) takeovers(ctx context.Context, url string, pool *pgxpool.Po
 			return 0, nil
 		})
 		return err
-	}}
+	}}}
 	running, stop := context.WithCancel(ctx)
 	completed := make(chan error, 1)
 	go func() { completed <- c.Run(running) }()

@@ -6,6 +6,8 @@ import "github.com/oncelib/once/store"
 const (
 	UnfinishedOperations = "once_unfinished_operations"
 	UnfinishedOldestAge  = "once_unfinished_oldest_age_seconds"
+	WaitingOperations    = "once_waiting_operations"
+	WaitingOldestAge     = "once_waiting_oldest_age_seconds"
 	UnknownOperations    = "once_unknown_operations"
 	UnknownOldestAge     = "once_unknown_oldest_age_seconds"
 	ExpiredOperations    = "once_expired_operations"
@@ -67,6 +69,8 @@ var instruments = []Instrument{
 	{Name: UnknownOldestAge, OTel: "once.unknown.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest operation whose outcome is unknown."},
 	{Name: ExpiredOperations, OTel: "once.expired.operations", Unit: "{operation}", Help: "Operations whose retention is over and that are not swept yet, at most 100,000 are counted."},
 	{Name: ExpiredOldestAge, OTel: "once.expired.oldest_age", Unit: "s", fold: highest, Help: "How long ago the retention of the oldest such operation ended."},
+	{Name: WaitingOperations, OTel: "once.waiting.operations", Unit: "{operation}", Help: "Operations that were begun and wait for their next owner, at most 100,000 are counted."},
+	{Name: WaitingOldestAge, OTel: "once.waiting.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest operation that waits for its next owner."},
 
 	{Name: OutboxMessages, OTel: "once.outbox.messages", Unit: "{message}", Help: "Messages that wait for delivery, at most 100,000 are counted."},
 	{Name: OutboxOldestAge, OTel: "once.outbox.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest message that waits for delivery."},

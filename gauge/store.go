@@ -14,7 +14,9 @@ func Operations(s store.Backlogger) Func {
 			return nil, err //nolint:wrapcheck // it is of the store
 		}
 		return []Value{
-			{Name: UnfinishedOperations, Number: float64(b.Running.Number)}, {Name: UnfinishedOldestAge, Number: b.Running.Oldest.Seconds()},
+			{Name: UnfinishedOperations, Number: float64(min(b.Running.Number+b.Waiting.Number, store.MaxBacklog))},
+			{Name: UnfinishedOldestAge, Number: max(b.Running.Oldest, b.Waiting.Oldest).Seconds()},
+			{Name: WaitingOperations, Number: float64(b.Waiting.Number)}, {Name: WaitingOldestAge, Number: b.Waiting.Oldest.Seconds()},
 			{Name: UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
 			{Name: ExpiredOperations, Number: float64(b.Expired.Number)}, {Name: ExpiredOldestAge, Number: b.Expired.Oldest.Seconds()},
 		}, nil

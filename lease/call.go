@@ -245,7 +245,7 @@ func (c *call) begin(ctx context.Context, request []byte) error {
 	}
 	switch err := r.swap(ctx, r.running(next)); {
 	case store.KindOf(err) == store.KindTaken:
-		r.lose(true)
+		r.own.Lose(true)
 		return fmt.Errorf("call %q is not made: %w: %w", c.phase, ErrLost, err)
 	case err != nil:
 		return fmt.Errorf("call %q is not made: %w", c.phase, err)
@@ -275,7 +275,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 	case failure != nil: // a duplicate, which is no final answer, also if the service has voided the first one
 		err = errors.New(err.Error())
 	}
-	if c.policy.check == nil || r.ended.Err() != nil {
+	if c.policy.check == nil || r.own.HasEnded() {
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, err)
 	}
 	return c.find(ctx, err)

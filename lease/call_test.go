@@ -38,7 +38,7 @@ func TestTxInPlaceOfACall(t *testing.T) {
 		return lease.Tx(ctx, r, s, "charge", put("a", "1"))
 	})
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
-	if rec := wantState(t, s, store.StateRunning); !rec.CallStarted {
+	if rec := wantState(t, s, store.StateWaiting); !rec.CallStarted {
 		t.Error("the call is forgotten")
 	}
 }

@@ -72,7 +72,7 @@ func TestCallThatFreezesItsRequestNow(t *testing.T) {
 			if len(sent) != 0 || !errors.Is(err, lease.ErrMisused) || !errors.Is(err, lease.ErrUnknown) {
 				t.Errorf("%q is sent, %v", sent, err)
 			}
-			if rec := wantState(t, s, store.StateRunning); !rec.CallStarted {
+			if rec := wantState(t, s, store.StateWaiting); !rec.CallStarted {
 				t.Error("the intent is gone")
 			}
 			if _, err := ask(tt.before, nil); err != nil { // the first version goes on

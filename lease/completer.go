@@ -11,6 +11,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
 )
 
@@ -21,7 +23,18 @@ const (
 	DefaultCheckEvery  = time.Minute
 )
 
-// Completer goes on with operations whose lease is over, also if no caller asks for them again. Run one on each node.
+// Handlers has a function for each [once.Operation.Name]. It executes the operation as a caller with the same request would: it calls
+// [once.Do] with op, and with the handler for it. What is not stored of an operation, such as its Timeouts, it sets itself.
+//
+//	lease.Handlers{
+//		"order":         func(ctx context.Context, op once.Operation) error { _, err := once.Do(ctx, jobs, op, order); return err },
+//		"POST /refunds": oncehttp.Resume(engine, cfg, refund), // the name of an HTTP operation is the pattern of its route
+//	}
+//
+// The name "" is that of operations without one, such as those that a version of before Operation.Name was stored has begun.
+type Handlers map[string]func(ctx context.Context, op once.Operation) error
+
+// Completer goes on with operations that wait for their next owner or whose lease is over, also if no caller asks for them again. Run one on each node.
 type Completer struct {
 	// Store is the one with the operations. Required.
 	Store *Store
@@ -30,10 +43,9 @@ type Completer struct {
 	// executed but by their callers. Required.
 	Encrypter once.Encrypter
 
-	// Resume executes an operation as a caller with the same request would: it calls [once.Do] with op, and with the handler for
-	// it. For operations of HTTP routes it is oncehttp.Resume. Operation.Scope tells operations apart; Name and the like are not stored, Resume sets them. It is called for all
-	// operations that the store keeps under leases. Required.
-	Resume func(ctx context.Context, op once.Operation) error
+	// Handlers go on with operations. An operation whose name has no handler is left alone: another program of the database may
+	// have it. So are the operations of other packages of once, whose scopes are reserved. Required.
+	Handlers Handlers
 
 	// Every is the time between two looks for what is due; after a look that has taken long it is longer, up to the TTL of the
 	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
@@ -60,8 +72,8 @@ const (
 // the Completer cannot work.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
-	case c.Store == nil, c.Resume == nil:
-		return errors.New("lease: a Completer needs Store and Resume")
+	case c.Store == nil, len(c.Handlers) == 0:
+		return errors.New("lease: a Completer needs Store and Handlers")
 	case c.Encrypter == nil:
 		return errors.New("lease: a Completer needs Encrypter: without the requests of the operations it cannot execute them. Try: the Config.Encrypter of the engine")
 	case c.Every < 0, c.CheckEvery < 0, c.Concurrency < 0:
@@ -83,7 +95,7 @@ func (c Completer) Run(ctx context.Context) error {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	w := completing{Completer: c, lister: lister, queue: make(chan store.Entry, queueSize), tried: map[store.ID]tries{}}
+	w := completing{Completer: c, lister: lister, queue: make(chan store.Entry, queueSize), tried: map[store.ID]tries{}, strange: map[string]bool{}}
 	var places sync.WaitGroup
 	defer places.Wait()
 	for range c.Concurrency {
@@ -95,7 +107,7 @@ func (c Completer) Run(ctx context.Context) error {
 			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
 		}
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
-		if !sleep(ctx, max(c.Every, costs)) {
+		if !held.Pause(ctx, max(c.Every, costs)) {
 			return nil
 		}
 	}
@@ -107,6 +119,8 @@ type completing struct {
 
 	lister store.Lister
 	queue  chan store.Entry // to be resumed
+
+	strange map[string]bool // names of operations that are due and have no handler here: they were told
 
 	mu     sync.Mutex
 	tried  map[store.ID]tries
@@ -139,38 +153,61 @@ func (c *completing) pause(e store.Entry, count int) time.Duration {
 	return pause
 }
 
-// round looks once at all that is due, and waits for no handler.
+// round looks once at all that is due, and waits for no handler. It passes over the scopes of other owners, without reading them.
 func (c *completing) round(ctx context.Context) error {
 	c.rounds++
-	for page := (store.Listing{Limit: pageSize, Due: true}); ; {
-		list, err := c.list(ctx, page)
-		if err != nil {
+	for _, scopes := range owner.Ranges(ctx) {
+		page := store.Listing{After: store.ID{Scope: scopes.From}, Before: scopes.Before, Limit: pageSize, Due: true}
+		if full, err := c.look(ctx, page); full || err != nil {
 			return err
 		}
+	}
+	c.forget()
+	return nil
+}
+
+// look enqueues what is due on page and the pages behind it, until the queue is full.
+func (c *completing) look(ctx context.Context, page store.Listing) (full bool, err error) {
+	for {
+		list, err := c.list(ctx, page)
+		if err != nil {
+			return false, err
+		}
 		for _, e := range list {
-			if !c.isTime(e.ID) || c.endsInCall(ctx, e) {
+			if !c.knows(e) || !c.isTime(e.ID) || c.endsInCall(ctx, e) {
 				continue
 			}
 			if !c.enqueue(e) {
-				return nil
+				return true, nil
 			}
 		}
 		if len(list) < pageSize {
-			c.forget()
-			return nil
+			return false, nil
 		}
 		page.After = list[len(list)-1].ID
 	}
 }
 
+// knows reports whether there is a handler for an operation. It tells each other name once.
+func (c *completing) knows(e store.Entry) bool {
+	if c.Handlers[e.Name] != nil {
+		return true
+	}
+	if !c.strange[e.Name] {
+		c.strange[e.Name] = true
+		c.Log.Info("operations are due whose name has no handler in this Completer: another program may have it", "name", e.Name, "scope", e.Scope)
+	}
+	return false
+}
+
 func (c *completing) list(ctx context.Context, page store.Listing) ([]store.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, held.SettleTime)
 	defer cancel()
 	return c.lister.Unfinished(ctx, page) //nolint:wrapcheck // it is of the store
 }
 
 func (c *completing) read(ctx context.Context, id store.ID) (rec store.Record, s saved, err error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, held.SettleTime)
 	defer cancel()
 	if rec, err = c.Store.ops.Read(ctx, id); err == nil {
 		s, err = decodeSaved(rec.Data)
@@ -215,11 +252,11 @@ func (c *completing) forget() {
 // endsInCall stores that an operation is unknown, if its owner has died in a call that nothing can decide. That needs no
 // handler, and waits for none.
 func (c *completing) endsInCall(ctx context.Context, e store.Entry) bool {
-	if e.State != store.StateRunning || !e.CallStarted {
+	if !e.Idle() || !e.CallStarted {
 		return false
 	}
 	rec, s, err := c.read(ctx, e.ID)
-	if err != nil || rec.State != store.StateRunning || !rec.LeaseExpired || s.Call.resumable(time.Now()) {
+	if err != nil || !rec.Idle() || s.Call.resumable(time.Now()) {
 		return false // whoever resumes it tells the error
 	}
 	_, rec, err = newRun(c.Store, store.BeginOptions{ID: e.ID}).takeOver(ctx, rec)
@@ -279,7 +316,9 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	switch {
 	case err != nil:
 		return err
-	case rec.State == store.StateRunning && rec.LeaseExpired:
+	case c.Handlers[rec.Name] == nil: // another operation has the key now
+		return nil
+	case rec.Idle():
 	case rec.State == store.StateUnknown && s.Call != nil && s.Call.Check:
 	default: // finished meanwhile, or only a person can tell
 		return nil
@@ -287,14 +326,14 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	if len(rec.Request) == 0 {
 		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
 	}
-	op := once.Operation{Scope: id.Scope, Key: id.Key, Trace: rec.Trace, Retain: s.Retain}
+	op := once.Operation{Scope: id.Scope, Key: id.Key, Name: rec.Name, Trace: rec.Trace, Retain: s.Retain}
 	if len(rec.Fingerprint) == len(op.Fingerprint) {
 		copy(op.Fingerprint[:], rec.Fingerprint)
 	}
 	if op.Request, err = c.Encrypter.Decrypt(rec.Request, once.EncryptionLabel(id.Scope, id.Key)); err != nil {
 		return fmt.Errorf("its request cannot be decrypted: %w", err)
 	}
-	return c.Resume(context.WithValue(ctx, reconciling{}, id), op)
+	return c.Handlers[rec.Name](context.WithValue(ctx, reconciling{}, id), op)
 }
 
 // reconciling marks contexts in which an unknown operation is taken over, to be checked. The value is the operation that a

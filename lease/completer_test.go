@@ -63,7 +63,7 @@ func TestCompleter(t *testing.T) {
 		var nodes sync.WaitGroup
 		for range 2 {
 			leased, e := newNode()
-			c := lease.Completer{Store: leased, Encrypter: box, Resume: func(ctx context.Context, op once.Operation) error {
+			c := lease.Completer{Store: leased, Encrypter: box, Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 				if op.Retain != time.Hour {
 					t.Errorf("resumed with a Retain of %v", op.Retain)
 				}
@@ -72,7 +72,7 @@ func TestCompleter(t *testing.T) {
 				}
 				_, err := once.Do(ctx, e, op, handler(string(op.Request)))
 				return err
-			}, Log: slog.New(slog.DiscardHandler)}
+			}}, Log: slog.New(slog.DiscardHandler)}
 			nodes.Go(func() { must(t, c.Run(ctx)) })
 		}
 		pass(10 * time.Second)
@@ -121,11 +121,11 @@ func TestCompleterChecks(t *testing.T) {
 		go func() {
 			done <- lease.Completer{
 				Store: leased, Encrypter: box, CheckEvery: time.Minute, Concurrency: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
-				Resume: func(ctx context.Context, op once.Operation) error {
+				Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 					resumed[op.Key]++
 					_, err := once.Do(ctx, e, op, handler(check))
 					return err
-				},
+				}},
 			}.Run(ctx)
 		}()
 		pass(150 * time.Second) // at 0, 60 and 120 s
@@ -159,10 +159,10 @@ func TestCompleterTellsWhatIsUnknown(t *testing.T) {
 		dieInCall(s)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		must(t, lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Resume: func(context.Context, once.Operation) error {
+		must(t, lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Handlers: lease.Handlers{"": func(context.Context, once.Operation) error {
 			t.Error("it is executed")
 			return nil
-		}}.Run(ctx))
+		}}}.Run(ctx))
 		wantState(t, s, store.StateUnknown)
 	})
 }
@@ -182,11 +182,11 @@ func TestCompleterIsNotHeldUp(t *testing.T) {
 		go func() {
 			done <- lease.Completer{
 				Store: lease.New(&unanswering{Store: s}, lease.Config{TTL: time.Second}), Encrypter: box, Concurrency: 1, Log: slog.New(slog.DiscardHandler),
-				Resume: func(_ context.Context, op once.Operation) error {
+				Handlers: lease.Handlers{"": func(_ context.Context, op once.Operation) error {
 					resumed[op.Key]++
 					<-release
 					return nil
-				},
+				}},
 			}.Run(ctx)
 		}()
 		pass(time.Minute)
@@ -269,7 +269,7 @@ func TestCompleterOutlivesItsHandlers(t *testing.T) {
 		var ended, done atomic.Int64
 		stopped := make(chan error)
 		go func() {
-			stopped <- lease.Completer{Store: leased, Encrypter: box, Concurrency: 2, Log: slog.New(slog.NewTextHandler(&text, nil)), Resume: func(ctx context.Context, op once.Operation) error {
+			stopped <- lease.Completer{Store: leased, Encrypter: box, Concurrency: 2, Log: slog.New(slog.NewTextHandler(&text, nil)), Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 				_, err := once.Do(ctx, e, op, func(ctx context.Context, r *lease.Run) (string, error) {
 					return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
 						if ended.Add(1) <= operations*tries {
@@ -282,7 +282,7 @@ func TestCompleterOutlivesItsHandlers(t *testing.T) {
 					done.Add(1)
 				}
 				return err
-			}}.Run(ctx)
+			}}}.Run(ctx)
 		}()
 		pass(5 * time.Minute)
 		cancel()
@@ -296,12 +296,12 @@ func TestCompleterOutlivesItsHandlers(t *testing.T) {
 // A completer that cannot work says so when it starts.
 func TestCompleterRefusals(t *testing.T) {
 	leased := lease.New(memstore.New(), lease.Config{})
-	resume := func(context.Context, once.Operation) error { return nil }
+	resume := lease.Handlers{"order": func(context.Context, once.Operation) error { return nil }}
 	for name, c := range map[string]lease.Completer{
-		"no requests": {Store: leased, Resume: resume},
+		"no requests": {Store: leased, Handlers: resume},
 		"no handlers": {Store: leased, Encrypter: encrypter(t)},
-		"no store":    {Resume: resume, Encrypter: encrypter(t)},
-		"negative":    {Store: leased, Resume: resume, Encrypter: encrypter(t), Every: -1},
+		"no store":    {Handlers: resume, Encrypter: encrypter(t)},
+		"negative":    {Store: leased, Handlers: resume, Encrypter: encrypter(t), Every: -1},
 	} {
 		if err := c.Run(t.Context()); err == nil {
 			t.Errorf("%s: no error", name)
@@ -332,10 +332,10 @@ func TestCompleterPauses(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Resume: func(ctx context.Context, op once.Operation) error {
+			done <- lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 				_, err := once.Do(ctx, e, op, run)
 				return err
-			}}.Run(ctx)
+			}}}.Run(ctx)
 		}()
 		pass(24 * time.Hour)
 		if n := runs.Load(); n < 24 || n > 40 {

@@ -32,7 +32,7 @@ func TestNotSentAfterASend(t *testing.T) {
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 	_, err = ask("second", lease.NotSent(timeout))
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
-	if rec := wantState(t, s, store.StateRunning); !rec.CallStarted {
+	if rec := wantState(t, s, store.StateWaiting); !rec.CallStarted {
 		t.Error("the intent is gone")
 	}
 	sent, err := ask("third", nil)
@@ -150,5 +150,5 @@ func TestSwallowedCall(t *testing.T) {
 		return "done", nil
 	})
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
-	wantState(t, s, store.StateRunning)
+	wantState(t, s, store.StateWaiting)
 }

@@ -136,12 +136,12 @@ func TestFailedCall(t *testing.T) {
 		keys   int // different ones
 	}{
 		{"nothing is said", nil, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
-		{"safe to repeat", []lease.CallOption{lease.SafeToRepeat()}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateRunning, "", 2, 1},
-		{"deduped", []lease.CallOption{lease.DedupedFor(time.Hour)}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateRunning, "", 2, 1},
+		{"safe to repeat", []lease.CallOption{lease.SafeToRepeat()}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 1},
+		{"deduped", []lease.CallOption{lease.DedupedFor(time.Hour)}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 1},
 		{"deduped, and the key is forgotten", []lease.CallOption{lease.DedupedFor(time.Nanosecond)}, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
 		{"it happened", []lease.CallOption{find(lease.Happened)}, timeout, "", once.EffectApplied, store.StateDone, "", 1, 1},
 		{"unclear", []lease.CallOption{find(lease.Unclear)}, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
-		{"voided", []lease.CallOption{find(lease.Voided)}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateRunning, "", 2, 2},
+		{"voided", []lease.CallOption{find(lease.Voided)}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 2},
 		{"not sent", nil, lease.NotSent(timeout), once.CodeFailed, once.EffectNotApplied, store.StateAbsent, "", 2, 1},
 		{"a final failure", nil, &once.Failure{Code: "declined"}, "", once.EffectApplied, store.StateDone, "", 1, 1},
 	} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
@@ -75,11 +76,11 @@ func callID(rec store.Record, s saved) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-func newCallID() string { return hex.EncodeToString(newNonce()[:4]) }
+func newCallID() string { return hex.EncodeToString(held.NewNonce()[:4]) }
 
 // callID is the name of a call that the run begins: no other run has its nonce.
 func (r *Run) callID(phase string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", r.nonce, r.saved.generation(phase), phase))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", r.own.Nonce, r.saved.generation(phase), phase))
 	return hex.EncodeToString(sum[:4])
 }
 

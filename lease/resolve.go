@@ -14,6 +14,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
 )
 
@@ -66,13 +68,16 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 	if err := how.check(); err != nil {
 		return misused(err)
 	}
+	if err := owner.Check(ctx, id.Scope); err != nil {
+		return misused(err)
+	}
 	var lost error // a COMMIT was sent and not answered
-	for runs, delay := 1, firstDelay; ; runs, delay = runs+1, min(2*delay, maxDelay) {
+	for runs, delay := 1, held.FirstDelay; ; runs, delay = runs+1, min(2*delay, held.MaxDelay) {
 		err := how.once(ctx, ops, id, lost != nil)
 		kind := store.KindOf(err)
 		if kind == store.KindLost && lost == nil {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, settleTime) //nolint:fatcontext // once: lost is set now
+			ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
 			defer cancel()
 			lost = err
 		}
@@ -80,7 +85,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		switch {
 		case err == nil, !overtaken && (kind == store.KindTaken || kind == store.KindMisused):
 			return err
-		case lost == nil && (!overtaken || runs >= maxRuns), !sleep(ctx, rand.N(delay)):
+		case lost == nil && (!overtaken || runs >= maxRuns), !held.Pause(ctx, rand.N(delay)):
 			return cmp.Or(lost, err)
 		}
 	}
@@ -118,7 +123,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 	c.ID, c.Keep = id, true
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
-		c.Next.Fence, c.Next.Nonce = rec.Fence+1, newNonce()
+		c.Next.Fence, c.Next.Nonce = rec.Fence+1, held.NewNonce()
 	}
 	if _, err = ops.Swap(ctx, c); store.KindOf(err) == store.KindTaken {
 		return &store.Error{Kind: store.KindTaken, Err: errOvertaken}
@@ -174,7 +179,7 @@ func (how Resolution) sum() string {
 // isUnknown reports whether only a person can go on: also if no caller has come since the owner died in a call, so that
 // it is not stored yet.
 func isUnknown(rec store.Record, s saved) bool {
-	return rec.State == store.StateUnknown || rec.State == store.StateRunning && rec.LeaseExpired && !s.Call.resumable(time.Now())
+	return rec.State == store.StateUnknown || rec.Idle() && !s.Call.resumable(time.Now())
 }
 
 // check refuses what cannot be meant.
@@ -246,8 +251,7 @@ func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 		s.Call = &again
 	}
 	s = s.decided(was)
-	c.Next = store.Record{State: store.StateRunning, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
-	c.Lease = parked
+	c.Next = store.Record{State: store.StateWaiting, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
 	return c, nil
 }
 

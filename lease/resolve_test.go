@@ -198,10 +198,10 @@ func TestCheckedCallKeepsItsName(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Resume: func(ctx context.Context, op once.Operation) error {
+			done <- lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 				_, err := once.Do(ctx, e, op, fails(check))
 				return err
-			}}.Run(ctx)
+			}}}.Run(ctx)
 		}()
 		pass(10 * time.Minute)
 		if rec := wantState(t, s, store.StateUnknown); rec.Fence < before.Fence+10 {

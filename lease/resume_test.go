@@ -36,10 +36,10 @@ func TestCompleterOfHashedKeys(t *testing.T) {
 		var log bytes.Buffer
 		must(t, lease.Completer{
 			Store: leased, Encrypter: box, Log: slog.New(slog.NewTextHandler(&log, nil)),
-			Resume: func(ctx context.Context, op once.Operation) error {
+			Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 				_, err := once.Do(ctx, e, op, handler)
 				return err
-			},
+			}},
 		}.Run(ctx))
 		if len(keys) != 1 || !strings.Contains(log.String(), "HashKeys") {
 			t.Errorf("%d keys, the log has %q", len(keys), log.String())
@@ -71,7 +71,7 @@ func TestCompleterOfWhatIsGone(t *testing.T) {
 		defer cancel()
 		must(t, lease.Completer{
 			Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler),
-			Resume: func(ctx context.Context, op once.Operation) error {
+			Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 				rec, err := s.Read(ctx, id)
 				must(t, err)
 				_, err = s.Swap(ctx, store.Change{ID: id, Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce}})
@@ -79,7 +79,7 @@ func TestCompleterOfWhatIsGone(t *testing.T) {
 				_, err = once.Do(ctx, e, op, handler)
 				wantOutcome(t, err, once.CodeInFlight, once.EffectNotApplied)
 				return err
-			},
+			}},
 		}.Run(ctx))
 		if runs != 1 {
 			t.Errorf("executed %d times", runs)

@@ -1,28 +1,27 @@
 package lease
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
-// Run is one run of a handler under a lease: the handler passes it to [Tx] and [Call]. Phases come one after
-// the other, not concurrently.
+// Run is one run of a handler under a lease: the handler passes it to [Tx] and [Call], and can do nothing else with it than ask
+// which operation it is. How the run ends is the engine's. Phases come one after the other, not concurrently.
 type Run struct {
 	s    *Store
+	own  *held.Owner // fence, nonce and lease
 	id   store.ID
 	opts store.BeginOptions
 
@@ -32,38 +31,16 @@ type Run struct {
 	lost  error      // a write may be applied later; nothing more is written
 
 	unreached []string // names of phases that earlier runs have ended, and this one has not come to
-
-	mu      sync.Mutex
-	nonce   []byte
-	fence   int64 // 0: nothing is claimed yet
-	writing int   // the fence may be raised at any moment
-	locked  bool  // the transaction of a phase has written the record, and has not ended
-	since   time.Time
-	renewed time.Time // when the last write or renewal that has succeeded was sent
-	closed  bool      // Commit or Rollback has been called
-	taken   bool      // another owner is there
-
-	ended context.Context //nolint:containedctx // when the lease is lost
-	end   context.CancelFunc
 }
 
 func newRun(s *Store, opts store.BeginOptions) *Run {
-	r := &Run{s: s, id: opts.ID, opts: opts, nonce: newNonce(), saved: saved{Retain: opts.Retain}}
-	r.ended, r.end = context.WithCancel(context.Background())
-	return r
+	claim := held.Claim{Fingerprint: opts.Fingerprint, Request: opts.Request, Trace: opts.Trace, Name: opts.Name, StaleAfter: opts.StaleAfter}
+	own := s.heart.NewOwner(opts.ID, claim, opts.Timeouts.Acquire)
+	return &Run{s: s, own: own, id: opts.ID, opts: opts, saved: saved{Retain: opts.Retain}}
 }
 
 // Operation returns the scope and the key of the operation, as they are stored.
 func (r *Run) Operation() store.ID { return r.id }
-
-// Tx implements [store.Claim].
-func (r *Run) Tx() *Run { return r }
-
-// Ended implements [store.Expiring].
-func (r *Run) Ended() <-chan struct{} { return r.ended.Done() }
-
-// OnEnd implements [store.Expiring].
-func (r *Run) OnEnd(f func()) (stop func() bool) { return context.AfterFunc(r.ended, f) }
 
 // Errors of phases. A handler that gets one returns it.
 var (
@@ -87,9 +64,9 @@ func (r *Run) enter(name string) (leave func(), err error) {
 		return nil, fmt.Errorf("%w: phase %q begins before another one has ended. Try: one after the other", ErrMisused, name)
 	}
 	switch {
-	case r.ended.Err() != nil && !r.isClosed():
+	case r.own.HasEnded() && !r.own.IsClosed():
 		err = fmt.Errorf("phase %q: %w", name, ErrLost)
-	case r.isClosed():
+	case r.own.IsClosed():
 		err = fmt.Errorf("%w: phase %q begins after the handler has returned", ErrMisused, name)
 	case slices.Contains(r.given, name): // it would get the same value again, and nothing would run
 		err = fmt.Errorf("%w: there are two phases %q in one run of the handler. Try: a name of its own for each, such as that of the row that it is about", ErrMisused, name)
@@ -142,15 +119,9 @@ func checkName(name string) error {
 	return nil
 }
 
-func (r *Run) isClosed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.closed
-}
-
 // record is that of the operation with these phases.
 func (r *Run) record(state store.State, s saved) store.Record {
-	return store.Record{State: state, Nonce: r.nonce, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
+	return store.Record{State: state, Nonce: r.own.Nonce, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
 }
 
 // running is the change that saves phases.
@@ -158,259 +129,11 @@ func (r *Run) running(s saved) store.Change {
 	return store.Change{ID: r.id, Next: r.record(store.StateRunning, s), Lease: r.s.cfg.TTL}
 }
 
-// under completes a change so that only the owner can make it, and makes it the next one's condition.
-func (r *Run) under(c store.Change) store.Change {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c.Expect.Fence > 0 { // a takeover
-		return c
-	}
-	if r.fence == 0 {
-		c.Next.Fence = 1
-		c.Next.Fingerprint, c.Next.Request, c.Next.Trace = r.opts.Fingerprint, r.opts.Request, r.opts.Trace
-		c.StaleAfter = r.opts.StaleAfter
-		return c
-	}
-	c.Expect, c.Keep = store.Expect{Fence: r.fence, Nonce: r.nonce}, true
-	if c.Next.State != store.StateAbsent {
-		c.Next.Fence = r.fence + 1
-	}
-	return c
-}
-
-const (
-	settleTime = 5 * time.Second // bounds finding out what became of a write whose answer was lost
-	firstDelay = 5 * time.Millisecond
-	maxDelay   = 200 * time.Millisecond
-)
-
-// swap makes a change in a transaction of its own. A lost answer is found out.
+// swap makes a change in a transaction of its own, as the owner. If nothing tells whether it was applied, nothing more is written.
 func (r *Run) swap(ctx context.Context, c store.Change) error {
-	c = r.under(c)
-	defer r.write(time.Now())()
-	try := func(ctx context.Context) (again bool, err error) { // the handler's context has no deadline
-		ctx, cancel := context.WithTimeout(ctx, r.opts.Timeouts.Acquire+settleTime)
-		defer cancel()
-		rec, err := r.s.ops.Swap(ctx, c)
-		switch kind := store.KindOf(err); {
-		case err == nil, kind == store.KindTaken && isOwn(rec, c):
-			r.adopt(c.Next)
-			return false, nil
-		default:
-			return kind != store.KindTaken, err
-		}
+	err := r.own.Swap(ctx, c)
+	if store.KindOf(err) == store.KindLost {
+		r.lost = err
 	}
-	again, err := try(ctx)
-	for delay := firstDelay; again && store.KindOf(err) == store.KindRetry && sleep(ctx, rand.N(delay)); delay *= 2 {
-		again, err = try(ctx)
-	}
-	if !again || store.KindOf(err) != store.KindLost {
-		return err
-	}
-	lost := err
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
-	for delay := firstDelay; again && sleep(settling, rand.N(delay)); delay = min(2*delay, maxDelay) {
-		again, err = try(settling)
-	}
-	if again {
-		r.lost = lost
-		return lost
-	}
-	return err
-}
-
-// isOwn reports whether the record that is in the way of c is the one that c writes: every write of an owner raises
-// the fence, under a nonce of its own.
-func isOwn(rec store.Record, c store.Change) bool {
-	if c.Next.State == store.StateAbsent {
-		return rec.State == store.StateAbsent
-	}
-	return rec.State != store.StateAbsent && rec.Fence == c.Next.Fence && bytes.Equal(rec.Nonce, c.Next.Nonce)
-}
-
-// write says that a write is under way, until done is called.
-func (r *Run) write(sent time.Time) (done func()) {
-	r.mu.Lock()
-	before := r.fence
-	r.writing++
-	r.mu.Unlock()
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.writing--
-		if r.fence != before {
-			r.renewed = sent
-		}
-	}
-}
-
-// lock says whether the transaction of a phase has written the record, so that nothing else can write it until that is over.
-func (r *Run) lock(locked bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.locked = locked
-}
-
-// adopt notes what a write has stored. A run that is closed is not renewed, also if a phase has ended after it.
-func (r *Run) adopt(next store.Record) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	first := r.fence == 0
-	r.fence = next.Fence
-	if !first {
-		return
-	}
-	r.since = time.Now()
-	r.renewed = r.since
-	if next.State == store.StateRunning && !r.closed {
-		r.s.heart.add(r)
-	}
-}
-
-// lose ends the handler's context: another owner has the operation (taken), or may have it.
-func (r *Run) lose(taken bool) {
-	r.mu.Lock()
-	r.taken = r.taken || taken
-	r.mu.Unlock()
-	r.s.heart.remove(r)
-	r.end()
-}
-
-// close ends the run: no phase begins any more, and no renewal. It reports how far the lease is lost.
-func (r *Run) close() (lost, taken bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	r.s.heart.remove(r)
-	lost = r.ended.Err() != nil
-	r.end()
-	return lost, r.taken
-}
-
-// stands reports whether something of the work is there for a later run: a phase, a call or a void key.
-func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys) > 0 || r.lost != nil }
-
-// standing says what stands of a run that does not come to its end.
-func (r *Run) standing(cause error) error {
-	switch {
-	case r.saved.Call != nil && !r.saved.Call.repeats(time.Now()):
-		return &store.Error{Kind: store.KindUncertain, Err: cause}
-	case r.saved.Call != nil, r.stands():
-		return &store.Error{Kind: store.KindPartial, Err: cause}
-	}
-	return nil
-}
-
-var (
-	errCallPending = fmt.Errorf("the handler has returned a result, although a phase was begun and did not end: %w", ErrUnknown)
-	errLeftOpen    = fmt.Errorf("%w: the handler has returned while one of its phases was under way. Try: wait for its end", ErrMisused)
-	errStopped     = errors.New("the handler has ended before the work was done. What its phases have committed stands. Try: the same key again")
-	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the service has told what became of the call")
-	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
-)
-
-// Commit implements [store.Claim]: the result, and what the last call has returned, in one commit.
-func (r *Run) Commit(ctx context.Context, c store.Change) error {
-	lost, taken := r.close()
-	if !r.phase.TryLock() {
-		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
-	}
-	defer r.phase.Unlock()
-	switch {
-	case taken:
-		return r.lostTo(fmt.Errorf("the result is not stored: %w", ErrLost))
-	case r.lost != nil:
-		return r.standing(r.lost)
-	case r.saved.Call != nil:
-		return r.park(ctx, errCallPending)
-	case lost:
-		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
-	}
-	r.tellUnreached(ctx, "")
-	c.ID, c.Next.Nonce, c.Next.Data = r.id, r.nonce, r.saved.ended().encode()
-	err := r.swap(ctx, c)
-	switch {
-	case err == nil:
-		return nil
-	case store.KindOf(err) == store.KindTaken:
-		return r.lostTo(err)
-	case store.KindOf(err) == store.KindLost:
-		return err
-	}
-	if s := r.standing(err); s != nil {
-		return r.park(ctx, err)
-	}
-	return err
-}
-
-// lostTo is what a run is told that another owner has taken its operation from.
-func (r *Run) lostTo(err error) error {
-	if s := r.standing(err); s != nil {
-		return s
-	}
-	return &store.Error{Kind: store.KindTaken, Err: err}
-}
-
-// Rollback implements [store.Claim]. What phases have committed stands: the operation can be taken over at once.
-// If a call was begun that cannot be made again, its outcome is unknown.
-func (r *Run) Rollback(ctx context.Context) error {
-	_, taken := r.close()
-	if !r.phase.TryLock() { // the lease ends by itself, and what is stored then decides
-		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
-	}
-	defer r.phase.Unlock()
-	switch {
-	case taken:
-		return r.lostTo(ErrLost)
-	case r.lost != nil:
-		return r.standing(r.lost)
-	}
-	cause := errStopped
-	switch {
-	case store.KindOf(r.standing(nil)) != store.KindUncertain:
-	case r.saved.Call.Tx:
-		cause = errCommitted
-	default:
-		cause = errUncertain
-	}
-	return r.park(ctx, cause)
-}
-
-// park lets go of the operation. If that cannot be written, its lease ends by itself.
-func (r *Run) park(ctx context.Context, cause error) error {
-	standing := r.standing(cause)
-	if r.fence == 0 && r.saved.Call == nil {
-		if rec, err := r.s.ops.Read(ctx, r.id); standing == nil && err == nil && rec.State != store.StateAbsent {
-			return &store.Error{Kind: store.KindTaken, Err: cause} // what the handler has met may be its own effect, of an earlier run
-		}
-		return standing
-	}
-	next := r.running(r.saved)
-	next.Lease = parked
-	switch store.KindOf(standing) {
-	case store.KindUncertain:
-		next.Next.State, next.Lease = store.StateUnknown, 0
-	case store.KindPartial:
-	default:
-		next = store.Change{ID: r.id}
-	}
-	if err := r.swap(ctx, next); err != nil && standing == nil {
-		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // it looks like work that somebody has begun
-	}
-	return standing
-}
-
-// parked is a lease that is over as soon as it is written: none would never be over.
-const parked = time.Microsecond
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return err //nolint:wrapcheck // it is of the store
 }

@@ -57,7 +57,7 @@ func TestPhasesAreEncrypted(t *testing.T) {
 	}
 	_, err = ask("k", box, "charge")
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
-	rec := wantState(t, s, store.StateRunning)
+	rec := wantState(t, s, store.StateWaiting)
 	if bytes.Contains(rec.Data, []byte("4111")) || bytes.Contains(rec.Data, []byte("Y2FyZCA0")) || !bytes.Contains(rec.Data, []byte("declined")) || !bytes.Contains(rec.Data, []byte("reserve")) {
 		t.Errorf("the record has %s", rec.Data)
 	}
@@ -67,7 +67,7 @@ func TestPhasesAreEncrypted(t *testing.T) {
 		}
 	}
 	// Moved to another operation it does not open.
-	rec = wantState(t, s, store.StateRunning)
+	rec = wantState(t, s, store.StateWaiting)
 	rec.Fence, rec.Nonce = 1, []byte("0123456789abcdef")
 	_, err = s.Swap(t.Context(), store.Change{ID: store.ID{Scope: id.Scope, Key: "stolen"}, Next: rec, Lease: 1})
 	must(t, err)

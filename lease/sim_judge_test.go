@@ -102,10 +102,13 @@ func (s *sim) applied(before store.Record, c *store.Change) {
 		if !s.pending(*next).policy.checks() {
 			s.failf("unknown work runs again by itself")
 		}
-	case c.Expect.LeaseExpired && s.lease == simTTL:
+	case c.Expect.LeaseExpired:
+		if s.lease != simTTL {
+			s.failf("a lease of %v was over", s.lease)
+		}
 		s.taken++
 		s.meet(metTakeover)
-	case c.Expect.LeaseExpired:
+	case before.State == store.StateWaiting:
 		s.meet(metParked)
 	}
 	s.lease = c.Lease

@@ -148,7 +148,7 @@ func (s *sim) start(d *dice, complete bool) *simProcess {
 	if complete {
 		c := lease.Completer{
 			Store: p.leases, Encrypter: s.box, Every: simTTL, CheckEvery: 2 * simTTL, Log: slog.New(slog.DiscardHandler),
-			Resume: func(ctx context.Context, op once.Operation) error { return s.do(ctx, p, op, p.own).err },
+			Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error { return s.do(ctx, p, op, p.own).err }},
 		}
 		s.begun.Go(func() {
 			if err := c.Run(s.over); err != nil {

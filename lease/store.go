@@ -3,13 +3,13 @@ package lease
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"time"
 
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
@@ -53,14 +53,12 @@ type Config struct {
 type Store struct {
 	ops   store.Operations
 	cfg   Config
-	heart *heart
+	heart *held.Heart
 }
 
 var (
 	_ store.Store[*Run] = (*Store)(nil)
 	_ store.Irrevocable = (*Store)(nil)
-	_ store.Claim[*Run] = (*Run)(nil)
-	_ store.Expiring    = (*Run)(nil)
 	_ store.Operations  = (*Store)(nil)
 )
 
@@ -90,7 +88,7 @@ func New(ops store.Operations, cfg Config) *Store {
 		panic("lease: New: the store cannot renew leases (store.Renewer)")
 	}
 	s := &Store{ops: ops, cfg: cfg}
-	s.heart = &heart{ops: ops, renewer: renewer, ttl: cfg.TTL, maxDuration: cfg.MaxDuration, beating: map[*Run]struct{}{}}
+	s.heart = held.NewHeart(ops, renewer, cfg.TTL, cfg.MaxDuration)
 	return s
 }
 
@@ -107,7 +105,7 @@ func (s *Store) Config() Config { return s.cfg }
 // not told as a call whose outcome is not known.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
-	if err == nil && rec.LeaseExpired && rec.CallStarted {
+	if err == nil && rec.Idle() && rec.CallStarted {
 		if saved, err := decodeSaved(rec.Data); err == nil && saved.Call.resumable(time.Now()) {
 			rec.CallStarted = false
 		}
@@ -138,7 +136,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	r := newRun(s, opts)
 	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // the store's clock judges the claim
 	if opts.First && !eager && !reconciles(ctx) {     // the first write finds what is in the way
-		return r, store.Record{}, nil
+		return claim{r}, store.Record{}, nil
 	}
 	rec, err := r.read(ctx)
 	switch {
@@ -147,7 +145,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // it has ended since the Completer saw it, and its caller was told so
 		return nil, rec, nil
 	case rec.State == store.StateAbsent && !eager:
-		return r, store.Record{}, nil
+		return claim{r}, store.Record{}, nil
 	case rec.State == store.StateAbsent:
 		return r.claim(ctx)
 	case !s.takesOver(ctx, rec, opts.Fingerprint):
@@ -171,7 +169,7 @@ func (s *Store) takesOver(ctx context.Context, rec store.Record, fingerprint []b
 	if len(fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, fingerprint) {
 		return false // something else is asked
 	}
-	return rec.State == store.StateRunning && rec.LeaseExpired || rec.State == store.StateUnknown && reconciles(ctx)
+	return rec.Idle() || rec.State == store.StateUnknown && reconciles(ctx)
 }
 
 // claim makes the run the owner of what is absent.
@@ -183,10 +181,10 @@ func (r *Run) claim(ctx context.Context) (store.Claim[*Run], store.Record, error
 	case err != nil:
 		return nil, store.Record{}, err
 	}
-	return r, store.Record{}, nil
+	return claim{r}, store.Record{}, nil
 }
 
-// takeOver makes the run the owner of an operation whose lease is over.
+// takeOver makes the run the owner of an operation that waits or whose lease is over.
 func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run], store.Record, error) {
 	saved, err := decodeSaved(rec.Data)
 	if err != nil {
@@ -198,7 +196,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run]
 	}
 	next := r.record(store.StateRunning, saved)
 	next.Fence = rec.Fence + 1
-	if rec.State == store.StateRunning && saved.Call != nil && !saved.Call.resumable(time.Now()) {
+	if rec.Idle() && saved.Call != nil && !saved.Call.resumable(time.Now()) {
 		next.State = store.StateUnknown
 	}
 	if rec.State == store.StateUnknown && (saved.Call == nil || !saved.Call.Check) {
@@ -219,7 +217,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run]
 		next.Fingerprint, next.Since = rec.Fingerprint, rec.Since
 		return nil, next, nil
 	}
-	return r, store.Record{}, nil
+	return claim{r}, store.Record{}, nil
 }
 
 // isSame reports whether both are the same store: a phase commits together with the record of its operation.
@@ -236,10 +234,4 @@ func innermost(s any) any {
 		}
 		s = w.Unwrap()
 	}
-}
-
-func newNonce() []byte {
-	nonce := make([]byte, 16)
-	rand.Read(nonce)
-	return nonce
 }

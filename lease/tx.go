@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
@@ -92,12 +92,12 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 			case e != nil && t.lost != nil:
 				return errors.Join(t.lost, e)
 			case kind == store.KindTaken && ofCommit:
-				t.run.lose(true)
+				t.run.own.Lose(true)
 				return fmt.Errorf("phase %q is not committed: %w: %w", t.phase, ErrLost, err)
 			}
 		}
 		again := kind == store.KindRetry || ofCommit && kind == store.KindLost
-		if !again || runs >= maxRuns || !sleep(ctx, rand.N(firstDelay)) {
+		if !again || runs >= maxRuns || !held.Pause(ctx, rand.N(held.FirstDelay)) {
 			if t.lost != nil && !errors.Is(err, t.lost) { // it may yet be applied
 				err = errors.Join(err, t.lost)
 			}
@@ -117,20 +117,20 @@ func (t *transaction[T, TX]) once(ctx context.Context) (err error, ofCommit bool
 	if err != nil {
 		return err, false
 	}
-	defer r.lock(false)
+	defer r.own.Lock(false)
 	next, err := t.runIn(ctx, claim)
 	if err != nil {
 		return err, false
 	}
-	uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), held.SettleTime)
 	defer cancel()
-	c := r.under(r.running(next))
-	defer r.write(time.Now())()
+	c := r.own.Under(r.running(next))
+	defer r.own.Writing(time.Now())()
 	if err := claim.Commit(uncancelled, c); err != nil {
 		return err, true
 	}
 	r.saved = next
-	r.adopt(c.Next)
+	r.own.Adopt(c.Next)
 	return nil, true
 }
 
@@ -141,7 +141,7 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, claim store.Claim[TX]) (
 		if returned && err == nil {
 			return
 		}
-		uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), held.SettleTime)
 		defer cancel()
 		undo := claim.Rollback(uncancelled)
 		switch kind := store.KindOf(undo); {
@@ -171,9 +171,9 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, claim store.Claim[TX]) (
 // transaction is over it keeps renewals and takeovers from the record.
 func (t *transaction[T, TX]) ifEnded() store.Change {
 	r := t.run
-	r.lock(true)
+	r.own.Lock(true)
 	t.written = true
-	return r.under(store.Change{ID: r.id, Next: r.record(store.StateUnknown, t.ended())})
+	return r.own.Under(store.Change{ID: r.id, Next: r.record(store.StateUnknown, t.ended())})
 }
 
 // ended is what is saved if fn has ended its transaction: only a person can tell what it has written.
@@ -197,32 +197,23 @@ func (t *transaction[T, TX]) unknown(err error) error {
 // isApplied finds out whether a commit whose answer was lost was applied, or whether fn has ended the transaction before.
 func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	r := t.run
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
-	for delay := firstDelay; ; delay = min(2*delay, maxDelay) {
-		rec, err := r.s.ops.Read(ctx, r.id)
-		if err == nil {
-			switch {
-			case rec.Fence != r.fence+1 || !bytes.Equal(rec.Nonce, r.nonce):
-				return false, nil
-			case rec.State == store.StateUnknown:
-				t.end()
-				return false, nil
-			case rec.State != store.StateRunning:
-				return false, nil
-			}
-			s, err := decodeSaved(rec.Data)
-			if err != nil {
-				return false, err
-			}
-			r.saved, t.found = s, true
-			r.adopt(rec)
-			return true, nil
-		}
-		if !sleep(ctx, rand.N(delay)) {
-			return false, err
-		}
+	rec, applied, err := r.own.IsApplied(ctx)
+	switch {
+	case err != nil || !applied:
+		return false, err //nolint:wrapcheck // it is of the store
+	case rec.State == store.StateUnknown:
+		t.end()
+		return false, nil
+	case rec.State != store.StateRunning:
+		return false, nil
 	}
+	s, err := decodeSaved(rec.Data)
+	if err != nil {
+		return false, err
+	}
+	r.saved, t.found = s, true
+	r.own.Adopt(rec)
+	return true, nil
 }
 
 // done returns what is saved when a phase has ended with a value.

@@ -49,17 +49,15 @@ func ExampleResume() {
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders/{id}/parcels", oncehttp.Handler(engine, cfg, s.ship))
 
-	resume := oncehttp.Routes{
-		"POST /orders/{id}/parcels": oncehttp.Resume(engine, cfg, s.ship),
-	}.Resume
+	resume := oncehttp.Resume(engine, cfg, s.ship)
 	ended := make(chan error)
 	completer := lease.Completer{
 		Store: leases, Encrypter: encrypter, Log: slog.New(slog.DiscardHandler),
-		Resume: func(ctx context.Context, op once.Operation) error {
+		Handlers: lease.Handlers{"POST /orders/{id}/parcels": func(ctx context.Context, op once.Operation) error {
 			err := resume(ctx, op)
 			ended <- err
 			return err
-		},
+		}},
 	}
 
 	ask := func() {

@@ -13,19 +13,21 @@ import (
 	"github.com/oncelib/once/internal/wire"
 )
 
-// Resume returns a function that goes on with operations of a route whose process has died, for Resume of a
-// lease.Completer. e, cfg and h are those of the route, as [Handler] gets them:
+// Resume returns a function that goes on with operations of a route whose process has died, for the Handlers of a
+// lease.Completer, under the pattern of the route. e, cfg and h are those of the route, as [Handler] gets them:
 //
 //	mux.Handle("POST /orders", authenticate(oncehttp.Handler(engine, cfg, order)))
-//	completer := lease.Completer{Store: leases, Encrypter: encrypter, Resume: oncehttp.Resume(engine, cfg, order)}
+//	completer := lease.Completer{Store: leases, Encrypter: encrypter, Handlers: lease.Handlers{
+//		"POST /orders": oncehttp.Resume(engine, cfg, order),
+//	}}
 //
 // The handler gets the captured request, which has no credentials, and runs for the principal in the scope of the operation:
 // Config.Principal is not called, and neither is middleware around the route. So a handler that is resumed asks [Principal], and not
 // what authentication has left in the context. What it answers is stored, and the client's retry gets it.
 //
 // The pattern of the route is the one in the scope, and so are the values of its wildcards ([http.Request.PathValue]). With Config.Route,
-// or a pattern that [http.ServeMux] does not know, the request has none: let h pass it to a router. A store
-// with several routes needs [Routes].
+// or a pattern that [http.ServeMux] does not know, the request has none: let h pass it to a router. Routes that have one
+// name, such as those of a router inside of the middleware, need [Routes].
 //
 // Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine is not one of package lease, has no Encrypter, or hashes
 // its keys.
@@ -49,16 +51,17 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 	}
 }
 
-// Routes resumes operations of several routes: a function of [Resume] for each, under the name of the route in the scope of
-// its operations. This is the method and the pattern, such as "POST /orders/{id}/payments", or what Config.Route returns.
+// Routes resumes operations of several routes that have one name: with a router inside of the middleware, each operation of a
+// method has the method as its name, and only its scope tells the route. It has a function of [Resume] for each, under the route in
+// the scope of its operations. This is what Config.Route returns, or the method and the pattern or path.
 //
-//	Resume: oncehttp.Routes{
-//		"POST /orders":  oncehttp.Resume(engine, cfg, order),
-//		"POST /refunds": oncehttp.Resume(engine, cfg, refund),
-//	}.Resume
+//	lease.Handlers{"POST": oncehttp.Routes{
+//		"orders":  oncehttp.Resume(engine, cfg, order),
+//		"refunds": oncehttp.Resume(engine, cfg, refund),
+//	}.Resume}
 type Routes map[string]func(context.Context, once.Operation) error
 
-// Resume is for Resume of a lease.Completer.
+// Resume is one of the Handlers of a lease.Completer.
 func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 	_, route, _ := wire.ParseScope(op.Scope)
 	resume := routes[route]

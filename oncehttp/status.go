@@ -96,6 +96,9 @@ type statusResult struct {
 
 // tell sends the state of an operation.
 func tell(w http.ResponseWriter, rec store.Record) {
+	if rec.State == store.StateWaiting { // for its next owner: a client waits for it as for one that runs
+		rec.State = store.StateRunning
+	}
 	s := status{State: rec.State.String(), Since: rec.Since.UTC()}
 	if rec.State == store.StateDone && rec.Result.Kind != store.ResultOmitted {
 		s.Result = resultOf(&rec.Result)

@@ -104,11 +104,11 @@ func TestCompleterGoesOnInTheTrace(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	finished := make(chan error, 1)
-	c := lease.Completer{Store: leases, Encrypter: encrypter, Every: lease.ShortestTTL, Resume: func(ctx context.Context, op once.Operation) error {
+	c := lease.Completer{Store: leases, Encrypter: encrypter, Every: lease.ShortestTTL, Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 		op.Name = refund.Name
 		finished <- do(ctx, op)
 		return nil
-	}}
+	}}}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	must(t, <-finished)

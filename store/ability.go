@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Optional abilities of a store, found with [As].
@@ -41,7 +43,7 @@ type (
 		Renew(ctx context.Context, holds []Hold, lease time.Duration) (renewed []Hold, err error)
 	}
 
-	// Lister lists operations that are running or unknown.
+	// Lister lists operations that are running, waiting or unknown.
 	Lister interface {
 		// Unfinished returns a page of them by scope and key in the order of
 		// their bytes, without Data, Request and Result. It does not read through
@@ -115,12 +117,41 @@ type Entry struct {
 
 // Listing is a page of what a [Lister] lists.
 type Listing struct {
-	After ID  // the last operation of the page before; zero: the first page
+	After ID  // the last operation of the page before; zero: the first page, unless WithPrefix has set it
 	Limit int // operations at most
 
-	// Due leaves out what an owner holds: the page has operations that are unknown, and those whose lease is over.
+	// Due leaves out what an owner holds: the page has operations that wait or are unknown, and those whose lease is over.
 	// All others are read by the database, and not sent.
 	Due bool
+
+	// Name leaves out operations of other names. "": all names.
+	Name string
+
+	// Before leaves out scopes that do not come before this one in the order of their bytes. "": no such bound.
+	Before string
+}
+
+// WithPrefix returns l for the operations in scopes that begin with prefix, from the first page on. The database reads no others.
+func (l Listing) WithPrefix(prefix string) Listing {
+	l.After, l.Before = ID{Scope: prefix}, AfterPrefix(prefix)
+	return l
+}
+
+// AfterPrefix returns the first text behind all that begin with prefix, in the order of their bytes; "" if there is none.
+func AfterPrefix(prefix string) string {
+	prefix = strings.ToValidUTF8(prefix, "")
+	for prefix != "" {
+		r, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		switch r {
+		case utf8.MaxRune:
+			continue
+		case 0xD7FF: // behind it come the surrogates, which are no characters
+			r = 0xDFFF
+		}
+		return prefix + string(r+1)
+	}
+	return ""
 }
 
 // As finds ability A in s or in what s wraps: decorators hide the optional

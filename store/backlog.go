@@ -7,7 +7,8 @@ const MaxBacklog = 100_000
 
 // Backlog is what a store has beside the operations that are done and kept. Each number is at most [MaxBacklog].
 type Backlog struct {
-	Running Count // whether an owner has them or not; since they were first written
+	Running Count // under a lease, whether it is over or not; since they were first written
+	Waiting Count // for their next owner; since they were first written
 	Unknown Count // nothing tells their outcome; since they were first written
 	Expired Count // their retention is over and they are not swept yet; since it was over
 }

@@ -33,6 +33,7 @@ const (
 	StateRunning              // a holder works on it, under a lease
 	StateDone                 // finished: Result is what a replay returns
 	StateUnknown              // an external effect may have happened and its holder is gone
+	StateWaiting              // begun, and not held: its next owner goes on with it
 )
 
 // String returns the word that logs, tables and the CLI use.
@@ -46,6 +47,8 @@ func (s State) String() string {
 		return "done"
 	case StateUnknown:
 		return "unknown"
+	case StateWaiting:
+		return "waiting"
 	}
 	return "invalid"
 }
@@ -58,6 +61,7 @@ type Record struct {
 	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they tell the writer's own record from another one
 	Request     []byte // what was asked, encrypted; empty unless capture is on
 	Trace       string // W3C traceparent of the call that has written it; "" is none
+	Name        string // what kind of work it is, such as "POST /refunds"; "" is none
 	Since       time.Time
 
 	// Leased work only.
@@ -68,11 +72,16 @@ type Record struct {
 	Data          []byte // what the recovery points saved
 }
 
+// Idle reports whether the operation was begun and no owner works on it: it waits, or the lease of its owner is over.
+func (r Record) Idle() bool {
+	return r.State == StateWaiting || r.State == StateRunning && r.LeaseExpired
+}
+
 // Expect is the condition under which a [Change] applies.
 type Expect struct {
 	Fence        int64  // the record's fence; 0: the operation must be absent
 	Nonce        []byte // and the record's nonce; empty: not compared
-	LeaseExpired bool   // and its lease must be over by the store's clock
+	LeaseExpired bool   // and it must be running under a lease that is over by the store's clock; an operation that waits has none
 }
 
 // Hold is a claim on a running operation, as its holder knows it. The fence alone does not name
@@ -94,7 +103,7 @@ type Change struct {
 	Retain time.Duration // Done: expires at the store's clock + Retain; 0: never
 	Writes []Statement   // commit with it, or not at all; [KindMisused] if the store keeps no tables
 
-	// Keep leaves Fingerprint, Request and Trace of the record as they are stored, whatever Next
+	// Keep leaves Fingerprint, Request, Trace and Name of the record as they are stored, whatever Next
 	// says: the update is a narrow one. It needs a record, so a Fence to expect.
 	Keep bool
 
@@ -155,10 +164,11 @@ type BeginOptions struct {
 	// Then that statement fails if the operation is claimed by another transaction, and
 	// whatever the user does, Commit and Rollback are [KindTaken].
 
-	// Fingerprint, Request, Trace and Retain are those of the operation, for a store whose claim is a record.
+	// Fingerprint, Request, Trace, Name and Retain are those of the operation, for a store whose claim is a record.
 	Fingerprint []byte
 	Request     []byte // encrypted
 	Trace       string
+	Name        string
 	Retain      time.Duration // of the result; [math.MaxInt64]: for ever
 
 	// Encrypter, if it is set, is the engine's, for a store that keeps what the handler computes on the way. A label binds the bytes to

@@ -170,7 +170,7 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 
 func archived(e store.Expired) admin.Operation {
 	op := admin.Operation{
-		Scope: e.Scope, Key: e.Key, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
+		Scope: e.Scope, Key: e.Key, Name: e.Name, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
 		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.ResultOmitted)], Status: e.Result.Status,
 		Effect: admin.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
 		ResultBytes: len(store.EncodeHeader(e.Result.WithoutMark().Header)) + len(e.Result.Body),
@@ -220,7 +220,7 @@ func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err err
 			return fmt.Errorf("%w. Try: once archive verify %s", err, quoted(args[0]))
 		}
 		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Nonce, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
-			store.EncodeHeader(e.Result.Header), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli())
+			store.EncodeHeader(e.Result.Header), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli(), e.Name)
 		if err != nil {
 			return db.failed("write", err)
 		}
@@ -236,8 +236,8 @@ func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err err
 	return nil
 }
 
-const restoreRow = `insert into once_operation (scope, key, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, since, expires_at)
- values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+const restoreRow = `insert into once_operation (scope, key, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, since, expires_at, name)
+ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''))
  on conflict (scope, key) do update set fence = excluded.fence, claim = excluded.claim, fingerprint = excluded.fingerprint, status = excluded.status,
  kind = excluded.kind, head = excluded.head, body = excluded.body, request = excluded.request, point = excluded.point, calling = excluded.calling,
- data = excluded.data, since = excluded.since, expires_at = excluded.expires_at where excluded.since > once_operation.since`
+ data = excluded.data, since = excluded.since, expires_at = excluded.expires_at, name = excluded.name where excluded.since > once_operation.since`

@@ -31,6 +31,7 @@ var mysqlChecks = []check{
 	{"group", askGroup},
 	{"unknown", askUnknown},
 	{"lapsed", askLapsed},
+	{"waiting", askWaiting},
 	{"expired", askExpired},
 }
 

@@ -38,6 +38,14 @@ func askUnknown(ctx context.Context, p *patient) (finding, error) {
 	return fine("no operation has an unknown outcome"), err
 }
 
+func askWaiting(ctx context.Context, p *patient) (finding, error) {
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // those wait as long as they have to
+	if n > 0 {
+		return warn.because(fmt.Sprintf("%d operations have stopped before their end and wait for their next owner, the oldest began %s ago: a retry of the caller or a lease.Completer goes on with them", n, age(op)), p.show(op)), err
+	}
+	return fine("no operation waits for its next owner"), err
+}
+
 func askLapsed(ctx context.Context, p *patient) (finding, error) {
 	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and lease_until <= NOW", store.StateRunning), "lease_until")
 	if n > 0 {

@@ -28,6 +28,7 @@ var postgresChecks = []check{
 	{"clock", askClock},
 	{"unknown", askUnknown},
 	{"lapsed", askLapsed},
+	{"waiting", askWaiting},
 	{"expired", askExpired},
 }
 

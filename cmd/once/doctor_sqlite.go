@@ -16,6 +16,7 @@ var sqliteChecks = []check{
 	{"busy_timeout", askBusy},
 	{"unknown", askUnknown},
 	{"lapsed", askLapsed},
+	{"waiting", askWaiting},
 	{"expired", askExpired},
 }
 

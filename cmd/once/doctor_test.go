@@ -74,7 +74,7 @@ func TestDoctorOperations(t *testing.T) {
 			t.Errorf("without the table: %+v", f)
 		}
 		run(t, "migrate", "up", "--db", db).want(t, 0)
-		for _, check := range []string{"unknown", "lapsed", "expired"} {
+		for _, check := range []string{"unknown", "lapsed", "waiting", "expired"} {
 			examined(t, db)[check].want(t, "an empty table", okay, "")
 		}
 		rows, err := p.plain()
@@ -102,15 +102,18 @@ func TestDoctorOperations(t *testing.T) {
 		insert("gone", "2", ago("3 hour"), "null", ago("2 hour"))
 		found = examined(t, db)
 		found["lapsed"].want(t, "healthy rows", okay, "")
+		found["waiting"].want(t, "healthy rows", okay, "")
 		found["unknown"].want(t, "healthy rows", okay, "")
 		found["expired"].want(t, "healthy rows", okay, "1 rows")
 		insert("lost", "3", ago("5 hour"), "null", "null")
 		insert("lost later", "3", ago("4 hour"), "null", "null")
 		insert("dead", "1", ago("1 hour"), ago("30 minute"), "null")
+		insert("stopped", "4", ago("2 hour"), "null", "null")
 		insert("old", "2", ago("100 hour"), "null", ago("50 hour"))
 		found = examined(t, db)
 		found["unknown"].want(t, "rows", warn, "2 operations whose outcome is unknown, the oldest for 5 h 0 min")
 		found["lapsed"].want(t, "rows", warn, "1 running operations")
+		found["waiting"].want(t, "rows", warn, "1 operations have stopped before their end and wait for their next owner, the oldest began 2 h 0 min ago")
 		found["expired"].want(t, "rows", warn, "2 rows have expired, the first one 2.1 days ago")
 		if try := found["unknown"].Try; !strings.HasPrefix(try, "once keys show lost --scope acme --db ") {
 			t.Error(try)
@@ -140,6 +143,7 @@ fail  busy_timeout        0: of two requests at one time one fails at once, and 
                           Try: _pragma=busy_timeout(5000) in the data source name
 ok    unknown             no operation has an unknown outcome
 ok    lapsed              no operation has lost its holder
+ok    waiting             no operation waits for its next owner
 ok    expired             0 rows have expired and wait to be swept
 ok    outbox_backlog      no message waits for its delivery
 ok    outbox_stopped      no message has failed
@@ -147,7 +151,7 @@ ok    outbox_relays       no relay is at work, and no message waits for one
 ok    inbox_gaps          no key waits for a message that has not come
 ok    dead_letters        no message is a dead letter
 
-sqlite:` + file + `: 14 checks, 1 warnings, 1 failures.
+sqlite:` + file + `: 15 checks, 1 warnings, 1 failures.
 `
 	if o.stdout != want || o.stderr != "" {
 		t.Errorf("%s%s\nwant:\n%s", o.stdout, o.stderr, want)

@@ -38,9 +38,10 @@ type keysList struct {
 
 func (c *keysList) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
-	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: running, done, unknown or expired")
+	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: running, waiting, done, unknown or expired")
 	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
 	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "only in scopes that begin with `TEXT`")
+	fs.StringVar(&c.filter.Name, "name", "", "only of this `NAME`, such as \"POST /refunds\"")
 	fs.StringVar(&c.since, "since", "", "only from this `TIME` on, or so long ago at most")
 	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
 	fs.IntVar(&c.filter.Limit, "limit", admin.DefaultLimit, "at most `N`")
@@ -55,9 +56,9 @@ func (c *keysList) run(ctx context.Context, m *Main, _ []string) error {
 		return err
 	}
 	switch c.filter.State {
-	case "", "running", "done", "unknown", admin.StateExpired:
+	case "", "running", "waiting", "done", "unknown", admin.StateExpired:
 	default:
-		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, done, unknown, or expired"}
+		return &usageError{fmt.Sprintf("there is no state %q", c.filter.State), "--state running, waiting, done, unknown, or expired"}
 	}
 	if c.hash != "" && !keyHash.MatchString(c.hash) {
 		return &usageError{fmt.Sprintf("--hash %q is no hash of a key", c.hash), "the 16 hexadecimal digits that the log has as idempotency_key"}
@@ -124,7 +125,7 @@ func (c *keysList) list(ctx context.Context, db *operations) (list []admin.Opera
 func (c *keysList) filters() string {
 	var b strings.Builder
 	for _, f := range [][2]string{
-		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"since", c.since}, {"before", c.before}, {"hash", c.hash},
+		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"name", c.filter.Name}, {"since", c.since}, {"before", c.before}, {"hash", c.hash},
 	} { // not --after, which has a key in it
 		if f[1] != "" {
 			fmt.Fprintf(&b, " --%s %s", f[0], quoted(f[1]))
@@ -135,7 +136,7 @@ func (c *keysList) filters() string {
 
 func printList(w io.Writer, list []admin.Operation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "SCOPE\tKEY\tSTATE\tRESULT\tBYTES\tSINCE\tEXPIRES\n")
+	fmt.Fprint(t, "SCOPE\tKEY\tNAME\tSTATE\tRESULT\tBYTES\tSINCE\tEXPIRES\n")
 	for _, op := range list {
 		expires := "-"
 		if op.ExpiresAt != nil {
@@ -148,7 +149,7 @@ func printList(w io.Writer, list []admin.Operation) error {
 		case op.Result != "":
 			result = kindOf(op)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shown(op.Scope), shown(op.Key), op.State, result, op.ResultBytes, op.Since.Format(time.RFC3339), expires)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shown(op.Scope), shown(op.Key), either(op.Name != "", shown(op.Name), "-"), op.State, result, op.ResultBytes, op.Since.Format(time.RFC3339), expires)
 	}
 	return t.Flush()
 }

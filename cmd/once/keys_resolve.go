@@ -230,6 +230,8 @@ func notUnknown(op admin.Operation, p lease.Progress, cause error, before *admin
 		why, _ := advice(cause.Error()) // its advice is for programs
 		why = strings.TrimSuffix(why, ".")
 		return fmt.Errorf("%s. Nothing was changed. Try: once keys show KEY, and decide the call that it shows", why)
+	case op.State == store.StateWaiting.String():
+		return errors.New("the operation waits for its next owner, and goes on without a person. Try: the request again, with the same key")
 	case op.State != store.StateRunning.String():
 		return fmt.Errorf("the operation is %s, not unknown: there is nothing to resolve. Try: once keys show KEY", op.State)
 	case op.LeaseUntil != nil && op.LeaseUntil.Before(op.Now):

@@ -28,6 +28,11 @@ func meaning(op admin.Operation, p lease.Progress) string {
 			return "its lease is over in the middle of a call: no retry repeats it, " + decides + " must decide"
 		}
 		return "its lease is over: the next retry or a completer goes on with it"
+	case "waiting":
+		if p.CallID != "" {
+			return "it has stopped in the middle of a call: no retry repeats it, " + decides + " must decide"
+		}
+		return "it has stopped before its end: the next retry or a completer goes on with it"
 	case "unknown":
 		return what + " may have taken effect: no retry repeats it, " + decides + " must decide"
 	case admin.StateExpired:
@@ -57,6 +62,9 @@ func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("key", "%s", shown(op.Key))
 	line("scope", "%s", shown(op.Scope))
+	if op.Name != "" {
+		line("name", "%s", shown(op.Name))
+	}
 	line("state", "%s: %s", op.State, meaning(op, p))
 	line("since", "%s", at(op, &op.Since))
 	if op.ExpiresAt != nil {
@@ -82,9 +90,9 @@ func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
 		line("reached", "recovery point %s", shown(op.RecoveryPoint))
 	}
 	switch call := p.Call; {
-	case call != nil && call.Tx && (op.State == "running" || op.State == "unknown"):
+	case call != nil && call.Tx && unfinished(op):
 		line("phase", "%s has ended its transaction itself, and what it has written may stand", shown(call.Phase))
-	case call != nil && (op.State == "running" || op.State == "unknown"):
+	case call != nil && unfinished(op):
 		line("calling", "%s, with the key %s at the service", shown(call.Phase), call.Key)
 		line("then", "%s", next(call))
 		if call.Refused != "" {
@@ -125,7 +133,7 @@ func phases(op admin.Operation, p lease.Progress) (list []string) {
 	if p.Call != nil {
 		what := "begun, and its outcome is not known"
 		switch {
-		case op.State != "running" && op.State != "unknown":
+		case !unfinished(op):
 			what = "begun; an operator has ended the operation"
 		case p.CallID == "":
 			what = "begun"
@@ -194,4 +202,9 @@ func shown(s string) string {
 		return strconv.Quote(s)
 	}
 	return s
+}
+
+// unfinished reports whether an operation has not come to its end.
+func unfinished(op admin.Operation) bool {
+	return op.State == store.StateRunning.String() || op.State == store.StateWaiting.String() || op.State == store.StateUnknown.String()
 }

@@ -17,20 +17,20 @@ const (
 	// those. A record that exists excludes such transactions by itself, so that the
 	// others need no lock.
 	//
-	// $3 is LockID, $4 to $16 are the record, and $17 and $18 its lease and retention in milliseconds.
-	SwapInsert = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, point, calling, data, lease_until, expires_at)
- values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), $14, $15, $16,
- clock_timestamp() + $17 * interval '1 ms', clock_timestamp() + $18 * interval '1 ms')`
+	// $3 is LockID, $4 to $17 are the record, and $18 and $19 its lease and retention in milliseconds.
+	SwapInsert = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, name, point, calling, data, lease_until, expires_at)
+ values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), nullif($14, ''), $15, $16, $17,
+ clock_timestamp() + $18 * interval '1 ms', clock_timestamp() + $19 * interval '1 ms')`
 
-	// SwapUpdate has the record in $3 to $15, its times in $16 and $17, and what is expected in $18 to
-	// $20: the fence, whether the lease must be over, and the nonce.
+	// SwapUpdate has the record in $3 to $16, its times in $17 and $18, and what is expected in $19 to
+	// $21: the fence, whether the lease must be over, and the nonce.
 	SwapUpdate = `with u as (update once_operation set state = $3, fence = $4, claim = $5, fingerprint = $6, status = $7, kind = $8, head = $9, body = $10,
- request = $11, trace = nullif($12, ''), point = $13, calling = $14, data = $15,
- lease_until = clock_timestamp() + $16 * interval '1 ms', expires_at = clock_timestamp() + $17 * interval '1 ms'
- where scope = $1 and key = $2 and state <> 2 and fence = $18 and (not $19 or (state = 1 and lease_until <= clock_timestamp()))
- and (coalesce(length($20::bytea), 0) = 0 or claim = $20) returning 1) select 1 / count(*)::int from u`
+ request = $11, trace = nullif($12, ''), name = nullif($13, ''), point = $14, calling = $15, data = $16,
+ lease_until = clock_timestamp() + $17 * interval '1 ms', expires_at = clock_timestamp() + $18 * interval '1 ms'
+ where scope = $1 and key = $2 and state <> 2 and fence = $19 and (not $20 or (state = 1 and lease_until <= clock_timestamp()))
+ and (coalesce(length($21::bytea), 0) = 0 or claim = $21) returning 1) select 1 / count(*)::int from u`
 
-	// SwapKeep is SwapUpdate for Change.Keep, without fingerprint, request and trace: the record is in
+	// SwapKeep is SwapUpdate for Change.Keep, without fingerprint, request, trace and name: the record is in
 	// $3 to $12, its times in $13 and $14, and what is expected in $15 to $17.
 	SwapKeep = `with u as (update once_operation set state = $3, fence = $4, claim = $5, status = $6, kind = $7, head = $8, body = $9,
  point = $10, calling = $11, data = $12,
@@ -68,12 +68,19 @@ const (
 const RenewAtOnce = 100
 
 // Unfinished returns at most $3 operations that are not done, behind scope $1 and key $2, with $4 only those
-// that are due (see [store.Listing]): scope and key, and then the columns of Read, of which those that may be large are empty. It reads
+// that are due (see [store.Listing]), and of the name $5 unless that is empty: scope and key, and then the columns of Read, of which those that may be large are empty. It reads
 // only the index once_operation_unfinished and the rows it returns.
-const Unfinished = `select scope, key, state, fence, claim, fingerprint, 0::smallint, 0::smallint, null::bytea, null::bytea, null::bytea,
- coalesce(trace, ''), coalesce(point, ''), calling, null::bytea, coalesce(lease_until <= clock_timestamp(), false), since, false
- from once_operation where state <> 2 and (scope, key) > ($1, $2) and (not $4::boolean or state = 3 or lease_until <= clock_timestamp())
- order by scope, key limit $3`
+const Unfinished = unfinished + inOrder
+
+// UnfinishedBefore is Unfinished for scopes before $6.
+const UnfinishedBefore = unfinished + ` and scope < $6` + inOrder
+
+const unfinished = `select scope, key, state, fence, claim, fingerprint, 0::smallint, 0::smallint, null::bytea, null::bytea, null::bytea,
+ coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null::bytea, coalesce(lease_until <= clock_timestamp(), false), since, false
+ from once_operation where state <> 2 and (scope, key) > ($1, $2) and (not $4::boolean or state in (3, 4) or lease_until <= clock_timestamp())
+ and ($5::text = '' or name = $5)`
+
+const inOrder = ` order by scope, key limit $3`
 
 // Holds is the argument of Held and Renew.
 func Holds(holds []store.Hold) string {

@@ -58,9 +58,9 @@ func tighten(setting string) string {
 // for an outer join, which may find none.
 const (
 	columns = `state, fence, claim, fingerprint, status, kind, head, body, request,
- coalesce(trace, ''), coalesce(point, ''), calling, data, coalesce(lease_until <= clock_timestamp(), false), since, coalesce(state = 2 and expires_at <= now(), false)`
+ coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, data, coalesce(lease_until <= clock_timestamp(), false), since, coalesce(state = 2 and expires_at <= now(), false)`
 	columnsOrNone = `coalesce(state, 0), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request,
- coalesce(trace, ''), coalesce(point, ''), coalesce(calling, false), data, coalesce(lease_until <= clock_timestamp(), false), coalesce(since, now()), coalesce(state = 2 and expires_at <= now(), false)`
+ coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), coalesce(calling, false), data, coalesce(lease_until <= clock_timestamp(), false), coalesce(since, now()), coalesce(state = 2 and expires_at <= now(), false)`
 )
 
 const (
@@ -124,18 +124,18 @@ const (
 const InsertDone = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int)`
 
-// InsertDoneRequest is InsertDone with the captured request and the trace, each of which may be empty.
-const InsertDoneRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request, trace)
- values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11, nullif($12, ''))`
+// InsertDoneRequest is InsertDone with the captured request, the trace and the name, each of which may be empty.
+const InsertDoneRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request, trace, name)
+ values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11, nullif($12, ''), nullif($13, ''))`
 
 // InsertClaim is InsertDone by whom nothing has claimed: it divides by zero if another
 // transaction has the claim, and does not wait for it.
 const InsertClaim = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int)`
 
-// InsertClaimRequest is InsertClaim with the captured request and the trace, each of which may be empty.
-const InsertClaimRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request, trace)
- values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int, $11, nullif($12, ''))`
+// InsertClaimRequest is InsertClaim with the captured request, the trace and the name, each of which may be empty.
+const InsertClaimRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request, trace, name)
+ values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int, $11, nullif($12, ''), nullif($13, ''))`
 
 // TryClaim divides by zero if another transaction has the claim, and does not wait for it.
 const TryClaim = `select 1 / pg_try_advisory_xact_lock($1)::int`

@@ -15,7 +15,7 @@ import (
 
 const (
 	appliedBefore = "operation 1, operation 2, attemptlog 1, admin 1, journal 1"
-	appliedAfter  = "operation 1, operation 2, operation 3, attemptlog 1, admin 1, journal 1"
+	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, attemptlog 1, admin 1, journal 1"
 )
 
 // TestUpgrade: a database of before once_schema keeps all that is in it.
@@ -107,21 +107,7 @@ func TestOldProgramBeside(t *testing.T) {
 		if _, err := do("new", ""); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + "-statements.sql")
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := 0
-		for statement := range strings.SplitSeq(strings.TrimSuffix(string(text), ";\n"), ";\n") {
-			if strings.HasPrefix(statement, "select state, ") {
-				found = g.count(t, "select state from ("+statement+") as found")
-				continue
-			}
-			g.exec(t, statement)
-		}
-		if found != int(store.StateDone) {
-			t.Errorf("the old program finds state %d", found)
-		}
+		g.runOldProgram(t)
 		for _, key := range []string{"old", "unknown"} { // the latter was unknown until the old program has finished it
 			if r, err := do(key, ""); err != nil || !r.Replayed || r.Value != "old" {
 				t.Errorf("%s: %+v, %v", key, r, err)
@@ -145,6 +131,26 @@ func TestOldProgramBeside(t *testing.T) {
 	})
 }
 
+// runOldProgram runs the statements of the old program, which must find what the new one has written under the key "new".
+func (g *testDB) runOldProgram(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + "-statements.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for statement := range strings.SplitSeq(strings.TrimSuffix(string(text), ";\n"), ";\n") {
+		if strings.HasPrefix(statement, "select state, ") {
+			found = g.count(t, "select state from ("+statement+") as found")
+			continue
+		}
+		g.exec(t, statement)
+	}
+	if found != int(store.StateDone) {
+		t.Errorf("the old program finds state %d", found)
+	}
+}
+
 // TestUpgradeFromTheMiddle: an old program has not applied all of its migrations when the
 // database is upgraded, and does so afterwards.
 func TestUpgradeFromTheMiddle(t *testing.T) {
@@ -155,7 +161,7 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}); err != nil {
 			t.Fatal(err)
 		}
-		if got := g.applied(t, capabilities...); got != "operation 1, operation 2, operation 3" {
+		if got := g.applied(t, capabilities...); got != "operation 1, operation 2, operation 3, operation 4" {
 			t.Errorf("after the upgrade: %s", got)
 		}
 		old, err := migration.All(dialectOf[g.store], capabilities...) // with the same text
@@ -172,7 +178,7 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
 			t.Error(err)
 		}
-		if n := g.count(t, "select count(*) from once_schema"); n != 6 {
+		if n := g.count(t, "select count(*) from once_schema"); n != 7 {
 			t.Errorf("%d rows in once_schema", n)
 		}
 	})

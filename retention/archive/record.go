@@ -20,6 +20,7 @@ type record struct {
 	Version     int       `json:"v"`
 	Scope       string    `json:"scope"`
 	Key         string    `json:"key"`
+	Name        string    `json:"name,omitempty"` // what kind of work it was
 	Fence       int64     `json:"fence"`
 	Claim       []byte    `json:"claim"`
 	Fingerprint []byte    `json:"fingerprint,omitempty"` // version byte, SHA-256
@@ -36,13 +37,13 @@ type record struct {
 }
 
 func encode(to io.Writer, e store.Expired) error {
-	for _, s := range []string{e.Scope, e.Key, e.RecoveryPoint} {
+	for _, s := range []string{e.Scope, e.Key, e.Name, e.RecoveryPoint} {
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("the operation %q %q is not UTF-8 and would not be the same in the archive", e.Scope, e.Key)
 		}
 	}
 	line, err := json.Marshal(record{
-		Version: version, Scope: e.Scope, Key: e.Key, Fence: e.Fence, Claim: e.Nonce, Fingerprint: e.Fingerprint,
+		Version: version, Scope: e.Scope, Key: e.Key, Name: e.Name, Fence: e.Fence, Claim: e.Nonce, Fingerprint: e.Fingerprint,
 		Kind: int(e.Result.Kind), Status: e.Result.Status, Header: store.EncodeHeader(e.Result.Header), Body: e.Result.Body,
 		Request: e.Request, Point: e.RecoveryPoint, Calling: e.CallStarted, Data: e.Data, Since: e.Since.UTC(), Expired: e.At.UTC(),
 	})
@@ -66,7 +67,7 @@ func decode(from *json.Decoder) (e store.Expired, err error) {
 		return e, fmt.Errorf("a result of kind %d", r.Kind)
 	}
 	e = store.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Record: store.Record{
-		State: store.StateDone, Fence: r.Fence, Nonce: r.Claim, Fingerprint: r.Fingerprint, Request: r.Request,
+		State: store.StateDone, Name: r.Name, Fence: r.Fence, Nonce: r.Claim, Fingerprint: r.Fingerprint, Request: r.Request,
 		Result:        store.Result{Kind: store.ResultKind(r.Kind), Status: r.Status, Body: r.Body},
 		RecoveryPoint: r.Point, CallStarted: r.Calling, Data: r.Data, Since: r.Since,
 	}}

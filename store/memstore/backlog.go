@@ -25,6 +25,8 @@ func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 		switch r.rec.State {
 		case store.StateRunning:
 			add(&b.Running, r.rec.Since)
+		case store.StateWaiting:
+			add(&b.Waiting, r.rec.Since)
 		case store.StateUnknown:
 			add(&b.Unknown, r.rec.Since)
 		case store.StateDone:

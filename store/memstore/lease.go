@@ -52,7 +52,7 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) ([]store.Ent
 	now := s.now()
 	var list []store.Entry
 	for id, r := range s.rows {
-		if r.rec.State == store.StateDone || compare(id, page.After) <= 0 {
+		if r.rec.State == store.StateDone || compare(id, page.After) <= 0 || page.Before != "" && id.Scope >= page.Before || page.Name != "" && r.rec.Name != page.Name {
 			continue
 		}
 		rec := r.record(now)

@@ -20,7 +20,7 @@ func newRow(c *store.Change, old *row, now time.Time) *row {
 	if old != nil {
 		r.rec.Since = old.rec.Since
 		if c.Keep {
-			r.rec.Fingerprint, r.rec.Request, r.rec.Trace = old.rec.Fingerprint, old.rec.Request, old.rec.Trace
+			r.rec.Fingerprint, r.rec.Request, r.rec.Trace, r.rec.Name = old.rec.Fingerprint, old.rec.Request, old.rec.Trace, old.rec.Name
 		}
 	}
 	if c.Next.State == store.StateRunning && c.Lease > 0 {

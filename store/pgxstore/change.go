@@ -52,13 +52,13 @@ func queueClaimed(b *pipeline, c store.Change) {
 
 func queueInsert(b *pipeline, refusal store.Kind, short, full string, c store.Change, last any) {
 	n := c.Next
-	args := make([]any, 0, 12)
+	args := make([]any, 0, 13)
 	args = append(args, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
 		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), last)
-	if n.Request == nil && n.Trace == "" {
+	if n.Request == nil && n.Trace == "" && n.Name == "" {
 		b.refusing(refusal, short, args...)
 	} else {
-		b.refusing(refusal, full, append(args, n.Request, n.Trace)...)
+		b.refusing(refusal, full, append(args, n.Request, n.Trace, n.Name)...)
 	}
 }
 
@@ -83,7 +83,7 @@ func checkKeep(c store.Change) error {
 	return nil
 }
 
-var errKeep = errors.New("pgxstore: a change that keeps the fingerprint, the request and the trace of a record must expect a fence")
+var errKeep = errors.New("pgxstore: a change that keeps the fingerprint, the request, the trace and the name of a record must expect a fence")
 
 func queueHeld(b *pipeline, holds []store.Hold) {
 	if len(holds) > 0 {
@@ -97,7 +97,7 @@ func queueRecord(b *pipeline, c store.Change) {
 	who := []any{int64(n.State), n.Fence, n.Nonce}
 	asked := []any{n.Fingerprint}
 	result := []any{int64(n.Result.Status), int64(n.Result.Kind), store.EncodeHeader(n.Result.Header), n.Result.Body}
-	origin := []any{n.Request, n.Trace}
+	origin := []any{n.Request, n.Trace, n.Name}
 	lease := []any{n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain)}
 	expected := []any{expect.Fence, expect.LeaseExpired, expect.Nonce}
 	switch {

@@ -136,7 +136,7 @@ func (r row) live() store.Record {
 func scan(from pgx.Row) (r row, err error) {
 	var head []byte
 	err = from.Scan(&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Trace, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, &r.Since, &r.expired)
+		&r.Result.Body, &r.Request, &r.Trace, &r.Name, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, &r.Since, &r.expired)
 	if err != nil {
 		return r, err
 	}

@@ -16,9 +16,13 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []stor
 		return nil, err
 	}
 	var recovery bool
+	text, args := pgsql.Unfinished, []any{page.After.Scope, page.After.Key, int64(page.Limit), page.Due, page.Name}
+	if page.Before != "" {
+		text, args = pgsql.UnfinishedBefore, append(args, page.Before)
+	}
 	_, err = s.apart(ctx, pipeline{
 		{sql: pgsql.Recovery, each: func(row pgx.Rows) error { return row.Scan(&recovery) }},
-		{sql: pgsql.Unfinished, args: []any{page.After.Scope, page.After.Key, int64(page.Limit), page.Due}, each: func(row pgx.Rows) error {
+		{sql: text, args: args, each: func(row pgx.Rows) error {
 			var e store.Entry
 			r, err := scan(behind{row, []any{&e.Scope, &e.Key}})
 			e.Record = r.Record

@@ -57,7 +57,7 @@ var (
 	errExpect         = errors.New("the record is not what was expected")
 	errNotHeld        = errors.New("another operation, which must be held, is held no longer")
 	errOtherOperation = errors.New("the change is of another operation than the one that was claimed. Try: a transaction that claims none")
-	errKeep           = errors.New("a change that keeps the fingerprint, the request and the trace of a record must expect a fence")
+	errKeep           = errors.New("a change that keeps the fingerprint, the request, the trace and the name of a record must expect a fence")
 )
 
 func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
@@ -75,7 +75,7 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 	if isAtomic(c) {
 		n := c.Next
 		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace))
+			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace), text(n.Name))
 		return t.recordFailed(err)
 	}
 	if t.s.dialect.name == store.PostgreSQL {

@@ -27,10 +27,10 @@ type database struct {
 	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error              // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.BeginOptions) (claim, error) // claims and looks up
 	expired    string                                                            // scope, key
-	insert     string                                                            // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace
+	insert     string                                                            // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace, name
 	swapInsert string                                                            // scope, key, lock, fields...
 	swapUpdate string                                                            // scope, key, fields..., expectation...
-	swapKeep   string                                                            // as swapUpdate, without fingerprint, request and trace
+	swapKeep   string                                                            // as swapUpdate, without fingerprint, request, trace and name
 	swapDelete string                                                            // scope, key, expectation...
 	synced     string                                                            // makes the commit of who has only read wait for the standby; "" if there are none
 	lock       string                                                            // held while migrating; "" if a transaction excludes others by itself
@@ -78,7 +78,7 @@ var postgres = database{
 	},
 	undefined: func(err error) bool {
 		state := sqlguard.SQLState(err)
-		return state == pgsql.UndefinedTable || state == pgsql.UndefinedColumn && strings.Contains(err.Error(), "trace")
+		return state == pgsql.UndefinedTable || state == pgsql.UndefinedColumn && (strings.Contains(err.Error(), "trace") || strings.Contains(err.Error(), `"name"`))
 	},
 }
 

@@ -17,12 +17,12 @@ import (
 const mysqlNow = dialect.MySQLNow
 
 const (
-	mysqlColumns = "state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(trace, ''), coalesce(point, ''), calling, data, " +
+	mysqlColumns = "state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, data, " +
 		"coalesce(lease_until <= " + mysqlNow + ", 0), since, coalesce(" + mysqlExpired + ", 0)"
 	mysqlExpired = "state = 2 and expires_at <= " + mysqlNow
 	mysqlWhere   = " where scope = ? and `key` = ?"
 	mysqlExpect  = mysqlWhere + " and state <> 2 and fence = ? and (not ? or (state = 1 and lease_until <= " + mysqlNow + ")) and (? or claim = ?)"
-	mysqlFields  = "state = ?, fence = ?, claim = ?, fingerprint = ?, status = ?, kind = ?, head = ?, body = ?, request = ?, trace = ?, point = ?, calling = ?, data = ?" + mysqlTimes
+	mysqlFields  = "state = ?, fence = ?, claim = ?, fingerprint = ?, status = ?, kind = ?, head = ?, body = ?, request = ?, trace = ?, name = ?, point = ?, calling = ?, data = ?" + mysqlTimes
 	mysqlKeep    = "state = ?, fence = ?, claim = ?, status = ?, kind = ?, head = ?, body = ?, point = ?, calling = ?, data = ?" + mysqlTimes // see Change.Keep
 	mysqlTimes   = ", lease_until = " + mysqlNow + " + ?, expires_at = " + mysqlNow + " + ?"
 )
@@ -35,7 +35,7 @@ const (
 	// it. If the transaction is committed from below, that is what it says to everybody.
 	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
 	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
-		"request = null, trace = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
+		"request = null, trace = null, name = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
 	mysqlUnknown = "replace into once_operation (scope, `key`, since) select ?, ?, " + mysqlNow + " from dual where not exists (" +
 		"select 1 from once_operation" + mysqlWhere + " and not coalesce(" + mysqlExpired + ", false))"
 	mysqlFinish  = "update once_operation set " + mysqlFields + mysqlWhere + mysqlClaimed
@@ -68,7 +68,7 @@ var mysql = database{
 	name:     store.MySQL,
 	classify: classifyMySQL,
 	undefined: func(err error) bool {
-		return is(err, mysqlNoTable) || is(err, mysqlNoColumn) && strings.Contains(err.Error(), "'trace'")
+		return is(err, mysqlNoTable) || is(err, mysqlNoColumn) && (strings.Contains(err.Error(), "'trace'") || strings.Contains(err.Error(), "'name'"))
 	},
 }
 

@@ -35,7 +35,7 @@ func (s *Store) lockName(id store.ID) string {
 const (
 	mysqlGetLock = "(select get_lock(?, 0) as locked) l"
 	mysqlLock    = "select l.locked, if(?, 255, coalesce(state, 0)), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request, " +
-		"coalesce(trace, ''), coalesce(point, ''), coalesce(calling, 0), data, coalesce(lease_until <= " + mysqlNow + ", 0), coalesce(since, 0), coalesce(" + mysqlExpired + ", 0), " +
+		"coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), coalesce(calling, 0), data, coalesce(lease_until <= " + mysqlNow + ", 0), coalesce(since, 0), coalesce(" + mysqlExpired + ", 0), " +
 		"if(" + mysqlLive + ", release_lock(?), null) from " + mysqlGetLock + " left join once_operation on scope = ? and `key` = ?"
 	mysqlLive   = "scope is not null and not coalesce(" + mysqlExpired + ", false)"
 	mysqlUnlock = "release_lock(?)"

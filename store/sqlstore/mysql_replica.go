@@ -40,7 +40,7 @@ const stateReplica store.State = 255
 // if the server is one: in place of the record if that must be durable, else if there is
 // none. If locks is set, it does not look for the record, which would lock its place.
 func (s *Store) lookMySQL(opts store.BeginOptions, locks bool) string {
-	replica := "select 255, 0, '', null, 0, 0, null, null, null, '', '', 0, null, 0, 0, 0 from dual where " + s.replica(opts)
+	replica := "select 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + s.replica(opts)
 	look := fill(mysqlRead, opts.ID.Scope, opts.ID.Key)
 	switch {
 	case locks:

@@ -29,7 +29,7 @@ func (r row) live() store.Record {
 func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err error) {
 	var head []byte
 	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
-		&r.Result.Body, &r.Request, &r.Trace, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, (*dialect.Time)(&r.Since), &r.expired})
+		&r.Result.Body, &r.Request, &r.Trace, &r.Name, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, (*dialect.Time)(&r.Since), &r.expired})
 	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}
@@ -55,7 +55,7 @@ func fields(c store.Change) []any {
 			n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
 	}
 	return []any{int64(n.State), n.Fence, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind), head, n.Result.Body,
-		n.Request, text(n.Trace), n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
+		n.Request, text(n.Trace), text(n.Name), n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
 }
 
 // text is s for the database: NULL if it is empty.

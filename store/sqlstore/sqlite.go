@@ -16,7 +16,7 @@ import (
 // sqliteNow is the database's clock in milliseconds.
 const sqliteNow = dialect.SQLiteNow
 
-const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(trace, ''), coalesce(point, ''), calling, data,
+const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, data,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, coalesce(state = 2 and expires_at <= ` + sqliteNow + `, 0)`
 
 const (
@@ -33,10 +33,13 @@ const (
 	sqliteRenew  = `update once_operation set lease_until = ` + sqliteNow + ` + ?5` + sqliteIsHeld
 
 	// Whatever the statistics of the planner say, it does not read what is done.
-	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(point, ''), calling, null,
+	// The scopes before ?6 follow, if there is such a bound, and sqliteInOrder.
+	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
  from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)
- and (not ?4 or state = 3 or lease_until <= ` + sqliteNow + `) order by scope, key limit ?3`
+ and (not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5)`
+	sqliteBefore  = ` and scope < ?6`
+	sqliteInOrder = ` order by scope, key limit ?3`
 )
 
 var sqlite = database{
@@ -51,13 +54,13 @@ var sqlite = database{
 		return c, err
 	},
 	expired: `delete from once_operation where scope = ?1 and key = ?2 and state = 2 and expires_at <= ` + sqliteNow,
-	insert: `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, since, request, trace)
- values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ` + sqliteNow + ` + ?9, ` + sqliteNow + `, ?11, ?12)`,
-	swapInsert: `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, point, calling, data, lease_until, expires_at, since)
- values (?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ` + sqliteNow + ` + ?17, ` + sqliteNow + ` + ?18, ` + sqliteNow + `)`,
-	swapUpdate: `update once_operation set state = ?3, fence = ?4, claim = ?5, fingerprint = ?6, status = ?7, kind = ?8, head = ?9, body = ?10, request = ?11, trace = ?12,
- point = ?13, calling = ?14, data = ?15, lease_until = ` + sqliteNow + ` + ?16, expires_at = ` + sqliteNow + ` + ?17` +
-		sqliteExpect + `?18` + sqliteLease + `?19` + sqliteOver + sqliteNonce + `?20, claim)`,
+	insert: `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, since, request, trace, name)
+ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ` + sqliteNow + ` + ?9, ` + sqliteNow + `, ?11, ?12, ?13)`,
+	swapInsert: `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, name, point, calling, data, lease_until, expires_at, since)
+ values (?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ` + sqliteNow + ` + ?18, ` + sqliteNow + ` + ?19, ` + sqliteNow + `)`,
+	swapUpdate: `update once_operation set state = ?3, fence = ?4, claim = ?5, fingerprint = ?6, status = ?7, kind = ?8, head = ?9, body = ?10, request = ?11, trace = ?12, name = ?13,
+ point = ?14, calling = ?15, data = ?16, lease_until = ` + sqliteNow + ` + ?17, expires_at = ` + sqliteNow + ` + ?18` +
+		sqliteExpect + `?19` + sqliteLease + `?20` + sqliteOver + sqliteNonce + `?21, claim)`,
 	swapKeep: `update once_operation set state = ?3, fence = ?4, claim = ?5, status = ?6, kind = ?7, head = ?8, body = ?9,
  point = ?10, calling = ?11, data = ?12, lease_until = ` + sqliteNow + ` + ?13, expires_at = ` + sqliteNow + ` + ?14` +
 		sqliteExpect + `?15` + sqliteLease + `?16` + sqliteOver + sqliteNonce + `?17, claim)`,
@@ -71,7 +74,7 @@ func undefinedSQLite(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, missing := range []string{"no such table", "no such column: trace", "has no column named trace", "no such index: once_operation_unfinished"} {
+	for _, missing := range []string{"no such table", "no such column: trace", "has no column named trace", "no such column: name", "has no column named name", "no such index: once_operation_unfinished"} {
 		if strings.Contains(err.Error(), missing) {
 			return true
 		}

@@ -41,7 +41,7 @@ func (s *Store) refusedAsTooLarge(err error) error {
 // hexadecimal.
 func sizeMySQL(c store.Change) int64 {
 	n := c.Next
-	values := len(c.ID.Scope) + len(c.ID.Key) + len(n.Nonce) + len(n.Fingerprint) + len(n.Result.Body) + len(n.Request) + len(n.Trace) + len(n.RecoveryPoint) + len(n.Data)
+	values := len(c.ID.Scope) + len(c.ID.Key) + len(n.Nonce) + len(n.Fingerprint) + len(n.Result.Body) + len(n.Request) + len(n.Trace) + len(n.Name) + len(n.RecoveryPoint) + len(n.Data)
 	for _, f := range n.Result.Header {
 		values += len(f.Name) + len(f.Value) + 3
 	}

@@ -12,10 +12,11 @@ var _ store.Lister = (*Store)(nil)
 
 // mysqlUnfinished uses that the index ends with the primary key. A transaction that has claimed an
 // operation has a row, too, which nobody else sees. The second part is a row with stateReplica.
-const mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(point, ''), calling, null, " +
+const mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null, " +
 	"coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 from once_operation force index (once_operation_expires_at) " +
-	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state = 3 or lease_until <= " + mysqlNow + ") order by scope, `key` limit ?) " +
-	"union all (select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k"
+	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state in (3, 4) or lease_until <= " + mysqlNow + ") and (? or name = ?) and (? or scope < ?)" +
+	" order by scope, `key` limit ?) " +
+	"union all (select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k"
 
 // Unfinished implements [store.Lister]. On a standby it is an error: what is not there yet would be
 // left out.
@@ -37,12 +38,21 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []stor
 			err = pgsql.ErrRecovery
 		}
 		if err == nil {
-			rows, err = conn.QueryContext(ctx, pgsql.Unfinished, page.After.Scope, page.After.Key, page.Limit, page.Due)
+			text := pgsql.Unfinished
+			if page.Before != "" {
+				text = pgsql.UnfinishedBefore
+			}
+			rows, err = conn.QueryContext(ctx, text, listed(page)...)
 		}
 	case store.MySQL:
-		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, page.After.Scope, page.After.Scope, page.After.Key, page.Due, int64(page.Limit)))
+		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, page.After.Scope, page.After.Scope, page.After.Key, page.Due,
+			page.Name == "", page.Name, page.Before == "", page.Before, int64(page.Limit)))
 	default:
-		rows, err = conn.QueryContext(s.ownContext(ctx), sqliteUnfinished, page.After.Scope, page.After.Key, page.Limit, page.Due)
+		text := sqliteUnfinished + sqliteInOrder
+		if page.Before != "" {
+			text = sqliteUnfinished + sqliteBefore + sqliteInOrder
+		}
+		rows, err = conn.QueryContext(s.ownContext(ctx), text, listed(page)...)
 	}
 	if err != nil {
 		return nil, s.down(err)
@@ -64,4 +74,13 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []stor
 		return nil, s.down(err)
 	}
 	return list, nil
+}
+
+// listed are the arguments of the texts of PostgreSQL and SQLite.
+func listed(page store.Listing) []any {
+	args := []any{page.After.Scope, page.After.Key, page.Limit, page.Due, page.Name}
+	if page.Before != "" {
+		args = append(args, page.Before)
+	}
+	return args
 }

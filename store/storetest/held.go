@@ -38,6 +38,7 @@ func testHeld(t *testing.T, o *operations) {
 		{name: "released and claimed again", then: []store.Record{{}, {State: store.StateRunning, Fence: fence, Nonce: nextNonce}}},
 		{name: "taken over", over: true, then: []store.Record{{State: store.StateRunning, Fence: fence + 1, Nonce: nextNonce}}},
 		{name: "done", then: []store.Record{{State: store.StateDone, Fence: fence, Nonce: storedNonce}}},
+		{name: "waiting", then: []store.Record{{State: store.StateWaiting, Fence: fence, Nonce: storedNonce}}},
 		{name: "unknown", then: []store.Record{{State: store.StateUnknown, Fence: fence, Nonce: storedNonce}}},
 		{name: "never claimed", then: []store.Record{{}}},
 	} {

@@ -117,6 +117,7 @@ func renewNotHeld(t *testing.T, o *operations) {
 		return h
 	}
 	finished, unknown, released := become(stored(store.StateDone)), become(stored(store.StateUnknown)), become(store.Record{})
+	waiting := become(stored(store.StateWaiting))
 	again := become(store.Record{})
 	next := stored(store.StateRunning)
 	next.Nonce = nextNonce
@@ -130,6 +131,7 @@ func renewNotHeld(t *testing.T, o *operations) {
 	o.wantLapsed(t, held.ID, false)
 	o.same(t, "done", finished.ID, stored(store.StateDone))
 	o.same(t, "unknown", unknown.ID, stored(store.StateUnknown))
+	o.same(t, "waiting", waiting.ID, stored(store.StateWaiting))
 	o.wantState(t, released.ID, store.StateAbsent)
 	o.advance(t, 2*time.Hour) // what is done expires
 	o.renew(t, 0, finished)
@@ -271,13 +273,16 @@ func testUnfinished(t *testing.T, o *operations) {
 		}
 	}
 	// Their order by bytes is none of a language, nor that of scope and key together.
-	for _, key := range []string{"b", "a", "B", "A", "a b", "ab", "é", "z", "Z", "_", "~", "0", "10", "9", "ﬀ", "\U0001f600", "k ", "k"} {
-		put(store.ID{Scope: tag, Key: key}, calling(stored(store.StateRunning)), time.Hour)
-		put(store.ID{Scope: tag + key, Key: "a"}, stored(store.StateUnknown), 0)
+	for i, key := range []string{"b", "a", "B", "A", "a b", "ab", "é", "z", "Z", "_", "~", "0", "10", "9", "ﬀ", "\U0001f600", "k ", "k"} {
+		running, unknown := calling(stored(store.StateRunning)), stored(store.StateUnknown)
+		running.Name, unknown.Name = listedNames[i%len(listedNames)], listedNames[i/2%len(listedNames)]
+		put(store.ID{Scope: tag, Key: key}, running, time.Hour)
+		put(store.ID{Scope: tag + key, Key: "a"}, unknown, 0)
 	}
 	lapsed, never, expired := store.ID{Scope: tag, Key: "lapsed"}, store.ID{Scope: tag, Key: "never over"}, store.ID{Scope: tag, Key: "expired"}
 	put(lapsed, stored(store.StateRunning), time.Minute)
 	put(never, stored(store.StateRunning), 0)
+	put(store.ID{Scope: tag, Key: "waiting"}, calling(stored(store.StateWaiting)), 0)
 	put(expired, stored(store.StateDone), 0)
 	o.advance(t, 2*time.Hour)
 	held := store.ID{Scope: tag, Key: "held"}
@@ -300,6 +305,7 @@ func testUnfinished(t *testing.T, o *operations) {
 	}
 
 	wantListed(t, o, tag, want, held, never)
+	wantFiltered(t, o, tag, want)
 	l, _ := store.As[store.Lister](o.peer)
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -333,7 +339,7 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 				if d := diff(want[e.ID], e.Record); d != "" {
 					t.Errorf("limit %d: %q: %s", limit, e.ID, d)
 				}
-				if over := e.State == store.StateRunning && !slices.Contains(held, e.ID); e.LeaseExpired != over || e.Since.IsZero() {
+				if over := e.State == store.StateRunning && !slices.Contains(held, e.ID); e.LeaseExpired != over || e.Idle() != (over || e.State == store.StateWaiting) || e.Since.IsZero() {
 					t.Errorf("limit %d: %q: lease over %t, since %v", limit, e.ID, e.LeaseExpired, e.Since)
 				}
 			}
@@ -356,11 +362,51 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 	}
 }
 
+var listedNames = []string{"", "POST /refunds", "POST /refunds ", "post /refunds"}
+
+// wantFiltered wants those of want with each name, and in the scopes with each prefix, listed in pages of one and of three.
+func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]store.Record) {
+	t.Helper()
+	l, _ := store.As[store.Lister](o.peer)
+	for _, name := range listedNames {
+		for _, prefix := range []string{tag, tag + "a", tag + "\U0001f600", tag + "none"} {
+			for _, limit := range []int{1, 3} {
+				found := 0
+				for page := (store.Listing{Limit: limit, Name: name}).WithPrefix(prefix); ; {
+					list, err := l.Unfinished(bounded(t), page)
+					if err != nil {
+						t.Fatal("Unfinished:", err)
+					}
+					for _, e := range list {
+						if rec, is := want[e.ID]; !is || !strings.HasPrefix(e.Scope, prefix) || name != "" && rec.Name != name {
+							t.Errorf("with name %q and prefix %q: %q of name %q is listed", name, prefix, e.ID, e.Name)
+						}
+						found++
+					}
+					if len(list) < limit {
+						break
+					}
+					page.After = list[limit-1].ID
+				}
+				wanted := 0
+				for id, rec := range want {
+					if strings.HasPrefix(id.Scope, prefix) && (name == "" || rec.Name == name) {
+						wanted++
+					}
+				}
+				if found != wanted {
+					t.Errorf("with name %q and prefix %q in pages of %d: %d listed, want %d", name, prefix, limit, found, wanted)
+				}
+			}
+		}
+	}
+}
+
 // testBacklog proves that what runs, is unknown or has expired is counted with its age, and nothing else. The store is empty
 // in the beginning.
 func testBacklog(t *testing.T, o *operations) {
 	b, _ := store.As[store.Backlogger](o.peer)
-	want := func(what string, running, unknown, expired store.Count) {
+	want := func(what string, running, waiting, unknown, expired store.Count) {
 		t.Helper()
 		got, err := b.Backlog(bounded(t))
 		if err != nil {
@@ -369,7 +415,7 @@ func testBacklog(t *testing.T, o *operations) {
 		for _, c := range []struct {
 			name      string
 			got, want store.Count
-		}{{"running", got.Running, running}, {"unknown", got.Unknown, unknown}, {"expired", got.Expired, expired}} {
+		}{{"running", got.Running, running}, {"waiting", got.Waiting, waiting}, {"unknown", got.Unknown, unknown}, {"expired", got.Expired, expired}} {
 			late := c.got.Oldest - c.want.Oldest // what this test has taken
 			if c.got.Number != c.want.Number || late < 0 || late > 30*time.Minute || c.want.Number == 0 && late != 0 {
 				t.Errorf("%s: %d %s, the oldest for %v; want %d, for %v", what, c.got.Number, c.name, c.got.Oldest, c.want.Number, c.want.Oldest)
@@ -382,9 +428,10 @@ func testBacklog(t *testing.T, o *operations) {
 		o.swap(t, store.Change{ID: id, Next: stored(state), Lease: lease, Retain: retain})
 		return id
 	}
-	want("empty", store.Count{}, store.Count{}, store.Count{})
+	want("empty", store.Count{}, store.Count{}, store.Count{}, store.Count{})
 	lapsed := put(store.StateRunning, time.Minute, 0)
 	put(store.StateUnknown, 0, 0)
+	put(store.StateWaiting, 0, 0)
 	o.advance(t, time.Hour)
 	put(store.StateRunning, time.Hour, 0)
 	put(store.StateRunning, 0, 0)
@@ -392,14 +439,14 @@ func testBacklog(t *testing.T, o *operations) {
 	put(store.StateDone, 0, 0)
 	put(store.StateDone, 0, time.Hour)
 	put(store.StateDone, 0, 2*time.Hour)
-	want("kept", store.Count{Number: 3, Oldest: time.Hour}, store.Count{Number: 2, Oldest: time.Hour}, store.Count{})
+	want("kept", store.Count{Number: 3, Oldest: time.Hour}, store.Count{Number: 1, Oldest: time.Hour}, store.Count{Number: 2, Oldest: time.Hour}, store.Count{})
 	o.advance(t, 4*time.Hour)
 	put(store.StateDone, 0, time.Hour)
 	o.swap(t, store.Change{ID: lapsed, Expect: store.Expect{Fence: fence}, Next: stored(store.StateDone)})
 	if o.claim != nil {
 		defer o.claim(t, newID())()
 	}
-	want("expired", store.Count{Number: 2, Oldest: 4 * time.Hour}, store.Count{Number: 2, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 3 * time.Hour})
+	want("expired", store.Count{Number: 2, Oldest: 4 * time.Hour}, store.Count{Number: 1, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 3 * time.Hour})
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Backlog(dead); store.KindOf(err) != store.KindUnavailable {

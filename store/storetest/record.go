@@ -57,7 +57,7 @@ func testRecord(t *testing.T, o *operations) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		for i := range 150 {
 			by := o.puts[i%len(o.puts)]
-			rec := randomRecord(r, store.State(1+r.IntN(3)))
+			rec := randomRecord(r, store.State(1+r.IntN(4)))
 			if i%4 == 0 {
 				rec = atomic(randomRecord(r, store.StateDone))
 			}
@@ -66,7 +66,7 @@ func testRecord(t *testing.T, o *operations) {
 			o.same(t, fmt.Sprintf("seed %d, record %d, by %s", seed, i, by.name), id, rec)
 
 			rec.Fence++
-			next := randomRecord(r, store.State(1+r.IntN(3)))
+			next := randomRecord(r, store.State(1+r.IntN(4)))
 			next.Fence = rec.Fence
 			if rec.State == store.StateDone {
 				continue
@@ -174,9 +174,10 @@ func diff(want, got store.Record) string {
 		Point   string
 		Calling bool
 		Trace   string
+		Name    string
 	}
 	flat := func(r store.Record) plain {
-		return plain{r.State, r.Result.Kind, r.Result.Status, r.Fence, r.RecoveryPoint, r.CallStarted, r.Trace}
+		return plain{r.State, r.Result.Kind, r.Result.Status, r.Fence, r.RecoveryPoint, r.CallStarted, r.Trace, r.Name}
 	}
 	if flat(want) != flat(got) {
 		add("the rest", fmt.Sprintf("%+v", flat(want)), fmt.Sprintf("%+v", flat(got)))
@@ -198,9 +199,9 @@ func claimed(rec store.Record) store.Record {
 	return rec
 }
 
-// atomic is rec as most are: without what only leased work has, and without a trace.
+// atomic is rec as most are: without what only leased work has, and without a trace and a name.
 func atomic(rec store.Record) store.Record {
-	rec.Fence, rec.RecoveryPoint, rec.CallStarted, rec.Data, rec.Trace = 1, "", false, nil, ""
+	rec.Fence, rec.RecoveryPoint, rec.CallStarted, rec.Data, rec.Trace, rec.Name = 1, "", false, nil, "", ""
 	return rec
 }
 
@@ -212,6 +213,9 @@ func randomRecord(r *rand.Rand, state store.State) store.Record {
 	}
 	if r.IntN(2) == 0 {
 		rec.Trace = fmt.Sprintf("00-%x-%x-01", randomBytes(r, 16, 16), randomBytes(r, 8, 8))
+	}
+	if r.IntN(2) == 0 {
+		rec.Name = "POST /" + randomText(r)
 	}
 	if state != store.StateDone {
 		return rec

@@ -37,6 +37,8 @@ var standings = []standing{
 	{name: "lapsed while calling", rec: calling(stored(store.StateRunning)), lapses: true},
 	{name: "unknown", rec: stored(store.StateUnknown)},
 	{name: "lapsed, then unknown", rec: stored(store.StateUnknown), lapses: true},
+	{name: "waiting", rec: stored(store.StateWaiting)},
+	{name: "lapsed, then waiting", rec: calling(stored(store.StateWaiting)), lapses: true},
 	{name: "done", rec: stored(store.StateDone)},
 }
 
@@ -44,7 +46,7 @@ var standings = []standing{
 func stored(state store.State) store.Record {
 	return store.Record{
 		State: state, Fence: fence, Nonce: storedNonce,
-		Fingerprint: []byte("stored fingerprint"), Request: []byte("stored request"), Trace: "00-stored", Data: []byte("stored data"),
+		Fingerprint: []byte("stored fingerprint"), Request: []byte("stored request"), Trace: "00-stored", Name: "stored name", Data: []byte("stored data"),
 	}
 }
 
@@ -79,7 +81,8 @@ var nexts = []struct {
 	{"release", store.Record{State: store.StateAbsent}},
 	{"hold", store.Record{State: store.StateRunning, Fence: fence, RecoveryPoint: "p", Data: []byte("d")}},
 	{"take over", store.Record{State: store.StateRunning, Fence: fence + 1, Fingerprint: []byte("next fingerprint")}},
-	{"finish", store.Record{State: store.StateDone, Fence: fence, Trace: "00-next", Result: store.Result{Status: 200, Body: []byte("b")}}},
+	{"finish", store.Record{State: store.StateDone, Fence: fence, Trace: "00-next", Name: "next name", Result: store.Result{Status: 200, Body: []byte("b")}}},
+	{"wait", store.Record{State: store.StateWaiting, Fence: fence + 1, RecoveryPoint: "p", Data: []byte("d")}},
 	{"mark unknown", store.Record{State: store.StateUnknown, Fence: fence, CallStarted: true, Request: []byte("next request")}},
 }
 
@@ -158,7 +161,7 @@ func (o *operations) cell(t *testing.T, name string, by way, st standing, c stor
 	case applies && !by.undone:
 		want := c.Next
 		if c.Keep && want.State != store.StateAbsent {
-			want.Fingerprint, want.Request, want.Trace = before.Fingerprint, before.Request, before.Trace
+			want.Fingerprint, want.Request, want.Trace, want.Name = before.Fingerprint, before.Request, before.Trace, before.Name
 		}
 		if d := diff(want, after); d != "" {
 			t.Errorf("%s: then %s", name, d)

@@ -79,7 +79,7 @@ func (u *suite[TX]) expire(t *testing.T, n int) (changes []store.Change) {
 
 func sweepExpired[TX any](t *testing.T, u *suite[TX]) {
 	stays := map[store.ID]store.Record{}
-	for _, state := range []store.State{store.StateRunning, store.StateUnknown, store.StateDone} {
+	for _, state := range []store.State{store.StateRunning, store.StateWaiting, store.StateUnknown, store.StateDone} {
 		c := change(newID(), store.Expect{}, claimed(store.Record{State: state, Fence: 1}))
 		c.Retain = 0 // for ever
 		u.swap(t, c)

@@ -98,6 +98,7 @@ var wrongs = map[string]wrong{
 	"never expires":    {caught: "Clock/Retain", swap: func(c *store.Change, _ store.Record) { c.Retain = 0 }},
 	"folds keys":       {caught: "Record/Keys", swap: func(c *store.Change, _ store.Record) { c.ID.Key = strings.ToLower(c.ID.Key) }},
 	"text for bytes":   {caught: "Record/Body", swap: func(c *store.Change, _ store.Record) { c.Next.Result.Body = bytes.ToValidUTF8(c.Next.Result.Body, nil) }},
+	"no name":          {caught: "Record/RoundTrip", swap: func(c *store.Change, _ store.Record) { c.Next.Name = "" }},
 	"no trace":         {caught: "Record/RoundTrip", swap: func(c *store.Change, _ store.Record) { c.Next.Trace = "" }},
 	"expired nonce lost": {caught: "Clock/Retain", read: func(rec *store.Record) {
 		if rec.State == store.StateAbsent {

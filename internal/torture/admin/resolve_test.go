@@ -51,7 +51,7 @@ func TestResolveNothingHalf(t *testing.T) {
 				must(t, e)
 				p, e := lease.ProgressOf(id, rec)
 				must(t, e)
-				if entries := g.count(t, "select count(*) from once_audit"); rec.Fence != 4 || entries != 1 || rec.State != store.StateRunning || p.Call != nil || p.CallID != "" {
+				if entries := g.count(t, "select count(*) from once_audit"); rec.Fence != 4 || entries != 1 || rec.State != store.StateWaiting || p.Call != nil || p.CallID != "" {
 					t.Errorf("call %d, applied %v: repeated: %+v, %d entries", n, applied, rec, entries)
 				}
 				if f.count < n { // there was no such call

@@ -29,8 +29,23 @@ var changeMutants = []Mutant{
 	},
 	{
 		Name:  "a narrow change writes the request anew",
-		Edits: []Edit{{In: "memstore.newRow", Old: "r.rec.Fingerprint, r.rec.Request, r.rec.Trace = old.rec.Fingerprint, old.rec.Request, old.rec.Trace", New: "r.rec.Fingerprint, r.rec.Trace = old.rec.Fingerprint, old.rec.Trace"}},
+		Edits: []Edit{{In: "memstore.newRow", Old: "r.rec.Fingerprint, r.rec.Request, r.rec.Trace, r.rec.Name = old.rec.Fingerprint, old.rec.Request, old.rec.Trace, old.rec.Name", New: "r.rec.Fingerprint, r.rec.Trace, r.rec.Name = old.rec.Fingerprint, old.rec.Trace, old.rec.Name"}},
 		Tests: in("store/memstore", "TestConformance$/^Clock$/^TruthTable$"),
+	},
+	{
+		Name:  "a narrow change loses the name",
+		Edits: []Edit{{In: "memstore.newRow", Old: "r.rec.Trace, r.rec.Name = old.rec.Fingerprint, old.rec.Request, old.rec.Trace, old.rec.Name", New: "r.rec.Trace = old.rec.Fingerprint, old.rec.Request, old.rec.Trace"}},
+		Tests: in("store/memstore", "TestConformance$/^Clock$/^TruthTable$"),
+	},
+	{
+		Name:  "a listing does not look at the name",
+		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.Name != \"\" && r.rec.Name != page.Name", New: "false"}},
+		Tests: in("store/memstore", "TestConformance$/^Leases$/^Unfinished$"),
+	},
+	{
+		Name:  "a listing of a prefix goes on behind it",
+		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.Before != \"\" && id.Scope >= page.Before", New: "false"}},
+		Tests: in("store/memstore", "TestConformance$/^Leases$/^Unfinished$"),
 	},
 	{
 		Name:  "a commit writes done whatever it is asked",

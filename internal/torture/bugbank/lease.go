@@ -3,8 +3,13 @@ package bugbank
 // leaseMutants break the rules of leased work: see DESIGN.md.
 var leaseMutants = []Mutant{
 	{
+		Name:  "a handler can end its own run",
+		Edits: []Edit{{In: "lease.(*Run).Operation", Old: "{ return r.id }", New: "{ return r.id }\nfunc (r *Run) Rollback(ctx context.Context) error { return claim{r}.Rollback(ctx) }"}},
+		Tests: in("lease", "TestAHandlerCannotEndItsRun"),
+	},
+	{
 		Name:  "a phase does not raise the fence",
-		Edits: []Edit{{In: "lease.(*Run).under", Old: "c.Next.Fence = r.fence + 1", New: "c.Next.Fence = r.fence"}},
+		Edits: []Edit{{In: "held.(*Owner).Under", Old: "c.Next.Fence = o.fence + 1", New: "c.Next.Fence = o.fence"}},
 		Tests: onLease("TestProperty"),
 	},
 	{
@@ -31,12 +36,12 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a lost phase takes what another owner has stored for its own",
-		Edits: []Edit{{In: "lease.(*transaction).isApplied", Old: "!bytes.Equal(rec.Nonce, r.nonce): return", New: "len(rec.Nonce) == 0 && !bytes.Equal(rec.Nonce, r.nonce): return"}},
+		Edits: []Edit{{In: "held.(*Owner).IsApplied", Old: "&& bytes.Equal(rec.Nonce, o.Nonce)", New: "&& len(rec.Nonce) > 0"}},
 		Tests: onLease("TestPhaseOfAnotherOwner"),
 	},
 	{
 		Name:  "a write takes what another owner has stored for its own",
-		Edits: []Edit{{In: "lease.isOwn", Old: "&& bytes.Equal(rec.Nonce, c.Next.Nonce)", New: ""}},
+		Edits: []Edit{{In: "held.isOwn", Old: "&& bytes.Equal(rec.Nonce, c.Next.Nonce)", New: ""}},
 		Tests: onLease("TestProperty"),
 	},
 	{
@@ -97,7 +102,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "work is done although a call of it did not end",
-		Edits: []Edit{{In: "lease.(*Run).Commit", Old: "case r.saved.Call != nil: return r.park(ctx, errCallPending)", New: ""}},
+		Edits: []Edit{{In: "lease.(claim).Commit", Old: "case r.saved.Call != nil: return r.park(ctx, errCallPending)", New: ""}},
 		Tests: onLease("TestSwallowedCall"),
 	},
 	{
@@ -113,33 +118,28 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name: "work is taken over while its owner holds it",
 		Edits: []Edit{
-			{In: "lease.(*Store).takesOver", Old: "rec.State == store.StateRunning && rec.LeaseExpired", New: "rec.State == store.StateRunning"},
+			{In: "lease.(*Store).takesOver", Old: "rec.Idle()", New: "rec.State == store.StateRunning"},
 			{In: "lease.(*Run).takeOver", Old: "LeaseExpired: rec.State == store.StateRunning", New: ""},
 		},
 		Tests: onLease("TestNotTakenOverWhileHeld"),
 	},
 	{
 		Name:  "an owner that has lost its lease goes on",
-		Edits: []Edit{{In: "lease.(*Run).missed", Old: "return r.fence == h.Fence && r.writing == 0 && !r.closed", New: "return false"}},
+		Edits: []Edit{{In: "held.(*Owner).missed", Old: "return o.fence == h.Fence && o.writing == 0 && !o.closed", New: "return false"}},
 		Tests: onLease("TestTakenOverInTheSameProcess"),
 	},
 	{
-		Name:  "work that its owner has let go of waits for the end of a lease",
-		Edits: []Edit{{In: "lease.parked", Old: "time.Microsecond", New: "time.Minute"}},
-		Tests: onLease("TestGoesOnBehindAPhase"),
-	},
-	{
 		Name:  "a phase that was left open keeps the work for as long as its process lives",
-		Edits: []Edit{{In: "lease.(*Run).adopt", Old: "&& !r.closed", New: ""}},
+		Edits: []Edit{{In: "held.(*Owner).Adopt", Old: "&& !o.closed", New: ""}},
 		Tests: onLease("TestPhaseThatIsLeftOpen"),
 	},
 	{
 		Name: "a run is not told that another engine of its process has its work",
 		Edits: []Edit{
-			{In: "lease.(*heart).beat", Old: "held[string(hold.Nonce)] = r", New: "held[r.id.Key] = r"},
-			{In: "lease.(*heart).beat", Old: "held[string(hold.Nonce)].beaten(sent)", New: "held[hold.ID.Key].beaten(sent)"},
-			{In: "lease.(*heart).beat", Old: "delete(held, string(hold.Nonce))", New: "delete(held, hold.ID.Key)"},
-			{In: "lease.(*heart).beat", Old: "if r := held[string(hold.Nonce)]; r != nil", New: "if r := held[hold.ID.Key]; r != nil"},
+			{In: "held.(*Heart).beat", Old: "held[string(hold.Nonce)] = o", New: "held[o.ID.Key] = o"},
+			{In: "held.(*Heart).beat", Old: "held[string(hold.Nonce)].beaten(sent)", New: "held[hold.ID.Key].beaten(sent)"},
+			{In: "held.(*Heart).beat", Old: "delete(held, string(hold.Nonce))", New: "delete(held, hold.ID.Key)"},
+			{In: "held.(*Heart).beat", Old: "if o := held[string(hold.Nonce)]; o != nil", New: "if o := held[hold.ID.Key]; o != nil"},
 		},
 		Tests: onLease("TestTakenOverInTheSameProcess"),
 	},
@@ -155,7 +155,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a phase that has committed by itself before its first write is not stored",
-		Edits: []Edit{{In: "lease.(*Run).park", Old: "r.fence == 0 && r.saved.Call == nil", New: "r.fence == 0"}},
+		Edits: []Edit{{In: "lease.(*Run).park", Old: "r.own.Fence() == 0 && r.saved.Call == nil", New: "r.own.Fence() == 0"}},
 		Tests: onLease("TestPhaseThatCommits"),
 	},
 	{
@@ -200,7 +200,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a program that ends without a phase that has ended is not warned",
-		Edits: []Edit{{In: "lease.(*Run).Commit", Old: `r.tellUnreached(ctx, "")`, New: ""}},
+		Edits: []Edit{{In: "lease.(claim).Commit", Old: `r.tellUnreached(ctx, "")`, New: ""}},
 		Tests: onLease("TestRenamedPhasesAreTold"),
 	},
 	{

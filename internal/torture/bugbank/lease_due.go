@@ -4,7 +4,7 @@ package bugbank
 var dueMutants = []Mutant{
 	{
 		Name:  "what an owner holds is listed as due",
-		Edits: []Edit{{In: "sqlstore.sqliteUnfinished", Old: "(not ?4 or state = 3", New: "(not ?4 or state = 1"}},
+		Edits: []Edit{{In: "sqlstore.sqliteUnfinished", Old: "(not ?4 or state in (3, 4)", New: "(not ?4 or state = 1"}},
 		Tests: onSQLite("Lease$/^Unfinished$"),
 	},
 	{
@@ -18,8 +18,68 @@ var dueMutants = []Mutant{
 		Tests: onSQLite("Lease$/^Backlog$"),
 	},
 	{
+		Name:  "what waits counts as running",
+		Edits: []Edit{{In: "memstore.(*Store).Backlog", Old: "add(&b.Waiting, r.rec.Since)", New: "add(&b.Running, r.rec.Since)"}},
+		Tests: onLease("TestStoppedWorkWaits"),
+	},
+	{
+		Name:  "what waits is not listed as due on SQLite",
+		Edits: []Edit{{In: "sqliteUnfinished", Old: "or state in (3, 4)", New: "or state = 3"}},
+		Tests: onSQLite("Lease$/^Unfinished$"),
+	},
+	{
+		Name:  "stopped work stays under a lease that is never over",
+		Edits: []Edit{{In: "lease.(*Run).park", Old: "next.Next.State, next.Lease = store.StateWaiting, 0", New: "next.Lease = 0"}},
+		Tests: onLease("TestStoppedWorkWaits"),
+	},
+	{
+		Name:  "work that waits in a call is taken over when the call may not be made again",
+		Edits: []Edit{{In: "lease.(*Run).takeOver", Old: "if rec.Idle() && saved.Call", New: "if rec.LeaseExpired && saved.Call"}},
+		Tests: onLease("TestWaitingInACallThatIsForgotten"),
+	},
+	{
+		Name:  "a person cannot decide a call that work waits in",
+		Edits: []Edit{{In: "lease.isUnknown", Old: "rec.Idle() &&", New: "rec.LeaseExpired &&"}},
+		Tests: onLease("TestWaitingInACallThatIsForgotten"),
+	},
+	{
+		Name:  "a Completer takes operations whose name it does not know",
+		Edits: []Edit{{In: "lease.(*completing).look", Old: "!c.knows(e) ||", New: ""}},
+		Tests: onLease("TestCompleterLeavesTheRestAlone"),
+	},
+	{
+		Name:  "a Completer looks at the operations of sagas",
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "After: store.ID{Scope: scopes.From}, Before: scopes.Before, Limit", New: "Limit"}},
+		Tests: onLease("TestCompleterLeavesTheRestAlone"),
+	},
+	{
+		Name:  "a person decides about a saga without its steps",
+		Edits: []Edit{{In: "lease.Resolve", Old: "owner.Check(ctx, id.Scope)", New: "owner.Check(ctx, id.Key)"}},
+		Tests: onLease("TestResolveRefusesOwners"),
+	},
+	{
+		Name:  "what a saga has stored is forgotten",
+		Edits: []Edit{{In: "admin.(*Admin).Forget", Old: "owner.Check(ctx, o.Scope)", New: "owner.Check(ctx, o.Key)"}},
+		Tests: in("admin", "TestForgetRefusesOwners"),
+	},
+	{
+		Name:  "a call takes a reserved scope",
+		Edits: []Edit{{In: "once.(*call).exec", Old: "owner.Check(ctx, c.op.Scope)", New: "owner.Check(ctx, c.op.Key)"}},
+		Tests: in("", "TestReservedScopesAreRefused"),
+	},
+	{
+		Name:  "a join takes a reserved scope",
+		Edits: []Edit{{In: "once.(*call).join", Old: "owner.Check(ctx, c.op.Scope)", New: "owner.Check(ctx, c.op.Key)"}},
+		Tests: in("", "TestReservedScopesAreRefused"),
+	},
+	{
+		Name:  "each door leads to all owners",
+		Edits: []Edit{{In: "owner.Check", Old: "ctx.Value(entered{}) == p", New: "ctx.Value(entered{}) != nil"}},
+		Tests: in("internal/owner", "TestRanges"),
+	},
+	{
 		Name:  "what is unknown waits until a handler ends",
-		Edits: []Edit{{In: "lease.(*completing).endsInCall", Old: "if e.State != store.StateRunning || !e.CallStarted {", New: "if e.State != store.StateAbsent {"}},
+		Edits: []Edit{{In: "lease.(*completing).endsInCall", Old: "if !e.Idle() || !e.CallStarted {", New: "if e.State != store.StateAbsent {"}},
 		Tests: onLease("TestCompleterIsNotHeldUp"),
 	},
 	{
@@ -29,12 +89,12 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer waits for ever for a database that does not answer",
-		Edits: []Edit{{In: "lease.(*completing).list", Old: "context.WithTimeout(ctx, settleTime)", New: "context.WithCancel(ctx)"}},
+		Edits: []Edit{{In: "lease.(*completing).list", Old: "context.WithTimeout(ctx, held.SettleTime)", New: "context.WithCancel(ctx)"}},
 		Tests: onLease("TestCompleterIsNotHeldUp"),
 	},
 	{
 		Name:  "a Completer finishes an operation with another retention",
-		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Trace: rec.Trace, Retain: s.Retain", New: "Trace: rec.Trace"}},
+		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Name: rec.Name, Trace: rec.Trace, Retain: s.Retain", New: "Name: rec.Name, Trace: rec.Trace"}},
 		Tests: onLease("TestCompleter"),
 	},
 	{

@@ -19,12 +19,12 @@ var leaseKillMutants = []Mutant{
 	},
 	{
 		Name:  "the renewal of leases waits for a connection of the pool",
-		Edits: []Edit{{In: "(*heart).reserve", Old: "store.As[store.Reserver](h.ops); ok {", New: "store.As[store.Reserver](h.ops); ok && h == nil {"}},
+		Edits: []Edit{{In: "(*Heart).reserve", Old: "store.As[store.Reserver](h.ops); ok {", New: "store.As[store.Reserver](h.ops); ok && h == nil {"}},
 		Tests: hangsOnLeases("TestExhausted$/^pgx"),
 	},
 	{
 		Name:  "a lease that cannot be renewed is believed to last",
-		Edits: []Edit{{In: "(*Run).missed", Old: "time.Since(r.renewed) > ttl", New: "ttl < 0"}},
+		Edits: []Edit{{In: "(*Owner).missed", Old: "time.Since(o.renewed) > ttl", New: "ttl < 0"}},
 		Tests: hangsOnLeases("TestHeartbeatUnanswered"),
 	},
 	{
@@ -74,7 +74,7 @@ var leaseKillMutants = []Mutant{
 	},
 	{
 		Name:  "other work loses its leases while a procedure lasts",
-		Edits: []Edit{{In: "lease.(*heart).beat", Old: "tooLong || locked", New: "tooLong || locked && tooLong"}},
+		Edits: []Edit{{In: "held.(*Heart).beat", Old: "tooLong || locked", New: "tooLong || locked && tooLong"}},
 		Tests: onLeases("TestLongProcedure$/^mariadb"),
 	},
 	{

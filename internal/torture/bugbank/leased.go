@@ -35,8 +35,13 @@ var leasedMutants = []Mutant{
 	},
 	{
 		Name:  "the trace is not kept with the operation",
-		Edits: []Edit{{In: "(*call).change", Old: "Trace: c.report.trace}", New: "}"}},
+		Edits: []Edit{{In: "(*call).change", Old: "Trace: c.report.trace, Name: c.op.Name}", New: "Name: c.op.Name}"}},
 		Tests: in("", "TestTracer"),
+	},
+	{
+		Name:  "the name is not kept with the operation",
+		Edits: []Edit{{In: "(*call).change", Old: ", Name: c.op.Name}", New: "}"}},
+		Tests: in("", "TestNameIsStored"),
 	},
 	{
 		Name:  "the span of a call is not that of its handler",

@@ -171,7 +171,7 @@ if !sleep`,
 		Name: "a stale holder's fence is accepted",
 		Edits: []Edit{{
 			In:  "pgsql.SwapUpdate",
-			Old: "fence = $18",
+			Old: "fence = $19",
 			New: "fence >= $18 * 0",
 		}},
 		Tests: []Killer{pgx},

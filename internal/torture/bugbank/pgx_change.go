@@ -9,7 +9,7 @@ var pgxChangeMutants = []Mutant{
 	},
 	{
 		Name:  "an earlier incarnation's nonce is accepted",
-		Edits: []Edit{{In: "pgsql.SwapUpdate", Old: "or claim = $20", New: "or claim <> $20"}},
+		Edits: []Edit{{In: "pgsql.SwapUpdate", Old: "or claim = $21", New: "or claim <> $20"}},
 		Tests: in("store/pgxstore", "TestConformance$/./^Swap"),
 	},
 	{

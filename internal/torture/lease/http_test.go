@@ -181,7 +181,7 @@ func TestKillHTTP(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		var completer sync.WaitGroup
 		completer.Go(func() {
-			c := lease.Completer{Store: s, Encrypter: encrypter(), Every: 20 * time.Millisecond, Resume: func(ctx context.Context, op once.Operation) error {
+			c := lease.Completer{Store: s, Encrypter: encrypter(), Every: 20 * time.Millisecond, Handlers: lease.Handlers{route: func(ctx context.Context, op once.Operation) error {
 				if strings.Contains(string(op.Request), "token of") {
 					t.Error("a credential was stored")
 				}
@@ -190,7 +190,7 @@ func TestKillHTTP(t *testing.T) {
 					resumed.Add(1)
 				}
 				return err
-			}}
+			}}}
 			if err := c.Run(ctx); err != nil {
 				t.Error(err)
 			}

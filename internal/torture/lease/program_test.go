@@ -226,14 +226,14 @@ func (p program) insist(tb testing.TB, key string) string {
 func (p program) complete(tb testing.TB, resumed func(key string, err error)) (stop func()) {
 	tb.Helper()
 	e, s := p.engine()
-	c := lease.Completer{Store: s, Encrypter: encrypter(), Every: 50 * time.Millisecond, CheckEvery: time.Millisecond, Concurrency: 2, Resume: func(ctx context.Context, op once.Operation) error {
+	c := lease.Completer{Store: s, Encrypter: encrypter(), Every: 50 * time.Millisecond, CheckEvery: time.Millisecond, Concurrency: 2, Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 		if want := "refund " + op.Key; string(op.Request) != want {
 			tb.Errorf("%s is resumed with request %q", op.Key, op.Request)
 		}
 		_, err := once.Do(ctx, e, op, p.handler(op.Key))
 		resumed(op.Key, err)
 		return err
-	}}
+	}}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()

@@ -56,7 +56,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 			if _, err := db.ExecContext(t.Context(), "analyze once_operation"); err != nil {
 				t.Fatal(err)
 			}
-			rows, err := db.QueryContext(t.Context(), "explain "+pgsql.Unfinished, "a", "b", 2, true)
+			rows, err := db.QueryContext(t.Context(), "explain "+pgsql.Unfinished, "a", "b", 2, true, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -96,7 +96,7 @@ func (c *Charging) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler
 // Complete goes on with orders whose node has died, until ctx ends.
 func (c *Charging) Complete(ctx context.Context) error {
 	return lease.Completer{
-		Store: c.leases, Encrypter: c.key, Resume: c.resume, Every: completeEach, CheckEvery: completeEach, Log: c.cfg.Log,
+		Store: c.leases, Encrypter: c.key, Handlers: lease.Handlers{ordersRoute: c.resume}, Every: completeEach, CheckEvery: completeEach, Log: c.cfg.Log,
 	}.Run(ctx)
 }
 

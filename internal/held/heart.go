@@ -1,0 +1,143 @@
+package held
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// Heart renews the leases of all owners of a process, many in one statement, on a connection of its own.
+type Heart struct {
+	ops         store.Operations
+	renewer     store.Renewer
+	ttl         time.Duration
+	maxDuration time.Duration
+
+	mu      sync.Mutex
+	beating map[*Owner]struct{}
+	runs    bool // the goroutine is there
+}
+
+// NewHeart returns one for the records of ops, which it renews by renewer every third of ttl, for no longer than maxDuration.
+func NewHeart(ops store.Operations, renewer store.Renewer, ttl, maxDuration time.Duration) *Heart {
+	return &Heart{ops: ops, renewer: renewer, ttl: ttl, maxDuration: maxDuration, beating: map[*Owner]struct{}{}}
+}
+
+func (h *Heart) add(o *Owner) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.beating[o] = struct{}{}
+	if !h.runs {
+		h.runs = true
+		go h.run()
+	}
+}
+
+func (h *Heart) remove(o *Owner) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.beating, o)
+}
+
+// run beats until there is nothing to renew for a while.
+func (h *Heart) run() {
+	renewer, release := h.reserve()
+	defer release()
+	every := time.NewTicker(h.ttl / 3)
+	defer every.Stop()
+	for range every.C {
+		owners, ends := h.list()
+		if ends {
+			return
+		}
+		h.beat(renewer, owners)
+	}
+}
+
+// reserve returns a renewer with a connection of its own, if the store can: an exhausted pool costs no lease.
+func (h *Heart) reserve() (store.Renewer, func()) {
+	if s, ok := store.As[store.Reserver](h.ops); ok {
+		if own, release, err := s.Reserve(); err == nil {
+			if renewer, ok := store.As[store.Renewer](own); ok {
+				return renewer, release
+			}
+			release()
+		}
+	}
+	return h.renewer, func() {}
+}
+
+// list returns the owners, or says that the goroutine ends because there are none.
+func (h *Heart) list() (owners []*Owner, ends bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for o := range h.beating {
+		owners = append(owners, o)
+	}
+	if len(owners) == 0 {
+		h.runs = false
+	}
+	return owners, len(owners) == 0
+}
+
+// beat renews the leases of owners, and ends those that are lost.
+func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
+	sent := time.Now()
+	held := map[string]*Owner{} // by nonce: two engines may have had the same operation, one after the other
+	var list []store.Hold
+	for _, o := range owners {
+		hold, locked, tooLong := o.hold(h.maxDuration)
+		if tooLong {
+			o.Lose(false)
+		}
+		if tooLong || locked { // the renewal of all would wait
+			continue
+		}
+		held[string(hold.Nonce)] = o
+		list = append(list, hold)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), h.ttl/3)
+	defer cancel()
+	renewed, err := renewer.Renew(ctx, list, h.ttl)
+	for _, hold := range renewed {
+		held[string(hold.Nonce)].beaten(sent)
+		delete(held, string(hold.Nonce))
+	}
+	for _, hold := range list {
+		if o := held[string(hold.Nonce)]; o != nil && o.missed(hold, err != nil, h.ttl) {
+			o.Lose(err == nil)
+		}
+	}
+}
+
+// hold is the claim to renew. locked says that its own transaction keeps all others from it, and tooLong that it has been held for longer
+// than maxDuration.
+func (o *Owner) hold(maxDuration time.Duration) (h store.Hold, locked, tooLong bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return store.Hold{ID: o.ID, Fence: o.fence, Nonce: o.Nonce}, o.locked, time.Since(o.since) > maxDuration
+}
+
+func (o *Owner) beaten(sent time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if sent.After(o.renewed) {
+		o.renewed = sent
+	}
+}
+
+// missed reports whether a claim that was not renewed is lost. A write of this owner may have raised the fence meanwhile, and
+// be on its way now. If the store has not answered, the lease lasts until its time is over.
+func (o *Owner) missed(h store.Hold, unanswered bool, ttl time.Duration) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.locked {
+		return false
+	}
+	if unanswered {
+		return time.Since(o.renewed) > ttl
+	}
+	return o.fence == h.Fence && o.writing == 0 && !o.closed
+}

@@ -1,0 +1,80 @@
+package held
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+const (
+	SettleTime = 5 * time.Second // bounds finding out what became of a write whose answer was lost
+	FirstDelay = 5 * time.Millisecond
+	MaxDelay   = 200 * time.Millisecond
+)
+
+// Swap makes a change in a transaction of its own. A lost answer is found out; an error of [store.KindLost] says that it was not to be
+// found out, and that the change may yet be applied.
+func (o *Owner) Swap(ctx context.Context, c store.Change) error {
+	c = o.Under(c)
+	defer o.Writing(time.Now())()
+	try := func(ctx context.Context) (again bool, err error) { // the handler's context has no deadline
+		ctx, cancel := context.WithTimeout(ctx, o.acquire+SettleTime)
+		defer cancel()
+		rec, err := o.ops.Swap(ctx, c)
+		switch kind := store.KindOf(err); {
+		case err == nil, kind == store.KindTaken && isOwn(rec, c):
+			o.Adopt(c.Next)
+			return false, nil
+		default:
+			return kind != store.KindTaken, err
+		}
+	}
+	again, err := try(ctx)
+	for delay := FirstDelay; again && store.KindOf(err) == store.KindRetry && Pause(ctx, rand.N(delay)); delay *= 2 {
+		again, err = try(ctx)
+	}
+	if !again || store.KindOf(err) != store.KindLost {
+		return err
+	}
+	lost := err
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTime)
+	defer cancel()
+	for delay := FirstDelay; again && Pause(settling, rand.N(delay)); delay = min(2*delay, MaxDelay) {
+		again, err = try(settling)
+	}
+	if again {
+		return lost
+	}
+	return err
+}
+
+// IsApplied finds out whether the write after the one that the owner has adopted was applied: then rec is what it has stored, in whatever
+// state. It does not adopt it. An error says that the store has not told in [SettleTime].
+func (o *Owner) IsApplied(ctx context.Context) (rec store.Record, applied bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTime)
+	defer cancel()
+	for delay := FirstDelay; ; delay = min(2*delay, MaxDelay) {
+		rec, err := o.ops.Read(ctx, o.ID)
+		if err == nil {
+			return rec, rec.Fence == o.Fence()+1 && bytes.Equal(rec.Nonce, o.Nonce), nil
+		}
+		if !Pause(ctx, rand.N(delay)) {
+			return rec, false, err
+		}
+	}
+}
+
+// Pause waits, and reports whether ctx has not ended meanwhile.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,142 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// claim is what the engine has of a run: it ends the run, which the handler cannot.
+type claim struct{ run *Run }
+
+var (
+	_ store.Claim[*Run] = claim{}
+	_ store.Expiring    = claim{}
+)
+
+// Tx implements [store.Claim].
+func (c claim) Tx() *Run { return c.run }
+
+// Ended implements [store.Expiring].
+func (c claim) Ended() <-chan struct{} { return c.run.own.Ended() }
+
+// OnEnd implements [store.Expiring].
+func (c claim) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
+
+// stands reports whether something of the work is there for a later run: a phase, a call or a void key.
+func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys) > 0 || r.lost != nil }
+
+// standing says what stands of a run that does not come to its end.
+func (r *Run) standing(cause error) error {
+	switch {
+	case r.saved.Call != nil && !r.saved.Call.repeats(time.Now()):
+		return &store.Error{Kind: store.KindUncertain, Err: cause}
+	case r.saved.Call != nil, r.stands():
+		return &store.Error{Kind: store.KindPartial, Err: cause}
+	}
+	return nil
+}
+
+var (
+	errCallPending = fmt.Errorf("the handler has returned a result, although a phase was begun and did not end: %w", ErrUnknown)
+	errLeftOpen    = fmt.Errorf("%w: the handler has returned while one of its phases was under way. Try: wait for its end", ErrMisused)
+	errStopped     = errors.New("the handler has ended before the work was done. What its phases have committed stands. Try: the same key again")
+	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the service has told what became of the call")
+	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
+)
+
+// Commit implements [store.Claim]: the result, and what the last call has returned, in one commit.
+func (c claim) Commit(ctx context.Context, end store.Change) error {
+	r := c.run
+	lost, taken := r.own.Close()
+	if !r.phase.TryLock() {
+		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
+	}
+	defer r.phase.Unlock()
+	switch {
+	case taken:
+		return r.lostTo(fmt.Errorf("the result is not stored: %w", ErrLost))
+	case r.lost != nil:
+		return r.standing(r.lost)
+	case r.saved.Call != nil:
+		return r.park(ctx, errCallPending)
+	case lost:
+		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
+	}
+	r.tellUnreached(ctx, "")
+	end.ID, end.Next.Nonce, end.Next.Data = r.id, r.own.Nonce, r.saved.ended().encode()
+	err := r.swap(ctx, end)
+	switch {
+	case err == nil:
+		return nil
+	case store.KindOf(err) == store.KindTaken:
+		return r.lostTo(err)
+	case store.KindOf(err) == store.KindLost:
+		return err
+	}
+	if s := r.standing(err); s != nil {
+		return r.park(ctx, err)
+	}
+	return err
+}
+
+// lostTo is what a run is told that another owner has taken its operation from.
+func (r *Run) lostTo(err error) error {
+	if s := r.standing(err); s != nil {
+		return s
+	}
+	return &store.Error{Kind: store.KindTaken, Err: err}
+}
+
+// Rollback implements [store.Claim]. What phases have committed stands: the operation can be taken over at once.
+// If a call was begun that cannot be made again, its outcome is unknown.
+func (c claim) Rollback(ctx context.Context) error {
+	r := c.run
+	_, taken := r.own.Close()
+	if !r.phase.TryLock() { // the lease ends by itself, and what is stored then decides
+		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
+	}
+	defer r.phase.Unlock()
+	switch {
+	case taken:
+		return r.lostTo(ErrLost)
+	case r.lost != nil:
+		return r.standing(r.lost)
+	}
+	cause := errStopped
+	switch {
+	case store.KindOf(r.standing(nil)) != store.KindUncertain:
+	case r.saved.Call.Tx:
+		cause = errCommitted
+	default:
+		cause = errUncertain
+	}
+	return r.park(ctx, cause)
+}
+
+// park lets go of the operation, so that it waits for its next owner. If that cannot be written, its lease ends by itself.
+func (r *Run) park(ctx context.Context, cause error) error {
+	standing := r.standing(cause)
+	if r.own.Fence() == 0 && r.saved.Call == nil {
+		if rec, err := r.s.ops.Read(ctx, r.id); standing == nil && err == nil && rec.State != store.StateAbsent {
+			return &store.Error{Kind: store.KindTaken, Err: cause} // what the handler has met may be its own effect, of an earlier run
+		}
+		return standing
+	}
+	next := r.running(r.saved)
+	next.Next.State, next.Lease = store.StateWaiting, 0
+	switch store.KindOf(standing) {
+	case store.KindUncertain:
+		next.Next.State = store.StateUnknown
+	case store.KindPartial:
+	default:
+		next = store.Change{ID: r.id}
+	}
+	if err := r.swap(ctx, next); err != nil && standing == nil {
+		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // it looks like work that somebody has begun
+	}
+	return standing
+}
