@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -247,15 +248,26 @@ func (b *board) foundFailures(found map[queueKey]int, read time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
+	set := func(q *queue, failed bool, failing int) {
+		if q.claimed || q.released.After(read) {
+			return
+		}
+		q.failed, q.failing, q.waiting = failed, failing, q.waiting || failed
+		b.list(q.topic, now)
+	}
+	for key, failing := range found {
+		if q := b.queue(key.topic, key.part, now); q != nil {
+			set(q, true, failing)
+		}
+	}
 	for _, t := range b.topics {
 		for _, q := range t.queues {
-			failing, failed := found[queueKey{t.name, q.part.Number}]
-			if q.claimed || q.released.After(read) || q.failed == failed && q.failing == failing {
+			if !q.failed {
 				continue
 			}
-			q.failed, q.failing = failed, failing
-			q.waiting = q.waiting || failed
-			b.list(t, now)
+			if _, failed := found[queueKey{t.name, q.part.Number}]; !failed {
+				set(q, false, 0)
+			}
 		}
 	}
 }
@@ -265,6 +277,9 @@ func (b *board) setPaused(paused map[stream]struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.paused
+	if maps.Equal(before, paused) {
+		return
+	}
 	b.paused = paused
 	for s := range before {
 		if _, still := paused[s]; still {
@@ -616,11 +631,15 @@ func (b *board) forget() {
 	defer b.mu.Unlock()
 	now := time.Now()
 	for name, t := range b.topics {
-		if t.idle(now) {
-			delete(b.topics, name)
-			for _, q := range t.queues {
-				q.gone = true
-			}
+		if !t.idle(now) {
+			continue
+		}
+		delete(b.topics, name)
+		if t.down > 0 {
+			b.downs--
+		}
+		for _, q := range t.queues {
+			q.gone = true
 		}
 	}
 }

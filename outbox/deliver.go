@@ -32,9 +32,10 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 		if u.unanswered == nil {
 			r.board.release(u)
 		} else {
+			board := r.board // another Run has another one
 			go func() {
 				<-u.unanswered
-				r.board.release(u)
+				board.release(u)
 			}()
 		}
 		r.settlerOf(u).add(u)

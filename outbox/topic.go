@@ -145,7 +145,7 @@ func (t *topic) slow(now time.Time) bool { return t.calls > 0 && now.Sub(t.calle
 
 // idle reports whether the topic can be forgotten: the scan finds it again.
 func (t *topic) idle(now time.Time) bool {
-	if t.place != placeNone || t.calls > 0 || now.Sub(t.used) < forgetIdle || t.inTrouble() {
+	if t.place != placeNone || t.calls > 0 || now.Sub(t.used) < forgetIdle || len(t.queues) > 0 && t.inTrouble() {
 		return false
 	}
 	for _, q := range t.queues {
