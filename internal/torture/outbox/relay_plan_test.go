@@ -108,7 +108,7 @@ func kindOf(text string) string {
 
 // fillTopics adds n messages of so many topics, with a key each, as many transactions have.
 const fillTopics = `insert into once_outbox (part, topic, key, seq, event_id, event_type, source, headers, payload, encrypted, trace)
- select (i % $2 * 7 + i / $2 % 4) % 64, 'topic' || i % $2, 'k' || i / $2 % 5, i / $2 / 5 + 1, gen_random_uuid(), 'e', 'once', '', decode(repeat('61', 200), 'hex'), false, '' from generate_series(0, $1::int - 1) i`
+ select (i % $2 * 7 + i / $2 % 5 % 4) % 64, 'topic' || i % $2, 'k' || i / $2 % 5, i / $2 / 5 + 1, gen_random_uuid(), 'e', 'once', '', decode(repeat('61', 200), 'hex'), false, '' from generate_series(0, $1::int - 1) i`
 
 // TestRelayPlans: every statement of a relay reads ranges of indexes, with few topics and with many, and also when the statistics are
 // those of an empty table. None reads a table, sorts what it reads, or hashes the failures.
