@@ -213,7 +213,7 @@ func (r *Relay) tails(parts []int, low int64) store.Statement {
 		return q.write(" where id > ", strconv.FormatInt(low, 10), " order by id limit ", strconv.Itoa(tailRows)).statement()
 	}
 	q.ofParts(parts, "m.part, m.topic, m.id", "select part, topic, id").arg(low)
-	return q.write(" and id <= ").arg(low + tailIDs).write(") m").statement()
+	return q.write(" and id <= ").arg(low + tailIDs).write(" offset 0) m").statement() // without offset a planner joins the table
 }
 
 // scan finds the queues that have messages, whatever their ids, by one entry of an index each: when a relay starts, when it takes parts, and what

@@ -128,6 +128,8 @@ func TestRelayPlans(t *testing.T) {
 				g.exec(t, fillTopics, rows, topics)
 				w := &readStore[pgxTx]{SQL: g.store, kinds: map[string]store.Statement{}}
 				runPlans(t, g, w)
+				g.exec(t, "truncate once_outbox, once_outbox_failed")
+				g.exec(t, fillTopics, rows, topics)
 				g.exec(t, `insert into once_outbox_failed select part, id, topic, key, 1, now() + interval '1 hour', now(), 'no' from once_outbox o
  where id % 7 = 0 on conflict do nothing`)
 				if !stale {
@@ -164,7 +166,7 @@ func runPlans(t *testing.T, g *ground[pgxTx], w *readStore[pgxTx]) {
 		b.waitFor(t, len(b.arrived())+1)
 	}
 	must(t, stop())
-	g.exec(t, "delete from once_outbox where key <> 'k3' and seq % 2 = 0") // the numbers of the others have gaps
+	g.exec(t, "delete from once_outbox where key <> 'k3' and seq % 2 = 1") // the numbers of the others have gaps
 	stop = start(t, g.relayOf(box, b, outbox.RelayConfig{Policy: soon(forever), Observer: newEvents()}))
 	mended.Store(true)
 	for end := time.Now().Add(patience); (w.has("key") == 0 || w.has("predecessors") == 0 || w.has("count of failures") == 0) && time.Now().Before(end); {
@@ -186,7 +188,10 @@ func (g *ground[TX]) wantPlan(t *testing.T, kind string, st store.Statement) {
 	all := strings.Join(plan, "\n")
 	bad := []string{"Seq Scan on once_outbox ", "Seq Scan on once_outbox o", "Seq Scan on once_outbox_failed", "hashed SubPlan"}
 	if kind != "delivered" && kind != "failed" && kind != "retry" { // these read single rows, and sort what they are told to read
-		bad = append(bad, "Bitmap", "Sort")
+		bad = append(bad, "Sort")
+		if kind != "tail" { // which reads all of a range that has a bound
+			bad = append(bad, "Bitmap")
+		}
 	}
 	for _, text := range bad {
 		if strings.Contains(all, text) {
