@@ -1,0 +1,247 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
+)
+
+// Each scenario has a topic in trouble and a healthy neighbor, whose messages must arrive before the trouble has done
+// more than a bounded amount of work. Nothing is measured in time.
+
+// TestIsolationFailing: a topic whose messages fail has at most 1000 failing ones, and delays no other topic.
+func TestIsolationFailing(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	onIsolated(t, testIsolationFailing, testIsolationFailing)
+}
+
+func testIsolationFailing[TX any](t *testing.T, g *ground[TX]) {
+	i := isolate(t, g)
+	i.add("sick", 4000)
+	i.to.set("sick", func(_ context.Context, messages []outbox.Message) []error {
+		errs := answer(messages, errRefused)
+		for k, m := range messages {
+			if m.ID[0] == '0' || m.ID[0] == '1' { // one in eight arrives: the destination is there
+				errs[k] = nil
+			}
+		}
+		return errs
+	})
+	i.start(outbox.RelayConfig{Policy: &retry.Policy{Attempts: forever, Base: 50 * time.Millisecond, Cap: 100 * time.Millisecond, Total: -1}})
+	i.to.wait(t, "the trouble", func() bool { return i.to.attempted("sick") > 2*isolationBatch })
+	i.neighbor(healthyEach, func() int { return i.to.attempted("sick") }, 100_000, "attempts of a topic that fails")
+	i.to.wait(t, "many failures", func() bool { return i.to.attempted("sick") > 15_000 })
+	failing := g.count(t, "select count(*) from once_outbox_failed")
+	if most := 1000 + 5*isolationBatch; failing > most {
+		t.Errorf("%d messages of a topic are failing, want at most %d", failing, most)
+	}
+	i.to.checkCalls(t, 4)
+	i.to.set("sick", nil)
+	i.to.waitFor(t, 4000+healthyEach)
+	g.waitEmpty(t)
+	i.to.check(t, 4000+healthyEach)
+}
+
+// TestIsolationHanging: receivers that hang hold the calls of their own topics, and all of them together half of those of the
+// process. Other topics go on.
+func TestIsolationHanging(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	t.Run("one", func(t *testing.T) {
+		t.Parallel()
+		onIsolated(t, func(t *testing.T, g *ground[pgxTx]) { t.Helper(); testIsolationHanging(t, g, 1, 200) },
+			func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationHanging(t, g, 1, 200) })
+	})
+	t.Run("hundreds", func(t *testing.T) {
+		t.Parallel()
+		onIsolated(t, func(t *testing.T, g *ground[pgxTx]) { t.Helper(); testIsolationHanging(t, g, 400, 8) },
+			func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationHanging(t, g, 400, 8) })
+	})
+}
+
+func testIsolationHanging[TX any](t *testing.T, g *ground[TX], topics, each int) {
+	i := isolate(t, g)
+	i.addKeyed(topics*each, func(k int) outbox.Message {
+		key := ""
+		if k/topics%2 == 0 {
+			key = fmt.Sprint(k / topics % 4)
+		}
+		return message(fmt.Sprintf("hang-%d", k%topics), key, "t")
+	})
+	release := make(chan struct{})
+	i.to.set("hang", i.to.hangs(release))
+	i.start(outbox.RelayConfig{})
+	i.to.wait(t, "a receiver that hangs", func() bool { return i.to.now("hang") >= min(topics, 100) })
+	i.neighbor(healthyEach, noLimit, 0, "")
+	if n := i.to.now("hang"); n < min(topics, 100) || n > 512 {
+		t.Errorf("%d calls of topics that hang are under way, want at most 512", n)
+	}
+	i.to.set("hang", nil)
+	close(release)
+	i.to.waitFor(t, topics*each+healthyEach)
+	g.waitEmpty(t)
+	i.to.check(t, topics*each+healthyEach)
+	i.to.checkCalls(t, 4)
+}
+
+// TestIsolationDown: a backlog of a topic that is down is tried with one message each time, and is not read again whenever
+// another topic comes back. A third topic waits for neither.
+func TestIsolationDown(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	onIsolated(t, testIsolationDown, testIsolationDown)
+}
+
+func testIsolationDown[TX any](t *testing.T, g *ground[TX]) {
+	i := isolate(t, g)
+	const backlog, flapping = 8000, 1000
+	i.add("down", backlog)
+	i.add("flaps", flapping)
+	i.to.set("down", down)
+	calls := 0
+	i.to.set("flaps", func(ctx context.Context, messages []outbox.Message) []error {
+		i.to.mu.Lock()
+		defer i.to.mu.Unlock()
+		if calls++; calls%2 == 0 {
+			return down(ctx, messages)
+		}
+		return nil
+	})
+	i.start(outbox.RelayConfig{})
+	i.to.wait(t, "the trouble", func() bool { return i.to.called("down") > 3 && i.to.called("flaps") > 3 })
+	i.neighbor(healthyEach, noLimit, 0, "")
+	i.to.wait(t, "many tries", func() bool { return i.to.called("down") >= 50 })
+	// What was read before the topic was known to be down: a batch for each of its calls.
+	const first = 5 * isolationBatch
+	calls, attempts, read := i.to.called("down"), i.to.attempted("down"), i.w.read()["down"]
+	if attempts > calls+first {
+		t.Errorf("a topic that is down was tried with %d messages in %d calls", attempts, calls)
+	}
+	if read > attempts+calls+first {
+		t.Errorf("%d messages of a topic that is down were read for %d attempts", read, attempts)
+	}
+	i.to.set("down", nil)
+	i.to.set("flaps", nil)
+	const all = backlog + flapping + healthyEach
+	i.to.waitFor(t, all)
+	g.waitEmpty(t)
+	i.to.check(t, all)
+	if n := i.w.read()["down"]; n > 2*backlog {
+		t.Errorf("%d messages were read of %d", n, backlog)
+	}
+	i.to.checkCalls(t, 4)
+}
+
+// TestIsolationLateCommit: while hundreds of topics are down, what commits behind later ids is found.
+func TestIsolationLateCommit(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	onIsolated(t, testIsolationLateCommit, testIsolationLateCommit)
+}
+
+func testIsolationLateCommit[TX any](t *testing.T, g *ground[TX]) {
+	if !g.isServer() {
+		t.Skip("one transaction writes at a time")
+	}
+	i := isolate(t, g)
+	const topics, each = 300, 10
+	for k := range each {
+		i.addKeyed(topics, func(n int) outbox.Message { return message(fmt.Sprintf("down-%d", n), fmt.Sprint(k%2), "t") })
+	}
+	i.to.set("down", down)
+	i.start(outbox.RelayConfig{})
+	i.to.wait(t, "every topic to be down", func() bool { return i.to.called("down") >= topics })
+	tx, end := g.begin(t)
+	must(t, g.box.Add(t.Context(), tx, message(healthyTopic, "late", "late"), message(healthyTopic, "", "late"), message("new", "k", "late"), message("down-7", "late", "late")))
+	i.neighbor(healthyEach, noLimit, 0, "")
+	i.addKeyed(2000, func(n int) outbox.Message { return message("busy", fmt.Sprint(n%100), "t") })
+	i.to.wait(t, "later ids", func() bool { return i.to.delivered("busy") == 2000 })
+	must(t, end(true))
+	// A look at everything takes its turn, while a healthy topic is delivered at once.
+	arrived := healthyEach
+	for ; i.to.delivered("new") == 0 || i.to.delivered(healthyTopic) < arrived+2; arrived++ {
+		if arrived > 1000 {
+			t.Fatal("what has committed late has not arrived after 1000 messages that have committed later")
+		}
+		i.g.mustAdd(t, message(healthyTopic, "", "t"))
+		i.to.wait(t, "a healthy message", func() bool { return i.to.delivered(healthyTopic) > arrived })
+	}
+	i.to.set("down", nil)
+	all := topics*each + arrived + 2000 + 4
+	i.to.waitFor(t, all)
+	g.waitEmpty(t)
+	i.to.check(t, all)
+}
+
+// TestIsolationOutage: while the destination is not there, whether it says so or each message fails, no message is given up.
+// When it is back, the first one follows soon, whatever the policy of failures says.
+func TestIsolationOutage(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	for name, outage := range map[string]behavior{"it says so": down, "each message fails": fails} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onIsolated(t, func(t *testing.T, g *ground[pgxTx]) { t.Helper(); testIsolationOutage(t, g, outage) },
+				func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationOutage(t, g, outage) })
+		})
+	}
+}
+
+func testIsolationOutage[TX any](t *testing.T, g *ground[TX], outage behavior) {
+	i := isolate(t, g)
+	const topics, each = 3, 400
+	i.addKeyed(topics*each, func(k int) outbox.Message { return message(fmt.Sprintf("out-%d", k%topics), fmt.Sprint(k%100), "t") })
+	i.to.set("out", outage)
+	i.start(outbox.RelayConfig{DeadLetters: true, Policy: &retry.Policy{Attempts: 1, Base: time.Hour, Cap: time.Hour, Total: -1}})
+	i.to.wait(t, "several tries", func() bool { return i.to.called("out") >= 4*topics })
+	i.neighbor(healthyEach, noLimit, 0, "")
+	for _, table := range []string{"once_deadletter", "once_outbox_failed"} {
+		if n := g.count(t, "select count(*) from "+table); n > 0 {
+			t.Errorf("an outage has made %d rows of %s", n, table)
+		}
+	}
+	i.to.set("out", nil)
+	i.to.waitFor(t, topics*each+healthyEach)
+	g.waitEmpty(t)
+	i.to.check(t, topics*each+healthyEach)
+}
+
+// TestIsolationPoisonFirst: a topic whose first messages fail is no topic that is down: what follows them arrives.
+func TestIsolationPoisonFirst(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	onIsolated(t, testIsolationPoisonFirst, testIsolationPoisonFirst)
+}
+
+func testIsolationPoisonFirst[TX any](t *testing.T, g *ground[TX]) {
+	i := isolate(t, g)
+	const poison, good = 40, 100
+	i.addKeyed(poison, func(int) outbox.Message { return message("mixed", "", "poison") })
+	i.addKeyed(good, func(k int) outbox.Message { return message("mixed", fmt.Sprint(k%10), "good") })
+	i.to.set("mixed", func(_ context.Context, messages []outbox.Message) []error {
+		errs := make([]error, len(messages))
+		for k, m := range messages {
+			if strings.HasPrefix(m.Type, "poison") {
+				errs[k] = errRefused
+			}
+		}
+		return errs
+	})
+	i.start(outbox.RelayConfig{Batch: 20, Policy: soon(3)})
+	i.neighbor(healthyEach, noLimit, 0, "")
+	i.to.waitFor(t, good+healthyEach)
+	i.to.set("mixed", nil)
+	_, err := g.box.Resume(t.Context(), "mixed", "")
+	must(t, err)
+	i.to.waitFor(t, good+poison+healthyEach)
+	g.waitEmpty(t)
+	i.to.check(t, good+poison+healthyEach)
+}
