@@ -71,6 +71,7 @@ func (b *bench) steps(r *report) []step {
 		step{"outbox", "outbox", into(&r.Outbox, b.outbox)},
 		step{"outbox", "outbox on SQLite", into(&r.OutboxGroups, b.outboxGroups)},
 		step{"relay", "relay of the outbox", into(&r.Relay, b.relay)},
+		step{"isolation", "a healthy topic beside topics in trouble", into(&r.Isolation, b.isolation)},
 		step{"inbox", "inbox", into(&r.Inbox, b.inbox)},
 		step{"lease", "lease", into(&r.Lease, b.lease)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},

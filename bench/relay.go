@@ -78,7 +78,7 @@ func (b *bench) relayFieldOn(ctx context.Context, database string) (*relayField,
 
 // tidy leaves an empty outbox whose keys have no dead rows, and writes back what was changed: none works for the one before.
 func (f *relayField) tidy(ctx context.Context) error {
-	for _, s := range []string{"truncate once_outbox, once_outbox_sent, once_stream", "checkpoint"} {
+	for _, s := range []string{"truncate once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_stream", "checkpoint"} {
 		if _, err := f.pool.Exec(ctx, s); err != nil {
 			return err
 		}
