@@ -9,11 +9,12 @@ import (
 
 // bench is one run.
 type bench struct {
-	rounds int
-	slice  time.Duration
-	quick  bool
-	only   map[string]bool // empty: everything
-	server *server
+	rounds  int
+	slice   time.Duration
+	quick   bool
+	only    map[string]bool // empty: everything
+	earlier string          // a commit
+	server  *server
 }
 
 func (b *bench) wants(section string) bool { return len(b.only) == 0 || b.only[section] }
