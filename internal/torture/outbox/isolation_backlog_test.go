@@ -19,8 +19,8 @@ func TestIsolationRate(t *testing.T) {
 
 func testIsolationRate[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
-	const rate, large, small = 400, 20_000, 1600
-	i.add("large-1", large)
+	const rate, small = 400, 1600
+	i.add("large-1", i.size(20_000))
 	i.add("small-1", small)
 	bounds := outbox.TopicConfig{Rate: rate}
 	stop := i.start(outbox.RelayConfig{Topics: map[string]outbox.TopicConfig{"large-1": bounds, "small-1": bounds}})
@@ -46,7 +46,7 @@ func TestIsolationColdStart(t *testing.T) {
 
 func testIsolationColdStart[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
-	const parked = 10_000
+	parked := i.size(10_000)
 	for _, topic := range []string{"down-1", "paused-1", "stopped-1"} {
 		i.addKeyed(parked, func(k int) outbox.Message { return message(topic, "", "t") })
 	}
@@ -77,7 +77,7 @@ func testIsolationColdStart[TX any](t *testing.T, g *ground[TX]) {
 		_, err := g.box.Resume(t.Context(), topic, "")
 		must(t, err)
 	}
-	const all = 3*parked + waiting + healthyEach
+	all := 3*parked + waiting + healthyEach
 	i.to.waitFor(t, all)
 	g.waitEmpty(t)
 	i.to.check(t, all)
@@ -92,7 +92,7 @@ func TestIsolationResume(t *testing.T) {
 
 func testIsolationResume[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
-	const backlog = 10_000
+	backlog := i.size(10_000)
 	i.start(outbox.RelayConfig{})
 	drain := func(topic string, begin func()) (read int, statements int64) {
 		before, statementsBefore := i.w.read()[kindOf(topic)], i.w.statements.Load()
@@ -102,7 +102,6 @@ func testIsolationResume[TX any](t *testing.T, g *ground[TX]) {
 	}
 	fresh, statements := drain("fresh-1", func() { i.add("fresh-1", backlog) })
 	must(t, g.box.Pause(t.Context(), "paused-1", "", "the server moves"))
-	i.t.Log("paused")
 	i.add("paused-1", backlog)
 	i.neighbor(healthyEach, noLimit, 0, "")
 	if n := i.w.read()["paused"] - i.to.attempted("paused"); n > 5*isolationBatch {

@@ -78,6 +78,14 @@ func (i *isolation[TX]) start(cfg outbox.RelayConfig) (stop func() error) {
 
 const isolationBatch = 100
 
+// size is how large a backlog is. MySQL takes its messages one by one.
+func (i *isolation[TX]) size(n int) int {
+	if i.g.store.Dialect() == store.MySQL {
+		return n / 4
+	}
+	return n
+}
+
 // add adds n messages to a topic; of each ten, five have one of a hundred keys.
 func (i *isolation[TX]) add(topic string, n int) {
 	i.t.Helper()

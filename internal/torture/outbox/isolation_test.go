@@ -25,7 +25,8 @@ func TestIsolationFailing(t *testing.T) {
 
 func testIsolationFailing[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
-	i.add("sick", 4000)
+	sick := max(i.size(4000), 2000)
+	i.add("sick", sick)
 	i.to.set("sick", func(_ context.Context, messages []outbox.Message) []error {
 		errs := answer(messages, errRefused)
 		for k, m := range messages {
@@ -45,9 +46,9 @@ func testIsolationFailing[TX any](t *testing.T, g *ground[TX]) {
 	}
 	i.to.checkCalls(t, 4)
 	i.to.set("sick", nil)
-	i.to.waitFor(t, 4000+healthyEach)
+	i.to.waitFor(t, sick+healthyEach)
 	g.waitEmpty(t)
-	i.to.check(t, 4000+healthyEach)
+	i.to.check(t, sick+healthyEach)
 }
 
 // TestIsolationHanging: receivers that hang hold the calls of their own topics, and all of them together half of those of the
@@ -102,7 +103,7 @@ func TestIsolationDown(t *testing.T) {
 
 func testIsolationDown[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
-	const backlog, flapping = 8000, 1000
+	backlog, flapping := i.size(8000), i.size(1000)
 	i.add("down", backlog)
 	i.add("flaps", flapping)
 	i.to.set("down", down)
@@ -130,7 +131,7 @@ func testIsolationDown[TX any](t *testing.T, g *ground[TX]) {
 	}
 	i.to.set("down", nil)
 	i.to.set("flaps", nil)
-	const all = backlog + flapping + healthyEach
+	all := backlog + flapping + healthyEach
 	i.to.waitFor(t, all)
 	g.waitEmpty(t)
 	i.to.check(t, all)
@@ -152,7 +153,7 @@ func testIsolationLateCommit[TX any](t *testing.T, g *ground[TX]) {
 		t.Skip("one transaction writes at a time")
 	}
 	i := isolate(t, g)
-	const topics, each = 300, 10
+	topics, each := 300, i.size(10)
 	for k := range each {
 		i.addKeyed(topics, func(n int) outbox.Message { return message(fmt.Sprintf("down-%d", n), fmt.Sprint(k%2), "t") })
 	}
@@ -162,8 +163,9 @@ func testIsolationLateCommit[TX any](t *testing.T, g *ground[TX]) {
 	tx, end := g.begin(t)
 	must(t, g.box.Add(t.Context(), tx, message(healthyTopic, "late", "late"), message(healthyTopic, "", "late"), message("new", "k", "late"), message("down-7", "late", "late")))
 	i.neighbor(healthyEach, noLimit, 0, "")
-	i.addKeyed(2000, func(n int) outbox.Message { return message("busy", fmt.Sprint(n%100), "t") })
-	i.to.wait(t, "later ids", func() bool { return i.to.delivered("busy") == 2000 })
+	busy := i.size(2000)
+	i.addKeyed(busy, func(n int) outbox.Message { return message("busy", fmt.Sprint(n%100), "t") })
+	i.to.wait(t, "later ids", func() bool { return i.to.delivered("busy") == busy })
 	must(t, end(true))
 	// A look at everything takes its turn, while a healthy topic is delivered at once.
 	arrived := healthyEach
@@ -175,7 +177,7 @@ func testIsolationLateCommit[TX any](t *testing.T, g *ground[TX]) {
 		i.to.wait(t, "a healthy message", func() bool { return i.to.delivered(healthyTopic) > arrived })
 	}
 	i.to.set("down", nil)
-	all := topics*each + arrived + 2000 + 4
+	all := topics*each + arrived + busy + 4
 	i.to.waitFor(t, all)
 	g.waitEmpty(t)
 	i.to.check(t, all)
