@@ -29,7 +29,7 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 	}
 	r.Load[0] = load()
 	for _, step := range b.steps(r) {
-		if !b.wants(step.section) {
+		if !b.wants(step.section) || step.section == "earlier" && b.earlier == "" {
 			continue
 		}
 		fmt.Fprintln(os.Stderr, "bench:", step.title)
@@ -72,6 +72,7 @@ func (b *bench) steps(r *report) []step {
 		step{"outbox", "outbox", into(&r.Outbox, b.outbox)},
 		step{"outbox", "outbox on SQLite", into(&r.OutboxGroups, b.outboxGroups)},
 		step{"relay", "relay of the outbox", into(&r.Relay, b.relay)},
+		step{"earlier", "outbox of an earlier commit", into(&r.Earlier, b.relayEarlier)},
 		step{"isolation", "a healthy topic beside topics in trouble", into(&r.Isolation, b.isolation)},
 		step{"inbox", "inbox", into(&r.Inbox, b.inbox)},
 		step{"lease", "lease", into(&r.Lease, b.lease)},

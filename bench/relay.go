@@ -19,9 +19,8 @@ import (
 
 // relayed is what the section has found.
 type relayed struct {
-	Drain   relayDrain    `json:"drain"`
-	Delay   relayDelay    `json:"delay"`
-	Earlier *relayEarlier `json:"earlier,omitempty"` // with -earlier
+	Drain relayDrain `json:"drain"`
+	Delay relayDelay `json:"delay"`
 }
 
 func (b *bench) relay(ctx context.Context) (r *relayed, err error) {
@@ -36,11 +35,6 @@ func (b *bench) relay(ctx context.Context) (r *relayed, err error) {
 	}
 	if r.Delay, err = b.relayDelay(ctx, f); err != nil {
 		return nil, fmt.Errorf("delay: %w", err)
-	}
-	if b.earlier != "" {
-		if r.Earlier, err = b.relayEarlier(ctx); err != nil {
-			return nil, fmt.Errorf("earlier commit: %w", err)
-		}
 	}
 	return r, nil
 }
@@ -143,7 +137,4 @@ func (r *relayed) write(p printer) {
 	p("more.")
 	r.Drain.write(p)
 	r.Delay.write(p)
-	if r.Earlier != nil {
-		r.Earlier.write(p)
-	}
 }

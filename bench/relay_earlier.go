@@ -278,7 +278,7 @@ func (b *bench) runProcess(ctx context.Context, program string, args []string) (
 }
 
 func (e *relayEarlier) write(p printer) {
-	p("\n### Against an earlier commit\n")
+	p("\n## Outbox, against an earlier commit\n")
 	p("The same program, built with this commit and with %s, in turns: %s messages with 1,000 keys, or as many transactions as a tenth of that.", e.Commit, thousands(int64(e.Messages)))
 	p("Add and bulk insert have one index more. %d rounds.\n", e.Rounds)
 	writeVerdicts(p, e.Verdicts)
