@@ -112,6 +112,9 @@ func (f *relayField) beside(ctx context.Context, t trouble, window time.Duration
 	if err := f.tidy(ctx); err != nil {
 		return r, err
 	}
+	if err := f.addHealthy(ctx); err != nil { // a topic that has never answered may be one that hangs
+		return r, err
+	}
 	if t.fill != nil {
 		if err := t.fill(ctx, f.pool); err != nil {
 			return r, err
@@ -125,6 +128,11 @@ func (f *relayField) beside(ctx context.Context, t trouble, window time.Duration
 	if err != nil {
 		return r, err
 	}
+	select {
+	case <-to.first:
+	case <-ctx.Done():
+	case <-time.After(10 * time.Second):
+	}
 	sleep(ctx, 500*time.Millisecond) // the trouble begins
 	sleep(ctx, t.burst)
 	others, began := to.others.Load(), time.Now()
@@ -133,6 +141,13 @@ func (f *relayField) beside(ctx context.Context, t trouble, window time.Duration
 	r.delays, r.undelivered = to.result(ctx)
 	close(to.over)
 	return r, errors.Join(err, stop())
+}
+
+// addHealthy adds a healthy message that does not count.
+func (f *relayField) addHealthy(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
+		return f.box.Add(ctx, tx, outbox.Message{Topic: healthyTopic, Type: outboxEventType, Payload: []byte("first")})
+	})
 }
 
 // relayInTrouble runs a relay, whose failures are no faults, until stop is called.

@@ -121,10 +121,7 @@ func coldStart(ctx context.Context, f *relayField, n *isolation) (bar isolationB
 	if _, err := f.pool.Exec(ctx, "analyze once_outbox"); err != nil {
 		return bar, err
 	}
-	if err := backlogOf(1, healthyTopic, 1, 0)(ctx, f.pool); err != nil { // the topic is healthy0
-		return bar, err
-	}
-	if _, err := f.pool.Exec(ctx, "update once_outbox set topic = $1 where topic = $2", healthyTopic, healthyTopic+"0"); err != nil {
+	if err := f.addHealthy(ctx); err != nil {
 		return bar, err
 	}
 	to := newHealthy(isDown, healthyRate*time.Second)

@@ -97,7 +97,7 @@ func troubles(scale int) []trouble {
 			},
 		},
 		{
-			name: fmt.Sprintf("%s topics whose receivers hang", thousands(int64(3000/scale))), fill: backlogOf(3000/scale, "hangs", 8, 4),
+			name: fmt.Sprintf("%s topics whose receivers hang", thousands(int64(3000/scale))), fill: backlogOf(3000/scale, "stuck", 8, 4),
 			answer: func(_ string, messages []outbox.Message, over <-chan struct{}) []error {
 				<-over
 				return refuse(messages, outbox.Unavailable(errTrouble))
