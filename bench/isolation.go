@@ -54,7 +54,7 @@ const (
 func (b *bench) isolation(ctx context.Context) (*isolation, error) {
 	n := &isolation{Rounds: 5, Window: 5 * time.Second, Scale: 1}
 	if b.quick {
-		n.Window, n.Scale = 2*time.Second, 10
+		n.Rounds, n.Window, n.Scale = 3, 2*time.Second, 10
 	}
 	f, err := b.openRelayField(ctx)
 	if err != nil {

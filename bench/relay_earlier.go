@@ -46,7 +46,7 @@ func (b *bench) relayEarlier(ctx context.Context) (e *relayEarlier, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	e = &relayEarlier{Commit: b.earlier, Rounds: 5, Messages: 150_000}
 	if b.quick {
-		e.Messages = 15_000
+		e.Rounds, e.Messages = 3, 15_000
 	}
 	releases := []*release{{name: nameNow, program: filepath.Join(dir, nameNow)}, {name: nameEarlier, program: filepath.Join(dir, nameEarlier)}}
 	if err := build(ctx, ".", releases[0].program); err != nil {
