@@ -23,9 +23,9 @@ var isolationMutants = []Mutant{
 		Tests: relayTest("TestIsolationOutage$/^it_says_so$/^pgxstore"),
 	},
 	{
-		Name:  "a topic whose first messages fail is down for ever",
-		Edits: []Edit{{In: "outbox.(*board).nextProbe", Old: "min(2*max(t.probe, probeRows), max(b.batch, probeRows))", New: "probeRows"}},
-		Tests: relayTest("TestIsolationPoisonFirst$/^pgxstore"),
+		Name:  "a key is taken for one that has messages in one part only",
+		Edits: []Edit{{In: "outbox.(*board).sort", Old: "k := keyOf{it.queue, m.Key}", New: "k := keyOf{u.queues[0], m.Key}"}},
+		Tests: relayTest("TestRelayKeyInTwoParts$/^pgxstore"),
 	},
 	{
 		Name:  "a claim is for one queue",
