@@ -23,11 +23,6 @@ var isolationMutants = []Mutant{
 		Tests: relayTest("TestIsolationOutage$/^it_says_so$/^pgxstore"),
 	},
 	{
-		Name:  "a key is taken for one that has messages in one part only",
-		Edits: []Edit{{In: "outbox.(*board).sort", Old: "k := keyOf{it.queue, m.Key}", New: "k := keyOf{u.queues[0], m.Key}"}},
-		Tests: relayTest("TestRelayKeyInTwoParts$/^pgxstore"),
-	},
-	{
 		Name:  "a claim is for one queue",
 		Edits: []Edit{{In: "outbox.(*board).pick", Old: "queues < maxQueues", New: "queues < 1"}},
 		Tests: relayTest("TestIsolationDrain$/^pgxstore"),
