@@ -95,10 +95,10 @@ func testIsolationResume[TX any](t *testing.T, g *ground[TX]) {
 	backlog := i.size(10_000)
 	i.start(outbox.RelayConfig{})
 	drain := func(topic string, begin func()) (read int, statements int64) {
-		before, statementsBefore := i.w.read()[kindOf(topic)], i.w.statements.Load()
+		before, statementsBefore := i.w.read()[topicKind(topic)], i.w.statements.Load()
 		begin()
 		i.to.wait(t, topic, func() bool { return i.to.delivered(topic) == backlog })
-		return i.w.read()[kindOf(topic)] - before, i.w.statements.Load() - statementsBefore
+		return i.w.read()[topicKind(topic)] - before, i.w.statements.Load() - statementsBefore
 	}
 	fresh, statements := drain("fresh-1", func() { i.add("fresh-1", backlog) })
 	must(t, g.box.Pause(t.Context(), "paused-1", "", "the server moves"))

@@ -152,7 +152,7 @@ type street struct {
 	ended  chan struct{} // whoever hangs gives up
 }
 
-func kindOf(topic string) string { kind, _, _ := strings.Cut(topic, "-"); return kind }
+func topicKind(topic string) string { kind, _, _ := strings.Cut(topic, "-"); return kind }
 
 func (s *street) end() { s.ending.Do(func() { close(s.ended) }) }
 
@@ -166,7 +166,7 @@ func (s *street) set(kind string, b behavior) {
 // Publish implements outbox.Publisher.
 func (s *street) Publish(ctx context.Context, messages []outbox.Message) []error {
 	topic := messages[0].Topic
-	kind := kindOf(topic)
+	kind := topicKind(topic)
 	s.mu.Lock()
 	for _, m := range messages {
 		if m.Topic != topic {
@@ -257,7 +257,7 @@ func (s *street) now(kind string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, calls := range s.underWay {
-		if kindOf(topic) == kind {
+		if topicKind(topic) == kind {
 			n += calls
 		}
 	}
@@ -373,7 +373,7 @@ func (r countedRow[TX]) Scan(dest ...any) error {
 	for _, d := range dest {
 		if topic, is := d.(*string); is {
 			r.s.mu.Lock()
-			r.s.rows[kindOf(*topic)]++
+			r.s.rows[topicKind(*topic)]++
 			r.s.mu.Unlock()
 			break
 		}
