@@ -20,7 +20,7 @@ func TestIsolationRate(t *testing.T) {
 func testIsolationRate[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
 	const rate, small = 400, 1600
-	i.add("large-1", i.size(20_000))
+	i.add("large-1", i.size(12_000))
 	i.add("small-1", small)
 	bounds := outbox.TopicConfig{Rate: rate}
 	stop := i.start(outbox.RelayConfig{Topics: map[string]outbox.TopicConfig{"large-1": bounds, "small-1": bounds}})
@@ -46,7 +46,7 @@ func TestIsolationColdStart(t *testing.T) {
 
 func testIsolationColdStart[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
-	parked := i.size(10_000)
+	parked := i.size(6000)
 	for _, topic := range []string{"down-1", "paused-1", "stopped-1"} {
 		i.addKeyed(parked, func(k int) outbox.Message { return message(topic, "", "t") })
 	}
@@ -92,7 +92,7 @@ func TestIsolationResume(t *testing.T) {
 
 func testIsolationResume[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
-	backlog := i.size(10_000)
+	backlog := i.size(6000)
 	i.start(outbox.RelayConfig{})
 	drain := func(topic string, begin func()) (read int, statements int64) {
 		before, statementsBefore := i.w.read()[topicKind(topic)], i.w.statements.Load()

@@ -118,7 +118,7 @@ func TestIsolationDown(t *testing.T) {
 
 func testIsolationDown[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
-	backlog, flapping := i.size(8000), i.size(1000)
+	backlog, flapping := i.size(6000), i.size(1000)
 	i.add("down", backlog)
 	i.add("flaps", flapping)
 	i.to.set("down", down)
