@@ -108,6 +108,7 @@ func All() []Mutant {
 		logMutants,
 		planeMutants,
 		relayMutants,
+		isolationMutants,
 		deadletterMutants,
 		brokerMutants,
 		consumerMutants,
