@@ -119,7 +119,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 				return notFound(id)
 			}
 		}
-		if _, err = r.Exec(ctx, b.statement("delete from once_outbox_failed where part = ? and id = ?", int64(s.part), s.id)); err != nil {
+		if _, err = r.Exec(ctx, b.statement("update once_outbox_failed set next_at = NOW where part = ? and id = ?", int64(s.part), s.id)); err != nil {
 			return err
 		}
 		return b.audit(ctx, r, "outbox skip", m.Topic, m.Key, reason, "message "+m.ID)

@@ -23,7 +23,7 @@ type RelayConfig struct {
 	// Batch is how many messages one Publish takes at most. Default: 1000.
 	Batch int
 
-	// Concurrency is how many batches are on their way at once from this process. Default: 4.
+	// Concurrency is how many calls of Publish of one topic are on their way at once from this process. Default: 4.
 	Concurrency int
 
 	// Topics bounds single topics.
@@ -54,10 +54,10 @@ type RelayConfig struct {
 	Observer Observer
 }
 
-// TopicConfig bounds the deliveries of one topic from this process. 0: no bound.
+// TopicConfig bounds the deliveries of one topic from this process.
 type TopicConfig struct {
-	Rate        float64 // messages per second
-	Concurrency int     // calls of Publish at once
+	Rate        float64 // messages per second; 0: no bound
+	Concurrency int     // calls of Publish at once; 0: RelayConfig.Concurrency
 }
 
 // Relay delivers the messages of an outbox. It is an [once.Observer]: a commit that has added
@@ -70,11 +70,13 @@ type Relay struct {
 	encrypter once.Encrypter // of payloads and headers
 	added     *atomic.Uint64 // the parts to which this process has added messages, one bit for each
 
-	holder  holder
-	lanes   []*lane
-	topics  *topics
-	silent  chan struct{} // one for each Publish that has not returned in its time
-	running atomic.Bool
+	holder     holder
+	board      *board
+	settlers   [classes]*settler
+	publishing sync.WaitGroup
+	woken      chan struct{} // a message was added
+	scanNow    chan struct{} // parts were taken
+	running    atomic.Bool
 }
 
 // holder is [hold.Holder].
@@ -83,8 +85,16 @@ type holder interface {
 	Use(parts []int) (held []hold.Part, done func())
 }
 
-// work names the parts of the outbox among those that processes hold.
-const work = "outbox"
+// workName names the parts of the outbox among those that processes hold.
+const workName = "outbox"
+
+// allParts are the numbers of all parts.
+var allParts = func() (numbers []int) {
+	for n := range parts {
+		numbers = append(numbers, n)
+	}
+	return numbers
+}()
 
 // Relay returns a relay that delivers messages with p.
 func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
@@ -95,7 +105,7 @@ func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
 
 func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
 	cfg.Batch = cmp.Or(max(0, cfg.Batch), 1000)
-	cfg.Concurrency = min(cmp.Or(max(0, cfg.Concurrency), 4), parts)
+	cfg.Concurrency = cmp.Or(max(0, cfg.Concurrency), queuesOfTopic)
 	cfg.Timeout = cmp.Or(max(0, cfg.Timeout), 30*time.Second)
 	cfg.TTL = cmp.Or(max(0, cfg.TTL), 10*time.Second)
 	if cfg.Node == "" {
@@ -114,13 +124,13 @@ func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
 	}
 	cfg.Policy = &policy
 	r := &Relay{
-		db: db, publisher: p, cfg: cfg, added: new(atomic.Uint64), topics: newTopics(cfg.Topics), silent: make(chan struct{}, cfg.Concurrency),
-		holder: hold.New(db, hold.Config{Work: work, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
+		db: db, publisher: p, cfg: cfg, added: new(atomic.Uint64), board: newBoard(&cfg), woken: make(chan struct{}, 1), scanNow: make(chan struct{}, 1),
+		holder: hold.New(db, hold.Config{Work: workName, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
 			cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
 		}}),
 	}
-	for i := range cfg.Concurrency {
-		r.lanes = append(r.lanes, newLane(r, i))
+	for c := range r.settlers {
+		r.settlers[c] = newSettler(r)
 	}
 	return r
 }
@@ -141,23 +151,34 @@ func (r *Relay) Run(ctx context.Context) error {
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
 	changed := make(chan struct{}, 1)
-	var held, working sync.WaitGroup
+	var held, working, settling sync.WaitGroup
 	var failed error
 	held.Go(func() {
 		err := r.holder.Run(holding, func() {
 			notify(changed)
-			r.wake(math.MaxUint64)
+			notify(r.woken)
 		})
 		if holding.Err() == nil { // it has ended by itself
 			failed = err
 		}
 		stop()
 	})
-	for _, l := range r.lanes {
-		working.Go(func() { l.run(ctx) })
+	r.board = newBoard(&r.cfg)
+	for c, s := range r.settlers {
+		claimer := &claimer{relay: r, class: class(c), limit: r.cfg.Batch} //nolint:gosec // there are two
+		working.Go(func() { claimer.run(ctx) })
+		s.ended = false
+		settling.Go(func() { s.run(ctx) })
 	}
+	working.Go(func() { (&finder{relay: r}).run(ctx) })
+	working.Go(func() { r.scan(ctx) })
 	working.Go(func() { r.keepHouse(ctx, changed) })
 	working.Wait()
+	r.publishing.Wait()
+	for _, s := range r.settlers {
+		s.end()
+	}
+	settling.Wait()
 	letGo()
 	held.Wait()
 	switch {
@@ -211,27 +232,19 @@ func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
 	if store.KindOf(err) != store.KindRetry { // a deadlock is no news
 		r.tell(ctx, Event{Type: EventDatabase, Err: err})
 	}
-	pause(ctx, backoff(10*time.Millisecond, 2*time.Second, failures))
+	pause(ctx, backoff(10*time.Millisecond, 500*time.Millisecond, failures))
 }
 
 // Observe implements [once.Observer].
 func (r *Relay) Observe(_ context.Context, e once.Event) {
 	if e.Type == once.EventFinished && (e.Outcome == once.OutcomeExecuted || e.Outcome == once.OutcomeDeclined) && r.added.Load() != 0 {
-		r.wake(r.added.Swap(0))
+		r.added.Store(0)
+		notify(r.woken)
 	}
 }
 
 // Wakes implements [once.Waker].
 func (r *Relay) Wakes() {}
-
-// wake has the lanes of these parts look at the database.
-func (r *Relay) wake(parts uint64) {
-	for _, l := range r.lanes {
-		if parts&l.mask != 0 {
-			notify(l.woken)
-		}
-	}
-}
 
 func notify(c chan struct{}) {
 	select {
@@ -251,17 +264,13 @@ func (r *Relay) tell(ctx context.Context, e Event) {
 func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
-	all := make([]int, parts)
-	for i := range all {
-		all[i] = i
-	}
 	told := -1
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			held, done := r.holder.Use(all)
+			held, done := r.holder.Use(allParts)
 			done()
 			if len(held) != told {
 				told = len(held)
@@ -270,7 +279,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 			continue
 		case <-tick.C:
 		}
-		held, done := r.holder.Use(all[:1])
+		held, done := r.holder.Use(allParts[:1])
 		done()
 		if len(held) == 0 {
 			continue
