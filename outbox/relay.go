@@ -44,7 +44,7 @@ type RelayConfig struct {
 	// Timeout of one Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// TTL is how long after the death of a process others take its keys over. Default: 10 s.
+	// TTL is how long after the death of this process others take its keys over. Processes may have different ones. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.

@@ -13,7 +13,7 @@ import (
 type Config struct {
 	Work  string        // such as "outbox"; parts of different works have nothing to do with each other
 	Parts int           // 0 to Parts-1, at most 1000; the same in all processes
-	TTL   time.Duration // how long after its last renewal a part can be taken over; renewed every third of it; the same in all processes
+	TTL   time.Duration // how long after its last renewal a part of this process can be taken over; renewed every third of it
 	Node  string        // of this process, for people: random letters are added, so that a restarted process is another node
 
 	// Failed is told each error of the database. Run goes on. Default: nobody is told.
