@@ -167,6 +167,7 @@ func (r *Relay) publish(ctx context.Context, messages []Message) (errs []error, 
 		tellBreaker = tell
 	}
 	errs, unanswered = r.answer(ctx, messages, all)
+	endIfClosed(r.end, errs)
 	health := retry.HealthGood
 	for _, err := range errs {
 		if IsUnavailable(err) || errors.Is(err, errSilent) {

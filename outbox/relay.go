@@ -77,6 +77,7 @@ type Relay struct {
 	woken      chan struct{} // a message was added
 	scanNow    chan struct{} // parts were taken
 	running    atomic.Bool
+	end        context.CancelCauseFunc // ends Run: see Closed
 }
 
 // holder is [hold.Holder].
@@ -137,7 +138,7 @@ func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
 
 // Run delivers messages until ctx ends. Then it waits for the deliveries on their way, lets its keys go
 // and returns nil. While the database cannot be reached it waits, and tells the observer. An error says that
-// it cannot work at all.
+// it cannot work at all, or that its publisher has returned [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
@@ -146,8 +147,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.end = stop
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
 	changed := make(chan struct{}, 1)
@@ -161,7 +163,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if holding.Err() == nil { // it has ended by itself
 			failed = err
 		}
-		stop()
+		stop(nil)
 	})
 	r.board = newBoard(&r.cfg)
 	for c, s := range r.settlers {
@@ -187,7 +189,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	case failed != nil:
 		return fmt.Errorf("outbox: the relay cannot hold its parts: %w. Try: Run again", failed)
 	}
-	return nil
+	return closedCause(ctx)
 }
 
 // check waits until the database can be reached, and returns an error if it has not the tables.
