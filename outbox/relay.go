@@ -175,6 +175,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.scan(ctx) })
 	working.Go(func() { r.keepHouse(ctx, changed) })
+	working.Go(func() { r.sweep(ctx) })
 	working.Wait()
 	r.publishing.Wait()
 	for _, s := range r.settlers {
@@ -262,7 +263,7 @@ func (r *Relay) tell(ctx context.Context, e Event) {
 }
 
 // keepHouse tells which parts are held. The process that holds part 0 tells the backlog
-// and deletes what was kept for long enough.
+// and deletes dead letters that were kept for long enough.
 func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
@@ -290,9 +291,6 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 			b, err := readBacklog(ctx, r.db)
 			if err == nil {
 				r.tell(ctx, Event{Type: EventBacklog, Backlog: b})
-			}
-			if err == nil && r.keep > 0 {
-				err = sweepSent(ctx, r.db, r.keep)
 			}
 			if err == nil && r.cfg.DeadLetters {
 				err = letter.Sweep(ctx, r.db, letter.Keep, sweepBatch)

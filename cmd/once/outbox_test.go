@@ -114,6 +114,15 @@ func TestOutboxCommands(t *testing.T) {
 		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Messages) != 4 || len(page.Paused) != 1 || page.Next != 0 {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
+		const unknown = "none with a key was ever added"
+		says(0, unknown, "pause", "--topic", "refund", "--reason", "a name that is wrong")
+		says(0, unknown, "pause", "--topic", "refunds", "--key", "acct_2", "--reason", "a key that is wrong")
+		says(0, "paused: the topic refund", "pause", "--topic", "refund", "--reason", "it is paused")
+		for _, topic := range []string{"refunds", "mails"} { // one with a key, and one that waits
+			if o := run(t, "outbox", "pause", "--topic", topic, "--reason", "asked", "--db", url).want(t, 0); strings.Contains(o.stderr, unknown) {
+				t.Errorf("%s: %s", topic, o.stderr)
+			}
+		}
 	})
 }
 

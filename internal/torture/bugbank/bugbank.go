@@ -107,7 +107,7 @@ func All() []Mutant {
 		adminMutants,
 		logMutants,
 		planeMutants,
-		relayMutants,
+		relayMutants, seenMutants,
 		deadletterMutants,
 		brokerMutants,
 		consumerMutants,
