@@ -71,6 +71,7 @@ type Relay struct {
 	added     *atomic.Uint64 // the parts to which this process has added messages, one bit for each
 
 	holder     holder
+	node       string // its name for the holder
 	board      *board
 	settlers   [classes]*settler
 	publishing sync.WaitGroup
@@ -126,10 +127,11 @@ func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
 	cfg.Policy = &policy
 	r := &Relay{
 		db: db, publisher: p, cfg: cfg, added: new(atomic.Uint64), board: newBoard(&cfg), woken: make(chan struct{}, 1), scanNow: make(chan struct{}, 1),
-		holder: hold.New(db, hold.Config{Work: workName, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
-			cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
-		}}),
 	}
+	h := hold.New(db, hold.Config{Work: workName, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
+		cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
+	}})
+	r.holder, r.node = h, h.Node()
 	for c := range r.settlers {
 		r.settlers[c] = newSettler(r)
 	}
@@ -176,6 +178,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	working.Go(func() { r.scan(ctx) })
 	working.Go(func() { r.keepHouse(ctx, changed) })
 	working.Go(func() { r.sweep(ctx) })
+	working.Go(func() { r.noteWaits(ctx) })
 	working.Wait()
 	r.publishing.Wait()
 	for _, s := range r.settlers {
@@ -195,9 +198,9 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // check waits until the database can be reached, and returns an error if it has not the tables.
 func (r *Relay) check(ctx context.Context) error {
-	tables := store.Statement{SQL: "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_hold where 1 = 0"}
+	tables := store.Statement{SQL: "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold where 1 = 0"}
 	if r.cfg.DeadLetters {
-		tables.SQL = "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_hold, once_deadletter, once_deadletter_attempt where 1 = 0"
+		tables.SQL = "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold, once_deadletter, once_deadletter_attempt where 1 = 0"
 	}
 	for failures := 1; ; failures++ {
 		err := r.try(ctx, func(ctx context.Context) error {

@@ -60,6 +60,9 @@ func New(db store.Database, cfg Config) *Holder {
 	}
 }
 
+// Node is the name of this process in the tables.
+func (h *Holder) Node() string { return h.node }
+
 // Use returns those of parts that this process holds, for one unit of work. They are not let go
 // to another process before done is called, though they may be taken over if the unit lasts longer than TTL.
 func (h *Holder) Use(parts []int) (held []Part, done func()) {

@@ -1,0 +1,123 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+const (
+	noteEvery = 5 * time.Second
+	maxNotes  = 1000 // topics of which a relay tells
+	noteRows  = 100  // of one statement
+)
+
+// topicNote is a topic that does not go, as this process knows: its destination is down, for example.
+type topicNote struct {
+	topic  string
+	reason Wait
+	since  time.Time // by the clock of this process
+	err    string
+}
+
+// waitNoter writes down which topics do not go and why, as only this process knows, for people who ask the database: see
+// [Box.Topics]. Rows count as long as the node holds or could hold parts. Only changes are written.
+type waitNoter struct {
+	db   store.Database
+	node string
+	told map[string]topicNote // nil: it is not known what the database has
+}
+
+// note writes down now, and forgets what has changed.
+func (n *waitNoter) note(ctx context.Context, now []topicNote) error {
+	slices.SortFunc(now, func(a, b topicNote) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.topic, b.topic)) })
+	now = now[:min(len(now), maxNotes)]
+	told := n.told
+	n.told = nil // until all is written
+	if told == nil {
+		if err := n.exec(ctx, "delete from once_outbox_wait where node = ?", n.node); err != nil {
+			return err
+		}
+	}
+	gone, next := told, map[string]topicNote{}
+	var changed []topicNote
+	for _, w := range now {
+		if before, known := told[w.topic]; !known || before.reason != w.reason || !before.since.Equal(w.since) || before.err != w.err {
+			changed = append(changed, w)
+		}
+		next[w.topic] = w
+	}
+	var over []string
+	for topic := range gone {
+		if _, still := next[topic]; !still {
+			over = append(over, topic)
+		}
+	}
+	slices.Sort(over)
+	for list := range slices.Chunk(over, noteRows) {
+		args := []any{n.node}
+		for _, topic := range list {
+			args = append(args, topic)
+		}
+		if err := n.exec(ctx, "delete from once_outbox_wait where node = ? and topic in (?"+strings.Repeat(", ?", len(list)-1)+")", args...); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(changed, func(a, b topicNote) int { return cmp.Compare(a.topic, b.topic) }) // the order in which rows are locked
+	for list := range slices.Chunk(changed, noteRows) {
+		var args []any
+		for _, w := range list {
+			args = append(args, w.topic, n.node, string(w.reason), time.Since(w.since).Microseconds(), w.err)
+		}
+		const row = "(?, ?, ?, AGO(?), ?)"
+		if err := n.exec(ctx, "insert into once_outbox_wait (topic, node, reason, since, error) values "+row+strings.Repeat(", "+row, len(list)-1)+
+			" UPSERT(topic, node) reason = NEW(reason), since = NEW(since), error = NEW(error)", args...); err != nil {
+			return err
+		}
+	}
+	n.told = next
+	return nil
+}
+
+// forgetDead removes what processes have told that are gone.
+func (n *waitNoter) forgetDead(ctx context.Context) error {
+	return n.exec(ctx, "delete from once_outbox_wait where not exists (select 1 from once_hold_node n where n.work = 'outbox' and n.node = once_outbox_wait.node)")
+}
+
+func (n *waitNoter) exec(ctx context.Context, query string, args ...any) error {
+	_, err := n.db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(n.db.Dialect(), query), Args: args})
+	return err
+}
+
+// noteWaits notes from time to time which topics do not go, until ctx ends.
+func (r *Relay) noteWaits(ctx context.Context) {
+	n := waitNoter{db: r.db, node: r.node}
+	tick := time.NewTicker(noteEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			_ = r.try(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.note(ctx, nil) }) // the node is gone soon, and its rows count no more
+			return
+		case <-tick.C:
+		}
+		err := r.try(ctx, func(ctx context.Context) error {
+			err := n.note(ctx, r.board.notes())
+			if held, done := r.holder.Use([]int{0}); err == nil && len(held) > 0 {
+				err = n.forgetDead(ctx)
+				done()
+			} else {
+				done()
+			}
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			r.tell(ctx, Event{Type: EventDatabase, Err: err})
+		}
+	}
+}
