@@ -552,7 +552,7 @@ func (b *board) poll() time.Duration {
 }
 
 // isDown puts a topic aside whose destination was not available. wait says for how long, when that has happened several times in a row.
-func (b *board) isDown(t *topic, asked bool, probe int, wait func(times int) time.Duration) {
+func (b *board) isDown(t *topic, cause error, asked bool, probe int, wait func(times int) time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -567,6 +567,9 @@ func (b *board) isDown(t *topic, asked bool, probe int, wait func(times int) tim
 		d = min(d, max(probeMost, time.Duration(b.downs)*probeEach))
 	}
 	t.isDown(d, asked, probe, now)
+	if t.cause = cause; t.down == 1 {
+		t.since = now
+	}
 }
 
 // isUp notes that the destination of a topic is there. Others are likely to be there as well.

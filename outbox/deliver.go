@@ -60,7 +60,7 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 		r.board.wait(u.topic, max(partPause, min(after, maxAfter)))
 	default: // only this topic waits
 		_, after := retry.Classify(down)
-		r.board.isDown(u.topic, after > 0, probe, func(times int) time.Duration { return r.wait(times, down) })
+		r.board.isDown(u.topic, down, after > 0, probe, func(times int) time.Duration { return r.wait(times, down) })
 	}
 	r.tell(ctx, Event{Type: EventUnavailable, Message: Message{Topic: u.topic.name}, Err: down})
 }

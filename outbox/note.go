@@ -25,6 +25,58 @@ type topicNote struct {
 	err    string
 }
 
+// stuckCall is how long the calls of a topic must be under way until people are told.
+const stuckCall = 5 * time.Second
+
+// notes returns the topics that do not go.
+func (b *board) notes() (list []topicNote) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	first, last := map[*topic]time.Time{}, map[*topic]time.Time{} // calls of Publish that are under way
+	for u, began := range b.underWay {
+		first[u.topic] = earlier(first[u.topic], began)
+		if began.After(last[u.topic]) {
+			last[u.topic] = began
+		}
+	}
+	for _, t := range b.topics {
+		n := topicNote{topic: t.name, since: now}
+		switch {
+		case t.paused: // the database says so
+		case t.down > 0 && t.hasMessages():
+			n.reason, n.since, n.err = WaitDown, t.since, errorText(t.cause)
+		case t.calls >= t.Concurrency && now.Sub(last[t]) > stuckCall:
+			n.reason, n.since = WaitHanging, first[t]
+		case slices.ContainsFunc(t.queues, (*queue).full):
+			n.reason = WaitFull
+		case t.overRate(now):
+			n.reason = WaitRate
+		}
+		if n.reason == t.noted.reason && n.err == t.noted.err {
+			n.since = t.noted.since
+		}
+		if t.noted = n; n.reason != "" {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// hasMessages reports whether messages of the topic wait, as far as it is known.
+func (t *topic) hasMessages() bool {
+	return slices.ContainsFunc(t.queues, func(q *queue) bool { return q.tail > q.mark || q.claimed || q.waiting })
+}
+
+// overRate reports whether messages wait because of Rate: then tokens are used as soon as they come, and else they are saved.
+func (t *topic) overRate(now time.Time) bool {
+	if t.Rate <= 0 || !slices.ContainsFunc(t.queues, func(q *queue) bool { return q.tail > q.mark }) {
+		return false
+	}
+	t.ready(now) // counts tokens
+	return t.tokens < max(1, t.Rate)/2
+}
+
 // waitNoter writes down which topics do not go and why, as only this process knows, for people who ask the database: see
 // [Box.Topics]. Rows count as long as the node holds or could hold parts. Only changes are written.
 type waitNoter struct {

@@ -119,7 +119,8 @@ var firstOfQueues = map[store.Dialect]string{
   order by o.topic, o.part, o.id limit 1) n)
  select topic, part, created_at, NOW from q limit ?`,
 	store.SQLite: `with recursive q(id) as (select (select id from once_outbox order by topic, part, id limit 1)
- union all select (select o.id from once_outbox o where (o.topic, o.part) > (c.topic, c.part) order by o.topic, o.part, o.id limit 1) from q join once_outbox c on c.id = q.id)
+ union all select coalesce((select o.id from once_outbox o where o.topic = c.topic and o.part > c.part order by o.part, o.id limit 1),
+  (select o.id from once_outbox o where o.topic > c.topic order by o.topic, o.part, o.id limit 1)) from q join once_outbox c on c.id = q.id)
  select c.topic, c.part, c.created_at, NOW from q join once_outbox c on c.id = q.id limit ?`,
 	store.MySQL: `select o.topic, o.part, o.created_at, NOW from (select topic, part, min(id) id from once_outbox group by topic, part limit ?) q
  straight_join once_outbox o on o.part = q.part and o.id = q.id`,

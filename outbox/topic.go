@@ -35,11 +35,14 @@ type topic struct {
 	counted  time.Time
 	calls    int       // of Publish, under way
 	calledAt time.Time // the oldest of them that has begun when there was none
+	noted    topicNote // what people were told last
 
 	down  int       // how often in a row its destination was not available
 	until time.Time // put aside for so long
 	asked bool      // by the destination
 	probe int       // messages with which it is tried while it is down
+	since time.Time // the first time
+	cause error     // the last time
 	blind int       // claims in a row, while it is down, that have found nothing that can be delivered
 }
 
