@@ -33,6 +33,7 @@ type box interface {
 	Forget(ctx context.Context, topic, key, reason string) (outbox.Forgotten, error)
 	Paused(ctx context.Context) ([]outbox.Pause, error)
 	Backlog(ctx context.Context) (outbox.Backlog, error)
+	Topics(ctx context.Context) ([]outbox.Topic, error)
 	Relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay
 }
 
