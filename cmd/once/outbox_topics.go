@@ -53,10 +53,10 @@ func waitsFor(w outbox.TopicWait) string {
 	case outbox.WaitFailing:
 		says := atLeast(w.Messages, "failing message")
 		if w.Stopped > 0 {
-			says += fmt.Sprintf(", %d of them stopped", w.Stopped)
+			says += fmt.Sprintf(", %d stopped", w.Stopped)
 		}
 		if w.Key != "" {
-			says += ", such as of the key " + shown(w.Key)
+			says += ", key " + shown(w.Key)
 		}
 		return says
 	case outbox.WaitPaused:
