@@ -137,7 +137,7 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	if c.metrics.listener == nil {
 		gauges = nil // no metrics are served
 	}
-	watch, unwatch := watchGauges(ctx, log, gauges)
+	watch, unwatch := watchGauges(ctx, log, relayGauges, gauges)
 	defer unwatch()
 	counted, stop := c.metrics.start(m, log, watch)
 	defer stop()
