@@ -34,7 +34,7 @@ func suspectKey(d *Delivery) streamKey {
 	return streamKey{m.Source, m.Topic, m.Key}
 }
 
-// troubleShare is the part of the time of the workers, one in so many, that messages in trouble get while healthy ones wait.
+// troubleShare is the part of the time of the workers, one in so many, that messages in trouble get beside healthy ones.
 const troubleShare = 20
 
 // choose returns the class from which the next batch is taken; false if there is no place for one.
@@ -43,17 +43,28 @@ func (p *Pool) choose(now time.Time) (class, bool) {
 		return 0, false
 	}
 	waits := len(p.backlog.lanes[healthy]) > 0
+	beside := waits || p.busy[healthy] > 0
 	for _, c := range [...]class{otherTrouble(p.lastTrouble), p.lastTrouble} {
-		if len(p.backlog.lanes[c]) > 0 && p.mayTry(c) && (!waits || p.busy[c] == 0 && !now.Before(p.troubleAt[c])) {
+		if len(p.backlog.lanes[c]) > 0 && p.mayTry(c) && (!beside || p.busy[c] == 0 && !now.Before(p.troubleAt[c])) {
 			return c, true
 		}
 	}
 	return healthy, waits
 }
 
-// rest has messages in trouble wait for a time after a batch of a class, if healthy ones wait as well.
+// rest has a class in trouble wait for a time after a batch, while there are healthy messages.
 func (p *Pool) rest(c class, began, now time.Time) {
 	p.troubleAt[c] = now.Add(now.Sub(began) * troubleShare / time.Duration(p.pressure.limit()))
+}
+
+// restEnds returns when a class in trouble that waits has rested; zero if none does.
+func (p *Pool) restEnds(now time.Time) (at time.Time) {
+	for _, c := range [...]class{failing, hung} {
+		if len(p.backlog.lanes[c]) > 0 && p.busy[c] == 0 && now.Before(p.troubleAt[c]) {
+			at = sooner(at, p.troubleAt[c])
+		}
+	}
+	return at
 }
 
 // mayTry reports whether there is a place for one more batch of messages in trouble. These have half of the places together. Each class has

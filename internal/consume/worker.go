@@ -49,8 +49,11 @@ func (p *Pool) take(ctx context.Context) *work {
 				if p.backlog.hasReady() {
 					wake = sooner(wake, now.Add(poll))
 				}
-			} else if p.sink.Hanging() > 0 { // one may return
-				wake = sooner(wake, now.Add(poll))
+			} else {
+				wake = sooner(wake, p.restEnds(now))
+				if p.sink.Hanging() > 0 { // one may return
+					wake = sooner(wake, now.Add(poll))
+				}
 			}
 		}
 		p.wakeAt(now, wake)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,11 +52,13 @@ func testKafkaRate(t *testing.T, healthy int, trouble func(i int) []outbox.Messa
 		Consumer: "billing", Order: inbox.InOrder, Observer: &events{},
 		Policy: &retry.Policy{Attempts: math.MaxInt, Base: time.Second, Cap: 5 * time.Minute, Total: -1}, // the default, for ever
 	})
+	var attempts atomic.Int64
 	k.publishTo(t, 2, eventsOf("warm", 1, 10))
 	stop := start(t, func(ctx context.Context) error {
 		return kafkabroker.Consume(ctx, in, func(ctx context.Context, tx pgxTx, m inbox.Message) error {
 			if isSick(&m) {
 				tried.add(m.ID)
+				attempts.Add(1)
 				return errNow
 			}
 			return g.apply(ctx, tx, m)
@@ -80,12 +83,13 @@ func testKafkaRate(t *testing.T, healthy int, trouble func(i int) []outbox.Messa
 		key := fmt.Sprint("key ", i%keys)
 		lists[i%2] = append(lists[i%2], eventsOf(key, int64(i/keys+1), int64(i/keys+1))...)
 	}
-	began := time.Now()
+	began, before := time.Now(), attempts.Load()
 	for p, list := range lists {
 		k.publishTo(t, int32(2+p), list)
 	}
 	g.waitFor(t, 10+healthy)
 	took := time.Since(began)
+	t.Logf("%d healthy messages, %d attempts of others, %v", healthy, attempts.Load()-before, took)
 	g.check(t, 10+healthy, 1+keys)
 	return took
 }
