@@ -327,10 +327,10 @@ func (r *Relay) readDue(ctx context.Context, list []rangeOf, queues map[queueKey
 			return nil
 		})
 	})
-	now := time.Now()
+	now, poll := time.Now(), r.board.poll()
 	for _, l := range list {
 		q := l.queue
-		q.retryAt = now.Add(r.board.poll())
+		q.retryAt = now.Add(poll)
 		switch at := again[q]; {
 		case found[q] >= l.rows && at.IsZero():
 			q.retryAt = now

@@ -32,9 +32,10 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 		if u.unanswered == nil {
 			r.board.release(u)
 		} else {
+			board := r.board // another Run has another one
 			go func() {
 				<-u.unanswered
-				r.board.release(u)
+				board.release(u)
 			}()
 		}
 		r.settlerOf(u).add(u)
@@ -60,7 +61,8 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 		r.board.wait(u.topic, max(partPause, min(after, maxAfter)))
 	default: // only this topic waits
 		_, after := retry.Classify(down)
-		r.board.isDown(u.topic, down, after > 0, probe, func(times int) time.Duration { return r.wait(times, down) })
+		r.board.isDown(u.topic, after > 0, probe, func(times int) time.Duration { return r.wait(times, down) })
+		r.board.because(u.topic, down)
 	}
 	r.tell(ctx, Event{Type: EventUnavailable, Message: Message{Topic: u.topic.name}, Err: down})
 }

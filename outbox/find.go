@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -109,8 +108,12 @@ func (f *finder) readTails(ctx context.Context) (found bool, err error) {
 	if began.Sub(f.backAt) >= lookBack {
 		f.backAt, low = began, f.low
 	}
-	high, full := f.high, int64(math.MaxInt64)
-	rows := map[int]int{}
+	high := f.high
+	type tail struct {
+		rows    int
+		highest int64
+	}
+	of := map[int]*tail{}
 	err = f.relay.try(ctx, func(ctx context.Context) error {
 		return f.relay.db.Pool().Query(ctx, f.relay.tails(parts, low), func(row store.Row) error {
 			var topic string
@@ -119,12 +122,12 @@ func (f *finder) readTails(ctx context.Context) (found bool, err error) {
 			if err := row.Scan(&part, &topic, &lowest, &highest, &n); err != nil {
 				return err
 			}
-			found = found || highest > f.high
-			high = max(high, highest)
-			rows[part] += n
-			if f.relay.db.Dialect() == store.PostgreSQL && rows[part] >= tailRows || n >= tailRows {
-				full = min(full, highest)
+			if of[part] == nil {
+				of[part] = new(tail)
 			}
+			of[part].rows += n
+			of[part].highest = max(of[part].highest, highest)
+			high = max(high, highest)
 			f.relay.board.foundRows(topic, part, lowest, highest, false, began)
 			return nil
 		})
@@ -132,10 +135,18 @@ func (f *finder) readTails(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if f.relay.db.Dialect() == store.PostgreSQL { // which has read each part up to another id
+		for _, t := range of {
+			if t.rows >= tailRows {
+				high = min(high, t.highest)
+			}
+		}
+	}
 	if began.Sub(f.agedAt) >= commits {
 		f.low, f.next, f.agedAt = f.next, f.high, began
 	}
-	f.high = min(high, full)
+	found = high > f.high
+	f.high = max(f.high, high)
 	return found, nil
 }
 

@@ -63,6 +63,15 @@ func (b *board) notes() (list []topicNote) {
 	return list
 }
 
+// because notes why a topic is down, for people.
+func (b *board) because(t *topic, cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.cause = cause; t.down > 0 && t.since.IsZero() {
+		t.since = time.Now()
+	}
+}
+
 // hasMessages reports whether messages of the topic wait, as far as it is known.
 func (t *topic) hasMessages() bool {
 	return slices.ContainsFunc(t.queues, func(q *queue) bool { return q.tail > q.mark || q.claimed || q.waiting })

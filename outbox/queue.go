@@ -149,7 +149,7 @@ func (q *queue) settle(w work, items []*item, took time.Duration, now time.Time)
 		q.settleClaim(items, last, left, now)
 	case workPage:
 		q.found = q.found || len(items) > 0
-		q.page, q.pageAt = last, now.Add(share*took)
+		q.page, q.pageAt = max(q.page, last), now.Add(share*took)
 		if len(items) < q.asked { // the pass is over
 			q.waiting = q.found
 			q.page, q.found, q.pageAt = 0, false, now.Add(max(pagePause, share*took))

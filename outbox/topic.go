@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"slices"
 	"time"
 )
 
@@ -123,7 +124,7 @@ func (t *topic) allowed(n int) int {
 func (t *topic) rowsOf(q *queue, w work, n, batch int) int {
 	switch {
 	case w == workPage:
-		return max(n, min(pageRows, batch))
+		return min(pageRows, batch)
 	case w == workRetry:
 		return min(n, retryRows)
 	case w == workFreed:
@@ -141,14 +142,16 @@ func (t *topic) isDown(wait time.Duration, asked bool, probe int, now time.Time)
 }
 
 // isUp notes that the destination is there.
-func (t *topic) isUp() { t.down, t.until, t.asked, t.blind = 0, time.Time{}, false, 0 }
+func (t *topic) isUp() {
+	t.down, t.until, t.since, t.asked, t.blind = 0, time.Time{}, time.Time{}, false, 0
+}
 
 // slow reports whether a call has been under way for long.
 func (t *topic) slow(now time.Time) bool { return t.calls > 0 && now.Sub(t.calledAt) > slowCall }
 
 // idle reports whether the topic can be forgotten: the scan finds it again.
 func (t *topic) idle(now time.Time) bool {
-	if t.place != placeNone || t.calls > 0 || now.Sub(t.used) < forgetIdle || t.inTrouble() {
+	if t.place != placeNone || t.calls > 0 || now.Sub(t.used) < forgetIdle || len(t.queues) > 0 && t.inTrouble() {
 		return false
 	}
 	for _, q := range t.queues {
@@ -157,4 +160,72 @@ func (t *topic) idle(now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// newlyFull reports, once, that a queue of a topic has too many failing messages.
+func (b *board) newlyFull(t *topic) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	told := t.told
+	t.told = slices.ContainsFunc(t.queues, (*queue).full)
+	return t.told && !told
+}
+
+// isDown puts a topic aside whose destination was not available. wait says for how long, when that has happened several times in a row.
+func (b *board) isDown(t *topic, asked bool, probe int, wait func(times int) time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if now.Before(t.until) { // another call has said so: it is the same time
+		return
+	}
+	if t.down == 0 {
+		b.downs++
+	}
+	d := wait(t.down + 1)
+	if !asked {
+		d = min(d, max(probeMost, time.Duration(b.downs)*probeEach))
+	}
+	t.isDown(d, asked, probe, now)
+}
+
+// isUp notes that the destination of a topic is there. Others are likely to be there as well.
+func (b *board) isUp(t *topic, answered bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t.answered = t.answered || answered
+	if t.down == 0 {
+		return
+	}
+	t.isUp()
+	b.downs--
+	now, tried := time.Now(), 0
+	for _, other := range b.topics {
+		if b.downs == 0 || tried == revived {
+			break
+		}
+		if other.down > 0 && !other.asked && now.Before(other.until) {
+			tried++
+			other.until = now
+			b.list(other, now)
+		}
+	}
+}
+
+// nextProbe is with how many messages a topic is tried that is down although no error says so: more each time, because all of those that were
+// tried may be bad.
+func (b *board) nextProbe(t *topic) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.down == 0 {
+		return probeRows
+	}
+	return min(2*max(t.probe, probeRows), max(b.batch, probeRows))
+}
+
+// wait puts a topic aside for a moment, whose destination was available for a part of a batch.
+func (b *board) wait(t *topic, d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t.until = time.Now().Add(d)
 }
