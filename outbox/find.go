@@ -16,7 +16,8 @@ const (
 	reloads   = time.Second            // between looks at what is paused
 	scanPause = 500 * time.Millisecond // between scans
 	lookBack  = 4 * minIdle            // between reads of what was read a moment ago
-	tailRows  = 1000                   // of a part
+	tailRows  = 1000                   // of one read of the tails
+	tailIDs   = 1 << 14                // the same, on PostgreSQL
 	scanRows  = 1000                   // queues
 )
 
@@ -30,6 +31,7 @@ type finder struct {
 	agedAt   time.Time
 	backAt   time.Time // the last time that was read from low
 	pausedAt time.Time
+	jumpedAt time.Time
 }
 
 // run works until ctx ends.
@@ -98,7 +100,7 @@ func (f *finder) find(ctx context.Context) (found bool, err error) {
 }
 
 // readTails reads which queues have messages above the ids that were read before, and now and then also above those of a moment ago.
-func (f *finder) readTails(ctx context.Context) (found bool, err error) {
+func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	parts := f.relay.board.knownParts()
 	if len(parts) == 0 {
 		return false, nil
@@ -109,45 +111,54 @@ func (f *finder) readTails(ctx context.Context) (found bool, err error) {
 		f.backAt, low = began, f.low
 	}
 	high := f.high
-	type tail struct {
-		rows    int
-		highest int64
-	}
-	of := map[int]*tail{}
+	found := map[queueKey]*[2]int64{}
 	err = f.relay.try(ctx, func(ctx context.Context) error {
 		return f.relay.db.Pool().Query(ctx, f.relay.tails(parts, low), func(row store.Row) error {
-			var topic string
-			var part, n int
-			var lowest, highest int64
-			if err := row.Scan(&part, &topic, &lowest, &highest, &n); err != nil {
+			var key queueKey
+			var id int64
+			if err := row.Scan(&key.part, &key.topic, &id); err != nil {
 				return err
 			}
-			if of[part] == nil {
-				of[part] = new(tail)
+			high = max(high, id)
+			if found[key] == nil {
+				found[key] = &[2]int64{id, id}
 			}
-			of[part].rows += n
-			of[part].highest = max(of[part].highest, highest)
-			high = max(high, highest)
-			f.relay.board.foundRows(topic, part, lowest, highest, false, began)
+			found[key][0], found[key][1] = min(found[key][0], id), max(found[key][1], id)
 			return nil
 		})
 	})
 	if err != nil {
 		return false, err
 	}
-	if f.relay.db.Dialect() == store.PostgreSQL { // which has read each part up to another id
-		for _, t := range of {
-			if t.rows >= tailRows {
-				high = min(high, t.highest)
-			}
-		}
+	for key, ids := range found {
+		f.relay.board.foundRows(key.topic, key.part, ids[0], ids[1], false, began)
 	}
 	if began.Sub(f.agedAt) >= commits {
 		f.low, f.next, f.agedAt = f.next, f.high, began
 	}
-	found = high > f.high
-	f.high = max(f.high, high)
-	return found, nil
+	if high > f.high {
+		f.high = high
+		return true, nil
+	}
+	return false, f.jump(ctx, parts)
+}
+
+// jump passes ids that no message has, because a read of the tails has a bound.
+func (f *finder) jump(ctx context.Context, parts []int) error {
+	if f.relay.db.Dialect() != store.PostgreSQL || time.Since(f.jumpedAt) < commits {
+		return nil
+	}
+	f.jumpedAt = time.Now()
+	return f.relay.try(ctx, func(ctx context.Context) error {
+		return f.relay.db.Pool().Query(ctx, f.relay.lowestAbove(parts, f.high), func(row store.Row) error {
+			var id int64
+			err := row.Scan(&id)
+			if id > f.high+tailIDs {
+				f.high = id - 1
+			}
+			return err
+		})
+	})
 }
 
 // readPaused reads what a person has paused.
@@ -171,28 +182,38 @@ func (f *finder) readPaused(ctx context.Context) error {
 
 // highest returns the highest id.
 func (r *Relay) highest(ctx context.Context) (id int64, err error) {
-	q := r.query().pick("select coalesce(max(m.id), 0) from generate_series(0, "+strconv.Itoa(parts-1)+") p cross join lateral (select id from once_outbox where part = p::smallint order by part desc, id desc limit 1) m",
-		"select coalesce(max(id), 0) from once_outbox", "select coalesce(max(id), 0) from once_outbox")
+	const last = "select coalesce(max(m.id), 0) from generate_series(0, 63) p cross join lateral (select id from once_outbox where part = p::smallint order by part desc, id desc limit 1) m"
+	q := r.query().pick(last, "select coalesce(max(id), 0) from once_outbox", "select coalesce(max(id), 0) from once_outbox")
 	err = r.try(ctx, func(ctx context.Context) error {
 		return r.db.Pool().Query(ctx, q.statement(), func(row store.Row) error { return row.Scan(&id) })
 	})
 	return id, err
 }
 
-// tails reads the queues of parts that have messages above an id: part, topic, lowest and highest id, and how many.
-func (r *Relay) tails(parts []int, low int64) store.Statement {
-	q := r.query()
-	const columns = "select m.part, m.topic, min(m.id), max(m.id), count(*) from "
-	if q.dialect != store.PostgreSQL { // which has no index by id alone
-		q.write(columns, "(select part, topic, id from once_outbox").pick("", " force index (once_outbox_id)", "")
-		return q.write(" where id > ", strconv.FormatInt(low, 10), " order by id limit ", strconv.Itoa(tailRows), ") m group by m.part, m.topic").statement()
-	}
+// ofParts writes a select for each of some parts. There is no index by id alone.
+func (q *query) ofParts(parts []int, columns, sub string) *query {
 	list := make([]string, len(parts))
 	for i, n := range parts {
 		list[i] = strconv.Itoa(n)
 	}
-	q.write(columns, "unnest(").arg("{" + strings.Join(list, ",") + "}").write("::text::smallint[]) x(part) cross join lateral (select part, topic, id from once_outbox where part = x.part and id > ").arg(low)
-	return q.write(" order by part, id limit ", strconv.Itoa(tailRows), ") m group by m.part, m.topic").statement()
+	q.write("select ", columns, " from unnest(").arg("{" + strings.Join(list, ",") + "}")
+	return q.write("::text::smallint[]) x(part) cross join lateral (", sub, " from once_outbox where part = x.part and id > ")
+}
+
+// lowestAbove returns the lowest id of parts above one, or 0.
+func (r *Relay) lowestAbove(parts []int, id int64) store.Statement {
+	return r.query().ofParts(parts, "coalesce(min(m.id), 0)", "select id").arg(id).write(" order by part, id limit 1) m").statement()
+}
+
+// tails reads the messages of parts above an id, and at most tailIDs above it: part, topic and id.
+func (r *Relay) tails(parts []int, low int64) store.Statement {
+	q := r.query()
+	if q.dialect != store.PostgreSQL {
+		q.write("select part, topic, id from once_outbox").pick("", " force index (once_outbox_id)", "")
+		return q.write(" where id > ", strconv.FormatInt(low, 10), " order by id limit ", strconv.Itoa(tailRows)).statement()
+	}
+	q.ofParts(parts, "m.part, m.topic, m.id", "select part, topic, id").arg(low)
+	return q.write(" and id <= ").arg(low + tailIDs).write(") m").statement()
 }
 
 // scan finds the queues that have messages, whatever their ids, by one entry of an index each: when a relay starts, when it takes parts, and what
@@ -354,7 +375,7 @@ func (r *Relay) countFailing(list []rangeOf) store.Statement {
 		value(0)
 		q.write(" and part = ")
 		value(1)
-		q.write(" and next_at is not null limit ")
+		q.write(" and next_at is not null order by next_at limit ")
 		value(3)
 		q.write(") c")
 	}).statement()

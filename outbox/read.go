@@ -130,10 +130,12 @@ func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *q
 	return q.write(") m")
 }
 
-// blocked says that a row of once_outbox has failed, and behind that an earlier one of its key has. They are scalar so that no plan reads all failures.
+// hasFailed says that a row of once_outbox has failed, and isBehind that one of its key has. They are scalar so that no plan reads all failures;
+// on PostgreSQL the second one is in the order of an index for the same reason.
 const (
-	hasFailed = "(select true from once_outbox_failed f where f.part = o.part and f.id = o.id limit 1)"
-	isBehind  = "(select true from once_outbox_failed f where o.KEY <> '' and f.topic = o.topic and f.KEY = o.KEY limit 1)"
+	hasFailed     = "(select true from once_outbox_failed f where f.part = o.part and f.id = o.id limit 1)"
+	isBehind      = "(select true from once_outbox_failed f where o.KEY <> '' and f.topic = o.topic and f.KEY = o.KEY limit 1)"
+	isBehindByRow = "case when o.key <> '' then (select (f.topic, f.key) = (o.topic, o.key) from once_outbox_failed f where (f.topic, f.key) >= (o.topic, o.key) order by f.topic, f.key limit 1) end"
 )
 
 // rangeOf is the part of a queue that a statement reads.
@@ -157,7 +159,7 @@ func (r *Relay) above(list []rangeOf, trouble bool) store.Statement {
 		}
 		q.write("select ", storedColumns, ", ")
 		if trouble {
-			q.write("coalesce(", hasFailed, ", ", isBehind, ", false) as blocked")
+			q.write("coalesce(", hasFailed, ", ").pick(isBehindByRow, isBehind, isBehind).write(", false) as blocked")
 		} else {
 			q.write("false as blocked")
 		}
