@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,7 +168,7 @@ func testTopicsReadLittle[TX any](t *testing.T, g *ground[TX]) {
 	}
 	g.exec(t, "insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error) select part, id, topic, KEY, 1, NOW, NOW, 'e' from once_outbox where topic = 'failing'")
 	g.mustAdd(t, message("fine", "k", "t"))
-	w := &readStore[TX]{SQL: g.store}
+	w := &queryStore[TX]{SQL: g.store}
 	list, err := outbox.New(w, outbox.Config{}).Topics(t.Context())
 	must(t, err)
 	if len(list) != 3 || waitsOf(list, "failing") != "failing" {
@@ -188,6 +189,29 @@ func testTopicsReadLittle[TX any](t *testing.T, g *ground[TX]) {
 		}
 	}
 }
+
+// queryStore notes what is read.
+type queryStore[TX any] struct {
+	store.SQL[TX]
+
+	statements []store.Statement
+}
+
+func (s *queryStore[TX]) Pool() store.Runner { return queryRunner[TX]{s.SQL.Pool(), s} }
+
+type queryRunner[TX any] struct {
+	store.Runner
+
+	s *queryStore[TX]
+}
+
+func (r queryRunner[TX]) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+	r.s.statements = append(r.s.statements, st)
+	return r.Runner.Query(ctx, st, each)
+}
+
+// buffersRead is what PostgreSQL says of the buffers of a statement.
+var buffersRead = regexp.MustCompile(`Buffers: shared (?:hit=(\d+))?(?: read=(\d+))?`)
 
 // plan is how the database runs a statement.
 func (g *ground[TX]) plan(t *testing.T, s store.Statement) string {
@@ -214,7 +238,7 @@ func (g *ground[TX]) plan(t *testing.T, s store.Statement) string {
 
 // buffersOf is how many buffers a plan of PostgreSQL has read.
 func buffersOf(plan string) (n int) {
-	if m := buffers.FindStringSubmatch(plan); m != nil { // the first line is that of the whole statement
+	if m := buffersRead.FindStringSubmatch(plan); m != nil { // the first line is that of the whole statement
 		for _, s := range m[1:] {
 			one, _ := strconv.Atoi(s)
 			n += one
