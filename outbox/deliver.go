@@ -62,6 +62,7 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 	default: // only this topic waits
 		_, after := retry.Classify(down)
 		r.board.isDown(u.topic, after > 0, probe, func(times int) time.Duration { return r.wait(times, down) })
+		r.board.because(u.topic, down)
 	}
 	r.tell(ctx, Event{Type: EventUnavailable, Message: Message{Topic: u.topic.name}, Err: down})
 }
@@ -168,6 +169,7 @@ func (r *Relay) publish(ctx context.Context, messages []Message) (errs []error, 
 		tellBreaker = tell
 	}
 	errs, unanswered = r.answer(ctx, messages, all)
+	endIfClosed(r.end, errs)
 	health := retry.HealthGood
 	for _, err := range errs {
 		if IsUnavailable(err) || errors.Is(err, errSilent) {

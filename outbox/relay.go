@@ -44,7 +44,7 @@ type RelayConfig struct {
 	// Timeout of one Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// TTL is how long after the death of a process others take its keys over. Default: 10 s.
+	// TTL is how long after the death of this process others take its keys over. Processes may have different ones. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
@@ -71,12 +71,14 @@ type Relay struct {
 	added     *atomic.Uint64 // the parts to which this process has added messages, one bit for each
 
 	holder     holder
+	node       string // its name for the holder
 	board      *board
 	settlers   [classes]*settler
 	publishing sync.WaitGroup
 	woken      chan struct{} // a message was added
 	scanNow    chan struct{} // parts were taken
 	running    atomic.Bool
+	end        context.CancelCauseFunc // ends Run: see Closed
 }
 
 // holder is [hold.Holder].
@@ -125,10 +127,11 @@ func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
 	cfg.Policy = &policy
 	r := &Relay{
 		db: db, publisher: p, cfg: cfg, added: new(atomic.Uint64), board: newBoard(&cfg), woken: make(chan struct{}, 1), scanNow: make(chan struct{}, 1),
-		holder: hold.New(db, hold.Config{Work: workName, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
-			cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
-		}}),
 	}
+	h := hold.New(db, hold.Config{Work: workName, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
+		cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
+	}})
+	r.holder, r.node = h, h.Node()
 	for c := range r.settlers {
 		r.settlers[c] = newSettler(r)
 	}
@@ -137,7 +140,7 @@ func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
 
 // Run delivers messages until ctx ends. Then it waits for the deliveries on their way, lets its keys go
 // and returns nil. While the database cannot be reached it waits, and tells the observer. An error says that
-// it cannot work at all.
+// it cannot work at all, or that its publisher has returned [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
@@ -146,8 +149,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.end = stop
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
 	changed := make(chan struct{}, 1)
@@ -161,7 +165,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if holding.Err() == nil { // it has ended by itself
 			failed = err
 		}
-		stop()
+		stop(nil)
 	})
 	r.board = newBoard(&r.cfg)
 	for c, s := range r.settlers {
@@ -173,6 +177,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.scan(ctx) })
 	working.Go(func() { r.keepHouse(ctx, changed) })
+	working.Go(func() { r.sweep(ctx) })
+	working.Go(func() { r.noteWaits(ctx) })
 	working.Wait()
 	r.publishing.Wait()
 	for _, s := range r.settlers {
@@ -187,14 +193,14 @@ func (r *Relay) Run(ctx context.Context) error {
 	case failed != nil:
 		return fmt.Errorf("outbox: the relay cannot hold its parts: %w. Try: Run again", failed)
 	}
-	return nil
+	return closedCause(ctx)
 }
 
 // check waits until the database can be reached, and returns an error if it has not the tables.
 func (r *Relay) check(ctx context.Context) error {
-	tables := store.Statement{SQL: "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_hold where 1 = 0"}
+	tables := store.Statement{SQL: "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold where 1 = 0"}
 	if r.cfg.DeadLetters {
-		tables.SQL = "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_hold, once_deadletter, once_deadletter_attempt where 1 = 0"
+		tables.SQL = "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold, once_deadletter, once_deadletter_attempt where 1 = 0"
 	}
 	for failures := 1; ; failures++ {
 		err := r.try(ctx, func(ctx context.Context) error {
@@ -260,7 +266,7 @@ func (r *Relay) tell(ctx context.Context, e Event) {
 }
 
 // keepHouse tells which parts are held. The process that holds part 0 tells the backlog
-// and deletes what was kept for long enough.
+// and deletes dead letters that were kept for long enough.
 func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
@@ -288,9 +294,6 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 			b, err := readBacklog(ctx, r.db)
 			if err == nil {
 				r.tell(ctx, Event{Type: EventBacklog, Backlog: b})
-			}
-			if err == nil && r.keep > 0 {
-				err = sweepSent(ctx, r.db, r.keep)
 			}
 			if err == nil && r.cfg.DeadLetters {
 				err = letter.Sweep(ctx, r.db, letter.Keep, sweepBatch)

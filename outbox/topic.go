@@ -36,11 +36,14 @@ type topic struct {
 	counted  time.Time
 	calls    int       // of Publish, under way
 	calledAt time.Time // the oldest of them that has begun when there was none
+	noted    topicNote // what people were told last
 
 	down  int       // how often in a row its destination was not available
 	until time.Time // put aside for so long
 	asked bool      // by the destination
 	probe int       // messages with which it is tried while it is down
+	since time.Time // the first time
+	cause error     // the last time
 	blind int       // claims in a row, while it is down, that have found nothing that can be delivered
 }
 
@@ -139,7 +142,9 @@ func (t *topic) isDown(wait time.Duration, asked bool, probe int, now time.Time)
 }
 
 // isUp notes that the destination is there.
-func (t *topic) isUp() { t.down, t.until, t.asked, t.blind = 0, time.Time{}, false, 0 }
+func (t *topic) isUp() {
+	t.down, t.until, t.since, t.asked, t.blind = 0, time.Time{}, time.Time{}, false, 0
+}
 
 // slow reports whether a call has been under way for long.
 func (t *topic) slow(now time.Time) bool { return t.calls > 0 && now.Sub(t.calledAt) > slowCall }

@@ -40,7 +40,8 @@ The destinations of --to:
 A message that is given up becomes a dead letter (once deadletter list), if the database has the
 tables for them. For anything else, run outbox.Relay in a program of your own. Failures are logged to standard
 error. A destination or a database that cannot be reached is waited for, also at the start;
-a database that refuses the password, or has no outbox, is an error. once outbox list
+a database that refuses the password, or has no outbox, is an error, and so is a NATS
+server that refuses it twice. once outbox list
 shows what waits, and once doctor --to asks the destination for the settings that its
 promise needs.`,
 	make: func() command { return new(relay) },
@@ -136,7 +137,7 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	if c.metrics.listener == nil {
 		gauges = nil // no metrics are served
 	}
-	watch, unwatch := watchGauges(ctx, log, gauges)
+	watch, unwatch := watchGauges(ctx, log, relayGauges, gauges)
 	defer unwatch()
 	counted, stop := c.metrics.start(m, log, watch)
 	defer stop()
@@ -145,6 +146,9 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	fmt.Fprintf(m.Stdout, "delivers  to %s\n", to.name)
 	err = db.Relay(to, c.cfg).Run(ctx)
+	if outbox.IsClosed(err) {
+		return fmt.Errorf("--to %s: %w", to.name, err)
+	}
 	if err != nil {
 		return db.refused("deliver from", err)
 	}

@@ -109,6 +109,7 @@ func All() []Mutant {
 		planeMutants,
 		relayMutants,
 		isolationMutants,
+		seenMutants,
 		deadletterMutants,
 		brokerMutants,
 		consumerMutants,
