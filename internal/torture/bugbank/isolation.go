@@ -3,7 +3,7 @@ package bugbank
 // isolationMutants are bugs by which topics in trouble delay others, or are kept longer in trouble than need be.
 var isolationMutants = []Mutant{
 	{
-		Name:  "a topic that is down is tried with a whole batch",
+		Name:  "a topic that is down is tried with all its messages",
 		Edits: []Edit{{In: "outbox.(*topic).allowed", Old: "n = min(n, t.probe)", New: "_ = t.probe"}},
 		Tests: relayTest("TestIsolationDown$/^pgxstore"),
 	},
