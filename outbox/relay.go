@@ -151,7 +151,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
 	changed := make(chan struct{}, 1)
-	var held, working, settling sync.WaitGroup
+	var held, working, noting sync.WaitGroup
 	var failed error
 	r.board = newBoard(&r.cfg)
 	giveUp := make(chan struct{}, 1)
@@ -165,7 +165,9 @@ func (r *Relay) Run(ctx context.Context) error {
 		claimer := &claimer{relay: r, class: class(c), limit: r.cfg.Batch} //nolint:gosec // there are two
 		working.Go(func() { claimer.run(ctx) })
 		s.ended = false
-		settling.Go(func() { s.run(ctx) })
+		for range settling {
+			noting.Go(func() { s.run(ctx) })
+		}
 	}
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.scan(ctx) })
@@ -176,7 +178,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for _, s := range r.settlers {
 		s.end()
 	}
-	settling.Wait()
+	noting.Wait()
 	letGo()
 	held.Wait()
 	switch {
