@@ -32,6 +32,7 @@ type board struct {
 	underWay map[*unit]time.Time // calls of Publish
 	unknown  int                 // of topics that have never answered
 	downs    int                 // topics that are down
+	failing  time.Time           // since when no destination was reached; zero: the last one was
 }
 
 // heldPart is a part that this process holds.

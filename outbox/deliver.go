@@ -51,6 +51,7 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 			probe = r.board.nextProbe(u.topic) // one message says nothing
 		}
 	}
+	r.board.tried(down == nil || some)
 	switch {
 	case down == nil:
 		r.board.isUp(u.topic, some)

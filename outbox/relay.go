@@ -155,36 +155,36 @@ func (r *Relay) Run(ctx context.Context) error {
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
 	changed := make(chan struct{}, 1)
-	var held, working, settling sync.WaitGroup
+	var held, working, noting sync.WaitGroup
 	var failed error
+	r.board = newBoard(&r.cfg)
+	giveUp := make(chan struct{}, 1)
 	held.Go(func() {
-		err := r.holder.Run(holding, func() {
-			notify(changed)
-			notify(r.woken)
-		})
-		if holding.Err() == nil { // it has ended by itself
+		if err := r.holdParts(holding, changed, giveUp); holding.Err() == nil { // it has ended by itself
 			failed = err
 		}
 		stop(nil)
 	})
-	r.board = newBoard(&r.cfg)
 	for c, s := range r.settlers {
 		claimer := &claimer{relay: r, class: class(c), limit: r.cfg.Batch} //nolint:gosec // there are two
 		working.Go(func() { claimer.run(ctx) })
 		s.ended = false
-		settling.Go(func() { s.run(ctx) })
+		for range settling {
+			noting.Go(func() { s.run(ctx) })
+		}
 	}
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.scan(ctx) })
 	working.Go(func() { r.keepHouse(ctx, changed) })
 	working.Go(func() { r.sweep(ctx) })
 	working.Go(func() { r.noteWaits(ctx) })
+	working.Go(func() { r.yield(ctx, func() { notify(giveUp) }) })
 	working.Wait()
 	r.publishing.Wait()
 	for _, s := range r.settlers {
 		s.end()
 	}
-	settling.Wait()
+	noting.Wait()
 	letGo()
 	held.Wait()
 	switch {
@@ -194,6 +194,34 @@ func (r *Relay) Run(ctx context.Context) error {
 		return fmt.Errorf("outbox: the relay cannot hold its parts: %w. Try: Run again", failed)
 	}
 	return closedCause(ctx)
+}
+
+// holdParts holds parts until ctx ends. When giveUp says so it lets them go, and comes back after a while.
+func (r *Relay) holdParts(ctx context.Context, changed, giveUp chan struct{}) error {
+	for {
+		holding, letGo := context.WithCancel(ctx)
+		given := make(chan struct{})
+		go func() {
+			defer close(given)
+			select {
+			case <-giveUp:
+				letGo()
+			case <-holding.Done():
+			}
+		}()
+		err := r.holder.Run(holding, func() {
+			notify(changed)
+			notify(r.woken)
+		})
+		ended := holding.Err() == nil
+		letGo()
+		<-given
+		if ended || ctx.Err() != nil {
+			return err
+		}
+		r.board.tried(true)
+		pause(ctx, awayTTLs*r.cfg.TTL)
+	}
 }
 
 // check waits until the database can be reached, and returns an error if it has not the tables.

@@ -17,6 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
+// settling is how many statements of a class are under way at once: deletions of rows of many topics are what takes longest.
+const settling = 3
+
 // settler writes down what has become of units of one class, many of them in one statement. Each statement checks that the parts
 // are still held.
 type settler struct {
@@ -63,10 +66,13 @@ func (s *settler) take() (units []*unit, ok bool) {
 		units = append(units, s.units[0])
 		s.units = s.units[1:]
 	}
+	if len(s.units) > 0 || s.ended {
+		notify(s.woken) // the next one of run
+	}
 	return units, len(units) > 0 || !s.ended
 }
 
-// run works until end is called.
+// run works until end is called. It may be called several times at once.
 func (s *settler) run(ctx context.Context) {
 	for {
 		units, ok := s.take()

@@ -58,7 +58,7 @@ type relay struct {
 func (c *relay) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
 	fs.StringVar(&c.to, "to", "", "`URL` of the destination, required")
-	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches on their way at once (default 4)")
+	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches of a topic on their way at once (default 4)")
 	fs.IntVar(&c.cfg.Batch, "batch", 0, "`N` messages in a batch at most (default 1000)")
 	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", func(s string) error {
 		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {

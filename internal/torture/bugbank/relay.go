@@ -97,6 +97,11 @@ var relayMutants = []Mutant{
 		Tests: relayTest("TestRelayBatchIsTwoStatements$"),
 	},
 	{
+		Name:  "a relay that reaches nothing keeps its parts",
+		Edits: []Edit{{In: "outbox.(*Relay).yield", Old: "giveUp()", New: ""}},
+		Tests: relayTest("TestRelayGivesItsPartsUp$/^SQLite$"),
+	},
+	{
 		Name:  "a claim reads the rows of other topics",
 		Edits: []Edit{{In: "outbox.(*Relay).above", Old: `q.write(" where topic = ")`, New: `q.write(" where topic >= ")`}},
 		Tests: relayTest("TestRelayReadsNoOtherTopics$"),
