@@ -9,11 +9,12 @@ import (
 
 // bench is one run.
 type bench struct {
-	rounds int
-	slice  time.Duration
-	quick  bool
-	only   map[string]bool // empty: everything
-	server *server
+	rounds  int
+	slice   time.Duration
+	quick   bool
+	only    map[string]bool // empty: everything
+	earlier string          // a commit
+	server  *server
 }
 
 func (b *bench) wants(section string) bool { return len(b.only) == 0 || b.only[section] }
@@ -28,7 +29,7 @@ func (b *bench) run(ctx context.Context) (r *report, err error) {
 	}
 	r.Load[0] = load()
 	for _, step := range b.steps(r) {
-		if !b.wants(step.section) {
+		if !b.wants(step.section) || step.section == "earlier" && b.earlier == "" {
 			continue
 		}
 		fmt.Fprintln(os.Stderr, "bench:", step.title)
@@ -71,6 +72,8 @@ func (b *bench) steps(r *report) []step {
 		step{"outbox", "outbox", into(&r.Outbox, b.outbox)},
 		step{"outbox", "outbox on SQLite", into(&r.OutboxGroups, b.outboxGroups)},
 		step{"relay", "relay of the outbox", into(&r.Relay, b.relay)},
+		step{"earlier", "outbox of an earlier commit", into(&r.Earlier, b.relayEarlier)},
+		step{"isolation", "a healthy topic beside topics in trouble", into(&r.Isolation, b.isolation)},
 		step{"inbox", "inbox", into(&r.Inbox, b.inbox)},
 		step{"lease", "lease", into(&r.Lease, b.lease)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},

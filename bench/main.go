@@ -56,6 +56,7 @@ func (m *Main) ParseFlags(args []string) error {
 	f.IntVar(&m.bench.rounds, "rounds", 80, "rounds of every race")
 	f.DurationVar(&m.bench.slice, "slice", 100*time.Millisecond, "how long a contestant works in one round")
 	f.BoolVar(&m.bench.quick, "quick", false, "a look in a minute: few and short rounds, 10^5 keys instead of 10^6")
+	f.StringVar(&m.bench.earlier, "earlier", "", "a `commit` with whose outbox that of this one is compared; the working directory is bench")
 	only := f.String("only", "", "comma-separated `sections`: "+strings.Join(sections, ", "))
 	if err := f.Parse(args); err != nil {
 		return err

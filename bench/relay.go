@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -20,9 +19,8 @@ import (
 
 // relayed is what the section has found.
 type relayed struct {
-	Drain   relayDrain   `json:"drain"`
-	Delay   relayDelay   `json:"delay"`
-	HotKeys relayHotKeys `json:"hot_keys"`
+	Drain relayDrain `json:"drain"`
+	Delay relayDelay `json:"delay"`
 }
 
 func (b *bench) relay(ctx context.Context) (r *relayed, err error) {
@@ -38,17 +36,13 @@ func (b *bench) relay(ctx context.Context) (r *relayed, err error) {
 	if r.Delay, err = b.relayDelay(ctx, f); err != nil {
 		return nil, fmt.Errorf("delay: %w", err)
 	}
-	if r.HotKeys, err = b.relayHotKeys(ctx, f); err != nil {
-		return nil, fmt.Errorf("hot key: %w", err)
-	}
 	return r, nil
 }
 
 // relayField is an outbox and those who work on it.
 type relayField struct {
-	pool   *pgxpool.Pool
-	box    *outbox.Box[pgx.Tx]
-	engine *once.Engine[pgx.Tx]
+	pool *pgxpool.Pool
+	box  *outbox.Box[pgx.Tx]
 }
 
 const relayConns = 24 // of 16 writers, and of the consumer
@@ -72,13 +66,12 @@ func (b *bench) relayFieldOn(ctx context.Context, database string) (*relayField,
 	if err != nil {
 		return nil, err
 	}
-	s := pgxstore.New(pool)
-	return &relayField{pool, outbox.New(s, outbox.Config{}), once.New(s, once.Config{})}, nil
+	return &relayField{pool, outbox.New(pgxstore.New(pool), outbox.Config{})}, nil
 }
 
 // tidy leaves an empty outbox whose keys have no dead rows, and writes back what was changed: none works for the one before.
 func (f *relayField) tidy(ctx context.Context) error {
-	for _, s := range []string{"truncate once_outbox, once_outbox_sent, once_stream", "checkpoint"} {
+	for _, s := range []string{"truncate once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_stream", "checkpoint"} {
 		if _, err := f.pool.Exec(ctx, s); err != nil {
 			return err
 		}
@@ -107,11 +100,11 @@ func consume(ctx context.Context, c consumer, p outbox.Publisher) (stop func() e
 }
 
 // relayBy is a relay that keeps messages for as long as keep says. seen is called with each message that is done.
-func (f *relayField) relayBy(keep time.Duration, cfg outbox.RelayConfig, seen func(), made func(*outbox.Relay)) consumer {
+func (f *relayField) relayBy(keep time.Duration, seen func(), made func(*outbox.Relay)) consumer {
 	return func(ctx context.Context, p outbox.Publisher, began func()) error {
 		var fault atomic.Pointer[error]
 		const all = 64 // parts
-		cfg.Observer = relayObserver(func(e outbox.Event) {
+		cfg := outbox.RelayConfig{Observer: relayObserver(func(e outbox.Event) {
 			switch {
 			case e.Type == outbox.EventDelivered && seen != nil:
 				seen()
@@ -120,7 +113,7 @@ func (f *relayField) relayBy(keep time.Duration, cfg outbox.RelayConfig, seen fu
 			case e.Err != nil:
 				fault.CompareAndSwap(nil, &e.Err)
 			}
-		})
+		})}
 		r := outbox.New(pgxstore.New(f.pool), outbox.Config{Keep: keep}).Relay(p, cfg)
 		if made != nil {
 			made(r)
@@ -144,5 +137,4 @@ func (r *relayed) write(p printer) {
 	p("more.")
 	r.Drain.write(p)
 	r.Delay.write(p)
-	r.HotKeys.write(p)
 }

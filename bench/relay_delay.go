@@ -56,8 +56,8 @@ func (b *bench) relayDelay(ctx context.Context, f *relayField) (d relayDelay, er
 	if b.quick {
 		d = relayDelay{Rounds: 5, Window: 2 * time.Second, Held: 8 * time.Second}
 	}
-	raw := func(func(*outbox.Relay)) consumer { return f.rawLoops(1, nil) }
-	relay := func(made func(*outbox.Relay)) consumer { return f.relayBy(0, outbox.RelayConfig{}, nil, made) }
+	raw := func(func(*outbox.Relay)) consumer { return f.rawLoop(nil) }
+	relay := func(made func(*outbox.Relay)) consumer { return f.relayBy(0, nil, made) }
 	list := []*delayer{
 		{contestant: &contestant{name: nameRawLoop}, consumer: raw},
 		{contestant: &contestant{name: nameRelay}, consumer: relay},

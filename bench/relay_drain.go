@@ -23,11 +23,9 @@ type relayDrain struct {
 }
 
 const (
-	nameRawLoop  = "raw loop"
-	nameRawLoops = "raw, 4 loops"
-	nameLane     = "relay, Concurrency 1"
-	nameRelay    = "relay"
-	nameKept     = "relay, Keep"
+	nameRawLoop = "raw loop"
+	nameRelay   = "relay"
+	nameKept    = "relay, Keep"
 )
 
 // fillRelay makes a backlog in which every key has its turn.
@@ -47,19 +45,15 @@ func drainers(small, large int) (list []drainer) {
 	add := func(name string, rows int, c func(*relayField, func(int)) consumer) {
 		list = append(list, drainer{&contestant{name: fmt.Sprintf("%s, %s", name, thousands(int64(rows)))}, rows, c})
 	}
-	raw := func(loops int) func(*relayField, func(int)) consumer {
-		return func(f *relayField, done func(int)) consumer { return f.rawLoops(loops, done) }
-	}
-	relay := func(keep time.Duration, cfg outbox.RelayConfig) func(*relayField, func(int)) consumer {
-		return func(f *relayField, done func(int)) consumer { return f.relayBy(keep, cfg, func() { done(1) }, nil) }
+	raw := func(f *relayField, done func(int)) consumer { return f.rawLoop(done) }
+	relay := func(keep time.Duration) func(*relayField, func(int)) consumer {
+		return func(f *relayField, done func(int)) consumer { return f.relayBy(keep, func() { done(1) }, nil) }
 	}
 	for _, rows := range []int{small, large} {
-		add(nameRawLoop, rows, raw(1))
-		add(nameRelay, rows, relay(0, outbox.RelayConfig{}))
+		add(nameRawLoop, rows, raw)
+		add(nameRelay, rows, relay(0))
 	}
-	add(nameRawLoops, small, raw(4))
-	add(nameLane, small, relay(0, outbox.RelayConfig{Concurrency: 1}))
-	add(nameKept, small, relay(time.Hour, outbox.RelayConfig{}))
+	add(nameKept, small, relay(time.Hour))
 	return list
 }
 
@@ -94,8 +88,6 @@ func (b *bench) relayDrain(ctx context.Context) (d relayDrain, err error) {
 	for _, c := range []comparison{
 		{nameRelay + small, nameRawLoop + small, 0.8},
 		{nameRelay + large, nameRawLoop + large, 0.8},
-		{nameLane + small, nameRawLoop + small, 0},
-		{nameRelay + small, nameRawLoops + small, 0},
 		{nameKept + small, nameRawLoop + small, 0.5},
 		{nameRelay + large, nameRelay + small, 0.8},
 		{nameRawLoop + large, nameRawLoop + small, 0},
@@ -185,7 +177,7 @@ func (b *bench) drain(ctx context.Context, f *relayField, d drainer) (l lap, err
 func (d relayDrain) write(p printer) {
 	p("\n### Drain\n")
 	p("A backlog of %s or %s messages with 960 keys goes to a publisher that does nothing. The clock runs from the first message", thousands(int64(d.Small)), thousands(int64(d.Large)))
-	p("that is published to the last one that is deleted. The **relay** has its defaults: four batches are on their way at once.")
+	p("that is published to the last one that is deleted. The **relay** has its defaults.")
 	p("With **Keep**, delivered messages are moved to a table where they stay. %d rounds.\n", d.Rounds)
 	writeVerdicts(p, d.Verdicts)
 	p("\n| per message here | CPU client | CPU server | messages a second |")

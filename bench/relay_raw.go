@@ -2,69 +2,49 @@ package main
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/oncelib/once/outbox"
 )
 
-// claimByHand reads the first messages of a range of parts, and deleteByHand deletes what was delivered.
+// claimByHand reads the first messages, and deleteByHand deletes what was delivered.
 const (
 	relayBatch  = 1000
 	claimByHand = `select id, part, topic, key, seq, event_id, event_type, source, headers, payload, trace, created_at
- from once_outbox where part between $1 and $2 order by part, id limit $3`
+ from once_outbox order by part, id limit $1`
 	deleteByHand = `delete from once_outbox using unnest($1::smallint[], $2::bigint[]) x(part, id) where once_outbox.part = x.part and once_outbox.id = x.id`
 )
 
-// rawLoops is a consumer by hand: so many loops, each on its own parts. seen is called with the number of messages of a batch
-// that is done.
-func (f *relayField) rawLoops(loops int, seen func(int)) consumer {
+// rawLoop is a consumer by hand. seen is called with the number of messages of a batch that is done. It polls as a relay
+// does: 1 ms after a claim that has found something, else 5 ms, and a quarter more each time.
+func (f *relayField) rawLoop(seen func(int)) consumer {
 	return func(ctx context.Context, p outbox.Publisher, began func()) error {
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		errs := make(chan error, loops)
-		var wg sync.WaitGroup
-		for i := range loops {
-			wg.Go(func() {
-				if err := f.rawLoop(ctx, p, 64/loops*i, 64/loops*(i+1)-1, seen); err != nil {
-					errs <- err
-					stop()
-				}
-			})
-		}
+		const least, most = 5 * time.Millisecond, time.Second
 		began()
-		wg.Wait()
-		close(errs)
-		return <-errs
-	}
-}
-
-// rawLoop polls as the lane of a relay does: 1 ms after a claim that has found something, else 5 ms, and a quarter more each time.
-func (f *relayField) rawLoop(ctx context.Context, p outbox.Publisher, from, to int, seen func(int)) error {
-	const least, most = 5 * time.Millisecond, time.Second
-	idle := least
-	for ctx.Err() == nil {
-		claimed := time.Now()
-		n, err := f.rawBatch(context.WithoutCancel(ctx), p, from, to)
-		if err != nil {
-			return err
-		}
-		wait := time.Millisecond - time.Since(claimed)
-		if n == 0 {
-			wait, idle = idle, min(idle+idle/4, most)
-		} else {
-			idle = least
-			if seen != nil {
-				seen(n)
+		idle := least
+		for ctx.Err() == nil {
+			claimed := time.Now()
+			n, err := f.rawBatch(context.WithoutCancel(ctx), p)
+			if err != nil {
+				return err
 			}
+			wait := time.Millisecond - time.Since(claimed)
+			if n == 0 {
+				wait, idle = idle, min(idle+idle/4, most)
+			} else {
+				idle = least
+				if seen != nil {
+					seen(n)
+				}
+			}
+			sleep(ctx, wait)
 		}
-		sleep(ctx, wait)
+		return nil
 	}
-	return nil
 }
 
-func (f *relayField) rawBatch(ctx context.Context, p outbox.Publisher, from, to int) (int, error) {
-	rows, err := f.pool.Query(ctx, claimByHand, from, to, relayBatch)
+func (f *relayField) rawBatch(ctx context.Context, p outbox.Publisher) (int, error) {
+	rows, err := f.pool.Query(ctx, claimByHand, relayBatch)
 	if err != nil {
 		return 0, err
 	}

@@ -31,6 +31,8 @@ type report struct {
 	Outbox       []throughput  `json:"outbox,omitempty"`
 	OutboxGroups []grouped     `json:"outbox_groups,omitempty"`
 	Relay        *relayed      `json:"relay,omitempty"`
+	Earlier      *relayEarlier `json:"earlier,omitempty"`
+	Isolation    *isolation    `json:"isolation,omitempty"`
 	Inbox        *inboxed      `json:"inbox,omitempty"`
 	Lease        *throughput   `json:"lease,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
@@ -138,6 +140,8 @@ func (r *report) chapters() (list []chapter) {
 	add(r.HTTP != nil, "cache", func(p printer) { r.HTTP.write(p) })
 	add(len(r.Outbox) > 0, "outbox", r.writeOutbox)
 	add(r.Relay != nil, "relay", func(p printer) { r.Relay.write(p) })
+	add(r.Earlier != nil, "earlier", func(p printer) { r.Earlier.write(p) })
+	add(r.Isolation != nil, "isolation", func(p printer) { r.Isolation.write(p) })
 	add(r.Inbox != nil, "inbox", func(p printer) { r.Inbox.write(p) })
 	add(r.Lease != nil, "lease", r.writeLease)
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)

@@ -65,7 +65,7 @@ func (l *Letters) discard(ctx context.Context, r store.Runner, f Filter, list []
 		} else if m, ok := messages[nameOf(&one)]; ok {
 			statements = append(statements,
 				l.statement("update once_outbox set event_type = ?, headers = ?, payload = ?, encrypted = ? where part = ? and id = ?", typeSkipped, marker, []byte{}, false, m.part, m.id),
-				l.statement("delete from once_outbox_failed where part = ? and id = ?", m.part, m.id))
+				l.statement("update once_outbox_failed set next_at = NOW where part = ? and id = ?", m.part, m.id))
 		}
 		for _, s := range statements {
 			if err := r.Append(ctx, s); err != nil {

@@ -14,13 +14,23 @@ const (
 	ExpiredOldestAge     = "once_expired_oldest_age_seconds"
 
 	OutboxMessages        = "once_outbox_messages"
+	OutboxReadyOldestAge  = "once_outbox_ready_oldest_age_seconds"
+	OutboxTopics          = "once_outbox_topics"
 	OutboxOldestAge       = "once_outbox_oldest_age_seconds"
 	OutboxFailingMessages = "once_outbox_failing_messages"
 	OutboxBlockedKeys     = "once_outbox_blocked_keys"
 	InboxParkedMessages   = "once_inbox_parked_messages"
 	InboxParkedOldestAge  = "once_inbox_parked_oldest_age_seconds"
 	DeadLetters           = "once_dead_letters"
-	AttemptLogDropped     = "once_attempt_log_dropped_total"
+
+	ConsumerReadyMessages      = "once_consumer_ready_messages"
+	ConsumerReadyOldestAge     = "once_consumer_ready_oldest_age_seconds"
+	ConsumerPostponedMessages  = "once_consumer_postponed_messages"
+	ConsumerPostponedOldestAge = "once_consumer_postponed_oldest_age_seconds"
+	ConsumerPausedPartitions   = "once_consumer_paused_partitions"
+	ConsumerHangingHandlers    = "once_consumer_hanging_handlers"
+
+	AttemptLogDropped = "once_attempt_log_dropped_total"
 
 	CacheHits   = "once_cache_hits_total"
 	CacheMisses = "once_cache_misses_total"
@@ -74,10 +84,18 @@ var instruments = []Instrument{
 
 	{Name: OutboxMessages, OTel: "once.outbox.messages", Unit: "{message}", Help: "Messages that wait for delivery, at most 100,000 are counted."},
 	{Name: OutboxOldestAge, OTel: "once.outbox.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest message that waits for delivery."},
+	{Name: OutboxReadyOldestAge, OTel: "once.outbox.ready.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest message of the outbox that nothing holds back: its topic is in no state of once_outbox_topics but failing, and its key waits for no other message."},
+	{Name: OutboxTopics, OTel: "once.outbox.topics", Unit: "{topic}", Label: "state", Help: "Topics of the outbox whose messages wait: a person has paused them, their destination is down or hanging, they are full of messages that fail, over their rate, or some of their messages are failing."},
 	{Name: OutboxFailingMessages, OTel: "once.outbox.failing_messages", Unit: "{message}", Help: "Messages whose delivery has failed and is tried again."},
 	{Name: OutboxBlockedKeys, OTel: "once.outbox.blocked_keys", Unit: "{key}", Help: "Keys whose first message is failing or given up: later ones wait for it."},
 	{Name: InboxParkedMessages, OTel: "once.inbox.parked_messages", Unit: "{message}", Help: "Messages that wait for an earlier one of their key, at most 100,000 are counted."},
 	{Name: InboxParkedOldestAge, OTel: "once.inbox.parked_oldest_age", Unit: "s", fold: highest, Help: "The longest time for which a key with parked messages has waited."},
+	{Name: ConsumerReadyMessages, OTel: "once.consumer.ready.messages", Unit: "{message}", Help: "Messages that consumers of this process have, and that a handler could begin with."},
+	{Name: ConsumerReadyOldestAge, OTel: "once.consumer.ready.oldest_age", Unit: "s", fold: highest, Help: "For how long the oldest of them has waited."},
+	{Name: ConsumerPostponedMessages, OTel: "once.consumer.postponed.messages", Unit: "{message}", Help: "Messages that consumers of this process have, and that have failed and wait for their next attempt, or wait for another message of their key."},
+	{Name: ConsumerPostponedOldestAge, OTel: "once.consumer.postponed.oldest_age", Unit: "s", fold: highest, Help: "For how long the oldest of them has waited."},
+	{Name: ConsumerPausedPartitions, OTel: "once.consumer.paused.partitions", Unit: "{partition}", Help: "Partitions of Kafka that are not fetched, because messages in trouble have used their limits."},
+	{Name: ConsumerHangingHandlers, OTel: "once.consumer.hanging.handlers", Unit: "{handler}", Help: "Handlers of messages that go on although their time is over."},
 	{Name: DeadLetters, OTel: "once.dead_letters", Unit: "{message}", Help: "Messages that are given up and wait for a person, at most 100,000 are counted."},
 	{Name: AttemptLogDropped, OTel: "once.attempt_log.dropped", Unit: "{attempt}", Grows: true, Help: "Attempts that the attempt log has not noted."},
 

@@ -9,8 +9,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Gauges implements [gauge.Source]: how many messages of the consumer are parked, and how long the
-// key has waited that waits the longest.
+// age is for how long it has waited; 0: there is none.
+func (w Waiting) age() time.Duration {
+	if w.Since.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(w.Since))
+}
+
+// Gauges implements [gauge.Source]: how many messages of the consumer are parked, how long the
+// key has waited that waits the longest, and [Inbox.Backlog].
 func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	const query = `select (select count(*) from (select 1 from once_inbox_parked where consumer = ? limit ?) m), NOW,
  (select min(moved_at) from (select moved_at from once_inbox_position where consumer = ? and parked > 0 limit ?) p)`
@@ -26,7 +34,14 @@ func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	if !since.IsZero() {
 		age = max(0, now.Sub(since))
 	}
+	c := in.Backlog()
 	return []gauge.Value{
+		{Name: gauge.ConsumerReadyMessages, Number: float64(c.Ready)},
+		{Name: gauge.ConsumerReadyOldestAge, Number: c.ReadyOldest.age().Seconds()},
+		{Name: gauge.ConsumerPostponedMessages, Number: float64(c.Postponed)},
+		{Name: gauge.ConsumerPostponedOldestAge, Number: c.PostponedOldest.age().Seconds()},
+		{Name: gauge.ConsumerPausedPartitions, Number: float64(c.Paused)},
+		{Name: gauge.ConsumerHangingHandlers, Number: float64(c.Hanging)},
 		{Name: gauge.InboxParkedMessages, Number: float64(parked)},
 		{Name: gauge.InboxParkedOldestAge, Number: age.Seconds()},
 	}, nil

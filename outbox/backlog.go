@@ -45,32 +45,3 @@ func readBacklog(ctx context.Context, db store.Database) (b Backlog, err error) 
 	}
 	return b, err
 }
-
-// How many delivered messages sweepSent deletes at once, and how often.
-const (
-	sweepBatch = 1000
-	sweepMost  = 20
-)
-
-// sweepSent deletes messages that were delivered longer ago than keep, the oldest first and not all of
-// them if they are many.
-func sweepSent(ctx context.Context, db store.Database, keep time.Duration) error {
-	d := db.Dialect()
-	for range sweepMost {
-		n, err := db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(d, deleteSent[d]), Args: []any{keep.Microseconds(), int64(sweepBatch)}})
-		if err != nil || n < sweepBatch {
-			return err
-		}
-	}
-	return nil
-}
-
-// deleteSent deletes what was delivered more than ? microseconds ago, at most ? rows. On PostgreSQL,
-// relays that sweep at the same time do not wait for each other.
-var deleteSent = map[store.Dialect]string{
-	store.PostgreSQL: `with old as (
-  select part, id from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ? FOR UPDATE SKIP LOCKED)
- delete from once_outbox_sent s using old where s.part = old.part and s.id = old.id`,
-	store.SQLite: "delete from once_outbox_sent where (part, id) in (select part, id from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ?)",
-	store.MySQL:  "delete from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ?",
-}

@@ -11,98 +11,140 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// deliver publishes items, those of one topic together, and writes down what has become of them.
-func (l *lane) deliver(ctx context.Context, items []*item) error {
-	if len(items) == 0 {
-		return nil
+// start has the messages of a unit published, and then settled.
+func (r *Relay) start(ctx context.Context, u *unit) {
+	var ready []*item
+	for _, it := range u.items {
+		if it.outcome == outcomeLeft && len(ready) < u.most {
+			ready = append(ready, it)
+		}
 	}
-	var names []string
-	byTopic := map[string][]*item{}
-	for _, it := range items {
-		topic := it.message.Topic
-		if byTopic[topic] == nil {
-			names = append(names, topic)
-		}
-		byTopic[topic] = append(byTopic[topic], it)
+	if len(ready) == 0 {
+		r.board.release(u)
+		r.board.settled(u)
+		u.letGo()
+		return
 	}
-	for _, name := range names {
-		if ctx.Err() != nil { // what is not on its way stays
-			break
+	r.publishing.Go(func() {
+		if ctx.Err() == nil { // what is not on its way stays
+			r.deliver(ctx, u, ready)
 		}
-		list := byTopic[name]
-		allowed, release := l.relay.topics.take(name, len(list))
-		for _, it := range list[allowed:] { // the sweep finds them
-			it.outcome = outcomeWaits
-			l.waits = true
+		if u.unanswered == nil {
+			r.board.release(u)
+		} else {
+			board := r.board // another Run has another one
+			go func() {
+				<-u.unanswered
+				board.release(u)
+			}()
 		}
-		if allowed == 0 {
-			continue
-		}
-		some, down := l.publish(ctx, list[:allowed])
-		release()
-		if down == nil {
-			l.relay.topics.up(name)
-			continue
-		}
-		// Only this topic waits. Its messages are passed as those of a throttled one.
-		l.waits = true
-		l.relay.topics.down(name, some, func(times int) time.Duration { return l.relay.wait(times, down) })
-		l.relay.tell(ctx, Event{Type: EventUnavailable, Message: Message{Topic: name}, Err: down})
-	}
-	return l.settle(ctx, items)
+		r.settlerOf(u).add(u)
+	})
 }
 
-// publish publishes the messages of one topic, and says in items what has become of them. down is that the
+// deliver publishes items, and notes what it says of their topic.
+func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
+	some, down := r.publishItems(ctx, u, items)
+	probe := 1
+	if down == nil && !some {
+		if down = outage(items); down != nil {
+			probe = r.board.nextProbe(u.topic) // one message says nothing
+		}
+	}
+	r.board.tried(down == nil || some)
+	switch {
+	case down == nil:
+		r.board.isUp(u.topic, some)
+		return
+	case some:
+		r.board.isUp(u.topic, true)
+		_, after := retry.Classify(down)
+		r.board.wait(u.topic, max(partPause, min(after, maxAfter)))
+	default: // only this topic waits
+		_, after := retry.Classify(down)
+		r.board.isDown(u.topic, after > 0, probe, func(times int) time.Duration { return r.wait(times, down) })
+		r.board.because(u.topic, down)
+	}
+	r.tell(ctx, Event{Type: EventUnavailable, Message: Message{Topic: u.topic.name}, Err: down})
+}
+
+// outage returns an error if many messages were tried for the first time and all have failed: then it is their destination that is not
+// available, although no error says so. Items are left as they were.
+func outage(items []*item) error {
+	failed := 0
+	var last error
+	for _, it := range items {
+		switch {
+		case it.outcome == outcomeFailed && (it.failure != nil || !it.sent || IsPermanent(it.err)):
+			return nil
+		case it.outcome == outcomeFailed:
+			failed, last = failed+1, it.err
+		}
+	}
+	if failed < probeRows {
+		return nil
+	}
+	for _, it := range items {
+		it.outcome = outcomeLeft
+	}
+	return Unavailable(fmt.Errorf("all of %d messages have failed: %w", failed, last))
+}
+
+// publishItems publishes messages of one topic, and says in items what has become of them. down is that the
 // destination is not available, and some that it was there for some of them.
-func (l *lane) publish(ctx context.Context, items []*item) (some bool, down error) {
-	waiting := map[stream]bool{} // keys of which a message was not delivered: the next ones wait
+func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some bool, down error) {
+	waiting := map[keyOf]bool{} // keys of which a message was not delivered: the next ones wait
 	undelivered := func(it *item, of outcome, err error) {
 		it.outcome, it.err = of, err
 		if it.message.Key != "" {
-			waiting[streamOf(&it.message)] = true
+			waiting[keyOf{it.queue, it.message.Key}] = true
 		}
 	}
-	waits := func(it *item) bool {
-		if it.message.Key == "" || !waiting[streamOf(&it.message)] {
+	behind := func(it *item) bool {
+		k := keyOf{it.queue, it.message.Key}
+		if k.key == "" || !waiting[k] {
 			return false
 		}
-		it.outcome = outcomeWaits
+		if it.outcome = outcomeWaits; down != nil {
+			it.outcome = outcomeLeft
+		}
 		return true
 	}
 	var sent []*item
 	var messages []Message
 	for _, it := range items {
-		it.outcome, it.attempt = outcomeLeft, 1
-		if f := it.part.failure(it.id); f != nil {
-			it.attempt = int(f.attempts) + 1
+		it.attempt = 1
+		if it.failure != nil {
+			it.attempt = int(it.failure.attempts) + 1
 		}
-		if waits(it) {
+		if behind(it) {
 			continue
 		}
-		m, err := it.open(l.relay.encrypter)
+		m, err := it.open(r.encrypter)
 		if err != nil {
 			undelivered(it, outcomeFailed, err)
 			continue
 		}
-		m.Attempt = it.attempt
+		m.Attempt, it.sent = it.attempt, true
 		sent, messages = append(sent, it), append(messages, m)
 	}
 	if len(sent) == 0 {
 		return false, nil
 	}
-	errs := l.relay.publish(ctx, messages)
+	errs, unanswered := r.publish(ctx, messages)
+	u.unanswered = unanswered
 	for i, it := range sent {
 		var err error
 		if errs != nil {
 			err = errs[i]
 		}
 		switch {
-		case waits(it): // also if it was delivered: an in-order consumer refuses the one before it afterwards
+		case behind(it): // also if it was delivered: an in-order consumer refuses the one before it afterwards
 		case err == nil:
 			it.outcome, some = outcomeDelivered, true
 		case IsUnavailable(err):
 			down = err
-			undelivered(it, outcomeWaits, err)
+			undelivered(it, outcomeLeft, err)
 		default:
 			undelivered(it, outcomeFailed, err)
 		}
@@ -110,8 +152,8 @@ func (l *lane) publish(ctx context.Context, items []*item) (some bool, down erro
 	return some, down
 }
 
-// publish calls the publisher, and returns an error for each message, or nil if all are delivered.
-func (r *Relay) publish(ctx context.Context, messages []Message) []error {
+// publish calls the publisher, and returns an error for each message, or nil if all are delivered. unanswered is that of answer.
+func (r *Relay) publish(ctx context.Context, messages []Message) (errs []error, unanswered <-chan []error) {
 	all := func(err error) []error {
 		errs := make([]error, len(messages))
 		for i := range errs {
@@ -123,11 +165,12 @@ func (r *Relay) publish(ctx context.Context, messages []Message) []error {
 	if r.cfg.Breaker != nil {
 		tell, err := r.cfg.Breaker.Allow()
 		if err != nil {
-			return all(Unavailable(err))
+			return all(Unavailable(err)), nil
 		}
 		tellBreaker = tell
 	}
-	errs := r.answer(ctx, messages, all)
+	errs, unanswered = r.answer(ctx, messages, all)
+	endIfClosed(r.end, errs)
 	health := retry.HealthGood
 	for _, err := range errs {
 		if IsUnavailable(err) || errors.Is(err, errSilent) {
@@ -135,11 +178,12 @@ func (r *Relay) publish(ctx context.Context, messages []Message) []error {
 		}
 	}
 	tellBreaker(health)
-	return errs
+	return errs, unanswered
 }
 
-// answer calls Publish and waits for its answer, but not for ever.
-func (r *Relay) answer(ended context.Context, messages []Message, all func(error) []error) []error {
+// answer calls Publish and waits for its answer, but not for ever: a Publish that does not return keeps one of its topic's calls, and no
+// messages. Then unanswered tells when it has returned.
+func (r *Relay) answer(ended context.Context, messages []Message, all func(error) []error) (errs []error, unanswered <-chan []error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout) // when Run ends, deliveries on their way have their time
 	defer cancel()
 	answered := make(chan []error, 1)
@@ -159,28 +203,17 @@ func (r *Relay) answer(ended context.Context, messages []Message, all func(error
 	}()
 	select {
 	case errs := <-answered:
-		return errs
+		return errs, nil
 	case <-ctx.Done():
 	}
 	late := time.NewTimer(min(r.cfg.Timeout, 5*time.Second))
 	defer late.Stop()
 	select {
 	case errs := <-answered: // an answer that is late counts
-		return errs
+		return errs, nil
 	case <-late.C:
 	}
-	silent := all(errSilent)
-	select {
-	case errs := <-answered:
-		return errs
-	case <-ended.Done():
-	case r.silent <- struct{}{}: // others take its place, but there are never more of them than lanes
-		go func() {
-			<-answered
-			<-r.silent
-		}()
-	}
-	return silent
+	return all(errSilent), answered
 }
 
 var errSilent = errors.New("Publish has not returned after its time was over. Try: a Publisher that returns when its context ends")

@@ -89,7 +89,10 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 		and("o.topic = ?", f.Topic)
 	}
 	if f.Key != "" {
-		and("o.part = ? and o.KEY = ?", int64(partOf(f.Topic, f.Key)), f.Key)
+		and("o.KEY = ? and o.seq > 0", f.Key) // by the index of topic, key and number
+	}
+	if f.Key != "" && table == "once_outbox_sent" {
+		and("o.part in (?, ?)", int64(partOf(f.Topic, f.Key)), int64(earlierPartOf(f.Topic, f.Key)))
 	}
 	list, rows, err := b.entries(ctx, listed, table, query+" order by o.id limit ?", append(args, f.Limit+1)...)
 	if err == nil && len(list) > f.Limit {

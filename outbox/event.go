@@ -20,8 +20,8 @@ type EventType string
 const (
 	EventDelivered   EventType = "delivered"   // a message was confirmed and is done
 	EventFailed      EventType = "failed"      // one delivery has failed; NextAt says when it is tried again
-	EventStopped     EventType = "stopped"     // a message is given up: its key waits for a person; without a message, too many are
-	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached; the topic waits
+	EventStopped     EventType = "stopped"     // a message is given up: its key waits for a person; without a message, a topic has too many failing ones, and no others of it are read
+	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached; the topic waits. Without a topic: none is, and the relay gives its parts up
 	EventDatabase    EventType = "database"    // the database has failed; the relay waits
 	EventBacklog     EventType = "backlog"     // from time to time: what waits for delivery
 	EventTaken       EventType = "taken"       // this process holds more or fewer parts than before

@@ -27,7 +27,7 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 	if key == "" {
 		return Forgotten{}, errors.New("outbox: the key is empty: messages without one have nothing in common. Try: a key that once outbox list has shown")
 	}
-	part := int64(partOf(topic, key))
+	part, earlier := int64(partOf(topic, key)), int64(earlierPartOf(topic, key))
 	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) error {
 		f = Forgotten{}
 		// A write comes first: SQLite gives its lock to no reader that others have overtaken. No message of the key is
@@ -36,13 +36,13 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 			return err
 		}
 		// They are counted first: what a relay moves in between is told as waiting, and erased.
-		count := b.statement("select count(*) from once_outbox where part = ? and topic = ? and KEY = ?", part, topic, key)
+		count := b.statement("select count(*) from once_outbox where topic = ? and KEY = ? and seq > 0", topic, key)
 		if err := r.Query(ctx, count, func(row store.Row) error { return row.Scan(&f.Waiting) }); err != nil {
 			return err
 		}
 		var err error
-		f.Erased, err = r.Exec(ctx, b.statement("update once_outbox_sent set headers = ?, payload = ?, encrypted = ? where part = ? and topic = ? and KEY = ? and (length(payload) > 0 or length(headers) > 0)",
-			[]byte{}, []byte{}, false, part, topic, key))
+		f.Erased, err = r.Exec(ctx, b.statement("update once_outbox_sent set headers = ?, payload = ?, encrypted = ? where part in (?, ?) and topic = ? and KEY = ? and (length(payload) > 0 or length(headers) > 0)",
+			[]byte{}, []byte{}, false, part, earlier, topic, key))
 		if err != nil {
 			return err
 		}

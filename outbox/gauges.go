@@ -6,16 +6,39 @@ import (
 	"github.com/oncelib/once/gauge"
 )
 
-// Gauges implements [gauge.Source] with [Box.Backlog].
+// Gauges implements [gauge.Source] with [Box.Backlog] and [Box.Topics].
 func (b *Box[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	l, err := b.Backlog(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []gauge.Value{
+	topics, err := b.Topics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	values := []gauge.Value{
 		{Name: gauge.OutboxMessages, Number: float64(l.Messages)},
 		{Name: gauge.OutboxOldestAge, Number: l.Oldest.Seconds()},
 		{Name: gauge.OutboxFailingMessages, Number: float64(l.Failing)},
 		{Name: gauge.OutboxBlockedKeys, Number: float64(l.Blocked)},
-	}, nil
+	}
+	oldest, states := 0.0, map[Wait]int{}
+	for i := range topics {
+		t := &topics[i]
+		if !t.Ready.IsZero() {
+			oldest = max(oldest, t.Now.Sub(t.Ready).Seconds())
+		}
+		seen := map[Wait]bool{} // a key of a paused topic may be paused as well
+		for _, w := range t.Waits {
+			if !seen[w.For] {
+				seen[w.For] = true
+				states[w.For]++
+			}
+		}
+	}
+	values = append(values, gauge.Value{Name: gauge.OutboxReadyOldestAge, Number: oldest})
+	for _, w := range Waits() { // also 0, so that it is known that it is 0
+		values = append(values, gauge.Value{Name: gauge.OutboxTopics, Label: string(w), Number: float64(states[w])})
+	}
+	return values, nil
 }

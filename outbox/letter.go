@@ -16,10 +16,11 @@ func letterID(m *Message) letter.ID {
 // have a letter if it has failed, or if it is a marker.
 func (r *Relay) removeWithLetters(ctx context.Context, items []*item, held []hold.Part) (removed int64, err error) {
 	var ids []messageID
+	failed := false
 	for _, it := range items {
 		id := messageID{it.stored.part, it.id}
-		if !r.cfg.DeadLetters || (it.part.failure(it.id) == nil && it.message.Type != TypeSkipped) {
-			ids = append(ids, id)
+		if !r.cfg.DeadLetters || (it.failure == nil && it.message.Type != TypeSkipped) {
+			ids, failed = append(ids, id), failed || it.failure != nil
 			continue
 		}
 		n, err := r.removeWithLetter(ctx, id, &it.message, held)
@@ -31,7 +32,7 @@ func (r *Relay) removeWithLetters(ctx context.Context, items []*item, held []hol
 	if len(ids) == 0 {
 		return removed, nil
 	}
-	n, err := r.remove(ctx, ids, held)
+	n, err := r.remove(ctx, ids, failed, held)
 	return removed + n, err
 }
 
@@ -41,7 +42,7 @@ func (r *Relay) removeWithLetter(ctx context.Context, id messageID, m *Message, 
 		state = letter.StateDiscarded
 	}
 	err = letter.Within(ctx, r.db, func(ctx context.Context, tx store.Runner) (err error) {
-		if removed, err = r.removeIn(ctx, tx, []messageID{id}, held); err != nil || removed == 0 { // another process has the part
+		if removed, err = r.removeIn(ctx, tx, []messageID{id}, true, held); err != nil || removed == 0 { // another process has the part
 			return err
 		}
 		return letter.ResolveMessage(ctx, tx, r.db.Dialect(), letterID(m), state)
@@ -49,29 +50,39 @@ func (r *Relay) removeWithLetter(ctx context.Context, id messageID, m *Message, 
 	return removed, err
 }
 
-// writeFailure runs s, which writes a failure down, and keeps the failed delivery. A message that is
+// writeFailures runs s, which writes the failures of items down, and keeps the failed deliveries. A message that is
 // stopped becomes a letter. After a lost answer to COMMIT, a delivery may be kept twice.
-func (r *Relay) writeFailure(ctx context.Context, s store.Statement, it *item, stopped bool) (written int64, err error) {
+func (r *Relay) writeFailures(ctx context.Context, s store.Statement, items []*item) (written int64, err error) {
 	if !r.cfg.DeadLetters {
 		return r.db.Pool().Exec(ctx, s)
 	}
-	m := &it.message
 	err = letter.Within(ctx, r.db, func(ctx context.Context, tx store.Runner) (err error) {
-		if written, err = tx.Exec(ctx, s); err != nil || written == 0 {
+		if written, err = tx.Exec(ctx, s); err != nil || written < int64(len(items)) { // another process has a part, or a person has skipped one
 			return err
 		}
-		n, first, _, err := letter.Note(ctx, tx, r.db.Dialect(), letterID(m), letter.Attempt{Node: r.cfg.Node, Error: errorText(it.err), Trace: m.Trace})
-		if err != nil || !stopped {
-			return err
+		for _, it := range items {
+			if err := r.note(ctx, tx, it); err != nil {
+				return err
+			}
 		}
-		class := "exhausted"
-		if IsPermanent(it.err) {
-			class = "permanent"
-		}
-		return letter.Bury(ctx, tx, r.db.Dialect(), &letter.Letter{ // the payload stays in the outbox
-			ID: letterID(m), Type: m.Type, Trace: m.Trace, CreatedAt: m.CreatedAt,
-			Class: class, Error: errorText(it.err), Attempts: n, FirstFailedAt: first,
-		})
+		return nil
 	})
 	return written, err
+}
+
+// note keeps a failed delivery in the transaction tx.
+func (r *Relay) note(ctx context.Context, tx store.Runner, it *item) error {
+	m := &it.message
+	n, first, _, err := letter.Note(ctx, tx, r.db.Dialect(), letterID(m), letter.Attempt{Node: r.cfg.Node, Error: errorText(it.err), Trace: m.Trace})
+	if err != nil || !it.nextAt.IsZero() {
+		return err
+	}
+	class := "exhausted"
+	if IsPermanent(it.err) {
+		class = "permanent"
+	}
+	return letter.Bury(ctx, tx, r.db.Dialect(), &letter.Letter{ // the payload stays in the outbox
+		ID: letterID(m), Type: m.Type, Trace: m.Trace, CreatedAt: m.CreatedAt,
+		Class: class, Error: errorText(it.err), Attempts: n, FirstFailedAt: first,
+	})
 }

@@ -180,14 +180,25 @@ func insertOf(d store.Dialect) insert {
 // parts is how many parts an outbox has. It never changes: relays of different releases share them.
 const parts = 64
 
+// queuesOfTopic is among how many parts the messages of a topic are spread. It never changes.
+const queuesOfTopic = 4
+
 // partOf returns the part to which the messages of a topic and key belong. Of a message without a
-// key, key is its ID. It is FNV-1a, and never changes.
+// key, key is its ID. It never changes.
 func partOf(topic, key string) int {
+	return int((hash(topic) + hash(topic, "\x00", key)%queuesOfTopic) % parts)
+}
+
+// earlierPartOf is partOf as it was before: rows that were added then are where they are.
+func earlierPartOf(topic, key string) int { return int(hash(topic, "\x00", key) % parts) }
+
+// hash is FNV-1a.
+func hash(texts ...string) uint32 {
 	h := uint32(2166136261)
-	for _, s := range [...]string{topic, "\x00", key} {
+	for _, s := range texts {
 		for i := range len(s) {
 			h = (h ^ uint32(s[i])) * 16777619
 		}
 	}
-	return int(h % parts)
+	return h
 }

@@ -175,20 +175,25 @@ func TestAddedParts(t *testing.T) {
 	}
 }
 
-// TestPartsNeverChange: relays of all releases must find a message in the same part. Parts are about
-// even.
+// TestPartsNeverChange: relays of all releases must find a message in the same part. A topic has four of them, which are about even, and so are
+// those of many topics.
 func TestPartsNeverChange(t *testing.T) {
-	for where, want := range map[[2]string]int{{"refunds", "42"}: 46, {"refunds", ""}: 12, {"", ""}: 31, {"ü", "x/y"}: 58} {
-		if got := partOf(where[0], where[1]); got != want {
+	for where, want := range map[[2]string][2]int{{"refunds", "42"}: {6, 46}, {"refunds", ""}: {4, 12}, {"", ""}: {8, 31}, {"ü", "x/y"}: {12, 58}} {
+		if got := [2]int{partOf(where[0], where[1]), earlierPartOf(where[0], where[1])}; got != want {
 			t.Errorf("%q is in part %d, want %d", where, got, want)
 		}
 	}
-	var count [parts]int
+	var ofTopic, ofTopics [parts]int
 	for i := range 100 * parts {
-		count[partOf("refunds", fmt.Sprint(i))]++
+		ofTopic[partOf("refunds", fmt.Sprint(i))]++
+		ofTopics[partOf(fmt.Sprint("topic", i), once.NewKey())]++
 	}
-	if least, most := slices.Min(count[:]), slices.Max(count[:]); least < 60 || most > 140 {
-		t.Errorf("parts have %d to %d of 100 keys", least, most)
+	used := slices.DeleteFunc(ofTopic[:], func(n int) bool { return n == 0 })
+	if least := slices.Min(used); len(used) != queuesOfTopic || least < 25*parts*8/10 {
+		t.Errorf("the keys of a topic are in %d parts, at least %d of %d in each", len(used), least, 100*parts)
+	}
+	if least, most := slices.Min(ofTopics[:]), slices.Max(ofTopics[:]); least < 60 || most > 140 {
+		t.Errorf("parts have %d to %d of 100 topics", least, most)
 	}
 }
 

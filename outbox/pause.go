@@ -36,6 +36,22 @@ func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	})
 }
 
+// Known reports whether a message of a topic and key waits for its delivery, or a message of them with a key was ever added; of any key if key
+// is "". A topic whose messages have no key is not known while none waits.
+func (b *Box[TX]) Known(ctx context.Context, topic, key string) (known bool, err error) {
+	args := []any{topic, topic}
+	ofKey := ""
+	if key != "" {
+		args, ofKey = []any{topic, key, topic, key}, " and KEY = ?"
+	}
+	query := "select 1 from once_stream where topic = ?" + ofKey + " union all select 1 from once_outbox where topic = ?" + ofKey + " limit 1"
+	err = b.db.Pool().Query(ctx, b.statement(query, args...), func(store.Row) error {
+		known = true
+		return nil
+	})
+	return known, err
+}
+
 // Paused returns what is paused.
 func (b *Box[TX]) Paused(ctx context.Context) (list []Pause, err error) {
 	err = b.db.Pool().Query(ctx, b.statement("select topic, KEY, reason, paused_at from once_outbox_paused order by topic, KEY"), func(row store.Row) error {
@@ -119,7 +135,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 				return notFound(id)
 			}
 		}
-		if _, err = r.Exec(ctx, b.statement("delete from once_outbox_failed where part = ? and id = ?", int64(s.part), s.id)); err != nil {
+		if _, err = r.Exec(ctx, b.statement("update once_outbox_failed set next_at = NOW where part = ? and id = ?", int64(s.part), s.id)); err != nil {
 			return err
 		}
 		return b.audit(ctx, r, "outbox skip", m.Topic, m.Key, reason, "message "+m.ID)

@@ -13,7 +13,7 @@ type Publisher interface {
 	// and returns an error for it as well.
 	//
 	// An error is [Permanent] if the destination will never take the message, [Unavailable] if the
-	// destination cannot be reached, and of this message otherwise. Publish returns soon after ctx has ended.
+	// destination cannot be reached, [Closed] if this publisher can reach it no more, and of this message otherwise. Publish returns soon after ctx has ended.
 	Publish(ctx context.Context, messages []Message) []error
 }
 

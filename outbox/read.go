@@ -3,7 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,22 +13,32 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// item is a message of a batch.
+// item is a message of a unit of work.
 type item struct {
 	stored
 
-	part    *part
+	queue   *queue
+	blocked bool     // it has failed, or an earlier one of its key has
+	failure *failure // what is known of it if it has failed before
+	sent    bool     // Publish was called with it
 	attempt int
 	outcome outcome
-	err     error // of outcomeFailed
+	err     error     // of outcomeFailed
+	nextAt  time.Time // of outcomeFailed: zero if it is stopped
 }
 
-// outcome is what has become of a message of a batch.
+// failure is a message whose delivery has failed.
+type failure struct {
+	attempts int64
+	since    time.Time // it failed for the first time
+}
+
+// outcome is what has become of an item.
 type outcome uint8
 
 const (
 	outcomeLeft      outcome = iota // nothing is known: it is read again
-	outcomeWaits                    // for something that is known, and that will bring it back
+	outcomeWaits                    // for something else: a page or its key brings it back
 	outcomeDelivered                // the destination has confirmed it
 	outcomeFailed
 )
@@ -51,9 +61,10 @@ type query struct {
 
 func (r *Relay) query() *query { return &query{dialect: r.db.Dialect()} }
 
+// write writes text as package dialect does, without arguments.
 func (q *query) write(text ...string) *query {
 	for _, t := range text {
-		q.text.WriteString(t)
+		q.text.WriteString(dialect.Text(q.dialect, t))
 	}
 	return q
 }
@@ -64,110 +75,166 @@ func (q *query) arg(v any) *query {
 	if q.dialect == store.PostgreSQL {
 		return q.write("$", strconv.Itoa(len(q.args)))
 	}
-	return q.write("?")
+	q.text.WriteByte('?')
+	return q
 }
 
-// number writes a number: on PostgreSQL as an argument, because statements are prepared by their text,
-// and elsewhere as it is, because preparing takes a round trip.
-func (q *query) number(n int64) *query {
-	if q.dialect == store.PostgreSQL {
-		return q.arg(n)
-	}
-	return q.write(strconv.FormatInt(n, 10))
+// pick writes the text of the dialect.
+func (q *query) pick(postgres, mysql, sqlite string) *query {
+	return q.write(map[store.Dialect]string{store.PostgreSQL: postgres, store.MySQL: mysql, store.SQLite: sqlite}[q.dialect])
 }
-
-// columns writes the columns that scanStored reads.
-func (q *query) columns() *query { return q.write(dialect.Text(q.dialect, storedColumns)) }
 
 func (q *query) statement() store.Statement {
 	return store.Statement{SQL: q.text.String(), Args: q.args}
 }
 
-// inParts writes a select of the first messages of each part, with bounds that the parts have and a condition that
-// is told what to compare with. PostgreSQL plans one select for all of them; the others have no LATERAL.
-func (q *query) inParts(from []*part, each int, bounds func(*part) []int64, where func(bounds []string)) {
+// columnOf names a column of the rows over which [query.each] runs.
+type columnOf func(column int)
+
+// each writes a select that runs the select of body for each row of list, by one range of an index each. PostgreSQL plans one select for all
+// of them, whose text does not depend on their number; the others have no LATERAL. Values of rows are string and int64.
+func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *query {
 	if q.dialect != store.PostgreSQL {
-		for i, p := range from {
+		for i, row := range rows {
 			if i > 0 {
 				q.write(" union all ")
 			}
-			q.write("select * from (select ").columns().write(" from once_outbox where part = ", strconv.Itoa(p.Number))
-			where(texts(bounds(p)))
-			q.write(" order by id limit ").number(int64(each)).write(") m", strconv.Itoa(i))
+			q.write("select * from (")
+			body(func(column int) {
+				switch v := row[column].(type) { // an argument takes MySQL a round trip to prepare
+				case int64:
+					q.text.WriteString(strconv.FormatInt(v, 10))
+				case string:
+					if q.dialect == store.MySQL {
+						fmt.Fprintf(&q.text, "x'%x'", v)
+						return
+					}
+					q.arg(v)
+				}
+			})
+			q.write(") m", strconv.Itoa(i))
 		}
-		return
+		return q
 	}
-	numbers := make([]string, len(from))
-	names := make([]string, len(bounds(from[0])))
-	values := make([][]string, len(names))
-	for i, p := range from {
-		numbers[i] = strconv.Itoa(p.Number)
-		for b, text := range texts(bounds(p)) {
-			values[b] = append(values[b], text)
-		}
-	}
-	q.write("select m.* from unnest(").arg("{" + strings.Join(numbers, ",") + "}").write("::text::smallint[]")
-	for b, list := range values {
-		q.write(", ").arg("{" + strings.Join(list, ",") + "}").write("::text::bigint[]")
-		names[b] = "x.bound" + strconv.Itoa(b)
-	}
-	q.write(") x(number")
-	for b := range names {
-		q.write(", bound", strconv.Itoa(b))
-	}
-	q.write(") cross join lateral (select ").columns().write(" from once_outbox where part = x.number")
-	where(names)
-	q.write(" order by id limit ").number(int64(each)).write(") m")
-}
-
-func texts(numbers []int64) (list []string) {
-	for _, n := range numbers {
-		list = append(list, strconv.FormatInt(n, 10))
-	}
-	return list
-}
-
-// above reads the first messages above the marks: in each part one range of the primary key.
-func (r *Relay) above(from []*part, each, limit int) store.Statement {
-	q := r.query()
-	q.inParts(from, each, func(p *part) []int64 { return []int64{p.mark} }, func(bounds []string) { q.write(" and id > ", bounds[0]) })
-	return q.write(" limit ").number(int64(limit)).statement()
-}
-
-// below reads the first messages up to the marks that wait for nothing: all of them, or those that the marks have
-// passed lately. Those of busy topics are left out.
-func (r *Relay) below(from []*part, all bool, busy []any, each, limit int) store.Statement {
-	q := r.query()
-	free := dialect.Text(q.dialect, ` and not exists (select 1 from once_outbox_failed f where f.part = once_outbox.part and f.id = once_outbox.id)
- and not exists (select 1 from once_outbox_failed f where f.topic = once_outbox.topic and f.KEY = once_outbox.KEY and once_outbox.KEY <> '')
- and not exists (select 1 from once_outbox_paused p where p.topic = once_outbox.topic and (p.KEY = '' or p.KEY = once_outbox.KEY))`)
-	q.inParts(from, each, func(p *part) []int64 { return []int64{p.swept(all), p.mark} }, func(bounds []string) {
-		q.write(" and id > ", bounds[0], " and id <= ", bounds[1], free)
-		for _, topic := range busy {
-			q.write(" and topic <> ").arg(topic)
-		}
-	})
-	return q.write(" limit ").number(int64(limit)).statement()
-}
-
-// byKey reads the first messages of each key, in their order.
-func (r *Relay) byKey(streams []stream, each int) store.Statement {
-	q := r.query()
-	key := dialect.Text(q.dialect, " and KEY = ")
-	for i, s := range streams {
+	q.write("select m.* from unnest(")
+	names := make([]string, len(types))
+	for i, list := range dialect.Arrays(rows) {
 		if i > 0 {
-			q.write(" union all ")
+			q.write(", ")
 		}
-		q.write("select * from (select ").columns().write(" from once_outbox where topic = ").arg(s.topic).write(key).arg(s.key)
-		q.write(" and seq > 0 order by seq limit ").number(int64(each)).write(") m", strconv.Itoa(i))
+		q.arg(list).write("::text::", types[i], "[]")
+		names[i] = "c" + strconv.Itoa(i)
 	}
-	return q.statement()
+	q.write(") x(", strings.Join(names, ", "), ") cross join lateral (")
+	body(func(column int) { q.write("x.", names[column]) })
+	return q.write(") m")
+}
+
+// hasFailed says that a row of once_outbox has failed, and isBehind that one of its key has. They are scalar so that no plan reads all failures;
+// on PostgreSQL the second one is in the order of an index for the same reason.
+const (
+	hasFailed     = "(select true from once_outbox_failed f where f.part = o.part and f.id = o.id limit 1)"
+	isBehind      = "(select true from once_outbox_failed f where o.KEY <> '' and f.topic = o.topic and f.KEY = o.KEY limit 1)"
+	isBehindByRow = "case when o.key <> '' then (select (f.topic, f.key) = (o.topic, o.key) from once_outbox_failed f where (f.topic, f.key) >= (o.topic, o.key) order by f.topic, f.key limit 1) end"
+)
+
+// rangeOf is the part of a queue that a statement reads.
+type rangeOf struct {
+	queue     *queue
+	low, high int64 // above low, and at most high
+	rows      int
+}
+
+// above reads messages of queues by their ids. In queues in trouble it says which of them are blocked, and leaves their
+// payloads out.
+func (r *Relay) above(list []rangeOf, trouble bool) store.Statement {
+	rows := make([][]any, len(list))
+	for i, l := range list {
+		rows[i] = []any{l.queue.topic.name, int64(l.queue.part.Number), l.low, l.high, int64(l.rows)}
+	}
+	q := r.query()
+	return q.each(rows, []string{"text", "smallint", "bigint", "bigint", "bigint"}, func(value columnOf) {
+		if trouble {
+			q.write("select part, id, topic, KEY, seq, event_id, event_type, source, case when blocked then null else headers end, case when blocked then null else payload end, encrypted, trace, created_at, blocked from (")
+		}
+		q.write("select ", storedColumns, ", ")
+		if trouble {
+			q.write("coalesce(", hasFailed, ", ").pick(isBehindByRow, isBehind, isBehind).write(", false) as blocked")
+		} else {
+			q.write("false as blocked")
+		}
+		q.write(" from once_outbox o").pick("", " force index (once_outbox_queue)", " indexed by once_outbox_queue")
+		q.write(" where topic = ")
+		value(0)
+		q.write(" and part = ")
+		value(1)
+		if q.dialect == store.PostgreSQL { // no other index can read such a range
+			q.write(" and (topic, part, id) > (")
+			value(0)
+			q.write(", ")
+			value(1)
+			q.write(", ")
+			value(2)
+			q.write(") and (topic, part, id) <= (")
+			value(0)
+			q.write(", ")
+			value(1)
+			q.write(", ")
+			value(3)
+			q.write(") order by topic, part, id limit ")
+		} else {
+			q.write(" and id > ")
+			value(2)
+			q.write(" and id <= ")
+			value(3)
+			q.write(" order by id limit ")
+		}
+		value(4)
+		if trouble {
+			q.write(") i")
+		}
+	}).statement()
+}
+
+// byKey reads the first messages of each key, in their order, and says which of them have failed.
+func (r *Relay) byKey(streams []stream, each int) store.Statement {
+	rows := make([][]any, len(streams))
+	for i, s := range streams {
+		rows[i] = []any{s.topic, s.key, int64(each)}
+	}
+	q := r.query()
+	return q.each(rows, []string{"text", "text", "bigint"}, func(value columnOf) {
+		q.write("select ", storedColumns, ", coalesce(", hasFailed, ", false) as blocked from once_outbox o where topic = ")
+		value(0)
+		q.write(" and KEY = ")
+		value(1)
+		q.write(" and seq > 0 order by topic, KEY, seq limit ")
+		value(2)
+	}).statement()
+}
+
+// due reads the failures of queues that are due within retryPoll, and what the time is.
+func (r *Relay) due(list []rangeOf) store.Statement {
+	rows := make([][]any, len(list))
+	for i, l := range list {
+		rows[i] = []any{l.queue.topic.name, int64(l.queue.part.Number), int64(l.rows)}
+	}
+	q := r.query()
+	return q.each(rows, []string{"text", "smallint", "bigint"}, func(value columnOf) {
+		q.write("select part, id, topic, attempts, failed_at, next_at, NOW as now from once_outbox_failed")
+		q.pick("", " force index (once_outbox_failed_queue)", " indexed by once_outbox_failed_queue").write(" where part = ")
+		value(1)
+		q.write(" and topic = ")
+		value(0)
+		q.write(" and next_at <= NOW").pick(" + interval '1 second'", " + 1000", " + 1000").write(" order by part, topic, next_at limit ")
+		value(2)
+	}).statement()
 }
 
 // byID reads single messages.
 func (r *Relay) byID(ids []messageID) store.Statement {
 	where, args := r.listed(ids)
-	return r.text("select "+storedColumns+" from once_outbox where "+where, args...)
+	return r.text("select "+storedColumns+", false from once_outbox where "+where, args...)
 }
 
 func (r *Relay) text(query string, args ...any) store.Statement {
@@ -193,56 +260,54 @@ func (r *Relay) listed(ids []messageID) (condition string, args []any) {
 
 var errFull = errors.New("the batch is full")
 
-// read returns the messages that s reads. cut says that
-// there are more, for which there was no room.
-func (l *lane) read(ctx context.Context, s store.Statement) (items []*item, cut bool, err error) {
+// read returns the messages that s reads. cut says that there are more, for which there was no room.
+func (r *Relay) read(ctx context.Context, s store.Statement) (items []*item, cut bool, err error) {
 	bytes := 0
-	err = l.relay.try(ctx, func(ctx context.Context) error {
-		return l.relay.db.Pool().Query(ctx, s, func(row store.Row) error {
-			read, err := scanStored(row)
+	err = r.try(ctx, func(ctx context.Context) error {
+		return r.db.Pool().Query(ctx, s, func(row store.Row) error {
+			it := new(item)
+			read, err := scanStored(also{row, []any{&it.blocked}})
 			if err != nil {
 				return err
 			}
 			if bytes += len(read.message.Payload) + len(read.headers); bytes > maxBytes && len(items) > 0 {
 				return errFull
 			}
-			if p := l.parts[read.part]; p != nil {
-				items = append(items, &item{stored: read, part: p})
-			}
+			it.stored = read
+			items = append(items, it)
 			return nil
 		})
 	})
 	if errors.Is(err, errFull) {
-		cut, err = true, nil
-		l.limit = max(1, len(items)) // what was read for nothing is read once
-	} else if l.limit < l.relay.cfg.Batch && bytes < maxBytes/2 {
-		l.limit = min(2*l.limit, l.relay.cfg.Batch)
+		return items, true, nil
 	}
-	return items, cut, err
+	return items, false, err
 }
 
-// findPredecessors notes the keys of items whose previous message is still there.
-func (l *lane) findPredecessors(ctx context.Context, items []*item) error {
-	of := map[stream]*part{}
-	for list := range slices.Chunk(items, 100) {
-		q := l.relay.query()
-		key := dialect.Text(q.dialect, " and KEY = ")
-		q.write(dialect.Text(q.dialect, "select topic, KEY from once_outbox where "))
-		for i, it := range list {
-			if i > 0 {
-				q.write(" or ")
-			}
-			m := &it.message
-			of[streamOf(m)] = it.part
-			q.write("(topic = ").arg(m.Topic).write(key).arg(m.Key).write(" and seq = ").arg(m.Seq - 1).write(")")
+// findPredecessors has those of items wait whose previous message is still there, in any part.
+func (r *Relay) findPredecessors(ctx context.Context, items []*item) error {
+	for some := range slices.Chunk(items, maxQueues) {
+		rows := make([][]any, len(some))
+		for i, it := range some {
+			rows[i] = []any{it.message.Topic, it.message.Key, it.message.Seq - 1, int64(i)}
 		}
-		err := l.relay.try(ctx, func(ctx context.Context) error {
-			return l.relay.db.Pool().Query(ctx, q.statement(), func(row store.Row) error {
-				var s stream
-				err := row.Scan(&s.topic, &s.key)
-				if p := of[s]; err == nil && p != nil {
-					p.behind[s] = struct{}{}
-				}
+		q := r.query()
+		q.each(rows, []string{"text", "text", "bigint", "bigint"}, func(value columnOf) {
+			q.write("select ")
+			value(3)
+			q.write(" as n from once_outbox where topic = ")
+			value(0)
+			q.write(" and KEY = ")
+			value(1)
+			q.write(" and seq = ")
+			value(2)
+			q.write(" limit 1")
+		})
+		err := r.try(ctx, func(ctx context.Context) error {
+			return r.db.Pool().Query(ctx, q.statement(), func(row store.Row) error {
+				var n int
+				err := row.Scan(&n)
+				some[n].outcome = outcomeWaits
 				return err
 			})
 		})
@@ -251,80 +316,4 @@ func (l *lane) findPredecessors(ctx context.Context, items []*item) error {
 		}
 	}
 	return nil
-}
-
-// reload reads what has failed and what is paused, once a second and when a part is new. Persons and other processes change both.
-func (l *lane) reload(ctx context.Context) error {
-	began := time.Now()
-	if began.Before(l.reloadAt) && !slices.ContainsFunc(l.order, func(p *part) bool { return !p.loaded }) {
-		return nil
-	}
-	failures, err := l.readFailures(ctx)
-	if err != nil {
-		return err
-	}
-	paused := map[stream]struct{}{}
-	err = l.relay.try(ctx, func(ctx context.Context) error {
-		return l.relay.db.Pool().Query(ctx, l.relay.text("select topic, KEY from once_outbox_paused"), func(row store.Row) error {
-			var s stream
-			err := row.Scan(&s.topic, &s.key)
-			paused[s] = struct{}{}
-			return err
-		})
-	})
-	if err != nil {
-		return err
-	}
-	if !maps.Equal(paused, l.paused) {
-		l.paused, l.sweepAt = paused, time.Time{}
-	}
-	for _, p := range l.order {
-		for _, known := range [...]map[int64]*failure{p.failing, p.stopped} {
-			for id, f := range known {
-				if failures[p.Number][id] == nil { // skipped, for example
-					p.free(f)
-					l.sweepAt = time.Time{}
-				}
-			}
-		}
-		for _, f := range failures[p.Number] {
-			p.fail(f)
-		}
-		p.loaded = true
-	}
-	l.reloadAt = time.Now().Add(max(reloads, share*time.Since(began)))
-	return nil
-}
-
-// readFailures returns the failures of all parts of the lane.
-func (l *lane) readFailures(ctx context.Context) (map[int]map[int64]*failure, error) {
-	q := l.relay.query()
-	q.write(dialect.Text(q.dialect, "select part, id, topic, KEY, attempts, failed_at, next_at, NOW from once_outbox_failed where part in ("))
-	failures := map[int]map[int64]*failure{}
-	for i, p := range l.order {
-		if i > 0 {
-			q.write(", ")
-		}
-		q.number(int64(p.Number))
-		failures[p.Number] = map[int64]*failure{}
-	}
-	q.write(")")
-	err := l.relay.try(ctx, func(ctx context.Context) error {
-		return l.relay.db.Pool().Query(ctx, q.statement(), func(row store.Row) error {
-			var number int
-			var since, next, now dialect.Time
-			f := new(failure)
-			if err := row.Scan(&number, &f.id, &f.stream.topic, &f.stream.key, &f.attempts, &since, &next, &now); err != nil {
-				return err
-			}
-			local := func(t dialect.Time) time.Time { return time.Now().Add(time.Time(t).Sub(time.Time(now))) }
-			f.since = local(since)
-			if !time.Time(next).IsZero() {
-				f.due = local(next)
-			}
-			failures[number][f.id] = f
-			return nil
-		})
-	})
-	return failures, err
 }

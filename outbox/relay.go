@@ -23,7 +23,7 @@ type RelayConfig struct {
 	// Batch is how many messages one Publish takes at most. Default: 1000.
 	Batch int
 
-	// Concurrency is how many batches are on their way at once from this process. Default: 4.
+	// Concurrency is how many calls of Publish of one topic are on their way at once from this process. Default: 4.
 	Concurrency int
 
 	// Topics bounds single topics.
@@ -44,7 +44,7 @@ type RelayConfig struct {
 	// Timeout of one Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// TTL is how long after the death of a process others take its keys over. Default: 10 s.
+	// TTL is how long after the death of this process others take its keys over. Processes may have different ones. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
@@ -54,10 +54,10 @@ type RelayConfig struct {
 	Observer Observer
 }
 
-// TopicConfig bounds the deliveries of one topic from this process. 0: no bound.
+// TopicConfig bounds the deliveries of one topic from this process.
 type TopicConfig struct {
-	Rate        float64 // messages per second
-	Concurrency int     // calls of Publish at once
+	Rate        float64 // messages per second; 0: no bound
+	Concurrency int     // calls of Publish at once; 0: RelayConfig.Concurrency
 }
 
 // Relay delivers the messages of an outbox. It is an [once.Observer]: a commit that has added
@@ -70,11 +70,15 @@ type Relay struct {
 	encrypter once.Encrypter // of payloads and headers
 	added     *atomic.Uint64 // the parts to which this process has added messages, one bit for each
 
-	holder  holder
-	lanes   []*lane
-	topics  *topics
-	silent  chan struct{} // one for each Publish that has not returned in its time
-	running atomic.Bool
+	holder     holder
+	node       string // its name for the holder
+	board      *board
+	settlers   [classes]*settler
+	publishing sync.WaitGroup
+	woken      chan struct{} // a message was added
+	scanNow    chan struct{} // parts were taken
+	running    atomic.Bool
+	end        context.CancelCauseFunc // ends Run: see Closed
 }
 
 // holder is [hold.Holder].
@@ -83,8 +87,16 @@ type holder interface {
 	Use(parts []int) (held []hold.Part, done func())
 }
 
-// work names the parts of the outbox among those that processes hold.
-const work = "outbox"
+// workName names the parts of the outbox among those that processes hold.
+const workName = "outbox"
+
+// allParts are the numbers of all parts.
+var allParts = func() (numbers []int) {
+	for n := range parts {
+		numbers = append(numbers, n)
+	}
+	return numbers
+}()
 
 // Relay returns a relay that delivers messages with p.
 func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
@@ -95,7 +107,7 @@ func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
 
 func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
 	cfg.Batch = cmp.Or(max(0, cfg.Batch), 1000)
-	cfg.Concurrency = min(cmp.Or(max(0, cfg.Concurrency), 4), parts)
+	cfg.Concurrency = cmp.Or(max(0, cfg.Concurrency), queuesOfTopic)
 	cfg.Timeout = cmp.Or(max(0, cfg.Timeout), 30*time.Second)
 	cfg.TTL = cmp.Or(max(0, cfg.TTL), 10*time.Second)
 	if cfg.Node == "" {
@@ -114,20 +126,21 @@ func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
 	}
 	cfg.Policy = &policy
 	r := &Relay{
-		db: db, publisher: p, cfg: cfg, added: new(atomic.Uint64), topics: newTopics(cfg.Topics), silent: make(chan struct{}, cfg.Concurrency),
-		holder: hold.New(db, hold.Config{Work: work, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
-			cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
-		}}),
+		db: db, publisher: p, cfg: cfg, added: new(atomic.Uint64), board: newBoard(&cfg), woken: make(chan struct{}, 1), scanNow: make(chan struct{}, 1),
 	}
-	for i := range cfg.Concurrency {
-		r.lanes = append(r.lanes, newLane(r, i))
+	h := hold.New(db, hold.Config{Work: workName, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
+		cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
+	}})
+	r.holder, r.node = h, h.Node()
+	for c := range r.settlers {
+		r.settlers[c] = newSettler(r)
 	}
 	return r
 }
 
 // Run delivers messages until ctx ends. Then it waits for the deliveries on their way, lets its keys go
 // and returns nil. While the database cannot be reached it waits, and tells the observer. An error says that
-// it cannot work at all.
+// it cannot work at all, or that its publisher has returned [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
@@ -136,28 +149,42 @@ func (r *Relay) Run(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.end = stop
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
 	changed := make(chan struct{}, 1)
-	var held, working sync.WaitGroup
+	var held, working, noting sync.WaitGroup
 	var failed error
+	r.board = newBoard(&r.cfg)
+	giveUp := make(chan struct{}, 1)
 	held.Go(func() {
-		err := r.holder.Run(holding, func() {
-			notify(changed)
-			r.wake(math.MaxUint64)
-		})
-		if holding.Err() == nil { // it has ended by itself
+		if err := r.holdParts(holding, changed, giveUp); holding.Err() == nil { // it has ended by itself
 			failed = err
 		}
-		stop()
+		stop(nil)
 	})
-	for _, l := range r.lanes {
-		working.Go(func() { l.run(ctx) })
+	for c, s := range r.settlers {
+		claimer := &claimer{relay: r, class: class(c), limit: r.cfg.Batch} //nolint:gosec // there are two
+		working.Go(func() { claimer.run(ctx) })
+		s.ended = false
+		for range settling {
+			noting.Go(func() { s.run(ctx) })
+		}
 	}
+	working.Go(func() { (&finder{relay: r}).run(ctx) })
+	working.Go(func() { r.scan(ctx) })
 	working.Go(func() { r.keepHouse(ctx, changed) })
+	working.Go(func() { r.sweep(ctx) })
+	working.Go(func() { r.noteWaits(ctx) })
+	working.Go(func() { r.yield(ctx, func() { notify(giveUp) }) })
 	working.Wait()
+	r.publishing.Wait()
+	for _, s := range r.settlers {
+		s.end()
+	}
+	noting.Wait()
 	letGo()
 	held.Wait()
 	switch {
@@ -166,14 +193,42 @@ func (r *Relay) Run(ctx context.Context) error {
 	case failed != nil:
 		return fmt.Errorf("outbox: the relay cannot hold its parts: %w. Try: Run again", failed)
 	}
-	return nil
+	return closedCause(ctx)
+}
+
+// holdParts holds parts until ctx ends. When giveUp says so it lets them go, and comes back after a while.
+func (r *Relay) holdParts(ctx context.Context, changed, giveUp chan struct{}) error {
+	for {
+		holding, letGo := context.WithCancel(ctx)
+		given := make(chan struct{})
+		go func() {
+			defer close(given)
+			select {
+			case <-giveUp:
+				letGo()
+			case <-holding.Done():
+			}
+		}()
+		err := r.holder.Run(holding, func() {
+			notify(changed)
+			notify(r.woken)
+		})
+		ended := holding.Err() == nil
+		letGo()
+		<-given
+		if ended || ctx.Err() != nil {
+			return err
+		}
+		r.board.tried(true)
+		pause(ctx, awayTTLs*r.cfg.TTL)
+	}
 }
 
 // check waits until the database can be reached, and returns an error if it has not the tables.
 func (r *Relay) check(ctx context.Context) error {
-	tables := store.Statement{SQL: "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_hold where 1 = 0"}
+	tables := store.Statement{SQL: "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold where 1 = 0"}
 	if r.cfg.DeadLetters {
-		tables.SQL = "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_hold, once_deadletter, once_deadletter_attempt where 1 = 0"
+		tables.SQL = "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold, once_deadletter, once_deadletter_attempt where 1 = 0"
 	}
 	for failures := 1; ; failures++ {
 		err := r.try(ctx, func(ctx context.Context) error {
@@ -211,27 +266,19 @@ func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
 	if store.KindOf(err) != store.KindRetry { // a deadlock is no news
 		r.tell(ctx, Event{Type: EventDatabase, Err: err})
 	}
-	pause(ctx, backoff(10*time.Millisecond, 2*time.Second, failures))
+	pause(ctx, backoff(10*time.Millisecond, 500*time.Millisecond, failures))
 }
 
 // Observe implements [once.Observer].
 func (r *Relay) Observe(_ context.Context, e once.Event) {
 	if e.Type == once.EventFinished && (e.Outcome == once.OutcomeExecuted || e.Outcome == once.OutcomeDeclined) && r.added.Load() != 0 {
-		r.wake(r.added.Swap(0))
+		r.added.Store(0)
+		notify(r.woken)
 	}
 }
 
 // Wakes implements [once.Waker].
 func (r *Relay) Wakes() {}
-
-// wake has the lanes of these parts look at the database.
-func (r *Relay) wake(parts uint64) {
-	for _, l := range r.lanes {
-		if parts&l.mask != 0 {
-			notify(l.woken)
-		}
-	}
-}
 
 func notify(c chan struct{}) {
 	select {
@@ -247,21 +294,17 @@ func (r *Relay) tell(ctx context.Context, e Event) {
 }
 
 // keepHouse tells which parts are held. The process that holds part 0 tells the backlog
-// and deletes what was kept for long enough.
+// and deletes dead letters that were kept for long enough.
 func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
-	all := make([]int, parts)
-	for i := range all {
-		all[i] = i
-	}
 	told := -1
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			held, done := r.holder.Use(all)
+			held, done := r.holder.Use(allParts)
 			done()
 			if len(held) != told {
 				told = len(held)
@@ -270,7 +313,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 			continue
 		case <-tick.C:
 		}
-		held, done := r.holder.Use(all[:1])
+		held, done := r.holder.Use(allParts[:1])
 		done()
 		if len(held) == 0 {
 			continue
@@ -279,9 +322,6 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 			b, err := readBacklog(ctx, r.db)
 			if err == nil {
 				r.tell(ctx, Event{Type: EventBacklog, Backlog: b})
-			}
-			if err == nil && r.keep > 0 {
-				err = sweepSent(ctx, r.db, r.keep)
 			}
 			if err == nil && r.cfg.DeadLetters {
 				err = letter.Sweep(ctx, r.db, letter.Keep, sweepBatch)

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// emptyDatabase has all tables and no rows. It counts claims.
-type emptyDatabase struct{ claims atomic.Int64 }
+// emptyDatabase has all tables and no rows. It counts reads of tails.
+type emptyDatabase struct{ tails atomic.Int64 }
 
 func (d *emptyDatabase) Dialect() store.Dialect { return store.SQLite }
 
@@ -29,79 +29,78 @@ func (d *emptyDatabase) Exec(context.Context, store.Statement) (int64, error) { 
 func (d *emptyDatabase) Append(context.Context, store.Statement) error { return nil }
 
 func (d *emptyDatabase) Query(_ context.Context, s store.Statement, _ func(store.Row) error) error {
-	if strings.Contains(s.SQL, "and id > ") {
-		d.claims.Add(1)
+	if strings.HasPrefix(s.SQL, "select part, topic, id from once_outbox where id > ") {
+		d.tails.Add(1)
 	}
 	return nil
 }
 
-// allParts holds every part.
-type allParts struct{}
+// everyPart holds every part.
+type everyPart struct{}
 
-func (allParts) Run(ctx context.Context, _ func()) error {
+func (everyPart) Run(ctx context.Context, _ func()) error {
 	<-ctx.Done()
 	return nil
 }
 
-func (allParts) Use(parts []int) (held []hold.Part, done func()) {
+func (everyPart) Use(parts []int) (held []hold.Part, done func()) {
 	for _, n := range parts {
 		held = append(held, hold.Part{Number: n, Fence: 1})
 	}
 	return held, func() {}
 }
 
-// TestWake: a commit that has added messages has the lanes of their parts look at once, and no other
-// commit does. Then they poll quickly for a while.
+// TestWake: a commit that has added messages has the relay look at once, and no other commit does. Then it polls quickly for a while.
 func TestWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := new(emptyDatabase)
-		r := newRelay(db, PublisherFunc(func(context.Context, []Message) []error { return nil }), RelayConfig{})
-		r.holder = allParts{}
+		r := newRelay(db, PublisherFunc(takesAll), RelayConfig{})
+		r.holder = everyPart{}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
-		claims := func(d time.Duration) int64 {
-			before := db.claims.Load()
+		looks := func(d time.Duration) int64 {
+			before := db.tails.Load()
 			if d > 0 {
 				<-time.After(d)
 			}
 			synctest.Wait()
-			return db.claims.Load() - before
+			return db.tails.Load() - before
 		}
-		claims(10*time.Second + 500*time.Millisecond) // between two looks: the pauses of a lane are a second long
-		if n := claims(8 * time.Second); n != 8*4 {
-			t.Errorf("%d claims in 8 idle seconds of 4 lanes", n)
+		looks(10*time.Second + 500*time.Millisecond) // between two looks: the pauses are a second long
+		if n := looks(8 * time.Second); n != 8 {
+			t.Errorf("%d looks in 8 idle seconds", n)
 		}
 		commit := once.Event{Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied}
 		r.Observe(ctx, commit)
-		if n := claims(0); n != 0 {
-			t.Errorf("%d claims after a commit without messages", n)
+		if n := looks(0); n != 0 {
+			t.Errorf("%d looks after a commit without messages", n)
 		}
-		r.added.Or(1 << 5) // of the lane of parts 1, 5, 9, ...
+		r.added.Or(1 << 5)
 		r.Observe(ctx, once.Event{Type: once.EventFinished, Outcome: once.OutcomeReplayed})
 		r.Observe(ctx, once.Event{Type: once.EventClaimed})
-		if n := claims(0); n != 0 {
-			t.Errorf("%d claims before the commit", n)
+		if n := looks(0); n != 0 {
+			t.Errorf("%d looks before the commit", n)
 		}
 		r.Observe(ctx, commit)
-		if n := claims(0); n != 1 {
-			t.Errorf("%d claims after the commit", n)
+		if n := looks(0); n != 1 {
+			t.Errorf("%d looks after the commit", n)
 		}
 		r.Observe(ctx, commit)
-		if n := claims(0); n != 0 {
-			t.Errorf("%d claims after the next commit", n)
+		if n := looks(0); n != 0 {
+			t.Errorf("%d looks after the next commit", n)
 		}
-		if n := claims(40 * time.Millisecond); n != 4 { // each pause is a quarter longer than the one before: after 5, 11, 19 and 29 ms
-			t.Errorf("%d claims in the next 40 ms", n)
+		if n := looks(40 * time.Millisecond); n != 4 { // each pause is a quarter longer than the one before: after 5, 11, 19 and 29 ms
+			t.Errorf("%d looks in the next 40 ms", n)
 		}
 		var n int64
-		for range 100 { // 2 ms, with a wake every 20 µs: one claim each millisecond
+		for range 100 { // 2 ms, with a wake every 20 µs: one look each millisecond
 			r.added.Or(1 << 5)
 			r.Observe(ctx, commit)
-			n += claims(20 * time.Microsecond)
+			n += looks(20 * time.Microsecond)
 		}
 		if n > 3 {
-			t.Errorf("%d claims in 2 ms", n)
+			t.Errorf("%d looks in 2 ms", n)
 		}
 		cancel()
 		if err := <-ended; err != nil {

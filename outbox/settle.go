@@ -3,101 +3,206 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/hold"
 	"github.com/oncelib/once/store"
 )
 
-// settle writes down what has become of items. Each statement checks that the parts are still
-// held. After an error it is not known what was written: what was delivered may be delivered again.
-func (l *lane) settle(ctx context.Context, items []*item) error {
-	var delivered, failed []*item
-	for _, it := range items {
-		switch it.outcome {
-		case outcomeDelivered:
-			delivered = append(delivered, it)
-		case outcomeFailed:
-			failed = append(failed, it)
-		}
-	}
-	if len(delivered) > 0 {
-		if err := l.remove(ctx, delivered); err != nil {
-			return err
-		}
-	}
-	for _, it := range failed {
-		if err := l.fail(ctx, it); err != nil {
-			return err
-		}
-	}
-	return nil
+// settling is how many statements of a class are under way at once: deletions of rows of many topics are what takes longest.
+const settling = 3
+
+// settler writes down what has become of units of one class, many of them in one statement. Each statement checks that the parts
+// are still held.
+type settler struct {
+	relay *Relay
+	mu    sync.Mutex
+	units []*unit
+	ended bool // no others come
+	woken chan struct{}
 }
 
-// remove deletes messages that were delivered, or moves them to those that are kept.
-func (l *lane) remove(ctx context.Context, items []*item) error {
+func newSettler(r *Relay) *settler { return &settler{relay: r, woken: make(chan struct{}, 1)} }
+
+// settlerOf returns the settler of a unit: failures never wait in one statement with messages of healthy topics.
+func (r *Relay) settlerOf(u *unit) *settler {
+	bad := func(it *item) bool { return it.outcome == outcomeFailed || it.failure != nil }
+	if u.class == classTrouble || slices.ContainsFunc(u.items, bad) {
+		return r.settlers[classTrouble]
+	}
+	return r.settlers[classHealthy]
+}
+
+func (s *settler) add(u *unit) {
+	s.mu.Lock()
+	s.units = append(s.units, u)
+	s.mu.Unlock()
+	notify(s.woken)
+}
+
+// end has run return when all units are settled.
+func (s *settler) end() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	notify(s.woken)
+}
+
+// take returns what one statement writes down. ok is that there may be more.
+func (s *settler) take() (units []*unit, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := 0
+	for len(s.units) > 0 && (rows == 0 || rows+len(s.units[0].items) <= s.relay.cfg.Batch) {
+		rows += len(s.units[0].items)
+		units = append(units, s.units[0])
+		s.units = s.units[1:]
+	}
+	if len(s.units) > 0 || s.ended {
+		notify(s.woken) // the next one of run
+	}
+	return units, len(units) > 0 || !s.ended
+}
+
+// run works until end is called. It may be called several times at once.
+func (s *settler) run(ctx context.Context) {
+	for {
+		units, ok := s.take()
+		switch {
+		case !ok:
+			return
+		case len(units) == 0:
+			<-s.woken
+			continue
+		}
+		if err := s.settle(ctx, units); err != nil { // Run ends, and the database is not there
+			s.relay.tell(ctx, Event{Type: EventDatabase, Err: err})
+		}
+		for _, u := range units {
+			s.relay.board.settled(u)
+			s.relay.tellFull(ctx, u.topic)
+			u.letGo()
+		}
+	}
+}
+
+// settle writes down what has become of the items of units. After an error it is not known what was written: what was delivered may be
+// delivered again.
+func (s *settler) settle(ctx context.Context, units []*unit) error {
+	var delivered, failed []*item
+	for _, u := range units {
+		for _, it := range u.items {
+			switch it.outcome {
+			case outcomeDelivered:
+				delivered = append(delivered, it)
+			case outcomeFailed:
+				failed = append(failed, it)
+			case outcomeLeft, outcomeWaits:
+			}
+		}
+	}
+	return errors.Join(s.relay.delivered(ctx, delivered), s.relay.failed(ctx, failed))
+}
+
+// delivered deletes messages that were delivered, or moves them to those that are kept.
+func (r *Relay) delivered(ctx context.Context, items []*item) error {
+	if len(items) == 0 {
+		return nil
+	}
 	held := heldBy(items)
 	var removed int64
 	tries := 0
-	err := l.write(ctx, func(ctx context.Context) (err error) {
+	err := r.write(ctx, func(ctx context.Context) (err error) {
 		tries++
-		removed, err = l.relay.removeWithLetters(ctx, items, held)
+		removed, err = r.removeWithLetters(ctx, items, held)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, it := range items {
-		l.relay.cfg.Policy.Budget.Succeed()
-		it.part.delivered(&it.message)
-		l.told(ctx, EventDelivered, it, nil, time.Time{})
-		if f := it.part.failure(it.id); f != nil {
-			if err := l.removeFailure(ctx, it.part, f); err != nil {
-				return err
-			}
-		}
-	}
 	if tries == 1 && removed != int64(len(items)) { // another process has taken a part, for example
-		l.forgetParts(held)
+		r.board.doubt(held)
+	}
+	for _, it := range items {
+		r.cfg.Policy.Budget.Succeed()
+		r.told(ctx, EventDelivered, it, nil, time.Time{})
 	}
 	return nil
 }
 
-func (r *Relay) remove(ctx context.Context, ids []messageID, held []hold.Part) (removed int64, err error) {
-	if r.keep == 0 || r.db.Dialect() == store.PostgreSQL {
-		return r.removeIn(ctx, r.db.Pool(), ids, held)
+func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
+	if r.db.Dialect() == store.PostgreSQL || r.keep == 0 && !failed {
+		return r.removeIn(ctx, r.db.Pool(), ids, failed, held)
 	}
 	err = r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx store.Runner) (err error) {
-		removed, err = r.removeIn(ctx, tx, ids, held)
+		removed, err = r.removeIn(ctx, tx, ids, failed, held)
 		return err
 	})
 	return removed, err
 }
 
-// removeIn is remove with one statement, or with two of the transaction tx.
-func (r *Relay) removeIn(ctx context.Context, tx store.Runner, ids []messageID, held []hold.Part) (int64, error) {
+// removeIn is remove with one statement, or with some of the transaction tx. failed says that the messages may have failures.
+func (r *Relay) removeIn(ctx context.Context, tx store.Runner, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
 	listed, args := r.listed(ids)
-	still, more := hold.StillHeld(work, "once_outbox.part", held)
+	still, more := hold.StillHeld(workName, "once_outbox.part", held)
 	where, args := listed+" and "+still, append(args, more...)
+	const into = "insert into once_outbox_sent (" + storedColumns + ", sent_at) select " + storedColumns + ", NOW from "
+	if r.db.Dialect() == store.PostgreSQL {
+		if r.keep == 0 && !failed {
+			return tx.Exec(ctx, r.text("delete from once_outbox where "+where, args...))
+		}
+		text := "with gone as (delete from once_outbox where " + where + " returning *)"
+		if failed {
+			text += ", freed as (delete from once_outbox_failed f using gone where f.part = gone.part and f.id = gone.id)"
+		}
+		if r.keep == 0 {
+			return tx.Exec(ctx, r.text(text+" select 1 from gone", args...))
+		}
+		return tx.Exec(ctx, r.text(text+" "+into+"gone", args...))
+	}
+	if r.keep > 0 {
+		if _, err := tx.Exec(ctx, r.text(into+"once_outbox where "+where, args...)); err != nil {
+			return 0, err
+		}
+	}
 	deleted := r.text("delete from once_outbox where "+where, args...)
 	if r.db.Dialect() == store.MySQL {
 		// Row by row: a plan that reads the table would wait for rows that are not committed yet.
 		deleted = r.text("delete once_outbox from "+mysqlTable(ids)+" x straight_join once_outbox on once_outbox.part = x.part and once_outbox.id = x.id where "+still, more...)
 	}
-	const into = "insert into once_outbox_sent (" + storedColumns + ", sent_at) select " + storedColumns + ", NOW from "
-	switch {
-	case r.keep == 0:
-		return tx.Exec(ctx, deleted)
-	case r.db.Dialect() == store.PostgreSQL:
-		return tx.Exec(ctx, r.text("with gone as (delete from once_outbox where "+where+" returning *) "+into+"gone", args...))
+	if removed, err = tx.Exec(ctx, deleted); err == nil && failed && removed > 0 {
+		_, err = tx.Exec(ctx, r.removeFailures(ids, held))
 	}
-	if _, err := tx.Exec(ctx, r.text(into+"once_outbox where "+where, args...)); err != nil {
-		return 0, err
+	return removed, err
+}
+
+// removeFailures deletes the failures of messages.
+func (r *Relay) removeFailures(ids []messageID, held []hold.Part) store.Statement {
+	still, more := hold.StillHeld(workName, "once_outbox_failed.part", held)
+	listed, args := r.listed(ids)
+	switch r.db.Dialect() {
+	case store.MySQL:
+		return r.text("delete once_outbox_failed from "+mysqlTable(ids)+" x straight_join once_outbox_failed on once_outbox_failed.part = x.part and once_outbox_failed.id = x.id where "+still, more...)
+	case store.SQLite: // the table has no index by id alone
+		var list strings.Builder
+		for i, m := range ids {
+			if i > 0 {
+				list.WriteByte(',')
+			}
+			fmt.Fprintf(&list, "(%d,%d)", m.part, m.id)
+		}
+		listed = "(part, id) in (values " + list.String() + ")"
+	case store.PostgreSQL:
 	}
-	return tx.Exec(ctx, deleted)
+	return r.text("delete from once_outbox_failed where "+listed+" and "+still, append(args, more...)...)
 }
 
 // mysqlTable is a table of ids.
@@ -112,122 +217,165 @@ func mysqlTable(ids []messageID) string {
 	return "json_table('[" + list.String() + "]', '$[*]' columns (part smallint path '$[0]', id bigint path '$[1]'))"
 }
 
-// fail writes a failure down, with the time of the next attempt by the clock of the database.
-func (l *lane) fail(ctx context.Context, it *item) error {
-	p := it.part
-	f := &failure{id: it.id, stream: streamOf(&it.message), since: time.Now()}
-	if before := p.failure(it.id); before != nil {
-		*f = *before
-	}
-	f.attempts++
-	wait, stopped := l.relay.next(f, it.err)
-	// What a person has skipped meanwhile has another type, and has not failed.
-	still, held := hold.StillHeld(work, "part", []hold.Part{p.Part})
-	next, args := "AGO(?)", []any{f.attempts, -wait.Microseconds()}
-	if f.due = time.Now().Add(wait); stopped {
-		next, args, f.due = "null", args[:1], time.Time{}
-	}
-	lock := ""
-	if l.relay.db.Dialect() == store.PostgreSQL { // elsewhere a select in an insert locks what it reads, or writers are alone
-		lock = " FOR SHARE" // a Skip that has not committed is waited for
-	}
-	args = append(args, errorText(it.err), it.stored.part, it.id, it.message.Type)
-	s := l.relay.text(`insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error)
- select part, id, topic, KEY, ?, `+next+`, NOW, ? from once_outbox where part = ? and id = ? and event_type = ? and `+still+lock+`
- UPSERT(part, id) attempts = NEW(attempts), next_at = NEW(next_at), error = NEW(error)`, append(args, held...)...)
-	var written int64
-	err := l.write(ctx, func(ctx context.Context) (err error) {
-		written, err = l.relay.writeFailure(ctx, s, it, stopped)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case written == 0:
-		l.forgetParts([]hold.Part{p.Part})
-		return nil
-	}
-	p.fail(f)
-	event := EventFailed
-	if stopped {
-		event = EventStopped
-	}
-	l.told(ctx, event, it, it.err, f.due)
-	return nil
-}
-
-// removeOrphans forgets failures of messages that are not there any more.
-func (l *lane) removeOrphans(ctx context.Context, due []*failure, ids []messageID, found []*item) error {
-	for i, f := range due {
-		if slices.ContainsFunc(found, func(it *item) bool { return it.id == f.id }) {
-			continue
-		}
-		if err := l.removeFailure(ctx, l.parts[ids[i].part], f); err != nil {
+// failed writes failures down, with the times of the next attempts by the clock of the database.
+func (r *Relay) failed(ctx context.Context, items []*item) error {
+	slices.SortFunc(items, func(a, b *item) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.id, b.id)) }) // rows are locked in one order
+	for some := range slices.Chunk(items, maxQueues) {
+		if err := r.failedSome(ctx, some); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeFailure deletes the failure of a message that is not there any more.
-func (l *lane) removeFailure(ctx context.Context, p *part, f *failure) error {
-	still, held := hold.StillHeld(work, "part", []hold.Part{p.Part})
-	s := l.relay.text("delete from once_outbox_failed where part = ? and id = ? and "+still, append([]any{p.Number, f.id}, held...)...)
-	err := l.write(ctx, func(ctx context.Context) error {
-		_, err := l.relay.db.Pool().Exec(ctx, s)
+func (r *Relay) failedSome(ctx context.Context, items []*item) error {
+	rows := make([][]any, len(items))
+	var want int64
+	for i, it := range items {
+		f := failure{since: time.Now()}
+		if it.failure != nil {
+			f = *it.failure
+		}
+		f.attempts++
+		wait, stopped := r.next(&f, it.err)
+		micros := int64(-1)
+		if it.nextAt = time.Now().Add(wait); stopped {
+			it.nextAt = time.Time{}
+		} else {
+			micros = wait.Microseconds()
+		}
+		if want++; it.failure != nil && r.db.Dialect() == store.MySQL { // a row that is updated counts as two
+			want++
+		}
+		rows[i] = []any{int64(it.part), it.id, it.message.Type, f.attempts, micros, errorText(it.err)}
+	}
+	held := heldBy(items)
+	statement := r.insertFailures(rows, held)
+	var written int64
+	err := r.write(ctx, func(ctx context.Context) (err error) {
+		written, err = r.writeFailures(ctx, statement, items)
 		return err
 	})
-	if err == nil {
-		p.free(f)
+	switch {
+	case err != nil:
+		return err
+	case written < want && len(items) > 1: // another process has taken a part, or a person has skipped a message: which one?
+		for _, it := range items {
+			if err := r.failedSome(ctx, []*item{it}); err != nil {
+				return err
+			}
+		}
+		return nil
+	case written == 0:
+		r.board.doubt(held)
+		return nil
 	}
-	return err
+	for _, it := range items {
+		event := EventFailed
+		if it.nextAt.IsZero() {
+			event = EventStopped
+		}
+		r.told(ctx, event, it, it.err, it.nextAt)
+	}
+	return nil
+}
+
+// insertFailures is the statement that writes failures down: each row is part, id, type, attempts, microseconds until the next attempt or -1,
+// error. What a person has skipped meanwhile has another type, and has not failed.
+func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
+	var from strings.Builder
+	var args []any
+	next := "NOW + x.wait / 1000"
+	if r.db.Dialect() == store.PostgreSQL {
+		next = "NOW + x.wait * interval '1 microsecond'"
+		from.WriteString("unnest(?::text::smallint[], ?::text::bigint[], ?::text::text[], ?::text::bigint[], ?::text::bigint[], ?::text::text[]) x(part, id, type, attempts, wait, error) join once_outbox o")
+		args = dialect.Arrays(rows)
+	} else {
+		from.WriteByte('(')
+		for i, row := range rows {
+			if i > 0 {
+				from.WriteString(" union all ")
+			}
+			from.WriteString("select " + strconv.FormatInt(row[0].(int64), 10) + " as part, " + strconv.FormatInt(row[1].(int64), 10) + " as id, ? as type, ? as attempts, ? as wait, ? as error") //nolint:errcheck,forcetypeassert // written above
+			args = append(args, row[2:]...)
+		}
+		join := " cross join" // SQLite keeps its order
+		if r.db.Dialect() == store.MySQL {
+			join = " straight_join"
+		}
+		from.WriteString(") x" + join + " once_outbox o")
+	}
+	still, more := hold.StillHeld(workName, "o.part", held)
+	lock := ""
+	if r.db.Dialect() == store.PostgreSQL { // elsewhere a select in an insert locks what it reads, or writers are alone
+		lock = " for share of o" // a Skip that has not committed is waited for
+	}
+	return r.text(`insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error)
+ select o.part, o.id, o.topic, o.KEY, x.attempts, case when x.wait < 0 then null else `+next+` end, NOW, x.error from `+from.String()+`
+ on o.part = x.part and o.id = x.id and o.event_type = x.type where `+still+lock+`
+ UPSERT(part, id) attempts = NEW(attempts), next_at = NEW(next_at), error = NEW(error)`, append(args, more...)...)
+}
+
+// removeOrphans deletes failures of messages that are not there any more.
+func (r *Relay) removeOrphans(ctx context.Context, failures map[messageID]*failure, list []rangeOf) error {
+	ids := slices.Collect(maps.Keys(failures))
+	var held []hold.Part
+	for _, of := range list {
+		if !slices.Contains(held, of.queue.part) {
+			held = append(held, of.queue.part)
+		}
+	}
+	slices.SortFunc(held, func(a, b hold.Part) int { return cmp.Compare(a.Number, b.Number) })
+	return r.try(ctx, func(ctx context.Context) error {
+		_, err := r.db.Pool().Exec(ctx, r.removeFailures(ids, held))
+		return err
+	})
 }
 
 // write calls fn until it succeeds: each of its statements has the same effect when it is run again. When Run
 // ends, it is given the TTL to succeed.
-func (l *lane) write(ended context.Context, fn func(context.Context) error) error {
+func (r *Relay) write(ended context.Context, fn func(context.Context) error) error {
 	ctx := context.WithoutCancel(ended)
 	var until time.Time
 	for failures := 1; ; failures++ {
-		err := l.relay.try(ctx, fn)
+		err := r.try(ctx, fn)
 		if err == nil {
 			return nil
 		}
 		if ended.Err() != nil {
 			if until.IsZero() {
-				until = time.Now().Add(l.relay.cfg.TTL)
+				until = time.Now().Add(r.cfg.TTL)
 			}
 			if time.Now().After(until) {
 				return err
 			}
 		}
-		l.relay.databaseFailed(ctx, err, failures)
+		r.databaseFailed(ctx, err, failures)
 	}
 }
 
-// forgetParts has parts read from their beginning, when the holder has had time to see who holds them.
-func (l *lane) forgetParts(list []hold.Part) {
-	for _, h := range list {
-		delete(l.parts, h.Number)
-		l.doubted[h] = time.Now().Add(reloads)
+// tellFull tells, once, that a topic has so many failing messages that no others of it are read.
+func (r *Relay) tellFull(ctx context.Context, t *topic) {
+	if r.board.newlyFull(t) {
+		r.tell(ctx, Event{Type: EventStopped, Err: fmt.Errorf("topic %q has %d failing messages in one part of the outbox: no others of it are read. Try: once outbox list --topic, and once outbox skip", t.name, maxFailing)})
 	}
 }
 
 // told tells the observer what has become of a message.
-func (l *lane) told(ctx context.Context, what EventType, it *item, err error, next time.Time) {
+func (r *Relay) told(ctx context.Context, what EventType, it *item, err error, next time.Time) {
 	m := it.message
 	m.Attempt = it.attempt
-	l.relay.tell(ctx, Event{Type: what, Message: m, Err: err, NextAt: next})
+	r.tell(ctx, Event{Type: what, Message: m, Err: err, NextAt: next})
 }
 
 // heldBy returns the parts of items.
 func heldBy(items []*item) []hold.Part {
 	var held []hold.Part
-	seen := map[*part]bool{}
+	seen := map[hold.Part]bool{}
 	for _, it := range items {
-		if !seen[it.part] {
-			seen[it.part] = true
-			held = append(held, it.part.Part)
+		if p := it.queue.part; !seen[p] {
+			seen[p] = true
+			held = append(held, p)
 		}
 	}
 	slices.SortFunc(held, func(a, b hold.Part) int { return cmp.Compare(a.Number, b.Number) })

@@ -14,8 +14,8 @@
 //	answer                                      the message
 //	2xx                                         is delivered
 //	400, 413, 415, 422, 431                     is refused for good: [outbox.Permanent]
-//	503, and 429 with Retry-After               waits, as all others of its topic do: [outbox.Unavailable]
-//	no connection, or a bad certificate         waits, as all others of its topic do: [outbox.Unavailable]
+//	502, 503, 504, and 429 with Retry-After     waits, as all others of its topic do: [outbox.Unavailable]
+//	no connection, a reset one, bad certificate waits, as all others of its topic do: [outbox.Unavailable]
 //	all others, also redirects; no answer       is tried again by the policy of the relay
 //
 // 401, 403, 404 and 410 are tried again, because they are errors of the setup, and no message is lost by

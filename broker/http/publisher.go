@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/oncelib/once/internal/cloudevent"
@@ -150,12 +151,13 @@ func (p *publisher) request(ctx context.Context, m *outbox.Message) (*http.Reque
 }
 
 // unanswered returns the error of a request that got no answer. A receiver that was connected and then said
-// nothing may have a problem with this one message. One that could not be connected has none.
+// nothing may have a problem with this one message. One that could not be connected, or has reset the connection, has none.
 func unanswered(ctx context.Context, err error) error {
 	var ofConnection *net.OpError
 	switch {
 	case ctx.Err() != nil, // of Publish
 		errors.As(err, &ofConnection) && (ofConnection.Op == "dial" || ofConnection.Op == "proxyconnect"),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		strings.Contains(err.Error(), "tls: "), strings.Contains(err.Error(), "x509: "),
 		strings.Contains(err.Error(), "unsupported protocol scheme"), strings.Contains(err.Error(), "no Host in request URL"):
 		return outbox.Unavailable(fmt.Errorf("httpbroker: %w", err))
@@ -172,11 +174,11 @@ func refused(resp *http.Response, text []byte) error {
 	err := fmt.Errorf("httpbroker: the receiver answered %s: %.*q", resp.Status, longestText, text)
 	after, said := retryAfter(resp.Header.Get("Retry-After"))
 	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable: // it speaks for all messages
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // it speaks for all messages
 		if said {
 			return outbox.Unavailable(retry.After(err, after))
 		}
-		if resp.StatusCode == http.StatusServiceUnavailable {
+		if resp.StatusCode != http.StatusTooManyRequests {
 			return outbox.Unavailable(err)
 		}
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,

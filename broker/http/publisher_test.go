@@ -127,7 +127,7 @@ func TestAnswers(t *testing.T) {
 		{408, "", own, 0}, {409, "", own, 0}, {409, "1", own, time.Second}, {425, "", own, 0}, {429, "", own, 0},
 		{429, "7", unavailable, 7 * time.Second}, {503, "30", unavailable, 30 * time.Second},
 		{503, "soon", unavailable, 0}, {503, "-1", unavailable, 0}, {429, "soon", own, 0}, {503, "99999999999999999999", unavailable, 0}, {503, "999999999", unavailable, 24 * time.Hour},
-		{500, "", own, 0}, {502, "", own, 0}, {503, "", unavailable, 0}, {504, "", own, 0},
+		{500, "", own, 0}, {502, "", unavailable, 0}, {503, "", unavailable, 0}, {504, "", unavailable, 0},
 		{503, "Mon, 02 Jan 2006 15:04:05 GMT", unavailable, 0},
 	} {
 		t.Run(fmt.Sprintf("%d %s", c.status, c.after), func(t *testing.T) {

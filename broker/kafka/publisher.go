@@ -63,6 +63,8 @@ func classify(m *outbox.Message, err error) error {
 	}
 	told := fmt.Errorf("kafkabroker: topic %s: %w", m.Topic, err)
 	switch {
+	case errors.Is(err, kgo.ErrClientClosed): // only the program closes it: the client library itself always connects again
+		return outbox.Closed(fmt.Errorf("%w. Try: close the client after Run has returned", told))
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return outbox.Permanent(fmt.Errorf("%w. Try: a larger max.message.bytes of the topic, and kgo.ProducerBatchMaxBytes", told))
 	case errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidTimestamp):

@@ -57,8 +57,8 @@ const (
 // after the pause that the policy of the inbox says. It runs in.Run beside.
 //
 // When ctx ends, it takes no more messages, waits for handlers that run, gives back what they have not
-// begun, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if the server refuses the consumer, or if
-// in.Run ends with one.
+// begun, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if the server refuses the consumer, if the
+// client has closed the connection for good, or if in.Run ends with one.
 func Consume[TX any](ctx context.Context, js jetstream.JetStream, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Durable == "" {
 		cfg.Durable = in.Config().Consumer
@@ -116,7 +116,7 @@ func (c *consumer) run(ctx context.Context) error {
 }
 
 // fetchAll fills the pool until ctx ends. While the server cannot be reached it tries again. It returns an error if
-// the server refuses the consumer.
+// the server refuses the consumer, or if the connection is closed for good.
 func (c *consumer) fetchAll(ctx context.Context) error {
 	var consumer jetstream.Consumer
 	created := false // by this process, once
@@ -134,6 +134,9 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			break
+		}
+		if nc := c.js.Conn(); nc.IsClosed() {
+			return closed(nc)
 		}
 		failures++
 		consumer = nil

@@ -35,6 +35,9 @@ func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []er
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	nc := p.js.Conn()
+	if nc.IsClosed() {
+		return all(messages, outbox.Closed(closed(nc)))
+	}
 
 	// No confirmation comes over a connection that is lost. While there is none, the client would keep
 	// messages in memory and send them long after this call.
@@ -51,6 +54,24 @@ func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []er
 		}
 	}()
 	return p.sender.Publish(ctx, messages, func(m *outbox.Message) error { return p.send(ctx, m) })
+}
+
+// closed says that the client connects no more, and why: the server has refused its user twice in a row, or the program has
+// closed the connection, for example.
+func closed(nc *nats.Conn) error {
+	hosts := strings.Join(nc.Servers(), ", ") // without users
+	if err := nc.LastError(); err != nil {
+		return fmt.Errorf("natsbroker: the client has closed the connection to %s for good: %w. Try: another user or password, and a new connection", hosts, err)
+	}
+	return fmt.Errorf("natsbroker: the connection to %s was closed. Try: close it after Run or Consume has returned", hosts)
+}
+
+func all(messages []outbox.Message, err error) []error {
+	errs := make([]error, len(messages))
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
 }
 
 func notConnected(status nats.Status) error {

@@ -142,7 +142,7 @@ func (c *demoServe) observe(ctx context.Context, m *Main, log *slog.Logger, sour
 	if c.metrics.listener == nil && c.otlp.url == "" {
 		return nil, func() {}, nil
 	}
-	watch, unwatch := watchGauges(ctx, log, sources)
+	watch, unwatch := watchGauges(ctx, log, demoGauges, sources)
 	tel, flush, err := c.otlp.start(ctx, "once-demo", log, watch)
 	if err != nil {
 		unwatch()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ var outboxChecks = []check{
 	{"outbox_backlog", askBacklog},
 	{"outbox_stopped", askStopped},
 	{"outbox_paused", askPaused},
+	{"outbox_topics", askTopics},
 	{"outbox_relays", askRelays},
 	{"outbox_destination", askDestination},
 }
@@ -122,6 +124,53 @@ func askPaused(ctx context.Context, p *patient) (finding, error) {
 	}
 	err = p.QueryRowContext(ctx, dialect.Text(p.dialect, "select topic, KEY from once_outbox_paused order by paused_at limit 1")).Scan(&topic, &key)
 	return warn.because(fmt.Sprintf("%d topics or keys are paused, %s for the longest time: their messages wait", n, subject(topic, key)), "once outbox list --db "+p.paste), err
+}
+
+// mostTold is how many topics a finding names.
+const mostTold = 3
+
+// askTopics asks which topics wait for something other than a pause, and for what.
+func askTopics(ctx context.Context, p *patient) (finding, error) {
+	s, end, err := p.store(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	defer end()
+	topics, err := outbox.New(s, outbox.Config{}).Topics(ctx)
+	if err != nil {
+		return finding{}, ownError(err)
+	}
+	var says []string
+	n := 0
+	var late outbox.Topic
+	for _, t := range topics {
+		if !t.Ready.IsZero() && (late.Name == "" || t.Ready.Before(late.Ready)) {
+			late = t
+		}
+		i := slices.IndexFunc(t.Waits, func(w outbox.TopicWait) bool { return w.For != outbox.WaitPaused })
+		if i < 0 {
+			continue
+		}
+		if n++; n <= mostTold {
+			w := t.Waits[i]
+			one := fmt.Sprintf("%s: %s", shown(t.Name), waitsFor(w))
+			if !w.Since.IsZero() {
+				one += " for " + span(t.Now.Sub(w.Since))
+			}
+			if w.Reason != "" {
+				one += " (" + shown(w.Reason) + ")"
+			}
+			says = append(says, one)
+		}
+	}
+	switch age := late.Now.Sub(late.Ready); {
+	case n > 0:
+		more := either(n > mostTold, fmt.Sprintf("; and %d more", n-mostTold), "")
+		return warn.because(either(n == 1, "1 topic waits. ", fmt.Sprintf("%d topics wait. ", n))+strings.Join(says, "; ")+more, "once outbox list --db "+p.paste), nil
+	case late.Name != "" && age > backlogBound:
+		return warn.because(fmt.Sprintf("nothing holds the topic %s back, and its oldest message waits for %s", shown(late.Name), span(age)), "more relays, or a relay that runs: once relay --to URL --db "+p.paste), nil
+	}
+	return fine("no topic waits for anything but a relay"), nil
 }
 
 // askRelays asks which processes live that deliver messages: a backlog without one only grows.

@@ -39,12 +39,15 @@ func (c *metrics) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// gaugesEvery is how often the database is asked: often, because a demo is short.
-const gaugesEvery = time.Second
+// How often the database is asked: often in a demo, because it is short.
+const (
+	demoGauges  = time.Second
+	relayGauges = 5 * time.Second
+)
 
 // watchGauges reads the gauges until stop is called.
-func watchGauges(ctx context.Context, log *slog.Logger, sources []gauge.Source) (watch *gauge.Watch, stop func()) {
-	watch = gauge.NewWatch(gauge.Config{Every: gaugesEvery, Log: log}, sources...)
+func watchGauges(ctx context.Context, log *slog.Logger, every time.Duration, sources []gauge.Source) (watch *gauge.Watch, stop func()) {
+	watch = gauge.NewWatch(gauge.Config{Every: every, Log: log}, sources...)
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { _ = watch.Run(ctx) }) // until stop

@@ -27,11 +27,13 @@ type box interface {
 	List(ctx context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error)
 	Show(ctx context.Context, id string) (outbox.Entry, error)
 	Pause(ctx context.Context, topic, key, reason string) error
+	Known(ctx context.Context, topic, key string) (bool, error)
 	Resume(ctx context.Context, topic, key string) (outbox.Resumed, error)
 	Skip(ctx context.Context, id, reason string) error
 	Forget(ctx context.Context, topic, key, reason string) (outbox.Forgotten, error)
 	Paused(ctx context.Context) ([]outbox.Pause, error)
 	Backlog(ctx context.Context) (outbox.Backlog, error)
+	Topics(ctx context.Context) ([]outbox.Topic, error)
 	Relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay
 }
 

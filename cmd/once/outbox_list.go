@@ -15,8 +15,10 @@ import (
 
 var outboxListEntry = entry{
 	quick: true, name: "outbox list", brief: "which messages wait for their delivery",
-	help: `Lists the messages of the outbox that are not delivered, the oldest first, and the topics and
-keys that are paused. Payloads and headers are not shown.
+	help: `Lists the messages of the outbox that are not delivered, the oldest first, the topics and
+keys that are paused, and the topics that wait for something else: a destination that is
+down or does not answer, a rate, or messages that fail; with since when, and the error. Relays
+tell what only they know every five seconds. Payloads and headers are not shown.
 
 The states: waiting for a relay; failing, which is tried again; stopped, which waits for a
 person; blocked, because an earlier message of the same key is failing or stopped.
@@ -75,10 +77,19 @@ func (c *outboxList) run(ctx context.Context, m *Main, _ []string) error {
 	if err != nil {
 		return db.refused("read", err)
 	}
+	topics, err := db.Topics(ctx)
+	if err != nil {
+		return db.refused("read", err)
+	}
 	if c.output == "json" {
-		return writeJSON(m.Stdout, newOutboxPage(list, pauses, next))
+		page := newOutboxPage(list, pauses, next)
+		page.Topics = newOutboxWaits(topics, c.filter.Topic)
+		return writeJSON(m.Stdout, page)
 	}
 	if err := printOutbox(m.Stdout, list, pauses); err != nil {
+		return err
+	}
+	if err := printWaits(m.Stdout, topics, c.filter.Topic); err != nil {
 		return err
 	}
 	if next != 0 {
@@ -94,6 +105,7 @@ func (c *outboxList) run(ctx context.Context, m *Main, _ []string) error {
 type outboxPage struct {
 	Messages []outboxEntry `json:"messages"`
 	Paused   []outboxPause `json:"paused"`
+	Topics   []outboxWait  `json:"topics"` // what messages of topics wait for beside pauses
 	Next     int64         `json:"next,omitempty"`
 }
 

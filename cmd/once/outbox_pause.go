@@ -14,7 +14,8 @@ var outboxPauseEntry = entry{
 	quick: true, name: "outbox pause", brief: "deliver nothing of a topic or a key",
 	help: `Pauses the delivery of a topic, or of one of its keys. Services go on adding messages, and
 nothing is lost. Relays notice it within two seconds. A batch that is on its way is
-delivered.`,
+delivered. A topic of which no message is known is paused as well, with a warning: its name may
+be wrong.`,
 	make: func() command { return new(outboxPauseCommand) },
 }
 
@@ -43,10 +44,17 @@ func (c *outboxPauseCommand) run(ctx context.Context, m *Main, _ []string) error
 		return err
 	}
 	defer db.Close()
+	known, err := db.Known(ctx, c.topic, c.key)
+	if err != nil {
+		return db.refused("read", err)
+	}
 	if err := db.Pause(ctx, c.topic, c.key, signed(c.reason, c.who)); err != nil {
 		return db.refused("change", err)
 	}
 	fmt.Fprintf(m.Stdout, "paused: %s\n", subject(c.topic, c.key))
+	if !known {
+		fmt.Fprintf(m.Stderr, "No message of %s waits, and none with a key was ever added. Try: whether the name is right\n", subject(c.topic, c.key))
+	}
 	fmt.Fprintf(m.Stderr, "To end it, try: %s\n", db.about("resume", c.topic, c.key))
 	return nil
 }

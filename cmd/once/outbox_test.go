@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,14 +92,14 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "message 1 of the key acct_1", "skip", messageID(1), "--reason", "broken", "--by", "ada", "--yes")
 		says(0, outbox.TypeSkipped, "show", messageID(1))
 		says(0, "ada: broken", "show", messageID(1), "--payload")
-		says(0, "waiting", "show", messageID(2))
+		says(0, "blocked", "show", messageID(2)) // until a relay has delivered the marker
 		says(1, "no such message", "skip", messageID(9), "--reason", "broken", "--yes")
 		says(0, "tried again now: 1 failed message of the topic mails", "resume", "--topic", "mails")
-		says(1, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_1")
+		says(1, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_2")
 		says(0, "no longer paused", "resume", "--topic", "charges")
 		says(1, "is not paused", "resume", "--topic", "charges")
 		says(0, "paused: the key acct_1 of the topic refunds", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
-		says(0, "waiting, paused", "show", messageID(2))
+		says(0, "blocked, paused", "show", messageID(2))
 
 		says(1, "nothing was changed yet", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
 		says(1, "2 messages wait for delivery and keep", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
@@ -113,6 +114,55 @@ func TestOutboxCommands(t *testing.T) {
 		o := run(t, "outbox", "list", "-o", "json", "--db", url).want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Messages) != 4 || len(page.Paused) != 1 || page.Next != 0 {
 			t.Errorf("%v: %s", err, o.stdout)
+		}
+		const unknown = "none with a key was ever added"
+		says(0, unknown, "pause", "--topic", "refund", "--reason", "a name that is wrong")
+		says(0, unknown, "pause", "--topic", "refunds", "--key", "acct_2", "--reason", "a key that is wrong")
+		says(0, "paused: the topic refund", "pause", "--topic", "refund", "--reason", "it is paused")
+		for _, topic := range []string{"refunds", "mails"} { // one with a key, and one that waits
+			if o := run(t, "outbox", "pause", "--topic", topic, "--reason", "asked", "--db", url).want(t, 0); strings.Contains(o.stderr, unknown) {
+				t.Errorf("%s: %s", topic, o.stderr)
+			}
+		}
+	})
+}
+
+// TestOutboxTopics: list and doctor name each topic that waits, what it waits for, since when, and why.
+func TestOutboxTopics(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		outboxData(t, db)
+		for _, statement := range []string{
+			"insert into once_hold_node (work, node, expires, leaving) values ('outbox', 'node-1', NOW, 0)",
+			"insert into once_outbox_wait (topic, node, reason, since, error) values ('far', 'node-1', 'down', NOW, 'connection refused')",
+			"insert into once_outbox_wait (topic, node, reason, since, error) values ('mute', 'node-1', 'hanging', NOW, '')",
+			"insert into once_outbox_wait (topic, node, reason, since, error) values ('much', 'node-1', 'rate', NOW, '')",
+			"insert into once_outbox_wait (topic, node, reason, since, error) values ('past', 'node-0', 'down', NOW, 'of a relay that is dead')",
+		} {
+			if _, err := db.ExecContext(t.Context(), dialect.Text(db.dialect, statement)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		db.set(t, "once_hold_node", "expires", ends, "1 = 1")
+		db.set(t, "once_outbox_wait", "since", begun, "1 = 1")
+		list := run(t, "outbox", "list", "--db", url).want(t, 0).stdout
+		for _, line := range []string{`far +down +2026-01-31T12:00:00Z +- +connection refused`, `mute +its destination does not answer +2026-01-31`, `much +its rate +2026-01-31`, `refunds +1 failing message, 1 stopped, key acct_1 +2026-01-31`} {
+			if !regexp.MustCompile(line).MatchString(list) {
+				t.Errorf("no line %q:\n%s", line, list)
+			}
+		}
+		var page outboxPage
+		o := run(t, "outbox", "list", "-o", "json", "--topic", "far", "--db", url).want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Topics) != 1 || page.Topics[0].For != "down" || page.Topics[0].Since == nil || page.Topics[0].Node != "node-1" {
+			t.Errorf("%v: %s", err, o.stdout)
+		}
+		says := run(t, "doctor", "--db", url).stdout
+		if !strings.Contains(says, "5 topics wait. far: down for ") || !strings.Contains(says, "(connection refused); mails: 1 failing message for ") || !strings.Contains(says, "; and 2 more") {
+			t.Error(says)
+		}
+		if strings.Contains(list+says, "past") {
+			t.Errorf("a dead relay is believed:\n%s%s", list, says)
 		}
 	})
 }

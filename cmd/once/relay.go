@@ -40,7 +40,8 @@ The destinations of --to:
 A message that is given up becomes a dead letter (once deadletter list), if the database has the
 tables for them. For anything else, run outbox.Relay in a program of your own. Failures are logged to standard
 error. A destination or a database that cannot be reached is waited for, also at the start;
-a database that refuses the password, or has no outbox, is an error. once outbox list
+a database that refuses the password, or has no outbox, is an error, and so is a NATS
+server that refuses it twice. once outbox list
 shows what waits, and once doctor --to asks the destination for the settings that its
 promise needs.`,
 	make: func() command { return new(relay) },
@@ -57,7 +58,7 @@ type relay struct {
 func (c *relay) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", dbUsage)
 	fs.StringVar(&c.to, "to", "", "`URL` of the destination, required")
-	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches on their way at once (default 4)")
+	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches of a topic on their way at once (default 4)")
 	fs.IntVar(&c.cfg.Batch, "batch", 0, "`N` messages in a batch at most (default 1000)")
 	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", func(s string) error {
 		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
@@ -136,7 +137,7 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	if c.metrics.listener == nil {
 		gauges = nil // no metrics are served
 	}
-	watch, unwatch := watchGauges(ctx, log, gauges)
+	watch, unwatch := watchGauges(ctx, log, relayGauges, gauges)
 	defer unwatch()
 	counted, stop := c.metrics.start(m, log, watch)
 	defer stop()
@@ -145,6 +146,9 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	fmt.Fprintf(m.Stdout, "delivers  to %s\n", to.name)
 	err = db.Relay(to, c.cfg).Run(ctx)
+	if outbox.IsClosed(err) {
+		return fmt.Errorf("--to %s: %w", to.name, err)
+	}
 	if err != nil {
 		return db.refused("deliver from", err)
 	}

@@ -13,7 +13,7 @@ import (
 type Config struct {
 	Work  string        // such as "outbox"; parts of different works have nothing to do with each other
 	Parts int           // 0 to Parts-1, at most 1000; the same in all processes
-	TTL   time.Duration // how long after its last renewal a part can be taken over; renewed every third of it; the same in all processes
+	TTL   time.Duration // how long after its last renewal a part of this process can be taken over; renewed every third of it
 	Node  string        // of this process, for people: random letters are added, so that a restarted process is another node
 
 	// Failed is told each error of the database. Run goes on. Default: nobody is told.
@@ -59,6 +59,9 @@ func New(db store.Database, cfg Config) *Holder {
 		wake: make(chan struct{}, 1), uses: make([]int, cfg.Parts),
 	}
 }
+
+// Node is the name of this process in the tables.
+func (h *Holder) Node() string { return h.node }
 
 // Use returns those of parts that this process holds, for one unit of work. They are not let go
 // to another process before done is called, though they may be taken over if the unit lasts longer than TTL.

@@ -96,7 +96,7 @@ func (r *runner) look(ctx context.Context) (view, error) {
 		return v, err
 	}
 	if r.clock.jumps(v.now, sent, time.Now(), r.cfg.TTL/10) {
-		r.settled = time.Now().Add(r.cfg.TTL) // those who live renew until then
+		r.settled = time.Now().Add(max(r.cfg.TTL, v.longest)) // nodes that live renew until then
 	}
 	r.mu.Lock()
 	before := r.held
@@ -197,8 +197,8 @@ func (r *runner) tidy(ctx context.Context, v view) error {
 		}
 		r.again()
 	}
-	if v.ahead {
-		if err := r.table.bringBack(ctx); err != nil {
+	for _, n := range v.ahead {
+		if err := r.table.bringBack(ctx, n); err != nil {
 			return err
 		}
 	}

@@ -22,17 +22,24 @@ type table struct {
 
 // view is what all nodes hold, at one moment.
 type view struct {
-	now     time.Time // of the database
-	parts   []partRow // by number
-	live    []string  // nodes that have not expired, and take parts
-	leaving []string  // nodes that have not expired, and give up theirs
-	dead    []string  // nodes that have expired
-	ahead   bool      // a node expires later than any could by this clock, which was set back
+	now     time.Time     // of the database
+	parts   []partRow     // by number
+	live    []string      // nodes that have not expired, and take parts
+	leaving []string      // nodes that have not expired, and give up theirs
+	dead    []string      // nodes that have expired
+	ahead   []nodeTTL     // nodes that expire later than they could by this clock, which was set back
+	longest time.Duration // the longest TTL of a node
 }
 
 type partRow struct {
 	Part
 	node string
+}
+
+// nodeTTL is a node with the TTL that it has written. Processes may have different ones, so each node is judged by its own.
+type nodeTTL struct {
+	node string
+	ttl  time.Duration
 }
 
 // fromNow is the argument of AGO for the time when what is renewed now expires.
@@ -52,22 +59,34 @@ func (t *table) renew(ctx context.Context, leaving bool) error {
 	if leaving {
 		n = 1
 	}
-	return t.exec(ctx, `insert into once_hold_node (work, node, expires, leaving) values (?, ?, AGO(?), ?)
- UPSERT(work, node) expires = NEW(expires), leaving = NEW(leaving)`, t.work, t.node, t.fromNow(), n)
+	return t.exec(ctx, `insert into once_hold_node (work, node, expires, leaving, ttl) values (?, ?, AGO(?), ?, ?)
+ UPSERT(work, node) expires = NEW(expires), leaving = NEW(leaving), ttl = NEW(ttl)`, t.work, t.node, t.fromNow(), n, t.ttl.Microseconds())
 }
 
 // look reads both tables.
 func (t *table) look(ctx context.Context) (v view, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
-	query := dialect.Text(t.db.Dialect(), `select part, node, fence, 0, 0, 0, NOW from once_hold where work = ?
+	query := dialect.Text(t.db.Dialect(), `select part, node, fence, 0, 0, 0, NOW, NOW from once_hold where work = ?
  union all
- select -1, node, 0, leaving, case when expires > NOW then 1 else 0 end, case when expires > AGO(?) then 1 else 0 end, NOW from once_hold_node where work = ?`)
-	err = t.db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{t.work, t.fromNow(), t.work}}, func(row store.Row) error {
+ select -1, node, 0, leaving, case when expires > NOW then 1 else 0 end, coalesce(ttl, 0), expires, NOW from once_hold_node where work = ?`)
+	err = t.db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{t.work, t.work}}, func(row store.Row) error {
 		var p partRow
-		var leaving, lives, ahead int
-		if err := row.Scan(&p.Number, &p.node, &p.Fence, &leaving, &lives, &ahead, (*dialect.Time)(&v.now)); err != nil {
+		var leaving, lives int
+		var ttl int64
+		var expires time.Time
+		if err := row.Scan(&p.Number, &p.node, &p.Fence, &leaving, &lives, &ttl, (*dialect.Time)(&expires), (*dialect.Time)(&v.now)); err != nil {
 			return err
+		}
+		if p.Number < 0 {
+			of := nodeTTL{p.node, t.ttl} // a node of an earlier release has not written its own
+			if ttl > 0 {
+				of.ttl = time.Duration(ttl) * time.Microsecond
+			}
+			v.longest = max(v.longest, of.ttl)
+			if expires.After(v.now.Add(of.ttl)) {
+				v.ahead = append(v.ahead, of)
+			}
 		}
 		switch {
 		case p.Number >= 0:
@@ -79,7 +98,6 @@ func (t *table) look(ctx context.Context) (v view, err error) {
 		default:
 			v.live = append(v.live, p.node)
 		}
-		v.ahead = v.ahead || ahead == 1
 		return nil
 	})
 	slices.SortFunc(v.parts, func(a, b partRow) int { return a.Number - b.Number })
@@ -127,8 +145,9 @@ func (t *table) forget(ctx context.Context, nodes []string) error {
 	return t.exec(ctx, `delete from once_hold_node where work = ? and node in (?`+strings.Repeat(`, ?`, len(nodes)-1)+`) and expires <= NOW`, args...)
 }
 
-// bringBack has every node expire within the TTL. Otherwise, after the clock was set back, a node that has
+// bringBack has a node expire within its TTL. Otherwise, after the clock was set back, a node that has
 // died before would live as long as that again.
-func (t *table) bringBack(ctx context.Context) error {
-	return t.exec(ctx, `update once_hold_node set expires = AGO(?) where work = ? and expires > AGO(?)`, t.fromNow(), t.work, t.fromNow())
+func (t *table) bringBack(ctx context.Context, n nodeTTL) error {
+	most := -n.ttl.Microseconds()
+	return t.exec(ctx, `update once_hold_node set expires = AGO(?) where work = ? and node = ? and expires > AGO(?)`, most, t.work, n.node, most)
 }

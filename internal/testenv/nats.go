@@ -21,6 +21,7 @@ type NATS struct {
 	who  identity
 	dir  *directory
 	port int
+	more string // lines of its configuration
 
 	mu     sync.Mutex
 	server *process // nil when it is down
@@ -80,6 +81,13 @@ func (n *NATS) Kill() error {
 	return n.halt()
 }
 
+// Configure adds lines to the configuration with which the server starts the next time.
+func (n *NATS) Configure(lines string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.more = lines
+}
+
 // Restart starts the server again on the same port and data; one that still runs is killed first.
 func (n *NATS) Restart(ctx context.Context) error {
 	n.mu.Lock()
@@ -121,8 +129,8 @@ func (n *NATS) halt() error {
 }
 
 func (n *NATS) config() string {
-	return fmt.Sprintf("listen: %q\npid_file: %q\njetstream { store_dir: %q }\n",
-		n.Addr(), filepath.Join(n.dataDir(), "nats.pid"), n.dataDir())
+	return fmt.Sprintf("listen: %q\npid_file: %q\njetstream { store_dir: %q }\n%s",
+		n.Addr(), filepath.Join(n.dataDir(), "nats.pid"), n.dataDir(), n.more)
 }
 
 func (n *NATS) launch(ctx context.Context) error {

@@ -28,6 +28,16 @@ var brokerMutants = []Mutant{
 		Tests: in("internal/keyed", "TestEndOfContext"),
 	},
 	{
+		Name:  "a relay goes on with a connection that is closed for good",
+		Edits: []Edit{{In: "endIfClosed", Old: "if IsClosed(err) {", New: "if IsClosed(err) && end == nil {"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "outbox", Test: "TestRelayNATSIsClosed", Hangs: true}},
+	},
+	{
+		Name:  "a consumer goes on with a connection that is closed for good",
+		Edits: []Edit{{In: "(*consumer).fetchAll", Old: "nc.IsClosed()", New: "nc == nil"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "consumer", Test: "TestNATSIsClosed", Hangs: true}},
+	},
+	{
 		Name:  "a redirect is followed",
 		Edits: []Edit{{In: "httpbroker.Publisher", Old: "return http.ErrUseLastResponse", New: "return nil"}},
 		Tests: in("broker/http", "TestAnswers"),

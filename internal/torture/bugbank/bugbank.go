@@ -108,6 +108,8 @@ func All() []Mutant {
 		logMutants,
 		planeMutants,
 		relayMutants,
+		isolationMutants,
+		seenMutants,
 		deadletterMutants,
 		brokerMutants,
 		consumerMutants,

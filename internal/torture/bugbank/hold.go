@@ -32,7 +32,7 @@ var holdMutants = []Mutant{
 	},
 	{
 		Name:  "a node expires by the clock of its process",
-		Edits: []Edit{{In: "(*table).renew", Old: "values (?, ?, AGO(?), ?)", New: "values (?, ?, ?, ?)"}, {In: "(*table).renew", Old: "t.fromNow()", New: "time.Now().Add(t.ttl).UnixMilli()"}},
+		Edits: []Edit{{In: "(*table).renew", Old: "values (?, ?, AGO(?), ?, ?)", New: "values (?, ?, ?, ?, ?)"}, {In: "(*table).renew", Old: "t.fromNow()", New: "time.Now().Add(t.ttl).UnixMilli()"}},
 		Tests: hangsOnHold("TestClockTakeover$/^mariadb"),
 	},
 	{
@@ -42,8 +42,13 @@ var holdMutants = []Mutant{
 	},
 	{
 		Name:  "a node that died before the clock was set back lives on",
-		Edits: []Edit{{In: "(*runner).tidy", Old: "if v.ahead {", New: "if v.ahead && v.now.IsZero() {"}},
+		Edits: []Edit{{In: "(*runner).tidy", Old: "range v.ahead {", New: "range v.ahead[:0] {"}},
 		Tests: hangsOnHold("TestClockTakeover$/^mariadb"),
+	},
+	{
+		Name:  "a node expires by the TTL of another one",
+		Edits: []Edit{{In: "(*table).look", Old: "if ttl > 0 {", New: "if ttl < 0 {"}},
+		Tests: hangsOnHold("TestDifferentTTLs$/^sqlite"),
 	},
 	{
 		Name:  "a heartbeat waits for a connection of the pool",

@@ -8,17 +8,37 @@ func relayTest(test string) []Killer {
 var relayMutants = []Mutant{
 	{
 		Name:  "a message is delivered before the one that committed late",
-		Edits: []Edit{{In: "outbox.(*lane).ready", Old: "unsure = append(unsure, it)", New: ""}},
+		Edits: []Edit{{In: "outbox.(*board).sort", Old: "unsure = append(unsure, it)", New: ""}},
 		Tests: relayTest("TestRelayLatePredecessor$/^pgxstore"),
 	},
 	{
 		Name:  "what commits below the mark is not looked for",
-		Edits: []Edit{{In: "outbox.(*lane).sweep", Old: "len(from) == 0", New: "len(from) >= 0"}},
-		Tests: relayTest("TestRelayLateCommit$/^pgxstore"),
+		Edits: []Edit{{In: "outbox.(*board).foundRows", Old: "q.rewind(lowest, now)", New: ""}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestLateCommit"}},
+	},
+	{
+		Name:  "what commits late while its queue is in use is lost",
+		Edits: []Edit{{In: "outbox.(*queue).settle", Old: "q.late > 0", New: "q.late < 0"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestLateCommit"}},
+	},
+	{
+		Name:  "a claim begins at the mark, whatever commits late",
+		Edits: []Edit{{In: "outbox.(*queue).low", Old: "min(q.from, q.mark)", New: "q.mark"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestClaimsBeginAMomentAgo"}},
+	},
+	{
+		Name:  "a mark passes a message that was not published",
+		Edits: []Edit{{In: "outbox.(*queue).settleClaim", Old: "mark = left - 1", New: "mark = max(mark, left-1)"}},
+		Tests: relayTest("TestRelayUnavailable$/^SQLite$"),
+	},
+	{
+		Name:  "pages end before what waits is delivered",
+		Edits: []Edit{{In: "outbox.(*queue).settle", Old: "q.waiting = q.found", New: "q.waiting = false"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestPages"}},
 	},
 	{
 		Name:  "a message is removed before its delivery is confirmed",
-		Edits: []Edit{{In: "outbox.(*lane).settle", Old: "case outcomeDelivered:", New: "case outcomeDelivered, outcomeWaits:"}},
+		Edits: []Edit{{In: "outbox.(*settler).settle", Old: "case outcomeLeft, outcomeWaits:", New: "case outcomeWaits:"}, {In: "outbox.(*settler).settle", Old: "case outcomeDelivered:", New: "case outcomeDelivered, outcomeLeft:"}},
 		Tests: relayTest("TestRelayUnavailable$/^SQLite$"),
 	},
 	{
@@ -28,32 +48,87 @@ var relayMutants = []Mutant{
 	},
 	{
 		Name:  "a failing message does not block its key",
-		Edits: []Edit{{In: "outbox.(*part).waits", Old: "behind || p.heads[s] != nil", New: "behind"}},
+		Edits: []Edit{{In: "outbox.(*board).sort", Old: "it.blocked ||", New: ""}, {In: "outbox.(*board).sort", Old: "last != m.Seq-1 &&", New: "last > m.Seq &&"}},
 		Tests: relayTest("TestRelayScheduleIsKept$/^SQLite$"),
 	},
 	{
 		Name:  "a topic that is down is not put aside",
-		Edits: []Edit{{In: "outbox.(*topic).allowed", Old: "t.aside() ||", New: ""}},
+		Edits: []Edit{{In: "outbox.(*topic).ready", Old: "now.Before(t.until)", New: "false"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestTopicThatIsNotReady"}},
+	},
+	{
+		Name:  "a topic that is down is tried with a whole batch",
+		Edits: []Edit{{In: "outbox.(*topic).allowed", Old: "t.down > 0", New: "t.down < 0"}},
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestTopicDown"}},
 	},
 	{
-		Name:  "what waits for a topic that was down is not read again",
-		Edits: []Edit{{In: "outbox.(*lane).sweep", Old: "p.mark > p.swept(all)", New: "p.mark < 0"}, {In: "outbox.(*part).rewind", Old: "p.mark, p.old, p.next = 0, 0, 0", New: ""}},
-		Tests: relayTest("TestRelayTopicDown$/^SQLite$"),
+		Name:  "a topic takes more calls than its concurrency",
+		Edits: []Edit{{In: "outbox.(*topic).ready", Old: "t.paused, t.calls >= t.Concurrency", New: "t.paused"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestTopicThatIsNotReady"}},
+	},
+	{
+		Name:  "topics that have never answered take every call",
+		Edits: []Edit{{In: "outbox.(*board).mayCall", Old: "!t.answered && b.unknown >= maxUnknown", New: "false"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestCallsAreBounded"}},
+	},
+	{
+		Name:  "topics in trouble take every call",
+		Edits: []Edit{{In: "outbox.(*board).mayCall", Old: "return bad < maxCalls/2", New: "return bad >= 0"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestCallsAreBounded"}},
+	},
+	{
+		Name:  "a topic that was idle waits for those with a backlog",
+		Edits: []Edit{{In: "outbox.(*board).append", Old: "t.answered && now.Sub(t.used) > minPace", New: "false"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestIdleTopicComesFirst"}},
+	},
+	{
+		Name:  "failing messages of a queue have no bound",
+		Edits: []Edit{{In: "outbox.(*queue).full", Old: "q.failing >= maxFailing", New: "q.failing < 0"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestTopicStopsAtFailures"}},
+	},
+	{
+		Name:  "an outage of which no error tells makes failures",
+		Edits: []Edit{{In: "outbox.outage", Old: "failed < probeRows", New: "failed >= 0"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestOutage"}},
+	},
+	{
+		Name:  "each failure is a statement",
+		Edits: []Edit{{In: "outbox.(*Relay).failed", Old: "slices.Chunk(items, maxQueues)", New: "slices.Chunk(items, 1)"}},
+		Tests: relayTest("TestRelayBatchIsTwoStatements$"),
+	},
+	{
+		Name:  "a relay that reaches nothing keeps its parts",
+		Edits: []Edit{{In: "outbox.(*Relay).yield", Old: "giveUp()", New: ""}},
+		Tests: relayTest("TestRelayGivesItsPartsUp$/^SQLite$"),
+	},
+	{
+		Name:  "a claim reads the rows of other topics",
+		Edits: []Edit{{In: "outbox.(*Relay).above", Old: `q.write(" where topic = ")`, New: `q.write(" where topic >= ")`}},
+		Tests: relayTest("TestRelayReadsNoOtherTopics$"),
+	},
+	{
+		Name:  "a part is read whose failures are not known",
+		Edits: []Edit{{In: "outbox.(*board).foundRows", Old: "q == nil || !b.parts[part].known", New: "q == nil"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestFoundFailures"}},
+	},
+	{
+		Name:  "a queue of a part that was lost is read",
+		Edits: []Edit{{In: "outbox.(*board).dropPart", Old: "q.part.Number == number", New: "q.part.Number < 0"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestLostPart"}},
 	},
 	{
 		Name:  "messages behind a failing one of the same batch count as tried",
-		Edits: []Edit{{In: "outbox.(*lane).publish", Old: "waiting[streamOf(&it.message)] = true", New: ""}},
+		Edits: []Edit{{In: "outbox.(*Relay).publishItems", Old: "waiting[keyOf{it.queue, it.message.Key}] = true", New: ""}},
 		Tests: relayTest("TestRelayBlockedKey$/^SQLite$"),
 	},
 	{
 		Name:  "attempts are counted anew each time",
-		Edits: []Edit{{In: "outbox.(*lane).fail", Old: "*f = *before", New: "_ = before"}},
+		Edits: []Edit{{In: "outbox.(*Relay).failedSome", Old: "f = *it.failure", New: "_ = f"}},
 		Tests: relayTest("TestRelayBlockedKey$/^SQLite$"),
 	},
 	{
 		Name:  "a destination that is down costs attempts",
-		Edits: []Edit{{In: "outbox.(*lane).publish", Old: "case IsUnavailable(err):", New: "case IsUnavailable(err) && it.attempt > 1:"}},
+		Edits: []Edit{{In: "outbox.(*Relay).publishItems", Old: "case IsUnavailable(err):", New: "case IsUnavailable(err) && it.attempt > 1:"}},
 		Tests: relayTest("TestRelayUnavailable$/^SQLite$"),
 	},
 	{
@@ -63,7 +138,7 @@ var relayMutants = []Mutant{
 	},
 	{
 		Name:  "a paused topic is delivered",
-		Edits: []Edit{{In: "outbox.(*lane).isPaused", Old: "topic || key", New: "topic && key"}},
+		Edits: []Edit{{In: "outbox.(*topic).ready", Old: "case t.paused, ", New: "case "}},
 		Tests: relayTest("TestRelayPause$/^SQLite$"),
 	},
 	{
@@ -73,7 +148,7 @@ var relayMutants = []Mutant{
 	},
 	{
 		Name:  "a commit does not wake the relay",
-		Edits: []Edit{{In: "outbox.(*Relay).Observe", Old: "r.wake(r.added.Swap(0))", New: "r.added.Swap(0)"}},
+		Edits: []Edit{{In: "outbox.(*Relay).Observe", Old: "notify(r.woken)", New: ""}},
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWake"}},
 	},
 }

@@ -365,3 +365,20 @@ func TestNATSCheckConsumer(t *testing.T) {
 		t.Error("a consumer that is missing is not told")
 	}
 }
+
+// TestNATSIsClosed: the server refuses the user from now on, and the client of NATS gives up. Consume ends with the host and the cause.
+func TestNATSIsClosed(t *testing.T) {
+	t.Parallel()
+	n, g := newJetStream(t), newSQLite(t)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- natsbroker.Consume(t.Context(), n.js, g.inbox(&events{}), g.apply, natsConfig)
+	}()
+	publish(t, natsbroker.Publisher(n.js), batch(1, 1, 2))
+	g.waitFor(t, 2)
+	n.Configure(`authorization { user: other, password: "unknown" }`)
+	must(t, n.Restart(t.Context()))
+	if err := receive(t, "the end of Consume", ended); !errors.Is(err, nats.ErrAuthorization) || !strings.Contains(err.Error(), n.Addr()) {
+		t.Errorf("Consume has ended with %v", err)
+	}
+}

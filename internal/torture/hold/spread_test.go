@@ -79,3 +79,31 @@ func TestStill(t *testing.T) {
 		}
 	})
 }
+
+// TestDifferentTTLs: two nodes with different TTLs take nothing from each other: each node expires by the TTL that it has
+// written. When the one with the long TTL dies, its parts are taken over when that is over.
+func TestDifferentTTLs(t *testing.T) {
+	on(t, func(t *testing.T, name string) {
+		db, _ := newDB(t, name)
+		const long = 8 * ttl
+		short, slow := &gate{Database: db}, &gate{Database: db}
+		nodes := []*node{start(t, short, hold.Config{Node: "short"}), start(t, slow, hold.Config{Node: "long", TTL: long})}
+		until(t, func() error { return even(11, nodes...) })
+		before := rows(t, db)
+		looked, renewed := short.statements(), slow.statements()
+		until(t, func() error { // many looks of the one, and some renewals of the other
+			if a, b := short.statements()-looked, slow.statements()-renewed; a < 60 || b < 9 {
+				return fmt.Errorf("%d and %d statements", a, b)
+			}
+			return nil
+		})
+		for i, p := range rows(t, db) {
+			if p.Part != before[i].Part || p.node != before[i].node {
+				t.Errorf("part %d has moved: %v, before %v", p.Number, p, before[i])
+			}
+		}
+		slow.cut()
+		until(t, func() error { return even(11, nodes[0]) })
+		slow.mend()
+	})
+}

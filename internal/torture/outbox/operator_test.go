@@ -212,7 +212,7 @@ func testSkip[TX any](t *testing.T, g *ground[TX]) {
 			e, err := box.Show(t.Context(), id)
 			must(t, err)
 			if e.Type != outbox.TypeSkipped || len(e.Payload) > 0 || fmt.Sprint(e.Headers) != "map[once-skip-reason:customer 42 <é> is gone]" ||
-				e.Seq != before.Seq || e.Key != "k" || !e.CreatedAt.Equal(before.CreatedAt) || e.State != outbox.StateWaiting {
+				e.Seq != before.Seq || e.Key != "k" || !e.CreatedAt.Equal(before.CreatedAt) || e.State != outbox.StateFailing || e.NextAt.IsZero() {
 				t.Errorf("%+v", e)
 			}
 		}

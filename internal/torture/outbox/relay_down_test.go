@@ -124,7 +124,7 @@ func TestRelaySkipMeanwhile(t *testing.T) {
 		must(t, err)
 	}
 	skip(tx, "update once_outbox set event_type = $1, payload = '' where event_type = 't1'", outbox.TypeSkipped) // as Skip does
-	skip(tx, "delete from once_outbox_failed")
+	skip(tx, "update once_outbox_failed set next_at = statement_timestamp()")
 	close(answer)
 	stopped := func(e outbox.Event) bool { return e.Type == outbox.EventStopped || e.Type == outbox.EventFailed }
 	for g.count(t, "select count(*) from pg_locks where not granted") == 0 && e.count(stopped) == 0 {
@@ -139,4 +139,38 @@ func TestRelaySkipMeanwhile(t *testing.T) {
 	if n := e.count(stopped); n > 0 {
 		t.Errorf("%d failures were told", n)
 	}
+}
+
+// TestRelayGivesItsPartsUp: a relay that reaches nothing gives its parts up while another one delivers, and all messages arrive.
+func TestRelayGivesItsPartsUp(t *testing.T) {
+	t.Parallel()
+	on(t, testRelayGivesItsPartsUp, testRelayGivesItsPartsUp)
+}
+
+func testRelayGivesItsPartsUp[TX any](t *testing.T, g *ground[TX]) {
+	b, e := newInbox(), newEvents()
+	down := outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+		errs := make([]error, len(messages))
+		for i := range errs {
+			errs[i] = outbox.Unavailable(errors.New("no route"))
+		}
+		return errs
+	})
+	const ttl = 500 * time.Millisecond
+	start(t, g.relay(down, outbox.RelayConfig{Observer: e, TTL: ttl}))
+	e.wait(t, "all parts", func(e outbox.Event) bool { return e.Type == outbox.EventTaken && e.Parts == 64 })
+	start(t, g.relay(b, outbox.RelayConfig{TTL: ttl}))
+	n := 0
+	yielded := func(e outbox.Event) bool { return e.Type == outbox.EventTaken && e.Parts == 0 }
+	for end := time.Now().Add(patience); e.count(yielded) == 0; {
+		for i := range 8 {
+			g.mustAdd(t, message(fmt.Sprint("topic", i), fmt.Sprint(n), "t"))
+			n++
+		}
+		if <-time.After(20 * time.Millisecond); time.Now().After(end) {
+			t.Fatal("it keeps its parts")
+		}
+	}
+	b.waitFor(t, n)
+	b.check(t, n)
 }

@@ -24,8 +24,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestRelayOrderAndLoss: while relays are killed and stopped, transactions commit late, and the
-// destination refuses, is late or does not answer, no message is lost, and a consumer that discards what it knows sees each key in order.
+var errRolledBack = errors.New("rolled back")
+
+// TestRelayOrderAndLoss: while relays are killed and stopped, transactions commit late or are rolled back, messages of a key are
+// in parts that several releases have chosen, and the destination refuses, is late or does not answer, no message is lost, and a
+// consumer that discards what it knows sees each key in order.
 func TestRelayOrderAndLoss(t *testing.T) {
 	t.Parallel()
 	choose := func(t *testing.T, c cell) {
@@ -78,15 +81,18 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 	if g.store.Dialect() == store.PostgreSQL {
 		writeElsewhere(t)
 	}
+	box := outbox.New[TX](partedStore[TX]{g.store}, outbox.Config{})
 	var mu sync.Mutex
 	committed := map[string]bool{}
+	var rolledBack, slow int
 	write := func(early bool) error {
 		var ids []string
 		add := func(ctx context.Context, tx TX, m outbox.Message) error {
 			m.ID = once.NewKey()
 			ids = append(ids, m.ID)
-			return g.box.Add(ctx, tx, m)
+			return box.Add(ctx, tx, m)
 		}
+		chance := rand.IntN(100)
 		work := func(ctx context.Context, tx TX) error {
 			ids = nil
 			if early {
@@ -96,8 +102,15 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 				<-time.After(rand.N(7 * time.Millisecond))
 			}
 			err := add(ctx, tx, message("refunds", fmt.Sprintf("k%d", rand.IntN(lossKeys)), "refund"))
-			if err == nil && g.isServer() {
-				<-time.After(rand.N(7 * time.Millisecond)) // the key is locked, and ids behind it commit
+			if err == nil && g.isServer() { // the key is locked, and ids behind it commit
+				wait := rand.N(7 * time.Millisecond)
+				if chance < 2 { // until relays have passed its id for long
+					wait = 300*time.Millisecond + rand.N(500*time.Millisecond)
+				}
+				<-time.After(wait)
+			}
+			if err == nil && chance >= 90 {
+				err = errRolledBack
 			}
 			return err
 		}
@@ -105,15 +118,23 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 		if g.isServer() {
 			tx, end := g.begin(t)
 			if err = work(t.Context(), tx); err != nil {
-				return errors.Join(err, end(false))
+				err = errors.Join(err, end(false))
+			} else {
+				err = end(true)
 			}
-			err = end(true)
 		} else {
 			err = g.do(t.Context(), work)
 		}
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case errors.Is(err, errRolledBack):
+			rolledBack++
+			return nil
+		case err == nil:
+			if chance < 2 {
+				slow++
+			}
 			for _, id := range ids {
 				committed[id] = true
 			}
@@ -182,12 +203,12 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 	arrived := to.arrived(t)
 	v := judge(committed, arrived)
 	_, met := to.met()
-	testenv.Reportf(t, "%d messages, %d deliveries, %d duplicates, %d lost, %d out of order; %d relays killed, %d stopped; %s",
-		len(committed), len(arrived), v.duplicates, v.lost, v.outOfOrder, kills, stops, met)
+	testenv.Reportf(t, "%d messages, %d deliveries, %d duplicates, %d lost, %d out of order; %d transactions rolled back, %d slow; %d relays killed, %d stopped; %s",
+		len(committed), len(arrived), v.duplicates, v.lost, v.outOfOrder, rolledBack, slow, kills, stops, met)
 	if v.lost > 0 || v.outOfOrder > 0 {
 		t.Errorf("%d messages are lost, %d are out of order", v.lost, v.outOfOrder)
 	}
-	if len(committed) < lossWriters*lossEach {
+	if len(committed) < lossWriters*lossEach || rolledBack == 0 || slow == 0 {
 		t.Error("the run has not met what it is for")
 	}
 }

@@ -2,12 +2,16 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	natsbroker "github.com/oncelib/once/broker/nats"
 	"github.com/oncelib/once/internal/testenv"
@@ -57,4 +61,23 @@ func testRelayNATSIsKilled[TX any](t *testing.T, g *ground[TX]) {
 	b.got = n.arrived(t)
 	b.check(t, 2*writers*each)
 	testenv.Reportf(t, "%d messages, %d kills of nats-server: %d deliveries", 2*writers*each, kills, len(b.got))
+}
+
+// TestRelayNATSIsClosed: the server refuses the user from now on, and the client of NATS gives up after the second refusal. Run ends with the
+// host and the cause, and without a password. No message has failed.
+func TestRelayNATSIsClosed(t *testing.T) {
+	t.Parallel()
+	n, g := newJetStream(t, "refunds"), newSQL(t, "SQLite")
+	ended := make(chan error, 1)
+	go func() { ended <- g.relay(natsbroker.Publisher(n.js), outbox.RelayConfig{}).Run(t.Context()) }()
+	n.Configure(`authorization { user: other, password: "unknown" }`)
+	must(t, n.Restart(t.Context()))
+	g.mustAdd(t, message("refunds", "a", "late"))
+	err := <-ended
+	if !outbox.IsClosed(err) || !errors.Is(err, nats.ErrAuthorization) || !strings.Contains(err.Error(), n.Addr()) || !strings.Contains(err.Error(), "Try: ") {
+		t.Errorf("Run has ended with %v", err)
+	}
+	if failed := g.count(t, "select count(*) from once_outbox_failed"); failed > 0 {
+		t.Errorf("%d messages have failed", failed)
+	}
 }

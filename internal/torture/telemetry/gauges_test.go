@@ -28,6 +28,8 @@ func read(t *testing.T, sources ...gauge.Source) map[string]float64 {
 		for _, v := range values {
 			if v.Label == "" {
 				found[v.Name] = v.Number
+			} else {
+				found[v.Name+" "+v.Label] = v.Number
 			}
 		}
 	}
@@ -91,10 +93,10 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 	}
 	g.exec(t, "update once_inbox_position set moved_at = AGO(?)", int64(60_000_000)) // a key that waits for a minute
 	g.exec(t, "update once_outbox set created_at = AGO(?)", int64(60_000_000))
-	wantGauges(map[string]float64{gauge.OutboxMessages: 3, gauge.OutboxFailingMessages: 2, gauge.OutboxBlockedKeys: 2, gauge.InboxParkedMessages: 5, gauge.DeadLetters: 2},
+	wantGauges(map[string]float64{gauge.OutboxMessages: 3, gauge.OutboxFailingMessages: 2, gauge.OutboxBlockedKeys: 2, gauge.OutboxTopics + " failing": 1, gauge.OutboxTopics + " down": 0, gauge.ConsumerHangingHandlers: 0, gauge.InboxParkedMessages: 5, gauge.DeadLetters: 2},
 		gauge.OutboxOldestAge, gauge.InboxParkedOldestAge)
 	got := read(t, box, in)
-	for _, name := range []string{gauge.OutboxOldestAge, gauge.InboxParkedOldestAge} {
+	for _, name := range []string{gauge.OutboxOldestAge, gauge.OutboxReadyOldestAge, gauge.InboxParkedOldestAge} {
 		if got[name] < 59 || got[name] > 3600 {
 			t.Errorf("%s is %v, want a minute", name, got[name])
 		}

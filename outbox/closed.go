@@ -1,0 +1,37 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Closed returns err as one after which a [Publisher] can deliver nothing any more, because its client library has closed the
+// connection for good: with a password that is refused, for example. It counts as no attempt, and [Relay.Run] ends with it.
+// err names the host and the cause.
+func Closed(err error) error { return &closedError{&publishError{err, unavailable}} }
+
+// IsClosed reports whether err is from [Closed].
+func IsClosed(err error) bool { return errors.As(err, new(*closedError)) }
+
+type closedError struct{ error }
+
+func (e *closedError) Unwrap() error { return e.error }
+
+// endIfClosed ends Run if errs, of a Publish, say that no other one will succeed. end is the cancel function of the context of Run.
+func endIfClosed(end context.CancelCauseFunc, errs []error) {
+	for _, err := range errs {
+		if IsClosed(err) {
+			end(err)
+			return
+		}
+	}
+}
+
+// closedCause is the error of Run if ctx was ended by endIfClosed.
+func closedCause(ctx context.Context) error {
+	if err := context.Cause(ctx); IsClosed(err) {
+		return fmt.Errorf("outbox: the relay can deliver nothing any more: %w", err)
+	}
+	return nil
+}

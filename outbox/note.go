@@ -1,0 +1,184 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+const (
+	noteEvery = 5 * time.Second
+	maxNotes  = 1000 // topics of which a relay tells
+	noteRows  = 100  // of one statement
+)
+
+// topicNote is a topic that does not go, as this process knows: its destination is down, for example.
+type topicNote struct {
+	topic  string
+	reason Wait
+	since  time.Time // by the clock of this process
+	err    string
+}
+
+// stuckCall is how long the calls of a topic must be under way until people are told.
+const stuckCall = 5 * time.Second
+
+// notes returns the topics that do not go.
+func (b *board) notes() (list []topicNote) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	first, last := map[*topic]time.Time{}, map[*topic]time.Time{} // calls of Publish that are under way
+	for u, began := range b.underWay {
+		first[u.topic] = earlier(first[u.topic], began)
+		if began.After(last[u.topic]) {
+			last[u.topic] = began
+		}
+	}
+	for _, t := range b.topics {
+		n := topicNote{topic: t.name, since: now}
+		switch {
+		case t.paused: // the database says so
+		case t.down > 0 && t.hasMessages():
+			n.reason, n.since, n.err = WaitDown, t.since, errorText(t.cause)
+		case t.calls >= t.Concurrency && now.Sub(last[t]) > stuckCall:
+			n.reason, n.since = WaitHanging, first[t]
+		case slices.ContainsFunc(t.queues, (*queue).full):
+			n.reason = WaitFull
+		case t.overRate(now):
+			n.reason = WaitRate
+		}
+		if n.reason == t.noted.reason && n.err == t.noted.err {
+			n.since = t.noted.since
+		}
+		if t.noted = n; n.reason != "" {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// because notes why a topic is down, for people.
+func (b *board) because(t *topic, cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.cause = cause; t.down > 0 && t.since.IsZero() {
+		t.since = time.Now()
+	}
+}
+
+// hasMessages reports whether messages of the topic wait, as far as it is known.
+func (t *topic) hasMessages() bool {
+	return slices.ContainsFunc(t.queues, func(q *queue) bool { return q.tail > q.mark || q.claimed || q.waiting })
+}
+
+// overRate reports whether messages wait because of Rate: then tokens are used as soon as they come, and else they are saved.
+func (t *topic) overRate(now time.Time) bool {
+	if t.Rate <= 0 || !slices.ContainsFunc(t.queues, func(q *queue) bool { return q.tail > q.mark }) {
+		return false
+	}
+	t.ready(now) // counts tokens
+	return t.tokens < max(1, t.Rate)/2
+}
+
+// waitNoter writes down which topics do not go and why, as only this process knows, for people who ask the database: see
+// [Box.Topics]. Rows count as long as the node holds or could hold parts. Only changes are written.
+type waitNoter struct {
+	db   store.Database
+	node string
+	told map[string]topicNote // nil: it is not known what the database has
+}
+
+// note writes down now, and forgets what has changed.
+func (n *waitNoter) note(ctx context.Context, now []topicNote) error {
+	slices.SortFunc(now, func(a, b topicNote) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.topic, b.topic)) })
+	now = now[:min(len(now), maxNotes)]
+	told := n.told
+	n.told = nil // until all is written
+	if told == nil {
+		if err := n.exec(ctx, "delete from once_outbox_wait where node = ?", n.node); err != nil {
+			return err
+		}
+	}
+	gone, next := told, map[string]topicNote{}
+	var changed []topicNote
+	for _, w := range now {
+		if before, known := told[w.topic]; !known || before.reason != w.reason || !before.since.Equal(w.since) || before.err != w.err {
+			changed = append(changed, w)
+		}
+		next[w.topic] = w
+	}
+	var over []string
+	for topic := range gone {
+		if _, still := next[topic]; !still {
+			over = append(over, topic)
+		}
+	}
+	slices.Sort(over)
+	for list := range slices.Chunk(over, noteRows) {
+		args := []any{n.node}
+		for _, topic := range list {
+			args = append(args, topic)
+		}
+		if err := n.exec(ctx, "delete from once_outbox_wait where node = ? and topic in (?"+strings.Repeat(", ?", len(list)-1)+")", args...); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(changed, func(a, b topicNote) int { return cmp.Compare(a.topic, b.topic) }) // the order in which rows are locked
+	for list := range slices.Chunk(changed, noteRows) {
+		var args []any
+		for _, w := range list {
+			args = append(args, w.topic, n.node, string(w.reason), time.Since(w.since).Microseconds(), w.err)
+		}
+		const row = "(?, ?, ?, AGO(?), ?)"
+		if err := n.exec(ctx, "insert into once_outbox_wait (topic, node, reason, since, error) values "+row+strings.Repeat(", "+row, len(list)-1)+
+			" UPSERT(topic, node) reason = NEW(reason), since = NEW(since), error = NEW(error)", args...); err != nil {
+			return err
+		}
+	}
+	n.told = next
+	return nil
+}
+
+// forgetDead removes what processes have told that are gone.
+func (n *waitNoter) forgetDead(ctx context.Context) error {
+	return n.exec(ctx, "delete from once_outbox_wait where not exists (select 1 from once_hold_node n where n.work = 'outbox' and n.node = once_outbox_wait.node)")
+}
+
+func (n *waitNoter) exec(ctx context.Context, query string, args ...any) error {
+	_, err := n.db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(n.db.Dialect(), query), Args: args})
+	return err
+}
+
+// noteWaits notes from time to time which topics do not go, until ctx ends.
+func (r *Relay) noteWaits(ctx context.Context) {
+	n := waitNoter{db: r.db, node: r.node}
+	tick := time.NewTicker(noteEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			_ = r.try(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.note(ctx, nil) }) // the node is gone soon, and its rows count no more
+			return
+		case <-tick.C:
+		}
+		err := r.try(ctx, func(ctx context.Context) error {
+			err := n.note(ctx, r.board.notes())
+			if held, done := r.holder.Use([]int{0}); err == nil && len(held) > 0 {
+				err = n.forgetDead(ctx)
+				done()
+			} else {
+				done()
+			}
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			r.tell(ctx, Event{Type: EventDatabase, Err: err})
+		}
+	}
+}

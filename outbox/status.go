@@ -1,0 +1,294 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// Wait is what the messages of a topic wait for. The set may grow.
+type Wait string
+
+const (
+	WaitPaused  Wait = "paused"  // a person has paused the topic, or a key of it
+	WaitDown    Wait = "down"    // its destination cannot be reached
+	WaitHanging Wait = "hanging" // its destination does not answer
+	WaitFull    Wait = "full"    // so many messages of it are tried again that no others are
+	WaitRate    Wait = "rate"    // more messages wait than its TopicConfig.Rate lets pass
+	WaitFailing Wait = "failing" // messages of it are tried again, or are given up: later ones of their keys wait
+)
+
+// Waits are all of them, what holds a topic up for certain first.
+func Waits() []Wait {
+	return []Wait{WaitPaused, WaitDown, WaitHanging, WaitFull, WaitRate, WaitFailing}
+}
+
+// TopicWait is one thing that messages of a topic wait for.
+type TopicWait struct {
+	For      Wait
+	Key      string    // WaitPaused, WaitFailing: a key of those that wait; "": the whole topic is paused, or the messages have no key
+	Since    time.Time // by the clock of the database
+	Reason   string    // of the pause, or the error
+	Node     string    // of the relay that has told it; WaitPaused, WaitFailing: ""
+	Messages int64     // WaitFailing: how many messages have failed, at most 500 are counted. WaitPaused: how many keys
+	Stopped  int64     // WaitFailing: how many of them wait for a person
+}
+
+// holdsTopic reports whether all messages of the topic wait.
+func (w TopicWait) holdsTopic() bool {
+	return w.For != WaitFailing && (w.For != WaitPaused || w.Key == "")
+}
+
+// Topic is how a topic stands.
+type Topic struct {
+	Name   string
+	Oldest time.Time   // when its oldest message was added; zero: none waits
+	Ready  time.Time   // the same of messages that nothing holds back; zero: there is none
+	Waits  []TopicWait // in the order of [Waits]; none: its messages go
+	Now    time.Time   // by the clock of the database
+}
+
+// Bounds of what Topics reads.
+const (
+	mostQueues  = 50_000 // topics and parts: one row of an index for each
+	mostFailing = 1000   // topics
+	mostLooked  = 100    // failing topics that are looked at, and four times as many of their queues
+	mostFailed  = 500    // failures of each
+	mostHead    = 200    // messages of each queue
+	mostNoted   = 10_000 // topics that relays have told of
+)
+
+// Topics returns the topics of which messages wait, and those that are paused: how old their oldest message is, and what holds them up. It
+// reads one row for each topic in each of its parts, and some more of topics that fail, however many messages wait.
+func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) { return readTopics(ctx, b.db) }
+
+func readTopics(ctx context.Context, db store.Database) ([]Topic, error) {
+	r := topicReader{db: db, byName: map[string]*Topic{}, queues: map[string][]int64{}}
+	for _, read := range [...]func(context.Context) error{r.readQueues, r.readPauses, r.readNotes, r.readFailing, r.readHeads} {
+		if err := read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	list := make([]Topic, 0, len(r.byName))
+	for _, t := range r.byName {
+		t.Now = r.now
+		slices.SortStableFunc(t.Waits, func(a, b TopicWait) int {
+			return cmp.Or(cmp.Compare(slices.Index(Waits(), a.For), slices.Index(Waits(), b.For)), cmp.Compare(a.Key, b.Key), a.Since.Compare(b.Since))
+		})
+		if slices.ContainsFunc(t.Waits, TopicWait.holdsTopic) {
+			t.Ready = time.Time{}
+		}
+		list = append(list, *t)
+	}
+	slices.SortFunc(list, func(a, b Topic) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// topicReader collects what is known of topics.
+type topicReader struct {
+	db      store.Database
+	now     time.Time
+	byName  map[string]*Topic
+	queues  map[string][]int64 // parts in which a topic has messages
+	partial []string           // topics of which some messages are held back, and others are not
+}
+
+func (r *topicReader) topic(name string) *Topic {
+	t := r.byName[name]
+	if t == nil {
+		t = &Topic{Name: name}
+		r.byName[name] = t
+	}
+	return t
+}
+
+func (r *topicReader) query(ctx context.Context, query string, each func(store.Row) error, args ...any) error {
+	return r.db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(r.db.Dialect(), query), Args: args}, each)
+}
+
+// firstOfQueues reads the first message of each topic in each part, by a loose scan of the index once_outbox_queue: it goes from one
+// topic and part to the next one, and passes over the other messages.
+var firstOfQueues = map[store.Dialect]string{
+	store.PostgreSQL: `with recursive q as ((select topic, part, id, created_at from once_outbox order by topic, part, id limit 1)
+ union all select n.* from q cross join lateral (select o.topic, o.part, o.id, o.created_at from once_outbox o where (o.topic, o.part) > (q.topic, q.part)
+  order by o.topic, o.part, o.id limit 1) n)
+ select topic, part, created_at, NOW from q limit ?`,
+	store.SQLite: `with recursive q(id) as (select (select id from once_outbox order by topic, part, id limit 1)
+ union all select coalesce((select o.id from once_outbox o where o.topic = c.topic and o.part > c.part order by o.part, o.id limit 1),
+  (select o.id from once_outbox o where o.topic > c.topic order by o.topic, o.part, o.id limit 1)) from q join once_outbox c on c.id = q.id)
+ select c.topic, c.part, c.created_at, NOW from q join once_outbox c on c.id = q.id limit ?`,
+	store.MySQL: `select o.topic, o.part, o.created_at, NOW from (select topic, part, min(id) id from once_outbox group by topic, part limit ?) q
+ straight_join once_outbox o on o.part = q.part and o.id = q.id`,
+}
+
+func (r *topicReader) readQueues(ctx context.Context) error {
+	return r.query(ctx, firstOfQueues[r.db.Dialect()], func(row store.Row) error {
+		var name string
+		var part int64
+		var added time.Time
+		if err := row.Scan(&name, &part, (*dialect.Time)(&added), (*dialect.Time)(&r.now)); err != nil {
+			return err
+		}
+		t := r.topic(name)
+		t.Oldest, t.Ready = earlier(t.Oldest, added), earlier(t.Ready, added)
+		r.queues[name] = append(r.queues[name], part)
+		return nil
+	}, int64(mostQueues))
+}
+
+// earlier is the earlier one of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (r *topicReader) readPauses(ctx context.Context) error {
+	return r.query(ctx, "select topic, KEY, reason, paused_at, NOW from once_outbox_paused order by topic, KEY", func(row store.Row) error {
+		w := TopicWait{For: WaitPaused, Messages: 1}
+		var name string
+		if err := row.Scan(&name, &w.Key, &w.Reason, (*dialect.Time)(&w.Since), (*dialect.Time)(&r.now)); err != nil {
+			return err
+		}
+		t := r.topic(name)
+		if w.Key != "" {
+			r.isPartial(name)
+			if i := slices.IndexFunc(t.Waits, func(other TopicWait) bool { return other.Key != "" }); i >= 0 { // one is told, and how many there are
+				t.Waits[i].Messages++
+				return nil
+			}
+		}
+		t.Waits = append(t.Waits, w)
+		return nil
+	})
+}
+
+func (r *topicReader) isPartial(name string) {
+	if !slices.Contains(r.partial, name) {
+		r.partial = append(r.partial, name)
+	}
+}
+
+// readNotes reads what relays that live have told of topics: see waitNoter.
+func (r *topicReader) readNotes(ctx context.Context) error {
+	return r.query(ctx, `select w.topic, w.reason, w.since, w.error, w.node, NOW from once_outbox_wait w
+ where (select 1 from once_hold_node n where n.work = 'outbox' and n.node = w.node and n.expires > NOW limit 1) is not null order by w.topic, w.node limit ?`, func(row store.Row) error {
+		var w TopicWait
+		var name string
+		if err := row.Scan(&name, (*string)(&w.For), (*dialect.Time)(&w.Since), &w.Reason, &w.Node, (*dialect.Time)(&r.now)); err != nil {
+			return err
+		}
+		t := r.topic(name)
+		if i := slices.IndexFunc(t.Waits, func(other TopicWait) bool { return other.For == w.For }); i >= 0 { // several relays tell the same: since the first has
+			if w.Since.Before(t.Waits[i].Since) {
+				t.Waits[i] = w
+			}
+			return nil
+		}
+		t.Waits = append(t.Waits, w)
+		return nil
+	}, int64(mostNoted))
+}
+
+// failingTopics are the topics of failures, by a loose scan of the index once_outbox_failed_key.
+var failingTopics = map[store.Dialect]string{
+	store.PostgreSQL: looseFailing,
+	store.SQLite:     looseFailing,
+	store.MySQL:      "select distinct topic from once_outbox_failed limit ?",
+}
+
+const looseFailing = `with recursive q(topic) as (select (select topic from once_outbox_failed order by topic limit 1)
+ union all select (select f.topic from once_outbox_failed f where f.topic > q.topic order by f.topic limit 1) from q where q.topic is not null)
+ select topic from q where topic is not null limit ?`
+
+func (r *topicReader) readFailing(ctx context.Context) error {
+	var names []string
+	err := r.query(ctx, failingTopics[r.db.Dialect()], func(row store.Row) error {
+		var name string
+		err := row.Scan(&name)
+		names = append(names, name)
+		return err
+	}, int64(mostFailing))
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	for i, name := range names {
+		if i >= mostLooked { // it is told, and no more
+			t := r.topic(name)
+			t.Waits, t.Ready = append(t.Waits, TopicWait{For: WaitFailing}), time.Time{}
+		}
+	}
+	names = names[:min(len(names), mostLooked)]
+	const one = `select ?, count(*), count(next_at), min(failed_at), min(KEY), min(error), NOW from
+ (select next_at, failed_at, KEY, error from once_outbox_failed where topic = ? order by topic, KEY limit ?) f`
+	var args []any
+	for i, name := range names {
+		args = append(args, int64(i), name, int64(mostFailed))
+	}
+	return r.query(ctx, union(r.db.Dialect(), one, len(names)), func(row store.Row) error {
+		w := TopicWait{For: WaitFailing}
+		var at, tried int64
+		var key, failure *string
+		if err := row.Scan(&at, &w.Messages, &tried, (*dialect.Time)(&w.Since), &key, &failure, (*dialect.Time)(&r.now)); err != nil || w.Messages == 0 {
+			return err
+		}
+		w.Stopped, w.Key, w.Reason = w.Messages-tried, *key, *failure
+		t := r.topic(names[at])
+		t.Waits = append(t.Waits, w)
+		r.isPartial(names[at])
+		return nil
+	}, args...)
+}
+
+// readHeads reads the oldest message that nothing holds back, of topics of which some are: in each of their queues, among the first
+// messages.
+func (r *topicReader) readHeads(ctx context.Context) error {
+	const one = `select ?, x.created_at from (select o.created_at from (select part, id, topic, KEY, created_at from once_outbox where topic = ? and part = ? order by topic, part, id limit ?) o
+ where (select 1 from once_outbox_failed f where f.part = o.part and f.id = o.id limit 1) is null
+  and (o.KEY = '' or (select 1 from once_outbox_failed f where f.topic = o.topic and f.KEY = o.KEY and f.id < o.id limit 1) is null
+   and (select 1 from once_outbox_paused p where p.topic = o.topic and p.KEY = o.KEY limit 1) is null)
+ order by o.id limit 1) x`
+	var names []string
+	var args []any
+	for _, name := range r.partial {
+		r.byName[name].Ready = time.Time{}
+		for _, part := range r.queues[name] {
+			if len(names) < 4*mostLooked {
+				args = append(args, int64(len(names)), name, part, int64(mostHead))
+				names = append(names, name)
+			}
+		}
+	}
+	const atOnce = 100 // queues
+	for from := 0; from < len(names); from += atOnce {
+		n := min(atOnce, len(names)-from)
+		err := r.query(ctx, union(r.db.Dialect(), one, n), func(row store.Row) error {
+			var at int64
+			var added time.Time
+			if err := row.Scan(&at, (*dialect.Time)(&added)); err != nil {
+				return err
+			}
+			t := r.byName[names[at]]
+			t.Ready = earlier(t.Ready, added)
+			return nil
+		}, args[4*from:4*(from+n)]...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// union is a statement n times, whose first argument is a number.
+func union(d store.Dialect, one string, n int) string {
+	if d == store.PostgreSQL {
+		one = strings.Replace(one, "select ?,", "select ?::bigint,", 1)
+	}
+	return one + strings.Repeat("\n union all "+one, n-1)
+}

@@ -1,0 +1,321 @@
+package outbox
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once/internal/hold"
+)
+
+// maxQueues bounds the length of a statement.
+const maxQueues = 128
+
+const (
+	unparked = 8  // topics that are looked at when a call of Publish has ended
+	revived  = 64 // topics that are tried when another one is there again
+)
+
+// class separates topics in trouble from healthy ones: each class has a claimer and a settler of its own.
+type class uint8
+
+const (
+	classHealthy class = iota
+	classTrouble
+	classes
+)
+
+// unit is a piece of work for one topic, from its claim until it is settled. It holds its queues, and one call of Publish.
+type unit struct {
+	topic   *topic
+	class   class
+	work    work
+	queues  []*queue
+	ranges  []rangeOf // of the queues
+	freed   []keyOf   // of workFreed
+	blocked bool      // some of the messages may be
+	most    int       // messages that it can publish
+	taken   int       // tokens
+	items   []*item
+	began   time.Time
+	took    time.Duration // to read
+	letGo   func()        // of its parts
+	before  bool          // the topic had answered before
+	called  bool          // its call of Publish is not released yet
+
+	unanswered <-chan []error // not nil: Publish has not returned in its time
+}
+
+// list puts a topic into its list if there is something to do for it.
+func (b *board) list(t *topic, now time.Time) {
+	if t.place != placeNone {
+		return
+	}
+	ready, at := t.ready(now)
+	if ready {
+		var found bool
+		if _, found, at = t.work(now); found {
+			b.append(t, now)
+			return
+		}
+	}
+	if !at.IsZero() && (t.timer.IsZero() || at.Before(t.timer)) {
+		t.timer = at
+		heap.Push(&b.timers, timer{at, t})
+		if b.timers[0].topic == t {
+			b.wakeAll()
+		}
+	}
+}
+
+func (b *board) append(t *topic, now time.Time) {
+	c := classHealthy
+	if t.inTrouble() {
+		c = classTrouble
+	}
+	t.place = placeListed
+	if t.answered && now.Sub(t.used) > minPace {
+		b.first[c].push(t)
+	} else {
+		b.others[c].push(t)
+	}
+	notify(b.woken[c])
+}
+
+func (b *board) wakeAll() {
+	for _, c := range b.woken {
+		notify(c)
+	}
+}
+
+// pick returns work of a class, and when to look again if there is none; zero: when it is woken.
+func (b *board) pick(c class) (units []*unit, again time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for len(b.timers) > 0 && !b.timers[0].at.After(now) {
+		due := heap.Pop(&b.timers).(timer) //nolint:errcheck,forcetypeassert // the heap has nothing else
+		if due.topic.timer.Equal(due.at) {
+			due.topic.timer = time.Time{}
+			b.list(due.topic, now)
+		}
+	}
+	rows, queues := b.batch, 0
+	for rows > 0 && queues < maxQueues {
+		// Most turns are for those that were idle, but not all.
+		from := &b.first[c]
+		if from.len() == 0 || len(units)%4 == 3 && b.others[c].len() > 0 {
+			from = &b.others[c]
+		}
+		if from.len() == 0 {
+			break
+		}
+		t := from.pop()
+		t.place = placeNone
+		if t.inTrouble() != (c == classTrouble) {
+			b.list(t, now)
+			continue
+		}
+		if u := b.unit(t, c, rows, now); u != nil {
+			units = append(units, u)
+			rows -= u.most
+			queues += len(u.queues)
+		}
+	}
+	if len(b.timers) > 0 {
+		again = b.timers[0].at
+	}
+	return units, again
+}
+
+// unit takes work of a topic with at most so many rows.
+func (b *board) unit(t *topic, c class, rows int, now time.Time) *unit {
+	ready, _ := t.ready(now)
+	w, found, _ := t.work(now)
+	if !ready || !found {
+		b.list(t, now) // sets its timer
+		return nil
+	}
+	if !b.mayCall(t, now) {
+		t.place = placeParked
+		b.parked.push(t)
+		return nil
+	}
+	u := &unit{topic: t, class: c, work: w, began: now, before: t.answered, called: true, letGo: func() {}}
+	n := t.allowed(rows)
+	each := n
+	if t.down > 0 { // messages of all queues, if there are several
+		each = max(1, n/len(t.queues))
+	}
+	for i := range t.queues {
+		q := t.queues[(t.turn+i)%len(t.queues)]
+		if has, _ := q.has(w, now); !has || n <= 0 {
+			continue
+		}
+		q.claimed, q.seen, q.asked = true, q.tail, t.rowsOf(q, w, min(n, each), b.batch)
+		u.queues = append(u.queues, q)
+		of := rangeOf{queue: q, low: q.low(), high: math.MaxInt64, rows: q.asked}
+		if w == workPage {
+			of.low, of.high = q.page, q.mark
+		}
+		u.ranges = append(u.ranges, of)
+		u.blocked = u.blocked || q.inTrouble()
+		for key := range q.freed {
+			if w == workFreed && len(u.freed) < q.asked {
+				u.freed = append(u.freed, keyOf{q, key})
+			}
+		}
+		taken := min(n, each, q.asked)
+		u.most += taken
+		n -= taken
+	}
+	t.turn, t.next, t.used = (t.turn+len(u.queues))%len(t.queues), (w+1)%works, now
+	if t.Rate > 0 {
+		u.taken = u.most
+		t.tokens -= float64(u.taken)
+	}
+	if t.calls++; t.calls == 1 {
+		t.calledAt = now
+	}
+	if !u.before {
+		b.unknown++
+	}
+	b.underWay[u] = now
+	b.list(t, now) // for its other queues
+	return u
+}
+
+// mayCall reports whether the process has a call of Publish left for a topic.
+func (b *board) mayCall(t *topic, now time.Time) bool {
+	switch {
+	case len(b.underWay) >= maxCalls:
+		return false
+	case !t.answered && b.unknown >= maxUnknown:
+		return false
+	case len(b.underWay) < maxCalls/2 || !t.inTrouble() && !t.slow(now):
+		return true
+	}
+	bad := 0
+	for u, began := range b.underWay {
+		if u.class == classTrouble || now.Sub(began) > slowCall {
+			bad++
+		}
+	}
+	return bad < maxCalls/2
+}
+
+// release gives the call of Publish of a unit back.
+func (b *board) release(u *unit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !u.called {
+		return
+	}
+	u.called = false
+	delete(b.underWay, u)
+	u.topic.calls--
+	if !u.before {
+		b.unknown--
+	}
+	now := time.Now()
+	b.list(u.topic, now)
+	for range min(b.parked.len(), unparked) { // some may not need what was released
+		t := b.parked.pop()
+		t.place = placeNone
+		b.list(t, now)
+	}
+}
+
+// settled gives the queues of a unit back, whose items have their outcomes.
+func (b *board) settled(u *unit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	of := map[*queue][]*item{}
+	published := 0
+	for _, it := range u.items {
+		of[it.queue] = append(of[it.queue], it)
+		if it.sent {
+			published++
+		}
+	}
+	t := u.topic
+	if t.Rate > 0 {
+		t.tokens += float64(u.taken - published)
+	}
+	if u.work == workClaim {
+		if t.blind++; published > 0 {
+			t.blind = 0
+		}
+	}
+	for _, q := range u.queues {
+		q.settle(u.work, of[q], u.took, now)
+	}
+	b.list(t, now)
+}
+
+// leave leaves queues out of a unit whose parts are not held any more.
+func (b *board) leave(u *unit, held []hold.Part) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, q := range u.queues {
+		q.gone = q.gone || !slices.Contains(held, q.part)
+	}
+	gone := func(q *queue) bool { return q.gone }
+	u.topic.queues = slices.DeleteFunc(u.topic.queues, gone)
+	u.queues = slices.DeleteFunc(u.queues, gone)
+	u.ranges = slices.DeleteFunc(u.ranges, func(r rangeOf) bool { return r.queue.gone })
+	u.freed = slices.DeleteFunc(u.freed, func(k keyOf) bool { return k.queue.gone })
+}
+
+// giveBack gives a unit back of which nothing was read.
+func (b *board) giveBack(u *unit) {
+	b.release(u)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u.topic.tokens += float64(u.taken)
+	for _, q := range u.queues {
+		q.claimed = false
+	}
+	b.list(u.topic, time.Now())
+}
+
+// isRead notes that keys have no more messages to be read.
+func (b *board) isRead(keys []keyOf) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range keys {
+		delete(k.queue.freed, k.key)
+	}
+}
+
+// list is a first-in, first-out list of topics.
+type list struct{ topics []*topic }
+
+func (l *list) len() int      { return len(l.topics) }
+func (l *list) push(t *topic) { l.topics = append(l.topics, t) }
+
+func (l *list) pop() *topic {
+	t := l.topics[0]
+	l.topics[0] = nil
+	l.topics = l.topics[1:]
+	return t
+}
+
+// timer is when a topic is looked at again.
+type timer struct {
+	at    time.Time
+	topic *topic
+}
+
+// timers is a heap, the earliest first.
+type timers []timer
+
+// Pop implements [heap.Interface].
+func (t *timers) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	*t = old[:len(old)-1]
+	return last
+}

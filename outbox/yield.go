@@ -1,0 +1,93 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oncelib/once/store"
+)
+
+// A relay that reaches nothing for some TTLs, while another one delivers, gives its parts up to it, and comes back later.
+const (
+	barrenTTLs = 3
+	awayTTLs   = 6
+)
+
+var errBarren = errors.New("this relay has reached no destination for a while, and another one delivers: it gives its parts up, and tries again later. Try: the network of this process")
+
+// yield calls giveUp each time when this process should give its parts up. It works until ctx ends.
+func (r *Relay) yield(ctx context.Context, giveUp func()) {
+	var before map[int]int64
+	for pause(ctx, r.cfg.TTL); ctx.Err() == nil; pause(ctx, r.cfg.TTL) {
+		held, done := r.holder.Use(allParts)
+		done()
+		if len(held) == 0 || len(held) == parts || !r.board.barren(barrenTTLs*r.cfg.TTL) {
+			before = nil
+			continue
+		}
+		mine := map[int]bool{}
+		for _, h := range held {
+			mine[h.Number] = true
+		}
+		now, err := r.firsts(ctx, mine)
+		if err != nil {
+			continue // it is told by those who need the database more
+		}
+		for part, id := range before {
+			if !mine[part] && now[part] != id { // it was delivered
+				r.tell(ctx, Event{Type: EventUnavailable, Err: errBarren})
+				giveUp()
+				now = nil
+				break
+			}
+		}
+		before = now
+	}
+}
+
+// firsts returns the lowest ids of the parts that are not in mine, as far as they have messages.
+func (r *Relay) firsts(ctx context.Context, mine map[int]bool) (map[int]int64, error) {
+	rows := make([][]any, 0, parts)
+	for n := range parts {
+		if !mine[n] {
+			rows = append(rows, []any{int64(n)})
+		}
+	}
+	q := r.query()
+	q.each(rows, []string{"smallint"}, func(value columnOf) {
+		q.write("select part, id from once_outbox where part = ")
+		value(0)
+		q.write(" order by part, id limit 1")
+	})
+	firsts := map[int]int64{}
+	err := r.try(ctx, func(ctx context.Context) error {
+		return r.db.Pool().Query(ctx, q.statement(), func(row store.Row) error {
+			var part int
+			var id int64
+			err := row.Scan(&part, &id)
+			firsts[part] = id
+			return err
+		})
+	})
+	return firsts, err
+}
+
+// tried notes whether a destination was reached.
+func (b *board) tried(reached bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case reached:
+		b.failing = time.Time{}
+	case b.failing.IsZero():
+		b.failing = time.Now()
+	}
+}
+
+// barren reports whether destinations were tried for so long, and none was reached.
+func (b *board) barren(d time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.failing.IsZero() && time.Since(b.failing) > d
+}
