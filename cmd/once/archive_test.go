@@ -35,8 +35,8 @@ func TestArchive(t *testing.T) {
 		if err := json.Unmarshal([]byte(o.stdout), &ops); err != nil || len(ops) != 1 || ops[0].State != "archived" {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
-		run(t, "archive", "show", files, "plain").want(t, 1)
-		run(t, "archive", "show", files, "expired", "--scope", "other").want(t, 1)
+		run(t, "archive", "show", files, "plain").want(t, 3)
+		run(t, "archive", "show", files, "expired", "--scope", "other").want(t, 3)
 
 		copied := filepath.Join(dir, "copy.db")
 		run(t, "archive", "restore", files, copied).want(t, 0)
@@ -55,7 +55,7 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		var a verifyAnswer
-		o = run(t, "archive", "verify", "--json", files).want(t, 1)
+		o = run(t, "archive", "verify", "-o", "json", files).want(t, 1)
 		if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || len(a.Damaged) != 1 {
 			t.Errorf("%v: %s", err, o.stdout)
 		}

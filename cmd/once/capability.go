@@ -1,10 +1,11 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
@@ -30,7 +31,7 @@ func namesOf(sets []migration.Set) (names []string) {
 // selection is the flag --only: the capabilities that a command is about.
 type selection struct{ only []migration.Set }
 
-func (s *selection) flags(fs *flag.FlagSet) {
+func (s *selection) Flags(fs *pflag.FlagSet) {
 	fs.Func("only", "only these `CAPABILITIES`, separated by commas (default all: "+capabilityNames()+")", s.add)
 }
 

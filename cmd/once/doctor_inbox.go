@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
 // inboxChecks are the same for all dialects. Without the tables of the inbox there is nothing to ask.
@@ -19,7 +21,7 @@ const gapBound = time.Minute
 
 // askGaps asks for keys that wait for a message that has not come. What waits for a dead letter is told with the dead letters.
 func askGaps(ctx context.Context, p *patient) (finding, error) {
-	consumers, err := distinct(ctx, p.DB, p.dialect, "once_inbox_position", "consumer", mostNames)
+	consumers, err := distinct(ctx, p.DB, p.Dialect, "once_inbox_position", "consumer", mostNames)
 	if err != nil {
 		return finding{}, err
 	}
@@ -30,7 +32,7 @@ func askGaps(ctx context.Context, p *patient) (finding, error) {
 	defer end()
 	now, err := clock(ctx, s)
 	if err != nil {
-		return finding{}, ownError(err)
+		return finding{}, cli.OwnError(err)
 	}
 	keys := 0
 	var oldest time.Duration
@@ -41,7 +43,7 @@ func askGaps(ctx context.Context, p *patient) (finding, error) {
 		}
 		gaps, err := in.Gaps(ctx)
 		if err != nil {
-			return finding{}, ownError(err)
+			return finding{}, cli.OwnError(err)
 		}
 		for _, g := range gaps {
 			if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
@@ -53,8 +55,8 @@ func askGaps(ctx context.Context, p *patient) (finding, error) {
 	if keys == 0 {
 		return fine("no key waits for a message that has not come"), nil
 	}
-	says := either(keys == 1, "1 key waits", fmt.Sprintf("%d keys wait", keys)) + " for a message that has not come, the oldest for " + span(oldest)
-	return warn.because(says, "once inbox list --db "+p.paste), nil
+	says := cli.Either(keys == 1, "1 key waits", fmt.Sprintf("%d keys wait", keys)) + " for a message that has not come, the oldest for " + cli.Span(oldest)
+	return warn.because(says, "once inbox list --db "+p.Paste), nil
 }
 
 // askConsumers asks the broker, if the command line names one, for the consumers of the inboxes.
@@ -83,13 +85,13 @@ func askConsumers(ctx context.Context, p *patient) (finding, error) {
 	case found == 0:
 		return fine("%s has no consumer with the name of an inbox: %s. natsbroker.CheckConsumer asks for one with another name", d.name, strings.Join(names, ", ")), nil
 	}
-	return fine("%s delivers each message until it is acknowledged: %s looked at", d.name, either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
+	return fine("%s delivers each message until it is acknowledged: %s looked at", d.name, cli.Either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
 }
 
 // consumers returns the consumers whose inboxes have had messages.
 func (p *patient) consumers(ctx context.Context) (names []string, err error) {
 	for _, table := range []string{"once_inbox", "once_inbox_position"} {
-		some, err := distinct(ctx, p.DB, p.dialect, table, "consumer", mostNames)
+		some, err := distinct(ctx, p.DB, p.Dialect, table, "consumer", mostNames)
 		if err != nil {
 			return nil, err
 		}

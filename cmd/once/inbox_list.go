@@ -3,34 +3,37 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/inbox"
 )
 
-var inboxListEntry = entry{
-	quick: true, name: "inbox list", brief: "which keys wait for a message",
-	help: `Lists keys of inboxes whose next message has not come, or is a dead letter, while later messages
+var inboxListEntry = cli.Entry{
+	Quick: true, Name: "inbox list", Brief: "which keys wait for a message",
+	Help: `Lists keys of inboxes whose next message has not come, or is a dead letter, while later messages
 wait for it (inbox.InOrder). The longest wait comes first, at most 1000 keys for each consumer. SEQ
 is the number of the message that the key waits for.
 
 Have the message sent again, redrive its dead letter, or give it up with once inbox skip.`,
-	make: func() command { return new(inboxList) },
+	Make: func() cli.Runner { return new(inboxList) },
 }
 
 type inboxList struct {
-	db, consumer, output string
+	db, consumer string
+	output       cli.Form
 }
 
-func (c *inboxList) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *inboxList) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	c.output.Flag(fs)
 }
 
 // inboxPage is a list for scripts. Its JSON form is a contract with them.
@@ -50,14 +53,11 @@ type inboxGap struct {
 	Dead     bool      `json:"dead"` // the message is a dead letter
 }
 
-func (c *inboxList) run(ctx context.Context, m *Main, _ []string) error {
-	if err := checkForm(c.output); err != nil {
-		return err
-	}
+func (c *inboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := checkConsumer(c.consumer); err != nil {
 		return err
 	}
-	db, err := m.openInbox(ctx, c.db)
+	db, err := openInbox(ctx, m, c.db)
 	if err != nil {
 		return err
 	}
@@ -66,15 +66,18 @@ func (c *inboxList) run(ctx context.Context, m *Main, _ []string) error {
 	if err != nil {
 		return db.refused("read", err)
 	}
-	if c.output == "json" {
-		return writeJSON(m.Stdout, page)
+	if c.output != cli.Table {
+		return cli.WriteList(m.Stdout, c.output, page, page.Keys)
+	}
+	if len(page.Keys) == 0 {
+		return m.Empty("keys that wait for a message")
 	}
 	if err := page.print(m.Stdout); err != nil {
 		return err
 	}
 	if i := slices.IndexFunc(page.Keys, func(g inboxGap) bool { return g.Dead }); i >= 0 {
 		g := page.Keys[i]
-		fmt.Fprintf(m.Stderr, "A key waits for a dead letter. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", quoted(g.Consumer), quoted(g.Topic), quoted(g.Key), db.paste)
+		fmt.Fprintf(m.Stderr, "A key waits for a dead letter. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", cli.Quoted(g.Consumer), cli.Quoted(g.Topic), cli.Quoted(g.Key), db.Paste)
 	}
 	if i := slices.IndexFunc(page.Keys, func(g inboxGap) bool { return !g.Dead }); i >= 0 {
 		fmt.Fprintf(m.Stderr, "A key waits for a message that has not come. Try: have it sent again, or %s\n", page.Keys[i].command("skip", db))
@@ -118,13 +121,13 @@ func (p inboxPage) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "CONSUMER\tSOURCE\tTOPIC\tKEY\tSEQ\tIS\tPARKED\tSINCE\n")
 	for _, g := range p.Keys {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\n", shown(g.Consumer), shown(g.Source), orDash(g.Topic), shown(g.Key), g.Seq,
-			either(g.Dead, "a dead letter", "missing"), g.Parked, g.Since.Format(time.RFC3339))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\n", cli.Shown(g.Consumer), cli.Shown(g.Source), cli.OrDash(g.Topic), cli.Shown(g.Key), g.Seq,
+			cli.Either(g.Dead, "a dead letter", "missing"), g.Parked, g.Since.Format(time.RFC3339))
 	}
 	return t.Flush()
 }
 
 // command is a command line for the message that the key waits for.
 func (g inboxGap) command(name string, db *inboxDB) string {
-	return fmt.Sprintf("once inbox %s --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s", name, quoted(g.Consumer), quoted(g.Source), quoted(g.Topic), quoted(g.Key), g.Seq, db.paste)
+	return fmt.Sprintf("once inbox %s --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s", name, cli.Quoted(g.Consumer), cli.Quoted(g.Source), cli.Quoted(g.Topic), cli.Quoted(g.Key), g.Seq, db.Paste)
 }

@@ -2,25 +2,28 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
-var inboxStartAtEntry = entry{
-	quick: true, name: "inbox start-at", brief: "say with which message a key of an inbox begins",
-	help: `Has a key of an inbox begin at a message, for a consumer that is added when earlier messages are gone:
+var inboxStartAtEntry = cli.Entry{
+	Quick: true, Name: "inbox start-at", Brief: "say with which message a key of an inbox begins",
+	Help: `Has a key of an inbox begin at a message, for a consumer that is added when earlier messages are gone:
 the message with the number --seq is the next one (inbox.InOrder). Earlier ones count as duplicates, and
 those that wait are dropped. A key is never set back.
 
 Without --yes nothing is changed. What is dropped cannot be got back from the inbox.`,
-	make: func() command { return new(inboxStartAt) },
+	Make: func() cli.Runner { return new(inboxStartAt) },
 }
 
 type inboxStartAt struct{ inboxKey }
 
-func (c *inboxStartAt) flags(fs *flag.FlagSet) { c.inboxKey.flags(fs) }
+func (c *inboxStartAt) Flags(fs *pflag.FlagSet) { c.inboxKey.Flags(fs) }
 
-func (c *inboxStartAt) run(ctx context.Context, m *Main, _ []string) error {
+func (c *inboxStartAt) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := c.check("start-at"); err != nil {
 		return err
 	}
@@ -37,5 +40,5 @@ func (c *inboxStartAt) plan(_ *inboxDB, p place) (what string, dropped int64, er
 	if !p.known {
 		return what + "the key is new: no message of it has come", 0, nil
 	}
-	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.seq+1, either(p.below == 1, "1 message is", fmt.Sprintf("%d messages are", p.below))), p.below, nil
+	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.seq+1, cli.Either(p.below == 1, "1 message is", fmt.Sprintf("%d messages are", p.below))), p.below, nil
 }

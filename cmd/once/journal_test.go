@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/retry/journal"
 )
 
@@ -104,15 +105,15 @@ func TestJournalInADatabase(t *testing.T) {
 	defer service.Close()
 	onEach(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite:") { // there is no table yet
-			run(t, "journal", "list", "--db", url).want(t, 1)
+			run(t, "journal", "list", "--db", url).want(t, 4)
 		}
 		run(t, "migrate", "up", "--db", url).want(t, 0)
-		db, err := openDatabase(t.Context(), url, false)
+		db, err := cli.OpenDatabase(t.Context(), url, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		j, err := journal.OpenTable(db.DB, db.dialect, journal.Config{})
+		j, err := journal.OpenTable(db.DB, db.Dialect, journal.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/store"
 )
 
@@ -25,7 +26,7 @@ func TestLooked(t *testing.T) {
 				t.Error(o.stderr)
 			}
 		}
-		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 1)
+		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 3)
 		run(t, "audit", "list", "--db", at).want(t, 0)
 		looks := func() (got []admin.Entry) {
 			t.Helper()
@@ -40,7 +41,7 @@ func TestLooked(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		for i, want := range []admin.Entry{
-			{Who: operator(), Action: "show", Scope: "s", KeyHash: once.KeyHash("nobody"), Detail: "0 operations"},
+			{Who: cli.Operator(), Action: "show", Scope: "s", KeyHash: once.KeyHash("nobody"), Detail: "0 operations"},
 			{Who: "bob", Action: "show", Scope: "s", KeyHash: once.KeyHash("k"), Detail: "1 operation"},
 			{Who: "ada", Action: "list", Detail: "0 operations --state done --scope-prefix 's s' --since 3h"},
 		} {

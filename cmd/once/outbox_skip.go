@@ -2,22 +2,23 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"strings"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/outbox"
 )
 
-var outboxSkipEntry = entry{
-	quick: true, name: "outbox skip", args: "ID", brief: "give a message up, so that its key goes on",
-	help: `Replaces a message that cannot be delivered. A marker takes its place: a message of the type
+var outboxSkipEntry = cli.Entry{
+	Quick: true, Name: "outbox skip", Args: "ID", Brief: "give a message up, so that its key goes on",
+	Help: `Replaces a message that cannot be delivered. A marker takes its place: a message of the type
 ` + outbox.TypeSkipped + ` with the same topic, key, ID and sequence number, without the payload, and with
 the reason in a header. A consumer that expects every sequence number goes on behind it.
 
 Without --yes nothing is changed. The payload is deleted: it cannot be got back.`,
-	make: func() command { return new(outboxSkip) },
+	Make: func() cli.Runner { return new(outboxSkip) },
 }
 
 type outboxSkip struct {
@@ -25,22 +26,22 @@ type outboxSkip struct {
 	yes             bool
 }
 
-func (c *outboxSkip) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *outboxSkip) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.reason, "reason", "", "`WHY`, for the consumers, required")
-	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the consumers")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the consumers")
 	fs.BoolVar(&c.yes, "yes", false, "do it")
 }
 
-func (c *outboxSkip) run(ctx context.Context, m *Main, args []string) error {
+func (c *outboxSkip) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once outbox skip ID --reason WHY --db URL"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return &usageError{"which message?", try}
+		return cli.Usage("which message?", try)
 	case strings.TrimSpace(c.reason) == "":
-		return &usageError{"--reason is missing", try}
+		return cli.Usage("--reason is missing", try)
 	}
-	db, err := m.openOutboxBy(ctx, c.db, outbox.Config{}, auditName(c.who))
+	db, err := openOutboxBy(ctx, m, c.db, outbox.Config{}, auditName(c.who))
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (c *outboxSkip) run(ctx context.Context, m *Main, args []string) error {
 	}
 	if !c.yes {
 		fmt.Fprintf(m.Stdout, "would skip: %s\n", skipped(e))
-		return errors.New("nothing was changed yet. Try: the same with --yes")
+		return m.Preview("--yes")
 	}
 	if err := db.Skip(ctx, e.ID, signed(c.reason, c.who)); err != nil {
 		return db.refused("change", err)
@@ -65,9 +66,9 @@ func (c *outboxSkip) run(ctx context.Context, m *Main, args []string) error {
 
 // skipped names a message in one line.
 func skipped(e outbox.Entry) string {
-	line := fmt.Sprintf("%s of the topic %s", shown(e.Type), shown(e.Topic))
+	line := fmt.Sprintf("%s of the topic %s", cli.Shown(e.Type), cli.Shown(e.Topic))
 	if e.Key != "" {
-		line += fmt.Sprintf(", message %d of the key %s", e.Seq, shown(e.Key))
+		line += fmt.Sprintf(", message %d of the key %s", e.Seq, cli.Shown(e.Key))
 	}
-	return line + ", " + count(int(e.PayloadBytes), "byte") + " of payload"
+	return line + ", " + cli.Count(int(e.PayloadBytes), "byte") + " of payload"
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
@@ -60,12 +61,17 @@ func TestOutputs(t *testing.T) {
 			if strings.Contains(o.stderr, "There may be more") || strings.HasPrefix(line, "keys forget") || strings.HasPrefix(line, "keys resolve") || strings.HasPrefix(line, "outbox") || strings.HasPrefix(line, "deadletter") {
 				text += o.stderr
 			}
-			src, err := parseSource(url)
+			src, err := cli.ParseSource(url)
 			if err != nil {
 				t.Fatal(err)
 			}
-			text = strings.NewReplacer(src.paste, "URL", src.name, "URL").Replace(text)
+			text = strings.NewReplacer(src.Paste, "URL", src.Name, "URL").Replace(text)
 			got.WriteString("$ once " + line + "\n" + stable(span.ReplaceAllString(text, "(...)")))
+		}
+		if name := os.Getenv("ONCE_WRITE_OUTPUTS"); name != "" { // to see what a change does to them
+			if err := os.WriteFile(name, []byte(got.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		golden(t, got.String(), string(want))
 	})
