@@ -38,6 +38,7 @@ type Box[TX any] struct {
 	cfg   Config
 	add   insert
 	who   string         // for the audit: see By
+	reason string // of Resume
 	added *atomic.Uint64 // parts to which messages were added since relays have last looked, one bit each
 }
 

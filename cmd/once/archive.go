@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
@@ -130,7 +130,7 @@ func (c *archiveShow) Run(ctx context.Context, m *cli.Env, args []string) error 
 	if bare, quotes := unquoted(args[1]); quotes {
 		names[bare], names[once.HashedKey(bare)] = true, true
 	}
-	found := []admin.Operation{}
+	found := []operate.Operation{}
 	seen := map[string]bool{}
 	for e, err := range archive.Records(args[0]) {
 		if err := errors.Join(err, ctx.Err()); err != nil {
@@ -166,11 +166,11 @@ func (c *archiveShow) Run(ctx context.Context, m *cli.Env, args []string) error 
 	return nil
 }
 
-func archived(e store.Expired) admin.Operation {
-	op := admin.Operation{
+func archived(e store.Expired) operate.Operation {
+	op := operate.Operation{
 		Scope: e.Scope, Key: e.Key, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
 		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.ResultOmitted)], Status: e.Result.Status,
-		Effect: admin.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
+		Effect: operate.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
 		ResultBytes: len(store.EncodeHeader(e.Result.WithoutMark().Header)) + len(e.Result.Body),
 	}
 	if len(e.Fingerprint) > 0 {
@@ -205,7 +205,7 @@ func (*archiveRestore) Run(ctx context.Context, m *cli.Env, args []string) (err 
 		return err
 	}
 	defer db.Close()
-	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, admin.Migrations); err != nil { // those that once keys reads
+	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, operate.Migrations); err != nil { // those that once keys reads
 		return db.Failed("migrate", err)
 	}
 	tx, err := db.BeginTx(ctx, nil)

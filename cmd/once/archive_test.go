@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 )
 
 // TestArchive: what was swept can be verified, shown and looked at in a file of its own.
@@ -30,7 +30,7 @@ func TestArchive(t *testing.T) {
 				t.Errorf("archive show does not say %q:\n%s", s, o.stdout)
 			}
 		}
-		var ops []admin.Operation
+		var ops []operate.Operation
 		o = run(t, "archive", "show", files, "expired", "-o", "json").want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &ops); err != nil || len(ops) != 1 || ops[0].State != "archived" {
 			t.Errorf("%v: %s", err, o.stdout)

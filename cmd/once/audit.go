@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -23,9 +23,9 @@ was done to one key.`,
 
 // looked writes to the audit that somebody has looked. Who may only read can look all the
 // same; so can whoever looks because the database is stuck.
-func looked(ctx context.Context, m *cli.Env, db *operations, l admin.Access) {
+func looked(ctx context.Context, m *cli.Env, db *operations, who string, l operate.Access) {
 	const patience = 2 * time.Second
-	l.Who = cli.Either(l.Who != "", l.Who, "unknown")
+	by := operate.By{Who: cli.Either(who != "", who, "unknown")}
 	bound, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var err error
@@ -34,7 +34,7 @@ func looked(ctx context.Context, m *cli.Env, db *operations, l admin.Access) {
 		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
 	}
 	if err == nil {
-		err = db.admin.RecordAccess(bound, l)
+		err = db.Keys.Looked(bound, by, l)
 	}
 	if err == nil {
 		return
@@ -47,22 +47,20 @@ func looked(ctx context.Context, m *cli.Env, db *operations, l admin.Access) {
 }
 
 type auditList struct {
-	db, scope string
-	output    cli.Form
-	limit     int
-	before    int64
+	db     string
+	filter operate.AuditFilter
+	output cli.Form
 }
 
 func (c *auditList) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.scope, "scope", "", "only in this `SCOPE`")
-	fs.IntVar(&c.limit, "limit", admin.DefaultLimit, "at most `N`")
-	fs.Int64Var(&c.before, "before", 0, "only older ones than the entry `ID`")
+	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
+	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }
 
 func (c *auditList) Run(ctx context.Context, m *cli.Env, _ []string) error {
-	if err := cli.CheckLimit(c.limit); err != nil {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
 		return err
 	}
 	db, err := openOperations(ctx, m, c.db)
@@ -70,26 +68,23 @@ func (c *auditList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	list, err := db.admin.Audit(ctx, c.scope, c.before, c.limit)
+	p, err := db.Keys.Audit(ctx, c.filter)
 	if err != nil {
 		return db.Failed("read", err)
 	}
 	if c.output != cli.Table {
-		return cli.WriteList(m.Stdout, c.output, append([]admin.Entry{}, list...), list)
+		return cli.WritePage(m.Stdout, c.output, p)
 	}
-	if len(list) == 0 {
+	if len(p.Items) == 0 {
 		return m.Empty("such entries")
 	}
 	t := tabwriter.NewWriter(m.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ID\tAT\tWHO\tACTION\tSCOPE\tKEY HASH\tREASON\tDETAIL\n")
-	for _, e := range list {
+	for _, e := range p.Items {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.At.Format(cli.Milliseconds), cli.Shown(e.Who), e.Action, cli.Shown(e.Scope), e.KeyHash, cli.Shown(e.Reason), cli.Shown(e.Detail))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if n := len(list); n == c.limit {
-		fmt.Fprintf(m.Stderr, "There may be more. Try: the same with --before %d\n", list[n-1].ID)
-	}
-	return nil
+	return m.More(p.Next)
 }

@@ -7,17 +7,17 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store/migration"
 )
 
 // capabilities are those of this release that have tables.
-var capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, admin.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
+var capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
 
 func capabilityNames() string { return strings.Join(namesOf(capabilities), ", ") }
 

@@ -11,32 +11,20 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
 // lettersDB is a database with its dead letters.
-type lettersDB struct {
-	*cli.Database
-	*deadletter.Letters
-
-	store store.Database
-}
+type lettersDB struct{ *cli.DB }
 
 // openLetters opens the dead letters of a database that is there and has been migrated.
-func openLetters(ctx context.Context, m *cli.Env, dsn string, cfg deadletter.Config) (*lettersDB, error) {
-	db, s, err := m.Open(ctx, dsn)
+func openLetters(ctx context.Context, m *cli.Env, dsn string, cfg operate.Config) (*lettersDB, error) {
+	db, err := m.Open(ctx, dsn, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &lettersDB{db, deadletter.New(s, cfg), s}, nil
-}
-
-// clock returns the time by the clock of the database.
-func clock(ctx context.Context, s store.Database) (now time.Time, err error) {
-	query := store.Statement{SQL: dialect.Text(s.Dialect(), "select NOW")}
-	err = s.Pool().Query(ctx, query, func(row store.Row) error { return row.Scan((*dialect.Time)(&now)) })
-	return now, err
+	return &lettersDB{db}, nil
 }
 
 // refused says in the words of the command why nothing was done, if err says so.
@@ -66,7 +54,7 @@ func (db *lettersDB) notDead(uid string) error {
 
 // letterFilter is the flags that choose letters.
 type letterFilter struct {
-	deadletter.Filter
+	operate.LetterFilter
 
 	since, before string
 }
@@ -87,7 +75,7 @@ func (f *letterFilter) Flags(fs *pflag.FlagSet) {
 
 // resolve reads --since and --before. It returns the time by the clock of the database.
 func (f *letterFilter) resolve(ctx context.Context, db *lettersDB) (now time.Time, err error) {
-	if now, err = clock(ctx, db.store); err != nil {
+	if now, err = db.Keys.Now(ctx); err != nil {
 		return now, db.Failed("read", err)
 	}
 	if f.Since, err = cli.Instant("--since", f.since, now); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
 )
 
 var deadletterDiscardEntry = cli.Entry{
@@ -24,17 +24,17 @@ back.`,
 }
 
 type deadletterDiscard struct {
-	db, reason, who string
-	filter          letterFilter
-	yes             bool
+	db     string
+	by     operate.By
+	filter letterFilter
+	yes    bool
 }
 
 func (c *deadletterDiscard) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	c.filter.Flags(fs)
-	fs.StringVar(&c.reason, "reason", "", "`WHY`, for the audit and for the consumers of an outbox, required")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
 func (c *deadletterDiscard) Run(ctx context.Context, m *cli.Env, args []string) error {
@@ -45,12 +45,12 @@ func (c *deadletterDiscard) Run(ctx context.Context, m *cli.Env, args []string) 
 	switch {
 	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
 		return cli.Usage("the UID is empty", try)
-	case strings.TrimSpace(c.reason) == "":
+	case strings.TrimSpace(c.by.Reason) == "":
 		return cli.Usage("--reason is missing", try)
 	case c.filter.UID == "" && c.filter.again() == "":
 		return cli.Usage("which letters?", try+", or a flag that chooses them, such as --cause")
 	}
-	db, err := openLetters(ctx, m, c.db, deadletter.Config{})
+	db, err := openLetters(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (c *deadletterDiscard) Run(ctx context.Context, m *cli.Env, args []string) 
 	}
 	if !c.yes {
 		flags := c.filter.bound(now)
-		n, err := db.Count(ctx, c.filter.Filter)
+		n, err := db.Letters.Count(ctx, c.filter.LetterFilter)
 		if err != nil {
 			return db.refused("read", err)
 		}
@@ -71,7 +71,7 @@ func (c *deadletterDiscard) Run(ctx context.Context, m *cli.Env, args []string) 
 		fmt.Fprintf(m.Stdout, "would discard: %s\n", cli.Count(int(n), "letter"))
 		return m.Preview(flags)
 	}
-	n, err := db.Discard(ctx, c.filter.Filter, c.who, c.reason)
+	n, err := db.Letters.Discard(ctx, c.by, c.filter.LetterFilter)
 	if err != nil {
 		return db.refused("change", err)
 	}

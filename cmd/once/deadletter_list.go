@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
 )
 
 var deadletterListEntry = cli.Entry{
@@ -37,16 +38,15 @@ func (c *deadletterList) Flags(fs *pflag.FlagSet) {
 	c.filter.Flags(fs)
 	fs.BoolVar(&c.letters, "letters", false, "list letters, not causes")
 	fs.StringVar(&c.state, "state", "dead", "only in this `STATE`: dead, applied, stale or discarded")
-	fs.IntVar(&c.filter.Limit, "limit", deadletter.DefaultLimit, "at most `N`")
-	fs.StringVar(&c.filter.After, "after", "", "with --letters: go on behind this `CURSOR` of the page before")
+	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }
 
 // lettersPage is a list for scripts. Its JSON form is a contract with them.
 type lettersPage struct {
-	Causes   []letterCause  `json:"causes,omitzero"`  // without --letters
-	Letters  []letterEntry  `json:"letters,omitzero"` // with it
-	Redrives []redriveEntry `json:"redrives"`         // that are not complete
+	Causes   []letterCause  `json:"causes,omitzero"` // without --letters
+	Letters  []letterEntry  `json:"items,omitzero"`  // with it
+	Redrives []redriveEntry `json:"redrives"`        // that are not complete
 	Next     string         `json:"next,omitempty"`
 }
 
@@ -64,11 +64,11 @@ type letterCause struct {
 }
 
 func (c *deadletterList) Run(ctx context.Context, m *cli.Env, _ []string) error {
-	if c.filter.Limit < 1 {
-		return cli.Usage(fmt.Sprintf("--limit %d", c.filter.Limit), fmt.Sprintf("--limit %d", deadletter.DefaultLimit))
+	if err := cli.CheckLimit(c.filter.Window.Limit); err != nil {
+		return err
 	}
 	c.filter.State = deadletter.State(c.state)
-	db, err := openLetters(ctx, m, c.db, deadletter.Config{})
+	db, err := openLetters(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
@@ -94,8 +94,8 @@ func (c *deadletterList) Run(ctx context.Context, m *cli.Env, _ []string) error 
 	if err != nil {
 		return err
 	}
-	if page.Next != "" {
-		fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %s\n", page.Next)
+	if err := m.More(page.Next); err != nil {
+		return err
 	}
 	for _, r := range page.Redrives {
 		fmt.Fprintf(m.Stderr, "A redrive of %s is not complete: it runs, or was killed. Try: once deadletter redrive --resume %s --db %s\n", cli.Shown(r.Who), r.UID, db.Paste)
@@ -105,7 +105,7 @@ func (c *deadletterList) Run(ctx context.Context, m *cli.Env, _ []string) error 
 
 func (c *deadletterList) page(ctx context.Context, db *lettersDB) (page lettersPage, err error) {
 	page.Redrives = []redriveEntry{}
-	open, err := db.Redrives(ctx)
+	open, err := db.Letters.Redrives(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -114,18 +114,18 @@ func (c *deadletterList) page(ctx context.Context, db *lettersDB) (page lettersP
 	}
 	if !c.letters {
 		page.Causes = []letterCause{}
-		groups, err := db.Groups(ctx, c.filter.Filter)
+		groups, err := db.Letters.Causes(ctx, c.filter.LetterFilter)
 		for _, g := range groups {
 			page.Causes = append(page.Causes, letterCause{g.Letters, g.Waiting, g.Origin, g.Consumer, g.Topic, g.Class, g.Cause, g.Oldest.UTC(), g.Newest.UTC(), g.UID})
 		}
 		return page, err
 	}
 	page.Letters = []letterEntry{}
-	list, next, err := db.List(ctx, c.filter.Filter)
-	for _, l := range list {
+	list, err := db.Letters.List(ctx, c.filter.LetterFilter)
+	for _, l := range list.Items {
 		page.Letters = append(page.Letters, newLetterEntry(l))
 	}
-	page.Next = next
+	page.Next = list.Next
 	return page, err
 }
 

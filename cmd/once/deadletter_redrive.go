@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
 )
 
 var deadletterRedriveEntry = cli.Entry{
@@ -36,6 +37,7 @@ type deadletterRedrive struct {
 	db, resume, cancel string
 	output             cli.Form
 	filter             letterFilter
+	by                 operate.By
 	opts               deadletter.RedriveOptions
 	yes, wait          bool
 }
@@ -47,12 +49,11 @@ func (c *deadletterRedrive) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.opts.Canary, "canary", false, "one letter first, and the others when it was applied")
 	fs.BoolVar(&c.opts.DryRun, "dry-run", false, "only count the letters")
 	fs.BoolVar(&c.opts.BeyondRetention, "beyond-retention", false, "also messages whose receivers may have forgotten them")
-	fs.StringVar(&c.opts.Reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&c.opts.Who, "by", cli.Operator(), "`WHO`, for the audit")
+	cli.ByFlags(fs, &c.by)
 	fs.StringVar(&c.resume, "resume", "", "go on with the redrive of this `UID`")
 	fs.StringVar(&c.cancel, "cancel", "", "end the redrive of this `UID`")
 	fs.BoolVar(&c.wait, "wait", false, "show the progress until every letter was tried")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
 }
 
@@ -60,7 +61,7 @@ func (c *deadletterRedrive) Run(ctx context.Context, m *cli.Env, args []string) 
 	if err := c.check(args); err != nil {
 		return err
 	}
-	db, err := openLetters(ctx, m, c.db, deadletter.Config{})
+	db, err := openLetters(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
@@ -68,9 +69,9 @@ func (c *deadletterRedrive) Run(ctx context.Context, m *cli.Env, args []string) 
 	var r deadletter.Redrive
 	switch {
 	case c.resume != "":
-		r, err = db.Resume(ctx, c.resume)
+		r, err = db.Letters.Continue(ctx, c.resume)
 	case c.cancel != "":
-		r, err = db.Cancel(ctx, c.cancel, c.opts.Who, c.opts.Reason)
+		r, err = db.Letters.Cancel(ctx, c.by, c.cancel)
 	default:
 		var now time.Time
 		if now, err = c.filter.resolve(ctx, db); err != nil {
@@ -82,7 +83,7 @@ func (c *deadletterRedrive) Run(ctx context.Context, m *cli.Env, args []string) 
 		if c.opts.Canary {
 			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the canary")
 		}
-		r, err = db.Redrive(ctx, c.filter.Filter, c.opts)
+		r, err = db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, c.opts)
 	}
 	if err != nil {
 		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also when it was interrupted, about which nothing else is said
@@ -119,7 +120,7 @@ func (c *deadletterRedrive) check(args []string) error {
 		return cli.Usage("--resume and --cancel mean a whole redrive", "them without a UID of a letter and without flags that choose letters")
 	case c.resume != "" && c.cancel != "":
 		return cli.Usage("--resume and --cancel exclude each other", "one of them")
-	case c.resume == "" && !c.opts.DryRun && strings.TrimSpace(c.opts.Reason) == "":
+	case c.resume == "" && !c.opts.DryRun && strings.TrimSpace(c.by.Reason) == "":
 		return cli.Usage("--reason is missing", try)
 	case !(c.opts.Rate >= 0): // not NaN either
 		return cli.Usage(fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50")
@@ -132,7 +133,7 @@ func (c *deadletterRedrive) preview(ctx context.Context, m *cli.Env, db *letters
 	flags := c.filter.bound(now)
 	dry := c.opts
 	dry.DryRun = true
-	r, err := db.Redrive(ctx, c.filter.Filter, dry)
+	r, err := db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, dry)
 	if err != nil {
 		return db.refused("read", err)
 	}
@@ -201,7 +202,7 @@ func (c *deadletterRedrive) follow(ctx context.Context, w io.Writer, db *letters
 			return r, ctx.Err()
 		case <-look.C:
 		}
-		next, err := db.Progress(ctx, r.UID)
+		next, err := db.Letters.Progress(ctx, r.UID)
 		if err != nil {
 			return r, err
 		}

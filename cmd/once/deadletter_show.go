@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
 )
 
 var deadletterShowEntry = cli.Entry{
@@ -32,12 +33,12 @@ func (c *deadletterShow) Run(ctx context.Context, m *cli.Env, args []string) err
 	if err != nil {
 		return err
 	}
-	db, err := openLetters(ctx, m, c.db, deadletter.Config{Encrypter: encrypter})
+	db, err := openLetters(ctx, m, c.db, operate.Config{Encrypter: encrypter})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	l, attempts, err := db.Show(ctx, args[0])
+	l, attempts, err := db.Letters.Show(ctx, args[0])
 	switch {
 	case err != nil && l.UID == "":
 		return db.refused("read", err)

@@ -99,7 +99,7 @@ func TestRelayWritesLetters(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	db := open(t, url)
-	d := relayDB{outboxDB: &outboxDB{Database: &cli.Database{DB: db.DB}}}
+	d := relayDB{Database: &cli.Database{DB: db.DB}}
 	if err := d.hasLetters(t.Context()); err != nil {
 		t.Error(err)
 	}

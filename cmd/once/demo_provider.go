@@ -18,9 +18,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -201,14 +201,11 @@ func (k keysOperator) unknown(ctx context.Context, scope string) (keys []string,
 		if err != nil {
 			return nil, err
 		}
-		var page struct {
-			Operations []admin.Operation `json:"operations"`
-			Next       string            `json:"next"`
-		}
+		var page operate.Page[operate.Operation]
 		if err := json.Unmarshal(out, &page); err != nil {
 			return nil, err
 		}
-		for _, op := range page.Operations {
+		for _, op := range page.Items {
 			keys = append(keys, op.Key)
 		}
 		if after = page.Next; after == "" {

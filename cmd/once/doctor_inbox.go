@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 )
 
 // inboxChecks are the same for all dialects. Without the tables of the inbox there is nothing to ask.
@@ -19,37 +20,31 @@ var inboxChecks = []check{
 // gapBound is how long a key may wait for a message before it is worth a word.
 const gapBound = time.Minute
 
+// mostGaps is how many keys that wait are counted.
+const mostGaps = 100_000
+
 // askGaps asks for keys that wait for a message that has not come. What waits for a dead letter is told with the dead letters.
 func askGaps(ctx context.Context, p *patient) (finding, error) {
-	consumers, err := distinct(ctx, p.DB, p.Dialect, "once_inbox_position", "consumer", mostNames)
-	if err != nil {
-		return finding{}, err
-	}
 	s, end, err := p.store(ctx)
 	if err != nil {
 		return finding{}, err
 	}
 	defer end()
-	now, err := clock(ctx, s)
+	o := operate.New(s, operate.Config{})
+	now, err := o.Keys.Now(ctx)
+	if err != nil {
+		return finding{}, cli.OwnError(err)
+	}
+	gaps, err := o.Inbox.List(ctx, operate.GapFilter{Window: operate.Window{Limit: mostGaps}})
 	if err != nil {
 		return finding{}, cli.OwnError(err)
 	}
 	keys := 0
 	var oldest time.Duration
-	for _, consumer := range consumers {
-		in, err := inboxOn(s, consumer)
-		if err != nil {
-			return finding{}, err
-		}
-		gaps, err := in.Gaps(ctx)
-		if err != nil {
-			return finding{}, cli.OwnError(err)
-		}
-		for _, g := range gaps {
-			if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
-				keys++
-				oldest = max(oldest, waits)
-			}
+	for _, g := range gaps.Items {
+		if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
+			keys++
+			oldest = max(oldest, waits)
 		}
 	}
 	if keys == 0 {

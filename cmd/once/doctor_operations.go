@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
 // oldest returns how many operations a condition finds, and the oldest of them: a row
 // of its own, so that a person has something to begin with.
-func (p *patient) oldest(ctx context.Context, where, by string) (n int, op admin.Operation, err error) {
+func (p *patient) oldest(ctx context.Context, where, by string) (n int, op operate.Operation, err error) {
 	err = p.QueryRowContext(ctx, dialect.Text(p.Dialect, `select (select count(*) from once_operation where `+where+`), scope, KEY, `+by+`, NOW
  from once_operation where `+where+` order by `+by+` limit 1`)).Scan(&n, &op.Scope, &op.Key, (*dialect.Time)(&op.Since), (*dialect.Time)(&op.Now))
 	if err != nil {
@@ -25,9 +25,9 @@ func (p *patient) oldest(ctx context.Context, where, by string) (n int, op admin
 	return n, op, nil
 }
 
-func age(op admin.Operation) string { return cli.Span(op.Now.Sub(op.Since)) }
+func age(op operate.Operation) string { return cli.Span(op.Now.Sub(op.Since)) }
 
-func (p *patient) show(op admin.Operation) string {
+func (p *patient) show(op operate.Operation) string {
 	return fmt.Sprintf("once keys show %s --scope %s --db %s", cli.Quoted(op.Key), cli.Quoted(op.Scope), p.Paste)
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -49,12 +49,12 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 `+id+`   2026-01-31T12:00:00.000Z  ada  forget  s      8254c329a92850f6  "asked,\nby letter"  done: 5 bytes of its result erased
 `+strconv.Itoa(first)+`   2026-01-31T12:00:00.000Z  bob  show    s      8254c329a92850f6  ""                   1 operation
 `)
-		var list []admin.Entry
-		o = run(t, "audit", "list", "--limit", "1", "--before", strconv.Itoa(first+2), "-o", "json", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &list); err != nil || len(list) != 1 || list[0].Reason != "asked,\nby letter" {
-			t.Errorf("%+v, %v", list, err)
+		var page operate.Page[operate.Entry]
+		o = run(t, "audit", "list", "--limit", "1", "--after", strconv.Itoa(first+2), "-o", "json", "--db", url).want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Items) != 1 || page.Items[0].Reason != "asked,\nby letter" {
+			t.Errorf("%+v, %v", page, err)
 		}
-		if o := run(t, "audit", "list", "--limit", "2", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--before "+id) {
+		if o := run(t, "audit", "list", "--limit", "2", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--after "+id) {
 			t.Errorf("%s", o.stderr)
 		}
 		for key, state := range map[string]store.State{"running": store.StateRunning, "unknown": store.StateUnknown} {

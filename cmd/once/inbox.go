@@ -10,49 +10,25 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
-// consumerInbox is what the command needs of an inbox, on any store.
-type consumerInbox interface {
-	Gaps(ctx context.Context) ([]inbox.Gap, error)
-	Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
-	StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
-}
-
-// inboxOn returns the inbox of a consumer on s.
-func inboxOn(s store.Database, consumer string) (consumerInbox, error) {
-	cfg := inbox.Config{Consumer: consumer, Order: inbox.InOrder}
-	switch s := s.(type) {
-	case store.Store[*sql.Tx]:
-		return inbox.New(once.New(s, once.Config{}), cfg), nil
-	case store.Store[pgx.Tx]:
-		return inbox.New(once.New(s, once.Config{}), cfg), nil
-	}
-	return nil, fmt.Errorf("%T has no transactions for an inbox", s)
-}
-
 // inboxDB is a database with its inboxes.
-type inboxDB struct {
-	*cli.Database
-
-	store store.Database
-}
+type inboxDB struct{ *cli.DB }
 
 // openInbox opens the inboxes of a database that is there and has been migrated.
 func openInbox(ctx context.Context, m *cli.Env, dsn string) (*inboxDB, error) {
-	db, s, err := m.Open(ctx, dsn)
+	db, err := m.Open(ctx, dsn, operate.Config{})
 	if err != nil {
 		return nil, err
 	}
-	return &inboxDB{db, s}, nil
+	return &inboxDB{db}, nil
 }
 
 // refused says in the words of the command why nothing was done, if err says so.
@@ -68,12 +44,6 @@ func (db *inboxDB) refused(doing string, err error) error {
 		return fmt.Errorf("%s Try: %s", cli.Sentence(strings.TrimPrefix(what, "inbox: ")), cli.Either(try != "", try, "once inbox list --db "+db.Paste))
 	}
 	return db.Failed(doing, err)
-}
-
-// consumers returns the consumers that have keys with an order.
-func (db *inboxDB) consumers(ctx context.Context) ([]string, error) {
-	const most = 10_000
-	return distinct(ctx, db.DB, db.Dialect, "once_inbox_position", "consumer", most)
 }
 
 // distinct returns the first values of the first column of an index, each found by one look at it.
@@ -95,7 +65,7 @@ func distinct(ctx context.Context, db *sql.DB, d store.Dialect, table, column st
 type inboxKey struct {
 	db, consumer, source, topic, key string
 	seq                              int64
-	reason, who                      string
+	by                               operate.By
 	output                           cli.Form
 	yes                              bool
 }
@@ -107,9 +77,8 @@ func (c *inboxKey) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`")
 	fs.StringVar(&c.key, "key", "", "the `KEY`, required")
 	fs.Int64Var(&c.seq, "seq", 0, "the `NUMBER` of the message, required")
-	fs.StringVar(&c.reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
 }
 
@@ -119,7 +88,7 @@ func (c *inboxKey) check(command string) error {
 	for _, flag := range [...]struct {
 		name    string
 		missing bool
-	}{{"consumer", c.consumer == ""}, {"key", c.key == ""}, {"seq", c.seq == 0}, {"reason", strings.TrimSpace(c.reason) == ""}} {
+	}{{"consumer", c.consumer == ""}, {"key", c.key == ""}, {"seq", c.seq == 0}, {"reason", strings.TrimSpace(c.by.Reason) == ""}} {
 		if flag.missing {
 			return cli.Usage("--"+flag.name+" is missing", try)
 		}
@@ -138,35 +107,9 @@ func checkConsumer(consumer string) error {
 	return nil
 }
 
-// place is how far a key is.
-type place struct {
-	known  bool
-	seq    int64 // of the last message that was applied or skipped
-	parked int64
-	dead   bool  // the next message is a dead letter
-	below  int64 // parked messages with a number that is smaller than --seq
-	there  bool  // the message --seq itself is parked
-}
-
-// find reads how far the key is, and which of its messages are parked.
-func (c *inboxKey) find(ctx context.Context, db *inboxDB) (p place, err error) {
-	const isKey = "consumer = ? and source = ? and topic = ? and KEY = ?"
-	args := []any{c.consumer, c.source, c.topic, c.key}
-	err = db.QueryRowContext(ctx, dialect.Text(db.Dialect, "select seq, parked, dead from once_inbox_position where "+isKey), args...).Scan(&p.seq, &p.parked, &p.dead)
-	if errors.Is(err, sql.ErrNoRows) {
-		return p, nil
-	}
-	if err != nil {
-		return p, db.refused("read", err)
-	}
-	p.known = true
-	var there int
-	query := dialect.Text(db.Dialect, "select count(case when seq < ? then 1 end), count(case when seq = ? then 1 end) from once_inbox_parked where "+isKey)
-	if err := db.QueryRowContext(ctx, query, append([]any{c.seq, c.seq}, args...)...).Scan(&p.below, &there); err != nil {
-		return p, db.refused("read", err)
-	}
-	p.there = there > 0
-	return p, nil
+// message is the one that the flags name.
+func (c *inboxKey) message() operate.InboxMessage {
+	return operate.InboxMessage{Consumer: c.consumer, Source: c.source, Topic: c.topic, Key: c.key, Seq: c.seq}
 }
 
 // subject names the key in words.
@@ -190,15 +133,15 @@ type inboxChange struct {
 
 // change carries a command out, or with no --yes tells what it would do. plan says for the place of the key what is done, and how many messages are
 // dropped, or why nothing is.
-func (c *inboxKey) change(ctx context.Context, m *cli.Env, preview, done string, plan func(*inboxDB, place) (what string, dropped int64, err error), do func(consumerInbox) error) error {
+func (c *inboxKey) change(ctx context.Context, m *cli.Env, preview, done string, plan func(*inboxDB, inbox.Place) (what string, dropped int64, err error), do func(*operate.Inboxes) error) error {
 	db, err := openInbox(ctx, m, c.db)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	p, err := c.find(ctx, db)
+	p, err := db.Inbox.Place(ctx, c.message())
 	if err != nil {
-		return err
+		return db.refused("read", err)
 	}
 	what, dropped, err := plan(db, p)
 	if err != nil {
@@ -210,19 +153,15 @@ func (c *inboxKey) change(ctx context.Context, m *cli.Env, preview, done string,
 		}
 		return m.Preview("--yes")
 	}
-	in, err := inboxOn(db.store, c.consumer)
-	if err == nil {
-		err = do(in)
-	}
-	if err != nil {
+	if err := do(db.Inbox); err != nil {
 		return db.refused("change", err)
 	}
 	return c.tell(m, done+what, p, dropped)
 }
 
-func (c *inboxKey) tell(m *cli.Env, doing string, p place, dropped int64) error {
+func (c *inboxKey) tell(m *cli.Env, doing string, p inbox.Place, dropped int64) error {
 	if c.output != cli.Table {
-		return cli.WriteJSON(m.Stdout, c.output, inboxChange{c.consumer, c.source, c.topic, c.key, c.seq, p.seq + 1, p.parked, dropped, p.dead, c.yes})
+		return cli.WriteJSON(m.Stdout, c.output, inboxChange{c.consumer, c.source, c.topic, c.key, c.seq, p.Seq + 1, p.Parked, dropped, p.Dead, c.yes})
 	}
 	_, err := fmt.Fprintln(m.Stdout, doing)
 	return err

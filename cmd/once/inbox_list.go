@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/operate"
 )
 
 var inboxListEntry = cli.Entry{
@@ -26,19 +25,22 @@ Have the message sent again, redrive its dead letter, or give it up with once in
 }
 
 type inboxList struct {
-	db, consumer string
-	output       cli.Form
+	db     string
+	filter operate.GapFilter
+	output cli.Form
 }
 
 func (c *inboxList) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
+	fs.StringVar(&c.filter.Consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
+	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }
 
 // inboxPage is a list for scripts. Its JSON form is a contract with them.
 type inboxPage struct {
-	Keys []inboxGap `json:"keys"`
+	Keys []inboxGap `json:"items"`
+	Next string     `json:"next,omitempty"`
 }
 
 // inboxGap is a key that waits.
@@ -54,7 +56,10 @@ type inboxGap struct {
 }
 
 func (c *inboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
-	if err := checkConsumer(c.consumer); err != nil {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
+	}
+	if err := checkConsumer(c.filter.Consumer); err != nil {
 		return err
 	}
 	db, err := openInbox(ctx, m, c.db)
@@ -75,6 +80,9 @@ func (c *inboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := page.print(m.Stdout); err != nil {
 		return err
 	}
+	if err := m.More(page.Next); err != nil {
+		return err
+	}
 	if i := slices.IndexFunc(page.Keys, func(g inboxGap) bool { return g.Dead }); i >= 0 {
 		g := page.Keys[i]
 		fmt.Fprintf(m.Stderr, "A key waits for a dead letter. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", cli.Quoted(g.Consumer), cli.Quoted(g.Topic), cli.Quoted(g.Key), db.Paste)
@@ -87,34 +95,12 @@ func (c *inboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 func (c *inboxList) page(ctx context.Context, db *inboxDB) (inboxPage, error) {
 	page := inboxPage{Keys: []inboxGap{}}
-	consumers := []string{c.consumer}
-	if c.consumer == "" {
-		var err error
-		if consumers, err = db.consumers(ctx); err != nil {
-			return page, err
-		}
+	p, err := db.Inbox.List(ctx, c.filter)
+	for _, g := range p.Items {
+		page.Keys = append(page.Keys, inboxGap{g.Consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, g.Since.UTC(), g.Dead})
 	}
-	for _, consumer := range consumers {
-		in, err := inboxOn(db.store, consumer)
-		if err != nil {
-			return page, err
-		}
-		list, err := in.Gaps(ctx)
-		if err != nil {
-			return page, err
-		}
-		for _, g := range list {
-			page.Keys = append(page.Keys, newInboxGap(consumer, g))
-		}
-	}
-	slices.SortFunc(page.Keys, func(a, b inboxGap) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Key, b.Key))
-	})
-	return page, nil
-}
-
-func newInboxGap(consumer string, g inbox.Gap) inboxGap {
-	return inboxGap{consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, g.Since.UTC(), g.Dead}
+	page.Next = p.Next
+	return page, err
 }
 
 func (p inboxPage) print(w io.Writer) error {

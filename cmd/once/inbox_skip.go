@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/operate"
 )
 
 var inboxSkipEntry = cli.Entry{
@@ -27,23 +29,23 @@ func (c *inboxSkip) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := c.check("skip"); err != nil {
 		return err
 	}
-	return c.change(ctx, m, "would skip: ", "skipped: ", c.plan, func(in consumerInbox) error {
-		return in.Skip(ctx, c.source, c.topic, c.key, c.seq, auditName(c.who), c.reason)
+	return c.change(ctx, m, "would skip: ", "skipped: ", c.plan, func(in *operate.Inboxes) error {
+		return in.Skip(ctx, c.by, c.message())
 	})
 }
 
-func (c *inboxSkip) plan(db *inboxDB, p place) (what string, dropped int64, err error) {
+func (c *inboxSkip) plan(db *inboxDB, p inbox.Place) (what string, dropped int64, err error) {
 	switch {
-	case !p.known: // a name with a mistake in it would begin a new key
+	case !p.Known: // a name with a mistake in it would begin a new key
 		err = cli.Nothing(fmt.Errorf("%s has no message in %s. Try: once inbox list --db %s", c.subject(), db.Name, db.Paste))
-	case c.seq <= p.seq:
+	case c.seq <= p.Seq:
 		err = fmt.Errorf("%s is behind message %d already. Try: once inbox list --db %s", c.subject(), c.seq, db.Paste)
-	case c.seq > p.seq+1:
-		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.seq+1, c.seq, p.seq+1)
-	case p.there:
+	case c.seq > p.Seq+1:
+		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.Seq+1, c.seq, p.Seq+1)
+	case p.There:
 		err = fmt.Errorf("message %d of %s is there, and is tried. Try: wait until it is applied or a dead letter", c.seq, c.subject())
 	}
-	return fmt.Sprintf("message %d of %s", c.seq, c.subject()) + cli.Either(p.dead, ", which is a dead letter", "") + "; " + waitBehind(p.parked), 0, err
+	return fmt.Sprintf("message %d of %s", c.seq, c.subject()) + cli.Either(p.Dead, ", which is a dead letter", "") + "; " + waitBehind(p.Parked), 0, err
 }
 
 // waitBehind says how many messages wait behind another one.

@@ -76,7 +76,7 @@ func (c *journalList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 			answers = append(answers, a)
 		}
 		return cli.WriteList(m.Stdout, c.output, struct {
-			Intents []intentAnswer `json:"intents"`
+			Intents []intentAnswer `json:"items"`
 		}{answers}, answers)
 	}
 	if len(list) == 0 {

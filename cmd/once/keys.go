@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
 )
 
 var keysShowEntry = cli.Entry{
@@ -82,7 +82,7 @@ func (c *keysShow) Run(ctx context.Context, m *cli.Env, args []string) error {
 			return err
 		}
 	}
-	looked(ctx, m, db, admin.Access{Who: c.who, Scope: a.Scope, Key: a.Key, Detail: cli.Count(len(found), "operation")})
+	looked(ctx, m, db, c.who, operate.Access{Scope: a.Scope, Key: a.Key, Detail: cli.Count(len(found), "operation")})
 	if c.output != cli.Table {
 		err = cli.WriteJSON(m.Stdout, c.output, a)
 	} else {
@@ -99,7 +99,7 @@ func (c *keysShow) Run(ctx context.Context, m *cli.Env, args []string) error {
 
 // find looks for the key as it was given, and if that is not in the scope, for what
 // stands between its quotation marks: a header has them, the record has not.
-func (c *keysShow) find(ctx context.Context, db *operations, key string) (string, []admin.Operation, error) {
+func (c *keysShow) find(ctx context.Context, db *operations, key string) (string, []operate.Operation, error) {
 	found, err := db.find(ctx, key)
 	bare, quotes := unquoted(key)
 	if err != nil || !quotes || c.has(found) {
@@ -114,9 +114,9 @@ func (c *keysShow) find(ctx context.Context, db *operations, key string) (string
 
 // timeline returns what the logs know of the key of a, or of what stands between the
 // quotation marks of asked if there is no record that tells which is meant.
-func (c *keysShow) timeline(ctx context.Context, db *operations, a *keyAnswer, asked string) (admin.Timeline, error) {
+func (c *keysShow) timeline(ctx context.Context, db *operations, a *keyAnswer, asked string) (operate.Timeline, error) {
 	if a.Ambiguous {
-		return admin.Timeline{Attempts: []admin.Attempt{}, Audit: []admin.Entry{}}, nil
+		return operate.Timeline{Attempts: []operate.Attempt{}, Audit: []operate.Entry{}}, nil
 	}
 	tl, err := db.timeline(ctx, a.Scope, a.Key, c.attempts)
 	if bare, quotes := unquoted(asked); err == nil && quotes && !a.Found && tl.Total == 0 {
@@ -126,8 +126,8 @@ func (c *keysShow) timeline(ctx context.Context, db *operations, a *keyAnswer, a
 	return tl, err
 }
 
-func (c *keysShow) has(found []admin.Operation) bool {
-	return slices.ContainsFunc(found, func(op admin.Operation) bool { return c.scope == "" || op.Scope == c.scope })
+func (c *keysShow) has(found []operate.Operation) bool {
+	return slices.ContainsFunc(found, func(op operate.Operation) bool { return c.scope == "" || op.Scope == c.scope })
 }
 
 // unquoted reads key as a String of RFC 9651.
@@ -140,18 +140,18 @@ func unquoted(key string) (bare string, ok bool) {
 
 // keyAnswer is what is known. Its JSON form is a contract with scripts.
 type keyAnswer struct {
-	Found         bool             `json:"found"`
-	Ambiguous     bool             `json:"ambiguous"` // several scopes have it, and none was asked for
-	Key           string           `json:"key"`
-	Scope         string           `json:"scope"`
-	Operation     *admin.Operation `json:"operation,omitempty"`
-	ScopesWithKey []string         `json:"scopes_with_key"`
+	Found         bool               `json:"found"`
+	Ambiguous     bool               `json:"ambiguous"` // several scopes have it, and none was asked for
+	Key           string             `json:"key"`
+	Scope         string             `json:"scope"`
+	Operation     *operate.Operation `json:"operation,omitempty"`
+	ScopesWithKey []string           `json:"scopes_with_key"`
 
 	lease.Progress
-	admin.Timeline
+	operate.Timeline
 }
 
-func (a keyAnswer) print(w io.Writer, found []admin.Operation, db cli.Source) error {
+func (a keyAnswer) print(w io.Writer, found []operate.Operation, db cli.Source) error {
 	switch {
 	case a.Found:
 		if err := printOperation(w, *a.Operation, a.Progress); err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -29,7 +29,7 @@ type decision struct {
 	mediaType        string
 	runAgain, voided bool
 	retain           time.Duration
-	reason, who      string
+	by               operate.By
 }
 
 func (d *decision) Flags(fs *pflag.FlagSet) {
@@ -42,8 +42,7 @@ func (d *decision) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
 	fs.BoolVar(&d.voided, "voided", false, "the service refuses the key of the call from now on: it is made again under another one")
 	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` the result or failure is kept (default as long as the result would have been); afterwards a retry executes")
-	fs.StringVar(&d.reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&d.who, "by", cli.Operator(), "`WHO`, for the audit")
+	cli.ByFlags(fs, &d.by)
 }
 
 // check refuses what cannot be meant.
@@ -75,17 +74,17 @@ func (d *decision) check(try string) error {
 		return cli.Usage("--retain is for the end of the operation, and it goes on", try)
 	case d.retain < 0:
 		return cli.Usage(fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h")
-	case strings.TrimSpace(d.reason) == "":
+	case strings.TrimSpace(d.by.Reason) == "":
 		return cli.Usage("--reason is missing", try)
-	case d.who == "":
+	case d.by.Who == "":
 		return cli.Usage("--by is missing", try+" --by WHO")
 	}
 	return nil
 }
 
 // resolution is the decision in the words of package lease.
-func (d *decision) resolution(op admin.Operation) (how lease.Resolution, err error) {
-	how = lease.Resolution{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
+func (d *decision) resolution(op operate.Operation) (how operate.Decision, err error) {
+	how = operate.Decision{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain}
 	switch {
 	case d.callResult != "":
 		how.CallValue, err = valueOf("--call-result", d.callResult, "JSON, as the call would have returned it")
@@ -144,7 +143,7 @@ func (d *decision) answer(body []byte) *store.Result {
 }
 
 // problem is the answer over HTTP of an operation that has failed.
-func (d *decision) problem(op admin.Operation) (*store.Result, error) {
+func (d *decision) problem(op operate.Operation) (*store.Result, error) {
 	body, err := json.Marshal(oncehttp.Problem{
 		Title: "Not executed", Status: d.status, Detail: d.failed, Code: notApplied,
 		SafeNewKey: op.RecoveryPoint == "", // what an earlier phase has written stands
@@ -169,7 +168,7 @@ func called(call *lease.Begun) string {
 }
 
 // effect says what the decision means.
-func (d *decision) effect(op admin.Operation, p lease.Progress) string {
+func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	what, then := "the operation goes on behind its recovery point", ""
 	if p.Call != nil {
 		then = "; what follows " + called(p.Call) + " does NOT run"
@@ -194,7 +193,7 @@ func (d *decision) effect(op admin.Operation, p lease.Progress) string {
 }
 
 // warning says what must be true, so that the decision does no harm.
-func (d *decision) warning(op admin.Operation, call *lease.Begun) string {
+func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	switch {
 	case d.failed != "" && op.RecoveryPoint != "":
 		return fmt.Sprintf("what the operation has written up to %s stands.", cli.Shown(op.RecoveryPoint))
@@ -216,7 +215,7 @@ func (d *decision) warning(op admin.Operation, call *lease.Begun) string {
 var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
 
 // lacksStatus reports whether HTTP clients would never get what was decided: it is an answer only with a status.
-func (d *decision) lacksStatus(op admin.Operation) bool {
+func (d *decision) lacksStatus(op operate.Operation) bool {
 	return (d.result != "" || d.failed != "") && d.status == 0 && ofRoute.MatchString(op.Scope)
 }
 

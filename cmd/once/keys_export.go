@@ -12,11 +12,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/recorded"
 	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/operate"
 )
 
 var keysExportEntry = cli.Entry{
@@ -80,7 +79,7 @@ func (c *keysExport) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if c.file == "" {
 		c.file = "once-" + audit.KeyHashes(op.Key)[0] + ".json"
 	}
-	looked(ctx, m, db, admin.Access{Who: c.who, Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})
+	looked(ctx, m, db, c.who, operate.Access{Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})
 	if err := writeNew(c.file, r); err != nil {
 		return err
 	}
@@ -92,17 +91,17 @@ func (c *keysExport) Run(ctx context.Context, m *cli.Env, args []string) error {
 }
 
 // find returns the operation that is meant.
-func (c *keysExport) find(ctx context.Context, db *operations, key string) (op admin.Operation, err error) {
+func (c *keysExport) find(ctx context.Context, db *operations, key string) (op operate.Operation, err error) {
 	found, err := db.find(ctx, key)
 	if err != nil {
 		return op, err
 	}
 	if c.scope != "" {
-		found = slices.DeleteFunc(found, func(op admin.Operation) bool { return op.Scope != c.scope })
+		found = slices.DeleteFunc(found, func(op operate.Operation) bool { return op.Scope != c.scope })
 	}
 	switch len(found) {
 	case 0:
-		return op, refusal(admin.ErrNothing)
+		return op, refusal(operate.ErrNothing)
 	case 1:
 		return found[0], nil
 	}
@@ -110,12 +109,8 @@ func (c *keysExport) find(ctx context.Context, db *operations, key string) (op a
 }
 
 // request returns what was captured of op.
-func (c *keysExport) request(ctx context.Context, db *operations, op admin.Operation, encrypter once.Encrypter) (r recorded.Request, err error) {
-	ops, ok := store.As[store.Operations](db.store)
-	if !ok {
-		return r, fmt.Errorf("%s keeps no operations whose requests could be read", db.Name)
-	}
-	rec, err := ops.Read(ctx, store.ID{Scope: op.Scope, Key: op.Key})
+func (c *keysExport) request(ctx context.Context, db *operations, op operate.Operation, encrypter once.Encrypter) (r recorded.Request, err error) {
+	rec, err := db.Keys.Record(ctx, op.ID())
 	switch {
 	case err != nil:
 		return r, db.Failed("read", err)

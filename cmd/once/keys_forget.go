@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 )
 
 var keysForgetEntry = cli.Entry{
@@ -32,16 +31,16 @@ rows until they are vacuumed, write-ahead logs, replicas, backups.`,
 
 type keysForget struct {
 	db    string
-	order admin.ForgetRequest
+	by    operate.By
+	order operate.ForgetRequest
 	yes   bool
 }
 
 func (c *keysForget) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.order.Scope, "scope", "", "the `SCOPE` of the key, required")
-	fs.StringVar(&c.order.Reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&c.order.Who, "by", cli.Operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
 func (c *keysForget) Run(ctx context.Context, m *cli.Env, args []string) error {
@@ -51,10 +50,9 @@ func (c *keysForget) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return cli.Usage("which key?", try)
 	case c.order.Scope == "":
 		return cli.Usage("--scope is missing", try)
-	case strings.TrimSpace(c.order.Reason) == "":
-		return cli.Usage("--reason is missing", try)
-	case c.order.Who == "":
-		return cli.Usage("--by is missing", try+" --by WHO")
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
 	}
 	db, err := openOperations(ctx, m, c.db)
 	if err != nil {
@@ -62,7 +60,7 @@ func (c *keysForget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	}
 	defer db.Close()
 	c.order.Key, c.order.Preview = args[0], !c.yes
-	detail, err := db.admin.Forget(ctx, c.order)
+	detail, err := db.Keys.Forget(ctx, c.by, c.order)
 	if refused := refusal(err); refused != nil {
 		return refused
 	}
@@ -80,11 +78,11 @@ func (c *keysForget) Run(ctx context.Context, m *cli.Env, args []string) error {
 // refusal is err in the words of this command, if err says why nothing was forgotten.
 func refusal(err error) error {
 	switch {
-	case errors.Is(err, admin.ErrNothing):
+	case errors.Is(err, operate.ErrNothing):
 		return cli.Nothing(errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope"))
-	case errors.Is(err, admin.ErrRunning):
+	case errors.Is(err, operate.ErrRunning):
 		return errors.New("the operation is running, and its holder needs what is stored. Try: again when it has ended")
-	case errors.Is(err, admin.ErrUnknown):
+	case errors.Is(err, operate.ErrUnknown):
 		return errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: once keys resolve KEY, then again")
 	}
 	return nil

@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/operate"
 )
 
 var keysListEntry = cli.Entry{
@@ -35,7 +33,7 @@ operations are read that the other flags leave: give --scope, and --since if you
 type keysList struct {
 	db, since, before, who, hash string
 	output                       cli.Form
-	filter                       admin.Filter
+	filter                       operate.KeyFilter
 }
 
 func (c *keysList) Flags(fs *pflag.FlagSet) {
@@ -45,8 +43,7 @@ func (c *keysList) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "only in scopes that begin with `TEXT`")
 	fs.StringVar(&c.since, "since", "", "only from this `TIME` on, or so long ago at most")
 	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
-	fs.IntVar(&c.filter.Limit, "limit", admin.DefaultLimit, "at most `N`")
-	fs.StringVar(&c.filter.After, "after", "", "go on behind this `CURSOR` of the page before")
+	cli.WindowFlags(fs, &c.filter.Window)
 	fs.StringVar(&c.hash, "hash", "", "only the key with this `HASH`, as logs have it: 16 hexadecimal digits")
 	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
 	c.output.Flag(fs)
@@ -57,7 +54,7 @@ func (c *keysList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	switch c.filter.State {
-	case "", "running", "done", "unknown", admin.StateExpired:
+	case "", "running", "done", "unknown", operate.StateExpired:
 	default:
 		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state running, done, unknown, or expired")
 	}
@@ -69,7 +66,7 @@ func (c *keysList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	now, err := db.admin.Now(ctx)
+	now, err := db.Keys.Now(ctx)
 	if err != nil {
 		return db.Failed("read", err)
 	}
@@ -79,50 +76,32 @@ func (c *keysList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if c.filter.Before, err = cli.Instant("--before", c.before, now); err != nil {
 		return err
 	}
-	list, next, err := c.list(ctx, db)
+	p, err := c.list(ctx, db)
 	if err != nil {
 		return db.Failed("read", err)
 	}
-	looked(ctx, m, db, admin.Access{Who: c.who, Scope: c.filter.Scope, Detail: cli.Count(len(list), "operation") + c.filters()})
+	looked(ctx, m, db, c.who, operate.Access{Scope: c.filter.Scope, Detail: cli.Count(len(p.Items), "operation") + c.filters()})
 	if c.output != cli.Table {
-		return cli.WriteList(m.Stdout, c.output, struct {
-			Operations []admin.Operation `json:"operations"`
-			Next       string            `json:"next,omitempty"`
-		}{append([]admin.Operation{}, list...), next}, list)
+		return cli.WritePage(m.Stdout, c.output, p)
 	}
-	if len(list) == 0 {
+	if len(p.Items) == 0 {
 		return m.Empty("such operations")
 	}
-	if err := printList(m.Stdout, list); err != nil {
+	if err := printList(m.Stdout, p.Items); err != nil {
 		return err
 	}
-	if next != "" {
-		fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %s\n", next)
-	}
-	return nil
+	return m.More(p.Next)
 }
 
 var keyHash = regexp.MustCompile("^[0-9a-f]{16}$")
 
 // list returns a page, or all that have the hash.
-func (c *keysList) list(ctx context.Context, db *operations) (list []admin.Operation, next string, err error) {
+func (c *keysList) list(ctx context.Context, db *operations) (p operate.Page[operate.Operation], err error) {
 	if c.hash == "" {
-		return db.admin.List(ctx, c.filter)
+		return db.Keys.List(ctx, c.filter)
 	}
-	const pageSize = 1000
-	filter := c.filter
-	for filter.Limit = pageSize; ; filter.After = next {
-		var page []admin.Operation
-		page, next, err = db.admin.List(ctx, filter)
-		for _, op := range page {
-			if slices.Contains(audit.KeyHashes(op.Key), c.hash) {
-				list = append(list, op)
-			}
-		}
-		if err != nil || next == "" {
-			return list, "", err
-		}
-	}
+	p.Items, err = db.Keys.FindHash(ctx, c.hash, c.filter)
+	return p, err
 }
 
 // filters are the flags that say what was looked for.
@@ -138,7 +117,7 @@ func (c *keysList) filters() string {
 	return b.String()
 }
 
-func printList(w io.Writer, list []admin.Operation) error {
+func printList(w io.Writer, list []operate.Operation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "SCOPE\tKEY\tSTATE\tRESULT\tBYTES\tSINCE\tEXPIRES\n")
 	for _, op := range list {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -101,7 +101,7 @@ func (c *keysResolve) Run(ctx context.Context, m *cli.Env, args []string) error 
 	if c.isAgain(before) {
 		return c.print(m, resolveAnswer{Resolved: true, Already: true, Effect: said(before)})
 	}
-	return refusal(admin.ErrNothing)
+	return refusal(operate.ErrNothing)
 }
 
 // resolveAnswer is what was or would be done. Its JSON form is a contract with scripts.
@@ -110,12 +110,12 @@ type resolveAnswer struct {
 	Already  bool   `json:"already"`  // this decision was written before, and nothing was changed now
 	Effect   string `json:"effect"`   // what it means for a retry; what the audit says if it was written before
 
-	lease.Progress                  // before the decision
-	Operation      *admin.Operation `json:"operation"` // as it is now
+	lease.Progress                    // before the decision
+	Operation      *operate.Operation `json:"operation"` // as it is now
 }
 
 // before returns what the audit has about the call that is decided, nil if it was not decided before.
-func (c *keysResolve) before(ctx context.Context, db *operations, key string) (*admin.Entry, error) {
+func (c *keysResolve) before(ctx context.Context, db *operations, key string) (*operate.Entry, error) {
 	tl, err := db.timeline(ctx, c.scope, key, 0)
 	if err != nil {
 		return nil, err
@@ -129,20 +129,16 @@ func (c *keysResolve) before(ctx context.Context, db *operations, key string) (*
 }
 
 // isAgain reports whether a decision is the one before, of which no record tells: it has made the key new again.
-func (c *keysResolve) isAgain(before *admin.Entry) bool {
+func (c *keysResolve) isAgain(before *operate.Entry) bool {
 	return before != nil && c.decision.runAgain && strings.HasSuffix(before.Detail, ": runs again")
 }
 
 // said is what the audit has about a decision.
-func said(e *admin.Entry) string {
+func said(e *operate.Entry) string {
 	return fmt.Sprintf("by %s at %s: %s", cli.Shown(e.Who), e.At.Format(time.RFC3339), cli.Shown(e.Detail))
 }
 
-func (c *keysResolve) resolve(ctx context.Context, m *cli.Env, db *operations, op admin.Operation, before *admin.Entry) error {
-	ops, ok := store.As[store.Operations](db.store)
-	if !ok {
-		return fmt.Errorf("%s keeps no operations that could be resolved", db.Name)
-	}
+func (c *keysResolve) resolve(ctx context.Context, m *cli.Env, db *operations, op operate.Operation, before *operate.Entry) error {
 	p, err := db.progress(ctx, op)
 	if err != nil {
 		return err
@@ -151,12 +147,8 @@ func (c *keysResolve) resolve(ctx context.Context, m *cli.Env, db *operations, o
 	if err != nil {
 		return err
 	}
-	if !c.yes {
-		ops = unchanged{ops}
-		how.Who = "" // it needs the store itself
-	}
 	a := resolveAnswer{Resolved: c.yes, Effect: c.decision.effect(op, p), Progress: p, Operation: &op}
-	switch err := lease.Resolve(ctx, ops, store.ID{Scope: op.Scope, Key: op.Key}, how); store.KindOf(err) {
+	switch err := c.decide(ctx, db, op, how); store.KindOf(err) {
 	case store.KindOther:
 		if err != nil {
 			return db.Failed("change", err)
@@ -193,6 +185,14 @@ func (c *keysResolve) resolve(ctx context.Context, m *cli.Env, db *operations, o
 	return c.print(m, a)
 }
 
+// decide writes the decision, or without --yes only checks it.
+func (c *keysResolve) decide(ctx context.Context, db *operations, op operate.Operation, how operate.Decision) error {
+	if !c.yes {
+		return db.Keys.CheckDecision(ctx, op.ID(), how)
+	}
+	return db.Keys.Decide(ctx, c.decision.by, op.ID(), how)
+}
+
 func (c *keysResolve) print(m *cli.Env, a resolveAnswer) error {
 	if !a.Resolved {
 		if w := c.decision.warning(*a.Operation, a.Call); w != "" {
@@ -223,7 +223,7 @@ func (c *keysResolve) print(m *cli.Env, a resolveAnswer) error {
 }
 
 // notUnknown says why the decision is not written.
-func notUnknown(op admin.Operation, p lease.Progress, cause error, before *admin.Entry) error {
+func notUnknown(op operate.Operation, p lease.Progress, cause error, before *operate.Entry) error {
 	switch {
 	case before != nil:
 		return fmt.Errorf("this call was decided otherwise before, %s. Nothing was changed now. Try: once keys show KEY, and decide what is unknown now", said(before))
@@ -240,26 +240,10 @@ func notUnknown(op admin.Operation, p lease.Progress, cause error, before *admin
 }
 
 // progress returns how far an operation has come: nothing, if another program has saved it.
-func (db *operations) progress(ctx context.Context, op admin.Operation) (p lease.Progress, err error) {
-	ops, ok := store.As[store.Operations](db.store)
-	if !ok {
-		return p, nil
-	}
-	id := store.ID{Scope: op.Scope, Key: op.Key}
-	rec, err := ops.Read(ctx, id)
+func (db *operations) progress(ctx context.Context, op operate.Operation) (lease.Progress, error) {
+	p, err := db.Keys.Progress(ctx, op.ID())
 	if err != nil {
 		return p, db.Failed("read", err)
 	}
-	if p, err = lease.ProgressOf(id, rec); err != nil {
-		return lease.Progress{}, nil //nolint:nilerr // nothing of it can be shown
-	}
 	return p, nil
-}
-
-// unchanged are operations of which a change is only tried.
-type unchanged struct{ store.Operations }
-
-// Swap implements [store.Operations].
-func (unchanged) Swap(context.Context, store.Change) (store.Record, error) {
-	return store.Record{}, nil
 }

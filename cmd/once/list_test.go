@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -163,14 +163,11 @@ globex%  old  expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
 		if n := strings.Count(seen, "\n"); n != 7 {
 			t.Errorf("%d in pages:\n%s", n, seen)
 		}
-		var page struct {
-			Operations []admin.Operation
-			Next       string
-		}
-		if err := json.Unmarshal([]byte(list("-o", "json", "--limit", "2").want(t, 0).stdout), &page); err != nil || len(page.Operations) != 2 || page.Next == "" || page.Operations[1].Key != "k1" {
+		var page operate.Page[operate.Operation]
+		if err := json.Unmarshal([]byte(list("-o", "json", "--limit", "2").want(t, 0).stdout), &page); err != nil || len(page.Items) != 2 || page.Next == "" || page.Items[1].Key != "k1" {
 			t.Errorf("%+v, %v", page, err)
 		}
-		golden(t, list("-o", "json", "--scope", "nobody").want(t, 0).stdout, "{\n  \"operations\": []\n}\n")
+		golden(t, list("-o", "json", "--scope", "nobody").want(t, 0).stdout, "{\n  \"items\": []\n}\n")
 		if o := list("--after", "nonsense").want(t, 1); !strings.Contains(o.stderr, "not a cursor") {
 			t.Error(o.stderr)
 		}

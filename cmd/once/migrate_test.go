@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
@@ -67,7 +67,7 @@ func TestMigrateOnly(t *testing.T) {
 			t.Errorf("tables: %v", got)
 		}
 		o := run(t, "migrate", "status", "--only", "journal,attemptlog", "--only=admin", "--db", url).want(t, 1)
-		if o.stdout != listed(t, "missing", attemptlog.Migrations, admin.Migrations)+listed(t, "applied", journal.Migrations) ||
+		if o.stdout != listed(t, "missing", attemptlog.Migrations, operate.Migrations)+listed(t, "applied", journal.Migrations) ||
 			!strings.Contains(o.stderr, "Try: once migrate up --only journal,attemptlog,admin --db ") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}

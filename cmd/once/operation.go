@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
 // meaning of a state, for somebody who was woken up by it.
-func meaning(op admin.Operation, p lease.Progress) string {
+func meaning(op operate.Operation, p lease.Progress) string {
 	decides := cli.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
 	what := cli.Either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")
 	switch op.State {
@@ -29,7 +29,7 @@ func meaning(op admin.Operation, p lease.Progress) string {
 		return "its lease is over: the next retry or a completer goes on with it"
 	case "unknown":
 		return what + " may have taken effect: no retry repeats it, " + decides + " must decide"
-	case admin.StateExpired:
+	case operate.StateExpired:
 		return effect(op) + ", but its retention is over: a retry would execute again"
 	case "archived":
 		return effect(op) + ", its retention is over and its row was deleted: a retry would execute again"
@@ -41,7 +41,7 @@ func meaning(op admin.Operation, p lease.Progress) string {
 }
 
 // effect says what has become of what an operation that has ended has written.
-func effect(op admin.Operation) string {
+func effect(op operate.Operation) string {
 	switch op.Effect {
 	case once.EffectApplied.String():
 		return "it took effect, once"
@@ -51,7 +51,7 @@ func effect(op admin.Operation) string {
 	return "it was refused, once; it is not recorded whether what it had written was kept"
 }
 
-func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
+func printOperation(w io.Writer, op operate.Operation, p lease.Progress) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("key", "%s", cli.Shown(op.Key))
@@ -107,7 +107,7 @@ func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
 const mostPhases = 20
 
 // phases are those of an operation, each with what has become of it.
-func phases(op admin.Operation, p lease.Progress) (list []string) {
+func phases(op operate.Operation, p lease.Progress) (list []string) {
 	if n := len(p.Phases) - mostPhases; n > 0 {
 		list = append(list, fmt.Sprintf("(%d before these)", n))
 	}
@@ -150,7 +150,7 @@ func next(call *lease.Begun) string {
 }
 
 // at shows a moment, and how far it is from the database's now.
-func at(op admin.Operation, t *time.Time) string {
+func at(op operate.Operation, t *time.Time) string {
 	d := op.Now.Sub(*t)
 	if d < 0 {
 		return fmt.Sprintf("%s (in %s)", t.Format(time.RFC3339), cli.Span(-d))
@@ -159,7 +159,7 @@ func at(op admin.Operation, t *time.Time) string {
 }
 
 // kind of a result: an answer over HTTP, or what a function returned.
-func kindOf(op admin.Operation) string {
+func kindOf(op operate.Operation) string {
 	if op.Status != 0 {
 		return fmt.Sprintf("HTTP %d", op.Status)
 	}

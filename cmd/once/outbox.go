@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,68 +9,33 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 )
 
-// box is what the command needs of an outbox, on any store.
-type box interface {
-	gauge.Source
-
-	List(ctx context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error)
-	Show(ctx context.Context, id string) (outbox.Entry, error)
-	Pause(ctx context.Context, topic, key, reason string) error
-	Resume(ctx context.Context, topic, key string) (outbox.Resumed, error)
-	Skip(ctx context.Context, id, reason string) error
-	Forget(ctx context.Context, topic, key, reason string) (outbox.Forgotten, error)
-	Paused(ctx context.Context) ([]outbox.Pause, error)
-	Backlog(ctx context.Context) (outbox.Backlog, error)
-	Relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay
-}
-
-// boxOn returns the outbox of s. who is for the audit of what is changed.
-func boxOn(s store.Database, cfg outbox.Config, who string) (box, error) {
-	switch s := s.(type) {
-	case store.SQL[*sql.Tx]:
-		return outbox.New(s, cfg).By(who), nil
-	case store.SQL[pgx.Tx]:
-		return outbox.New(s, cfg).By(who), nil
-	}
-	return nil, fmt.Errorf("%T has no transactions for an outbox", s)
-}
-
 // outboxDB is a database with its outbox.
-type outboxDB struct {
-	*cli.Database
-	box
-}
+type outboxDB struct{ *cli.DB }
 
-// openOutbox opens the outbox of a database that is there and has been migrated, to read it.
-func openOutbox(ctx context.Context, m *cli.Env, dsn string, cfg outbox.Config) (*outboxDB, error) {
-	return openOutboxBy(ctx, m, dsn, cfg, "")
-}
-
-// openOutboxBy opens an outbox to change it. It is audited who has done so.
-func openOutboxBy(ctx context.Context, m *cli.Env, dsn string, cfg outbox.Config, who string) (*outboxDB, error) {
-	db, s, err := m.Open(ctx, dsn)
+// openOutbox opens the outbox of a database that is there and has been migrated.
+func openOutbox(ctx context.Context, m *cli.Env, dsn string, cfg operate.Config) (*outboxDB, error) {
+	db, err := m.Open(ctx, dsn, cfg)
 	if err != nil {
 		return nil, err
 	}
-	b, err := boxOn(s, cfg, who)
-	if err != nil {
-		return nil, errors.Join(db.Failed("read", err), db.Close())
-	}
-	return &outboxDB{db, b}, nil
+	return &outboxDB{db}, nil
 }
 
 // refused says in the words of the command why nothing was done, if err says so.
 func (db *outboxDB) refused(doing string, err error) error {
+	return refusedByOutbox(db.Database, doing, err)
+}
+
+func refusedByOutbox(db *cli.Database, doing string, err error) error {
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
 		return cli.Nothing(fmt.Errorf("the outbox of %s has no such message: its transaction has not committed, or it is delivered. Try: once outbox list --db %s", db.Name, db.Paste))

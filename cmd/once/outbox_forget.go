@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/operate"
 )
 
 var outboxForgetEntry = cli.Entry{
@@ -23,17 +23,17 @@ Without --yes nothing is changed.`,
 }
 
 type outboxForget struct {
-	db, topic, key, reason, who string
-	yes                         bool
+	db, topic, key string
+	by             operate.By
+	yes            bool
 }
 
 func (c *outboxForget) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
 	fs.StringVar(&c.key, "key", "", "the `KEY`, required")
-	fs.StringVar(&c.reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
 func (c *outboxForget) Run(ctx context.Context, m *cli.Env, _ []string) error {
@@ -43,10 +43,10 @@ func (c *outboxForget) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return cli.Usage("--topic is missing", try)
 	case c.key == "":
 		return cli.Usage("--key is missing", try)
-	case strings.TrimSpace(c.reason) == "":
+	case strings.TrimSpace(c.by.Reason) == "":
 		return cli.Usage("--reason is missing", try)
 	}
-	db, err := openOutboxBy(ctx, m, c.db, outbox.Config{}, auditName(c.who))
+	db, err := openOutbox(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (c *outboxForget) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		fmt.Fprintf(m.Stdout, "would forget: the delivered messages of %s\n", subject(c.topic, c.key))
 		return m.Preview("--yes")
 	}
-	f, err := db.Forget(ctx, c.topic, c.key, c.reason)
+	f, err := db.Outbox.Forget(ctx, c.by, c.topic, c.key)
 	if err != nil {
 		return db.refused("change", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -32,7 +33,7 @@ error; in JSON "next" has the value for --after.`,
 type outboxList struct {
 	db, state string
 	output    cli.Form
-	filter    outbox.Filter
+	filter    operate.MessageFilter
 }
 
 // outboxStates are the states of a message.
@@ -40,21 +41,18 @@ var outboxStates = []outbox.State{
 	outbox.StateWaiting, outbox.StateFailing, outbox.StateStopped, outbox.StateBlocked, outbox.StateDelivered,
 }
 
-const defaultOutboxLimit = 50
-
 func (c *outboxList) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.filter.Topic, "topic", "", "only of this `TOPIC`")
 	fs.StringVar(&c.filter.Key, "key", "", "only of this `KEY` of the topic")
 	fs.StringVar(&c.state, "state", "", "only in this `STATE`: waiting, failing, stopped, blocked or delivered")
-	fs.IntVar(&c.filter.Limit, "limit", defaultOutboxLimit, "at most `N`")
-	fs.Int64Var(&c.filter.After, "after", 0, "go on behind this `CURSOR` of the page before")
+	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }
 
 func (c *outboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
-	if c.filter.Limit < 1 {
-		return cli.Usage(fmt.Sprintf("--limit %d", c.filter.Limit), fmt.Sprintf("--limit %d", defaultOutboxLimit))
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
 	}
 	if c.filter.State = outbox.State(c.state); c.state != "" && !slices.Contains(outboxStates, c.filter.State) {
 		return cli.Usage(fmt.Sprintf("there is no state %q", c.state), "--state waiting, failing, stopped, blocked, or delivered")
@@ -62,21 +60,22 @@ func (c *outboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if c.filter.Key != "" && c.filter.Topic == "" {
 		return cli.Usage("--key is one of a topic, and --topic is missing", "once outbox list --topic TOPIC --key KEY --db URL")
 	}
-	db, err := openOutbox(ctx, m, c.db, outbox.Config{})
+	db, err := openOutbox(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	list, next, err := db.List(ctx, c.filter)
+	p, err := db.Outbox.List(ctx, c.filter)
+	list := p.Items
 	if err != nil {
 		return db.refused("read", err)
 	}
-	pauses, err := db.Paused(ctx)
+	pauses, err := db.Outbox.Pauses(ctx)
 	if err != nil {
 		return db.refused("read", err)
 	}
 	if c.output != cli.Table {
-		page := newOutboxPage(list, pauses, next)
+		page := newOutboxPage(list, pauses, p.Next)
 		return cli.WriteList(m.Stdout, c.output, page, page.Messages)
 	}
 	if len(list)+len(pauses) == 0 {
@@ -85,8 +84,8 @@ func (c *outboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := printOutbox(m.Stdout, list, pauses); err != nil {
 		return err
 	}
-	if next != 0 {
-		fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %d\n", next)
+	if err := m.More(p.Next); err != nil {
+		return err
 	}
 	if i := slices.IndexFunc(list, func(e outbox.Entry) bool { return e.State == outbox.StateStopped }); i >= 0 {
 		fmt.Fprintf(m.Stderr, "A message is stopped, and its key waits for you. Try: once outbox show %s --db %s\n", list[i].ID, db.Paste)
@@ -96,9 +95,9 @@ func (c *outboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 // outboxPage is a list for scripts. Its JSON form is a contract with them.
 type outboxPage struct {
-	Messages []outboxEntry `json:"messages"`
+	Messages []outboxEntry `json:"items"`
 	Paused   []outboxPause `json:"paused"`
-	Next     int64         `json:"next,omitempty"`
+	Next     string        `json:"next,omitempty"`
 }
 
 type outboxPause struct {
@@ -108,7 +107,7 @@ type outboxPause struct {
 	Since  time.Time `json:"since"`
 }
 
-func newOutboxPage(list []outbox.Entry, pauses []outbox.Pause, next int64) outboxPage {
+func newOutboxPage(list []outbox.Entry, pauses []outbox.Pause, next string) outboxPage {
 	p := outboxPage{Messages: []outboxEntry{}, Paused: []outboxPause{}, Next: next}
 	for _, e := range list {
 		p.Messages = append(p.Messages, newOutboxEntry(e))

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -61,12 +62,12 @@ func (c *outboxShow) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := openOutbox(ctx, m, c.db, outbox.Config{Encrypter: encrypter})
+	db, err := openOutbox(ctx, m, c.db, operate.Config{Encrypter: encrypter})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	e, err := db.Show(ctx, args[0])
+	e, err := db.Outbox.Show(ctx, args[0])
 	switch {
 	case err != nil && e.ID == "":
 		return db.refused("read", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -22,15 +23,15 @@ Without --yes nothing is changed. The payload is deleted: it cannot be got back.
 }
 
 type outboxSkip struct {
-	db, reason, who string
-	yes             bool
+	db  string
+	by  operate.By
+	yes bool
 }
 
 func (c *outboxSkip) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.reason, "reason", "", "`WHY`, for the consumers, required")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the consumers")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
 func (c *outboxSkip) Run(ctx context.Context, m *cli.Env, args []string) error {
@@ -38,15 +39,15 @@ func (c *outboxSkip) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
 		return cli.Usage("which message?", try)
-	case strings.TrimSpace(c.reason) == "":
+	case strings.TrimSpace(c.by.Reason) == "":
 		return cli.Usage("--reason is missing", try)
 	}
-	db, err := openOutboxBy(ctx, m, c.db, outbox.Config{}, auditName(c.who))
+	db, err := openOutbox(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	e, err := db.Show(ctx, args[0])
+	e, err := db.Outbox.Show(ctx, args[0])
 	switch {
 	case err != nil && e.ID == "": // not only one that cannot be decrypted
 		return db.refused("read", err)
@@ -57,7 +58,7 @@ func (c *outboxSkip) Run(ctx context.Context, m *cli.Env, args []string) error {
 		fmt.Fprintf(m.Stdout, "would skip: %s\n", skipped(e))
 		return m.Preview("--yes")
 	}
-	if err := db.Skip(ctx, e.ID, signed(c.reason, c.who)); err != nil {
+	if err := db.Outbox.Skip(ctx, c.by, e.ID); err != nil {
 		return db.refused("change", err)
 	}
 	fmt.Fprintf(m.Stdout, "skipped: %s\n", skipped(e))

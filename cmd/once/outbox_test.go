@@ -61,7 +61,7 @@ func outboxData(t *testing.T, db opened) {
 	db.set(t, "once_outbox", "created_at", begun, "1 = 1")
 	db.set(t, "once_outbox_failed", "failed_at", begun, "1 = 1")
 	db.set(t, "once_outbox_failed", "next_at", ends, "next_at is not null")
-	run(t, "outbox", "pause", "--topic", "charges", "--reason", "repaired", "--by", "ada", "--db", db.url).want(t, 0)
+	run(t, "outbox", "pause", "--topic", "charges", "--reason", "repaired", "--by", "ada", "--yes", "--db", db.url).want(t, 0)
 	db.set(t, "once_outbox_paused", "paused_at", begun, "1 = 1")
 }
 
@@ -93,11 +93,11 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "ada: broken", "show", messageID(1), "--payload")
 		says(0, "waiting", "show", messageID(2))
 		says(3, "no such message", "skip", messageID(9), "--reason", "broken", "--yes")
-		says(0, "tried again now: 1 failed message of the topic mails", "resume", "--topic", "mails")
-		says(3, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_1")
-		says(0, "no longer paused", "resume", "--topic", "charges")
-		says(3, "is not paused", "resume", "--topic", "charges")
-		says(0, "paused: the key acct_1 of the topic refunds", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
+		says(0, "tried again now: 1 failed message of the topic mails", "resume", "--topic", "mails", "--reason", "mended", "--yes")
+		says(3, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_1", "--reason", "mended", "--yes")
+		says(0, "no longer paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
+		says(3, "is not paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
+		says(0, "paused: the key acct_1 of the topic refunds", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
 		says(0, "waiting, paused", "show", messageID(2))
 
 		says(0, "nothing was changed yet", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
@@ -111,7 +111,7 @@ func TestOutboxCommands(t *testing.T) {
 
 		var page outboxPage
 		o := run(t, "outbox", "list", "-o", "json", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Messages) != 4 || len(page.Paused) != 1 || page.Next != 0 {
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Messages) != 4 || len(page.Paused) != 1 || page.Next != "" {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
 	})

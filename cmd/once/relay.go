@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/pflag"
 
@@ -148,15 +150,35 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	fmt.Fprintf(m.Stdout, "delivers  to %s\n", to.name)
 	err = db.Relay(to, c.cfg).Run(ctx)
 	if err != nil {
-		return db.refused("deliver from", err)
+		return refusedByOutbox(db.Database, "deliver from", err)
 	}
 	log.InfoContext(ctx, "the relay has ended, and nothing of it is on its way")
 	return nil
 }
 
+// box is an outbox on any store.
+type box interface {
+	gauge.Source
+
+	Backlog(ctx context.Context) (outbox.Backlog, error)
+	Relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay
+}
+
+// boxOn returns the outbox of s.
+func boxOn(s store.Database, cfg outbox.Config) (box, error) {
+	switch s := s.(type) {
+	case store.SQL[*sql.Tx]:
+		return outbox.New(s, cfg), nil
+	case store.SQL[pgx.Tx]:
+		return outbox.New(s, cfg), nil
+	}
+	return nil, fmt.Errorf("%T has no transactions for an outbox", s)
+}
+
 // relayDB is a database that a relay works on.
 type relayDB struct {
-	*outboxDB
+	*cli.Database
+	box
 
 	letters *deadletter.Letters
 	close   func()
@@ -186,8 +208,8 @@ func openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, err
 	}
 	if err == nil {
 		var b box
-		if b, err = boxOn(s, cfg, ""); err == nil {
-			return relayDB{&outboxDB{db, b}, deadletter.New(s, deadletter.Config{}), closeAll}, nil
+		if b, err = boxOn(s, cfg); err == nil {
+			return relayDB{db, b, deadletter.New(s, deadletter.Config{}), closeAll}, nil
 		}
 	}
 	err = db.Failed("read", err)

@@ -33,7 +33,7 @@ func waitForRelay(ctx context.Context, log *slog.Logger, dsn string, cfg outbox.
 			if _, err = db.Backlog(ctx); err == nil { // before it says that it runs
 				return db, nil
 			}
-			err = db.refused("read", err)
+			err = refusedByOutbox(db.Database, "read", err)
 			db.close()
 		}
 		if ctx.Err() != nil {

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -197,12 +197,12 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%+v, %v, %q", r, err, w.keys)
 		}
 
-		var entries []admin.Entry
+		var page operate.Page[operate.Entry]
 		o = run(t, "audit", "list", "--scope", "s", "-o", "json", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &entries); err != nil {
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil {
 			t.Fatal(err)
 		}
-		entries = slices.DeleteFunc(entries, func(e admin.Entry) bool { return e.Action == "show" })
+		entries := slices.DeleteFunc(page.Items, func(e operate.Entry) bool { return e.Action == "show" })
 		want := []string{"call charge is made again under a new key", "call charge is made again under the same key", "failed as OPERATION.not_applied, in call charge", "call charge has returned 11 bytes, and the operation goes on", "a result of 11 bytes, in call charge"}
 		for i, e := range entries {
 			if len(entries) != len(want) || e.Action != "resolve" || e.Who != "ada" || e.Reason != "asked the bank" || !strings.HasPrefix(e.Detail, "unknown, fence 3, call ") || !strings.HasSuffix(e.Detail, ": "+want[i]) {

@@ -8,13 +8,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 )
 
 // find returns the operations under key.
-func (db *operations) find(ctx context.Context, key string) ([]admin.Operation, error) {
-	found, err := db.admin.Find(ctx, key)
+func (db *operations) find(ctx context.Context, key string) ([]operate.Operation, error) {
+	found, err := db.Keys.Find(ctx, key)
 	if err != nil {
 		return nil, db.Failed("read", err)
 	}
@@ -23,22 +23,22 @@ func (db *operations) find(ctx context.Context, key string) ([]admin.Operation, 
 
 // timeline returns what the logs know of key: nothing, if the database is of a time
 // before there were any.
-func (db *operations) timeline(ctx context.Context, scope, key string, limit int) (admin.Timeline, error) {
-	tl, err := db.admin.Timeline(ctx, scope, key, limit)
+func (db *operations) timeline(ctx context.Context, scope, key string, limit int) (operate.Timeline, error) {
+	tl, err := db.Keys.Timeline(ctx, scope, key, limit)
 	if err != nil && !cli.IsMissingTable(err) {
 		return tl, db.Failed("read", err)
 	}
 	if tl.Attempts == nil {
-		tl.Attempts = []admin.Attempt{} // for JSON
+		tl.Attempts = []operate.Attempt{} // for JSON
 	}
 	if tl.Audit == nil {
-		tl.Audit = []admin.Entry{}
+		tl.Audit = []operate.Entry{}
 	}
 	return tl, nil
 }
 
 // printTimeline prints attempts under their operation, or in place of it.
-func printTimeline(w io.Writer, tl admin.Timeline, scope string) error {
+func printTimeline(w io.Writer, tl operate.Timeline, scope string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if n := len(tl.Attempts); n > 0 {
 		last := tl.Attempts[n-1]
@@ -62,12 +62,12 @@ func printTimeline(w io.Writer, tl admin.Timeline, scope string) error {
 }
 
 // states is the way that an attempt has made.
-func states(a admin.Attempt) string {
+func states(a operate.Attempt) string {
 	return cli.Either(a.From != "", a.From, "?") + " -> " + cli.Either(a.To != "", a.To, "?")
 }
 
 // about is what else is known of an attempt.
-func about(a admin.Attempt, scope string) string {
+func about(a operate.Attempt, scope string) string {
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {

@@ -19,6 +19,7 @@ import (
 	"modernc.org/sqlite" // driver "sqlite"
 
 	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -274,21 +275,43 @@ func OpenDatabase(ctx context.Context, dsn string, write bool) (*Database, error
 	return &Database{db, src}, nil
 }
 
-// Open opens a database that is there and has been migrated, and the store of what it keeps.
-func (m *Env) Open(ctx context.Context, dsn string) (*Database, store.Database, error) {
+// DB is a database with what an operator does in it.
+type DB struct {
+	*Database
+	*operate.Operator
+
+	Store store.Database
+}
+
+// Open opens a database that is there and has been migrated.
+func (m *Env) Open(ctx context.Context, dsn string, cfg operate.Config) (*DB, error) {
 	db, err := OpenDatabase(ctx, dsn, false)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	open := m.OpenStore
 	if open == nil {
 		open = func(ctx context.Context, db *Database) (store.Database, error) { return sqlstore.New(ctx, db.DB) }
 	}
 	s, err := open(ctx, db)
-	if err != nil {
-		return nil, nil, errors.Join(db.Failed("read", err), db.Close())
+	if err == nil {
+		var o *operate.Operator
+		if o, err = OperatorOn(s, cfg); err == nil {
+			return &DB{db, o, s}, nil
+		}
 	}
-	return db, s, nil
+	return nil, errors.Join(db.Failed("read", err), db.Close())
+}
+
+// OperatorOn returns the operator of s, whatever the type of its transactions.
+func OperatorOn(s store.Database, cfg operate.Config) (*operate.Operator, error) {
+	switch s := s.(type) {
+	case operate.DB[*sql.Tx]:
+		return operate.New(s, cfg), nil
+	case operate.DB[pgx.Tx]:
+		return operate.New(s, cfg), nil
+	}
+	return nil, fmt.Errorf("%T has no transactions", s)
 }
 
 // ErrNoAnswer says that an address was silent for too long.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/operate"
 )
 
 // Form is the form of the output, of the flag -o.
@@ -83,4 +85,27 @@ func WriteList[T any](w io.Writer, f Form, page any, items []T) error {
 		}
 	}
 	return nil
+}
+
+// WritePage writes a page of a list in the form f.
+func WritePage[T any](w io.Writer, f Form, p operate.Page[T]) error {
+	if p.Items == nil {
+		p.Items = []T{} // JSON has an empty list, not null
+	}
+	return WriteList(w, f, p, p.Items)
+}
+
+// WindowFlags adds the flags --limit and --after of all lists.
+func WindowFlags(fs *pflag.FlagSet, w *operate.Window) {
+	fs.IntVar(&w.Limit, "limit", operate.DefaultLimit, "at most `N`")
+	fs.StringVar(&w.After, "after", "", "go on behind this `CURSOR` of the page before")
+}
+
+// More says how to ask for the next page, if there is one.
+func (m *Env) More(next string) error {
+	if next == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %s\n", next)
+	return err
 }

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/operate"
 )
 
 // Either is yes if cond, else no.
@@ -115,4 +119,26 @@ func CheckLimit(limit int) error {
 		return Usage(fmt.Sprintf("--limit %d", limit), "--limit 50")
 	}
 	return nil
+}
+
+// ByFlags adds the flags --by and --reason of all that changes something.
+func ByFlags(fs *pflag.FlagSet, by *operate.By) {
+	fs.StringVar(&by.Reason, "reason", "", "`WHY`, for the audit, required")
+	fs.StringVar(&by.Who, "by", Operator(), "`WHO`, for the audit")
+}
+
+// CheckBy says what is missing.
+func CheckBy(by operate.By, try string) error {
+	switch {
+	case strings.TrimSpace(by.Reason) == "":
+		return Usage("--reason is missing", try)
+	case by.Who == "":
+		return Usage("--by is missing", try+" --by WHO")
+	}
+	return nil
+}
+
+// YesFlag adds the flag --yes of all that changes something.
+func YesFlag(fs *pflag.FlagSet, yes *bool) {
+	fs.BoolVar(yes, "yes", false, "do it; without it, show what would be done")
 }
