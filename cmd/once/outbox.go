@@ -57,6 +57,9 @@ func (db *outboxDB) about(command, topic, key string) string {
 	if key != "" {
 		line += " --key " + cli.Quoted(key)
 	}
+	if command == "resume" {
+		line += " --reason WHY"
+	}
 	return line + " --db " + db.Paste
 }
 
