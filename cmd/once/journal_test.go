@@ -63,8 +63,8 @@ func TestJournal(t *testing.T) {
 	if lines := strings.Split(o.stdout, "\n"); len(lines) != 5 || !strings.Contains(lines[1], "k1   open") || !strings.Contains(lines[3], "old  expired") || strings.Contains(o.stdout, "secret") {
 		t.Errorf("%s", o.stdout)
 	}
-	var list struct{ Intents []intentAnswer }
-	if err := json.Unmarshal([]byte(run(t, "journal", "list", "--file", path, "-o", "json").want(t, 0).stdout), &list); err != nil || len(list.Intents) != 3 || list.Intents[0].BodyBytes != 11 {
+	var list struct{ Items []intentAnswer }
+	if err := json.Unmarshal([]byte(run(t, "journal", "list", "--file", path, "-o", "json").want(t, 0).stdout), &list); err != nil || len(list.Items) != 3 || list.Items[0].BodyBytes != 11 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	o = run(t, "journal", "resume", "--file", path).want(t, 1)
