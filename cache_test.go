@@ -279,7 +279,7 @@ func ExampleConfig_cache() {
 		r, err := once.Do(context.Background(), engine, op, refund)
 		fmt.Println(r.Value, r.Replayed, err)
 	}
-	engine.InvalidateCache(op.Scope, op.Key) // admin.New(s, engine) makes Forget do so
+	engine.InvalidateCache(op.Scope, op.Key) // operate.New(s, operate.Config{Caches: ...}) makes Forget do so
 	// Output:
 	// refunding
 	// {re_1 1000} false <nil>

@@ -282,7 +282,7 @@ func (e *Engine[TX]) Cached(op Operation) bool {
 }
 
 // InvalidateCache forgets what Config.Cache holds of an operation, and what calls that are ending
-// now are about to put there. admin.Admin.Forget calls it, if it was told of the engine. Code
+// now are about to put there. operate.Keys.Forget calls it, if it was told of the engine. Code
 // that changes the record of an operation in another way must call it. Without a cache it does
 // nothing.
 func (e *Engine[TX]) InvalidateCache(scope, key string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/store"
@@ -114,7 +114,7 @@ func (b *bench) openInbox(ctx context.Context, present int, o inbox.Observer) (*
 	if err != nil {
 		return nil, err
 	}
-	err = pgxstore.Migrate(ctx, pool, admin.Migrations, inbox.Migrations, deadletter.Migrations)
+	err = pgxstore.Migrate(ctx, pool, operate.Migrations, inbox.Migrations, deadletter.Migrations)
 	if err == nil {
 		_, err = pool.Exec(ctx, loadInbox, inboxConsumer, inboxSource, present)
 	}

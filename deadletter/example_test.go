@@ -7,7 +7,7 @@ import (
 	"log"
 	"time"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -17,7 +17,7 @@ import (
 func ExampleLetters_Redrive() { //nolint:testableexamples // it needs a database: internal/torture/deadletter has tests of it
 	ctx := context.Background()
 	var db *sql.DB // of sqlstore.Open
-	if err := sqlstore.Migrate(ctx, db, admin.Migrations, outbox.Migrations, deadletter.Migrations); err != nil {
+	if err := sqlstore.Migrate(ctx, db, operate.Migrations, outbox.Migrations, deadletter.Migrations); err != nil {
 		log.Panic(err)
 	}
 	s, err := sqlstore.New(ctx, db)

@@ -10,9 +10,9 @@ import (
 var migrations embed.FS
 
 // Migrations are those of the tables of dead letters, for the Migrate function of a store. What
-// operators do is written to the audit, which needs [admin.Migrations] as well:
+// operators do is written to the audit, which needs [operate.Migrations] as well:
 //
-//	err := pgxstore.Migrate(ctx, pool, admin.Migrations, deadletter.Migrations)
+//	err := pgxstore.Migrate(ctx, pool, operate.Migrations, deadletter.Migrations)
 //
-// [admin.Migrations]: https://pkg.go.dev/github.com/oncelib/once/admin#Migrations
+// [operate.Migrations]: https://pkg.go.dev/github.com/oncelib/once/operate#Migrations
 var Migrations = migration.Set{Capability: "deadletter", Files: migrations}

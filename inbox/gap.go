@@ -52,7 +52,7 @@ var ErrNotNext = errors.New("inbox: the key does not wait for this message")
 // Skip gives up the message that a key waits for, because it is missing for good or is a dead letter: later ones
 // follow when they are delivered, and parked ones when Run sees them. The dead letter stays, and a redrive
 // of it finds that its turn is over. Who has asked for it and the reason are noted in the audit, in the same commit; it needs
-// the migrations of package admin as well. To skip twice does no harm. The error is ErrNotNext if seq is another message, or if it is
+// the migrations of package operate as well. To skip twice does no harm. The error is ErrNotNext if seq is another message, or if it is
 // parked and tried.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)

@@ -55,7 +55,7 @@ type Resolution struct {
 	// as long as the result would have been, which the first claim has stored; for ever if an engine without leases has written the record.
 	Retain time.Duration
 
-	// Who has found it out, and Reason, are written to the audit (table once_audit of package admin) in the same commit. Who "": nothing is
+	// Who has found it out, and Reason, are written to the audit (table once_audit of package operate) in the same commit. Who "": nothing is
 	// written. It needs a store with tables.
 	Who, Reason string
 }

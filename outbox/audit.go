@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/oncelib/once"
@@ -9,10 +10,10 @@ import (
 )
 
 // By returns the outbox as a person or service works on it: Pause, Resume, Skip and Forget write to the audit that who has
-// done it, in the same transaction. The database needs admin.Migrations. Without By nothing is audited.
-func (b *Box[TX]) By(who string) *Box[TX] {
+// done it, in the same transaction. The reason is that of Resume; the others have one of their own. The database needs operate.Migrations. Without By nothing is audited.
+func (b *Box[TX]) By(who, reason string) *Box[TX] {
 	audited := *b
-	audited.who = who
+	audited.who, audited.reason = who, reason
 	return &audited
 }
 
@@ -21,7 +22,7 @@ func (b *Box[TX]) audit(ctx context.Context, r store.Runner, action, topic, key,
 	if b.who == "" {
 		return nil
 	}
-	e := audit.Entry{Who: b.who, Action: action, Scope: topic, Reason: reason, Detail: detail}
+	e := audit.Entry{Who: b.who, Action: action, Scope: topic, Reason: cmp.Or(reason, b.reason), Detail: detail}
 	if key != "" {
 		e.KeyHash = once.KeyHash(key)
 	}

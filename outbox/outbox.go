@@ -34,11 +34,12 @@ type Config struct {
 
 // Box is the outbox of a database. Its methods can be called concurrently.
 type Box[TX any] struct {
-	db    store.SQL[TX]
-	cfg   Config
-	add   insert
-	who   string         // for the audit: see By
-	added *atomic.Uint64 // parts to which messages were added since relays have last looked, one bit each
+	db     store.SQL[TX]
+	cfg    Config
+	add    insert
+	who    string         // for the audit: see By
+	reason string         // of Resume
+	added  *atomic.Uint64 // parts to which messages were added since relays have last looked, one bit each
 }
 
 // New returns the outbox of s, whose database needs [Migrations]. It panics if cfg is invalid.

@@ -2,45 +2,46 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
 var (
-	archiveVerifyEntry = entry{
-		name: "archive verify", args: "DIR", brief: "compare an archive with its sums",
-		help: `Reads every segment that once sweep --archive has written and compares it with the
+	archiveVerifyEntry = cli.Entry{
+		Name: "archive verify", Args: "DIR", Brief: "compare an archive with its sums",
+		Help: `Reads every segment that once sweep --archive has written and compares it with the
 manifest: size, SHA-256, rows. The exit code is 1 if anything is damaged or missing.`,
-		make: func() command { return new(archiveVerify) },
+		Make: func() cli.Runner { return new(archiveVerify) },
 	}
-	archiveShowEntry = entry{
-		name: "archive show", args: "DIR KEY", brief: "what an archive knows of an idempotency key",
-		help: `Prints the operations with this key in the archive, as once keys show does for a
+	archiveShowEntry = cli.Entry{
+		Name: "archive show", Args: "DIR KEY", Brief: "what an archive knows of an idempotency key",
+		Help: `Prints the operations with this key in the archive, as once keys show does for a
 database. A key that was executed again after it had expired is printed several times.
-The exit code is 1 if nothing is found.`,
-		make: func() command { return new(archiveShow) },
+The exit code is 3 if nothing is found.`,
+		Make: func() cli.Runner { return new(archiveShow) },
 	}
-	archiveRestoreEntry = entry{
-		name: "archive restore", args: "DIR FILE", brief: "an archive as an SQLite file, to look at",
-		help: `Writes the operations of the archive into a new SQLite file, for once keys show and for
+	archiveRestoreEntry = cli.Entry{
+		Name: "archive restore", Args: "DIR FILE", Brief: "an archive as an SQLite file, to look at",
+		Help: `Writes the operations of the archive into a new SQLite file, for once keys show and for
 queries of your own. They stay expired: no retry is answered from that file, and nothing
 goes back into the database that they came from. If a key was executed again after it had
 expired, the file has the last execution.`,
-		make: func() command { return new(archiveRestore) },
+		Make: func() cli.Runner { return new(archiveRestore) },
 	}
 )
 
@@ -49,17 +50,17 @@ func isArchive(dir string) error {
 	_, err := archive.Segments(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s is no archive, or its manifest is lost: %w. Try: the DIR that once sweep --archive was given", shown(dir), err)
+		return fmt.Errorf("%s is no archive, or its manifest is lost: %w. Try: the DIR that once sweep --archive was given", cli.Shown(dir), err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w. Try: a user who may read %s", err, shown(dir))
+		return fmt.Errorf("%w. Try: a user who may read %s", err, cli.Shown(dir))
 	}
 	return err
 }
 
-type archiveVerify struct{ json bool }
+type archiveVerify struct{ output cli.Form }
 
-func (c *archiveVerify) flags(set *flag.FlagSet) {
-	set.BoolVar(&c.json, "json", false, "JSON instead of text")
+func (c *archiveVerify) Flags(set *pflag.FlagSet) {
+	c.output.Flag(set)
 }
 
 // verifyAnswer is the outcome for scripts. Its JSON form is a contract with them.
@@ -75,9 +76,9 @@ type damagedAnswer struct {
 	Error string `json:"error"`
 }
 
-func (c *archiveVerify) run(ctx context.Context, m *Main, args []string) error {
+func (c *archiveVerify) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < 1 {
-		return &usageError{"which archive?", "once archive verify DIR"}
+		return cli.Usage("which archive?", "once archive verify DIR")
 	}
 	if err := isArchive(args[0]); err != nil {
 		return err
@@ -93,10 +94,8 @@ func (c *archiveVerify) run(ctx context.Context, m *Main, args []string) error {
 	for _, d := range damaged {
 		a.Damaged = append(a.Damaged, damagedAnswer{d.File, d.Err.Error()})
 	}
-	if c.json {
-		e := json.NewEncoder(m.Stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(a)
+	if c.output != cli.Table {
+		err = cli.WriteJSON(m.Stdout, c.output, a)
 	} else {
 		for _, d := range a.Damaged {
 			fmt.Fprintf(m.Stdout, "damaged  %s: %s\n", d.File, d.Error)
@@ -104,24 +103,25 @@ func (c *archiveVerify) run(ctx context.Context, m *Main, args []string) error {
 		fmt.Fprintf(m.Stdout, "%d segments with %d rows and %d bytes; %d damaged.\n", a.Segments, a.Rows, a.Bytes, len(a.Damaged))
 	}
 	if err == nil && len(damaged) > 0 {
-		return errSaid
+		return cli.ErrSaid
 	}
 	return err
 }
 
-type archiveShow struct{ scope, output string }
-
-func (c *archiveShow) flags(set *flag.FlagSet) {
-	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	set.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+type archiveShow struct {
+	scope  string
+	output cli.Form
 }
 
-func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
+func (c *archiveShow) Flags(set *pflag.FlagSet) {
+	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
+	c.output.Flag(set)
+}
+
+func (c *archiveShow) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case len(args) < 2 || args[1] == "":
-		return &usageError{"which key?", "once archive show DIR KEY"}
-	case c.output != "text" && c.output != "json":
-		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
+		return cli.Usage("which key?", "once archive show DIR KEY")
 	}
 	if err := isArchive(args[0]); err != nil {
 		return err
@@ -130,26 +130,24 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 	if bare, quotes := unquoted(args[1]); quotes {
 		names[bare], names[once.HashedKey(bare)] = true, true
 	}
-	found := []admin.Operation{}
+	found := []operate.Operation{}
 	seen := map[string]bool{}
 	for e, err := range archive.Records(args[0]) {
 		if err := errors.Join(err, ctx.Err()); err != nil {
-			return fmt.Errorf("%w. Try: once archive verify %s", err, quoted(args[0]))
+			return fmt.Errorf("%w. Try: once archive verify %s", err, cli.Quoted(args[0]))
 		}
 		if names[e.Key] && (c.scope == "" || c.scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
 			seen[e.Scope+"\x00"+string(e.Nonce)] = true // it can be there twice
 			found = append(found, archived(e))
 		}
 	}
-	if c.output == "json" {
-		e := json.NewEncoder(m.Stdout)
-		e.SetIndent("", "  ")
-		if err := e.Encode(found); err != nil {
+	if c.output != cli.Table {
+		if err := cli.WriteList(m.Stdout, c.output, found, found); err != nil {
 			return err
 		}
 	}
 	for i, op := range found {
-		if c.output == "json" {
+		if c.output != cli.Table {
 			break
 		}
 		if i > 0 {
@@ -160,19 +158,19 @@ func (c *archiveShow) run(ctx context.Context, m *Main, args []string) error {
 		}
 	}
 	if len(found) == 0 {
-		if c.output == "text" {
+		if c.output == cli.Table {
 			fmt.Fprintf(m.Stdout, "The archive has nothing of the key %q.\n", args[1])
 		}
-		return errSaid
+		return cli.ErrNothing
 	}
 	return nil
 }
 
-func archived(e store.Expired) admin.Operation {
-	op := admin.Operation{
+func archived(e store.Expired) operate.Operation {
+	op := operate.Operation{
 		Scope: e.Scope, Key: e.Key, Name: e.Name, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
 		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.ResultOmitted)], Status: e.Result.Status,
-		Effect: admin.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
+		Effect: operate.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
 		ResultBytes: len(store.EncodeHeader(e.Result.WithoutMark().Header)) + len(e.Result.Body),
 	}
 	if len(e.Fingerprint) > 0 {
@@ -183,11 +181,11 @@ func archived(e store.Expired) admin.Operation {
 
 type archiveRestore struct{}
 
-func (*archiveRestore) flags(*flag.FlagSet) {}
+func (*archiveRestore) Flags(*pflag.FlagSet) {}
 
-func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err error) {
+func (*archiveRestore) Run(ctx context.Context, m *cli.Env, args []string) (err error) {
 	if len(args) < 2 {
-		return &usageError{"from where, to where?", "once archive restore DIR FILE"}
+		return cli.Usage("from where, to where?", "once archive restore DIR FILE")
 	}
 	if err := isArchive(args[0]); err != nil {
 		return err
@@ -202,37 +200,37 @@ func (*archiveRestore) run(ctx context.Context, m *Main, args []string) (err err
 			_ = os.Remove(args[1])
 		}
 	}()
-	db, err := openDatabase(ctx, "sqlite:"+args[1], true)
+	db, err := cli.OpenDatabase(ctx, "sqlite:"+args[1], true)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, admin.Migrations); err != nil { // those that once keys reads
-		return db.failed("migrate", err)
+	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, operate.Migrations); err != nil { // those that once keys reads
+		return db.Failed("migrate", err)
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return db.failed("write", err)
+		return db.Failed("write", err)
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 	for e, err := range archive.Records(args[0]) {
 		if err != nil {
-			return fmt.Errorf("%w. Try: once archive verify %s", err, quoted(args[0]))
+			return fmt.Errorf("%w. Try: once archive verify %s", err, cli.Quoted(args[0]))
 		}
 		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Nonce, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
 			store.EncodeHeader(e.Result.Header), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli(), e.Name)
 		if err != nil {
-			return db.failed("write", err)
+			return db.Failed("write", err)
 		}
 	}
 	var n int
 	if err := tx.QueryRowContext(ctx, "select count(*) from once_operation").Scan(&n); err != nil {
-		return db.failed("read", err)
+		return db.Failed("read", err)
 	}
 	if err := tx.Commit(); err != nil {
-		return db.failed("write", err)
+		return db.Failed("write", err)
 	}
-	fmt.Fprintf(m.Stdout, "%d operations restored into %s, as expired as they were.\nTry: once keys show KEY --db %s\n", n, db.name, db.paste)
+	fmt.Fprintf(m.Stdout, "%d operations restored into %s, as expired as they were.\nTry: once keys show KEY --db %s\n", n, db.Name, db.Paste)
 	return nil
 }
 

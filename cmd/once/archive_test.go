@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 )
 
 // TestArchive: what was swept can be verified, shown and looked at in a file of its own.
@@ -30,13 +30,13 @@ func TestArchive(t *testing.T) {
 				t.Errorf("archive show does not say %q:\n%s", s, o.stdout)
 			}
 		}
-		var ops []admin.Operation
+		var ops []operate.Operation
 		o = run(t, "archive", "show", files, "expired", "-o", "json").want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &ops); err != nil || len(ops) != 1 || ops[0].State != "archived" {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
-		run(t, "archive", "show", files, "plain").want(t, 1)
-		run(t, "archive", "show", files, "expired", "--scope", "other").want(t, 1)
+		run(t, "archive", "show", files, "plain").want(t, 3)
+		run(t, "archive", "show", files, "expired", "--scope", "other").want(t, 3)
 
 		copied := filepath.Join(dir, "copy.db")
 		run(t, "archive", "restore", files, copied).want(t, 0)
@@ -55,7 +55,7 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		var a verifyAnswer
-		o = run(t, "archive", "verify", "--json", files).want(t, 1)
+		o = run(t, "archive", "verify", "-o", "json", files).want(t, 1)
 		if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || len(a.Damaged) != 1 {
 			t.Errorf("%v: %s", err, o.stdout)
 		}

@@ -2,88 +2,89 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/admin"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
-var auditListEntry = entry{
-	name: "audit list", brief: "who has forgotten what, and who has looked",
-	help: `Lists what operators have done to stored operations, and who has looked at them with keys
+var auditListEntry = cli.Entry{
+	Name: "audit list", Brief: "who has forgotten what, and who has looked",
+	Help: `Lists what operators have done to stored operations, and who has looked at them with keys
 list or keys show, the newest first. Keys are shown as hashes; once keys show KEY has what
 was done to one key.`,
-	make: func() command { return new(auditList) },
+	Make: func() cli.Runner { return new(auditList) },
 }
 
 // looked writes to the audit that somebody has looked. Who may only read can look all the
 // same; so can whoever looks because the database is stuck.
-func (m *Main) looked(ctx context.Context, db *operations, l admin.Access) {
+func looked(ctx context.Context, m *cli.Env, db *operations, who string, l operate.Access) {
 	const patience = 2 * time.Second
-	l.Who = either(l.Who != "", l.Who, "unknown")
+	by := operate.By{Who: cli.Either(who != "", who, "unknown")}
 	bound, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var err error
-	if db.dialect == store.SQLite { // which does not hear that while it waits for the file
+	if db.Dialect == store.SQLite { // which does not hear that while it waits for the file
 		db.SetMaxOpenConns(1)
 		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
 	}
 	if err == nil {
-		err = db.admin.RecordAccess(bound, l)
+		err = db.Keys.Looked(bound, by, l)
 	}
 	if err == nil {
 		return
 	}
 	try := "a user who may insert into once_audit"
-	if isMissingTable(err) {
-		try = "once migrate up --db " + db.paste
+	if cli.IsMissingTable(err) {
+		try = "once migrate up --db " + db.Paste
 	}
 	fmt.Fprintf(m.Stderr, "once: your look-up could not be written to the audit: %v\nTry: %s\n", err, try)
 }
 
 type auditList struct {
-	db, scope, output string
-	limit             int
-	before            int64
+	db     string
+	filter operate.AuditFilter
+	output cli.Form
 }
 
-func (c *auditList) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
-	fs.StringVar(&c.scope, "scope", "", "only in this `SCOPE`")
-	fs.IntVar(&c.limit, "limit", admin.DefaultLimit, "at most `N`")
-	fs.Int64Var(&c.before, "before", 0, "only older ones than the entry `ID`")
-	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+func (c *auditList) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
 }
 
-func (c *auditList) run(ctx context.Context, m *Main, _ []string) error {
-	if err := checkList(c.output, c.limit); err != nil {
+func (c *auditList) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
 		return err
 	}
-	db, err := m.openOperations(ctx, c.db)
+	db, err := openOperations(ctx, m, c.db)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	list, err := db.admin.Audit(ctx, c.scope, c.before, c.limit)
+	p, err := db.Keys.Audit(ctx, c.filter)
 	if err != nil {
-		return db.failed("read", err)
+		return db.Failed("read", err)
 	}
-	if c.output == "json" {
-		return writeJSON(m.Stdout, append([]admin.Entry{}, list...))
+	if c.output != cli.Table {
+		return cli.WritePage(m.Stdout, c.output, p)
+	}
+	if len(p.Items) == 0 {
+		return m.Empty("such entries")
 	}
 	t := tabwriter.NewWriter(m.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ID\tAT\tWHO\tACTION\tSCOPE\tKEY HASH\tREASON\tDETAIL\n")
-	for _, e := range list {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.At.Format(milliseconds), shown(e.Who), e.Action, shown(e.Scope), e.KeyHash, shown(e.Reason), shown(e.Detail))
+	for _, e := range p.Items {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.At.Format(cli.Milliseconds), cli.Shown(e.Who), e.Action, cli.Shown(e.Scope), e.KeyHash, cli.Shown(e.Reason), cli.Shown(e.Detail))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if n := len(list); n == c.limit {
-		fmt.Fprintf(m.Stderr, "There may be more. Try: the same with --before %d\n", list[n-1].ID)
-	}
-	return nil
+	return m.More(p.Next)
 }

@@ -1,22 +1,23 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/oncelib/once/admin"
+	"github.com/spf13/pflag"
+
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store/migration"
 )
 
 // capabilities are those of this release that have tables.
-var capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, admin.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
+var capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
 
 func capabilityNames() string { return strings.Join(namesOf(capabilities), ", ") }
 
@@ -30,7 +31,7 @@ func namesOf(sets []migration.Set) (names []string) {
 // selection is the flag --only: the capabilities that a command is about.
 type selection struct{ only []migration.Set }
 
-func (s *selection) flags(fs *flag.FlagSet) {
+func (s *selection) Flags(fs *pflag.FlagSet) {
 	fs.Func("only", "only these `CAPABILITIES`, separated by commas (default all: "+capabilityNames()+")", s.add)
 }
 

@@ -3,47 +3,28 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
 // lettersDB is a database with its dead letters.
-type lettersDB struct {
-	*database
-	*deadletter.Letters
-
-	store store.Database
-}
+type lettersDB struct{ *cli.DB }
 
 // openLetters opens the dead letters of a database that is there and has been migrated.
-func (m *Main) openLetters(ctx context.Context, dsn string, cfg deadletter.Config) (*lettersDB, error) {
-	db, err := openDatabase(ctx, dsn, false)
+func openLetters(ctx context.Context, m *cli.Env, dsn string, cfg operate.Config) (*lettersDB, error) {
+	db, err := m.Open(ctx, dsn, cfg)
 	if err != nil {
 		return nil, err
 	}
-	open := m.openStore
-	if open == nil {
-		open = func(ctx context.Context, db *database) (store.Database, error) { return sqlstore.New(ctx, db.DB) }
-	}
-	s, err := open(ctx, db)
-	if err != nil {
-		return nil, errors.Join(db.failed("read", err), db.Close())
-	}
-	return &lettersDB{db, deadletter.New(s, cfg), s}, nil
-}
-
-// clock returns the time by the clock of the database.
-func clock(ctx context.Context, s store.Database) (now time.Time, err error) {
-	query := store.Statement{SQL: dialect.Text(s.Dialect(), "select NOW")}
-	err = s.Pool().Query(ctx, query, func(row store.Row) error { return row.Scan((*dialect.Time)(&now)) })
-	return now, err
+	return &lettersDB{db}, nil
 }
 
 // refused says in the words of the command why nothing was done, if err says so.
@@ -51,34 +32,34 @@ func (db *lettersDB) refused(doing string, err error) error {
 	var e *store.Error
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
-		return fmt.Errorf("%s has no such letter. Try: once deadletter list --letters --db %s", db.name, db.paste)
+		return cli.Nothing(fmt.Errorf("%s has no such letter. Try: once deadletter list --letters --db %s", db.Name, db.Paste))
 	case errors.Is(err, deadletter.ErrNoRun):
-		return fmt.Errorf("%s has no such redrive. Try: once deadletter list --db %s", db.name, db.paste)
-	case isMissingTable(ownError(err)):
-		return fmt.Errorf("%s has no tables for dead letters: %w. Try: once migrate up --only admin,deadletter --db %s", db.name, ownError(err), db.paste)
+		return cli.Nothing(fmt.Errorf("%s has no such redrive. Try: once deadletter list --db %s", db.Name, db.Paste))
+	case cli.IsMissingTable(cli.OwnError(err)):
+		return fmt.Errorf("%s has no tables for dead letters: %w. Try: once migrate up --only admin,deadletter --db %s", db.Name, cli.OwnError(err), db.Paste)
 	case !errors.As(err, &e) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // an argument that is not accepted
-		what, try := advice(err.Error())
-		return &usageError{strings.TrimPrefix(what, "deadletter: "), try}
+		what, try := cli.Advice(err.Error())
+		return cli.Usage(strings.TrimPrefix(what, "deadletter: "), try)
 	}
 	if !errors.As(err, &e) { // it says how to go on
 		return err
 	}
-	return db.failed(doing, err)
+	return db.Failed(doing, err)
 }
 
 // notDead says that there is nothing to do with one letter.
 func (db *lettersDB) notDead(uid string) error {
-	return fmt.Errorf("there is no letter %s that waits for a person. Try: once deadletter show %s --db %s", shown(uid), quoted(uid), db.paste)
+	return cli.Nothing(fmt.Errorf("there is no letter %s that waits for a person. Try: once deadletter show %s --db %s", cli.Shown(uid), cli.Quoted(uid), db.Paste))
 }
 
 // letterFilter is the flags that choose letters.
 type letterFilter struct {
-	deadletter.Filter
+	operate.LetterFilter
 
 	since, before string
 }
 
-func (f *letterFilter) flags(fs *flag.FlagSet) {
+func (f *letterFilter) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Origin, "origin", "", "only of this `ORIGIN`: inbox or outbox")
 	fs.StringVar(&f.Consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
 	fs.StringVar(&f.Source, "source", "", "only messages of this `SOURCE`")
@@ -94,13 +75,13 @@ func (f *letterFilter) flags(fs *flag.FlagSet) {
 
 // resolve reads --since and --before. It returns the time by the clock of the database.
 func (f *letterFilter) resolve(ctx context.Context, db *lettersDB) (now time.Time, err error) {
-	if now, err = clock(ctx, db.store); err != nil {
-		return now, db.failed("read", err)
+	if now, err = db.Keys.Now(ctx); err != nil {
+		return now, db.Failed("read", err)
 	}
-	if f.Since, err = instant("--since", f.since, now); err != nil {
+	if f.Since, err = cli.Instant("--since", f.since, now); err != nil {
 		return now, err
 	}
-	f.Before, err = instant("--before", f.before, now)
+	f.Before, err = cli.Instant("--before", f.before, now)
 	return now, err
 }
 
@@ -124,7 +105,7 @@ func (f *letterFilter) again() string {
 		{"since", f.since}, {"before", f.before},
 	} {
 		if c.value != "" {
-			flags.WriteString(" --" + c.name + " " + quoted(c.value))
+			flags.WriteString(" --" + c.name + " " + cli.Quoted(c.value))
 		}
 	}
 	return flags.String()
@@ -172,7 +153,7 @@ type letterFailure struct {
 func newLetterEntry(l deadletter.Letter) letterEntry {
 	return letterEntry{
 		UID: l.UID, Origin: l.Origin, Consumer: l.Consumer, Source: l.Source, EventID: l.EventID, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq,
-		State: string(l.State), Class: l.Class, Error: l.Error, Cause: l.Cause, Attempts: l.Attempts, CreatedAt: moment(l.CreatedAt), FirstFailedAt: l.FirstFailedAt.UTC(), DeadAt: l.DeadAt.UTC(),
-		Redrive: l.Redrive, RedriveAt: moment(l.RedriveAt), ResolvedAt: moment(l.ResolvedAt), Reason: l.Reason, Trace: l.Trace, Encrypted: l.Encrypted,
+		State: string(l.State), Class: l.Class, Error: l.Error, Cause: l.Cause, Attempts: l.Attempts, CreatedAt: cli.Moment(l.CreatedAt), FirstFailedAt: l.FirstFailedAt.UTC(), DeadAt: l.DeadAt.UTC(),
+		Redrive: l.Redrive, RedriveAt: cli.Moment(l.RedriveAt), ResolvedAt: cli.Moment(l.ResolvedAt), Reason: l.Reason, Trace: l.Trace, Encrypted: l.Encrypted,
 	}
 }

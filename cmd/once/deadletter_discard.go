@@ -2,54 +2,55 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"strings"
 
-	"github.com/oncelib/once/deadletter"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 )
 
-var deadletterDiscardEntry = entry{
-	name: "deadletter discard", args: "UID", brief: "give dead letters up, so that their keys go on",
-	help: `Gives dead letters up: the one with this UID, or those that the flags choose. An inbox goes on
+var deadletterDiscardEntry = cli.Entry{
+	Name: "deadletter discard", Args: "UID", Brief: "give dead letters up, so that their keys go on",
+	Help: `Gives dead letters up: the one with this UID, or those that the flags choose. An inbox goes on
 behind each, and takes a redelivery of it for a duplicate. An outbox delivers a marker in its
 place, as after once outbox skip.
 
 Without --yes nothing is changed: the letters are counted, and the command tells with which --before
 exactly these are discarded, and none that comes later. The payloads are deleted: they cannot be got
 back.`,
-	make: func() command { return new(deadletterDiscard) },
+	Make: func() cli.Runner { return new(deadletterDiscard) },
 }
 
 type deadletterDiscard struct {
-	db, reason, who string
-	filter          letterFilter
-	yes             bool
+	db     string
+	by     operate.By
+	filter letterFilter
+	yes    bool
 }
 
-func (c *deadletterDiscard) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
-	c.filter.flags(fs)
-	fs.StringVar(&c.reason, "reason", "", "`WHY`, for the audit and for the consumers of an outbox, required")
-	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+func (c *deadletterDiscard) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.filter.Flags(fs)
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
-func (c *deadletterDiscard) run(ctx context.Context, m *Main, args []string) error {
+func (c *deadletterDiscard) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once deadletter discard UID --reason WHY --db URL"
 	if len(args) > 0 {
 		c.filter.UID = args[0]
 	}
 	switch {
 	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
-		return &usageError{"the UID is empty", try}
-	case strings.TrimSpace(c.reason) == "":
-		return &usageError{"--reason is missing", try}
+		return cli.Usage("the UID is empty", try)
+	case strings.TrimSpace(c.by.Reason) == "":
+		return cli.Usage("--reason is missing", try)
 	case c.filter.UID == "" && c.filter.again() == "":
-		return &usageError{"which letters?", try + ", or a flag that chooses them, such as --cause"}
+		return cli.Usage("which letters?", try+", or a flag that chooses them, such as --cause")
 	}
-	db, err := m.openLetters(ctx, c.db, deadletter.Config{})
+	db, err := openLetters(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
@@ -60,23 +61,23 @@ func (c *deadletterDiscard) run(ctx context.Context, m *Main, args []string) err
 	}
 	if !c.yes {
 		flags := c.filter.bound(now)
-		n, err := db.Count(ctx, c.filter.Filter)
+		n, err := db.Letters.Count(ctx, c.filter.LetterFilter)
 		if err != nil {
 			return db.refused("read", err)
 		}
 		if c.filter.UID != "" && n == 0 {
 			return db.notDead(c.filter.UID)
 		}
-		fmt.Fprintf(m.Stdout, "would discard: %s\n", count(int(n), "letter"))
-		return errors.New("nothing was changed yet. Try: the same with " + flags)
+		fmt.Fprintf(m.Stdout, "would discard: %s\n", cli.Count(int(n), "letter"))
+		return m.Preview(flags)
 	}
-	n, err := db.Discard(ctx, c.filter.Filter, c.who, c.reason)
+	n, err := db.Letters.Discard(ctx, c.by, c.filter.LetterFilter)
 	if err != nil {
 		return db.refused("change", err)
 	}
 	if c.filter.UID != "" && n == 0 {
 		return db.notDead(c.filter.UID)
 	}
-	fmt.Fprintf(m.Stdout, "discarded: %s\n", count(int(n), "letter"))
+	fmt.Fprintf(m.Stdout, "discarded: %s\n", cli.Count(int(n), "letter"))
 	return nil
 }

@@ -2,48 +2,51 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
 )
 
-var deadletterListEntry = entry{
-	quick: true, name: "deadletter list", brief: "which messages were given up, by cause",
-	help: `Lists the causes of dead letters, the most frequent first: the error without numbers and ids, how
+var deadletterListEntry = cli.Entry{
+	Quick: true, Name: "deadletter list", Brief: "which messages were given up, by cause",
+	Help: `Lists the causes of dead letters, the most frequent first: the error without numbers and ids, how
 many letters have it, and how many of them wait for their turn in a redrive.
 With --letters it lists the letters one by one. --since and --before look at when a letter died,
 and take a time (2026-01-31T12:00:00Z) or how long ago that is by the database's clock (90m, 72h).
 
 A letter is a message that an inbox or a relay has given up. In an order, later messages of its
 key wait for it.`,
-	make: func() command { return new(deadletterList) },
+	Make: func() cli.Runner { return new(deadletterList) },
 }
 
 type deadletterList struct {
-	db, state, output string
-	filter            letterFilter
-	letters           bool
+	db, state string
+	output    cli.Form
+	filter    letterFilter
+	letters   bool
 }
 
-func (c *deadletterList) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
-	c.filter.flags(fs)
+func (c *deadletterList) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.filter.Flags(fs)
 	fs.BoolVar(&c.letters, "letters", false, "list letters, not causes")
 	fs.StringVar(&c.state, "state", "dead", "only in this `STATE`: dead, applied, stale or discarded")
-	fs.IntVar(&c.filter.Limit, "limit", deadletter.DefaultLimit, "at most `N`")
-	fs.StringVar(&c.filter.After, "after", "", "with --letters: go on behind this `CURSOR` of the page before")
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
 }
 
 // lettersPage is a list for scripts. Its JSON form is a contract with them.
 type lettersPage struct {
-	Causes   []letterCause  `json:"causes,omitzero"`  // without --letters
-	Letters  []letterEntry  `json:"letters,omitzero"` // with it
-	Redrives []redriveEntry `json:"redrives"`         // that are not complete
+	Causes   []letterCause  `json:"causes,omitzero"` // without --letters
+	Letters  []letterEntry  `json:"items,omitzero"`  // with it
+	Redrives []redriveEntry `json:"redrives"`        // that are not complete
 	Next     string         `json:"next,omitempty"`
 }
 
@@ -60,15 +63,12 @@ type letterCause struct {
 	UID      string    `json:"uid"` // one of them
 }
 
-func (c *deadletterList) run(ctx context.Context, m *Main, _ []string) error {
-	if err := checkForm(c.output); err != nil {
+func (c *deadletterList) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Window.Limit); err != nil {
 		return err
 	}
-	if c.filter.Limit < 1 {
-		return &usageError{fmt.Sprintf("--limit %d", c.filter.Limit), fmt.Sprintf("--limit %d", deadletter.DefaultLimit)}
-	}
 	c.filter.State = deadletter.State(c.state)
-	db, err := m.openLetters(ctx, c.db, deadletter.Config{})
+	db, err := openLetters(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
@@ -80,24 +80,32 @@ func (c *deadletterList) run(ctx context.Context, m *Main, _ []string) error {
 	if err != nil {
 		return db.refused("read", err)
 	}
-	if c.output == "json" {
-		return writeJSON(m.Stdout, page)
+	if c.output != cli.Table {
+		if c.letters {
+			return cli.WriteList(m.Stdout, c.output, page, page.Letters)
+		}
+		return cli.WriteList(m.Stdout, c.output, page, page.Causes)
 	}
-	if err := page.print(m.Stdout, c.letters); err != nil {
+	if len(page.Causes)+len(page.Letters) == 0 {
+		err = m.Empty("such letters")
+	} else {
+		err = page.print(m.Stdout, c.letters)
+	}
+	if err != nil {
 		return err
 	}
-	if page.Next != "" {
-		fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %s\n", page.Next)
+	if err := m.More(page.Next); err != nil {
+		return err
 	}
 	for _, r := range page.Redrives {
-		fmt.Fprintf(m.Stderr, "A redrive of %s is not complete: it runs, or was killed. Try: once deadletter redrive --resume %s --db %s\n", shown(r.Who), r.UID, db.paste)
+		fmt.Fprintf(m.Stderr, "A redrive of %s is not complete: it runs, or was killed. Try: once deadletter redrive --resume %s --db %s\n", cli.Shown(r.Who), r.UID, db.Paste)
 	}
 	return nil
 }
 
 func (c *deadletterList) page(ctx context.Context, db *lettersDB) (page lettersPage, err error) {
 	page.Redrives = []redriveEntry{}
-	open, err := db.Redrives(ctx)
+	open, err := db.Letters.Redrives(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -106,18 +114,18 @@ func (c *deadletterList) page(ctx context.Context, db *lettersDB) (page lettersP
 	}
 	if !c.letters {
 		page.Causes = []letterCause{}
-		groups, err := db.Groups(ctx, c.filter.Filter)
+		groups, err := db.Letters.Causes(ctx, c.filter.LetterFilter)
 		for _, g := range groups {
 			page.Causes = append(page.Causes, letterCause{g.Letters, g.Waiting, g.Origin, g.Consumer, g.Topic, g.Class, g.Cause, g.Oldest.UTC(), g.Newest.UTC(), g.UID})
 		}
 		return page, err
 	}
 	page.Letters = []letterEntry{}
-	list, next, err := db.List(ctx, c.filter.Filter)
-	for _, l := range list {
+	list, err := db.Letters.List(ctx, c.filter.LetterFilter)
+	for _, l := range list.Items {
 		page.Letters = append(page.Letters, newLetterEntry(l))
 	}
-	page.Next = next
+	page.Next = list.Next
 	return page, err
 }
 
@@ -126,14 +134,14 @@ func (p lettersPage) print(w io.Writer, letters bool) error {
 	if !letters {
 		fmt.Fprint(t, "LETTERS\tREDRIVEN\tOF\tTOPIC\tCLASS\tCAUSE\tNEWEST\tONE OF THEM\n")
 		for _, g := range p.Causes {
-			fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", g.Letters, g.Waiting, originOf(g.Origin, g.Consumer), orDash(g.Topic), shown(g.Class), shown(g.Cause), g.Newest.Format(time.RFC3339), g.UID)
+			fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", g.Letters, g.Waiting, originOf(g.Origin, g.Consumer), cli.OrDash(g.Topic), cli.Shown(g.Class), cli.Shown(g.Cause), g.Newest.Format(time.RFC3339), g.UID)
 		}
 		return t.Flush()
 	}
 	fmt.Fprint(t, "UID\tOF\tTOPIC\tKEY\tTYPE\tSTATE\tFAILED\tDEAD\tERROR\n")
 	for _, l := range p.Letters {
-		state := l.State + either(l.RedriveAt != nil, ", redriven", "")
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.UID, originOf(l.Origin, l.Consumer), orDash(l.Topic), orDash(l.Key), orDash(l.Type), state, l.Attempts, l.DeadAt.Format(time.RFC3339), shown(l.Error))
+		state := l.State + cli.Either(l.RedriveAt != nil, ", redriven", "")
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.UID, originOf(l.Origin, l.Consumer), cli.OrDash(l.Topic), cli.OrDash(l.Key), cli.OrDash(l.Type), state, l.Attempts, l.DeadAt.Format(time.RFC3339), cli.Shown(l.Error))
 	}
 	return t.Flush()
 }
@@ -143,5 +151,5 @@ func originOf(origin, consumer string) string {
 	if consumer == "" {
 		return origin
 	}
-	return origin + " " + shown(consumer)
+	return origin + " " + cli.Shown(consumer)
 }

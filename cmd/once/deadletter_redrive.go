@@ -3,19 +3,22 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
 )
 
-var deadletterRedriveEntry = entry{
-	name: "deadletter redrive", args: "UID", brief: "have dead letters tried again",
-	help: `Has dead letters tried again: the one with this UID, or those that the flags choose, or all. The
+var deadletterRedriveEntry = cli.Entry{
+	Name: "deadletter redrive", Args: "UID", Brief: "have dead letters tried again",
+	Help: `Has dead letters tried again: the one with this UID, or those that the flags choose, or all. The
 processes that handle messages do it: inboxes that run, and relays. A message keeps its ID, and a
 letter is applied once, also if two redrives run at once or this command is killed.
 
@@ -27,37 +30,38 @@ have forgotten their IDs and could apply them twice: --beyond-retention has them
 A redrive that was killed goes on with --resume, and --cancel ends one: what was not tried yet
 waits for a person again. Without --yes nothing is changed: the letters are counted, and the command
 tells with which --before exactly these are redriven, and none that comes later.`,
-	make: func() command { return new(deadletterRedrive) },
+	Make: func() cli.Runner { return new(deadletterRedrive) },
 }
 
 type deadletterRedrive struct {
-	db, output, resume, cancel string
-	filter                     letterFilter
-	opts                       deadletter.RedriveOptions
-	yes, wait                  bool
+	db, resume, cancel string
+	output             cli.Form
+	filter             letterFilter
+	by                 operate.By
+	opts               deadletter.RedriveOptions
+	yes, wait          bool
 }
 
-func (c *deadletterRedrive) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
-	c.filter.flags(fs)
+func (c *deadletterRedrive) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.filter.Flags(fs)
 	fs.Float64Var(&c.opts.Rate, "rate", 0, "at most `N` letters a second (default: all at once)")
 	fs.BoolVar(&c.opts.Canary, "canary", false, "one letter first, and the others when it was applied")
 	fs.BoolVar(&c.opts.DryRun, "dry-run", false, "only count the letters")
 	fs.BoolVar(&c.opts.BeyondRetention, "beyond-retention", false, "also messages whose receivers may have forgotten them")
-	fs.StringVar(&c.opts.Reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&c.opts.Who, "by", operator(), "`WHO`, for the audit")
+	cli.ByFlags(fs, &c.by)
 	fs.StringVar(&c.resume, "resume", "", "go on with the redrive of this `UID`")
 	fs.StringVar(&c.cancel, "cancel", "", "end the redrive of this `UID`")
 	fs.BoolVar(&c.wait, "wait", false, "show the progress until every letter was tried")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	cli.YesFlag(fs, &c.yes)
+	c.output.Flag(fs)
 }
 
-func (c *deadletterRedrive) run(ctx context.Context, m *Main, args []string) error {
+func (c *deadletterRedrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err := c.check(args); err != nil {
 		return err
 	}
-	db, err := m.openLetters(ctx, c.db, deadletter.Config{})
+	db, err := openLetters(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
@@ -65,9 +69,9 @@ func (c *deadletterRedrive) run(ctx context.Context, m *Main, args []string) err
 	var r deadletter.Redrive
 	switch {
 	case c.resume != "":
-		r, err = db.Resume(ctx, c.resume)
+		r, err = db.Letters.Continue(ctx, c.resume)
 	case c.cancel != "":
-		r, err = db.Cancel(ctx, c.cancel, c.opts.Who, c.opts.Reason)
+		r, err = db.Letters.Cancel(ctx, c.by, c.cancel)
 	default:
 		var now time.Time
 		if now, err = c.filter.resolve(ctx, db); err != nil {
@@ -79,11 +83,11 @@ func (c *deadletterRedrive) run(ctx context.Context, m *Main, args []string) err
 		if c.opts.Canary {
 			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the canary")
 		}
-		r, err = db.Redrive(ctx, c.filter.Filter, c.opts)
+		r, err = db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, c.opts)
 	}
 	if err != nil {
 		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also when it was interrupted, about which nothing else is said
-			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To go on, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.paste)
+			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To go on, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.Paste)
 		}
 		return db.refused("change", err)
 	}
@@ -93,13 +97,13 @@ func (c *deadletterRedrive) run(ctx context.Context, m *Main, args []string) err
 	if c.wait {
 		left := r.Left
 		if r, err = c.follow(ctx, m.Stderr, db, r); err != nil {
-			fmt.Fprintf(m.Stderr, "redrive %s goes on without this command. To see it, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, r.UID, db.paste)
+			fmt.Fprintf(m.Stderr, "redrive %s goes on without this command. To see it, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, r.UID, db.Paste)
 			return db.refused("read", err)
 		}
 		r.Left = left
 	}
-	if c.output == "json" {
-		return writeJSON(m.Stdout, newRedriveEntry(r))
+	if c.output != cli.Table {
+		return cli.WriteJSON(m.Stdout, c.output, newRedriveEntry(r))
 	}
 	return c.tell(m, db, r)
 }
@@ -111,72 +115,70 @@ func (c *deadletterRedrive) check(args []string) error {
 	}
 	switch {
 	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
-		return &usageError{"the UID is empty", try}
-	case checkForm(c.output) != nil:
-		return checkForm(c.output)
+		return cli.Usage("the UID is empty", try)
 	case (c.resume != "" || c.cancel != "") && (c.filter.UID != "" || c.filter.again() != ""):
-		return &usageError{"--resume and --cancel mean a whole redrive", "them without a UID of a letter and without flags that choose letters"}
+		return cli.Usage("--resume and --cancel mean a whole redrive", "them without a UID of a letter and without flags that choose letters")
 	case c.resume != "" && c.cancel != "":
-		return &usageError{"--resume and --cancel exclude each other", "one of them"}
-	case c.resume == "" && !c.opts.DryRun && strings.TrimSpace(c.opts.Reason) == "":
-		return &usageError{"--reason is missing", try}
+		return cli.Usage("--resume and --cancel exclude each other", "one of them")
+	case c.resume == "" && !c.opts.DryRun && strings.TrimSpace(c.by.Reason) == "":
+		return cli.Usage("--reason is missing", try)
 	case !(c.opts.Rate >= 0): // not NaN either
-		return &usageError{fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50"}
+		return cli.Usage(fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50")
 	}
 	return nil
 }
 
 // preview says what would be done.
-func (c *deadletterRedrive) preview(ctx context.Context, m *Main, db *lettersDB, now time.Time) error {
+func (c *deadletterRedrive) preview(ctx context.Context, m *cli.Env, db *lettersDB, now time.Time) error {
 	flags := c.filter.bound(now)
 	dry := c.opts
 	dry.DryRun = true
-	r, err := db.Redrive(ctx, c.filter.Filter, dry)
+	r, err := db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, dry)
 	if err != nil {
 		return db.refused("read", err)
 	}
 	if c.filter.UID != "" && r.Total+r.Left == 0 {
 		return db.notDead(c.filter.UID)
 	}
-	if c.output == "json" {
-		if err := writeJSON(m.Stdout, newRedriveEntry(r)); err != nil {
+	if c.output != cli.Table {
+		if err := cli.WriteJSON(m.Stdout, c.output, newRedriveEntry(r)); err != nil {
 			return err
 		}
 	} else {
-		pace := either(c.opts.Rate > 0, fmt.Sprintf(", %v a second", c.opts.Rate), "") + either(c.opts.Canary, ", one of them first", "")
-		fmt.Fprintf(m.Stdout, "would redrive: %s%s\n", count(int(r.Total), "letter"), pace)
+		pace := cli.Either(c.opts.Rate > 0, fmt.Sprintf(", %v a second", c.opts.Rate), "") + cli.Either(c.opts.Canary, ", one of them first", "")
+		fmt.Fprintf(m.Stdout, "would redrive: %s%s\n", cli.Count(int(r.Total), "letter"), pace)
 		tellLeft(m.Stdout, r)
 	}
 	if c.opts.DryRun {
 		return nil
 	}
-	return errors.New("nothing was changed yet. Try: the same with " + flags)
+	return m.Preview(flags)
 }
 
 func tellLeft(w io.Writer, r deadletter.Redrive) {
 	if r.Left > 0 {
-		fmt.Fprintf(w, "left: %s, because receivers may have forgotten the message: --beyond-retention has them tried as well\n", count(int(r.Left), "letter"))
+		fmt.Fprintf(w, "left: %s, because receivers may have forgotten the message: --beyond-retention has them tried as well\n", cli.Count(int(r.Left), "letter"))
 	}
 }
 
 // tell says what has become of a redrive.
-func (c *deadletterRedrive) tell(m *Main, db *lettersDB, r deadletter.Redrive) error {
+func (c *deadletterRedrive) tell(m *cli.Env, db *lettersDB, r deadletter.Redrive) error {
 	fmt.Fprintf(m.Stdout, "redrive %s: %s\n%s\n", r.UID, r.State, standingOf(r))
 	tellLeft(m.Stdout, r)
 	switch {
 	case r.State == deadletter.RedriveStopped:
-		return fmt.Errorf("the canary was not applied, and no other letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.paste)
+		return fmt.Errorf("the canary was not applied, and no other letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.Paste)
 	case r.Failed > 0:
-		return fmt.Errorf("%s dead again. Try: once deadletter list --db %s", either(r.Failed == 1, "1 letter is", fmt.Sprintf("%d letters are", r.Failed)), db.paste)
+		return fmt.Errorf("%s dead again. Try: once deadletter list --db %s", cli.Either(r.Failed == 1, "1 letter is", fmt.Sprintf("%d letters are", r.Failed)), db.Paste)
 	case r.Waiting > 0 && !c.wait:
-		fmt.Fprintf(m.Stderr, "To see the progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, db.paste)
+		fmt.Fprintf(m.Stderr, "To see the progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, db.Paste)
 	}
 	return nil
 }
 
 // standingOf is the counts of a redrive in one line.
 func standingOf(r deadletter.Redrive) string {
-	return fmt.Sprintf("%s: %d applied, %d failed, %d discarded, %d not tried yet", count(int(r.Total), "letter"), r.Applied, r.Failed, r.Discarded, r.Waiting)
+	return fmt.Sprintf("%s: %d applied, %d failed, %d discarded, %d not tried yet", cli.Count(int(r.Total), "letter"), r.Applied, r.Failed, r.Discarded, r.Waiting)
 }
 
 // follow shows the progress until every letter was tried: a bar on a terminal, else a line now and then.
@@ -200,7 +202,7 @@ func (c *deadletterRedrive) follow(ctx context.Context, w io.Writer, db *letters
 			return r, ctx.Err()
 		case <-look.C:
 		}
-		next, err := db.Progress(ctx, r.UID)
+		next, err := db.Letters.Progress(ctx, r.UID)
 		if err != nil {
 			return r, err
 		}
@@ -240,5 +242,5 @@ type redriveEntry struct {
 }
 
 func newRedriveEntry(r deadletter.Redrive) redriveEntry {
-	return redriveEntry{r.UID, string(r.State), r.Who, r.Reason, r.Rate, moment(r.CreatedAt), r.Total, r.Waiting, r.Applied, r.Failed, r.Discarded, r.Left, r.Canary}
+	return redriveEntry{r.UID, string(r.State), r.Who, r.Reason, r.Rate, cli.Moment(r.CreatedAt), r.Total, r.Waiting, r.Applied, r.Failed, r.Discarded, r.Left, r.Canary}
 }

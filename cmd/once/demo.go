@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	mrand "math/rand/v2"
 	"net/url"
@@ -16,13 +15,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 	"github.com/oncelib/once/store"
 )
 
-var demoEntry = entry{
-	name: "demo", brief: "kill a payments service under fire, then count the money",
-	help: `Starts the payments service as a process of its own and sends it refunds from clients
+var demoEntry = cli.Entry{
+	Name: "demo", Brief: "kill a payments service under fire, then count the money",
+	Help: `Starts the payments service as a process of its own and sends it refunds from clients
 that retry, and are processes of their own, too. On the way answers are lost, requests
 are doubled or cut off, keys are used again for another amount, and the service is killed
 (SIGKILL) at least five times and started again on the same database. So are the clients,
@@ -31,7 +33,7 @@ in the middle of their requests, which they resume from their journals.
 When the last process is dead, the refunds are counted in the database. The exit code
 is 0 only if every refund took effect exactly once and every replay was the same, byte
 for byte. With --unsafe the same storm meets the same service without once.`,
-	make: func() command { return new(demo) },
+	Make: func() cli.Runner { return new(demo) },
 }
 
 type demo struct {
@@ -45,9 +47,10 @@ type demo struct {
 	metrics bool
 }
 
-func (c *demo) flags(fs *flag.FlagSet) {
+func (c *demo) Flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.ops, "ops", 500, "how `MANY` refunds")
-	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
+	fs.StringVar(&c.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
+	cli.OnCommandLine(fs, "db")
 	fs.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that decides what is thrown at which refund (default: a new one)")
 	fs.StringVar(&c.log, "log", "", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
 	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
@@ -62,12 +65,12 @@ const (
 	mostOps    = 1_000_000
 )
 
-func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
+func (c *demo) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	switch {
 	case c.ops < 1 || c.ops > mostOps:
-		return &usageError{fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 500"}
+		return cli.Usage(fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 500")
 	case c.metrics && c.unsafe:
-		return &usageError{"--unsafe leaves out what --metrics reads", "--metrics without --unsafe"}
+		return cli.Usage("--unsafe leaves out what --metrics reads", "--metrics without --unsafe")
 	}
 	if c.seed == 0 {
 		c.seed = uint64(mrand.Uint32())
@@ -77,7 +80,7 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil && !errors.Is(err, errSaid) { // after a storm that was lost it is evidence
+		if err != nil && !errors.Is(err, cli.ErrSaid) { // after a storm that was lost it is evidence
 			src.discard()
 		}
 	}()
@@ -115,14 +118,14 @@ func (c *demo) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	if c.json {
 		if c.db == "" && r.OK {
-			err = os.RemoveAll(filepath.Dir(src.path)) // scripts do not want to look into it
+			err = os.RemoveAll(filepath.Dir(src.Path)) // scripts do not want to look into it
 		}
 		err = errors.Join(err, json.NewEncoder(m.Stdout).Encode(r))
 	} else {
 		err = c.print(m.Stdout, r, src, cfg)
 	}
 	if err == nil && !r.OK {
-		return errSaid
+		return cli.ErrSaid
 	}
 	return err
 }
@@ -164,7 +167,7 @@ func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
 // can see the last of them end. In SQLite they end with the process.
 func withSession(src demoDB, name string) string {
 	u, err := url.Parse(src.url)
-	if src.dialect != store.PostgreSQL || err != nil {
+	if src.Dialect != store.PostgreSQL || err != nil {
 		return src.url
 	}
 	q := u.Query()
@@ -175,15 +178,15 @@ func withSession(src demoDB, name string) string {
 
 // witness has a connection of its own, by the plain driver.
 func witness(ctx context.Context, src demoDB, session string) (killstorm.Witness, error) {
-	db, err := sql.Open(src.driver, src.dsn)
+	db, err := sql.Open(src.Driver, src.DSN)
 	if err != nil {
 		return killstorm.Witness{}, err
 	}
 	w := killstorm.Witness{DB: db}
-	switch src.dialect {
+	switch src.Dialect {
 	case store.MySQL:
 		if err := db.PingContext(ctx); err != nil {
-			return w, errors.Join(src.failed("open", err), db.Close())
+			return w, errors.Join(src.Failed("open", err), db.Close())
 		}
 		db.SetMaxOpenConns(1) // all others are the service's
 		w.Question = true
@@ -193,7 +196,7 @@ func witness(ctx context.Context, src demoDB, session string) (killstorm.Witness
 		}
 	case store.PostgreSQL:
 		if err := db.PingContext(ctx); err != nil {
-			return w, errors.Join(src.failed("open", err), db.Close())
+			return w, errors.Join(src.Failed("open", err), db.Close())
 		}
 		w.Quiet = func(ctx context.Context) (n int, err error) {
 			err = db.QueryRowContext(ctx, "select count(*) from pg_stat_activity where application_name = $1", session).Scan(&n)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,16 +10,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-var demoProvideEntry = entry{
-	name: "demo provide", brief: "be a provider of the demo that charges cards, to be killed",
-	help: `Makes charges until it is interrupted, and keeps them in a file. It is slow, and drops
+var demoProvideEntry = cli.Entry{
+	Hidden: true, Name: "demo provide", Brief: "be a provider of the demo that charges cards, to be killed",
+	Help: `Makes charges until it is interrupted, and keeps them in a file. It is slow, and drops
 answers. With --dedupes it makes one charge for each Idempotency-Key, and takes tombstones.
 once demo provider starts it.`,
-	make: func() command { return new(demoProvide) },
+	Make: func() cli.Runner { return new(demoProvide) },
 }
 
 type demoProvide struct {
@@ -28,15 +30,15 @@ type demoProvide struct {
 	dedupes      bool
 }
 
-func (c *demoProvide) flags(fs *flag.FlagSet) {
+func (c *demoProvide) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8081", "`ADDRESS` to serve at")
 	fs.StringVar(&c.file, "file", "", "`PATH` of the charges, required")
 	fs.BoolVar(&c.dedupes, "dedupes", false, "make one charge for each key")
 }
 
-func (c *demoProvide) run(ctx context.Context, _ *Main, _ []string) error {
+func (c *demoProvide) Run(ctx context.Context, _ *cli.Env, _ []string) error {
 	if c.file == "" {
-		return &usageError{"--file is missing", "once demo provider, which starts its providers itself"}
+		return cli.Usage("--file is missing", "once demo provider, which starts its providers itself")
 	}
 	p, err := killstorm.OpenProvider(c.file, c.dedupes)
 	if err != nil {
@@ -54,34 +56,35 @@ func serveAt(ctx context.Context, address string, h http.Handler) error {
 	return serve(ctx, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)}, l)
 }
 
-var demoChargeEntry = entry{
-	name: "demo charge", brief: "be a node of the demo's service that charges through providers, to be killed",
-	help: `Takes orders, charges them through the two providers and books them, until it is interrupted.
+var demoChargeEntry = cli.Entry{
+	Hidden: true, Name: "demo charge", Brief: "be a node of the demo's service that charges through providers, to be killed",
+	Help: `Takes orders, charges them through the two providers and books them, until it is interrupted.
 Its work is done in phases under leases, see package lease. once demo provider starts it.`,
-	make: func() command { return new(demoCharge) },
+	Make: func() cli.Runner { return new(demoCharge) },
 }
 
 type demoCharge struct{ listen, db, dedupes, forgets string }
 
-func (c *demoCharge) flags(fs *flag.FlagSet) {
+func (c *demoCharge) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
-	fs.StringVar(&c.db, "db", "", dbUsage)
+	fs.StringVar(&c.db, "db", "", cli.DBUsage)
+	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.dedupes, "dedupes", "", "`ADDRESS` of the provider that dedupes, required")
 	fs.StringVar(&c.forgets, "forgets", "", "`ADDRESS` of the provider that does not, required")
 }
 
-func (c *demoCharge) run(ctx context.Context, m *Main, _ []string) (err error) {
+func (c *demoCharge) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.dedupes == "" || c.forgets == "" {
-		return &usageError{"--dedupes or --forgets is missing", "once demo provider, which starts its service itself"}
+		return cli.Usage("--dedupes or --forgets is missing", "once demo provider, which starts its service itself")
 	}
-	db, err := openDatabase(ctx, c.db, true)
+	db, err := cli.OpenDatabase(ctx, c.db, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	s, err := sqlstore.New(ctx, db.DB)
 	if err != nil {
-		return db.failed("open", err)
+		return db.Failed("open", err)
 	}
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
 	slog.SetDefault(log)

@@ -2,32 +2,34 @@ package main
 
 import (
 	"context"
-	"flag"
 	"os"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
-var demoClientEntry = entry{
-	name: "demo client", brief: "be one of the clients of the demo, to be killed",
-	help: `Reads from standard input, one JSON object per line, what to ask the service for, and
+var demoClientEntry = cli.Entry{
+	Hidden: true, Name: "demo client", Brief: "be one of the clients of the demo, to be killed",
+	Help: `Reads from standard input, one JSON object per line, what to ask the service for, and
 writes to standard output what happens. It retries with package retryhttp, and keeps
 what it asks for in a journal: see once journal list. once demo starts several of them.`,
-	make: func() command { return new(demoClient) },
+	Make: func() cli.Runner { return new(demoClient) },
 }
 
 type demoClient struct{ worker killstorm.Worker }
 
-func (c *demoClient) flags(fs *flag.FlagSet) {
+func (c *demoClient) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.worker.Address, "server", "", "`ADDRESS` of the service, required")
 	fs.StringVar(&c.worker.Tenant, "tenant", "demo", "`NAME` of the tenant")
 	fs.StringVar(&c.worker.Journal, "file", "", fileUsage+", required")
 	fs.Uint64Var(&c.worker.Seed, "seed", 0, "`NUMBER` that decides what the network does")
 }
 
-func (c *demoClient) run(ctx context.Context, m *Main, _ []string) error {
+func (c *demoClient) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if c.worker.Address == "" || c.worker.Journal == "" {
-		return &usageError{"--server or --file is missing", "once demo, which starts its clients itself"}
+		return cli.Usage("--server or --file is missing", "once demo, which starts its clients itself")
 	}
 	return c.worker.Run(ctx, os.Stdin, m.Stdout)
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	mrand "math/rand/v2"
@@ -19,14 +18,17 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-var demoEventsEntry = entry{
-	name: "demo events", brief: "kill relays, a broker and a receiver under fire, then count the events",
-	help: `Starts the payments service with an outbox, two relays (once relay), a NATS server with
+var demoEventsEntry = cli.Entry{
+	Name: "demo events", Brief: "kill relays, a broker and a receiver under fire, then count the events",
+	Help: `Starts the payments service with an outbox, two relays (once relay), a NATS server with
 JetStream and a receiver of the events with an inbox, each as a process of its own. While
 clients make refunds and void some of them, each process is killed (SIGKILL) again and again
 and started again on the same files.
@@ -46,7 +48,7 @@ refunds: every event must be booked exactly once, in the order of its charge.
 The exit code is 0 only if all of this holds. With --log, inbox.csv has a line for each
 booking ("ok") and for each delivery that was discarded, because its event was booked
 ("replayed"); receiver.log is what the receiver has logged, as JSON.`,
-	make: func() command { return new(demoEvents) },
+	Make: func() cli.Runner { return new(demoEvents) },
 }
 
 type demoEvents struct {
@@ -57,9 +59,10 @@ type demoEvents struct {
 	json bool
 }
 
-func (c *demoEvents) flags(fs *flag.FlagSet) {
+func (c *demoEvents) Flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.ops, "ops", 500, "how `MANY` refunds")
-	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
+	fs.StringVar(&c.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
+	cli.OnCommandLine(fs, "db")
 	fs.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that decides when something is killed (default: a new one)")
 	fs.StringVar(&c.log, "log", "", "`FOLDER` for inbox.csv and receiver.log")
 	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
@@ -72,9 +75,9 @@ const (
 	relayTTL     = "500ms" // after which the other relay takes over
 )
 
-func (c *demoEvents) run(ctx context.Context, m *Main, _ []string) (err error) {
+func (c *demoEvents) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.ops < 1 || c.ops > mostOps {
-		return &usageError{fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 500"}
+		return cli.Usage(fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 500")
 	}
 	if c.seed == 0 {
 		c.seed = uint64(mrand.Uint32())
@@ -84,7 +87,7 @@ func (c *demoEvents) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil && !errors.Is(err, errSaid) { // after a storm that was lost it is evidence
+		if err != nil && !errors.Is(err, cli.ErrSaid) { // after a storm that was lost it is evidence
 			src.discard()
 		}
 	}()
@@ -100,7 +103,7 @@ func (c *demoEvents) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(files)) }()
-	letters, err := openDatabase(ctx, src.url, true)
+	letters, err := cli.OpenDatabase(ctx, src.url, true)
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (c *demoEvents) run(ctx context.Context, m *Main, _ []string) (err error) {
 	cfg.Letters = func(ctx context.Context) (*deadletter.Letters, error) {
 		s, err := sqlstore.New(ctx, letters.DB)
 		if err != nil {
-			return nil, letters.failed("open", err)
+			return nil, letters.Failed("open", err)
 		}
 		return deadletter.New(s, deadletter.Config{}), nil
 	}
@@ -132,14 +135,14 @@ func (c *demoEvents) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	if c.json {
 		if c.db == "" && r.OK {
-			err = os.RemoveAll(filepath.Dir(src.path)) // scripts do not want to look into it
+			err = os.RemoveAll(filepath.Dir(src.Path)) // scripts do not want to look into it
 		}
 		err = errors.Join(err, json.NewEncoder(m.Stdout).Encode(r))
 	} else {
 		err = c.print(m.Stdout, r, src)
 	}
 	if err == nil && !r.OK {
-		return errSaid
+		return cli.ErrSaid
 	}
 	return err
 }
@@ -187,14 +190,14 @@ func (c *demoEvents) processes(cfg *killstorm.EventsConfig, src demoDB, files st
 // print tells a stranger what was killed and what has arrived.
 func (c *demoEvents) print(w io.Writer, r killstorm.EventsReport, src demoDB) error {
 	fmt.Fprintf(w, "\nonce demo events\n%d refunds by %d clients in %s, on %s, seed %d\n\n",
-		r.Orders, r.Clients, r.Took.Round(100*time.Millisecond), src.name, c.seed)
+		r.Orders, r.Clients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
 	row := func(n int, what string) { fmt.Fprintf(t, "    %s\t  %s\n", number(n), what) }
 	head := func(s string) { _ = t.Flush(); fmt.Fprintf(w, "  %s\n", s) }
 	head("thrown at it")
 	row(r.RelayKills, fmt.Sprintf("times one of %d relays was killed (SIGKILL)", r.Relays))
 	row(r.BrokerKills, "times NATS was killed")
-	row(r.ServiceKills, "times the service was killed, under "+count(r.Requests, "request"))
+	row(r.ServiceKills, "times the service was killed, under "+cli.Count(r.Requests, "request"))
 	row(r.ReceiverKills, "times the receiver was killed")
 	row(r.Repeated, "deliveries to the receiver were made twice on purpose")
 	row(r.Reordered, "came before the one in front of them, on purpose")
@@ -211,7 +214,7 @@ func (c *demoEvents) print(w io.Writer, r killstorm.EventsReport, src demoDB) er
 	row(r.DuplicatesDiscarded, "deliveries discarded, because the event was booked before")
 	row(r.Parked, "events parked until the one in front of them came")
 	row(r.StaleIgnored, "old versions ignored")
-	row(r.DeadLettered, "dead letters: the receiver could not book them, and "+count(r.Behind, "event")+" of their key waited")
+	row(r.DeadLettered, "dead letters: the receiver could not book them, and "+cli.Count(r.Behind, "event")+" of their key waited")
 	row(r.Redriven, "of them applied after the repair")
 	if err := t.Flush(); err != nil {
 		return err
@@ -222,6 +225,6 @@ func (c *demoEvents) print(w io.Writer, r killstorm.EventsReport, src demoDB) er
 		fmt.Fprintf(w, "\nOK: every event that was committed has arrived, and is booked once, in the order of its key.\n")
 	}
 	_, err := fmt.Fprintf(w, "\nNext: the outbox when all is delivered, and what is known about the dead letter\n"+
-		"  %[1]s outbox list --db %[2]s\n  %[1]s deadletter list --letters --state applied --db %[2]s\n", self(), src.paste)
+		"  %[1]s outbox list --db %[2]s\n  %[1]s deadletter list --letters --state applied --db %[2]s\n", self(), src.Paste)
 	return err
 }

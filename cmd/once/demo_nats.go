@@ -3,34 +3,36 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
-var demoNATSEntry = entry{
-	name: "demo nats", brief: "be the NATS server of the demo, to be killed",
-	help: `Serves NATS with JetStream until it is interrupted. The server is a part of this program, and
+var demoNATSEntry = cli.Entry{
+	Hidden: true, Name: "demo nats", Brief: "be the NATS server of the demo, to be killed",
+	Help: `Serves NATS with JetStream until it is interrupted. The server is a part of this program, and
 is meant for once demo events, which starts it. In production, use a NATS server of its own.`,
-	make: func() command { return new(demoNATS) },
+	Make: func() cli.Runner { return new(demoNATS) },
 }
 
 type demoNATS struct{ listen, dir string }
 
-func (c *demoNATS) flags(fs *flag.FlagSet) {
+func (c *demoNATS) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:4222", "`ADDRESS` to serve at")
 	fs.StringVar(&c.dir, "dir", "", "`FOLDER` for the streams, required")
 }
 
-func (c *demoNATS) run(ctx context.Context, m *Main, _ []string) error {
+func (c *demoNATS) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	host, text, err := net.SplitHostPort(c.listen)
 	port, e := strconv.Atoi(text)
 	if err != nil || e != nil || c.dir == "" {
-		return &usageError{"--listen is not an address, or --dir is missing", "once demo nats --listen 127.0.0.1:4222 --dir streams"}
+		return cli.Usage("--listen is not an address, or --dir is missing", "once demo nats --listen 127.0.0.1:4222 --dir streams")
 	}
 	if port == 0 { // which is 4222 for the server
 		port = server.RANDOM_PORT

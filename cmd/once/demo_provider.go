@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	mrand "math/rand/v2"
@@ -17,14 +16,17 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/admin"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-var demoProviderEntry = entry{
-	name: "demo provider", brief: "kill a service and the providers it charges through, then count the charges",
-	help: `Starts a service with two nodes, which writes orders, charges them through an external
+var demoProviderEntry = cli.Entry{
+	Name: "demo provider", Brief: "kill a service and the providers it charges through, then count the charges",
+	Help: `Starts a service with two nodes, which writes orders, charges them through an external
 provider and books them, and two such providers, each as a process of its own. One provider dedupes
 when it is given a key. The other one never does. Both are slow, and drop answers. While clients send
 orders and retry, each process is killed (SIGKILL) again and again and started again.
@@ -39,7 +41,7 @@ In the end the charges in the files of the providers are compared with what the 
 and with the bookings in the database. The exit code is 0 only if no order is charged twice,
 every answer is true, and every unknown outcome was resolved, some by a check and some by the
 operator.`,
-	make: func() command { return new(demoProvider) },
+	Make: func() cli.Runner { return new(demoProvider) },
 }
 
 type demoProvider struct {
@@ -50,9 +52,10 @@ type demoProvider struct {
 	json bool
 }
 
-func (c *demoProvider) flags(fs *flag.FlagSet) {
+func (c *demoProvider) Flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.ops, "ops", 90, fmt.Sprintf("how `MANY` orders, at least %d", killstorm.LeastOrders))
-	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
+	fs.StringVar(&c.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
+	cli.OnCommandLine(fs, "db")
 	fs.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that decides when something is killed (default: a new one)")
 	fs.StringVar(&c.log, "log", "", "`FILE` for what the processes write")
 	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
@@ -64,9 +67,9 @@ const (
 	providerKills   = 3 // of each process
 )
 
-func (c *demoProvider) run(ctx context.Context, m *Main, _ []string) (err error) {
+func (c *demoProvider) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.ops < killstorm.LeastOrders || c.ops > mostOps {
-		return &usageError{fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 90"}
+		return cli.Usage(fmt.Sprintf("--ops %d makes no storm", c.ops), "--ops 90")
 	}
 	if c.seed == 0 {
 		c.seed = uint64(mrand.Uint32())
@@ -76,7 +79,7 @@ func (c *demoProvider) run(ctx context.Context, m *Main, _ []string) (err error)
 		return err
 	}
 	defer func() {
-		if err != nil && !errors.Is(err, errSaid) { // after a storm that was lost it is evidence
+		if err != nil && !errors.Is(err, cli.ErrSaid) { // after a storm that was lost it is evidence
 			src.discard()
 		}
 	}()
@@ -119,31 +122,31 @@ func (c *demoProvider) run(ctx context.Context, m *Main, _ []string) (err error)
 	}
 	if c.json {
 		if c.db == "" && r.OK {
-			err = os.RemoveAll(filepath.Dir(src.path)) // scripts do not want to look into it
+			err = os.RemoveAll(filepath.Dir(src.Path)) // scripts do not want to look into it
 		}
 		err = errors.Join(err, json.NewEncoder(m.Stdout).Encode(r))
 	} else {
 		err = c.print(m.Stdout, r, src)
 	}
 	if err == nil && !r.OK {
-		return errSaid
+		return cli.ErrSaid
 	}
 	return err
 }
 
 // prepareCharging makes the tables.
 func prepareCharging(ctx context.Context, src demoDB) (err error) {
-	db, err := openDatabase(ctx, src.url, true)
+	db, err := cli.OpenDatabase(ctx, src.url, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := sqlstore.Migrate(ctx, db.DB, capabilities...); err != nil {
-		return db.failed("migrate", err)
+		return db.Failed("migrate", err)
 	}
 	for _, table := range killstorm.ChargingTables() {
 		if _, err := db.ExecContext(ctx, table); err != nil {
-			return db.failed("migrate", err)
+			return db.Failed("migrate", err)
 		}
 	}
 	return nil
@@ -173,14 +176,15 @@ func (c *demoProvider) processes(cfg *killstorm.ProvidersConfig, src demoDB, log
 
 // keysOperator is a person with this program.
 type keysOperator struct {
-	m       *Main
+	m       *cli.Env
 	db, dir string
 }
 
 // once runs a command of this program.
 func (k keysOperator) once(ctx context.Context, args ...string) (stdout []byte, err error) {
 	var out, complaint bytes.Buffer
-	m := &Main{Stdout: &out, Stderr: &complaint, openStore: k.m.openStore}
+	m := *k.m
+	m.Stdout, m.Stderr = &out, &complaint
 	if code := m.Run(ctx, append(args, "--db", k.db)); code != 0 {
 		return nil, fmt.Errorf("once %s: %s", strings.Join(args, " "), complaint.String())
 	}
@@ -197,14 +201,11 @@ func (k keysOperator) unknown(ctx context.Context, scope string) (keys []string,
 		if err != nil {
 			return nil, err
 		}
-		var page struct {
-			Operations []admin.Operation `json:"operations"`
-			Next       string            `json:"next"`
-		}
+		var page operate.Page[operate.Operation]
 		if err := json.Unmarshal(out, &page); err != nil {
 			return nil, err
 		}
-		for _, op := range page.Operations {
+		for _, op := range page.Items {
 			keys = append(keys, op.Key)
 		}
 		if after = page.Next; after == "" {
@@ -238,7 +239,7 @@ func (k keysOperator) resolve(ctx context.Context, scope, key string, d killstor
 
 // print tells a stranger what was killed, and who was charged.
 func (c *demoProvider) print(w io.Writer, r killstorm.ProvidersReport, src demoDB) error {
-	fmt.Fprintf(w, "\nonce demo provider\n%d orders by %d clients in %s, on %s, seed %d\n\n", r.Orders, providerClients, r.Took.Round(100*time.Millisecond), src.name, c.seed)
+	fmt.Fprintf(w, "\nonce demo provider\n%d orders by %d clients in %s, on %s, seed %d\n\n", r.Orders, providerClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
 	row := func(n int, what string) { fmt.Fprintf(t, "    %s\t  %s\n", number(n), what) }
 	head := func(s string) { _ = t.Flush(); fmt.Fprintf(w, "  %s\n", s) }
@@ -264,6 +265,6 @@ func (c *demoProvider) print(w io.Writer, r killstorm.ProvidersReport, src demoD
 	} else {
 		fmt.Fprintf(w, "\nNOT OK\n  %s\n", strings.Join(r.Reasons, "\n  "))
 	}
-	_, err := fmt.Fprintf(w, "\nNext: what the operator has decided\n  %s audit list --db %s\n", self(), src.paste)
+	_, err := fmt.Fprintf(w, "\nNext: what the operator has decided\n  %s audit list --db %s\n", self(), src.Paste)
 	return err
 }

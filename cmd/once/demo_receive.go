@@ -3,23 +3,24 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/pflag"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 	"github.com/oncelib/once/cmd/once/internal/payments"
 )
 
-var demoReceiveEntry = entry{
-	name: "demo receive", brief: "be the receiver of the demo's events, to be killed",
-	help: `Books the events of the payments service through an inbox until it is interrupted, and logs as
+var demoReceiveEntry = cli.Entry{
+	Hidden: true, Name: "demo receive", Brief: "be the receiver of the demo's events, to be killed",
+	Help: `Books the events of the payments service through an inbox until it is interrupted, and logs as
 JSON to standard error what becomes of each. once demo events starts it.`,
-	make: func() command { return new(demoReceive) },
+	Make: func() cli.Runner { return new(demoReceive) },
 }
 
 type demoReceive struct {
@@ -29,18 +30,19 @@ type demoReceive struct {
 
 const reconnectWait = 20 * time.Millisecond // the demo kills the server again and again
 
-func (c *demoReceive) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *demoReceive) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", cli.DBUsage)
+	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.from, "from", "", "`URL` of the NATS server, required")
 	fs.StringVar(&c.cfg.Tenant, "tenant", "demo", "`NAME` of the tenant")
 	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the `AMOUNT` of a refund that cannot be booked (default: there is none)")
 }
 
-func (c *demoReceive) run(ctx context.Context, m *Main, _ []string) (err error) {
+func (c *demoReceive) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.from == "" {
-		return &usageError{"--from is missing", "once demo events, which starts its receiver itself"}
+		return cli.Usage("--from is missing", "once demo events, which starts its receiver itself")
 	}
-	src, err := parseSource(c.db)
+	src, err := cli.ParseSource(c.db)
 	if err != nil {
 		return err
 	}
@@ -56,12 +58,12 @@ func (c *demoReceive) run(ctx context.Context, m *Main, _ []string) (err error) 
 	}
 	db, err := payments.OpenEvents(ctx, c.db)
 	if err != nil {
-		return src.failed("open", err)
+		return src.Failed("open", err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	c.cfg.Prefix = killstorm.ReceiverPrefix
 	c.cfg.Log = slog.New(slog.NewJSONHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: correlated}))
-	fmt.Fprintf(m.Stdout, "database  %s\nreceives  from %s\n", src.name, c.from)
+	fmt.Fprintf(m.Stdout, "database  %s\nreceives  from %s\n", src.Name, c.from)
 	slog.SetDefault(c.cfg.Log) // where warnings of the engine go
 	return db.Receive(ctx, js, c.cfg)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,14 +11,17 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/payments"
 	"github.com/oncelib/once/gauge"
 )
 
-var demoServeEntry = entry{
-	name: "demo serve", brief: "run the payments service of the demo",
-	help: `Serves the payments service until it is interrupted. Its tables are created when it
+var demoServeEntry = cli.Entry{
+	Name: "demo serve", Brief: "run the payments service of the demo",
+	Help: `Serves the payments service until it is interrupted. Its tables are created when it
 starts. The bearer token of a request is the name of its tenant; every POST needs an
 Idempotency-Key.
 
@@ -39,7 +41,7 @@ hash of it: the key itself is neither stored nor logged.
 
   curl -i http://127.0.0.1:8080/v1/charges -u sk_test_acme: \
     -H 'Idempotency-Key: charge-1' -d amount=5000 -d currency=eur`,
-	make: func() command { return new(demoServe) },
+	Make: func() cli.Runner { return new(demoServe) },
 }
 
 type demoServe struct {
@@ -53,15 +55,16 @@ type demoServe struct {
 	otlp       otlp
 }
 
-func (c *demoServe) flags(fs *flag.FlagSet) {
+func (c *demoServe) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
-	fs.StringVar(&c.db, "db", "", dbUsage+" (default: a new SQLite file)")
+	fs.StringVar(&c.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
+	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
-	c.key.flags(fs)
+	c.key.Flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
-	c.metrics.flags(fs, "127.0.0.1:0")
-	c.otlp.flags(fs)
+	c.metrics.Flags(fs, "127.0.0.1:0")
+	c.otlp.Flags(fs)
 	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
 		payments.StripeV1, payments.StripeWait), func(s string) error {
 		d, err := time.ParseDuration(s)
@@ -70,28 +73,28 @@ func (c *demoServe) flags(fs *flag.FlagSet) {
 	})
 }
 
-func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
+func (c *demoServe) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	wait := time.Duration(0)
 	switch {
 	case c.wait == nil:
 	case *c.wait < 0:
-		return &usageError{fmt.Sprintf("--wait %s must not be negative", c.wait), "--wait 2s"}
+		return cli.Usage(fmt.Sprintf("--wait %s must not be negative", c.wait), "--wait 2s")
 	case *c.wait == 0:
 		wait = -1 // not at all, which is not the default of each dialect
 	default:
 		wait = *c.wait
 	}
 	if c.dialect != "" && c.dialect != payments.StripeV1 {
-		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect " + payments.StripeV1}
+		return cli.Usage(fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect "+payments.StripeV1)
 	}
 	if c.unsafe && c.otlp.url != "" {
-		return &usageError{"--unsafe leaves out what --otlp sends", "--otlp without --unsafe"}
+		return cli.Usage("--unsafe leaves out what --otlp sends", "--otlp without --unsafe")
 	}
 	if err := c.otlp.check(); err != nil {
 		return err
 	}
 	if c.db != "" {
-		if _, err := parseSource(c.db); err != nil {
+		if _, err := cli.ParseSource(c.db); err != nil {
 			return err
 		}
 	}
@@ -116,7 +119,7 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
-	fmt.Fprintf(m.Stdout, "database  %s\n", src.name)
+	fmt.Fprintf(m.Stdout, "database  %s\n", src.Name)
 	cfg := payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Encrypter: encrypter, Log: log}
 	observer, stop, err := c.observe(ctx, m, log, db.Gauges())
 	if err != nil {
@@ -138,7 +141,7 @@ func (c *demoServe) run(ctx context.Context, m *Main, _ []string) (err error) {
 }
 
 // observe starts what counts and traces the operations; stop ends it, and sends what was not sent yet.
-func (c *demoServe) observe(ctx context.Context, m *Main, log *slog.Logger, sources []gauge.Source) (_ once.Observer, stop func(), err error) {
+func (c *demoServe) observe(ctx context.Context, m *cli.Env, log *slog.Logger, sources []gauge.Source) (_ once.Observer, stop func(), err error) {
 	if c.metrics.listener == nil && c.otlp.url == "" {
 		return nil, func() {}, nil
 	}
@@ -172,8 +175,8 @@ func (c *demoServe) open(ctx context.Context) (demoDB, *payments.DB, error) {
 	db, err := openPayments(ctx, src.url)
 	if err != nil {
 		src.discard()
-		_, why := advice(src.failed("open", err).Error())
-		return src, nil, fmt.Errorf("%w. Try: %s", err, why)
+		_, why := cli.Advice(src.Failed("open", err).Error())
+		return src, nil, cli.Unreachable(fmt.Errorf("%w. Try: %s", err, why))
 	}
 	return src, db, nil
 }
@@ -195,7 +198,7 @@ func serve(ctx context.Context, server *http.Server, l net.Listener) error {
 
 // demoDB is the database of a demo.
 type demoDB struct {
-	source
+	cli.Source
 
 	url  string
 	temp string // the folder that was made for it
@@ -219,9 +222,9 @@ func demoSource(dsn string) (demoDB, error) {
 		temp = dir
 		dsn = "sqlite:" + filepath.Join(dir, "payments.db")
 	}
-	src, err := parseSource(dsn)
-	if src.path != "" {
-		dsn = "sqlite:" + src.path
+	src, err := cli.ParseSource(dsn)
+	if src.Path != "" {
+		dsn = "sqlite:" + src.Path
 	}
 	return demoDB{src, dsn, temp}, err
 }

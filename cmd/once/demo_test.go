@@ -149,7 +149,7 @@ func TestDemoFails(t *testing.T) {
 	if !strings.Contains(o.stderr, "has ended by itself") || !strings.Contains(o.stderr, "\nTry: ") {
 		t.Errorf("%s", o.stderr)
 	}
-	o = run(t, "demo", "--db", "postgres://127.0.0.1:1/none").want(t, 1)
+	o = run(t, "demo", "--db", "postgres://127.0.0.1:1/none").want(t, 4)
 	if !strings.Contains(o.stderr, "127.0.0.1:1") || !strings.Contains(o.stderr, "\nTry: ") {
 		t.Errorf("%s", o.stderr)
 	}

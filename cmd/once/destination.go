@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -32,22 +33,22 @@ const toUsage = "--to nats://HOST:4222, --to kafka://HOST:9092, or --to https://
 // openDestination reads a URL. It does not wait for the destination to be reached: a relay does that.
 func openDestination(to string) (*destination, error) {
 	if to == "" {
-		return nil, &usageError{"--to is missing", toUsage}
+		return nil, cli.Usage("--to is missing", toUsage)
 	}
 	if strings.HasPrefix(to, kafkaScheme) {
 		return openKafka(to)
 	}
 	u, err := url.Parse(to)
 	if err != nil || u.Host == "" {
-		return nil, &usageError{"--to is not the URL of a destination", toUsage} // it may have a password
+		return nil, cli.Usage("--to is not the URL of a destination", toUsage) // it may have a password
 	}
 	switch u.Scheme {
 	case "nats", "tls":
-		return openNATS(to, redacted(u))
+		return openNATS(to, cli.Redacted(u))
 	case "http", "https":
-		return openHTTP(to, redacted(u))
+		return openHTTP(to, cli.Redacted(u))
 	}
-	return nil, &usageError{fmt.Sprintf("--to: there is no destination %s://", u.Scheme), toUsage}
+	return nil, cli.Usage(fmt.Sprintf("--to: there is no destination %s://", u.Scheme), toUsage)
 }
 
 func openHTTP(to, name string) (*destination, error) {

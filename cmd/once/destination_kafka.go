@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	kafkabroker "github.com/oncelib/once/broker/kafka"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 func openKafka(to string) (*destination, error) {
 	k, err := parseKafka(to)
 	if err != nil { // without the URL, which may have a password
-		return nil, &usageError{"--to kafka://: " + err.Error(), kafkaUsage}
+		return nil, cli.Usage("--to kafka://: "+err.Error(), kafkaUsage)
 	}
 	opts, err := k.options()
 	if err != nil {

@@ -3,19 +3,20 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/store"
 )
 
-var doctorEntry = entry{
-	name: "doctor", brief: "what in a database's settings would break a promise",
-	help: `Checks the settings of a database. Each check prints ok, warn or fail, and what to try.
+var doctorEntry = cli.Entry{
+	Name: "doctor", Brief: "what in a database's settings would break a promise",
+	Help: `Checks the settings of a database. Each check prints ok, warn or fail, and what to try.
 Nothing is changed, except what a data source name itself sets when it is opened.
 
 fail means that a promise of once does not hold on this database, or that once cannot
@@ -35,30 +36,24 @@ If there is an outbox, its backlog, its relays and what waits for a person are l
 
 If there are inboxes, keys that wait for a message are looked at. With --to nats://HOST:4222 the
 consumers on that server that have the names of inboxes of this database are asked for their settings.`,
-	make: func() command { return new(doctor) },
+	Make: func() cli.Runner { return new(doctor) },
 }
 
 type doctor struct {
-	db, output   string
-	to           string
-	json, synced bool
+	db, to string
+	output cli.Form
+	synced bool
 }
 
-func (c *doctor) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage+", or an SQLite data source name, file:...")
+func (c *doctor) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.BoolVar(&c.synced, "synced", false, "the service sets once.Config.Synced")
 	fs.StringVar(&c.to, "to", "", "`URL` of the broker of the outbox and of the inboxes, to be asked as well: see once relay")
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
-	fs.BoolVar(&c.json, "json", false, "the same as -o json")
+	cli.FromEnv(fs, "to", "ONCE_TO")
+	c.output.Flag(fs)
 }
 
-func (c *doctor) run(ctx context.Context, m *Main, _ []string) error {
-	if c.json {
-		c.output = "json"
-	}
-	if c.output != "text" && c.output != "json" {
-		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
-	}
+func (c *doctor) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	p, err := admit(ctx, c.db)
 	if err != nil {
 		return err
@@ -69,15 +64,13 @@ func (c *doctor) run(ctx context.Context, m *Main, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if c.output == "json" {
-		e := json.NewEncoder(m.Stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(d)
+	if c.output != cli.Table {
+		err = cli.WriteList(m.Stdout, c.output, d, d.Findings)
 	} else {
 		d.print(m.Stdout)
 	}
 	if err == nil && !d.Healthy {
-		return errSaid
+		return cli.ErrSaid
 	}
 	return err
 }
@@ -129,7 +122,7 @@ func databaseChecks(d store.Dialect) []check {
 // patient is the database that is examined. What is asked of it writes nothing.
 type patient struct {
 	*sql.DB
-	source
+	cli.Source
 	synced  bool
 	to      string // the broker of the outbox and of the inboxes, "" if it is not to be asked
 	exact   bool   // its connections are set up as the service's are
@@ -154,19 +147,19 @@ const askPatience = 10 * time.Second
 // examine asks everything. A question that one may not ask is a warning; a database
 // that has gone away meanwhile is an error.
 func (p *patient) examine(ctx context.Context) (diagnosis, error) {
-	d := diagnosis{Database: p.name, Dialect: string(p.dialect), Findings: []finding{}}
-	for _, c := range checks(p.dialect) {
+	d := diagnosis{Database: p.Name, Dialect: string(p.Dialect), Findings: []finding{}}
+	for _, c := range checks(p.Dialect) {
 		f, err := func() (finding, error) {
 			ctx, cancel := context.WithTimeout(ctx, askPatience)
 			defer cancel()
 			return c.ask(ctx, p)
 		}()
-		if isMissingTable(err) {
+		if cli.IsMissingTable(err) {
 			continue // which is the finding of another check
 		}
 		if err != nil {
-			what, try := advice(err.Error())
-			f = warn.because("not known: "+what, either(try != "", try, "the user of the service, or one who may read more"))
+			what, try := cli.Advice(err.Error())
+			f = warn.because("not known: "+what, cli.Either(try != "", try, "the user of the service, or one who may read more"))
 		}
 		f.Check = c.name
 		switch f.Level {
@@ -182,7 +175,7 @@ func (p *patient) examine(ctx context.Context) (diagnosis, error) {
 	}
 	d.Healthy = d.Failures == 0
 	if err := p.PingContext(ctx); err != nil {
-		return d, p.failed("examine", err)
+		return d, p.Failed("examine", err)
 	}
 	return d, nil
 }

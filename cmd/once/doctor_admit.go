@@ -4,15 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/url"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
@@ -21,76 +20,49 @@ import (
 // admit opens a database for its examination, through one plain connection.
 func admit(ctx context.Context, dsn string) (*patient, error) {
 	if strings.HasPrefix(dsn, "file:") { // a data source name, with all that the service sets
-		u, err := url.Parse(dsn)
+		src, err := cli.ParseSource(dsn)
 		if err != nil {
-			return nil, &usageError{"--db is not a data source name", "--db 'file:app.db?_pragma=journal_mode(WAL)'"}
+			return nil, err
 		}
-		path := either(u.Opaque != "", u.Opaque, u.Path)
-		src := source{dialect: store.SQLite, driver: "sqlite", dsn: dsn, path: path, name: "sqlite:" + path, paste: quoted("sqlite:" + path)}
-		if _, err := os.Stat(path); err != nil { // opening it would make it
-			return nil, src.failed("open", err)
+		src.DSN = dsn
+		if _, err := os.Stat(src.Path); err != nil { // opening it would make it
+			return nil, src.Failed("open", err)
 		}
 		return admitted(ctx, src, true)
 	}
-	db, err := openDatabase(ctx, dsn, false) // which has the better words for what is wrong
+	db, err := cli.OpenDatabase(ctx, dsn, false) // which has the better words for what is wrong
 	if err != nil {
 		return nil, err
 	}
 	_ = db.Close()
-	return admitted(ctx, db.source, db.dialect != store.SQLite)
+	return admitted(ctx, db.Source, db.Dialect != store.SQLite)
 }
 
-func admitted(ctx context.Context, src source, exact bool) (*patient, error) {
-	db, err := src.plain()
+func admitted(ctx context.Context, src cli.Source, exact bool) (*patient, error) {
+	db, err := src.Plain()
 	if err != nil {
-		return nil, src.failed("open", err)
+		return nil, src.Failed("open", err)
 	}
 	db.SetMaxOpenConns(1)
-	p := &patient{DB: db, source: src, exact: exact, close: func() { _ = db.Close() }}
-	if err := reached(ctx, src, db); err != nil {
+	p := &patient{DB: db, Source: src, exact: exact, close: func() { _ = db.Close() }}
+	if err := cli.Reached(ctx, src, db); err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-// plain opens the database without a guard.
-func (s source) plain() (*sql.DB, error) {
-	cfg, err := s.pgx()
-	if cfg == nil || err != nil {
-		db, e := sql.Open(s.driver, s.dsn)
-		if err == nil {
-			err = e
-		}
-		return db, err
-	}
-	return stdlib.OpenDB(*cfg), nil
-}
-
-// pgx returns how to connect to PostgreSQL, nil if it is another database. Nothing is
-// prepared, which a pooler might not bear.
-func (s source) pgx() (*pgx.ConnConfig, error) {
-	if s.dialect != store.PostgreSQL {
-		return nil, nil //nolint:nilnil // see above
-	}
-	cfg, err := pgx.ParseConfig(s.dsn)
-	if err == nil {
-		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	}
-	return cfg, err
-}
-
 // status reads the migrations.
-func (s source) status(ctx context.Context) ([]migration.Status, error) {
+func (p *patient) status(ctx context.Context) ([]migration.Status, error) {
 	var db *sql.DB
-	cfg, err := s.pgx()
+	cfg, err := p.PGX()
 	switch {
 	case err != nil:
 		return nil, err
 	case cfg != nil:
 		db = sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg))
 	default:
-		if db, err = sqlstore.Open(s.driver, s.dsn); err != nil {
+		if db, err = sqlstore.Open(p.Source.Driver, p.DSN); err != nil {
 			return nil, err
 		}
 	}
@@ -118,10 +90,10 @@ func askMigrations(ctx context.Context, p *patient) (finding, error) {
 			lacks = append(lacks, s.Migration)
 		}
 	}
-	if p.dialect == store.MySQL && missing[migration.Operation.Capability] > 0 {
+	if p.Dialect == store.MySQL && missing[migration.Operation.Capability] > 0 {
 		if err := p.rehearse(ctx, lacks); err != nil {
-			what, try := advice(ownError(err).Error())
-			return fail.because("tables are missing, and once migrate up fails: "+what, either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
+			what, try := cli.Advice(cli.OwnError(err).Error())
+			return fail.because("tables are missing, and once migrate up fails: "+what, cli.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
 		}
 	}
 	for _, m := range has {
@@ -129,9 +101,9 @@ func askMigrations(ctx context.Context, p *patient) (finding, error) {
 			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // its rows have another name now
 				continue
 			}
-			if _, err := p.ExecContext(ctx, "select 1 from "+match[1]+" where 1 = 0"); isMissingTable(err) {
+			if _, err := p.ExecContext(ctx, "select 1 from "+match[1]+" where 1 = 0"); cli.IsMissingTable(err) {
 				return fail.because(fmt.Sprintf("once_schema lists %s %d, but its table %s does not exist: what uses it fails", m.Capability, m.Version, match[1]),
-					fmt.Sprintf("a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.paste)), nil
+					fmt.Sprintf("a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.Paste)), nil
 			}
 		}
 	}
@@ -140,9 +112,9 @@ func askMigrations(ctx context.Context, p *patient) (finding, error) {
 		used := slices.ContainsFunc(has, func(m migration.Migration) bool { return m.Capability == name })
 		switch n := missing[name]; {
 		case n > 0 && name == migration.Operation.Capability:
-			return fail.because(fmt.Sprintf("%d of %d migrations of %s are missing: operations fail", n, all[name], name), "once migrate up --db "+p.paste), nil
+			return fail.because(fmt.Sprintf("%d of %d migrations of %s are missing: operations fail", n, all[name], name), "once migrate up --db "+p.Paste), nil
 		case n > 0 && used:
-			return fail.because(fmt.Sprintf("%d of %d migrations of %s are missing: what uses its tables fails", n, all[name], name), "once migrate up --only "+name+" --db "+p.paste), nil
+			return fail.because(fmt.Sprintf("%d of %d migrations of %s are missing: what uses its tables fails", n, all[name], name), "once migrate up --only "+name+" --db "+p.Paste), nil
 		case n > 0:
 			unused = append(unused, name)
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
 // deadletterChecks are the same for all dialects. Without the tables of dead letters there is nothing to ask.
@@ -18,8 +20,8 @@ func askLetters(ctx context.Context, p *patient) (finding, error) {
 	case n == 0:
 		return fine("no message is a dead letter"), nil
 	case n == redriven:
-		return fine("%s for their redrive", either(n == 1, "1 dead letter waits", fmt.Sprintf("%d dead letters wait", n))), nil
+		return fine("%s for their redrive", cli.Either(n == 1, "1 dead letter waits", fmt.Sprintf("%d dead letters wait", n))), nil
 	}
-	says := either(n-redriven == 1, "1 dead letter waits", fmt.Sprintf("%d dead letters wait", n-redriven)) + " for a person"
-	return warn.because(says, "once deadletter list --db "+p.paste), nil
+	says := cli.Either(n-redriven == 1, "1 dead letter waits", fmt.Sprintf("%d dead letters wait", n-redriven)) + " for a person"
+	return warn.because(says, "once deadletter list --db "+p.Paste), nil
 }

@@ -1,6 +1,8 @@
 package main
 
-import "syscall"
+import (
+	"syscall"
+)
 
 // kinds of file systems, by the magic numbers of statfs(2).
 var kinds = map[uint32]string{

@@ -11,6 +11,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
 // poolIdle is how long a pool of pgx keeps an idle connection by default. A sql.DB keeps it for ever.
@@ -47,10 +49,10 @@ func (i idleEnd) judge(bound time.Duration) finding {
 	case i.after == 0:
 		return fine("the server does not close idle connections")
 	case i.after <= bound:
-		return warn.because(fmt.Sprintf("%s closes connections that are idle for %s: after a quiet time, calls wait until new ones are made", i.by, span(i.after)),
-			fmt.Sprintf("MaxConnIdleTime of a pgxpool or SetConnMaxIdleTime of a sql.DB, shorter than %s%s", span(i.after), i.try))
+		return warn.because(fmt.Sprintf("%s closes connections that are idle for %s: after a quiet time, calls wait until new ones are made", i.by, cli.Span(i.after)),
+			fmt.Sprintf("MaxConnIdleTime of a pgxpool or SetConnMaxIdleTime of a sql.DB, shorter than %s%s", cli.Span(i.after), i.try))
 	}
-	return fine("%s closes connections that are idle for %s", i.by, span(i.after))
+	return fine("%s closes connections that are idle for %s", i.by, cli.Span(i.after))
 }
 
 // idleByHost is what the name of a host tells.
@@ -68,7 +70,7 @@ func askIdlePostgres(ctx context.Context, p *patient) (finding, error) {
 	if err := p.QueryRowContext(ctx, "select coalesce(max(setting::bigint), 0) from pg_settings where name = 'idle_session_timeout'").Scan(&ms); err != nil {
 		return finding{}, err
 	}
-	cfg, err := p.pgx()
+	cfg, err := p.PGX()
 	if err != nil {
 		return finding{}, err
 	}
@@ -90,7 +92,7 @@ func askIdlePostgres(ctx context.Context, p *patient) (finding, error) {
 	}
 	f := end.judge(poolIdle)
 	if d := seconds(settings["server_idle_timeout"]); d > 0 {
-		f.Says += fmt.Sprintf("; PgBouncer closes its own after %s (server_idle_timeout)", span(d))
+		f.Says += fmt.Sprintf("; PgBouncer closes its own after %s (server_idle_timeout)", cli.Span(d))
 	}
 	return f, nil
 }
@@ -139,7 +141,7 @@ func askIdleMySQL(ctx context.Context, p *patient) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	cfg, err := mysql.ParseDSN(p.dsn)
+	cfg, err := mysql.ParseDSN(p.DSN)
 	if err != nil {
 		return finding{}, err
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 )
 
 // inboxChecks are the same for all dialects. Without the tables of the inbox there is nothing to ask.
@@ -17,44 +20,38 @@ var inboxChecks = []check{
 // gapBound is how long a key may wait for a message before it is worth a word.
 const gapBound = time.Minute
 
+// mostGaps is how many keys that wait are counted.
+const mostGaps = 100_000
+
 // askGaps asks for keys that wait for a message that has not come. What waits for a dead letter is told with the dead letters.
 func askGaps(ctx context.Context, p *patient) (finding, error) {
-	consumers, err := distinct(ctx, p.DB, p.dialect, "once_inbox_position", "consumer", mostNames)
-	if err != nil {
-		return finding{}, err
-	}
 	s, end, err := p.store(ctx)
 	if err != nil {
 		return finding{}, err
 	}
 	defer end()
-	now, err := clock(ctx, s)
+	o := operate.New(s, operate.Config{})
+	now, err := o.Keys.Now(ctx)
 	if err != nil {
-		return finding{}, ownError(err)
+		return finding{}, cli.OwnError(err)
+	}
+	gaps, err := o.Inbox.List(ctx, operate.GapFilter{Window: operate.Window{Limit: mostGaps}})
+	if err != nil {
+		return finding{}, cli.OwnError(err)
 	}
 	keys := 0
 	var oldest time.Duration
-	for _, consumer := range consumers {
-		in, err := inboxOn(s, consumer)
-		if err != nil {
-			return finding{}, err
-		}
-		gaps, err := in.Gaps(ctx)
-		if err != nil {
-			return finding{}, ownError(err)
-		}
-		for _, g := range gaps {
-			if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
-				keys++
-				oldest = max(oldest, waits)
-			}
+	for _, g := range gaps.Items {
+		if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
+			keys++
+			oldest = max(oldest, waits)
 		}
 	}
 	if keys == 0 {
 		return fine("no key waits for a message that has not come"), nil
 	}
-	says := either(keys == 1, "1 key waits", fmt.Sprintf("%d keys wait", keys)) + " for a message that has not come, the oldest for " + span(oldest)
-	return warn.because(says, "once inbox list --db "+p.paste), nil
+	says := cli.Either(keys == 1, "1 key waits", fmt.Sprintf("%d keys wait", keys)) + " for a message that has not come, the oldest for " + cli.Span(oldest)
+	return warn.because(says, "once inbox list --db "+p.Paste), nil
 }
 
 // askConsumers asks the broker, if the command line names one, for the consumers of the inboxes.
@@ -83,13 +80,13 @@ func askConsumers(ctx context.Context, p *patient) (finding, error) {
 	case found == 0:
 		return fine("%s has no consumer with the name of an inbox: %s. natsbroker.CheckConsumer asks for one with another name", d.name, strings.Join(names, ", ")), nil
 	}
-	return fine("%s delivers each message until it is acknowledged: %s looked at", d.name, either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
+	return fine("%s delivers each message until it is acknowledged: %s looked at", d.name, cli.Either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
 }
 
 // consumers returns the consumers whose inboxes have had messages.
 func (p *patient) consumers(ctx context.Context) (names []string, err error) {
 	for _, table := range []string{"once_inbox", "once_inbox_position"} {
-		some, err := distinct(ctx, p.DB, p.dialect, table, "consumer", mostNames)
+		some, err := distinct(ctx, p.DB, p.Dialect, table, "consumer", mostNames)
 		if err != nil {
 			return nil, err
 		}

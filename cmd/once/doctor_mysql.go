@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
 // mysqlChecks are for MySQL and MariaDB.
@@ -47,7 +49,7 @@ func (p *patient) setting(ctx context.Context, show string) (value string, err e
 func askVariable(name, otherwise string, judge func(value string) finding) func(context.Context, *patient) (finding, error) {
 	return func(ctx context.Context, p *patient) (finding, error) {
 		value, err := p.setting(ctx, "show variables like '"+name+"'")
-		if value = either(value != "", value, otherwise); err != nil || value == "" {
+		if value = cli.Either(value != "", value, otherwise); err != nil || value == "" {
 			return finding{}, err
 		}
 		return judge(value), nil

@@ -5,25 +5,19 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// isMySQLError reports whether MySQL or MariaDB has answered with one of numbers.
-func isMySQLError(err error, numbers ...uint16) bool {
-	e := (*mysql.MySQLError)(nil)
-	return errors.As(err, &e) && slices.Contains(numbers, e.Number)
-}
-
 // isDenied reports whether the user may not do that.
-func isDenied(err error) bool { return isMySQLError(err, 1044, 1142, 1143, 1227) }
+func isDenied(err error) bool { return cli.IsMySQLError(err, 1044, 1142, 1143, 1227) }
 
 // count is how many rows a query returns.
 func (p *patient) count(ctx context.Context, query string) (n int, err error) {
@@ -102,14 +96,14 @@ func askLocks(ctx context.Context, p *patient) (finding, error) {
 // askStore has the store itself look at the sessions of the service: their mode, isolation level and
 // autocommit.
 func askStore(ctx context.Context, p *patient) (finding, error) {
-	db, err := sqlstore.Open(p.driver, p.dsn)
+	db, err := sqlstore.Open(p.Source.Driver, p.Source.DSN)
 	if err != nil {
 		return finding{}, err
 	}
 	defer db.Close()
 	if _, err = sqlstore.New(ctx, db); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // see migrations and privileges
-		what, try := advice(err.Error())
-		return fail.because("the store refuses to start: "+what, either(try != "", try, "the URL of the service")), nil
+		what, try := cli.Advice(err.Error())
+		return fail.because("the store refuses to start: "+what, cli.Either(try != "", try, "the URL of the service")), nil
 	}
 	return fine("the store accepts the settings of the sessions"), nil
 }
@@ -119,12 +113,12 @@ func askStore(ctx context.Context, p *patient) (finding, error) {
 func (p *patient) rehearse(ctx context.Context, missing []migration.Migration) error {
 	for _, m := range missing {
 		for statement := range strings.SplitSeq(strings.TrimSpace(m.SQL), ";\n") {
-			if err := p.prepare(ctx, strings.TrimSuffix(statement, ";")); err != nil && !isMissingTable(err) { // of an earlier statement
+			if err := p.prepare(ctx, strings.TrimSuffix(statement, ";")); err != nil && !cli.IsMissingTable(err) { // of an earlier statement
 				return err
 			}
 		}
 	}
-	cfg, err := mysql.ParseDSN(p.dsn)
+	cfg, err := mysql.ParseDSN(p.Source.DSN)
 	if err != nil {
 		return err
 	}
@@ -132,12 +126,12 @@ func (p *patient) rehearse(ctx context.Context, missing []migration.Migration) e
 		cfg.Params = map[string]string{}
 	}
 	cfg.Params[p.readOnlyVariable()] = "1"
-	db, err := sqlstore.Open(p.driver, cfg.FormatDSN())
+	db, err := sqlstore.Open(p.Source.Driver, cfg.FormatDSN())
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err = sqlstore.MigrateOnly(ctx, db, capabilities...); isMySQLError(err, 1792) || ctx.Err() != nil { // in a read-only transaction; another one migrates
+	if err = sqlstore.MigrateOnly(ctx, db, capabilities...); cli.IsMySQLError(err, 1792) || ctx.Err() != nil { // in a read-only transaction; another one migrates
 		return nil
 	}
 	return err

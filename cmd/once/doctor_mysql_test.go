@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
@@ -211,7 +212,7 @@ func TestDoctorAccess(t *testing.T) {
 // executes fails unless an operation can be executed and replayed.
 func executes(t *testing.T, url string) {
 	t.Helper()
-	db, err := openDatabase(t.Context(), url, false)
+	db, err := cli.OpenDatabase(t.Context(), url, false)
 	if err != nil {
 		t.Fatal(err)
 	}

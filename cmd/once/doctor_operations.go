@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
 // oldest returns how many operations a condition finds, and the oldest of them: a row
 // of its own, so that a person has something to begin with.
-func (p *patient) oldest(ctx context.Context, where, by string) (n int, op admin.Operation, err error) {
-	err = p.QueryRowContext(ctx, dialect.Text(p.dialect, `select (select count(*) from once_operation where `+where+`), scope, KEY, `+by+`, NOW
+func (p *patient) oldest(ctx context.Context, where, by string) (n int, op operate.Operation, err error) {
+	err = p.QueryRowContext(ctx, dialect.Text(p.Dialect, `select (select count(*) from once_operation where `+where+`), scope, KEY, `+by+`, NOW
  from once_operation where `+where+` order by `+by+` limit 1`)).Scan(&n, &op.Scope, &op.Key, (*dialect.Time)(&op.Since), (*dialect.Time)(&op.Now))
 	if err != nil {
 		return 0, op, none(err)
@@ -24,10 +25,10 @@ func (p *patient) oldest(ctx context.Context, where, by string) (n int, op admin
 	return n, op, nil
 }
 
-func age(op admin.Operation) string { return span(op.Now.Sub(op.Since)) }
+func age(op operate.Operation) string { return cli.Span(op.Now.Sub(op.Since)) }
 
-func (p *patient) show(op admin.Operation) string {
-	return fmt.Sprintf("once keys show %s --scope %s --db %s", quoted(op.Key), quoted(op.Scope), p.paste)
+func (p *patient) show(op operate.Operation) string {
+	return fmt.Sprintf("once keys show %s --scope %s --db %s", cli.Quoted(op.Key), cli.Quoted(op.Scope), p.Paste)
 }
 
 func askUnknown(ctx context.Context, p *patient) (finding, error) {
@@ -60,7 +61,7 @@ const expiredBound = 24 * time.Hour
 func askExpired(ctx context.Context, p *patient) (finding, error) {
 	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and expires_at <= NOW", store.StateDone), "expires_at")
 	if n > 0 && op.Now.Sub(op.Since) > expiredBound {
-		return warn.because(fmt.Sprintf("%d rows have expired, the first one %s ago: no sweeper deletes them", n, age(op)), "once sweep --db "+p.paste), err
+		return warn.because(fmt.Sprintf("%d rows have expired, the first one %s ago: no sweeper deletes them", n, age(op)), "once sweep --db "+p.Paste), err
 	}
 	return fine("%d rows have expired and wait to be swept", n), err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/pgsql"
 )
 
@@ -184,10 +185,10 @@ func askVanished(ctx context.Context, p *patient) (finding, error) {
 		noticed = min(noticed, s)
 	}
 	if noticed > vanishedBound {
-		return warn.because(fmt.Sprintf("the server notices after %s that a client's host is gone, and keeps its operation in flight until then", span(noticed)),
+		return warn.because(fmt.Sprintf("the server notices after %s that a client's host is gone, and keeps its operation in flight until then", cli.Span(noticed)),
 			"tcp_keepalives_idle = 60, tcp_keepalives_interval = 10, tcp_keepalives_count = 3"), nil
 	}
-	return fine("noticed after %s at most", span(noticed)), nil
+	return fine("noticed after %s at most", cli.Span(noticed)), nil
 }
 
 func askStatements(ctx context.Context, p *patient) (finding, error) {
@@ -218,7 +219,7 @@ func clockFinding(there, sent, received time.Time) finding {
 		off, which = ahead, "ahead of"
 	}
 	if off > clockBound {
-		return warn.because(fmt.Sprintf("the database's is %s %s this machine's. Leases and retention go by the database's alone, but the times in logs will not agree", span(off), which),
+		return warn.because(fmt.Sprintf("the database's is %s %s this machine's. Leases and retention go by the database's alone, but the times in logs will not agree", cli.Span(off), which),
 			"NTP on both")
 	}
 	return fine("the database's and this machine's agree")

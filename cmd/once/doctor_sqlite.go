@@ -34,7 +34,7 @@ func askSQLiteVersion(ctx context.Context, p *patient) (finding, error) {
 }
 
 func askFilesystem(_ context.Context, p *patient) (finding, error) {
-	kind, err := filesystem(p.path)
+	kind, err := filesystem(p.Path)
 	return filesystemFinding(kind), err
 }
 

@@ -39,7 +39,7 @@ func TestDoctorSQLite(t *testing.T) {
 	}
 	missing := filepath.Join(t.TempDir(), "missing.db")
 	for _, db := range []string{"sqlite:" + missing, "file:" + missing} {
-		if o := run(t, "doctor", "--db", db).want(t, 1); !strings.Contains(o.stderr, "Try: ") || o.stdout != "" {
+		if o := run(t, "doctor", "--db", db).want(t, 4); !strings.Contains(o.stderr, "Try: ") || o.stdout != "" {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 	}

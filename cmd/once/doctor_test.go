@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
@@ -16,7 +17,7 @@ import (
 // examined runs once doctor and returns what it has found, by check.
 func examined(t *testing.T, db string, flags ...string) map[string]finding {
 	t.Helper()
-	o := run(t, slices.Concat([]string{"doctor", "--json", "--db", db}, flags)...)
+	o := run(t, slices.Concat([]string{"doctor", "-o", "json", "--db", db}, flags)...)
 	var d diagnosis
 	if err := json.Unmarshal([]byte(o.stdout), &d); err != nil {
 		t.Fatalf("%v: %s%s", err, o.stdout, o.stderr)
@@ -57,12 +58,12 @@ func (f finding) want(t *testing.T, when string, l level, says string) {
 func TestDoctorOperations(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, db string) {
-		p, err := parseSource(db)
+		p, err := cli.ParseSource(db)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.path != "" {
-			d, err := openDatabase(t.Context(), db, true)
+		if p.Path != "" {
+			d, err := cli.OpenDatabase(t.Context(), db, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,21 +78,21 @@ func TestDoctorOperations(t *testing.T) {
 		for _, check := range []string{"unknown", "lapsed", "waiting", "expired"} {
 			examined(t, db)[check].want(t, "an empty table", okay, "")
 		}
-		rows, err := p.plain()
+		rows, err := p.Plain()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer rows.Close()
 		ago := func(d string) string { return "now() - interval '" + d + "'" }
-		if p.path != "" {
+		if p.Path != "" {
 			ago = func(d string) string { return "cast(unixepoch('subsec', '-" + d + "') * 1000 as integer)" }
 		}
-		if p.dialect == store.MySQL {
+		if p.Dialect == store.MySQL {
 			ago = func(d string) string { return "unix_timestamp(now(3) - interval " + d + ") * 1000" }
 		}
 		insert := func(key, state, since, lease, expires string) {
 			t.Helper()
-			_, err := rows.ExecContext(t.Context(), dialect.Text(p.dialect, "insert into once_operation (scope, KEY, claim, state, since, lease_until, expires_at) values ('acme', '"+
+			_, err := rows.ExecContext(t.Context(), dialect.Text(p.Dialect, "insert into once_operation (scope, KEY, claim, state, since, lease_until, expires_at) values ('acme', '"+
 				key+"', '', "+state+", "+since+", "+lease+", "+expires+")"))
 			if err != nil {
 				t.Fatal(err)

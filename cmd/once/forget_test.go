@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -20,8 +20,8 @@ func TestForget(t *testing.T) {
 		forget := func(args ...string) output {
 			return run(t, append([]string{"keys", "forget", "--db", url}, args...)...)
 		}
-		o := forget("k", "--scope", "s", "--reason", "asked").want(t, 1)
-		if o.stdout != "would do: done: 5 bytes of its result erased\n" || !strings.HasSuffix(o.stderr, "once: nothing was changed yet.\nTry: the same with --yes\n") {
+		o := forget("k", "--scope", "s", "--reason", "asked").want(t, 0)
+		if o.stdout != "would do: done: 5 bytes of its result erased\n" || !strings.HasSuffix(o.stderr, "nothing was changed yet. Try: the same with --yes\n") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 		if o := run(t, "keys", "show", "k", "--by", "bob", "--db", url).want(t, 0); !strings.Contains(o.stdout, "value, 5 bytes") || strings.Contains(o.stdout, "audit") {
@@ -49,12 +49,12 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 `+id+`   2026-01-31T12:00:00.000Z  ada  forget  s      8254c329a92850f6  "asked,\nby letter"  done: 5 bytes of its result erased
 `+strconv.Itoa(first)+`   2026-01-31T12:00:00.000Z  bob  show    s      8254c329a92850f6  ""                   1 operation
 `)
-		var list []admin.Entry
-		o = run(t, "audit", "list", "--limit", "1", "--before", strconv.Itoa(first+2), "-o", "json", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &list); err != nil || len(list) != 1 || list[0].Reason != "asked,\nby letter" {
-			t.Errorf("%+v, %v", list, err)
+		var page operate.Page[operate.Entry]
+		o = run(t, "audit", "list", "--limit", "1", "--after", strconv.Itoa(first+2), "-o", "json", "--db", url).want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Items) != 1 || page.Items[0].Reason != "asked,\nby letter" {
+			t.Errorf("%+v, %v", page, err)
 		}
-		if o := run(t, "audit", "list", "--limit", "2", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--before "+id) {
+		if o := run(t, "audit", "list", "--limit", "2", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--after "+id) {
 			t.Errorf("%s", o.stderr)
 		}
 		for key, state := range map[string]store.State{"running": store.StateRunning, "unknown": store.StateUnknown} {
@@ -63,12 +63,15 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 				t.Fatal(err)
 			}
 		}
-		for _, c := range []struct{ key, says string }{
-			{"running", "running"},
-			{"unknown", "once keys resolve"},
-			{"absent", "nothing is stored"},
+		for _, c := range []struct {
+			key, says string
+			code      int
+		}{
+			{"running", "running", 1},
+			{"unknown", "once keys resolve", 1},
+			{"absent", "nothing is stored", 3},
 		} {
-			o := forget(c.key, "--scope", "s", "--reason", "asked", "--yes").want(t, 1)
+			o := forget(c.key, "--scope", "s", "--reason", "asked", "--yes").want(t, c.code)
 			if !strings.Contains(o.stderr, c.says) || !strings.Contains(o.stderr, "\nTry: ") || o.stdout != "" {
 				t.Errorf("%s: %s%s", c.key, o.stdout, o.stderr)
 			}

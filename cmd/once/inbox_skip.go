@@ -2,48 +2,53 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/operate"
 )
 
-var inboxSkipEntry = entry{
-	quick: true, name: "inbox skip", brief: "give up the message that a key of an inbox waits for",
-	help: `Gives up the message that a key waits for, because it is missing for good or is a dead letter: the
+var inboxSkipEntry = cli.Entry{
+	Quick: true, Name: "inbox skip", Brief: "give up the message that a key of an inbox waits for",
+	Help: `Gives up the message that a key waits for, because it is missing for good or is a dead letter: the
 messages behind it are applied (inbox.InOrder). If it comes later, it counts as a duplicate. If it is
 a dead letter, the letter stays; once deadletter discard gives up the letter and its place together.
 
 Without --yes nothing is changed.`,
-	make: func() command { return new(inboxSkip) },
+	Make: func() cli.Runner { return new(inboxSkip) },
 }
 
 type inboxSkip struct{ inboxKey }
 
-func (c *inboxSkip) flags(fs *flag.FlagSet) { c.inboxKey.flags(fs) }
+func (c *inboxSkip) Flags(fs *pflag.FlagSet) { c.inboxKey.Flags(fs) }
 
-func (c *inboxSkip) run(ctx context.Context, m *Main, _ []string) error {
+func (c *inboxSkip) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := c.check("skip"); err != nil {
 		return err
 	}
-	return c.change(ctx, m, "would skip: ", "skipped: ", c.plan, func(in consumerInbox) error {
-		return in.Skip(ctx, c.source, c.topic, c.key, c.seq, auditName(c.who), c.reason)
+	return c.change(ctx, m, "would skip: ", "skipped: ", c.plan, func(in *operate.Inboxes) error {
+		return in.Skip(ctx, c.by, c.message())
 	})
 }
 
-func (c *inboxSkip) plan(db *inboxDB, p place) (what string, dropped int64, err error) {
+func (c *inboxSkip) plan(db *inboxDB, p inbox.Place) (what string, dropped int64, err error) {
 	switch {
-	case !p.known: // a name with a mistake in it would begin a new key
-		err = fmt.Errorf("%s has no message in %s. Try: once inbox list --db %s", c.subject(), db.name, db.paste)
-	case c.seq <= p.seq:
-		err = fmt.Errorf("%s is behind message %d already. Try: once inbox list --db %s", c.subject(), c.seq, db.paste)
-	case c.seq > p.seq+1:
-		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.seq+1, c.seq, p.seq+1)
-	case p.there:
+	case !p.Known: // a name with a mistake in it would begin a new key
+		err = cli.Nothing(fmt.Errorf("%s has no message in %s. Try: once inbox list --db %s", c.subject(), db.Name, db.Paste))
+	case c.seq <= p.Seq:
+		err = fmt.Errorf("%s is behind message %d already. Try: once inbox list --db %s", c.subject(), c.seq, db.Paste)
+	case c.seq > p.Seq+1:
+		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.Seq+1, c.seq, p.Seq+1)
+	case p.There:
 		err = fmt.Errorf("message %d of %s is there, and is tried. Try: wait until it is applied or a dead letter", c.seq, c.subject())
 	}
-	return fmt.Sprintf("message %d of %s", c.seq, c.subject()) + either(p.dead, ", which is a dead letter", "") + "; " + waitBehind(p.parked), 0, err
+	return fmt.Sprintf("message %d of %s", c.seq, c.subject()) + cli.Either(p.Dead, ", which is a dead letter", "") + "; " + waitBehind(p.Parked), 0, err
 }
 
 // waitBehind says how many messages wait behind another one.
 func waitBehind(n int64) string {
-	return either(n == 1, "1 message waits", fmt.Sprintf("%d messages wait", n)) + " behind it"
+	return cli.Either(n == 1, "1 message waits", fmt.Sprintf("%d messages wait", n)) + " behind it"
 }

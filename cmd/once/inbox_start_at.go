@@ -2,40 +2,45 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/operate"
 )
 
-var inboxStartAtEntry = entry{
-	quick: true, name: "inbox start-at", brief: "say with which message a key of an inbox begins",
-	help: `Has a key of an inbox begin at a message, for a consumer that is added when earlier messages are gone:
+var inboxStartAtEntry = cli.Entry{
+	Quick: true, Name: "inbox start-at", Brief: "say with which message a key of an inbox begins",
+	Help: `Has a key of an inbox begin at a message, for a consumer that is added when earlier messages are gone:
 the message with the number --seq is the next one (inbox.InOrder). Earlier ones count as duplicates, and
 those that wait are dropped. A key is never set back.
 
 Without --yes nothing is changed. What is dropped cannot be got back from the inbox.`,
-	make: func() command { return new(inboxStartAt) },
+	Make: func() cli.Runner { return new(inboxStartAt) },
 }
 
 type inboxStartAt struct{ inboxKey }
 
-func (c *inboxStartAt) flags(fs *flag.FlagSet) { c.inboxKey.flags(fs) }
+func (c *inboxStartAt) Flags(fs *pflag.FlagSet) { c.inboxKey.Flags(fs) }
 
-func (c *inboxStartAt) run(ctx context.Context, m *Main, _ []string) error {
+func (c *inboxStartAt) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := c.check("start-at"); err != nil {
 		return err
 	}
-	return c.change(ctx, m, "would begin: ", "begins: ", c.plan, func(in consumerInbox) error {
-		return in.StartAt(ctx, c.source, c.topic, c.key, c.seq, auditName(c.who), c.reason)
+	return c.change(ctx, m, "would begin: ", "begins: ", c.plan, func(in *operate.Inboxes) error {
+		return in.StartAt(ctx, c.by, c.message())
 	})
 }
 
-func (c *inboxStartAt) plan(_ *inboxDB, p place) (what string, dropped int64, err error) {
-	if c.seq <= p.seq {
-		return "", 0, fmt.Errorf("%s is behind message %d already, and cannot be set back: messages would be applied twice. Try: --seq %d, or a greater number", c.subject(), p.seq, p.seq+1)
+func (c *inboxStartAt) plan(_ *inboxDB, p inbox.Place) (what string, dropped int64, err error) {
+	if c.seq <= p.Seq {
+		return "", 0, fmt.Errorf("%s is behind message %d already, and cannot be set back: messages would be applied twice. Try: --seq %d, or a greater number", c.subject(), p.Seq, p.Seq+1)
 	}
 	what = fmt.Sprintf("%s at message %d; ", c.subject(), c.seq)
-	if !p.known {
+	if !p.Known {
 		return what + "the key is new: no message of it has come", 0, nil
 	}
-	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.seq+1, either(p.below == 1, "1 message is", fmt.Sprintf("%d messages are", p.below))), p.below, nil
+	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.Seq+1, cli.Either(p.Below == 1, "1 message is", fmt.Sprintf("%d messages are", p.Below))), p.Below, nil
 }

@@ -103,10 +103,10 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		// Skip: the parked messages behind it follow, and only then.
 		says(2, "--reason is missing", "skip", "--consumer", "billing", "--key", "acct_1", "--seq", "2")
 		says(2, "--key is missing", "skip", "--consumer", "billing", "--seq", "2", "--reason", "it is lost")
-		says(1, "would skip: message 2 of the key acct_1 of the source /shop, topic refunds, consumer billing; 2 messages wait behind it", on("skip", "billing", "acct_1", "2")...)
-		says(1, `"changed": false`, on("skip", "billing", "acct_1", "2", "-o", "json")...)
+		says(0, "would skip: message 2 of the key acct_1 of the source /shop, topic refunds, consumer billing; 2 messages wait behind it", on("skip", "billing", "acct_1", "2")...)
+		says(0, `"changed": false`, on("skip", "billing", "acct_1", "2", "-o", "json")...)
 		says(1, "waits for message 2, not for 3", on("skip", "billing", "acct_1", "3", "--yes")...)
-		says(1, "has no message in", on("skip", "biling", "acct_1", "1", "--yes")...)
+		says(3, "has no message in", on("skip", "biling", "acct_1", "1", "--yes")...)
 		db.parked(t, "billing", "acct_1", 2)
 		says(0, "skipped: message 2 of the key acct_1", on("skip", "billing", "acct_1", "2", "--yes")...)
 		says(1, "is behind message 2 already", on("skip", "billing", "acct_1", "2", "--yes")...)
@@ -121,12 +121,12 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		}
 
 		// StartAt: what is earlier is dropped, and what is applied stays.
-		says(1, "would begin: the key acct_1 of the source /shop, topic refunds, consumer mails at message 6; it waited for message 1, and 1 message is dropped", on("start-at", "mails", "acct_1", "6")...)
+		says(0, "would begin: the key acct_1 of the source /shop, topic refunds, consumer mails at message 6; it waited for message 1, and 1 message is dropped", on("start-at", "mails", "acct_1", "6")...)
 		db.parked(t, "mails", "acct_1", 3)
 		says(0, "begins: the key acct_1", on("start-at", "mails", "acct_1", "6", "--yes")...)
 		db.parked(t, "mails", "acct_1", 2)
 		says(1, "cannot be set back", on("start-at", "mails", "acct_1", "5", "--yes")...)
-		says(1, "the key is new: no message of it has come", on("start-at", "mails", "acct_9", "6")...)
+		says(0, "the key is new: no message of it has come", on("start-at", "mails", "acct_9", "6")...)
 		says(0, `"next": 1,`, on("start-at", "mails", "acct_9", "6", "--yes", "-o", "json")...)
 		says(2, "--seq -6", on("start-at", "mails", "acct_9", "-6")...)
 		deliver, applied = db.inboxOf(t, "mails")
@@ -170,7 +170,7 @@ func TestInboxWithoutTables(t *testing.T) {
 	if o := run(t, append([]string{"inbox", "start-at"}, args...)...).want(t, 1); !strings.Contains(o.stderr, "once migrate up --only admin --db ") {
 		t.Errorf("%s", o.stderr)
 	}
-	if o := run(t, append([]string{"inbox", "skip"}, args...)...).want(t, 1); !strings.Contains(o.stderr, "has no message in") {
+	if o := run(t, append([]string{"inbox", "skip"}, args...)...).want(t, 3); !strings.Contains(o.stderr, "has no message in") {
 		t.Errorf("something was changed without an audit: %s", o.stderr)
 	}
 }

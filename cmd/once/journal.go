@@ -2,18 +2,20 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/retry/journal"
 )
 
-var journalListEntry = entry{
-	name: "journal list", brief: "requests of a client whose outcome is not known",
-	help: `Lists the open intents in the journal of a client (package retry/journal), oldest first.
+var journalListEntry = cli.Entry{
+	Name: "journal list", Brief: "requests of a client whose outcome is not known",
+	Help: `Lists the open intents in the journal of a client (package retry/journal), oldest first.
 The journal is a file, or a table in a database that clients share; clients may be running.
 Of each request only the method and the address are shown.
 
@@ -23,17 +25,17 @@ An intent is open until its outcome is known. Its state is
   expired   its key is too old to be sent again: a person must find out whether it took
             effect, and say so with once journal resolve
   held      the same, because the server has said so`,
-	make: func() command { return new(journalList) },
+	Make: func() cli.Runner { return new(journalList) },
 }
 
 type journalList struct {
 	place  journalPlace
-	output string
+	output cli.Form
 }
 
-func (c *journalList) flags(fs *flag.FlagSet) {
-	c.place.flags(fs)
-	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+func (c *journalList) Flags(fs *pflag.FlagSet) {
+	c.place.Flags(fs)
+	c.output.Flag(fs)
 }
 
 // intentAnswer is an intent for scripts. Its JSON form is a contract with them.
@@ -59,15 +61,12 @@ func stateOf(in journal.Intent) string {
 	return "open"
 }
 
-func (c *journalList) run(ctx context.Context, m *Main, _ []string) error {
-	if err := checkList(c.output, 1); err != nil {
-		return err
-	}
+func (c *journalList) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	list, err := c.place.list(ctx, m)
 	if err != nil {
 		return err
 	}
-	if c.output == "json" {
+	if c.output != cli.Table {
 		answers := make([]intentAnswer, 0, len(list))
 		for _, in := range list {
 			a := intentAnswer{Key: in.Key, Method: in.Method, URL: in.URL, BodyBytes: len(in.Body), State: stateOf(in), Reason: in.Held, Since: in.Since}
@@ -76,9 +75,12 @@ func (c *journalList) run(ctx context.Context, m *Main, _ []string) error {
 			}
 			answers = append(answers, a)
 		}
-		return writeJSON(m.Stdout, struct {
-			Intents []intentAnswer `json:"intents"`
-		}{answers})
+		return cli.WriteList(m.Stdout, c.output, struct {
+			Intents []intentAnswer `json:"items"`
+		}{answers}, answers)
+	}
+	if len(list) == 0 {
+		return m.Empty("open intents")
 	}
 	return printIntents(m.Stdout, list)
 }
@@ -91,7 +93,7 @@ func printIntents(w io.Writer, list []journal.Intent) error {
 		if !in.Expires.IsZero() {
 			expires = in.Expires.Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shown(in.Key), stateOf(in), shown(in.Method), shown(in.URL), len(in.Body), in.Since.Format(time.RFC3339), expires)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", cli.Shown(in.Key), stateOf(in), cli.Shown(in.Method), cli.Shown(in.URL), len(in.Body), in.Since.Format(time.RFC3339), expires)
 	}
 	return t.Flush()
 }

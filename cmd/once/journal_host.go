@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/hostname"
 	"github.com/oncelib/once/retry/journal"
 )
@@ -38,7 +39,7 @@ func hostOf(in journal.Intent) string {
 
 // restrict returns what of a journal is resumed. Headers are secrets, and those of one host
 // are none of the business of another one: also of one whose intent comes in just now.
-func (c *journalResume) restrict(ctx context.Context, m *Main, j journal.Journal) (journal.Journal, error) {
+func (c *journalResume) restrict(ctx context.Context, m *cli.Env, j journal.Journal) (journal.Journal, error) {
 	if c.host == "" && len(c.header) == 0 {
 		return j, nil
 	}
@@ -56,13 +57,13 @@ func (c *journalResume) restrict(ctx context.Context, m *Main, j journal.Journal
 	host := hostname.Canonical(c.host)
 	switch {
 	case host == "" && len(names) > 1:
-		return nil, &usageError{fmt.Sprintf("the journal has intents for %d hosts, and --header would tell them all a secret", len(names)),
-			fmt.Sprintf("--host %s, or one of: %s", quoted(names[0]), shown(strings.Join(names[1:], ", ")))}
+		return nil, cli.Usage(fmt.Sprintf("the journal has intents for %d hosts, and --header would tell them all a secret", len(names)),
+			fmt.Sprintf("--host %s, or one of: %s", cli.Quoted(names[0]), cli.Shown(strings.Join(names[1:], ", "))))
 	case host == "" && len(names) == 1:
 		host = names[0]
 	case host == "": // nor will there be anything to send
 	case !hosts[host] && len(names) > 0:
-		fmt.Fprintf(m.Stderr, "nothing is open for %s, but for: %s\n", shown(host), shown(strings.Join(names, ", ")))
+		fmt.Fprintf(m.Stderr, "nothing is open for %s, but for: %s\n", cli.Shown(host), cli.Shown(strings.Join(names, ", ")))
 	}
 	return &oneHost{j, host}, nil
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/retry/journal"
 )
 
@@ -16,14 +18,15 @@ type journalPlace struct{ file, db string }
 
 const fileUsage = "`PATH` of the journal"
 
-func (p *journalPlace) flags(fs *flag.FlagSet) {
+func (p *journalPlace) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&p.file, "file", "", fileUsage+", as the client gives it to journal.Open")
-	fs.StringVar(&p.db, "db", "", "or the "+dbUsage)
+	cli.DBFlag(fs, &p.db)
+	cli.Unless(fs, "db", "file")
 }
 
 func (p *journalPlace) check() error {
 	if (p.file == "") == (p.db == "") {
-		return &usageError{"where is the journal?", "--file PATH, or --db URL"}
+		return cli.Usage("where is the journal?", "--file PATH, or --db URL")
 	}
 	return nil
 }
@@ -36,7 +39,7 @@ type intents interface {
 }
 
 // list reads a journal without touching it.
-func (p *journalPlace) list(ctx context.Context, m *Main) ([]journal.Intent, error) {
+func (p *journalPlace) list(ctx context.Context, m *cli.Env) ([]journal.Intent, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -59,7 +62,7 @@ func (p *journalPlace) list(ctx context.Context, m *Main) ([]journal.Intent, err
 }
 
 // open opens a journal that is there.
-func (p *journalPlace) open(ctx context.Context, m *Main) (intents, error) {
+func (p *journalPlace) open(ctx context.Context, m *cli.Env) (intents, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -69,16 +72,16 @@ func (p *journalPlace) open(ctx context.Context, m *Main) (intents, error) {
 		}
 		return journal.Open(p.file, journal.Config{})
 	}
-	db, err := openDatabase(ctx, p.db, false)
+	db, err := cli.OpenDatabase(ctx, p.db, false)
 	if err != nil {
 		return nil, err
 	}
-	j, err := journal.OpenTable(db.DB, db.dialect, journal.Config{})
+	j, err := journal.OpenTable(db.DB, db.Dialect, journal.Config{})
 	if err == nil {
 		_, err = j.List(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(db.failed("read", err), db.Close())
+		return nil, errors.Join(db.Failed("read", err), db.Close())
 	}
 	return databaseJournal{j, db}, nil
 }
@@ -86,7 +89,7 @@ func (p *journalPlace) open(ctx context.Context, m *Main) (intents, error) {
 type databaseJournal struct {
 	*journal.Table
 
-	db *database
+	db *cli.Database
 }
 
 func (j databaseJournal) Close() error { return j.db.Close() }
@@ -105,5 +108,5 @@ func intentWith(list []journal.Intent, key, url string) (journal.Intent, error) 
 	case 1:
 		return found[0], nil
 	}
-	return journal.Intent{}, fmt.Errorf("%d intents with the key %q are open. Try: --url %s", len(found), key, quoted(found[0].URL))
+	return journal.Intent{}, fmt.Errorf("%d intents with the key %q are open. Try: --url %s", len(found), key, cli.Quoted(found[0].URL))
 }

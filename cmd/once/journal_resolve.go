@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
-var journalResolveEntry = entry{
-	name: "journal resolve", args: "KEY", brief: "say what became of an intent",
-	help: `Closes an intent of a client's journal, about which you have found out what became of
+var journalResolveEntry = cli.Entry{
+	Name: "journal resolve", Args: "KEY", Brief: "say what became of an intent",
+	Help: `Closes an intent of a client's journal, about which you have found out what became of
 it: from the server's records, not from the age of the intent.
 
   --as applied       it has taken effect: do not ask for it again
@@ -18,7 +21,7 @@ it: from the server's records, not from the age of the intent.
 
 As long as its key has not expired, prefer once journal resume: it sends the request again
 with the same key. A client that has its journal in a file must not be running.`,
-	make: func() command { return new(journalResolve) },
+	Make: func() cli.Runner { return new(journalResolve) },
 }
 
 type journalResolve struct {
@@ -26,19 +29,19 @@ type journalResolve struct {
 	url, as string
 }
 
-func (c *journalResolve) flags(fs *flag.FlagSet) {
-	c.place.flags(fs)
+func (c *journalResolve) Flags(fs *pflag.FlagSet) {
+	c.place.Flags(fs)
 	fs.StringVar(&c.url, "url", "", "the `URL` of the intent, if several have the key")
 	fs.StringVar(&c.as, "as", "", "`WHAT` became of it: applied or not-applied, required")
 }
 
-func (c *journalResolve) run(ctx context.Context, m *Main, args []string) (err error) {
+func (c *journalResolve) Run(ctx context.Context, m *cli.Env, args []string) (err error) {
 	const try = "once journal resolve KEY --as applied --file PATH, or --as not-applied"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return &usageError{"which key?", try}
+		return cli.Usage("which key?", try)
 	case c.as != "applied" && c.as != "not-applied":
-		return &usageError{fmt.Sprintf("--as %q says nothing", c.as), try}
+		return cli.Usage(fmt.Sprintf("--as %q says nothing", c.as), try)
 	}
 	f, err := c.place.open(ctx, m)
 	if err != nil {
@@ -60,6 +63,6 @@ func (c *journalResolve) run(ctx context.Context, m *Main, args []string) (err e
 	if c.as == "not-applied" {
 		advice = "It has not taken effect: whoever still wants it asks with a new key."
 	}
-	fmt.Fprintf(m.Stdout, "%s %s with the key %s is closed as %s. %s\n", shown(in.Method), shown(in.URL), shown(in.Key), c.as, advice)
+	fmt.Fprintf(m.Stdout, "%s %s with the key %s is closed as %s. %s\n", cli.Shown(in.Method), cli.Shown(in.URL), cli.Shown(in.Key), c.as, advice)
 	return nil
 }

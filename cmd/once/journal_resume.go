@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,13 +10,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-var journalResumeEntry = entry{
-	name: "journal resume", brief: "send what is open again, with the keys it had",
-	help: `Sends the open intents of a client's journal again, each with the key it had, and closes
+var journalResumeEntry = cli.Entry{
+	Name: "journal resume", Brief: "send what is open again, with the keys it had",
+	Help: `Sends the open intents of a client's journal again, each with the key it had, and closes
 those whose outcome is known then. What was done is not done again, if the server knows
 idempotency keys. A client that has its journal in a file must not be running.
 
@@ -36,20 +38,20 @@ long after that the server remembers a key. It makes the time of others shorter,
 longer.
 
 The exit code is 1 if anything stays open.`,
-	make: func() command { return &journalResume{header: http.Header{}} },
+	Make: func() cli.Runner { return &journalResume{header: http.Header{}} },
 }
 
 type journalResume struct {
 	place     journalPlace
-	output    string
+	output    cli.Form
 	host      string
 	header    http.Header
 	retention time.Duration
 }
 
-func (c *journalResume) flags(fs *flag.FlagSet) {
-	c.place.flags(fs)
-	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+func (c *journalResume) Flags(fs *pflag.FlagSet) {
+	c.place.Flags(fs)
+	c.output.Flag(fs)
 	fs.DurationVar(&c.retention, "retention", 0, "for how `LONG` the server remembers a key, such as 72h (default: as the journal says, or 24h)")
 	fs.StringVar(&c.host, "host", "", "resume what is for this `HOST` only, written as in the URL: api.example or api.example:8443")
 	fs.Func("header", "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines", func(line string) error {
@@ -93,12 +95,9 @@ type resumedIntent struct {
 	Status int    `json:"status"`
 }
 
-func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error) {
-	if err := checkList(c.output, 1); err != nil {
-		return err
-	}
+func (c *journalResume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.retention < 0 {
-		return &usageError{fmt.Sprintf("--retention %s must not be negative", c.retention), "--retention 72h"}
+		return cli.Usage(fmt.Sprintf("--retention %s must not be negative", c.retention), "--retention 72h")
 	}
 	f, err := c.place.open(ctx, m)
 	if err != nil {
@@ -133,11 +132,11 @@ func (c *journalResume) run(ctx context.Context, m *Main, _ []string) (err error
 		},
 	})
 	a.Closed, a.Open, a.Left, a.Held = n.Closed, n.Open, n.Left, n.Held
-	if c.output == "json" {
-		err = writeJSON(m.Stdout, a)
+	if c.output != cli.Table {
+		err = cli.WriteJSON(m.Stdout, c.output, a)
 	} else {
 		for _, r := range a.Answers {
-			fmt.Fprintf(m.Stdout, "%s  %d %s  %s\n", shown(r.Key), r.Status, http.StatusText(r.Status), shown(r.URL))
+			fmt.Fprintf(m.Stdout, "%s  %d %s  %s\n", cli.Shown(r.Key), r.Status, http.StatusText(r.Status), cli.Shown(r.URL))
 		}
 		left := ""
 		if a.Left > 0 {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/retry/journal"
 )
 
@@ -62,8 +63,8 @@ func TestJournal(t *testing.T) {
 	if lines := strings.Split(o.stdout, "\n"); len(lines) != 5 || !strings.Contains(lines[1], "k1   open") || !strings.Contains(lines[3], "old  expired") || strings.Contains(o.stdout, "secret") {
 		t.Errorf("%s", o.stdout)
 	}
-	var list struct{ Intents []intentAnswer }
-	if err := json.Unmarshal([]byte(run(t, "journal", "list", "--file", path, "-o", "json").want(t, 0).stdout), &list); err != nil || len(list.Intents) != 3 || list.Intents[0].BodyBytes != 11 {
+	var list struct{ Items []intentAnswer }
+	if err := json.Unmarshal([]byte(run(t, "journal", "list", "--file", path, "-o", "json").want(t, 0).stdout), &list); err != nil || len(list.Items) != 3 || list.Items[0].BodyBytes != 11 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	o = run(t, "journal", "resume", "--file", path).want(t, 1)
@@ -104,15 +105,15 @@ func TestJournalInADatabase(t *testing.T) {
 	defer service.Close()
 	onEach(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite:") { // there is no table yet
-			run(t, "journal", "list", "--db", url).want(t, 1)
+			run(t, "journal", "list", "--db", url).want(t, 4)
 		}
 		run(t, "migrate", "up", "--db", url).want(t, 0)
-		db, err := openDatabase(t.Context(), url, false)
+		db, err := cli.OpenDatabase(t.Context(), url, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		j, err := journal.OpenTable(db.DB, db.dialect, journal.Config{})
+		j, err := journal.OpenTable(db.DB, db.Dialect, journal.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -11,13 +9,16 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/admin"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
 )
 
-var keysShowEntry = entry{
-	quick: true, name: "keys show", args: "KEY", brief: "what happened to an idempotency key",
-	help: `Prints what the database knows about an operation: its state and since when it has it,
+var keysShowEntry = cli.Entry{
+	Quick: true, Name: "keys show", Args: "KEY", Brief: "what happened to an idempotency key",
+	Help: `Prints what the database knows about an operation: its state and since when it has it,
 until when a retry is answered from the record, and what the record contains. Of leased work
 it prints the phases, also after the end, and what is needed to decide a call whose outcome is
 unknown. Nothing is changed, except that the audit says that you have looked, if you may write to it.
@@ -28,36 +29,35 @@ The scope consists of the route and its caller, such as "acme POST /refunds". Wi
 --scope all scopes are searched. A key that is stored as a hash is found by the key
 itself. A key in quotation marks, as in the log of a proxy, is also searched without them.
 
-The exit code is 1 if nothing is known about the key, or if several scopes have the key
+The exit code is 3 if nothing is known about the key, and 1 if several scopes have the key
 and --scope is missing ("ambiguous" in JSON).`,
-	make: func() command { return new(keysShow) },
+	Make: func() cli.Runner { return new(keysShow) },
 }
 
 type keysShow struct {
-	db, scope, output, who string
-	attempts               int
+	db, scope, who string
+	output         cli.Form
+	attempts       int
 }
 
-func (c *keysShow) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *keysShow) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
-	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
+	c.output.Flag(fs)
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
 	fs.IntVar(&c.attempts, "attempts", 20, "show the last `N` attempts")
 }
 
-func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
+func (c *keysShow) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case len(args) == 0:
-		return &usageError{"which key?", "once keys show KEY --scope SCOPE --db URL"}
+		return cli.Usage("which key?", "once keys show KEY --scope SCOPE --db URL")
 	case args[0] == "":
-		return &usageError{"the KEY is empty", "once keys show KEY --scope SCOPE --db URL"}
-	case c.output != "text" && c.output != "json":
-		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
+		return cli.Usage("the KEY is empty", "once keys show KEY --scope SCOPE --db URL")
 	case c.attempts < 0:
-		return &usageError{fmt.Sprintf("--attempts %d", c.attempts), "--attempts 20"}
+		return cli.Usage(fmt.Sprintf("--attempts %d", c.attempts), "--attempts 20")
 	}
-	db, err := m.openOperations(ctx, c.db)
+	db, err := openOperations(ctx, m, c.db)
 	if err != nil {
 		return err
 	}
@@ -82,23 +82,24 @@ func (c *keysShow) run(ctx context.Context, m *Main, args []string) error {
 			return err
 		}
 	}
-	m.looked(ctx, db, admin.Access{Who: c.who, Scope: a.Scope, Key: a.Key, Detail: count(len(found), "operation")})
-	if c.output == "json" {
-		e := json.NewEncoder(m.Stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(a)
+	looked(ctx, m, db, c.who, operate.Access{Scope: a.Scope, Key: a.Key, Detail: cli.Count(len(found), "operation")})
+	if c.output != cli.Table {
+		err = cli.WriteJSON(m.Stdout, c.output, a)
 	} else {
-		err = a.print(m.Stdout, found, db.source)
+		err = a.print(m.Stdout, found, db.Source)
 	}
-	if err == nil && !a.Found {
-		return errSaid
+	switch {
+	case err == nil && a.Ambiguous:
+		return cli.ErrSaid
+	case err == nil && !a.Found:
+		return cli.ErrNothing
 	}
 	return err
 }
 
 // find looks for the key as it was given, and if that is not in the scope, for what
 // stands between its quotation marks: a header has them, the record has not.
-func (c *keysShow) find(ctx context.Context, db *operations, key string) (string, []admin.Operation, error) {
+func (c *keysShow) find(ctx context.Context, db *operations, key string) (string, []operate.Operation, error) {
 	found, err := db.find(ctx, key)
 	bare, quotes := unquoted(key)
 	if err != nil || !quotes || c.has(found) {
@@ -113,9 +114,9 @@ func (c *keysShow) find(ctx context.Context, db *operations, key string) (string
 
 // timeline returns what the logs know of the key of a, or of what stands between the
 // quotation marks of asked if there is no record that tells which is meant.
-func (c *keysShow) timeline(ctx context.Context, db *operations, a *keyAnswer, asked string) (admin.Timeline, error) {
+func (c *keysShow) timeline(ctx context.Context, db *operations, a *keyAnswer, asked string) (operate.Timeline, error) {
 	if a.Ambiguous {
-		return admin.Timeline{Attempts: []admin.Attempt{}, Audit: []admin.Entry{}}, nil
+		return operate.Timeline{Attempts: []operate.Attempt{}, Audit: []operate.Entry{}}, nil
 	}
 	tl, err := db.timeline(ctx, a.Scope, a.Key, c.attempts)
 	if bare, quotes := unquoted(asked); err == nil && quotes && !a.Found && tl.Total == 0 {
@@ -125,8 +126,8 @@ func (c *keysShow) timeline(ctx context.Context, db *operations, a *keyAnswer, a
 	return tl, err
 }
 
-func (c *keysShow) has(found []admin.Operation) bool {
-	return slices.ContainsFunc(found, func(op admin.Operation) bool { return c.scope == "" || op.Scope == c.scope })
+func (c *keysShow) has(found []operate.Operation) bool {
+	return slices.ContainsFunc(found, func(op operate.Operation) bool { return c.scope == "" || op.Scope == c.scope })
 }
 
 // unquoted reads key as a String of RFC 9651.
@@ -139,18 +140,18 @@ func unquoted(key string) (bare string, ok bool) {
 
 // keyAnswer is what is known. Its JSON form is a contract with scripts.
 type keyAnswer struct {
-	Found         bool             `json:"found"`
-	Ambiguous     bool             `json:"ambiguous"` // several scopes have it, and none was asked for
-	Key           string           `json:"key"`
-	Scope         string           `json:"scope"`
-	Operation     *admin.Operation `json:"operation,omitempty"`
-	ScopesWithKey []string         `json:"scopes_with_key"`
+	Found         bool               `json:"found"`
+	Ambiguous     bool               `json:"ambiguous"` // several scopes have it, and none was asked for
+	Key           string             `json:"key"`
+	Scope         string             `json:"scope"`
+	Operation     *operate.Operation `json:"operation,omitempty"`
+	ScopesWithKey []string           `json:"scopes_with_key"`
 
 	lease.Progress
-	admin.Timeline
+	operate.Timeline
 }
 
-func (a keyAnswer) print(w io.Writer, found []admin.Operation, db source) error {
+func (a keyAnswer) print(w io.Writer, found []operate.Operation, db cli.Source) error {
 	switch {
 	case a.Found:
 		if err := printOperation(w, *a.Operation, a.Progress); err != nil {
@@ -172,12 +173,12 @@ That may be for one of four reasons:
   - it is being executed at this moment: ask again;
   - it was executed so long ago that it has expired and was swept away;
   - it is kept elsewhere: is %s the right database?
-`, a.Key, db.name)
+`, a.Key, db.Name)
 		return printTimeline(w, a.Timeline, a.Scope)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, op := range found {
-		fmt.Fprintf(t, "  %s\t%s\tsince %s\n", shown(op.Scope), op.State, op.Since.Format(time.RFC3339))
+		fmt.Fprintf(t, "  %s\t%s\tsince %s\n", cli.Shown(op.Scope), op.State, op.Since.Format(time.RFC3339))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -185,27 +186,17 @@ That may be for one of four reasons:
 	if err := printTimeline(w, a.Timeline, a.Scope); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nTry: once keys show %s --scope %s --db %s\n", quoted(a.Key), quoted(found[0].Scope), db.paste)
+	_, err := fmt.Fprintf(w, "\nTry: once keys show %s --scope %s --db %s\n", cli.Quoted(a.Key), cli.Quoted(found[0].Scope), db.Paste)
 	return err
 }
 
 // printDecisions prints the command that decides what is unknown, for an operator to paste and to complete.
-func (a keyAnswer) printDecisions(w io.Writer, db source) error {
+func (a keyAnswer) printDecisions(w io.Writer, db cli.Source) error {
 	what, ways := "this operation", resultWay+failedWay+"  --run-again          its key is new again: a retry executes\n"
 	if a.Call != nil {
-		what, ways = called(a.Call)+either(a.Call.Key != "", ", key "+a.Call.Key, ""), callResultWay+resultWay+failedWay+runAgainWay
+		what, ways = called(a.Call)+cli.Either(a.Call.Key != "", ", key "+a.Call.Key, ""), callResultWay+resultWay+failedWay+runAgainWay
 	}
 	_, err := fmt.Fprintf(w, "\nTry: when you have found out what became of %s:\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of these. It shows what it would do, until you add --yes:\n%s",
-		what, quoted(a.Key), quoted(a.Operation.Scope), a.CallID, db.paste, ways)
+		what, cli.Quoted(a.Key), cli.Quoted(a.Operation.Scope), a.CallID, db.Paste, ways)
 	return err
-}
-
-// quoted makes s one word of a shell.
-func quoted(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=", r)
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

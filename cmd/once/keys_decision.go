@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,10 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -27,10 +29,10 @@ type decision struct {
 	mediaType        string
 	runAgain, voided bool
 	retain           time.Duration
-	reason, who      string
+	by               operate.By
 }
 
-func (d *decision) flags(fs *flag.FlagSet) {
+func (d *decision) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.call, "call", "", "the `ID` of the call that is decided, as once keys show prints it; required")
 	fs.StringVar(&d.callResult, "call-result", "", "the call has happened and has returned what is in this `FILE`: the operation goes on behind it")
 	fs.StringVar(&d.result, "result", "", "it has happened, and the operation ends: a retry gets what is in this `FILE`")
@@ -40,8 +42,7 @@ func (d *decision) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
 	fs.BoolVar(&d.voided, "voided", false, "the service refuses the key of the call from now on: it is made again under another one")
 	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` the result or failure is kept (default as long as the result would have been); afterwards a retry executes")
-	fs.StringVar(&d.reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&d.who, "by", operator(), "`WHO`, for the audit")
+	cli.ByFlags(fs, &d.by)
 }
 
 // check refuses what cannot be meant.
@@ -54,36 +55,36 @@ func (d *decision) check(try string) error {
 	}
 	switch {
 	case ways == 0:
-		return &usageError{"what has become of it?", try}
+		return cli.Usage("what has become of it?", try)
 	case ways > 1:
-		return &usageError{"--call-result, --result, --failed and --run-again contradict each other", try}
+		return cli.Usage("--call-result, --result, --failed and --run-again contradict each other", try)
 	case d.call == "":
-		return &usageError{"--call is missing: which call have you looked up?", "--call ID, as once keys show KEY prints it"}
+		return cli.Usage("--call is missing: which call have you looked up?", "--call ID, as once keys show KEY prints it")
 	case d.voided && !d.runAgain:
-		return &usageError{"--voided says how to run again, and --run-again is missing", try + " --voided"}
+		return cli.Usage("--voided says how to run again, and --run-again is missing", try+" --voided")
 	case d.status != 0 && d.callResult != "":
-		return &usageError{"--status is that of the operation, and --call-result does not end it", "--call-result alone, or --result with --status"}
+		return cli.Usage("--status is that of the operation, and --call-result does not end it", "--call-result alone, or --result with --status")
 	case d.status != 0 && (d.runAgain || d.status < 200 || d.status > 599):
-		return &usageError{fmt.Sprintf("--status %d is not that of an answer", d.status), "--status 201 with --result, or --status 422 with --failed"}
+		return cli.Usage(fmt.Sprintf("--status %d is not that of an answer", d.status), "--status 201 with --result, or --status 422 with --failed")
 	case d.status != 0 && d.failed != "" && d.status < 400:
-		return &usageError{fmt.Sprintf("--status %d is no failure", d.status), "--status 422 with --failed"}
+		return cli.Usage(fmt.Sprintf("--status %d is no failure", d.status), "--status 422 with --failed")
 	case d.mediaType != "" && (d.status == 0 || d.result == ""):
-		return &usageError{"--type is that of an answer over HTTP", "--type with --result and --status"}
+		return cli.Usage("--type is that of an answer over HTTP", "--type with --result and --status")
 	case d.retain != 0 && (d.runAgain || d.callResult != ""):
-		return &usageError{"--retain is for the end of the operation, and it goes on", try}
+		return cli.Usage("--retain is for the end of the operation, and it goes on", try)
 	case d.retain < 0:
-		return &usageError{fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h"}
-	case strings.TrimSpace(d.reason) == "":
-		return &usageError{"--reason is missing", try}
-	case d.who == "":
-		return &usageError{"--by is missing", try + " --by WHO"}
+		return cli.Usage(fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h")
+	case strings.TrimSpace(d.by.Reason) == "":
+		return cli.Usage("--reason is missing", try)
+	case d.by.Who == "":
+		return cli.Usage("--by is missing", try+" --by WHO")
 	}
 	return nil
 }
 
 // resolution is the decision in the words of package lease.
-func (d *decision) resolution(op admin.Operation) (how lease.Resolution, err error) {
-	how = lease.Resolution{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain, Who: d.who, Reason: d.reason}
+func (d *decision) resolution(op operate.Operation) (how operate.Decision, err error) {
+	how = operate.Decision{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain}
 	switch {
 	case d.callResult != "":
 		how.CallValue, err = valueOf("--call-result", d.callResult, "JSON, as the call would have returned it")
@@ -142,7 +143,7 @@ func (d *decision) answer(body []byte) *store.Result {
 }
 
 // problem is the answer over HTTP of an operation that has failed.
-func (d *decision) problem(op admin.Operation) (*store.Result, error) {
+func (d *decision) problem(op operate.Operation) (*store.Result, error) {
 	body, err := json.Marshal(oncehttp.Problem{
 		Title: "Not executed", Status: d.status, Detail: d.failed, Code: notApplied,
 		SafeNewKey: op.RecoveryPoint == "", // what an earlier phase has written stands
@@ -163,11 +164,11 @@ const (
 
 // called names a call, or a phase that has committed by itself.
 func called(call *lease.Begun) string {
-	return either(call.Tx, "the phase ", "the call ") + shown(call.Phase)
+	return cli.Either(call.Tx, "the phase ", "the call ") + cli.Shown(call.Phase)
 }
 
 // effect says what the decision means.
-func (d *decision) effect(op admin.Operation, p lease.Progress) string {
+func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	what, then := "the operation goes on behind its recovery point", ""
 	if p.Call != nil {
 		then = "; what follows " + called(p.Call) + " does NOT run"
@@ -192,10 +193,10 @@ func (d *decision) effect(op admin.Operation, p lease.Progress) string {
 }
 
 // warning says what must be true, so that the decision does no harm.
-func (d *decision) warning(op admin.Operation, call *lease.Begun) string {
+func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	switch {
 	case d.failed != "" && op.RecoveryPoint != "":
-		return fmt.Sprintf("what the operation has written up to %s stands.", shown(op.RecoveryPoint))
+		return fmt.Sprintf("what the operation has written up to %s stands.", cli.Shown(op.RecoveryPoint))
 	case !d.runAgain:
 		return ""
 	case call != nil && call.Tx:
@@ -214,7 +215,7 @@ func (d *decision) warning(op admin.Operation, call *lease.Begun) string {
 var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
 
 // lacksStatus reports whether HTTP clients would never get what was decided: it is an answer only with a status.
-func (d *decision) lacksStatus(op admin.Operation) bool {
+func (d *decision) lacksStatus(op operate.Operation) bool {
 	return (d.result != "" || d.failed != "") && d.status == 0 && ofRoute.MatchString(op.Scope)
 }
 

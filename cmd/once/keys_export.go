@@ -4,22 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/recorded"
 	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/operate"
 )
 
-var keysExportEntry = entry{
-	quick: true, name: "keys export", args: "KEY", brief: "write the request of an operation to a file",
-	help: `Writes the HTTP request of an operation to a new file that only you can read, so that once keys
+var keysExportEntry = cli.Entry{
+	Quick: true, Name: "keys export", Args: "KEY", Brief: "write the request of an operation to a file",
+	Help: `Writes the HTTP request of an operation to a new file that only you can read, so that once keys
 replay can send it to another service, to see there what happened here. The service must have
 kept its requests: CaptureRequest of package oncehttp, and an Encrypter, whose key is needed.
 
@@ -29,7 +30,7 @@ those that you name with --redact. The path and the body are as they were: treat
 the data of the service.
 
 The audit says that you have read the request, if you may write to it. Nothing else is changed.`,
-	make: func() command { return new(keysExport) },
+	Make: func() cli.Runner { return new(keysExport) },
 }
 
 type keysExport struct {
@@ -38,31 +39,31 @@ type keysExport struct {
 	redact               []string
 }
 
-func (c *keysExport) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *keysExport) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	c.key.flags(fs)
+	c.key.Flags(fs)
 	fs.StringVar(&c.file, "file", "", "the new `FILE` (default once-HASH.json, with the hash of the key)")
 	fs.Func("redact", "leave out the header `NAME`, too; as often as needed", func(name string) error {
 		c.redact = append(c.redact, name)
 		return nil
 	})
-	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
 }
 
-func (c *keysExport) run(ctx context.Context, m *Main, args []string) error {
+func (c *keysExport) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys export KEY --scope SCOPE --key-file FILE --db URL"
 	if len(args) == 0 || args[0] == "" {
-		return &usageError{"which key?", try}
+		return cli.Usage("which key?", try)
 	}
 	encrypter, err := c.key.encrypter()
 	switch {
 	case err != nil:
 		return err
 	case encrypter == nil:
-		return &usageError{"--key-file is missing: requests are stored encrypted", try}
+		return cli.Usage("--key-file is missing: requests are stored encrypted", try)
 	}
-	db, err := m.openOperations(ctx, c.db)
+	db, err := openOperations(ctx, m, c.db)
 	if err != nil {
 		return err
 	}
@@ -78,45 +79,41 @@ func (c *keysExport) run(ctx context.Context, m *Main, args []string) error {
 	if c.file == "" {
 		c.file = "once-" + audit.KeyHashes(op.Key)[0] + ".json"
 	}
-	m.looked(ctx, db, admin.Access{Who: c.who, Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})
+	looked(ctx, m, db, c.who, operate.Access{Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})
 	if err := writeNew(c.file, r); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.Stdout, "%s  %s %s, %d bytes\n", c.file, shown(r.Method), shown(r.Path), len(r.Body))
+	fmt.Fprintf(m.Stdout, "%s  %s %s, %d bytes\n", c.file, cli.Shown(r.Method), cli.Shown(r.Path), len(r.Body))
 	for _, name := range r.Redacted {
-		fmt.Fprintf(m.Stdout, "left out: %s\n", shown(name))
+		fmt.Fprintf(m.Stdout, "left out: %s\n", cli.Shown(name))
 	}
 	return nil
 }
 
 // find returns the operation that is meant.
-func (c *keysExport) find(ctx context.Context, db *operations, key string) (op admin.Operation, err error) {
+func (c *keysExport) find(ctx context.Context, db *operations, key string) (op operate.Operation, err error) {
 	found, err := db.find(ctx, key)
 	if err != nil {
 		return op, err
 	}
 	if c.scope != "" {
-		found = slices.DeleteFunc(found, func(op admin.Operation) bool { return op.Scope != c.scope })
+		found = slices.DeleteFunc(found, func(op operate.Operation) bool { return op.Scope != c.scope })
 	}
 	switch len(found) {
 	case 0:
-		return op, refusal(admin.ErrNothing)
+		return op, refusal(operate.ErrNothing)
 	case 1:
 		return found[0], nil
 	}
-	return op, &usageError{fmt.Sprintf("%d scopes have this key", len(found)), "--scope " + quoted(found[0].Scope)}
+	return op, cli.Usage(fmt.Sprintf("%d scopes have this key", len(found)), "--scope "+cli.Quoted(found[0].Scope))
 }
 
 // request returns what was captured of op.
-func (c *keysExport) request(ctx context.Context, db *operations, op admin.Operation, encrypter once.Encrypter) (r recorded.Request, err error) {
-	ops, ok := store.As[store.Operations](db.store)
-	if !ok {
-		return r, fmt.Errorf("%s keeps no operations whose requests could be read", db.name)
-	}
-	rec, err := ops.Read(ctx, store.ID{Scope: op.Scope, Key: op.Key})
+func (c *keysExport) request(ctx context.Context, db *operations, op operate.Operation, encrypter once.Encrypter) (r recorded.Request, err error) {
+	rec, err := db.Keys.Record(ctx, op.ID())
 	switch {
 	case err != nil:
-		return r, db.failed("read", err)
+		return r, db.Failed("read", err)
 	case len(rec.Request) == 0:
 		return r, errors.New("the request was not kept, or it was forgotten. Try: CaptureRequest of package oncehttp and Config.Encrypter of the engine, for requests to come")
 	}

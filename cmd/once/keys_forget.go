@@ -3,18 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"os/user"
-	"strings"
 
-	"github.com/oncelib/once/admin"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 )
 
-var keysForgetEntry = entry{
-	name: "keys forget", args: "KEY", brief: "erase what is stored under a key",
-	help: `Erases the stored answer of an operation, the request if it was captured, its trace, and the
+var keysForgetEntry = cli.Entry{
+	Name: "keys forget", Args: "KEY", Brief: "erase what is stored under a key",
+	Help: `Erases the stored answer of an operation, the request if it was captured, its trace, and the
 request and correlation ids of its attempts so far. That it was done stays until it expires, with
 its scope, key and fingerprint: a retry is told that the result is not available, and
 does not execute. Who has done this, when and why is in the audit, in the same commit.
@@ -27,78 +26,64 @@ needed to go on. See once keys resolve.
 The key itself stays, because it keeps a retry from executing (keys that are personal
 data belong under Config.HashKeys), and so does what the database keeps for itself: dead
 rows until they are vacuumed, write-ahead logs, replicas, backups.`,
-	make: func() command { return new(keysForget) },
+	Make: func() cli.Runner { return new(keysForget) },
 }
 
 type keysForget struct {
 	db    string
-	order admin.ForgetRequest
+	by    operate.By
+	order operate.ForgetRequest
 	yes   bool
 }
 
-func (c *keysForget) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *keysForget) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.order.Scope, "scope", "", "the `SCOPE` of the key, required")
-	fs.StringVar(&c.order.Reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&c.order.Who, "by", operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
-func (c *keysForget) run(ctx context.Context, m *Main, args []string) error {
+func (c *keysForget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys forget KEY --scope SCOPE --reason WHY --db URL"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return &usageError{"which key?", try}
+		return cli.Usage("which key?", try)
 	case c.order.Scope == "":
-		return &usageError{"--scope is missing", try}
-	case strings.TrimSpace(c.order.Reason) == "":
-		return &usageError{"--reason is missing", try}
-	case c.order.Who == "":
-		return &usageError{"--by is missing", try + " --by WHO"}
+		return cli.Usage("--scope is missing", try)
 	}
-	db, err := m.openOperations(ctx, c.db)
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
+	}
+	db, err := openOperations(ctx, m, c.db)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	c.order.Key, c.order.Preview = args[0], !c.yes
-	detail, err := db.admin.Forget(ctx, c.order)
+	detail, err := db.Keys.Forget(ctx, c.by, c.order)
 	if refused := refusal(err); refused != nil {
 		return refused
 	}
 	switch {
 	case err != nil:
-		return db.failed("change", err)
+		return db.Failed("change", err)
 	case c.yes:
 		fmt.Fprintf(m.Stdout, "%s\n", detail)
 		return nil
 	}
 	fmt.Fprintf(m.Stdout, "would do: %s\n", detail)
-	return errors.New("nothing was changed yet. Try: the same with --yes")
+	return m.Preview("--yes")
 }
 
 // refusal is err in the words of this command, if err says why nothing was forgotten.
 func refusal(err error) error {
 	switch {
-	case errors.Is(err, admin.ErrNothing):
-		return errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope")
-	case errors.Is(err, admin.ErrRunning):
+	case errors.Is(err, operate.ErrNothing):
+		return cli.Nothing(errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope"))
+	case errors.Is(err, operate.ErrRunning):
 		return errors.New("the operation is running, and its holder needs what is stored. Try: again when it has ended")
-	case errors.Is(err, admin.ErrUnknown):
+	case errors.Is(err, operate.ErrUnknown):
 		return errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: once keys resolve KEY, then again")
 	}
 	return nil
-}
-
-// operator names who runs the program.
-func operator() string {
-	u, err := user.Current()
-	if err != nil {
-		return ""
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return u.Username
-	}
-	return u.Username + "@" + host
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -18,13 +17,16 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/recorded"
 	"github.com/oncelib/once/internal/wire"
 )
 
-var keysReplayEntry = entry{
-	name: "keys replay", args: "FILE", brief: "send an exported request to another service",
-	help: `Sends the request in FILE, which once keys export has written, to a service that may execute it:
+var keysReplayEntry = cli.Entry{
+	Name: "keys replay", Args: "FILE", Brief: "send an exported request to another service",
+	Help: `Sends the request in FILE, which once keys export has written, to a service that may execute it:
 one in staging, or on your machine. Method, path, headers and body are those of the file, to the
 byte; Host is that of the target. The header Once-Replay-Of has the id of the file.
 
@@ -44,7 +46,7 @@ addresses as they are known here. Redirects are not followed, and count as refus
 For each answer it is told whether it was executed or replayed, as its headers say, or refused
 (in flight, for example), and whether its body is the same as that of the other ones. The exit
 code is 1 if a request got no answer, if more than one executed, or if bodies differ.`,
-	make: func() command { return &keysReplay{header: http.Header{}} },
+	Make: func() cli.Runner { return &keysReplay{header: http.Header{}} },
 }
 
 const (
@@ -54,19 +56,21 @@ const (
 )
 
 type keysReplay struct {
-	to, output         string
+	to                 string
+	output             cli.Form
 	concurrency, times int
 	header             http.Header
 }
 
-func (c *keysReplay) flags(fs *flag.FlagSet) {
+func (c *keysReplay) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.to, "to", "", "`URL` of the service, required")
+	cli.OnCommandLine(fs, "to") // ONCE_TO is a broker
 	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` at the same moment")
 	fs.IntVar(&c.times, "times", 1, "do so `N` times, one after the other")
 	fs.Func("header", "a `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines", func(line string) error {
 		return addHeader(c.header, line)
 	})
-	fs.StringVar(&c.output, "o", "table", "`FORM` of the output: table or json")
+	c.output.Flag(fs)
 }
 
 // replayReport is what came back. Its JSON form is a contract with scripts.
@@ -91,21 +95,18 @@ type replayAnswer struct {
 	Error      string `json:"error,omitempty"`
 }
 
-func (c *keysReplay) run(ctx context.Context, m *Main, args []string) error {
+func (c *keysReplay) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys replay FILE --to http://127.0.0.1:8080"
 	target, err := url.Parse(c.to)
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return &usageError{"which file?", try}
+		return cli.Usage("which file?", try)
 	case c.to == "":
-		return &usageError{"--to is missing", try}
+		return cli.Usage("--to is missing", try)
 	case err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" || target.RawQuery != "" || target.Fragment != "" || target.User != nil:
-		return &usageError{"--to is no http or https URL of a service", try}
+		return cli.Usage("--to is no http or https URL of a service", try)
 	case c.concurrency < 1 || c.times < 1 || c.concurrency > maxReplays/c.times:
-		return &usageError{fmt.Sprintf("--concurrency %d and --times %d", c.concurrency, c.times), fmt.Sprintf("both at least 1, and at most %d requests", maxReplays)}
-	}
-	if err := checkList(c.output, 1); err != nil {
-		return err
+		return cli.Usage(fmt.Sprintf("--concurrency %d and --times %d", c.concurrency, c.times), fmt.Sprintf("both at least 1, and at most %d requests", maxReplays))
 	}
 	file, err := os.ReadFile(args[0])
 	if err != nil {
@@ -116,11 +117,11 @@ func (c *keysReplay) run(ctx context.Context, m *Main, args []string) error {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	if r.CameFrom(ctx, target, net.DefaultResolver) {
-		return fmt.Errorf("the request was recorded by %s, and is not sent there again. Try: --to with the address of another service", shown(r.Host))
+		return fmt.Errorf("the request was recorded by %s, and is not sent there again. Try: --to with the address of another service", cli.Shown(r.Host))
 	}
 	for _, name := range r.Redacted {
 		if c.header.Values(name) == nil {
-			fmt.Fprintf(m.Stderr, "The header %s was left out of the file. Try: --header %s\n", shown(name), quoted(shown(name)+": ..."))
+			fmt.Fprintf(m.Stderr, "The header %s was left out of the file. Try: --header %s\n", cli.Shown(name), cli.Quoted(cli.Shown(name)+": ..."))
 		}
 	}
 	report, err := c.send(ctx, &r, target)
@@ -230,7 +231,7 @@ func (r *replayReport) count() {
 func (r *replayReport) verdict() error {
 	switch {
 	case r.Unanswered > 0:
-		return fmt.Errorf("%s got no answer. Try: is the service at %s running?", count(r.Unanswered, "request"), shown(r.To))
+		return fmt.Errorf("%s got no answer. Try: is the service at %s running?", cli.Count(r.Unanswered, "request"), cli.Shown(r.To))
 	case r.Executed > 1:
 		return fmt.Errorf("%d requests with the same key were executed. Try: does this route of the service look at keys?", r.Executed)
 	case !r.BodiesEqual:
@@ -240,8 +241,8 @@ func (r *replayReport) verdict() error {
 }
 
 func (c *keysReplay) print(w io.Writer, r *replayReport) error {
-	if c.output == "json" {
-		return writeJSON(w, r)
+	if c.output != cli.Table {
+		return cli.WriteJSON(w, c.output, r)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ROUND\tSTATUS\tOUTCOME\tBODY\tSAME\n")
@@ -251,14 +252,14 @@ func (c *keysReplay) print(w io.Writer, r *replayReport) error {
 			status = strconv.Itoa(a.Status)
 		}
 		if a.Outcome == "executed" || a.Outcome == "replayed" {
-			same = either(a.SameBody, "yes", "NO")
+			same = cli.Either(a.SameBody, "yes", "NO")
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", a.Round, status, a.Outcome, either(a.Error == "", a.BodySHA256[:min(16, len(a.BodySHA256))], shown(a.Error)), same)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", a.Round, status, a.Outcome, cli.Either(a.Error == "", a.BodySHA256[:min(16, len(a.BodySHA256))], cli.Shown(a.Error)), same)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%d sent to %s: %d executed, %d replayed, %d refused, %d without an answer; bodies %s\n",
-		r.Sent, shown(r.To), r.Executed, r.Replayed, r.Refused, r.Unanswered, either(r.BodiesEqual, "equal", "DIFFER"))
+		r.Sent, cli.Shown(r.To), r.Executed, r.Replayed, r.Refused, r.Unanswered, cli.Either(r.BodiesEqual, "equal", "DIFFER"))
 	return err
 }

@@ -18,8 +18,8 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/cmd/once/internal/recorded"
+	"github.com/oncelib/once/operate"
 )
 
 // keyOf writes a file with the key of an Encrypter.
@@ -100,7 +100,8 @@ func TestExportLeavesSecretsOut(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	db := open(t, url)
-	entries, err := admin.New(db.Store).Audit(t.Context(), "", 0, 0)
+	page, err := operate.NewKeys(db.Store).Audit(t.Context(), operate.AuditFilter{})
+	entries := page.Items
 	if err != nil || len(entries) != 1 || entries[0].Who != "ada" || entries[0].Action != "show" || entries[0].Detail != "its request, exported" {
 		t.Errorf("%+v, %v", entries, err)
 	}

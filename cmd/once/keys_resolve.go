@@ -3,19 +3,21 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/admin"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
-var keysResolveEntry = entry{
-	quick: true, name: "keys resolve", args: "KEY", brief: "decide an operation whose outcome is unknown",
-	help: `Decides an operation whose outcome is unknown: it has called another service, and has stopped
+var keysResolveEntry = cli.Entry{
+	Quick: true, Name: "keys resolve", Args: "KEY", Brief: "decide an operation whose outcome is unknown",
+	Help: `Decides an operation whose outcome is unknown: it has called another service, and has stopped
 before it knew what became of the call. once keys show KEY names the call and the key under
 which the service got it. Find out there what has happened, then say one of:
 
@@ -49,37 +51,36 @@ If it has taken effect, it does so twice.
 
 Without --yes nothing is changed: it is shown what would be. Who has decided, when and why is
 in the audit, in the same commit.`,
-	make: func() command { return new(keysResolve) },
+	Make: func() cli.Runner { return new(keysResolve) },
 }
 
 type keysResolve struct {
-	db, scope, output string
-	decision          decision
-	yes               bool
+	db, scope string
+	output    cli.Form
+	decision  decision
+	yes       bool
 }
 
-func (c *keysResolve) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *keysResolve) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key, required")
-	c.decision.flags(fs)
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	c.decision.Flags(fs)
+	c.output.Flag(fs)
 	fs.BoolVar(&c.yes, "yes", false, "do it")
 }
 
-func (c *keysResolve) run(ctx context.Context, m *Main, args []string) error {
+func (c *keysResolve) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys resolve KEY --scope SCOPE --call ID --reason WHY --db URL, with --call-result FILE, --result FILE, --failed REASON or --run-again"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return &usageError{"which key?", try}
+		return cli.Usage("which key?", try)
 	case c.scope == "":
-		return &usageError{"--scope is missing", try}
-	case c.output != "text" && c.output != "json":
-		return &usageError{fmt.Sprintf("there is no form %q", c.output), "-o text, or -o json"}
+		return cli.Usage("--scope is missing", try)
 	}
 	if err := c.decision.check(try); err != nil {
 		return err
 	}
-	db, err := m.openOperations(ctx, c.db)
+	db, err := openOperations(ctx, m, c.db)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (c *keysResolve) run(ctx context.Context, m *Main, args []string) error {
 	if c.isAgain(before) {
 		return c.print(m, resolveAnswer{Resolved: true, Already: true, Effect: said(before)})
 	}
-	return refusal(admin.ErrNothing)
+	return refusal(operate.ErrNothing)
 }
 
 // resolveAnswer is what was or would be done. Its JSON form is a contract with scripts.
@@ -109,12 +110,12 @@ type resolveAnswer struct {
 	Already  bool   `json:"already"`  // this decision was written before, and nothing was changed now
 	Effect   string `json:"effect"`   // what it means for a retry; what the audit says if it was written before
 
-	lease.Progress                  // before the decision
-	Operation      *admin.Operation `json:"operation"` // as it is now
+	lease.Progress                    // before the decision
+	Operation      *operate.Operation `json:"operation"` // as it is now
 }
 
 // before returns what the audit has about the call that is decided, nil if it was not decided before.
-func (c *keysResolve) before(ctx context.Context, db *operations, key string) (*admin.Entry, error) {
+func (c *keysResolve) before(ctx context.Context, db *operations, key string) (*operate.Entry, error) {
 	tl, err := db.timeline(ctx, c.scope, key, 0)
 	if err != nil {
 		return nil, err
@@ -128,20 +129,16 @@ func (c *keysResolve) before(ctx context.Context, db *operations, key string) (*
 }
 
 // isAgain reports whether a decision is the one before, of which no record tells: it has made the key new again.
-func (c *keysResolve) isAgain(before *admin.Entry) bool {
+func (c *keysResolve) isAgain(before *operate.Entry) bool {
 	return before != nil && c.decision.runAgain && strings.HasSuffix(before.Detail, ": runs again")
 }
 
 // said is what the audit has about a decision.
-func said(e *admin.Entry) string {
-	return fmt.Sprintf("by %s at %s: %s", shown(e.Who), e.At.Format(time.RFC3339), shown(e.Detail))
+func said(e *operate.Entry) string {
+	return fmt.Sprintf("by %s at %s: %s", cli.Shown(e.Who), e.At.Format(time.RFC3339), cli.Shown(e.Detail))
 }
 
-func (c *keysResolve) resolve(ctx context.Context, m *Main, db *operations, op admin.Operation, before *admin.Entry) error {
-	ops, ok := store.As[store.Operations](db.store)
-	if !ok {
-		return fmt.Errorf("%s keeps no operations that could be resolved", db.name)
-	}
+func (c *keysResolve) resolve(ctx context.Context, m *cli.Env, db *operations, op operate.Operation, before *operate.Entry) error {
 	p, err := db.progress(ctx, op)
 	if err != nil {
 		return err
@@ -150,29 +147,25 @@ func (c *keysResolve) resolve(ctx context.Context, m *Main, db *operations, op a
 	if err != nil {
 		return err
 	}
-	if !c.yes {
-		ops = unchanged{ops}
-		how.Who = "" // it needs the store itself
-	}
 	a := resolveAnswer{Resolved: c.yes, Effect: c.decision.effect(op, p), Progress: p, Operation: &op}
-	switch err := lease.Resolve(ctx, ops, store.ID{Scope: op.Scope, Key: op.Key}, how); store.KindOf(err) {
+	switch err := c.decide(ctx, db, op, how); store.KindOf(err) {
 	case store.KindOther:
 		if err != nil {
-			return db.failed("change", err)
+			return db.Failed("change", err)
 		}
 		a.Already = before != nil
 	case store.KindTaken:
 		if !c.isAgain(before) {
-			return notUnknown(op, p, ownError(err), before)
+			return notUnknown(op, p, cli.OwnError(err), before)
 		}
 		a.Already = true
 	case store.KindMisused:
-		_, try := advice(err.Error())
-		return fmt.Errorf("the operation cannot be resolved so: %w. Try: %s", ownError(err), either(try != "", try, "--result FILE or --failed REASON"))
+		_, try := cli.Advice(err.Error())
+		return fmt.Errorf("the operation cannot be resolved so: %w. Try: %s", cli.OwnError(err), cli.Either(try != "", try, "--result FILE or --failed REASON"))
 	case store.KindLost:
 		return errors.New("the database has not answered, and may have written the decision. Try: the same command again, which does not write it twice")
 	default:
-		return db.failed("change", err)
+		return db.Failed("change", err)
 	}
 	switch {
 	case a.Already:
@@ -192,7 +185,15 @@ func (c *keysResolve) resolve(ctx context.Context, m *Main, db *operations, op a
 	return c.print(m, a)
 }
 
-func (c *keysResolve) print(m *Main, a resolveAnswer) error {
+// decide writes the decision, or without --yes only checks it.
+func (c *keysResolve) decide(ctx context.Context, db *operations, op operate.Operation, how operate.Decision) error {
+	if !c.yes {
+		return db.Keys.CheckDecision(ctx, op.ID(), how)
+	}
+	return db.Keys.Decide(ctx, c.decision.by, op.ID(), how)
+}
+
+func (c *keysResolve) print(m *cli.Env, a resolveAnswer) error {
 	if !a.Resolved {
 		if w := c.decision.warning(*a.Operation, a.Call); w != "" {
 			fmt.Fprintf(m.Stderr, "WARNING: %s\n", w)
@@ -203,8 +204,8 @@ func (c *keysResolve) print(m *Main, a resolveAnswer) error {
 	}
 	var err error
 	switch {
-	case c.output == "json":
-		err = writeJSON(m.Stdout, a)
+	case c.output != cli.Table:
+		err = cli.WriteJSON(m.Stdout, c.output, a)
 	case a.Already:
 		_, err = fmt.Fprintf(m.Stdout, "already resolved, and nothing was changed now: %s\n", a.Effect)
 	case a.Resolved:
@@ -216,18 +217,18 @@ func (c *keysResolve) print(m *Main, a resolveAnswer) error {
 		_, err = fmt.Fprintf(m.Stdout, "would do  %s\n", a.Effect)
 	}
 	if err == nil && !a.Resolved {
-		return errors.New("nothing was changed yet. Try: the same with --yes")
+		return m.Preview("--yes")
 	}
 	return err
 }
 
 // notUnknown says why the decision is not written.
-func notUnknown(op admin.Operation, p lease.Progress, cause error, before *admin.Entry) error {
+func notUnknown(op operate.Operation, p lease.Progress, cause error, before *operate.Entry) error {
 	switch {
 	case before != nil:
 		return fmt.Errorf("this call was decided otherwise before, %s. Nothing was changed now. Try: once keys show KEY, and decide what is unknown now", said(before))
 	case p.CallID != "":
-		why, _ := advice(cause.Error()) // its advice is for programs
+		why, _ := cli.Advice(cause.Error()) // its advice is for programs
 		why = strings.TrimSuffix(why, ".")
 		return fmt.Errorf("%s. Nothing was changed. Try: once keys show KEY, and decide the call that it shows", why)
 	case op.State == store.StateWaiting.String():
@@ -241,26 +242,10 @@ func notUnknown(op admin.Operation, p lease.Progress, cause error, before *admin
 }
 
 // progress returns how far an operation has come: nothing, if another program has saved it.
-func (db *operations) progress(ctx context.Context, op admin.Operation) (p lease.Progress, err error) {
-	ops, ok := store.As[store.Operations](db.store)
-	if !ok {
-		return p, nil
-	}
-	id := store.ID{Scope: op.Scope, Key: op.Key}
-	rec, err := ops.Read(ctx, id)
+func (db *operations) progress(ctx context.Context, op operate.Operation) (lease.Progress, error) {
+	p, err := db.Keys.Progress(ctx, op.ID())
 	if err != nil {
-		return p, db.failed("read", err)
-	}
-	if p, err = lease.ProgressOf(id, rec); err != nil {
-		return lease.Progress{}, nil //nolint:nilerr // nothing of it can be shown
+		return p, db.Failed("read", err)
 	}
 	return p, nil
-}
-
-// unchanged are operations of which a change is only tried.
-type unchanged struct{ store.Operations }
-
-// Swap implements [store.Operations].
-func (unchanged) Swap(context.Context, store.Change) (store.Record, error) {
-	return store.Record{}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -29,11 +30,11 @@ func TestKeysShow(t *testing.T) {
 			{"expired --scope jobs", 0, []string{"expired", "would execute again", "ago)"}},
 			{"running --scope sagas", 0, []string{"running", "lease until", "recovery point paid", "external call was begun"}},
 			{"shared", 1, []string{"known in 2 scopes", "acme POST /refunds", "globex POST /refunds", "Try: once keys show shared --scope 'acme POST /refunds'"}},
-			{"shared --scope acme", 1, []string{`in the scope "acme"`, "globex POST /refunds", "Try: "}},
+			{"shared --scope acme", 3, []string{`in the scope "acme"`, "globex POST /refunds", "Try: "}},
 			{"shared --scope GLOBEX", 0, []string{"globex POST /refunds"}},
-			{"nobody --scope jobs", 1, []string{"Nothing is known", "never executed to the end", "at this moment: ask again", "expired", "right database"}},
+			{"nobody --scope jobs", 3, []string{"Nothing is known", "never executed to the end", "at this moment: ask again", "expired", "right database"}},
 			{`"plain"`, 0, []string{"jobs", "done"}},
-			{`"nobody"`, 1, []string{"Nothing is known"}},
+			{`"nobody"`, 3, []string{"Nothing is known"}},
 		} {
 			args := strings.Fields(strings.Replace(c.args, "GLOBEX", "globex_POST_/refunds", 1))
 			for i := range args {
@@ -55,7 +56,7 @@ func TestKeysShow(t *testing.T) {
 		if !strings.Contains(o.stdout, `"ambiguous": true`) || !strings.Contains(o.stdout, `"found": false`) {
 			t.Errorf("%s", o.stdout)
 		}
-		o = run(t, "keys", "show", "nobody", "--db", url, "-o", "json").want(t, 1)
+		o = run(t, "keys", "show", "nobody", "--db", url, "-o", "json").want(t, 3)
 		if !strings.Contains(o.stdout, `"found": false`) || !strings.Contains(o.stdout, `"scopes_with_key": []`) {
 			t.Errorf("%s", o.stdout)
 		}
@@ -66,11 +67,11 @@ func TestKeysShow(t *testing.T) {
 func prepare(t *testing.T, url string) {
 	t.Helper()
 	ctx := context.Background()
-	src, err := parseSource(url)
+	src, err := cli.ParseSource(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sqlstore.Open(src.driver, src.dsn)
+	db, err := sqlstore.Open(src.Driver, src.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func prepare(t *testing.T, url string) {
 	do(once.Config{HashKeys: true}, once.Operation{Scope: "vault", Key: "hashed", Fingerprint: once.FingerprintOf([]byte("x"))})
 	do(once.Config{}, once.Operation{Scope: "jobs", Key: "expired", Retain: time.Hour})
 	expire := "update once_operation set expires_at = since where key = 'expired'"
-	if src.dialect == store.MySQL {
+	if src.Dialect == store.MySQL {
 		expire = strings.Replace(expire, "key", "`key`", 1)
 	}
 	if _, err := db.ExecContext(ctx, expire); err != nil {
@@ -112,16 +113,16 @@ func TestKeysShowElsewhere(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	for range 2 { // the first look must not create the file
-		if o := run(t, "keys", "show", "k", "--db", url).want(t, 1); !strings.Contains(o.stderr, "no such file") || !strings.Contains(o.stderr, "\nTry: ") {
+		if o := run(t, "keys", "show", "k", "--db", url).want(t, 4); !strings.Contains(o.stderr, "no such file") || !strings.Contains(o.stderr, "\nTry: ") {
 			t.Errorf("%s", o.stderr)
 		}
 	}
 	onAll(t, func(t *testing.T, url string) {
-		src, err := parseSource(url)
+		src, err := cli.ParseSource(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		db, err := sql.Open(src.driver, src.dsn)
+		db, err := sql.Open(src.Driver, src.DSN)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -25,11 +26,12 @@ func TestLooked(t *testing.T) {
 				t.Error(o.stderr)
 			}
 		}
-		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 1)
+		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 3)
 		run(t, "audit", "list", "--db", at).want(t, 0)
-		looks := func() (got []admin.Entry) {
+		looks := func() (got []operate.Entry) {
 			t.Helper()
-			got, err := admin.New(db.Store).Audit(t.Context(), "", 0, 0)
+			page, err := operate.NewKeys(db.Store).Audit(t.Context(), operate.AuditFilter{})
+			got = page.Items
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,8 +41,8 @@ func TestLooked(t *testing.T) {
 		if len(got) != 3 {
 			t.Fatalf("%+v", got)
 		}
-		for i, want := range []admin.Entry{
-			{Who: operator(), Action: "show", Scope: "s", KeyHash: once.KeyHash("nobody"), Detail: "0 operations"},
+		for i, want := range []operate.Entry{
+			{Who: cli.Operator(), Action: "show", Scope: "s", KeyHash: once.KeyHash("nobody"), Detail: "0 operations"},
 			{Who: "bob", Action: "show", Scope: "s", KeyHash: once.KeyHash("k"), Detail: "1 operation"},
 			{Who: "ada", Action: "list", Detail: "0 operations --state done --scope-prefix 's s' --since 3h"},
 		} {

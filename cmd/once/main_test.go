@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,8 +33,13 @@ func program(tb testing.TB, args ...string) *exec.Cmd {
 		tb.Fatal(err)
 	}
 	cmd := exec.CommandContext(tb.Context(), self, args...)
-	cmd.Env = append(os.Environ(), asMain+"=1", "TMPDIR="+tb.TempDir(), "GORACE=atexit_sleep_ms=0") // else each run waits a second
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), isSetting), asMain+"=1", "TMPDIR="+tb.TempDir(), "GORACE=atexit_sleep_ms=0") // else each run waits a second
 	return cmd
+}
+
+// isSetting reports whether a variable of the environment would be a default of a flag.
+func isSetting(variable string) bool {
+	return strings.HasPrefix(variable, "ONCE_DB=") || strings.HasPrefix(variable, "ONCE_TO=") || strings.HasPrefix(variable, "ONCE_CONFIG=") || strings.HasPrefix(variable, "DATABASE_URL=")
 }
 
 // output is how a run has ended.
@@ -44,7 +50,14 @@ type output struct {
 
 func run(tb testing.TB, args ...string) output {
 	tb.Helper()
+	return runIn(tb, "", nil, args...)
+}
+
+// runIn runs the program in a folder, with more variables of the environment.
+func runIn(tb testing.TB, dir string, env []string, args ...string) output {
+	tb.Helper()
 	cmd := program(tb, args...)
+	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -120,6 +133,8 @@ func TestUsage(t *testing.T) {
 		{"keys resolve k --scope s --call c --reason r --failed x --status 201 --db sqlite:x", "no failure", "--status 422"},
 		{"audit", "not complete", "once audit list"},
 		{"audit list -o text --db sqlite:x", `"text"`, "-o table"},
+		{"keys shwo", `no command "keys shwo"`, "once keys show"},
+		{"kyes list", `no command "kyes"`, "once keys"},
 		{"migrate up", "--db is missing", "--db sqlite:PATH"},
 		{"migrate print", "--dialect is missing", "--dialect postgres"},
 		{"migrate print --dialect oracle", "oracle", "--dialect postgres"},
@@ -142,19 +157,28 @@ func TestHelp(t *testing.T) {
 	if o := run(t, "keys", "show", "", "--db", "sqlite:x").want(t, 2); !strings.Contains(o.stderr, "KEY is empty") {
 		t.Errorf("%s", o.stderr)
 	}
-	for _, args := range []string{"", "--help", "help", "help help", "help migrate", "migrate --help", "keys -h"} {
-		if o := run(t, strings.Fields(args)...).want(t, 0); !strings.Contains(o.stdout, "Usage: once COMMAND") || o.stderr != "" {
+	for _, args := range []string{"", "--help", "help", "help help", "help migrate", "migrate --help", "keys -h", "help keys show"} {
+		if o := run(t, strings.Fields(args)...).want(t, 0); !strings.Contains(o.stdout, "Usage:\n  once") || o.stderr != "" {
 			t.Errorf("once %s:\n%s%s", args, o.stdout, o.stderr)
 		}
 	}
 	overview := run(t).stdout
-	for _, e := range entries() {
-		o := run(t, append(strings.Fields(e.name), "--help")...).want(t, 0)
-		if !strings.HasPrefix(o.stdout, "Usage: once "+e.name) || !strings.Contains(overview, e.name) || e.brief == "" {
-			t.Errorf("once %s --help:\n%s%s", e.name, o.stdout, o.stderr)
+	env := newEnv()
+	for _, n := range env.Nouns {
+		if !strings.Contains(overview, "  "+n.Name+" ") || n.Brief == "" {
+			t.Errorf("%s is not in the overview:\n%s", n.Name, overview)
 		}
-		if other := run(t, append([]string{"help"}, strings.Fields(e.name)...)...).want(t, 0); other != o {
-			t.Errorf("once help %s:\n%s%s", e.name, other.stdout, other.stderr)
+	}
+	for _, e := range env.Entries {
+		var out bytes.Buffer
+		env.Stdout = &out
+		if code := env.Run(t.Context(), append(strings.Fields(e.Name), "--help")); code != 0 || !strings.Contains(out.String(), "Usage:\n  once "+e.Name) || e.Brief == "" {
+			t.Errorf("once %s --help: %d\n%s", e.Name, code, out.String())
+		}
+		noun, verb, isBelow := strings.Cut(e.Name, " ")
+		out.Reset()
+		if env.Run(t.Context(), []string{noun, "--help"}); isBelow && strings.Contains(out.String(), "\n  "+verb+" ") == e.Hidden {
+			t.Errorf("once %s is hidden, %v:\n%s", e.Name, e.Hidden, out.String())
 		}
 	}
 	for _, arg := range []string{"version", "--version"} {

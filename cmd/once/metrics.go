@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,7 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/onceprom"
 )
@@ -24,8 +25,8 @@ type metrics struct {
 	listener net.Listener // nil: no metrics are served
 }
 
-func (c *metrics) flags(fs *flag.FlagSet, address string) {
-	fs.StringVar(&c.address, "metrics", address, "`ADDRESS` to serve /metrics for Prometheus at"+either(address == "", " (default: none)", ", or \"\" for none"))
+func (c *metrics) Flags(fs *pflag.FlagSet, address string) {
+	fs.StringVar(&c.address, "metrics", address, "`ADDRESS` to serve /metrics for Prometheus at"+cli.Either(address == "", " (default: none)", ", or \"\" for none"))
 }
 
 // listen is called before anything is opened that would be left behind if the address is taken.
@@ -55,7 +56,7 @@ func watchGauges(ctx context.Context, log *slog.Logger, every time.Duration, sou
 }
 
 // start returns the instruments, which are served until stop is called; nil if they are not.
-func (c *metrics) start(m *Main, log *slog.Logger, watch *gauge.Watch) (counted *onceprom.Metrics, stop func()) {
+func (c *metrics) start(m *cli.Env, log *slog.Logger, watch *gauge.Watch) (counted *onceprom.Metrics, stop func()) {
 	if c.listener == nil {
 		return nil, func() {}
 	}

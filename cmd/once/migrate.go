@@ -2,37 +2,39 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
 var (
-	migrateUpEntry = entry{
-		name: "migrate up", brief: "create or update the tables that keep operations",
-		help: `Applies the migrations that the database does not have yet, in one transaction
+	migrateUpEntry = cli.Entry{
+		Name: "migrate up", Brief: "create or update the tables that keep operations",
+		Help: `Applies the migrations that the database does not have yet, in one transaction
 (MySQL and MariaDB have none for that: there the next run completes one that was killed).
 Nodes that start together may all run it. The business tables are not touched.
 
 Migrations are numbered within a capability: ` + capabilityNames() + `.
 With --only, the tables of the others are neither created nor updated.`,
-		make: func() command { return new(migrateUp) },
+		Make: func() cli.Runner { return new(migrateUp) },
 	}
-	migrateStatusEntry = entry{
-		quick: true, name: "migrate status", brief: "which migrations the database has",
-		help: `Lists the migrations and whether the database has them. The exit code is 1 if
+	migrateStatusEntry = cli.Entry{
+		Quick: true, Name: "migrate status", Brief: "which migrations the database has",
+		Help: `Lists the migrations and whether the database has them. The exit code is 1 if
 one is missing. With --only, the other capabilities are left out.`,
-		make: func() command { return new(migrateStatus) },
+		Make: func() cli.Runner { return new(migrateStatus) },
 	}
-	migratePrintEntry = entry{
-		name: "migrate print", brief: "the migrations as SQL, for goose, Atlas or psql",
-		help: `Prints the migrations as plain SQL, with --format goose as the text of one
+	migratePrintEntry = cli.Entry{
+		Name: "migrate print", Brief: "the migrations as SQL, for goose, Atlas or psql",
+		Help: `Prints the migrations as plain SQL, with --format goose as the text of one
 migration file of goose. There are forward migrations only. After an upgrade of
 once, --from prints what is new in one capability.`,
-		make: func() command { return new(migratePrint) },
+		Make: func() cli.Runner { return new(migratePrint) },
 	}
 )
 
@@ -41,23 +43,23 @@ type migrateUp struct {
 	selection
 }
 
-func (c *migrateUp) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
-	c.selection.flags(fs)
+func (c *migrateUp) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.selection.Flags(fs)
 }
 
-func (c *migrateUp) run(ctx context.Context, m *Main, _ []string) error {
-	db, err := openDatabase(ctx, c.db, true)
+func (c *migrateUp) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	db, err := cli.OpenDatabase(ctx, c.db, true)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	status, err := sqlstore.Status(ctx, db.DB, capabilities...) // of all, so that a database which is newer in any of them is refused
 	if err != nil {
-		return db.failed("read", err)
+		return db.Failed("read", err)
 	}
 	if err := sqlstore.MigrateOnly(ctx, db.DB, c.sets()...); err != nil {
-		return db.failed("migrate", err)
+		return db.Failed("migrate", err)
 	}
 	var has []migration.Migration
 	for _, s := range c.of(status) {
@@ -66,7 +68,7 @@ func (c *migrateUp) run(ctx context.Context, m *Main, _ []string) error {
 		}
 		has = append(has, s.Migration)
 	}
-	fmt.Fprintf(m.Stdout, "%s is at %s.\n", db.name, newest(has))
+	fmt.Fprintf(m.Stdout, "%s is at %s.\n", db.Name, newest(has))
 	return nil
 }
 
@@ -75,20 +77,20 @@ type migrateStatus struct {
 	selection
 }
 
-func (c *migrateStatus) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
-	c.selection.flags(fs)
+func (c *migrateStatus) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.selection.Flags(fs)
 }
 
-func (c *migrateStatus) run(ctx context.Context, m *Main, _ []string) error {
-	db, err := openDatabase(ctx, c.db, false)
+func (c *migrateStatus) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	db, err := cli.OpenDatabase(ctx, c.db, false)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	status, err := sqlstore.Status(ctx, db.DB, capabilities...)
 	if err != nil {
-		return db.failed("read", err)
+		return db.Failed("read", err)
 	}
 	list := c.of(status)
 	missing := 0
@@ -101,7 +103,7 @@ func (c *migrateStatus) run(ctx context.Context, m *Main, _ []string) error {
 		fmt.Fprintf(m.Stdout, "%s  %s\n", word, migrationLine(s.Migration))
 	}
 	if missing > 0 {
-		return fmt.Errorf("%s lacks %d of %d migrations. Try: once migrate up%s --db %s", db.name, missing, len(list), c.again(), db.paste)
+		return fmt.Errorf("%s lacks %d of %d migrations. Try: once migrate up%s --db %s", db.Name, missing, len(list), c.again(), db.Paste)
 	}
 	return nil
 }
@@ -112,26 +114,26 @@ type migratePrint struct {
 	selection
 }
 
-func (c *migratePrint) flags(fs *flag.FlagSet) {
+func (c *migratePrint) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the database's SQL: postgres, sqlite or mysql")
 	fs.StringVar(&c.format, "format", "plain", "`NAME` of the form: plain or goose")
 	fs.IntVar(&c.from, "from", 0, "only migrations after this `VERSION` of the one capability that --only names")
-	c.selection.flags(fs)
+	c.selection.Flags(fs)
 }
 
-func (c *migratePrint) run(_ context.Context, m *Main, _ []string) error {
+func (c *migratePrint) Run(_ context.Context, m *cli.Env, _ []string) error {
 	if c.dialect == "" {
-		return &usageError{"--dialect is missing", "once migrate print --dialect postgres"}
+		return cli.Usage("--dialect is missing", "once migrate print --dialect postgres")
 	}
 	all, err := migration.All(store.Dialect(c.dialect), c.sets()...)
 	if err != nil {
-		return &usageError{fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql"}
+		return cli.Usage(fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql")
 	}
 	if c.format != "plain" && c.format != "goose" {
-		return &usageError{fmt.Sprintf("there is no format %q", c.format), "--format plain, or --format goose"}
+		return cli.Usage(fmt.Sprintf("there is no format %q", c.format), "--format plain, or --format goose")
 	}
 	if c.from > 0 && len(c.only) != 1 {
-		return &usageError{"--from is a version of one capability", fmt.Sprintf("--only %s --from %d", migration.Operation.Capability, c.from)}
+		return cli.Usage("--from is a version of one capability", fmt.Sprintf("--only %s --from %d", migration.Operation.Capability, c.from))
 	}
 	all = all[min(max(0, c.from), len(all)):]
 	if c.format == "goose" && len(all) > 0 {

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
@@ -41,7 +42,7 @@ func TestMigrate(t *testing.T) {
 				t.Errorf("%s%s", o.stdout, o.stderr)
 			}
 		} else {
-			run(t, "migrate", "status", "--db", db).want(t, 1)
+			run(t, "migrate", "status", "--db", db).want(t, 4)
 		}
 		if o := run(t, "migrate", "up", "--db", db).want(t, 0); !strings.HasPrefix(o.stdout, listed(t, "applied")) {
 			t.Errorf("%s", o.stdout)
@@ -66,7 +67,7 @@ func TestMigrateOnly(t *testing.T) {
 			t.Errorf("tables: %v", got)
 		}
 		o := run(t, "migrate", "status", "--only", "journal,attemptlog", "--only=admin", "--db", url).want(t, 1)
-		if o.stdout != listed(t, "missing", attemptlog.Migrations, admin.Migrations)+listed(t, "applied", journal.Migrations) ||
+		if o.stdout != listed(t, "missing", attemptlog.Migrations, operate.Migrations)+listed(t, "applied", journal.Migrations) ||
 			!strings.Contains(o.stderr, "Try: once migrate up --only journal,attemptlog,admin --db ") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
@@ -91,7 +92,7 @@ func TestMigrateOnly(t *testing.T) {
 // tables returns the names of once's tables, sorted.
 func tables(t *testing.T, url string) (names []string) {
 	t.Helper()
-	db, err := openDatabase(t.Context(), url, true)
+	db, err := cli.OpenDatabase(t.Context(), url, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func tables(t *testing.T, url string) (names []string) {
 		store.PostgreSQL: "select tablename from pg_tables where schemaname = 'public'",
 		store.SQLite:     "select name from sqlite_master where type = 'table'",
 		store.MySQL:      "select table_name from information_schema.tables where table_schema = database()",
-	}[db.dialect])
+	}[db.Dialect])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestMigrateNewer(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--only", "operation,journal", "--db", url).want(t, 0)
-		db, err := openDatabase(t.Context(), url, true)
+		db, err := cli.OpenDatabase(t.Context(), url, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,15 +156,15 @@ func TestMigrateNewer(t *testing.T) {
 func TestMigratePrint(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
-		src, err := parseSource(url)
+		src, err := cli.ParseSource(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := run(t, "migrate", "print", "--dialect", string(src.dialect)).want(t, 0).stdout
-		if src.dialect == store.MySQL {
-			src.dsn += "&multiStatements=true" // as its client has
+		text := run(t, "migrate", "print", "--dialect", string(src.Dialect)).want(t, 0).stdout
+		if src.Dialect == store.MySQL {
+			src.DSN += "&multiStatements=true" // as its client has
 		}
-		db, err := sql.Open(src.driver, src.dsn)
+		db, err := sql.Open(src.Driver, src.DSN)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func TestMigratePrint(t *testing.T) {
 		if o := run(t, "migrate", "status", "--db", url).want(t, 0); o.stdout != listed(t, "applied") {
 			t.Errorf("the migrations do not count as applied: %s", o.stdout)
 		}
-		if o := run(t, "keys", "show", "k", "--db", url).want(t, 1); !strings.Contains(o.stdout, "Nothing is known") {
+		if o := run(t, "keys", "show", "k", "--db", url).want(t, 3); !strings.Contains(o.stdout, "Nothing is known") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -19,11 +20,11 @@ func TestKeysShowNotStored(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--db", url).want(t, 0)
-		src, err := parseSource(url)
+		src, err := cli.ParseSource(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		db, err := sqlstore.Open(src.driver, src.dsn)
+		db, err := sqlstore.Open(src.Driver, src.DSN)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,7 @@ func TestKeysShowNotStored(t *testing.T) {
 		if err := attempts.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		o := run(t, "keys", "show", "conflict", "--db", url).want(t, 1)
+		o := run(t, "keys", "show", "conflict", "--db", url).want(t, 3)
 		for _, s := range []string{"last: not_stored (not applied)", "HTTP 409"} {
 			if !strings.Contains(o.stdout, s) {
 				t.Errorf("it does not say %q:\n%s%s", s, o.stdout, o.stderr)

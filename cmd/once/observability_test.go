@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,25 +128,15 @@ func TestRunbooksNameCommandsThatExist(t *testing.T) {
 		for _, line := range lines {
 			commands++
 			args := strings.Fields(line)
-			e, rest := lookup(args)
-			if e == nil {
+			cmd, rest, err := newEnv().Root().Find(args)
+			if err != nil || !cmd.Runnable() || cmd.HasSubCommands() && cmd.Name() != "demo" {
 				t.Errorf("%s: there is no command once %s", page, line)
 				continue
 			}
-			fs := flag.NewFlagSet(e.name, flag.ContinueOnError)
-			fs.SetOutput(io.Discard)
-			e.make().flags(fs)
-			positional := 0
-			for len(rest) > 0 {
-				if err := fs.Parse(rest); err != nil {
-					t.Errorf("%s: once %s: %v", page, line, err)
-					break
-				}
-				if rest = fs.Args(); len(rest) > 0 {
-					positional, rest = positional+1, rest[1:]
-				}
+			if err := cmd.ParseFlags(rest); err != nil {
+				t.Errorf("%s: once %s: %v", page, line, err)
 			}
-			if positional > len(strings.Fields(e.args)) {
+			if cmd.Flags().NArg() > len(strings.Fields(cmd.Use))-1 {
 				t.Errorf("%s: once %s has an argument too many", page, line)
 			}
 		}

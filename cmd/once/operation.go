@@ -3,22 +3,21 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
 // meaning of a state, for somebody who was woken up by it.
-func meaning(op admin.Operation, p lease.Progress) string {
-	decides := either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
-	what := either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")
+func meaning(op operate.Operation, p lease.Progress) string {
+	decides := cli.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
+	what := cli.Either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")
 	switch op.State {
 	case "running":
 		switch {
@@ -35,7 +34,7 @@ func meaning(op admin.Operation, p lease.Progress) string {
 		return "it has stopped before its end: the next retry or a completer goes on with it"
 	case "unknown":
 		return what + " may have taken effect: no retry repeats it, " + decides + " must decide"
-	case admin.StateExpired:
+	case operate.StateExpired:
 		return effect(op) + ", but its retention is over: a retry would execute again"
 	case "archived":
 		return effect(op) + ", its retention is over and its row was deleted: a retry would execute again"
@@ -47,7 +46,7 @@ func meaning(op admin.Operation, p lease.Progress) string {
 }
 
 // effect says what has become of what an operation that has ended has written.
-func effect(op admin.Operation) string {
+func effect(op operate.Operation) string {
 	switch op.Effect {
 	case once.EffectApplied.String():
 		return "it took effect, once"
@@ -57,13 +56,13 @@ func effect(op admin.Operation) string {
 	return "it was refused, once; it is not recorded whether what it had written was kept"
 }
 
-func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
+func printOperation(w io.Writer, op operate.Operation, p lease.Progress) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	line("key", "%s", shown(op.Key))
-	line("scope", "%s", shown(op.Scope))
+	line("key", "%s", cli.Shown(op.Key))
+	line("scope", "%s", cli.Shown(op.Scope))
 	if op.Name != "" {
-		line("name", "%s", shown(op.Name))
+		line("name", "%s", cli.Shown(op.Name))
 	}
 	line("state", "%s: %s", op.State, meaning(op, p))
 	line("since", "%s", at(op, &op.Since))
@@ -78,25 +77,25 @@ func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
 	switch op.Result {
 	case "":
 	case "omitted":
-		line("result", "%s, not kept, or forgotten%s", kindOf(op), either(op.State == store.StateDone.String(), ": a retry is told so and does not execute", ""))
+		line("result", "%s, not kept, or forgotten%s", kindOf(op), cli.Either(op.State == store.StateDone.String(), ": a retry is told so and does not execute", ""))
 	default:
 		line("result", "%s, %d bytes", kindOf(op), op.ResultBytes)
 	}
 	line("fence", "%d", op.Fence)
 	for i, phase := range phases(op, p) {
-		line(either(i == 0, "phases", ""), "%s", phase)
+		line(cli.Either(i == 0, "phases", ""), "%s", phase)
 	}
 	if len(p.Phases) == 0 && op.RecoveryPoint != "" {
-		line("reached", "recovery point %s", shown(op.RecoveryPoint))
+		line("reached", "recovery point %s", cli.Shown(op.RecoveryPoint))
 	}
 	switch call := p.Call; {
 	case call != nil && call.Tx && unfinished(op):
-		line("phase", "%s has ended its transaction itself, and what it has written may stand", shown(call.Phase))
+		line("phase", "%s has ended its transaction itself, and what it has written may stand", cli.Shown(call.Phase))
 	case call != nil && unfinished(op):
-		line("calling", "%s, with the key %s at the service", shown(call.Phase), call.Key)
+		line("calling", "%s, with the key %s at the service", cli.Shown(call.Phase), call.Key)
 		line("then", "%s", next(call))
 		if call.Refused != "" {
-			line("refused", "the value that was decided before: %s", shown(call.Refused))
+			line("refused", "the value that was decided before: %s", cli.Shown(call.Refused))
 		}
 	case call == nil && op.CallStarted:
 		line("calling", "an external call was begun after it")
@@ -104,10 +103,10 @@ func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
 	if p.CallID != "" {
 		line("call id", "%s, which once keys resolve needs", p.CallID)
 	}
-	line("fingerprint", "%s", either(op.Fingerprint != "", op.Fingerprint, "none: retries are not compared"))
-	line("request", "%s", either(op.Captured, "captured, encrypted", "not captured"))
+	line("fingerprint", "%s", cli.Either(op.Fingerprint != "", op.Fingerprint, "none: retries are not compared"))
+	line("request", "%s", cli.Either(op.Captured, "captured, encrypted", "not captured"))
 	if op.Trace != "" {
-		line("trace", "%s", shown(op.Trace))
+		line("trace", "%s", cli.Shown(op.Trace))
 	}
 	return t.Flush()
 }
@@ -116,7 +115,7 @@ func printOperation(w io.Writer, op admin.Operation, p lease.Progress) error {
 const mostPhases = 20
 
 // phases are those of an operation, each with what has become of it.
-func phases(op admin.Operation, p lease.Progress) (list []string) {
+func phases(op operate.Operation, p lease.Progress) (list []string) {
 	if n := len(p.Phases) - mostPhases; n > 0 {
 		list = append(list, fmt.Sprintf("(%d before these)", n))
 	}
@@ -124,11 +123,11 @@ func phases(op admin.Operation, p lease.Progress) (list []string) {
 		what := "done"
 		switch {
 		case e.Failure != "":
-			what = "failed with " + shown(e.Failure)
+			what = "failed with " + cli.Shown(e.Failure)
 		case e.ByHand:
 			what = "done: an operator has given its value"
 		}
-		list = append(list, shown(e.Phase)+": "+what)
+		list = append(list, cli.Shown(e.Phase)+": "+what)
 	}
 	if p.Call != nil {
 		what := "begun, and its outcome is not known"
@@ -138,7 +137,7 @@ func phases(op admin.Operation, p lease.Progress) (list []string) {
 		case p.CallID == "":
 			what = "begun"
 		}
-		list = append(list, shown(p.Call.Phase)+": "+what)
+		list = append(list, cli.Shown(p.Call.Phase)+": "+what)
 	}
 	return list
 }
@@ -155,56 +154,27 @@ func next(call *lease.Begun) string {
 	if call.Checked {
 		can = append(can, "the program can ask the service what became of the call")
 	}
-	return either(len(can) > 0, strings.Join(can, "; "), "only a person can find out what became of the call")
+	return cli.Either(len(can) > 0, strings.Join(can, "; "), "only a person can find out what became of the call")
 }
 
 // at shows a moment, and how far it is from the database's now.
-func at(op admin.Operation, t *time.Time) string {
+func at(op operate.Operation, t *time.Time) string {
 	d := op.Now.Sub(*t)
 	if d < 0 {
-		return fmt.Sprintf("%s (in %s)", t.Format(time.RFC3339), span(-d))
+		return fmt.Sprintf("%s (in %s)", t.Format(time.RFC3339), cli.Span(-d))
 	}
-	return fmt.Sprintf("%s (%s ago)", t.Format(time.RFC3339), span(d))
-}
-
-func span(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return d.Round(time.Second).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%.1f days", d.Hours()/24)
+	return fmt.Sprintf("%s (%s ago)", t.Format(time.RFC3339), cli.Span(d))
 }
 
 // kind of a result: an answer over HTTP, or what a function returned.
-func kindOf(op admin.Operation) string {
+func kindOf(op operate.Operation) string {
 	if op.Status != 0 {
 		return fmt.Sprintf("HTTP %d", op.Status)
 	}
 	return op.Result
 }
 
-func either(cond bool, yes, no string) string {
-	if cond {
-		return yes
-	}
-	return no
-}
-
-// shown is s for a terminal: as it is, or in quotation marks if it could be mistaken for
-// something else, move the cursor, or change what stands beside it.
-func shown(s string) string {
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) ||
-		strings.Contains(s, "  ") || strings.TrimSpace(s) != s || s[0] == '"' {
-		return strconv.Quote(s)
-	}
-	return s
-}
-
 // unfinished reports whether an operation has not come to its end.
-func unfinished(op admin.Operation) bool {
+func unfinished(op operate.Operation) bool {
 	return op.State == store.StateRunning.String() || op.State == store.StateWaiting.String() || op.State == store.StateUnknown.String()
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/onceotel"
 )
@@ -27,7 +28,7 @@ import (
 // OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER, too.
 type otlp struct{ url string }
 
-func (c *otlp) flags(fs *flag.FlagSet) {
+func (c *otlp) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.url, "otlp", "", "`URL` of an OpenTelemetry collector to send traces and metrics to, such as http://127.0.0.1:4318 (default: none)")
 }
 
@@ -44,7 +45,7 @@ func (c *otlp) check() error {
 	}
 	u, err := url.Parse(c.url)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return &usageError{fmt.Sprintf("--otlp %q is no URL of a collector", c.url), "--otlp http://127.0.0.1:4318"}
+		return cli.Usage(fmt.Sprintf("--otlp %q is no URL of a collector", c.url), "--otlp http://127.0.0.1:4318")
 	}
 	c.url = strings.TrimRight(c.url, "/")
 	return nil

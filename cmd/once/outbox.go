@@ -2,113 +2,71 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
-// box is what the command needs of an outbox, on any store.
-type box interface {
-	gauge.Source
-
-	List(ctx context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error)
-	Show(ctx context.Context, id string) (outbox.Entry, error)
-	Pause(ctx context.Context, topic, key, reason string) error
-	Known(ctx context.Context, topic, key string) (bool, error)
-	Resume(ctx context.Context, topic, key string) (outbox.Resumed, error)
-	Skip(ctx context.Context, id, reason string) error
-	Forget(ctx context.Context, topic, key, reason string) (outbox.Forgotten, error)
-	Paused(ctx context.Context) ([]outbox.Pause, error)
-	Backlog(ctx context.Context) (outbox.Backlog, error)
-	Topics(ctx context.Context) ([]outbox.Topic, error)
-	Relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay
-}
-
-// boxOn returns the outbox of s. who is for the audit of what is changed.
-func boxOn(s store.Database, cfg outbox.Config, who string) (box, error) {
-	switch s := s.(type) {
-	case store.SQL[*sql.Tx]:
-		return outbox.New(s, cfg).By(who), nil
-	case store.SQL[pgx.Tx]:
-		return outbox.New(s, cfg).By(who), nil
-	}
-	return nil, fmt.Errorf("%T has no transactions for an outbox", s)
-}
-
 // outboxDB is a database with its outbox.
-type outboxDB struct {
-	*database
-	box
-}
+type outboxDB struct{ *cli.DB }
 
-// openOutbox opens the outbox of a database that is there and has been migrated, to read it.
-func (m *Main) openOutbox(ctx context.Context, dsn string, cfg outbox.Config) (*outboxDB, error) {
-	return m.openOutboxBy(ctx, dsn, cfg, "")
-}
-
-// openOutboxBy opens an outbox to change it. It is audited who has done so.
-func (m *Main) openOutboxBy(ctx context.Context, dsn string, cfg outbox.Config, who string) (*outboxDB, error) {
-	db, err := openDatabase(ctx, dsn, false)
+// openOutbox opens the outbox of a database that is there and has been migrated.
+func openOutbox(ctx context.Context, m *cli.Env, dsn string, cfg operate.Config) (*outboxDB, error) {
+	db, err := m.Open(ctx, dsn, cfg)
 	if err != nil {
 		return nil, err
 	}
-	open := m.openStore
-	if open == nil {
-		open = func(ctx context.Context, db *database) (store.Database, error) { return sqlstore.New(ctx, db.DB) }
-	}
-	s, err := open(ctx, db)
-	if err == nil {
-		var b box
-		if b, err = boxOn(s, cfg, who); err == nil {
-			return &outboxDB{db, b}, nil
-		}
-	}
-	return nil, errors.Join(db.failed("read", err), db.Close())
+	return &outboxDB{db}, nil
 }
 
 // refused says in the words of the command why nothing was done, if err says so.
 func (db *outboxDB) refused(doing string, err error) error {
+	return refusedByOutbox(db.Database, doing, err)
+}
+
+func refusedByOutbox(db *cli.Database, doing string, err error) error {
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
-		return fmt.Errorf("the outbox of %s has no such message: its transaction has not committed, or it is delivered. Try: once outbox list --db %s", db.name, db.paste)
-	case isMissingTable(ownError(err)) && strings.Contains(ownError(err).Error(), "once_audit"):
-		return fmt.Errorf("%s has no audit: %w. Try: once migrate up --only admin --db %s", db.name, ownError(err), db.paste)
-	case isMissingTable(ownError(err)):
-		return fmt.Errorf("%s has no outbox: %w. Try: once migrate up --only outbox --db %s", db.name, ownError(err), db.paste)
+		return cli.Nothing(fmt.Errorf("the outbox of %s has no such message: its transaction has not committed, or it is delivered. Try: once outbox list --db %s", db.Name, db.Paste))
+	case cli.IsMissingTable(cli.OwnError(err)) && strings.Contains(cli.OwnError(err).Error(), "once_audit"):
+		return fmt.Errorf("%s has no audit: %w. Try: once migrate up --only admin --db %s", db.Name, cli.OwnError(err), db.Paste)
+	case cli.IsMissingTable(cli.OwnError(err)):
+		return fmt.Errorf("%s has no outbox: %w. Try: once migrate up --only outbox --db %s", db.Name, cli.OwnError(err), db.Paste)
 	}
 	var e *store.Error
 	if !errors.As(err, &e) { // an argument that the outbox does not accept, and it says why
-		return &usageError{strings.TrimPrefix(err.Error(), "outbox: "), "once outbox list --help"}
+		return cli.Usage(strings.TrimPrefix(err.Error(), "outbox: "), "once outbox list --help")
 	}
-	return db.failed(doing, err)
+	return db.Failed(doing, err)
 }
 
 // about is a command line for one topic or key of the outbox.
 func (db *outboxDB) about(command, topic, key string) string {
-	line := "once outbox " + command + " --topic " + quoted(topic)
+	line := "once outbox " + command + " --topic " + cli.Quoted(topic)
 	if key != "" {
-		line += " --key " + quoted(key)
+		line += " --key " + cli.Quoted(key)
 	}
-	return line + " --db " + db.paste
+	if command == "resume" {
+		line += " --reason WHY"
+	}
+	return line + " --db " + db.Paste
 }
 
 // keyFile is the flag --key-file: the key with which the service encrypts its messages and requests.
 type keyFile struct{ path string }
 
-func (f *keyFile) flags(fs *flag.FlagSet) {
+func (f *keyFile) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "key-file", "", "`FILE` with the key of the Encrypter, in hexadecimal, if the service encrypts what it stores")
 }
 
@@ -123,11 +81,11 @@ func (f *keyFile) encrypter() (once.Encrypter, error) {
 	}
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil { // which quotes the key
-		return nil, &usageError{"--key-file: the file is not one line of hexadecimal digits", "a file with the key of once.NewEncrypter in 32, 48 or 64 hexadecimal digits"}
+		return nil, cli.Usage("--key-file: the file is not one line of hexadecimal digits", "a file with the key of once.NewEncrypter in 32, 48 or 64 hexadecimal digits")
 	}
 	e, err := once.NewEncrypter(key)
 	if err != nil {
-		return nil, &usageError{fmt.Sprintf("--key-file: the key has %d bytes", len(key)), "a file with the key of once.NewEncrypter in 32, 48 or 64 hexadecimal digits"}
+		return nil, cli.Usage(fmt.Sprintf("--key-file: the key has %d bytes", len(key)), "a file with the key of once.NewEncrypter in 32, 48 or 64 hexadecimal digits")
 	}
 	return e, nil
 }
@@ -158,23 +116,7 @@ type outboxEntry struct {
 func newOutboxEntry(e outbox.Entry) outboxEntry {
 	return outboxEntry{
 		ID: e.ID, Topic: e.Topic, Key: e.Key, Seq: e.Seq, Type: e.Type, Source: e.Source,
-		State: string(e.State), Paused: e.Paused, Attempts: e.Attempts, NextAt: moment(e.NextAt), FailedAt: moment(e.FailedAt), Error: e.Error,
-		CreatedAt: e.CreatedAt.UTC(), SentAt: moment(e.SentAt), Trace: e.Trace, Encrypted: e.Encrypted, PayloadBytes: e.PayloadBytes,
+		State: string(e.State), Paused: e.Paused, Attempts: e.Attempts, NextAt: cli.Moment(e.NextAt), FailedAt: cli.Moment(e.FailedAt), Error: e.Error,
+		CreatedAt: e.CreatedAt.UTC(), SentAt: cli.Moment(e.SentAt), Trace: e.Trace, Encrypted: e.Encrypted, PayloadBytes: e.PayloadBytes,
 	}
-}
-
-func moment(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-// checkForm checks the flag -o.
-func checkForm(output string) error {
-	if output != "text" && output != "json" {
-		return &usageError{fmt.Sprintf("there is no form %q", output), "-o text, or -o json"}
-	}
-	return nil
 }

@@ -2,63 +2,64 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"strings"
 
-	"github.com/oncelib/once/outbox"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 )
 
-var outboxForgetEntry = entry{
-	quick: true, name: "outbox forget", brief: "erase what delivered messages of a key have carried",
-	help: `Erases the payloads and headers of the delivered messages of a key, if they are kept (once
+var outboxForgetEntry = cli.Entry{
+	Quick: true, Name: "outbox forget", Brief: "erase what delivered messages of a key have carried",
+	Help: `Erases the payloads and headers of the delivered messages of a key, if they are kept (once
 relay --keep). That they were delivered stays. Messages that wait for their delivery keep
 theirs, and then the exit code is 1. What brokers, consumers and dead letters have is not
 erased, and neither is what the database keeps for itself, such as its log and its backups.
 
 Without --yes nothing is changed.`,
-	make: func() command { return new(outboxForget) },
+	Make: func() cli.Runner { return new(outboxForget) },
 }
 
 type outboxForget struct {
-	db, topic, key, reason, who string
-	yes                         bool
+	db, topic, key string
+	by             operate.By
+	yes            bool
 }
 
-func (c *outboxForget) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *outboxForget) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
 	fs.StringVar(&c.key, "key", "", "the `KEY`, required")
-	fs.StringVar(&c.reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
-func (c *outboxForget) run(ctx context.Context, m *Main, _ []string) error {
+func (c *outboxForget) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	const try = "once outbox forget --topic TOPIC --key KEY --reason WHY --db URL"
 	switch {
 	case c.topic == "":
-		return &usageError{"--topic is missing", try}
+		return cli.Usage("--topic is missing", try)
 	case c.key == "":
-		return &usageError{"--key is missing", try}
-	case strings.TrimSpace(c.reason) == "":
-		return &usageError{"--reason is missing", try}
+		return cli.Usage("--key is missing", try)
+	case strings.TrimSpace(c.by.Reason) == "":
+		return cli.Usage("--reason is missing", try)
 	}
-	db, err := m.openOutboxBy(ctx, c.db, outbox.Config{}, auditName(c.who))
+	db, err := openOutbox(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	if !c.yes {
 		fmt.Fprintf(m.Stdout, "would forget: the delivered messages of %s\n", subject(c.topic, c.key))
-		return errors.New("nothing was changed yet. Try: the same with --yes")
+		return m.Preview("--yes")
 	}
-	f, err := db.Forget(ctx, c.topic, c.key, c.reason)
+	f, err := db.Outbox.Forget(ctx, c.by, c.topic, c.key)
 	if err != nil {
 		return db.refused("change", err)
 	}
-	fmt.Fprintf(m.Stdout, "forgotten: %s of %s\n", count(int(f.Erased), "delivered message"), subject(c.topic, c.key))
+	fmt.Fprintf(m.Stdout, "forgotten: %s of %s\n", cli.Count(int(f.Erased), "delivered message"), subject(c.topic, c.key))
 	if f.Waiting > 0 {
 		return fmt.Errorf("%s for delivery and keep their payloads. Try: the same when they are delivered, or once outbox skip; %s", waiting(f.Waiting), db.about("list", c.topic, c.key))
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -10,12 +9,16 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
 
-var outboxListEntry = entry{
-	quick: true, name: "outbox list", brief: "which messages wait for their delivery",
-	help: `Lists the messages of the outbox that are not delivered, the oldest first, the topics and
+var outboxListEntry = cli.Entry{
+	Quick: true, Name: "outbox list", Brief: "which messages wait for their delivery",
+	Help: `Lists the messages of the outbox that are not delivered, the oldest first, the topics and
 keys that are paused, and the topics that wait for something else: a destination that is
 down or does not answer, a rate, or messages that fail; with since when, and the error. Relays
 tell what only they know every five seconds. Payloads and headers are not shown.
@@ -26,12 +29,13 @@ With --state delivered it lists delivered messages, if they are kept.
 
 If there are more than --limit, the command for the next page is printed to standard
 error; in JSON "next" has the value for --after.`,
-	make: func() command { return new(outboxList) },
+	Make: func() cli.Runner { return new(outboxList) },
 }
 
 type outboxList struct {
-	db, state, output string
-	filter            outbox.Filter
+	db, state string
+	output    cli.Form
+	filter    operate.MessageFilter
 }
 
 // outboxStates are the states of a message.
@@ -39,52 +43,50 @@ var outboxStates = []outbox.State{
 	outbox.StateWaiting, outbox.StateFailing, outbox.StateStopped, outbox.StateBlocked, outbox.StateDelivered,
 }
 
-const defaultOutboxLimit = 50
-
-func (c *outboxList) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *outboxList) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.filter.Topic, "topic", "", "only of this `TOPIC`")
 	fs.StringVar(&c.filter.Key, "key", "", "only of this `KEY` of the topic")
 	fs.StringVar(&c.state, "state", "", "only in this `STATE`: waiting, failing, stopped, blocked or delivered")
-	fs.IntVar(&c.filter.Limit, "limit", defaultOutboxLimit, "at most `N`")
-	fs.Int64Var(&c.filter.After, "after", 0, "go on behind this `CURSOR` of the page before")
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
 }
 
-func (c *outboxList) run(ctx context.Context, m *Main, _ []string) error {
-	if err := checkForm(c.output); err != nil {
+func (c *outboxList) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
 		return err
 	}
-	if c.filter.Limit < 1 {
-		return &usageError{fmt.Sprintf("--limit %d", c.filter.Limit), fmt.Sprintf("--limit %d", defaultOutboxLimit)}
-	}
 	if c.filter.State = outbox.State(c.state); c.state != "" && !slices.Contains(outboxStates, c.filter.State) {
-		return &usageError{fmt.Sprintf("there is no state %q", c.state), "--state waiting, failing, stopped, blocked, or delivered"}
+		return cli.Usage(fmt.Sprintf("there is no state %q", c.state), "--state waiting, failing, stopped, blocked, or delivered")
 	}
 	if c.filter.Key != "" && c.filter.Topic == "" {
-		return &usageError{"--key is one of a topic, and --topic is missing", "once outbox list --topic TOPIC --key KEY --db URL"}
+		return cli.Usage("--key is one of a topic, and --topic is missing", "once outbox list --topic TOPIC --key KEY --db URL")
 	}
-	db, err := m.openOutbox(ctx, c.db, outbox.Config{})
+	db, err := openOutbox(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	list, next, err := db.List(ctx, c.filter)
+	p, err := db.Outbox.List(ctx, c.filter)
+	list := p.Items
 	if err != nil {
 		return db.refused("read", err)
 	}
-	pauses, err := db.Paused(ctx)
+	pauses, err := db.Outbox.Pauses(ctx)
 	if err != nil {
 		return db.refused("read", err)
 	}
-	topics, err := db.Topics(ctx)
+	topics, err := db.Outbox.Topics(ctx)
 	if err != nil {
 		return db.refused("read", err)
 	}
-	if c.output == "json" {
-		page := newOutboxPage(list, pauses, next)
+	if c.output != cli.Table {
+		page := newOutboxPage(list, pauses, p.Next)
 		page.Topics = newOutboxWaits(topics, c.filter.Topic)
-		return writeJSON(m.Stdout, page)
+		return cli.WriteList(m.Stdout, c.output, page, page.Messages)
+	}
+	if len(list)+len(pauses) == 0 && len(newOutboxWaits(topics, c.filter.Topic)) == 0 {
+		return m.Empty("such messages")
 	}
 	if err := printOutbox(m.Stdout, list, pauses); err != nil {
 		return err
@@ -92,21 +94,21 @@ func (c *outboxList) run(ctx context.Context, m *Main, _ []string) error {
 	if err := printWaits(m.Stdout, topics, c.filter.Topic); err != nil {
 		return err
 	}
-	if next != 0 {
-		fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %d\n", next)
+	if err := m.More(p.Next); err != nil {
+		return err
 	}
 	if i := slices.IndexFunc(list, func(e outbox.Entry) bool { return e.State == outbox.StateStopped }); i >= 0 {
-		fmt.Fprintf(m.Stderr, "A message is stopped, and its key waits for you. Try: once outbox show %s --db %s\n", list[i].ID, db.paste)
+		fmt.Fprintf(m.Stderr, "A message is stopped, and its key waits for you. Try: once outbox show %s --db %s\n", list[i].ID, db.Paste)
 	}
 	return nil
 }
 
 // outboxPage is a list for scripts. Its JSON form is a contract with them.
 type outboxPage struct {
-	Messages []outboxEntry `json:"messages"`
+	Messages []outboxEntry `json:"items"`
 	Paused   []outboxPause `json:"paused"`
 	Topics   []outboxWait  `json:"topics"` // what messages of topics wait for beside pauses
-	Next     int64         `json:"next,omitempty"`
+	Next     string        `json:"next,omitempty"`
 }
 
 type outboxPause struct {
@@ -116,7 +118,7 @@ type outboxPause struct {
 	Since  time.Time `json:"since"`
 }
 
-func newOutboxPage(list []outbox.Entry, pauses []outbox.Pause, next int64) outboxPage {
+func newOutboxPage(list []outbox.Entry, pauses []outbox.Pause, next string) outboxPage {
 	p := outboxPage{Messages: []outboxEntry{}, Paused: []outboxPause{}, Next: next}
 	for _, e := range list {
 		p.Messages = append(p.Messages, newOutboxEntry(e))
@@ -131,7 +133,7 @@ func printOutbox(w io.Writer, list []outbox.Entry, pauses []outbox.Pause) error 
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ID\tTOPIC\tKEY\tSEQ\tTYPE\tSTATE\tFAILED\tBYTES\tCREATED\n")
 	for _, e := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", e.ID, shown(e.Topic), orDash(e.Key), sequence(e), shown(e.Type),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", e.ID, cli.Shown(e.Topic), cli.OrDash(e.Key), sequence(e), cli.Shown(e.Type),
 			standing(e), e.Attempts, e.PayloadBytes, e.CreatedAt.UTC().Format(time.RFC3339))
 	}
 	if err := t.Flush(); err != nil || len(pauses) == 0 {
@@ -139,22 +141,14 @@ func printOutbox(w io.Writer, list []outbox.Entry, pauses []outbox.Pause) error 
 	}
 	fmt.Fprint(t, "\nPAUSED TOPIC\tKEY\tSINCE\tREASON\n")
 	for _, p := range pauses {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", shown(p.Topic), orDash(p.Key), p.PausedAt.UTC().Format(time.RFC3339), shown(p.Reason))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", cli.Shown(p.Topic), cli.OrDash(p.Key), p.PausedAt.UTC().Format(time.RFC3339), cli.Shown(p.Reason))
 	}
 	return t.Flush()
 }
 
 // standing is where a message stands, in a word or two.
 func standing(e outbox.Entry) string {
-	return string(e.State) + either(e.Paused && e.State != outbox.StateDelivered, ", paused", "")
-}
-
-// orDash is a text that may be missing.
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return shown(s)
+	return string(e.State) + cli.Either(e.Paused && e.State != outbox.StateDelivered, ", paused", "")
 }
 
 func sequence(e outbox.Entry) string {

@@ -1,54 +1,64 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"strings"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
 
-var outboxPauseEntry = entry{
-	quick: true, name: "outbox pause", brief: "deliver nothing of a topic or a key",
-	help: `Pauses the delivery of a topic, or of one of its keys. Services go on adding messages, and
+var outboxPauseEntry = cli.Entry{
+	Quick: true, Name: "outbox pause", Brief: "deliver nothing of a topic or a key",
+	Help: `Pauses the delivery of a topic, or of one of its keys. Services go on adding messages, and
 nothing is lost. Relays notice it within two seconds. A batch that is on its way is
 delivered. A topic of which no message is known is paused as well, with a warning: its name may
-be wrong.`,
-	make: func() command { return new(outboxPauseCommand) },
+be wrong.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(outboxPauseCommand) },
 }
 
 type outboxPauseCommand struct {
-	db, topic, key, reason, who string
+	db, topic, key string
+	by             operate.By
+	yes            bool
 }
 
-func (c *outboxPauseCommand) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *outboxPauseCommand) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
 	fs.StringVar(&c.key, "key", "", "only this `KEY` of it")
-	fs.StringVar(&c.reason, "reason", "", "`WHY`, for once outbox list, required")
-	fs.StringVar(&c.who, "by", operator(), "`WHO`, for once outbox list")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
-func (c *outboxPauseCommand) run(ctx context.Context, m *Main, _ []string) error {
+func (c *outboxPauseCommand) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	const try = "once outbox pause --topic TOPIC --reason WHY --db URL"
 	switch {
 	case c.topic == "":
-		return &usageError{"--topic is missing", try}
-	case strings.TrimSpace(c.reason) == "":
-		return &usageError{"--reason is missing", try}
+		return cli.Usage("--topic is missing", try)
+	case strings.TrimSpace(c.by.Reason) == "":
+		return cli.Usage("--reason is missing", try)
 	}
-	db, err := m.openOutboxBy(ctx, c.db, outbox.Config{}, auditName(c.who))
+	db, err := openOutbox(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	known, err := db.Known(ctx, c.topic, c.key)
+	known, err := db.Outbox.Known(ctx, c.topic, c.key)
 	if err != nil {
 		return db.refused("read", err)
 	}
-	if err := db.Pause(ctx, c.topic, c.key, signed(c.reason, c.who)); err != nil {
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would pause: %s\n", subject(c.topic, c.key))
+		return m.Preview("--yes")
+	}
+	if err := db.Outbox.Pause(ctx, c.by, c.topic, c.key); err != nil {
 		return db.refused("change", err)
 	}
 	fmt.Fprintf(m.Stdout, "paused: %s\n", subject(c.topic, c.key))
@@ -59,63 +69,66 @@ func (c *outboxPauseCommand) run(ctx context.Context, m *Main, _ []string) error
 	return nil
 }
 
-// auditName is who is written to the audit, which has no empty names.
-func auditName(who string) string { return cmp.Or(who, "unknown") }
-
-// signed is a reason with the name of its author.
-func signed(reason, who string) string {
-	if who == "" {
-		return reason
-	}
-	return who + ": " + reason
-}
-
 // subject is what a person pauses.
 func subject(topic, key string) string {
 	if key == "" {
-		return "the topic " + shown(topic)
+		return "the topic " + cli.Shown(topic)
 	}
-	return "the key " + shown(key) + " of the topic " + shown(topic)
+	return "the key " + cli.Shown(key) + " of the topic " + cli.Shown(topic)
 }
 
-var outboxResumeEntry = entry{
-	quick: true, name: "outbox resume", brief: "deliver a topic or a key again",
-	help: `Ends the pause of a topic or of one of its keys, and has its failing and stopped messages
+var outboxResumeEntry = cli.Entry{
+	Quick: true, Name: "outbox resume", Brief: "deliver a topic or a key again",
+	Help: `Ends the pause of a topic or of one of its keys, and has its failing and stopped messages
 tried again at once. Without --key it is about the whole topic; keys that were paused one by
-one stay paused. The exit code is 1 if there was nothing to resume.`,
-	make: func() command { return new(outboxResume) },
+one stay paused. The exit code is 3 if there was nothing to resume.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(outboxResume) },
 }
 
-type outboxResume struct{ db, topic, key, who string }
+type outboxResume struct {
+	db, topic, key string
+	by             operate.By
+	yes            bool
+}
 
-func (c *outboxResume) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *outboxResume) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
 	fs.StringVar(&c.key, "key", "", "only this `KEY` of it")
-	fs.StringVar(&c.who, "by", operator(), "`WHO`, for the audit")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
 }
 
-func (c *outboxResume) run(ctx context.Context, m *Main, _ []string) error {
+func (c *outboxResume) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if c.topic == "" {
-		return &usageError{"--topic is missing", "once outbox resume --topic TOPIC --db URL"}
+		return cli.Usage("--topic is missing", "once outbox resume --topic TOPIC --reason WHY --db URL")
 	}
-	db, err := m.openOutboxBy(ctx, c.db, outbox.Config{}, auditName(c.who))
+	if err := cli.CheckBy(c.by, "once outbox resume --topic TOPIC --reason WHY --db URL"); err != nil {
+		return err
+	}
+	db, err := openOutbox(ctx, m, c.db, operate.Config{})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	r, err := db.Resume(ctx, c.topic, c.key)
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would resume: %s\n", subject(c.topic, c.key))
+		return m.Preview("--yes")
+	}
+	r, err := db.Outbox.Resume(ctx, c.by, c.topic, c.key)
 	if err != nil {
 		return db.refused("change", err)
 	}
 	if r == (outbox.Resumed{}) {
-		return fmt.Errorf("there is nothing to resume: %s is not paused, and none of its messages has failed. Try: once outbox list --db %s", subject(c.topic, c.key), db.paste)
+		return cli.Nothing(fmt.Errorf("there is nothing to resume: %s is not paused, and none of its messages has failed. Try: once outbox list --db %s", subject(c.topic, c.key), db.Paste))
 	}
 	if r.Paused {
 		fmt.Fprintf(m.Stdout, "no longer paused: %s\n", subject(c.topic, c.key))
 	}
 	if r.Messages > 0 {
-		fmt.Fprintf(m.Stdout, "tried again now: %s of %s\n", count(int(r.Messages), "failed message"), subject(c.topic, c.key))
+		fmt.Fprintf(m.Stdout, "tried again now: %s of %s\n", cli.Count(int(r.Messages), "failed message"), subject(c.topic, c.key))
 	}
 	return nil
 }

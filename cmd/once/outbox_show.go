@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -14,31 +13,36 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
 
-var outboxShowEntry = entry{
-	quick: true, name: "outbox show", args: "ID", brief: "what happened to one message of the outbox",
-	help: `Prints what the database knows of a message: its state, its failures, and what can be done.
+var outboxShowEntry = cli.Entry{
+	Quick: true, Name: "outbox show", Args: "ID", Brief: "what happened to one message of the outbox",
+	Help: `Prints what the database knows of a message: its state, its failures, and what can be done.
 The payload and the headers are shown only with --payload, and if the service encrypts them,
 only with --key-file as well.`,
-	make: func() command { return new(outboxShow) },
+	Make: func() cli.Runner { return new(outboxShow) },
 }
 
 type outboxShow struct{ messageFlags }
 
 // messageFlags are those of a command that shows one message.
 type messageFlags struct {
-	db, output string
-	payload    bool
-	key        keyFile
+	db      string
+	output  cli.Form
+	payload bool
+	key     keyFile
 }
 
-func (c *messageFlags) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *messageFlags) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.BoolVar(&c.payload, "payload", false, "show the payload and the headers")
-	c.key.flags(fs)
-	fs.StringVar(&c.output, "o", "text", "`FORM` of the output: text or json")
+	c.key.Flags(fs)
+	c.output.Flag(fs)
 }
 
 // printBody ends the text of a message.
@@ -50,43 +54,40 @@ func (c *messageFlags) printBody(w io.Writer, t *tabwriter.Writer, payload []byt
 	return err
 }
 
-func (c *outboxShow) run(ctx context.Context, m *Main, args []string) error {
+func (c *outboxShow) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return &usageError{"which message?", "once outbox show ID --db URL, with an ID of once outbox list"}
-	}
-	if err := checkForm(c.output); err != nil {
-		return err
+		return cli.Usage("which message?", "once outbox show ID --db URL, with an ID of once outbox list")
 	}
 	encrypter, err := c.key.encrypter()
 	if err != nil {
 		return err
 	}
-	db, err := m.openOutbox(ctx, c.db, outbox.Config{Encrypter: encrypter})
+	db, err := openOutbox(ctx, m, c.db, operate.Config{Encrypter: encrypter})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	e, err := db.Show(ctx, args[0])
+	e, err := db.Outbox.Show(ctx, args[0])
 	switch {
 	case err != nil && e.ID == "":
 		return db.refused("read", err)
 	case c.payload && e.Encrypted && encrypter == nil:
-		return &usageError{"the message is encrypted", "--key-file with the key of the service"}
+		return cli.Usage("the message is encrypted", "--key-file with the key of the service")
 	case c.payload && err != nil:
 		return err
 	}
-	if c.output == "json" {
+	if c.output != cli.Table {
 		j := newOutboxEntry(e)
 		if c.payload {
 			j.Headers, j.Payload = e.Headers, e.Payload
 		}
-		return writeJSON(m.Stdout, j)
+		return cli.WriteJSON(m.Stdout, c.output, j)
 	}
 	if err := c.print(m.Stdout, e); err != nil {
 		return err
 	}
 	if e.State == outbox.StateStopped {
-		fmt.Fprintf(m.Stderr, "\nTry: %s when the cause is removed, or once outbox skip %s --reason WHY --db %s\n", db.about("resume", e.Topic, e.Key), e.ID, db.paste)
+		fmt.Fprintf(m.Stderr, "\nTry: %s when the cause is removed, or once outbox skip %s --reason WHY --db %s\n", db.about("resume", e.Topic, e.Key), e.ID, db.Paste)
 	}
 	return nil
 }
@@ -95,32 +96,32 @@ func (c *outboxShow) print(w io.Writer, e outbox.Entry) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("id", "%s", e.ID)
-	line("topic", "%s", shown(e.Topic))
+	line("topic", "%s", cli.Shown(e.Topic))
 	if e.Key != "" {
-		line("key", "%s, message %d", shown(e.Key), e.Seq)
+		line("key", "%s, message %d", cli.Shown(e.Key), e.Seq)
 	} else {
 		line("key", "none: the message has no order")
 	}
-	line("type", "%s", shown(e.Type))
-	line("source", "%s", shown(e.Source))
+	line("type", "%s", cli.Shown(e.Type))
+	line("source", "%s", cli.Shown(e.Source))
 	line("state", "%s: %s", standing(e), messageMeaning(e))
 	line("created", "%s", e.CreatedAt.UTC().Format(time.RFC3339))
 	if !e.SentAt.IsZero() {
 		line("delivered", "%s", e.SentAt.UTC().Format(time.RFC3339))
 	}
 	if !e.FailedAt.IsZero() {
-		line("failed", "%s: %s", e.FailedAt.UTC().Format(time.RFC3339), shown(e.Error))
+		line("failed", "%s: %s", e.FailedAt.UTC().Format(time.RFC3339), cli.Shown(e.Error))
 	}
 	if !e.NextAt.IsZero() {
 		line("next try", "%s", e.NextAt.UTC().Format(time.RFC3339))
 	}
 	if e.Trace != "" {
-		line("trace", "%s", shown(e.Trace))
+		line("trace", "%s", cli.Shown(e.Trace))
 	}
-	line("payload", "%s%s", count(int(e.PayloadBytes), "byte"), either(e.Encrypted, ", encrypted", ""))
+	line("payload", "%s%s", cli.Count(int(e.PayloadBytes), "byte"), cli.Either(e.Encrypted, ", encrypted", ""))
 	if c.payload {
 		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
-			line("header", "%s: %s", shown(name), shown(e.Headers[name]))
+			line("header", "%s: %s", cli.Shown(name), cli.Shown(e.Headers[name]))
 		}
 	}
 	return c.printBody(w, t, e.Payload)
@@ -130,11 +131,11 @@ func (c *outboxShow) print(w io.Writer, e outbox.Entry) error {
 func messageMeaning(e outbox.Entry) string {
 	switch e.State {
 	case outbox.StateWaiting:
-		return either(e.Paused, "a person has paused its topic or its key", "a relay delivers it next")
+		return cli.Either(e.Paused, "a person has paused its topic or its key", "a relay delivers it next")
 	case outbox.StateFailing:
-		return count(e.Attempts, "failed attempt") + ", a relay tries again" + either(e.Key != "", "; later messages of its key wait", "")
+		return cli.Count(e.Attempts, "failed attempt") + ", a relay tries again" + cli.Either(e.Key != "", "; later messages of its key wait", "")
 	case outbox.StateStopped:
-		return count(e.Attempts, "failed attempt") + ", no relay tries again" + either(e.Key != "", "; later messages of its key wait", "")
+		return cli.Count(e.Attempts, "failed attempt") + ", no relay tries again" + cli.Either(e.Key != "", "; later messages of its key wait", "")
 	case outbox.StateBlocked:
 		return "an earlier message of its key has failed and is not delivered yet"
 	case outbox.StateDelivered:

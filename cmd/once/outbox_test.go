@@ -62,7 +62,7 @@ func outboxData(t *testing.T, db opened) {
 	db.set(t, "once_outbox", "created_at", begun, "1 = 1")
 	db.set(t, "once_outbox_failed", "failed_at", begun, "1 = 1")
 	db.set(t, "once_outbox_failed", "next_at", ends, "next_at is not null")
-	run(t, "outbox", "pause", "--topic", "charges", "--reason", "repaired", "--by", "ada", "--db", db.url).want(t, 0)
+	run(t, "outbox", "pause", "--topic", "charges", "--reason", "repaired", "--by", "ada", "--yes", "--db", db.url).want(t, 0)
 	db.set(t, "once_outbox_paused", "paused_at", begun, "1 = 1")
 }
 
@@ -85,23 +85,23 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "There are more. Try: the same with --after ", "list", "--limit", "1")
 		says(0, messageID(1), "list", "--state", "stopped")
 		says(0, messageID(2), "list", "--state", "blocked", "--topic", "refunds", "--key", "acct_1")
-		says(1, "no such message", "show", messageID(9))
+		says(3, "no such message", "show", messageID(9))
 		says(2, "not the ID", "show", "refund-7")
-		says(1, "nothing was changed yet", "skip", messageID(1), "--reason", "broken")
+		says(0, "nothing was changed yet", "skip", messageID(1), "--reason", "broken")
 		says(0, "stopped", "show", messageID(1))
 		says(0, "message 1 of the key acct_1", "skip", messageID(1), "--reason", "broken", "--by", "ada", "--yes")
 		says(0, outbox.TypeSkipped, "show", messageID(1))
 		says(0, "ada: broken", "show", messageID(1), "--payload")
 		says(0, "blocked", "show", messageID(2)) // until a relay has delivered the marker
-		says(1, "no such message", "skip", messageID(9), "--reason", "broken", "--yes")
-		says(0, "tried again now: 1 failed message of the topic mails", "resume", "--topic", "mails")
-		says(1, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_2")
-		says(0, "no longer paused", "resume", "--topic", "charges")
-		says(1, "is not paused", "resume", "--topic", "charges")
-		says(0, "paused: the key acct_1 of the topic refunds", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
+		says(3, "no such message", "skip", messageID(9), "--reason", "broken", "--yes")
+		says(0, "tried again now: 1 failed message of the topic mails", "resume", "--topic", "mails", "--reason", "mended", "--yes")
+		says(3, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_2", "--reason", "mended", "--yes")
+		says(0, "no longer paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
+		says(3, "is not paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
+		says(0, "paused: the key acct_1 of the topic refunds", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
 		says(0, "blocked, paused", "show", messageID(2))
 
-		says(1, "nothing was changed yet", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
+		says(0, "nothing was changed yet", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
 		says(1, "2 messages wait for delivery and keep", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
 		says(0, "0 delivered messages of the key acct_9", "forget", "--topic", "refunds", "--key", "acct_9", "--reason", "asked", "--yes")
 		says(2, "--key is missing", "forget", "--topic", "refunds", "--reason", "asked")
@@ -112,15 +112,15 @@ func TestOutboxCommands(t *testing.T) {
 
 		var page outboxPage
 		o := run(t, "outbox", "list", "-o", "json", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Messages) != 4 || len(page.Paused) != 1 || page.Next != 0 {
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Messages) != 4 || len(page.Paused) != 1 || page.Next != "" {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
 		const unknown = "none with a key was ever added"
-		says(0, unknown, "pause", "--topic", "refund", "--reason", "a name that is wrong")
-		says(0, unknown, "pause", "--topic", "refunds", "--key", "acct_2", "--reason", "a key that is wrong")
-		says(0, "paused: the topic refund", "pause", "--topic", "refund", "--reason", "it is paused")
+		says(0, unknown, "pause", "--topic", "refund", "--reason", "a name that is wrong", "--yes")
+		says(0, unknown, "pause", "--topic", "refunds", "--key", "acct_2", "--reason", "a key that is wrong", "--yes")
+		says(0, "paused: the topic refund", "pause", "--topic", "refund", "--reason", "it is paused", "--yes")
 		for _, topic := range []string{"refunds", "mails"} { // one with a key, and one that waits
-			if o := run(t, "outbox", "pause", "--topic", topic, "--reason", "asked", "--db", url).want(t, 0); strings.Contains(o.stderr, unknown) {
+			if o := run(t, "outbox", "pause", "--topic", topic, "--reason", "asked", "--yes", "--db", url).want(t, 0); strings.Contains(o.stderr, unknown) {
 				t.Errorf("%s: %s", topic, o.stderr)
 			}
 		}

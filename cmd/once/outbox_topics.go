@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -31,7 +32,7 @@ func newOutboxWaits(topics []outbox.Topic, topic string) []outboxWait {
 				continue
 			}
 			list = append(list, outboxWait{
-				Topic: t.Name, Key: w.Key, For: string(w.For), Since: moment(w.Since), Oldest: moment(t.Oldest),
+				Topic: t.Name, Key: w.Key, For: string(w.For), Since: cli.Moment(w.Since), Oldest: cli.Moment(t.Oldest),
 				Reason: w.Reason, Node: w.Node, Messages: w.Messages, Stopped: w.Stopped,
 			})
 		}
@@ -56,12 +57,12 @@ func waitsFor(w outbox.TopicWait) string {
 			says += fmt.Sprintf(", %d stopped", w.Stopped)
 		}
 		if w.Key != "" {
-			says += ", key " + shown(w.Key)
+			says += ", key " + cli.Shown(w.Key)
 		}
 		return says
 	case outbox.WaitPaused:
 		if w.Key != "" {
-			return "a pause of the key " + shown(w.Key)
+			return "a pause of the key " + cli.Shown(w.Key)
 		}
 		return "a pause"
 	}
@@ -77,7 +78,7 @@ func atLeast(n int64, what string) string {
 	case n >= most:
 		return fmt.Sprintf("%d %ss or more", n, what)
 	}
-	return count(int(n), what)
+	return cli.Count(int(n), what)
 }
 
 // printWaits prints the topics that wait for something other than a pause.
@@ -89,7 +90,7 @@ func printWaits(w io.Writer, topics []outbox.Topic, topic string) error {
 			if wait.For == outbox.WaitPaused || topic != "" && of.Name != topic {
 				continue
 			}
-			fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\t%s\n", head, shown(of.Name), waitsFor(wait), since(wait.Since), since(of.Oldest), orDash(wait.Reason))
+			fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\t%s\n", head, cli.Shown(of.Name), waitsFor(wait), since(wait.Since), since(of.Oldest), cli.OrDash(wait.Reason))
 			head = ""
 		}
 	}

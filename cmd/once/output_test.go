@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
@@ -45,8 +46,8 @@ func TestOutputs(t *testing.T) {
 			"outbox list", "outbox list -o json", "outbox list --state stopped", "outbox list --topic refunds --key acct_1 -o json",
 			"outbox show " + messageID(1), "outbox show " + messageID(1) + " --payload", "outbox show " + messageID(1) + " --payload -o json", "outbox show " + messageID(2),
 			"outbox show " + messageID(3) + " --payload", "outbox show " + messageID(3) + " -o json", "outbox show " + messageID(4), "outbox show " + messageID(9),
-			"outbox pause --topic mails --reason asked --by ada", "outbox resume --topic mails", "outbox resume --topic refunds --key acct_1", "outbox resume --topic refunds",
-			"outbox skip " + messageID(1) + " --reason broken", "outbox skip " + messageID(1) + " --reason broken --yes", "outbox resume --topic nothing",
+			"outbox pause --topic mails --reason asked --by ada", "outbox pause --topic mails --reason asked --by ada --yes", "outbox resume --topic mails --reason mended", "outbox resume --topic mails --reason mended --yes", "outbox resume --topic refunds --key acct_1 --reason mended --yes", "outbox resume --topic refunds --reason mended --yes",
+			"outbox skip " + messageID(1) + " --reason broken", "outbox skip " + messageID(1) + " --reason broken --yes", "outbox resume --topic nothing --reason mended --yes",
 			"deadletter list", "deadletter list -o json", "deadletter list --letters --limit 2", "deadletter list --letters --class mismatch -o json", "deadletter list --state lost",
 			"deadletter list --letters --since 2026-01-31T12:00:00Z --before 2026-01-31T12:00:01Z --class exhausted", "deadletter list --since 1h", "deadletter list --since 2026-01-31T12:00:01Z", "deadletter list --before 2026-01-31T12:00:00Z --letters",
 			"deadletter show " + messageID(1), "deadletter show " + messageID(1) + " --payload", "deadletter show " + messageID(1) + " --payload -o json", "deadletter show " + messageID(9),
@@ -60,12 +61,17 @@ func TestOutputs(t *testing.T) {
 			if strings.Contains(o.stderr, "There may be more") || strings.HasPrefix(line, "keys forget") || strings.HasPrefix(line, "keys resolve") || strings.HasPrefix(line, "outbox") || strings.HasPrefix(line, "deadletter") {
 				text += o.stderr
 			}
-			src, err := parseSource(url)
+			src, err := cli.ParseSource(url)
 			if err != nil {
 				t.Fatal(err)
 			}
-			text = strings.NewReplacer(src.paste, "URL", src.name, "URL").Replace(text)
+			text = strings.NewReplacer(src.Paste, "URL", src.Name, "URL").Replace(text)
 			got.WriteString("$ once " + line + "\n" + stable(span.ReplaceAllString(text, "(...)")))
+		}
+		if name := os.Getenv("ONCE_WRITE_OUTPUTS"); name != "" { // to see what a change does to them
+			if err := os.WriteFile(name, []byte(got.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		golden(t, got.String(), string(want))
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -38,8 +39,8 @@ func mainOnPgx() {
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, nativePgx) }) {
 		return
 	}
-	m := &Main{Stdout: os.Stdout, Stderr: os.Stderr, openStore: func(ctx context.Context, db *database) (store.Database, error) {
-		pool, err := pgxpool.New(ctx, db.dsn)
+	m := &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, OpenStore: func(ctx context.Context, db *cli.Database) (store.Database, error) {
+		pool, err := pgxpool.New(ctx, db.DSN)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
@@ -58,11 +59,11 @@ func bar(p killstorm.Progress) string {
 	const width = 12 // so that all of it fits into 80 columns
 	full := width * p.Finished / max(1, p.Orders)
 	return fmt.Sprintf("%s%s %s  %d/%d  kills %d/%d  sent %d%s", strings.Repeat("█", full), strings.Repeat("░", width-full),
-		p.Stage, p.Finished, p.Orders, p.Killed, p.Kills, p.Sent, either(p.Events, fmt.Sprintf("  events %d", p.Delivered), either(p.What == "", fmt.Sprintf("  dropped %d", p.Dropped), "")))
+		p.Stage, p.Finished, p.Orders, p.Killed, p.Kills, p.Sent, cli.Either(p.Events, fmt.Sprintf("  events %d", p.Delivered), cli.Either(p.What == "", fmt.Sprintf("  dropped %d", p.Dropped), "")))
 }
 
 func line(p killstorm.Progress) string {
-	more := either(p.Events, fmt.Sprintf(", %d events delivered", p.Delivered), fmt.Sprintf(", %d answers dropped", p.Dropped))
+	more := cli.Either(p.Events, fmt.Sprintf(", %d events delivered", p.Delivered), fmt.Sprintf(", %d answers dropped", p.Dropped))
 	return fmt.Sprintf("%-9s %d/%d %s  %d/%d kills  %d requests sent%s",
-		p.Stage, p.Finished, p.Orders, cmp.Or(p.What, "refunds"), p.Killed, p.Kills, p.Sent, either(p.What == "", more, ""))
+		p.Stage, p.Finished, p.Orders, cmp.Or(p.What, "refunds"), p.Killed, p.Kills, p.Sent, cli.Either(p.What == "", more, ""))
 }

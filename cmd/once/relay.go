@@ -2,16 +2,19 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/pflag"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/outbox"
@@ -20,9 +23,9 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-var relayEntry = entry{
-	name: "relay", brief: "deliver the messages of an outbox to a broker or a service",
-	help: `Delivers the messages of an outbox at least once, and those of one key in their order, until
+var relayEntry = cli.Entry{
+	Name: "relay", Brief: "deliver the messages of an outbox to a broker or a service",
+	Help: `Delivers the messages of an outbox at least once, and those of one key in their order, until
 it is interrupted (SIGINT or SIGTERM). Then it waits for the deliveries on their way, and
 ends with the exit code 0. A service can do the same in its own process, and many relays
 can run at once: each holds a part of the keys, and takes over from one that dies.
@@ -44,7 +47,7 @@ a database that refuses the password, or has no outbox, is an error, and so is a
 server that refuses it twice. once outbox list
 shows what waits, and once doctor --to asks the destination for the settings that its
 promise needs.`,
-	make: func() command { return new(relay) },
+	Make: func() cli.Runner { return new(relay) },
 }
 
 type relay struct {
@@ -55,9 +58,10 @@ type relay struct {
 	metrics metrics
 }
 
-func (c *relay) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
-	fs.StringVar(&c.to, "to", "", "`URL` of the destination, required")
+func (c *relay) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.to, "to", "", "`URL` of the destination, required (default: ONCE_TO, or to of once.yaml)")
+	cli.FromEnv(fs, "to", "ONCE_TO")
 	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches of a topic on their way at once (default 4)")
 	fs.IntVar(&c.cfg.Batch, "batch", 0, "`N` messages in a batch at most (default 1000)")
 	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", func(s string) error {
@@ -80,8 +84,8 @@ func (c *relay) flags(fs *flag.FlagSet) {
 	})
 	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process others take its keys over (default 10s)")
 	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
-	c.metrics.flags(fs, "")
-	c.key.flags(fs)
+	c.metrics.Flags(fs, "")
+	c.key.Flags(fs)
 }
 
 // topic sets what a flag of the form TOPIC=N says.
@@ -101,9 +105,9 @@ func (c *relay) topic(s string, set func(t *outbox.TopicConfig, n string) error)
 	return nil
 }
 
-func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
+func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.cfg.Concurrency < 0 || c.cfg.Batch < 0 || c.cfg.TTL < 0 || c.keep < 0 {
-		return &usageError{"--concurrency, --batch, --ttl and --keep must not be negative", "once relay --help"}
+		return cli.Usage("--concurrency, --batch, --ttl and --keep must not be negative", "once relay --help")
 	}
 	encrypter, err := c.key.encrypter()
 	if err != nil {
@@ -115,7 +119,7 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	}
 	defer to.close()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
-	db, err := m.waitForRelay(ctx, log, c.db, outbox.Config{Keep: c.keep, Encrypter: encrypter})
+	db, err := waitForRelay(ctx, log, c.db, outbox.Config{Keep: c.keep, Encrypter: encrypter})
 	if ctx.Err() != nil {
 		log.InfoContext(ctx, "the relay has ended before it reached the database")
 		return nil
@@ -124,7 +128,7 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return err
 	}
 	defer db.close()
-	c.cfg.DeadLetters = !isMissingTable(db.hasLetters(ctx))
+	c.cfg.DeadLetters = !cli.IsMissingTable(db.hasLetters(ctx))
 	c.cfg.Observer = outbox.Log(log)
 	gauges := []gauge.Source{db.box}
 	if c.cfg.DeadLetters {
@@ -133,7 +137,7 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 	if err := c.metrics.listen(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.Stdout, "database  %s\n", db.name)
+	fmt.Fprintf(m.Stdout, "database  %s\n", db.Name)
 	if c.metrics.listener == nil {
 		gauges = nil // no metrics are served
 	}
@@ -150,15 +154,35 @@ func (c *relay) run(ctx context.Context, m *Main, _ []string) (err error) {
 		return fmt.Errorf("--to %s: %w", to.name, err)
 	}
 	if err != nil {
-		return db.refused("deliver from", err)
+		return refusedByOutbox(db.Database, "deliver from", err)
 	}
 	log.InfoContext(ctx, "the relay has ended, and nothing of it is on its way")
 	return nil
 }
 
+// box is an outbox on any store.
+type box interface {
+	gauge.Source
+
+	Backlog(ctx context.Context) (outbox.Backlog, error)
+	Relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay
+}
+
+// boxOn returns the outbox of s.
+func boxOn(s store.Database, cfg outbox.Config) (box, error) {
+	switch s := s.(type) {
+	case store.SQL[*sql.Tx]:
+		return outbox.New(s, cfg), nil
+	case store.SQL[pgx.Tx]:
+		return outbox.New(s, cfg), nil
+	}
+	return nil, fmt.Errorf("%T has no transactions for an outbox", s)
+}
+
 // relayDB is a database that a relay works on.
 type relayDB struct {
-	*outboxDB
+	*cli.Database
+	box
 
 	letters *deadletter.Letters
 	close   func()
@@ -171,15 +195,15 @@ func (db relayDB) hasLetters(ctx context.Context) error {
 }
 
 // openRelay opens an outbox for a relay: on PostgreSQL through pgxstore, which needs fewer round trips.
-func (m *Main) openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, error) {
-	db, err := openDatabase(ctx, dsn, false)
+func openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, error) {
+	db, err := cli.OpenDatabase(ctx, dsn, false)
 	if err != nil {
 		return relayDB{}, err
 	}
 	closeAll := func() { _ = db.Close() }
 	var s store.Database
-	if db.dialect == store.PostgreSQL {
-		pool, e := pgxpool.New(ctx, db.dsn)
+	if db.Dialect == store.PostgreSQL {
+		pool, e := pgxpool.New(ctx, db.DSN)
 		if err = e; e == nil {
 			s, closeAll = pgxstore.New(pool), func() { pool.Close(); _ = db.Close() }
 		}
@@ -188,11 +212,11 @@ func (m *Main) openRelay(ctx context.Context, dsn string, cfg outbox.Config) (re
 	}
 	if err == nil {
 		var b box
-		if b, err = boxOn(s, cfg, ""); err == nil {
-			return relayDB{&outboxDB{db, b}, deadletter.New(s, deadletter.Config{}), closeAll}, nil
+		if b, err = boxOn(s, cfg); err == nil {
+			return relayDB{db, b, deadletter.New(s, deadletter.Config{}), closeAll}, nil
 		}
 	}
-	err = db.failed("read", err)
+	err = db.Failed("read", err)
 	closeAll()
 	return relayDB{}, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/sqlguard"
 	"github.com/oncelib/once/outbox"
 )
@@ -25,14 +26,14 @@ const (
 )
 
 // waitForRelay is openRelay for a database that may not be reached yet. It tells log why it waits. After ctx, the error is that of ctx.
-func (m *Main) waitForRelay(ctx context.Context, log *slog.Logger, dsn string, cfg outbox.Config) (relayDB, error) {
+func waitForRelay(ctx context.Context, log *slog.Logger, dsn string, cfg outbox.Config) (relayDB, error) {
 	for wait := firstWait; ; wait = min(2*wait, mostWait) {
-		db, err := m.openRelay(ctx, dsn, cfg)
+		db, err := openRelay(ctx, dsn, cfg)
 		if err == nil {
 			if _, err = db.Backlog(ctx); err == nil { // before it says that it runs
 				return db, nil
 			}
-			err = db.refused("read", err)
+			err = refusedByOutbox(db.Database, "read", err)
 			db.close()
 		}
 		if ctx.Err() != nil {
@@ -52,9 +53,6 @@ func (m *Main) waitForRelay(ctx context.Context, log *slog.Logger, dsn string, c
 	}
 }
 
-// errNoAnswer says that an address was silent for too long.
-var errNoAnswer = errors.New("no answer")
-
 // isUnreached reports whether err says that a server was not reached, or that it takes no connection yet, and nothing about what was asked of it.
 func isUnreached(err error) bool {
 	switch sqlguard.SQLState(err) {
@@ -71,7 +69,7 @@ func isUnreached(err error) bool {
 	default:
 		return false
 	}
-	for _, is := range [...]error{errNoAnswer, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn, mysql.ErrInvalidConn, syscall.ECONNRESET, syscall.EPIPE} {
+	for _, is := range [...]error{cli.ErrNoAnswer, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn, mysql.ErrInvalidConn, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, is) {
 			return true
 		}

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -112,8 +112,8 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%v, %s", err, o.stdout)
 		}
 		const effect = "unknown, fence 3: a retry gets this result; what follows the call charge does NOT run\n"
-		o = resolve("result", append(now, "--result", result)...).want(t, 1)
-		if o.stdout != "phase     reserve: done\nphase     charge: begun, and its outcome is not known\nwould do  "+effect || !strings.HasSuffix(o.stderr, "nothing was changed yet.\nTry: the same with --yes\n") {
+		o = resolve("result", append(now, "--result", result)...).want(t, 0)
+		if o.stdout != "phase     reserve: done\nphase     charge: begun, and its outcome is not known\nwould do  "+effect || !strings.HasSuffix(o.stderr, "nothing was changed yet. Try: the same with --yes\n") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 		if _, err := w.do("result"); once.CodeOf(err) != once.CodeUnknown {
@@ -139,7 +139,7 @@ func TestKeysResolve(t *testing.T) {
 		w.mails = true
 		w.unknown("on")
 		now = call("on")
-		o = resolve("on", append(now, "--call-result", result)...).want(t, 1)
+		o = resolve("on", append(now, "--call-result", result)...).want(t, 0)
 		if !strings.Contains(o.stdout, "would do  unknown, fence 3: the call charge has returned this value; the next retry or a completer goes on, and what follows it runs\n") {
 			t.Errorf("%s", o.stdout)
 		}
@@ -157,7 +157,7 @@ func TestKeysResolve(t *testing.T) {
 		w.mails = false
 
 		w.unknown("failed")
-		o = resolve("failed", append(call("failed"), "--failed", "the bank has cancelled it", "--retain", "90h")...).want(t, 1)
+		o = resolve("failed", append(call("failed"), "--failed", "the bank has cancelled it", "--retain", "90h")...).want(t, 0)
 		if !strings.Contains(o.stderr, "WARNING: what the operation has written up to reserve stands.") {
 			t.Errorf("%s", o.stderr)
 		}
@@ -172,7 +172,7 @@ func TestKeysResolve(t *testing.T) {
 
 		w.cfg.HashKeys = true
 		called = w.unknown("again")
-		o = resolve("again", append(call("again"), "--run-again")...).want(t, 1)
+		o = resolve("again", append(call("again"), "--run-again")...).want(t, 0)
 		if !strings.Contains(o.stderr, "WARNING: the call takes effect twice, unless the service dedupes by the key "+called+" and still knows it. The program does not say") {
 			t.Errorf("%s", o.stderr)
 		}
@@ -188,7 +188,7 @@ func TestKeysResolve(t *testing.T) {
 		w.cfg.HashKeys = false
 
 		called = w.unknown("voided")
-		o = resolve("voided", append(call("voided"), "--run-again", "--voided")...).want(t, 1)
+		o = resolve("voided", append(call("voided"), "--run-again", "--voided")...).want(t, 0)
 		if !strings.Contains(o.stderr, "unless the service refuses the key "+called+" from now on") {
 			t.Errorf("%s", o.stderr)
 		}
@@ -197,12 +197,12 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%+v, %v, %q", r, err, w.keys)
 		}
 
-		var entries []admin.Entry
+		var page operate.Page[operate.Entry]
 		o = run(t, "audit", "list", "--scope", "s", "-o", "json", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &entries); err != nil {
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil {
 			t.Fatal(err)
 		}
-		entries = slices.DeleteFunc(entries, func(e admin.Entry) bool { return e.Action == "show" })
+		entries := slices.DeleteFunc(page.Items, func(e operate.Entry) bool { return e.Action == "show" })
 		want := []string{"call charge is made again under a new key", "call charge is made again under the same key", "failed as OPERATION.not_applied, in call charge", "call charge has returned 11 bytes, and the operation goes on", "a result of 11 bytes, in call charge"}
 		for i, e := range entries {
 			if len(entries) != len(want) || e.Action != "resolve" || e.Who != "ada" || e.Reason != "asked the bank" || !strings.HasPrefix(e.Detail, "unknown, fence 3, call ") || !strings.HasSuffix(e.Detail, ": "+want[i]) {
@@ -268,14 +268,14 @@ func TestKeysResolveRefuses(t *testing.T) {
 			{"unknown --result " + file + ".none", "no such file"},
 		} {
 			key, _, _ := strings.Cut(c.args, " ")
-			call := "none"
+			call, code := "none", 3
 			if key != "absent" {
-				call = cmp.Or(calling(t, url, key), call)
+				call, code = cmp.Or(calling(t, url, key), call), 1
 			}
 			if key == "other" {
 				call = "00000000"
 			}
-			o := run(t, append(strings.Fields("keys resolve --db "+url+" --scope s --reason r --yes --call "+call), strings.Fields(c.args)...)...).want(t, 1)
+			o := run(t, append(strings.Fields("keys resolve --db "+url+" --scope s --reason r --yes --call "+call), strings.Fields(c.args)...)...).want(t, code)
 			if !strings.Contains(o.stderr, c.says) || !strings.Contains(o.stderr, "\nTry: ") || o.stdout != "" {
 				t.Errorf("%s:\n%s%s", c.args, o.stdout, o.stderr)
 			}
@@ -289,7 +289,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 			t.Errorf("%s", o.stdout)
 		}
 		plain := strings.Fields("keys resolve plain --db " + url + " --call " + calling(t, url, "plain") + " --scope s --reason r --run-again")
-		if o := run(t, plain...).want(t, 1); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute it") {
+		if o := run(t, plain...).want(t, 0); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute it") {
 			t.Errorf("%s", o.stderr)
 		}
 		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes\n")
@@ -297,7 +297,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 		if o := run(t, again...).want(t, 0); !strings.HasPrefix(o.stdout, "already resolved") {
 			t.Errorf("%s", o.stdout)
 		}
-		run(t, "keys", "show", "plain", "--db", url).want(t, 1)
+		run(t, "keys", "show", "plain", "--db", url).want(t, 3)
 	}
 	t.Run("SQLite", func(t *testing.T) { test(t, sqliteURL(t)) })
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, testenv.NewDatabase(t)) })
@@ -330,10 +330,10 @@ func TestKeysResolveOverHTTP(t *testing.T) {
 		}
 		resolve := []string{"keys", "resolve", key, "--call", calling(t, url, key), "--db", url, "--scope", "global POST /x", "--reason", "r"}
 		without, _, _ := strings.Cut(args, " --status")
-		if o := run(t, append(resolve, strings.Fields(without)...)...).want(t, 1); !strings.Contains(o.stderr, "without --status its clients never get") {
+		if o := run(t, append(resolve, strings.Fields(without)...)...).want(t, 0); !strings.Contains(o.stderr, "without --status its clients never get") {
 			t.Errorf("%s", o.stderr)
 		}
-		if o := run(t, append(resolve, strings.Fields(args)...)...).want(t, 1); strings.Contains(o.stderr, "without --status") {
+		if o := run(t, append(resolve, strings.Fields(args)...)...).want(t, 0); strings.Contains(o.stderr, "without --status") {
 			t.Errorf("%s", o.stderr)
 		}
 		run(t, append(append(resolve, "--yes"), strings.Fields(args)...)...).want(t, 0)

@@ -18,7 +18,7 @@ func TestSilentServer(t *testing.T) {
 		url := scheme + "://ada:secret@" + l.Addr().String() + "/x"
 		for _, command := range []string{"keys show k", "keys list", "migrate up", "migrate status", "audit list", "sweep", "doctor"} {
 			args := append(strings.Fields(command), "--db", url, "--timeout", "200ms")
-			o := run(t, args...).want(t, 1)
+			o := run(t, args...).want(t, 4)
 			what, try, _ := strings.Cut(o.stderr, "\nTry: ")
 			if !strings.Contains(what, "no answer within 200ms") || !strings.Contains(try, "--timeout") || strings.Contains(o.stderr, "secret") {
 				t.Errorf("once %s, %s: %s", command, scheme, o.stderr)

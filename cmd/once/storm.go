@@ -2,18 +2,20 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"text/tabwriter"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/simulate"
 )
 
-var stormEntry = entry{
-	name: "storm", brief: "what retries do to a service that stumbles, simulated",
-	help: `Simulates clients that retry in different ways while a service is slow or unavailable.
+var stormEntry = cli.Entry{
+	Name: "storm", Brief: "what retries do to a service that stumbles, simulated",
+	Help: `Simulates clients that retry in different ways while a service is slow or unavailable.
 It prints when the service has recovered, how many calls have succeeded, and how many
 requests were sent. The decisions are made by the code of packages retry and limit. The same seed gives the
 same result, byte for byte.
@@ -22,7 +24,7 @@ same result, byte for byte.
   slow     a slow dependency
   pool     a pool that retries exhaust
   outage   a total outage`,
-	make: func() command { return new(stormCommand) },
+	Make: func() cli.Runner { return new(stormCommand) },
 }
 
 type stormCommand struct {
@@ -33,7 +35,7 @@ type stormCommand struct {
 	json    bool
 }
 
-func (c *stormCommand) flags(fs *flag.FlagSet) {
+func (c *stormCommand) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.preset, "preset", "all", "what goes wrong: `NAME`, or all")
 	fs.Uint64Var(&c.seed, "seed", 1, "`NUMBER` that decides what chance decides")
 	fs.IntVar(&c.clients, "clients", 20, "how `MANY` client processes")
@@ -43,17 +45,17 @@ func (c *stormCommand) flags(fs *flag.FlagSet) {
 
 const mostClients = 10_000
 
-func (c *stormCommand) run(_ context.Context, m *Main, _ []string) error {
+func (c *stormCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
 	scenarios := simulate.Presets()
 	if c.preset != "all" {
 		s, ok := simulate.Preset(c.preset)
 		if !ok {
-			return &usageError{fmt.Sprintf("there is no preset %q", c.preset), "--preset herd, slow, pool, outage, or all"}
+			return cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset herd, slow, pool, outage, or all")
 		}
 		scenarios = []simulate.Scenario{s}
 	}
 	if c.clients < 1 || c.clients > mostClients {
-		return &usageError{fmt.Sprintf("--clients %d makes no storm", c.clients), "--clients 20"}
+		return cli.Usage(fmt.Sprintf("--clients %d makes no storm", c.clients), "--clients 20")
 	}
 	for i := range scenarios {
 		scenarios[i].Clients = c.clients

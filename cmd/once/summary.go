@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
@@ -19,14 +20,14 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src demoDB, cfg killstorm.
 		title += " --unsafe: the same service, without once"
 	}
 	fmt.Fprintf(w, "\n%s\n%d refunds by %d clients in %s, on %s, seed %d\n\n",
-		title, r.Operations, r.Clients, r.Took.Round(100*time.Millisecond), src.name, c.seed)
+		title, r.Operations, r.Clients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
 	row := func(n int, what string) { fmt.Fprintf(t, "    %s\t  %s\n", number(n), what) }
 	head := func(s string) { _ = t.Flush(); fmt.Fprintf(w, "  %s\n", s) }
 	head("thrown at it")
 	row(r.Attempts, "requests")
-	row(r.Kills, "times the service was killed (SIGKILL), with "+count(r.Broken, "request")+" running")
+	row(r.Kills, "times the service was killed (SIGKILL), with "+cli.Count(r.Broken, "request")+" running")
 	row(r.ClientKills, "times a client was killed in the middle of a request")
 	row(r.Dropped, "answers lost on their way back")
 	row(r.Abandoned, "requests cut off, or abandoned by their client")
@@ -46,7 +47,7 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src demoDB, cfg killstorm.
 		row(i.Executed, "refunds executed")
 		row(i.Last, fmt.Sprintf("of them by the last process, since whose start %d are in the database", i.LastEffects))
 		row(i.Unread, fmt.Sprintf("that killed processes have not told of: %d were under way when they were read", i.UnderWay))
-		row(i.Replayed, fmt.Sprintf("replays when %s asked for once more after the storm", either(r.Operations == 1, "the refund was", "the "+count(r.Operations, "refund")+" were")))
+		row(i.Replayed, fmt.Sprintf("replays when %s asked for once more after the storm", cli.Either(r.Operations == 1, "the refund was", "the "+cli.Count(r.Operations, "refund")+" were")))
 		row(i.Again, "executed then")
 	}
 	if err := t.Flush(); err != nil {
@@ -75,7 +76,7 @@ func (c *demo) next(w io.Writer, r killstorm.Report, src demoDB, cfg killstorm.C
 		return err
 	}
 	fmt.Fprintf(w, "\nNext: what happened to one of the keys\n  %s keys show %s --scope %s --db %s\n",
-		self(), quoted(r.SampleKey), quoted(cfg.Tenant+" POST /refunds"), src.paste)
+		self(), cli.Quoted(r.SampleKey), cli.Quoted(cfg.Tenant+" POST /refunds"), src.Paste)
 	_, err := fmt.Fprintf(w, "or: the same storm, without once\n  %s demo %s --unsafe\n", self(), same)
 	return err
 }
@@ -86,11 +87,4 @@ func self() string {
 		return "go run ./cmd/once"
 	}
 	return "once"
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return number(n) + " " + noun + "s"
 }

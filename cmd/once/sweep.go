@@ -2,21 +2,22 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/retention"
 	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-var sweepEntry = entry{
-	name: "sweep", brief: "delete operations whose retention is over",
-	help: `Deletes the rows of operations that have expired by the database's clock, in small
+var sweepEntry = cli.Entry{
+	Name: "sweep", Brief: "delete operations whose retention is over",
+	Help: `Deletes the rows of operations that have expired by the database's clock, in small
 transactions with pauses, so that requests are hardly slowed down. An expired key can be
 used again already; sweeping frees the space of its row. Running and unknown operations are never
 deleted. Any number of sweepers may run at once, beside those of the service.
@@ -26,39 +27,39 @@ only this sweeper uses; see once archive.
 
 Without --every the command ends when nothing is left to delete, for cron. With --every it
 continues. The exit code is 1 if some expired rows could not be deleted.`,
-	make: func() command { return new(sweep) },
+	Make: func() cli.Runner { return new(sweep) },
 }
 
 type sweep struct {
-	db    string
-	dir   string
-	batch int
-	rate  int
-	every time.Duration
-	json  bool
+	db     string
+	dir    string
+	batch  int
+	rate   int
+	every  time.Duration
+	output cli.Form
 }
 
-func (c *sweep) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.db, "db", "", dbUsage)
+func (c *sweep) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
 	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 100, with --archive 5000")
 	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "`ROWS` a second at most")
 	fs.DurationVar(&c.every, "every", 0, "sweep again and again, with a pause of this `DURATION`")
-	fs.BoolVar(&c.json, "json", false, "one line of JSON for each pass")
+	c.output.Flag(fs)
 }
 
-func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
+func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if c.batch < 0 || c.rate <= 0 || c.every < 0 {
-		return &usageError{"--rate must be greater than zero, --batch and --every must not be negative", "once sweep --help"}
+		return cli.Usage("--rate must be greater than zero, --batch and --every must not be negative", "once sweep --help")
 	}
-	db, err := openDatabase(ctx, c.db, false)
+	db, err := cli.OpenDatabase(ctx, c.db, false)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	s, err := sqlstore.New(ctx, db.DB)
 	if err != nil {
-		return db.failed("sweep", err)
+		return db.Failed("sweep", err)
 	}
 	cfg := retention.Config{Batch: c.batch, Rate: c.rate, Every: c.every}
 	if c.dir != "" {
@@ -73,7 +74,7 @@ func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
 	cfg.Observe = func(p retention.Pass) {
 		g.show(p)
 		if p.Over {
-			c.report(m, db.source, p)
+			c.report(m, db.Source, p)
 		}
 	}
 	sweeper, err := retention.New(s, cfg)
@@ -84,17 +85,17 @@ func (c *sweep) run(ctx context.Context, m *Main, _ []string) error {
 		return sweeper.Run(ctx)
 	}
 	if _, err := sweeper.Sweep(ctx); err != nil {
-		return c.failed(db.source, err)
+		return c.failed(db.Source, err)
 	}
 	return nil
 }
 
 // failed says what to look at: the archive's own errors say so themselves.
-func (c *sweep) failed(db source, err error) error {
+func (c *sweep) failed(db cli.Source, err error) error {
 	if c.dir != "" && store.KindOf(err) == store.KindOther {
 		return fmt.Errorf("%w. Nothing was deleted that is not in the archive. Try: is there room in %s, and may you write it?", err, c.dir)
 	}
-	return db.failed("sweep", err)
+	return db.Failed("sweep", err)
 }
 
 // passReport is a pass for scripts. Its JSON form is a contract with them.
@@ -104,22 +105,20 @@ type passReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-func (c *sweep) report(m *Main, db source, p retention.Pass) {
+func (c *sweep) report(m *cli.Env, db cli.Source, p retention.Pass) {
 	r := passReport{Rows: p.Rows, Millis: p.Took.Milliseconds()}
 	if p.Err != nil {
 		r.Error = p.Err.Error()
 	}
 	switch {
-	case c.json:
-		if text, err := json.Marshal(r); err == nil { // always: numbers and a string
-			fmt.Fprintf(m.Stdout, "%s\n", text)
-		}
+	case c.output != cli.Table:
+		_ = cli.WriteJSON(m.Stdout, cli.JSONL, r) // passes are a list without an end
 	case p.Err == nil:
-		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.name, p.Took.Round(time.Millisecond))
+		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.Name, p.Took.Round(time.Millisecond))
 	case c.every > 0:
 		fmt.Fprintf(m.Stderr, "once: %v. It will be tried again.\n", c.failed(db, p.Err))
 	default:
-		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s before it failed.\n", p.Rows, db.name)
+		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s before it failed.\n", p.Rows, db.Name)
 	}
 }
 

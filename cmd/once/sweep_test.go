@@ -10,7 +10,7 @@ import (
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
-		if o := run(t, "sweep", "--db", url).want(t, 1); !strings.Contains(o.stderr, "Try: ") {
+		if o := run(t, "sweep", "--db", url).want(t, 4); !strings.Contains(o.stderr, "Try: ") {
 			t.Errorf("%s", o.stderr)
 		}
 		run(t, "migrate", "up", "--db", url).want(t, 0)
@@ -19,11 +19,11 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%s", o.stdout)
 		}
 		var r passReport
-		o := run(t, "sweep", "--db", url, "--json", "--batch", "1").want(t, 0)
+		o := run(t, "sweep", "--db", url, "-o", "json", "--batch", "1").want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &r); err != nil || r.Rows != 0 || r.Error != "" {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
-		run(t, "keys", "show", "expired", "--db", url).want(t, 1)
+		run(t, "keys", "show", "expired", "--db", url).want(t, 3)
 		for _, key := range []string{"plain", "running"} {
 			run(t, "keys", "show", key, "--db", url).want(t, 0)
 		}

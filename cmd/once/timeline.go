@@ -8,71 +8,70 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 )
 
 // find returns the operations under key.
-func (db *operations) find(ctx context.Context, key string) ([]admin.Operation, error) {
-	found, err := db.admin.Find(ctx, key)
+func (db *operations) find(ctx context.Context, key string) ([]operate.Operation, error) {
+	found, err := db.Keys.Find(ctx, key)
 	if err != nil {
-		return nil, db.failed("read", err)
+		return nil, db.Failed("read", err)
 	}
 	return found, nil
 }
 
 // timeline returns what the logs know of key: nothing, if the database is of a time
 // before there were any.
-func (db *operations) timeline(ctx context.Context, scope, key string, limit int) (admin.Timeline, error) {
-	tl, err := db.admin.Timeline(ctx, scope, key, limit)
-	if err != nil && !isMissingTable(err) {
-		return tl, db.failed("read", err)
+func (db *operations) timeline(ctx context.Context, scope, key string, limit int) (operate.Timeline, error) {
+	tl, err := db.Keys.Timeline(ctx, scope, key, limit)
+	if err != nil && !cli.IsMissingTable(err) {
+		return tl, db.Failed("read", err)
 	}
 	if tl.Attempts == nil {
-		tl.Attempts = []admin.Attempt{} // for JSON
+		tl.Attempts = []operate.Attempt{} // for JSON
 	}
 	if tl.Audit == nil {
-		tl.Audit = []admin.Entry{}
+		tl.Audit = []operate.Entry{}
 	}
 	return tl, nil
 }
 
 // printTimeline prints attempts under their operation, or in place of it.
-func printTimeline(w io.Writer, tl admin.Timeline, scope string) error {
+func printTimeline(w io.Writer, tl operate.Timeline, scope string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if n := len(tl.Attempts); n > 0 {
 		last := tl.Attempts[n-1]
-		fmt.Fprintf(t, "\n%s, last: %s (%s)%s\n", count(tl.Total, "attempt"), last.Outcome, last.Effect, either(n < tl.Total, fmt.Sprintf(", the last %d of them:", n), ""))
+		fmt.Fprintf(t, "\n%s, last: %s (%s)%s\n", cli.Count(tl.Total, "attempt"), last.Outcome, last.Effect, cli.Either(n < tl.Total, fmt.Sprintf(", the last %d of them:", n), ""))
 		for _, a := range tl.Attempts {
-			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", a.At.Format(milliseconds), shown(a.Outcome), states(a), a.Total.Round(10*time.Microsecond), about(a, scope))
+			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", a.At.Format(cli.Milliseconds), cli.Shown(a.Outcome), states(a), a.Total.Round(10*time.Microsecond), about(a, scope))
 		}
 	} else if tl.Total > 0 {
-		fmt.Fprintf(t, "\n%s\n", count(tl.Total, "attempt"))
+		fmt.Fprintf(t, "\n%s\n", cli.Count(tl.Total, "attempt"))
 	}
 	if tl.Dropped > 0 {
-		fmt.Fprintf(t, "The attempt log lacks %s at this or at other keys: it had no room for them.\n", count(int(tl.Dropped), "attempt"))
+		fmt.Fprintf(t, "The attempt log lacks %s at this or at other keys: it had no room for them.\n", cli.Count(int(tl.Dropped), "attempt"))
 	}
 	if len(tl.Audit) > 0 {
 		fmt.Fprint(t, "\naudit\n")
 		for _, e := range tl.Audit {
-			fmt.Fprintf(t, "  %s\t%s by %s\t%s\t%s\n", e.At.Format(milliseconds), e.Action, shown(e.Who), shown(e.Reason), shown(e.Detail))
+			fmt.Fprintf(t, "  %s\t%s by %s\t%s\t%s\n", e.At.Format(cli.Milliseconds), e.Action, cli.Shown(e.Who), cli.Shown(e.Reason), cli.Shown(e.Detail))
 		}
 	}
 	return t.Flush()
 }
 
-const milliseconds = "2006-01-02T15:04:05.000Z07:00"
-
 // states is the way that an attempt has made.
-func states(a admin.Attempt) string {
-	return either(a.From != "", a.From, "?") + " -> " + either(a.To != "", a.To, "?")
+func states(a operate.Attempt) string {
+	return cli.Either(a.From != "", a.From, "?") + " -> " + cli.Either(a.To != "", a.To, "?")
 }
 
 // about is what else is known of an attempt.
-func about(a admin.Attempt, scope string) string {
+func about(a operate.Attempt, scope string) string {
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {
-			parts = append(parts, strings.TrimSpace(name+" "+shown(value)))
+			parts = append(parts, strings.TrimSpace(name+" "+cli.Shown(value)))
 		}
 	}
 	add("", a.Cause)

@@ -2,26 +2,28 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
 
-var versionEntry = entry{
-	name: "version", brief: "which once this is",
-	help: "Prints the version of once, of the schema that it expects, and of Go.",
-	make: func() command { return versionCommand{} },
+var versionEntry = cli.Entry{
+	Name: "version", Brief: "which once this is",
+	Help: "Prints the version of once, of the schema that it expects, and of Go.",
+	Make: func() cli.Runner { return versionCommand{} },
 }
 
 type versionCommand struct{}
 
-func (versionCommand) flags(*flag.FlagSet) {}
+func (versionCommand) Flags(*pflag.FlagSet) {}
 
-func (versionCommand) run(_ context.Context, m *Main, _ []string) error {
+func (versionCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
 	all, err := migration.All(store.PostgreSQL, capabilities...)
 	if err != nil {
 		return err

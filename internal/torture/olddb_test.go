@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
@@ -30,7 +30,7 @@ import (
 
 // capabilities are those that programs of before once_schema had, and newest are those of today.
 var (
-	capabilities = []migration.Set{attemptlog.Migrations, admin.Migrations, journal.Migrations}
+	capabilities = []migration.Set{attemptlog.Migrations, operate.Migrations, journal.Migrations}
 	newest       = append(slices.Clone(capabilities), outbox.Migrations, deadletter.Migrations, inbox.Migrations)
 )
 
@@ -246,7 +246,7 @@ func (g *testDB) worksAfterUpgrade(t *testing.T) {
 		t.Error(err)
 	}
 
-	table := admin.New(db)
+	table := operate.NewKeys(db)
 	timeline, err := table.Timeline(ctx, oldScope, "done", 10)
 	if err != nil || len(timeline.Attempts) != 4 {
 		t.Fatalf("%+v, %v", timeline, err)
@@ -260,10 +260,11 @@ func (g *testDB) worksAfterUpgrade(t *testing.T) {
 			t.Errorf("attempt %d: %+v", i, a)
 		}
 	}
-	if _, err := table.Forget(ctx, admin.ForgetRequest{Scope: oldScope, Key: "done", Who: "eve", Reason: "request 4712"}); err != nil {
+	if _, err := table.Forget(ctx, operate.By{Who: "eve", Reason: "request 4712"}, operate.ForgetRequest{Scope: oldScope, Key: "done"}); err != nil {
 		t.Error(err)
 	}
-	audit, err := table.Audit(ctx, oldScope, 0, 10)
+	page, err := table.Audit(ctx, operate.AuditFilter{Scope: oldScope})
+	audit := page.Items
 	if err != nil || len(audit) != 3 || audit[0].Who != "eve" || audit[1].Who != "bob" || audit[2].Who != "ada" || audit[2].Reason != "request 4711" {
 		t.Errorf("%+v, %v", audit, err)
 	}

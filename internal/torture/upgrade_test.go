@@ -7,7 +7,7 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
@@ -207,7 +207,7 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 		}
 		g.exec(t, "insert into once_schema (capability, version, name) values ('attemptlog', 2, 'later')")
 		refused("a later version of the attempt log", "version 2 of attemptlog, this program knows 1", capabilities...)
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, admin.Migrations); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, operate.Migrations); err != nil {
 			t.Errorf("without the attempt log: %v", err)
 		}
 		g.exec(t, "insert into once_schema (capability, version, name) values ('operation', 9, 'later')")

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -23,7 +23,7 @@ func Example() {
 	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(dir, "app.db")+"?_pragma=busy_timeout(5000)")
 	check(err)
 	defer func() { check(db.Close()) }()
-	check(sqlstore.Migrate(ctx, db, attemptlog.Migrations, admin.Migrations))
+	check(sqlstore.Migrate(ctx, db, attemptlog.Migrations, operate.Migrations))
 	s, err := sqlstore.New(ctx, db)
 	check(err)
 
@@ -36,13 +36,13 @@ func Example() {
 	}
 	check(attempts.Close(ctx))
 
-	operator := admin.New(s)
+	operator := operate.NewKeys(s)
 	tl, err := operator.Timeline(ctx, op.Scope, op.Key, 10)
 	check(err)
 	for _, a := range tl.Attempts {
 		fmt.Printf("%s: %s -> %s\n", a.Outcome, a.From, a.To)
 	}
-	fmt.Println(operator.Forget(ctx, admin.ForgetRequest{Scope: op.Scope, Key: op.Key, Who: "ada", Reason: "request 4711"}))
+	fmt.Println(operator.Forget(ctx, operate.By{Who: "ada", Reason: "request 4711"}, operate.ForgetRequest{Scope: op.Scope, Key: op.Key}))
 	_, err = once.Do(ctx, engine, op, func(context.Context, *sql.Tx) (string, error) { return "", nil })
 	fmt.Println(once.CodeOf(err))
 	// Output:

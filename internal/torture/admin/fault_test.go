@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
@@ -42,7 +42,7 @@ func TestForgetNothingHalf(t *testing.T) {
 				must(t, err)
 				f.count, f.at = 0, n
 				told := cache{}
-				_, err = admin.New(s, told).Forget(t.Context(), forgetK)
+				_, err = operate.NewKeys(s, told).Forget(t.Context(), ada, forgetK)
 				must(t, db.Close())
 				left, audit := g.leftovers(t, "s"), g.count(t, "select count(*) from once_audit")
 				switch {
@@ -82,7 +82,10 @@ type cache map[string]bool
 
 func (c cache) InvalidateCache(scope, key string) { c[scope+" "+key] = true }
 
-var forgetK = admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"}
+// ada has been asked.
+var ada = operate.By{Who: "ada", Reason: "asked"}
+
+var forgetK = operate.ForgetRequest{Scope: "s", Key: "k"}
 
 // TestForgetNothingHalfOnPgx cuts the connection before everything that is sent and before every
 // answer is read, until there is nothing left to cut.
@@ -111,12 +114,12 @@ func TestForgetNothingHalfOnPgx(t *testing.T) {
 			cfg.ConnConfig.RuntimeParams["application_name"] = "forget"
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 			must(t, err)
-			operator := admin.New(pgxstore.New(pool))
+			operator := operate.NewKeys(pgxstore.New(pool))
 			_, err = operator.Now(t.Context())
 			must(t, err)
 			wire.Reset()
 			cut.before(wire, n, faultnet.CloseConn)
-			_, err = operator.Forget(t.Context(), forgetK)
+			_, err = operator.Forget(t.Context(), ada, forgetK)
 			pool.Close()
 			for g.count(t, "select count(*) from pg_stat_activity where application_name = 'forget'") > 0 { // what was sent may yet be done
 				<-time.After(time.Millisecond)

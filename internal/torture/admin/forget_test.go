@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -72,15 +72,16 @@ func TestForgottenNeverExecutes(t *testing.T) {
 			cfg := once.Config{HashKeys: i == 0}
 			op := g.done(t, cfg, "s "+key, key)
 			before := g.leftovers(t, op.Scope)
-			o := admin.ForgetRequest{Scope: op.Scope, Key: key, Who: "ada", Reason: "for " + nasty[i%len(nasty)], Preview: true}
-			preview, err := g.admin.Forget(t.Context(), o)
+			by := operate.By{Who: "ada", Reason: "for " + nasty[i%len(nasty)]}
+			o := operate.ForgetRequest{Scope: op.Scope, Key: key, Preview: true}
+			preview, err := g.admin.Forget(t.Context(), by, o)
 			must(t, err)
 			if before == 0 || g.leftovers(t, op.Scope) != before {
 				t.Fatalf("%q: a preview has left %d of %d", key, g.leftovers(t, op.Scope), before)
 			}
 			o.Preview = false
 			for n := range 2 { // twice does no harm
-				detail, err := g.admin.Forget(t.Context(), o)
+				detail, err := g.admin.Forget(t.Context(), by, o)
 				must(t, err)
 				if n == 0 && (detail != preview || !strings.Contains(detail, "and its request erased")) {
 					t.Errorf("%q: done %q, the preview was %q", key, detail, preview)
@@ -99,7 +100,7 @@ func TestForgottenNeverExecutes(t *testing.T) {
 			}
 			tl, err := g.admin.Timeline(t.Context(), op.Scope, key, 9)
 			must(t, err)
-			if len(tl.Audit) != 2 || tl.Audit[0].Detail != preview || tl.Audit[0].Reason != o.Reason || tl.Audit[0].Who != "ada" || tl.Audit[0].KeyHash != once.KeyHash(key) {
+			if len(tl.Audit) != 2 || tl.Audit[0].Detail != preview || tl.Audit[0].Reason != by.Reason || tl.Audit[0].Who != "ada" || tl.Audit[0].KeyHash != once.KeyHash(key) {
 				t.Errorf("%q: audit %+v", key, tl.Audit)
 			}
 		}
@@ -127,7 +128,7 @@ func TestForgottenOverHTTP(t *testing.T) {
 		if w := post(); w.Body.String() != personal {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
-		_, err := admin.New(g.plane, engine).Forget(t.Context(), admin.ForgetRequest{Scope: "global POST /x", Key: "k", Who: "ada", Reason: "asked"})
+		_, err := operate.NewKeys(g.plane, engine).Forget(t.Context(), operate.By{Who: "ada", Reason: "asked"}, operate.ForgetRequest{Scope: "global POST /x", Key: "k"})
 		must(t, err)
 		w := post()
 		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"code":"CONFLICT.idempotency.result_unavailable"`) ||
@@ -147,26 +148,34 @@ func TestForgetRefuses(t *testing.T) {
 		must(t, g.attempts.Write(t.Context(), []attempts.Attempt{attemptAt(11, "s", "running"), attemptAt(12, "s", "unknown")}))
 		before := g.leftovers(t, "s")
 		for _, c := range []struct {
-			o    admin.ForgetRequest
+			o    operate.ForgetRequest
 			want error
 		}{
-			{admin.ForgetRequest{Key: "running"}, admin.ErrRunning},
-			{admin.ForgetRequest{Key: "unknown"}, admin.ErrUnknown},
-			{admin.ForgetRequest{Key: "nobody"}, admin.ErrNothing},
-			{admin.ForgetRequest{Key: "done", Scope: "S"}, admin.ErrNothing},
-			{admin.ForgetRequest{Key: "d%", Scope: "%"}, admin.ErrNothing},
+			{operate.ForgetRequest{Key: "running"}, operate.ErrRunning},
+			{operate.ForgetRequest{Key: "unknown"}, operate.ErrUnknown},
+			{operate.ForgetRequest{Key: "nobody"}, operate.ErrNothing},
+			{operate.ForgetRequest{Key: "done", Scope: "S"}, operate.ErrNothing},
+			{operate.ForgetRequest{Key: "d%", Scope: "%"}, operate.ErrNothing},
 		} {
-			c.o.Who, c.o.Reason = "ada", "asked"
 			if c.o.Scope == "" {
 				c.o.Scope = "s"
 			}
-			if _, err := g.admin.Forget(t.Context(), c.o); !errors.Is(err, c.want) || !contains(err, "Try: ") {
+			if _, err := g.admin.Forget(t.Context(), ada, c.o); !errors.Is(err, c.want) || !contains(err, "Try: ") {
 				t.Errorf("%+v: %v, want %v", c.o, err, c.want)
 			}
 		}
-		for _, o := range []admin.ForgetRequest{{Scope: "s", Key: "done", Who: "ada"}, {Scope: "s", Key: "done", Reason: " ", Who: "ada"}, {Key: "done", Who: "ada", Reason: "x"}, {Scope: "s", Key: "done", Reason: "x"}, {Scope: "s", Who: "ada", Reason: "x"}} {
-			if _, err := g.admin.Forget(t.Context(), o); !contains(err, "admin: ForgetRequest.") || !contains(err, "Try: ") {
-				t.Errorf("%+v: %v", o, err)
+		for says, c := range map[string]struct {
+			by operate.By
+			o  operate.ForgetRequest
+		}{
+			"By.Reason is":             {operate.By{Who: "ada"}, operate.ForgetRequest{Scope: "s", Key: "done"}},
+			"By.Reason":                {operate.By{Who: "ada", Reason: " "}, operate.ForgetRequest{Scope: "s", Key: "done"}},
+			"By.Who":                   {operate.By{Reason: "x"}, operate.ForgetRequest{Scope: "s", Key: "done"}},
+			"operate: ForgetRequest.S": {ada, operate.ForgetRequest{Key: "done"}},
+			"operate: ForgetRequest.K": {ada, operate.ForgetRequest{Scope: "s"}},
+		} {
+			if _, err := g.admin.Forget(t.Context(), c.by, c.o); !contains(err, says) || !contains(err, "Try: ") {
+				t.Errorf("%+v: %v", c, err)
 			}
 		}
 		if after, audit := g.leftovers(t, "s"), g.count(t, "select count(*) from once_audit"); after != before || audit != 0 {
@@ -196,14 +205,14 @@ func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
 		must(t, err)
 		forgotten := make(chan error, 1)
 		go func() {
-			_, err := g.admin.Forget(context.Background(), forgetK)
+			_, err := g.admin.Forget(context.Background(), ada, forgetK)
 			forgotten <- err
 		}()
 		for g.count(t, waits[g.dialect]) == 0 && len(forgotten) == 0 {
 			<-time.After(150 * time.Millisecond) // InnoDB does not refresh innodb_trx for those who read it more often
 		}
 		must(t, tx.Commit())
-		if err := <-forgotten; !errors.Is(err, admin.ErrRunning) || g.leftovers(t, "s") != before {
+		if err := <-forgotten; !errors.Is(err, operate.ErrRunning) || g.leftovers(t, "s") != before {
 			t.Errorf("%v, %d of %d are left", err, g.leftovers(t, "s"), before)
 		}
 	})
@@ -229,7 +238,8 @@ func TestRelease(t *testing.T) {
 		if err != nil || r.Replayed {
 			t.Errorf("%+v, %v", r, err)
 		}
-		list, err := g.admin.Audit(t.Context(), "s", 0, 0)
+		p, err := g.admin.Audit(t.Context(), operate.AuditFilter{Scope: "s"})
+		list := p.Items
 		if err != nil || len(list) != 1 || list[0].Action != "resolve" || list[0].Detail != "unknown, fence 3, call "+how.CallID+": runs again" || time.Since(list[0].At).Abs() > time.Minute {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -270,7 +280,7 @@ func TestForgetAttemptsAlone(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		must(t, g.attempts.Write(t.Context(), []attempts.Attempt{attemptAt(1, "s", "k"), attemptAt(2, "other", "k"), attemptAt(3, "s", "K")}))
-		detail, err := g.admin.Forget(t.Context(), admin.ForgetRequest{Scope: "s", Key: "k", Who: "ada", Reason: "asked"})
+		detail, err := g.admin.Forget(t.Context(), operate.By{Who: "ada", Reason: "asked"}, operate.ForgetRequest{Scope: "s", Key: "k"})
 		if err != nil || detail != "ids of 1 attempts erased" || g.leftovers(t, "s")+g.leftovers(t, "other") != 2 {
 			t.Errorf("%q, %v, %d and %d left", detail, err, g.leftovers(t, "s"), g.leftovers(t, "other"))
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -64,7 +64,7 @@ func TestAttemptsAreKept(t *testing.T) {
 			}
 			a := list[i]
 			tl.Attempts[0].At = time.Time{}
-			want := admin.Attempt{
+			want := operate.Attempt{
 				Scope: a.Scope, Outcome: a.Outcome, Effect: a.Effect, From: a.From, To: a.To, Cause: a.Cause, Attempt: int64(a.Attempt), Runs: int64(a.Runs),
 				RequestID: a.RequestID, CorrelationID: "c", Node: "n", LockWait: a.LockWait, Waited: a.Waited, Handler: a.Handler, Commit: a.Commit, Total: a.Total.Truncate(time.Microsecond),
 			}

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
-func names(list []admin.Operation) (all []string) {
+func names(list []operate.Operation) (all []string) {
 	for _, op := range list {
 		all = append(all, op.Scope+"/"+op.Key)
 	}
@@ -22,11 +22,12 @@ func names(list []admin.Operation) (all []string) {
 }
 
 // pages lists f a few at a time.
-func (g *testDB) pages(tb testing.TB, f admin.Filter, limit int) (all []string) {
+func (g *testDB) pages(tb testing.TB, f operate.KeyFilter, limit int) (all []string) {
 	tb.Helper()
 	f.Limit = limit
 	for range 1000 {
-		list, next, err := g.admin.List(tb.Context(), f)
+		p, err := g.admin.List(tb.Context(), f)
+		list, next := p.Items, p.Next
 		must(tb, err)
 		if len(list) > limit {
 			tb.Fatalf("%d at once, not %d", len(list), limit)
@@ -63,7 +64,7 @@ func TestListPages(t *testing.T) {
 			return cmp.Or(cmp.Compare(s1, s2), cmp.Compare(k1, k2))
 		})
 		for _, limit := range []int{1, 7, len(want), len(want) + 1} {
-			if got := g.pages(t, admin.Filter{}, limit); !slices.Equal(got, want) {
+			if got := g.pages(t, operate.KeyFilter{}, limit); !slices.Equal(got, want) {
 				t.Errorf("%d at once:\n%q\nwant\n%q", limit, got, want)
 			}
 		}
@@ -78,10 +79,10 @@ func TestListPages(t *testing.T) {
 					same = append(same, name)
 				}
 			}
-			if got := g.pages(t, admin.Filter{ScopePrefix: prefix}, 4); !slices.Equal(got, begin) {
+			if got := g.pages(t, operate.KeyFilter{ScopePrefix: prefix}, 4); !slices.Equal(got, begin) {
 				t.Errorf("prefix %q: %q, want %q", prefix, got, begin)
 			}
-			if got := g.pages(t, admin.Filter{Scope: prefix}, 4); !slices.Equal(got, same) {
+			if got := g.pages(t, operate.KeyFilter{Scope: prefix}, 4); !slices.Equal(got, same) {
 				t.Errorf("scope %q: %q, want %q", prefix, got, same)
 			}
 		}
@@ -105,20 +106,21 @@ func TestListFilters(t *testing.T) {
 		}
 		g.exec(t, "update once_operation set since = $1 where key = 'old'", before)
 		for _, c := range []struct {
-			f    admin.Filter
+			f    operate.KeyFilter
 			want string
 		}{
-			{admin.Filter{}, "done expired old running unknown"},
-			{admin.Filter{State: "done"}, "done old"},
-			{admin.Filter{State: "expired"}, "expired"},
-			{admin.Filter{State: "running"}, "running"},
-			{admin.Filter{State: "unknown", Scope: "s"}, "unknown"},
-			{admin.Filter{Since: now.Add(-24 * time.Hour)}, "done expired running unknown"},
-			{admin.Filter{Before: now.Add(-24 * time.Hour)}, "old"},
-			{admin.Filter{Since: now.Add(-48 * time.Hour), Before: now.Add(-48*time.Hour + time.Millisecond)}, "old"},
-			{admin.Filter{Since: now.Add(time.Hour)}, ""},
+			{operate.KeyFilter{}, "done expired old running unknown"},
+			{operate.KeyFilter{State: "done"}, "done old"},
+			{operate.KeyFilter{State: "expired"}, "expired"},
+			{operate.KeyFilter{State: "running"}, "running"},
+			{operate.KeyFilter{State: "unknown", Scope: "s"}, "unknown"},
+			{operate.KeyFilter{Since: now.Add(-24 * time.Hour)}, "done expired running unknown"},
+			{operate.KeyFilter{Before: now.Add(-24 * time.Hour)}, "old"},
+			{operate.KeyFilter{Since: now.Add(-48 * time.Hour), Before: now.Add(-48*time.Hour + time.Millisecond)}, "old"},
+			{operate.KeyFilter{Since: now.Add(time.Hour)}, ""},
 		} {
-			list, next, err := g.admin.List(t.Context(), c.f)
+			p, err := g.admin.List(t.Context(), c.f)
+			list, next := p.Items, p.Next
 			got := strings.ReplaceAll(strings.Join(names(list), " "), "s/", "")
 			if err != nil || next != "" || got != c.want {
 				t.Errorf("%+v: %q, want %q (next %q, %v)", c.f, got, c.want, next, err)
@@ -129,8 +131,8 @@ func TestListFilters(t *testing.T) {
 				}
 			}
 		}
-		for _, f := range []admin.Filter{{State: "lost"}, {After: "x"}, {After: "AA="}} {
-			if _, _, err := g.admin.List(t.Context(), f); !contains(err, "Try: ") {
+		for _, f := range []operate.KeyFilter{{State: "lost"}, {Window: operate.Window{After: "x"}}, {Window: operate.Window{After: "AA="}}} {
+			if _, err := g.admin.List(t.Context(), f); !contains(err, "Try: ") {
 				t.Errorf("%+v: %v", f, err)
 			}
 		}
@@ -142,13 +144,25 @@ func TestAuditPages(t *testing.T) {
 	on(t, func(t *testing.T, g *testDB) {
 		for _, key := range []string{"a", "b", "c"} {
 			g.done(t, once.Config{}, "s "+key, key)
-			_, err := g.admin.Forget(t.Context(), admin.ForgetRequest{Scope: "s " + key, Key: key, Who: "ada", Reason: "asked"})
+			_, err := g.admin.Forget(t.Context(), operate.By{Who: "ada", Reason: "asked"}, operate.ForgetRequest{Scope: "s " + key, Key: key})
 			must(t, err)
 		}
-		first, err := g.admin.Audit(t.Context(), "", 0, 2)
+		f := operate.AuditFilter{Window: operate.Window{Limit: 2}}
+		p, err := g.admin.Audit(t.Context(), f)
 		must(t, err)
-		rest, err := g.admin.Audit(t.Context(), "", first[1].ID, 2)
+		f.After = p.Next
+		last, err := g.admin.Audit(t.Context(), f)
 		must(t, err)
+		if p.Next == "" || last.Next != "" {
+			t.Errorf("next %q, then %q", p.Next, last.Next)
+		}
+		first, rest := p.Items, last.Items
+		for _, after := range []string{"x", "0", "-1", "1.5"} {
+			f.After = after
+			if _, err := g.admin.Audit(t.Context(), f); !contains(err, "Try: ") {
+				t.Errorf("%q: %v", after, err)
+			}
+		}
 		if first[0].Scope+first[1].Scope+rest[0].Scope != "s cs bs a" || len(rest) != 1 {
 			t.Errorf("%+v %+v", first, rest)
 		}

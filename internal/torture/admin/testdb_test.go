@@ -13,10 +13,10 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -35,7 +35,7 @@ type testDB struct {
 	db          *sql.DB
 	store       *sqlstore.Store
 	plane       store.Database // store, or a pgxstore on the same database
-	admin       *admin.Admin   // on plane
+	admin       *operate.Keys  // on plane
 	attempts    *attempts.Table
 }
 
@@ -66,7 +66,7 @@ func newGround(tb testing.TB, kind string) *testDB {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = g.db.Close() })
-	must(tb, sqlstore.Migrate(context.Background(), g.db, attemptlog.Migrations, admin.Migrations, journal.Migrations))
+	must(tb, sqlstore.Migrate(context.Background(), g.db, attemptlog.Migrations, operate.Migrations, journal.Migrations))
 	g.store, err = sqlstore.New(context.Background(), g.db)
 	must(tb, err)
 	g.runOn(g.store)
@@ -86,7 +86,7 @@ func newPgx(tb testing.TB) *testDB {
 
 // runOn has admin and log use plane.
 func (g *testDB) runOn(plane store.Database) {
-	g.plane, g.admin, g.attempts = plane, admin.New(plane), attempts.New(plane)
+	g.plane, g.admin, g.attempts = plane, operate.NewKeys(plane), attempts.New(plane)
 }
 
 // on runs a test on a database of each kind, and on PostgreSQL through pgx as well.

@@ -24,17 +24,17 @@ var adminMutants = []Mutant{
 	},
 	{
 		Name:  "a preview of forgetting is committed",
-		Edits: []Edit{{In: "(*Admin).Forget", Old: "err == nil && o.Preview", New: "err == nil && o.Preview && o.Key == o.Reason"}},
+		Edits: []Edit{{In: "(*Keys).Forget", Old: "err == nil && o.Preview", New: "err == nil && o.Preview && o.Key == by.Reason"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgottenNeverExecutes"}},
 	},
 	{
 		Name:  "an operation changes while it is forgotten",
-		Edits: []Edit{{In: "(*Admin).forget", Old: " FOR UPDATE", New: ""}},
+		Edits: []Edit{{In: "(*Keys).forget", Old: " FOR UPDATE", New: ""}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgetSeesWhatIsCommittedMeanwhile"}},
 	},
 	{
 		Name:  "a cache keeps what was forgotten by a COMMIT whose answer was lost",
-		Edits: []Edit{{In: "(*Admin).Forget", Old: "if errors.Is(err, errPreview) {", New: "if err != nil {"}},
+		Edits: []Edit{{In: "(*Keys).Forget", Old: "if errors.Is(err, errPreview) {", New: "if err != nil {"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgetNothingHalf"}},
 	},
 	{

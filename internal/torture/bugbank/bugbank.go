@@ -105,6 +105,7 @@ func All() []Mutant {
 		migrationMutants,
 		sqlChangeMutants,
 		adminMutants,
+		cliMutants,
 		logMutants,
 		planeMutants,
 		relayMutants,

@@ -66,12 +66,12 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "the command waits for a silent server",
-		Edits: []Edit{{In: "reached", Old: "db.PingContext(bounded)", New: "db.PingContext(ctx)"}},
+		Edits: []Edit{{In: "Reached", Old: "db.PingContext(bounded)", New: "db.PingContext(ctx)"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestSilentServer", Hangs: true}},
 	},
 	{
 		Name:  "a password is echoed",
-		Edits: []Edit{{In: "parseSource", Old: `strings.ContainsAny(dsn, "@=")`, New: `strings.ContainsAny(dsn, "=")`}},
+		Edits: []Edit{{In: "ParseSource", Old: `strings.ContainsAny(dsn, "@=")`, New: `strings.ContainsAny(dsn, "=")`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestPasswordsAreNotEchoed"}},
 	},
 	{

@@ -4,7 +4,7 @@ package bugbank
 var doctorMutants = []Mutant{
 	{
 		Name:  "the doctor does not see why migrate up would fail",
-		Edits: []Edit{{In: "(*patient).rehearse", Old: `err != nil && !isMissingTable(err)`, New: `err != nil && isMissingTable(err)`}},
+		Edits: []Edit{{In: "(*patient).rehearse", Old: `err != nil && !cli.IsMissingTable(err)`, New: `err != nil && cli.IsMissingTable(err)`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
 	{
@@ -14,7 +14,7 @@ var doctorMutants = []Mutant{
 	},
 	{
 		Name:  "a table that was dropped is not missed",
-		Edits: []Edit{{In: "askMigrations", Old: `isMissingTable(err) {`, New: `isMissingTable(err) && len(lacks) > 0 {`}},
+		Edits: []Edit{{In: "askMigrations", Old: `cli.IsMissingTable(err) {`, New: `cli.IsMissingTable(err) && len(lacks) > 0 {`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
 	{

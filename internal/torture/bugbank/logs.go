@@ -34,7 +34,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "the key of a hash is looked for on one page",
-		Edits: []Edit{{In: "(*keysList).list", Old: `next == ""`, New: `next == "" || len(page) > 0`}},
+		Edits: []Edit{{In: "operate.(*Keys).FindHash", Old: `f.After == ""`, New: `f.After == "" || len(p.Items) > 0`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysListFindsHashes"}},
 	},
 	{
@@ -49,7 +49,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "a replay prints the names of a file as they are",
-		Edits: []Edit{{In: "(*keysReplay).run", Old: "shown(name), quoted(shown(name)+\": ...\")", New: "name, name"}},
+		Edits: []Edit{{In: "(*keysReplay).Run", Old: "cli.Shown(name), cli.Quoted(cli.Shown(name)+\": ...\")", New: "name, name"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestReplayPrintsNoEscapes"}},
 	},
 	{
@@ -64,7 +64,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "an export is not audited",
-		Edits: []Edit{{In: "(*keysExport).run", Old: `m.looked(ctx, db, admin.Access{Who: c.who, Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})`, New: "_ = admin.Access{}"}},
+		Edits: []Edit{{In: "(*keysExport).Run", Old: `looked(ctx, m, db, c.who, operate.Access{Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})`, New: "_ = admin.Access{}"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestExportLeavesSecretsOut"}},
 	},
 	{

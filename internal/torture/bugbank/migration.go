@@ -34,7 +34,7 @@ var migrationMutants = []Mutant{
 	},
 	{
 		Name:  "migrate up --only makes the tables of operations as well",
-		Edits: []Edit{{In: "(*migrateUp).run", Old: "sqlstore.MigrateOnly(", New: "sqlstore.Migrate("}},
+		Edits: []Edit{{In: "(*migrateUp).Run", Old: "sqlstore.MigrateOnly(", New: "sqlstore.Migrate("}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestMigrateOnly"}},
 	},
 }

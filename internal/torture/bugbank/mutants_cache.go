@@ -55,7 +55,7 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "forgetting does not reach the cache",
-		Edits: []Edit{{In: "(*Admin).Forget", Old: "c.InvalidateCache(o.Scope, o.Key)", New: "_ = c"}},
+		Edits: []Edit{{In: "(*Keys).Forget", Old: "c.InvalidateCache(o.Scope, o.Key)", New: "_ = c"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgottenOverHTTP"}},
 	},
 	{

@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/dialect"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-var sets = []migration.Set{admin.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
+var sets = []migration.Set{operate.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
 
 // ground is a new, migrated database.
 type ground struct {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/letter"
 	"github.com/oncelib/once/internal/testenv"
@@ -63,9 +63,9 @@ func (g *ground) progress(t *testing.T, uid string) string {
 // audit returns the audit, the oldest first.
 func (g *ground) audit(t *testing.T) (list []string) {
 	t.Helper()
-	entries, err := admin.New(g).Audit(t.Context(), "", 0, 0)
+	entries, err := operate.NewKeys(g).Audit(t.Context(), operate.AuditFilter{})
 	must(t, err)
-	for _, e := range entries {
+	for _, e := range entries.Items {
 		list = append([]string{fmt.Sprintf("%s %s %s: %s", e.Who, e.Action, e.Scope, e.Reason)}, list...)
 	}
 	return list

@@ -21,7 +21,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/dialect"
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 const patience = 2 * time.Minute
 
 // migrations are those that an inbox needs.
-var migrations = []migration.Set{inbox.Migrations, deadletter.Migrations, admin.Migrations}
+var migrations = []migration.Set{inbox.Migrations, deadletter.Migrations, operate.Migrations}
 
 // sqlStore is a store with transactions and tables.
 type sqlStore[TX any] interface {

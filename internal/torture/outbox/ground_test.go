@@ -17,10 +17,10 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -85,7 +85,7 @@ func newSQL(t *testing.T, name string) *ground[*sql.Tx] {
 func newSQLOn(t *testing.T, name string, db *sql.DB, cfg sqlstore.Config) *ground[*sql.Tx] {
 	t.Helper()
 	t.Cleanup(func() { _ = db.Close() })
-	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations, deadletter.Migrations, admin.Migrations))
+	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations, deadletter.Migrations, operate.Migrations))
 	_, err := db.ExecContext(t.Context(), chargeTable)
 	must(t, err)
 	s, err := sqlstore.NewWithConfig(t.Context(), db, cfg)
@@ -127,7 +127,7 @@ func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(pool.Close)
-	must(t, pgxstore.Migrate(t.Context(), pool, outbox.Migrations, deadletter.Migrations, admin.Migrations))
+	must(t, pgxstore.Migrate(t.Context(), pool, outbox.Migrations, deadletter.Migrations, operate.Migrations))
 	_, err = pool.Exec(t.Context(), chargeTable)
 	must(t, err)
 	g := groundOn("pgxstore", pgxstore.New(pool))

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 )
@@ -324,7 +324,7 @@ func testForget[TX any](t *testing.T, g *ground[TX]) {
 		}
 	}
 	for want := int64(1); want >= 0; want-- { // a second time there is nothing left
-		f, err := g.box.By("ada").Forget(t.Context(), "a", "k", "request 4711")
+		f, err := g.box.By("ada", "r0").Forget(t.Context(), "a", "k", "request 4711")
 		if err != nil || f != (outbox.Forgotten{Erased: want, Waiting: 1}) {
 			t.Errorf("%+v, %v", f, err)
 		}
@@ -351,7 +351,7 @@ func TestOperatorsAreAudited(t *testing.T) {
 func testOperatorsAreAudited[TX any](t *testing.T, g *ground[TX]) {
 	m, id := withID(message("a", "k", "t"))
 	g.mustAdd(t, m)
-	ada := g.box.By("ada")
+	ada := g.box.By("ada", "r0")
 	must(t, g.box.Pause(t.Context(), "a", "", "without a name"))
 	must(t, ada.Pause(t.Context(), "a", "", "r1"))
 	_, err := ada.Resume(t.Context(), "a", "")
@@ -361,16 +361,16 @@ func testOperatorsAreAudited[TX any](t *testing.T, g *ground[TX]) {
 	must(t, ada.Skip(t.Context(), id, "r2"))
 	_, err = ada.Forget(t.Context(), "a", "k", "r3")
 	must(t, err)
-	entries, err := admin.New(g.store).Audit(t.Context(), "a", 0, 0)
+	entries, err := operate.NewKeys(g.store).Audit(t.Context(), operate.AuditFilter{Scope: "a"})
 	must(t, err)
 	var got []string
-	for _, e := range entries {
+	for _, e := range entries.Items {
 		got = append(got, fmt.Sprintf("%s %s %t %s %s", e.Who, e.Action, e.KeyHash == once.KeyHash("k"), e.Reason, e.Detail))
 	}
 	want := []string{
 		"ada outbox forget true r3 0 delivered messages erased, 1 wait for their delivery",
 		"ada outbox skip true r2 message " + id,
-		"ada outbox resume false  the topic, 0 failed messages tried again",
+		"ada outbox resume false r0 the topic, 0 failed messages tried again",
 		"ada outbox pause false r1 the topic",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

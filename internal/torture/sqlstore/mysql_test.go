@@ -16,7 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry/journal"
@@ -251,7 +251,7 @@ func TestMySQLPrimaryKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = db.Close() }()
-		if err := sqlstore.Migrate(t.Context(), db, attemptlog.Migrations, admin.Migrations, journal.Migrations); err != nil {
+		if err := sqlstore.Migrate(t.Context(), db, attemptlog.Migrations, operate.Migrations, journal.Migrations); err != nil {
 			t.Fatalf("%s: %v", parameters, err)
 		}
 		rows, err := db.QueryContext(t.Context(), "show tables")

@@ -16,7 +16,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/admin"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/dialect"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-var migrations = []migration.Set{outbox.Migrations, inbox.Migrations, deadletter.Migrations, admin.Migrations}
+var migrations = []migration.Set{outbox.Migrations, inbox.Migrations, deadletter.Migrations, operate.Migrations}
 
 // sqlStore is a store with transactions and tables.
 type sqlStore[TX any] interface {

@@ -15,12 +15,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
-	"github.com/oncelib/once/admin"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
@@ -80,7 +80,7 @@ func (db *DB) Close() error { return db.close() }
 func (db *DB) Gauges() []gauge.Source { return db.gauges }
 
 // shown are the tables beside the store's that once keys show reads.
-var shown = []migration.Set{attemptlog.Migrations, admin.Migrations}
+var shown = []migration.Set{attemptlog.Migrations, operate.Migrations}
 
 func tables(events bool) []migration.Set {
 	if events {

@@ -1,4 +1,4 @@
-package admin
+package operate
 
 import (
 	"context"
@@ -40,8 +40,8 @@ type Timeline struct {
 }
 
 // Timeline returns the last attempts at key, at most limit, and what operators have
-// done to it; who has only looked is in [Admin.Audit]. Scope "" is every scope.
-func (a *Admin) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
+// done to it; who has only looked is in [Keys.Audit]. Scope "" is every scope.
+func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	where, args := named(scope, key)
 	pool := a.db.Pool()
 	tl.Attempts, err = collect(ctx, pool, a.statement(`select at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,

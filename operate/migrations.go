@@ -1,4 +1,4 @@
-package admin
+package operate
 
 import (
 	"embed"
@@ -11,5 +11,5 @@ var migrations embed.FS
 
 // Migrations are those of the table once_audit, for the Migrate function of a store:
 //
-//	err := sqlstore.Migrate(ctx, db, admin.Migrations)
+//	err := sqlstore.Migrate(ctx, db, operate.Migrations)
 var Migrations = migration.Set{Capability: "admin", Files: migrations}

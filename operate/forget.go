@@ -1,4 +1,4 @@
-package admin
+package operate
 
 import (
 	"context"
@@ -12,11 +12,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ForgetRequest is what is to be forgotten, by whom and why. All of it but Preview is
-// required.
+// ForgetRequest says which operation is forgotten. Scope and Key are required.
 type ForgetRequest struct {
-	Scope, Key  string
-	Who, Reason string
+	Scope, Key string
 
 	// Preview does everything and then rolls it back.
 	Preview bool
@@ -24,9 +22,9 @@ type ForgetRequest struct {
 
 // Why Forget has changed nothing.
 var (
-	ErrNothing = errors.New("admin: nothing is stored under this key in this scope. Try: Admin.Find, which looks in every scope")
-	ErrRunning = errors.New("admin: the operation is running or waits to go on, and its owner needs what is stored. Try: again when it has ended")
-	ErrUnknown = errors.New("admin: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: lease.Resolve, then again")
+	ErrNothing = errors.New("operate: nothing is stored under this key in this scope. Try: Keys.Find, which looks in every scope")
+	ErrRunning = errors.New("operate: the operation is running or waits to go on, and its owner needs what is stored. Try: again when it has ended")
+	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: lease.Resolve, then again")
 )
 
 // Forget erases what a finished operation has stored: the answer, the request that was
@@ -41,15 +39,15 @@ var (
 //
 // After an error nothing has changed, unless it is of [store.KindLost], the answer to COMMIT; to
 // forget again does no harm.
-func (a *Admin) Forget(ctx context.Context, o ForgetRequest) (detail string, err error) {
-	if err := o.complete(); err != nil {
+func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail string, err error) {
+	if err := errors.Join(by.check(), o.complete()); err != nil {
 		return "", err
 	}
 	if err := owner.Check(ctx, o.Scope); err != nil {
-		return "", fmt.Errorf("admin: %w", err)
+		return "", fmt.Errorf("operate: %w", err)
 	}
 	err = a.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) (err error) {
-		if detail, err = a.forget(ctx, r, o); err == nil && o.Preview {
+		if detail, err = a.forget(ctx, r, by, o); err == nil && o.Preview {
 			err = errPreview
 		}
 		return err
@@ -68,19 +66,17 @@ var errPreview = errors.New("rolled back: a preview")
 // complete says which field is missing, if one is.
 func (o ForgetRequest) complete() error {
 	for _, field := range []struct{ name, value, try string }{
-		{"Scope", o.Scope, "the scope of the operation: Admin.Find lists those of a key"},
+		{"Scope", o.Scope, "the scope of the operation: Keys.Find lists those of a key"},
 		{"Key", o.Key, "the key of the operation"},
-		{"Who", o.Who, "the name of the person or service that asks for it"},
-		{"Reason", strings.TrimSpace(o.Reason), "why it is forgotten, such as the number of a request for erasure"},
 	} {
 		if field.value == "" {
-			return fmt.Errorf("admin: ForgetRequest.%s is empty. Try: %s", field.name, field.try)
+			return fmt.Errorf("operate: ForgetRequest.%s is empty. Try: %s", field.name, field.try)
 		}
 	}
 	return nil
 }
 
-func (a *Admin) forget(ctx context.Context, r store.Runner, o ForgetRequest) (string, error) {
+func (a *Keys) forget(ctx context.Context, r store.Runner, by By, o ForgetRequest) (string, error) {
 	exec := func(query string, args ...any) (int64, error) { return r.Exec(ctx, a.statement(query, args...)) }
 	where, args := named(o.Scope, o.Key) // a write comes first: SQLite gives its lock to no reader that others have overtaken
 	attempts, err := exec("update once_attempt set request_id = '', correlation_id = '' where "+where+" and (request_id <> '' or correlation_id <> '')", args...)
@@ -110,7 +106,7 @@ func (a *Admin) forget(ctx context.Context, r store.Runner, o ForgetRequest) (st
 		details = append(details, fmt.Sprintf("ids of %d attempts erased", attempts))
 	}
 	detail := strings.Join(details, "; ")
-	entry := audit.Entry{Who: o.Who, Action: "forget", Scope: o.Scope, KeyHash: audit.KeyHashes(o.Key)[0], Reason: o.Reason, Detail: detail}
+	entry := audit.Entry{Who: by.Who, Action: "forget", Scope: o.Scope, KeyHash: audit.KeyHashes(o.Key)[0], Reason: by.Reason, Detail: detail}
 	_, err = r.Exec(ctx, audit.Insert(a.db.Dialect(), entry))
 	return detail, err
 }

@@ -1,48 +1,61 @@
-package admin
+package operate
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/store"
 )
 
-// DefaultLimit is how much is listed at once, unless more is asked for.
-const DefaultLimit = 50
+// KeyFilter says which operations to list. The zero value means all of them.
+type KeyFilter struct {
+	Window
 
-// Filter says which operations to list. The zero value is all of them.
-type Filter struct {
 	State       string    // running, waiting, done, unknown or expired
 	Scope       string    // this one
 	ScopePrefix string    // those that begin so
 	Name        string    // of this kind: Operation.Name
 	Since       time.Time // begun at this moment or later; for atomic work that is when it was done
 	Before      time.Time // begun before it
-	After       string    // what List has returned as next
-	Limit       int       // default 50
 }
 
-// List returns operations by scope and key, and how to ask for those that follow: ""
-// if there are none. Each call sees the table as it is then; what is there all the
+// List returns operations by scope and key. Each call sees the table as it is then; an operation that is there all the
 // while is listed once. Filters on anything but scope read through the whole table.
-func (a *Admin) List(ctx context.Context, f Filter) (list []Operation, next string, err error) {
-	if f.Limit <= 0 {
-		f.Limit = DefaultLimit
-	}
+func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err error) {
 	where, args, err := a.where(f)
 	if err != nil {
-		return nil, "", err
+		return p, err
 	}
-	query := a.statement(operationColumns+where+" order by scope, KEY limit ?", append(args, f.Limit+1)...)
-	list, err = collect(ctx, a.db.Pool(), query, scanOperation)
-	if err != nil || len(list) <= f.Limit {
-		return list, "", err
+	query := a.statement(operationColumns+where+" order by scope, KEY limit ?", append(args, f.limit()+1)...)
+	list, err := collect(ctx, a.db.Pool(), query, scanOperation)
+	if err != nil {
+		return p, err
 	}
-	list = list[:f.Limit]
-	last := list[f.Limit-1]
-	return list, cursor{last.Scope, last.Key}.String(), nil
+	return pageOf(list, f.Window, func(op Operation) string { return cursor{op.Scope, op.Key}.String() }), nil
+}
+
+// FindHash returns all operations that f leaves and whose key has the hash that logs show. No index has it: f.Scope and f.Since
+// bound what is read.
+func (a *Keys) FindHash(ctx context.Context, hash string, f KeyFilter) (found []Operation, err error) {
+	const read = 1000 // at once
+	for f.Limit, f.After = read, ""; ; {
+		p, err := a.List(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, op := range p.Items {
+			if slices.Contains(audit.KeyHashes(op.Key), hash) {
+				found = append(found, op)
+			}
+		}
+		if f.After = p.Next; f.After == "" {
+			return found, nil
+		}
+	}
 }
 
 var states = map[string]string{
@@ -54,10 +67,10 @@ var states = map[string]string{
 	StateExpired: "state = 2 and expires_at <= NOW",
 }
 
-func (a *Admin) where(f Filter) (text string, args []any, err error) {
+func (a *Keys) where(f KeyFilter) (text string, args []any, err error) {
 	text, ok := states[f.State]
 	if !ok {
-		return "", nil, fmt.Errorf("admin: there is no state %q. Try: running, waiting, done, unknown or expired", f.State)
+		return "", nil, fmt.Errorf("operate: there is no state %q. Try: running, waiting, done, unknown or expired", f.State)
 	}
 	and := func(cond string, values ...any) {
 		text += " and " + cond

@@ -1,4 +1,4 @@
-package admin
+package operate
 
 import (
 	"context"
@@ -43,7 +43,7 @@ const operationColumns = `select scope, KEY, state, since, expires_at, lease_unt
  head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), coalesce(name, ''), NOW from once_operation where `
 
 // Find returns the operations under key, or under its hash, in every scope.
-func (a *Admin) Find(ctx context.Context, key string) ([]Operation, error) {
+func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {
 	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, once.HashedKey(key)), scanOperation)
 }
 
@@ -84,3 +84,6 @@ func scanOperation(row store.Row) (op Operation, err error) {
 	}
 	return op, nil
 }
+
+// ID returns what names the operation.
+func (op Operation) ID() store.ID { return store.ID{Scope: op.Scope, Key: op.Key} }

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+)
+
+// configFile is read if it is in the working directory, and no other one is named.
+const configFile = "once.yaml"
+
+// settings are the flags for which the file may have defaults, by their names.
+type settings struct {
+	DB      string `yaml:"db"`
+	To      string `yaml:"to"`
+	Output  string `yaml:"output"`
+	Timeout string `yaml:"timeout"`
+	By      string `yaml:"by"`
+	KeyFile string `yaml:"key-file"`
+}
+
+// values are the settings by the names of their flags.
+func (s settings) values() map[string]string {
+	return map[string]string{"db": s.DB, "to": s.To, "output": s.Output, "timeout": s.Timeout, "by": s.By, "key-file": s.KeyFile}
+}
+
+// The annotations of a flag that configure reads.
+const (
+	fromEnv = "once_env"    // variables of the environment, the first that is set counts
+	never   = "once_never"  // neither the environment nor the file set it
+	without = "once_unless" // the same, if one of these flags is given
+)
+
+// FromEnv has flags read variables of the environment.
+func FromEnv(fs *pflag.FlagSet, flag string, variables ...string) {
+	annotate(fs, flag, fromEnv, variables)
+}
+
+// OnCommandLine has a flag only on the command line: a demo must never find the database of a service by itself.
+func OnCommandLine(fs *pflag.FlagSet, flag string) { annotate(fs, flag, never, nil) }
+
+// Unless has a flag only on the command line if one of others is given, which means the same thing in another way.
+func Unless(fs *pflag.FlagSet, flag string, others ...string) { annotate(fs, flag, without, others) }
+
+func annotate(fs *pflag.FlagSet, flag, key string, values []string) {
+	if err := fs.SetAnnotation(flag, key, values); err != nil {
+		panic(err) // there is no such flag: every run of the command would find it
+	}
+}
+
+// configure gives flags that are not on the command line what the environment says, or else the file.
+func (m *Env) configure(flags *pflag.FlagSet) (err error) {
+	file, name, err := m.settings(flags)
+	if err != nil {
+		return err
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if _, isNever := f.Annotations[never]; err != nil || isNever || f.Changed || changed(flags, f.Annotations[without]) {
+			return
+		}
+		value, from := file[f.Name], name
+		for _, variable := range f.Annotations[fromEnv] {
+			if v := m.getenv(variable); v != "" {
+				value, from = v, variable
+				break
+			}
+		}
+		if value == "" {
+			return
+		}
+		if e := flags.Set(f.Name, value); e != nil {
+			what, try := Advice(errors.Unwrap(e).Error())
+			err = Usage(fmt.Sprintf("%s: --%s: %s", from, f.Name, what), either(try != "", try, "once --help"))
+		}
+	})
+	return err
+}
+
+func changed(flags *pflag.FlagSet, names []string) bool {
+	for _, name := range names {
+		if flags.Changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// settings reads the file. One that is named must be there.
+func (m *Env) settings(flags *pflag.FlagSet) (map[string]string, string, error) {
+	name, err := flags.GetString("config")
+	if err != nil {
+		return nil, "", err
+	}
+	if name == "" {
+		name = m.getenv("ONCE_CONFIG")
+	}
+	isNamed := name != ""
+	name = either(isNamed, name, configFile)
+	text, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !isNamed:
+		return nil, name, nil
+	case err != nil:
+		return nil, name, Usage(err.Error(), "--config with a file that you may read")
+	}
+	var s settings
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return nil, name, Usage(fmt.Sprintf("%s is not a file of defaults: %s", name, yaml.FormatError(err, false, false)), "lines such as db: sqlite:app.db, for db, to, output, timeout, by and key-file")
+	}
+	return s.values(), name, nil
+}

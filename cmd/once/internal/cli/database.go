@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	"github.com/spf13/pflag"
+	"modernc.org/sqlite" // driver "sqlite"
+
+	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// Database is one that the command line names.
+type Database struct {
+	*sql.DB
+	Source
+}
+
+// DBUsage describes the flag --db.
+const DBUsage = "`URL` of the database: the path of an SQLite file, postgres://user@host/name or mysql://user@host/name (MySQL or MariaDB)"
+
+// DBFlag adds the flag --db, which has defaults.
+func DBFlag(fs *pflag.FlagSet, db *string) {
+	fs.StringVar(db, "db", "", DBUsage+" (default: ONCE_DB, DATABASE_URL, or db of once.yaml)")
+	FromEnv(fs, "db", "ONCE_DB", "DATABASE_URL")
+}
+
+// Source is what a URL says about how to open it.
+type Source struct {
+	Dialect store.Dialect
+	Driver  string
+	DSN     string
+	Path    string // of an SQLite file
+	Name    string // without the password
+	Paste   string // a word of a shell that names it, or URL if that would take the password
+}
+
+// Failed is an error of the database, with what to look at first.
+func (s Source) Failed(doing string, err error) error {
+	try := "is it running, does it have this database, and may this user read it?"
+	err = OwnError(err)
+	switch {
+	case IsMissingTable(err):
+		try = "once migrate up --db " + s.Paste
+	case s.Dialect == store.SQLite:
+		try = "is it an SQLite file, in a folder that exists, and may you read and write it?"
+	case s.Dialect == store.MySQL:
+		try = either(mysqlAdvice(err) != "", mysqlAdvice(err), try)
+	}
+	end := "."
+	if strings.HasSuffix(err.Error(), ".") {
+		end = ""
+	}
+	err = fmt.Errorf("%s %s: %w%s Try: %s", doing, s.Name, err, end, try)
+	if doing == "open" {
+		return Unreachable(err)
+	}
+	return err
+}
+
+// mysqlAdvice is what to try where MySQL or MariaDB has said what is wrong, else "".
+func mysqlAdvice(err error) string {
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "a certificate that this machine trusts; or tls=skip-verify in the URL, which encrypts and does not check who answers"
+	case errors.Is(err, mysql.ErrNoTLS):
+		return "a server with TLS; or a URL without tls=true"
+	case IsMySQLError(err, 1045):
+		return "the user and the password of the database, in the URL"
+	case IsMySQLError(err, 1044, 1142, 1227):
+		return "the URL of a user who may do that, or a GRANT for this one"
+	case IsMySQLError(err, 1049):
+		return "create database, as a user who may; or the name of one that exists"
+	case IsMySQLError(err, 1193):
+		return "a URL with parameters of go-sql-driver/mysql, such as tls=true, or with variables of the server, such as wait_timeout=60"
+	case IsMySQLError(err, 3159):
+		return "tls=true in the URL; or tls=skip-verify, which encrypts and does not check who answers"
+	}
+	return ""
+}
+
+// IsMySQLError reports whether MySQL or MariaDB has answered with one of numbers.
+func IsMySQLError(err error, numbers ...uint16) bool {
+	e := (*mysql.MySQLError)(nil)
+	return errors.As(err, &e) && slices.Contains(numbers, e.Number)
+}
+
+// IsMissingTable reports whether a table or a column does not exist yet.
+func IsMissingTable(err error) bool {
+	if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
+		return e.Number == 1146 || e.Number == 1054
+	}
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState() == "42P01" || state.SQLState() == "42703"
+	}
+	return err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column"))
+}
+
+// OwnError is what the database itself has said, if it has: what a store adds to that is for
+// services.
+func OwnError(err error) error {
+	var postgres interface {
+		error
+		SQLState() string
+	}
+	var mariadb *mysql.MySQLError
+	var lite *sqlite.Error
+	var e *store.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case errors.As(err, &postgres):
+		return postgres
+	case errors.As(err, &mariadb):
+		return mariadb
+	case errors.As(err, &lite):
+		return lite
+	}
+	return e.Err
+}
+
+// Redacted is u without its passwords, which may be in its query as well.
+func Redacted(u *url.URL) string {
+	q, hidden := u.Query(), false
+	for _, name := range []string{"password", "sslpassword"} {
+		if q.Has(name) {
+			q.Set(name, "xxxxx")
+			hidden = true
+		}
+	}
+	if hidden {
+		c := *u
+		c.RawQuery = q.Encode()
+		u = &c
+	}
+	return u.Redacted()
+}
+
+// ParseSource reads the value of --db. SQLite is named by sqlite:PATH, by a path, or by a data source name, file:PATH?...
+func ParseSource(dsn string) (Source, error) {
+	switch {
+	case strings.HasPrefix(dsn, "file:"):
+		return fileSource(dsn)
+	case strings.HasPrefix(dsn, "sqlite:") && dsn != "sqlite:":
+		return sqliteSource(strings.TrimPrefix(strings.TrimPrefix(dsn, "sqlite:"), "//"), dsn)
+	case isPath(dsn):
+		return sqliteSource(dsn, "sqlite:"+dsn)
+	}
+	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			return Source{}, Usage("--db is not a URL", "--db postgres://user@host/name")
+		}
+		src := Source{store.PostgreSQL, "pgx", dsn, "", Redacted(u), "URL"}
+		if src.Name == u.String() {
+			src.Paste = Quoted(dsn)
+		}
+		return src, nil
+	}
+	if mysqlurl.Is(dsn) {
+		return mysqlSource(dsn)
+	}
+	what := "--db is missing"
+	switch {
+	case strings.ContainsAny(dsn, "@="): // it may have a password: user:password@tcp(host)/name, or password=...
+		what = "--db names no database that once knows: it is not a URL"
+	case dsn != "":
+		what = fmt.Sprintf("--db %q names no database that once knows", dsn)
+	}
+	return Source{}, Usage(what, "--db sqlite:PATH, --db postgres://user@host/name, or --db mysql://user@host/name")
+}
+
+// isPath reports whether dsn is the path of a file: it has no scheme, and nothing that a password might stand in.
+func isPath(dsn string) bool {
+	scheme, _, hasColon := strings.Cut(dsn, ":")
+	isDrive := len(scheme) == 1 // of Windows
+	return dsn != "" && !strings.ContainsAny(dsn, "@=") && (!hasColon || isDrive)
+}
+
+func sqliteSource(path, dsn string) (Source, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return Source{}, err
+	}
+	file := "file:" + (&url.URL{Path: abs}).EscapedPath() + "?" + sqliteSettings
+	return Source{Dialect: store.SQLite, Driver: "sqlite", DSN: file, Path: path, Name: dsn, Paste: Quoted(dsn)}, nil
+}
+
+// sqliteSettings are those of the command: it waits for a file that a service writes, and takes the lock before it reads.
+const sqliteSettings = "_pragma=busy_timeout(10000)&_txlock=immediate"
+
+// fileSource is a data source name of the driver. Its own settings stand, except for those of the command.
+func fileSource(dsn string) (Source, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return Source{}, Usage("--db is not a data source name", "--db 'file:app.db?_pragma=journal_mode(WAL)'")
+	}
+	path := either(u.Opaque != "", u.Opaque, u.Path)
+	if path == "" {
+		return Source{}, Usage(fmt.Sprintf("--db %q names no file", dsn), "--db file:app.db")
+	}
+	own := u.Query()
+	own.Del("_txlock")
+	settings := either(len(own) > 0, own.Encode()+"&", "") + sqliteSettings
+	name, _, _ := strings.Cut(dsn, "?")
+	return Source{Dialect: store.SQLite, Driver: "sqlite", DSN: name + "?" + settings, Path: path, Name: "sqlite:" + path, Paste: Quoted("sqlite:" + path)}, nil
+}
+
+// mysqlSource is a URL in the words of the driver, which takes its query as it is.
+func mysqlSource(dsn string) (Source, error) {
+	const try = "--db mysql://user@host/name, or with ?tls=true for an encrypted connection"
+	cfg, err := mysqlurl.Parse(dsn)
+	if err != nil {
+		return Source{}, Usage("--db: "+err.Error(), try)
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return Source{}, Usage("--db is not a URL", try)
+	}
+	src := Source{store.MySQL, "mysql", cfg.FormatDSN(), "", Redacted(u), "URL"}
+	if src.Name == u.String() {
+		src.Paste = Quoted(dsn)
+	}
+	return src, nil
+}
+
+// Reached says why the database is not reached. A server that is silent is not waited for.
+func Reached(ctx context.Context, src Source, db *sql.DB) error {
+	patience := timeoutOf(ctx)
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := db.PingContext(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return Unreachable(fmt.Errorf("open %s: %w within %v. Try: is this the address of a database, and can it be reached from here? A longer --timeout if it is slow", src.Name, ErrNoAnswer, patience))
+	}
+	if err != nil {
+		return src.Failed("open", err)
+	}
+	return nil
+}
+
+// OpenDatabase opens what is there. Only write makes an SQLite file that is not.
+func OpenDatabase(ctx context.Context, dsn string, write bool) (*Database, error) {
+	src, err := ParseSource(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if src.Path != "" && !write {
+		if _, err := os.Stat(src.Path); err != nil {
+			return nil, Unreachable(fmt.Errorf("open %s: %w. Try: the path that once demo serve has printed, or once migrate up --db %s", src.Name, err, src.Paste))
+		}
+	}
+	db, err := sqlstore.Open(src.Driver, src.DSN)
+	if err != nil {
+		return nil, src.Failed("open", err)
+	}
+	if err := Reached(ctx, src, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Database{db, src}, nil
+}
+
+// DB is a database with what an operator does in it.
+type DB struct {
+	*Database
+	*operate.Operator
+
+	Store store.Database
+}
+
+// Open opens a database that is there and has been migrated.
+func (m *Env) Open(ctx context.Context, dsn string, cfg operate.Config) (*DB, error) {
+	db, err := OpenDatabase(ctx, dsn, false)
+	if err != nil {
+		return nil, err
+	}
+	open := m.OpenStore
+	if open == nil {
+		open = func(ctx context.Context, db *Database) (store.Database, error) { return sqlstore.New(ctx, db.DB) }
+	}
+	s, err := open(ctx, db)
+	if err == nil {
+		var o *operate.Operator
+		if o, err = OperatorOn(s, cfg); err == nil {
+			return &DB{db, o, s}, nil
+		}
+	}
+	return nil, errors.Join(db.Failed("read", err), db.Close())
+}
+
+// OperatorOn returns the operator of s, whatever the type of its transactions.
+func OperatorOn(s store.Database, cfg operate.Config) (*operate.Operator, error) {
+	switch s := s.(type) {
+	case operate.DB[*sql.Tx]:
+		return operate.New(s, cfg), nil
+	case operate.DB[pgx.Tx]:
+		return operate.New(s, cfg), nil
+	}
+	return nil, fmt.Errorf("%T has no transactions", s)
+}
+
+// ErrNoAnswer says that an address was silent for too long.
+var ErrNoAnswer = errors.New("no answer")
+
+// Plain opens the database without a guard.
+func (s Source) Plain() (*sql.DB, error) {
+	cfg, err := s.PGX()
+	if cfg == nil || err != nil {
+		db, e := sql.Open(s.Driver, s.DSN)
+		if err == nil {
+			err = e
+		}
+		return db, err
+	}
+	return stdlib.OpenDB(*cfg), nil
+}
+
+// PGX returns how to connect to PostgreSQL, nil if it is another database. Nothing is
+// prepared, which a pooler might not bear.
+func (s Source) PGX() (*pgx.ConnConfig, error) {
+	if s.Dialect != store.PostgreSQL {
+		return nil, nil //nolint:nilnil // see above
+	}
+	cfg, err := pgx.ParseConfig(s.DSN)
+	if err == nil {
+		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	return cfg, err
+}

@@ -1,0 +1,116 @@
+// Package cli is the frame of the command once: it gives cobra the commands, reads the flags that
+// many of them have, opens databases, and says how a command has ended.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/store"
+)
+
+// Env is what a command runs in. Tests run it with buffers in place of a terminal.
+type Env struct {
+	Stdout io.Writer // results, and nothing else
+	Stderr io.Writer // progress and errors
+
+	Nouns   []Noun
+	Entries []Entry
+
+	// OpenStore opens the store of operations, outboxes, inboxes and dead letters; nil means sqlstore.New.
+	OpenStore func(context.Context, *Database) (store.Database, error)
+
+	// Getenv reads the environment; nil means os.Getenv.
+	Getenv func(name string) string
+}
+
+// Noun is the first word of commands.
+type Noun struct {
+	Name, Brief string
+	Group       string // the heading in the overview
+}
+
+// Entry is one command.
+type Entry struct {
+	Name   string // its words: "keys show"
+	Args   string // its arguments: "KEY"
+	Brief  string // one line
+	Help   string // all the rest
+	Quick  bool   // it reads a little: --timeout bounds all of it, and otherwise only the connection
+	Hidden bool   // a process of the demo
+	Make   func() Runner
+}
+
+// Runner is a command with its flags as fields.
+type Runner interface {
+	Flags(fs *pflag.FlagSet)
+	Run(ctx context.Context, m *Env, args []string) error
+}
+
+// Exit codes, as docs/cli.md lists them.
+const (
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitNothing     = 3 // what the command names is not there
+	ExitUnreachable = 4 // the database or the broker cannot be reached
+	exitInterrupted = 130
+)
+
+// Run runs the command that args name and returns the exit code.
+func (m *Env) Run(ctx context.Context, args []string) int {
+	root := m.Root()
+	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	cmd, err := root.ExecuteContextC(ctx)
+	code := exitCode(ctx, err)
+	if code == 0 || errors.Is(err, ErrSaid) || errors.Is(err, ErrNothing) {
+		return code
+	}
+	if code == exitInterrupted {
+		err = errors.New("interrupted") //nolint:err113 // printed, and compared by nobody
+	}
+	m.complain(formOf(cmd, args), code, err)
+	return code
+}
+
+// exitCode is how the program ends after err.
+func exitCode(ctx context.Context, err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, new(*UsageError)):
+		return ExitUsage
+	case errors.Is(err, ErrNothing), errors.As(err, new(*nothingError)):
+		return ExitNothing
+	case errors.Is(err, ErrSaid):
+		return ExitFailed
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.As(err, new(*unreachableError)):
+		return ExitUnreachable
+	}
+	return ExitFailed
+}
+
+// Preview says that nothing was changed. It is no failure: a script sees from the output what would be done.
+func (m *Env) Preview(flags string) error {
+	_, err := fmt.Fprintf(m.Stderr, "This is a preview: nothing was changed yet. Try: the same with %s\n", flags)
+	return err
+}
+
+// Empty says that a list has nothing in it: an empty standard output could be taken for a failure.
+func (m *Env) Empty(what string) error {
+	_, err := fmt.Fprintf(m.Stderr, "There are no %s.\n", what)
+	return err
+}
+
+func (m *Env) getenv(name string) string {
+	if m.Getenv != nil {
+		return m.Getenv(name)
+	}
+	return os.Getenv(name)
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Root builds the tree of commands.
+func (m *Env) Root() *cobra.Command {
+	root := parent(&cobra.Command{Use: "once", Short: "retried operations take effect once", Long: "once makes retried operations take effect once.\n\nTo begin with, try: once demo"})
+	root.Flags().Bool("version", false, "print the version")
+	root.PersistentFlags().String("config", "", "the `FILE` with defaults of flags (default: once.yaml, if it is there)")
+	root.SetOut(m.Stdout)
+	root.SetErr(m.Stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCommand())
+	nouns := map[string]*cobra.Command{}
+	for _, n := range m.Nouns {
+		if !root.ContainsGroup(n.Group) {
+			root.AddGroup(&cobra.Group{ID: n.Group, Title: n.Group + ":"})
+		}
+		nouns[n.Name] = parent(&cobra.Command{Use: n.Name, Short: n.Brief, GroupID: n.Group})
+		root.AddCommand(nouns[n.Name])
+	}
+	for _, e := range m.Entries {
+		noun, verb, isBelow := strings.Cut(e.Name, " ")
+		cmd := nouns[noun] // which is a command itself, if it has no verb
+		if isBelow {
+			cmd = &cobra.Command{Use: verb}
+			nouns[noun].AddCommand(cmd)
+		}
+		m.fill(cmd, e)
+	}
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if asked, err := cmd.Flags().GetBool("version"); asked && err == nil {
+			root.SetArgs([]string{"version"})
+			return root.ExecuteContext(cmd.Context())
+		}
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return incomplete(cmd, args)
+	}
+	return root
+}
+
+// parent makes a command of which only those below do something.
+func parent(cmd *cobra.Command) *cobra.Command {
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true // Run prints them
+	cmd.Args = cobra.ArbitraryArgs                   // cobra takes a wrong word for an argument of a noun, and is content
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = incomplete
+	return cmd
+}
+
+// incomplete says which commands begin like this one.
+func incomplete(cmd *cobra.Command, args []string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && (len(args) == 0 || contains(cmd.SuggestionsFor(args[0]), c.Name())) {
+			names = append(names, c.CommandPath())
+		}
+	}
+	try := either(len(names) > 0, strings.Join(names, ", or "), cmd.CommandPath()+" --help")
+	if len(args) == 0 {
+		return Usage(fmt.Sprintf("%q is not complete", cmd.CommandPath()), try)
+	}
+	return Usage(fmt.Sprintf("there is no command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "once ")), try)
+}
+
+func contains(list []string, s string) bool {
+	for _, one := range list {
+		if one == s {
+			return true
+		}
+	}
+	return false
+}
+
+// fill makes cmd the command of an entry.
+func (m *Env) fill(cmd *cobra.Command, e Entry) {
+	r := e.Make()
+	cmd.Use = strings.TrimSpace(cmd.Name() + " " + e.Args)
+	cmd.Short, cmd.Long, cmd.Hidden = e.Brief, strings.TrimSpace(e.Help), e.Hidden
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.Args = cobra.ArbitraryArgs // run counts them
+	fs := cmd.Flags()
+	r.Flags(fs)
+	timeout := defaultTimeout
+	if fs.Lookup("db") != nil {
+		fs.DurationVar(&timeout, "timeout", timeout, either(e.Quick, "the longest `TIME` for the database to answer", "the longest `TIME` for the database to be reached"))
+	}
+	if fs.Lookup("output") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(Table), string(JSON), string(JSONL)}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if want := len(strings.Fields(e.Args)); len(args) > want {
+			return Usage(fmt.Sprintf("once %s does not know what to do with %q", e.Name, args[want]), "once "+e.Name+" --help")
+		}
+		if err := m.configure(fs); err != nil {
+			return err
+		}
+		if timeout <= 0 {
+			return Usage(fmt.Sprintf("--timeout %v is not a time to wait for", timeout), "--timeout 10s")
+		}
+		return m.run(context.WithValue(cmd.Context(), timeoutKey{}, timeout), e, r, timeout, args)
+	}
+}
+
+func (m *Env) run(ctx context.Context, e Entry, r Runner, timeout time.Duration, args []string) error {
+	if !e.Quick {
+		return r.Run(ctx, m, args)
+	}
+	bounded, cancel := context.WithTimeout(ctx, 2*timeout) // to be reached, and to answer
+	defer cancel()
+	err := r.Run(bounded, m, args)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return Unreachable(fmt.Errorf("%w. Try: a longer --timeout than %v if the database is slow", err, timeout))
+	}
+	return err
+}
+
+// flagError says what is wrong with a flag. A flag that is read by a function may have a secret in it, such as --header: the value is not repeated.
+func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "func" {
+		err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, errors.Unwrap(invalid))
+	}
+	return Usage(err.Error(), cmd.CommandPath()+" --help")
+}
+
+// helpCommand is once help: cobra's own one ends with the exit code 0 if there is no such command.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "what a command does, and its flags", SilenceErrors: true, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			found, rest, err := cmd.Root().Find(words)
+			switch {
+			case err != nil || found == nil:
+				return Usage(fmt.Sprintf("there is no command %q", strings.Join(words, " ")), "once --help")
+			case len(rest) > 0:
+				return incomplete(found, rest)
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// defaultTimeout is that of the flag --timeout.
+const defaultTimeout = 10 * time.Second
+
+type timeoutKey struct{}
+
+// timeoutOf returns how long a database may be silent.
+func timeoutOf(ctx context.Context) time.Duration {
+	if d, ok := ctx.Value(timeoutKey{}).(time.Duration); ok {
+		return d
+	}
+	return defaultTimeout
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// UsageError is a command line that cannot be meant so.
+type UsageError struct{ what, try string }
+
+// Usage returns a *UsageError: what is wrong, and what to write instead.
+func Usage(what, try string) *UsageError { return &UsageError{what, try} }
+
+// Error implements error.
+func (e *UsageError) Error() string { return Sentence(e.what) + " Try: " + e.try }
+
+// Failures about which the command has said everything.
+var (
+	ErrSaid    = errors.New("said")
+	ErrNothing = errors.New("said that nothing is found")
+)
+
+// nothingError says that what a command names is not there.
+type nothingError struct{ error }
+
+// Unwrap implements the interface of package errors.
+func (e *nothingError) Unwrap() error { return e.error }
+
+// Nothing marks an error: what the command names is not there.
+func Nothing(err error) error { return &nothingError{err} }
+
+// unreachableError says that a database or a broker is not reached.
+type unreachableError struct{ error }
+
+// Unwrap implements the interface of package errors.
+func (e *unreachableError) Unwrap() error { return e.error }
+
+// Unreachable marks an error: the database or the broker is not reached.
+func Unreachable(err error) error { return &unreachableError{err} }
+
+// Sentence ends what with a full stop, unless it has an end of its own.
+func Sentence(what string) string {
+	if strings.HasSuffix(what, ".") || strings.HasSuffix(what, "?") {
+		return what
+	}
+	return what + "."
+}
+
+// failure is an error for scripts. Its JSON form is a contract with them.
+type failure struct {
+	Error struct {
+		Code    string `json:"code"` // usage, nothing_found, unreachable, interrupted or failed
+		Exit    int    `json:"exit"`
+		Message string `json:"message"`
+		Try     string `json:"try"`
+	} `json:"error"`
+}
+
+var codeNames = map[int]string{ExitFailed: "failed", ExitUsage: "usage", ExitNothing: "nothing_found", ExitUnreachable: "unreachable", exitInterrupted: "interrupted"}
+
+// complain writes what happened, and what to try: on a line of its own, or as one line of JSON if the command was to print JSON.
+func (m *Env) complain(form Form, code int, err error) {
+	what, try := Advice(err.Error())
+	if try == "" && code != exitInterrupted {
+		try = "once --help"
+	}
+	if form != Table {
+		var f failure
+		f.Error.Code, f.Error.Exit, f.Error.Message, f.Error.Try = codeNames[code], code, what, try
+		if text, err := json.Marshal(f); err == nil { // always: numbers and strings
+			fmt.Fprintf(m.Stderr, "%s\n", text)
+		}
+		return
+	}
+	fmt.Fprintf(m.Stderr, "once: %s\n", what)
+	if try != "" {
+		fmt.Fprintf(m.Stderr, "Try: %s\n", try)
+	}
+}
+
+// Advice cuts the advice out of a message. Errors that were wrapped on their way may
+// bring several: the first is from where it happened, and knows best.
+func Advice(message string) (what, try string) {
+	var kept []string
+	for line := range strings.Lines(message) {
+		before, rest, ok := strings.Cut(strings.TrimRight(line, " \n"), "Try: ")
+		if before = strings.TrimRight(before, " "); before != "" {
+			kept = append(kept, before)
+		}
+		if ok && try == "" {
+			rest, _, _ = strings.Cut(rest, "Try: ")
+			try = strings.TrimRight(rest, " .")
+		}
+	}
+	return strings.Join(kept, "\n"), try
+}

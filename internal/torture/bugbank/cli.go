@@ -1,0 +1,45 @@
+package bugbank
+
+// cliMutants are bugs of the frame of the command.
+var cliMutants = []Mutant{
+	{
+		Name:  "the file of settings wins over the environment",
+		Edits: []Edit{{In: "(*Env).configure", Old: `v := m.getenv(variable); v != ""`, New: `v := m.getenv(variable); v != "" && value == ""`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSettings"}},
+	},
+	{
+		Name:  "the environment wins over the command line",
+		Edits: []Edit{{In: "(*Env).configure", Old: "isNever || f.Changed", New: "isNever"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSettings"}},
+	},
+	{
+		Name:  "a demo finds the database of a service",
+		Edits: []Edit{{In: "OnCommandLine", Old: "annotate(fs, flag, never, nil)", New: "FromEnv(fs, flag, `ONCE_DB`)"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSettings"}},
+	},
+	{
+		Name:  "a mistake in the file of settings is taken for a default",
+		Edits: []Edit{{In: "(*Env).settings", Old: "bytes.NewReader(text), yaml.Strict()", New: "bytes.NewReader(text)"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSettings"}},
+	},
+	{
+		Name:  "nothing found is a failure like any other",
+		Edits: []Edit{{In: "exitCode", Old: "errors.As(err, new(*nothingError))", New: "false"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestExitCodes"}},
+	},
+	{
+		Name:  "a database that is not reached is a failure like any other",
+		Edits: []Edit{{In: "exitCode", Old: "errors.As(err, new(*unreachableError))", New: "false"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestExitCodes"}},
+	},
+	{
+		Name:  "a secret in a flag is repeated",
+		Edits: []Edit{{In: "flagError", Old: `invalid.GetFlag().Value.Type() == "func"`, New: "false"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSecretsOfFlagsAreNotRepeated"}},
+	},
+	{
+		Name:  "a pause does not wait for --yes",
+		Edits: []Edit{{In: "(*outboxPauseCommand).Run", Old: "!c.yes", New: "false"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestOutboxCommands$/^SQLite$"}},
+	},
+}

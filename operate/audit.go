@@ -1,0 +1,81 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// Entry is a row of the audit: what an operator has done. What has changed something was
+// committed together with that.
+type Entry struct {
+	ID      int64     `json:"id"` // grows, with gaps: a preview takes one too
+	At      time.Time `json:"at"`
+	Who     string    `json:"who"`
+	Action  string    `json:"action"`   // forget, resolve, list or show; of dead letters redrive, cancel or discard
+	Scope   string    `json:"scope"`    // "" is every scope
+	KeyHash string    `json:"key_hash"` // once.KeyHash of the key, "" of a list
+	Reason  string    `json:"reason"`
+	Detail  string    `json:"detail"` // what was changed, or looked for
+}
+
+// Access says what was read of stored operations: their keys and scopes may tell about customers.
+type Access struct {
+	Scope, Key string // "" means all of them
+	Detail     string // what was looked for
+}
+
+// Looked writes to the audit that by has read stored operations; by.Reason may be empty. Reading itself needs no right
+// to write, so the caller decides what an error means.
+func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
+	if by.Who == "" {
+		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads")
+	}
+	action, hash := "list", ""
+	if access.Key != "" {
+		action, hash = "show", audit.KeyHashes(access.Key)[0]
+	}
+	_, err := a.db.Pool().Exec(ctx, audit.Insert(a.db.Dialect(), audit.Entry{Who: by.Who, Reason: by.Reason, Action: action, Scope: access.Scope, KeyHash: hash, Detail: access.Detail}))
+	return err
+}
+
+const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
+
+// AuditFilter says which entries to list. The zero value means all of them.
+type AuditFilter struct {
+	Window
+
+	Scope string // this one
+}
+
+// Audit returns what operators have done, to anything in this database, the newest first.
+func (a *Keys) Audit(ctx context.Context, f AuditFilter) (p Page[Entry], err error) {
+	where, args := "1 = 1", []any{}
+	if f.Scope != "" {
+		where, args = where+" and scope = ?", append(args, f.Scope)
+	}
+	if f.After != "" {
+		id, err := strconv.ParseInt(f.After, 10, 64)
+		if err != nil || id < 1 {
+			return p, errCursor
+		}
+		where, args = where+" and id < ?", append(args, id)
+	}
+	query := statement(a.db, auditColumns+where+" order by id desc limit ?", append(args, f.limit()+1)...)
+	list, err := collect(ctx, a.db.Pool(), query, scanEntry)
+	if err != nil {
+		return p, err
+	}
+	return pageOf(list, f.Window, func(e Entry) string { return strconv.FormatInt(e.ID, 10) }), nil
+}
+
+func scanEntry(row store.Row) (e Entry, err error) {
+	err = row.Scan(&e.ID, (*dialect.Time)(&e.At), &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
+	e.At = shown(e.At)
+	return e, err
+}

@@ -1,0 +1,79 @@
+package operate
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+)
+
+// Decision is what an operator has found out about an operation whose outcome is unknown: a [lease.Resolution], whose Who and Reason
+// are those of a [By].
+type Decision = lease.Resolution
+
+// Progress returns how far a leased operation has come. It is empty if another program has saved the operation.
+func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err error) {
+	ops, ok := store.As[store.Operations](a.db)
+	if !ok {
+		return p, nil
+	}
+	rec, err := ops.Read(ctx, id)
+	if err != nil {
+		return p, err //nolint:wrapcheck // it is of the store
+	}
+	if p, err = lease.ProgressOf(id, rec); err != nil {
+		return lease.Progress{}, nil //nolint:nilerr // nothing of it can be shown
+	}
+	return p, nil
+}
+
+// Decide writes a decision and its entry of the audit in one commit, as [lease.Resolve] describes. The same decision is not written twice.
+func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d Decision) error {
+	if err := by.check(); err != nil {
+		return err
+	}
+	ops, err := a.operations()
+	if err != nil {
+		return err
+	}
+	d.Who, d.Reason = by.Who, by.Reason
+	return lease.Resolve(ctx, ops, id, d) //nolint:wrapcheck // it says what has happened
+}
+
+// CheckDecision returns the error that Decide would return now, and changes nothing.
+func (a *Keys) CheckDecision(ctx context.Context, id store.ID, d Decision) error {
+	ops, err := a.operations()
+	if err != nil {
+		return err
+	}
+	d.Who, d.Reason = "", ""                         // an audit needs the store itself
+	return lease.Resolve(ctx, unchanged{ops}, id, d) //nolint:wrapcheck // likewise
+}
+
+// Record returns what is stored of an operation.
+func (a *Keys) Record(ctx context.Context, id store.ID) (store.Record, error) {
+	ops, err := a.operations()
+	if err != nil {
+		return store.Record{}, err
+	}
+	return ops.Read(ctx, id) //nolint:wrapcheck // it is of the store
+}
+
+func (a *Keys) operations() (store.Operations, error) {
+	ops, ok := store.As[store.Operations](a.db)
+	if !ok {
+		return nil, errNoOperations
+	}
+	return ops, nil
+}
+
+// unchanged are operations of which a change is only tried.
+type unchanged struct{ store.Operations }
+
+// Swap implements [store.Operations].
+func (unchanged) Swap(context.Context, store.Change) (store.Record, error) {
+	return store.Record{}, nil
+}
+
+var errNoOperations = errors.New("operate: the store keeps no operations. Try: pgxstore or sqlstore")

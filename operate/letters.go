@@ -1,0 +1,82 @@
+package operate
+
+import (
+	"context"
+
+	"github.com/oncelib/once/deadletter"
+)
+
+// Letters are the messages that were given up.
+type Letters struct{ letters *deadletter.Letters }
+
+// LetterFilter says which letters are meant. The zero value means all that are dead.
+type LetterFilter struct {
+	Window
+	deadletter.Filter // its After and Limit are not read
+}
+
+func (f LetterFilter) asked() deadletter.Filter {
+	f.Filter.After, f.Filter.Limit = f.Window.After, f.limit()
+	return f.Filter
+}
+
+// List returns letters, the oldest first.
+func (l *Letters) List(ctx context.Context, f LetterFilter) (p Page[deadletter.Letter], err error) {
+	list, next, err := l.letters.List(ctx, f.asked())
+	return Page[deadletter.Letter]{append([]deadletter.Letter{}, list...), next}, err //nolint:wrapcheck // it is of package deadletter
+}
+
+// Causes returns letters by what they died of, the most frequent cause first.
+func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]deadletter.Group, error) {
+	return l.letters.Groups(ctx, f.asked()) //nolint:wrapcheck // likewise
+}
+
+// Count returns how many letters are meant.
+func (l *Letters) Count(ctx context.Context, f LetterFilter) (int64, error) {
+	return l.letters.Count(ctx, f.asked()) //nolint:wrapcheck // likewise
+}
+
+// Show returns a letter, and each failed delivery of its message.
+func (l *Letters) Show(ctx context.Context, uid string) (deadletter.Letter, []deadletter.Attempt, error) {
+	return l.letters.Show(ctx, uid) //nolint:wrapcheck // likewise
+}
+
+// Redrive has letters tried again. It ignores Who and Reason of o, which are those of by.
+func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (deadletter.Redrive, error) {
+	if err := by.check(); err != nil && !o.DryRun {
+		return deadletter.Redrive{}, err
+	}
+	o.Who, o.Reason = by.Who, by.Reason
+	return l.letters.Redrive(ctx, f.asked(), o) //nolint:wrapcheck // likewise
+}
+
+// Redrives returns those that are not complete.
+func (l *Letters) Redrives(ctx context.Context) ([]deadletter.Redrive, error) {
+	return l.letters.Redrives(ctx) //nolint:wrapcheck // likewise
+}
+
+// Continue goes on with a redrive that was killed.
+func (l *Letters) Continue(ctx context.Context, uid string) (deadletter.Redrive, error) {
+	return l.letters.Resume(ctx, uid) //nolint:wrapcheck // likewise
+}
+
+// Progress returns how far a redrive is.
+func (l *Letters) Progress(ctx context.Context, uid string) (deadletter.Redrive, error) {
+	return l.letters.Progress(ctx, uid) //nolint:wrapcheck // likewise
+}
+
+// Cancel ends a redrive: what was not tried yet waits for a person again.
+func (l *Letters) Cancel(ctx context.Context, by By, uid string) (deadletter.Redrive, error) {
+	if err := by.check(); err != nil {
+		return deadletter.Redrive{}, err
+	}
+	return l.letters.Cancel(ctx, uid, by.Who, by.Reason) //nolint:wrapcheck // likewise
+}
+
+// Discard gives letters up, so that their keys go on.
+func (l *Letters) Discard(ctx context.Context, by By, f LetterFilter) (int64, error) {
+	if err := by.check(); err != nil {
+		return 0, err
+	}
+	return l.letters.Discard(ctx, f.asked(), by.Who, by.Reason) //nolint:wrapcheck // likewise
+}

@@ -1,0 +1,169 @@
+// Package operate is what an operator does with what once keeps in a database: operations, outbox, inboxes
+// and dead letters. A console and the command once use it.
+//
+//	op := operate.New(s, operate.Config{}) // s is the SQL store of the engine
+//
+//	page, err := op.Keys.List(ctx, operate.KeyFilter{State: "unknown"})
+//	...
+//	by := operate.By{Who: "ada", Reason: "ticket 4711"}
+//	err = op.Keys.Decide(ctx, by, page.Items[0].ID(), operate.Decision{CallID: id, RunAgain: true})
+//	err = op.Outbox.Pause(ctx, by, "refunds", "")
+//
+// All that changes something takes a [By], which is in the audit in the same commit. All lists
+// return a [Page]. Errors of the database are a [*store.Error]. The package opens no connections of its own.
+package operate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
+)
+
+// By says who does something, and why. Both are required, and both are in the audit.
+type By struct{ Who, Reason string }
+
+// check says what is missing.
+func (by By) check() error {
+	switch {
+	case by.Who == "":
+		return errors.New("operate: By.Who is empty. Try: the name of the person or service that asks for it")
+	case strings.TrimSpace(by.Reason) == "":
+		return errors.New("operate: By.Reason is empty. Try: why, such as the number of a ticket")
+	}
+	return nil
+}
+
+// Window is the part of a list that a call returns. The zero value means the first one.
+type Window struct {
+	After string // Page.Next of the page before
+	Limit int    // default: DefaultLimit
+}
+
+// DefaultLimit is how much is listed at once, unless a Window says otherwise.
+const DefaultLimit = 50
+
+func (w Window) limit() int {
+	if w.Limit <= 0 {
+		return DefaultLimit
+	}
+	return w.Limit
+}
+
+// Page is a part of a list.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"` // for Window.After; "" on the last page
+}
+
+// pageOf is the page of a list that was read with one item more than the window has. next names the last item of a page.
+func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
+	p := Page[T]{Items: append([]T{}, list...)}
+	if n := w.limit(); len(list) > n {
+		p.Items, p.Next = list[:n], next(list[n-1])
+	}
+	return p
+}
+
+// Config of an [Operator].
+type Config struct {
+	// Encrypter decrypts what is shown, if the service encrypts what it stores.
+	Encrypter once.Encrypter
+
+	// Caches of this process, which hold answers of operations that are forgotten; *once.Engine is one. Those of other
+	// processes go on replaying what is forgotten for up to their Config.CacheFor.
+	Caches []Cache
+}
+
+// Cache drops an operation that is forgotten.
+type Cache interface{ InvalidateCache(scope, key string) }
+
+// DB is a store with tables and transactions, such as *pgxstore.Store and *sqlstore.Store.
+type DB[TX any] interface {
+	store.SQL[TX]
+	store.Store[TX]
+}
+
+// Operator looks after what a database keeps. Its methods can be called concurrently.
+type Operator struct {
+	Keys    *Keys
+	Outbox  *Outbox
+	Inbox   *Inboxes
+	Letters *Letters
+}
+
+// New returns the Operator of s, which has been migrated. It does not ask the database.
+func New[TX any](s DB[TX], cfg Config) *Operator {
+	box := outbox.New(s, outbox.Config{Encrypter: cfg.Encrypter})
+	consumer := func(name string) (order, error) {
+		c := inbox.Config{Consumer: name, Order: inbox.InOrder}
+		if err := checkConsumer(name); err != nil {
+			return nil, err
+		}
+		return inbox.New(once.New(s, once.Config{}), c), nil
+	}
+	return &Operator{
+		Keys:    NewKeys(s, cfg.Caches...),
+		Outbox:  &Outbox{box: box, by: func(by By) signedBox { return box.By(by.Who, by.Reason) }},
+		Inbox:   &Inboxes{db: s, consumer: consumer},
+		Letters: &Letters{deadletter.New(s, deadletter.Config{Encrypter: cfg.Encrypter})},
+	}
+}
+
+// Keys are the operations of a database, by their idempotency keys, and the audit.
+type Keys struct {
+	db     store.Database
+	caches []Cache
+}
+
+// NewKeys returns the keys alone, for a database behind an interface.
+func NewKeys(db store.Database, caches ...Cache) *Keys { return &Keys{db, caches} }
+
+// Now returns the clock of the database, by which everything is judged.
+func (a *Keys) Now(ctx context.Context) (now time.Time, err error) {
+	err = a.db.Pool().Query(ctx, a.statement("select NOW"), func(row store.Row) error {
+		return row.Scan((*dialect.Time)(&now))
+	})
+	return shown(now), err
+}
+
+// statement is a query, written as package dialect says, with its arguments.
+func (a *Keys) statement(query string, args ...any) store.Statement {
+	return statement(a.db, query, args...)
+}
+
+func statement(db store.Database, query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: args}
+}
+
+// collect runs a query and scans its rows.
+func collect[T any](ctx context.Context, r store.Runner, s store.Statement, scan func(store.Row) (T, error)) (list []T, err error) {
+	err = r.Query(ctx, s, func(row store.Row) error {
+		one, err := scan(row)
+		list = append(list, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// shown is a time in the precision that all databases have.
+func shown(t time.Time) time.Time { return t.Truncate(time.Millisecond) }
+
+// shownOrNil is nil for a time that is not set.
+func shownOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	at := shown(t)
+	return &at
+}

@@ -1,0 +1,120 @@
+package operate
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/oncelib/once/outbox"
+)
+
+// Outbox is the messages of a database that wait for their delivery.
+type Outbox struct {
+	box readBox
+	by  func(By) signedBox
+}
+
+// readBox is what can be read of an outbox on any store.
+type readBox interface {
+	List(ctx context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error)
+	Show(ctx context.Context, id string) (outbox.Entry, error)
+	Paused(ctx context.Context) ([]outbox.Pause, error)
+	Backlog(ctx context.Context) (outbox.Backlog, error)
+	Topics(ctx context.Context) ([]outbox.Topic, error)
+	Known(ctx context.Context, topic, key string) (bool, error)
+}
+
+// signedBox is an outbox whose changes are audited.
+type signedBox interface {
+	Pause(ctx context.Context, topic, key, reason string) error
+	Resume(ctx context.Context, topic, key string) (outbox.Resumed, error)
+	Skip(ctx context.Context, id, reason string) error
+	Forget(ctx context.Context, topic, key, reason string) (outbox.Forgotten, error)
+}
+
+// MessageFilter says which messages to list. The zero value means all that are not delivered.
+type MessageFilter struct {
+	Window
+
+	State outbox.State // default: all but outbox.StateDelivered
+	Topic string       // default: all
+	Key   string       // needs Topic
+}
+
+// List returns messages, the oldest first, without their payloads and headers.
+func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[outbox.Entry], err error) {
+	asked := outbox.Filter{State: f.State, Topic: f.Topic, Key: f.Key, Limit: f.limit()}
+	if f.After != "" {
+		if asked.After, err = strconv.ParseInt(f.After, 10, 64); err != nil {
+			return p, errCursor
+		}
+	}
+	list, next, err := o.box.List(ctx, asked)
+	if err != nil {
+		return p, err //nolint:wrapcheck // it is of package outbox
+	}
+	p.Items = append([]outbox.Entry{}, list...)
+	if next != 0 {
+		p.Next = strconv.FormatInt(next, 10)
+	}
+	return p, nil
+}
+
+// Show returns the message with an ID. If it cannot be decrypted, the error says so, and the entry lacks only its payload and headers.
+func (o *Outbox) Show(ctx context.Context, id string) (outbox.Entry, error) {
+	return o.box.Show(ctx, id) //nolint:wrapcheck // it is of package outbox
+}
+
+// Pauses returns what is paused.
+func (o *Outbox) Pauses(ctx context.Context) ([]outbox.Pause, error) {
+	return o.box.Paused(ctx) //nolint:wrapcheck // likewise
+}
+
+// Backlog returns how much waits.
+func (o *Outbox) Backlog(ctx context.Context) (outbox.Backlog, error) {
+	return o.box.Backlog(ctx) //nolint:wrapcheck // likewise
+}
+
+// Topics returns how each topic stands: its oldest message, and what its messages wait for.
+func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
+	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
+}
+
+// Known reports whether a message of a topic, or of one of its keys, was ever added. A pause of another one may have a wrong name.
+func (o *Outbox) Known(ctx context.Context, topic, key string) (bool, error) {
+	return o.box.Known(ctx, topic, key) //nolint:wrapcheck // likewise
+}
+
+// Pause keeps the messages of a topic back, or of one of its keys.
+func (o *Outbox) Pause(ctx context.Context, by By, topic, key string) error {
+	if err := by.check(); err != nil {
+		return err
+	}
+	return o.by(by).Pause(ctx, topic, key, by.String()) //nolint:wrapcheck // likewise
+}
+
+// Resume ends a pause, and has failed messages of the topic or the key tried again.
+func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.Resumed, error) {
+	if err := by.check(); err != nil {
+		return outbox.Resumed{}, err
+	}
+	return o.by(by).Resume(ctx, topic, key) //nolint:wrapcheck // likewise
+}
+
+// Skip gives a message up: a marker takes its place.
+func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
+	if err := by.check(); err != nil {
+		return err
+	}
+	return o.by(by).Skip(ctx, id, by.String()) //nolint:wrapcheck // likewise
+}
+
+// Forget erases what the delivered messages of a key have carried.
+func (o *Outbox) Forget(ctx context.Context, by By, topic, key string) (outbox.Forgotten, error) {
+	if err := by.check(); err != nil {
+		return outbox.Forgotten{}, err
+	}
+	return o.by(by).Forget(ctx, topic, key, by.Reason) //nolint:wrapcheck // likewise
+}
+
+// String is a reason with the name of its author, for lists that have one column for both.
+func (by By) String() string { return by.Who + ": " + by.Reason }
