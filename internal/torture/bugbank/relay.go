@@ -94,7 +94,7 @@ var relayMutants = []Mutant{
 	{
 		Name:  "each failure is a statement",
 		Edits: []Edit{{In: "outbox.(*Relay).failed", Old: "slices.Chunk(items, maxQueues)", New: "slices.Chunk(items, 1)"}},
-		Tests: relayTest("TestRelayBatchIsTwoStatements$"),
+		Tests: relayTest("TestRelayBatchIsTwoStatements"),
 	},
 	{
 		Name:  "a relay that reaches nothing keeps its parts",
@@ -108,7 +108,7 @@ var relayMutants = []Mutant{
 			{In: "outbox.(*Relay).above", Old: `q.write(" and part = ")`, New: `q.write(" and 1 < 2 + ")`},
 			{In: "outbox.(*Relay).above", Old: `q.write(") and (topic, part, id) <= (")`, New: `q.write(") and (topic, part, id) <> (")`},
 		},
-		Tests: relayTest("TestRelayReadsNoOtherTopics$"),
+		Tests: relayTest("TestRelayReadsNoOtherTopics"),
 	},
 	{
 		Name:  "a part is read whose failures are not known",
