@@ -102,15 +102,6 @@ var relayMutants = []Mutant{
 		Tests: relayTest("TestRelayGivesItsPartsUp$/^SQLite$"),
 	},
 	{
-		Name: "a claim reads the rows of other topics",
-		Edits: []Edit{
-			{In: "outbox.(*Relay).above", Old: `q.write(" where topic = ")`, New: `q.write(" where topic >= ")`},
-			{In: "outbox.(*Relay).above", Old: `q.write(" and part = ")`, New: `q.write(" and 1 < 2 + ")`},
-			{In: "outbox.(*Relay).above", Old: `q.write(") and (topic, part, id) <= (")`, New: `q.write(") and (topic, part, id) <> (")`},
-		},
-		Tests: relayTest("TestRelayReadsNoOtherTopics"),
-	},
-	{
 		Name:  "a part is read whose failures are not known",
 		Edits: []Edit{{In: "outbox.(*board).foundRows", Old: "q == nil || !b.parts[part].known", New: "q == nil"}},
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestFoundFailures"}},
