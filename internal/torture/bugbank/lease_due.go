@@ -59,8 +59,8 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "what a saga has stored is forgotten",
-		Edits: []Edit{{In: "admin.(*Admin).Forget", Old: "owner.Check(ctx, o.Scope)", New: "owner.Check(ctx, o.Key)"}},
-		Tests: in("admin", "TestForgetRefusesOwners"),
+		Edits: []Edit{{In: "operate.(*Keys).Forget", Old: "owner.Check(ctx, o.Scope)", New: "owner.Check(ctx, o.Key)"}},
+		Tests: in("operate", "TestForgetRefusesOwners"),
 	},
 	{
 		Name:  "a call takes a reserved scope",

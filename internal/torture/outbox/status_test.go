@@ -67,7 +67,7 @@ func testTopics[TX any](t *testing.T, g *ground[TX]) {
 	aged("paused", "a", 9*hours)
 	aged("held", "a", 9*hours)
 	aged("held", "b", 4*hours)
-	must(t, g.box.By("ada").Pause(t.Context(), "paused", "", "repaired"))
+	must(t, g.box.By("ada", "repaired").Pause(t.Context(), "paused", "", "repaired"))
 	must(t, g.box.Pause(t.Context(), "held", "a", "asked"))
 	must(t, g.box.Pause(t.Context(), "empty", "", "a name that is wrong"))
 	list, err := g.box.Topics(t.Context())
