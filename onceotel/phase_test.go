@@ -104,8 +104,7 @@ func TestCompleterGoesOnInTheTrace(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	finished := make(chan error, 1)
-	c := lease.Completer{Store: leases, Encrypter: encrypter, Every: lease.ShortestTTL, Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
-		op.Name = refund.Name
+	c := lease.Completer{Store: leases, Encrypter: encrypter, Every: lease.ShortestTTL, Handlers: lease.Handlers{refund.Name: func(ctx context.Context, op once.Operation) error {
 		finished <- do(ctx, op)
 		return nil
 	}}}
