@@ -87,7 +87,7 @@ func TestTopicThatIsNotReady(t *testing.T) {
 
 // TestUnitHoldsOneTopic: a unit of work holds queues of one topic, and all other topics go on while it lasts.
 func TestUnitHoldsOneTopic(t *testing.T) {
-	b := boardOf(RelayConfig{Batch: 100, Concurrency: 1})
+	b := boardOf(RelayConfig{Concurrency: 1})
 	for part := range 4 {
 		b.find("hangs", part, 10)
 	}

@@ -17,8 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// settling is how many statements of a class are under way at once: deletions of rows of many topics are what takes longest.
-const settling = 3
+// settling is how many statements of a class are under way at once: one is written down while another waits for its commit. More of them have fewer
+// rows each, and wait for each other's pages and for the processors.
+const settling = 2
 
 // settler writes down what has become of units of one class, many of them in one statement. Each statement checks that the parts
 // are still held.
