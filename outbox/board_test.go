@@ -176,6 +176,27 @@ func TestSlowTopicsCountAsTrouble(t *testing.T) {
 	})
 }
 
+// TestTopicsThatBeginToHang: hundreds of topics that were well and begin to hang together leave calls to others in the first second, too.
+func TestTopicsThatBeginToHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := boardOf(RelayConfig{Batch: 1})
+		hanging := 0
+		for i := range 300 * 4 {
+			b.find(fmt.Sprint("hangs", i/4), i%4, 1).topic.answered = true
+		}
+		for units, _ := b.pick(classHealthy); len(units) > 0; units, _ = b.pick(classHealthy) {
+			hanging += len(units)
+		}
+		if hanging != maxCalls/2 {
+			t.Errorf("%d calls hang, want %d", hanging, maxCalls/2)
+		}
+		b.find("healthy", 5, 1).topic.answered = true
+		if _, names := b.picked(t, classHealthy); names != "healthy " {
+			t.Errorf("%q is picked", names)
+		}
+	})
+}
+
 // TestIdleTopicComesFirst: a topic that was idle does not wait for thousands that have a backlog.
 func TestIdleTopicComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -197,8 +197,10 @@ func (b *board) mayCall(t *topic, now time.Time) bool {
 		return false
 	case !t.answered && b.unknown >= maxUnknown:
 		return false
-	case len(b.underWay) < maxCalls/2 || !t.inTrouble() && !t.slow(now):
+	case len(b.underWay) < maxCalls/2:
 		return true
+	case !t.inTrouble() && !t.slow(now):
+		return t.calls == 0 // topics that begin to hang together would take all calls before they count as slow
 	}
 	bad := 0
 	for u, began := range b.underWay {
