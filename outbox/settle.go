@@ -17,8 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// settling is how many statements of a class are under way at once: deletions of rows of many topics are what takes longest.
-const settling = 3
+// settling is how many statements of a class are under way at once: one is written down while another waits for its commit. More of them have fewer
+// rows each, and wait for each other's pages and for the processors.
+const settling = 2
 
 // settler writes down what has become of units of one class, many of them in one statement. Each statement checks that the parts
 // are still held.
@@ -156,10 +157,12 @@ func (r *Relay) removeIn(ctx context.Context, tx store.Runner, ids []messageID, 
 	where, args := listed+" and "+still, append(args, more...)
 	const into = "insert into once_outbox_sent (" + storedColumns + ", sent_at) select " + storedColumns + ", NOW from "
 	if r.db.Dialect() == store.PostgreSQL {
+		// A join in the order of the list: "in" would sort or hash the list, so that each row costs more.
+		deleted := "delete from once_outbox using unnest(?::text::smallint[], ?::text::bigint[]) x(part, id) where once_outbox.part = x.part and once_outbox.id = x.id and " + still
 		if r.keep == 0 && !failed {
-			return tx.Exec(ctx, r.text("delete from once_outbox where "+where, args...))
+			return tx.Exec(ctx, r.text(deleted, args...))
 		}
-		text := "with gone as (delete from once_outbox where " + where + " returning *)"
+		text := "with gone as (" + deleted + " returning once_outbox.*)"
 		if failed {
 			text += ", freed as (delete from once_outbox_failed f using gone where f.part = gone.part and f.id = gone.id)"
 		}

@@ -36,6 +36,7 @@ type unit struct {
 	freed   []keyOf   // of workFreed
 	blocked bool      // some of the messages may be
 	most    int       // messages that it can publish
+	cost    int       // rows that its claim is likely to read
 	taken   int       // tokens
 	items   []*item
 	began   time.Time
@@ -117,9 +118,9 @@ func (b *board) pick(c class) (units []*unit, again time.Time) {
 			b.list(t, now)
 			continue
 		}
-		if u := b.unit(t, c, rows, now); u != nil {
+		if u := b.unit(t, c, now); u != nil {
 			units = append(units, u)
-			rows -= u.most
+			rows -= u.cost
 			queues += len(u.queues)
 		}
 	}
@@ -129,8 +130,8 @@ func (b *board) pick(c class) (units []*unit, again time.Time) {
 	return units, again
 }
 
-// unit takes work of a topic with at most so many rows.
-func (b *board) unit(t *topic, c class, rows int, now time.Time) *unit {
+// unit takes work of a topic.
+func (b *board) unit(t *topic, c class, now time.Time) *unit {
 	ready, _ := t.ready(now)
 	w, found, _ := t.work(now)
 	if !ready || !found {
@@ -143,7 +144,7 @@ func (b *board) unit(t *topic, c class, rows int, now time.Time) *unit {
 		return nil
 	}
 	u := &unit{topic: t, class: c, work: w, began: now, before: t.answered, called: true, letGo: func() {}}
-	n := t.allowed(rows)
+	n := t.allowed(b.batch)
 	each := n
 	if t.down > 0 { // messages of all queues, if there are several
 		each = max(1, n/len(t.queues))
@@ -168,6 +169,9 @@ func (b *board) unit(t *topic, c class, rows int, now time.Time) *unit {
 		}
 		taken := min(n, each, q.asked)
 		u.most += taken
+		if u.cost += taken; w == workClaim && q.asked <= leastRows {
+			u.cost += min(taken, leastCost) - taken
+		}
 		n -= taken
 	}
 	t.turn, t.next, t.used = (t.turn+len(u.queues))%len(t.queues), (w+1)%works, now
@@ -193,8 +197,10 @@ func (b *board) mayCall(t *topic, now time.Time) bool {
 		return false
 	case !t.answered && b.unknown >= maxUnknown:
 		return false
-	case len(b.underWay) < maxCalls/2 || !t.inTrouble() && !t.slow(now):
+	case len(b.underWay) < maxCalls/2:
 		return true
+	case !t.inTrouble() && !t.slow(now):
+		return t.calls == 0 // topics that begin to hang together would take all calls before they count as slow
 	}
 	bad := 0
 	for u, began := range b.underWay {

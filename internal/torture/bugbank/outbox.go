@@ -25,6 +25,11 @@ var outboxMutants = []Mutant{
 		Tests: outboxTest("TestPartsNeverChange"),
 	},
 	{
+		Name:  "the low bits of a hash choose the part",
+		Edits: []Edit{{In: "outbox.partOf", Old: "mixed(hash(topic, \"\\x00\", key))", New: "hash(topic, \"\\x00\", key)"}},
+		Tests: outboxTest("TestPartsOfOneKey"),
+	},
+	{
 		Name:  "messages of one Add are stored as they come",
 		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "store.InLockOrder(list)", New: "list"}},
 		Tests: outboxOn("TestOneAddNeverDeadlocks$/^MariaDB"),

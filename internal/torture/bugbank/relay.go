@@ -77,6 +77,11 @@ var relayMutants = []Mutant{
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestCallsAreBounded"}},
 	},
 	{
+		Name:  "topics that begin to hang take every call",
+		Edits: []Edit{{In: "outbox.(*board).mayCall", Old: "return t.calls == 0", New: "return true"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestTopicsThatBeginToHang"}},
+	},
+	{
 		Name:  "a topic that was idle waits for those with a backlog",
 		Edits: []Edit{{In: "outbox.(*board).append", Old: "t.answered && now.Sub(t.used) > minPace", New: "false"}},
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestIdleTopicComesFirst"}},

@@ -93,5 +93,8 @@ func partOfKey(topic, key string) int64 { return int64(hashOf(topic+"\x00"+key) 
 
 // partOfTopic spreads them over four parts.
 func partOfTopic(topic, key string) int64 {
-	return int64((hashOf(topic) + hashOf(topic+"\x00"+key)%4) % allParts)
+	h := hashOf(topic + "\x00" + key)
+	h = (h ^ h>>16) * 0x85ebca6b
+	h = (h ^ h>>13) * 0xc2b2ae35
+	return int64((hashOf(topic) + (h^h>>16)%4) % allParts)
 }
