@@ -136,7 +136,7 @@ func (r *runner) binary(ctx context.Context, dir string) (string, error) {
 		file := filepath.Join(r.temp, strings.ReplaceAll(dir, "/", "-")+".test")
 		build = sync.OnceValues(func() (string, error) {
 			args := slices.Concat([]string{"test", "-c", "-o", file}, strings.Fields(os.Getenv("PROVEFLAGS")), []string{"."})
-			cmd := exec.CommandContext(ctx, "go", args...)
+			cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the flags of the caller
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return "", fmt.Errorf("go test -c: %w\n%s", err, out)
