@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -53,9 +54,7 @@ func TestMisplaced(t *testing.T) {
 	} {
 		imports := map[string][]string{}
 		for _, some := range []map[string][]string{fine, change} {
-			for pkg, list := range some {
-				imports[pkg] = list
-			}
+			maps.Copy(imports, some)
 		}
 		if got := misplaced(text, imports); len(got) != 1 {
 			t.Errorf("%s: %q, want one complaint", name, got)

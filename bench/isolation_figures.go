@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,17 +32,14 @@ func (b *bench) isolationFigures(ctx context.Context, f *relayField, n *isolatio
 // medianBar is the run in the middle: of three, that which is as good as at least one other.
 func medianBar(bars []isolationBar) isolationBar {
 	held := 0
-	value := ""
+	values := make([]string, len(bars))
 	for i, b := range bars {
 		if b.Holds {
 			held++
 		}
-		if i > 0 {
-			value += ", "
-		}
-		value += b.Value
+		values[i] = b.Value
 	}
-	return isolationBar{bars[0].Name, value, bars[0].Bar, held*2 > len(bars)}
+	return isolationBar{bars[0].Name, strings.Join(values, ", "), bars[0].Bar, held*2 > len(bars)}
 }
 
 // lateCommit is how long a transaction waits that commits after later ids were delivered, while 300 topics are down.
@@ -144,7 +142,7 @@ func coldStart(ctx context.Context, f *relayField, n *isolation) (bar isolationB
 // resumed is how fast the backlog of a paused topic drains, against one that was not paused.
 func resumed(ctx context.Context, f *relayField, n *isolation) (isolationBar, error) {
 	backlog := 400_000 / n.Scale
-	bar := isolationBar{Name: fmt.Sprintf("%s messages of a topic that is resumed, against a new backlog: messages a second", thousands(int64(backlog))), Bar: ">= 0.7"}
+	bar := isolationBar{Name: thousands(int64(backlog)) + " messages of a topic that is resumed, against a new backlog: messages a second", Bar: ">= 0.7"}
 	drain := func(pause bool) (time.Duration, error) {
 		if err := f.tidy(ctx); err != nil {
 			return 0, err

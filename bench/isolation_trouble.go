@@ -87,7 +87,7 @@ func troubles(scale int) []trouble {
 	return []trouble{
 		{name: "300 topics down", fill: backlogOf(300, "down", 200/scale, 10), answer: isDown},
 		{
-			name: fmt.Sprintf("%s messages of a topic that is down, and one that flaps", thousands(int64(400_000/scale))),
+			name: thousands(int64(400_000/scale)) + " messages of a topic that is down, and one that flaps",
 			fill: all(backlogOf(1, "down", 400_000/scale, 1000), backlogOf(1, "flaps", 20_000/scale, 100)),
 			answer: func(topic string, messages []outbox.Message, over <-chan struct{}) []error {
 				if topic == "flaps0" && flaps.Add(1)%2 == 0 {
@@ -97,7 +97,7 @@ func troubles(scale int) []trouble {
 			},
 		},
 		{
-			name: fmt.Sprintf("%s topics whose receivers hang", thousands(int64(3000/scale))), fill: backlogOf(3000/scale, "stuck", 8, 4),
+			name: thousands(int64(3000/scale)) + " topics whose receivers hang", fill: backlogOf(3000/scale, "stuck", 8, 4),
 			answer: func(_ string, messages []outbox.Message, over <-chan struct{}) []error {
 				<-over
 				return refuse(messages, outbox.Unavailable(errTrouble))
@@ -114,7 +114,7 @@ func troubles(scale int) []trouble {
 			},
 		},
 		{
-			name: fmt.Sprintf("%s messages that fail", thousands(int64(80_000/scale))), fill: backlogOf(1, "fails", 80_000/scale, 0),
+			name: thousands(int64(80_000/scale)) + " messages that fail", fill: backlogOf(1, "fails", 80_000/scale, 0),
 			answer: func(_ string, messages []outbox.Message, _ <-chan struct{}) []error {
 				errs := refuse(messages, errTrouble)
 				for i := range messages {
@@ -126,7 +126,7 @@ func troubles(scale int) []trouble {
 			},
 		},
 		{name: fmt.Sprintf("Rate 500, %s messages wait", thousands(int64(400_000/scale))), fill: backlogOf(1, "limited", 400_000/scale, 1000), config: limited},
-		{name: fmt.Sprintf("%s topics with 5 messages drain", thousands(int64(10_000/scale))), fill: backlogOf(10_000/scale, "drains", 5, 0)},
-		{name: fmt.Sprintf("%s topics down, 5 messages each", thousands(int64(10_000/scale))), most: 100 * time.Millisecond, fill: backlogOf(10_000/scale, "down", 5, 0), answer: isDown},
+		{name: thousands(int64(10_000/scale)) + " topics with 5 messages drain", fill: backlogOf(10_000/scale, "drains", 5, 0)},
+		{name: thousands(int64(10_000/scale)) + " topics down, 5 messages each", most: 100 * time.Millisecond, fill: backlogOf(10_000/scale, "down", 5, 0), answer: isDown},
 	}
 }

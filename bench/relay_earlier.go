@@ -30,7 +30,7 @@ type relayEarlier struct {
 }
 
 // release is relayprocess as one commit has it.
-type release struct{ name, program, database string }
+type release struct{ name, program string }
 
 const (
 	nameNow     = "now"
@@ -87,7 +87,7 @@ func buildEarlier(ctx context.Context, commit, tree, program string) (err error)
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(to, "main.go"), source, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(to, "main.go"), source, 0o600); err != nil { //nolint:gosec // a directory of ours
 		return err
 	}
 	return build(ctx, filepath.Join(tree, "bench"), program)
@@ -127,45 +127,64 @@ func (b *bench) compare(ctx context.Context, e *relayEarlier, releases []*releas
 			templates[r.name+strconv.Itoa(topics)] = database
 		}
 	}
-	field := map[string]*contestant{}
-	p50 := map[string][]float64{}
-	for round := range e.Rounds {
-		fmt.Fprintf(os.Stderr, "bench: earlier commit, round %d of %d\n", round+1, e.Rounds)
+	laps, err := b.inTurns(ctx, e.Rounds, list, releases, templates)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		e.judge(c, laps)
+	}
+	return nil
+}
+
+// earlierLaps are the laps of both releases, by what they do and the name of the release.
+type earlierLaps struct {
+	field map[string]*contestant
+	p50   map[string][]float64
+}
+
+// inTurns has the releases do everything.
+func (b *bench) inTurns(ctx context.Context, rounds int, list []compared, releases []*release, templates map[string]string) (laps earlierLaps, err error) {
+	laps = earlierLaps{map[string]*contestant{}, map[string][]float64{}}
+	for round := range rounds {
+		fmt.Fprintf(os.Stderr, "bench: earlier commit, round %d of %d\n", round+1, rounds)
 		for _, c := range list {
 			for _, i := range rand.Perm(len(releases)) {
 				r := releases[i]
 				name := c.name + ", " + r.name
 				l, m, err := b.once(ctx, r, c, templates[r.name+strconv.Itoa(c.topics)])
 				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
+					return laps, fmt.Errorf("%s: %w", name, err)
 				}
-				if field[name] == nil {
-					field[name] = &contestant{name: name}
+				if laps.field[name] == nil {
+					laps.field[name] = &contestant{name: name}
 				}
-				field[name].laps = append(field[name].laps, l)
-				p50[name] = append(p50[name], float64(m.P50))
+				laps.field[name].laps = append(laps.field[name].laps, l)
+				laps.p50[name] = append(laps.p50[name], float64(m.P50))
 			}
 		}
 	}
-	for _, c := range list {
-		now, earlier := field[c.name+", "+nameNow], field[c.name+", "+nameEarlier]
-		both := []*contestant{now, earlier}
-		if c.isDelay {
-			v := judge(both, comparison{earlier.name, now.name, c.bar}) // of delays, not of speeds
-			v.What, v.AtMost = c.name, true
-			e.Delays = append(e.Delays, v.judged())
-			for _, each := range both {
-				middle, _, _ := spread(p50[each.name])
-				e.P99 = append(e.P99, delayed{each.name, time.Duration(middle), time.Duration(float64(time.Second) / each.figure().PerSecond)})
-			}
-			continue
+	return laps, nil
+}
+
+// judge compares what both releases have done of c.
+func (e *relayEarlier) judge(c compared, laps earlierLaps) {
+	now, earlier := laps.field[c.name+", "+nameNow], laps.field[c.name+", "+nameEarlier]
+	both := []*contestant{now, earlier}
+	if c.isDelay {
+		v := judge(both, comparison{earlier.name, now.name, c.bar}) // of delays, not of speeds
+		v.What, v.AtMost = c.name, true
+		e.Delays = append(e.Delays, v.judged())
+		for _, each := range both {
+			middle, _, _ := spread(laps.p50[each.name])
+			e.P99 = append(e.P99, delayed{each.name, time.Duration(middle), time.Duration(float64(time.Second) / each.figure().PerSecond)})
 		}
-		v := judge(both, comparison{now.name, earlier.name, c.bar})
-		v.What = c.name
-		e.Verdicts = append(e.Verdicts, v)
-		e.Figures = append(e.Figures, now.figure(), earlier.figure())
+		return
 	}
-	return nil
+	v := judge(both, comparison{now.name, earlier.name, c.bar})
+	v.What = c.name
+	e.Verdicts = append(e.Verdicts, v)
+	e.Figures = append(e.Figures, now.figure(), earlier.figure())
 }
 
 // filled makes a database with the tables of r and a backlog, which is copied for each run.
@@ -194,7 +213,10 @@ func (b *bench) filled(ctx context.Context, r *release, topics, messages int) (s
 
 // processMeasured is what relayprocess says.
 type processMeasured struct {
-	Wall, CPU, P50, P99 time.Duration
+	Wall time.Duration `json:"wall"`
+	CPU  time.Duration `json:"cpu"`
+	P50  time.Duration `json:"p50"`
+	P99  time.Duration `json:"p99"`
 }
 
 // once runs c on a copy of a database.

@@ -7,8 +7,8 @@ import (
 	"log"
 	"time"
 
-	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/sqlstore"

@@ -88,9 +88,10 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		return op, prob
 	}
 	if x.keyed {
-		if x.key, err = p.bodyKey(r, &x.body, x.key); err != nil {
-			return malformed(err)
-		}
+		x.key, err = p.bodyKey(r, &x.body, x.key)
+	}
+	if err != nil {
+		return malformed(err)
 	}
 	op = described(r)
 	op.Isolation, op.Timeouts = p.Isolation, p.Timeouts

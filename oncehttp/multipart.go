@@ -74,7 +74,7 @@ func (m *multipartFile) withoutBoundary(contentType string) (string, error) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
 	if err != nil || boundary == "" {
-		return contentType, nil
+		return contentType, nil //nolint:nilerr // it is no multipart type
 	}
 	m.opening = "--" + boundary
 	first := make([]byte, len(m.opening))

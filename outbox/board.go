@@ -294,7 +294,7 @@ func (b *board) forget() {
 	}
 }
 
-func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
-func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)        { *t = append(*t, x.(timer)) } //nolint:errcheck,forcetypeassert // of this package only
+func (t *timers) Len() int           { return len(*t) }
+func (t *timers) Less(i, j int) bool { return (*t)[i].at.Before((*t)[j].at) }
+func (t *timers) Swap(i, j int)      { (*t)[i], (*t)[j] = (*t)[j], (*t)[i] }
+func (t *timers) Push(x any)         { *t = append(*t, x.(timer)) } //nolint:forcetypeassert // of this package only

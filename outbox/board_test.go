@@ -58,7 +58,7 @@ func TestTopicThatIsNotReady(t *testing.T) {
 				b.isDown(x, true, 1, func(int) time.Duration { return time.Hour })
 			},
 			"paused":      func(b *board, _ *topic) { b.setPaused(map[stream]struct{}{{topic: "x"}: {}}) },
-			"tokens":      func(_ *board, x *topic) { x.TopicConfig.Rate, x.tokens, x.counted = 0.001, 0, time.Now() },
+			"tokens":      func(_ *board, x *topic) { x.Rate, x.tokens, x.counted = 0.001, 0, time.Now() },
 			"concurrency": func(_ *board, x *topic) { x.calls = x.Concurrency },
 		} {
 			b := boardOf(RelayConfig{Batch: 100})

@@ -18,7 +18,7 @@ func (r *Relay) removeWithLetters(ctx context.Context, items []*item, held []hol
 	var ids []messageID
 	failed := false
 	for _, it := range items {
-		id := messageID{it.stored.part, it.id}
+		id := messageID{it.part, it.id}
 		if !r.cfg.DeadLetters || (it.failure == nil && it.message.Type != TypeSkipped) {
 			ids, failed = append(ids, id), failed || it.failure != nil
 			continue

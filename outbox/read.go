@@ -122,7 +122,7 @@ func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *q
 		if i > 0 {
 			q.write(", ")
 		}
-		q.arg(list).write("::text::", types[i], "[]")
+		q.arg(list).write("::text::", types[i], "[]") //nolint:gosec // rows have a value for each type
 		names[i] = "c" + strconv.Itoa(i)
 	}
 	q.write(") x(", strings.Join(names, ", "), ") cross join lateral (")

@@ -166,7 +166,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		stop(nil)
 	})
 	for c, s := range r.settlers {
-		claimer := &claimer{relay: r, class: class(c), limit: readAhead * r.cfg.Batch} //nolint:gosec // there are two
+		claimer := &claimer{relay: r, class: class(c), limit: readAhead * r.cfg.Batch}
 		working.Go(func() { claimer.run(ctx) })
 		s.ended = false
 		for range settling {

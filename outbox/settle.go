@@ -299,7 +299,7 @@ func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 			if i > 0 {
 				from.WriteString(" union all ")
 			}
-			from.WriteString("select " + strconv.FormatInt(row[0].(int64), 10) + " as part, " + strconv.FormatInt(row[1].(int64), 10) + " as id, ? as type, ? as attempts, ? as wait, ? as error") //nolint:errcheck,forcetypeassert // written above
+			from.WriteString("select " + strconv.FormatInt(row[0].(int64), 10) + " as part, " + strconv.FormatInt(row[1].(int64), 10) + " as id, ? as type, ? as attempts, ? as wait, ? as error") //nolint:forcetypeassert // written above
 			args = append(args, row[2:]...)
 		}
 		join := " cross join" // SQLite keeps its order

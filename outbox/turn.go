@@ -96,7 +96,7 @@ func (b *board) pick(c class) (units []*unit, again time.Time) {
 	defer b.mu.Unlock()
 	now := time.Now()
 	for len(b.timers) > 0 && !b.timers[0].at.After(now) {
-		due := heap.Pop(&b.timers).(timer) //nolint:errcheck,forcetypeassert // the heap has nothing else
+		due := heap.Pop(&b.timers).(timer) //nolint:forcetypeassert // the heap has nothing else
 		if due.topic.timer.Equal(due.at) {
 			due.topic.timer = time.Time{}
 			b.list(due.topic, now)

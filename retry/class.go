@@ -64,13 +64,8 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 		//nolint:errorlint // this is the walk along the chain
 		switch e := err.(type) {
 		case classed:
-			said, after, causeFirst := e.RetryClass()
-			if w, ok := err.(interface{ Unwrap() error }); ok && causeFirst { //nolint:errorlint // as above
-				if c, after, said := classify(w.Unwrap()); said {
-					return c, after, true
-				}
-			}
-			return classOf(said), after, true
+			c, after = classifyClassed(e)
+			return c, after, true
 		case interface{ RetryAfter() time.Duration }:
 			if r, ok := err.(interface{ Retryable() bool }); ok && !r.Retryable() { //nolint:errorlint // as above
 				return ClassFinal, 0, true
@@ -104,6 +99,17 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 // cause which says something counts more.
 type classed interface {
 	RetryClass() (class string, after time.Duration, causeFirst bool)
+}
+
+// classifyClassed is classify for an error that knows its class.
+func classifyClassed(e classed) (Class, time.Duration) {
+	name, after, causeFirst := e.RetryClass()
+	if w, ok := e.(interface{ Unwrap() error }); ok && causeFirst {
+		if c, after, said := classify(w.Unwrap()); said {
+			return c, after
+		}
+	}
+	return classOf(name), after
 }
 
 // classOf returns the class of that name. A name that a newer version has is unknown to this one.

@@ -240,7 +240,7 @@ func (p process) delay(ctx context.Context, seconds int) error {
 	end := measure()
 	first := time.Now()
 	err := parallel(n, func(i int) error {
-		time.Sleep(time.Until(first.Add(time.Duration(i) * time.Second / rate)))
+		<-time.After(time.Until(first.Add(time.Duration(i) * time.Second / rate)))
 		err := p.commit(ctx, p.message(0, i*7919%keys, i))
 		committed[i].Store(int64(time.Since(start)))
 		return err

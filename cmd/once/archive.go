@@ -119,8 +119,7 @@ func (c *archiveShow) Flags(set *pflag.FlagSet) {
 }
 
 func (c *archiveShow) Run(ctx context.Context, m *cli.Env, args []string) error {
-	switch {
-	case len(args) < 2 || args[1] == "":
+	if len(args) < 2 || args[1] == "" {
 		return cli.Usage("which key?", "once archive show DIR KEY")
 	}
 	if err := isArchive(args[0]); err != nil {

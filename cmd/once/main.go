@@ -1,6 +1,5 @@
-// Command once shows what package once does, and looks after what it stores. Each noun of its
-// command line has a package below internal/cli, which parses flags and prints; what an operator does is
-// in package operate.
+// Command once shows what package once does, and looks after what it stores. Its commands parse flags and print: the frame
+// of the command line is in internal/cli, and what an operator does is in package operate.
 package main
 
 import (

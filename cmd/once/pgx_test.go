@@ -39,12 +39,13 @@ func mainOnPgx() {
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, nativePgx) }) {
 		return
 	}
-	m := &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, OpenStore: func(ctx context.Context, db *cli.Database) (store.Database, error) {
+	m := newEnv()
+	m.OpenStore = func(ctx context.Context, db *cli.Database) (store.Database, error) {
 		pool, err := pgxpool.New(ctx, db.DSN)
 		if err != nil {
 			return nil, err
 		}
 		return pgxstore.New(pool), nil
-	}}
+	}
 	os.Exit(m.Run(context.Background(), os.Args[1:]))
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"

@@ -7,8 +7,8 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/letter"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 

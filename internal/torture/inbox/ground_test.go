@@ -21,11 +21,11 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"

@@ -16,9 +16,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"

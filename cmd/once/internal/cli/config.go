@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
@@ -61,7 +62,7 @@ func (m *Env) configure(flags *pflag.FlagSet) (err error) {
 		return err
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if _, isNever := f.Annotations[never]; err != nil || isNever || f.Changed || changed(flags, f.Annotations[without]) {
+		if _, isNever := f.Annotations[never]; err != nil || isNever || f.Changed || slices.ContainsFunc(f.Annotations[without], flags.Changed) {
 			return
 		}
 		value, from := file[f.Name], name
@@ -80,15 +81,6 @@ func (m *Env) configure(flags *pflag.FlagSet) (err error) {
 		}
 	})
 	return err
-}
-
-func changed(flags *pflag.FlagSet, names []string) bool {
-	for _, name := range names {
-		if flags.Changed(name) {
-			return true
-		}
-	}
-	return false
 }
 
 // settings reads the file. One that is named must be there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func parent(cmd *cobra.Command) *cobra.Command {
 func incomplete(cmd *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() && (len(args) == 0 || contains(cmd.SuggestionsFor(args[0]), c.Name())) {
+		if c.IsAvailableCommand() && (len(args) == 0 || slices.Contains(cmd.SuggestionsFor(args[0]), c.Name())) {
 			names = append(names, c.CommandPath())
 		}
 	}
@@ -72,15 +73,6 @@ func incomplete(cmd *cobra.Command, args []string) error {
 		return Usage(fmt.Sprintf("%q is not complete", cmd.CommandPath()), try)
 	}
 	return Usage(fmt.Sprintf("there is no command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "once ")), try)
-}
-
-func contains(list []string, s string) bool {
-	for _, one := range list {
-		if one == s {
-			return true
-		}
-	}
-	return false
 }
 
 // fill makes cmd the command of an entry.

@@ -82,8 +82,11 @@ func (f *frame) killAll(ctx context.Context, at aim) error {
 	rng := rand.New(rand.NewPCG(f.seed, 1<<62))
 	for k := range f.allKills() {
 		victim := f.victims[k%len(f.victims)]
-		if !f.answered.wait(ctx, k*f.underFire()/f.allKills(), forever) || at(ctx, victim, rng) != nil {
+		if !f.answered.wait(ctx, k*f.underFire()/f.allKills(), forever) {
 			return nil // called off, which our caller knows
+		}
+		if err := at(ctx, victim, rng); err != nil { // called off, too
+			return err
 		}
 		if err := victim.kill(); err != nil {
 			return err

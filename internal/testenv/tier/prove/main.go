@@ -6,11 +6,14 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
@@ -35,38 +38,42 @@ func main() {
 		}
 		return
 	}
-	tree, err := exec.Command("git", "rev-parse", "HEAD^{tree}").Output()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err = run(ctx, p, *budget, *all)
+	stop()
 	if err != nil {
-		fail(fmt.Errorf("git rev-parse: %w", err))
-	}
-	if err := run(p, strings.TrimSpace(string(tree)), *budget, *all); err != nil {
 		fail(err)
 	}
 }
 
 // run runs the core, then draws of the others, then the mutants.
-func run(p plan, tree string, budget time.Duration, all bool) error {
+func run(ctx context.Context, p plan, budget time.Duration, all bool) error {
 	began := time.Now()
+	head, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD^{tree}").Output()
+	if err != nil {
+		return fmt.Errorf("git rev-parse: %w", err)
+	}
+	tree := strings.TrimSpace(string(head))
 	r, err := newRunner(tree)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	r.runAll(p.core, time.Time{})
+	r.runAll(ctx, p.core, time.Time{})
 	fmt.Fprintf(os.Stdout, "--- core: %d tests, %.0f s\n", p.core.tests(), time.Since(began).Seconds())
 	others := p.draws(tree)
 	if all {
-		r.runAll(others, time.Time{})
-		return r.verdict()
+		r.runAll(ctx, others, time.Time{})
+		return r.verdict(ctx)
 	}
 	left := max(0, budget-time.Since(began))
-	idle := r.runAll(others, time.Now().Add(left/2))
+	idle := r.runAll(ctx, others, time.Now().Add(left/2))
 	fmt.Fprintf(os.Stdout, "--- drawn: %d of %d other tests; not drawn:\n", others.tests()-idle.tests(), others.tests())
 	for _, d := range idle {
 		fmt.Fprintln(os.Stdout, "   ", d)
 	}
-	r.mutants(p.mutants, began.Add(budget))
-	return r.verdict()
+	r.mutants(ctx, p.mutants, began.Add(budget))
+	return r.verdict(ctx)
 }
 
 func fail(err error) {

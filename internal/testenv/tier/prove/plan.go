@@ -44,21 +44,21 @@ func newPlan(tests []tier.Test) (p plan) {
 		case t.Name == bank:
 			p.mutants = draw{dir: t.Dir, names: []string{t.Name}}
 		case t.Core:
-			p.core.add(t, "core")
+			p.core = p.core.with(t, "core")
 		default:
-			p.others.add(t, "lot")
+			p.others = p.others.with(t, "lot")
 		}
 	}
 	return p
 }
 
-// add adds a test to the draw of its directory. Tests come sorted by directory.
-func (ds *draws) add(t tier.Test, kind string) {
-	if last := len(*ds) - 1; last >= 0 && (*ds)[last].dir == t.Dir {
-		(*ds)[last].names = append((*ds)[last].names, t.Name)
-		return
+// with adds a test to the draw of its directory. Tests come sorted by directory.
+func (ds draws) with(t tier.Test, kind string) draws {
+	if last := len(ds) - 1; last >= 0 && ds[last].dir == t.Dir {
+		ds[last].names = append(ds[last].names, t.Name)
+		return ds
 	}
-	*ds = append(*ds, draw{dir: t.Dir, names: []string{t.Name}, kind: kind})
+	return append(ds, draw{dir: t.Dir, names: []string{t.Name}, kind: kind})
 }
 
 // together is how many tests of a package are drawn at once: they share its servers, and the lot is still a lot.
@@ -68,7 +68,7 @@ const together = 4
 func (p plan) draws(tree string) (order draws) {
 	h := fnv.New64a()
 	h.Write([]byte(tree))
-	lot := rand.New(rand.NewPCG(h.Sum64(), 0)) //nolint:gosec // the same tree has the same lot
+	lot := rand.New(rand.NewPCG(h.Sum64(), 0)) // the same tree has the same lot
 	for _, d := range p.others {
 		names := slices.Clone(d.names)
 		lot.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })

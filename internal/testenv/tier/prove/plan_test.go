@@ -17,7 +17,7 @@ func TestDrawsAreTheTreesLot(t *testing.T) {
 	t.Parallel()
 	prove := []testenv.Tier{testenv.InProve}
 	tests := []tier.Test{{Dir: "a", Name: "TestNotHere", Tiers: []testenv.Tier{testenv.InTest}}, {Dir: "a", Name: "TestCore", Tiers: prove, Core: true}, {Dir: "a", Name: bank, Tiers: prove}}
-	for _, name := range strings.Split("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "") {
+	for name := range strings.SplitSeq("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "") {
 		tests = append(tests, tier.Test{Dir: "b", Name: "Test" + name, Tiers: prove})
 	}
 	p := newPlan(tests)
@@ -71,13 +71,13 @@ func TestRunnerFails(t *testing.T) {
 			}
 			defer r.close()
 			d := draw{dir: dir, names: []string{"TestX"}}
-			if idle := r.runAll(draws{d}, time.Time{}); len(idle) > 0 {
+			if idle := r.runAll(t.Context(), draws{d}, time.Time{}); len(idle) > 0 {
 				t.Errorf("not begun: %v", idle)
 			}
-			if idle := r.runAll(draws{d}, time.Now().Add(-time.Second)); idle.tests() != 1 {
+			if idle := r.runAll(t.Context(), draws{d}, time.Now().Add(-time.Second)); idle.tests() != 1 {
 				t.Errorf("after the time, %v was not begun", idle)
 			}
-			if err := r.verdict(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if err := r.verdict(t.Context()); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("verdict %v, want one that names %q", err, c.want)
 			}
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -32,7 +33,10 @@ func newRunner(tree string) (*runner, error) {
 func (r *runner) close() { _ = os.RemoveAll(r.temp) }
 
 // verdict is the error of the run.
-func (r *runner) verdict() error {
+func (r *runner) verdict(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if len(r.failed) > 0 {
 		return errors.New("failed in:\n" + strings.Join(r.failed, "\n"))
 	}
@@ -43,18 +47,18 @@ func (r *runner) verdict() error {
 const workers = 2
 
 // runAll runs draws in their order and returns those that it has not begun at the end; a zero end means all.
-func (r *runner) runAll(order draws, end time.Time) (idle draws) {
+func (r *runner) runAll(ctx context.Context, order draws, end time.Time) (idle draws) {
 	next := make(chan draw)
 	var ended sync.WaitGroup
 	for range workers {
 		ended.Go(func() {
 			for d := range next {
-				r.run(d)
+				r.run(ctx, d)
 			}
 		})
 	}
 	for i, d := range order {
-		if !end.IsZero() && time.Now().After(end) {
+		if ctx.Err() != nil || (!end.IsZero() && time.Now().After(end)) {
 			idle = order[i:]
 			break
 		}
@@ -66,16 +70,16 @@ func (r *runner) runAll(order draws, end time.Time) (idle draws) {
 }
 
 // mutants kills mutants until end.
-func (r *runner) mutants(d draw, end time.Time) {
-	if len(d.names) > 0 {
-		r.run(d, testenv.MutantsVariable+"=changed", testenv.UntilVariable+"="+end.Format(time.RFC3339))
+func (r *runner) mutants(ctx context.Context, d draw, end time.Time) {
+	if len(d.names) > 0 && ctx.Err() == nil {
+		r.run(ctx, d, testenv.MutantsVariable+"=changed", testenv.UntilVariable+"="+end.Format(time.RFC3339))
 	}
 }
 
 // run runs one draw in the directory of its package.
-func (r *runner) run(d draw, env ...string) {
+func (r *runner) run(ctx context.Context, d draw, env ...string) {
 	began := time.Now()
-	out, err := r.start(d, env)
+	out, err := r.start(ctx, d, env)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -86,8 +90,8 @@ func (r *runner) run(d draw, env ...string) {
 	fmt.Fprintf(os.Stdout, "ok   %.1f s  %s\n", time.Since(began).Seconds(), d)
 }
 
-func (r *runner) start(d draw, env []string) ([]byte, error) {
-	binary, err := r.binary(d.dir)
+func (r *runner) start(ctx context.Context, d draw, env []string) ([]byte, error) {
+	binary, err := r.binary(ctx, d.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +100,9 @@ func (r *runner) start(d draw, env []string) ([]byte, error) {
 		return nil, err
 	}
 	_ = proved.Close()
-	cmd := exec.Command(binary, "-test.count=1", "-test.timeout=2h", "-test.run=^("+strings.Join(d.names, "|")+")$") //nolint:gosec // a binary that it has built
+	cmd := exec.CommandContext(ctx, binary, "-test.count=1", "-test.timeout=2h", "-test.run=^("+strings.Join(d.names, "|")+")$")
 	cmd.Dir, cmd.Env = d.dir, append(environment(r.tree, proved.Name()), env...)
+	cmd.WaitDelay = time.Second // a server that the test has started may hold its output
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return out, err
 	}
@@ -107,7 +112,7 @@ func (r *runner) start(d draw, env []string) ([]byte, error) {
 // ran compares the tests of a draw with those that have told in file that they run: one that the compiler leaves out has
 // not.
 func (d draw) ran(file string) error {
-	told, err := os.ReadFile(file) //nolint:gosec // a file of ours
+	told, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
@@ -124,14 +129,14 @@ func (d draw) ran(file string) error {
 }
 
 // binary builds the tests of a package once, from its own module, so that they are found with GOWORK=off as well.
-func (r *runner) binary(dir string) (string, error) {
+func (r *runner) binary(ctx context.Context, dir string) (string, error) {
 	r.mu.Lock()
 	build := r.binaries[dir]
 	if build == nil {
 		file := filepath.Join(r.temp, strings.ReplaceAll(dir, "/", "-")+".test")
 		build = sync.OnceValues(func() (string, error) {
 			args := slices.Concat([]string{"test", "-c", "-o", file}, strings.Fields(os.Getenv("PROVEFLAGS")), []string{"."})
-			cmd := exec.Command("go", args...) //nolint:gosec // the flags of the caller
+			cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the flags of the caller
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return "", fmt.Errorf("go test -c: %w\n%s", err, out)
