@@ -48,7 +48,7 @@ func stormOverEvents(t *testing.T, ops int, db string) {
 	if r.Applied != r.Events || r.DuplicatesDiscarded == 0 || r.Parked == 0 || r.StaleIgnored == 0 || r.DeadLettered != 1 || r.Redriven != 1 || r.ReceiverKills != 3 {
 		t.Errorf("the receiver: %s", o.stdout)
 	}
-	if left := run(t, "outbox", "list", "--db", db).want(t, 0).stdout; strings.Count(left, "\n") != 1 {
+	if left := run(t, "outbox", "list", "--db", db).want(t, 0).stdout; left != "" {
 		t.Errorf("what is left:\n%s", left)
 	}
 	checkInboxFile(t, filepath.Join(dir, "inbox.csv"), r)

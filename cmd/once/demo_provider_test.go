@@ -31,7 +31,7 @@ func stormOverProviders(t *testing.T, ops int, db string) {
 		r.Calls < ops || r.ProviderKills != 6 || r.ServiceKills != 6 {
 		t.Errorf("%s", o.stdout)
 	}
-	if left := run(t, "keys", "list", "--state", "unknown", "--db", db).want(t, 0).stdout; strings.Count(left, "\n") != 1 {
+	if left := run(t, "keys", "list", "--state", "unknown", "--db", db).want(t, 0).stdout; left != "" {
 		t.Errorf("what is left:\n%s", left)
 	}
 	if audit := run(t, "audit", "list", "--limit", "1000", "--db", db).want(t, 0).stdout; strings.Count(audit, "resolve") != r.ResolvedByOperator {

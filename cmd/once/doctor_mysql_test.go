@@ -167,7 +167,7 @@ func TestDoctorAccess(t *testing.T) {
 			t.Helper()
 			examined(t, url)[check].want(t, when, l, says)
 		}
-		check(root, "root", "migrations", fail, "3 of 3 migrations of operation are missing: operations fail")
+		check(root, "root", "migrations", fail, "4 of 4 migrations of operation are missing: operations fail")
 		check(url, "who may not create tables", "migrations", fail, "once migrate up fails: Error 1142 (42000): CREATE command denied")
 		if o := run(t, "migrate", "up", "--db", url).want(t, 1); !strings.Contains(o.stderr, "CREATE command denied") {
 			t.Errorf("the doctor is wrong: %s", o.stderr)

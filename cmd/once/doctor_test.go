@@ -148,11 +148,12 @@ ok    waiting             no operation waits for its next owner
 ok    expired             0 rows have expired and wait to be swept
 ok    outbox_backlog      no message waits for its delivery
 ok    outbox_stopped      no message has failed
+ok    outbox_topics       no topic waits for anything but a relay
 ok    outbox_relays       no relay is at work, and no message waits for one
 ok    inbox_gaps          no key waits for a message that has not come
 ok    dead_letters        no message is a dead letter
 
-sqlite:` + file + `: 15 checks, 1 warnings, 1 failures.
+sqlite:` + file + `: 16 checks, 1 warnings, 1 failures.
 `
 	if o.stdout != want || o.stderr != "" {
 		t.Errorf("%s%s\nwant:\n%s", o.stdout, o.stderr, want)

@@ -108,21 +108,21 @@ func TestKeysList(t *testing.T) {
 		list := func(args ...string) output { return run(t, append([]string{"keys", "list", "--db", url}, args...)...) }
 		o := list().want(t, 0)
 		golden(t, o.stdout, `
-SCOPE               KEY            STATE    RESULT   BYTES  SINCE                 EXPIRES
-acme POST /refunds  "bidi \u202e"  done     value    5      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
-acme POST /refunds  k1             done     value    5      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
-acme POST /refunds  k2             done     value    5      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
-acme POST /refunds  lost           done     omitted  0      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
-globex%             it's "k"       done     value    5      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
-globex%             old            expired  value    5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
-sagas               r              running  -        0      2026-01-31T12:00:00Z  -
+SCOPE               KEY            NAME  STATE    RESULT   BYTES  SINCE                 EXPIRES
+acme POST /refunds  "bidi \u202e"  -     done     value    5      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
+acme POST /refunds  k1             -     done     value    5      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
+acme POST /refunds  k2             -     done     value    5      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
+acme POST /refunds  lost           -     done     omitted  0      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
+globex%             it's "k"       -     done     value    5      2026-01-31T12:00:00Z  2099-01-31T12:00:00Z
+globex%             old            -     expired  value    5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
+sagas               r              -     running  -        0      2026-01-31T12:00:00Z  -
 `)
 		if o.stderr != "" {
 			t.Error(o.stderr)
 		}
 		golden(t, list("--state", "expired").want(t, 0).stdout, `
-SCOPE    KEY  STATE    RESULT  BYTES  SINCE                 EXPIRES
-globex%  old  expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
+SCOPE    KEY  NAME  STATE    RESULT  BYTES  SINCE                 EXPIRES
+globex%  old  -     expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:00:00Z
 `)
 		for args, want := range map[string]int{
 			"--scope globex%": 2, "--scope g%": 0, "--scope-prefix g": 2, "--scope-prefix %": 0, "--scope-prefix acme --state running": 0,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/testenv"
 )
 
@@ -93,6 +94,14 @@ func onEach(t *testing.T, test func(t *testing.T, db string)) {
 		_, name, _ := strings.Cut(testenv.NewMySQL(t), "/")
 		test(t, testenv.SharedMySQL(t).URL(name))
 	})
+}
+
+// unready is the exit code for a database without tables: a file of SQLite is not there yet and cannot be opened.
+func unready(url string) int {
+	if strings.HasPrefix(url, "sqlite:") {
+		return cli.ExitUnreachable
+	}
+	return cli.ExitFailed
 }
 
 // TestUsage: a command line that is wrong is answered with 2, and with what to try.
