@@ -135,7 +135,7 @@ func testIsolationHotKey[TX any](t *testing.T, g *ground[TX]) {
 		before := i.to.delivered(healthyTopic)
 		for i.to.delivered(healthyTopic) < before+2 {
 			i.to.inbox.mu.Lock()
-			changed := i.to.inbox.changed
+			changed := i.to.changed
 			i.to.inbox.mu.Unlock()
 			select {
 			case <-changed:

@@ -210,8 +210,8 @@ func (s *street) Publish(ctx context.Context, messages []outbox.Message) []error
 func (s *street) announce() {
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
-	close(s.inbox.changed)
-	s.inbox.changed = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // wait waits until done says so: it is asked after each call of Publish has begun, and after each delivery.
@@ -220,7 +220,7 @@ func (s *street) wait(t *testing.T, what string, done func() bool) {
 	timeout := time.After(patience)
 	for {
 		s.inbox.mu.Lock()
-		changed := s.inbox.changed
+		changed := s.changed
 		s.inbox.mu.Unlock()
 		if done() {
 			return

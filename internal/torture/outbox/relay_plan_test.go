@@ -69,10 +69,10 @@ func (r readRunner[TX]) Query(ctx context.Context, st store.Statement, each func
 	kind := r.s.note(st)
 	return r.Runner.Query(ctx, st, func(row store.Row) error {
 		r.s.mu.Lock()
-		switch {
-		case kind == "scan":
+		switch kind {
+		case "scan":
 			r.s.scanned++
-		case kind == "claim", kind == "claim in trouble":
+		case "claim", "claim in trouble":
 			r.s.payloads++
 		}
 		if strings.Contains(st.SQL, "payload") {
