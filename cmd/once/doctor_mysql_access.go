@@ -96,7 +96,7 @@ func askLocks(ctx context.Context, p *patient) (finding, error) {
 // askStore has the store itself look at the sessions of the service: their mode, isolation level and
 // autocommit.
 func askStore(ctx context.Context, p *patient) (finding, error) {
-	db, err := sqlstore.Open(p.Driver, p.DSN)
+	db, err := sqlstore.Open(p.Source.Driver, p.Source.DSN)
 	if err != nil {
 		return finding{}, err
 	}
@@ -118,7 +118,7 @@ func (p *patient) rehearse(ctx context.Context, missing []migration.Migration) e
 			}
 		}
 	}
-	cfg, err := mysql.ParseDSN(p.DSN)
+	cfg, err := mysql.ParseDSN(p.Source.DSN)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (p *patient) rehearse(ctx context.Context, missing []migration.Migration) e
 		cfg.Params = map[string]string{}
 	}
 	cfg.Params[p.readOnlyVariable()] = "1"
-	db, err := sqlstore.Open(p.Driver, cfg.FormatDSN())
+	db, err := sqlstore.Open(p.Source.Driver, cfg.FormatDSN())
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (g *testDB) loadOld(t *testing.T) {
 	case store.PostgreSQL:
 		g.exec(t, "drop schema public cascade;\ncreate schema public")
 	case store.MySQL:
-		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent, once_stream, once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_hold, once_hold_node, once_deadletter, once_deadletter_attempt, once_deadletter_redrive, once_inbox, once_inbox_position, once_inbox_parked, once_inbox_body")
+		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent, once_stream, once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold, once_hold_node, once_deadletter, once_deadletter_attempt, once_deadletter_redrive, once_inbox, once_inbox_position, once_inbox_parked, once_inbox_body")
 	}
 	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + ".sql")
 	if err != nil {
@@ -193,7 +193,7 @@ func (g *testDB) wholeAfterUpgrade(t *testing.T) {
 		t.Errorf("applied: %s", got)
 	}
 	for query, want := range map[string]int{
-		"select count(*) from once_schema":                        14,
+		"select count(*) from once_schema":                        17,
 		"select count(*) from once_migration":                     4, // as the old program has left it
 		"select max(version) from once_migration":                 4,
 		"select count(*) from once_operation":                     5,
