@@ -10,9 +10,9 @@ import (
 
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/sleep"
-	"github.com/oncelib/once/internal/flight"
+	"github.com/oncelib/once/internal/engine/flight"
+	"github.com/oncelib/once/internal/engine/replay"
 	"github.com/oncelib/once/internal/owner"
-	"github.com/oncelib/once/internal/replay"
 	"github.com/oncelib/once/store"
 )
 

@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"time"
 
-	"github.com/oncelib/once/internal/lazy"
+	"github.com/oncelib/once/internal/base/lazy"
 	"github.com/oncelib/once/store"
 )
 

@@ -7,8 +7,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/oncelib/once/internal/flight"
-	"github.com/oncelib/once/internal/replay"
+	"github.com/oncelib/once/internal/engine/flight"
+	"github.com/oncelib/once/internal/engine/replay"
 	"github.com/oncelib/once/store"
 )
 

@@ -1,6 +1,6 @@
 package once
 
-import "github.com/oncelib/once/internal/fingerprint"
+import "github.com/oncelib/once/internal/base/fingerprint"
 
 // Fingerprint is a version byte and a hash of what was asked. Fingerprints of
 // different versions are not compared: a later version of once that hashes

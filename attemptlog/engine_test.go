@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"

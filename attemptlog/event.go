@@ -5,7 +5,7 @@ import (
 	"unicode"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 )
 
 // Longest texts, in bytes: the queue is bounded memory.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 )
 
 // fakeJournal keeps attempts in memory, and fails as it is told.

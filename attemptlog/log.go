@@ -37,8 +37,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/attempts"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/attempts"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Defaults of [Config].
@@ -113,7 +113,7 @@ type journal interface {
 
 // New returns a log that writes to db, which is a *pgxstore.Store or *sqlstore.Store and has been
 // migrated. It panics if cfg is invalid. Its goroutine ends with [Log.Close].
-func New(db store.Database, cfg Config) *Log { return newLog(attempts.New(db), cfg) }
+func New(db sqlplane.Database, cfg Config) *Log { return newLog(attempts.New(db), cfg) }
 
 func newLog(journal journal, cfg Config) *Log {
 	if cfg.Batch < 0 || cfg.Buffer < 0 || cfg.Interval < 0 {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 )
 
 func TestBatchBySizeAndByInterval(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 )
 
 // TestObserveNeverWaits: a database that does not answer costs attempts, and nothing

@@ -1,6 +1,6 @@
 package attemptlog
 
-import "github.com/oncelib/once/internal/attempts"
+import "github.com/oncelib/once/internal/sql/attempts"
 
 // queue is a ring of attempts.
 type queue struct {

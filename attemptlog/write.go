@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 )
 
 // run writes and sweeps until the log is closed. While the database is down it tries

@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -229,7 +229,7 @@ func newMySQLCandidate(ctx context.Context, server *testenv.MariaDB, database st
 	if err != nil {
 		return nil, err
 	}
-	c := &mysqlCandidate{plain: sql.OpenDB(connector), guarded: sqlstore.OpenDB(store.MySQL, connector)}
+	c := &mysqlCandidate{plain: sql.OpenDB(connector), guarded: sqlstore.OpenDB(sqlplane.MySQL, connector)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())

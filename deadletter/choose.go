@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/letter"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // page is how many letters one transaction changes.
@@ -41,7 +41,7 @@ type run struct {
 }
 
 // choose chooses the next letters of a redrive, in the transaction r. Others wait until it ends.
-func (l *Letters) choose(ctx context.Context, r store.Runner, uid string) (step, error) {
+func (l *Letters) choose(ctx context.Context, r sqlplane.Runner, uid string) (step, error) {
 	if _, err := r.Exec(ctx, l.statement("update once_deadletter_redrive set total = total where uid = ?", uid)); err != nil { // it locks the row on every database
 		return stepEnd, err
 	}
@@ -82,7 +82,7 @@ func (l *Letters) choose(ctx context.Context, r store.Runner, uid string) (step,
 	return stepPage, l.schedule(ctx, r, uid, is, list)
 }
 
-func scanRun(row store.Row) (r run, err error) {
+func scanRun(row sqlplane.Row) (r run, err error) {
 	var filter []byte
 	if err := row.Scan(&filter, &r.rate, &r.canary, &r.state, &r.who, &r.reason, &r.last, (*dialect.Time)(&r.next), (*dialect.Time)(&r.now)); err != nil {
 		return r, err
@@ -91,7 +91,7 @@ func scanRun(row store.Row) (r run, err error) {
 }
 
 // judge looks at the canary. done: the others follow, or the redrive is stopped.
-func (l *Letters) judge(ctx context.Context, r store.Runner, uid string, is *run) (done bool, err error) {
+func (l *Letters) judge(ctx context.Context, r sqlplane.Runner, uid string, is *run) (done bool, err error) {
 	list, err := l.locked(ctx, r, "uid = ?", is.canary)
 	if err != nil {
 		return false, err
@@ -120,7 +120,7 @@ func (l *Letters) judge(ctx context.Context, r store.Runner, uid string, is *run
 }
 
 // schedule says when each letter of list is due.
-func (l *Letters) schedule(ctx context.Context, r store.Runner, uid string, is *run, list []letter.Letter) error {
+func (l *Letters) schedule(ctx context.Context, r sqlplane.Runner, uid string, is *run, list []letter.Letter) error {
 	messages, err := l.outboxMessages(ctx, r, list)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ const nameColumns = "o.event_id, o.topic, o.KEY, coalesce(o.seq, 0)"
 func (n *messageName) dest() []any { return []any{&n.id, &n.topic, &n.key, &n.seq} }
 
 // outboxMessages finds the messages of letters of an outbox, by their IDs.
-func (l *Letters) outboxMessages(ctx context.Context, r store.Runner, list []letter.Letter) (map[messageName]outboxMessage, error) {
+func (l *Letters) outboxMessages(ctx context.Context, r sqlplane.Runner, list []letter.Letter) (map[messageName]outboxMessage, error) {
 	var ids []any
 	for _, one := range list {
 		if one.Origin == letter.OriginOutbox {
@@ -193,7 +193,7 @@ func (l *Letters) outboxMessages(ctx context.Context, r store.Runner, list []let
 		return found, nil
 	}
 	query := "select " + nameColumns + ", f.part, f.id from once_outbox_failed f join once_outbox o on o.part = f.part and o.id = f.id where o.event_id in (?" + strings.Repeat(", ?", len(ids)-1) + ")"
-	err := r.Query(ctx, l.statement(query, ids...), func(row store.Row) error {
+	err := r.Query(ctx, l.statement(query, ids...), func(row sqlplane.Row) error {
 		var name messageName
 		var m outboxMessage
 		err := row.Scan(append(name.dest(), &m.part, &m.id)...)
@@ -205,7 +205,7 @@ func (l *Letters) outboxMessages(ctx context.Context, r store.Runner, list []let
 
 // gone returns the letters of an outbox whose messages are not there any more: a relay that keeps no letters has delivered
 // them. They would wait for ever.
-func (l *Letters) gone(ctx context.Context, r store.Runner, list []letter.Letter, failed map[messageName]outboxMessage) (map[string]bool, error) {
+func (l *Letters) gone(ctx context.Context, r sqlplane.Runner, list []letter.Letter, failed map[messageName]outboxMessage) (map[string]bool, error) {
 	var ids []any
 	gone, uids := map[string]bool{}, map[messageName]string{}
 	for _, one := range list {
@@ -218,7 +218,7 @@ func (l *Letters) gone(ctx context.Context, r store.Runner, list []letter.Letter
 		return gone, nil
 	}
 	query := "select " + nameColumns + " from once_outbox o where o.event_id in (?" + strings.Repeat(", ?", len(ids)-1) + ")" // a marker waits there
-	err := r.Query(ctx, l.statement(query, ids...), func(row store.Row) error {
+	err := r.Query(ctx, l.statement(query, ids...), func(row sqlplane.Row) error {
 		var name messageName
 		err := row.Scan(name.dest()...)
 		delete(gone, uids[name])
@@ -228,7 +228,7 @@ func (l *Letters) gone(ctx context.Context, r store.Runner, list []letter.Letter
 }
 
 // resolveGone ends a letter whose message was delivered.
-func (l *Letters) resolveGone(ctx context.Context, r store.Runner, redrive, uid string) error {
+func (l *Letters) resolveGone(ctx context.Context, r sqlplane.Runner, redrive, uid string) error {
 	if err := r.Append(ctx, l.statement("update once_deadletter set redrive = ? where uid = ?", redrive, uid)); err != nil {
 		return err
 	}

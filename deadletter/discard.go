@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Discard gives dead letters up, and returns how many. Headers and payloads are erased. Of a letter whose
@@ -26,7 +27,7 @@ func (l *Letters) Discard(ctx context.Context, f Filter, who, reason string) (di
 	}
 	for more := true; more; {
 		var n int
-		err := letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) (err error) {
+		err := letter.Within(ctx, l.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 			if err := l.write(ctx, r); err != nil {
 				return err
 			}
@@ -46,7 +47,7 @@ func (l *Letters) Discard(ctx context.Context, f Filter, who, reason string) (di
 }
 
 // discard gives letters up that are locked.
-func (l *Letters) discard(ctx context.Context, r store.Runner, f Filter, list []letter.Letter, who, reason string) error {
+func (l *Letters) discard(ctx context.Context, r sqlplane.Runner, f Filter, list []letter.Letter, who, reason string) error {
 	messages, err := l.outboxMessages(ctx, r, list)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ const (
 
 // leaveInbox gives up the place of a letter: a redelivery of its message is a duplicate, and its key goes on. A
 // message has one place: its ID, or its position in its key. A message that was refused has its ID, even with a Seq.
-func (l *Letters) leaveInbox(ctx context.Context, r store.Runner, one *letter.Letter) error {
+func (l *Letters) leaveInbox(ctx context.Context, r sqlplane.Runner, one *letter.Letter) error {
 	n, err := r.Exec(ctx, l.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and (envelope is null or envelope = ?) and processed_at is null",
 		one.Consumer, one.Source, one.EventID, one.Hash, letter.Envelope(one.Topic, one.Key, one.Type)))
 	if err != nil || n > 0 || one.Key == "" || one.Seq == 0 || one.Class == classMismatch || one.Class == classMalformed || one.Class == classJump {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/letter"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // DefaultLimit is how much is listed at once, unless more is asked for.
@@ -35,7 +35,7 @@ type Filter struct {
 }
 
 // where is the condition on once_deadletter.
-func (f Filter) where(d store.Dialect) (text string, args []any, err error) {
+func (f Filter) where(d sqlplane.Dialect) (text string, args []any, err error) {
 	switch f.State {
 	case "":
 		f.State = StateDead

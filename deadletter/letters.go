@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Config of [Letters].
@@ -21,12 +22,12 @@ type Config struct {
 
 // Letters are the dead letters of a database. Its methods can be called concurrently.
 type Letters struct {
-	db  store.Database
+	db  sqlplane.Database
 	cfg Config
 }
 
 // New returns the dead letters of db, which has been migrated. It does not ask the database.
-func New(db store.Database, cfg Config) *Letters { return &Letters{db, cfg} }
+func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
 // Why nothing was changed or shown.
 var (
@@ -128,7 +129,7 @@ func headers(l *letter.Letter) (h map[string]string, err error) {
 	return h, nil
 }
 
-func scanAttempt(row store.Row) (a Attempt, err error) {
+func scanAttempt(row sqlplane.Row) (a Attempt, err error) {
 	err = row.Scan(&a.Number, (*dialect.Time)(&a.At), &a.Node, &a.Error, &a.Trace)
 	return a, err
 }
@@ -152,7 +153,7 @@ func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next strin
 	return list, next, err
 }
 
-func scanLetter(row store.Row) (Letter, error) {
+func scanLetter(row sqlplane.Row) (Letter, error) {
 	stored, err := letter.Scan(row)
 	return newLetter(&stored), err
 }
@@ -171,7 +172,7 @@ func (l *Letters) Count(ctx context.Context, f Filter) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = l.db.Pool().Query(ctx, l.statement("select count(*) from once_deadletter where "+where, args...), func(row store.Row) error { return row.Scan(&n) })
+	err = l.db.Pool().Query(ctx, l.statement("select count(*) from once_deadletter where "+where, args...), func(row sqlplane.Row) error { return row.Scan(&n) })
 	return n, err
 }
 
@@ -186,7 +187,7 @@ func (l *Letters) Groups(ctx context.Context, f Filter) ([]Group, error) {
 	}
 	query := `select origin, consumer, topic, class, cause, count(*), count(redrive_at), min(dead_at), max(dead_at), min(uid) from once_deadletter
  where ` + where + " group by origin, consumer, topic, class, cause order by count(*) desc, min(uid) limit ?"
-	return collect(ctx, l.db.Pool(), l.statement(query, append(args, int64(f.Limit))...), func(row store.Row) (g Group, err error) {
+	return collect(ctx, l.db.Pool(), l.statement(query, append(args, int64(f.Limit))...), func(row sqlplane.Row) (g Group, err error) {
 		err = row.Scan(&g.Origin, &g.Consumer, &g.Topic, &g.Class, &g.Cause, &g.Letters, &g.Waiting, (*dialect.Time)(&g.Oldest), (*dialect.Time)(&g.Newest), &g.UID)
 		return g, err
 	})
@@ -198,8 +199,8 @@ func (l *Letters) statement(query string, args ...any) store.Statement {
 }
 
 // collect runs a query and scans its rows.
-func collect[T any](ctx context.Context, r store.Runner, s store.Statement, scan func(store.Row) (T, error)) (list []T, err error) {
-	err = r.Query(ctx, s, func(row store.Row) error {
+func collect[T any](ctx context.Context, r sqlplane.Runner, s store.Statement, scan func(sqlplane.Row) (T, error)) (list []T, err error) {
+	err = r.Query(ctx, s, func(row sqlplane.Row) error {
 		one, err := scan(row)
 		list = append(list, one)
 		return err

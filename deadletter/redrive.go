@@ -10,11 +10,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/audit"
 	"github.com/oncelib/once/internal/base/sleep"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // RedriveOptions says how letters are tried again. Who and Reason are required.
@@ -139,7 +140,7 @@ type plan struct {
 }
 
 // where is the condition on letters that can be chosen.
-func (p *plan) where(d store.Dialect) (string, []any, error) {
+func (p *plan) where(d sqlplane.Dialect) (string, []any, error) {
 	where, args, err := p.Filter.where(d)
 	where, args = where+" and redrive_at is null and dead_at <= ?", append(args, dialect.StoredTime(d, p.DeadUntil))
 	if !p.FailedSince.IsZero() {
@@ -152,14 +153,14 @@ func (p *plan) where(d store.Dialect) (string, []any, error) {
 func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan, left int64, err error) {
 	d := l.db.Dialect()
 	p.Filter = f
-	err = l.db.Pool().Query(ctx, l.statement("select NOW"), func(row store.Row) error { return row.Scan((*dialect.Time)(&p.DeadUntil)) })
+	err = l.db.Pool().Query(ctx, l.statement("select NOW"), func(row sqlplane.Row) error { return row.Scan((*dialect.Time)(&p.DeadUntil)) })
 	if err != nil {
 		return p, 0, err
 	}
 	count := func(p plan) (n int64, err error) {
 		where, args, err := p.where(d)
 		if err == nil {
-			err = l.db.Pool().Query(ctx, l.statement("select count(*) from once_deadletter where "+where, args...), func(row store.Row) error { return row.Scan(&n) })
+			err = l.db.Pool().Query(ctx, l.statement("select count(*) from once_deadletter where "+where, args...), func(row sqlplane.Row) error { return row.Scan(&n) })
 		}
 		return n, err
 	}
@@ -188,7 +189,7 @@ func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptio
 		canary = firstCanary
 	}
 	detail := fmt.Sprintf("redrive %s of %s: %d of them, rate %v, canary %v, beyond retention %v", uid, p.Filter, p.count, o.Rate, o.Canary, o.BeyondRetention)
-	return letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) error {
+	return letter.Within(ctx, l.db, func(ctx context.Context, r sqlplane.Runner) error {
 		const insert = `insert into once_deadletter_redrive (uid, filter, rate, canary, state, who, reason, created_at, last_uid, last_at, total) values (?, ?, ?, ?, 'running', ?, ?, NOW, '', NOW, 0)`
 		if _, err := r.Exec(ctx, l.statement(insert, uid, string(filter), o.Rate, canary, o.Who, o.Reason)); err != nil {
 			return err
@@ -220,7 +221,7 @@ func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 
 func (l *Letters) redrives(ctx context.Context, where string, args ...any) ([]Redrive, error) {
 	query := "select uid, filter, rate, canary, state, who, reason, created_at, total from once_deadletter_redrive where " + where + " order by uid"
-	return collect(ctx, l.db.Pool(), l.statement(query, args...), func(row store.Row) (r Redrive, err error) {
+	return collect(ctx, l.db.Pool(), l.statement(query, args...), func(row sqlplane.Row) (r Redrive, err error) {
 		var filter []byte
 		if err := row.Scan(&r.UID, &filter, &r.Rate, &r.Canary, &r.State, &r.Who, &r.Reason, (*dialect.Time)(&r.CreatedAt), &r.Total); err != nil {
 			return r, err
@@ -236,7 +237,7 @@ func (l *Letters) redrives(ctx context.Context, where string, args ...any) ([]Re
 // counted counts the letters of r.
 func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 	query := "select state, count(*), count(redrive_at) from once_deadletter where redrive = ? group by state"
-	err := l.db.Pool().Query(ctx, l.statement(query, r.UID), func(row store.Row) error {
+	err := l.db.Pool().Query(ctx, l.statement(query, r.UID), func(row sqlplane.Row) error {
 		var state State
 		var n, waiting int64
 		if err := row.Scan(&state, &n, &waiting); err != nil {
@@ -268,7 +269,7 @@ func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive,
 	if err != nil {
 		return Redrive{}, err
 	}
-	err = letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) error {
+	err = letter.Within(ctx, l.db, func(ctx context.Context, r sqlplane.Runner) error {
 		n, err := r.Exec(ctx, l.statement("update once_deadletter_redrive set state = 'cancelled' where uid = ? and state in ('running', 'done')", uid))
 		if err != nil || n == 0 {
 			return err
@@ -277,7 +278,7 @@ func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive,
 		return err
 	})
 	for more := true; more && err == nil; {
-		err = letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) (err error) {
+		err = letter.Within(ctx, l.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 			more, err = l.callBack(ctx, r, uid)
 			return err
 		})
@@ -289,7 +290,7 @@ func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive,
 }
 
 // callBack has letters of a cancelled redrive wait for a person.
-func (l *Letters) callBack(ctx context.Context, r store.Runner, uid string) (more bool, err error) {
+func (l *Letters) callBack(ctx context.Context, r sqlplane.Runner, uid string) (more bool, err error) {
 	if err := l.write(ctx, r); err != nil {
 		return false, err
 	}
@@ -316,8 +317,8 @@ func (l *Letters) callBack(ctx context.Context, r store.Runner, uid string) (mor
 
 // write makes sure that a transaction that reads first may write: SQLite refuses that to a reader
 // that others have overtaken.
-func (l *Letters) write(ctx context.Context, r store.Runner) error {
-	if l.db.Dialect() != store.SQLite {
+func (l *Letters) write(ctx context.Context, r sqlplane.Runner) error {
+	if l.db.Dialect() != sqlplane.SQLite {
 		return nil
 	}
 	_, err := r.Exec(ctx, l.statement("update once_deadletter set attempts = attempts where uid = ''"))
@@ -325,7 +326,7 @@ func (l *Letters) write(ctx context.Context, r store.Runner) error {
 }
 
 // locked returns letters that where chooses.
-func (l *Letters) locked(ctx context.Context, r store.Runner, where string, args ...any) ([]letter.Letter, error) {
+func (l *Letters) locked(ctx context.Context, r sqlplane.Runner, where string, args ...any) ([]letter.Letter, error) {
 	return collect(ctx, r, l.statement("select "+letter.ListColumns+" from once_deadletter where "+where, args...), letter.Scan)
 }
 
@@ -334,7 +335,7 @@ func (l *Letters) locked(ctx context.Context, r store.Runner, where string, args
 func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 	for waits := 0; ; {
 		var is step
-		err := letter.Within(ctx, l.db, func(ctx context.Context, r store.Runner) (err error) {
+		err := letter.Within(ctx, l.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 			is, err = l.choose(ctx, r, uid)
 			return err
 		})

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/internal/label"
+	"github.com/oncelib/once/internal/base/label"
 )
 
 // Defaults of [Config].

@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Some senders give an event a new ID when they send it again. With Config.ReportSameBody, the body of each applied message is
 // noted with its ID, in the transaction of the message. After the commit the other IDs of the body are looked up.
 
 // noteBodies notes the bodies of messages that are applied in a transaction.
-func (in *Inbox[TX]) noteBodies(ctx context.Context, r store.Runner, items ...*item) error {
+func (in *Inbox[TX]) noteBodies(ctx context.Context, r sqlplane.Runner, items ...*item) error {
 	for _, it := range in.withBody(items) {
 		s := in.statement("insert into once_inbox_body (consumer, source, payload_hash, event_id, applied_at) values (?, ?, ?, ?, NOW) KEEP(event_id)",
 			in.cfg.Consumer, it.m.Source, it.hash, it.m.ID)
@@ -60,7 +60,7 @@ func (in *Inbox[TX]) tellSome(ctx context.Context, items []*item) error {
 		args = append(args, in.cfg.Consumer, it.m.Source, it.hash, it.m.ID)
 	}
 	others := make(map[int]string)
-	err := in.db.Pool().Query(ctx, in.statement(strings.Join(parts, " union all "), args...), func(row store.Row) error {
+	err := in.db.Pool().Query(ctx, in.statement(strings.Join(parts, " union all "), args...), func(row sqlplane.Row) error {
 		var i int
 		var id *string
 		err := row.Scan(&i, &id)
@@ -84,7 +84,7 @@ func (in *Inbox[TX]) tellSome(ctx context.Context, items []*item) error {
 func (in *Inbox[TX]) sweepBodies(ctx context.Context) error {
 	query := `delete from once_inbox_body where (consumer, source, payload_hash, event_id) in (
  select consumer, source, payload_hash, event_id from once_inbox_body where consumer = ? and source = ? and applied_at <= AGO(?) order by applied_at limit ? FOR UPDATE SKIP LOCKED)`
-	if in.db.Dialect() == store.MySQL {
+	if in.db.Dialect() == sqlplane.MySQL {
 		query = "delete from once_inbox_body where consumer = ? and source = ? and applied_at <= AGO(?) order by applied_at limit ?"
 	}
 	return in.sweepSources(ctx, "once_inbox_body", query)

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Classes of dead letters.
@@ -67,7 +68,7 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 		it.m.Payload = nil // the hash tells it from others
 	}
 	outcome := DeadLettered
-	err := letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) (err error) {
+	err := letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		outcome, err = in.bury(ctx, r, it, &letter.Letter{Class: class, Error: reason.Error(), Attempts: 1})
 		return err
 	})
@@ -102,7 +103,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 		return cmp.Or(cmp.Compare(a.m.Source, b.m.Source), cmp.Compare(a.m.Topic, b.m.Topic), cmp.Compare(a.m.Key, b.m.Key), cmp.Compare(a.m.Seq, b.m.Seq), cmp.Compare(a.m.ID, b.m.ID))
 	})
 	fates := make([]fate, len(items))
-	err := letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) (err error) {
+	err := letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		for i, it := range items {
 			f := &fates[i]
 			if *f, err = in.note(ctx, r, it, it.err); err != nil {
@@ -141,7 +142,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 // parkedFailed is failed for a parked message.
 func (in *Inbox[TX]) parkedFailed(ctx context.Context, it *item, failure error) error {
 	var f fate
-	err := letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) (err error) {
+	err := letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		if f, err = in.note(ctx, r, it, failure); err != nil {
 			return err
 		}
@@ -190,7 +191,7 @@ func (f *fate) letter(failure error) *letter.Letter {
 }
 
 // note notes a failed attempt and decides what follows.
-func (in *Inbox[TX]) note(ctx context.Context, r store.Runner, it *item, failure error) (f fate, err error) {
+func (in *Inbox[TX]) note(ctx context.Context, r sqlplane.Runner, it *item, failure error) (f fate, err error) {
 	n, first, now, err := letter.Note(ctx, r, in.db.Dialect(), in.letterID(&it.m), letter.Attempt{Node: in.cfg.Node, Error: failure.Error(), Trace: it.m.Trace})
 	if err != nil {
 		return f, err
@@ -232,7 +233,7 @@ func (in *Inbox[TX]) letterID(m *Message) letter.ID {
 
 // bury makes a message a dead letter, which has its class, error and attempts already. The outcome is another one
 // if the message was applied meanwhile.
-func (in *Inbox[TX]) bury(ctx context.Context, r store.Runner, it *item, l *letter.Letter) (Outcome, error) {
+func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *letter.Letter) (Outcome, error) {
 	o, err := in.giveUp(ctx, r, it, l.Class)
 	if o != DeadLettered || err != nil {
 		return o, err
@@ -252,7 +253,7 @@ func (in *Inbox[TX]) bury(ctx context.Context, r store.Runner, it *item, l *lett
 
 // giveUp keeps the place of a message that becomes a dead letter, so that it is not handled when it is
 // delivered again.
-func (in *Inbox[TX]) giveUp(ctx context.Context, r store.Runner, it *item, class string) (Outcome, error) {
+func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, class string) (Outcome, error) {
 	switch {
 	case class == classMismatch || class == classJump: // the place is that of another message
 		return DeadLettered, nil
@@ -275,7 +276,7 @@ func (in *Inbox[TX]) giveUp(ctx context.Context, r store.Runner, it *item, class
 	return DeadLettered, err
 }
 
-func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r store.Runner, it *item) (Outcome, error) {
+func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *item) (Outcome, error) {
 	positions, err := in.lock(ctx, r, []stream{it.stream()})
 	if err != nil {
 		return "", err
@@ -310,7 +311,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r store.Runner, it *ite
 
 // begin has a key begin with a message that has failed, if it is the first one of its key: a later one must
 // not take its place.
-func (in *Inbox[TX]) begin(ctx context.Context, r store.Runner, it *item) error {
+func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) error {
 	if !it.ordered || !in.cfg.FromAny {
 		return nil
 	}

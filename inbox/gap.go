@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/letter"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Gap is a key whose messages wait for one that is missing or has become a dead letter.
@@ -37,7 +37,7 @@ func (in *Inbox[TX]) gaps(ctx context.Context, age time.Duration) (list []Gap, e
  where p.consumer = ? and p.parked > 0 and p.moved_at <= AGO(?) and not exists (
  select 1 from once_inbox_parked k where k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1)
  order by p.moved_at limit ?`
-	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, age.Microseconds(), maxGaps), func(row store.Row) error {
+	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, age.Microseconds(), maxGaps), func(row sqlplane.Row) error {
 		var g Gap
 		err := row.Scan(&g.Source, &g.Topic, &g.Key, &g.Seq, &g.Parked, (*dialect.Time)(&g.Since), &g.Dead)
 		list = append(list, g)
@@ -62,7 +62,7 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 	if err := checkSigned(who, reason); err != nil {
 		return err
 	}
-	return letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) error {
+	return letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) error {
 		positions, err := in.lock(ctx, r, []stream{s})
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 	if err := checkSigned(who, reason); err != nil {
 		return err
 	}
-	return letter.Within(ctx, in.db, func(ctx context.Context, r store.Runner) error {
+	return letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) error {
 		positions, err := in.lock(ctx, r, []stream{s})
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ func checkSigned(who, reason string) error {
 }
 
 // audit notes what an operator has done to a key.
-func (in *Inbox[TX]) audit(ctx context.Context, r store.Runner, action string, s stream, who, reason, detail string) error {
+func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string, s stream, who, reason, detail string) error {
 	scope := cut(in.cfg.Consumer+" "+s.source+" "+s.topic, once.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
 		Who: who, Action: action, Scope: scope, KeyHash: once.KeyHash(s.key), Reason: reason, Detail: detail,
@@ -166,8 +166,8 @@ func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error
 	return stream{m.Source, topic, key}, nil
 }
 
-func (in *Inbox[TX]) isParked(ctx context.Context, r store.Runner, s stream, seq int64) (is bool, err error) {
-	err = r.Query(ctx, in.statement("select seq from once_inbox_parked where "+isParked, in.parkedArgs(s, seq)...), func(store.Row) error {
+func (in *Inbox[TX]) isParked(ctx context.Context, r sqlplane.Runner, s stream, seq int64) (is bool, err error) {
+	err = r.Query(ctx, in.statement("select seq from once_inbox_parked where "+isParked, in.parkedArgs(s, seq)...), func(sqlplane.Row) error {
 		is = true
 		return nil
 	})

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // errKnown says that the ID of a message is there already. For a duplicate the transaction has changed
@@ -25,7 +26,7 @@ func (e notStoredError) NotStored() bool { return true }
 // addIDs inserts the IDs of items, before their handlers run: so a second delivery waits for the end of the
 // first one. They are inserted in one order, so that two batches with the same messages do not deadlock. The
 // error is errKnown if one is there.
-func (in *Inbox[TX]) addIDs(ctx context.Context, r store.Runner, items []*item) error {
+func (in *Inbox[TX]) addIDs(ctx context.Context, r sqlplane.Runner, items []*item) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -49,7 +50,7 @@ func (in *Inbox[TX]) addIDs(ctx context.Context, r store.Runner, items []*item) 
 			}
 		}
 		switch added, err := r.Exec(ctx, s); {
-		case errors.Is(err, store.ErrDuplicate), err == nil && added < int64(n):
+		case errors.Is(err, sqlplane.ErrDuplicate), err == nil && added < int64(n):
 			return errKnown
 		case err != nil:
 			return err
@@ -84,10 +85,10 @@ func (k *known) outcome(it *item) (o Outcome, same bool) {
 func sameBody(a, b []byte) bool { return len(a) == 0 || len(b) == 0 || bytes.Equal(a, b) }
 
 // find reads the row of a message; nil if there is none.
-func (in *Inbox[TX]) find(ctx context.Context, r store.Runner, m *Message) (k *known, err error) {
+func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *Message) (k *known, err error) {
 	s := in.statement("select payload_hash, envelope, case when processed_at is null then 0 else 1 end, result from once_inbox where consumer = ? and source = ? and event_id = ?",
 		in.cfg.Consumer, m.Source, m.ID)
-	err = r.Query(ctx, s, func(row store.Row) error {
+	err = r.Query(ctx, s, func(row sqlplane.Row) error {
 		k = new(known)
 		var processed int64
 		err := row.Scan(&k.hash, &k.envelope, &processed, &k.result)
@@ -113,7 +114,7 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 	for len(rest) > 0 {
 		n := min(len(rest), 100)
 		query, args := columns, []any{in.cfg.Consumer}
-		if in.db.Dialect() == store.PostgreSQL {
+		if in.db.Dialect() == sqlplane.PostgreSQL {
 			rows := make([][]any, n)
 			for i, it := range rest[:n] {
 				rows[i] = []any{it.m.Source, it.m.ID}
@@ -125,7 +126,7 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 				args = append(args, it.m.Source, it.m.ID)
 			}
 		}
-		err = in.db.Pool().Query(ctx, in.statement(query, args...), func(row store.Row) error {
+		err = in.db.Pool().Query(ctx, in.statement(query, args...), func(row sqlplane.Row) error {
 			var id identity
 			var k known
 			var processed int64

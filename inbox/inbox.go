@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Order is in which order messages are applied. Without a Key or a Seq, a message has no order, and is
@@ -115,7 +116,7 @@ type Handler[TX any] = func(ctx context.Context, tx TX, m Message) error
 // Inbox applies messages. Its methods can be called concurrently, and from any number of processes.
 type Inbox[TX any] struct {
 	engine *once.Engine[TX]
-	db     store.SQL[TX]
+	db     sqlplane.SQL[TX]
 	joiner store.Joiner[TX]
 	cfg    Config
 	op     once.Operation
@@ -128,7 +129,7 @@ type Inbox[TX any] struct {
 // New returns an inbox on the store of e, whose database needs [Migrations] and those of package deadletter.
 // It panics if cfg is invalid, or if the store has no SQL or no savepoints.
 func New[TX any](e *once.Engine[TX], cfg Config) *Inbox[TX] {
-	db, hasSQL := store.As[store.SQL[TX]](e.Store())
+	db, hasSQL := store.As[sqlplane.SQL[TX]](e.Store())
 	joiner, joins := store.As[store.Joiner[TX]](e.Store())
 	if !hasSQL || !joins {
 		panic("inbox: New: the store has no SQL transactions. Try: pgxstore or sqlstore")

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/letter"
 )
 
 // item is a message on its way through the inbox.

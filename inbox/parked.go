@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // park stores a message that is ahead of its turn.
@@ -19,7 +19,7 @@ func (p *pass[TX]) park(ctx context.Context, it *item, at *position) error {
 		hash, id, there = earlier.hash, earlier.m.ID, true
 	} else {
 		s := p.in.statement("select event_id, payload_hash from once_inbox_parked where "+isParked, p.in.parkedArgs(at.stream, it.m.Seq)...)
-		err := p.r.Query(ctx, s, func(row store.Row) error {
+		err := p.r.Query(ctx, s, func(row sqlplane.Row) error {
 			there = true
 			return row.Scan(&id, &hash)
 		})
@@ -65,18 +65,18 @@ func (in *Inbox[TX]) parkedArgs(s stream, seq int64) []any {
 }
 
 // unpark deletes a parked message, and returns how many were there: 1 or 0.
-func (in *Inbox[TX]) unpark(ctx context.Context, r store.Runner, s stream, seq int64) (int64, error) {
+func (in *Inbox[TX]) unpark(ctx context.Context, r sqlplane.Runner, s stream, seq int64) (int64, error) {
 	return r.Exec(ctx, in.statement("delete from once_inbox_parked where "+isParked, in.parkedArgs(s, seq)...))
 }
 
 // nextParked reads the message whose turn it is, if it is parked; nil if it is not, or if its next attempt
 // is not due.
-func (in *Inbox[TX]) nextParked(ctx context.Context, r store.Runner, at *position) (it *item, err error) {
+func (in *Inbox[TX]) nextParked(ctx context.Context, r sqlplane.Runner, at *position) (it *item, err error) {
 	s := in.statement("select event_id, event_type, payload_hash, headers, payload, encrypted, trace, created_at from once_inbox_parked where "+isParked+
 		" and (next_at is null or next_at <= NOW)", in.parkedArgs(at.stream, at.seq+1)...)
 	var headers, payload []byte
 	var encrypted bool
-	err = r.Query(ctx, s, func(row store.Row) error {
+	err = r.Query(ctx, s, func(row sqlplane.Row) error {
 		it = &item{from: StateParked, ordered: true, result: new(Result)}
 		it.m.Source, it.m.Topic, it.m.Key, it.m.Seq = at.source, at.topic, at.key, at.seq+1
 		return row.Scan(&it.m.ID, &it.m.Type, &it.hash, &headers, &payload, &encrypted, &it.m.Trace, (*dialect.Time)(&it.m.CreatedAt))

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // pass applies items in one transaction. If it returns nil, the items say what has become of them; after an
@@ -34,7 +35,7 @@ func (in *Inbox[TX]) pass(ctx context.Context, items []*item, separately bool, f
 type pass[TX any] struct {
 	in         *Inbox[TX]
 	tx         TX
-	r          store.Runner
+	r          sqlplane.Runner
 	separately bool
 	fn         Handler[TX]
 
@@ -163,7 +164,7 @@ func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
 	s := p.in.statement("select event_id from once_deadletter where origin = ? and consumer = ? and source = ? and topic = ? and KEY = ? and seq = ? and state = 'dead' and class not in (?, ?, ?) limit 1",
 		id.Origin, id.Consumer, id.Source, id.Topic, id.Key, id.Seq, classMismatch, classMalformed, classJump)
 	holder := ""
-	if err := p.r.Query(ctx, s, func(row store.Row) error { return row.Scan(&holder) }); err != nil {
+	if err := p.r.Query(ctx, s, func(row sqlplane.Row) error { return row.Scan(&holder) }); err != nil {
 		return false, err
 	}
 	if holder == "" { // nothing is kept that the key could wait for

@@ -3,8 +3,9 @@ package inbox
 import (
 	"context"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Place is how far a key with an order is, for people.
@@ -25,7 +26,7 @@ func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq i
 	}
 	const isKey = "consumer = ? and source = ? and topic = ? and KEY = ?"
 	args := []any{in.cfg.Consumer, s.source, s.topic, s.key}
-	err = in.db.Pool().Query(ctx, in.statement("select seq, parked, dead from once_inbox_position where "+isKey, args...), func(row store.Row) error {
+	err = in.db.Pool().Query(ctx, in.statement("select seq, parked, dead from once_inbox_position where "+isKey, args...), func(row sqlplane.Row) error {
 		p.Known = true
 		return row.Scan(&p.Seq, &p.Parked, &p.Dead)
 	})
@@ -34,17 +35,17 @@ func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq i
 	}
 	var there int64
 	query := in.statement("select count(case when seq < ? then 1 end), count(case when seq = ? then 1 end) from once_inbox_parked where "+isKey, append([]any{seq, seq}, args...)...)
-	err = in.db.Pool().Query(ctx, query, func(row store.Row) error { return row.Scan(&p.Below, &there) })
+	err = in.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&p.Below, &there) })
 	p.There = there > 0
 	return p, err
 }
 
 // Consumers returns the first consumers of a database that have keys with an order, each found by one look at an index.
-func Consumers(ctx context.Context, db store.Database, most int) (list []string, err error) {
+func Consumers(ctx context.Context, db sqlplane.Database, most int) (list []string, err error) {
 	query := dialect.Text(db.Dialect(), "select min(consumer) from once_inbox_position where consumer > ?")
 	for last := ""; len(list) < most; {
 		var next *string
-		err := db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{last}}, func(row store.Row) error { return row.Scan(&next) })
+		err := db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{last}}, func(row sqlplane.Row) error { return row.Scan(&next) })
 		if err != nil || next == nil {
 			return list, err
 		}

@@ -5,8 +5,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // stream is a source, topic and key, whose messages have an order.
@@ -49,7 +50,7 @@ func (p *position) changed() bool { return stored{p.seq, p.parked, p.dead} != p.
 
 // lock reads the positions of streams and locks them until the transaction ends. Those that do not exist are made
 // first, because what does not exist cannot be locked. All are locked in one order.
-func (in *Inbox[TX]) lock(ctx context.Context, r store.Runner, streams []stream) (map[stream]*position, error) {
+func (in *Inbox[TX]) lock(ctx context.Context, r sqlplane.Runner, streams []stream) (map[stream]*position, error) {
 	list := make(map[stream]*position, len(streams))
 	if len(streams) == 0 {
 		return list, nil
@@ -57,7 +58,7 @@ func (in *Inbox[TX]) lock(ctx context.Context, r store.Runner, streams []stream)
 	streams = slices.Clone(streams)
 	slices.SortFunc(streams, compareStreams)
 	streams = slices.Compact(streams)
-	if in.db.Dialect() == store.MySQL { // a look-up that finds nothing would lock the gap, and others would deadlock with it
+	if in.db.Dialect() == sqlplane.MySQL { // a look-up that finds nothing would lock the gap, and others would deadlock with it
 		if err := in.newPositions(ctx, r, streams); err != nil {
 			return nil, err
 		}
@@ -76,7 +77,7 @@ func (in *Inbox[TX]) lock(ctx context.Context, r store.Runner, streams []stream)
 }
 
 // newPositions inserts the positions of streams that do not exist.
-func (in *Inbox[TX]) newPositions(ctx context.Context, r store.Runner, streams []stream) error {
+func (in *Inbox[TX]) newPositions(ctx context.Context, r sqlplane.Runner, streams []stream) error {
 	for rest := streams; len(rest) > 0; {
 		n := in.sql.chunk(len(rest))
 		s := store.Statement{SQL: in.sql.newRows[n]}
@@ -104,7 +105,7 @@ func rowsOfStreams(streams []stream) [][]any {
 }
 
 // readPositions adds the positions of streams that exist to list, and locks them.
-func (in *Inbox[TX]) readPositions(ctx context.Context, r store.Runner, streams []stream, list map[stream]*position) error {
+func (in *Inbox[TX]) readPositions(ctx context.Context, r sqlplane.Runner, streams []stream, list map[stream]*position) error {
 	for rest := streams; len(rest) > 0; {
 		n, s := in.sql.chunk(len(rest)), store.Statement{}
 		switch {
@@ -118,7 +119,7 @@ func (in *Inbox[TX]) readPositions(ctx context.Context, r store.Runner, streams 
 				s.Args = append(s.Args, k.source, k.topic, k.key)
 			}
 		}
-		err := r.Query(ctx, s, func(row store.Row) error {
+		err := r.Query(ctx, s, func(row sqlplane.Row) error {
 			p := new(position)
 			err := row.Scan(&p.source, &p.topic, &p.key, &p.seq, &p.parked, &p.dead, (*[]byte)(&p.recent))
 			p.before = stored{p.seq, p.parked, p.dead}
@@ -134,7 +135,7 @@ func (in *Inbox[TX]) readPositions(ctx context.Context, r store.Runner, streams 
 }
 
 // write writes the positions that have changed. On pgxstore they travel with the commit.
-func (in *Inbox[TX]) write(ctx context.Context, r store.Runner, list map[stream]*position) error {
+func (in *Inbox[TX]) write(ctx context.Context, r sqlplane.Runner, list map[stream]*position) error {
 	var changed []*position
 	for _, p := range list {
 		if p.changed() {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/letter"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // redrive applies a dead letter whose redrive time has come. The error is one of the database: a failure of the
@@ -114,7 +114,7 @@ func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, i
 
 // revive marks the ID of a dead letter as that of an applied message. The outcome is Duplicate if it was
 // applied before. The error is errSameID if the ID is that of another message.
-func (in *Inbox[TX]) revive(ctx context.Context, r store.Runner, it *item) (Outcome, error) {
+func (in *Inbox[TX]) revive(ctx context.Context, r sqlplane.Runner, it *item) (Outcome, error) {
 	n, err := r.Exec(ctx, in.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and (envelope is null or envelope = ?) and processed_at is null",
 		in.cfg.Consumer, it.m.Source, it.m.ID, it.hash, it.envelope))
 	if n > 0 || err != nil {

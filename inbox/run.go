@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncelib/once/internal/letter"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 const (
@@ -144,7 +144,7 @@ func (in *Inbox[TX]) dueStreams(ctx context.Context) (list []stream, err error) 
 	const query = `select p.source, p.topic, p.KEY from once_inbox_position p
  join once_inbox_parked k on k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1
  where p.consumer = ? and p.parked > 0 and not p.dead and (k.next_at is null or k.next_at <= NOW) limit ?`
-	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, dueStreams), func(row store.Row) error {
+	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, dueStreams), func(row sqlplane.Row) error {
 		var s stream
 		err := row.Scan(&s.source, &s.topic, &s.key)
 		list = append(list, s)
@@ -210,7 +210,7 @@ func (in *Inbox[TX]) sweepSources(ctx context.Context, table, query string) erro
 
 // nextSource returns the source behind one in a table. Sources are few: the primary key leads from one to the next.
 func (in *Inbox[TX]) nextSource(ctx context.Context, table, after string) (source string, found bool, err error) {
-	err = in.db.Pool().Query(ctx, in.statement("select source from "+table+" where consumer = ? and source > ? order by source limit 1", in.cfg.Consumer, after), func(row store.Row) error {
+	err = in.db.Pool().Query(ctx, in.statement("select source from "+table+" where consumer = ? and source > ? order by source limit 1", in.cfg.Consumer, after), func(row sqlplane.Row) error {
 		found = true
 		return row.Scan(&source)
 	})
@@ -219,11 +219,11 @@ func (in *Inbox[TX]) nextSource(ctx context.Context, table, after string) (sourc
 
 // sweep deletes IDs of a consumer and source that are older than ? microseconds, at most ? of them. On
 // PostgreSQL, nodes that sweep at the same time do not wait for each other.
-var sweep = map[store.Dialect]string{
-	store.PostgreSQL: `with old as (
+var sweep = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: `with old as (
   select consumer, source, event_id from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ? FOR UPDATE SKIP LOCKED)
  delete from once_inbox i using old where i.consumer = old.consumer and i.source = old.source and i.event_id = old.event_id`,
-	store.SQLite: `delete from once_inbox where (consumer, source, event_id) in (
+	sqlplane.SQLite: `delete from once_inbox where (consumer, source, event_id) in (
  select consumer, source, event_id from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ?)`,
-	store.MySQL: "delete from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ?",
+	sqlplane.MySQL: "delete from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ?",
 }

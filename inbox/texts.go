@@ -3,16 +3,16 @@ package inbox
 import (
 	"strings"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // texts are the statements that every message needs.
 type texts struct {
-	dialect store.Dialect
+	dialect sqlplane.Dialect
 
-	addOne    string         // inserts the ID of one message; affects no row if it is there, or fails with store.ErrDuplicate
-	addMany   string         // PostgreSQL: those of many; fails with store.ErrDuplicate
+	addOne    string         // inserts the ID of one message; affects no row if it is there, or fails with sqlplane.ErrDuplicate
+	addMany   string         // PostgreSQL: those of many; fails with sqlplane.ErrDuplicate
 	addRows   map[int]string // elsewhere: by their number
 	removeID  string
 	setResult string
@@ -29,9 +29,9 @@ type texts struct {
 // How many rows one statement takes where it has an argument for each value. What is left of many is taken in few,
 // so that the texts are not as many as there are numbers. SQLite's driver takes the longer for an
 // argument the more there are; for a server, every statement is a round trip.
-var rowsOf = map[store.Dialect][]int{
-	store.MySQL:  {256, 64, 16, 4, 1},
-	store.SQLite: {32, 8, 1},
+var rowsOf = map[sqlplane.Dialect][]int{
+	sqlplane.MySQL:  {256, 64, 16, 4, 1},
+	sqlplane.SQLite: {32, 8, 1},
 }
 
 // chunk is how many of n rows the next statement takes.
@@ -44,7 +44,7 @@ func (t *texts) chunk(n int) int {
 	return n
 }
 
-func textsOf(d store.Dialect) texts {
+func textsOf(d sqlplane.Dialect) texts {
 	const (
 		add      = "insert into once_inbox (consumer, source, event_id, payload_hash, envelope, received_at, processed_at) "
 		position = "insert into once_inbox_position (consumer, source, topic, KEY, seq, parked, dead, moved_at) "
@@ -61,7 +61,7 @@ func textsOf(d store.Dialect) texts {
 		// moved_at comes first: MySQL would compare the new values. It is since when the key waits, if it does.
 		moveOne: text("update once_inbox_position set moved_at = case when seq = ? and parked > 0 then moved_at else NOW end, seq = ?, parked = ?, dead = ?, recent = ? where consumer = ? and " + stream),
 	}
-	if d == store.PostgreSQL {
+	if d == sqlplane.PostgreSQL {
 		t.addOne += " on conflict do nothing" // an error of a duplicate would be written to the server's log
 		t.addMany = text(add + "select ?, t.source, t.event_id, t.hash, t.envelope, NOW, NOW from unnest(?::text[], ?::text[], ?::bytea[], ?::bytea[]) as t (source, event_id, hash, envelope)")
 		t.newPosition = text(position + `select ?, t.source, t.topic, t.key, 0, 0, false, NOW from unnest(?::text[], ?::text[], ?::text[]) as t (source, topic, key) on conflict do nothing`)

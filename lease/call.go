@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/atmostonce"
+	"github.com/oncelib/once/internal/base/atmostonce"
 	"github.com/oncelib/once/store"
 )
 

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/audit"
+
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
@@ -261,7 +262,7 @@ func (c *completing) endsInCall(ctx context.Context, e store.Entry) bool {
 	}
 	_, rec, err = newRun(c.Store, store.BeginOptions{ID: e.ID}).takeOver(ctx, rec)
 	if err == nil && rec.State == store.StateUnknown {
-		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "since", rec.Since)
+		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "since", rec.Since)
 	}
 	return err == nil
 }
@@ -282,9 +283,9 @@ func (c *completing) resumed(e store.Entry, err error, ended bool) {
 	switch {
 	case err == nil, once.CodeOf(err) == once.CodeInFlight: // another node was faster
 	case once.CodeOf(err) == once.CodeUnknown:
-		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "since", e.Since, "error", err)
+		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "since", e.Since, "error", err)
 	case !ended:
-		c.Log.Warn("an operation whose lease is over could not be finished", "scope", e.Scope, "idempotency_key", audit.KeyHashes(e.Key)[0], "error", err)
+		c.Log.Warn("an operation whose lease is over could not be finished", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "error", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/owner"
+	"github.com/oncelib/once/internal/sql/audit"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Resolution is what a person has found out about an operation whose outcome is unknown. CallID is required, and exactly one of
@@ -260,12 +262,12 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 	if how.Who == "" {
 		return nil, nil
 	}
-	db, ok := store.As[store.Database](ops)
+	db, ok := store.As[sqlplane.Database](ops)
 	if !ok {
 		return nil, errors.New("the store has no tables, and so no audit. Try: Resolution without Who")
 	}
 	e := audit.Entry{
-		Who: how.Who, Action: "resolve", Scope: id.Scope, KeyHash: audit.KeyHashes(id.Key)[0], Reason: how.Reason,
+		Who: how.Who, Action: "resolve", Scope: id.Scope, KeyHash: keyname.Hashes(id.Key)[0], Reason: how.Reason,
 		Detail: fmt.Sprintf("%s, fence %d, call %s: %s", rec.State, rec.Fence, how.CallID, how.words(s)),
 	}
 	return []store.Statement{audit.Insert(db.Dialect(), e)}, nil

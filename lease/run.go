@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
@@ -97,7 +97,7 @@ func (r *Run) tellUnreached(ctx context.Context, call string) {
 	}
 	log := cmp.Or(r.s.cfg.Log, slog.Default())
 	log.WarnContext(ctx, "phases of an operation have ended and the program has not come to them. If they have other names in it, they are executed again. Try: the names of before",
-		"scope", r.id.Scope, "idempotency_key", audit.KeyHashes(r.id.Key)[0], "phases", r.unreached, "call", call)
+		"scope", r.id.Scope, "idempotency_key", keyname.Hashes(r.id.Key)[0], "phases", r.unreached, "call", call)
 	r.unreached = nil
 }
 

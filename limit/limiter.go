@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/internal/fairqueue"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/fairqueue"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // Config of a [Limiter].

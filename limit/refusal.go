@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncelib/once/internal/fairqueue"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/fairqueue"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // Codes of a [Refusal].

@@ -3,7 +3,7 @@ package limit
 import (
 	"time"
 
-	"github.com/oncelib/once/internal/fairqueue"
+	"github.com/oncelib/once/internal/base/fairqueue"
 )
 
 // State is what a limiter looks like at some moment, and what it has done so far.

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/rpc"
-	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/store"
 )
 

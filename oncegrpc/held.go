@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/rpc"
-	"github.com/oncelib/once/internal/wire"
 )
 
 // held is the metadata that one run of a handler has set. It is sent after the commit, and

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/traceparent"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // FuzzFormKey reads keys out of forms of any make. net/http, which the handler asks

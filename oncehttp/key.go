@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // headerKey returns the key in the headers of r, "" if there is none. A header that cannot

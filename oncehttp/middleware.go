@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/nested"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/nested"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 )
 

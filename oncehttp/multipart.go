@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/fingerprint"
+	"github.com/oncelib/once/internal/base/fingerprint"
 )
 
 // withoutBoundary takes the boundary out of a multipart body and its type. What it

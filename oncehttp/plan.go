@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 )
 

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // Verdict is what becomes of a request whose handler has answered.

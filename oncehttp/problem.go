@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // ProblemCode names what is wrong, for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ... A service

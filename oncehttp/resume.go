@@ -10,7 +10,7 @@ import (
 	"net/http"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // Resume returns a function that goes on with operations of a route whose process has died, for the Handlers of a

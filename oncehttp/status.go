@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // Downstream is how the key of an operation, and its correlation id, travel to the services that its handler calls, and on from there.

@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Entry is a row of the audit: what an operator has done. What has changed something was
@@ -38,7 +39,7 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	}
 	action, hash := "list", ""
 	if access.Key != "" {
-		action, hash = "show", audit.KeyHashes(access.Key)[0]
+		action, hash = "show", keyname.Hashes(access.Key)[0]
 	}
 	_, err := a.db.Pool().Exec(ctx, audit.Insert(a.db.Dialect(), audit.Entry{Who: by.Who, Reason: by.Reason, Action: action, Scope: access.Scope, KeyHash: hash, Detail: access.Detail}))
 	return err
@@ -74,7 +75,7 @@ func (a *Keys) Audit(ctx context.Context, f AuditFilter) (p Page[Entry], err err
 	return pageOf(list, f.Window, func(e Entry) string { return strconv.FormatInt(e.ID, 10) }), nil
 }
 
-func scanEntry(row store.Row) (e Entry, err error) {
+func scanEntry(row sqlplane.Row) (e Entry, err error) {
 	err = row.Scan(&e.ID, (*dialect.Time)(&e.At), &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
 	e.At = shown(e.At)
 	return e, err

@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/audit"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/owner"
+	"github.com/oncelib/once/internal/sql/audit"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // ForgetRequest says which operation is forgotten. Scope and Key are required.
@@ -46,7 +48,7 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 	if err := owner.Check(ctx, o.Scope); err != nil {
 		return "", fmt.Errorf("operate: %w", err)
 	}
-	err = a.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) (err error) {
+	err = a.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		if detail, err = a.forget(ctx, r, by, o); err == nil && o.Preview {
 			err = errPreview
 		}
@@ -76,7 +78,7 @@ func (o ForgetRequest) complete() error {
 	return nil
 }
 
-func (a *Keys) forget(ctx context.Context, r store.Runner, by By, o ForgetRequest) (string, error) {
+func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetRequest) (string, error) {
 	exec := func(query string, args ...any) (int64, error) { return r.Exec(ctx, a.statement(query, args...)) }
 	where, args := named(o.Scope, o.Key) // a write comes first: SQLite gives its lock to no reader that others have overtaken
 	attempts, err := exec("update once_attempt set request_id = '', correlation_id = '' where "+where+" and (request_id <> '' or correlation_id <> '')", args...)
@@ -106,7 +108,7 @@ func (a *Keys) forget(ctx context.Context, r store.Runner, by By, o ForgetReques
 		details = append(details, fmt.Sprintf("ids of %d attempts erased", attempts))
 	}
 	detail := strings.Join(details, "; ")
-	entry := audit.Entry{Who: by.Who, Action: "forget", Scope: o.Scope, KeyHash: audit.KeyHashes(o.Key)[0], Reason: by.Reason, Detail: detail}
+	entry := audit.Entry{Who: by.Who, Action: "forget", Scope: o.Scope, KeyHash: keyname.Hashes(o.Key)[0], Reason: by.Reason, Detail: detail}
 	_, err = r.Exec(ctx, audit.Insert(a.db.Dialect(), entry))
 	return detail, err
 }

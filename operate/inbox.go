@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Inboxes are those of all consumers of a database.
 type Inboxes struct {
-	db       store.Database
+	db       sqlplane.Database
 	consumer func(name string) (order, error)
 }
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 )
 
@@ -48,7 +48,7 @@ func (a *Keys) FindHash(ctx context.Context, hash string, f KeyFilter) (found []
 			return nil, err
 		}
 		for _, op := range p.Items {
-			if slices.Contains(audit.KeyHashes(op.Key), hash) {
+			if slices.Contains(keyname.Hashes(op.Key), hash) {
 				found = append(found, op)
 			}
 		}

@@ -22,9 +22,10 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // By says who does something, and why. Both are required, and both are in the audit.
@@ -87,7 +88,7 @@ type Cache interface{ InvalidateCache(scope, key string) }
 
 // DB is a store with tables and transactions, such as *pgxstore.Store and *sqlstore.Store.
 type DB[TX any] interface {
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 	store.Store[TX]
 }
 
@@ -119,16 +120,16 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 
 // Keys are the operations of a database, by their idempotency keys, and the audit.
 type Keys struct {
-	db     store.Database
+	db     sqlplane.Database
 	caches []Cache
 }
 
 // NewKeys returns the keys alone, for a database behind an interface.
-func NewKeys(db store.Database, caches ...Cache) *Keys { return &Keys{db, caches} }
+func NewKeys(db sqlplane.Database, caches ...Cache) *Keys { return &Keys{db, caches} }
 
 // Now returns the clock of the database, by which everything is judged.
 func (a *Keys) Now(ctx context.Context) (now time.Time, err error) {
-	err = a.db.Pool().Query(ctx, a.statement("select NOW"), func(row store.Row) error {
+	err = a.db.Pool().Query(ctx, a.statement("select NOW"), func(row sqlplane.Row) error {
 		return row.Scan((*dialect.Time)(&now))
 	})
 	return shown(now), err
@@ -139,13 +140,13 @@ func (a *Keys) statement(query string, args ...any) store.Statement {
 	return statement(a.db, query, args...)
 }
 
-func statement(db store.Database, query string, args ...any) store.Statement {
+func statement(db sqlplane.Database, query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: args}
 }
 
 // collect runs a query and scans its rows.
-func collect[T any](ctx context.Context, r store.Runner, s store.Statement, scan func(store.Row) (T, error)) (list []T, err error) {
-	err = r.Query(ctx, s, func(row store.Row) error {
+func collect[T any](ctx context.Context, r sqlplane.Runner, s store.Statement, scan func(sqlplane.Row) (T, error)) (list []T, err error) {
+	err = r.Query(ctx, s, func(row sqlplane.Row) error {
 		one, err := scan(row)
 		list = append(list, one)
 		return err

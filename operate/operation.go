@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // StateExpired is the state of an operation that counts as never seen, and whose row is
@@ -59,7 +60,7 @@ func EffectOf(r store.Result) string {
 	return once.EffectApplied.String()
 }
 
-func scanOperation(row store.Row) (op Operation, err error) {
+func scanOperation(row sqlplane.Row) (op Operation, err error) {
 	var state store.State
 	var kind store.ResultKind
 	var since, expires, lease, now time.Time

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Attempt is a row of the attempt log.
@@ -50,11 +50,11 @@ func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl T
 		return tl, err
 	}
 	slices.Reverse(tl.Attempts)
-	err = pool.Query(ctx, a.statement("select count(*) from once_attempt where "+where, args...), func(row store.Row) error { return row.Scan(&tl.Total) })
+	err = pool.Query(ctx, a.statement("select count(*) from once_attempt where "+where, args...), func(row sqlplane.Row) error { return row.Scan(&tl.Total) })
 	if err != nil {
 		return tl, err
 	}
-	err = pool.Query(ctx, a.statement("select coalesce(sum(dropped), 0) from once_attempt where key_hash = ''"), func(row store.Row) error { return row.Scan(&tl.Dropped) })
+	err = pool.Query(ctx, a.statement("select coalesce(sum(dropped), 0) from once_attempt where key_hash = ''"), func(row sqlplane.Row) error { return row.Scan(&tl.Dropped) })
 	if err != nil {
 		return tl, err
 	}
@@ -62,7 +62,7 @@ func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl T
 	return tl, err
 }
 
-func scanAttempt(row store.Row) (a Attempt, err error) {
+func scanAttempt(row sqlplane.Row) (a Attempt, err error) {
 	us := [5]int64{}
 	err = row.Scan((*dialect.Time)(&a.At), &a.Scope, &a.Outcome, &a.Effect, &a.From, &a.To, &a.Cause, &a.Attempt, &a.Runs, &a.RequestID, &a.CorrelationID, &a.Node,
 		&us[0], &us[1], &us[2], &us[3], &us[4])
@@ -75,7 +75,7 @@ func scanAttempt(row store.Row) (a Attempt, err error) {
 
 // named is the condition of rows that carry the hash of key.
 func named(scope, key string) (where string, args []any) {
-	h := audit.KeyHashes(key)
+	h := keyname.Hashes(key)
 	where, args = "key_hash in (?, ?)", []any{h[0], h[len(h)-1]}
 	if scope != "" {
 		where, args = where+" and scope = ?", append(args, scope)

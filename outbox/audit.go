@@ -5,8 +5,8 @@ import (
 	"context"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/audit"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // By returns the outbox as a person or service works on it: Pause, Resume, Skip and Forget write to the audit that who has
@@ -18,7 +18,7 @@ func (b *Box[TX]) By(who, reason string) *Box[TX] {
 }
 
 // audit writes to the audit, if there is one.
-func (b *Box[TX]) audit(ctx context.Context, r store.Runner, action, topic, key, reason, detail string) error {
+func (b *Box[TX]) audit(ctx context.Context, r sqlplane.Runner, action, topic, key, reason, detail string) error {
 	if b.who == "" {
 		return nil
 	}

@@ -5,36 +5,37 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Backlog returns what waits for delivery.
 func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) { return readBacklog(ctx, b.db) }
 
 // oldest is when the oldest message was added. PostgreSQL has no index of ids, but one in each part.
-var oldest = map[store.Dialect]string{
-	store.PostgreSQL: `select min(o.created_at) from generate_series(0, ` + strconv.Itoa(parts-1) + `) p
+var oldest = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: `select min(o.created_at) from generate_series(0, ` + strconv.Itoa(parts-1) + `) p
   cross join lateral (select created_at from once_outbox where part = p order by id limit 1) o`,
-	store.SQLite: "select created_at from once_outbox order by id limit 1",
-	store.MySQL:  "select created_at from once_outbox order by id limit 1",
+	sqlplane.SQLite: "select created_at from once_outbox order by id limit 1",
+	sqlplane.MySQL:  "select created_at from once_outbox order by id limit 1",
 }
 
 // oldestSnapshot is when the oldest transaction began that keeps dead rows.
-var oldestSnapshot = map[store.Dialect]string{
-	store.PostgreSQL: `select min(xact_start) from pg_stat_activity
+var oldestSnapshot = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: `select min(xact_start) from pg_stat_activity
  where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and (backend_xmin is not null or backend_xid is not null)`,
-	store.SQLite: "null",
-	store.MySQL:  "null",
+	sqlplane.SQLite: "null",
+	sqlplane.MySQL:  "null",
 }
 
-func readBacklog(ctx context.Context, db store.Database) (b Backlog, err error) {
+func readBacklog(ctx context.Context, db sqlplane.Database) (b Backlog, err error) {
 	d := db.Dialect()
 	query := store.Statement{SQL: dialect.Text(d, `select (select count(*) from (select 1 from once_outbox limit 100000) o),
   (select count(next_at) from (select next_at from once_outbox_failed limit 100000) f), (select count(*) from (select 1 from once_outbox_failed where next_at is null limit 100000) s), NOW, (`+oldest[d]+`),
   (select count(*) from (select distinct topic, KEY from (select topic, KEY from once_outbox_failed where KEY <> '' limit 100000) b) k), (`+oldestSnapshot[d]+`)`)}
 	var now, added, began time.Time
-	err = db.Pool().Query(ctx, query, func(row store.Row) error {
+	err = db.Pool().Query(ctx, query, func(row sqlplane.Row) error {
 		return row.Scan(&b.Messages, &b.Failing, &b.Stopped, (*dialect.Time)(&now), (*dialect.Time)(&added), &b.Blocked, (*dialect.Time)(&began))
 	})
 	if !added.IsZero() {

@@ -3,12 +3,12 @@ package outbox
 import (
 	"testing"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // BenchmarkAdd is what a message costs before it is sent.
 func BenchmarkAdd(b *testing.B) {
-	s := &fakeSQL{dialect: store.PostgreSQL}
+	s := &fakeSQL{dialect: sqlplane.PostgreSQL}
 	box := New(s, Config{})
 	b.ReportAllocs()
 	for b.Loop() {

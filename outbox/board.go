@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 )
 
 // board knows which topics have something to do, and whose turn it is. Nothing in it reads the database.

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // readAhead is how many batches one read may have at most: its units cost about one, see leastCost, and the last one may have a batch.
@@ -44,7 +45,7 @@ func (c *claimer) run(ctx context.Context) {
 			}
 			c.failures = 0
 		}
-		pause(ctx, minPace-time.Since(began))
+		sleep.For(ctx, minPace-time.Since(began))
 	}
 }
 
@@ -212,7 +213,7 @@ func (c *claimer) above(ctx context.Context, units []*unit) (items []*item, cut 
 // chunks are what one statement reads: planning a long union takes long.
 func (r *Relay) chunks(list []rangeOf) (chunks [][]rangeOf) {
 	most := maxQueues
-	if r.db.Dialect() != store.PostgreSQL {
+	if r.db.Dialect() != sqlplane.PostgreSQL {
 		most /= 4
 	}
 	return slices.Collect(slices.Chunk(list, most))
@@ -305,7 +306,7 @@ func (r *Relay) readDue(ctx context.Context, list []rangeOf, queues map[queueKey
 	found := map[*queue]int{}
 	again := map[*queue]time.Time{}
 	err := r.try(ctx, func(ctx context.Context) error {
-		return r.db.Pool().Query(ctx, r.due(list), func(row store.Row) error {
+		return r.db.Pool().Query(ctx, r.due(list), func(row sqlplane.Row) error {
 			var id messageID
 			var topic string
 			var since, next, now dialect.Time

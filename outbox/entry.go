@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // State is where a message stands.
@@ -151,7 +152,7 @@ func (b *Box[TX]) entries(ctx context.Context, body, table, where string, args .
   length(o.payload), f.attempts, f.next_at, f.failed_at, f.error, ` + sentAt + `,
   exists (select 1 from once_outbox_paused p where p.topic = o.topic and p.KEY in ('', o.KEY)), ` + blocked + `
  from ` + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where " + where
-	err = b.db.Pool().Query(ctx, b.statement(query, args...), func(row store.Row) error {
+	err = b.db.Pool().Query(ctx, b.statement(query, args...), func(row sqlplane.Row) error {
 		e, s, err := scanEntry(row)
 		list, rows = append(list, e), append(rows, s)
 		return err
@@ -159,7 +160,7 @@ func (b *Box[TX]) entries(ctx context.Context, body, table, where string, args .
 	return list, rows, err
 }
 
-func scanEntry(row store.Row) (e Entry, s stored, err error) {
+func scanEntry(row sqlplane.Row) (e Entry, s stored, err error) {
 	var attempts *int64
 	var failure *string
 	var blocked bool
@@ -184,11 +185,11 @@ func scanEntry(row store.Row) (e Entry, s stored, err error) {
 
 // also is a row that has more columns than its reader knows.
 type also struct {
-	store.Row
+	sqlplane.Row
 	more []any
 }
 
-// Scan implements [store.Row].
+// Scan implements [sqlplane.Row].
 func (a also) Scan(dest ...any) error { return a.Row.Scan(append(dest, a.more...)...) }
 
 // statement is a query, written as package dialect says, with its arguments.

@@ -5,11 +5,12 @@ import (
 	"errors"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // fakeSQL is a store that notes what it is told to append, and runs nothing.
 type fakeSQL struct {
-	dialect  store.Dialect
+	dialect  sqlplane.Dialect
 	appended []store.Statement
 }
 
@@ -17,19 +18,19 @@ type fakeTx struct{}
 
 var errFake = errors.New("the fake has no database")
 
-func (f *fakeSQL) Dialect() store.Dialect { return f.dialect }
+func (f *fakeSQL) Dialect() sqlplane.Dialect { return f.dialect }
 
-func (f *fakeSQL) On(fakeTx) store.Runner { return f }
+func (f *fakeSQL) On(fakeTx) sqlplane.Runner { return f }
 
-func (f *fakeSQL) Pool() store.Runner { return f }
+func (f *fakeSQL) Pool() sqlplane.Runner { return f }
 
-func (f *fakeSQL) Within(context.Context, store.Isolation, func(context.Context, store.Runner) error) error {
+func (f *fakeSQL) Within(context.Context, store.Isolation, func(context.Context, sqlplane.Runner) error) error {
 	return errFake
 }
 
 func (f *fakeSQL) Exec(context.Context, store.Statement) (int64, error) { return 0, errFake }
 
-func (f *fakeSQL) Query(context.Context, store.Statement, func(store.Row) error) error {
+func (f *fakeSQL) Query(context.Context, store.Statement, func(sqlplane.Row) error) error {
 	return errFake
 }
 

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Pauses of finding messages.
@@ -54,7 +56,7 @@ func (f *finder) run(ctx context.Context) {
 		woken := f.wait(ctx, idle)
 		if woken || found {
 			idle = minIdle
-			pause(ctx, minPace-time.Since(began))
+			sleep.For(ctx, minPace-time.Since(began))
 		} else {
 			idle = min(idle+idle/4, maxIdle)
 		}
@@ -113,7 +115,7 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	high := f.high
 	found := map[queueKey]*[2]int64{}
 	err = f.relay.try(ctx, func(ctx context.Context) error {
-		return f.relay.db.Pool().Query(ctx, f.relay.tails(parts, low), func(row store.Row) error {
+		return f.relay.db.Pool().Query(ctx, f.relay.tails(parts, low), func(row sqlplane.Row) error {
 			var key queueKey
 			var id int64
 			if err := row.Scan(&key.part, &key.topic, &id); err != nil {
@@ -145,12 +147,12 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 
 // jump passes ids that no message has, because a read of the tails has a bound.
 func (f *finder) jump(ctx context.Context, parts []int) error {
-	if f.relay.db.Dialect() != store.PostgreSQL || time.Since(f.jumpedAt) < commits {
+	if f.relay.db.Dialect() != sqlplane.PostgreSQL || time.Since(f.jumpedAt) < commits {
 		return nil
 	}
 	f.jumpedAt = time.Now()
 	return f.relay.try(ctx, func(ctx context.Context) error {
-		return f.relay.db.Pool().Query(ctx, f.relay.lowestAbove(parts, f.high), func(row store.Row) error {
+		return f.relay.db.Pool().Query(ctx, f.relay.lowestAbove(parts, f.high), func(row sqlplane.Row) error {
 			var id int64
 			err := row.Scan(&id)
 			if id > f.high+tailIDs {
@@ -166,7 +168,7 @@ func (f *finder) readPaused(ctx context.Context) error {
 	began := time.Now()
 	paused := map[stream]struct{}{}
 	err := f.relay.try(ctx, func(ctx context.Context) error {
-		return f.relay.db.Pool().Query(ctx, f.relay.text("select topic, KEY from once_outbox_paused"), func(row store.Row) error {
+		return f.relay.db.Pool().Query(ctx, f.relay.text("select topic, KEY from once_outbox_paused"), func(row sqlplane.Row) error {
 			var s stream
 			err := row.Scan(&s.topic, &s.key)
 			paused[s] = struct{}{}
@@ -185,7 +187,7 @@ func (r *Relay) highest(ctx context.Context) (id int64, err error) {
 	const last = "select coalesce(max(m.id), 0) from generate_series(0, 63) p cross join lateral (select id from once_outbox where part = p::smallint order by part desc, id desc limit 1) m"
 	q := r.query().pick(last, "select coalesce(max(id), 0) from once_outbox", "select coalesce(max(id), 0) from once_outbox")
 	err = r.try(ctx, func(ctx context.Context) error {
-		return r.db.Pool().Query(ctx, q.statement(), func(row store.Row) error { return row.Scan(&id) })
+		return r.db.Pool().Query(ctx, q.statement(), func(row sqlplane.Row) error { return row.Scan(&id) })
 	})
 	return id, err
 }
@@ -208,7 +210,7 @@ func (r *Relay) lowestAbove(parts []int, id int64) store.Statement {
 // tails reads the messages of parts above an id, and at most tailIDs above it: part, topic and id.
 func (r *Relay) tails(parts []int, low int64) store.Statement {
 	q := r.query()
-	if q.dialect != store.PostgreSQL {
+	if q.dialect != sqlplane.PostgreSQL {
 		q.write("select part, topic, id from once_outbox").pick("", " force index (once_outbox_id)", "")
 		return q.write(" where id > ", strconv.FormatInt(low, 10), " order by id limit ", strconv.Itoa(tailRows)).statement()
 	}
@@ -253,7 +255,7 @@ func (r *Relay) scanAll(ctx context.Context) error {
 		began := time.Now()
 		n = 0
 		err := r.try(ctx, func(ctx context.Context) error {
-			return r.db.Pool().Query(ctx, r.queues(topic, part), func(row store.Row) error {
+			return r.db.Pool().Query(ctx, r.queues(topic, part), func(row sqlplane.Row) error {
 				var id int64
 				if err := row.Scan(&topic, &part, &id); err != nil {
 					return err
@@ -275,7 +277,7 @@ func (r *Relay) scanFailures(ctx context.Context) error {
 	began := time.Now()
 	var list []rangeOf
 	err := r.try(ctx, func(ctx context.Context) error {
-		return r.db.Pool().Query(ctx, r.failedQueues(), func(row store.Row) error {
+		return r.db.Pool().Query(ctx, r.failedQueues(), func(row sqlplane.Row) error {
 			var name string
 			var part int
 			if err := row.Scan(&part, &name); err != nil {
@@ -293,7 +295,7 @@ func (r *Relay) scanFailures(ctx context.Context) error {
 	found := map[queueKey]int{}
 	for _, some := range r.chunks(list) {
 		err := r.try(ctx, func(ctx context.Context) error {
-			return r.db.Pool().Query(ctx, r.countFailing(some), func(row store.Row) error {
+			return r.db.Pool().Query(ctx, r.countFailing(some), func(row sqlplane.Row) error {
 				var i, n int
 				err := row.Scan(&i, &n)
 				q := some[i].queue
@@ -316,12 +318,12 @@ func (r *Relay) queues(topic string, part int) store.Statement {
 		q.write("select topic, part, id from once_outbox", after, " order by topic, part, id limit 1")
 	}
 	switch q.dialect {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		q.write("with recursive q as ((select topic, part, id from once_outbox where (topic, part) > (").arg(topic).write("::text, ").arg(int64(part)).write("::bigint)")
 		q.write(" order by topic, part, id limit 1) union all select n.topic, n.part, n.id from q cross join lateral (")
 		first(" where (topic, part) > (q.topic, q.part)")
 		q.write(") n) select topic, part, id from q limit ", strconv.Itoa(scanRows))
-	case store.SQLite:
+	case sqlplane.SQLite:
 		next := func(column string) {
 			q.write("(select ", column, " from once_outbox indexed by once_outbox_queue where (topic, part) > (q.topic, q.part) order by topic, part, id limit 1)")
 		}
@@ -347,10 +349,10 @@ func (r *Relay) queues(topic string, part int) store.Statement {
 func (r *Relay) failedQueues() store.Statement {
 	q := r.query()
 	switch q.dialect {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		q.write("with recursive q as ((select part, topic from once_outbox_failed order by part, topic, next_at limit 1) union all select n.part, n.topic from q cross join lateral (")
 		q.write("select part, topic from once_outbox_failed where (part, topic) > (q.part, q.topic) order by part, topic, next_at limit 1) n) select part, topic from q")
-	case store.SQLite:
+	case sqlplane.SQLite:
 		const next = " from once_outbox_failed indexed by once_outbox_failed_queue where (part, topic) > (q.part, q.topic) order by part, topic, next_at limit 1)"
 		q.write("with recursive q(part, topic) as (select * from (select part, topic from once_outbox_failed indexed by once_outbox_failed_queue order by part, topic, next_at limit 1)")
 		q.write(" union all select (select part", next, ", (select topic", next, " from q where q.part is not null) select part, topic from q where part is not null")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Forgotten is what [Box.Forget] has done.
@@ -28,7 +29,7 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 		return Forgotten{}, errors.New("outbox: the key is empty: messages without one have nothing in common. Try: a key that once outbox list has shown")
 	}
 	part, earlier := int64(partOf(topic, key)), int64(earlierPartOf(topic, key))
-	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) error {
+	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		f = Forgotten{}
 		// A write comes first: SQLite gives its lock to no reader that others have overtaken. No message of the key is
 		// added meanwhile.
@@ -37,7 +38,7 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 		}
 		// They are counted first: what a relay moves in between is told as waiting, and erased.
 		count := b.statement("select count(*) from once_outbox where topic = ? and KEY = ? and seq > 0", topic, key)
-		if err := r.Query(ctx, count, func(row store.Row) error { return row.Scan(&f.Waiting) }); err != nil {
+		if err := r.Query(ctx, count, func(row sqlplane.Row) error { return row.Scan(&f.Waiting) }); err != nil {
 			return err
 		}
 		var err error

@@ -3,9 +3,10 @@ package outbox
 import (
 	"context"
 
-	"github.com/oncelib/once/internal/hold"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 func letterID(m *Message) letter.ID {
@@ -41,7 +42,7 @@ func (r *Relay) removeWithLetter(ctx context.Context, id messageID, m *Message, 
 	if m.Type == TypeSkipped {
 		state = letter.StateDiscarded
 	}
-	err = letter.Within(ctx, r.db, func(ctx context.Context, tx store.Runner) (err error) {
+	err = letter.Within(ctx, r.db, func(ctx context.Context, tx sqlplane.Runner) (err error) {
 		if removed, err = r.removeIn(ctx, tx, []messageID{id}, true, held); err != nil || removed == 0 { // another process has the part
 			return err
 		}
@@ -56,7 +57,7 @@ func (r *Relay) writeFailures(ctx context.Context, s store.Statement, items []*i
 	if !r.cfg.DeadLetters {
 		return r.db.Pool().Exec(ctx, s)
 	}
-	err = letter.Within(ctx, r.db, func(ctx context.Context, tx store.Runner) (err error) {
+	err = letter.Within(ctx, r.db, func(ctx context.Context, tx sqlplane.Runner) (err error) {
 		if written, err = tx.Exec(ctx, s); err != nil || written < int64(len(items)) { // another process has a part, or a person has skipped one
 			return err
 		}
@@ -71,7 +72,7 @@ func (r *Relay) writeFailures(ctx context.Context, s store.Statement, items []*i
 }
 
 // note keeps a failed delivery in the transaction tx.
-func (r *Relay) note(ctx context.Context, tx store.Runner, it *item) error {
+func (r *Relay) note(ctx context.Context, tx sqlplane.Runner, it *item) error {
 	m := &it.message
 	n, first, _, err := letter.Note(ctx, tx, r.db.Dialect(), letterID(m), letter.Attempt{Node: r.cfg.Node, Error: errorText(it.err), Trace: m.Trace})
 	if err != nil || !it.nextAt.IsZero() {

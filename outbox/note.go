@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 const (
@@ -89,7 +90,7 @@ func (t *topic) overRate(now time.Time) bool {
 // waitNoter writes down which topics do not go and why, as only this process knows, for people who ask the database: see
 // [Box.Topics]. Rows count as long as the node holds or could hold parts. Only changes are written.
 type waitNoter struct {
-	db   store.Database
+	db   sqlplane.Database
 	node string
 	told map[string]topicNote // nil: it is not known what the database has
 }

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Config of an outbox. The zero value is a good one.
@@ -34,7 +35,7 @@ type Config struct {
 
 // Box is the outbox of a database. Its methods can be called concurrently.
 type Box[TX any] struct {
-	db     store.SQL[TX]
+	db     sqlplane.SQL[TX]
 	cfg    Config
 	add    insert
 	who    string         // for the audit: see By
@@ -43,7 +44,7 @@ type Box[TX any] struct {
 }
 
 // New returns the outbox of s, whose database needs [Migrations]. It panics if cfg is invalid.
-func New[TX any](s store.SQL[TX], cfg Config) *Box[TX] {
+func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	cfg.Source = cmp.Or(cfg.Source, "once")
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, MaxPayload)
 	err := checkText("source", cfg.Source, MaxSource)
@@ -126,7 +127,7 @@ func (b *Box[TX]) statements(ctx context.Context, messages []Message) (list []st
 			return nil, 0, fmt.Errorf("outbox: message %d of %d: %w", i+1, len(messages), err)
 		}
 	}
-	return store.InLockOrder(list), addedTo, nil
+	return sqlplane.InLockOrder(list), addedTo, nil
 }
 
 // append appends the statements that store m, which has been checked.
@@ -163,14 +164,14 @@ type insert struct {
 
 // insertOf returns the texts of d. The id is drawn when the row of the key is locked: so ids of a
 // key grow as its numbers do.
-func insertOf(d store.Dialect) insert {
+func insertOf(d sqlplane.Dialect) insert {
 	const row = "insert into once_outbox (part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, created_at, seq) "
 	i := insert{
 		unordered: dialect.Text(d, row+"values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, null)"),
 		next:      dialect.Text(d, "insert into once_stream (topic, KEY, seq) values (?, ?, 1) UPSERT(topic, KEY) seq = once_stream.seq + 1"),
 		ordered:   dialect.Text(d, row+"select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, seq from once_stream where topic = ? and KEY = ?"),
 	}
-	if d == store.PostgreSQL {
+	if d == sqlplane.PostgreSQL {
 		i.next = ""
 		i.ordered = `with stream as (insert into once_stream (topic, key, seq) values ($2, $3, 1) on conflict (topic, key) do update set seq = once_stream.seq + 1 returning seq)
  ` + dialect.Text(d, row) + `select $1::smallint, $2, $3, $4::uuid, $5, $6, $7::bytea, $8::bytea, $9::boolean, $10, statement_timestamp(), seq from stream`

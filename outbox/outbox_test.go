@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 func good() Message { return Message{Topic: "t", Key: "k", Type: "type", Payload: []byte("p")} }
@@ -52,7 +52,7 @@ func TestChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := good()
 			change(&m)
-			s := &fakeSQL{dialect: store.SQLite}
+			s := &fakeSQL{dialect: sqlplane.SQLite}
 			box := New(s, Config{})
 			err := box.Add(t.Context(), fakeTx{}, good(), m, good())
 			if err == nil || !strings.Contains(err.Error(), "message 2 of 3: ") || !strings.Contains(err.Error(), "Try: ") || len(err.Error()) > 300 {
@@ -67,7 +67,7 @@ func TestChecks(t *testing.T) {
 		Topic: long[1:], Key: long[1:], Type: long[1:], Source: long[1:], Trace: long[1:], ID: strings.ToUpper(once.NewKey()), Payload: make([]byte, MaxPayload),
 		Headers: map[string]string{"A": strings.Repeat("ü", (MaxHeaders-10)/2), "b": "", "c": "x\ty"},
 	}
-	if err := New(&fakeSQL{dialect: store.SQLite}, Config{}).Add(t.Context(), fakeTx{}, most, Message{Topic: "ü", Type: "ü"}); err != nil {
+	if err := New(&fakeSQL{dialect: sqlplane.SQLite}, Config{}).Add(t.Context(), fakeTx{}, most, Message{Topic: "ü", Type: "ü"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -81,7 +81,7 @@ func TestNewChecks(t *testing.T) {
 					t.Errorf("%+v is taken", cfg)
 				}
 			}()
-			New(&fakeSQL{dialect: store.SQLite}, cfg)
+			New(&fakeSQL{dialect: sqlplane.SQLite}, cfg)
 		}()
 	}
 }
@@ -89,7 +89,7 @@ func TestNewChecks(t *testing.T) {
 // TestOneOrder: the messages of an Add are stored in the order of topics and keys, and those of
 // one topic and key in the order in which they are given.
 func TestOneOrder(t *testing.T) {
-	for _, d := range []store.Dialect{store.PostgreSQL, store.SQLite, store.MySQL} {
+	for _, d := range []sqlplane.Dialect{sqlplane.PostgreSQL, sqlplane.SQLite, sqlplane.MySQL} {
 		s := &fakeSQL{dialect: d}
 		box := New(s, Config{})
 		var messages []Message
@@ -104,7 +104,7 @@ func TestOneOrder(t *testing.T) {
 		for i, a := range s.appended {
 			if strings.Contains(a.SQL, "once_outbox ") {
 				got = append(got, a.Args[4].(string))
-				if a.Locks != "" && d != store.PostgreSQL && (s.appended[i-1].Locks != a.Locks || !strings.Contains(s.appended[i-1].SQL, "insert into once_stream")) {
+				if a.Locks != "" && d != sqlplane.PostgreSQL && (s.appended[i-1].Locks != a.Locks || !strings.Contains(s.appended[i-1].SQL, "insert into once_stream")) {
 					t.Errorf("the number of %s is not taken before it", a.Args[4])
 				}
 			}
@@ -117,7 +117,7 @@ func TestOneOrder(t *testing.T) {
 
 // TestLocksDiffer: rows of two keys never have the same name, or their order would be that of the caller.
 func TestLocksDiffer(t *testing.T) {
-	s := &fakeSQL{dialect: store.PostgreSQL}
+	s := &fakeSQL{dialect: sqlplane.PostgreSQL}
 	if err := New(s, Config{}).Add(t.Context(), fakeTx{}, Message{Topic: "a/b", Key: "c", Type: "t"}, Message{Topic: "a", Key: "b/c", Type: "t"}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestLocksDiffer(t *testing.T) {
 
 // TestWhatIsStoredIsFrozen: the caller may change what it has given.
 func TestWhatIsStoredIsFrozen(t *testing.T) {
-	s := &fakeSQL{dialect: store.PostgreSQL}
+	s := &fakeSQL{dialect: sqlplane.PostgreSQL}
 	m := good()
 	m.Headers = map[string]string{"a": "before"}
 	messages := []Message{m}
@@ -147,7 +147,7 @@ func TestTrace(t *testing.T) {
 	type key struct{}
 	cfg := Config{Trace: func(ctx context.Context) string { s, _ := ctx.Value(key{}).(string); return s }}
 	for _, c := range []struct{ own, ctx, want string }{{"", "", ""}, {"own", "ctx", "own"}, {"", "ctx", "ctx"}, {"", "c\x00", ""}, {"", strings.Repeat("x", 256), ""}} {
-		s := &fakeSQL{dialect: store.PostgreSQL}
+		s := &fakeSQL{dialect: sqlplane.PostgreSQL}
 		m := good()
 		m.Trace = c.own
 		if err := New(s, cfg).Add(context.WithValue(t.Context(), key{}, c.ctx), fakeTx{}, m); err != nil || s.appended[0].Args[9] != c.want {
@@ -158,7 +158,7 @@ func TestTrace(t *testing.T) {
 
 // TestAddedParts: an Add notes the parts of its messages.
 func TestAddedParts(t *testing.T) {
-	s := &fakeSQL{dialect: store.SQLite}
+	s := &fakeSQL{dialect: sqlplane.SQLite}
 	box := New(s, Config{})
 	unordered := Message{Topic: "t", Type: "t", ID: "0190a2d1-7c54-7cc0-8f0a-3f1b2a9c4d5e"} // in another part
 	if err := box.Add(t.Context(), fakeTx{}, good(), unordered); err != nil {

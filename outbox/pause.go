@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // MaxReason is the longest reason of a pause or a skip, in bytes.
@@ -28,7 +29,7 @@ func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 		return err
 	}
 	const pause = "insert into once_outbox_paused (topic, KEY, reason, paused_at) values (?, ?, ?, NOW) UPSERT(topic, KEY) reason = NEW(reason)"
-	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) error {
+	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		if _, err := r.Exec(ctx, b.statement(pause, topic, key, reason)); err != nil {
 			return err
 		}
@@ -45,7 +46,7 @@ func (b *Box[TX]) Known(ctx context.Context, topic, key string) (known bool, err
 		args, ofKey = []any{topic, key, topic, key}, " and KEY = ?"
 	}
 	query := "select 1 from once_stream where topic = ?" + ofKey + " union all select 1 from once_outbox where topic = ?" + ofKey + " limit 1"
-	err = b.db.Pool().Query(ctx, b.statement(query, args...), func(store.Row) error {
+	err = b.db.Pool().Query(ctx, b.statement(query, args...), func(sqlplane.Row) error {
 		known = true
 		return nil
 	})
@@ -54,7 +55,7 @@ func (b *Box[TX]) Known(ctx context.Context, topic, key string) (known bool, err
 
 // Paused returns what is paused.
 func (b *Box[TX]) Paused(ctx context.Context) (list []Pause, err error) {
-	err = b.db.Pool().Query(ctx, b.statement("select topic, KEY, reason, paused_at from once_outbox_paused order by topic, KEY"), func(row store.Row) error {
+	err = b.db.Pool().Query(ctx, b.statement("select topic, KEY, reason, paused_at from once_outbox_paused order by topic, KEY"), func(row sqlplane.Row) error {
 		var p Pause
 		err := row.Scan(&p.Topic, &p.Key, &p.Reason, (*dialect.Time)(&p.PausedAt))
 		list = append(list, p)
@@ -81,7 +82,7 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 		where, args = "topic = ? and KEY = ?", []any{topic, key}
 	}
 	var paused, messages int64
-	err := b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) (err error) {
+	err := b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		if paused, err = r.Exec(ctx, b.statement("delete from once_outbox_paused where topic = ? and KEY = ?", topic, key)); err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	if payload == nil {
 		payload = []byte{}
 	}
-	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) error {
+	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		if m.Type != TypeSkipped {
 			n, err := r.Exec(ctx, b.statement("update once_outbox set event_type = ?, headers = ?, payload = ?, encrypted = ? where part = ? and id = ?",
 				TypeSkipped, headers, payload, b.cfg.Encrypter != nil, int64(s.part), s.id))

@@ -3,7 +3,7 @@ package outbox
 import (
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 )
 
 // Bounds of a queue.

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // item is a message of a unit of work.
@@ -54,7 +55,7 @@ const maxBytes = 8 << 20
 
 // query is a statement as it is being written.
 type query struct {
-	dialect store.Dialect
+	dialect sqlplane.Dialect
 	text    strings.Builder
 	args    []any
 }
@@ -72,7 +73,7 @@ func (q *query) write(text ...string) *query {
 // arg writes an argument.
 func (q *query) arg(v any) *query {
 	q.args = append(q.args, v)
-	if q.dialect == store.PostgreSQL {
+	if q.dialect == sqlplane.PostgreSQL {
 		return q.write("$", strconv.Itoa(len(q.args)))
 	}
 	q.text.WriteByte('?')
@@ -81,7 +82,7 @@ func (q *query) arg(v any) *query {
 
 // pick writes the text of the dialect.
 func (q *query) pick(postgres, mysql, sqlite string) *query {
-	return q.write(map[store.Dialect]string{store.PostgreSQL: postgres, store.MySQL: mysql, store.SQLite: sqlite}[q.dialect])
+	return q.write(map[sqlplane.Dialect]string{sqlplane.PostgreSQL: postgres, sqlplane.MySQL: mysql, sqlplane.SQLite: sqlite}[q.dialect])
 }
 
 func (q *query) statement() store.Statement {
@@ -94,7 +95,7 @@ type columnOf func(column int)
 // each writes a select that runs the select of body for each row of list, by one range of an index each. PostgreSQL plans one select for all
 // of them, whose text does not depend on their number; the others have no LATERAL. Values of rows are string and int64.
 func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *query {
-	if q.dialect != store.PostgreSQL {
+	if q.dialect != sqlplane.PostgreSQL {
 		for i, row := range rows {
 			if i > 0 {
 				q.write(" union all ")
@@ -105,7 +106,7 @@ func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *q
 				case int64:
 					q.text.WriteString(strconv.FormatInt(v, 10))
 				case string:
-					if q.dialect == store.MySQL {
+					if q.dialect == sqlplane.MySQL {
 						fmt.Fprintf(&q.text, "x'%x'", v)
 						return
 					}
@@ -168,7 +169,7 @@ func (r *Relay) above(list []rangeOf, trouble bool) store.Statement {
 		value(0)
 		q.write(" and part = ")
 		value(1)
-		if q.dialect == store.PostgreSQL { // no other index can read such a range
+		if q.dialect == sqlplane.PostgreSQL { // no other index can read such a range
 			q.write(" and (topic, part, id) > (")
 			value(0)
 			q.write(", ")
@@ -252,7 +253,7 @@ func (r *Relay) listed(ids []messageID) (condition string, args []any) {
 		numbers.WriteString(strconv.Itoa(m.part))
 		list.WriteString(strconv.FormatInt(m.id, 10))
 	}
-	if r.db.Dialect() == store.PostgreSQL {
+	if r.db.Dialect() == sqlplane.PostgreSQL {
 		return "(part, id) in (select * from unnest(?::text::smallint[], ?::text::bigint[]))", []any{"{" + numbers.String() + "}", "{" + list.String() + "}"}
 	}
 	return "id in (" + list.String() + ")", nil
@@ -264,7 +265,7 @@ var errFull = errors.New("the batch is full")
 func (r *Relay) read(ctx context.Context, s store.Statement) (items []*item, cut bool, err error) {
 	bytes := 0
 	err = r.try(ctx, func(ctx context.Context) error {
-		return r.db.Pool().Query(ctx, s, func(row store.Row) error {
+		return r.db.Pool().Query(ctx, s, func(row sqlplane.Row) error {
 			it := new(item)
 			read, err := scanStored(also{row, []any{&it.blocked}})
 			if err != nil {
@@ -304,7 +305,7 @@ func (r *Relay) findPredecessors(ctx context.Context, items []*item) error {
 			q.write(" limit 1")
 		})
 		err := r.try(ctx, func(ctx context.Context) error {
-			return r.db.Pool().Query(ctx, q.statement(), func(row store.Row) error {
+			return r.db.Pool().Query(ctx, q.statement(), func(row sqlplane.Row) error {
 				var n int
 				err := row.Scan(&n)
 				some[n].outcome = outcomeWaits

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/hold"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // RelayConfig is how a [Relay] works. The zero value is a good one.
@@ -63,7 +65,7 @@ type TopicConfig struct {
 // Relay delivers the messages of an outbox. It is an [once.Observer]: a commit that has added
 // messages wakes it.
 type Relay struct {
-	db        store.Database
+	db        sqlplane.Database
 	publisher Publisher
 	cfg       RelayConfig
 	keep      time.Duration  // delivered messages
@@ -105,7 +107,7 @@ func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
 	return r
 }
 
-func newRelay(db store.Database, p Publisher, cfg RelayConfig) *Relay {
+func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	cfg.Batch = cmp.Or(max(0, cfg.Batch), 1000)
 	cfg.Concurrency = cmp.Or(max(0, cfg.Concurrency), queuesOfTopic)
 	cfg.Timeout = cmp.Or(max(0, cfg.Timeout), 30*time.Second)
@@ -220,7 +222,7 @@ func (r *Relay) holdParts(ctx context.Context, changed, giveUp chan struct{}) er
 			return err
 		}
 		r.board.tried(true)
-		pause(ctx, awayTTLs*r.cfg.TTL)
+		sleep.For(ctx, awayTTLs*r.cfg.TTL)
 	}
 }
 
@@ -232,7 +234,7 @@ func (r *Relay) check(ctx context.Context) error {
 	}
 	for failures := 1; ; failures++ {
 		err := r.try(ctx, func(ctx context.Context) error {
-			return r.db.Pool().Query(ctx, tables, func(store.Row) error { return nil })
+			return r.db.Pool().Query(ctx, tables, func(sqlplane.Row) error { return nil })
 		})
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -266,7 +268,7 @@ func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
 	if store.KindOf(err) != store.KindRetry { // a deadlock is no news
 		r.tell(ctx, Event{Type: EventDatabase, Err: err})
 	}
-	pause(ctx, backoff(10*time.Millisecond, 500*time.Millisecond, failures))
+	sleep.For(ctx, backoff(10*time.Millisecond, 500*time.Millisecond, failures))
 }
 
 // Observe implements [once.Observer].
@@ -340,14 +342,4 @@ func backoff(least, most time.Duration, failures int) time.Duration {
 		return least << n
 	}
 	return most
-}
-
-// pause waits until d is over or ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

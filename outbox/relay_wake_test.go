@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // emptyDatabase has all tables and no rows. It counts reads of tails.
 type emptyDatabase struct{ tails atomic.Int64 }
 
-func (d *emptyDatabase) Dialect() store.Dialect { return store.SQLite }
+func (d *emptyDatabase) Dialect() sqlplane.Dialect { return sqlplane.SQLite }
 
-func (d *emptyDatabase) Pool() store.Runner { return d }
+func (d *emptyDatabase) Pool() sqlplane.Runner { return d }
 
-func (d *emptyDatabase) Within(ctx context.Context, _ store.Isolation, fn func(context.Context, store.Runner) error) error {
+func (d *emptyDatabase) Within(ctx context.Context, _ store.Isolation, fn func(context.Context, sqlplane.Runner) error) error {
 	return fn(ctx, d)
 }
 
@@ -28,7 +29,7 @@ func (d *emptyDatabase) Exec(context.Context, store.Statement) (int64, error) { 
 
 func (d *emptyDatabase) Append(context.Context, store.Statement) error { return nil }
 
-func (d *emptyDatabase) Query(_ context.Context, s store.Statement, _ func(store.Row) error) error {
+func (d *emptyDatabase) Query(_ context.Context, s store.Statement, _ func(sqlplane.Row) error) error {
 	if strings.HasPrefix(s.SQL, "select part, topic, id from once_outbox where id > ") {
 		d.tails.Add(1)
 	}

@@ -12,9 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // settling is how many statements of a class are under way at once: one is written down while another waits for its commit. More of them have fewer
@@ -140,10 +141,10 @@ func (r *Relay) delivered(ctx context.Context, items []*item) error {
 }
 
 func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
-	if r.db.Dialect() == store.PostgreSQL || r.keep == 0 && !failed {
+	if r.db.Dialect() == sqlplane.PostgreSQL || r.keep == 0 && !failed {
 		return r.removeIn(ctx, r.db.Pool(), ids, failed, held)
 	}
-	err = r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx store.Runner) (err error) {
+	err = r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) (err error) {
 		removed, err = r.removeIn(ctx, tx, ids, failed, held)
 		return err
 	})
@@ -151,12 +152,12 @@ func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held [
 }
 
 // removeIn is remove with one statement, or with some of the transaction tx. failed says that the messages may have failures.
-func (r *Relay) removeIn(ctx context.Context, tx store.Runner, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
+func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
 	listed, args := r.listed(ids)
 	still, more := hold.StillHeld(workName, "once_outbox.part", held)
 	where, args := listed+" and "+still, append(args, more...)
 	const into = "insert into once_outbox_sent (" + storedColumns + ", sent_at) select " + storedColumns + ", NOW from "
-	if r.db.Dialect() == store.PostgreSQL {
+	if r.db.Dialect() == sqlplane.PostgreSQL {
 		// A join in the order of the list: "in" would sort or hash the list, so that each row costs more.
 		deleted := "delete from once_outbox using unnest(?::text::smallint[], ?::text::bigint[]) x(part, id) where once_outbox.part = x.part and once_outbox.id = x.id and " + still
 		if r.keep == 0 && !failed {
@@ -177,7 +178,7 @@ func (r *Relay) removeIn(ctx context.Context, tx store.Runner, ids []messageID, 
 		}
 	}
 	deleted := r.text("delete from once_outbox where "+where, args...)
-	if r.db.Dialect() == store.MySQL {
+	if r.db.Dialect() == sqlplane.MySQL {
 		// Row by row: a plan that reads the table would wait for rows that are not committed yet.
 		deleted = r.text("delete once_outbox from "+mysqlTable(ids)+" x straight_join once_outbox on once_outbox.part = x.part and once_outbox.id = x.id where "+still, more...)
 	}
@@ -192,9 +193,9 @@ func (r *Relay) removeFailures(ids []messageID, held []hold.Part) store.Statemen
 	still, more := hold.StillHeld(workName, "once_outbox_failed.part", held)
 	listed, args := r.listed(ids)
 	switch r.db.Dialect() {
-	case store.MySQL:
+	case sqlplane.MySQL:
 		return r.text("delete once_outbox_failed from "+mysqlTable(ids)+" x straight_join once_outbox_failed on once_outbox_failed.part = x.part and once_outbox_failed.id = x.id where "+still, more...)
-	case store.SQLite: // the table has no index by id alone
+	case sqlplane.SQLite: // the table has no index by id alone
 		var list strings.Builder
 		for i, m := range ids {
 			if i > 0 {
@@ -203,7 +204,7 @@ func (r *Relay) removeFailures(ids []messageID, held []hold.Part) store.Statemen
 			fmt.Fprintf(&list, "(%d,%d)", m.part, m.id)
 		}
 		listed = "(part, id) in (values " + list.String() + ")"
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 	}
 	return r.text("delete from once_outbox_failed where "+listed+" and "+still, append(args, more...)...)
 }
@@ -247,7 +248,7 @@ func (r *Relay) failedSome(ctx context.Context, items []*item) error {
 		} else {
 			micros = wait.Microseconds()
 		}
-		if want++; it.failure != nil && r.db.Dialect() == store.MySQL { // a row that is updated counts as two
+		if want++; it.failure != nil && r.db.Dialect() == sqlplane.MySQL { // a row that is updated counts as two
 			want++
 		}
 		rows[i] = []any{int64(it.part), it.id, it.message.Type, f.attempts, micros, errorText(it.err)}
@@ -289,7 +290,7 @@ func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 	var from strings.Builder
 	var args []any
 	next := "NOW + x.wait / 1000"
-	if r.db.Dialect() == store.PostgreSQL {
+	if r.db.Dialect() == sqlplane.PostgreSQL {
 		next = "NOW + x.wait * interval '1 microsecond'"
 		from.WriteString("unnest(?::text::smallint[], ?::text::bigint[], ?::text::text[], ?::text::bigint[], ?::text::bigint[], ?::text::text[]) x(part, id, type, attempts, wait, error) join once_outbox o")
 		args = dialect.Arrays(rows)
@@ -303,14 +304,14 @@ func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 			args = append(args, row[2:]...)
 		}
 		join := " cross join" // SQLite keeps its order
-		if r.db.Dialect() == store.MySQL {
+		if r.db.Dialect() == sqlplane.MySQL {
 			join = " straight_join"
 		}
 		from.WriteString(") x" + join + " once_outbox o")
 	}
 	still, more := hold.StillHeld(workName, "o.part", held)
 	lock := ""
-	if r.db.Dialect() == store.PostgreSQL { // elsewhere a select in an insert locks what it reads, or writers are alone
+	if r.db.Dialect() == sqlplane.PostgreSQL { // elsewhere a select in an insert locks what it reads, or writers are alone
 		lock = " for share of o" // a Skip that has not committed is waited for
 	}
 	return r.text(`insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error)

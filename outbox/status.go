@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Wait is what the messages of a topic wait for. The set may grow.
@@ -67,7 +68,7 @@ const (
 // reads one row for each topic in each of its parts, and some more of topics that fail, however many messages wait.
 func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) { return readTopics(ctx, b.db) }
 
-func readTopics(ctx context.Context, db store.Database) ([]Topic, error) {
+func readTopics(ctx context.Context, db sqlplane.Database) ([]Topic, error) {
 	r := topicReader{db: db, byName: map[string]*Topic{}, queues: map[string][]int64{}}
 	for _, read := range [...]func(context.Context) error{r.readQueues, r.readPauses, r.readNotes, r.readFailing, r.readHeads} {
 		if err := read(ctx); err != nil {
@@ -91,7 +92,7 @@ func readTopics(ctx context.Context, db store.Database) ([]Topic, error) {
 
 // topicReader collects what is known of topics.
 type topicReader struct {
-	db      store.Database
+	db      sqlplane.Database
 	now     time.Time
 	byName  map[string]*Topic
 	queues  map[string][]int64 // parts in which a topic has messages
@@ -107,27 +108,27 @@ func (r *topicReader) topic(name string) *Topic {
 	return t
 }
 
-func (r *topicReader) query(ctx context.Context, query string, each func(store.Row) error, args ...any) error {
+func (r *topicReader) query(ctx context.Context, query string, each func(sqlplane.Row) error, args ...any) error {
 	return r.db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(r.db.Dialect(), query), Args: args}, each)
 }
 
 // firstOfQueues reads the first message of each topic in each part, by a loose scan of the index once_outbox_queue: it goes from one
 // topic and part to the next one, and passes over the other messages.
-var firstOfQueues = map[store.Dialect]string{
-	store.PostgreSQL: `with recursive q as ((select topic, part, id, created_at from once_outbox order by topic, part, id limit 1)
+var firstOfQueues = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: `with recursive q as ((select topic, part, id, created_at from once_outbox order by topic, part, id limit 1)
  union all select n.* from q cross join lateral (select o.topic, o.part, o.id, o.created_at from once_outbox o where (o.topic, o.part) > (q.topic, q.part)
   order by o.topic, o.part, o.id limit 1) n)
  select topic, part, created_at, NOW from q limit ?`,
-	store.SQLite: `with recursive q(id) as (select (select id from once_outbox order by topic, part, id limit 1)
+	sqlplane.SQLite: `with recursive q(id) as (select (select id from once_outbox order by topic, part, id limit 1)
  union all select coalesce((select o.id from once_outbox o where o.topic = c.topic and o.part > c.part order by o.part, o.id limit 1),
   (select o.id from once_outbox o where o.topic > c.topic order by o.topic, o.part, o.id limit 1)) from q join once_outbox c on c.id = q.id)
  select c.topic, c.part, c.created_at, NOW from q join once_outbox c on c.id = q.id limit ?`,
-	store.MySQL: `select o.topic, o.part, o.created_at, NOW from (select topic, part, min(id) id from once_outbox group by topic, part limit ?) q
+	sqlplane.MySQL: `select o.topic, o.part, o.created_at, NOW from (select topic, part, min(id) id from once_outbox group by topic, part limit ?) q
  straight_join once_outbox o on o.part = q.part and o.id = q.id`,
 }
 
 func (r *topicReader) readQueues(ctx context.Context) error {
-	return r.query(ctx, firstOfQueues[r.db.Dialect()], func(row store.Row) error {
+	return r.query(ctx, firstOfQueues[r.db.Dialect()], func(row sqlplane.Row) error {
 		var name string
 		var part int64
 		var added time.Time
@@ -150,7 +151,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 func (r *topicReader) readPauses(ctx context.Context) error {
-	return r.query(ctx, "select topic, KEY, reason, paused_at, NOW from once_outbox_paused order by topic, KEY", func(row store.Row) error {
+	return r.query(ctx, "select topic, KEY, reason, paused_at, NOW from once_outbox_paused order by topic, KEY", func(row sqlplane.Row) error {
 		w := TopicWait{For: WaitPaused, Messages: 1}
 		var name string
 		if err := row.Scan(&name, &w.Key, &w.Reason, (*dialect.Time)(&w.Since), (*dialect.Time)(&r.now)); err != nil {
@@ -178,7 +179,7 @@ func (r *topicReader) isPartial(name string) {
 // readNotes reads what relays that live have told of topics: see waitNoter.
 func (r *topicReader) readNotes(ctx context.Context) error {
 	return r.query(ctx, `select w.topic, w.reason, w.since, w.error, w.node, NOW from once_outbox_wait w
- where (select 1 from once_hold_node n where n.work = 'outbox' and n.node = w.node and n.expires > NOW limit 1) is not null order by w.topic, w.node limit ?`, func(row store.Row) error {
+ where (select 1 from once_hold_node n where n.work = 'outbox' and n.node = w.node and n.expires > NOW limit 1) is not null order by w.topic, w.node limit ?`, func(row sqlplane.Row) error {
 		var w TopicWait
 		var name string
 		if err := row.Scan(&name, (*string)(&w.For), (*dialect.Time)(&w.Since), &w.Reason, &w.Node, (*dialect.Time)(&r.now)); err != nil {
@@ -197,10 +198,10 @@ func (r *topicReader) readNotes(ctx context.Context) error {
 }
 
 // failingTopics are the topics of failures, by a loose scan of the index once_outbox_failed_key.
-var failingTopics = map[store.Dialect]string{
-	store.PostgreSQL: looseFailing,
-	store.SQLite:     looseFailing,
-	store.MySQL:      "select distinct topic from once_outbox_failed limit ?",
+var failingTopics = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: looseFailing,
+	sqlplane.SQLite:     looseFailing,
+	sqlplane.MySQL:      "select distinct topic from once_outbox_failed limit ?",
 }
 
 const looseFailing = `with recursive q(topic) as (select (select topic from once_outbox_failed order by topic limit 1)
@@ -209,7 +210,7 @@ const looseFailing = `with recursive q(topic) as (select (select topic from once
 
 func (r *topicReader) readFailing(ctx context.Context) error {
 	var names []string
-	err := r.query(ctx, failingTopics[r.db.Dialect()], func(row store.Row) error {
+	err := r.query(ctx, failingTopics[r.db.Dialect()], func(row sqlplane.Row) error {
 		var name string
 		err := row.Scan(&name)
 		names = append(names, name)
@@ -231,7 +232,7 @@ func (r *topicReader) readFailing(ctx context.Context) error {
 	for i, name := range names {
 		args = append(args, int64(i), name, int64(mostFailed))
 	}
-	return r.query(ctx, union(r.db.Dialect(), one, len(names)), func(row store.Row) error {
+	return r.query(ctx, union(r.db.Dialect(), one, len(names)), func(row sqlplane.Row) error {
 		w := TopicWait{For: WaitFailing}
 		var at, tried int64
 		var key, failure *string
@@ -268,7 +269,7 @@ func (r *topicReader) readHeads(ctx context.Context) error {
 	const atOnce = 100 // queues
 	for from := 0; from < len(names); from += atOnce {
 		n := min(atOnce, len(names)-from)
-		err := r.query(ctx, union(r.db.Dialect(), one, n), func(row store.Row) error {
+		err := r.query(ctx, union(r.db.Dialect(), one, n), func(row sqlplane.Row) error {
 			var at int64
 			var added time.Time
 			if err := row.Scan(&at, (*dialect.Time)(&added)); err != nil {
@@ -286,8 +287,8 @@ func (r *topicReader) readHeads(ctx context.Context) error {
 }
 
 // union is a statement n times, whose first argument is a number.
-func union(d store.Dialect, one string, n int) string {
-	if d == store.PostgreSQL {
+func union(d sqlplane.Dialect, one string, n int) string {
+	if d == sqlplane.PostgreSQL {
 		one = strings.Replace(one, "select ?,", "select ?::bigint,", 1)
 	}
 	return one + strings.Repeat("\n union all "+one, n-1)

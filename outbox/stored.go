@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // storedColumns are those that scanStored reads, of once_outbox or once_outbox_sent, as package
@@ -25,7 +25,7 @@ type stored struct {
 }
 
 // scanStored reads storedColumns.
-func scanStored(row store.Row) (s stored, err error) {
+func scanStored(row sqlplane.Row) (s stored, err error) {
 	m := &s.message
 	var seq *int64
 	err = row.Scan(&s.part, &s.id, &m.Topic, &m.Key, &seq, &m.ID, &m.Type, &m.Source, &s.headers, &m.Payload, &s.encrypted, &m.Trace, (*dialect.Time)(&m.CreatedAt))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // How many delivered messages one statement deletes, and how often a relay looks for some.
@@ -54,17 +56,17 @@ func (r *Relay) sweepSent(ctx context.Context) error {
 		if err != nil || n < sweepBatch {
 			return err
 		}
-		pause(ctx, time.Since(began))
+		sleep.For(ctx, time.Since(began))
 	}
 	return nil
 }
 
 // deleteSent deletes what was delivered more than ? microseconds ago, at most ? rows. On PostgreSQL,
 // relays that sweep at the same time do not wait for each other.
-var deleteSent = map[store.Dialect]string{
-	store.PostgreSQL: `with old as (
+var deleteSent = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: `with old as (
   select part, id from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ? FOR UPDATE SKIP LOCKED)
  delete from once_outbox_sent s using old where s.part = old.part and s.id = old.id`,
-	store.SQLite: "delete from once_outbox_sent where (part, id) in (select part, id from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ?)",
-	store.MySQL:  "delete from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ?",
+	sqlplane.SQLite: "delete from once_outbox_sent where (part, id) in (select part, id from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ?)",
+	sqlplane.MySQL:  "delete from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ?",
 }

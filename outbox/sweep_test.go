@@ -8,8 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // keptDatabase has delivered messages that were kept for long enough.
@@ -19,7 +20,7 @@ type keptDatabase struct {
 	kept atomic.Int64
 }
 
-func (d *keptDatabase) Pool() store.Runner { return d }
+func (d *keptDatabase) Pool() sqlplane.Runner { return d }
 
 // firstPart holds part 0.
 type firstPart struct{ holder }
@@ -38,7 +39,7 @@ func (d *keptDatabase) Exec(_ context.Context, s store.Statement) (int64, error)
 // TestSweepKeepsUp: one sweep deletes all that was kept for long enough, however much has come since the last one.
 func TestSweepKeepsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &keptDatabase{fakeSQL: fakeSQL{dialect: store.SQLite}}
+		db := &keptDatabase{fakeSQL: fakeSQL{dialect: sqlplane.SQLite}}
 		r := newRelay(db, PublisherFunc(func(context.Context, []Message) []error { return nil }), RelayConfig{})
 		r.holder, r.keep = firstPart{}, time.Hour
 		ctx, cancel := context.WithCancel(t.Context())

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 )
 
 // maxQueues bounds the length of a statement.

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // A relay that reaches nothing for some TTLs, while another one delivers, gives its parts up to it, and comes back later.
@@ -19,7 +20,7 @@ var errBarren = errors.New("this relay has reached no destination for a while, a
 // yield calls giveUp each time when this process should give its parts up. It works until ctx ends.
 func (r *Relay) yield(ctx context.Context, giveUp func()) {
 	var before map[int]int64
-	for pause(ctx, r.cfg.TTL); ctx.Err() == nil; pause(ctx, r.cfg.TTL) {
+	for sleep.For(ctx, r.cfg.TTL); ctx.Err() == nil; sleep.For(ctx, r.cfg.TTL) {
 		held, done := r.holder.Use(allParts)
 		done()
 		if len(held) == 0 || len(held) == parts || !r.board.barren(barrenTTLs*r.cfg.TTL) {
@@ -62,7 +63,7 @@ func (r *Relay) firsts(ctx context.Context, mine map[int]bool) (map[int]int64, e
 	})
 	firsts := map[int]int64{}
 	err := r.try(ctx, func(ctx context.Context) error {
-		return r.db.Pool().Query(ctx, q.statement(), func(row store.Row) error {
+		return r.db.Pool().Query(ctx, q.statement(), func(row sqlplane.Row) error {
 			var part int
 			var id int64
 			err := row.Scan(&part, &id)

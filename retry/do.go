@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/oncelib/once/internal/base/lazy"
 	"github.com/oncelib/once/internal/base/sleep"
-	"github.com/oncelib/once/internal/lazy"
 )
 
 var standard Policy

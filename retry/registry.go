@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/oncelib/once/internal/hostname"
+	"github.com/oncelib/once/internal/base/hostname"
 )
 
 // Most destinations that are remembered. A gateway has its destinations named by

@@ -62,15 +62,6 @@ type (
 		Connections() Connections
 	}
 
-	// Reserver is a [Database] that can keep a connection beside its pool, for a heartbeat: it does
-	// not wait for handlers that have all connections of the pool.
-	Reserver interface {
-		// Reserve returns the same database with one connection of its own, which is not one of the
-		// pool's and does not count as one. It is opened when it is first used, and again after it has broken.
-		// release closes it. On SQLite there is nothing to reserve: a statement waits for its turn to write.
-		Reserve() (own Database, release func(), err error)
-	}
-
 	// Irrevocable is a Store whose Rollback does not undo what a handler has done, because it
 	// works in several transactions or calls other services. Its Claim's Rollback returns nil if nothing
 	// stands and the operation is absent again, an error of [KindPartial] if earlier steps stand, and

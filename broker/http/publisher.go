@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/cloudevent"
 	"github.com/oncelib/once/internal/keyed"
-	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )

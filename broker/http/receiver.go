@@ -15,8 +15,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/cloudevent"
-	"github.com/oncelib/once/internal/wire"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/operate"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var auditListEntry = cli.Entry{
@@ -29,7 +29,7 @@ func looked(ctx context.Context, m *cli.Env, db *operations, who string, l opera
 	bound, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var err error
-	if db.Dialect == store.SQLite { // which does not hear that while it waits for the file
+	if db.Dialect == sqlplane.SQLite { // which does not hear that while it waits for the file
 		db.SetMaxOpenConns(1)
 		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
 	}

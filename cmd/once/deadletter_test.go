@@ -9,8 +9,8 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
-	"github.com/oncelib/once/internal/letter"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // lettersData is letters with three causes, at fixed times.
@@ -36,7 +36,7 @@ func lettersData(t *testing.T, db opened) {
 			_, _, _, err := letter.Record(t.Context(), db.Store, l.ID, letter.Attempt{Node: fmt.Sprintf("node-%d", n+1), Error: l.Error})
 			must(err)
 		}
-		must(letter.Within(t.Context(), db.Store, func(ctx context.Context, r store.Runner) error { return letter.Bury(ctx, r, db.dialect, &l) }))
+		must(letter.Within(t.Context(), db.Store, func(ctx context.Context, r sqlplane.Runner) error { return letter.Bury(ctx, r, db.dialect, &l) }))
 	}
 	db.set(t, "once_deadletter_attempt", "at", begun, "1 = 1")
 	db.set(t, "once_deadletter", "dead_at", begun, "1 = 1")
@@ -122,7 +122,7 @@ func TestDeadletterBefore(t *testing.T) {
 		dies := func(n int) {
 			t.Helper()
 			l := letter.Letter{UID: messageID(n), ID: letter.ID{Origin: letter.OriginInbox, Consumer: "billing", Source: "/shop", EventID: fmt.Sprintf("event-%d", n)}, Class: "permanent", Error: "customer 19 is unknown", Attempts: 1}
-			err := letter.Within(t.Context(), db.Store, func(ctx context.Context, r store.Runner) error { return letter.Bury(ctx, r, db.dialect, &l) })
+			err := letter.Within(t.Context(), db.Store, func(ctx context.Context, r sqlplane.Runner) error { return letter.Bury(ctx, r, db.dialect, &l) })
 			if err != nil {
 				t.Fatal(err)
 			}

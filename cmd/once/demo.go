@@ -19,7 +19,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var demoEntry = cli.Entry{
@@ -167,7 +167,7 @@ func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
 // can see the last of them end. In SQLite they end with the process.
 func withSession(src demoDB, name string) string {
 	u, err := url.Parse(src.url)
-	if src.Dialect != store.PostgreSQL || err != nil {
+	if src.Dialect != sqlplane.PostgreSQL || err != nil {
 		return src.url
 	}
 	q := u.Query()
@@ -184,7 +184,7 @@ func witness(ctx context.Context, src demoDB, session string) (killstorm.Witness
 	}
 	w := killstorm.Witness{DB: db}
 	switch src.Dialect {
-	case store.MySQL:
+	case sqlplane.MySQL:
 		if err := db.PingContext(ctx); err != nil {
 			return w, errors.Join(src.Failed("open", err), db.Close())
 		}
@@ -194,7 +194,7 @@ func witness(ctx context.Context, src demoDB, session string) (killstorm.Witness
 			err = db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where db = database() and id <> connection_id()").Scan(&n)
 			return n, err
 		}
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		if err := db.PingContext(ctx); err != nil {
 			return w, errors.Join(src.Failed("open", err), db.Close())
 		}

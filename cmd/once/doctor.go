@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var doctorEntry = cli.Entry{
@@ -105,15 +105,15 @@ type check struct {
 }
 
 // checks of each dialect, in the order in which they are printed.
-func checks(d store.Dialect) []check {
+func checks(d sqlplane.Dialect) []check {
 	return slices.Concat(databaseChecks(d), outboxChecks, inboxChecks, deadletterChecks)
 }
 
-func databaseChecks(d store.Dialect) []check {
+func databaseChecks(d sqlplane.Dialect) []check {
 	switch d {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		return postgresChecks
-	case store.SQLite:
+	case sqlplane.SQLite:
 		return sqliteChecks
 	}
 	return mysqlChecks

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -35,7 +35,7 @@ func admit(ctx context.Context, dsn string) (*patient, error) {
 		return nil, err
 	}
 	_ = db.Close()
-	return admitted(ctx, db.Source, db.Dialect != store.SQLite)
+	return admitted(ctx, db.Source, db.Dialect != sqlplane.SQLite)
 }
 
 func admitted(ctx context.Context, src cli.Source, exact bool) (*patient, error) {
@@ -60,7 +60,7 @@ func (p *patient) status(ctx context.Context) ([]migration.Status, error) {
 	case err != nil:
 		return nil, err
 	case cfg != nil:
-		db = sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg))
+		db = sqlstore.OpenDB(sqlplane.PostgreSQL, stdlib.GetConnector(*cfg))
 	default:
 		if db, err = sqlstore.Open(p.Source.Driver, p.DSN); err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func askMigrations(ctx context.Context, p *patient) (finding, error) {
 			lacks = append(lacks, s.Migration)
 		}
 	}
-	if p.Dialect == store.MySQL && missing[migration.Operation.Capability] > 0 {
+	if p.Dialect == sqlplane.MySQL && missing[migration.Operation.Capability] > 0 {
 		if err := p.rehearse(ctx, lacks); err != nil {
 			what, try := cli.Advice(cli.OwnError(err).Error())
 			return fail.because("tables are missing, and once migrate up fails: "+what, cli.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil

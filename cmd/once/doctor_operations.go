@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )

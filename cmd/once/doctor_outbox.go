@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/outbox"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -36,7 +36,7 @@ func (p *patient) store(ctx context.Context) (*sqlstore.Store, func(), error) {
 	}
 	var db *sql.DB
 	if cfg != nil {
-		db = sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg))
+		db = sqlstore.OpenDB(sqlplane.PostgreSQL, stdlib.GetConnector(*cfg))
 	} else {
 		src := p.Source
 		if src.Path != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 )
 
 var postgresChecks = []check{

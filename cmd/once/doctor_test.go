@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // examined runs once doctor and returns what it has found, by check.
@@ -87,7 +87,7 @@ func TestDoctorOperations(t *testing.T) {
 		if p.Path != "" {
 			ago = func(d string) string { return "cast(unixepoch('subsec', '-" + d + "') * 1000 as integer)" }
 		}
-		if p.Dialect == store.MySQL {
+		if p.Dialect == sqlplane.MySQL {
 			ago = func(d string) string { return "unix_timestamp(now(3) - interval " + d + ") * 1000" }
 		}
 		insert := func(key, state, since, lease, expires string) {
@@ -128,7 +128,7 @@ func TestDoctorPrints(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "app.db")
 	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
 	o := run(t, "doctor", "--db", "file:"+file+"?_pragma=busy_timeout(0)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").want(t, 1)
-	all, err := migration.All(store.SQLite, capabilities...)
+	all, err := migration.All(sqlplane.SQLite, capabilities...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestForget is a session of an operator.
@@ -39,7 +40,7 @@ func TestForget(t *testing.T) {
 		}
 		o = run(t, "audit", "list", "--db", url).want(t, 0)
 		first := 1
-		if db.dialect != store.SQLite {
+		if db.dialect != sqlplane.SQLite {
 			first = 2 // the preview has taken one
 		}
 		id := strconv.Itoa(first + 1)

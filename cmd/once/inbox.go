@@ -14,9 +14,10 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // inboxDB is a database with its inboxes.
@@ -47,7 +48,7 @@ func (db *inboxDB) refused(doing string, err error) error {
 }
 
 // distinct returns the first values of the first column of an index, each found by one look at it.
-func distinct(ctx context.Context, db *sql.DB, d store.Dialect, table, column string, most int) (list []string, err error) {
+func distinct(ctx context.Context, db *sql.DB, d sqlplane.Dialect, table, column string, most int) (list []string, err error) {
 	query := dialect.Text(d, "select min("+column+") from "+table+" where "+column+" > ?")
 	for last := ""; len(list) < most; {
 		var next sql.NullString

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/internal/hostname"
+	"github.com/oncelib/once/internal/base/hostname"
 	"github.com/oncelib/once/retry/journal"
 )
 

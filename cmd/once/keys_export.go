@@ -14,7 +14,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/recorded"
-	"github.com/oncelib/once/internal/audit"
+
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/operate"
 )
 
@@ -77,7 +78,7 @@ func (c *keysExport) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return err
 	}
 	if c.file == "" {
-		c.file = "once-" + audit.KeyHashes(op.Key)[0] + ".json"
+		c.file = "once-" + keyname.Hashes(op.Key)[0] + ".json"
 	}
 	looked(ctx, m, db, c.who, operate.Access{Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})
 	if err := writeNew(c.file, r); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -91,7 +92,7 @@ func prepare(t *testing.T, url string) {
 	do(once.Config{HashKeys: true}, once.Operation{Scope: "vault", Key: "hashed", Fingerprint: once.FingerprintOf([]byte("x"))})
 	do(once.Config{}, once.Operation{Scope: "jobs", Key: "expired", Retain: time.Hour})
 	expire := "update once_operation set expires_at = since where key = 'expired'"
-	if src.Dialect == store.MySQL {
+	if src.Dialect == sqlplane.MySQL {
 		expire = strings.Replace(expire, "key", "`key`", 1)
 	}
 	if _, err := db.ExecContext(ctx, expire); err != nil {

@@ -12,9 +12,10 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -22,7 +23,7 @@ import (
 type opened struct {
 	*sql.DB
 	*sqlstore.Store
-	dialect store.Dialect
+	dialect sqlplane.Dialect
 	url     string
 }
 
@@ -47,7 +48,7 @@ func open(t *testing.T, url string) opened {
 
 // words are those of the dialect.
 func (o opened) words(query string) string {
-	if o.dialect == store.MySQL {
+	if o.dialect == sqlplane.MySQL {
 		query = strings.NewReplacer("$1", "?", " key ", " `key` ").Replace(query)
 	}
 	return query
@@ -57,7 +58,7 @@ func (o opened) words(query string) string {
 func (o opened) set(t *testing.T, table, column string, at time.Time, where string) {
 	t.Helper()
 	var v any = at
-	if o.dialect != store.PostgreSQL {
+	if o.dialect != sqlplane.PostgreSQL {
 		v = at.UnixMilli()
 	}
 	if _, err := o.ExecContext(t.Context(), o.words("update "+table+" set "+column+" = $1 where "+where), v); err != nil {

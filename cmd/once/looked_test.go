@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/operate"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestLooked: who has looked at what is in the audit. Who may not write to it, or cannot
@@ -73,7 +73,7 @@ func reader(t *testing.T, db opened, at string) string {
 			t.Fatal(err)
 		}
 	}
-	if db.dialect == store.SQLite {
+	if db.dialect == sqlplane.SQLite {
 		tx, err := db.BeginTx(t.Context(), nil) // immediate: see parseSource
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func reader(t *testing.T, db opened, at string) string {
 	}
 	name := "reader_" + strings.TrimPrefix(u.Path, "/")
 	u.User = url.User(name)
-	if db.dialect == store.PostgreSQL {
+	if db.dialect == sqlplane.PostgreSQL {
 		exec("create role " + name + " login")
 		t.Cleanup(func() { execAfter(t, db, "drop owned by "+name+"; drop role "+name) })
 		exec("grant usage on schema public to " + name)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -125,7 +125,7 @@ func (c *migratePrint) Run(_ context.Context, m *cli.Env, _ []string) error {
 	if c.dialect == "" {
 		return cli.Usage("--dialect is missing", "once migrate print --dialect postgres")
 	}
-	all, err := migration.All(store.Dialect(c.dialect), c.sets()...)
+	all, err := migration.All(sqlplane.Dialect(c.dialect), c.sets()...)
 	if err != nil {
 		return cli.Usage(fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql")
 	}

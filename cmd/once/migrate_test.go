@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // listed is every migration of this release, as a list that says word of each.
@@ -21,7 +21,7 @@ func listed(tb testing.TB, word string, sets ...migration.Set) string {
 	if len(sets) == 0 {
 		sets = capabilities
 	}
-	all, err := migration.All(store.SQLite, sets...)
+	all, err := migration.All(sqlplane.SQLite, sets...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -97,10 +97,10 @@ func tables(t *testing.T, url string) (names []string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(t.Context(), map[store.Dialect]string{
-		store.PostgreSQL: "select tablename from pg_tables where schemaname = 'public'",
-		store.SQLite:     "select name from sqlite_master where type = 'table'",
-		store.MySQL:      "select table_name from information_schema.tables where table_schema = database()",
+	rows, err := db.QueryContext(t.Context(), map[sqlplane.Dialect]string{
+		sqlplane.PostgreSQL: "select tablename from pg_tables where schemaname = 'public'",
+		sqlplane.SQLite:     "select name from sqlite_master where type = 'table'",
+		sqlplane.MySQL:      "select table_name from information_schema.tables where table_schema = database()",
 	}[db.Dialect])
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestMigratePrint(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := run(t, "migrate", "print", "--dialect", string(src.Dialect)).want(t, 0).stdout
-		if src.Dialect == store.MySQL {
+		if src.Dialect == sqlplane.MySQL {
 			src.DSN += "&multiStatements=true" // as its client has
 		}
 		db, err := sql.Open(src.Driver, src.DSN)
@@ -183,7 +183,7 @@ func TestMigratePrint(t *testing.T) {
 	if !strings.HasPrefix(goose, "-- +goose Up\n-- +goose StatementBegin\n") || !strings.HasSuffix(goose, "-- +goose StatementEnd\n") {
 		t.Errorf("%s", goose)
 	}
-	all, err := migration.All(store.SQLite, migration.Operation)
+	all, err := migration.All(sqlplane.SQLite, migration.Operation)
 	if err != nil {
 		t.Fatal(err)
 	}

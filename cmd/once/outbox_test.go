@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/outbox"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/internal/attempts"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/attempts"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 )
 

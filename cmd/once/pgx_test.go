@@ -12,8 +12,8 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // nativePgx in a URL has the program of a test read operations through pgxstore, as a service
@@ -40,7 +40,7 @@ func mainOnPgx() {
 		return
 	}
 	m := newEnv()
-	m.OpenStore = func(ctx context.Context, db *cli.Database) (store.Database, error) {
+	m.OpenStore = func(ctx context.Context, db *cli.Database) (sqlplane.Database, error) {
 		pool, err := pgxpool.New(ctx, db.DSN)
 		if err != nil {
 			return nil, err

@@ -18,8 +18,8 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/outbox"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -169,11 +169,11 @@ type box interface {
 }
 
 // boxOn returns the outbox of s.
-func boxOn(s store.Database, cfg outbox.Config) (box, error) {
+func boxOn(s sqlplane.Database, cfg outbox.Config) (box, error) {
 	switch s := s.(type) {
-	case store.SQL[*sql.Tx]:
+	case sqlplane.SQL[*sql.Tx]:
 		return outbox.New(s, cfg), nil
-	case store.SQL[pgx.Tx]:
+	case sqlplane.SQL[pgx.Tx]:
 		return outbox.New(s, cfg), nil
 	}
 	return nil, fmt.Errorf("%T has no transactions for an outbox", s)
@@ -201,8 +201,8 @@ func openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, err
 		return relayDB{}, err
 	}
 	closeAll := func() { _ = db.Close() }
-	var s store.Database
-	if db.Dialect == store.PostgreSQL {
+	var s sqlplane.Database
+	if db.Dialect == sqlplane.PostgreSQL {
 		pool, e := pgxpool.New(ctx, db.DSN)
 		if err = e; e == nil {
 			s, closeAll = pgxstore.New(pool), func() { pool.Close(); _ = db.Close() }

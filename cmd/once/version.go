@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var versionEntry = cli.Entry{
@@ -24,7 +24,7 @@ type versionCommand struct{}
 func (versionCommand) Flags(*pflag.FlagSet) {}
 
 func (versionCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
-	all, err := migration.All(store.PostgreSQL, capabilities...)
+	all, err := migration.All(sqlplane.PostgreSQL, capabilities...)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package natural
 import (
 	"context"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Change says what a conditional write has found.
@@ -23,7 +23,7 @@ var changePrice = statement{
 
 // ChangePrice replaces the version before next.Version by next. The caller has read that version. If
 // the price does not exist, the error is [sql.ErrNoRows].
-func ChangePrice(ctx context.Context, db DB, d store.Dialect, next Price) (Change, error) {
+func ChangePrice(ctx context.Context, db DB, d sqlplane.Dialect, next Price) (Change, error) {
 	changed, err := isChanged(db.ExecContext(ctx, changePrice.on(d), next.Amount, next.Version, next.SKU, next.Version-1))
 	if err != nil {
 		return ChangeFailed, err

@@ -7,7 +7,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // DB is a [sql.DB] or a [sql.Tx].
@@ -22,8 +22,8 @@ type statement struct {
 	mysql    string // and MariaDB
 }
 
-func (s statement) on(d store.Dialect) string {
-	if d == store.MySQL {
+func (s statement) on(d sqlplane.Dialect) string {
+	if d == sqlplane.MySQL {
 		return s.mysql
 	}
 	return s.postgres

@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -24,7 +24,7 @@ const clients = 16
 type testDB struct {
 	*sql.DB
 
-	dialect store.Dialect
+	dialect sqlplane.Dialect
 	dsn     string
 }
 
@@ -35,7 +35,7 @@ var tables = map[string]string{
 	"effect":   "id varchar(100) primary key, client bigint not null",
 }
 
-func openTestDB(t *testing.T, driver string, d store.Dialect, dsn string) testDB {
+func openTestDB(t *testing.T, driver string, d sqlplane.Dialect, dsn string) testDB {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
 	must(t, err)
@@ -43,7 +43,7 @@ func openTestDB(t *testing.T, driver string, d store.Dialect, dsn string) testDB
 	db.SetMaxIdleConns(clients)
 	g := testDB{DB: db, dialect: d, dsn: dsn}
 	for name, columns := range tables {
-		if d == store.MySQL {
+		if d == sqlplane.MySQL {
 			columns = strings.ReplaceAll(columns, "varchar", "varbinary") // see docs/natural.md
 		}
 		g.exec(t, "create table "+name+" ("+columns+")")
@@ -80,7 +80,7 @@ func newPostgres(t *testing.T) testDB {
 	t.Helper()
 	s := testenv.SharedPostgres(t)
 	return shared(t, "PostgreSQL", "natural", s, func(database string) testDB {
-		return openTestDB(t, "pgx", store.PostgreSQL, s.URL(database))
+		return openTestDB(t, "pgx", sqlplane.PostgreSQL, s.URL(database))
 	})
 }
 
@@ -90,7 +90,7 @@ func newMySQL(t *testing.T, kind string, s *testenv.MariaDB, parameters string) 
 	t.Helper()
 	database := map[string]string{"": "natural", foundRows: "natural_found"}[parameters]
 	return shared(t, kind+parameters, database, s, func(database string) testDB {
-		return openTestDB(t, "mysql", store.MySQL, s.DSN(database)+parameters)
+		return openTestDB(t, "mysql", sqlplane.MySQL, s.DSN(database)+parameters)
 	})
 }
 
@@ -103,7 +103,7 @@ func on(t *testing.T, test func(t *testing.T, g testDB)) {
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		g := openTestDB(t, "sqlite", store.SQLite, "file:"+filepath.Join(t.TempDir(), "test.db")+
+		g := openTestDB(t, "sqlite", sqlplane.SQLite, "file:"+filepath.Join(t.TempDir(), "test.db")+
 			"?_txlock=immediate&_pragma=busy_timeout(600000)&_pragma=journal_mode(WAL)")
 		defer g.Close()
 		test(t, g)
@@ -141,7 +141,7 @@ func (g testDB) number(t *testing.T, query string, args ...any) (n int64) {
 
 // text is a query in the dialect of the database. Its arguments are used in order.
 func (g testDB) text(query string) string {
-	if g.dialect == store.MySQL {
+	if g.dialect == sqlplane.MySQL {
 		return strings.NewReplacer("$1", "?", "$2", "?", "$3", "?").Replace(query)
 	}
 	return query

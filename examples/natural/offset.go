@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var (
@@ -23,7 +23,7 @@ var (
 //	create table position (source varchar(100) primary key, seq bigint not null)
 //
 // and commits with the effect.
-func Apply(ctx context.Context, db *sql.DB, d store.Dialect, source string, seq int64, effect func(tx *sql.Tx) error) (applied bool, err error) {
+func Apply(ctx context.Context, db *sql.DB, d sqlplane.Dialect, source string, seq int64, effect func(tx *sql.Tx) error) (applied bool, err error) {
 	err = inTx(ctx, db, func(tx *sql.Tx) error {
 		if applied, err = Advance(ctx, tx, d, source, seq); !applied || err != nil {
 			return err
@@ -35,9 +35,9 @@ func Apply(ctx context.Context, db *sql.DB, d store.Dialect, source string, seq 
 
 // Advance moves the position of a source forward, and never back. It locks the position until the
 // transaction ends.
-func Advance(ctx context.Context, tx *sql.Tx, d store.Dialect, source string, seq int64) (moved bool, err error) {
+func Advance(ctx context.Context, tx *sql.Tx, d sqlplane.Dialect, source string, seq int64) (moved bool, err error) {
 	args := []any{source, seq}
-	if d == store.MySQL {
+	if d == sqlplane.MySQL {
 		if _, err := tx.ExecContext(ctx, startMySQL, source); err != nil {
 			return false, err
 		}

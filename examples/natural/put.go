@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // PutPrice handles PUT /prices/{sku}. The version that the client has seen is in If-Match: "7".
-func PutPrice(db DB, d store.Dialect) http.HandlerFunc {
+func PutPrice(db DB, d sqlplane.Dialect) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Amount int64 `json:"amount"`

@@ -7,7 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Why a token cannot be used.
@@ -33,7 +33,7 @@ var (
 //	create table token (hash char(64) primary key, used_by varchar(50))
 //
 // It has the hash of a token, so that a person who reads the table can use none.
-func UseToken(ctx context.Context, db *sql.DB, d store.Dialect, token, user string, effect func(tx *sql.Tx) error) error {
+func UseToken(ctx context.Context, db *sql.DB, d sqlplane.Dialect, token, user string, effect func(tx *sql.Tx) error) error {
 	hash := HashToken(token)
 	return inTx(ctx, db, func(tx *sql.Tx) error {
 		used, err := isChanged(tx.ExecContext(ctx, useToken.on(d), user, hash))

@@ -3,7 +3,7 @@ package natural
 import (
 	"context"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Price is a row of
@@ -34,7 +34,7 @@ var selectPrice = statement{
 
 // SetPrice stores p, unless the version that is stored is the same or newer. It returns what is stored
 // afterwards: p, also if the call is repeated, or a newer version.
-func SetPrice(ctx context.Context, db DB, d store.Dialect, p Price) (Price, error) {
+func SetPrice(ctx context.Context, db DB, d sqlplane.Dialect, p Price) (Price, error) {
 	if _, err := db.ExecContext(ctx, setPrice.on(d), p.SKU, p.Amount, p.Version); err != nil {
 		return Price{}, err
 	}
@@ -42,7 +42,7 @@ func SetPrice(ctx context.Context, db DB, d store.Dialect, p Price) (Price, erro
 }
 
 // ReadPrice returns what is stored. It fails with [sql.ErrNoRows] if nothing is.
-func ReadPrice(ctx context.Context, db DB, d store.Dialect, sku string) (p Price, err error) {
+func ReadPrice(ctx context.Context, db DB, d sqlplane.Dialect, sku string) (p Price, err error) {
 	err = db.QueryRowContext(ctx, selectPrice.on(d), sku).Scan(&p.SKU, &p.Amount, &p.Version)
 	return p, err
 }

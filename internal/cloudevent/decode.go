@@ -11,7 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // keyHeader and NATSID are names of headers that hold the ID of a message which is no CloudEvent.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Heart renews the leases of all owners of a process, many in one statement, on a connection of its own.
@@ -58,7 +59,7 @@ func (h *Heart) run() {
 
 // reserve returns a renewer with a connection of its own, if the store can: an exhausted pool costs no lease.
 func (h *Heart) reserve() (store.Renewer, func()) {
-	if s, ok := store.As[store.Reserver](h.ops); ok {
+	if s, ok := store.As[sqlplane.Reserver](h.ops); ok {
 		if own, release, err := s.Reserve(); err == nil {
 			if renewer, ok := store.As[store.Renewer](own); ok {
 				return renewer, release

@@ -7,8 +7,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/hostname"
-	"github.com/oncelib/once/internal/label"
+	"github.com/oncelib/once/internal/base/hostname"
+	"github.com/oncelib/once/internal/base/label"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // TestNamesOfMetadata: HTTP and RPC call the same thing by the same name.

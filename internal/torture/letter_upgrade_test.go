@@ -14,11 +14,12 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // until returns the first n migrations of a set.
@@ -164,7 +165,7 @@ func TestOldProgramBesideLetters(t *testing.T) {
 		for _, key := range []string{"k", "l"} {
 			id.Key = key
 			l := &letter.Letter{ID: id, Hash: []byte("hash"), Class: "permanent", Error: "no", Attempts: 1}
-			if err := letter.Within(t.Context(), s, func(ctx context.Context, r store.Runner) error { return letter.Bury(ctx, r, s.Dialect(), l) }); err != nil {
+			if err := letter.Within(t.Context(), s, func(ctx context.Context, r sqlplane.Runner) error { return letter.Bury(ctx, r, s.Dialect(), l) }); err != nil {
 				t.Error(err)
 			}
 		}

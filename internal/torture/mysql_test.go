@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -25,7 +25,7 @@ func openMySQL(ctx context.Context, su setup) (system, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openSQL(ctx, sqlstore.OpenDB(store.MySQL, c), su, mysqlDialect)
+	return openSQL(ctx, sqlstore.OpenDB(sqlplane.MySQL, c), su, mysqlDialect)
 }
 
 // mysqlSchema is schema without indexes on text.

@@ -12,7 +12,7 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -191,4 +191,4 @@ func sqliteTripped(t *testing.T, journal string) (*testDB, *tripwire) {
 	return g, &tripwire{Connector: c}
 }
 
-func (w *tripwire) open() *sql.DB { return sqlstore.OpenDB(store.SQLite, w) }
+func (w *tripwire) open() *sql.DB { return sqlstore.OpenDB(sqlplane.SQLite, w) }

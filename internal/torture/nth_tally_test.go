@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/testenv"
 )
 

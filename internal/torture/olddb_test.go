@@ -25,6 +25,7 @@ import (
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -34,8 +35,8 @@ var (
 	newest       = append(slices.Clone(capabilities), outbox.Migrations, deadletter.Migrations, inbox.Migrations)
 )
 
-var dialectOf = map[string]store.Dialect{
-	pgxName: store.PostgreSQL, postgresName: store.PostgreSQL, mariadbName: store.MySQL, mysqlName: store.MySQL, sqliteName: store.SQLite,
+var dialectOf = map[string]sqlplane.Dialect{
+	pgxName: sqlplane.PostgreSQL, postgresName: sqlplane.PostgreSQL, mariadbName: sqlplane.MySQL, mysqlName: sqlplane.MySQL, sqliteName: sqlplane.SQLite,
 }
 
 // onOldDatabases runs a test on a database of before once_schema (see
@@ -56,7 +57,7 @@ func oldDatabase(t *testing.T, name string) *testDB {
 	g := &testDB{name: name, store: name}
 	driver := "pgx"
 	switch dialectOf[name] {
-	case store.SQLite:
+	case sqlplane.SQLite:
 		content, err := os.ReadFile("testdata/once_migration/database.sqlite")
 		if err != nil {
 			t.Fatal(err)
@@ -66,9 +67,9 @@ func oldDatabase(t *testing.T, name string) *testDB {
 			t.Fatal(err)
 		}
 		driver, g.dsn = "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"
-	case store.MySQL:
+	case sqlplane.MySQL:
 		driver, g.dsn = "mysql", map[string]func(testing.TB) string{mariadbName: testenv.NewMariaDB, mysqlName: testenv.NewMySQL}[name](t)
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		g.dsn = testenv.NewDatabase(t)
 	}
 	var err error
@@ -84,11 +85,11 @@ func oldDatabase(t *testing.T, name string) *testDB {
 func (g *testDB) loadOld(t *testing.T) {
 	t.Helper()
 	switch dialectOf[g.store] {
-	case store.SQLite: // is the file
+	case sqlplane.SQLite: // is the file
 		return
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		g.exec(t, "drop schema public cascade;\ncreate schema public")
-	case store.MySQL:
+	case sqlplane.MySQL:
 		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent, once_stream, once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold, once_hold_node, once_deadletter, once_deadletter_attempt, once_deadletter_redrive, once_inbox, once_inbox_position, once_inbox_parked, once_inbox_body")
 	}
 	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + ".sql")
@@ -151,7 +152,7 @@ func (g *testDB) guarded(su setup) (*sql.DB, error) {
 	if su.opens != nil {
 		return su.opens(), nil
 	}
-	return sqlstore.Open(map[store.Dialect]string{store.PostgreSQL: "pgx", store.MySQL: "mysql", store.SQLite: "sqlite"}[dialectOf[g.store]], su.dsn)
+	return sqlstore.Open(map[sqlplane.Dialect]string{sqlplane.PostgreSQL: "pgx", sqlplane.MySQL: "mysql", sqlplane.SQLite: "sqlite"}[dialectOf[g.store]], su.dsn)
 }
 
 // applied returns what Status says, such as "operation 1, operation 2".
@@ -299,7 +300,7 @@ const oldScope = "acme POST /refunds"
 type repeat func(key, request string) (once.Result[string], error)
 
 // repeats returns what asks an engine on g's store, the log of its attempts, and that store.
-func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log, store.Database) {
+func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log, sqlplane.Database) {
 	t.Helper()
 	if g.store == pgxName {
 		pool, err := openPool(t.Context(), setup{dsn: g.dsn})

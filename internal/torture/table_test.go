@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -60,17 +60,17 @@ func askWithTable(ctx context.Context, p plan) error {
 	return db.Close()
 }
 
-func openTable(p plan, k *killer) (*sql.DB, store.Dialect, error) {
+func openTable(p plan, k *killer) (*sql.DB, sqlplane.Dialect, error) {
 	if p.Store == sqliteName {
 		db, err := sqlstore.Open("sqlite", p.Table)
-		return db, store.SQLite, err
+		return db, sqlplane.SQLite, err
 	}
 	cfg, err := pgx.ParseConfig(p.Table)
 	if err != nil {
 		return nil, "", err
 	}
 	cfg.DialFunc = k.wire.DialContext
-	return stdlib.OpenDB(*cfg), store.PostgreSQL, nil
+	return stdlib.OpenDB(*cfg), sqlplane.PostgreSQL, nil
 }
 
 // wish plans an intent with a business write.
@@ -155,9 +155,9 @@ func TestTableKill(t *testing.T) {
 			t.Parallel()
 			b := &table{g: newGround(t, name)}
 			b.g.db.SetMaxOpenConns(1) // all others are the victim's
-			dialect := store.PostgreSQL
+			dialect := sqlplane.PostgreSQL
 			if name == sqliteName {
-				dialect = store.SQLite
+				dialect = sqlplane.SQLite
 			}
 			var err error
 			if b.j, err = journal.OpenTable(b.g.db, dialect, journal.Config{}); err != nil {

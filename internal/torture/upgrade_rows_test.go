@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // manyRows is what a table of operations has when its columns are added: as many as in production where the test runs by hand,
@@ -28,7 +28,7 @@ func TestColumnsAreAddedWithoutARewrite(t *testing.T) {
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		g.fillOld(t, manyRows())
 		before := g.place(t)
-		if dialectOf[g.store] == store.MySQL {
+		if dialectOf[g.store] == sqlplane.MySQL {
 			for _, column := range addedColumns(t, "mysql") { // the same statement, which fails if it would copy the table
 				g.exec(t, column+", algorithm=instant")
 			}
@@ -60,12 +60,12 @@ func TestColumnsAreAddedWithoutARewrite(t *testing.T) {
 func (g *testDB) fillOld(t *testing.T, n int) {
 	t.Helper()
 	switch dialectOf[g.store] {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		g.exec(t, fmt.Sprintf("insert into once_operation (scope, key, claim, body) select 'many', n::text, '\\x01', '\\x31' from generate_series(1, %d) n", n))
-	case store.SQLite:
+	case sqlplane.SQLite:
 		g.exec(t, fmt.Sprintf("insert into once_operation (scope, key, claim, body, since) with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) "+
 			"select 'many', cast(i as text), x'01', x'31', 0 from n", n))
-	case store.MySQL:
+	case sqlplane.MySQL:
 		const digits = "(select 0 d union all select 1 union all select 2 union all select 3 union all select 4 union all select 5 union all select 6 union all select 7 union all select 8 union all select 9)"
 		from, number := "", "0"
 		for i := range 6 {
@@ -80,11 +80,11 @@ func (g *testDB) fillOld(t *testing.T, n int) {
 func (g *testDB) place(t *testing.T) int {
 	t.Helper()
 	switch dialectOf[g.store] {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		return g.count(t, "select pg_relation_filenode('once_operation')::int")
-	case store.SQLite:
+	case sqlplane.SQLite:
 		return g.count(t, "select rootpage from sqlite_master where name = 'once_operation'")
-	case store.MySQL:
+	case sqlplane.MySQL:
 	}
 	return 0 // algorithm=instant tells
 }
@@ -92,7 +92,7 @@ func (g *testDB) place(t *testing.T) int {
 // addedColumns are the statements of migrations which add a column to the table.
 func addedColumns(t *testing.T, dialect string) (list []string) {
 	t.Helper()
-	all, err := migration.All(store.Dialect(dialect), migration.Operation)
+	all, err := migration.All(sqlplane.Dialect(dialect), migration.Operation)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/internal/lockedfile"
+	"github.com/oncelib/once/internal/base/lockedfile"
 	"github.com/oncelib/once/store"
 )
 

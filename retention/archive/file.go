@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/oncelib/once/internal/lockedfile"
+	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
 // files is what an archive does to the disk. Tests make each step of it fail.

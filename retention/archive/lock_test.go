@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/internal/lockedfile"
+	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
 // TestNoSecondWriter: whatever is removed beside the manifest, and also after the manifest was

@@ -9,7 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/oncelib/once/gauge"
-	"github.com/oncelib/once/internal/hostname"
+	"github.com/oncelib/once/internal/base/hostname"
 	"github.com/oncelib/once/retry"
 )
 

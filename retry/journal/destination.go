@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 
-	"github.com/oncelib/once/internal/hostname"
+	"github.com/oncelib/once/internal/base/hostname"
 )
 
 // Most requests to a host that can end without having been in the journal. Nobody pays for

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/internal/lockedfile"
+	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
 // TestNoSecondOwner: whatever is removed beside a journal, and also while it is written anew,

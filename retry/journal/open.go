@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/oncelib/once/internal/lockedfile"
+	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
 // Open opens the journal at path, or makes one there; its folder must exist. It fails if

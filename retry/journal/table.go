@@ -11,14 +11,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Table is a [Journal] in a table of a database, so that an intent can commit with the business
 // write that makes it necessary. Its methods can be called concurrently.
 //
-//	intents, err := journal.OpenTable(db, store.PostgreSQL, journal.Config{})
+//	intents, err := journal.OpenTable(db, sqlplane.PostgreSQL, journal.Config{})
 //	client := &http.Client{Transport: &retryhttp.Transport{Journal: intents}}
 //
 //	in := journal.Intent{Key: "refund:ch_9ab", Method: "POST", URL: url, Body: body}
@@ -34,20 +34,20 @@ import (
 // twice with the same key; the server must see to it that this has one effect.
 type Table struct {
 	db     *sql.DB
-	d      store.Dialect
+	d      sqlplane.Dialect
 	cfg    Config
 	insert string
 	counts bool // the affected rows of insert tell whether it inserted one
 }
 
 // OpenTable returns the journal in db, which has been migrated. It does not ask the database.
-func OpenTable(db *sql.DB, d store.Dialect, cfg Config) (*Table, error) {
+func OpenTable(db *sql.DB, d sqlplane.Dialect, cfg Config) (*Table, error) {
 	switch d {
-	case store.PostgreSQL, store.SQLite, store.MySQL:
+	case sqlplane.PostgreSQL, sqlplane.SQLite, sqlplane.MySQL:
 	default:
-		return nil, fmt.Errorf("journal: there is no dialect %q. Try: store.PostgreSQL, SQLite or MySQL", d)
+		return nil, fmt.Errorf("journal: there is no dialect %q. Try: sqlplane.PostgreSQL, SQLite or MySQL", d)
 	}
-	t := &Table{db: db, d: d, cfg: cfg, counts: d != store.MySQL} // on MySQL that depends on clientFoundRows
+	t := &Table{db: db, d: d, cfg: cfg, counts: d != sqlplane.MySQL} // on MySQL that depends on clientFoundRows
 	t.insert = t.text("insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) KEEP(calls)")
 	if _, err := cfg.Keep(Intent{URL: "http://host/"}); err != nil {
 		return nil, err

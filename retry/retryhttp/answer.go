@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/retry"
 )
 

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncelib/once/internal/atmostonce"
-	"github.com/oncelib/once/internal/hostname"
-	"github.com/oncelib/once/internal/lazy"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/atmostonce"
+	"github.com/oncelib/once/internal/base/hostname"
+	"github.com/oncelib/once/internal/base/lazy"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/retry"
 )
 

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/retry"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
 )

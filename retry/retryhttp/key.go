@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/keyname"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // Key is the idempotency key of one intent.

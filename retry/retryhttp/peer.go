@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 )
 
 // peers are the hosts of this process that have shown that they understand Once-Attempt

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/lazy"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/lazy"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/retry"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncelib/once/internal/lazy"
+	"github.com/oncelib/once/internal/base/lazy"
 	"github.com/oncelib/once/retry"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncelib/once/internal/lazy"
+	"github.com/oncelib/once/internal/base/lazy"
 	"github.com/oncelib/once/retry"
 )
 

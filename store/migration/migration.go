@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Set is the migrations of one capability, such as the attempt log. They are numbered within it.
@@ -54,7 +54,7 @@ func (m Migration) note() string {
 
 // All returns the migrations of sets for d: set after set, each in the order of its numbers. A
 // capability that is there twice counts once.
-func All(d store.Dialect, sets ...Set) ([]Migration, error) {
+func All(d sqlplane.Dialect, sets ...Set) ([]Migration, error) {
 	var all []Migration
 	seen := map[string]bool{}
 	for _, s := range sets {
@@ -71,13 +71,13 @@ func All(d store.Dialect, sets ...Set) ([]Migration, error) {
 	return all, nil
 }
 
-func (s Set) read(d store.Dialect) ([]Migration, error) {
+func (s Set) read(d sqlplane.Dialect) ([]Migration, error) {
 	paths, err := fs.Glob(s.Files, "*/"+string(d)+"/*.sql") // sorted, and the names begin with the number
 	if err != nil {
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("no files for the dialect %q. Try: %s, %s or %s", d, store.PostgreSQL, store.SQLite, store.MySQL)
+		return nil, fmt.Errorf("no files for the dialect %q. Try: %s, %s or %s", d, sqlplane.PostgreSQL, sqlplane.SQLite, sqlplane.MySQL)
 	}
 	list := make([]Migration, len(paths))
 	for i, p := range paths {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Status is one migration and whether a database has it.
@@ -19,12 +19,12 @@ type Status struct {
 // there Exec gets over what a run that was killed has done already.
 type Tx interface {
 	Exec(ctx context.Context, sql string) error
-	Query(ctx context.Context, sql string, each func(store.Row) error) error
+	Query(ctx context.Context, sql string, each func(sqlplane.Row) error) error
 }
 
 // Up applies what tx's database lacks of sets, and returns what that was. If it lacks nothing,
 // Up writes nothing.
-func Up(ctx context.Context, d store.Dialect, tx Tx, sets ...Set) ([]Migration, error) {
+func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migration, error) {
 	has, err := readSchema(ctx, d, tx)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func Up(ctx context.Context, d store.Dialect, tx Tx, sets ...Set) ([]Migration, 
 }
 
 // Read returns every migration of sets and whether tx's database has it. It writes nothing.
-func Read(ctx context.Context, d store.Dialect, tx Tx, sets ...Set) ([]Status, error) {
+func Read(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Status, error) {
 	has, err := readSchema(ctx, d, tx)
 	if err != nil {
 		return nil, err
@@ -86,10 +86,10 @@ const (
 // readTables returns which of the two tables are there: without one of them, a query of it would
 // fail, and with it the transaction. On PostgreSQL, to_regclass would not do: a connection that has
 // waited for the lock may still remember that the table does not exist.
-var readTables = map[store.Dialect]string{
-	store.PostgreSQL: `select relname::text from pg_class where relname in ('once_schema', 'once_migration') and pg_table_is_visible(oid)`,
-	store.SQLite:     `select name from sqlite_master where type = 'table' and name in ('once_schema', 'once_migration')`,
-	store.MySQL:      `select table_name from information_schema.tables where table_schema = database() and table_name in ('once_schema', 'once_migration')`,
+var readTables = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: `select relname::text from pg_class where relname in ('once_schema', 'once_migration') and pg_table_is_visible(oid)`,
+	sqlplane.SQLite:     `select name from sqlite_master where type = 'table' and name in ('once_schema', 'once_migration')`,
+	sqlplane.MySQL:      `select table_name from information_schema.tables where table_schema = database() and table_name in ('once_schema', 'once_migration')`,
 }
 
 // earlier is what the versions in once_migration stand for. Programs from before once_schema
@@ -102,17 +102,17 @@ var earlier = map[int][]Migration{
 	4: {{Capability: "journal", Version: 1, Name: "intent"}},
 }
 
-func readSchema(ctx context.Context, d store.Dialect, tx Tx) (schema, error) {
+func readSchema(ctx context.Context, d sqlplane.Dialect, tx Tx) (schema, error) {
 	has := schema{versions: map[string][]int{}}
 	var tables []string
-	err := tx.Query(ctx, readTables[d], func(row store.Row) error {
+	err := tx.Query(ctx, readTables[d], func(row sqlplane.Row) error {
 		var name string
 		err := row.Scan(&name)
 		tables = append(tables, name)
 		return err
 	})
 	if err == nil && slices.Contains(tables, "once_schema") {
-		err = tx.Query(ctx, readVersions, func(row store.Row) error {
+		err = tx.Query(ctx, readVersions, func(row sqlplane.Row) error {
 			var capability string
 			var version int
 			err := row.Scan(&capability, &version)
@@ -121,7 +121,7 @@ func readSchema(ctx context.Context, d store.Dialect, tx Tx) (schema, error) {
 		})
 	}
 	if err == nil && slices.Contains(tables, "once_migration") {
-		err = tx.Query(ctx, readEarlier, func(row store.Row) error {
+		err = tx.Query(ctx, readEarlier, func(row sqlplane.Row) error {
 			var version int
 			if err := row.Scan(&version); err != nil {
 				return err
@@ -145,7 +145,7 @@ func readSchema(ctx context.Context, d store.Dialect, tx Tx) (schema, error) {
 }
 
 // status refuses a database that is newer than sets.
-func (s schema) status(d store.Dialect, sets []Set) ([]Status, error) {
+func (s schema) status(d sqlplane.Dialect, sets []Set) ([]Status, error) {
 	all, err := All(d, sets...)
 	if err != nil {
 		return nil, err

@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var _ store.Backlogger = (*Store)(nil)
 
 // Backlog implements [store.Backlogger], by two indexes. A standby counts what it has.
 func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
-	_, err = s.apart(ctx, pipeline{{sql: dialect.Backlog(store.PostgreSQL), each: func(row pgx.Rows) (err error) {
+	_, err = s.apart(ctx, pipeline{{sql: dialect.Backlog(sqlplane.PostgreSQL), each: func(row pgx.Rows) (err error) {
 		b, err = dialect.ScanBacklog(row)
 		return err
 	}}})

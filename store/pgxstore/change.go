@@ -10,8 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // ordinary reports whether c is the end of an operation that one transaction has executed. Its
@@ -119,7 +120,7 @@ func queueWrites(b *pipeline, tail, writes []store.Statement) {
 	if len(tail) > 0 {
 		writes = slices.Concat(tail, writes)
 	}
-	for _, w := range store.InLockOrder(writes) {
+	for _, w := range sqlplane.InLockOrder(writes) {
 		*b = append(*b, statement{sql: counted(w), args: w.Args, appended: len(tail) > 0})
 	}
 }

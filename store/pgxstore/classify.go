@@ -7,8 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Classify implements [store.Classifier].
@@ -51,7 +52,7 @@ func classify(err error, at statement) error {
 	case at.refusal != store.KindOther && pgsql.Taken(pe.Code):
 		kind = store.KindTaken
 	case pe.Code == pgsql.UniqueViolation:
-		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrDuplicate, err)
+		kind, err = store.KindOther, fmt.Errorf("%w: %w", sqlplane.ErrDuplicate, err)
 	case ownTable(pe, at.appended || own[at.sql]):
 		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
 	default:

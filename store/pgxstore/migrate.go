@@ -6,9 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Migrate creates or updates the store's table and those of the capabilities that the program
@@ -28,7 +28,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) err
 		if _, err := tx.Exec(ctx, pgsql.MigrationLock); err != nil {
 			return err
 		}
-		_, err := migration.Up(ctx, store.PostgreSQL, migrating{tx}, withOperation(sets)...)
+		_, err := migration.Up(ctx, sqlplane.PostgreSQL, migrating{tx}, withOperation(sets)...)
 		return err
 	})
 }
@@ -40,7 +40,7 @@ func Status(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) ([]m
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // it has only read
-	return migration.Read(ctx, store.PostgreSQL, migrating{tx}, withOperation(sets)...)
+	return migration.Read(ctx, sqlplane.PostgreSQL, migrating{tx}, withOperation(sets)...)
 }
 
 func withOperation(sets []migration.Set) []migration.Set {
@@ -54,7 +54,7 @@ func (m migrating) Exec(ctx context.Context, sql string) error {
 	return err
 }
 
-func (m migrating) Query(ctx context.Context, sql string, each func(store.Row) error) error {
+func (m migrating) Query(ctx context.Context, sql string, each func(sqlplane.Row) error) error {
 	rows, err := m.tx.Query(ctx, sql)
 	if err != nil {
 		return err

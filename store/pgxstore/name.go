@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/internal/base/keyname"
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 )
 

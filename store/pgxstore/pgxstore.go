@@ -49,8 +49,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Store is a [store.Store] on a pgx pool.
@@ -70,7 +71,7 @@ var (
 	_ store.Joiner[pgx.Tx] = (*Store)(nil)
 	_ store.Classifier     = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
-	_ store.SQL[pgx.Tx]    = (*Store)(nil)
+	_ sqlplane.SQL[pgx.Tx] = (*Store)(nil)
 	_ store.Renewer        = (*Store)(nil)
 	_ store.Lister         = (*Store)(nil)
 )

@@ -11,10 +11,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestRenewalsNeverDeadlock: of the same leases, at the same time, in any order.
@@ -62,7 +63,7 @@ func TestUnfinishedReadsItsIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for query, args := range map[string][]any{pgsql.Unfinished: {"s", "k5", 10, true, ""}, pgsql.UnfinishedBefore: {"s", "k5", 10, true, "order", "t"}, dialect.Backlog(store.PostgreSQL): nil} {
+	for query, args := range map[string][]any{pgsql.Unfinished: {"s", "k5", 10, true, ""}, pgsql.UnfinishedBefore: {"s", "k5", 10, true, "order", "t"}, dialect.Backlog(sqlplane.PostgreSQL): nil} {
 		rows, err := pool.Query(t.Context(), "explain (format text) "+query, args...)
 		if err != nil {
 			t.Fatal(err)

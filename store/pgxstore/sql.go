@@ -9,22 +9,23 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Dialect implements [store.Database].
-func (s *Store) Dialect() store.Dialect { return store.PostgreSQL }
+// Dialect implements [sqlplane.Database].
+func (s *Store) Dialect() sqlplane.Dialect { return sqlplane.PostgreSQL }
 
-// Pool implements [store.Database]: each statement is one round trip, without BEGIN.
-func (s *Store) Pool() store.Runner { return poolRunner{s} }
+// Pool implements [sqlplane.Database]: each statement is one round trip, without BEGIN.
+func (s *Store) Pool() sqlplane.Runner { return poolRunner{s} }
 
-// On implements [store.SQL]. In a transaction that this store has begun or joined, Append puts
+// On implements [sqlplane.SQL]. In a transaction that this store has begun or joined, Append puts
 // a statement into the round trip of the commit. In any other it runs the statement now.
-func (s *Store) On(tx pgx.Tx) store.Runner { return txRunner{tx} }
+func (s *Store) On(tx pgx.Tx) sqlplane.Runner { return txRunner{tx} }
 
-// Within implements [store.Database].
-func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
+// Within implements [sqlplane.Database].
+func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	t, _, err := s.Begin(ctx, store.BeginOptions{Isolation: isolation})
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (r txRunner) Exec(ctx context.Context, st store.Statement) (int64, error) {
 	return affected(st, tag), nil
 }
 
-func (r txRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+func (r txRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	rows, err := r.tx.Query(ctx, st.SQL, st.Args...)
 	if err != nil {
 		return r.failed(ctx, err)
@@ -155,11 +156,11 @@ func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, e
 	return rows, nil
 }
 
-func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	if st.Rows > 0 { // they are known when it is too late for a statement by itself
 		var refused error
-		err := p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
-			err := r.Query(ctx, st, func(row store.Row) error {
+		err := p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
+			err := r.Query(ctx, st, func(row sqlplane.Row) error {
 				refused = each(row)
 				return refused
 			})
@@ -232,7 +233,7 @@ func statementError(err error, pe *pgconn.PgError) (_ error, known bool) {
 	case pgsql.WrongRows(pe.Code, pe.Message):
 		return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %w", store.ErrRows, err)}, true
 	case pe.Code == pgsql.UniqueViolation:
-		return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %w", store.ErrDuplicate, err)}, true
+		return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %w", sqlplane.ErrDuplicate, err)}, true
 	case pe.Code == pgsql.UndefinedTable:
 		return &store.Error{Kind: store.KindUnavailable, Err: notMigrated(err)}, true
 	}
@@ -248,7 +249,7 @@ func affected(st store.Statement, tag pgconn.CommandTag) int64 {
 }
 
 // forEach calls each for every row. What each returns is refused, and err is that of the rows.
-func forEach(rows pgx.Rows, each func(store.Row) error) (refused, err error) {
+func forEach(rows pgx.Rows, each func(sqlplane.Row) error) (refused, err error) {
 	defer rows.Close() // also if each panics
 	for rows.Next() {
 		if err := each(rows); err != nil {

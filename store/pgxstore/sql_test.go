@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // pay takes one from an account. It locks the account's row.
@@ -55,7 +56,7 @@ func roundTripsOfTheSQLPlane(t *testing.T, configure func(*pgxpool.Config)) {
 		}
 	}
 	within := func(ctx context.Context) error {
-		return s.Within(ctx, store.ReadCommitted, func(ctx context.Context, r store.Runner) error {
+		return s.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 			return errors.Join(r.Append(ctx, pay(1)), r.Append(ctx, pay(2)))
 		})
 	}
@@ -82,7 +83,7 @@ func roundTripsOfTheSQLPlane(t *testing.T, configure func(*pgxpool.Config)) {
 		{"Within, two appended", 2, within},
 		{"Exec on the pool", 1, func(ctx context.Context) error { _, err := s.Pool().Exec(ctx, pay(3)); return err }},
 		{"Query on the pool", 1, func(ctx context.Context) error {
-			return s.Pool().Query(ctx, store.Statement{SQL: "select id from account"}, func(store.Row) error { return nil })
+			return s.Pool().Query(ctx, store.Statement{SQL: "select id from account"}, func(sqlplane.Row) error { return nil })
 		}},
 		{"Swap", 1, func(ctx context.Context) error {
 			_, err := s.Swap(ctx, running(once.NewKey()))
@@ -284,7 +285,7 @@ func TestAStatementOfThePoolIsLost(t *testing.T) {
 			if n := count(t, direct, "select count(*) from charge where id = 'lost'"); n != 1 {
 				t.Errorf("%d effects", n)
 			}
-			if _, err := r.Exec(t.Context(), insert); !errors.Is(err, store.ErrDuplicate) {
+			if _, err := r.Exec(t.Context(), insert); !errors.Is(err, sqlplane.ErrDuplicate) {
 				t.Errorf("%v, want a duplicate", err)
 			}
 			insert.Args = []any{make(chan int)}

@@ -3,7 +3,7 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 )
 

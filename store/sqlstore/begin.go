@@ -8,15 +8,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/internal/sqlguard"
-	"github.com/oncelib/once/internal/txlimit"
+	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/internal/sql/txlimit"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Begin opens a guarded transaction, claims and looks up.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
-	if opts.Timeouts.Acquire == 0 || s.dialect.name == store.SQLite { // SQLite runs in this process: no server can be silent
+	if opts.Timeouts.Acquire == 0 || s.dialect.name == sqlplane.SQLite { // SQLite runs in this process: no server can be silent
 		return s.beginOn(ctx, opts)
 	}
 	// The time for a connection, the same time again for the answer, and the time for a lock.
@@ -35,19 +36,19 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 
 // beginOn begins as the database of the store needs it.
 func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
-	if s.dialect.name == store.PostgreSQL {
+	if s.dialect.name == sqlplane.PostgreSQL {
 		return s.beginPostgres(ctx, opts)
 	}
 	return s.begin(ctx, opts)
 }
 
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
-	if s.dialect.name == store.SQLite && !opts.ID.IsZero() && !opts.First { // a replay need not wait for other writers
+	if s.dialect.name == sqlplane.SQLite && !opts.ID.IsZero() && !opts.First { // a replay need not wait for other writers
 		if rec, err := s.readBeforeBegin(ctx, opts); err != nil || rec.State == store.StateDone {
 			return nil, rec, err
 		}
 	}
-	if s.dialect.name == store.MySQL && !opts.ID.IsZero() {
+	if s.dialect.name == sqlplane.MySQL && !opts.ID.IsZero() {
 		t, rec, err := s.claimMySQL(ctx, opts)
 		if t == nil {
 			return nil, rec, err
@@ -70,7 +71,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	switch {
 	case s.dialect.timeouts != nil:
 		err = s.dialect.timeouts(ctx, t.tx, opts.Timeouts)
-	case s.dialect.name == store.MySQL: // without an ID
+	case s.dialect.name == sqlplane.MySQL: // without an ID
 		err = t.setTimeouts(ctx, opts.Timeouts)
 	}
 	if err == nil && !opts.ID.IsZero() {

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // write writes all of c in the transaction. After an error the transaction, or the savepoint of a
@@ -26,7 +27,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 		return &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	ctx := t.s.ownContext(caller)
-	if t.s.dialect.name == store.SQLite && len(c.Held) > 0 && t.id.IsZero() {
+	if t.s.dialect.name == sqlplane.SQLite && len(c.Held) > 0 && t.id.IsZero() {
 		// A write before the first look, as in Join: the transaction may be a deferred one of the caller.
 		if err := t.dropExpired(ctx, c.ID); err != nil {
 			return err
@@ -62,7 +63,7 @@ var (
 
 func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 	switch {
-	case t.s.dialect.name == store.MySQL:
+	case t.s.dialect.name == sqlplane.MySQL:
 		return t.writeMySQL(ctx, c)
 	case t.id.IsZero():
 		return t.swapRecord(ctx, c)
@@ -78,7 +79,7 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace), text(n.Name))
 		return t.recordFailed(err)
 	}
-	if t.s.dialect.name == store.PostgreSQL {
+	if t.s.dialect.name == sqlplane.PostgreSQL {
 		if _, err := t.tx.ExecContext(ctx, pgsql.SameTransaction, t.claim.start); err != nil {
 			return t.recordFailed(err)
 		}
@@ -165,12 +166,12 @@ func (t *txn) checkHeld(ctx context.Context, holds []store.Hold) error {
 	var n int
 	var err error
 	switch t.s.dialect.name {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		_, err = t.tx.ExecContext(ctx, pgsql.Held, pgsql.Holds(holds), len(holds))
 		if n = len(holds); sqlguard.SQLState(err) == pgsql.DivisionByZero {
 			n, err = 0, nil
 		}
-	case store.MySQL:
+	case sqlplane.MySQL:
 		n, err = t.countHeldMySQL(ctx, holds)
 	default:
 		n, err = t.countHeld(ctx, holds)

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncelib/once/internal/sqlguard"
-	"github.com/oncelib/once/internal/sqlitegroup"
-	"github.com/oncelib/once/internal/txlimit"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlitegroup"
+	"github.com/oncelib/once/internal/sql/txlimit"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // txn is an open transaction and its claim.
@@ -118,7 +119,7 @@ func (t *txn) free() {
 		return
 	}
 	t.freed = true
-	if t.s.dialect.name == store.MySQL && t.s.readOnly(t.guard.Err()) { // another connection may lead to the primary
+	if t.s.dialect.name == sqlplane.MySQL && t.s.readOnly(t.guard.Err()) { // another connection may lead to the primary
 		dropConn(t.conn)
 	}
 	t.restoreTimeouts()
@@ -156,7 +157,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 
 // writes runs what travels with a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
-	for _, w := range store.InLockOrder(writes) {
+	for _, w := range sqlplane.InLockOrder(writes) {
 		if err := s.checkSize(ctx, tx, largestValue(w.Args)); err != nil {
 			return err
 		}

@@ -6,19 +6,20 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // deadlines ask a database whether a moment is over. Where there is no text, the clock of this
 // process decides.
-var deadlines = map[store.Dialect]struct {
+var deadlines = map[sqlplane.Dialect]struct {
 	of   func(time.Time) any
 	late string // moment: whether it is over
 }{
-	store.PostgreSQL: {asTime, pgsql.Late},
-	store.MySQL:      {asMillis, `select ` + mysqlNow + ` >= ?`},
-	store.SQLite:     {asMillis, `select ` + sqliteNow + ` >= ?1`},
+	sqlplane.PostgreSQL: {asTime, pgsql.Late},
+	sqlplane.MySQL:      {asMillis, `select ` + mysqlNow + ` >= ?`},
+	sqlplane.SQLite:     {asMillis, `select ` + sqliteNow + ` >= ?1`},
 }
 
 func asTime(t time.Time) any   { return t }

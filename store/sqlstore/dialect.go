@@ -7,23 +7,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var (
-	drivers  = map[string]store.Dialect{"sqlite": store.SQLite, "sqlite3": store.SQLite, "pgx": store.PostgreSQL, "pgx/v5": store.PostgreSQL, "postgres": store.PostgreSQL, "mysql": store.MySQL}
-	guards   = map[store.Dialect]sqlguard.Dialect{store.SQLite: sqlguard.SQLite, store.PostgreSQL: sqlguard.PostgreSQL, store.MySQL: sqlguard.MySQL}
+	drivers  = map[string]sqlplane.Dialect{"sqlite": sqlplane.SQLite, "sqlite3": sqlplane.SQLite, "pgx": sqlplane.PostgreSQL, "pgx/v5": sqlplane.PostgreSQL, "postgres": sqlplane.PostgreSQL, "mysql": sqlplane.MySQL}
+	guards   = map[sqlplane.Dialect]sqlguard.Dialect{sqlplane.SQLite: sqlguard.SQLite, sqlplane.PostgreSQL: sqlguard.PostgreSQL, sqlplane.MySQL: sqlguard.MySQL}
 	dialects = []database{sqlite, postgres, mysql}
 )
 
 // database is what differs between databases. The arguments of a text are the same
 // in both, by number.
 type database struct {
-	name store.Dialect
+	name sqlplane.Dialect
 
-	read       string                                                            // scope, key; not of store.PostgreSQL
+	read       string                                                            // scope, key; not of sqlplane.PostgreSQL
 	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error              // what the transaction may wait for; nil if the database knows no such thing
 	claim      func(context.Context, *sql.Tx, store.BeginOptions) (claim, error) // claims and looks up
 	expired    string                                                            // scope, key
@@ -48,7 +49,7 @@ type claim struct {
 }
 
 var postgres = database{
-	name: store.PostgreSQL,
+	name: sqlplane.PostgreSQL,
 	timeouts: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
 		for _, b := range []struct {
 			query string

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Classify implements [store.Classifier].
@@ -23,9 +24,9 @@ func (s *Store) Classify(err error) store.Kind {
 // IsDeadlock implements [store.DeadlockDetector]. SQLite has none: one writer waits for the other.
 func (s *Store) IsDeadlock(err error) bool {
 	switch s.dialect.name {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		return sqlguard.SQLState(err) == pgsql.Deadlock
-	case store.MySQL:
+	case sqlplane.MySQL:
 		return is(err, mysqlDeadlock)
 	}
 	return false
@@ -42,7 +43,7 @@ func (s *Store) failed(err error, atRecord bool) error {
 	case atRecord && taken:
 		kind = store.KindTaken
 	case !atRecord && s.duplicate(err):
-		err = fmt.Errorf("%w: %w", store.ErrDuplicate, err)
+		err = fmt.Errorf("%w: %w", sqlplane.ErrDuplicate, err)
 	case atRecord && s.dialect.undefined(err):
 		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
 	case errors.Is(err, driver.ErrBadConn): // what drivers say for both
@@ -92,12 +93,12 @@ func (s *Store) down(err error) error {
 	}
 	kind := store.KindUnavailable
 	switch k, _, _ := s.dialect.classify(err); {
-	case k == store.KindBusy, k == store.KindRetry && s.dialect.name == store.SQLite: // which has waited for busy_timeout already
+	case k == store.KindBusy, k == store.KindRetry && s.dialect.name == sqlplane.SQLite: // which has waited for busy_timeout already
 		kind = store.KindBusy
 	case k == store.KindRetry:
 		kind = store.KindRetry
 	}
-	if s.dialect.name == store.PostgreSQL && pgsql.Unwritable(sqlguard.SQLState(err)) {
+	if s.dialect.name == sqlplane.PostgreSQL && pgsql.Unwritable(sqlguard.SQLState(err)) {
 		kind = store.KindOther
 	}
 	if s.dialect.undefined(err) {
@@ -113,9 +114,9 @@ func notMigrated(err error) error {
 // duplicate reports whether a row with the same primary or unique key exists.
 func (s *Store) duplicate(err error) bool {
 	switch s.dialect.name {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		return sqlguard.SQLState(err) == pgsql.UniqueViolation
-	case store.MySQL:
+	case sqlplane.MySQL:
 		return is(err, mysqlDuplicate)
 	}
 	code, _ := sqlguard.SQLiteCode(err)
@@ -125,9 +126,9 @@ func (s *Store) duplicate(err error) bool {
 // readOnly reports whether the server has refused a write because it takes none, as a standby.
 func (s *Store) readOnly(err error) bool {
 	switch s.dialect.name {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		return sqlguard.SQLState(err) == pgsql.ReadOnly
-	case store.MySQL:
+	case sqlplane.MySQL:
 		return refusesWrites(err)
 	}
 	return false

@@ -9,16 +9,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // One name does for joins inside of joins: the newest savepoint of a name is meant,
 // and each join leaves none behind. On MySQL a second savepoint replaces the first one
 // of its name.
 func (s *Store) joinName() string {
-	if s.dialect.name == store.MySQL {
+	if s.dialect.name == sqlplane.MySQL {
 		return "once_join_" + strconv.FormatInt(s.joins.Add(1), 10)
 	}
 	return "once_join"
@@ -48,7 +49,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 	rec, free := j.claim.verdict()
 	if !free {
 		var err error
-		if s.dialect.name == store.PostgreSQL {
+		if s.dialect.name == sqlplane.PostgreSQL {
 			err = j.rollback(ctx) // it holds the claim
 		}
 		if err == nil && opts.Durable && rec.State == store.StateDone && s.dialect.synced != "" { // also for a caller who writes nothing
@@ -77,7 +78,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 // began hands the transaction to the handler.
 func (j *joined) began() {
 	j.begun = true
-	if j.s.dialect.name == store.MySQL && !j.id.IsZero() {
+	if j.s.dialect.name == sqlplane.MySQL && !j.id.IsZero() {
 		j.guard.IfIncomplete(j.s.recordUnknown(j.id))
 	}
 	j.ownStatements = j.guard.Statements()
@@ -86,7 +87,7 @@ func (j *joined) began() {
 
 // countClaim counts a claim that j holds on PostgreSQL until the caller's transaction ends.
 func (j *joined) countClaim() error {
-	if j.s.dialect.name != store.PostgreSQL {
+	if j.s.dialect.name != sqlplane.PostgreSQL {
 		return nil
 	}
 	if j.guard.Claims(+1) > pgsql.MaxJoins {
@@ -107,10 +108,10 @@ func (j *joined) uncountClaim() {
 
 // look claims and looks up.
 func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) {
-	if j.s.dialect.name == store.MySQL {
+	if j.s.dialect.name == sqlplane.MySQL {
 		return j.claimMySQL(ctx, opts)
 	}
-	if j.s.dialect.name == store.PostgreSQL {
+	if j.s.dialect.name == sqlplane.PostgreSQL {
 		if j.claim, err = claimPostgres(ctx, j.caller, opts); err == nil && j.claim.watched {
 			err = j.claim.lookWatched(ctx, j.caller, opts.ID)
 		}
@@ -203,7 +204,7 @@ func (j *joined) undo(ctx context.Context) error {
 	if err := j.rollback(ctx); err != nil {
 		return err
 	}
-	if j.s.dialect.name == store.MySQL {
+	if j.s.dialect.name == sqlplane.MySQL {
 		if err := j.complete(ctx); err != nil {
 			return errors.Join(err, j.leaveUnknown(ctx), j.release(ctx))
 		}
@@ -224,9 +225,9 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	case j.id.IsZero() && !c.ID.IsZero() && c.Expect.Fence == 0:
 		err = j.countClaim()
 	case j.id.IsZero() || !j.undone:
-	case j.s.dialect.name == store.MySQL: // the claim's row was undone as well
+	case j.s.dialect.name == sqlplane.MySQL: // the claim's row was undone as well
 		err = j.reclaimMySQL(ctx)
-	case j.s.dialect.name == store.SQLite: // and there, that look has deleted an expired record
+	case j.s.dialect.name == sqlplane.SQLite: // and there, that look has deleted an expired record
 		t.claim.row.expired = true
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Migrate creates or updates the store's table and those of the capabilities that the program
@@ -29,11 +30,11 @@ func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	if err != nil {
 		return err
 	}
-	if d.name == store.MySQL {
+	if d.name == sqlplane.MySQL {
 		return migrateMySQL(ctx, db, sets)
 	}
 	var opts store.BeginOptions
-	if d.name == store.PostgreSQL {
+	if d.name == sqlplane.PostgreSQL {
 		opts.Isolation = store.ReadCommitted // at a higher level, a node that has waited for the lock would not see what was done meanwhile
 	}
 	t, err := (&Store{db: db, dialect: d}).open(ctx, opts)
@@ -42,7 +43,7 @@ func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	}
 	defer t.release()
 	m := migrating{t.tx, d}
-	if d.name == store.PostgreSQL {
+	if d.name == sqlplane.PostgreSQL {
 		err = probeClaims(ctx, t.tx)
 	}
 	if err == nil && d.lock != "" {
@@ -85,14 +86,14 @@ type migrating struct {
 }
 
 func (m migrating) Exec(ctx context.Context, query string) error {
-	if m.d.name == store.MySQL {
+	if m.d.name == sqlplane.MySQL {
 		return m.execMySQL(ctx, query)
 	}
 	_, err := m.tx.ExecContext(ctx, query)
 	return err
 }
 
-func (m migrating) Query(ctx context.Context, query string, each func(store.Row) error) error {
+func (m migrating) Query(ctx context.Context, query string, each func(sqlplane.Row) error) error {
 	rows, err := m.tx.QueryContext(ctx, query)
 	if err != nil {
 		return err

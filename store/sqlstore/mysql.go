@@ -7,10 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/sqlguard"
-	"github.com/oncelib/once/internal/txlimit"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/internal/sql/txlimit"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // mysqlNow is the database's clock in milliseconds.
@@ -65,7 +66,7 @@ func (s *Store) recordUnknown(id store.ID) string {
 }
 
 var mysql = database{
-	name:     store.MySQL,
+	name:     sqlplane.MySQL,
 	classify: classifyMySQL,
 	undefined: func(err error) bool {
 		return is(err, mysqlNoTable) || is(err, mysqlNoColumn) && (strings.Contains(err.Error(), "'trace'") || strings.Contains(err.Error(), "'name'"))

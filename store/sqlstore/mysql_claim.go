@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
 )
 

@@ -3,14 +3,15 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // writeIfEnded has a change written before the first statement of the user that may end the transaction: see
 // [store.BeginOptions].IfEnded.
 func (t *txn) writeIfEnded(change func() store.Change) {
-	if change == nil || t.s.dialect.name != store.MySQL {
+	if change == nil || t.s.dialect.name != sqlplane.MySQL {
 		return
 	}
 	t.guard.BeforeMark(func(ctx context.Context, session sqlguard.Session) error {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/oncelib/once/internal/sqlguard"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // The lock is one of the whole server, its name at most 64 characters long. MySQL has no md5 since
@@ -39,7 +39,7 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	if !locked {
 		return fmt.Errorf("sqlstore: %w", errMigrationLock)
 	}
-	_, err = migration.Up(ctx, store.MySQL, migrating{conn, mysql}, sets...)
+	_, err = migration.Up(ctx, sqlplane.MySQL, migrating{conn, mysql}, sets...)
 	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), migrationUnlock); unlocked != nil {
 		dropConn(conn) // the lock goes with the connection
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
 )
 

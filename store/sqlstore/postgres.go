@@ -7,9 +7,10 @@ import (
 	"database/sql/driver"
 	"errors"
 
-	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // At SERIALIZABLE the look-up goes ahead of BEGIN, on the same connection: PostgreSQL watches
@@ -19,7 +20,7 @@ import (
 // looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
 // default level tells whether that is SERIALIZABLE.
 func (s *Store) looksAhead(opts store.BeginOptions) bool {
-	return s.dialect.name == store.PostgreSQL && !opts.ID.IsZero() &&
+	return s.dialect.name == sqlplane.PostgreSQL && !opts.ID.IsZero() &&
 		(opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
@@ -134,7 +135,7 @@ func (t *txn) dropStandby(ctx context.Context, err error) error {
 		dropConn(t.conn)
 		return err
 	}
-	if t.s.dialect.name != store.PostgreSQL || !pgsql.StandbyRefuses(sqlguard.SQLState(err)) {
+	if t.s.dialect.name != sqlplane.PostgreSQL || !pgsql.StandbyRefuses(sqlguard.SQLState(err)) {
 		return err
 	}
 	_ = t.tx.Rollback()

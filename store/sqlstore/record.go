@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 )
 

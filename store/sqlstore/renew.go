@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var _ store.Renewer = (*Store)(nil)
@@ -19,7 +20,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 		return nil, nil
 	}
 	opts := store.BeginOptions{Isolation: store.ReadCommitted} // what others have just changed is no failure
-	if s.dialect.name == store.SQLite {                        // has only one
+	if s.dialect.name == sqlplane.SQLite {                     // has only one
 		opts.Isolation = store.DefaultIsolation
 	}
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {
@@ -57,9 +58,9 @@ const shortestIdle = 2 * time.Second
 func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
 	idle := store.Timeouts{Idle: max(lease, shortestIdle)}
 	switch t.s.dialect.name {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		return t.s.dialect.timeouts(ctx, t.tx, idle)
-	case store.MySQL:
+	case sqlplane.MySQL:
 		return t.setTimeouts(ctx, idle)
 	}
 	return nil
@@ -68,9 +69,9 @@ func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
 // renew renews those of part that are held, and returns them.
 func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	switch t.s.dialect.name {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		return collectHolds(ctx, t.tx, pgsql.Renew, pgsql.Holds(part), millis(lease))
-	case store.MySQL:
+	case sqlplane.MySQL:
 		return t.renewMySQL(ctx, part, lease)
 	}
 	var renewed []store.Hold

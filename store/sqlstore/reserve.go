@@ -3,13 +3,13 @@ package sqlstore
 import (
 	"database/sql"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
-var _ store.Reserver = (*Store)(nil)
+var _ sqlplane.Reserver = (*Store)(nil)
 
-// Reserve implements [store.Reserver].
-func (s *Store) Reserve() (own store.Database, release func(), err error) {
+// Reserve implements [sqlplane.Reserver].
+func (s *Store) Reserve() (own sqlplane.Database, release func(), err error) {
 	if s.file != nil {
 		return s, func() {}, nil
 	}

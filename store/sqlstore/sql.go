@@ -8,27 +8,28 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
-var _ store.SQL[*sql.Tx] = (*Store)(nil)
+var _ sqlplane.SQL[*sql.Tx] = (*Store)(nil)
 
-// Dialect implements [store.Database].
-func (s *Store) Dialect() store.Dialect { return s.dialect.name }
+// Dialect implements [sqlplane.Database].
+func (s *Store) Dialect() sqlplane.Dialect { return s.dialect.name }
 
-// On implements [store.SQL]. Append runs a statement at once, so that it is not sorted by its
+// On implements [sqlplane.SQL]. Append runs a statement at once, so that it is not sorted by its
 // Locks: append statements in that order. From the first statement on, a transaction of your own
 // is guarded as in a Join: that takes one round trip on servers.
-func (s *Store) On(tx *sql.Tx) store.Runner { return &txRunner{s: s, tx: tx} }
+func (s *Store) On(tx *sql.Tx) sqlplane.Runner { return &txRunner{s: s, tx: tx} }
 
-// Pool implements [store.Database]. On SQLite, a statement that writes takes its turn like an
+// Pool implements [sqlplane.Database]. On SQLite, a statement that writes takes its turn like an
 // operation, and one that only reads waits for no writer. A SELECT counts as one that only reads,
 // also if it calls a function that writes.
-func (s *Store) Pool() store.Runner { return poolRunner{s} }
+func (s *Store) Pool() sqlplane.Runner { return poolRunner{s} }
 
-// Within implements [store.Database].
-func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
+// Within implements [sqlplane.Database].
+func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	t, _, err := s.Begin(ctx, store.BeginOptions{Isolation: isolation})
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ type txRunner struct {
 	joined bool
 }
 
-// Exec implements [store.Runner].
+// Exec implements [sqlplane.Runner].
 func (r *txRunner) Exec(ctx context.Context, st store.Statement) (rows int64, err error) {
 	err = r.guarded(ctx, st, func() error {
 		rows, err = r.s.exec(ctx, r.tx, st)
@@ -66,8 +67,8 @@ func (r *txRunner) Exec(ctx context.Context, st store.Statement) (rows int64, er
 	return rows, err
 }
 
-// Query implements [store.Runner].
-func (r *txRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+// Query implements [sqlplane.Runner].
+func (r *txRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	var stopped error
 	err := r.guarded(ctx, st, func() (err error) {
 		stopped, err = r.s.query(ctx, r.tx, st, each)
@@ -79,7 +80,7 @@ func (r *txRunner) Query(ctx context.Context, st store.Statement, each func(stor
 	return stopped
 }
 
-// Append implements [store.Runner].
+// Append implements [sqlplane.Runner].
 func (r *txRunner) Append(ctx context.Context, st store.Statement) error {
 	_, err := r.Exec(ctx, st)
 	return err
@@ -111,10 +112,10 @@ func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() er
 // poolRunner runs each statement in a transaction of its own.
 type poolRunner struct{ s *Store }
 
-// Exec implements [store.Runner].
+// Exec implements [sqlplane.Runner].
 func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, err error) {
 	if p.needsTx(st) {
-		err = p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+		err = p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 			rows, err = r.Exec(ctx, st)
 			return err
 		})
@@ -127,13 +128,13 @@ func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, e
 	return rows, err
 }
 
-// Query implements [store.Runner].
-func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+// Query implements [sqlplane.Runner].
+func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	var stopped error
 	var err error
 	if p.needsTx(st) {
-		err = p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
-			err := r.Query(ctx, st, func(row store.Row) error {
+		err = p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
+			err := r.Query(ctx, st, func(row sqlplane.Row) error {
 				stopped = each(row)
 				return stopped
 			})
@@ -154,7 +155,7 @@ func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sto
 	return stopped
 }
 
-// Append implements [store.Runner].
+// Append implements [sqlplane.Runner].
 func (p poolRunner) Append(ctx context.Context, st store.Statement) error {
 	_, err := p.Exec(ctx, st)
 	return err
@@ -184,7 +185,7 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 			return nil
 		}
 		// Drivers of PostgreSQL report some lost answers as connections that were never used.
-		unsent := errors.Is(err, driver.ErrBadConn) && (p.s.dialect.name != store.PostgreSQL || reads(st))
+		unsent := errors.Is(err, driver.ErrBadConn) && (p.s.dialect.name != sqlplane.PostgreSQL || reads(st))
 		if unsent && tries > 0 && ctx.Err() == nil {
 			continue
 		}
@@ -250,7 +251,7 @@ func (s *Store) exec(ctx context.Context, on executor, st store.Statement) (int6
 }
 
 // query runs a statement that returns rows. stopped is the error of each.
-func (s *Store) query(ctx context.Context, on executor, st store.Statement, each func(store.Row) error) (stopped, err error) {
+func (s *Store) query(ctx context.Context, on executor, st store.Statement, each func(sqlplane.Row) error) (stopped, err error) {
 	if err := s.checkSize(ctx, on, largestValue(st.Args)); err != nil {
 		return nil, err
 	}

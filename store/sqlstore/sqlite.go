@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/sqlguard"
-	"github.com/oncelib/once/internal/txlimit"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/internal/sql/txlimit"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // sqliteNow is the database's clock in milliseconds.
@@ -43,7 +44,7 @@ const (
 )
 
 var sqlite = database{
-	name: store.SQLite,
+	name: sqlplane.SQLite,
 	read: sqliteRead,
 	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c claim, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else

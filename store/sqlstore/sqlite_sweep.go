@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oncelib/once/internal/sqlitegroup"
+	"github.com/oncelib/once/internal/sql/sqlitegroup"
 	"github.com/oncelib/once/store"
 )
 

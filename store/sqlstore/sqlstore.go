@@ -87,10 +87,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncelib/once/internal/pgsql"
-	"github.com/oncelib/once/internal/sqlguard"
-	"github.com/oncelib/once/internal/sqlitegroup"
+	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlitegroup"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Store is a [store.Store] on database/sql.
@@ -136,7 +137,7 @@ func Open(driverName, dataSourceName string) (*sql.DB, error) {
 }
 
 // OpenDB is [sql.OpenDB] with the guard that [New] asks for.
-func OpenDB(d store.Dialect, c driver.Connector) *sql.DB {
+func OpenDB(d sqlplane.Dialect, c driver.Connector) *sql.DB {
 	return sql.OpenDB(sqlguard.Wrap(c, guards[d]))
 }
 
@@ -163,15 +164,15 @@ func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) 
 	}
 	s := &Store{db: db, dialect: d, connector: connector}
 	switch d.name {
-	case store.MySQL:
+	case sqlplane.MySQL:
 		if err := s.checkMySQL(ctx); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		if err := probeClaims(ctx, db); err != nil {
 			return nil, err
 		}
-	case store.SQLite:
+	case sqlplane.SQLite:
 		var milliseconds int64
 		if err := db.QueryRowContext(ctx, "pragma busy_timeout").Scan(&milliseconds); err != nil {
 			return nil, fmt.Errorf("sqlstore: %w", err)
@@ -257,13 +258,13 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 		on = conn
 	}
 	switch s.dialect.name {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		r, err := lookPostgres(ctx, on, store.BeginOptions{ID: id})
 		if err != nil {
 			return store.Record{}, s.down(err)
 		}
 		return r.live(), nil
-	case store.MySQL:
+	case sqlplane.MySQL:
 		r, err := lookUp(ctx, on, s.lookMySQL(store.BeginOptions{ID: id}, false))
 		if err != nil {
 			return store.Record{}, s.down(err)

@@ -3,8 +3,9 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 
 func (s *Store) refusedAsTooLarge(err error) error {
 	try := trySmall
-	if s.dialect.name == store.MySQL {
+	if s.dialect.name == sqlplane.MySQL {
 		try = tryPacket
 	}
 	return &store.Error{Err: &store.TooLargeError{Try: try, Err: err}}
@@ -51,7 +52,7 @@ func sizeMySQL(c store.Change) int64 {
 // checkSize returns an error if a statement of that size is larger than what the server takes. To
 // send it would cost the connection, and the reason would be lost with that.
 func (s *Store) checkSize(ctx context.Context, on rowQuerier, size int64) error {
-	if s.dialect.name != store.MySQL || size <= s.packet.Load() {
+	if s.dialect.name != sqlplane.MySQL || size <= s.packet.Load() {
 		return nil
 	}
 	var packet int64 // which may be another one since

@@ -5,15 +5,16 @@ import (
 	"errors"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Swap implements [store.Operations].
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
-	if s.dialect.name == store.MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 && c.Next.State != store.StateAbsent {
+	if s.dialect.name == sqlplane.MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 && c.Next.State != store.StateAbsent {
 		return s.swapMySQL(ctx, c)
 	}
 	opts := store.BeginOptions{ID: c.ID}
-	if s.dialect.name == store.PostgreSQL { // which at SERIALIZABLE would watch it: see postgres.go
+	if s.dialect.name == sqlplane.PostgreSQL { // which at SERIALIZABLE would watch it: see postgres.go
 		opts.Isolation = store.ReadCommitted
 	}
 	t, err := s.open(ctx, opts)

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var _ store.Sweeper = (*Store)(nil)
@@ -24,8 +25,8 @@ type sweeping struct {
 	moment      func(time.Time) any // as the database has it
 }
 
-var sweepings = map[store.Dialect]sweeping{
-	store.PostgreSQL: {
+var sweepings = map[sqlplane.Dialect]sweeping{
+	sqlplane.PostgreSQL: {
 		isolation:   store.ReadCommitted,
 		cheapCommit: pgsql.SweepLightly,
 		alone:       pgsql.SweepLock,
@@ -40,9 +41,9 @@ var sweepings = map[store.Dialect]sweeping{
 func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
 	d := sweepings[s.dialect.name]
 	switch {
-	case s.dialect.name == store.MySQL:
+	case s.dialect.name == sqlplane.MySQL:
 		return s.sweepMySQL(ctx, req)
-	case s.dialect.name == store.SQLite:
+	case s.dialect.name == sqlplane.SQLite:
 		return s.sweepSQLite(ctx, req)
 	case req.Keep == nil:
 		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.deleteExpired(ctx, tx, req) })

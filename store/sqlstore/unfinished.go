@@ -4,8 +4,9 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/oncelib/once/internal/pgsql"
+	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var _ store.Lister = (*Store)(nil)
@@ -31,7 +32,7 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []stor
 	defer func() { _ = conn.Close() }()
 	var rows *sql.Rows
 	switch s.dialect.name {
-	case store.PostgreSQL:
+	case sqlplane.PostgreSQL:
 		var standby bool
 		if err = conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby); err == nil && standby {
 			dropConn(conn)
@@ -44,7 +45,7 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []stor
 			}
 			rows, err = conn.QueryContext(ctx, text, listed(page)...)
 		}
-	case store.MySQL:
+	case sqlplane.MySQL:
 		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, page.After.Scope, page.After.Scope, page.After.Key, page.Due,
 			page.Name == "", page.Name, page.Before == "", page.Before, int64(page.Limit)))
 	default:

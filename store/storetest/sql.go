@@ -4,28 +4,29 @@ import (
 	"context"
 	"testing"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // plane is a store that runs SQL, and a table for it.
 type plane[TX any] struct {
 	*suite[TX]
-	db store.SQL[TX]
+	db sqlplane.SQL[TX]
 }
 
 // testSQL proves that statements of a capability commit with the transaction in which they run, or
 // not at all, and that what they say about errors and values is the same on every database.
 func testSQL[TX any](t *testing.T, u *suite[TX]) {
-	db, ok := store.As[store.SQL[TX]](u.s)
+	db, ok := store.As[sqlplane.SQL[TX]](u.s)
 	if !ok {
 		return // it keeps its operations elsewhere
 	}
 	p := &plane[TX]{u, db}
-	columns := map[store.Dialect]string{
-		store.PostgreSQL: "KEY text primary key, n bigint, data bytea, flag boolean, at timestamptz, made timestamptz",
-		store.MySQL:      "KEY varbinary(64) primary key, n bigint, data blob, flag boolean, at bigint, made bigint",
-		store.SQLite:     "KEY text primary key, n integer, data blob, flag boolean, at integer, made integer",
+	columns := map[sqlplane.Dialect]string{
+		sqlplane.PostgreSQL: "KEY text primary key, n bigint, data bytea, flag boolean, at timestamptz, made timestamptz",
+		sqlplane.MySQL:      "KEY varbinary(64) primary key, n bigint, data blob, flag boolean, at bigint, made bigint",
+		sqlplane.SQLite:     "KEY text primary key, n integer, data blob, flag boolean, at integer, made integer",
 	}[db.Dialect()]
 	p.must(t, db.Pool(), p.text("create table storetest_row ("+columns+")"))
 	for _, c := range []struct {
@@ -67,10 +68,10 @@ func (p *plane[TX]) count(t *testing.T, prefix string) (n int) {
 	return p.countOn(t, p.db.Pool(), prefix)
 }
 
-func (p *plane[TX]) countOn(t *testing.T, r store.Runner, prefix string) (n int) {
+func (p *plane[TX]) countOn(t *testing.T, r sqlplane.Runner, prefix string) (n int) {
 	t.Helper()
 	query := p.text("select count(*) from storetest_row where KEY >= ? and KEY < ?", prefix, prefix+"~")
-	if err := r.Query(bounded(t), query, func(row store.Row) error { return row.Scan(&n) }); err != nil {
+	if err := r.Query(bounded(t), query, func(row sqlplane.Row) error { return row.Scan(&n) }); err != nil {
 		t.Fatal("Query:", err)
 	}
 	return n
@@ -83,7 +84,7 @@ func (p *plane[TX]) wantRows(t *testing.T, prefix string, want int) {
 	}
 }
 
-func (p *plane[TX]) must(t *testing.T, r store.Runner, st store.Statement) (rows int64) {
+func (p *plane[TX]) must(t *testing.T, r sqlplane.Runner, st store.Statement) (rows int64) {
 	t.Helper()
 	rows, err := r.Exec(bounded(t), st)
 	if err != nil {
@@ -93,10 +94,10 @@ func (p *plane[TX]) must(t *testing.T, r store.Runner, st store.Statement) (rows
 }
 
 // runners has fn called with every kind of Runner, in a transaction that is committed afterwards.
-func (p *plane[TX]) runners(t *testing.T, fn func(t *testing.T, r store.Runner)) {
+func (p *plane[TX]) runners(t *testing.T, fn func(t *testing.T, r sqlplane.Runner)) {
 	t.Run("Pool", func(t *testing.T) { fn(t, p.db.Pool()) })
 	t.Run("Within", func(t *testing.T) {
-		err := p.db.Within(bounded(t), store.DefaultIsolation, func(_ context.Context, r store.Runner) error {
+		err := p.db.Within(bounded(t), store.DefaultIsolation, func(_ context.Context, r sqlplane.Runner) error {
 			fn(t, r)
 			return nil
 		})

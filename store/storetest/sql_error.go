@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // failing is a statement that fails, and what its error must say.
@@ -23,7 +24,7 @@ func (p *plane[TX]) failures(key string) []failing {
 	many := p.insert(key + "many")
 	many.Rows = 2
 	return []failing{
-		{"Duplicate", p.insert(key), store.KindOther, store.ErrDuplicate},
+		{"Duplicate", p.insert(key), store.KindOther, sqlplane.ErrDuplicate},
 		{"Missing", p.text("delete from storetest_missing"), store.KindUnavailable, store.ErrNotMigrated},
 		{"Rows", many, store.KindOther, store.ErrRows},
 		{"Syntax", p.text("insert nothing"), store.KindOther, nil},
@@ -48,7 +49,7 @@ func testSQLErrors[TX any](t *testing.T, p *plane[TX]) {
 			_, err := p.db.Pool().Exec(bounded(t), f.st)
 			f.check(t, err)
 			f.check(t, p.db.Pool().Append(bounded(t), f.st))
-			f.check(t, p.db.Pool().Query(bounded(t), f.st, func(store.Row) error { return nil }))
+			f.check(t, p.db.Pool().Query(bounded(t), f.st, func(sqlplane.Row) error { return nil }))
 			p.wantRows(t, key, 1)
 		})
 	}
@@ -57,7 +58,7 @@ func testSQLErrors[TX any](t *testing.T, p *plane[TX]) {
 // testSQLEach: an error of each is returned as it is, and the transaction goes on.
 func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 	enough := errors.New("enough")
-	p.runners(t, func(t *testing.T, r store.Runner) {
+	p.runners(t, func(t *testing.T, r sqlplane.Runner) {
 		key := once.NewKey()
 		for i := range 100 {
 			p.must(t, r, p.insert(fmt.Sprintf("%s %d", key, i)))
@@ -66,7 +67,7 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 			seen := 0
 			query := p.text("select KEY from storetest_row where KEY >= ? and KEY < ?", key, key+"~")
 			query.Rows = 100
-			err := r.Query(bounded(t), query, func(store.Row) error { seen++; return enough })
+			err := r.Query(bounded(t), query, func(sqlplane.Row) error { seen++; return enough })
 			if err != enough || seen != 1 { //nolint:errorlint // it is the same
 				t.Errorf("%v after %d rows, want the error of each after one", err, seen)
 			}
@@ -79,7 +80,7 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 						t.Error("the panic was swallowed")
 					}
 				}()
-				_ = r.Query(bounded(t), p.text("select 1"), func(store.Row) error { panic("boom") })
+				_ = r.Query(bounded(t), p.text("select 1"), func(sqlplane.Row) error { panic("boom") })
 			}()
 		}
 		if n := p.countOn(t, r, key); n != 101 {
@@ -93,10 +94,10 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 func testSQLCancelled[TX any](t *testing.T, p *plane[TX]) {
 	over, cancel := context.WithCancel(bounded(t))
 	cancel()
-	for name, call := range map[string]func(r store.Runner, st store.Statement) error{
-		"Exec": func(r store.Runner, st store.Statement) error { _, err := r.Exec(over, st); return err },
-		"Query": func(r store.Runner, st store.Statement) error {
-			return r.Query(over, st, func(store.Row) error { return nil })
+	for name, call := range map[string]func(r sqlplane.Runner, st store.Statement) error{
+		"Exec": func(r sqlplane.Runner, st store.Statement) error { _, err := r.Exec(over, st); return err },
+		"Query": func(r sqlplane.Runner, st store.Statement) error {
+			return r.Query(over, st, func(sqlplane.Row) error { return nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

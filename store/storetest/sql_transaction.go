@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // testSQLHandler: statements in the transaction of a handler stand and fall with it, count as its
@@ -224,7 +225,7 @@ func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
 	}
 	inOrder := func(t *testing.T, key string) (names []string) {
 		query := p.text("select KEY from storetest_row where KEY >= ? and KEY < ? order by n", key, key+"~")
-		err := p.db.Pool().Query(bounded(t), query, func(row store.Row) error {
+		err := p.db.Pool().Query(bounded(t), query, func(row sqlplane.Row) error {
 			var name string
 			err := row.Scan(&name)
 			names = append(names, strings.TrimPrefix(name, key))
@@ -319,7 +320,7 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 	for _, level := range levels {
 		key := once.NewKey()
 		runs := 0
-		err := p.db.Within(bounded(t), level, func(ctx context.Context, r store.Runner) error {
+		err := p.db.Within(bounded(t), level, func(ctx context.Context, r sqlplane.Runner) error {
 			runs++
 			if _, err := r.Exec(ctx, p.insert(key)); err != nil {
 				return err
@@ -333,7 +334,7 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 		p.wantRows(t, key, 2)
 	}
 	key := once.NewKey()
-	insert := func(ctx context.Context, r store.Runner) {
+	insert := func(ctx context.Context, r sqlplane.Runner) {
 		if _, err := r.Exec(ctx, p.insert(key)); err != nil {
 			t.Error(err)
 		}
@@ -341,7 +342,7 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 			t.Error(err)
 		}
 	}
-	err := p.db.Within(bounded(t), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error { insert(ctx, r); return failed })
+	err := p.db.Within(bounded(t), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error { insert(ctx, r); return failed })
 	if err != failed { //nolint:errorlint // it is the same
 		t.Errorf("%v, want the error of fn", err)
 	}
@@ -352,13 +353,13 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 				t.Error("the panic was swallowed")
 			}
 		}()
-		_ = p.db.Within(bounded(t), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error { insert(ctx, r); panic("boom") })
+		_ = p.db.Within(bounded(t), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error { insert(ctx, r); panic("boom") })
 	}()
 	p.wantRows(t, key, 0)
 	other := once.NewKey()
 	p.must(t, p.db.Pool(), p.insert(other))
 	for _, f := range p.failures(other) {
-		err := p.db.Within(bounded(t), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+		err := p.db.Within(bounded(t), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 			insert(ctx, r)
 			_, err := r.Exec(ctx, f.st)
 			f.check(t, err)
@@ -370,7 +371,7 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 	}
 	over, cancel := context.WithCancel(bounded(t))
 	cancel()
-	err = p.db.Within(over, store.DefaultIsolation, func(context.Context, store.Runner) error { t.Error("run, although the context is over"); return nil })
+	err = p.db.Within(over, store.DefaultIsolation, func(context.Context, sqlplane.Runner) error { t.Error("run, although the context is over"); return nil })
 	wantKind(t, err, store.KindUnavailable)
 }
 
@@ -392,7 +393,7 @@ func testSQLConcurrent[TX any](t *testing.T, p *plane[TX]) {
 	}
 	all.Wait()
 	var n int64
-	err := p.db.Pool().Query(bounded(t), p.text("select n from storetest_row where KEY = ?", key), func(row store.Row) error { return row.Scan(&n) })
+	err := p.db.Pool().Query(bounded(t), p.text("select n from storetest_row where KEY = ?", key), func(row sqlplane.Row) error { return row.Scan(&n) })
 	if err != nil || n != callers*each {
 		t.Errorf("%d, %v, want %d", n, err, callers*each)
 	}

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // values are those of a row.
@@ -33,7 +34,7 @@ func testSQLValues[TX any](t *testing.T, p *plane[TX]) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	p.runners(t, func(t *testing.T, r store.Runner) {
+	p.runners(t, func(t *testing.T, r sqlplane.Runner) {
 		prefix := once.NewKey()
 		for i, want := range []values{
 			{&most, all, &yes, at},
@@ -50,7 +51,7 @@ func testSQLValues[TX any](t *testing.T, p *plane[TX]) {
 			rows := 0
 			query := p.text("select KEY, n, data, data is null, flag, at from storetest_row where KEY = ?", key)
 			query.Rows = 1
-			err := r.Query(bounded(t), query, func(row store.Row) error {
+			err := r.Query(bounded(t), query, func(row sqlplane.Row) error {
 				rows++
 				return row.Scan(&name, &got.n, &got.data, &isNull, &got.flag, (*dialect.Time)(&got.at))
 			})
@@ -76,11 +77,11 @@ func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil &
 // testSQLTimes: NOW does not move within a statement, AGO counts from it, and both compare with
 // times that the caller has stored.
 func testSQLTimes[TX any](t *testing.T, p *plane[TX]) {
-	p.runners(t, func(t *testing.T, r store.Runner) {
+	p.runners(t, func(t *testing.T, r sqlplane.Runner) {
 		key := once.NewKey()
 		p.must(t, r, p.text("insert into storetest_row (KEY, at, made) values (?, AGO(?), NOW)", key, time.Hour.Microseconds()))
 		var at, made time.Time
-		err := r.Query(bounded(t), p.text("select at, made from storetest_row where KEY = ?", key), func(row store.Row) error {
+		err := r.Query(bounded(t), p.text("select at, made from storetest_row where KEY = ?", key), func(row sqlplane.Row) error {
 			return row.Scan((*dialect.Time)(&at), (*dialect.Time)(&made))
 		})
 		if err != nil || made.Sub(at) != time.Hour {
@@ -109,14 +110,14 @@ func testSQLTimes[TX any](t *testing.T, p *plane[TX]) {
 
 // testSQLDialect: KEEP and UPSERT.
 func testSQLDialect[TX any](t *testing.T, p *plane[TX]) {
-	p.runners(t, func(t *testing.T, r store.Runner) {
+	p.runners(t, func(t *testing.T, r sqlplane.Runner) {
 		key := once.NewKey()
 		for range 3 {
 			p.must(t, r, p.text("insert into storetest_row (KEY, n) values (?, ?) UPSERT(KEY) n = storetest_row.n + NEW(n)", key, 10))
 		}
 		p.must(t, r, p.text("insert into storetest_row (KEY, n) values (?, 1), (?, 2) KEEP(n)", key, key+"b"))
 		var got []int64
-		err := r.Query(bounded(t), p.text("select n from storetest_row where KEY in (?, ?) order by KEY FOR UPDATE", key, key+"b"), func(row store.Row) error {
+		err := r.Query(bounded(t), p.text("select n from storetest_row where KEY in (?, ?) order by KEY FOR UPDATE", key, key+"b"), func(row sqlplane.Row) error {
 			var n int64
 			err := row.Scan(&n)
 			got = append(got, n)
@@ -136,9 +137,9 @@ func testSQLLocked[TX any](t *testing.T, p *plane[TX]) {
 	prefix := once.NewKey()
 	p.must(t, p.db.Pool(), p.insert(prefix+"a"))
 	p.must(t, p.db.Pool(), p.insert(prefix+"b"))
-	lock := func(r store.Runner, key string) (found []string) {
+	lock := func(r sqlplane.Runner, key string) (found []string) {
 		query := p.text("select KEY from storetest_row where KEY in (?, ?) FOR UPDATE SKIP LOCKED", prefix+"a", key)
-		err := r.Query(bounded(t), query, func(row store.Row) error {
+		err := r.Query(bounded(t), query, func(row sqlplane.Row) error {
 			var key string
 			err := row.Scan(&key)
 			found = append(found, strings.TrimPrefix(key, prefix))
@@ -149,18 +150,18 @@ func testSQLLocked[TX any](t *testing.T, p *plane[TX]) {
 		}
 		return found
 	}
-	within := func(fn func(r store.Runner)) {
+	within := func(fn func(r sqlplane.Runner)) {
 		t.Helper()
-		err := p.db.Within(bounded(t), store.ReadCommitted, func(_ context.Context, r store.Runner) error { fn(r); return nil })
+		err := p.db.Within(bounded(t), store.ReadCommitted, func(_ context.Context, r sqlplane.Runner) error { fn(r); return nil })
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	within(func(r store.Runner) {
+	within(func(r sqlplane.Runner) {
 		if got := lock(r, prefix+"a"); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("locked %q, want a", got)
 		}
-		within(func(r store.Runner) {
+		within(func(r sqlplane.Runner) {
 			if got := lock(r, prefix+"b"); !slices.Equal(got, []string{"b"}) {
 				t.Errorf("locked %q besides a, want b", got)
 			}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/internal/attempts"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // BenchmarkWriteAttempts is what the log's goroutine does, per batch.
@@ -22,10 +22,10 @@ func BenchmarkWriteAttempts(b *testing.B) {
 		name string
 		db   func(testing.TB) *testDB
 	}{
-		{"sqlite", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(store.SQLite)) }},
-		{"postgres", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(store.PostgreSQL)) }},
+		{"sqlite", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(sqlplane.SQLite)) }},
+		{"postgres", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(sqlplane.PostgreSQL)) }},
 		{"pgx", newPgx},
-		{"mysql", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(store.MySQL)) }},
+		{"mysql", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(sqlplane.MySQL)) }},
 		{mariadb, func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, mariadb) }},
 	} {
 		for _, n := range []int{32, 256, 1000} {
@@ -51,7 +51,7 @@ func BenchmarkWriteAttempts(b *testing.B) {
 func BenchmarkThroughput(b *testing.B) {
 	for _, name := range []string{"without", "log"} {
 		b.Run(name, func(b *testing.B) {
-			g := newGround(b, string(store.PostgreSQL))
+			g := newGround(b, string(sqlplane.PostgreSQL))
 			g.exec(b, "create table charge (id text primary key)")
 			cfg, err := pgxpool.ParseConfig(g.dsn)
 			must(b, err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -33,7 +33,7 @@ func Example_intent() {
 	check(sqlstore.Migrate(ctx, db, journal.Migrations))
 	_, err = db.ExecContext(ctx, "create table orders (id text primary key)")
 	check(err)
-	intents, err := journal.OpenTable(db, store.SQLite, journal.Config{})
+	intents, err := journal.OpenTable(db, sqlplane.SQLite, journal.Config{})
 	check(err)
 
 	order := func(id string, commit bool) {

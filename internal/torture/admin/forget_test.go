@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // personal is what must be gone.
@@ -188,12 +189,12 @@ func TestForgetRefuses(t *testing.T) {
 // is judged by what that one commits.
 func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
 	t.Parallel()
-	waits := map[store.Dialect]string{
-		store.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
-		store.MySQL:      "select count(*) from information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.db = database() and t.trx_state = 'LOCK WAIT'",
+	waits := map[sqlplane.Dialect]string{
+		sqlplane.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+		sqlplane.MySQL:      "select count(*) from information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.db = database() and t.trx_state = 'LOCK WAIT'",
 	}
 	on(t, func(t *testing.T, g *testDB) {
-		if g.dialect == store.SQLite {
+		if g.dialect == sqlplane.SQLite {
 			return // which has one transaction that writes
 		}
 		g.done(t, once.Config{}, "s", "k")

@@ -22,8 +22,8 @@ import (
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // intentJournals runs a test on every journal there is: they keep the same promises.
@@ -236,7 +236,7 @@ func TestIntentInATransaction(t *testing.T) {
 		}
 	}
 	onSQL(t, func(t *testing.T, g *testDB) { test(t, g, bySQL) })
-	t.Run("pgx", func(t *testing.T) { t.Parallel(); test(t, newGround(t, string(store.PostgreSQL)), byPgx) })
+	t.Run("pgx", func(t *testing.T) { t.Parallel(); test(t, newGround(t, string(sqlplane.PostgreSQL)), byPgx) })
 }
 
 // TestIntentOfADeadClient: what one client has left open another one resumes, with the

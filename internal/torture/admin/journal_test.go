@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )

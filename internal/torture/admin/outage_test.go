@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -43,7 +44,7 @@ func TestServerKilled(t *testing.T) {
 		db, s := openSQL(t, "pgx", dsn)
 		testOutage(t, s, db, server)
 	})
-	for _, kind := range []string{string(store.MySQL), mariadb} {
+	for _, kind := range []string{string(sqlplane.MySQL), mariadb} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testenv.Need(t, kind)
@@ -106,7 +107,7 @@ func (f *lockedFile) Restart(context.Context) error {
 // become of them.
 func testOutage[TX any](t *testing.T, s interface {
 	store.Store[TX]
-	store.Database
+	sqlplane.Database
 }, db *sql.DB, server interface {
 	Kill() error
 	Restart(ctx context.Context) error

@@ -14,12 +14,12 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/internal/attempts"
+	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -30,25 +30,25 @@ const mariadb = "mariadb"
 
 // testDB is a new, migrated database.
 type testDB struct {
-	dialect     store.Dialect
+	dialect     sqlplane.Dialect
 	driver, dsn string
 	db          *sql.DB
 	store       *sqlstore.Store
-	plane       store.Database // store, or a pgxstore on the same database
-	admin       *operate.Keys  // on plane
+	plane       sqlplane.Database // store, or a pgxstore on the same database
+	admin       *operate.Keys     // on plane
 	attempts    *attempts.Table
 }
 
 // newGround opens a database of a kind: a dialect, or mariadb.
 func newGround(tb testing.TB, kind string) *testDB {
 	tb.Helper()
-	d := store.Dialect(kind)
+	d := sqlplane.Dialect(kind)
 	if kind == mariadb {
-		d = store.MySQL
+		d = sqlplane.MySQL
 	}
 	g := &testDB{dialect: d, driver: "sqlite", dsn: "file:" + filepath.Join(tb.TempDir(), "test.db") +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"}
-	if d == store.MySQL {
+	if d == sqlplane.MySQL {
 		created := testenv.NewMySQL
 		if kind == mariadb {
 			created = testenv.NewMariaDB
@@ -58,7 +58,7 @@ func newGround(tb testing.TB, kind string) *testDB {
 		cfg.InterpolateParams = true // no call is hidden in that of another
 		g.driver, g.dsn = "mysql", cfg.FormatDSN()
 	}
-	if d == store.PostgreSQL {
+	if d == sqlplane.PostgreSQL {
 		g.driver, g.dsn = "pgx", testenv.NewDatabase(tb)
 	}
 	var err error
@@ -76,7 +76,7 @@ func newGround(tb testing.TB, kind string) *testDB {
 // newPgx is a testDB whose admin and log use a pgx pool.
 func newPgx(tb testing.TB) *testDB {
 	tb.Helper()
-	g := newGround(tb, string(store.PostgreSQL))
+	g := newGround(tb, string(sqlplane.PostgreSQL))
 	pool, err := pgxpool.New(context.Background(), g.dsn)
 	must(tb, err)
 	tb.Cleanup(pool.Close)
@@ -85,7 +85,7 @@ func newPgx(tb testing.TB) *testDB {
 }
 
 // runOn has admin and log use plane.
-func (g *testDB) runOn(plane store.Database) {
+func (g *testDB) runOn(plane sqlplane.Database) {
 	g.plane, g.admin, g.attempts = plane, operate.NewKeys(plane), attempts.New(plane)
 }
 
@@ -99,7 +99,7 @@ func on(t *testing.T, test func(t *testing.T, g *testDB)) {
 // onSQL runs a test on a database of each kind, through database/sql.
 func onSQL(t *testing.T, test func(t *testing.T, g *testDB)) {
 	t.Helper()
-	for _, kind := range []string{string(store.SQLite), string(store.PostgreSQL), string(store.MySQL), mariadb} {
+	for _, kind := range []string{string(sqlplane.SQLite), string(sqlplane.PostgreSQL), string(sqlplane.MySQL), mariadb} {
 		t.Run(kind, func(t *testing.T) { t.Parallel(); test(t, newGround(t, kind)) })
 	}
 }
@@ -129,7 +129,7 @@ func (g *testDB) count(tb testing.TB, query string, args ...any) (n int) {
 
 // text is a query in the words of the database. Arguments come in order.
 func (g *testDB) text(query string) string {
-	if g.dialect == store.MySQL {
+	if g.dialect == sqlplane.MySQL {
 		query = argument.ReplaceAllString(query, "?")
 		query = column.ReplaceAllString(query, "`key`")
 	}

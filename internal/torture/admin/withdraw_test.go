@@ -11,7 +11,7 @@ import (
 
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestBeginIsAllOrNothing fails every call that Begin makes of the driver, before and after
@@ -59,7 +59,7 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 				}
 			}
 		}
-		if struck["exec"] == 0 || g.dialect == store.MySQL && (struck["query"] == 0 || struck["next"] == 0) {
+		if struck["exec"] == 0 || g.dialect == sqlplane.MySQL && (struck["query"] == 0 || struck["next"] == 0) {
 			t.Errorf("vacuous: %v", struck)
 		}
 		t.Log(struck)

@@ -41,7 +41,7 @@ var answerMutants = []Mutant{
 	{
 		Name:  "two functions are one because their code is",
 		Edits: []Edit{{In: "nested.equal", Old: "same(reflect.ValueOf(a.Interface()), reflect.ValueOf(b.Interface()))", New: "a.Pointer() == b.Pointer()"}},
-		Tests: in("internal/nested", "TestDifference"),
+		Tests: in("internal/base/nested", "TestDifference"),
 	},
 	{
 		Name:  "Fail says outside of the middleware that nothing was applied",

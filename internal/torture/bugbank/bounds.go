@@ -104,12 +104,12 @@ var lockMutants = []Mutant{
 	{
 		Name:  "a file that was replaced before it was locked is taken",
 		Edits: []Edit{{In: "lockedfile.Open", Old: "err == nil && current", New: "err == nil && (current || f != nil)"}},
-		Tests: in("internal/lockedfile", "TestOneOwnerAtATime"),
+		Tests: in("internal/base/lockedfile", "TestOneOwnerAtATime"),
 	},
 	{
 		Name:  "a symbolic link is followed",
 		Edits: []Edit{{In: "lockedfile.Open", Old: "os.O_RDWR|os.O_CREATE|noFollow", New: "os.O_RDWR|os.O_CREATE"}},
-		Tests: []Killer{{Module: ".", Package: "internal/lockedfile", Test: "TestOpenNeverFollowsALinkOrTruncates", Hangs: true}},
+		Tests: []Killer{{Module: ".", Package: "internal/base/lockedfile", Test: "TestOpenNeverFollowsALinkOrTruncates", Hangs: true}},
 	},
 	{
 		Name:  "the file that compaction writes is not locked",

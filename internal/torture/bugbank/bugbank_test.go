@@ -144,7 +144,7 @@ func inTurns(mutants []Mutant) []Mutant {
 // TestALivingMutantFailsTheBank: a bank that cannot fail proves nothing.
 func TestALivingMutantFailsTheBank(t *testing.T) {
 	testenv.Prove(t)
-	wantRefusal(t, "lives", Killer{Module: ".", Package: "internal/pgsql", Test: "TestLockIDsAre64Bits"})
+	wantRefusal(t, "lives", Killer{Module: ".", Package: "internal/sql/pgsql", Test: "TestLockIDsAre64Bits"})
 }
 
 // TestAFailingKillerFailsTheBank: a test that fails whatever is edited, or that is not
@@ -154,7 +154,7 @@ func TestAFailingKillerFailsTheBank(t *testing.T) {
 	wantRefusal(t, "lives", ill)
 	t.Setenv(illness, "yes")
 	wantRefusal(t, "does not pass without the bug", ill)
-	wantRefusal(t, "does not pass without the bug", Killer{Module: ".", Package: "internal/pgsql", Test: "TestThatNobodyHasWritten"})
+	wantRefusal(t, "does not pass without the bug", Killer{Module: ".", Package: "internal/sql/pgsql", Test: "TestThatNobodyHasWritten"})
 }
 
 // wantRefusal asks a killer about edits that are no bug, one in a shared build and one alone.

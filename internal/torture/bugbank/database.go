@@ -45,7 +45,7 @@ var databaseMutants = []Mutant{
 	{
 		Name:  "any savepoint heals any error, under database/sql",
 		Edits: []Edit{{In: "(*Txn).admit", Old: "i >= 0 && t.savepoints[i].born <= f.since {", New: "i >= 0 {"}},
-		Tests: in("internal/sqlguard", "TestSavepointYoungerThanTheFailedStatement"),
+		Tests: in("internal/sql/sqlguard", "TestSavepointYoungerThanTheFailedStatement"),
 	},
 	{
 		Name: "an error heals when any statement succeeds after it, under database/sql",
@@ -54,7 +54,7 @@ t.failure.Store(nil)`, New: `case releaseSavepoint, rollbackTo:
 t.failure.Store(nil)`}, {In: "(*Txn).settle", Old: `case releaseSavepoint:
 if i`, New: `case transactionControl:
 if i`}},
-		Tests: in("internal/sqlguard", "TestSavepoints"),
+		Tests: in("internal/sql/sqlguard", "TestSavepoints"),
 	},
 	{
 		Name:  "MariaDB is not told the isolation",

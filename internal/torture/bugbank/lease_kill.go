@@ -19,7 +19,7 @@ var leaseKillMutants = []Mutant{
 	},
 	{
 		Name:  "the renewal of leases waits for a connection of the pool",
-		Edits: []Edit{{In: "(*Heart).reserve", Old: "store.As[store.Reserver](h.ops); ok {", New: "store.As[store.Reserver](h.ops); ok && h == nil {"}},
+		Edits: []Edit{{In: "(*Heart).reserve", Old: "store.As[sqlplane.Reserver](h.ops); ok {", New: "store.As[sqlplane.Reserver](h.ops); ok && h == nil {"}},
 		Tests: hangsOnLeases("TestExhausted$/^pgx"),
 	},
 	{

@@ -45,11 +45,11 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 	{
 		Name:  "groups leave no time to other processes",
 		Edits: []Edit{{In: "(*groups).next", Old: "g.leave()", New: "g.pass()"}},
-		Tests: in("internal/sqlitegroup", "TestLineLeavesTheFileAlone"),
+		Tests: in("internal/sql/sqlitegroup", "TestLineLeavesTheFileAlone"),
 	},
 	{
 		Name:  "the line pauses for too short a time for SQLite's own wait",
 		Edits: []Edit{{In: "(*line).leave", Old: "pause = min(longPause, l.busyTimeout/20)", New: "pause = shortPause"}},
-		Tests: in("internal/sqlitegroup", "TestLineLeavesTheFileAlone"),
+		Tests: in("internal/sql/sqlitegroup", "TestLineLeavesTheFileAlone"),
 	},
 }

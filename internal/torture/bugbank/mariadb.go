@@ -130,7 +130,7 @@ var mariadbMutants = []Mutant{
 	{
 		Name:  "a procedure cannot have committed",
 		Edits: []Edit{{In: "runsTexts", Old: `first.is("CALL") ||`, New: ``}},
-		Tests: append(mariadbSQL("TestCommittedFromBelowAndLost"), in("internal/sqlguard", "TestRunsTexts")...),
+		Tests: append(mariadbSQL("TestCommittedFromBelowAndLost"), in("internal/sql/sqlguard", "TestRunsTexts")...),
 	},
 	{
 		Name:  "a replica that takes writes is fine",
@@ -145,7 +145,7 @@ var mariadbMutants = []Mutant{
 	{
 		Name:  "a variable of the user costs the connection",
 		Edits: []Edit{{In: "(*parser).sets", Old: `t.text != "@" ||`, New: ``}, {In: "(*parser).sets", Old: `p.inside().text == "@"`, New: `p.inside().text != ""`}},
-		Tests: in("internal/sqlguard", "TestChangesSession"),
+		Tests: in("internal/sql/sqlguard", "TestChangesSession"),
 	},
 	{
 		Name:  "a record larger than max_allowed_packet is sent",

@@ -19,7 +19,7 @@ var metricsMutants = []Mutant{
 			{In: "label.(*Set).Value", Old: "len(s.values) >= Most", New: "len(s.values) >= 1000*Most"},
 			{In: "label.(*Set).add", Old: "len(s.values) >= Most", New: "len(s.values) >= 1000*Most"},
 		},
-		Tests: append(in("gauge", "TestGaugesHaveBoundedLabels"), in("internal/label", "TestSetIsBounded")...),
+		Tests: append(in("gauge", "TestGaugesHaveBoundedLabels"), in("internal/base/label", "TestSetIsBounded")...),
 	},
 	{
 		Name:  "a scrape asks the sources of gauges",

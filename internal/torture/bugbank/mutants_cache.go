@@ -61,17 +61,17 @@ if c.e.cfg.Observer != nil {`,
 	{
 		Name:  "a cached key keeps the header of which it is a part",
 		Edits: []Edit{{In: "newEntry", Old: "store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}", New: "id"}},
-		Tests: in("internal/replay", "TestCacheIsBounded"),
+		Tests: in("internal/engine/replay", "TestCacheIsBounded"),
 	},
 	{
 		Name:  "the cache removes its oldest result, also if it was just used",
 		Edits: []Edit{{In: "(*Cache).find", Old: "c.order.MoveToFront(element)", New: ""}},
-		Tests: in("internal/replay", "TestCacheKeepsWhatIsAskedFor"),
+		Tests: in("internal/engine/replay", "TestCacheKeepsWhatIsAskedFor"),
 	},
 	{
 		Name:  "one result takes the room of all others",
 		Edits: []Edit{{In: "replay.(*Cache).Put", Old: "if e.size > c.size/minResults {", New: "if e.size > c.size {"}},
-		Tests: in("internal/replay", "TestCacheKeepsWhatIsAskedFor"),
+		Tests: in("internal/engine/replay", "TestCacheKeepsWhatIsAskedFor"),
 	},
 	{
 		Name:  "a gate asks the store for what the cache has",

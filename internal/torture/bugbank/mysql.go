@@ -46,7 +46,7 @@ var mysqlMutants = []Mutant{
 	{
 		Name:  "a claim is never let go",
 		Edits: []Edit{{In: "(*transaction).doAfter", Old: `after == ""`, New: `after != ""`}},
-		Tests: append(mariadbSQL("TestSessionsAreLeftAsTheyWere$/^MySQL"), in("internal/sqlguard", "TestMarkIsSetWhenNeeded")...),
+		Tests: append(mariadbSQL("TestSessionsAreLeftAsTheyWere$/^MySQL"), in("internal/sql/sqlguard", "TestMarkIsSetWhenNeeded")...),
 	},
 	{
 		Name:  "a replay keeps the lock",
@@ -56,17 +56,17 @@ var mysqlMutants = []Mutant{
 	{
 		Name:  "a procedure ends no transaction of MySQL",
 		Edits: []Edit{{In: "(*conn).markBefore", Old: `|| isPlain(query)`, New: `|| true`}},
-		Tests: append(mariadbSQL("TestCommittedFromBelow$/^MySQL"), in("internal/sqlguard", "TestMarkIsSetWhenNeeded")...),
+		Tests: append(mariadbSQL("TestCommittedFromBelow$/^MySQL"), in("internal/sql/sqlguard", "TestMarkIsSetWhenNeeded")...),
 	},
 	{
 		Name:  "several statements are plain",
 		Edits: []Edit{{In: "isPlain", Old: `text[i] == ';'`, New: `text[i] == 0`}},
-		Tests: in("internal/sqlguard", "TestIsPlain"),
+		Tests: in("internal/sql/sqlguard", "TestIsPlain"),
 	},
 	{
 		Name:  "what was written before the mark outlives a rollback to a savepoint",
 		Edits: []Edit{{In: "(*Txn).settle", Old: `t.wroteBeforeMark && t.savepoints[i].born > t.beforeMarkAt`, New: `t.wroteBeforeMark`}},
-		Tests: in("internal/sqlguard", "TestMarkGoesWithOlderSavepoints"),
+		Tests: in("internal/sql/sqlguard", "TestMarkGoesWithOlderSavepoints"),
 	},
 	{
 		Name:  "the driver's connection is handed out unmarked",

@@ -31,7 +31,7 @@ var outboxMutants = []Mutant{
 	},
 	{
 		Name:  "messages of one Add are stored as they come",
-		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "store.InLockOrder(list)", New: "list"}},
+		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "sqlplane.InLockOrder(list)", New: "list"}},
 		Tests: outboxOn("TestOneAddNeverDeadlocks$/^MariaDB"),
 	},
 	{

@@ -19,7 +19,7 @@ var pgxChangeMutants = []Mutant{
 	},
 	{
 		Name:  "what is appended is sent in the order of the handler",
-		Edits: []Edit{{In: "pgxstore.queueWrites", Old: "store.InLockOrder(writes)", New: "writes"}},
+		Edits: []Edit{{In: "pgxstore.queueWrites", Old: "sqlplane.InLockOrder(writes)", New: "writes"}},
 		Tests: in("store/pgxstore", "TestAppendedInAJoin"),
 	},
 	{

@@ -24,7 +24,7 @@ var planeMutants = []Mutant{
 	{
 		Name:  "a transaction that cannot be joined is left to its caller",
 		Edits: []Edit{{In: "sqlguard.(*Txn).JoinTx", Old: "c.tx.txn, t.isolation = t, c.tx.isolation", New: ""}},
-		Tests: []Killer{{Module: ".", Package: "internal/sqlguard", Test: "TestJoinTxFails"}},
+		Tests: []Killer{{Module: ".", Package: "internal/sql/sqlguard", Test: "TestJoinTxFails"}},
 	},
 	{
 		Name:  "a guarded transaction is asked whether it is open, before every statement of a capability",
@@ -53,7 +53,7 @@ var planeMutants = []Mutant{
 	},
 	{
 		Name:  "what travels with a change is sent as it comes",
-		Edits: []Edit{{In: "sqlstore.(*Store).writes", Old: "store.InLockOrder(writes)", New: "writes"}},
+		Edits: []Edit{{In: "sqlstore.(*Store).writes", Old: "sqlplane.InLockOrder(writes)", New: "writes"}},
 		Tests: planeSuite("sqlite", "Append"),
 	},
 	{

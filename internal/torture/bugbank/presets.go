@@ -86,11 +86,11 @@ var presetMutants = []Mutant{
 	{
 		Name:  "a parameter may have 16 digits",
 		Edits: []Edit{{In: "wire.parameters", Old: "number = `-?(?:[0-9]{1,15}|[0-9]{1,12}\\.[0-9]{1,3})`", New: "number = `-?(?:[0-9]{1,16}|[0-9]{1,12}\\.[0-9]{1,3})`"}},
-		Tests: in("internal/wire", "TestKeyGrammar"),
+		Tests: in("internal/base/wire", "TestKeyGrammar"),
 	},
 	{
 		Name:  "a parameter may have half of a character",
 		Edits: []Edit{{In: "wire.parameters", Old: "`|ed%[89]`", New: "`|ed%[89a]`"}},
-		Tests: in("internal/wire", "TestKeyGrammar"),
+		Tests: in("internal/base/wire", "TestKeyGrammar"),
 	},
 }

@@ -53,7 +53,7 @@ var standbys = []Mutant{
 	{
 		Name: "the look-up is watched at SERIALIZABLE, on database/sql",
 		Edits: []Edit{
-			{In: "sqlstore.(*Store).looksAhead", Old: "return s.dialect.name == store.PostgreSQL &&", New: "return false &&"},
+			{In: "sqlstore.(*Store).looksAhead", Old: "return s.dialect.name == sqlplane.PostgreSQL &&", New: "return false &&"},
 			{In: "sqlstore.(*Store).begin", Old: "case t.claim.watched && !s.looksAhead(opts):", New: "case false:"},
 			{In: "pgsql.Claim", Old: " and key = $2 and not (", New: " and key = $2 or false and ("},
 		},

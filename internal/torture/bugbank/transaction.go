@@ -51,7 +51,7 @@ var transactionMutants = []Mutant{
 	},
 	{
 		Name: "sqlstore: a join that replays keeps its claim",
-		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: `if s.dialect.name == store.PostgreSQL {
+		Edits: []Edit{{In: "sqlstore.(*Store).Join", Old: `if s.dialect.name == sqlplane.PostgreSQL {
 	err = j.rollback(ctx)
 }`, New: ""}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestManyJoins"}},

@@ -22,12 +22,13 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 // sqlStore is a store with transactions and tables.
 type sqlStore[TX any] interface {
 	store.Store[TX]
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 }
 
 // ground is a database in which messages are applied.
@@ -59,10 +60,10 @@ type ground[TX any] struct {
 }
 
 // applied has a row for each time that a handler has committed, in the order of commits for each key.
-var applied = map[store.Dialect]string{
-	store.PostgreSQL: "create table applied (n bigserial primary key, id text, name text, seq bigint)",
-	store.SQLite:     "create table applied (n integer primary key autoincrement, id text, name text, seq bigint)",
-	store.MySQL:      "create table applied (n bigint auto_increment primary key, id varchar(100), name varchar(100), seq bigint)",
+var applied = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: "create table applied (n bigserial primary key, id text, name text, seq bigint)",
+	sqlplane.SQLite:     "create table applied (n integer primary key autoincrement, id text, name text, seq bigint)",
+	sqlplane.MySQL:      "create table applied (n bigint auto_increment primary key, id varchar(100), name varchar(100), seq bigint)",
 }
 
 func newPgx(t *testing.T) *ground[pgx.Tx] {
@@ -75,7 +76,7 @@ func newPgx(t *testing.T) *ground[pgx.Tx] {
 	must(t, err)
 	defer pool.Close()
 	must(t, pgxstore.Migrate(t.Context(), pool, inbox.Migrations, deadletter.Migrations))
-	g.exec(t, applied[store.PostgreSQL])
+	g.exec(t, applied[sqlplane.PostgreSQL])
 	return g
 }
 
@@ -137,7 +138,7 @@ func (g *ground[TX]) exec(t *testing.T, query string, args ...any) {
 
 func (g *ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row store.Row) error { return row.Scan(&n) }))
+	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
 	return n
 }
 
@@ -175,7 +176,7 @@ func (g *ground[TX]) check(t *testing.T, n, keys int) {
 	t.Helper()
 	last, ids := map[string]int64{}, map[string]bool{}
 	rows := 0
-	must(t, g.store.Pool().Query(t.Context(), g.text("select id, name, seq from applied order by n"), func(row store.Row) error {
+	must(t, g.store.Pool().Query(t.Context(), g.text("select id, name, seq from applied order by n"), func(row sqlplane.Row) error {
 		var id, name string
 		var seq int64
 		if err := row.Scan(&id, &name, &seq); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // plan is that of a process that applies in g what b delivers.
@@ -129,7 +129,7 @@ func TestConsumerStopsAndItsMessagesMove(t *testing.T) {
 }
 
 func testMessagesMove[TX any](t *testing.T, g *ground[TX], b broker) {
-	if g.store.Dialect() == store.SQLite {
+	if g.store.Dialect() == sqlplane.SQLite {
 		t.Skip("a process that is stopped may have the lock of the database, which nothing takes from it")
 	}
 	const keys, each = 4, 5

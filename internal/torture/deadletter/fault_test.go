@@ -8,12 +8,13 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // fallible is a database of which one call fails. It is not made, or its answer is lost; in a transaction, which is
 // gone then, both are the same. A COMMIT is a call.
 type fallible struct {
-	store.Database
+	sqlplane.Database
 
 	at    int // the call that fails
 	lost  bool
@@ -37,16 +38,16 @@ func (f *fallible) call(inTx bool, made func() error) error {
 	return made()
 }
 
-func (f *fallible) Pool() store.Runner { return fallibleRunner{f.Database.Pool(), f, false} }
+func (f *fallible) Pool() sqlplane.Runner { return fallibleRunner{f.Database.Pool(), f, false} }
 
-func (f *fallible) Within(ctx context.Context, level store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
+func (f *fallible) Within(ctx context.Context, level store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	return f.call(false, func() error {
-		return f.Database.Within(ctx, level, func(ctx context.Context, r store.Runner) error { return fn(ctx, fallibleRunner{r, f, true}) })
+		return f.Database.Within(ctx, level, func(ctx context.Context, r sqlplane.Runner) error { return fn(ctx, fallibleRunner{r, f, true}) })
 	})
 }
 
 type fallibleRunner struct {
-	store.Runner
+	sqlplane.Runner
 
 	f    *fallible
 	inTx bool
@@ -57,7 +58,7 @@ func (r fallibleRunner) Exec(ctx context.Context, s store.Statement) (n int64, e
 	return n, err
 }
 
-func (r fallibleRunner) Query(ctx context.Context, s store.Statement, each func(store.Row) error) error {
+func (r fallibleRunner) Query(ctx context.Context, s store.Statement, each func(sqlplane.Row) error) error {
 	return r.f.call(r.inTx, func() error { return r.Runner.Query(ctx, s, each) })
 }
 
@@ -74,7 +75,7 @@ func TestRedriveFaults(t *testing.T) {
 		for _, action := range []string{"redrive", "discard", "cancel"} {
 			for name, lost := range map[string]bool{"not made": false, "answer lost": true} {
 				t.Run(action+", "+name, func(t *testing.T) {
-					if g.Dialect() != store.SQLite {
+					if g.Dialect() != sqlplane.SQLite {
 						testenv.Sample(t, 4)
 					}
 					testRedriveFaults(t, g, action, lost)

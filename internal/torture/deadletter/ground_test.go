@@ -15,13 +15,14 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -37,14 +38,14 @@ var sets = []migration.Set{operate.Migrations, outbox.Migrations, inbox.Migratio
 
 // ground is a new, migrated database.
 type ground struct {
-	store.Database
+	sqlplane.Database
 
 	box      box
 	consumer func(cfg inbox.Config, fn handler) consumer
 }
 
 // handler applies a message of an inbox.
-type handler func(ctx context.Context, r store.Runner, m inbox.Message) error
+type handler func(ctx context.Context, r sqlplane.Runner, m inbox.Message) error
 
 // consumer is an inbox with its handler.
 type consumer struct {
@@ -55,7 +56,7 @@ type consumer struct {
 // sqlStore is a store with transactions and tables.
 type sqlStore[TX any] interface {
 	store.Store[TX]
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 }
 
 func newGround[TX any](s sqlStore[TX]) *ground {
@@ -149,7 +150,7 @@ func (g *ground) exec(t *testing.T, query string, args ...any) int64 {
 
 func (g *ground) count(t *testing.T, query string, args ...any) (n int) {
 	t.Helper()
-	must(t, g.Pool().Query(t.Context(), g.text(query, args...), func(row store.Row) error { return row.Scan(&n) }))
+	must(t, g.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
 	return n
 }
 

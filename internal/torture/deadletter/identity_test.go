@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/deadletter"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestRelayLettersOfOneID: two messages of an outbox may have the same ID in different keys. Both are letters, and both are redriven.
@@ -62,7 +63,7 @@ func (d *refusing) Publish(_ context.Context, messages []outbox.Message) []error
 // TestLetterIsWritten: a letter that is not written is an error, so that its message is not acknowledged.
 func TestLetterIsWritten(t *testing.T) {
 	g := newSQL(t, "SQLite")
-	err := letter.Within(t.Context(), g, func(ctx context.Context, r store.Runner) error {
+	err := letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) error {
 		return letter.Bury(ctx, forgetful{r}, g.Dialect(), newLetter("e"))
 	})
 	if err == nil {
@@ -72,7 +73,7 @@ func TestLetterIsWritten(t *testing.T) {
 }
 
 // forgetful changes nothing, as a table does whose triggers or views swallow an insert.
-type forgetful struct{ store.Runner }
+type forgetful struct{ sqlplane.Runner }
 
-// Exec implements store.Runner.
+// Exec implements sqlplane.Runner.
 func (forgetful) Exec(context.Context, store.Statement) (int64, error) { return 0, nil }

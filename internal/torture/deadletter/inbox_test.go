@@ -13,6 +13,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // orders is an inbox whose handler writes into a table, and fails on messages of the type "bad" until it is mended.
@@ -36,7 +37,7 @@ func (g *ground) orders(t *testing.T, order inbox.Order) *orders {
 	}
 	o := new(orders)
 	once := retry.Policy{Attempts: 1}
-	o.consumer = g.consumer(inbox.Config{Consumer: "billing", Order: order, Policy: &once}, func(ctx context.Context, r store.Runner, m inbox.Message) error {
+	o.consumer = g.consumer(inbox.Config{Consumer: "billing", Order: order, Policy: &once}, func(ctx context.Context, r sqlplane.Runner, m inbox.Message) error {
 		if _, err := r.Exec(ctx, g.text("insert into effect (event) values (?)", m.ID)); err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func (g *ground) handled(t *testing.T, o *orders, m inbox.Message, wanted inbox.
 // effects returns what was applied, in order.
 func (g *ground) effects(t *testing.T) (list []string) {
 	t.Helper()
-	must(t, g.Pool().Query(t.Context(), g.text("select event from effect order by event"), func(row store.Row) error {
+	must(t, g.Pool().Query(t.Context(), g.text("select event from effect order by event"), func(row sqlplane.Row) error {
 		var e string
 		err := row.Scan(&e)
 		list = append(list, e)
@@ -194,6 +195,6 @@ func testDiscardOtherMessage(t *testing.T, g *ground) {
 
 func (g *ground) uid(t *testing.T, event string) (uid string) {
 	t.Helper()
-	must(t, g.Pool().Query(t.Context(), g.text("select uid from once_deadletter where event_id = ?", event), func(row store.Row) error { return row.Scan(&uid) }))
+	must(t, g.Pool().Query(t.Context(), g.text("select uid from once_deadletter where event_id = ?", event), func(row sqlplane.Row) error { return row.Scan(&uid) }))
 	return uid
 }

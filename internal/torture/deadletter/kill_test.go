@@ -14,10 +14,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/deadletter"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -26,7 +27,7 @@ const childEnv = "ONCE_TORTURE_REDRIVE"
 
 // mortal is a database that kills the process after so many calls. A COMMIT is a call.
 type mortal struct {
-	store.Database
+	sqlplane.Database
 
 	left int
 }
@@ -38,16 +39,16 @@ func (m *mortal) called() {
 	}
 }
 
-func (m *mortal) Pool() store.Runner { return mortalRunner{m.Database.Pool(), m} }
+func (m *mortal) Pool() sqlplane.Runner { return mortalRunner{m.Database.Pool(), m} }
 
-func (m *mortal) Within(ctx context.Context, level store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
-	err := m.Database.Within(ctx, level, func(ctx context.Context, r store.Runner) error { return fn(ctx, mortalRunner{r, m}) })
+func (m *mortal) Within(ctx context.Context, level store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
+	err := m.Database.Within(ctx, level, func(ctx context.Context, r sqlplane.Runner) error { return fn(ctx, mortalRunner{r, m}) })
 	m.called()
 	return err
 }
 
 type mortalRunner struct {
-	store.Runner
+	sqlplane.Runner
 
 	m *mortal
 }
@@ -58,7 +59,7 @@ func (r mortalRunner) Exec(ctx context.Context, s store.Statement) (int64, error
 	return n, err
 }
 
-func (r mortalRunner) Query(ctx context.Context, s store.Statement, each func(store.Row) error) error {
+func (r mortalRunner) Query(ctx context.Context, s store.Statement, each func(sqlplane.Row) error) error {
 	err := r.Runner.Query(ctx, s, each)
 	r.m.called()
 	return err
@@ -79,7 +80,7 @@ func redriveChild(plan string) int {
 		if err != nil {
 			return err
 		}
-		var db store.Database
+		var db sqlplane.Database
 		if part[0] == "pgxstore" {
 			pool, err := pgxpool.New(ctx, part[3])
 			if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/letter"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 func idOf(event string) letter.ID {
@@ -28,14 +28,14 @@ func newLetter(event string) *letter.Letter {
 
 func (g *ground) bury(t *testing.T, l *letter.Letter) string {
 	t.Helper()
-	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r store.Runner) error { return letter.Bury(ctx, r, g.Dialect(), l) }))
+	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) error { return letter.Bury(ctx, r, g.Dialect(), l) }))
 	return l.UID
 }
 
 // shown describes a letter.
 func (g *ground) shown(t *testing.T, uid string) (text string) {
 	t.Helper()
-	must(t, g.Pool().Query(t.Context(), g.text("select "+letter.Columns+" from once_deadletter where uid = ?", uid), func(row store.Row) error {
+	must(t, g.Pool().Query(t.Context(), g.text("select "+letter.Columns+" from once_deadletter where uid = ?", uid), func(row sqlplane.Row) error {
 		l, err := letter.Scan(row)
 		text = fmt.Sprintf("%s %s %d %q due %v", l.State, l.Class, l.Attempts, l.Payload, !l.RedriveAt.IsZero())
 		return err
@@ -53,7 +53,7 @@ func want(t *testing.T, got, want any) {
 // take applies a due letter as an inbox does.
 func (g *ground) take(t *testing.T, uid string, fail error) (ok bool) {
 	t.Helper()
-	err := letter.Within(t.Context(), g, func(ctx context.Context, r store.Runner) (err error) {
+	err := letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		if ok, err = letter.Take(ctx, r, g.Dialect(), uid); err != nil || !ok {
 			return err
 		}
@@ -163,7 +163,7 @@ func testRecord(t *testing.T, g *ground) {
 	must(t, err)
 	want(t, n, 105)
 	var kept []int
-	must(t, g.Pool().Query(t.Context(), g.text("select attempt from once_deadletter_attempt order by attempt"), func(row store.Row) error {
+	must(t, g.Pool().Query(t.Context(), g.text("select attempt from once_deadletter_attempt order by attempt"), func(row sqlplane.Row) error {
 		var a int
 		err := row.Scan(&a)
 		kept = append(kept, a)

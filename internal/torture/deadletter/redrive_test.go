@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/oncelib/once/deadletter"
-	"github.com/oncelib/once/internal/letter"
+	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // patience bounds what should end by itself.
@@ -25,7 +26,7 @@ func (g *ground) letters() *deadletter.Letters { return deadletter.New(g, deadle
 // buryMany writes n letters, whose errors have two causes.
 func (g *ground) buryMany(t *testing.T, n int) (uids []string) {
 	t.Helper()
-	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r store.Runner) error {
+	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) error {
 		uids = nil
 		for i := range n {
 			l := newLetter(fmt.Sprintf("event-%d", i))
@@ -77,7 +78,7 @@ func TestRedriveDelivered(t *testing.T) { on(t, testRedriveDelivered) }
 func testRedriveDelivered(t *testing.T, g *ground) {
 	l := newLetter("01945a00-0000-7000-8000-000000000001")
 	l.Origin, l.Consumer, l.Hash = letter.OriginOutbox, "", []byte("hash")
-	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r store.Runner) error { return letter.Bury(ctx, r, g.Dialect(), l) }))
+	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) error { return letter.Bury(ctx, r, g.Dialect(), l) }))
 	o := signed
 	o.Canary = true
 	r := g.redrive(t, deadletter.Filter{}, o)
@@ -374,16 +375,16 @@ func testCancel(t *testing.T, g *ground) {
 
 // faulty is a database that fails in the middle: after it has counted so many commits, none succeeds.
 type faulty struct {
-	store.Database
+	sqlplane.Database
 
 	commits int
 }
 
 var errBroken = errors.New("broken")
 
-func (f *faulty) Within(ctx context.Context, level store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
+func (f *faulty) Within(ctx context.Context, level store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	if f.commits--; f.commits < 0 {
-		return f.Database.Within(ctx, level, func(ctx context.Context, r store.Runner) error {
+		return f.Database.Within(ctx, level, func(ctx context.Context, r sqlplane.Runner) error {
 			if err := fn(ctx, r); err != nil {
 				return err
 			}

@@ -9,8 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // planEnv holds the plan of a child process.
@@ -62,7 +63,7 @@ func beChild(text string) error {
 }
 
 // workOnce does one unit of work on each part that is held.
-func workOnce(ctx context.Context, db store.Database, h *hold.Holder, g *gate, p plan, stops <-chan struct{}) error {
+func workOnce(ctx context.Context, db sqlplane.Database, h *hold.Holder, g *gate, p plan, stops <-chan struct{}) error {
 	held, done := h.Use(all(p.Parts))
 	defer done()
 	stopped := false
@@ -96,7 +97,7 @@ func workOnce(ctx context.Context, db store.Database, h *hold.Holder, g *gate, p
 
 // unit is a unit of work on a part: it notes who has done it, and counts a wrong if a later holder has
 // done one before, or another node one with the same fence.
-func unit(db store.Database, node string, part hold.Part) store.Statement {
+func unit(db sqlplane.Database, node string, part hold.Part) store.Statement {
 	condition, args := hold.StillHeld(work, "part", []hold.Part{part})
 	return statement(db, "update job set wrong = wrong + case when fence > ? or fence = ? and node <> ? then 1 else 0 end, n = n + 1, fence = ?, node = ? where part = ? and "+condition,
 		append([]any{part.Fence, part.Fence, node, part.Fence, node, part.Number}, args...)...)

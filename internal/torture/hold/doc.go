@@ -1,2 +1,2 @@
-// Package hold proves internal/hold on real databases and with real processes.
+// Package hold proves internal/sql/hold on real databases and with real processes.
 package hold

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/dialect"
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestExhausted: handlers have all connections of the pool for longer than TTL, and others wait for one. The node
@@ -32,7 +33,7 @@ func TestExhausted(t *testing.T) {
 		inside.Add(conns)
 		for i := range conns + 2 {
 			handlers.Go(func() {
-				err := small.Within(context.WithoutCancel(t.Context()), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+				err := small.Within(context.WithoutCancel(t.Context()), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 					_, err := r.Exec(ctx, statement(db, "insert into once_hold_node (work, node, expires, leaving) values ('x', ?, NOW, 0)", fmt.Sprint(i)))
 					if i < conns {
 						inside.Done()
@@ -61,9 +62,9 @@ func TestExhausted(t *testing.T) {
 }
 
 // expires is when the node of the work expires.
-func expires(t *testing.T, db store.Database) (at time.Time) {
+func expires(t *testing.T, db sqlplane.Database) (at time.Time) {
 	t.Helper()
-	must(t, db.Pool().Query(t.Context(), statement(db, "select expires from once_hold_node where work = ?", work), func(r store.Row) error {
+	must(t, db.Pool().Query(t.Context(), statement(db, "select expires from once_hold_node where work = ?", work), func(r sqlplane.Row) error {
 		return r.Scan((*dialect.Time)(&at))
 	}))
 	return at

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestStillHeld: a statement that checks fences changes nothing of a part that another process has taken
@@ -37,11 +38,11 @@ func TestStillHeld(t *testing.T) {
 		}
 
 		taken := make(chan error, 1)
-		within := func(fn func(r store.Runner)) {
+		within := func(fn func(r sqlplane.Runner)) {
 			t.Helper()
-			must(t, db.Within(t.Context(), store.DefaultIsolation, func(_ context.Context, r store.Runner) error { fn(r); return nil }))
+			must(t, db.Within(t.Context(), store.DefaultIsolation, func(_ context.Context, r sqlplane.Runner) error { fn(r); return nil }))
 		}
-		within(func(r store.Runner) { // the check comes first: the part is taken after the commit
+		within(func(r sqlplane.Runner) { // the check comes first: the part is taken after the commit
 			if n := run(t, r, done(1, held)); n != 2 {
 				t.Errorf("%d rows are deleted while both parts are held, want 2", n)
 			}
@@ -55,7 +56,7 @@ func TestStillHeld(t *testing.T) {
 
 		deleted := make(chan int64, 1)
 		failed := make(chan error, 1)
-		within(func(r store.Runner) { // the part is taken first: the check waits, and does not pass
+		within(func(r sqlplane.Runner) { // the part is taken first: the check waits, and does not pass
 			run(t, r, statement(db, "update once_hold set node = 'b', fence = fence + 1 where work = 'w' and part = 0"))
 			go func() {
 				n, err := pool.Exec(t.Context(), done(3, held))
@@ -72,11 +73,11 @@ func TestStillHeld(t *testing.T) {
 
 // waits returns when another statement waits for what the transaction of r has locked. It is an error
 // if that statement ends.
-func waits(t *testing.T, db store.Database, r store.Runner, ended <-chan error) {
+func waits(t *testing.T, db sqlplane.Database, r sqlplane.Runner, ended <-chan error) {
 	t.Helper()
-	query := map[store.Dialect]string{
-		store.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
-		store.MySQL:      "select count(*) from information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.db = database() and t.trx_state = 'LOCK WAIT'",
+	query := map[sqlplane.Dialect]string{
+		sqlplane.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+		sqlplane.MySQL:      "select count(*) from information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.db = database() and t.trx_state = 'LOCK WAIT'",
 	}[db.Dialect()]
 	for n := 0; n == 0 && query != ""; { // SQLite: a transaction that writes is alone
 		select {
@@ -84,6 +85,6 @@ func waits(t *testing.T, db store.Database, r store.Runner, ended <-chan error) 
 			t.Fatalf("the statement does not wait for the lock (%v)", err)
 		case <-time.After(150 * time.Millisecond): // MariaDB tells nothing new to those that ask more often
 		}
-		must(t, r.Query(t.Context(), store.Statement{SQL: query}, func(row store.Row) error { return row.Scan(&n) }))
+		must(t, r.Query(t.Context(), store.Statement{SQL: query}, func(row sqlplane.Row) error { return row.Scan(&n) }))
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"sync"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // gate is a Database that counts the statements of a Holder, and fails one of them. It hides that
 // the store can reserve a connection.
 type gate struct {
-	store.Database
+	sqlplane.Database
 
 	mu     sync.Mutex // statements do not overlap, as on the one connection of a Holder
 	count  int
@@ -24,7 +25,7 @@ type gate struct {
 // errInjected is what the statement fails with.
 var errInjected = &store.Error{Kind: store.KindLost, Err: errors.New("injected")}
 
-func (g *gate) Pool() store.Runner { return gated{g.Database.Pool(), g} }
+func (g *gate) Pool() sqlplane.Runner { return gated{g.Database.Pool(), g} }
 
 // cut keeps statements from the database until mend is called.
 func (g *gate) cut() {
@@ -85,7 +86,7 @@ func (g *gate) statements() int {
 }
 
 type gated struct {
-	store.Runner
+	sqlplane.Runner
 
 	gate *gate
 }
@@ -95,6 +96,6 @@ func (r gated) Exec(ctx context.Context, s store.Statement) (rows int64, err err
 	return rows, err
 }
 
-func (r gated) Query(ctx context.Context, s store.Statement, each func(store.Row) error) error {
+func (r gated) Query(ctx context.Context, s store.Statement, each func(sqlplane.Row) error) error {
 	return r.gate.pass(ctx, false, func() error { return r.Runner.Query(ctx, s, each) })
 }

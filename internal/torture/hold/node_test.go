@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 const (
@@ -28,7 +28,7 @@ type node struct {
 }
 
 // start runs a Holder on db.
-func start(tb testing.TB, db store.Database, cfg hold.Config) *node {
+func start(tb testing.TB, db sqlplane.Database, cfg hold.Config) *node {
 	tb.Helper()
 	cfg.Work = cmp.Or(cfg.Work, work)
 	if cfg.Parts == 0 {
@@ -120,16 +120,16 @@ type row struct {
 }
 
 // rows are all parts, as the tables have them.
-func rows(tb testing.TB, db store.Database) []row {
+func rows(tb testing.TB, db sqlplane.Database) []row {
 	tb.Helper()
 	list, err := readRows(tb.Context(), db)
 	must(tb, err)
 	return list
 }
 
-func readRows(ctx context.Context, db store.Database) (list []row, err error) {
+func readRows(ctx context.Context, db sqlplane.Database) (list []row, err error) {
 	err = db.Pool().Query(ctx, statement(db, `select h.part, h.node, h.fence, case when n.expires > NOW then 1 else 0 end
- from once_hold h left join once_hold_node n on n.work = h.work and n.node = h.node where h.work = ? order by h.part`, work), func(r store.Row) error {
+ from once_hold h left join once_hold_node n on n.work = h.work and n.node = h.node where h.work = ? order by h.part`, work), func(r sqlplane.Row) error {
 		var p row
 		var live int
 		err := r.Scan(&p.Number, &p.node, &p.Fence, &live)
@@ -141,9 +141,9 @@ func readRows(ctx context.Context, db store.Database) (list []row, err error) {
 }
 
 // nodes is how many rows of nodes there are.
-func nodes(tb testing.TB, db store.Database) (n int) {
+func nodes(tb testing.TB, db sqlplane.Database) (n int) {
 	tb.Helper()
-	must(tb, db.Pool().Query(tb.Context(), statement(db, `select count(*) from once_hold_node`), func(r store.Row) error { return r.Scan(&n) }))
+	must(tb, db.Pool().Query(tb.Context(), statement(db, `select count(*) from once_hold_node`), func(r sqlplane.Row) error { return r.Scan(&n) }))
 	return n
 }
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestNth: the N-th statement of a node fails, or is applied and its answer is lost, for every N of a
@@ -37,7 +37,7 @@ func TestNth(t *testing.T) {
 }
 
 // visit fails a statement, and the one by which the node leaves.
-func visit(t *testing.T, db store.Database, at int, after bool) {
+func visit(t *testing.T, db sqlplane.Database, at int, after bool) {
 	t.Helper()
 	var errs errorsOf
 	cfg := hold.Config{Work: t.Name(), Parts: 5, TTL: 3 * ttl}

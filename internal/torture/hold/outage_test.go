@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // server is one that a test stops, or whose clock it sets.
@@ -21,7 +21,7 @@ type server interface {
 }
 
 // startServer starts a server, with a clock of its own if a test sets it, and opens a migrated database on it.
-func startServer(t *testing.T, name string, clock bool) (server, store.Database) {
+func startServer(t *testing.T, name string, clock bool) (server, sqlplane.Database) {
 	t.Helper()
 	testenv.Need(t, "postgresql", "mariadb")
 	if clock {

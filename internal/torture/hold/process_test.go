@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // child is a process that holds parts.
@@ -52,7 +52,7 @@ func (c *child) signal(tb testing.TB, s os.Signal) {
 }
 
 // groundForWork makes a database with a table of work.
-func groundForWork(tb testing.TB, name string, parts int) (db store.Database, dsn string) {
+func groundForWork(tb testing.TB, name string, parts int) (db sqlplane.Database, dsn string) {
 	tb.Helper()
 	db, dsn = newDB(tb, name)
 	create := func(query string, args ...any) { run(tb, db.Pool(), statement(db, query, args...)) }
@@ -64,10 +64,10 @@ func groundForWork(tb testing.TB, name string, parts int) (db store.Database, ds
 }
 
 // workers are the nodes that did the last unit of work on each part, and how often.
-func workers(tb testing.TB, db store.Database) (counts map[string]int) {
+func workers(tb testing.TB, db sqlplane.Database) (counts map[string]int) {
 	tb.Helper()
 	counts = map[string]int{}
-	must(tb, db.Pool().Query(tb.Context(), statement(db, "select node, count(*) from job group by node"), func(r store.Row) error {
+	must(tb, db.Pool().Query(tb.Context(), statement(db, "select node, count(*) from job group by node"), func(r sqlplane.Row) error {
 		var node string
 		var n int
 		err := r.Scan(&node, &n)
@@ -78,9 +78,9 @@ func workers(tb testing.TB, db store.Database) (counts map[string]int) {
 }
 
 // wrongs is how many units of work were done by a former holder.
-func wrongs(tb testing.TB, db store.Database) (n int) {
+func wrongs(tb testing.TB, db sqlplane.Database) (n int) {
 	tb.Helper()
-	must(tb, db.Pool().Query(tb.Context(), statement(db, "select sum(wrong) from job"), func(r store.Row) error { return r.Scan(&n) }))
+	must(tb, db.Pool().Query(tb.Context(), statement(db, "select sum(wrong) from job"), func(r sqlplane.Row) error { return r.Scan(&n) }))
 	return n
 }
 

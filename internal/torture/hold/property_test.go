@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestProperty takes random steps with nodes that come, are cut off from the database, come back, use parts and
@@ -39,7 +40,7 @@ const worldParts = 4
 
 // world is nodes, and what they have believed.
 type world struct {
-	db    store.Database
+	db    sqlplane.Database
 	rand  *rand.Rand
 	nodes []*worldNode
 	made  int

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestReserve: a reserved connection works while transactions have all connections of the
@@ -17,7 +18,7 @@ func TestReserve(t *testing.T) {
 		db, closeDB, err := open(t.Context(), name, dsn, 1, false)
 		must(t, err)
 		defer closeDB()
-		reserver, ok := store.As[store.Reserver](db)
+		reserver, ok := store.As[sqlplane.Reserver](db)
 		if !ok {
 			t.Fatal("the store cannot reserve a connection")
 		}
@@ -32,21 +33,21 @@ func TestReserve(t *testing.T) {
 			must(t, insert("a"))
 			return // a transaction has the file, not only a connection
 		}
-		must(t, db.Within(t.Context(), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+		must(t, db.Within(t.Context(), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 			must(t, insert("a"))
 			id, kill := "select pg_backend_pid()", "select pg_terminate_backend(?)"
-			if db.Dialect() == store.MySQL {
+			if db.Dialect() == sqlplane.MySQL {
 				id, kill = "select connection_id()", "kill ?"
 			}
 			var session int64
-			must(t, own.Pool().Query(ctx, statement(db, id), func(row store.Row) error { return row.Scan(&session) }))
-			if db.Dialect() == store.MySQL {
+			must(t, own.Pool().Query(ctx, statement(db, id), func(row sqlplane.Row) error { return row.Scan(&session) }))
+			if db.Dialect() == sqlplane.MySQL {
 				run(t, r, statement(db, kill, session))
 			} else {
-				must(t, r.Query(ctx, statement(db, kill, session), func(store.Row) error { return nil }))
+				must(t, r.Query(ctx, statement(db, kill, session), func(sqlplane.Row) error { return nil }))
 			}
 			until(t, func() error { // the server ends it in its own time
-				if err := insert("b"); !errors.Is(err, store.ErrDuplicate) {
+				if err := insert("b"); !errors.Is(err, sqlplane.ErrDuplicate) {
 					return fmt.Errorf("the connection has not come back: %w", err)
 				}
 				return nil

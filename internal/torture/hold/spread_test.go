@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 )
 
 // TestSpread: parts are spread evenly over one to five nodes that come and go, and over more

@@ -11,11 +11,12 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -45,7 +46,7 @@ func newDSN(tb testing.TB, name string) string {
 }
 
 // open opens a store as a process of its own would, with at most conns connections, and the function that closes it.
-func open(ctx context.Context, name, dsn string, conns int, migrates bool) (store.Database, func(), error) {
+func open(ctx context.Context, name, dsn string, conns int, migrates bool) (sqlplane.Database, func(), error) {
 	if name == pgxName {
 		cfg, err := pgxpool.ParseConfig(dsn)
 		if err != nil {
@@ -90,7 +91,7 @@ func openSQL(name, dsn string) (*sql.DB, error) {
 }
 
 // newDB opens a new database with the tables of the outbox.
-func newDB(tb testing.TB, name string) (db store.Database, dsn string) {
+func newDB(tb testing.TB, name string) (db sqlplane.Database, dsn string) {
 	tb.Helper()
 	dsn = newDSN(tb, name)
 	db, closeDB, err := open(tb.Context(), name, dsn, 8, true)
@@ -116,11 +117,11 @@ func must(tb testing.TB, err error) {
 }
 
 // statement is one in the dialect of db.
-func statement(db store.Database, query string, args ...any) store.Statement {
+func statement(db sqlplane.Database, query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: args}
 }
 
-func run(tb testing.TB, r store.Runner, s store.Statement) (rows int64) {
+func run(tb testing.TB, r sqlplane.Runner, s store.Statement) (rows int64) {
 	tb.Helper()
 	rows, err := r.Exec(tb.Context(), s)
 	must(tb, err)

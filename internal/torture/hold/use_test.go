@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/hold"
+	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestUse: parts in use are not let go to a new node before the unit of work has ended, and no
@@ -49,7 +50,7 @@ func TestUse(t *testing.T) {
 }
 
 // changeHeld changes the rows of those of parts that are still held, and returns how many they are.
-func changeHeld(t *testing.T, db store.Database, parts []hold.Part) int64 {
+func changeHeld(t *testing.T, db sqlplane.Database, parts []hold.Part) int64 {
 	t.Helper()
 	condition, args := hold.StillHeld(work, "n", parts)
 	run(t, db.Pool(), statement(db, "create table if not exists probe (n integer primary key, touched integer)"))

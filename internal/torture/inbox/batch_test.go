@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestBatch: a batch is applied in one transaction, and duplicates in it do no harm.
@@ -247,7 +247,7 @@ func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
 	o, err = in.Handle(t.Context(), secret(ordered("k", 1)), func(context.Context, TX, inbox.Message) error { return errRefused })
 	want(t, o, err, inbox.DeadLettered)
 	for _, table := range []string{"once_inbox_parked", "once_deadletter"} {
-		must(t, g.store.Pool().Query(t.Context(), g.text("select payload, headers from "+table), func(row store.Row) error {
+		must(t, g.store.Pool().Query(t.Context(), g.text("select payload, headers from "+table), func(row sqlplane.Row) error {
 			var payload, headers []byte
 			err := row.Scan(&payload, &headers)
 			if bytes.Contains(payload, []byte("secret")) || bytes.Contains(headers, []byte("secret")) || len(payload) == 0 || len(headers) == 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -49,7 +49,7 @@ func twiceSQL(t *testing.T, name string, faulty dial) (near, far *ground[*sql.Tx
 	cfg.DialFunc = faulty
 	connector, err := mysql.NewConnector(cfg)
 	must(t, err)
-	again := sqlstore.OpenDB(store.MySQL, connector)
+	again := sqlstore.OpenDB(sqlplane.MySQL, connector)
 	t.Cleanup(func() { _ = again.Close() })
 	s, err := sqlstore.New(t.Context(), again)
 	must(t, err)

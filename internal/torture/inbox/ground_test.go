@@ -23,13 +23,14 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -50,7 +51,7 @@ var migrations = []migration.Set{inbox.Migrations, deadletter.Migrations, operat
 // sqlStore is a store with transactions and tables.
 type sqlStore[TX any] interface {
 	store.Store[TX]
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 }
 
 // ground is a new, migrated database with the effects of a handler.
@@ -203,7 +204,7 @@ func (g *ground[TX]) exec(t *testing.T, query string, args ...any) int64 {
 
 func (g *ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row store.Row) error { return row.Scan(&n) }))
+	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
 	return n
 }
 
@@ -217,7 +218,7 @@ func (g *ground[TX]) book(ctx context.Context, tx TX, m inbox.Message) error {
 // booked lists the events that were applied: sorted, and as often as they were.
 func (g *ground[TX]) booked(t *testing.T) (list []string) {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text("select event from effect"), func(row store.Row) error {
+	must(t, g.store.Pool().Query(t.Context(), g.text("select event from effect"), func(row sqlplane.Row) error {
 		var event string
 		err := row.Scan(&event)
 		list = append(list, event)
@@ -240,7 +241,7 @@ func (g *ground[TX]) wantOnce(t *testing.T, keys []string, n int) {
 	t.Helper()
 	type effect struct{ seq, before int64 }
 	byKey := map[string][]effect{}
-	must(t, g.store.Pool().Query(t.Context(), g.text("select k, seq, before_seq from effect order by seq"), func(row store.Row) error {
+	must(t, g.store.Pool().Query(t.Context(), g.text("select k, seq, before_seq from effect order by seq"), func(row sqlplane.Row) error {
 		var k string
 		var e effect
 		err := row.Scan(&k, &e.seq, &e.before)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // pointStore is a store that passes a point before and after each of its calls. at may return an error: before a
@@ -76,15 +77,15 @@ func (c *pointClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 	return err
 }
 
-func (s *pointStore[TX]) On(tx TX) store.Runner { return pointRunner{s.sqlStore.On(tx), s.at, true} }
+func (s *pointStore[TX]) On(tx TX) sqlplane.Runner { return pointRunner{s.sqlStore.On(tx), s.at, true} }
 
-func (s *pointStore[TX]) Pool() store.Runner { return pointRunner{s.sqlStore.Pool(), s.at, false} }
+func (s *pointStore[TX]) Pool() sqlplane.Runner { return pointRunner{s.sqlStore.Pool(), s.at, false} }
 
-func (s *pointStore[TX]) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r store.Runner) error) error {
+func (s *pointStore[TX]) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	if s.at("within") != nil {
 		return unavailable()
 	}
-	err := s.sqlStore.Within(ctx, isolation, func(ctx context.Context, r store.Runner) error {
+	err := s.sqlStore.Within(ctx, isolation, func(ctx context.Context, r sqlplane.Runner) error {
 		return fn(ctx, pointRunner{r, s.at, true})
 	})
 	if err == nil && s.at("within committed") != nil {
@@ -94,12 +95,12 @@ func (s *pointStore[TX]) Within(ctx context.Context, isolation store.Isolation, 
 }
 
 // poison makes a transaction fail, as a connection that breaks does.
-func poison(ctx context.Context, r store.Runner) {
+func poison(ctx context.Context, r sqlplane.Runner) {
 	_, _ = r.Exec(ctx, store.Statement{SQL: "this is no statement"})
 }
 
 type pointRunner struct {
-	store.Runner
+	sqlplane.Runner
 
 	at   func(name string) error
 	inTx bool
@@ -128,7 +129,7 @@ func (r pointRunner) Exec(ctx context.Context, st store.Statement) (n int64, err
 	return n, err
 }
 
-func (r pointRunner) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+func (r pointRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	return r.call(ctx, "query", func() error { return r.Runner.Query(ctx, st, each) })
 }
 

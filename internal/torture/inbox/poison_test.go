@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestPoisonStorm: one message in ten fails for good. All others are applied, once and in the order of their keys, and each that
@@ -165,7 +166,7 @@ func (s *storm[TX]) check(t *testing.T, letters, waiting int) {
 	t.Helper()
 	effects := map[string]int{}
 	last := map[string]int64{}
-	must(t, s.g.store.Pool().Query(t.Context(), s.g.text("select event, k, seq, before_seq from effect order by k, seq"), func(row store.Row) error {
+	must(t, s.g.store.Pool().Query(t.Context(), s.g.text("select event, k, seq, before_seq from effect order by k, seq"), func(row sqlplane.Row) error {
 		var event, k string
 		var seq, before int64
 		err := row.Scan(&event, &k, &seq, &before)

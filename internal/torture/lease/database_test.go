@@ -13,11 +13,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -47,10 +48,10 @@ func on(t *testing.T, test func(t *testing.T, name string)) {
 
 // database is a store as a process of its own has it.
 type database struct {
-	store.Database
+	sqlplane.Database
 
 	ops   store.Operations
-	phase func(ctx context.Context, r *lease.Run, name string, write func(ctx context.Context, on store.Runner) (string, error)) (string, error)
+	phase func(ctx context.Context, r *lease.Run, name string, write func(ctx context.Context, on sqlplane.Runner) (string, error)) (string, error)
 	close func()
 }
 
@@ -145,7 +146,7 @@ func (o opening) dialed() (dsn string, err error) {
 
 func databaseOn[TX any](s sqlStore[TX], at func(string), closeDB func()) database {
 	points := &pointStore[TX]{sqlStore: s, at: at}
-	return database{Database: s, ops: points, close: closeDB, phase: func(ctx context.Context, r *lease.Run, name string, write func(context.Context, store.Runner) (string, error)) (string, error) {
+	return database{Database: s, ops: points, close: closeDB, phase: func(ctx context.Context, r *lease.Run, name string, write func(context.Context, sqlplane.Runner) (string, error)) (string, error) {
 		return lease.Tx(ctx, r, points, name, func(ctx context.Context, tx TX) (string, error) { return write(ctx, points.On(tx)) })
 	}}
 }

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // long is a TTL that a machine which is busy does not miss.
@@ -60,7 +61,7 @@ func (p program) wait(t *testing.T, key string) *waiting {
 // leaseOf returns when the lease of an operation is over.
 func (d database) leaseOf(tb testing.TB, key string) (at time.Time) {
 	tb.Helper()
-	must(tb, d.Pool().Query(tb.Context(), d.text("select lease_until from once_operation where KEY = ?", key), func(row store.Row) error {
+	must(tb, d.Pool().Query(tb.Context(), d.text("select lease_until from once_operation where KEY = ?", key), func(row sqlplane.Row) error {
 		return row.Scan((*dialect.Time)(&at))
 	}))
 	return at
@@ -97,7 +98,7 @@ func TestExhausted(t *testing.T) {
 		inside.Add(o.conns)
 		for i := range o.conns + 2 {
 			others.Go(func() {
-				err := db.Within(context.WithoutCancel(t.Context()), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+				err := db.Within(context.WithoutCancel(t.Context()), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 					_, err := r.Exec(ctx, db.text("insert into effect (operation, phase, value) values (?, 'p', 'v')", fmt.Sprint(i)))
 					if i < o.conns {
 						inside.Done()

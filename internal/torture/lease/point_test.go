@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 type pgconnDial = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -14,7 +15,7 @@ type pgconnDial = func(ctx context.Context, network, address string) (net.Conn, 
 // sqlStore is a store with transactions and tables.
 type sqlStore[TX any] interface {
 	store.Store[TX]
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 }
 
 // pointStore is a store that passes a point before and after each thing that it is asked to do. Heartbeats pass none: they come when
@@ -31,15 +32,15 @@ func (s *pointStore[TX]) Unwrap() any { return s.sqlStore }
 // renewing is locked while leases are renewed.
 var renewing sync.Mutex
 
-// Reserve implements store.Reserver.
-func (s *pointStore[TX]) Reserve() (own store.Database, release func(), err error) {
-	reserver, _ := store.As[store.Reserver](s.sqlStore)
+// Reserve implements sqlplane.Reserver.
+func (s *pointStore[TX]) Reserve() (own sqlplane.Database, release func(), err error) {
+	reserver, _ := store.As[sqlplane.Reserver](s.sqlStore)
 	own, release, err = reserver.Reserve()
 	return renewable{own}, release, err
 }
 
 // renewable is a database in which leases are renewed.
-type renewable struct{ store.Database }
+type renewable struct{ sqlplane.Database }
 
 // Renew implements store.Renewer.
 func (d renewable) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) ([]store.Hold, error) {
@@ -69,7 +70,7 @@ func (s *pointStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (st
 	return &pointClaim[TX]{c, s.at}, rec, err
 }
 
-func (s *pointStore[TX]) On(tx TX) store.Runner { return pointRunner{s.sqlStore.On(tx), s.at} }
+func (s *pointStore[TX]) On(tx TX) sqlplane.Runner { return pointRunner{s.sqlStore.On(tx), s.at} }
 
 type pointClaim[TX any] struct {
 	store.Claim[TX]
@@ -86,7 +87,7 @@ func (c *pointClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 }
 
 type pointRunner struct {
-	store.Runner
+	sqlplane.Runner
 
 	at func(point string)
 }

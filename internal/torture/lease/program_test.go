@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 const (
@@ -103,7 +104,7 @@ func (p program) handler(key string) func(context.Context, *lease.Run) (string, 
 
 // write is a phase that writes a row.
 func (p program) write(ctx context.Context, r *lease.Run, key, phase, value string) (string, error) {
-	return p.db.phase(ctx, r, phase, func(ctx context.Context, on store.Runner) (string, error) {
+	return p.db.phase(ctx, r, phase, func(ctx context.Context, on sqlplane.Runner) (string, error) {
 		_, err := on.Exec(ctx, p.db.text("insert into effect (operation, phase, value) values (?, ?, ?)", key, phase, value))
 		if err == nil && phase == "book" && p.procedure != "" {
 			_, _ = on.Exec(ctx, p.db.text(p.procedure))
@@ -309,7 +310,7 @@ func (p program) wantDone(tb testing.TB, service *provider, key, says string, vo
 func (p program) rows(tb testing.TB, key string) map[string][]string {
 	tb.Helper()
 	rows := map[string][]string{}
-	must(tb, p.db.Pool().Query(tb.Context(), p.db.text("select phase, value from effect where operation = ?", key), func(row store.Row) error {
+	must(tb, p.db.Pool().Query(tb.Context(), p.db.text("select phase, value from effect where operation = ?", key), func(row sqlplane.Row) error {
 		var phase, value string
 		err := row.Scan(&phase, &value)
 		rows[phase] = append(rows[phase], value)

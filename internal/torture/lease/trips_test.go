@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/lease"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // TestTrips counts what a leased operation costs on the wire, with pgx: one call costs two commits and two round trips, and one round
@@ -34,7 +34,7 @@ func TestTrips(t *testing.T) {
 	phases := func(n int) func(context.Context, *lease.Run) (string, error) {
 		return func(ctx context.Context, r *lease.Run) (last string, err error) {
 			for i := 0; i < n && err == nil; i++ {
-				last, err = p.db.phase(ctx, r, fmt.Sprint("phase ", i), func(ctx context.Context, on store.Runner) (string, error) {
+				last, err = p.db.phase(ctx, r, fmt.Sprint("phase ", i), func(ctx context.Context, on sqlplane.Runner) (string, error) {
 					_, err := on.Exec(ctx, p.db.text("insert into effect (operation, phase, value) values ('o', 'p', ?)", "v"))
 					return "v", err
 				})

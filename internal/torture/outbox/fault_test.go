@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/storetest"
 )
@@ -134,7 +134,7 @@ func TestEveryWriteIsCut(t *testing.T) {
 		cfg, err := pgx.ParseConfig(testenv.NewDatabase(t))
 		must(t, err)
 		cfg.DialFunc = wire.DialContext
-		testEveryWriteIsCut(t, newSQLOn(t, "PostgreSQL, sqlstore", sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg)), sqlstore.Config{}), &wire)
+		testEveryWriteIsCut(t, newSQLOn(t, "PostgreSQL, sqlstore", sqlstore.OpenDB(sqlplane.PostgreSQL, stdlib.GetConnector(*cfg)), sqlstore.Config{}), &wire)
 	})
 	t.Run("MariaDB", func(t *testing.T) {
 		t.Parallel()
@@ -144,7 +144,7 @@ func TestEveryWriteIsCut(t *testing.T) {
 		cfg.DialFunc = wire.DialContext
 		connector, err := mysql.NewConnector(cfg)
 		must(t, err)
-		testEveryWriteIsCut(t, newSQLOn(t, "MariaDB", sqlstore.OpenDB(store.MySQL, connector), sqlstore.Config{}), &wire)
+		testEveryWriteIsCut(t, newSQLOn(t, "MariaDB", sqlstore.OpenDB(sqlplane.MySQL, connector), sqlstore.Config{}), &wire)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -117,7 +118,7 @@ func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
 	m, id := withID(outbox.Message{Topic: "a", Key: "k", Type: "t", Payload: []byte("secret payload"), Headers: map[string]string{"secret-name": "secret value"}})
 	empty, emptyID := withID(outbox.Message{Topic: "a", Key: "k", Type: "t"})
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error { return box.Add(ctx, tx, m, empty) }))
-	must(t, g.store.Pool().Query(t.Context(), g.text("select headers, payload from once_outbox"), func(row store.Row) error {
+	must(t, g.store.Pool().Query(t.Context(), g.text("select headers, payload from once_outbox"), func(row sqlplane.Row) error {
 		var headers, payload []byte
 		err := row.Scan(&headers, &payload)
 		if bytes.Contains(append(headers, payload...), []byte("secret")) {

@@ -18,12 +18,13 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 // sqlStore is a store with transactions and tables.
 type sqlStore[TX any] interface {
 	store.Store[TX]
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 }
 
 // ground is a new, migrated database and an outbox in it.
@@ -171,7 +172,7 @@ func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testi
 }
 
 // isServer reports whether transactions run at the same time.
-func (g *ground[TX]) isServer() bool { return g.store.Dialect() != store.SQLite }
+func (g *ground[TX]) isServer() bool { return g.store.Dialect() != sqlplane.SQLite }
 
 // do runs one operation with a new key.
 func (g *ground[TX]) do(ctx context.Context, fn func(ctx context.Context, tx TX) error) error {
@@ -204,7 +205,7 @@ func (g *ground[TX]) exec(t *testing.T, query string, args ...any) int64 {
 
 func (g *ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row store.Row) error { return row.Scan(&n) }))
+	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
 	return n
 }
 
@@ -217,7 +218,7 @@ func (g *ground[TX]) charge(ctx context.Context, tx TX, id string) error {
 // rows describes what is in the outbox, in the order of ids: topic key seq type.
 func (g *ground[TX]) rows(t *testing.T) (list []string) {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text("select topic, KEY, seq, event_type from once_outbox order by id"), func(row store.Row) error {
+	must(t, g.store.Pool().Query(t.Context(), g.text("select topic, KEY, seq, event_type from once_outbox order by id"), func(row sqlplane.Row) error {
 		var topic, key, kind string
 		var seq *int64
 		err := row.Scan(&topic, &key, &seq, &kind)

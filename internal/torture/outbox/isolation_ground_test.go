@@ -16,6 +16,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // onIsolated runs a scenario on pgxstore in make test. make prove draws other stores by lot.
@@ -80,7 +81,7 @@ const isolationBatch = 100
 
 // size is how large a backlog is. MySQL takes its messages one by one.
 func (i *isolation[TX]) size(n int) int {
-	if i.g.store.Dialect() == store.MySQL {
+	if i.g.store.Dialect() == sqlplane.MySQL {
 		return n / 4
 	}
 	return n
@@ -315,7 +316,7 @@ func (s *street) hangs(release <-chan struct{}) behavior {
 
 // countedStore counts what a relay does: its statements, and the messages that it reads of each kind of topic.
 type countedStore[TX any] struct {
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 
 	statements atomic.Int64 // that read or settle messages
 
@@ -323,7 +324,7 @@ type countedStore[TX any] struct {
 	rows map[string]int
 }
 
-func (s *countedStore[TX]) Pool() store.Runner { return countedRunner[TX]{s.SQL.Pool(), s} }
+func (s *countedStore[TX]) Pool() sqlplane.Runner { return countedRunner[TX]{s.SQL.Pool(), s} }
 
 // read is how many messages were read of each kind.
 func (s *countedStore[TX]) read() map[string]int {
@@ -333,7 +334,7 @@ func (s *countedStore[TX]) read() map[string]int {
 }
 
 type countedRunner[TX any] struct {
-	store.Runner
+	sqlplane.Runner
 
 	s *countedStore[TX]
 }
@@ -346,12 +347,12 @@ func (r countedRunner[TX]) Exec(ctx context.Context, st store.Statement) (int64,
 	return n, err
 }
 
-func (r countedRunner[TX]) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+func (r countedRunner[TX]) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	if !strings.Contains(st.SQL, "payload") {
 		return r.Runner.Query(ctx, st, each)
 	}
 	found := false
-	err := r.Runner.Query(ctx, st, func(row store.Row) error {
+	err := r.Runner.Query(ctx, st, func(row sqlplane.Row) error {
 		found = true
 		return each(countedRow[TX]{row, r.s})
 	})
@@ -363,7 +364,7 @@ func (r countedRunner[TX]) Query(ctx context.Context, st store.Statement, each f
 
 // countedRow is a message: the first text of it is its topic.
 type countedRow[TX any] struct {
-	store.Row
+	sqlplane.Row
 
 	s *countedStore[TX]
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // failed has the message with an ID fail as a relay does. next is NOW or null.
@@ -243,7 +244,7 @@ func testSkipMeetsADelivery[TX any](t *testing.T, g *ground[TX]) {
 	must(t, err)
 	skipped := make(chan error)
 	go func() { skipped <- g.box.Skip(t.Context(), id, "r") }()
-	if g.store.Dialect() == store.PostgreSQL {
+	if g.store.Dialect() == sqlplane.PostgreSQL {
 		for g.count(t, "select count(*) from pg_locks where not granted") == 0 { // it waits for the row
 		}
 	}
@@ -296,7 +297,7 @@ func testBacklogSnapshot[TX any](t *testing.T, g *ground[TX]) {
 	must(t, g.box.Add(t.Context(), tx, message("a", "k", "t")))
 	_, err := g.store.On(tx).Exec(t.Context(), g.text("insert into charge (id) values (?)", "x")) // sends all
 	must(t, err)
-	if got, want := snapshot(), g.store.Dialect() == store.PostgreSQL; got != want {
+	if got, want := snapshot(), g.store.Dialect() == sqlplane.PostgreSQL; got != want {
 		t.Errorf("an open transaction is told: %t, want %t", got, want)
 	}
 	must(t, end(true))

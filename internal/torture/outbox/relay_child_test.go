@@ -20,6 +20,7 @@ import (
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -108,21 +109,21 @@ func (p relayPlan) publisher() (outbox.Publisher, func(), error) {
 	return outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error { return post(ctx, p.URL, messages) }), func() {}, nil
 }
 
-func watch[TX any](s store.SQL[TX], before, after func()) *watchedStore[TX] {
+func watch[TX any](s sqlplane.SQL[TX], before, after func()) *watchedStore[TX] {
 	return &watchedStore[TX]{SQL: s, before: before, after: after}
 }
 
 // watchedStore tells of each statement that runs by itself: those of relays.
 type watchedStore[TX any] struct {
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 
 	before, after func()
 }
 
-func (s *watchedStore[TX]) Pool() store.Runner { return watchedRunner[TX]{s.SQL.Pool(), s} }
+func (s *watchedStore[TX]) Pool() sqlplane.Runner { return watchedRunner[TX]{s.SQL.Pool(), s} }
 
 type watchedRunner[TX any] struct {
-	store.Runner
+	sqlplane.Runner
 
 	s *watchedStore[TX]
 }
@@ -133,7 +134,7 @@ func (r watchedRunner[TX]) Exec(ctx context.Context, st store.Statement) (int64,
 	return r.Runner.Exec(ctx, st)
 }
 
-func (r watchedRunner[TX]) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+func (r watchedRunner[TX]) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	r.s.before()
 	defer r.s.after()
 	return r.Runner.Query(ctx, st, each)

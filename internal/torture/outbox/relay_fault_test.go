@@ -15,18 +15,19 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // faultyStore fails the N-th statement that runs by itself, before it is applied or after that.
 type faultyStore[TX any] struct {
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 
 	at      int64
 	applied bool
 	calls   atomic.Int64
 }
 
-func (s *faultyStore[TX]) Pool() store.Runner { return faultyRunner[TX]{s.SQL.Pool(), s} }
+func (s *faultyStore[TX]) Pool() sqlplane.Runner { return faultyRunner[TX]{s.SQL.Pool(), s} }
 
 func (s *faultyStore[TX]) call(fn func() error) error {
 	if s.calls.Add(1) != s.at {
@@ -42,7 +43,7 @@ func (s *faultyStore[TX]) call(fn func() error) error {
 }
 
 type faultyRunner[TX any] struct {
-	store.Runner
+	sqlplane.Runner
 
 	s *faultyStore[TX]
 }
@@ -55,7 +56,7 @@ func (r faultyRunner[TX]) Exec(ctx context.Context, st store.Statement) (n int64
 	return n, err
 }
 
-func (r faultyRunner[TX]) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+func (r faultyRunner[TX]) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	return r.s.call(func() error { return r.Runner.Query(ctx, st, each) })
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 var errRolledBack = errors.New("rolled back")
@@ -78,7 +79,7 @@ const (
 )
 
 func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to destination) {
-	if g.store.Dialect() == store.PostgreSQL {
+	if g.store.Dialect() == sqlplane.PostgreSQL {
 		writeElsewhere(t)
 	}
 	box := outbox.New[TX](partedStore[TX]{g.store}, outbox.Config{})

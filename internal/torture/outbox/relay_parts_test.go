@@ -10,15 +10,16 @@ import (
 
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // partedStore adds messages as processes of several releases do that share an outbox: of one key, some are in the part that
 // earlier releases choose, and some in the part that later ones choose.
-type partedStore[TX any] struct{ store.SQL[TX] }
+type partedStore[TX any] struct{ sqlplane.SQL[TX] }
 
-func (s partedStore[TX]) On(tx TX) store.Runner { return partedRunner{s.SQL.On(tx)} }
+func (s partedStore[TX]) On(tx TX) sqlplane.Runner { return partedRunner{s.SQL.On(tx)} }
 
-type partedRunner struct{ store.Runner }
+type partedRunner struct{ sqlplane.Runner }
 
 func (r partedRunner) Append(ctx context.Context, st store.Statement) error {
 	if topic, key, is := rowOf(st); is {

@@ -13,11 +13,12 @@ import (
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // readStore records what a relay reads and writes, and how many rows.
 type readStore[TX any] struct {
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 
 	mu       sync.Mutex
 	kinds    map[string]store.Statement // the last of each kind
@@ -28,7 +29,7 @@ type readStore[TX any] struct {
 	scanned  int
 }
 
-func (s *readStore[TX]) Pool() store.Runner { return readRunner[TX]{s.SQL.Pool(), s} }
+func (s *readStore[TX]) Pool() sqlplane.Runner { return readRunner[TX]{s.SQL.Pool(), s} }
 
 func (s *readStore[TX]) note(st store.Statement) (kind string) {
 	s.mu.Lock()
@@ -55,7 +56,7 @@ func (s *readStore[TX]) has(kind string) int {
 }
 
 type readRunner[TX any] struct {
-	store.Runner
+	sqlplane.Runner
 
 	s *readStore[TX]
 }
@@ -65,9 +66,9 @@ func (r readRunner[TX]) Exec(ctx context.Context, st store.Statement) (int64, er
 	return r.Runner.Exec(ctx, st)
 }
 
-func (r readRunner[TX]) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+func (r readRunner[TX]) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	kind := r.s.note(st)
-	return r.Runner.Query(ctx, st, func(row store.Row) error {
+	return r.Runner.Query(ctx, st, func(row sqlplane.Row) error {
 		r.s.mu.Lock()
 		switch kind {
 		case "scan":
@@ -179,7 +180,7 @@ func runPlans(t *testing.T, g *ground[pgxTx], w *readStore[pgxTx]) {
 func (g *ground[TX]) wantPlan(t *testing.T, kind string, st store.Statement) {
 	t.Helper()
 	var plan []string
-	must(t, g.store.Pool().Query(t.Context(), store.Statement{SQL: "explain " + st.SQL, Args: st.Args}, func(row store.Row) error {
+	must(t, g.store.Pool().Query(t.Context(), store.Statement{SQL: "explain " + st.SQL, Args: st.Args}, func(row sqlplane.Row) error {
 		var line string
 		err := row.Scan(&line)
 		plan = append(plan, line)

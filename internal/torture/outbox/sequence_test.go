@@ -15,13 +15,14 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // wantSequence checks that a key has messages 1, 2, ... want, and that their ids grow as their numbers do.
 func (g *ground[TX]) wantSequence(t *testing.T, topic, key string, want int) {
 	t.Helper()
 	n := 0
-	must(t, g.store.Pool().Query(t.Context(), g.text("select seq from once_outbox where topic = ? and KEY = ? and seq > 0 order by id", topic, key), func(row store.Row) error {
+	must(t, g.store.Pool().Query(t.Context(), g.text("select seq from once_outbox where topic = ? and KEY = ? and seq > 0 order by id", topic, key), func(row sqlplane.Row) error {
 		var seq int
 		err := row.Scan(&seq)
 		if n++; seq != n {
@@ -55,7 +56,7 @@ func testSequenceHasNoGaps[TX any](t *testing.T, g *ground[TX]) {
 					want = failed
 				}
 				var err error
-				for refused := true; refused; refused = g.store.Dialect() == store.MySQL && once.CodeOf(err) == once.CodeConflict {
+				for refused := true; refused; refused = g.store.Dialect() == sqlplane.MySQL && once.CodeOf(err) == once.CodeConflict {
 					err = g.doAt(t.Context(), store.ReadCommitted, func(ctx context.Context, tx TX) error {
 						return errors.Join(g.box.Add(ctx, tx, message("hot", "k", "t")), g.charge(ctx, tx, once.NewKey()), want)
 					})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // waitsOf is what a topic waits for, in short: "down", "failing k".
@@ -192,20 +193,20 @@ func testTopicsReadLittle[TX any](t *testing.T, g *ground[TX]) {
 
 // queryStore notes what is read.
 type queryStore[TX any] struct {
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 
 	statements []store.Statement
 }
 
-func (s *queryStore[TX]) Pool() store.Runner { return queryRunner[TX]{s.SQL.Pool(), s} }
+func (s *queryStore[TX]) Pool() sqlplane.Runner { return queryRunner[TX]{s.SQL.Pool(), s} }
 
 type queryRunner[TX any] struct {
-	store.Runner
+	sqlplane.Runner
 
 	s *queryStore[TX]
 }
 
-func (r queryRunner[TX]) Query(ctx context.Context, st store.Statement, each func(store.Row) error) error {
+func (r queryRunner[TX]) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
 	r.s.statements = append(r.s.statements, st)
 	return r.Runner.Query(ctx, st, each)
 }
@@ -216,15 +217,15 @@ var buffersRead = regexp.MustCompile(`Buffers: shared (?:hit=(\d+))?(?: read=(\d
 // plan is how the database runs a statement.
 func (g *ground[TX]) plan(t *testing.T, s store.Statement) string {
 	t.Helper()
-	explain := map[store.Dialect]string{store.PostgreSQL: "explain (analyze, buffers) ", store.SQLite: "explain query plan ", store.MySQL: "explain format=json "}[g.store.Dialect()]
+	explain := map[sqlplane.Dialect]string{sqlplane.PostgreSQL: "explain (analyze, buffers) ", sqlplane.SQLite: "explain query plan ", sqlplane.MySQL: "explain format=json "}[g.store.Dialect()]
 	var lines []string
-	must(t, g.store.Pool().Query(t.Context(), store.Statement{SQL: explain + s.SQL, Args: s.Args}, func(row store.Row) error {
+	must(t, g.store.Pool().Query(t.Context(), store.Statement{SQL: explain + s.SQL, Args: s.Args}, func(row sqlplane.Row) error {
 		var line string
 		var err error
 		switch g.store.Dialect() {
-		case store.PostgreSQL:
+		case sqlplane.PostgreSQL:
 			err = row.Scan(&line)
-		case store.SQLite:
+		case sqlplane.SQLite:
 			var n [3]int
 			err = row.Scan(&n[0], &n[1], &n[2], &line)
 		default:

@@ -17,12 +17,13 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -44,7 +45,7 @@ const effects = "create table effect (event varchar(100) not null, k varchar(100
 // ground is a migrated database in which messages take effect.
 type ground[TX any] struct {
 	driver, dsn string // of package sqlstore; driver "": pgxstore
-	store       store.SQL[TX]
+	store       sqlplane.SQL[TX]
 	engine      *once.Engine[TX]
 }
 
@@ -107,7 +108,7 @@ func openPgx(ctx context.Context, g *ground[pgx.Tx], migrate bool) (closeStore f
 // on sets the store, which keeps operations as well.
 func (g *ground[TX]) on(s interface {
 	store.Store[TX]
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 }) {
 	g.store, g.engine = s, once.New(s, once.Config{Observer: once.Discard})
 }
@@ -140,7 +141,7 @@ func (g *ground[TX]) text(query string, args ...any) store.Statement {
 
 func (g *ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
 	t.Helper()
-	must(t, g.store.Pool().Query(context.Background(), g.text(query, args...), func(row store.Row) error { return row.Scan(&n) }))
+	must(t, g.store.Pool().Query(context.Background(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
 	return n
 }
 

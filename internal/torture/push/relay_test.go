@@ -29,6 +29,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -248,7 +249,7 @@ func (s *sender) empty(t *testing.T) <-chan struct{} {
 	go func() {
 		for n := 1; n > 0; <-time.After(5 * time.Millisecond) {
 			err := s.store.Pool().Query(ctx, store.Statement{SQL: "select (select count(*) from once_outbox) + (select count(*) from once_outbox_failed)"},
-				func(row store.Row) error { return row.Scan(&n) })
+				func(row sqlplane.Row) error { return row.Scan(&n) })
 			if ctx.Err() != nil {
 				return
 			}

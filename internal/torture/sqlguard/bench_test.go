@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
 // arms are a driver by itself, behind the guard, and behind the guard in a

@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
 // scraps are what comments and literals are filled with: all that could make a

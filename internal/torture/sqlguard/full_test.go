@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/testenv"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/faultnet"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/testenv"
 )
 

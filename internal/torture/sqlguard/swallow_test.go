@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
 // misuse is a way to fail inside a transaction. Its error is dropped by the

@@ -15,7 +15,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/oncelib/once/internal/faultnet"
-	"github.com/oncelib/once/internal/sqlguard"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/testenv"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -77,7 +77,7 @@ func newCrowd(t *testing.T, dir string, cfg sqlstore.Config, waiting func(int), 
 	ctx := context.Background()
 	c := &crowd{t: t, waiting: waiting, spy: &spy{dsn: "file:" + filepath.Join(dir, "crowd.db") +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}}
-	c.db = sqlstore.OpenDB(store.SQLite, c.spy)
+	c.db = sqlstore.OpenDB(sqlplane.SQLite, c.spy)
 	defer func() { _ = c.db.Close() }()
 	if err := sqlstore.Migrate(ctx, c.db); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -345,7 +345,7 @@ func TestGroupNeedsSQLite(t *testing.T) {
 	if _, err := sqlstore.NewWithConfig(ctx, postgres, cfg); err == nil || !strings.Contains(err.Error(), "Try: without it") {
 		t.Error(err)
 	}
-	mute := sqlstore.OpenDB(store.SQLite, muteConnector{&spy{dsn: "file:" + filepath.Join(t.TempDir(), "mute.db") + "?_pragma=busy_timeout(5000)"}})
+	mute := sqlstore.OpenDB(sqlplane.SQLite, muteConnector{&spy{dsn: "file:" + filepath.Join(t.TempDir(), "mute.db") + "?_pragma=busy_timeout(5000)"}})
 	defer func() { _ = mute.Close() }()
 	if _, err := sqlstore.NewWithConfig(ctx, mute, cfg); err == nil || !strings.Contains(err.Error(), "Try: modernc.org/sqlite") {
 		t.Error(err)
@@ -356,7 +356,7 @@ func TestGroupNeedsSQLite(t *testing.T) {
 	if _, err := sqlstore.New(ctx, mute); err != nil {
 		t.Error("without GroupCommit:", err)
 	}
-	hasty := sqlstore.OpenDB(store.SQLite, &spy{dsn: "file:" + filepath.Join(t.TempDir(), "hasty.db") + "?_pragma=busy_timeout(500)"})
+	hasty := sqlstore.OpenDB(sqlplane.SQLite, &spy{dsn: "file:" + filepath.Join(t.TempDir(), "hasty.db") + "?_pragma=busy_timeout(500)"})
 	defer func() { _ = hasty.Close() }()
 	if _, err := sqlstore.NewWithConfig(ctx, hasty, cfg); err == nil || !strings.Contains(err.Error(), "Try: _pragma=busy_timeout") {
 		t.Error(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/internal/txlimit"
+	"github.com/oncelib/once/internal/sql/txlimit"
 	"github.com/oncelib/once/store/sqlstore"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/txlimit"
+	"github.com/oncelib/once/internal/sql/txlimit"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )

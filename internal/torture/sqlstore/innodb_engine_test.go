@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -142,7 +143,7 @@ func TestNothingRunsBeforeItIsUnknown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := sqlstore.OpenDB(store.MySQL, base)
+		other := sqlstore.OpenDB(sqlplane.MySQL, base)
 		t.Cleanup(func() { _ = other.Close() })
 		if err := sqlstore.Migrate(t.Context(), other); err != nil {
 			t.Fatal(err)
@@ -154,7 +155,7 @@ func TestNothingRunsBeforeItIsUnknown(t *testing.T) {
 		}
 		op := once.Operation{Scope: "engine", Key: "k"}
 		before, asked := func() {}, 0
-		db := sqlstore.OpenDB(store.MySQL, eachStatement{base, func() { before() }})
+		db := sqlstore.OpenDB(sqlplane.MySQL, eachStatement{base, func() { before() }})
 		t.Cleanup(func() { _ = db.Close() })
 		s, err := sqlstore.New(t.Context(), db)
 		if err != nil {

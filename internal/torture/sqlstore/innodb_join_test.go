@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -75,7 +76,7 @@ func TestJoinBesideALockedGap(t *testing.T) {
 		}
 		refused := 0
 		unlock := func() {}
-		db := sqlstore.OpenDB(store.MySQL, &failures{base, func(query string, err error) {
+		db := sqlstore.OpenDB(sqlplane.MySQL, &failures{base, func(query string, err error) {
 			if strings.Contains(query, "insert into once_operation") && strings.Contains(err.Error(), "1205") {
 				refused++
 				unlock()

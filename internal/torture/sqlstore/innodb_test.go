@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -62,7 +63,7 @@ func (on innodb) open(t *testing.T, parameters string, proxy *faultnet.Proxy) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sqlstore.OpenDB(store.MySQL, c)
+	db := sqlstore.OpenDB(sqlplane.MySQL, c)
 	t.Cleanup(func() { _ = db.Close() })
 	if err := sqlstore.Migrate(t.Context(), db, attemptlog.Migrations); err != nil {
 		t.Fatal(err)
@@ -366,12 +367,12 @@ func TestAMigrationThatFailsAtItsLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := sqlstore.OpenDB(store.MySQL, cutAnswers{base, "get_lock"})
+		first := sqlstore.OpenDB(sqlplane.MySQL, cutAnswers{base, "get_lock"})
 		defer func() { _ = first.Close() }()
 		if err := sqlstore.Migrate(ctx, first); err == nil {
 			t.Error("migrated without an answer")
 		}
-		second := sqlstore.OpenDB(store.MySQL, base)
+		second := sqlstore.OpenDB(sqlplane.MySQL, base)
 		defer func() { _ = second.Close() }()
 		if err := sqlstore.Migrate(ctx, second); err != nil {
 			t.Error(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -67,7 +68,7 @@ func TestAGroupRefusesACommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := &failingCommit{Connector: base}
-	db := sqlstore.OpenDB(store.MySQL, group)
+	db := sqlstore.OpenDB(sqlplane.MySQL, group)
 	t.Cleanup(func() { _ = db.Close() })
 	if err := sqlstore.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -152,7 +153,7 @@ func (on innodb) plane(t *testing.T) (*sql.DB, *sqlstore.Store, *faultnet.Proxy)
 
 // idleAnswer ends every answer of a server outside of a transaction. That of MariaDB falls silent.
 func idleAnswer(s *sqlstore.Store) string {
-	if s.Dialect() == store.MySQL {
+	if s.Dialect() == sqlplane.MySQL {
 		return ""
 	}
 	return faultnet.PostgresIdle
@@ -171,14 +172,14 @@ func TestPlaneLostAnswers(t *testing.T) {
 				return store.Statement{SQL: strings.Replace(marked, "%s", id, 1)}
 			}
 			within := func(st store.Statement) error {
-				return s.Within(t.Context(), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+				return s.Within(t.Context(), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 					_, err := r.Exec(ctx, st)
 					return err
 				})
 			}
 			pool := func(st store.Statement) error { _, err := s.Pool().Exec(t.Context(), st); return err }
 			reading := func(store.Statement) error {
-				return s.Pool().Query(t.Context(), store.Statement{SQL: "select id from charge /* lost */"}, func(store.Row) error { return nil })
+				return s.Pool().Query(t.Context(), store.Statement{SQL: "select id from charge /* lost */"}, func(sqlplane.Row) error { return nil })
 			}
 			for i, c := range []struct {
 				what    string
@@ -258,7 +259,7 @@ func TestPlaneOnSQLite(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := -1
-			err = s.Pool().Query(t.Context(), store.Statement{SQL: "with c as (select 1) select count(*) from charge"}, func(row store.Row) error { return row.Scan(&n) })
+			err = s.Pool().Query(t.Context(), store.Statement{SQL: "with c as (select 1) select count(*) from charge"}, func(row sqlplane.Row) error { return row.Scan(&n) })
 			if err != nil || n != 0 {
 				t.Errorf("%d rows, %v: it reads what is committed", n, err)
 			}
@@ -295,7 +296,7 @@ func TestPlaneTooLarge(t *testing.T) {
 		packet := count(t, db, "select @@max_allowed_packet")
 		st := store.Statement{SQL: "insert into charge (id) values (left(?, 1))", Args: []any{make([]byte, packet+1)}}
 		_, err := s.Pool().Exec(t.Context(), st)
-		inTx := s.Within(t.Context(), store.DefaultIsolation, func(ctx context.Context, r store.Runner) error {
+		inTx := s.Within(t.Context(), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 			if _, err := r.Exec(ctx, charging(s, "a")); err != nil {
 				t.Error(err)
 			}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -99,7 +99,7 @@ func TestGroupFull(t *testing.T) {
 	ctx := t.Context()
 	spy := &spy{dsn: "file:" + filepath.Join(t.TempDir(), "full.db") +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=max_page_count(300)"}
-	db := sqlstore.OpenDB(store.SQLite, spy)
+	db := sqlstore.OpenDB(sqlplane.SQLite, spy)
 	defer func() { _ = db.Close() }()
 	if err := sqlstore.Migrate(ctx, db); err != nil {
 		t.Fatal(err)

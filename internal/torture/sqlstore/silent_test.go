@@ -14,10 +14,11 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
-	"github.com/oncelib/once/internal/attempts"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -33,7 +34,7 @@ var silentStores = map[string]func(*testing.T) (*sqlstore.Store, *faultnet.Proxy
 			t.Fatal(err)
 		}
 		cfg.DialFunc = proxy.DialContext
-		db := sqlstore.OpenDB(store.PostgreSQL, stdlib.GetConnector(*cfg))
+		db := sqlstore.OpenDB(sqlplane.PostgreSQL, stdlib.GetConnector(*cfg))
 		t.Cleanup(func() { _ = db.Close() })
 		if err := sqlstore.Migrate(t.Context(), db, attemptlog.Migrations); err != nil {
 			t.Fatal(err)

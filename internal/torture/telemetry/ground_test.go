@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/operate"
@@ -26,6 +26,7 @@ import (
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -42,7 +43,7 @@ var migrations = []migration.Set{outbox.Migrations, inbox.Migrations, deadletter
 // sqlStore is a store with transactions and tables.
 type sqlStore[TX any] interface {
 	store.Store[TX]
-	store.SQL[TX]
+	sqlplane.SQL[TX]
 }
 
 // ground is a new, migrated database with a table for the effects of handlers.
@@ -111,7 +112,7 @@ func (g ground[TX]) exec(t *testing.T, query string, args ...any) {
 
 func (g ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row store.Row) error { return row.Scan(&n) }))
+	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
 	return n
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -41,7 +42,7 @@ func DBFlag(fs *pflag.FlagSet, db *string) {
 
 // Source is what a URL says about how to open it.
 type Source struct {
-	Dialect store.Dialect
+	Dialect sqlplane.Dialect
 	Driver  string
 	DSN     string
 	Path    string // of an SQLite file
@@ -56,9 +57,9 @@ func (s Source) Failed(doing string, err error) error {
 	switch {
 	case IsMissingTable(err):
 		try = "once migrate up --db " + s.Paste
-	case s.Dialect == store.SQLite:
+	case s.Dialect == sqlplane.SQLite:
 		try = "is it an SQLite file, in a folder that exists, and may you read and write it?"
-	case s.Dialect == store.MySQL:
+	case s.Dialect == sqlplane.MySQL:
 		try = either(mysqlAdvice(err) != "", mysqlAdvice(err), try)
 	}
 	end := "."
@@ -166,7 +167,7 @@ func ParseSource(dsn string) (Source, error) {
 		if err != nil {
 			return Source{}, Usage("--db is not a URL", "--db postgres://user@host/name")
 		}
-		src := Source{store.PostgreSQL, "pgx", dsn, "", Redacted(u), "URL"}
+		src := Source{sqlplane.PostgreSQL, "pgx", dsn, "", Redacted(u), "URL"}
 		if src.Name == u.String() {
 			src.Paste = Quoted(dsn)
 		}
@@ -198,7 +199,7 @@ func sqliteSource(path, dsn string) (Source, error) {
 		return Source{}, err
 	}
 	file := "file:" + (&url.URL{Path: abs}).EscapedPath() + "?" + sqliteSettings
-	return Source{Dialect: store.SQLite, Driver: "sqlite", DSN: file, Path: path, Name: dsn, Paste: Quoted(dsn)}, nil
+	return Source{Dialect: sqlplane.SQLite, Driver: "sqlite", DSN: file, Path: path, Name: dsn, Paste: Quoted(dsn)}, nil
 }
 
 // sqliteSettings are those of the command: it waits for a file that a service writes, and takes the lock before it reads.
@@ -218,7 +219,7 @@ func fileSource(dsn string) (Source, error) {
 	own.Del("_txlock")
 	settings := either(len(own) > 0, own.Encode()+"&", "") + sqliteSettings
 	name, _, _ := strings.Cut(dsn, "?")
-	return Source{Dialect: store.SQLite, Driver: "sqlite", DSN: name + "?" + settings, Path: path, Name: "sqlite:" + path, Paste: Quoted("sqlite:" + path)}, nil
+	return Source{Dialect: sqlplane.SQLite, Driver: "sqlite", DSN: name + "?" + settings, Path: path, Name: "sqlite:" + path, Paste: Quoted("sqlite:" + path)}, nil
 }
 
 // mysqlSource is a URL in the words of the driver, which takes its query as it is.
@@ -232,7 +233,7 @@ func mysqlSource(dsn string) (Source, error) {
 	if err != nil {
 		return Source{}, Usage("--db is not a URL", try)
 	}
-	src := Source{store.MySQL, "mysql", cfg.FormatDSN(), "", Redacted(u), "URL"}
+	src := Source{sqlplane.MySQL, "mysql", cfg.FormatDSN(), "", Redacted(u), "URL"}
 	if src.Name == u.String() {
 		src.Paste = Quoted(dsn)
 	}
@@ -280,7 +281,7 @@ type DB struct {
 	*Database
 	*operate.Operator
 
-	Store store.Database
+	Store sqlplane.Database
 }
 
 // Open opens a database that is there and has been migrated.
@@ -291,7 +292,7 @@ func (m *Env) Open(ctx context.Context, dsn string, cfg operate.Config) (*DB, er
 	}
 	open := m.OpenStore
 	if open == nil {
-		open = func(ctx context.Context, db *Database) (store.Database, error) { return sqlstore.New(ctx, db.DB) }
+		open = func(ctx context.Context, db *Database) (sqlplane.Database, error) { return sqlstore.New(ctx, db.DB) }
 	}
 	s, err := open(ctx, db)
 	if err == nil {
@@ -304,7 +305,7 @@ func (m *Env) Open(ctx context.Context, dsn string, cfg operate.Config) (*DB, er
 }
 
 // OperatorOn returns the operator of s, whatever the type of its transactions.
-func OperatorOn(s store.Database, cfg operate.Config) (*operate.Operator, error) {
+func OperatorOn(s sqlplane.Database, cfg operate.Config) (*operate.Operator, error) {
 	switch s := s.(type) {
 	case operate.DB[*sql.Tx]:
 		return operate.New(s, cfg), nil
@@ -333,7 +334,7 @@ func (s Source) Plain() (*sql.DB, error) {
 // PGX returns how to connect to PostgreSQL, nil if it is another database. Nothing is
 // prepared, which a pooler might not bear.
 func (s Source) PGX() (*pgx.ConnConfig, error) {
-	if s.Dialect != store.PostgreSQL {
+	if s.Dialect != sqlplane.PostgreSQL {
 		return nil, nil //nolint:nilnil // see above
 	}
 	cfg, err := pgx.ParseConfig(s.DSN)

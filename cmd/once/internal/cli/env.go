@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Env is what a command runs in. Tests run it with buffers in place of a terminal.
@@ -23,7 +23,7 @@ type Env struct {
 	Entries []Entry
 
 	// OpenStore opens the store of operations, outboxes, inboxes and dead letters; nil means sqlstore.New.
-	OpenStore func(context.Context, *Database) (store.Database, error)
+	OpenStore func(context.Context, *Database) (sqlplane.Database, error)
 
 	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(name string) string

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/dialect"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/retry"

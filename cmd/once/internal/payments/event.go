@@ -7,9 +7,10 @@ import (
 
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gauge"
-	"github.com/oncelib/once/internal/wire"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // The topics of the events. Their key is the charge: what happens to one charge is in order.
@@ -46,7 +47,7 @@ func traceOf(ctx context.Context) string {
 
 // withEvents returns view with an outbox on s, or as it is if there are no events, and what tells how s and
 // the outbox stand.
-func withEvents[TX any](s store.SQL[TX], view func(TX) queries, events bool) (func(TX) queries, []gauge.Source) {
+func withEvents[TX any](s sqlplane.SQL[TX], view func(TX) queries, events bool) (func(TX) queries, []gauge.Source) {
 	var gauges []gauge.Source
 	if b, ok := s.(store.Backlogger); ok {
 		gauges = append(gauges, gauge.Operations(b))

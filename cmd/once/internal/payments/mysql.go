@@ -11,7 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -24,7 +24,7 @@ func openMySQL(ctx context.Context, dsn string, events bool) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := sqlstore.OpenDB(store.MySQL, c)
+	pool := sqlstore.OpenDB(sqlplane.MySQL, c)
 	db, err := openSQL(ctx, pool, func(tx *sql.Tx) queries { return mysqlTx{sqlTx{tx}} }, events)
 	if err != nil {
 		return nil, err

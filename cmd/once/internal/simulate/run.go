@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/oncelib/once/internal/fairqueue"
+	"github.com/oncelib/once/internal/base/fairqueue"
 )
 
 // Step is the length of time that one point of a series stands for.

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/oncelib/once/internal/fairqueue"
+	"github.com/oncelib/once/internal/base/fairqueue"
 	"github.com/oncelib/once/retry"
 )
 

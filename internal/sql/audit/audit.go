@@ -1,0 +1,24 @@
+// Package audit writes what operators do into once_audit, the table of admin.Migrations.
+package audit
+
+import (
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Entry is what an operator has done.
+type Entry struct {
+	Who     string
+	Action  string // at most 16 bytes, such as "forget"
+	Scope   string // at most 512 bytes
+	KeyHash string // the first of [keyname.Hashes]; "": not of one key
+	Reason  string
+	Detail  string // what was changed, in words
+}
+
+// Insert returns the statement that writes e, to be run in the transaction that makes the change.
+func Insert(d sqlplane.Dialect, e Entry) store.Statement {
+	const insert = "insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)"
+	return store.Statement{SQL: dialect.Text(d, insert), Args: []any{e.Who, e.Action, e.Scope, e.KeyHash, e.Reason, e.Detail}}
+}

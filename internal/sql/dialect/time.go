@@ -1,0 +1,47 @@
+package dialect
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Time scans a time that a database has stored: row.Scan((*dialect.Time)(&at)). NULL is the
+// zero time.
+type Time time.Time
+
+// Scan implements sql.Scanner, which pgx knows as well.
+func (t *Time) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*t = Time{}
+	case time.Time:
+		*t = Time(v.UTC())
+	case int64:
+		*t = Time(time.UnixMilli(v).UTC())
+	case float64: // SQLite, of a lease or retention with a fraction of a millisecond
+		*t = Time(time.UnixMilli(int64(v)).UTC())
+	case []byte: // older releases of MySQL's driver
+		ms, err := strconv.ParseInt(string(v), 10, 64)
+		if err != nil {
+			return fmt.Errorf("a time is stored as %q", v)
+		}
+		*t = Time(time.UnixMilli(ms).UTC())
+	default:
+		return fmt.Errorf("a time is stored as %T", v)
+	}
+	return nil
+}
+
+// StoredTime is t as an argument of a statement. The zero time is NULL.
+func StoredTime(d sqlplane.Dialect, t time.Time) any {
+	switch {
+	case t.IsZero():
+		return nil
+	case d == sqlplane.PostgreSQL:
+		return t
+	}
+	return t.UnixMilli()
+}

@@ -1,0 +1,154 @@
+package hold
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// table is the tables once_hold and once_hold_node, for one node. Each of its methods is one statement, and one round trip.
+// All times are those of the database.
+type table struct {
+	db       sqlplane.Database
+	work     string
+	node     string
+	ttl      time.Duration
+	patience time.Duration // for one statement
+}
+
+// view is what all nodes hold, at one moment.
+type view struct {
+	now     time.Time     // of the database
+	parts   []partRow     // by number
+	live    []string      // nodes that have not expired, and take parts
+	leaving []string      // nodes that have not expired, and give up theirs
+	dead    []string      // nodes that have expired
+	ahead   []nodeTTL     // nodes that expire later than they could by this clock, which was set back
+	longest time.Duration // the longest TTL of a node
+}
+
+type partRow struct {
+	Part
+	node string
+}
+
+// nodeTTL is a node with the TTL that it has written. Processes may have different ones, so each node is judged by its own.
+type nodeTTL struct {
+	node string
+	ttl  time.Duration
+}
+
+// fromNow is the argument of AGO for the time when what is renewed now expires.
+func (t *table) fromNow() int64 { return -t.ttl.Microseconds() }
+
+func (t *table) exec(ctx context.Context, query string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, t.patience)
+	defer cancel()
+	_, err := t.db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(t.db.Dialect(), query), Args: args})
+	return err
+}
+
+// renew extends the life of this node, and with it its hold on all its parts. A node that is leaving
+// gives them up.
+func (t *table) renew(ctx context.Context, leaving bool) error {
+	n := 0
+	if leaving {
+		n = 1
+	}
+	return t.exec(ctx, `insert into once_hold_node (work, node, expires, leaving, ttl) values (?, ?, AGO(?), ?, ?)
+ UPSERT(work, node) expires = NEW(expires), leaving = NEW(leaving), ttl = NEW(ttl)`, t.work, t.node, t.fromNow(), n, t.ttl.Microseconds())
+}
+
+// look reads both tables.
+func (t *table) look(ctx context.Context) (v view, err error) {
+	ctx, cancel := context.WithTimeout(ctx, t.patience)
+	defer cancel()
+	query := dialect.Text(t.db.Dialect(), `select part, node, fence, 0, 0, 0, NOW, NOW from once_hold where work = ?
+ union all
+ select -1, node, 0, leaving, case when expires > NOW then 1 else 0 end, coalesce(ttl, 0), expires, NOW from once_hold_node where work = ?`)
+	err = t.db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{t.work, t.work}}, func(row sqlplane.Row) error {
+		var p partRow
+		var leaving, lives int
+		var ttl int64
+		var expires time.Time
+		if err := row.Scan(&p.Number, &p.node, &p.Fence, &leaving, &lives, &ttl, (*dialect.Time)(&expires), (*dialect.Time)(&v.now)); err != nil {
+			return err
+		}
+		if p.Number < 0 {
+			of := nodeTTL{p.node, t.ttl} // a node of an earlier release has not written its own
+			if ttl > 0 {
+				of.ttl = time.Duration(ttl) * time.Microsecond
+			}
+			v.longest = max(v.longest, of.ttl)
+			if expires.After(v.now.Add(of.ttl)) {
+				v.ahead = append(v.ahead, of)
+			}
+		}
+		switch {
+		case p.Number >= 0:
+			v.parts = append(v.parts, p)
+		case lives == 0:
+			v.dead = append(v.dead, p.node)
+		case leaving == 1:
+			v.leaving = append(v.leaving, p.node)
+		default:
+			v.live = append(v.live, p.node)
+		}
+		return nil
+	})
+	slices.SortFunc(v.parts, func(a, b partRow) int { return a.Number - b.Number })
+	return v, err
+}
+
+// create adds parts that have no row.
+func (t *table) create(ctx context.Context, numbers []int) error {
+	var args []any
+	for _, n := range numbers {
+		args = append(args, t.work, n)
+	}
+	return t.exec(ctx, `insert into once_hold (work, part, node, fence) values (?, ?, '', 0)`+
+		strings.Repeat(`, (?, ?, '', 0)`, len(numbers)-1)+` KEEP(work)`, args...)
+}
+
+// take gives parts to this node if they still have these fences and no node that lives holds them. A
+// part whose row is locked, by a process that was stopped in a transaction perhaps, is left out. The rows are found
+// below a limit because MySQL does not change a table that a subquery reads directly.
+func (t *table) take(ctx context.Context, parts []Part) error {
+	return t.exec(ctx, `update once_hold set node = ?, fence = fence + 1 where work = ? and part in (select part from (select h.part from once_hold h
+ where h.work = ? and (h.part = ? and h.fence = ?`+strings.Repeat(` or h.part = ? and h.fence = ?`, len(parts)-1)+`)
+ and not exists (select 1 from once_hold_node n where n.work = h.work and n.node = h.node and n.expires > NOW)
+ order by h.part limit 100000 FOR UPDATE SKIP LOCKED) free)`, append([]any{t.node, t.work}, fenced(t.work, parts)...)...)
+}
+
+// letGo makes parts of this node free. Their fences stay: until another node takes such a part, a late
+// statement of this one harms nobody.
+func (t *table) letGo(ctx context.Context, parts []Part) error {
+	return t.exec(ctx, `update once_hold set node = '' where node = ? and work = ? and (part = ? and fence = ?`+
+		strings.Repeat(` or part = ? and fence = ?`, len(parts)-1)+`)`, append([]any{t.node}, fenced(t.work, parts)...)...)
+}
+
+// leave removes this node, so that all its parts are free.
+func (t *table) leave(ctx context.Context) error {
+	return t.exec(ctx, `delete from once_hold_node where work = ? and node = ?`, t.work, t.node)
+}
+
+// forget removes nodes that are dead.
+func (t *table) forget(ctx context.Context, nodes []string) error {
+	args := []any{t.work}
+	for _, n := range nodes {
+		args = append(args, n)
+	}
+	return t.exec(ctx, `delete from once_hold_node where work = ? and node in (?`+strings.Repeat(`, ?`, len(nodes)-1)+`) and expires <= NOW`, args...)
+}
+
+// bringBack has a node expire within its TTL. Otherwise, after the clock was set back, a node that has
+// died before would live as long as that again.
+func (t *table) bringBack(ctx context.Context, n nodeTTL) error {
+	most := -n.ttl.Microseconds()
+	return t.exec(ctx, `update once_hold_node set expires = AGO(?) where work = ? and node = ? and expires > AGO(?)`, most, t.work, n.node, most)
+}

@@ -1,0 +1,221 @@
+package letter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// keepFirst and keepLast are how many attempts of a message are kept.
+const (
+	keepFirst = 50
+	keepLast  = 50
+)
+
+func statement(d sqlplane.Dialect, query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(d, query), Args: args}
+}
+
+// Record notes one more failed delivery in a transaction of its own. It returns its number, and by the clock of the
+// database when the first one that is known failed, and now. After a lost answer to COMMIT the
+// attempt may have been noted: a caller that calls again counts it twice.
+func Record(ctx context.Context, db sqlplane.Database, id ID, a Attempt) (n int, first, now time.Time, err error) {
+	err = Within(ctx, db, func(ctx context.Context, r sqlplane.Runner) (err error) {
+		n, first, now, err = Note(ctx, r, db.Dialect(), id, a)
+		return err
+	})
+	return n, first, now, err
+}
+
+// Note is Record in the transaction of the caller. Two at the same time for the same message are
+// [sqlplane.ErrDuplicate] or [store.KindRetry] for one of them.
+func Note(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, a Attempt) (n int, first, now time.Time, err error) {
+	const insert = `insert into once_deadletter_attempt (origin, consumer, source, event_id, topic, KEY, seq, attempt, at, node, error, trace)
+ select ?, ?, ?, ?, ?, ?, ?, coalesce(max(attempt), 0) + 1, NOW, ?, ?, ? from once_deadletter_attempt where ` + isAttempt
+	args := append(id.args(), text(a.Node, 255), text(a.Error, maxError), text(a.Trace, 255))
+	if _, err = r.Exec(ctx, statement(d, insert, append(args, id.args()...)...)); err != nil {
+		return 0, first, now, err
+	}
+	err = r.Query(ctx, statement(d, "select max(attempt), min(at), NOW from once_deadletter_attempt where "+isAttempt, id.args()...), func(row sqlplane.Row) error {
+		return row.Scan(&n, (*dialect.Time)(&first), (*dialect.Time)(&now))
+	})
+	if err != nil || n <= keepFirst+keepLast {
+		return n, first, now, err
+	}
+	_, err = r.Exec(ctx, statement(d, "delete from once_deadletter_attempt where "+isAttempt+" and attempt > ? and attempt <= ?", append(id.args(), int64(keepFirst), int64(n-keepLast))...))
+	return n, first, now, err
+}
+
+// Bury makes a message a letter, in the transaction of the caller. A letter of the same ID and Hash stays
+// as it is if it is dead, and waits for a person; otherwise it is dead again. Bury sets l.UID.
+func Bury(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, l *Letter) error {
+	const insert = `insert into once_deadletter (uid, origin, consumer, source, event_id, topic, KEY, seq, payload_hash, event_type, headers, payload, encrypted, trace, created_at,
+ class, error, cause, attempts, first_failed_at, dead_at, state, redrive, reason) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, NOW), NOW, 'dead', '', '') KEEP(uid)`
+	uid, class, failure, cause := cmp.Or(l.UID, keyname.New()), text(l.Class, 64), text(l.Error, maxError), causeOf(l.Error)
+	headers, payload, hash := append([]byte{}, l.Headers...), append([]byte{}, l.Payload...), append([]byte{}, l.Hash...) // nil would be NULL
+	attempts := int64(max(l.Attempts, 1))
+	args := append([]any{uid}, l.args()...)
+	args = append(args, hash, text(l.Type, 255), headers, payload, l.Encrypted, text(l.Trace, 255), dialect.StoredTime(d, l.CreatedAt),
+		class, failure, cause, attempts, dialect.StoredTime(d, l.FirstFailedAt))
+	switch added, err := r.Exec(ctx, statement(d, insert, args...)); {
+	case err != nil:
+		return err
+	case added == 1 && d != sqlplane.MySQL: // which may count a row that stays as it is
+		l.UID = uid
+		return nil
+	}
+	const again = `update once_deadletter set headers = ?, payload = ?, encrypted = ?, class = ?, error = ?, cause = ?, attempts = ?, dead_at = NOW, redrive_at = null, resolved_at = null, reason = '', state = 'dead'
+ where ` + isID + ` and payload_hash = ? and uid <> ? and (state <> 'dead' or redrive_at is not null)`
+	args = append([]any{headers, payload, l.Encrypted, class, failure, cause, attempts}, l.args()...)
+	if _, err := r.Exec(ctx, statement(d, again, append(args, hash, uid)...)); err != nil {
+		return err
+	}
+	l.UID = ""
+	err := r.Query(ctx, statement(d, "select uid from once_deadletter where "+isID+" and payload_hash = ?", append(l.args(), hash)...), func(row sqlplane.Row) error {
+		return row.Scan(&l.UID)
+	})
+	if err == nil && l.UID == "" {
+		err = fmt.Errorf("the dead letter of message %s was not written. Try: once migrate up --only deadletter, and once doctor", l.EventID)
+	}
+	return err
+}
+
+// IsDead reports whether a message is a letter that waits for a person or for its redrive.
+func IsDead(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, hash []byte) (is bool, err error) {
+	err = r.Query(ctx, statement(d, "select uid from once_deadletter where "+isID+" and payload_hash = ? and state = 'dead'", append(id.args(), hash)...), func(sqlplane.Row) error {
+		is = true
+		return nil
+	})
+	return is, err
+}
+
+// Due returns letters whose redrive time has come, at most limit, the oldest time first.
+func Due(ctx context.Context, db sqlplane.Database, origin, consumer string, limit int) (list []Letter, err error) {
+	const due = "select " + Columns + " from once_deadletter where origin = ? and consumer = ? and redrive_at <= NOW and state = 'dead' order by redrive_at, uid limit ?"
+	err = db.Pool().Query(ctx, statement(db.Dialect(), due, origin, consumer, int64(limit)), func(row sqlplane.Row) error {
+		l, err := Scan(row)
+		list = append(list, l)
+		return err
+	})
+	return list, err
+}
+
+// Take locks a due letter until the transaction that applies it ends. false: another process
+// applies it now, it was resolved, or its redrive was cancelled.
+func Take(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid string) (ok bool, err error) {
+	const isDue = "uid = ? and state = 'dead' and redrive_at <= NOW"
+	if d == sqlplane.SQLite { // a transaction that has written is alone
+		n, err := r.Exec(ctx, statement(d, "update once_deadletter set attempts = attempts where "+isDue, uid))
+		return n > 0, err
+	}
+	err = r.Query(ctx, statement(d, "select uid from once_deadletter where "+isDue+" FOR UPDATE SKIP LOCKED", uid), func(sqlplane.Row) error {
+		ok = true
+		return nil
+	})
+	return ok, err
+}
+
+// Resolve ends a letter that Take has locked, in the same transaction: its headers and payload are erased.
+func Resolve(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid, state string) error {
+	s := statement(d, resolve+"uid = ? and state = 'dead'", state, []byte{}, []byte{}, uid)
+	n, err := r.Exec(ctx, s)
+	if err == nil && n == 0 {
+		return fmt.Errorf("dead letter %s was resolved meanwhile", uid)
+	}
+	return err
+}
+
+// ResolveMessage ends all letters of a message in the transaction that delivers it.
+func ResolveMessage(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, state string) error {
+	_, err := r.Exec(ctx, statement(d, resolve+isID+" and state = 'dead'", append([]any{state, []byte{}, []byte{}}, id.args()...)...))
+	return err
+}
+
+const resolve = "update once_deadletter set redrive_at = null, resolved_at = NOW, state = ?, headers = ?, payload = ? where "
+
+// Again notes that the redrive of a letter has failed: it waits for a person again. A letter that
+// was resolved, or whose redrive was cancelled, stays as it is.
+func Again(ctx context.Context, db sqlplane.Database, uid string, a Attempt) error {
+	d := db.Dialect()
+	return Within(ctx, db, func(ctx context.Context, r sqlplane.Runner) error {
+		const again = "update once_deadletter set attempts = attempts + 1, redrive_at = null, error = ?, cause = ?, class = case when ? = '' then class else ? end where uid = ? and state = 'dead' and redrive_at is not null"
+		class := text(a.Class, 64)
+		n, err := r.Exec(ctx, statement(d, again, text(a.Error, maxError), causeOf(a.Error), class, class, uid))
+		if err != nil || n == 0 {
+			return err
+		}
+		var id ID
+		err = r.Query(ctx, statement(d, "select origin, consumer, source, event_id, topic, KEY, seq from once_deadletter where uid = ?", uid), func(row sqlplane.Row) error {
+			return row.Scan(&id.Origin, &id.Consumer, &id.Source, &id.EventID, &id.Topic, &id.Key, &id.Seq)
+		})
+		if err != nil {
+			return err
+		}
+		_, _, _, err = Note(ctx, r, d, id, a)
+		return err
+	})
+}
+
+// Keep is how long resolved letters are kept, and failed deliveries of messages that have no letter.
+const Keep = 30 * 24 * time.Hour
+
+// Sweep deletes letters that were resolved longer ago than keep, and attempts of that age whose messages have no
+// letter; at most limit of each. It reads first, and deletes row by row: so it locks nothing that is in use.
+func Sweep(ctx context.Context, db sqlplane.Database, keep time.Duration, limit int) error {
+	d, r := db.Dialect(), db.Pool()
+	var deletes []store.Statement
+	old := statement(d, "select uid from once_deadletter where state <> 'dead' and resolved_at < AGO(?) order by uid limit ?", keep.Microseconds(), int64(limit))
+	err := r.Query(ctx, old, func(row sqlplane.Row) error {
+		var uid string
+		err := row.Scan(&uid)
+		deletes = append(deletes, statement(d, "delete from once_deadletter where uid = ? and state <> 'dead'", uid))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	old = statement(d, `select origin, consumer, source, event_id, topic, KEY, seq, attempt from once_deadletter_attempt a where at < AGO(?) and not exists (
+ select 1 from once_deadletter l where l.origin = a.origin and l.consumer = a.consumer and l.source = a.source and l.event_id = a.event_id
+ and (a.seq = -1 or l.topic = a.topic and l.KEY = a.KEY and l.seq = a.seq)) order by at limit ?`, keep.Microseconds(), int64(limit))
+	err = r.Query(ctx, old, func(row sqlplane.Row) error {
+		var id ID
+		var n int64
+		err := row.Scan(&id.Origin, &id.Consumer, &id.Source, &id.EventID, &id.Topic, &id.Key, &id.Seq, &n)
+		deletes = append(deletes, statement(d, "delete from once_deadletter_attempt where "+isID+" and attempt = ?", append(id.args(), n)...))
+		return err
+	})
+	for _, s := range deletes {
+		if err == nil {
+			_, err = r.Exec(ctx, s)
+		}
+	}
+	return err
+}
+
+// tries is how often a transaction runs that conflicts with others.
+const tries = 20
+
+// Within runs fn in a transaction, and again after a conflict with another one.
+func Within(ctx context.Context, db sqlplane.Database, fn func(ctx context.Context, r sqlplane.Runner) error) error {
+	for try := 1; ; try++ {
+		err := db.Within(ctx, store.ReadCommitted, fn)
+		if err == nil || try == tries || (store.KindOf(err) != store.KindRetry && !errors.Is(err, sqlplane.ErrDuplicate)) {
+			return err
+		}
+		wait := time.NewTimer(rand.N(time.Duration(try) * 5 * time.Millisecond))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return err
+		case <-wait.C:
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package sqlguard
+
+import (
+	"context"
+
+	"github.com/oncelib/once/internal/sql/txlimit"
+)
+
+// call is one call of the driver for a statement, and the limits of time that it obeys.
+type call struct {
+	watch     *txlimit.Watch     // of the transaction
+	statement *txlimit.Statement // of the statement
+}
+
+// enter begins a call for a statement under t.
+func (t *Txn) enter(query string) (call, error) {
+	k := call{watch: t.watch.Load()}
+	if err := k.watch.Enter(false); err != nil {
+		return call{}, t.refuse(query, err)
+	}
+	return k, nil
+}
+
+// begin begins the call that runs a statement.
+func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.Context, k call, err error) {
+	if err := c.markBefore(ctx, t, query); err != nil {
+		return nil, k, err
+	}
+	if k, err = t.enter(query); err != nil {
+		return nil, k, err
+	}
+	if !owns(ctx) { // once's own statements are short and are not interrupted
+		if c.tx != nil && c.tx.part != nil {
+			ctx = c.tx.part.Context(ctx, query)
+		}
+		ctx, k.statement = k.watch.Statement(ctx)
+	}
+	k.statement.Start()
+	return ctx, k, nil
+}
+
+// end ends it. The time of the statement goes on with the rows, if there are any.
+func (k call) end(err error, rows bool) error {
+	err = k.statement.Stop(err, false)
+	if !rows || err != nil {
+		k.statement.Release()
+	}
+	k.watch.Leave()
+	return err
+}
+
+// again is another call for the rows of the same statement.
+func (k call) again(closes bool, run func() error) error {
+	if k.watch == nil {
+		return run()
+	}
+	if err := k.watch.Enter(closes); err != nil {
+		return err
+	}
+	defer k.watch.Leave()
+	if closes {
+		defer k.statement.Release()
+		return run()
+	}
+	k.statement.Start()
+	return k.statement.Stop(run(), true)
+}

@@ -1,0 +1,88 @@
+package sqlitegroup
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/sqlguard"
+)
+
+// pollEvery is how often the first one in the line looks whether another process has left
+// the file.
+const pollEvery = time.Millisecond
+
+// BeginTx begins a transaction on conn as soon as no other process has the file, or fails
+// at until. SQLite's own wait would look after 1, 2, 5, ... 100 ms, and would not notice
+// that caller was cancelled. The transaction lasts as long as own.
+func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlguard.Txn, until time.Time) (*sql.Tx, error) {
+	if _, err := conn.ExecContext(own, busyTimeout(0)); err != nil {
+		return nil, err
+	}
+	for {
+		tx, err := conn.BeginTx(guard.Context(own), nil)
+		if err == nil || !isBusy(err) || time.Now().After(until) {
+			return tx, errors.Join(err, f.restoreBusyTimeout(conn, tx))
+		}
+		select {
+		case <-time.After(pollEvery):
+		case <-caller.Done():
+			return nil, errors.Join(caller.Err(), err, f.restoreBusyTimeout(conn, nil))
+		}
+	}
+}
+
+// shortenBusyTimeout makes a connection of a group wait for the file's lock no longer than
+// ctx lasts, because SQLite does not notice a cancellation while it waits; nor longer than
+// lockTimeout, if that is set. It returns whether [File.restoreBusyTimeout] has to follow.
+func (f *File) shortenBusyTimeout(ctx context.Context, conn *sql.Conn, lockTimeout time.Duration) (shortened bool) {
+	busy := f.busyTimeout.Milliseconds()
+	left := busy
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(deadline).Milliseconds())
+	}
+	if lockTimeout > 0 {
+		left = min(left, lockTimeout.Milliseconds())
+	}
+	if left >= busy {
+		return false
+	}
+	_, _ = conn.ExecContext(f.OwnContext(context.WithoutCancel(ctx)), busyTimeout(max(1, left)))
+	return true
+}
+
+// restoreBusyTimeout gives the connection its busy_timeout back, or drops the connection. If
+// a transaction is open, not nil, it must go through that: a connection that is dropped waits
+// for its transaction to end.
+func (f *File) restoreBusyTimeout(conn *sql.Conn, tx *sql.Tx) error {
+	ctx, text := f.OwnContext(context.Background()), busyTimeout(f.busyTimeout.Milliseconds())
+	var err error
+	if tx != nil {
+		_, err = tx.ExecContext(ctx, text)
+	} else {
+		_, err = conn.ExecContext(ctx, text)
+	}
+	if err != nil {
+		if tx != nil {
+			_ = tx.Rollback()
+		}
+		dropConn(conn)
+	}
+	return err
+}
+
+func busyTimeout(ms int64) string { return "pragma busy_timeout = " + strconv.FormatInt(ms, 10) }
+
+// isBusy reports whether err is SQLITE_BUSY (sqlite.org/rescode.html): another connection
+// has the file.
+func isBusy(err error) bool {
+	const busy = 5
+	code, ok := sqlguard.SQLiteCode(err)
+	return ok && code&0xff == busy
+}
+
+// dropConn has the pool drop a connection.
+func dropConn(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }

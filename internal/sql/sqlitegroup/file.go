@@ -1,0 +1,77 @@
+// Package sqlitegroup orders the writers of one SQLite file: they take turns, first come,
+// first served, and operations that wait for each other can share one COMMIT.
+package sqlitegroup
+
+import (
+	"context"
+	"database/sql"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/sqlguard"
+)
+
+// File is one SQLite file as the writers of one Store share it.
+type File struct {
+	db          *sql.DB
+	busyTimeout time.Duration
+	line        *line
+	groups      *groups     // nil: each operation has its own COMMIT
+	relaxed     atomic.Bool // a Relaxed keeps a connection between its turns
+}
+
+// New returns the file of db, whose connections wait busyTimeout for it.
+func New(db *sql.DB, busyTimeout time.Duration) *File {
+	return &File{db: db, busyTimeout: busyTimeout, line: &line{busyTimeout: busyTimeout}}
+}
+
+// LockWait is how long an operation with this lock timeout waits for the file; 0 is no
+// timeout of its own.
+func (f *File) LockWait(lockTimeout time.Duration) time.Duration {
+	if lockTimeout > 0 {
+		return min(f.busyTimeout, lockTimeout)
+	}
+	return f.busyTimeout
+}
+
+// Wait waits for a turn to write, no longer than patience. Without an error, [File.Next]
+// must be called when the turn is over.
+func (f *File) Wait(ctx context.Context, patience time.Duration) error {
+	return f.line.wait(ctx, patience, false)
+}
+
+// Next ends a turn that [File.Wait] has granted.
+func (f *File) Next() { f.line.next() }
+
+// Waiting reports whether another writer of this process waits for its turn.
+func (f *File) Waiting() bool { return f.line.waiting() }
+
+// Groups reports whether operations share a COMMIT.
+func (f *File) Groups() bool { return f.groups != nil }
+
+// OwnContext marks a statement as one of once's own. Where operations share a COMMIT, such
+// statements stay prepared.
+func (f *File) OwnContext(ctx context.Context) context.Context {
+	if f.groups == nil {
+		return ctx
+	}
+	return sqlguard.Own(ctx)
+}
+
+// turn waits for a turn in which no group is open. The caller calls next when it is over.
+func (f *File) turn(ctx context.Context) (next func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	g := f.groups
+	if g == nil {
+		return f.line.next, f.line.wait(ctx, f.busyTimeout, false)
+	}
+	if err := g.wait(ctx, f.busyTimeout, true); err != nil {
+		return nil, err
+	}
+	if g.conn != nil { // the pool may have no other one for the caller
+		g.closeConn()
+	}
+	return g.next, nil
+}

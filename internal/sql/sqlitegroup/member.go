@@ -1,0 +1,161 @@
+package sqlitegroup
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/internal/sql/txlimit"
+	"github.com/oncelib/once/store"
+)
+
+// Member is the part of one operation in a group.
+type Member struct {
+	Conn  *sql.Conn // of the group: a member does not close it
+	Tx    *sql.Tx
+	Guard *sqlguard.Txn
+
+	Detach func() bool        // the end of the caller's context does not roll back any more
+	Cancel context.CancelFunc // ends the context of Tx
+
+	groups           *groups
+	group            *group
+	id               store.ID
+	part             *part
+	cancelStatements context.CancelFunc
+	turnOver         bool
+	wantsCommit      bool
+}
+
+func newMember(g *groups, first bool) *Member {
+	bound, cancel := context.WithCancel(context.Background())
+	return &Member{Conn: g.conn, Guard: new(sqlguard.Txn), groups: g, part: newPart(first, bound), cancelStatements: cancel}
+}
+
+// join makes m a member of g, for a limited time. When the time is over m is rolled back and
+// the next one gets its turn; the handler finds it rolled back when it uses m again.
+func (m *Member) join(g *group, ask store.BeginOptions) {
+	m.group, m.id = g, ask.ID
+	g.ids = append(g.ids, ask.ID)
+	m.Guard.Limit(txlimit.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: m.limit()}, func() {
+		m.cancelStatements()
+		_ = m.Tx.Rollback() // or the handler has been quicker
+		m.Leave()
+	})
+}
+
+// limit is how long m may take. Those behind it wait for twice as long at least.
+func (m *Member) limit() time.Duration {
+	most := m.groups.f.busyTimeout / 2
+	if !m.part.first {
+		most = min(most, maxGuest)
+	}
+	return most
+}
+
+// Leave ends m's turn, if it has not ended, without a COMMIT.
+func (m *Member) Leave() { m.leave(false) }
+
+// leave ends m's turn.
+func (m *Member) leave(wantsCommit bool) {
+	if m.turnOver {
+		return
+	}
+	m.turnOver, m.wantsCommit = true, wantsCommit
+	<-m.part.over
+	m.cancelStatements()
+	m.group.closed = m.group.closed || m.part.pragma.Load()
+	switch {
+	case m.part.gone.Load():
+		m.groups.end(errRolledBack)
+		m.groups.closeConn()
+	case m.part.first && !wantsCommit: // it was the only one so far
+		m.groups.end(nil)
+		m.groups.closeConn()
+	}
+	m.groups.next()
+}
+
+// Commit ends m's turn, and returns when the COMMIT of its group is on the disk.
+func (m *Member) Commit() error {
+	if m.Guard.Lift() != nil {
+		return m.RolledBack()
+	}
+	if err := m.Tx.Commit(); err != nil {
+		return err
+	}
+	m.leave(true)
+	switch {
+	case !m.groupEnded():
+		return &store.Error{Kind: store.KindLost, Err: errNotEnded}
+	case m.group.err == nil:
+		m.groups.committed(m.id)
+		return nil
+	case len(m.group.ids) == 1:
+		return m.group.err
+	}
+	kind := store.KindRetry
+	if commit := (*sqlguard.CommitError)(nil); errors.As(m.group.err, &commit) && commit.InDoubt {
+		kind = store.KindLost
+	}
+	return &store.Error{Kind: kind, Err: fmt.Errorf("of %d operations together: %w", len(m.group.ids), m.group.err)}
+}
+
+// RolledBack ends the turn of a member whose Tx was rolled back. It may have read what others
+// of its group have written, so it returns nil only when that has been committed.
+func (m *Member) RolledBack() error {
+	ended := m.Guard.Lift()
+	if m.wantsCommit {
+		return nil // Commit has returned the error
+	}
+	m.leave(false)
+	if ended != nil {
+		return m.limitReached(ended)
+	}
+	if !m.groupEnded() {
+		return &store.Error{Kind: store.KindBusy, Err: errNotEnded}
+	}
+	if m.group.err != nil {
+		return &store.Error{Kind: store.KindRetry, Err: m.group.err}
+	}
+	return nil
+}
+
+// limitReached is the error of a member that a limit has ended.
+func (m *Member) limitReached(limit error) error {
+	timeout := (*txlimit.TimeoutError)(nil)
+	switch {
+	case errors.As(limit, &timeout) && !timeout.Whole():
+		return &store.Error{Kind: store.KindBusy, Err: limit}
+	case m.part.first:
+		return &store.Error{Kind: store.KindBusy, Err: errTooLong}
+	}
+	m.groups.runAlone(m.id)
+	return &store.Error{Kind: store.KindRetry, Err: errSlow}
+}
+
+// groupEnded waits until m's group has ended, for as long as for the file: there are
+// statements that a driver cannot interrupt.
+func (m *Member) groupEnded() bool {
+	select {
+	case <-m.group.done:
+		return true
+	default:
+	}
+	select {
+	case <-m.group.done:
+		return true
+	case <-time.After(m.groups.f.busyTimeout):
+		return false
+	}
+}
+
+var (
+	errNotEnded   = errors.New("another operation, with which this one was to be committed, has not ended within busy_timeout. Try: statements that end")
+	errRolledBack = errors.New("a statement of one of them has rolled back all that were to be committed together")
+	errSlow       = errors.New("the handler has kept others waiting, and was rolled back to be run again alone")
+	errTooLong    = errors.New("the handler has held the file for half of busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
+)

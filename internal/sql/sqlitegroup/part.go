@@ -1,0 +1,161 @@
+package sqlitegroup
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/oncelib/once/internal/sql/sqlguard"
+)
+
+// part is the transaction of a member. The first one begins the group, and its ROLLBACK ends
+// it. Each other one is a savepoint. COMMIT of either leaves the group open, after it has made
+// sure that no deferred constraint is violated.
+type part struct {
+	first bool
+
+	// bound ends the part's statements when it is over. The contexts with which they are
+	// run end only those that read: to interrupt one that writes, SQLite rolls back all of
+	// the transaction, which is the whole group.
+	bound context.Context //nolint:containedctx // of the part, which has no other
+
+	over   chan struct{} // closed when COMMIT or ROLLBACK has come to its end
+	gone   atomic.Bool   // it has taken the group with it: there is no transaction any more
+	pragma atomic.Bool   // it has run a PRAGMA; some are in force until COMMIT
+}
+
+var _ sqlguard.Part = (*part)(nil)
+
+const (
+	setPart     = "SAVEPOINT " + sqlguard.PartSavepoint
+	undoPart    = "ROLLBACK TO " + sqlguard.PartSavepoint
+	releasePart = "RELEASE " + sqlguard.PartSavepoint
+)
+
+func newPart(first bool, bound context.Context) *part { //nolint:revive // the bound is not the call's context
+	return &part{first: first, bound: bound, over: make(chan struct{})}
+}
+
+// Begin implements [sqlguard.Part].
+func (p *part) Begin(ctx context.Context, s sqlguard.Session) (begun bool, err error) {
+	if p.first {
+		return false, nil
+	}
+	return true, s.Run(ctx, setPart)
+}
+
+// Context implements [sqlguard.Part].
+func (p *part) Context(ctx context.Context, query string) context.Context {
+	reads, pragma := sqlguard.SQLiteEffects(query)
+	if pragma {
+		p.pragma.Store(true)
+	}
+	if !reads || ctx.Done() == nil {
+		ctx = boundedContext{p.bound, ctx}
+	} else {
+		both, cancel := context.WithCancel(ctx)
+		context.AfterFunc(p.bound, cancel)
+		ctx = both
+	}
+	if p.pragma.Load() { // a statement that was prepared before may not obey it
+		return ctx
+	}
+	return sqlguard.KeepPrepared(ctx)
+}
+
+// Commit implements [sqlguard.Part].
+func (p *part) Commit(s sqlguard.Session) error {
+	switch open, err := violatesDeferred(s); {
+	case err != nil:
+		return err
+	case open:
+		return deferredError{}
+	case p.first:
+		return nil
+	}
+	return s.Run(context.Background(), releasePart)
+}
+
+// Rollback implements [sqlguard.Part]. A failed statement may have rolled back the whole group
+// before.
+func (p *part) Rollback(s sqlguard.Session) (rolledBack bool) {
+	if p.first {
+		return false
+	}
+	ctx := context.Background()
+	err := s.Run(ctx, undoPart)
+	if err == nil {
+		err = s.Run(ctx, releasePart)
+	}
+	if err != nil {
+		p.gone.Store(true)
+		s.Abandon(ctx)
+	}
+	return true
+}
+
+// Ended implements [sqlguard.Part].
+func (p *part) Ended() { close(p.over) }
+
+// boundedContext ends with one context and has the values of another.
+type boundedContext struct {
+	context.Context                 //nolint:containedctx // half of a context
+	values          context.Context //nolint:containedctx // half of a context
+}
+
+func (b boundedContext) Value(key any) any { return b.values.Value(key) }
+
+// deferredError is what COMMIT would say.
+type deferredError struct{}
+
+func (deferredError) Error() string { return "FOREIGN KEY constraint failed: a deferred one" }
+
+// Code is SQLITE_CONSTRAINT_FOREIGNKEY.
+func (deferredError) Code() int { return 787 }
+
+// commitGroup commits the group that is open on a connection, as sql.Conn.Raw hands it out.
+// The error is a *[sqlguard.CommitError], and there is no transaction any more.
+func commitGroup(driverConn any) error {
+	s, ok := sqlguard.SessionOf(driverConn, sqlguard.SQLite)
+	if !ok {
+		return errUnguarded
+	}
+	return s.Commit(context.Background())
+}
+
+// checkDriver returns an error if the driver below a connection cannot tell whether a deferred
+// constraint is violated.
+func checkDriver(driverConn any) error {
+	s, ok := sqlguard.SessionOf(driverConn, sqlguard.SQLite)
+	if !ok {
+		return errUnguarded
+	}
+	_, err := violatesDeferred(s)
+	return err
+}
+
+var (
+	errUnguarded = errors.New("not a guarded connection to SQLite")
+	errNoStatus  = errors.New("the driver does not tell whether a deferred foreign key is violated, so that one caller's would fail others. Try: modernc.org/sqlite v1.53.0 or newer, whose connections have a method Status")
+)
+
+// violatesDeferred asks sqlite3_db_status whether COMMIT would find a violated constraint.
+// The type of the driver's parameter is its own.
+func violatesDeferred(s sqlguard.Session) (bool, error) {
+	status := reflect.ValueOf(s.Driver()).MethodByName("Status")
+	if !status.IsValid() {
+		return false, errNoStatus
+	}
+	t := status.Type()
+	if t.NumIn() != 2 || t.In(0).Kind() != reflect.Int32 || t.In(1).Kind() != reflect.Bool ||
+		t.NumOut() != 3 || t.Out(0).Kind() != reflect.Int || t.Out(2) != reflect.TypeFor[error]() {
+		return false, errNoStatus
+	}
+	const deferredForeignKeys = 10 // SQLITE_DBSTATUS_DEFERRED_FKS
+	out := status.Call([]reflect.Value{reflect.ValueOf(deferredForeignKeys).Convert(t.In(0)), reflect.ValueOf(false)})
+	if err, _ := out[2].Interface().(error); err != nil {
+		return false, err
+	}
+	return out[0].Int() != 0, nil
+}
