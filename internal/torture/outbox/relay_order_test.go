@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -153,18 +154,23 @@ func testRelayPause[TX any](t *testing.T, g *ground[TX]) {
 func TestRelayFence(t *testing.T) { t.Parallel(); on(t, testRelayFence, testRelayFence) }
 
 func testRelayFence[TX any](t *testing.T, g *ground[TX]) {
-	reached, open := make(chan string), make(chan struct{})
+	reached, open, done := make(chan string), make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
 	attempts := map[string][]int{}
 	p := outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
 		errs := make([]error, len(messages))
 		for i, m := range messages {
+			mu.Lock()
 			attempts[m.Type] = append(attempts[m.Type], m.Attempt)
+			first := len(attempts[m.Type]) == 1
+			mu.Unlock()
 			select {
 			case reached <- m.Type:
 				<-open
+			case <-done:
 			case <-t.Context().Done():
 			}
-			if m.Type == "refused" && len(attempts[m.Type]) == 1 {
+			if m.Type == "refused" && first {
 				errs[i] = errors.New("refused")
 			}
 		}
@@ -173,21 +179,27 @@ func testRelayFence[TX any](t *testing.T, g *ground[TX]) {
 	start(t, g.relay(p, outbox.RelayConfig{Concurrency: 1, TTL: time.Second, Policy: soon(forever), Observer: newEvents()}))
 	for _, kind := range []string{"taken", "refused"} {
 		g.mustAdd(t, message("mails", "", kind))
-		for range 2 { // the second time by the next holder, which is the same process
+		for n := 0; n < 2; { // the second time by the next holder, which is the same process
 			select {
-			case <-reached:
+			case got := <-reached:
+				if got == kind && n == 0 {
+					g.exec(t, "update once_hold set node = '', fence = fence + 1 where work = ?", "outbox")
+				}
+				if got == kind { // the other one comes once more if the holder has noticed nothing when it tried again
+					n++
+				}
+				open <- struct{}{}
 			case <-time.After(patience):
 				t.Fatalf("%s was removed by a relay that did not hold it", kind)
 			}
-			if len(attempts[kind]) == 1 {
-				g.exec(t, "update once_hold set node = '', fence = fence + 1 where work = ?", "outbox")
-			}
-			open <- struct{}{}
 		}
 	}
+	close(done)
 	g.waitEmpty(t)
+	mu.Lock()
+	defer mu.Unlock()
 	for kind, got := range attempts {
-		if fmt.Sprint(got) != "[1 1]" {
+		if len(got) < 2 || slices.Max(got) != 1 { // no failure was noted
 			t.Errorf("%s: attempts %v", kind, got)
 		}
 	}

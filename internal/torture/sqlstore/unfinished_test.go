@@ -39,7 +39,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 				c.exec(statistics)
 				var id, parent, unused int
 				var plan string
-				if err := c.db.QueryRow("explain query plan "+text, "a", "b", 2, true).Scan(&id, &parent, &unused, &plan); err != nil {
+				if err := c.db.QueryRow("explain query plan "+text, "a", "b", 2, true, "").Scan(&id, &parent, &unused, &plan); err != nil {
 					t.Fatal(err)
 				}
 				if !strings.HasPrefix(plan, "SEARCH once_operation USING INDEX once_operation_unfinished") {
