@@ -214,7 +214,7 @@ func (g *ground) wantActed(t *testing.T, action string, n, letters int) {
 	case "discard":
 		got = []int{
 			g.count(t, "select count(*) from once_deadletter where state = 'discarded'"), g.count(t, "select count(*) from once_outbox where event_type = 'once.skipped'"),
-			g.count(t, "select count(*) from once_outbox_failed"), g.count(t, "select count(*) from once_audit"),
+			g.count(t, "select count(*) from once_outbox_failed where next_at is null"), g.count(t, "select count(*) from once_audit"),
 		}
 		wanted = []int{letters, letters, 0, 1}
 	case "cancel":
