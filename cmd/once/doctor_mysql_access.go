@@ -96,7 +96,7 @@ func askLocks(ctx context.Context, p *patient) (finding, error) {
 // askStore has the store itself look at the sessions of the service: their mode, isolation level and
 // autocommit.
 func askStore(ctx context.Context, p *patient) (finding, error) {
-	db, err := sqlstore.Open(p.Source.Driver, p.Source.DSN)
+	db, err := sqlstore.Open(p.Source.Driver, p.DSN)
 	if err != nil {
 		return finding{}, err
 	}
@@ -118,7 +118,7 @@ func (p *patient) rehearse(ctx context.Context, missing []migration.Migration) e
 			}
 		}
 	}
-	cfg, err := mysql.ParseDSN(p.Source.DSN)
+	cfg, err := mysql.ParseDSN(p.DSN)
 	if err != nil {
 		return err
 	}
