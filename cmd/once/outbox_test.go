@@ -98,6 +98,7 @@ func TestOutboxCommands(t *testing.T) {
 		says(3, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_2", "--reason", "mended", "--yes")
 		says(0, "no longer paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
 		says(3, "is not paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
+		says(0, "nothing was changed yet", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
 		says(0, "paused: the key acct_1 of the topic refunds", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
 		says(0, "blocked, paused", "show", messageID(2))
 

@@ -40,12 +40,12 @@ var changeMutants = []Mutant{
 	{
 		Name:  "a listing does not look at the name",
 		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.Name != \"\" && r.rec.Name != page.Name", New: "false"}},
-		Tests: in("store/memstore", "TestConformance$/^Leases$/^Unfinished$"),
+		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
 	},
 	{
 		Name:  "a listing of a prefix goes on behind it",
 		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.Before != \"\" && id.Scope >= page.Before", New: "false"}},
-		Tests: in("store/memstore", "TestConformance$/^Leases$/^Unfinished$"),
+		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
 	},
 	{
 		Name:  "a commit writes done whatever it is asked",
