@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once/outbox"
@@ -99,6 +100,10 @@ func judge(t *testing.T, seed uint64, messages []outbox.Message, errs []error, b
 // TestEndOfContext: Publish returns although a send does not, and what has not been confirmed is Unavailable.
 // The send that hangs keeps its slot.
 func TestEndOfContext(t *testing.T) {
+	synctest.Test(t, testEndOfContext) // the context ends when all that can be confirmed is
+}
+
+func testEndOfContext(t *testing.T) {
 	s := NewSender(2)
 	release, ended := make(chan struct{}), make(chan struct{})
 	why := errors.New("the reason")
