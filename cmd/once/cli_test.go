@@ -52,8 +52,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestSettings: a flag on the command line wins over the environment, that over the file, and the file over the default. What is not
-// understood in the file is refused.
+// TestSettings: a flag on the command line wins over the environment, that over the file, and the file over the default. An unknown
+// name in the file is refused.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

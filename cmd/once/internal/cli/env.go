@@ -71,7 +71,7 @@ func (m *Env) Run(ctx context.Context, args []string) int {
 		return code
 	}
 	if code == exitInterrupted {
-		err = errors.New("interrupted") //nolint:err113 // printed, and compared by nobody
+		err = errors.New("interrupted") //nolint:err113 // it is printed, and no caller compares it
 	}
 	m.complain(formOf(cmd, args), code, err)
 	return code
