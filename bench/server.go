@@ -48,9 +48,7 @@ func startServer(ctx context.Context) (*server, error) {
 
 // newDatabase makes a database with the tables of every contestant.
 func (s *server) newDatabase(ctx context.Context) (name string, err error) {
-	s.databases++
-	name = fmt.Sprintf("bench%d", s.databases)
-	if err := s.pg.CreateDatabase(name); err != nil {
+	if name, err = s.emptyDatabase(); err != nil {
 		return "", err
 	}
 	pool, err := s.pool(ctx, name, 1, nil)
@@ -63,6 +61,13 @@ func (s *server) newDatabase(ctx context.Context) (name string, err error) {
 	}
 	_, err = pool.Exec(ctx, businessSchema+baselineSchema)
 	return name, err
+}
+
+// emptyDatabase makes a database without tables.
+func (s *server) emptyDatabase() (name string, err error) {
+	s.databases++
+	name = fmt.Sprintf("bench%d", s.databases)
+	return name, s.pg.CreateDatabase(name)
 }
 
 // pool opens a database; change, if not nil, says what is different about it.
