@@ -40,11 +40,9 @@ func twicePgx(t *testing.T, faulty dial) (near, far *ground[pgx.Tx]) {
 // twiceSQL is twicePgx for MariaDB and MySQL.
 func twiceSQL(t *testing.T, name string, faulty dial) (near, far *ground[*sql.Tx]) {
 	t.Helper()
-	dsn := sqlConfigs[name].dsn(t)
-	db, err := sqlstore.Open("mysql", dsn)
-	must(t, err)
-	near = newSQLOn(t, name, db, sqlstore.Config{})
-	cfg, err := mysql.ParseDSN(dsn)
+	d := migrated(t, name)
+	near = openSQL(t, d)
+	cfg, err := mysql.ParseDSN(d.DSN)
 	must(t, err)
 	cfg.DialFunc = faulty
 	connector, err := mysql.NewConnector(cfg)
