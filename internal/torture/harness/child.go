@@ -129,10 +129,20 @@ func (c *Child) drop() {
 // Any other end but success is an error of the test.
 func (c *Child) End(tb testing.TB) (lines []string, killed bool) {
 	tb.Helper()
-	for line := range c.lines {
-		lines = append(lines, line)
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, more := <-c.lines:
+			if more {
+				lines = append(lines, line)
+				continue
+			}
+			<-c.ended
+		case <-timeout:
+			tb.Fatal("a process does not end")
+		}
+		break
 	}
-	<-c.ended
 	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if killed = status.Signaled(); c.err != nil && !killed {
 		tb.Fatalf("a process: %v: %s", c.err, c.said.String())

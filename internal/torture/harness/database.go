@@ -4,13 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net"
 	"path/filepath"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once/internal/sql/dialect"
@@ -116,15 +117,46 @@ func (d Database) Pool(ctx context.Context, configure ...func(*pgxpool.Config)) 
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
+// Dial makes a connection to a server.
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Driver is the name of the driver of database/sql for the kind.
+func (d Database) Driver() string {
+	return map[string]string{Postgres: "pgx", SQLite: "sqlite", Group: "sqlite", MariaDB: "mysql", MySQL: "mysql"}[d.Kind]
+}
+
 // DB opens a database of another kind.
-func (d Database) DB() (*sql.DB, error) {
-	driver := map[string]string{Postgres: "pgx", SQLite: "sqlite", Group: "sqlite", MariaDB: "mysql", MySQL: "mysql"}[d.Kind]
-	return sqlstore.Open(driver, d.DSN)
+func (d Database) DB() (*sql.DB, error) { return sqlstore.Open(d.Driver(), d.DSN) }
+
+// DialedDB is DB with connections to the server that dial makes.
+func (d Database) DialedDB(dial Dial) (*sql.DB, error) {
+	if d.Kind == Postgres {
+		cfg, err := pgx.ParseConfig(d.DSN)
+		if err != nil {
+			return nil, err
+		}
+		cfg.DialFunc = dial
+		return sqlstore.OpenDB(sqlplane.PostgreSQL, stdlib.GetConnector(*cfg)), nil
+	}
+	cfg, err := mysql.ParseDSN(d.DSN)
+	if err != nil {
+		return nil, err
+	}
+	cfg.DialFunc = dial
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.OpenDB(sqlplane.MySQL, connector), nil
 }
 
 // SQLStore opens a database of another kind than Pgx, and its store.
 func (d Database) SQLStore(ctx context.Context) (*sqlstore.Store, *sql.DB, error) {
-	db, err := d.DB()
+	return d.storeOn(ctx, d.DB)
+}
+
+func (d Database) storeOn(ctx context.Context, open func() (*sql.DB, error)) (*sqlstore.Store, *sql.DB, error) {
+	db, err := open()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,7 +197,18 @@ func OpenPgx(tb testing.TB, d Database, configure ...func(*pgxpool.Config)) (*pg
 // OpenSQL opens a database of another kind than Pgx until the test ends.
 func OpenSQL(tb testing.TB, d Database) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
-	s, db, err := d.SQLStore(tb.Context())
+	return openSQL(tb, d, d.DB)
+}
+
+// OpenDialed is [OpenSQL] with connections to the server that dial makes.
+func OpenDialed(tb testing.TB, d Database, dial Dial) (*sqlstore.Store, *sql.DB) {
+	tb.Helper()
+	return openSQL(tb, d, func() (*sql.DB, error) { return d.DialedDB(dial) })
+}
+
+func openSQL(tb testing.TB, d Database, open func() (*sql.DB, error)) (*sqlstore.Store, *sql.DB) {
+	tb.Helper()
+	s, db, err := d.storeOn(tb.Context(), open)
 	Must(tb, err)
 	tb.Cleanup(func() { _ = db.Close() })
 	return s, db
