@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -22,23 +23,12 @@ var brokers = map[string]func(t *testing.T) broker{
 	"Kafka": func(t *testing.T) broker { return newKafka(t, 4) },
 }
 
-// sqlStores are the databases of package sqlstore, each with its driver.
-var sqlStores = map[string]struct {
-	driver string
-	dsn    func(tb testing.TB) string
-}{
-	"SQLite":               {"sqlite", sqliteFile},
-	"PostgreSQL, sqlstore": {"pgx", testenv.NewDatabase},
-	"MariaDB":              {"mysql", testenv.NewMariaDB},
-	"MySQL":                {"mysql", testenv.NewMySQL},
-}
-
 // onCells runs a test with every broker on every store. make prove runs NATS on pgxstore, Kafka on SQLite, and a sample of the others.
 func onCells(t *testing.T, onPgx func(*testing.T, *ground[pgxTx], broker), onSQL func(*testing.T, *ground[sqlTx], broker)) {
 	t.Helper()
 	const one = 8 // of so many others
 	for name, open := range brokers {
-		t.Run("pgxstore, "+name, func(t *testing.T) {
+		t.Run(harness.Pgx+", "+name, func(t *testing.T) {
 			if name != "NATS" {
 				testenv.Sample(t, one)
 			}
@@ -46,14 +36,14 @@ func onCells(t *testing.T, onPgx func(*testing.T, *ground[pgxTx], broker), onSQL
 			b := open(t)
 			onPgx(t, newPgx(t), b)
 		})
-		for store, c := range sqlStores {
-			t.Run(store+", "+name, func(t *testing.T) {
-				if name != "Kafka" || store != "SQLite" {
+		for _, kind := range []string{harness.SQLite, harness.Postgres, harness.MariaDB, harness.MySQL} {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				if name != "Kafka" || kind != harness.SQLite {
 					testenv.Sample(t, one)
 				}
 				t.Parallel()
 				b := open(t)
-				onSQL(t, newSQL(t, c.driver, c.dsn(t)), b)
+				onSQL(t, newSQL(t, kind), b)
 			})
 		}
 	}

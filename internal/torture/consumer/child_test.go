@@ -3,20 +3,18 @@ package consumer
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,56 +22,26 @@ import (
 	kafkabroker "github.com/oncelib/once/broker/kafka"
 	natsbroker "github.com/oncelib/once/broker/nats"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/torture/harness"
 )
-
-// childEnv makes this binary a consumer: it holds a plan.
-const childEnv = "ONCE_TORTURE_CONSUMER"
 
 // plan is what a consumer process does.
 type plan struct {
-	Driver, DSN string // Driver "": package pgxstore
-	NATS        string // the URL of a server
-	Kafka       string // the address of a broker
-	Fails       bool   // handlers fail now and then
-	KillAt      int64  // it kills itself at this named point; 0: never
-	StopIn      string // it stops itself (SIGSTOP) once: see inHandler and afterCommit
-	Last        bool   // Kafka: it is not taken for dead when the machine is slow, and so it can commit offsets
+	Database harness.Database
+	NATS     string // the URL of a server
+	Kafka    string // the address of a broker
+	Fails    bool   // handlers fail now and then
+	KillAt   int64  // it kills itself at this named point; 0: never
+	StopIn   string // it stops itself (SIGSTOP) once: see inHandler and afterCommit
+	Last     bool   // Kafka: it is not taken for dead when the machine is slow, and so it can commit offsets
 }
 
-// beConsumer is a consumer process. It ends with its standard input.
-func beConsumer(text string) int {
-	var p plan
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return 2
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	if err := p.run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-func (p plan) run(ctx context.Context) error {
-	opening := context.WithoutCancel(ctx)
-	if p.Driver == "" {
-		g, closer, err := openPgx(opening, p.DSN)
-		if err != nil {
-			return err
-		}
-		defer closer()
-		return feed(ctx, g, p)
-	}
-	g, closer, err := openSQL(opening, p.Driver, p.DSN)
-	if err != nil {
-		return err
-	}
-	defer closer()
-	return feed(ctx, g, p)
+// CarryOut implements harness.Plan: it consumes until it is drained.
+func (p plan) CarryOut(opening context.Context) error {
+	ctx := harness.UntilDrained(opening)
+	return p.Database.Use(opening,
+		func(s harness.Store[pgx.Tx]) error { return feed(ctx, groundOn(p.Database, s), p) },
+		func(s harness.Store[*sql.Tx]) error { return feed(ctx, groundOn(p.Database, s), p) })
 }
 
 // Where a consumer stops itself: in a transaction that has applied a message, or between the commit and the acknowledgement.
@@ -211,59 +179,5 @@ func kafkaOptions(address string, session time.Duration) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.SeedBrokers(address), kgo.SessionTimeout(session), kgo.RebalanceTimeout(2 * session), kgo.HeartbeatInterval(100 * time.Millisecond),
 		kgo.FetchMaxWait(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
-	}
-}
-
-// process is a consumer in a process of its own.
-type process struct {
-	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-	stopped chan struct{} // closed when it stops itself
-	said    bytes.Buffer  // on its standard error
-	ended   chan struct{}
-	err     error // of its end
-}
-
-// onWrite is called for what a process writes.
-type onWrite func()
-
-// Write implements io.Writer.
-func (f onWrite) Write(b []byte) (int, error) {
-	f()
-	return len(b), nil
-}
-
-func startProcess(t *testing.T, p plan) *process {
-	t.Helper()
-	text, err := json.Marshal(p)
-	must(t, err)
-	exe, err := os.Executable()
-	must(t, err)
-	c := &process{cmd: exec.Command(exe), stopped: make(chan struct{}), ended: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
-	c.cmd.Stdout, c.cmd.Stderr = onWrite(sync.OnceFunc(func() { close(c.stopped) })), &c.said
-	c.stdin, err = c.cmd.StdinPipe()
-	must(t, err)
-	must(t, c.cmd.Start())
-	go func() {
-		c.err = c.cmd.Wait()
-		close(c.ended)
-	}()
-	t.Cleanup(c.kill)
-	return c
-}
-
-func (c *process) kill() {
-	_ = c.cmd.Process.Kill()
-	<-c.ended
-}
-
-// drain ends the process as its service would.
-func (c *process) drain(t *testing.T) {
-	t.Helper()
-	_ = c.stdin.Close()
-	receive(t, "the end of a consumer", c.ended)
-	if c.err != nil {
-		t.Errorf("a consumer that is drained: %v: %s", c.err, c.said.String())
 	}
 }

@@ -3,33 +3,26 @@ package consumer
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
 // patience bounds what should end by itself.
@@ -37,26 +30,15 @@ const patience = 2 * time.Minute
 
 const topic = "refunds"
 
-func TestMain(m *testing.M) {
-	_ = mysql.SetLogger(&mysql.NopLogger{})
-	if text := os.Getenv(childEnv); text != "" {
-		os.Exit(beConsumer(text))
-	}
-	testenv.Main(m)
-}
-
-// sqlStore is a store with transactions and tables.
-type sqlStore[TX any] interface {
-	store.Store[TX]
-	sqlplane.SQL[TX]
-}
+func TestMain(m *testing.M) { harness.Main[plan](m) }
 
 // ground is a database in which messages are applied.
 type ground[TX any] struct {
-	driver, dsn string // driver "": package pgxstore
-	store       sqlStore[TX]
-	engine      *once.Engine[TX]
-	idle        time.Duration // after which the database ends a transaction that does nothing; 0: the default of the engine
+	harness.Database
+
+	store  harness.Store[TX]
+	engine *once.Engine[TX]
+	idle   time.Duration // after which the database ends a transaction that does nothing; 0: the default of the engine
 }
 
 // applied has a row for each time that a handler has committed, in the order of commits for each key.
@@ -66,80 +48,45 @@ var applied = map[sqlplane.Dialect]string{
 	sqlplane.MySQL:      "create table applied (n bigint auto_increment primary key, id varchar(100), name varchar(100), seq bigint)",
 }
 
+var migrations = []migration.Set{inbox.Migrations, deadletter.Migrations}
+
 func newPgx(t *testing.T) *ground[pgx.Tx] {
 	t.Helper()
-	dsn := testenv.NewDatabase(t)
-	g, closer, err := openPgx(t.Context(), dsn)
-	must(t, err)
-	t.Cleanup(closer)
-	pool, err := pgxpool.New(t.Context(), dsn)
-	must(t, err)
-	defer pool.Close()
-	must(t, pgxstore.Migrate(t.Context(), pool, inbox.Migrations, deadletter.Migrations))
-	g.exec(t, applied[sqlplane.PostgreSQL])
-	return g
-}
-
-func openPgx(ctx context.Context, dsn string) (*ground[pgx.Tx], func(), error) {
-	pool, err := pgxpool.New(ctx, dsn)
-	if err != nil {
-		return nil, nil, err
-	}
-	return groundOn("", dsn, pgxstore.New(pool)), pool.Close, nil
+	d := harness.Migrated(t, harness.Pgx, migrations, applied[sqlplane.PostgreSQL])
+	s, _ := harness.OpenPgx(t, d)
+	return groundOn(d, s)
 }
 
 func newSQLite(t *testing.T) *ground[*sql.Tx] {
 	t.Helper()
-	return newSQL(t, "sqlite", sqliteFile(t))
+	return newSQL(t, harness.SQLite)
 }
 
-func sqliteFile(tb testing.TB) string {
-	tb.Helper()
-	return "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"
-}
-
-func newSQL(t *testing.T, driver, dsn string) *ground[*sql.Tx] {
+func newSQL(t *testing.T, kind string) *ground[*sql.Tx] {
 	t.Helper()
-	db, err := sqlstore.Open(driver, dsn)
-	must(t, err)
-	must(t, errors.Join(sqlstore.Migrate(t.Context(), db, inbox.Migrations, deadletter.Migrations), db.Close()))
-	g, closer, err := openSQL(t.Context(), driver, dsn)
-	must(t, err)
-	t.Cleanup(closer)
-	g.exec(t, applied[g.store.Dialect()])
+	d := harness.Migrated(t, kind, migrations)
+	s, _ := harness.OpenSQL(t, d)
+	g := groundOn(d, s)
+	g.exec(t, applied[s.Dialect()])
 	return g
 }
 
-func openSQL(ctx context.Context, driver, dsn string) (*ground[*sql.Tx], func(), error) {
-	db, err := sqlstore.Open(driver, dsn)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := sqlstore.New(ctx, db)
-	if err != nil {
-		return nil, nil, errors.Join(err, db.Close())
-	}
-	return groundOn(driver, dsn, s), func() { _ = db.Close() }, nil
-}
-
-func groundOn[TX any](driver, dsn string, s sqlStore[TX]) *ground[TX] {
-	return &ground[TX]{driver: driver, dsn: dsn, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
+func groundOn[TX any](d harness.Database, s harness.Store[TX]) *ground[TX] {
+	return &ground[TX]{Database: d, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
 }
 
 func (g *ground[TX]) text(query string, args ...any) store.Statement {
-	return store.Statement{SQL: dialect.Text(g.store.Dialect(), query), Args: args}
+	return harness.Text(g.store, query, args...)
 }
 
 func (g *ground[TX]) exec(t *testing.T, query string, args ...any) {
 	t.Helper()
-	_, err := g.store.Pool().Exec(t.Context(), g.text(query, args...))
-	must(t, err)
+	harness.Exec(t, g.store, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
+func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
-	return n
+	return harness.Count(t, g.store, query, args...)
 }
 
 // apply is what a handler does.
@@ -304,11 +251,6 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+func must(tb testing.TB, err error) { tb.Helper(); harness.Must(tb, err) }
 
 var quiet = slog.New(slog.DiscardHandler)

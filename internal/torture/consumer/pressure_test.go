@@ -15,7 +15,7 @@ import (
 	natsbroker "github.com/oncelib/once/broker/nats"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // concurrencyLog is a handler of logs that knows the least and the most transactions that a consumer was allowed to run at once.
@@ -63,12 +63,7 @@ func TestConcurrencyFollowsThePool(t *testing.T) {
 	const most, conns = 8, 12
 	const longest = 250 * time.Millisecond // that a transaction waits for a connection; a loaded machine makes some wait, too
 	n, g := newJetStream(t), newPgx(t)
-	cfg, err := pgxpool.ParseConfig(g.dsn)
-	must(t, err)
-	cfg.MaxConns = conns
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	must(t, err)
-	t.Cleanup(pool.Close)
+	s, pool := harness.OpenPgx(t, g.Database, func(c *pgxpool.Config) { c.MaxConns = conns })
 	take := func(count int) (release func()) {
 		var taken []*pgxpool.Conn
 		for range count {
@@ -84,7 +79,7 @@ func TestConcurrencyFollowsThePool(t *testing.T) {
 	}
 	take(conns)() // so that no message waits until a connection is made
 
-	in := groundOn("", g.dsn, pgxstore.New(pool)).inbox(&events{})
+	in := groundOn(g.Database, s).inbox(&events{})
 	allowed := &concurrencyLog{Handler: quiet.Handler()}
 	allowed.reset()
 	var running, sent atomic.Int64

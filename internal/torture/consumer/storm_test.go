@@ -2,26 +2,26 @@ package consumer
 
 import (
 	"math/rand/v2"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
 // plan is that of a process that applies in g what b delivers.
 func (g *ground[TX]) plan(b broker) plan {
-	p := plan{Driver: g.driver, DSN: g.dsn}
+	p := plan{Database: g.Database}
 	b.into(&p)
 	return p
 }
 
 // last starts a process that is not taken for dead, and so ends what others have left.
-func (p plan) last(t *testing.T) *process {
+func (p plan) last(t *testing.T) *harness.Child {
 	t.Helper()
-	return startProcess(t, plan{Driver: p.Driver, DSN: p.DSN, NATS: p.NATS, Kafka: p.Kafka, Fails: p.Fails, Last: true})
+	return harness.Start(t, plan{Database: p.Database, NATS: p.NATS, Kafka: p.Kafka, Fails: p.Fails, Last: true})
 }
 
 // TestConsumersAreKilled: consumers are killed and stopped at any moment, a nats-server is killed, and messages come twice. Each
@@ -56,7 +56,7 @@ func testConsumersAreKilled[TX any](t *testing.T, g *ground[TX], b broker) {
 	last := p.last(t)
 	g.waitFor(t, keys*each)
 	b.waitDone(t)
-	last.drain(t)
+	last.Drain(t)
 	g.check(t, keys*each, keys)
 	testenv.Reportf(t, "%d messages, consumers killed %d times, stopped %d times", keys*each, kills, stops)
 }
@@ -64,7 +64,7 @@ func testConsumersAreKilled[TX any](t *testing.T, g *ground[TX], b broker) {
 // storm kills and stops consumers until done is closed, and replaces them. At least two of them run.
 func storm(t *testing.T, p plan, done <-chan struct{}) (kills, stops int) {
 	t.Helper()
-	running := []*process{startProcess(t, p), startProcess(t, p)}
+	running := []*harness.Child{harness.Start(t, p), harness.Start(t, p)}
 	for working := true; working || kills < 6 || stops < 2; {
 		select {
 		case <-done:
@@ -76,22 +76,22 @@ func storm(t *testing.T, p plan, done <-chan struct{}) (kills, stops int) {
 		c := running[i]
 		if stops < 2 && rand.IntN(3) == 0 { // it is stopped until its messages have gone to another, and wakes
 			stops++
-			_ = c.cmd.Process.Signal(syscall.SIGSTOP) // it may have killed itself
-			running = append(running, startProcess(t, p))
+			c.Signal(syscall.SIGSTOP) // it may have killed itself
+			running = append(running, harness.Start(t, p))
 			<-time.After(1500 * time.Millisecond)
-			_ = c.cmd.Process.Signal(syscall.SIGCONT)
+			c.Signal(syscall.SIGCONT)
 			continue
 		}
 		kills++
-		c.kill()
+		c.Kill()
 		next := p
 		if kills%2 == 0 {
 			next.KillAt = 1 + rand.Int64N(60)
 		}
-		running[i] = startProcess(t, next)
+		running[i] = harness.Start(t, next)
 	}
 	for _, c := range running {
-		c.kill()
+		c.Kill()
 	}
 	return kills, stops
 }
@@ -111,12 +111,14 @@ func testKilledAtEveryPoint[TX any](t *testing.T, g *ground[TX], b broker) {
 	for i, at := range points {
 		b.publish(t, batch(keys, int64(2*i+1), int64(2*i+2)))
 		p.KillAt = at
-		receive(t, "the kill at point "+strconv.FormatInt(at, 10), startProcess(t, p).ended)
+		if _, killed := harness.Start(t, p).End(t); !killed {
+			t.Fatalf("point %d is not reached", at)
+		}
 	}
 	last := p.last(t)
 	g.waitFor(t, 2*keys*len(points))
 	b.waitDone(t)
-	last.drain(t)
+	last.Drain(t)
 	g.check(t, 2*keys*len(points), keys)
 }
 
@@ -138,20 +140,22 @@ func testMessagesMove[TX any](t *testing.T, g *ground[TX], b broker) {
 		p := g.plan(b)
 		p.StopIn = where
 		b.publish(t, batch(keys, first, first+each-1))
-		stopped := startProcess(t, p)
-		receive(t, "the stop", stopped.stopped)
+		stopped := harness.Start(t, p)
+		if !stopped.Wait("stop") {
+			t.Fatal("a consumer has ended, and not stopped")
+		}
 		other := p.last(t)
 		// All are applied and acknowledged while the first one is stopped: what it had in hand has moved.
 		g.waitFor(t, keys*int(first+each-1))
 		b.waitDone(t)
-		must(t, stopped.cmd.Process.Signal(syscall.SIGCONT))
+		stopped.Signal(syscall.SIGCONT)
 		first += each
 		b.publish(t, batch(keys, first, first+each-1))
 		first += each
 		g.waitFor(t, keys*int(first-1))
 		b.waitDone(t)
-		stopped.drain(t)
-		other.drain(t)
+		stopped.Drain(t)
+		other.Drain(t)
 	}
 	g.check(t, keys*int(first-1), keys)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -87,24 +88,17 @@ func TestRedriveFaults(t *testing.T) {
 
 func testRedriveFaults(t *testing.T, g *ground, action string, lost bool) {
 	const letters = 3
-	struck := 0
-	for n := 1; !t.Failed(); n++ {
+	harness.Loop(t, 5, func(at int) bool {
 		g.prepared(t, action, letters)
-		db := &fallible{Database: g.Database, at: n, lost: lost}
+		db := &fallible{Database: g.Database, at: at, lost: lost}
 		err := act(t.Context(), deadletter.New(db, deadletter.Config{}), action)
 		if err != nil && !errors.Is(err, errBroken) {
-			t.Fatalf("call %d: %v", n, err)
+			t.Fatalf("call %d: %v", at, err)
 		}
 		if err != nil {
 			must(t, act(t.Context(), g.letters(), action))
 		}
-		g.wantActed(t, action, n, letters)
-		if db.calls < n {
-			break
-		}
-		struck++
-	}
-	if struck < 5 {
-		t.Errorf("vacuous: %d calls have failed", struck)
-	}
+		g.wantActed(t, action, at, letters)
+		return db.calls >= at
+	})
 }

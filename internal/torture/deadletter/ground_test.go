@@ -2,37 +2,20 @@ package deadletter
 
 import (
 	"context"
-	"database/sql"
-	"os"
-	"path/filepath"
 	"testing"
-
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
-func TestMain(m *testing.M) {
-	_ = mysql.SetLogger(&mysql.NopLogger{})
-	if place := os.Getenv(childEnv); place != "" {
-		os.Exit(redriveChild(place))
-	}
-	testenv.Main(m)
-}
+func TestMain(m *testing.M) { harness.Main[killPlan](m) }
 
 var sets = []migration.Set{operate.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
 
@@ -53,13 +36,7 @@ type consumer struct {
 	run    func(ctx context.Context) error
 }
 
-// sqlStore is a store with transactions and tables.
-type sqlStore[TX any] interface {
-	store.Store[TX]
-	sqlplane.SQL[TX]
-}
-
-func newGround[TX any](s sqlStore[TX]) *ground {
+func newGround[TX any](s harness.Store[TX]) *ground {
 	engine := once.New(s, once.Config{Observer: once.Discard})
 	return &ground{s, outbox.New(s, outbox.Config{}), func(cfg inbox.Config, fn handler) consumer {
 		in := inbox.New(engine, cfg)
@@ -76,87 +53,45 @@ type box interface {
 	Relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay
 }
 
-// sqlDrivers are the databases of package sqlstore.
-var sqlDrivers = map[string]struct {
-	driver string
-	dsn    func(tb testing.TB) string
-}{
-	"SQLite":               {"sqlite", sqliteFile},
-	"PostgreSQL, sqlstore": {"pgx", testenv.NewDatabase},
-	"MariaDB":              {"mysql", testenv.NewMariaDB},
-	"MySQL":                {"mysql", testenv.NewMySQL},
-}
-
-func sqliteFile(tb testing.TB) string {
-	tb.Helper()
-	return "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"
-}
-
 // on runs a test on a database of each kind.
 func on(t *testing.T, test func(t *testing.T, g *ground)) {
 	t.Helper()
-	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); test(t, newPgx(t)) })
-	for name := range sqlDrivers {
-		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, newSQL(t, name)) })
+	for _, kind := range []string{harness.Pgx, harness.SQLite, harness.Postgres, harness.MariaDB, harness.MySQL} {
+		t.Run(kind, func(t *testing.T) { t.Parallel(); test(t, newOn(t, kind)) })
 	}
 }
 
-func newPgx(t *testing.T) *ground {
+// newOn makes a ground on a database of a kind.
+func newOn(t *testing.T, kind string) *ground {
 	t.Helper()
-	return openPgx(t, testenv.NewDatabase(t))
+	return open(t, harness.Migrated(t, kind, sets))
 }
 
-func openPgx(t *testing.T, dsn string) *ground {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), dsn)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	must(t, pgxstore.Migrate(t.Context(), pool, sets...))
-	return newGround(pgxstore.New(pool))
-}
+func newPgx(t *testing.T) *ground { t.Helper(); return newOn(t, harness.Pgx) }
 
-func newSQL(t *testing.T, name string) *ground {
+// open opens a database that is migrated.
+func open(t *testing.T, d harness.Database) *ground {
 	t.Helper()
-	c := sqlDrivers[name]
-	return openSQL(t, c.driver, c.dsn(t))
-}
-
-func openSQL(t *testing.T, driver, dsn string) *ground {
-	t.Helper()
-	db, err := sqlstore.Open(driver, dsn)
-	must(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	must(t, sqlstore.Migrate(t.Context(), db, sets...))
-	return groundOn(t, db)
-}
-
-func groundOn(t *testing.T, db *sql.DB) *ground {
-	t.Helper()
-	s, err := sqlstore.New(t.Context(), db)
-	must(t, err)
+	if d.Kind == harness.Pgx {
+		s, _ := harness.OpenPgx(t, d)
+		return newGround(s)
+	}
+	s, _ := harness.OpenSQL(t, d)
 	return newGround(s)
 }
 
 func (g *ground) text(query string, args ...any) store.Statement {
-	return store.Statement{SQL: dialect.Text(g.Dialect(), query), Args: args}
+	return harness.Text(g.Database, query, args...)
 }
 
 func (g *ground) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
-	n, err := g.Pool().Exec(t.Context(), g.text(query, args...))
-	must(t, err)
-	return n
+	return harness.Exec(t, g.Database, query, args...)
 }
 
-func (g *ground) count(t *testing.T, query string, args ...any) (n int) {
+func (g *ground) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
-	must(t, g.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
-	return n
+	return harness.Count(t, g.Database, query, args...)
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+func must(tb testing.TB, err error) { tb.Helper(); harness.Must(tb, err) }

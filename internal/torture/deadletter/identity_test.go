@@ -9,6 +9,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
@@ -62,7 +63,7 @@ func (d *refusing) Publish(_ context.Context, messages []outbox.Message) []error
 
 // TestLetterIsWritten: a letter that is not written is an error, so that its message is not acknowledged.
 func TestLetterIsWritten(t *testing.T) {
-	g := newSQL(t, "SQLite")
+	g := newOn(t, harness.SQLite)
 	err := letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) error {
 		return letter.Bury(ctx, forgetful{r}, g.Dialect(), newLetter("e"))
 	})

@@ -2,28 +2,39 @@ package deadletter
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"fmt"
 	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
-// childEnv tells a child what to do: "driver action n dsn". It is killed after its n-th call of the database.
-const childEnv = "ONCE_TORTURE_REDRIVE"
+// killPlan is what a process does that is killed after its N-th call of the database.
+type killPlan struct {
+	Database harness.Database
+	Action   string
+	At       int
+}
+
+// CarryOut implements harness.Plan.
+func (p killPlan) CarryOut(ctx context.Context) error {
+	return p.Database.Use(ctx,
+		func(s harness.Store[pgx.Tx]) error { return p.act(ctx, s) },
+		func(s harness.Store[*sql.Tx]) error { return p.act(ctx, s) })
+}
+
+func (p killPlan) act(ctx context.Context, db sqlplane.Database) error {
+	return act(ctx, deadletter.New(&mortal{db, p.At}, deadletter.Config{}), p.Action)
+}
 
 // mortal is a database that kills the process after so many calls. A COMMIT is a call.
 type mortal struct {
@@ -71,40 +82,6 @@ func (r mortalRunner) Append(ctx context.Context, s store.Statement) error {
 	return err
 }
 
-// redriveChild is the process that is killed.
-func redriveChild(plan string) int {
-	err := func() error {
-		ctx := context.Background()
-		part := strings.SplitN(plan, " ", 4)
-		n, err := strconv.Atoi(part[2])
-		if err != nil {
-			return err
-		}
-		var db sqlplane.Database
-		if part[0] == "pgxstore" {
-			pool, err := pgxpool.New(ctx, part[3])
-			if err != nil {
-				return err
-			}
-			db = pgxstore.New(pool)
-		} else {
-			pool, err := sqlstore.Open(part[0], part[3])
-			if err != nil {
-				return err
-			}
-			if db, err = sqlstore.New(ctx, pool); err != nil {
-				return err
-			}
-		}
-		return act(ctx, deadletter.New(&mortal{db, n}, deadletter.Config{}), part[1])
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
 // act does what an operator does, so that it can be repeated.
 func act(ctx context.Context, l *deadletter.Letters, action string) error {
 	o := signed
@@ -138,51 +115,28 @@ func TestRedriveKilled(t *testing.T) {
 	testenv.Core(t)
 	testenv.Need(t, "postgresql")
 	for _, action := range []string{"redrive", "discard", "cancel"} {
-		t.Run(action+", SQLite", func(t *testing.T) {
-			t.Parallel()
-			dsn := sqliteFile(t)
-			testRedriveKilled(t, openSQL(t, "sqlite", dsn), "sqlite "+action, dsn)
-		})
-		t.Run(action+", pgxstore", func(t *testing.T) {
-			t.Parallel()
-			dsn := testenv.NewDatabase(t)
-			testRedriveKilled(t, openPgx(t, dsn), "pgxstore "+action, dsn)
-		})
-		for _, name := range []string{"MariaDB", "MySQL"} {
-			t.Run(action+", "+name, func(t *testing.T) {
+		for _, kind := range []string{harness.SQLite, harness.Pgx, harness.MariaDB, harness.MySQL} {
+			t.Run(action+", "+kind, func(t *testing.T) {
 				t.Parallel()
-				testenv.Sample(t, 6)
-				dsn := sqlDrivers[name].dsn(t)
-				testRedriveKilled(t, openSQL(t, "mysql", dsn), "mysql "+action, dsn)
+				if kind == harness.MariaDB || kind == harness.MySQL {
+					testenv.Sample(t, 6)
+				}
+				testRedriveKilled(t, harness.Migrated(t, kind, sets), action)
 			})
 		}
 	}
 }
 
-func testRedriveKilled(t *testing.T, g *ground, plan, dsn string) {
+func testRedriveKilled(t *testing.T, d harness.Database, action string) {
 	const letters = 3
-	action := strings.Fields(plan)[1]
-	killed := 0
-	for n := 1; ; n++ {
+	g := open(t, d)
+	harness.Loop(t, 5, func(at int) bool {
 		g.prepared(t, action, letters)
-		child := exec.CommandContext(t.Context(), os.Args[0])
-		child.Env = append(os.Environ(), childEnv+"="+plan+" "+strconv.Itoa(n)+" "+dsn)
-		out, err := child.CombinedOutput()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
-			killed++
-		} else if err != nil {
-			t.Fatalf("call %d: %v: %s", n, err, out)
-		}
+		_, killed := harness.Start(t, killPlan{d, action, at}).End(t)
 		must(t, act(t.Context(), g.letters(), action))
-		g.wantActed(t, action, n, letters)
-		if err == nil {
-			break
-		}
-	}
-	if killed < 5 {
-		t.Errorf("%d processes were killed", killed)
-	}
+		g.wantActed(t, action, at, letters)
+		return killed
+	})
 }
 
 // prepared makes the letters that an action needs, and nothing else.
@@ -200,7 +154,7 @@ func (g *ground) prepared(t *testing.T, action string, letters int) {
 }
 
 // wantActed checks what must hold after an action, wherever it was killed and repeated.
-func (g *ground) wantActed(t *testing.T, action string, n, letters int) {
+func (g *ground) wantActed(t *testing.T, action string, at, letters int) {
 	t.Helper()
 	var got, wanted []int
 	switch action {
@@ -225,7 +179,7 @@ func (g *ground) wantActed(t *testing.T, action string, n, letters int) {
 		wanted = []int{letters, letters, 1}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(wanted) {
-		t.Errorf("%s, call %d: %v, want %v", action, n, got, wanted)
+		t.Errorf("%s, call %d: %v, want %v", action, at, got, wanted)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -185,7 +186,7 @@ func (g *ground) spread(t *testing.T, uid string) (seconds []int) {
 
 // TestRedriveRefused: what makes no sense is refused with advice, and nothing is changed.
 func TestRedriveRefused(t *testing.T) {
-	g := newSQL(t, "SQLite")
+	g := newOn(t, harness.SQLite)
 	g.buryMany(t, 1)
 	l := g.letters()
 	for _, o := range []deadletter.RedriveOptions{{}, {Who: "ada"}, {Reason: "r"}, {Who: "ada", Reason: "a\nb"}, {Who: "ada", Reason: strings.Repeat("r", 513)}, {Who: "ada", Reason: "r", Rate: -1}, {Who: "ada", Reason: "r", Rate: math.Inf(1)}} {
@@ -398,7 +399,7 @@ func (f *faulty) Within(ctx context.Context, level store.Isolation, fn func(ctx 
 func TestRedriveResumed(t *testing.T) {
 	testenv.Prove(t)
 	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); testRedriveResumed(t, newPgx(t)) })
-	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testRedriveResumed(t, newSQL(t, "SQLite")) })
+	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testRedriveResumed(t, newOn(t, harness.SQLite)) })
 }
 
 func testRedriveResumed(t *testing.T, g *ground) {

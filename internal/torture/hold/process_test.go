@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store/sqlplane"
@@ -84,7 +85,7 @@ func wrongs(tb testing.TB, db sqlplane.Database) (n int) {
 	return n
 }
 
-// TestProcesses: of processes that hold parts, one is killed, one is stopped and goes on, one drains. The
+// TestProcesses: of processes that hold parts, with different TTLs, one is killed, one is stopped and goes on, one drains. The
 // others take over what they held and share it evenly. The one that was stopped changes nothing
 // with its old fences, and holds parts again.
 func TestProcesses(t *testing.T) {
@@ -94,7 +95,7 @@ func TestProcesses(t *testing.T) {
 		db, dsn := groundForWork(t, name, parts)
 		var children []*child
 		add := func() {
-			children = append(children, startChild(t, plan{Store: name, DSN: dsn, Node: fmt.Sprint("child-", len(children)), Parts: parts, TTL: 3 * ttl}))
+			children = append(children, startChild(t, plan{Store: name, DSN: dsn, Node: fmt.Sprint("child-", len(children)), Parts: parts, TTL: time.Duration(3+2*(len(children)%2)) * ttl}))
 		}
 		working := func(want ...int) { // these children share the work
 			t.Helper()

@@ -4,12 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -17,42 +15,22 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/store/pgxstore"
-	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
-// dial makes a connection to a server.
-type dial = func(ctx context.Context, network, server string) (net.Conn, error)
-
 // twicePgx opens a new database twice: without faults, and by connections that may have some.
-func twicePgx(t *testing.T, faulty dial) (near, far *ground[pgx.Tx]) {
+func twicePgx(t *testing.T, faulty harness.Dial) (near, far *ground[pgx.Tx]) {
 	t.Helper()
-	var cfg *pgxpool.Config
-	near = newPgx(t, func(c *pgxpool.Config) { cfg = c.Copy() })
-	cfg.ConnConfig.DialFunc = faulty
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	return near, groundOn(near.name, pgxstore.New(pool))
+	d := migrated(t, harness.Pgx)
+	return openPgx(t, d), openPgx(t, d, func(c *pgxpool.Config) { c.ConnConfig.DialFunc = faulty })
 }
 
 // twiceSQL is twicePgx for MariaDB and MySQL.
-func twiceSQL(t *testing.T, name string, faulty dial) (near, far *ground[*sql.Tx]) {
+func twiceSQL(t *testing.T, name string, faulty harness.Dial) (near, far *ground[*sql.Tx]) {
 	t.Helper()
-	dsn := sqlConfigs[name].dsn(t)
-	db, err := sqlstore.Open("mysql", dsn)
-	must(t, err)
-	near = newSQLOn(t, name, db, sqlstore.Config{})
-	cfg, err := mysql.ParseDSN(dsn)
-	must(t, err)
-	cfg.DialFunc = faulty
-	connector, err := mysql.NewConnector(cfg)
-	must(t, err)
-	again := sqlstore.OpenDB(sqlplane.MySQL, connector)
-	t.Cleanup(func() { _ = again.Close() })
-	s, err := sqlstore.New(t.Context(), again)
-	must(t, err)
+	d := migrated(t, name)
+	near = openSQL(t, d)
+	s, _ := harness.OpenDialed(t, d, faulty)
 	return near, groundOn(name, s)
 }
 

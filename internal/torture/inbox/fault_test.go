@@ -99,7 +99,7 @@ func testEveryPointFails[TX any](t *testing.T, g *ground[TX]) {
 	everyFlow(t, g, 80, func(n int) (*once.Engine[TX], func() string) {
 		var mu sync.Mutex
 		passed, hit := 0, ""
-		s := &pointStore[TX]{sqlStore: g.store, at: func(name string) error {
+		s := &pointStore[TX]{Store: g.store, at: func(name string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if passed++; passed == n {

@@ -6,41 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
-func TestMain(m *testing.M) {
-	_ = mysql.SetLogger(&mysql.NopLogger{})
-	if plan := os.Getenv(childEnv); plan != "" {
-		os.Exit(beConsumer(plan))
-	}
-	testenv.Main(m)
-}
+func TestMain(m *testing.M) { harness.Main[childPlan](m) }
 
 // patience is how long a test waits for what must come.
 const patience = 2 * time.Minute
@@ -48,98 +35,67 @@ const patience = 2 * time.Minute
 // migrations are those that an inbox needs.
 var migrations = []migration.Set{inbox.Migrations, deadletter.Migrations, operate.Migrations}
 
-// sqlStore is a store with transactions and tables.
-type sqlStore[TX any] interface {
-	store.Store[TX]
-	sqlplane.SQL[TX]
-}
-
 // ground is a new, migrated database with the effects of a handler.
 type ground[TX any] struct {
 	name   string
-	store  sqlStore[TX]
+	store  harness.Store[TX]
 	engine *once.Engine[TX]
 }
 
 // effects is what handlers write: each message with the Seq of its key that was the highest before.
 const effects = "create table effect (event varchar(100) not null, k varchar(100) not null, seq bigint not null, before_seq bigint not null)"
 
-// sqlConfig is a database for package sqlstore.
-type sqlConfig struct {
-	driver string
-	dsn    func(tb testing.TB) string
-	config sqlstore.Config
-	tier   testenv.Tier
+// tiers are the databases of package sqlstore: some in make test, the others in make prove.
+var tiers = map[string]testenv.Tier{
+	harness.SQLite:   testenv.InTest,
+	harness.Group:    testenv.InProve,
+	harness.Postgres: testenv.InProve,
+	harness.MariaDB:  testenv.InTest,
+	harness.MySQL:    testenv.InProve,
 }
 
-func sqliteFile(tb testing.TB) string {
-	tb.Helper()
-	return sqliteDSN(filepath.Join(tb.TempDir(), "test.db"))
-}
-
-func sqliteDSN(file string) string {
-	return "file:" + file + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"
-}
-
-var sqlConfigs = map[string]sqlConfig{
-	"SQLite":               {"sqlite", sqliteFile, sqlstore.Config{}, testenv.InTest},
-	"SQLite, GroupCommit":  {"sqlite", sqliteFile, sqlstore.Config{GroupCommit: true}, testenv.InProve},
-	"PostgreSQL, sqlstore": {"pgx", testenv.NewDatabase, sqlstore.Config{}, testenv.InProve},
-	"MariaDB":              {"mysql", testenv.NewMariaDB, sqlstore.Config{}, testenv.InTest},
-	"MySQL":                {"mysql", testenv.NewMySQL, sqlstore.Config{}, testenv.InProve},
-}
-
-func newSQL(t *testing.T, name string) *ground[*sql.Tx] {
+func migrated(t *testing.T, kind string) harness.Database {
 	t.Helper()
-	c := sqlConfigs[name]
-	db, err := sqlstore.Open(c.driver, c.dsn(t))
-	must(t, err)
-	return newSQLOn(t, name, db, c.config)
+	return harness.Migrated(t, kind, migrations, effects)
 }
 
-func newSQLOn(t *testing.T, name string, db *sql.DB, cfg sqlstore.Config) *ground[*sql.Tx] {
+func newSQL(t *testing.T, kind string) *ground[*sql.Tx] {
 	t.Helper()
-	t.Cleanup(func() { _ = db.Close() })
-	must(t, sqlstore.Migrate(t.Context(), db, migrations...))
-	_, err := db.ExecContext(t.Context(), effects)
-	must(t, err)
-	s, err := sqlstore.NewWithConfig(t.Context(), db, cfg)
-	must(t, err)
-	return groundOn(name, s)
+	return openSQL(t, migrated(t, kind))
+}
+
+func openSQL(t *testing.T, d harness.Database) *ground[*sql.Tx] {
+	t.Helper()
+	s, _ := harness.OpenSQL(t, d)
+	return groundOn(d.Kind, s)
 }
 
 func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(testenv.NewDatabase(t))
-	must(t, err)
-	cfg.MaxConns = 8
-	for _, c := range configure {
-		c(cfg)
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	must(t, pgxstore.Migrate(t.Context(), pool, migrations...))
-	_, err = pool.Exec(t.Context(), effects)
-	must(t, err)
-	return groundOn("pgxstore", pgxstore.New(pool))
+	return openPgx(t, migrated(t, harness.Pgx), configure...)
 }
 
-func groundOn[TX any](name string, s sqlStore[TX]) *ground[TX] {
+func openPgx(t *testing.T, d harness.Database, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
+	t.Helper()
+	s, _ := harness.OpenPgx(t, d, configure...)
+	return groundOn(d.Kind, s)
+}
+
+func groundOn[TX any](name string, s harness.Store[TX]) *ground[TX] {
 	return &ground[TX]{name: name, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
 }
 
 // on runs a test on a database of each kind: some in make test, the others in make prove.
 func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
 	t.Helper()
-	t.Run("pgxstore", func(t *testing.T) {
+	t.Run(harness.Pgx, func(t *testing.T) {
 		testenv.Cell(t, testenv.InTest)
 		t.Parallel()
 		onPgx(t, newPgx(t))
 	})
-	for name, c := range sqlConfigs {
+	for name, tier := range tiers {
 		t.Run(name, func(t *testing.T) {
-			testenv.Cell(t, c.tier)
+			testenv.Cell(t, tier)
 			t.Parallel()
 			onSQL(t, newSQL(t, name))
 		})
@@ -192,20 +148,17 @@ func (d *diary) of(what inbox.EventType) (list []inbox.Event) {
 
 // text is a statement in the dialect of the store.
 func (g *ground[TX]) text(query string, args ...any) store.Statement {
-	return store.Statement{SQL: dialect.Text(g.store.Dialect(), query), Args: args}
+	return harness.Text(g.store, query, args...)
 }
 
 func (g *ground[TX]) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
-	n, err := g.store.Pool().Exec(t.Context(), g.text(query, args...))
-	must(t, err)
-	return n
+	return harness.Exec(t, g.store, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
+func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
-	return n
+	return harness.Count(t, g.store, query, args...)
 }
 
 // book is a handler: it writes an effect for each message.
@@ -280,12 +233,7 @@ func (g *ground[TX]) letters(t *testing.T) int {
 	return g.count(t, "select count(*) from once_deadletter where state = 'dead'")
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+func must(tb testing.TB, err error) { tb.Helper(); harness.Must(tb, err) }
 
 func want(tb testing.TB, got inbox.Outcome, err error, wanted inbox.Outcome) {
 	tb.Helper()

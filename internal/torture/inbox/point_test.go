@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -11,13 +12,13 @@ import (
 // pointStore is a store that passes a point before and after each of its calls. at may return an error: before a
 // call, it is not made; after it, its answer is lost.
 type pointStore[TX any] struct {
-	sqlStore[TX]
+	harness.Store[TX]
 
 	at func(name string) error
 }
 
 // Unwrap lets the other abilities of the store be found.
-func (s *pointStore[TX]) Unwrap() any { return s.sqlStore }
+func (s *pointStore[TX]) Unwrap() any { return s.Store }
 
 var errInjected = errors.New("injected")
 
@@ -28,7 +29,7 @@ func (s *pointStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (st
 	if s.at("begin") != nil {
 		return nil, store.Record{}, unavailable()
 	}
-	c, rec, err := s.sqlStore.Begin(ctx, opts)
+	c, rec, err := s.Store.Begin(ctx, opts)
 	if c == nil {
 		return c, rec, err
 	}
@@ -40,9 +41,9 @@ func (s *pointStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (st
 }
 
 func (s *pointStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
-	j, _ := store.As[store.Joiner[TX]](s.sqlStore)
+	j, _ := store.As[store.Joiner[TX]](s.Store)
 	if s.at("join") != nil {
-		poison(ctx, s.sqlStore.On(tx))
+		poison(ctx, s.Store.On(tx))
 		return nil, store.Record{}, unavailable()
 	}
 	c, rec, err := j.Join(ctx, tx, opts)
@@ -64,7 +65,7 @@ func (c *pointClaim[TX]) Unwrap() any { return c.Claim }
 func (c *pointClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 	if c.s.at("commit") != nil {
 		if c.joined {
-			poison(ctx, c.s.sqlStore.On(c.Tx()))
+			poison(ctx, c.s.Store.On(c.Tx()))
 		} else {
 			_ = c.Rollback(ctx)
 		}
@@ -77,15 +78,15 @@ func (c *pointClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 	return err
 }
 
-func (s *pointStore[TX]) On(tx TX) sqlplane.Runner { return pointRunner{s.sqlStore.On(tx), s.at, true} }
+func (s *pointStore[TX]) On(tx TX) sqlplane.Runner { return pointRunner{s.Store.On(tx), s.at, true} }
 
-func (s *pointStore[TX]) Pool() sqlplane.Runner { return pointRunner{s.sqlStore.Pool(), s.at, false} }
+func (s *pointStore[TX]) Pool() sqlplane.Runner { return pointRunner{s.Store.Pool(), s.at, false} }
 
 func (s *pointStore[TX]) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	if s.at("within") != nil {
 		return unavailable()
 	}
-	err := s.sqlStore.Within(ctx, isolation, func(ctx context.Context, r sqlplane.Runner) error {
+	err := s.Store.Within(ctx, isolation, func(ctx context.Context, r sqlplane.Runner) error {
 		return fn(ctx, pointRunner{r, s.at, true})
 	})
 	if err == nil && s.at("within committed") != nil {

@@ -100,7 +100,7 @@ func TestDatabaseFaultsAreNoAttempts(t *testing.T) {
 
 func testDatabaseFaultsAreNoAttempts[TX any](t *testing.T, g *ground[TX]) {
 	down := true
-	s := &pointStore[TX]{sqlStore: g.store, at: func(name string) error {
+	s := &pointStore[TX]{Store: g.store, at: func(name string) error {
 		if down && name == "commit" {
 			return errInjected
 		}

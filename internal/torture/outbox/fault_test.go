@@ -9,17 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
-	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/storetest"
 )
 
@@ -123,29 +120,19 @@ func testEveryStoreCallFails[TX any](t *testing.T, g *ground[TX]) {
 // it is read, N = 1, 2, ... until an operation survives.
 func TestEveryWriteIsCut(t *testing.T) {
 	testenv.Core(t)
-	t.Run("pgxstore", func(t *testing.T) {
+	t.Run(harness.Pgx, func(t *testing.T) {
 		t.Parallel()
 		var wire faultnet.Wire
 		testEveryWriteIsCut(t, newPgx(t, func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.DialFunc = 2, wire.DialContext }), &wire)
 	})
-	t.Run("PostgreSQL, sqlstore", func(t *testing.T) {
-		t.Parallel()
-		var wire faultnet.Wire
-		cfg, err := pgx.ParseConfig(testenv.NewDatabase(t))
-		must(t, err)
-		cfg.DialFunc = wire.DialContext
-		testEveryWriteIsCut(t, newSQLOn(t, "PostgreSQL, sqlstore", sqlstore.OpenDB(sqlplane.PostgreSQL, stdlib.GetConnector(*cfg)), sqlstore.Config{}), &wire)
-	})
-	t.Run("MariaDB", func(t *testing.T) {
-		t.Parallel()
-		var wire faultnet.Wire
-		cfg, err := mysql.ParseDSN(testenv.NewMariaDB(t))
-		must(t, err)
-		cfg.DialFunc = wire.DialContext
-		connector, err := mysql.NewConnector(cfg)
-		must(t, err)
-		testEveryWriteIsCut(t, newSQLOn(t, "MariaDB", sqlstore.OpenDB(sqlplane.MySQL, connector), sqlstore.Config{}), &wire)
-	})
+	for _, kind := range []string{harness.Postgres, harness.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			var wire faultnet.Wire
+			s, db := harness.OpenDialed(t, migrated(t, kind), wire.DialContext)
+			testEveryWriteIsCut(t, sqlGround(kind, s, db), &wire)
+		})
+	}
 }
 
 func testEveryWriteIsCut[TX any](t *testing.T, g *ground[TX], wire *faultnet.Wire) {

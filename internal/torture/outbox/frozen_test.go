@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
 // TestAddFreezes: what the caller changes after Add is stored as it was, also where it is sent later.
@@ -79,27 +79,21 @@ func testAddRefuses[TX any](t *testing.T, g *ground[TX]) {
 
 // TestAddNeedsAGuard: in a *sql.Tx that could commit although a statement has failed, nothing is added.
 func TestAddNeedsAGuard(t *testing.T) {
-	for name, c := range sqlConfigs {
-		t.Run(name, func(t *testing.T) {
+	for _, kind := range harness.SQL {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			dsn := c.dsn(t)
-			guarded, err := sqlstore.Open(c.driver, dsn)
-			must(t, err)
-			defer func() { _ = guarded.Close() }()
-			must(t, sqlstore.Migrate(t.Context(), guarded, outbox.Migrations))
-			s, err := sqlstore.NewWithConfig(t.Context(), guarded, c.config)
-			must(t, err)
-			plain, err := sql.Open(c.driver, dsn)
+			d := migrated(t, kind)
+			g := openSQL(t, d)
+			plain, err := sql.Open(d.Driver(), d.DSN)
 			must(t, err)
 			defer func() { _ = plain.Close() }()
 			tx, err := plain.BeginTx(t.Context(), nil)
 			must(t, err)
-			err = outbox.New(s, outbox.Config{}).Add(t.Context(), tx, message("a", "k", "1"))
+			err = g.box.Add(t.Context(), tx, message("a", "k", "1"))
 			if store.KindOf(err) != store.KindMisused || !strings.Contains(err.Error(), "Try: ") {
 				t.Errorf("%v, want an error of kind %q", err, store.KindMisused)
 			}
 			must(t, tx.Commit())
-			g := groundOn(name, s)
 			g.wantRows(t)
 		})
 	}

@@ -5,47 +5,29 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
-	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-func TestMain(m *testing.M) {
-	_ = mysql.SetLogger(&mysql.NopLogger{})
-	if plan := os.Getenv(childEnv); plan != "" {
-		os.Exit(beRelay(plan))
-	}
-	testenv.Main(m)
-}
-
-// sqlStore is a store with transactions and tables.
-type sqlStore[TX any] interface {
-	store.Store[TX]
-	sqlplane.SQL[TX]
-}
+func TestMain(m *testing.M) { harness.Main[relayPlan](m) }
 
 // ground is a new, migrated database and an outbox in it.
 type ground[TX any] struct {
 	name   string
-	store  sqlStore[TX]
+	store  harness.Store[TX]
 	engine *once.Engine[TX]
 	box    *outbox.Box[TX]
 
@@ -55,43 +37,26 @@ type ground[TX any] struct {
 
 const chargeTable = "create table charge (id varchar(100) primary key)"
 
-// sqlConfig is a database for package sqlstore.
-type sqlConfig struct {
-	driver string
-	dsn    func(tb testing.TB) string
-	config sqlstore.Config
-}
+var migrations = []migration.Set{outbox.Migrations, deadletter.Migrations, operate.Migrations}
 
-func sqliteFile(tb testing.TB) string {
-	tb.Helper()
-	return "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)"
-}
-
-var sqlConfigs = map[string]sqlConfig{
-	"SQLite":               {"sqlite", sqliteFile, sqlstore.Config{}},
-	"SQLite, GroupCommit":  {"sqlite", sqliteFile, sqlstore.Config{GroupCommit: true}},
-	"PostgreSQL, sqlstore": {"pgx", testenv.NewDatabase, sqlstore.Config{}},
-	"MariaDB":              {"mysql", testenv.NewMariaDB, sqlstore.Config{}},
-	"MySQL":                {"mysql", testenv.NewMySQL, sqlstore.Config{}},
-}
-
-func newSQL(t *testing.T, name string) *ground[*sql.Tx] {
+func migrated(t *testing.T, kind string) harness.Database {
 	t.Helper()
-	c := sqlConfigs[name]
-	db, err := sqlstore.Open(c.driver, c.dsn(t))
-	must(t, err)
-	return newSQLOn(t, name, db, c.config)
+	return harness.Migrated(t, kind, migrations, chargeTable)
 }
 
-func newSQLOn(t *testing.T, name string, db *sql.DB, cfg sqlstore.Config) *ground[*sql.Tx] {
+func newSQL(t *testing.T, kind string) *ground[*sql.Tx] {
 	t.Helper()
-	t.Cleanup(func() { _ = db.Close() })
-	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations, deadletter.Migrations, operate.Migrations))
-	_, err := db.ExecContext(t.Context(), chargeTable)
-	must(t, err)
-	s, err := sqlstore.NewWithConfig(t.Context(), db, cfg)
-	must(t, err)
-	g := groundOn(name, s)
+	return openSQL(t, migrated(t, kind))
+}
+
+func openSQL(t *testing.T, d harness.Database) *ground[*sql.Tx] {
+	t.Helper()
+	s, db := harness.OpenSQL(t, d)
+	return sqlGround(d.Kind, s, db)
+}
+
+func sqlGround(kind string, s *sqlstore.Store, db *sql.DB) *ground[*sql.Tx] {
+	g := groundOn(kind, s)
 	g.begin = func(t *testing.T) (*sql.Tx, func(bool) error) {
 		t.Helper()
 		tx, err := db.BeginTx(t.Context(), nil)
@@ -119,19 +84,13 @@ func newSQLOn(t *testing.T, name string, db *sql.DB, cfg sqlstore.Config) *groun
 
 func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(testenv.NewDatabase(t))
-	must(t, err)
-	cfg.MaxConns = 16
-	for _, c := range configure {
-		c(cfg)
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	must(t, pgxstore.Migrate(t.Context(), pool, outbox.Migrations, deadletter.Migrations, operate.Migrations))
-	_, err = pool.Exec(t.Context(), chargeTable)
-	must(t, err)
-	g := groundOn("pgxstore", pgxstore.New(pool))
+	return openPgx(t, migrated(t, harness.Pgx), configure...)
+}
+
+func openPgx(t *testing.T, d harness.Database, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
+	t.Helper()
+	s, pool := harness.OpenPgx(t, d, append([]func(*pgxpool.Config){func(c *pgxpool.Config) { c.MaxConns = 16 }}, configure...)...)
+	g := groundOn(d.Kind, s)
 	end := func(t *testing.T, tx pgx.Tx) func(bool) error {
 		t.Helper()
 		return func(commit bool) error {
@@ -156,7 +115,7 @@ func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
 	return g
 }
 
-func groundOn[TX any](name string, s sqlStore[TX]) *ground[TX] {
+func groundOn[TX any](name string, s harness.Store[TX]) *ground[TX] {
 	g := &ground[TX]{name: name, store: s, box: outbox.New(s, outbox.Config{})}
 	g.engine = once.New(s, once.Config{Observer: once.Discard})
 	return g
@@ -165,9 +124,9 @@ func groundOn[TX any](name string, s sqlStore[TX]) *ground[TX] {
 // on runs a test on a database of each kind.
 func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
 	t.Helper()
-	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); onPgx(t, newPgx(t)) })
-	for name := range sqlConfigs {
-		t.Run(name, func(t *testing.T) { t.Parallel(); onSQL(t, newSQL(t, name)) })
+	t.Run(harness.Pgx, func(t *testing.T) { t.Parallel(); onPgx(t, newPgx(t)) })
+	for _, kind := range harness.SQL {
+		t.Run(kind, func(t *testing.T) { t.Parallel(); onSQL(t, newSQL(t, kind)) })
 	}
 }
 
@@ -193,20 +152,17 @@ func (g *ground[TX]) mustAdd(t *testing.T, messages ...outbox.Message) {
 
 // text is a statement in the dialect of the store.
 func (g *ground[TX]) text(query string, args ...any) store.Statement {
-	return store.Statement{SQL: dialect.Text(g.store.Dialect(), query), Args: args}
+	return harness.Text(g.store, query, args...)
 }
 
 func (g *ground[TX]) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
-	n, err := g.store.Pool().Exec(t.Context(), g.text(query, args...))
-	must(t, err)
-	return n
+	return harness.Exec(t, g.store, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
+func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
-	must(t, g.store.Pool().Query(t.Context(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
-	return n
+	return harness.Count(t, g.store, query, args...)
 }
 
 // charge writes as a handler does.
@@ -239,12 +195,7 @@ func (g *ground[TX]) wantRows(t *testing.T, want ...string) {
 	}
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+func must(tb testing.TB, err error) { tb.Helper(); harness.Must(tb, err) }
 
 func message(topic, key, kind string) outbox.Message {
 	return outbox.Message{Topic: topic, Key: key, Type: kind, Payload: []byte(kind)}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -22,17 +23,17 @@ import (
 // onIsolated runs a scenario on pgxstore in make test. make prove draws other stores by lot.
 func onIsolated(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
 	t.Helper()
-	t.Run("pgxstore", func(t *testing.T) {
+	t.Run(harness.Pgx, func(t *testing.T) {
 		testenv.Cell(t, testenv.InTest)
 		t.Parallel()
 		onPgx(t, newPgx(t))
 	})
-	for name := range sqlConfigs {
-		t.Run(name, func(t *testing.T) {
+	for _, kind := range harness.SQL {
+		t.Run(kind, func(t *testing.T) {
 			testenv.Cell(t, testenv.InProve)
 			testenv.Sample(t, 5)
 			t.Parallel()
-			onSQL(t, newSQL(t, name))
+			onSQL(t, newSQL(t, kind))
 		})
 	}
 }

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -15,49 +14,26 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
-	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
 )
-
-// childEnv makes this binary a relay: it holds a relayPlan.
-const childEnv = "ONCE_TORTURE_RELAY"
 
 // relayPlan is what a relay process does.
 type relayPlan struct {
-	Driver, DSN string        // of package sqlstore; Driver "": pgxstore
-	To, URL     string        // the destination
-	KillAt      int64         // it kills itself at this named point; 0: never
-	TTL         time.Duration // 0: one second
-	Timeout     time.Duration // of a delivery; 0: short, so that some end in doubt
+	Database harness.Database
+	To, URL  string        // the destination
+	KillAt   int64         // it kills itself at this named point; 0: never
+	TTL      time.Duration // 0: one second
+	Timeout  time.Duration // of a delivery; 0: short, so that some end in doubt
 }
 
-// beRelay is a relay process. It ends with its standard input.
-func beRelay(text string) int {
-	var p relayPlan
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return 2
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	if err := p.run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// run opens the store and runs a relay until ctx ends. What opens the store does not end with ctx:
+// CarryOut implements harness.Plan: it runs a relay until it is drained. What opens the store does not end with that:
 // a relay that is drained before it has begun ends well.
-func (p relayPlan) run(ctx context.Context) error {
-	opening := context.WithoutCancel(ctx)
+func (p relayPlan) CarryOut(opening context.Context) error {
+	ctx := harness.UntilDrained(opening)
 	var points atomic.Int64
 	point := func() {
 		if points.Add(1) == p.KillAt {
@@ -75,25 +51,13 @@ func (p relayPlan) run(ctx context.Context) error {
 		return to.Publish(ctx, messages)
 	})
 	cfg := outbox.RelayConfig{Batch: 50, Concurrency: 2, TTL: cmp.Or(p.TTL, time.Second), Timeout: cmp.Or(p.Timeout, 150*time.Millisecond), Policy: soon(1 << 30)}
-	if p.Driver == "" {
-		pool, err := pgxpool.New(opening, p.DSN)
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		s := &watchedStore[pgx.Tx]{SQL: pgxstore.New(pool), before: point, after: point}
-		return outbox.New(s, outbox.Config{}).Relay(publisher, cfg).Run(ctx)
-	}
-	db, err := sqlstore.Open(p.Driver, p.DSN)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	s, err := sqlstore.New(opening, db)
-	if err != nil {
-		return err
-	}
-	return outbox.New(watch(s, point, point), outbox.Config{}).Relay(publisher, cfg).Run(ctx)
+	return p.Database.Use(opening,
+		func(s harness.Store[pgx.Tx]) error {
+			return outbox.New(watch[pgx.Tx](s, point, point), outbox.Config{}).Relay(publisher, cfg).Run(ctx)
+		},
+		func(s harness.Store[*sql.Tx]) error {
+			return outbox.New(watch[*sql.Tx](s, point, point), outbox.Config{}).Relay(publisher, cfg).Run(ctx)
+		})
 }
 
 // publisher opens the destination.

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -137,20 +137,14 @@ func testKilledAtEveryPoint[TX any](t *testing.T, g *ground[TX], plan relayPlan,
 		}
 		g.mustAdd(t, list...)
 		plan.KillAt, plan.TTL = at, 200*time.Millisecond
-		p := startRelay(t, plan)
-		select {
-		case <-p.ended:
-			if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-				t.Fatalf("point %d: the relay has ended by itself: %v: %s", at, p.cmd.ProcessState, p.said.String())
-			}
-		case <-time.After(patience):
-			t.Fatalf("point %d is not reached", at)
+		if _, killed := harness.Start(t, plan).End(t); !killed {
+			t.Fatalf("point %d: the relay has ended by itself", at)
 		}
 	}
 	plan.KillAt, plan.TTL, plan.Timeout = 0, 3*time.Second, patience
-	final := startRelay(t, plan)
+	final := harness.Start(t, plan)
 	g.waitEmpty(t)
-	final.drain(t)
+	final.Drain(t)
 	arrived := to.arrived(t)
 	v := judge(committed, arrived)
 	testenv.Reportf(t, "%d messages, %d points, %d deliveries, %d duplicates, %d lost, %d out of order", len(committed), points, len(arrived), v.duplicates, v.lost, v.outOfOrder)

@@ -1,16 +1,11 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"testing"
@@ -20,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -161,7 +157,7 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 	written := make(chan struct{})
 	go func() { writers.Wait(); close(written) }()
 
-	relays := []*relayProcess{startRelay(t, plan), startRelay(t, plan)}
+	relays := []*harness.Child{harness.Start(t, plan), harness.Start(t, plan)}
 	kills, stops := 0, 0
 	for writing := true; writing || kills < 8 || stops < 2; {
 		select {
@@ -178,28 +174,28 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 		switch r := relays[i]; {
 		case stops < 2 && rand.IntN(3) == 0: // it is stopped for longer than its hold, and wakes
 			stops++
-			_ = r.cmd.Process.Signal(syscall.SIGSTOP) // it may have killed itself
-			relays = append(relays, startRelay(t, plan))
+			r.Signal(syscall.SIGSTOP) // it may have killed itself
+			relays = append(relays, harness.Start(t, plan))
 			<-time.After(1500 * time.Millisecond)
-			_ = r.cmd.Process.Signal(syscall.SIGCONT)
+			r.Signal(syscall.SIGCONT)
 		default:
 			kills++
-			r.kill()
+			r.Kill()
 			if p.KillAt = 0; kills%2 == 0 {
 				p.KillAt = 1 + rand.Int64N(60)
 			}
-			relays[i] = startRelay(t, p)
+			relays[i] = harness.Start(t, p)
 		}
 	}
 	for _, r := range relays {
-		r.kill()
+		r.Kill()
 	}
 	plan.Timeout, plan.TTL = patience, 3*time.Second
-	final := startRelay(t, plan)
+	final := harness.Start(t, plan)
 	waitMet(t, to) // relays that are killed before they have begun have met nothing
 	to.setCalm()
 	g.waitEmpty(t)
-	final.drain(t)
+	final.Drain(t)
 
 	arrived := to.arrived(t)
 	v := judge(committed, arrived)
@@ -226,50 +222,5 @@ func waitMet(t *testing.T, to destination) {
 		case time.Now().After(end):
 			t.Fatal("vacuous:", says)
 		}
-	}
-}
-
-// relayProcess is a relay in a process of its own.
-type relayProcess struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	said  bytes.Buffer // on its standard error
-	ended chan error
-}
-
-func startRelay(t *testing.T, p relayPlan) *relayProcess {
-	t.Helper()
-	text, err := json.Marshal(p)
-	must(t, err)
-	exe, err := os.Executable()
-	must(t, err)
-	r := &relayProcess{cmd: exec.Command(exe), ended: make(chan error, 1)}
-	r.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
-	r.cmd.Stderr = &r.said
-	r.stdin, err = r.cmd.StdinPipe()
-	must(t, err)
-	must(t, r.cmd.Start())
-	go func() { r.ended <- r.cmd.Wait() }()
-	t.Cleanup(func() { _ = r.cmd.Process.Kill() })
-	return r
-}
-
-func (r *relayProcess) kill() {
-	_ = r.cmd.Process.Kill()
-	<-r.ended
-	r.ended <- nil
-}
-
-// drain ends the process as its service would.
-func (r *relayProcess) drain(t *testing.T) {
-	t.Helper()
-	_ = r.stdin.Close()
-	select {
-	case err := <-r.ended:
-		if err != nil {
-			t.Errorf("a relay that is drained: %v: %s", err, r.said.String())
-		}
-	case <-time.After(patience):
-		t.Error("a relay does not end")
 	}
 }

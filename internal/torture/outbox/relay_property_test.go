@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestRelayProperty takes random steps: messages are added, relays are started and killed, the
@@ -23,8 +24,9 @@ func TestRelayProperty(t *testing.T) {
 		must(t, err)
 		t.Cleanup(func() { _ = p.Close() })
 		must(t, p.CreateDatabase("app"))
-		g, plan := sharedPgxAt(t, p.URL("app"))
-		testRelayProperty(t, g, plan, p.SetClock)
+		d := harness.Database{Kind: harness.Pgx, DSN: p.URL("app")}
+		must(t, d.Migrate(t.Context(), migrations, chargeTable))
+		testRelayProperty(t, openPgx(t, d), relayPlan{Database: d}, p.SetClock)
 	})
 	t.Run("MariaDB", func(t *testing.T) {
 		t.Parallel()
@@ -33,8 +35,9 @@ func TestRelayProperty(t *testing.T) {
 		must(t, err)
 		t.Cleanup(func() { _ = m.Close() })
 		must(t, m.CreateDatabase("app"))
-		g, plan := shared(t, sqlConfig{driver: "mysql", dsn: func(testing.TB) string { return m.DSN("app") }})
-		testRelayProperty(t, g, plan, m.SetClock)
+		d := harness.Database{Kind: harness.MariaDB, DSN: m.DSN("app")}
+		must(t, d.Migrate(t.Context(), migrations, chargeTable))
+		testRelayProperty(t, openSQL(t, d), relayPlan{Database: d}, m.SetClock)
 	})
 }
 
@@ -44,7 +47,7 @@ func testRelayProperty[TX any](t *testing.T, g *ground[TX], plan relayPlan, setC
 	c := newConsumer(t, &plan)
 	plan.TTL = 300 * time.Millisecond
 	committed, counts := map[string]bool{}, map[string]int{}
-	var relays []*relayProcess
+	var relays []*harness.Child
 	add := func() {
 		m, id := withID(message("refunds", fmt.Sprint(random.IntN(keys)), "t"))
 		free, freeID := withID(message("mails", "", "t"))
@@ -63,10 +66,10 @@ func testRelayProperty[TX any](t *testing.T, g *ground[TX], plan relayPlan, setC
 			if random.IntN(3) == 0 {
 				p.KillAt = 1 + random.Int64N(60)
 			}
-			relays = append(relays, startRelay(t, p))
+			relays = append(relays, harness.Start(t, p))
 		case n == 6 && len(relays) > 0:
 			counts["kills"]++
-			relays[0].kill()
+			relays[0].Kill()
 			relays = relays[1:]
 		case n == 7:
 			counts["clock steps"]++
@@ -80,10 +83,10 @@ func testRelayProperty[TX any](t *testing.T, g *ground[TX], plan relayPlan, setC
 	}
 	must(t, setClock(time.Duration(random.IntN(3)-1)*time.Hour))
 	for _, r := range relays {
-		r.kill()
+		r.Kill()
 	}
 	plan.Timeout, plan.TTL = patience, 3*time.Second
-	final := startRelay(t, plan)
+	final := harness.Start(t, plan)
 	if n, _ := c.met(); n == 0 {
 		waitMet(t, c)
 	}
@@ -92,7 +95,7 @@ func testRelayProperty[TX any](t *testing.T, g *ground[TX], plan relayPlan, setC
 	_, err := g.box.Resume(t.Context(), "refunds", "")
 	must(t, err)
 	g.waitEmpty(t)
-	final.drain(t)
+	final.Drain(t)
 	arrived := c.arrived(t)
 	v := judge(committed, arrived)
 	_, met := c.met()

@@ -9,12 +9,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -246,4 +249,38 @@ func buffersOf(plan string) (n int) {
 		}
 	}
 	return n
+}
+
+// TestRelayTellsThatATopicIsFull: when so many messages of a topic are tried again that no others of it are read, that is told, and others
+// go on. When they are delivered, it is over, and the others of the topic follow.
+func TestRelayTellsThatATopicIsFull(t *testing.T) {
+	t.Parallel()
+	t.Run(harness.Pgx, func(t *testing.T) { t.Parallel(); testRelayTellsThatATopicIsFull(t, newPgx(t)) })
+	t.Run(harness.SQLite, func(t *testing.T) { t.Parallel(); testRelayTellsThatATopicIsFull(t, newSQL(t, harness.SQLite)) })
+}
+
+func testRelayTellsThatATopicIsFull[TX any](t *testing.T, g *ground[TX]) {
+	const n = 1500
+	var list []outbox.Message
+	for i := range n {
+		list = append(list, message("full", fmt.Sprint(i), "t"))
+	}
+	g.mustAdd(t, list...)
+	b := newInbox()
+	var mended atomic.Bool
+	b.setRefuse(func(m outbox.Message) error {
+		if m.Topic == "full" && !mended.Load() {
+			return errRefused
+		}
+		return nil
+	})
+	// An outage would be told where all of a first batch fail: here some do, and then others.
+	stop := start(t, g.relay(b, outbox.RelayConfig{Batch: 10, Policy: &retry.Policy{Attempts: forever, Base: 200 * time.Millisecond, Cap: 500 * time.Millisecond, Total: -1}}))
+	g.topicsUntil(t, "that the topic is full", func(list []outbox.Topic) bool { return strings.Contains(waitsOf(list, "full"), "full") })
+	g.mustAdd(t, message("fine", "", "t"))
+	b.wait(t, "a message of another topic", func([]outbox.Message) bool { return b.typesOf("fine") == 1 })
+	mended.Store(true)
+	b.wait(t, "all messages of the topic", func([]outbox.Message) bool { return b.typesOf("full") == n })
+	g.topicsUntil(t, "that it is over", func(list []outbox.Topic) bool { return waitsOf(list, "full") == "" })
+	must(t, stop())
 }

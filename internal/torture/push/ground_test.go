@@ -5,34 +5,22 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
-	"github.com/oncelib/once/store/pgxstore"
-	"github.com/oncelib/once/store/sqlplane"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
-func TestMain(m *testing.M) {
-	if plan := os.Getenv(childEnv); plan != "" {
-		os.Exit(beReceiver(plan))
-	}
-	testenv.Main(m)
-}
+func TestMain(m *testing.M) { harness.Main[receiverPlan](m) }
 
 // patience bounds what should end by itself.
 const patience = 2 * time.Minute
@@ -44,73 +32,28 @@ const effects = "create table effect (event varchar(100) not null, k varchar(100
 
 // ground is a migrated database in which messages take effect.
 type ground[TX any] struct {
-	driver, dsn string // of package sqlstore; driver "": pgxstore
-	store       sqlplane.SQL[TX]
-	engine      *once.Engine[TX]
+	harness.Database
+
+	store  harness.Store[TX]
+	engine *once.Engine[TX]
 }
 
 func newSQLite(t *testing.T) *ground[*sql.Tx] {
 	t.Helper()
-	g := &ground[*sql.Tx]{driver: "sqlite", dsn: "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)"}
-	closeStore, err := g.openSQL(t.Context(), true)
-	must(t, err)
-	t.Cleanup(closeStore)
-	return g
+	d := harness.Migrated(t, harness.SQLite, migrations, effects)
+	s, _ := harness.OpenSQL(t, d)
+	return groundOn(d, s)
 }
 
 func newPgx(t *testing.T) *ground[pgx.Tx] {
 	t.Helper()
-	g := &ground[pgx.Tx]{dsn: testenv.NewDatabase(t)}
-	closeStore, err := openPgx(t.Context(), g, true)
-	must(t, err)
-	t.Cleanup(closeStore)
-	return g
+	d := harness.Migrated(t, harness.Pgx, migrations, effects)
+	s, _ := harness.OpenPgx(t, d)
+	return groundOn(d, s)
 }
 
-func (g *ground[TX]) openSQL(ctx context.Context, migrate bool) (closeStore func(), err error) {
-	db, err := sqlstore.Open(g.driver, g.dsn)
-	if err != nil {
-		return nil, err
-	}
-	if migrate {
-		if err := sqlstore.Migrate(ctx, db, migrations...); err != nil {
-			return nil, err
-		}
-		if _, err := db.ExecContext(ctx, effects); err != nil {
-			return nil, err
-		}
-	}
-	s, err := sqlstore.New(ctx, db)
-	if err != nil {
-		return nil, err
-	}
-	any(g).(*ground[*sql.Tx]).on(s)
-	return func() { _ = db.Close() }, nil
-}
-
-func openPgx(ctx context.Context, g *ground[pgx.Tx], migrate bool) (closeStore func(), err error) {
-	pool, err := pgxpool.New(ctx, g.dsn)
-	if err != nil {
-		return nil, err
-	}
-	if migrate {
-		if err := pgxstore.Migrate(ctx, pool, migrations...); err != nil {
-			return nil, err
-		}
-		if _, err := pool.Exec(ctx, effects); err != nil {
-			return nil, err
-		}
-	}
-	g.on(pgxstore.New(pool))
-	return pool.Close, nil
-}
-
-// on sets the store, which keeps operations as well.
-func (g *ground[TX]) on(s interface {
-	store.Store[TX]
-	sqlplane.SQL[TX]
-}) {
-	g.store, g.engine = s, once.New(s, once.Config{Observer: once.Discard})
+func groundOn[TX any](d harness.Database, s harness.Store[TX]) *ground[TX] {
+	return &ground[TX]{d, s, once.New(s, once.Config{Observer: once.Discard})}
 }
 
 func onEach(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
@@ -136,13 +79,12 @@ func (g *ground[TX]) book(ctx context.Context, tx TX, m inbox.Message) error {
 }
 
 func (g *ground[TX]) text(query string, args ...any) store.Statement {
-	return store.Statement{SQL: dialect.Text(g.store.Dialect(), query), Args: args}
+	return harness.Text(g.store, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) (n int) {
+func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
-	must(t, g.store.Pool().Query(context.Background(), g.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) }))
-	return n
+	return harness.Count(t, g.store, query, args...)
 }
 
 // wantOnce expects each of the messages to be applied once, and those of a key in order.
@@ -169,11 +111,6 @@ func (g *ground[TX]) wantLetters(t *testing.T, class string, want int) {
 	}
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+func must(tb testing.TB, err error) { tb.Helper(); harness.Must(tb, err) }
 
 func key(i int) string { return fmt.Sprintf("account-%d", i) }

@@ -21,6 +21,7 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -231,23 +232,22 @@ func TestReceiverDrains(t *testing.T) {
 // TestReceiverWithoutDatabase: when the database is gone, a message is neither confirmed nor given up.
 func TestReceiverWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	g := &ground[*sql.Tx]{driver: "sqlite", dsn: newSQLite(t).dsn}
-	closeStore, err := g.openSQL(t.Context(), false)
-	must(t, err)
+	d := harness.Migrated(t, harness.SQLite, migrations, effects)
+	s, db := harness.OpenSQL(t, d)
+	g := groundOn(d, s)
 	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	p := httpbroker.Publisher(server.URL, httpbroker.Config{})
 	m := message("refunds", "", 0)
-	closeStore()
+	must(t, db.Close())
 	for range 5 {
 		errs := p.Publish(t.Context(), []outbox.Message{m})
 		if errs == nil || outbox.IsPermanent(errs[0]) {
 			t.Fatalf("%v", errs)
 		}
 	}
-	closeStore, err = g.openSQL(t.Context(), false)
-	must(t, err)
-	defer closeStore()
+	s, _ = harness.OpenSQL(t, d)
+	g = groundOn(d, s)
 	again := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
 	defer again.Close()
 	if tries := send(t, httpbroker.Publisher(again.URL, httpbroker.Config{}), m); tries != 1 {

@@ -1,10 +1,8 @@
 package push
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -27,53 +22,31 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// childEnv makes this binary a receiver: it holds a receiverPlan.
-const childEnv = "ONCE_TORTURE_RECEIVER"
-
 // receiverPlan is what a receiver process does.
 type receiverPlan struct {
-	Driver, DSN string
-	KillAt      int64 // it kills itself at this named point
+	Database harness.Database
+	KillAt   int // it kills itself at this named point
 }
 
-// beReceiver is a receiver process. It prints its address, and ends with its standard input.
-func beReceiver(text string) int {
-	var p receiverPlan
-	err := json.Unmarshal([]byte(text), &p)
-	switch {
-	case err != nil:
-	case p.Driver == "":
-		g := &ground[pgx.Tx]{dsn: p.DSN}
-		var end func()
-		if end, err = openPgx(context.Background(), g, false); err == nil {
-			err = serve(g, p)
-			end()
-		}
-	default:
-		g := &ground[*sql.Tx]{driver: p.Driver, dsn: p.DSN}
-		var end func()
-		if end, err = g.openSQL(context.Background(), false); err == nil {
-			err = serve(g, p)
-			end()
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+// CarryOut implements harness.Plan: it prints its address, and receives until it is drained.
+func (p receiverPlan) CarryOut(ctx context.Context) error {
+	return p.Database.Use(ctx,
+		func(s harness.Store[pgx.Tx]) error { return serve(groundOn(p.Database, s), p) },
+		func(s harness.Store[*sql.Tx]) error { return serve(groundOn(p.Database, s), p) })
 }
 
 func serve[TX any](g *ground[TX], p receiverPlan) error {
 	var points atomic.Int64
 	point := func() {
-		if points.Add(1) == p.KillAt {
+		if int(points.Add(1)) == p.KillAt {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // nothing follows
 		}
@@ -115,43 +88,6 @@ func (a answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// receiverProcess is a child.
-type receiverProcess struct {
-	address string
-	stdin   io.Closer
-	ended   chan struct{} // closed
-	err     error         // after ended
-	said    strings.Builder
-}
-
-func startReceiver(t *testing.T, p receiverPlan) *receiverProcess {
-	t.Helper()
-	text, err := json.Marshal(p)
-	must(t, err)
-	exe, err := os.Executable()
-	must(t, err)
-	r := &receiverProcess{ended: make(chan struct{})}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
-	cmd.Stderr = &r.said
-	r.stdin, err = cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatalf("a receiver does not begin: %v", cmd.Wait())
-	}
-	r.address = lines.Text()
-	go func() {
-		r.err = cmd.Wait()
-		close(r.ended)
-	}()
-	return r
-}
-
 // TestRelayToReceiver: a relay delivers by HTTP to a receiver in another process, which is killed at one point after another.
 // Each message is applied once, and those of a key in order.
 func TestRelayToReceiver(t *testing.T) {
@@ -184,31 +120,22 @@ func testRelayToReceiver[TX any](t *testing.T, g *ground[TX]) {
 		must(t, <-relayed)
 	}()
 	empty := sender.empty(t)
-	for kills := 0; ; kills++ {
-		p := startReceiver(t, receiverPlan{Driver: g.driver, DSN: g.dsn, KillAt: int64(kills + 1)})
-		proxy.SetUpstream(p.address)
+	harness.Loop(t, 5, func(at int) (killed bool) {
+		c := harness.Start(t, receiverPlan{g.Database, at})
+		proxy.SetUpstream(<-c.Lines())
 		select {
-		case <-p.ended:
-			var exit *exec.ExitError
-			if !errors.As(p.err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("a receiver has ended: %v: %s", p.err, p.said.String())
+		case <-c.Ended():
+			if _, killed = c.End(t); !killed {
+				t.Fatal("a receiver has ended by itself")
 			}
-			continue
+			return true
 		case <-time.After(patience):
-			t.Fatalf("the messages do not arrive; %d kills", kills)
+			t.Fatalf("the messages do not arrive; the receiver is to be killed at point %d", at)
 		case <-empty:
 		}
-		_ = p.stdin.Close()
-		<-p.ended
-		if p.err != nil {
-			t.Errorf("a receiver that is shut down: %v: %s", p.err, p.said.String())
-		}
-		if kills < 5 {
-			t.Errorf("only %d kills", kills)
-		}
-		t.Logf("%d kills", kills)
-		break
-	}
+		c.Drain(t)
+		return false
+	})
 	g.wantOnce(t, (keys+1)*each)
 	if n := g.count(t, "select count(*) from once_deadletter"); n > 0 {
 		t.Errorf("%d dead letters", n)
@@ -224,12 +151,7 @@ type sender struct {
 
 func newSender(t *testing.T) *sender {
 	t.Helper()
-	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "sender.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)")
-	must(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations))
-	s, err := sqlstore.New(t.Context(), db)
-	must(t, err)
+	s, _ := harness.OpenSQL(t, harness.Migrated(t, harness.SQLite, []migration.Set{outbox.Migrations}))
 	return &sender{s, once.New(s, once.Config{Observer: once.Discard}), outbox.New(s, outbox.Config{Source: "payments"})}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/onceprom"
 )
 
@@ -18,9 +19,9 @@ func TestDeadlocksAreCounted(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	cell(t, "pgxstore", testenv.InTest, func(t *testing.T) { testDeadlock[pgx.Tx](t, newPgx(t)) })
-	cell(t, "PostgreSQL, sqlstore", testenv.InProve, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, "pgx", testenv.NewDatabase(t))) })
-	cell(t, "MariaDB", testenv.InTest, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, "mysql", testenv.NewMariaDB(t))) })
-	cell(t, "MySQL", testenv.InProve, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, "mysql", testenv.NewMySQL(t))) })
+	cell(t, harness.Postgres, testenv.InProve, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, harness.Postgres)) })
+	cell(t, "MariaDB", testenv.InTest, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, harness.MariaDB)) })
+	cell(t, "MySQL", testenv.InProve, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, harness.MySQL)) })
 }
 
 func testDeadlock[TX any](t *testing.T, g ground[TX]) {

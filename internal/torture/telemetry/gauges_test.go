@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )
@@ -111,7 +112,7 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 // TestGaugesAreBounded: no gauge counts more than 100,000, so that none reads more.
 func TestGaugesAreBounded(t *testing.T) {
 	t.Parallel()
-	g := newSQL(t, "sqlite", sqliteFile(t))
+	g := newSQL(t, harness.SQLite)
 	const more = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 100100) "
 	g.exec(t, more+"insert into once_outbox (part, topic, key, event_id, event_type, source, headers, payload, encrypted, trace, created_at) select 1, 't', 'k' || i, 'e' || i, 't', 's', x'', x'', 0, '', 0 from n")
 	g.exec(t, more+"insert into once_outbox_failed (part, id, topic, key, attempts, next_at, failed_at, error) select 1, i, 't', 'k' || i, 1, 1, 1, '' from n")

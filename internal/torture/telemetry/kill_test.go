@@ -1,28 +1,21 @@
 package telemetry
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/onceprom"
-	"github.com/oncelib/once/store/pgxstore"
-	"github.com/oncelib/once/store/sqlstore"
 )
-
-// childEnv makes this binary a process that is killed: it holds a life.
-const childEnv = "ONCE_TORTURE_TELEMETRY"
 
 // killedKey is the operation in which a process dies, of those that it has.
 const (
@@ -32,9 +25,8 @@ const (
 
 // life is what a process does: each operation once, and after each of them it is scraped. At is where it kills itself.
 type life struct {
-	DSN    string
-	SQLite bool
-	At     string
+	Database harness.Database
+	At       string
 }
 
 // The points of an operation.
@@ -54,38 +46,11 @@ type told struct {
 	Counters map[string]float64
 }
 
-func beChild(text string) int {
-	var l life
-	err := json.Unmarshal([]byte(text), &l)
-	if err == nil {
-		err = l.live(context.Background())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-func (l life) live(ctx context.Context) error {
-	if l.SQLite {
-		db, err := sqlstore.Open("sqlite", l.DSN)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		s, err := sqlstore.New(ctx, db)
-		if err != nil {
-			return err
-		}
-		return work(ctx, l, ground[*sql.Tx]{s})
-	}
-	pool, err := pgxpool.New(ctx, l.DSN)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return work(ctx, l, ground[pgx.Tx]{pgxstore.New(pool)})
+// CarryOut implements harness.Plan.
+func (l life) CarryOut(ctx context.Context) error {
+	return l.Database.Use(ctx,
+		func(s harness.Store[pgx.Tx]) error { return work(ctx, l, ground[pgx.Tx]{s}) },
+		func(s harness.Store[*sql.Tx]) error { return work(ctx, l, ground[*sql.Tx]{s}) })
 }
 
 func work[TX any](ctx context.Context, l life, g ground[TX]) error {
@@ -132,23 +97,14 @@ func (f observer) Observe(_ context.Context, e once.Event) { f(e) }
 // lived runs a process to its end, and returns what it has told and its last scrape.
 func (l life) lived(t *testing.T) (list []told, last map[string]float64) {
 	t.Helper()
-	text, err := json.Marshal(l)
-	must(t, err)
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var said told
-		must(t, json.Unmarshal(lines.Bytes(), &said))
-		list, last = append(list, said), said.Counters
+	lines, killed := harness.Start(t, l).End(t)
+	if killed != (l.At != nowhere) {
+		t.Fatalf("%q: killed %v", l.At, killed)
 	}
-	err = cmd.Wait()
-	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if killed := status.Signaled(); killed != (l.At != nowhere) {
-		t.Fatalf("%q: killed %v, %v", l.At, killed, err)
+	for _, line := range lines {
+		var said told
+		must(t, json.Unmarshal([]byte(line), &said))
+		list, last = append(list, said), said.Counters
 	}
 	return list, last
 }
@@ -161,20 +117,14 @@ func TestKilledProcessLosesNoCounters(t *testing.T) {
 	t.Parallel()
 	cell(t, "SQLite", testenv.InTest, func(t *testing.T) {
 		testKilled(t, func(t *testing.T) (ground[*sql.Tx], life) {
-			dsn := sqliteFile(t)
-			return newSQL(t, "sqlite", dsn), life{DSN: dsn, SQLite: true}
+			d := harness.Migrated(t, harness.SQLite, migrations, effects)
+			return onSQLOf(t, d), life{Database: d}
 		})
 	})
 	cell(t, "pgxstore", testenv.InProve, func(t *testing.T) {
 		testKilled(t, func(t *testing.T) (ground[pgx.Tx], life) {
-			dsn := testenv.NewDatabase(t)
-			pool, err := pgxpool.New(t.Context(), dsn)
-			must(t, err)
-			t.Cleanup(pool.Close)
-			must(t, pgxstore.Migrate(t.Context(), pool))
-			_, err = pool.Exec(t.Context(), effects)
-			must(t, err)
-			return ground[pgx.Tx]{pgxstore.New(pool)}, life{DSN: dsn}
+			d := harness.Migrated(t, harness.Pgx, migrations, effects)
+			return onPgxOf(t, d), life{Database: d}
 		})
 	})
 }

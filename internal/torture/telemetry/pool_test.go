@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -42,7 +43,7 @@ func TestPoolGaugesWhereNoConnectionIsFree(t *testing.T) {
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		db, err := sqlstore.Open("sqlite", sqliteFile(t))
+		db, err := harness.New(t, harness.SQLite).DB()
 		must(t, err)
 		defer db.Close()
 		must(t, sqlstore.Migrate(t.Context(), db))

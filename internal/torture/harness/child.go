@@ -1,0 +1,169 @@
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// planVariable makes a test binary a process that does its part of a test. It holds a plan.
+const planVariable = "ONCE_TORTURE_PLAN"
+
+// patience bounds what should end by itself.
+const patience = 2 * time.Minute
+
+// Plan is what a process does. It travels as JSON.
+type Plan interface {
+	CarryOut(ctx context.Context) error
+}
+
+// Main is the TestMain of a package whose tests start processes with a plan P.
+func Main[P Plan](m *testing.M) {
+	text := os.Getenv(planVariable)
+	if text == "" {
+		testenv.Main(m)
+		return
+	}
+	var p P
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		err = p.CarryOut(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// UntilDrained returns a context that ends with the standard input of this process: see [Child.Drain].
+func UntilDrained(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return ctx
+}
+
+// Child is a process that carries out a plan.
+type Child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines chan string // of its standard output
+	said  bytes.Buffer
+	ended chan struct{}
+	err   error // after ended
+}
+
+// Start starts a process. It is killed when the test ends, if it has not ended then.
+func Start(tb testing.TB, plan Plan) *Child {
+	tb.Helper()
+	text, err := json.Marshal(plan)
+	Must(tb, err)
+	exe, err := os.Executable()
+	Must(tb, err)
+	c := &Child{cmd: exec.Command(exe), lines: make(chan string, 1000), ended: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), planVariable+"="+string(text))
+	c.cmd.Stderr = &c.said
+	c.stdin, err = c.cmd.StdinPipe()
+	Must(tb, err)
+	out, err := c.cmd.StdoutPipe()
+	Must(tb, err)
+	Must(tb, c.cmd.Start())
+	go func() {
+		for read := bufio.NewScanner(out); read.Scan(); {
+			c.lines <- read.Text()
+		}
+		close(c.lines)
+		c.err = c.cmd.Wait()
+		close(c.ended)
+	}()
+	tb.Cleanup(sync.OnceFunc(func() { _ = c.cmd.Process.Kill() }))
+	return c
+}
+
+// Lines are what the process prints, until it ends.
+func (c *Child) Lines() <-chan string { return c.lines }
+
+// Wait waits until the process prints a line, and reports whether it has, or has ended before.
+func (c *Child) Wait(line string) bool {
+	for said := range c.lines {
+		if said == line {
+			return true
+		}
+	}
+	return false
+}
+
+// Signal sends a signal to the process, which may have ended.
+func (c *Child) Signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) }
+
+// Kill kills the process, and waits for its end.
+func (c *Child) Kill() {
+	_ = c.cmd.Process.Kill()
+	c.drop()
+	<-c.ended
+}
+
+// drop leaves what the process prints unread, so that it can end.
+func (c *Child) drop() {
+	go func() {
+		for range c.lines {
+		}
+	}()
+}
+
+// End waits for the end of the process, and returns what it has printed that was not read before, and whether it was killed.
+// Any other end but success is an error of the test.
+func (c *Child) End(tb testing.TB) (lines []string, killed bool) {
+	tb.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, more := <-c.lines:
+			if more {
+				lines = append(lines, line)
+				continue
+			}
+			<-c.ended
+		case <-timeout:
+			tb.Fatal("a process does not end")
+		}
+		break
+	}
+	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if killed = status.Signaled(); c.err != nil && !killed {
+		tb.Fatalf("a process: %v: %s", c.err, c.said.String())
+	}
+	return lines, killed
+}
+
+// Drain ends the standard input of the process, as the operator of a service ends it, and waits until it has ended well.
+func (c *Child) Drain(tb testing.TB) {
+	tb.Helper()
+	_ = c.stdin.Close()
+	c.drop()
+	select {
+	case <-c.ended:
+		if c.err != nil {
+			tb.Errorf("a process that is drained: %v: %s", c.err, c.said.String())
+		}
+	case <-time.After(patience):
+		tb.Error("a process that is drained does not end")
+	}
+}
+
+// Ended is closed when the process has ended.
+func (c *Child) Ended() <-chan struct{} { return c.ended }
