@@ -32,7 +32,7 @@ var mysqlMutants = []Mutant{
 		Name: "a lost answer to the check of MySQL's mark is a refusal", // also to ROLLBACK, which would ask again
 		Edits: []Edit{
 			{In: "(*txn).writeMySQL", Old: `case sqlguard.MySQL.Refused(err):`, New: `case err != nil:`},
-			{In: "(*txn).Commit", Old: `!errors.Is(end, sql.ErrTxDone) && t.guard.Opaque()`, New: `!errors.Is(end, sql.ErrTxDone) && t == nil`},
+			{In: "sqlstore.(*txn).Commit", Old: `!errors.Is(end, sql.ErrTxDone) && t.guard.Opaque()`, New: `!errors.Is(end, sql.ErrTxDone) && t == nil`},
 		},
 		Tests: mariadbTorture("TestEndedAndLost$/^sqlstore-mysql"),
 	},
