@@ -66,7 +66,6 @@ func (b *bench) steps(r *report) []step {
 		step{"sqlite", "SQLite", into(&r.SQLite, b.sqlite)},
 		step{"group", "SQLite, group commit", into(&r.Groups, b.groups)},
 		step{"mysql", "MySQL and MariaDB", into(&r.MySQL, b.mysql)},
-		step{"guard", "the guard", into(&r.Guard, b.guard)},
 		step{"sweep", "beside a sweeper", into(&r.Sweeping, b.sweeping)},
 		step{"cache", "over HTTP", into(&r.HTTP, b.overHTTP)},
 		step{"outbox", "outbox", into(&r.Outbox, b.outbox)},

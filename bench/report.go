@@ -25,7 +25,6 @@ type report struct {
 	SQLite       *sqlite       `json:"sqlite,omitempty"`
 	Groups       []grouped     `json:"groups,omitempty"`
 	MySQL        *onMySQL      `json:"mysql,omitempty"`
-	Guard        guard         `json:"guard,omitempty"`
 	Sweeping     sweeping      `json:"sweeping,omitempty"`
 	HTTP         *overHTTP     `json:"over_http,omitempty"`
 	Outbox       []throughput  `json:"outbox,omitempty"`
@@ -135,7 +134,6 @@ func (r *report) chapters() (list []chapter) {
 	add(r.SQLite != nil, "sqlite", func(p printer) { r.SQLite.write(p) })
 	add(r.Groups != nil, "group", func(p printer) { writeGroups(p, r.Groups) })
 	add(r.MySQL != nil, "mysql", func(p printer) { r.MySQL.write(p) })
-	add(r.Guard != nil, "guard", r.Guard.write)
 	add(r.Sweeping != nil, "sweep", r.Sweeping.write)
 	add(r.HTTP != nil, "cache", func(p printer) { r.HTTP.write(p) })
 	add(len(r.Outbox) > 0, "outbox", r.writeOutbox)
