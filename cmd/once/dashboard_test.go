@@ -23,7 +23,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"

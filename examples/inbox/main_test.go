@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/outbox"
 )
 

@@ -13,7 +13,7 @@ import (
 	watermillhttp "github.com/ThreeDotsLabs/watermill-http/v2/pkg/http"
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	watermillbroker "github.com/oncelib/once/broker/watermill"
+	"github.com/oncelib/once/broker/watermillbroker"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
 )

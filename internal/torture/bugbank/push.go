@@ -5,37 +5,37 @@ var pushMutants = []Mutant{
 	{
 		Name:  "a receiver confirms a message whose handler has failed",
 		Edits: []Edit{{In: "httpbroker.(*receiver).ServeHTTP", Old: "outcome, err := rc.handle(r.Context(), m)\nif err != nil {", New: "outcome, err := rc.handle(r.Context(), m)\nif err != nil && r.Method == \"\" {"}},
-		Tests: in("broker/http", "TestReceiverAnswers"),
+		Tests: in("broker/httpbroker", "TestReceiverAnswers"),
 	},
 	{
 		Name:  "half of a request is taken for a malformed message",
 		Edits: []Edit{{In: "httpbroker.(*receiver).ServeHTTP", Old: "err != nil && !errors.As(err, &tooLarge)", New: "err != nil && !errors.As(err, &tooLarge) && len(body) == -1"}},
-		Tests: []Killer{{Module: ".", Package: "broker/http", Test: "TestReceiverAnswers"}, {Module: "internal/torture", Package: "push", Test: "TestReceiverLosesConnections"}},
+		Tests: []Killer{{Module: ".", Package: "broker/httpbroker", Test: "TestReceiverAnswers"}, {Module: "internal/torture", Package: "push", Test: "TestReceiverLosesConnections"}},
 	},
 	{
 		Name:  "a malformed message is refused and not kept",
 		Edits: []Edit{{In: "httpbroker.(*receiver).reject", Old: "if m.ID != \"\" {", New: "if m.ID == \"\" {"}},
-		Tests: in("broker/http", "TestReceiverAnswers"),
+		Tests: in("broker/httpbroker", "TestReceiverAnswers"),
 	},
 	{
 		Name:  "messages of two topics that come by one path share an order",
 		Edits: []Edit{{In: "httpbroker.topicOf", Old: "len(lines) == 1", New: "len(lines) == 1 && lines[0] == \"\""}},
-		Tests: []Killer{{Module: ".", Package: "broker/http", Test: "TestReceiverTopic"}, {Module: "internal/torture", Package: "push", Test: "TestReceiver"}},
+		Tests: []Killer{{Module: ".", Package: "broker/httpbroker", Test: "TestReceiverTopic"}, {Module: "internal/torture", Package: "push", Test: "TestReceiver"}},
 	},
 	{
 		Name:  "a receiver stores the secrets of a request with a message",
 		Edits: []Edit{{In: "httpbroker.headersOf", Old: "if ofRequest(name) {", New: "if ofRequest(name) && name == \"\" {"}},
-		Tests: in("broker/http", "TestReceiverKeepsNoSecrets"),
+		Tests: in("broker/httpbroker", "TestReceiverKeepsNoSecrets"),
 	},
 	{
 		Name:  "a failed message is given back to Watermill at once",
 		Edits: []Edit{{In: "watermillbroker.(*consumer).consume", Old: "min(max(after, shortestWait), longestWait)", New: "min(after, 0)"}},
-		Tests: []Killer{{Module: "broker/watermill", Test: "TestConsumer"}},
+		Tests: []Killer{{Module: "broker/watermillbroker", Test: "TestConsumer"}},
 	},
 	{
 		Name:  "messages that a handler of Watermill returns are dropped",
 		Edits: []Edit{{In: "watermillbroker.Apply", Old: "err == nil && len(produced) > 0", New: "err == nil && len(produced) > 99"}},
-		Tests: []Killer{{Module: "broker/watermill", Test: "TestApply"}},
+		Tests: []Killer{{Module: "broker/watermillbroker", Test: "TestApply"}},
 	},
 	{
 		Name:  "an attribute of an event may be there twice",

@@ -6,7 +6,7 @@ import (
 
 	watermillmessage "github.com/ThreeDotsLabs/watermill/message"
 
-	watermillbroker "github.com/oncelib/once/broker/watermill"
+	"github.com/oncelib/once/broker/watermillbroker"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 	"github.com/jackc/pgx/v5"
 
-	watermillbroker "github.com/oncelib/once/broker/watermill"
+	"github.com/oncelib/once/broker/watermillbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"

@@ -1,4 +1,4 @@
-package natsbroker_test
+package kafkabroker_test
 
 import (
 	"context"
@@ -7,16 +7,15 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/oncelib/once"
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-func ExampleConsume() { //nolint:testableexamples // it needs a server
+func ExampleConsume() { //nolint:testableexamples // it needs a broker
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	db, err := sqlstore.Open("pgx", "postgres://localhost/shop")
@@ -29,23 +28,14 @@ func ExampleConsume() { //nolint:testableexamples // it needs a server
 		fmt.Println(err)
 		return
 	}
-	nc, err := nats.Connect("nats://localhost:4222", nats.MaxReconnects(-1))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	in := inbox.New(once.New(store, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into ledger (refund) values ($1)", m.Payload)
 		return err
 	}
 	// It returns after SIGTERM, when the handlers that run have returned.
-	err = natsbroker.Consume(ctx, js, in, book, natsbroker.ConsumerConfig{Subjects: []string{"refunds"}})
+	err = kafkabroker.Consume(ctx, in, book, kafkabroker.ConsumerConfig{
+		Client: []kgo.Opt{kgo.SeedBrokers("localhost:9092")}, Topics: []string{"refunds"},
+	})
 	fmt.Println(err)
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
 	"github.com/oncelib/once/retry"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/memstore"

@@ -10,7 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
 	"github.com/oncelib/once"
-	watermillbroker "github.com/oncelib/once/broker/watermill"
+	"github.com/oncelib/once/broker/watermillbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/outbox"
 )

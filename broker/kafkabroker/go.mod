@@ -1,4 +1,4 @@
-module github.com/oncelib/once/broker/kafka
+module github.com/oncelib/once/broker/kafkabroker
 
 go 1.25.0
 

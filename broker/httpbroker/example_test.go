@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/outbox"
 )

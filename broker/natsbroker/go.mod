@@ -1,4 +1,4 @@
-module github.com/oncelib/once/broker/nats
+module github.com/oncelib/once/broker/natsbroker
 
 go 1.25.0
 

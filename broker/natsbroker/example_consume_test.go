@@ -1,4 +1,4 @@
-package kafkabroker_test
+package natsbroker_test
 
 import (
 	"context"
@@ -7,15 +7,16 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/oncelib/once"
-	kafkabroker "github.com/oncelib/once/broker/kafka"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-func ExampleConsume() { //nolint:testableexamples // it needs a broker
+func ExampleConsume() { //nolint:testableexamples // it needs a server
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	db, err := sqlstore.Open("pgx", "postgres://localhost/shop")
@@ -28,14 +29,23 @@ func ExampleConsume() { //nolint:testableexamples // it needs a broker
 		fmt.Println(err)
 		return
 	}
+	nc, err := nats.Connect("nats://localhost:4222", nats.MaxReconnects(-1))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	in := inbox.New(once.New(store, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into ledger (refund) values ($1)", m.Payload)
 		return err
 	}
 	// It returns after SIGTERM, when the handlers that run have returned.
-	err = kafkabroker.Consume(ctx, in, book, kafkabroker.ConsumerConfig{
-		Client: []kgo.Opt{kgo.SeedBrokers("localhost:9092")}, Topics: []string{"refunds"},
-	})
+	err = natsbroker.Consume(ctx, js, in, book, natsbroker.ConsumerConfig{Subjects: []string{"refunds"}})
 	fmt.Println(err)
 }

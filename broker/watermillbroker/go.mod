@@ -1,4 +1,4 @@
-module github.com/oncelib/once/broker/watermill
+module github.com/oncelib/once/broker/watermillbroker
 
 go 1.25.0
 
