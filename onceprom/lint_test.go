@@ -71,8 +71,8 @@ func exposition(t *testing.T) string {
 	}
 	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered})
 	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied})
-	m.Retry(t.Context(), retry.Event{Kind: retry.EventFailed, Wait: time.Second})
-	m.Retry(t.Context(), retry.Event{Kind: retry.EventFailed, Stop: retry.ReasonExhausted})
+	m.Retry(t.Context(), retry.Event{Type: retry.EventFailed, Wait: time.Second})
+	m.Retry(t.Context(), retry.Event{Type: retry.EventFailed, Stop: retry.ReasonExhausted})
 
 	registry := prometheus.NewPedanticRegistry()
 	must(t, registry.Register(m))

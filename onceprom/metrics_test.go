@@ -16,6 +16,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -131,8 +132,8 @@ func TestRareCountersAreExportedAtZero(t *testing.T) {
 // TestOtherObservers: relays, inboxes and the retry client count, too.
 func TestOtherObservers(t *testing.T) {
 	m := onceprom.New(onceprom.Config{})
-	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: outbox.Message{Topic: "paid"}})
-	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: inbox.Message{Source: "shop"}})
+	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: "paid"}})
+	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: "shop"}})
 	failed := 0
 	p := retry.Policy{Base: -1, Observe: m.Retry}
 	must(t, retry.Do(t.Context(), &p, func(context.Context, int) error {

@@ -13,7 +13,7 @@
 //
 //	answer                                      the message
 //	2xx                                         is delivered
-//	400, 413, 415, 422, 431                     is refused for good: [outbox.Permanent]
+//	400, 413, 415, 422, 431                     is refused for good: [retry.Permanent]
 //	502, 503, 504, and 429 with Retry-After     waits, as all others of its topic do: [outbox.Unavailable]
 //	no connection, a reset one, bad certificate waits, as all others of its topic do: [outbox.Unavailable]
 //	all others, also redirects; no answer       is tried again by the policy of the relay

@@ -13,7 +13,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
 )
 
 func Example() {
@@ -31,7 +32,7 @@ func Example() {
 	})
 
 	// A relay does this: box.Relay(publisher, outbox.RelayConfig{}).Run(ctx).
-	errs := publisher.Publish(context.Background(), []outbox.Message{{
+	errs := publisher.Publish(context.Background(), []message.Message{{
 		ID: "0194b5e0-7f00-7000-8000-000000000001", Topic: "refunds", Key: "account-7", Seq: 1, Type: "refund.succeeded",
 		Source: "payments", Payload: []byte(`{"amount":700}`), Headers: map[string]string{"content-type": "application/json"},
 	}})
@@ -45,10 +46,10 @@ var engine *once.Engine[*sql.Tx]
 
 func ExampleReceiver() { //nolint:testableexamples // it needs a database: internal/torture/push has receivers that run
 	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
-	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+	book := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		var refund struct{ Amount int64 }
 		if err := json.Unmarshal(m.Payload, &refund); err != nil {
-			return inbox.Permanent(err) // a dead letter now: no other attempt can change it
+			return retry.Permanent(err) // a dead letter now: no other attempt can change it
 		}
 		_, err := tx.ExecContext(ctx, "insert into booking (account, amount) values (?, ?)", m.Key, refund.Amount)
 		return err

@@ -8,8 +8,10 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/broker/httpbroker"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -38,17 +40,17 @@ func TestReceiverWithOncehttp(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}))
 		p := httpbroker.Publisher(receiver.URL, httpbroker.Config{Quoted: strict})
-		message := []outbox.Message{{Topic: "refunds", ID: once.NewKey(), Type: "refund.succeeded", Payload: []byte("{}")}}
+		messages := []message.Message{{Topic: "refunds", ID: once.NewKey(), Type: "refund.succeeded", Payload: []byte("{}")}}
 
 		// The client of package net/http sends a request with an idempotency key again by itself
 		// when its connection is lost: not every lost answer is seen here.
 		calls := 1
 		for ; ; calls++ {
-			errs := p.Publish(t.Context(), message)
+			errs := p.Publish(t.Context(), messages)
 			if errs == nil {
 				break
 			}
-			if outbox.IsPermanent(errs[0]) || outbox.IsUnavailable(errs[0]) || requests.Load() > 5 {
+			if retry.IsPermanent(errs[0]) || outbox.IsUnavailable(errs[0]) || requests.Load() > 5 {
 				t.Fatalf("strict %v: the answer is lost: %v", strict, errs)
 			}
 		}
@@ -58,9 +60,9 @@ func TestReceiverWithOncehttp(t *testing.T) {
 		if n := applied.Load(); n != 1 {
 			t.Errorf("strict %v: applied %d times", strict, n)
 		}
-		marker := message[0]
-		marker.Type, marker.Payload = outbox.TypeSkipped, nil
-		if errs := p.Publish(t.Context(), []outbox.Message{marker}); errs != nil && outbox.IsPermanent(errs[0]) {
+		marker := messages[0]
+		marker.Type, marker.Payload = message.TypeSkipped, nil
+		if errs := p.Publish(t.Context(), []message.Message{marker}); errs != nil && retry.IsPermanent(errs[0]) {
 			t.Errorf("strict %v: the marker of a message that was applied is refused for good: %v", strict, errs)
 		}
 		receiver.Close()

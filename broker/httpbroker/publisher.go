@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/wire"
-	"github.com/oncelib/once/internal/cloudevent"
 	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )
@@ -92,11 +93,11 @@ type publisher struct {
 }
 
 // Publish implements [outbox.Publisher].
-func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []error {
-	return p.sender.Publish(ctx, messages, func(m *outbox.Message) error { return p.send(ctx, m) })
+func (p *publisher) Publish(ctx context.Context, messages []message.Message) []error {
+	return p.sender.Publish(ctx, messages, func(m *message.Message) error { return p.send(ctx, m) })
 }
 
-func (p *publisher) send(ctx context.Context, m *outbox.Message) error {
+func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
 	req, err := p.request(limited, m)
@@ -118,11 +119,11 @@ func (p *publisher) send(ctx context.Context, m *outbox.Message) error {
 	return refused(resp, text)
 }
 
-func (p *publisher) request(ctx context.Context, m *outbox.Message) (*http.Request, error) {
+func (p *publisher) request(ctx context.Context, m *message.Message) (*http.Request, error) {
 	target := p.target
 	if strings.Contains(target, topicMark) {
 		if m.Topic == "." || m.Topic == ".." {
-			return nil, outbox.Permanent(fmt.Errorf("httpbroker: the topic %q is no part of a path. Try: another topic", m.Topic))
+			return nil, retry.Permanent(fmt.Errorf("httpbroker: the topic %q is no part of a path. Try: another topic", m.Topic))
 		}
 		target = strings.ReplaceAll(target, topicMark, url.PathEscape(m.Topic))
 	}
@@ -135,7 +136,7 @@ func (p *publisher) request(ctx context.Context, m *outbox.Message) (*http.Reque
 	}
 	req.Header.Set(topicHeader, cloudevent.Escape(m.Topic))
 	key := m.ID
-	if m.Type == outbox.TypeSkipped { // another request: under the key of the message a receiver would refuse another body
+	if m.Type == message.TypeSkipped { // another request: under the key of the message a receiver would refuse another body
 		key += ".skipped"
 	}
 	if p.cfg.Quoted {
@@ -162,7 +163,7 @@ func unanswered(ctx context.Context, err error) error {
 		strings.Contains(err.Error(), "unsupported protocol scheme"), strings.Contains(err.Error(), "no Host in request URL"):
 		return outbox.Unavailable(fmt.Errorf("httpbroker: %w", err))
 	case strings.Contains(err.Error(), "invalid header field"):
-		return outbox.Permanent(fmt.Errorf("httpbroker: %w. Try: headers without control characters", err))
+		return retry.Permanent(fmt.Errorf("httpbroker: %w. Try: headers without control characters", err))
 	}
 	return fmt.Errorf("httpbroker: %w", err)
 }
@@ -183,7 +184,7 @@ func refused(resp *http.Response, text []byte) error {
 		}
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 		http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
-		return outbox.Permanent(err)
+		return retry.Permanent(err)
 	}
 	if said {
 		return retry.After(err, after)

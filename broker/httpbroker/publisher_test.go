@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/broker/httpbroker"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
 	"github.com/oncelib/once/retry"
@@ -27,7 +28,7 @@ type receiver struct {
 	server  *httptest.Server
 
 	mu      sync.Mutex
-	arrived []outbox.Message
+	arrived []message.Message
 	failure error
 }
 
@@ -84,7 +85,7 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) {
 	r.arrived = append(r.arrived, m)
 }
 
-func (r *receiver) received(t *testing.T) []outbox.Message {
+func (r *receiver) received(t *testing.T) []message.Message {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +103,7 @@ func TestPublisher(t *testing.T) {
 		Publisher: httpbroker.Publisher("http://"+r.address+"/events/{topic}", httpbroker.Config{}),
 		Topics:    []string{"refunds", "a b/c"},
 		Received:  r.received,
-		Reject:    func(m *outbox.Message) { m.Headers = map[string]string{"refuse": "yes"} },
+		Reject:    func(m *message.Message) { m.Headers = map[string]string{"refuse": "yes"} },
 		Break: func(t *testing.T) func() {
 			t.Helper()
 			r.server.Close()
@@ -141,7 +142,7 @@ func TestAnswers(t *testing.T) {
 				w.WriteHeader(c.status)
 			}))
 			defer s.Close()
-			errs := httpbroker.Publisher(s.URL, httpbroker.Config{}).Publish(t.Context(), []outbox.Message{{Topic: "t", ID: "1", Type: "x"}})
+			errs := httpbroker.Publisher(s.URL, httpbroker.Config{}).Publish(t.Context(), []message.Message{{Topic: "t", ID: "1", Type: "x"}})
 			if visits != 1 {
 				t.Errorf("%d requests", visits)
 			}
@@ -156,7 +157,7 @@ func TestAnswers(t *testing.T) {
 			}
 			got := own
 			switch {
-			case outbox.IsPermanent(errs[0]):
+			case retry.IsPermanent(errs[0]):
 				got = permanent
 			case outbox.IsUnavailable(errs[0]):
 				got = unavailable
@@ -194,20 +195,20 @@ func TestSilentReceiver(t *testing.T) {
 	var errs []error
 	for timeout := time.Second; timeout < 2*time.Minute; timeout *= 2 { // until it is enough for the other message
 		p = httpbroker.Publisher(s.URL, httpbroker.Config{Timeout: timeout})
-		if errs = p.Publish(t.Context(), []outbox.Message{{Topic: "t", ID: "silent"}, {Topic: "t", ID: "2"}}); errs == nil || errs[1] == nil {
+		if errs = p.Publish(t.Context(), []message.Message{{Topic: "t", ID: "silent"}, {Topic: "t", ID: "2"}}); errs == nil || errs[1] == nil {
 			break
 		}
 	}
 	if errs == nil || errs[0] == nil || errs[1] != nil {
 		t.Fatal(errs)
 	}
-	if outbox.IsUnavailable(errs[0]) || outbox.IsPermanent(errs[0]) {
+	if outbox.IsUnavailable(errs[0]) || retry.IsPermanent(errs[0]) {
 		t.Error(errs[0])
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	p = httpbroker.Publisher(s.URL, httpbroker.Config{})
-	if errs = p.Publish(ctx, []outbox.Message{{Topic: "t", ID: "silent"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
+	if errs = p.Publish(ctx, []message.Message{{Topic: "t", ID: "silent"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
 		t.Errorf("the context has ended: %v", errs)
 	}
 }
@@ -223,13 +224,13 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}))
 	defer s.Close()
 	p := httpbroker.Publisher(s.URL, httpbroker.Config{Timeout: time.Minute})
-	if errs := p.Publish(t.Context(), []outbox.Message{{Topic: "t", ID: "1"}}); errs != nil {
+	if errs := p.Publish(t.Context(), []message.Message{{Topic: "t", ID: "1"}}); errs != nil {
 		t.Error(errs)
 	}
 }
 
 func TestSetup(t *testing.T) {
-	for target, m := range map[string]outbox.Message{
+	for target, m := range map[string]message.Message{
 		"://":                    {Topic: "t"},
 		"ftp://127.0.0.1/":       {Topic: "t"},
 		"example.com":            {Topic: "t"},
@@ -237,7 +238,7 @@ func TestSetup(t *testing.T) {
 		"http://127.0.0.1:1/":    {Topic: "t"},
 		"http://host.invalid./x": {Topic: "t"},
 	} {
-		errs := httpbroker.Publisher(target, httpbroker.Config{}).Publish(t.Context(), []outbox.Message{m})
+		errs := httpbroker.Publisher(target, httpbroker.Config{}).Publish(t.Context(), []message.Message{m})
 		if errs == nil || !outbox.IsUnavailable(errs[0]) {
 			t.Errorf("%s: %v", target, errs)
 		}
@@ -245,16 +246,16 @@ func TestSetup(t *testing.T) {
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer untrusted.Close()
 	untrusted.Config.ErrorLog = nil
-	errs := httpbroker.Publisher(untrusted.URL, httpbroker.Config{}).Publish(t.Context(), []outbox.Message{{Topic: "t"}})
+	errs := httpbroker.Publisher(untrusted.URL, httpbroker.Config{}).Publish(t.Context(), []message.Message{{Topic: "t"}})
 	if errs == nil || !outbox.IsUnavailable(errs[0]) {
 		t.Errorf("an untrusted certificate: %v", errs)
 	}
-	for name, m := range map[string]outbox.Message{
+	for name, m := range map[string]message.Message{
 		"topic":  {Topic: ".."},
 		"header": {Topic: "t", Headers: map[string]string{"x": "a\nb"}},
 	} {
-		errs := httpbroker.Publisher("http://127.0.0.1:1/{topic}", httpbroker.Config{}).Publish(t.Context(), []outbox.Message{m})
-		if errs == nil || !outbox.IsPermanent(errs[0]) {
+		errs := httpbroker.Publisher("http://127.0.0.1:1/{topic}", httpbroker.Config{}).Publish(t.Context(), []message.Message{m})
+		if errs == nil || !retry.IsPermanent(errs[0]) {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
@@ -273,14 +274,14 @@ func TestPrepareAndQuoted(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+r.Header.Get("Ce-Id"))
 		return nil
 	}})
-	if errs := p.Publish(t.Context(), []outbox.Message{{Topic: "t", ID: "1"}}); errs != nil {
+	if errs := p.Publish(t.Context(), []message.Message{{Topic: "t", ID: "1"}}); errs != nil {
 		t.Fatal(errs)
 	}
 	if got.Get("Authorization") != "Bearer 1" || got.Get("Idempotency-Key") != `"1"` {
 		t.Error(got)
 	}
 	fail = true
-	if errs := p.Publish(t.Context(), []outbox.Message{{Topic: "t", ID: "1"}}); errs == nil || !errors.Is(errs[0], fails) || outbox.IsPermanent(errs[0]) {
+	if errs := p.Publish(t.Context(), []message.Message{{Topic: "t", ID: "1"}}); errs == nil || !errors.Is(errs[0], fails) || retry.IsPermanent(errs[0]) {
 		t.Error(errs)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/base/wire"
-	"github.com/oncelib/once/internal/cloudevent"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )
@@ -42,7 +43,7 @@ type ReceiverConfig struct {
 	// Source returns the source of a message: two messages with different sources are different, also if their IDs are the same. A service
 	// with several tenants puts the authenticated tenant in front of m.Source. Default, also of "": m.Source, which is that of
 	// the CloudEvent; a message that is no CloudEvent and names none has its topic there.
-	Source func(r *http.Request, m inbox.Message) string
+	Source func(r *http.Request, m message.Message) string
 }
 
 // Receiver returns a handler that applies each message which is sent to it: fn and the note that the message
@@ -57,15 +58,15 @@ func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ReceiverCon
 		source:     cfg.Source,
 		maxPayload: in.Config().MaxPayload,
 		refuse:     in.Refuse,
-		handle:     func(ctx context.Context, m inbox.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, fn) },
+		handle:     func(ctx context.Context, m message.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, fn) },
 	}
 }
 
 type receiver struct {
-	source     func(r *http.Request, m inbox.Message) string
+	source     func(r *http.Request, m message.Message) string
 	maxPayload int
-	handle     func(ctx context.Context, m inbox.Message) (inbox.Outcome, error)
-	refuse     func(ctx context.Context, m inbox.Message, class string, reason error) error
+	handle     func(ctx context.Context, m message.Message) (inbox.Outcome, error)
+	refuse     func(ctx context.Context, m message.Message, class string, reason error) error
 }
 
 // ServeHTTP implements [http.Handler].
@@ -76,7 +77,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// An event in JSON can be larger than its data. What is larger than that is not read to its end.
-	bound := int64(rc.maxPayload) + int64(rc.maxPayload)/2 + inbox.MaxHeaders
+	bound := int64(rc.maxPayload) + int64(rc.maxPayload)/2 + message.MaxReceivedHeaders
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bound))
 	var tooLarge *http.MaxBytesError
 	if err != nil && !errors.As(err, &tooLarge) {
@@ -105,7 +106,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // reject answers to what can never be applied. If it has an ID, it is kept as a dead letter first: the
 // answer says that the sender need not come again.
-func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, m inbox.Message, class string, reason error) {
+func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, m message.Message, class string, reason error) {
 	if m.ID != "" {
 		if err := rc.refuse(r.Context(), m, class, reason); err != nil {
 			writeFailure(w, err)
@@ -120,7 +121,7 @@ func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, m inbox.Messa
 }
 
 // decode returns the message of a request. With an error it is what is valid of it.
-func (rc *receiver) decode(r *http.Request, body []byte) (inbox.Message, error) {
+func (rc *receiver) decode(r *http.Request, body []byte) (message.Message, error) {
 	m, err := cloudevent.Decode(headersOf(r.Header), cloudevent.HTTP, body)
 	m.Delivery = wire.Attempt(r.Header[wire.AttemptHeader])
 	topic, wrong := topicOf(r)
@@ -146,7 +147,7 @@ func topicOf(r *http.Request) (topic string, err error) {
 	if topic == "" {
 		topic = r.URL.Path
 	}
-	return topic, cloudevent.CheckText("topic", topic)
+	return topic, message.CheckText("topic", topic, message.MaxText)
 }
 
 // headersOf returns the headers that may be those of a message. What is for the server or a proxy is left out:

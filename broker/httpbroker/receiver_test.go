@@ -16,14 +16,13 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/cloudevent"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
 // calls is what a receiver asks of its inbox.
 type calls struct {
-	handled, refused []inbox.Message
+	handled, refused []message.Message
 	classes          []string
 	failure          error // of both
 }
@@ -31,11 +30,11 @@ type calls struct {
 func (c *calls) receiver(maxPayload int) *receiver {
 	return &receiver{
 		maxPayload: maxPayload,
-		handle: func(_ context.Context, m inbox.Message) (inbox.Outcome, error) {
+		handle: func(_ context.Context, m message.Message) (inbox.Outcome, error) {
 			c.handled = append(c.handled, m)
 			return inbox.Applied, c.failure
 		},
-		refuse: func(_ context.Context, m inbox.Message, class string, reason error) error {
+		refuse: func(_ context.Context, m message.Message, class string, reason error) error {
 			c.refused, c.classes = append(c.refused, m), append(c.classes, class)
 			if reason == nil {
 				return errors.New("no reason")
@@ -192,12 +191,12 @@ func TestReceiverGetsWhatPublisherSends(t *testing.T) {
 	var in calls
 	server := httptest.NewServer(in.receiver(1 << 10))
 	defer server.Close()
-	sent := outbox.Message{
+	sent := message.Message{
 		ID: once.NewKey(), Topic: "refunds €", Key: "Zoë 7", Seq: 3, Type: "refund.succeeded", Source: "payments", Payload: []byte{0, 255},
 		Headers: map[string]string{"content-type": "application/octet-stream", "tenant": "7"}, Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
-	if errs := Publisher(server.URL+"/events", Config{}).Publish(t.Context(), []outbox.Message{sent}); errs != nil {
+	if errs := Publisher(server.URL+"/events", Config{}).Publish(t.Context(), []message.Message{sent}); errs != nil {
 		t.Fatal(errs)
 	}
 	got := in.handled[0]
@@ -220,7 +219,7 @@ func FuzzReceiver(f *testing.F) {
 		switch {
 		case w.Code == http.StatusOK && len(in.handled) == 1:
 			m := in.handled[0]
-			if cloudevent.CheckText("topic", m.Topic) != nil || m.ID == "" || len(m.Payload) > 100 {
+			if message.CheckText("topic", m.Topic, message.MaxText) != nil || m.ID == "" || len(m.Payload) > 100 {
 				t.Fatalf("%+v", m)
 			}
 		case (w.Code == http.StatusBadRequest || w.Code == http.StatusRequestEntityTooLarge) && len(in.handled) == 0:

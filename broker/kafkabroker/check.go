@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 // Names of settings of a topic.
@@ -96,7 +96,7 @@ func checkTopic(topic *kmsg.DescribeConfigsResponseResource) (findings []string)
 			findings = append(findings, fmt.Sprintf("Topic %s confirms records that only one broker has. Try: min.insync.replicas=2", topic.ResourceName))
 		case setting.Name == uncleanElection && *setting.Value == "true":
 			findings = append(findings, fmt.Sprintf("Topic %s may drop confirmed records when its leader is lost. Try: unclean.leader.election.enable=false", topic.ResourceName))
-		case setting.Name == maxMessageBytes && isNumber && number < outbox.MaxPayload+outbox.MaxHeaders:
+		case setting.Name == maxMessageBytes && isNumber && number < message.MaxPayload+message.MaxHeaders:
 			findings = append(findings, fmt.Sprintf("Topic %s refuses records above %d bytes, and their keys stop."+
 				" Try: max.message.bytes=2000000 and kgo.ProducerBatchMaxBytes, or a smaller MaxPayload of the outbox", topic.ResourceName, number))
 		}

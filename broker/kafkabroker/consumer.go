@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/consume"
+	"github.com/oncelib/once/message"
 )
 
 // ConsumerConfig says what [Consume] reads. Client and Topics are required.
@@ -44,8 +45,8 @@ type ConsumerConfig struct {
 	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
 	SlowAcquire time.Duration
 
-	Decode func(r *kgo.Record) (inbox.Message, error) // default: [Decode]
-	Log    *slog.Logger                               // default: slog.Default()
+	Decode func(r *kgo.Record) (message.Message, error) // default: [Decode]
+	Log    *slog.Logger                                 // default: slog.Default()
 }
 
 const (
@@ -172,7 +173,7 @@ func (c *consumer) add(fetches kgo.Fetches) {
 		p := c.partition(place{f.Topic, f.Partition})
 		for _, r := range f.Records {
 			d := &consume.Delivery{Receipt: p.add(r)}
-			d.Decode(inbox.Message{Topic: r.Topic, Payload: r.Value}, func() (inbox.Message, error) { return c.cfg.Decode(r) })
+			d.Decode(message.Message{Topic: r.Topic, Payload: r.Value}, func() (message.Message, error) { return c.cfg.Decode(r) })
 			if d.Malformed != nil && d.Message.ID == "" { // its place names it
 				d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset), "kafka"
 			}

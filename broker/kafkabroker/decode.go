@@ -5,13 +5,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/cloudevent"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 )
 
 // Decode returns the CloudEvent in r. If the event has no key, the key of the record is that of the message, unless it is
 // no printable text, such as a number in binary: then the message has none.
-func Decode(r *kgo.Record) (inbox.Message, error) {
+func Decode(r *kgo.Record) (message.Message, error) {
 	decoded, err := cloudevent.Decode(func(yield func(name, value string) bool) {
 		for _, h := range r.Headers {
 			if !yield(h.Key, string(h.Value)) {
@@ -20,7 +20,7 @@ func Decode(r *kgo.Record) (inbox.Message, error) {
 		}
 	}, cloudevent.Kafka, r.Value)
 	decoded.Topic = r.Topic
-	if key := string(r.Key); decoded.Key == "" && cloudevent.CheckText("key", key) == nil {
+	if key := string(r.Key); decoded.Key == "" && message.CheckText("key", key, message.MaxText) == nil {
 		decoded.Key = key
 	}
 	if decoded.CreatedAt.IsZero() {

@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -29,7 +30,7 @@ func ExampleConsume() { //nolint:testableexamples // it needs a broker
 		return
 	}
 	in := inbox.New(once.New(store, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder})
-	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+	book := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into ledger (refund) values ($1)", m.Payload)
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/oncelib/once/broker/kafkabroker"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 func Example() { //nolint:testableexamples // it needs a server
@@ -21,7 +21,7 @@ func Example() { //nolint:testableexamples // it needs a server
 	fmt.Println(findings, err)
 
 	// A relay does this: box.Relay(kafkabroker.Publisher(client), outbox.RelayConfig{}).Run(ctx).
-	errs := kafkabroker.Publisher(client).Publish(context.Background(), []outbox.Message{{
+	errs := kafkabroker.Publisher(client).Publish(context.Background(), []message.Message{{
 		ID: "0194b5e0-7f00-7000-8000-000000000001", Topic: "refunds", Key: "account-7", Seq: 1,
 		Type: "refund.succeeded", Payload: []byte(`{"amount":700}`),
 	}})

@@ -8,9 +8,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/oncelib/once/internal/cloudevent"
 	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 )
 
 const onTheWay = 512 // messages at once
@@ -33,11 +35,11 @@ type publisher struct {
 }
 
 // Publish implements [outbox.Publisher].
-func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []error {
-	return p.sender.Publish(ctx, messages, func(m *outbox.Message) error { return p.send(ctx, m) })
+func (p *publisher) Publish(ctx context.Context, messages []message.Message) []error {
+	return p.sender.Publish(ctx, messages, func(m *message.Message) error { return p.send(ctx, m) })
 }
 
-func (p *publisher) send(ctx context.Context, m *outbox.Message) error {
+func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if !p.waits {
 		return outbox.Unavailable(errAcks)
 	}
@@ -46,7 +48,7 @@ func (p *publisher) send(ctx context.Context, m *outbox.Message) error {
 	return classify(m, p.client.ProduceSync(ctx, newRecord(m)).FirstErr())
 }
 
-func newRecord(m *outbox.Message) *kgo.Record {
+func newRecord(m *message.Message) *kgo.Record {
 	record := &kgo.Record{Topic: m.Topic, Value: m.Payload, Timestamp: m.CreatedAt}
 	if m.Key != "" {
 		record.Key = []byte(m.Key)
@@ -57,7 +59,7 @@ func newRecord(m *outbox.Message) *kgo.Record {
 	return record
 }
 
-func classify(m *outbox.Message, err error) error {
+func classify(m *message.Message, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -66,9 +68,9 @@ func classify(m *outbox.Message, err error) error {
 	case errors.Is(err, kgo.ErrClientClosed): // only the program closes it: the client library itself always connects again
 		return outbox.Closed(fmt.Errorf("%w. Try: close the client after Run has returned", told))
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return outbox.Permanent(fmt.Errorf("%w. Try: a larger max.message.bytes of the topic, and kgo.ProducerBatchMaxBytes", told))
+		return retry.Permanent(fmt.Errorf("%w. Try: a larger max.message.bytes of the topic, and kgo.ProducerBatchMaxBytes", told))
 	case errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidTimestamp):
-		return outbox.Permanent(told)
+		return retry.Permanent(told)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return outbox.Unavailable(fmt.Errorf("%w. Try: create the topic", told))
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // calls fsync (sync_interval) cannot be asked.
 func Check(ctx context.Context, js jetstream.JetStream, topics ...string) ([]string, error) {
 	var findings []string
-	if most := js.Conn().MaxPayload(); most < outbox.MaxPayload+outbox.MaxHeaders {
+	if most := js.Conn().MaxPayload(); most < message.MaxPayload+message.MaxHeaders {
 		findings = append(findings, fmt.Sprintf("The server refuses messages above %d bytes, headers included, and their keys stop."+
 			" Try: max_payload: 2MB in its configuration, or a smaller MaxPayload of the outbox", most))
 	}
@@ -70,7 +70,7 @@ func checkStream(info *jetstream.StreamInfo) (findings []string) {
 	add(c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0),
 		"deletes old messages when it is full, also those that no consumer has read. Try: discard: new")
 	add(c.MaxAge > 0 && c.MaxAge < shortAge, "deletes messages after %v, also those that no consumer has read. Try: max_age of a day or more", c.MaxAge)
-	add(c.MaxMsgSize > 0 && c.MaxMsgSize < outbox.MaxPayload+outbox.MaxHeaders, "refuses messages above %d bytes, headers included, and their keys stop."+
+	add(c.MaxMsgSize > 0 && c.MaxMsgSize < message.MaxPayload+message.MaxHeaders, "refuses messages above %d bytes, headers included, and their keys stop."+
 		" Try: a larger max_msg_size, or a smaller MaxPayload of the outbox", c.MaxMsgSize)
 	add(c.Retention == jetstream.InterestPolicy && info.State.Consumers == 0, "keeps messages only for its consumers, and has none: all are deleted at once."+
 		" Try: create the consumers first")

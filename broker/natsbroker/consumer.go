@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/consume"
+	"github.com/oncelib/once/message"
 )
 
 // ConsumerConfig says what [Consume] reads. Subjects or Stream is required.
@@ -41,8 +42,8 @@ type ConsumerConfig struct {
 	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
 	SlowAcquire time.Duration
 
-	Decode func(m jetstream.Msg) (inbox.Message, error) // default: [Decode]
-	Log    *slog.Logger                                 // default: slog.Default()
+	Decode func(m jetstream.Msg) (message.Message, error) // default: [Decode]
+	Log    *slog.Logger                                   // default: slog.Default()
 }
 
 const (
@@ -232,7 +233,7 @@ func (c *consumer) fetch(ctx context.Context, consumer jetstream.Consumer) error
 // delivery decodes a message.
 func (c *consumer) delivery(m jetstream.Msg) *consume.Delivery {
 	d := &consume.Delivery{Receipt: receipt{m}}
-	d.Decode(inbox.Message{Topic: m.Subject(), Payload: m.Data()}, func() (inbox.Message, error) { return c.cfg.Decode(m) })
+	d.Decode(message.Message{Topic: m.Subject(), Payload: m.Data()}, func() (message.Message, error) { return c.cfg.Decode(m) })
 	delivery := 0
 	place := ""
 	if at, err := m.Metadata(); err == nil {

@@ -7,12 +7,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/cloudevent"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 )
 
 // Decode returns the CloudEvent in m. Its subject is the topic.
-func Decode(m jetstream.Msg) (inbox.Message, error) {
+func Decode(m jetstream.Msg) (message.Message, error) {
 	headers := m.Headers()
 	decoded, err := cloudevent.Decode(func(yield func(name, value string) bool) {
 		for _, name := range slices.Sorted(maps.Keys(headers)) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/oncelib/once/broker/natsbroker"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 func Example() { //nolint:testableexamples // it needs a server
@@ -27,7 +27,7 @@ func Example() { //nolint:testableexamples // it needs a server
 	fmt.Println(findings, err)
 
 	// A relay does this: box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{}).Run(ctx).
-	errs := natsbroker.Publisher(js).Publish(context.Background(), []outbox.Message{{
+	errs := natsbroker.Publisher(js).Publish(context.Background(), []message.Message{{
 		ID: "0194b5e0-7f00-7000-8000-000000000001", Topic: "refunds", Key: "account-7", Seq: 1,
 		Type: "refund.succeeded", Payload: []byte(`{"amount":700}`),
 	}})

@@ -13,9 +13,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/oncelib/once/internal/cloudevent"
 	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 )
 
 const onTheWay = 512 // messages at once
@@ -31,7 +33,7 @@ type publisher struct {
 }
 
 // Publish implements [outbox.Publisher].
-func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []error {
+func (p *publisher) Publish(ctx context.Context, messages []message.Message) []error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	nc := p.js.Conn()
@@ -53,7 +55,7 @@ func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []er
 		case <-ctx.Done():
 		}
 	}()
-	return p.sender.Publish(ctx, messages, func(m *outbox.Message) error { return p.send(ctx, m) })
+	return p.sender.Publish(ctx, messages, func(m *message.Message) error { return p.send(ctx, m) })
 }
 
 // closed says that the client connects no more, and why: the server has refused its user twice in a row, or the program has
@@ -66,7 +68,7 @@ func closed(nc *nats.Conn) error {
 	return fmt.Errorf("natsbroker: the connection to %s was closed. Try: close it after Run or Consume has returned", hosts)
 }
 
-func all(messages []outbox.Message, err error) []error {
+func all(messages []message.Message, err error) []error {
 	errs := make([]error, len(messages))
 	for i := range errs {
 		errs[i] = err
@@ -78,14 +80,14 @@ func notConnected(status nats.Status) error {
 	return fmt.Errorf("natsbroker: the connection to the server is %s", strings.ToLower(status.String()))
 }
 
-func (p *publisher) send(ctx context.Context, m *outbox.Message) error {
+func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if !isSubject(m.Topic) {
-		return outbox.Permanent(fmt.Errorf("natsbroker: the topic %q is no subject. Try: words with dots between them, such as orders.created", m.Topic))
+		return retry.Permanent(fmt.Errorf("natsbroker: the topic %q is no subject. Try: words with dots between them, such as orders.created", m.Topic))
 	}
 	message := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
 	for name, value := range cloudevent.Headers(m, cloudevent.NATS) {
 		if strings.ContainsAny(value, "\r\n") {
-			return outbox.Permanent(fmt.Errorf("natsbroker: the header %q has a line break, which NATS cannot carry", name))
+			return retry.Permanent(fmt.Errorf("natsbroker: the header %q has a line break, which NATS cannot carry", name))
 		}
 		message.Header[name] = []string{value}
 	}
@@ -97,7 +99,7 @@ func (p *publisher) send(ctx context.Context, m *outbox.Message) error {
 // msgID returns the Nats-Msg-Id of m: its ID and a hash of the rest. A stream drops what has the Nats-Msg-Id of a message that it
 // has, and confirms it. The hash is the same in every delivery, so that a stream drops a second delivery of m, and not
 // another message to which an application has given the same ID, such as the one for another subject of the stream.
-func msgID(m *outbox.Message) string {
+func msgID(m *message.Message) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %d %q %q %q ", m.Topic, m.Key, m.Seq, m.Type, m.Source, m.Headers) // a map is printed in order
 	h.Write(m.Payload)
@@ -120,7 +122,7 @@ const (
 	codeHeaderTooLarge  = 10097
 )
 
-func classify(m *outbox.Message, err error) error {
+func classify(m *message.Message, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -131,9 +133,9 @@ func classify(m *outbox.Message, err error) error {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return outbox.Unavailable(fmt.Errorf("%w. Try: create a stream for this subject, or wait until its leader is back", told))
 	case errors.Is(err, nats.ErrMaxPayload):
-		return outbox.Permanent(fmt.Errorf("%w. Try: a larger max_payload of the server", told))
+		return retry.Permanent(fmt.Errorf("%w. Try: a larger max_payload of the server", told))
 	case isRefusal && (refusal.ErrorCode == codeMessageTooLarge || refusal.ErrorCode == codeHeaderTooLarge):
-		return outbox.Permanent(fmt.Errorf("%w. Try: a larger max_msg_size of the stream", told))
+		return retry.Permanent(fmt.Errorf("%w. Try: a larger max_msg_size of the stream", told))
 	case isPassing(err):
 		return outbox.Unavailable(told)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/cloudevent"
-	"github.com/oncelib/once/outbox"
+	oncemessage "github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/retry"
 )
 
@@ -27,7 +27,7 @@ func Handler[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) message.NoPublis
 	return (&consumer{
 		wait:   wait,
 		refuse: in.Refuse,
-		handle: func(ctx context.Context, m inbox.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, fn) },
+		handle: func(ctx context.Context, m oncemessage.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, fn) },
 	}).consume
 }
 
@@ -45,14 +45,14 @@ func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {
 
 // Apply returns h as a handler of an inbox, which [Middleware] calls, and which [inbox.Inbox.Run] is given beside it.
 func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
-	return func(ctx context.Context, tx TX, m inbox.Message) error {
-		event := outbox.Message{
+	return func(ctx context.Context, tx TX, m oncemessage.Message) error {
+		event := oncemessage.Message{
 			Topic: m.Topic, Key: m.Key, Type: m.Type, Source: m.Source, Payload: m.Payload, Headers: m.Headers, Trace: m.Trace,
 			ID: m.ID, Seq: m.Seq, CreatedAt: m.CreatedAt,
 		}
 		produced, err := h(newMessage(context.WithValue(ctx, txKey[TX]{}, tx), &event))
 		if err == nil && len(produced) > 0 {
-			return inbox.Permanent(fmt.Errorf("watermillbroker: the handler returns %d messages, which could be lost. Try: outbox.Box.Add, in the transaction of watermillbroker.Tx", len(produced)))
+			return retry.Permanent(fmt.Errorf("watermillbroker: the handler returns %d messages, which could be lost. Try: outbox.Box.Add, in the transaction of watermillbroker.Tx", len(produced)))
 		}
 		return err
 	}
@@ -72,8 +72,8 @@ func Tx[TX any](ctx context.Context) TX {
 
 type consumer struct {
 	wait   func(ctx context.Context, d time.Duration)
-	handle func(ctx context.Context, m inbox.Message) (inbox.Outcome, error)
-	refuse func(ctx context.Context, m inbox.Message, class string, reason error) error
+	handle func(ctx context.Context, m oncemessage.Message) (inbox.Outcome, error)
+	refuse func(ctx context.Context, m oncemessage.Message, class string, reason error) error
 }
 
 // consume applies a message. The router acknowledges it if there is no error, and gives it back otherwise.
@@ -105,16 +105,19 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
+// natsID is the header of a message that is no CloudEvent and has an ID.
+const natsID = "nats-msg-id"
+
 // decode returns the message of the inbox that has arrived. One that is no event has the UUID as its ID.
-func decode(arrived *message.Message) (inbox.Message, error) {
+func decode(arrived *message.Message) (oncemessage.Message, error) {
 	m, err := cloudevent.Decode(func(yield func(name, value string) bool) {
 		for name, value := range arrived.Metadata {
 			if !yield(name, value) {
 				return
 			}
 		}
-		if arrived.UUID != "" && arrived.Metadata.Get(cloudevent.NATSID) == "" {
-			yield(cloudevent.NATSID, arrived.UUID)
+		if arrived.UUID != "" && arrived.Metadata.Get(natsID) == "" {
+			yield(natsID, arrived.UUID)
 		}
 	}, cloudevent.Kafka, arrived.Payload)
 	m.Topic = message.SubscribeTopicFromCtx(arrived.Context())

@@ -12,7 +12,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/outbox"
+	oncemessage "github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
@@ -20,7 +20,7 @@ var errFailed = errors.New("failed")
 
 // calls is what a consumer asks of its inbox.
 type calls struct {
-	handled, refused []inbox.Message
+	handled, refused []oncemessage.Message
 	waits            []time.Duration
 	failures         []error // of the next calls
 }
@@ -35,11 +35,11 @@ func (c *calls) next() (err error) {
 func (c *calls) consumer() *consumer {
 	return &consumer{
 		wait: func(_ context.Context, d time.Duration) { c.waits = append(c.waits, d) },
-		handle: func(_ context.Context, m inbox.Message) (inbox.Outcome, error) {
+		handle: func(_ context.Context, m oncemessage.Message) (inbox.Outcome, error) {
 			c.handled = append(c.handled, m)
 			return inbox.Applied, c.next()
 		},
-		refuse: func(_ context.Context, m inbox.Message, class string, reason error) error {
+		refuse: func(_ context.Context, m oncemessage.Message, class string, reason error) error {
 			if class != "malformed" || reason == nil {
 				return errors.New("no reason")
 			}
@@ -103,9 +103,9 @@ func TestHandlerGetsWhatPublisherSends(t *testing.T) {
 	}
 	in := calls{failures: []error{errFailed, errFailed}}
 	consumer := in.consumer()
-	applied := make(chan inbox.Message, 1)
+	applied := make(chan oncemessage.Message, 1)
 	handle := consumer.handle
-	consumer.handle = func(ctx context.Context, m inbox.Message) (o inbox.Outcome, err error) {
+	consumer.handle = func(ctx context.Context, m oncemessage.Message) (o inbox.Outcome, err error) {
 		if o, err = handle(ctx, m); err == nil {
 			applied <- m
 		}
@@ -114,8 +114,8 @@ func TestHandlerGetsWhatPublisherSends(t *testing.T) {
 	router.AddConsumerHandler("billing", "refunds", channel, consumer.consume)
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(t.Context()) }()
-	sent := outbox.Message{ID: "0194b5e0-7f00-7000-8000-000000000001", Topic: "refunds", Key: "Zoë 7", Seq: 3, Type: "refund.succeeded", Source: "payments", Payload: []byte{0, 255}, Headers: map[string]string{"tenant": "7"}}
-	if errs := Publisher(channel).Publish(t.Context(), []outbox.Message{sent}); errs != nil {
+	sent := oncemessage.Message{ID: "0194b5e0-7f00-7000-8000-000000000001", Topic: "refunds", Key: "Zoë 7", Seq: 3, Type: "refund.succeeded", Source: "payments", Payload: []byte{0, 255}, Headers: map[string]string{"tenant": "7"}}
+	if errs := Publisher(channel).Publish(t.Context(), []oncemessage.Message{sent}); errs != nil {
 		t.Fatal(errs)
 	}
 	got := <-applied
@@ -140,7 +140,7 @@ func TestWaitEnds(t *testing.T) {
 
 // TestApply: a handler of Watermill gets the event and its transaction, and what it returns is not lost silently.
 func TestApply(t *testing.T) {
-	m := inbox.Message{ID: "1", Source: "s", Topic: "refunds", Key: "k", Seq: 7, Type: "t", Payload: []byte("x"), Headers: map[string]string{"tenant": "7"}}
+	m := oncemessage.Message{ID: "1", Source: "s", Topic: "refunds", Key: "k", Seq: 7, Type: "t", Payload: []byte("x"), Headers: map[string]string{"tenant": "7"}}
 	var fails error
 	var produced []*message.Message
 	h := Apply[int](func(got *message.Message) ([]*message.Message, error) {

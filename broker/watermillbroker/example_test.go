@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/broker/watermillbroker"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/outbox"
+	oncemessage "github.com/oncelib/once/message"
 )
 
 func Example() {
@@ -25,7 +25,7 @@ func Example() {
 	}
 
 	// A relay does this: box.Relay(watermillbroker.Publisher(channel), outbox.RelayConfig{}).Run(ctx).
-	errs := watermillbroker.Publisher(channel).Publish(context.Background(), []outbox.Message{{
+	errs := watermillbroker.Publisher(channel).Publish(context.Background(), []oncemessage.Message{{
 		ID: "0194b5e0-7f00-7000-8000-000000000001", Topic: "refunds", Key: "account-7", Seq: 1,
 		Type: "refund.succeeded", Payload: []byte(`{"amount":700}`),
 	}})
@@ -46,7 +46,7 @@ var (
 
 func ExampleHandler() { //nolint:testableexamples // it needs a database: internal/torture/push has one that runs
 	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
-	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+	book := func(ctx context.Context, tx *sql.Tx, m oncemessage.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into booking (account, refund) values (?, ?)", m.Key, m.Payload)
 		return err
 	}

@@ -7,8 +7,9 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/oncelib/once/internal/cloudevent"
 	"github.com/oncelib/once/internal/keyed"
+	oncemessage "github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -25,8 +26,8 @@ type publisher struct {
 }
 
 // Publish implements [outbox.Publisher].
-func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []error {
-	return p.sender.Publish(ctx, messages, func(m *outbox.Message) error {
+func (p *publisher) Publish(ctx context.Context, messages []oncemessage.Message) []error {
+	return p.sender.Publish(ctx, messages, func(m *oncemessage.Message) error {
 		if err := p.to.Publish(m.Topic, newMessage(ctx, m)); err != nil {
 			return fmt.Errorf("watermillbroker: topic %s: %w", m.Topic, err)
 		}
@@ -34,7 +35,7 @@ func (p *publisher) Publish(ctx context.Context, messages []outbox.Message) []er
 	})
 }
 
-func newMessage(ctx context.Context, m *outbox.Message) *message.Message {
+func newMessage(ctx context.Context, m *oncemessage.Message) *message.Message {
 	made := message.NewMessageWithContext(ctx, m.ID, bytes.Clone(m.Payload)) // a publisher may change what it is given
 	for name, value := range cloudevent.Headers(m, cloudevent.Kafka) {
 		made.Metadata.Set(name, value)

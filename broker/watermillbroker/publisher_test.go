@@ -11,6 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
 	"github.com/oncelib/once/broker/watermillbroker"
+	oncemessage "github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
 )
@@ -33,7 +34,7 @@ func (p picky) Publish(topic string, messages ...*message.Message) error {
 // arrivals keeps what has arrived.
 type arrivals struct {
 	mu      sync.Mutex
-	arrived []outbox.Message
+	arrived []oncemessage.Message
 }
 
 func (i *arrivals) subscribe(t *testing.T, from message.Subscriber, topic string) {
@@ -62,7 +63,7 @@ func (i *arrivals) subscribe(t *testing.T, from message.Subscriber, topic string
 	}()
 }
 
-func (i *arrivals) received(*testing.T) []outbox.Message {
+func (i *arrivals) received(*testing.T) []oncemessage.Message {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	arrived := i.arrived
@@ -80,7 +81,7 @@ func TestPublisher(t *testing.T) {
 	}
 	outboxtest.Run(t, outboxtest.Destination{
 		Publisher: watermillbroker.Publisher(picky{channel}), Topics: topics, Received: in.received,
-		Reject: func(m *outbox.Message) { m.Headers = map[string]string{"refuse": "yes"} },
+		Reject: func(m *oncemessage.Message) { m.Headers = map[string]string{"refuse": "yes"} },
 	})
 }
 
@@ -102,7 +103,7 @@ func (h hanging) Publish(string, ...*message.Message) error {
 func TestHangingPublisher(t *testing.T) {
 	h := hanging{began: make(chan struct{}, 1000), release: make(chan struct{})}
 	p := watermillbroker.Publisher(h)
-	messages := make([]outbox.Message, 100)
+	messages := make([]oncemessage.Message, 100)
 	const slots = 16
 	for round := range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)

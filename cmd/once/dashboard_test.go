@@ -28,6 +28,7 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/limit"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/breaker"
@@ -202,7 +203,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	limiter := limit.New(limit.Config{Limit: 1})
 	sources = append(sources, in, attempts, limiter, p.cached, gauge.Func(retry.BudgetGauges), gauge.Func(noBreakerOpen))
 
-	p.receiver = httptest.NewServer(limiter.Middleware(httpbroker.Receiver(in, func(context.Context, *sql.Tx, inbox.Message) error { return nil }, httpbroker.ReceiverConfig{})))
+	p.receiver = httptest.NewServer(limiter.Middleware(httpbroker.Receiver(in, func(context.Context, *sql.Tx, message.Message) error { return nil }, httpbroker.ReceiverConfig{})))
 	t.Cleanup(p.receiver.Close)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(counted)

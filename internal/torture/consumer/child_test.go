@@ -24,6 +24,7 @@ import (
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 )
 
 // childEnv makes this binary a consumer: it holds a plan.
@@ -162,7 +163,7 @@ func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
 		g.idle = 2 * time.Second // other workers of a process that stops may have transactions, too
 	}
 	in := g.inbox(at)
-	handle := func(ctx context.Context, tx TX, m inbox.Message) error {
+	handle := func(ctx context.Context, tx TX, m message.Message) error {
 		at.pass()
 		defer at.pass()
 		if err := g.apply(ctx, tx, m); err != nil {

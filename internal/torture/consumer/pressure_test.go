@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/broker/natsbroker"
-	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/pgxstore"
 )
 
@@ -94,7 +94,7 @@ func TestConcurrencyFollowsThePool(t *testing.T) {
 		c := natsConfig
 		c.SlowAcquire = longest
 		c.Concurrency, c.Batch, c.Log = most, 1, slog.New(allowed)
-		return natsbroker.Consume(ctx, n.js, in, func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+		return natsbroker.Consume(ctx, n.js, in, func(ctx context.Context, tx pgxTx, m message.Message) error {
 			switch {
 			case m.Type == "gate":
 				running.Add(1)

@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
@@ -45,11 +46,11 @@ type ground struct {
 }
 
 // handler applies a message of an inbox.
-type handler func(ctx context.Context, r sqlplane.Runner, m inbox.Message) error
+type handler func(ctx context.Context, r sqlplane.Runner, m message.Message) error
 
 // consumer is an inbox with its handler.
 type consumer struct {
-	handle func(ctx context.Context, m inbox.Message) (inbox.Outcome, error)
+	handle func(ctx context.Context, m message.Message) (inbox.Outcome, error)
 	run    func(ctx context.Context) error
 }
 
@@ -63,9 +64,9 @@ func newGround[TX any](s sqlStore[TX]) *ground {
 	engine := once.New(s, once.Config{Observer: once.Discard})
 	return &ground{s, outbox.New(s, outbox.Config{}), func(cfg inbox.Config, fn handler) consumer {
 		in := inbox.New(engine, cfg)
-		apply := func(ctx context.Context, tx TX, m inbox.Message) error { return fn(ctx, s.On(tx), m) }
+		apply := func(ctx context.Context, tx TX, m message.Message) error { return fn(ctx, s.On(tx), m) }
 		return consumer{
-			func(ctx context.Context, m inbox.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, apply) },
+			func(ctx context.Context, m message.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, apply) },
 			func(ctx context.Context) error { return in.Run(ctx, apply) },
 		}
 	}}

@@ -22,6 +22,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
@@ -36,7 +37,7 @@ type childPlan struct {
 	Consumer    string
 	Order       inbox.Order
 	Batch       int
-	Messages    []inbox.Message
+	Messages    []message.Message
 	At          int64          // the point at which it sends itself the signal; 0: never
 	Signal      syscall.Signal // SIGKILL or SIGSTOP
 }
@@ -124,8 +125,8 @@ func (p childPlan) consumed(t *testing.T) (acked []string, killed bool) {
 }
 
 // killScenario is a scenario without broken messages.
-func killScenario() []inbox.Message {
-	return []inbox.Message{ordered("a", 2), message("x"), ordered("a", 1), message("y"), ordered("a", 3), message("x")}
+func killScenario() []message.Message {
+	return []message.Message{ordered("a", 2), event("x"), ordered("a", 1), event("y"), ordered("a", 3), event("x")}
 }
 
 // TestConsumerKilled: a process is killed at its N-th point, N = 1, 2, ... until it survives. Its successor gets what was not
@@ -162,7 +163,7 @@ func testConsumerKilled[TX any](t *testing.T, g *ground[TX], p childPlan) {
 				p.Consumer, p.Order, p.Batch = fmt.Sprint("killed ", batch, at), inbox.InOrder, batch
 				p.Messages, p.At, p.Signal = killScenario(), at, syscall.SIGKILL
 				acked, killed := p.consumed(t)
-				p.Messages = slices.DeleteFunc(killScenario(), func(m inbox.Message) bool { return slices.Contains(acked, m.ID) })
+				p.Messages = slices.DeleteFunc(killScenario(), func(m message.Message) bool { return slices.Contains(acked, m.ID) })
 				p.At = 0
 				if _, killed := p.consumed(t); killed {
 					t.Error("the successor was killed")

@@ -20,6 +20,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
@@ -186,7 +187,7 @@ func (g *ground[TX]) doAt(ctx context.Context, level store.Isolation, fn func(ct
 }
 
 // must adds messages in an operation of their own.
-func (g *ground[TX]) mustAdd(t *testing.T, messages ...outbox.Message) {
+func (g *ground[TX]) mustAdd(t *testing.T, messages ...message.Message) {
 	t.Helper()
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error { return g.box.Add(ctx, tx, messages...) }))
 }
@@ -246,6 +247,6 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-func message(topic, key, kind string) outbox.Message {
-	return outbox.Message{Topic: topic, Key: key, Type: kind, Payload: []byte(kind)}
+func event(topic, key, kind string) message.Message {
+	return message.Message{Topic: topic, Key: key, Type: kind, Payload: []byte(kind)}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -88,7 +89,7 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 	var rolledBack, slow int
 	write := func(early bool) error {
 		var ids []string
-		add := func(ctx context.Context, tx TX, m outbox.Message) error {
+		add := func(ctx context.Context, tx TX, m message.Message) error {
 			m.ID = once.NewKey()
 			ids = append(ids, m.ID)
 			return box.Add(ctx, tx, m)
@@ -97,12 +98,12 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 		work := func(ctx context.Context, tx TX) error {
 			ids = nil
 			if early {
-				if err := add(ctx, tx, message("audit", "", "early")); err != nil {
+				if err := add(ctx, tx, event("audit", "", "early")); err != nil {
 					return err
 				}
 				<-time.After(rand.N(7 * time.Millisecond))
 			}
-			err := add(ctx, tx, message("refunds", fmt.Sprintf("k%d", rand.IntN(lossKeys)), "refund"))
+			err := add(ctx, tx, event("refunds", fmt.Sprintf("k%d", rand.IntN(lossKeys)), "refund"))
 			if err == nil && g.isServer() { // the key is locked, and ids behind it commit
 				wait := rand.N(7 * time.Millisecond)
 				if chance < 2 { // until relays have passed its id for long

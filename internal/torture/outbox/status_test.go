@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -53,7 +54,7 @@ func TestTopics(t *testing.T) { on(t, testTopics[pgx.Tx], testTopics[*sql.Tx]) }
 
 func testTopics[TX any](t *testing.T, g *ground[TX]) {
 	aged := func(topic, key string, age time.Duration) string {
-		m, id := withID(message(topic, key, "t"))
+		m, id := withID(event(topic, key, "t"))
 		g.mustAdd(t, m)
 		g.exec(t, "update once_outbox set created_at = AGO(?) where event_id = ?", age.Microseconds(), id)
 		return id
@@ -106,7 +107,7 @@ func TestRelayTellsOfTopics(t *testing.T) {
 func testRelayTellsOfTopics[TX any](t *testing.T, g *ground[TX]) {
 	b := newInbox()
 	up := make(chan struct{})
-	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		errs := make([]error, len(messages))
 		switch messages[0].Topic {
 		case "down":
@@ -124,7 +125,7 @@ func testRelayTellsOfTopics[TX any](t *testing.T, g *ground[TX]) {
 		return b.Publish(ctx, messages)
 	})
 	for i := range 40 {
-		g.mustAdd(t, message("down", fmt.Sprint(i), "t"), message("fine", fmt.Sprint(i), "t"), message("slow", fmt.Sprint(i), "t"), message("hangs", fmt.Sprint(i), "t"))
+		g.mustAdd(t, event("down", fmt.Sprint(i), "t"), event("fine", fmt.Sprint(i), "t"), event("slow", fmt.Sprint(i), "t"), event("hangs", fmt.Sprint(i), "t"))
 	}
 	stop := start(t, g.relay(publisher, outbox.RelayConfig{Topics: map[string]outbox.TopicConfig{"slow": {Rate: 0.01}, "hangs": {Concurrency: 1}}}))
 	list := g.topicsUntil(t, "what relays know", func(list []outbox.Topic) bool {
@@ -162,13 +163,13 @@ func testTopicsReadLittle[TX any](t *testing.T, g *ground[TX]) {
 	const doubled = 12 // 16,384 messages of a topic
 	columns := "part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, created_at"
 	for _, topic := range []string{"down", "failing"} {
-		g.mustAdd(t, message(topic, "", "t"), message(topic, "", "t"), message(topic, "", "t"), message(topic, "", "t"))
+		g.mustAdd(t, event(topic, "", "t"), event(topic, "", "t"), event(topic, "", "t"), event(topic, "", "t"))
 		for range doubled {
 			g.exec(t, "insert into once_outbox ("+columns+") select (id + 1) % 4, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, created_at from once_outbox where topic = ?", topic)
 		}
 	}
 	g.exec(t, "insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error) select part, id, topic, KEY, 1, NOW, NOW, 'e' from once_outbox where topic = 'failing'")
-	g.mustAdd(t, message("fine", "k", "t"))
+	g.mustAdd(t, event("fine", "k", "t"))
 	w := &queryStore[TX]{SQL: g.store}
 	list, err := outbox.New(w, outbox.Config{}).Topics(t.Context())
 	must(t, err)

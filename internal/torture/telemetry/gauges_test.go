@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )
@@ -70,9 +71,9 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 	wantGauges(map[string]float64{gauge.OutboxMessages: 0, gauge.OutboxFailingMessages: 0, gauge.OutboxBlockedKeys: 0, gauge.InboxParkedMessages: 0, gauge.DeadLetters: 0})
 
 	_, err := once.Do(t.Context(), e, operation("add"), func(ctx context.Context, tx TX) (string, error) {
-		var list []outbox.Message
+		var list []message.Message
 		for i := range 3 {
-			list = append(list, outbox.Message{Topic: "paid", Key: fmt.Sprint("k", i), Type: "paid"})
+			list = append(list, message.Message{Topic: "paid", Key: fmt.Sprint("k", i), Type: "paid"})
 		}
 		return "", box.Add(ctx, tx, list...)
 	})
@@ -80,14 +81,14 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 	g.exec(t, `insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error)
  select part, id, topic, KEY, 1, NOW, NOW, 'down' from once_outbox where KEY <> 'k0'`)
 	for seq := range int64(5) {
-		m := inbox.Message{ID: fmt.Sprint("k-", seq), Source: "shop", Topic: "paid", Key: "k", Seq: 2 + seq, Type: "paid"}
-		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, inbox.Message) error { return nil }); err != nil || o != inbox.Parked {
+		m := message.Message{ID: fmt.Sprint("k-", seq), Source: "shop", Topic: "paid", Key: "k", Seq: 2 + seq, Type: "paid"}
+		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, message.Message) error { return nil }); err != nil || o != inbox.Parked {
 			t.Fatal(o, err)
 		}
 	}
 	for i := range 2 {
-		m := inbox.Message{ID: fmt.Sprint("dead-", i), Source: "shop", Topic: "paid", Type: "paid"}
-		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, inbox.Message) error { return retry.Stop(errors.New("no")) }); err != nil || o != inbox.DeadLettered {
+		m := message.Message{ID: fmt.Sprint("dead-", i), Source: "shop", Topic: "paid", Type: "paid"}
+		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, message.Message) error { return retry.Permanent(errors.New("no")) }); err != nil || o != inbox.DeadLettered {
 			t.Fatal(o, err)
 		}
 	}

@@ -15,9 +15,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/cloudevent"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 )
 
 const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -36,12 +35,12 @@ func lines(pairs ...string) iter.Seq2[string, string] {
 // bindings are how the transports carry attributes.
 var bindings = map[string]cloudevent.Binding{"HTTP": cloudevent.HTTP, "NATS": cloudevent.NATS, "Kafka and Watermill": cloudevent.Kafka}
 
-func wanted(m *outbox.Message) inbox.Message {
+func wanted(m *message.Message) message.Message {
 	headers := maps.Clone(m.Headers)
 	if headers == nil {
 		headers = map[string]string{}
 	}
-	return inbox.Message{
+	return message.Message{
 		ID: m.ID, Source: m.Source, Key: m.Key, Type: m.Type, Seq: m.Seq, Payload: m.Payload, Headers: headers,
 		Trace: m.Trace, CreatedAt: m.CreatedAt,
 	}
@@ -55,7 +54,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	const id = "0194b5e0-7f00-7000-8000-000000000001"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
-	for name, m := range map[string]outbox.Message{
+	for name, m := range map[string]message.Message{
 		"everything": {
 			ID: id, Source: "payments", Type: "refund.succeeded", Key: "account-7", Seq: 1 << 62, Payload: every, CreatedAt: at, Trace: trace,
 			Headers: map[string]string{"content-type": "application/json; charset=utf-8", "tenant": "a b=c;d", "x-empty": "", "x-percent": "%zz"},
@@ -64,8 +63,8 @@ func TestRoundTrip(t *testing.T) {
 		"no key":  {ID: id, Source: "s", Type: "t", Payload: []byte("{}"), CreatedAt: at},
 		"unusual": {ID: id, Source: "/source?x=%41", Type: "test.ünusual", Key: `Zoë "50 %" 日本`, Seq: 1},
 		"quoted":  {ID: id, Source: `"s"`, Type: `"\"`, Key: `"`, Seq: 3},
-		"marker":  {ID: id, Source: "s", Type: outbox.TypeSkipped, Key: "k", Seq: 7, CreatedAt: at},
-		"longest": {ID: id, Source: strings.Repeat("s", 255), Type: strings.Repeat("%", 255), Key: strings.Repeat("é", 127), Seq: 1, Headers: map[string]string{"x": strings.Repeat("y", outbox.MaxHeaders-1)}},
+		"marker":  {ID: id, Source: "s", Type: message.TypeSkipped, Key: "k", Seq: 7, CreatedAt: at},
+		"longest": {ID: id, Source: strings.Repeat("s", 255), Type: strings.Repeat("%", 255), Key: strings.Repeat("é", 127), Seq: 1, Headers: map[string]string{"x": strings.Repeat("y", message.MaxHeaders-1)}},
 	} {
 		for over, b := range bindings {
 			t.Run(name+" over "+over, func(t *testing.T) {
@@ -85,42 +84,42 @@ func TestDecode(t *testing.T) {
 	for name, c := range map[string]struct {
 		headers []string
 		body    string
-		want    inbox.Message
+		want    message.Message
 	}{
 		"binary": {
 			[]string{"CE-SpecVersion", "1.0", "Ce-Id", "1", "ce-source", "%E2%82%AC", "ce-type", `"a \"b\""`, "ce-time", "2026-01-02t04:04:05+01:00", "X", "1", "x", "2", "Content-Length", "3", "Proxy-Authorization", "secret", "Content-Type", "text/plain"},
 			"abc",
-			inbox.Message{ID: "1", Source: "€", Type: `a "b"`, CreatedAt: at, Payload: []byte("abc"), Headers: map[string]string{"x": "1, 2", "content-type": "text/plain"}},
+			message.Message{ID: "1", Source: "€", Type: `a "b"`, CreatedAt: at, Payload: []byte("abc"), Headers: map[string]string{"x": "1, 2", "content-type": "text/plain"}},
 		},
 		"extensions": {
 			[]string{"ce-specversion", "1.0", "ce-id", "1", "ce-source", "s", "ce-type", "t", "ce-subject", "blob/7", "ce-partitionkey", "k", "ce-sequence", "0012", "ce-dataschema", "https://example.com/%25", "ce-tenant", "t%207", "ce-bad-name", "x", "ce-traceparent", trace, "traceparent", "00-of-a-hop", "bytes", "\xff"},
 			"",
-			inbox.Message{ID: "1", Source: "s", Type: "t", Key: "k", Seq: 12, Trace: trace, Payload: []byte(""), Headers: map[string]string{"ce-subject": "blob/7", "ce-dataschema": "https://example.com/%", "ce-tenant": "t 7"}},
+			message.Message{ID: "1", Source: "s", Type: "t", Key: "k", Seq: 12, Trace: trace, Payload: []byte(""), Headers: map[string]string{"ce-subject": "blob/7", "ce-dataschema": "https://example.com/%", "ce-tenant": "t 7"}},
 		},
 		"subject is the key": {
 			[]string{"ce-specversion", "1.0", "ce-id", "1", "ce-source", "s", "ce-type", "t", "ce-subject", "k"}, "",
-			inbox.Message{ID: "1", Source: "s", Type: "t", Key: "k", Payload: []byte(""), Headers: map[string]string{}},
+			message.Message{ID: "1", Source: "s", Type: "t", Key: "k", Payload: []byte(""), Headers: map[string]string{}},
 		},
 		"long subject": {
 			[]string{"ce-specversion", "1.0", "ce-id", "1", "ce-source", "s", "ce-type", "t", "ce-subject", strings.Repeat("k", 256)}, "",
-			inbox.Message{ID: "1", Source: "s", Type: "t", Payload: []byte(""), Headers: map[string]string{"ce-subject": strings.Repeat("k", 256)}},
+			message.Message{ID: "1", Source: "s", Type: "t", Payload: []byte(""), Headers: map[string]string{"ce-subject": strings.Repeat("k", 256)}},
 		},
 		"bare percent signs": {
 			[]string{"ce-specversion", "1.0", "ce-id", "50%", "ce-source", `"100% \"%zz\""`, "ce-type", "%%41%", "ce-tenant", "5% of %C3%A9%2"}, "",
-			inbox.Message{ID: "50%", Source: `100% "%zz"`, Type: "%A%", Payload: []byte(""), Headers: map[string]string{"ce-tenant": "5% of é%2"}},
+			message.Message{ID: "50%", Source: `100% "%zz"`, Type: "%A%", Payload: []byte(""), Headers: map[string]string{"ce-tenant": "5% of é%2"}},
 		},
 		"a trace that is no text": {
-			[]string{"idempotency-key", "1", "traceparent", "a\x00"}, "", inbox.Message{ID: "1", Payload: []byte(""), Headers: map[string]string{}},
+			[]string{"idempotency-key", "1", "traceparent", "a\x00"}, "", message.Message{ID: "1", Payload: []byte(""), Headers: map[string]string{}},
 		},
-		"idempotency key":                 {[]string{"idempotency-key", `"a \"b"`, "traceparent", trace}, "x", inbox.Message{ID: `a "b`, Trace: trace, Payload: []byte("x"), Headers: map[string]string{}}},
-		"bare key":                        {[]string{"Idempotency-Key", "k-1", "Nats-Msg-Id", "2"}, "x", inbox.Message{ID: "k-1", Payload: []byte("x"), Headers: map[string]string{}}},
-		"NATS ID":                         {[]string{"Nats-Msg-Id", "a b"}, "x", inbox.Message{ID: "a b", Payload: []byte("x"), Headers: map[string]string{}}},
-		"structured, JSON":                {[]string{"content-type", json, "ce-id", "repeated", "ce-id", "twice"}, `{"specversion":"1.0","id":"1","source":"s","type":"t","data":{"a": [1]},"sequence":5,"partitionkey":"k","flag":true,"none":null,"time":"2026-01-02T03:04:05Z"}`, inbox.Message{ID: "1", Source: "s", Type: "t", Key: "k", Seq: 5, CreatedAt: at, Payload: []byte(`{"a": [1]}`), Headers: map[string]string{"content-type": "application/json", "ce-flag": "true"}}},
-		"structured, text":                {[]string{"content-type", json, "x", "y"}, `{"data":"a\u00e9","datacontenttype":"text/plain","specversion":"1.0","id":"1","source":"s","type":"t"}`, inbox.Message{ID: "1", Source: "s", Type: "t", Payload: []byte("aé"), Headers: map[string]string{"content-type": "text/plain", "x": "y"}}},
-		"structured, XML that is no text": {[]string{"content-type", json}, `{"data":{},"datacontenttype":"application/xml","specversion":"1.0","id":"1","source":"s","type":"t"}`, inbox.Message{ID: "1", Source: "s", Type: "t", Payload: []byte("{}"), Headers: map[string]string{"content-type": "application/xml"}}},
-		"structured, a string as JSON":    {[]string{"content-type", json}, `{"data":"a","datacontenttype":"application/problem+json;x=y","specversion":"1.0","id":"1","source":"s","type":"t"}`, inbox.Message{ID: "1", Source: "s", Type: "t", Payload: []byte(`"a"`), Headers: map[string]string{"content-type": "application/problem+json;x=y"}}},
-		"structured, bytes":               {[]string{"content-type", json}, `{"data_base64":"/w==","specversion":"1.0","id":"1","source":"s","type":"t"}`, inbox.Message{ID: "1", Source: "s", Type: "t", Payload: []byte{0xff}, Headers: map[string]string{}}},
-		"structured, nothing":             {[]string{"content-type", json}, ` {"data":null,"specversion":"1.0","id":"1","source":"s","type":"t"} `, inbox.Message{ID: "1", Source: "s", Type: "t", Headers: map[string]string{}}},
+		"idempotency key":                 {[]string{"idempotency-key", `"a \"b"`, "traceparent", trace}, "x", message.Message{ID: `a "b`, Trace: trace, Payload: []byte("x"), Headers: map[string]string{}}},
+		"bare key":                        {[]string{"Idempotency-Key", "k-1", "Nats-Msg-Id", "2"}, "x", message.Message{ID: "k-1", Payload: []byte("x"), Headers: map[string]string{}}},
+		"NATS ID":                         {[]string{"Nats-Msg-Id", "a b"}, "x", message.Message{ID: "a b", Payload: []byte("x"), Headers: map[string]string{}}},
+		"structured, JSON":                {[]string{"content-type", json, "ce-id", "repeated", "ce-id", "twice"}, `{"specversion":"1.0","id":"1","source":"s","type":"t","data":{"a": [1]},"sequence":5,"partitionkey":"k","flag":true,"none":null,"time":"2026-01-02T03:04:05Z"}`, message.Message{ID: "1", Source: "s", Type: "t", Key: "k", Seq: 5, CreatedAt: at, Payload: []byte(`{"a": [1]}`), Headers: map[string]string{"content-type": "application/json", "ce-flag": "true"}}},
+		"structured, text":                {[]string{"content-type", json, "x", "y"}, `{"data":"a\u00e9","datacontenttype":"text/plain","specversion":"1.0","id":"1","source":"s","type":"t"}`, message.Message{ID: "1", Source: "s", Type: "t", Payload: []byte("aé"), Headers: map[string]string{"content-type": "text/plain", "x": "y"}}},
+		"structured, XML that is no text": {[]string{"content-type", json}, `{"data":{},"datacontenttype":"application/xml","specversion":"1.0","id":"1","source":"s","type":"t"}`, message.Message{ID: "1", Source: "s", Type: "t", Payload: []byte("{}"), Headers: map[string]string{"content-type": "application/xml"}}},
+		"structured, a string as JSON":    {[]string{"content-type", json}, `{"data":"a","datacontenttype":"application/problem+json;x=y","specversion":"1.0","id":"1","source":"s","type":"t"}`, message.Message{ID: "1", Source: "s", Type: "t", Payload: []byte(`"a"`), Headers: map[string]string{"content-type": "application/problem+json;x=y"}}},
+		"structured, bytes":               {[]string{"content-type", json}, `{"data_base64":"/w==","specversion":"1.0","id":"1","source":"s","type":"t"}`, message.Message{ID: "1", Source: "s", Type: "t", Payload: []byte{0xff}, Headers: map[string]string{}}},
+		"structured, nothing":             {[]string{"content-type", json}, ` {"data":null,"specversion":"1.0","id":"1","source":"s","type":"t"} `, message.Message{ID: "1", Source: "s", Type: "t", Headers: map[string]string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := cloudevent.Decode(lines(c.headers...), cloudevent.HTTP, []byte(c.body))
@@ -149,7 +148,7 @@ func TestEventsOfTheSDK(t *testing.T) {
 		for name, values := range sent.Headers {
 			pairs = append(pairs, name, values[0])
 		}
-		want := inbox.Message{
+		want := message.Message{
 			ID: strconv.Itoa(i), Source: "https://example.com/shop", Type: "com.example.refund", Key: "50% of order 7", CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 			Payload: []byte(`{"amount":700}`), Headers: map[string]string{"content-type": "application/json", "ce-tenant": "Zoë"},
 		}
@@ -225,7 +224,7 @@ func TestMalformed(t *testing.T) {
 		"large sequence":        {event("ce-sequence", "9223372036854775808"), "", "no number", false},
 		"long key":              {event("ce-partitionkey", strings.Repeat("x", 256)), "", "partitionkey", false},
 		"long key of an order":  {event("ce-subject", strings.Repeat("x", 256), "ce-sequence", "1"), "", "subject", false},
-		"headers":               {event("x", strings.Repeat("x", inbox.MaxHeaders)), "", "headers have", false},
+		"headers":               {event("x", strings.Repeat("x", message.MaxReceivedHeaders)), "", "headers have", false},
 		"empty idempotency key": {[]string{"idempotency-key", ""}, "", "empty", true},
 		"half of a key":         {[]string{"idempotency-key", `"a`}, "", "malformed", true},
 		"long idempotency key":  {[]string{"idempotency-key", strings.Repeat("x", 256)}, "", "bytes", true},
@@ -287,10 +286,10 @@ func TestEndlessHeader(t *testing.T) {
 }
 
 // check fails the test unless m can be stored.
-func check(t *testing.T, m *inbox.Message, err error) {
+func check(t *testing.T, m *message.Message, err error) {
 	t.Helper()
 	for name, value := range map[string]string{"id": m.ID, "source": m.Source, "type": m.Type, "key": m.Key, "trace": m.Trace} {
-		if text := cloudevent.CheckText(name, value); text != nil && name != "trace" {
+		if text := message.CheckText(name, value, message.MaxText); text != nil && name != "trace" {
 			t.Fatal(text)
 		}
 	}
@@ -301,7 +300,7 @@ func check(t *testing.T, m *inbox.Message, err error) {
 			t.Fatalf("header %q: %q", name, value)
 		}
 	}
-	if size > inbox.MaxHeaders || m.Seq < 0 || m.CreatedAt.Year() > 9999 {
+	if size > message.MaxReceivedHeaders || m.Seq < 0 || m.CreatedAt.Year() > 9999 {
 		t.Fatalf("%d bytes of headers, %+v", size, m)
 	}
 	if err == nil && m.ID == "" {
@@ -327,8 +326,8 @@ func FuzzDecode(f *testing.F) {
 				continue
 			}
 			own := maps.Clone(m.Headers)
-			maps.DeleteFunc(own, func(name, _ string) bool { return strings.HasPrefix(name, cloudevent.Prefix) })
-			sent := outbox.Message{ID: m.ID, Source: m.Source, Type: m.Type, Key: m.Key, Seq: m.Seq, Payload: m.Payload, Headers: own, Trace: m.Trace, CreatedAt: m.CreatedAt}
+			maps.DeleteFunc(own, func(name, _ string) bool { return strings.HasPrefix(name, "ce-") })
+			sent := message.Message{ID: m.ID, Source: m.Source, Type: m.Type, Key: m.Key, Seq: m.Seq, Payload: m.Payload, Headers: own, Trace: m.Trace, CreatedAt: m.CreatedAt}
 			again, err := cloudevent.Decode(cloudevent.Headers(&sent, b), b, sent.Payload)
 			m.Headers = own
 			if err != nil || !reflect.DeepEqual(again, m) {
@@ -344,7 +343,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add("%25", `"\"`, "", uint64(0), "content-type", "application/json", []byte(nil))
 	f.Fuzz(func(t *testing.T, source, kind, key string, seq uint64, header, value string, payload []byte) {
 		for _, text := range []string{source, kind, key} {
-			if cloudevent.CheckText("text", text) != nil {
+			if message.CheckText("text", text, message.MaxText) != nil {
 				return
 			}
 		}
@@ -353,10 +352,10 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		header = strings.ToLower(header)
 		if source == "" || kind == "" || header == "" || strings.ContainsFunc(header, token) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) ||
-			strings.Trim(value, " ") != value || len(header)+len(value) > outbox.MaxHeaders || strings.Contains(strings.ToLower(value), "application/cloudevents") {
+			strings.Trim(value, " ") != value || len(header)+len(value) > message.MaxHeaders || strings.Contains(strings.ToLower(value), "application/cloudevents") {
 			return
 		}
-		m := outbox.Message{ID: "0194b5e0-7f00-7000-8000-000000000001", Source: source, Type: kind, Key: key, Payload: bytes.Clone(payload), Trace: trace}
+		m := message.Message{ID: "0194b5e0-7f00-7000-8000-000000000001", Source: source, Type: kind, Key: key, Payload: bytes.Clone(payload), Trace: trace}
 		m.Seq = int64(seq >> 1)
 		switch { // names that an outbox refuses
 		case header == "traceparent", header == "idempotency-key", header == "host", header == "content-length", header == "transfer-encoding",

@@ -1,18 +1,18 @@
-// Package cloudevent maps messages of an outbox to CloudEvents 1.0 in binary content mode: the payload
-// is the body, and all else is in headers. It reads such events, and those in structured mode, as messages of an inbox.
+// Package cloudevent maps messages to CloudEvents 1.0 in binary content mode: the payload is the body, and all else is in
+// headers. It reads such events, and those in structured mode. It is for publishers and consumers of a broker that has no package here.
 package cloudevent
 
 import (
 	"iter"
 	"strings"
 
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 // Names of headers that have no prefix.
 const (
-	ContentType = "content-type"
-	TraceParent = "traceparent"
+	contentType = "content-type"
+	traceParent = "traceparent"
 )
 
 // Binding is how a transport carries an event.
@@ -31,9 +31,9 @@ var (
 
 // Headers returns the headers of m: the attributes of the event, the trace
 // context once more under the name that tracing looks for, and the headers of the message itself. Names are in lower case.
-func Headers(m *outbox.Message, b Binding) iter.Seq2[string, string] {
+func Headers(m *message.Message, b Binding) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
-		for name, value := range m.CloudEvent() {
+		for name, value := range Attributes(m) {
 			if name == "datacontenttype" { // it is the header content-type in every binding
 				continue
 			}
@@ -44,7 +44,7 @@ func Headers(m *outbox.Message, b Binding) iter.Seq2[string, string] {
 				return
 			}
 		}
-		if m.Trace != "" && !yield(TraceParent, m.Trace) {
+		if m.Trace != "" && !yield(traceParent, m.Trace) {
 			return
 		}
 		for name, value := range m.Headers {

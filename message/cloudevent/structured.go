@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/oncelib/once/internal/base/printable"
 )
 
 // mode is where an event is in a message.
@@ -48,7 +50,7 @@ func isJSON(contentType string) bool {
 
 // isBare reports whether a message without attributes in its headers is an event in structured mode that does not say so.
 func (d *decoder) isBare(body []byte) (has bool) {
-	if len(d.keys) > 0 || d.has("id") || d.has("specversion") || !isJSON(d.m.Headers[ContentType]) {
+	if len(d.keys) > 0 || d.has("id") || d.has("specversion") || !isJSON(d.m.Headers[contentType]) {
 		return false
 	}
 	_ = eachMember(body, func(name string, _ json.RawMessage) error {
@@ -82,7 +84,7 @@ func (d *decoder) readStructured(body []byte) {
 		d.failf("the body is no CloudEvent in JSON: %w. Try: one object with specversion, id, source, type and data", err)
 		return
 	}
-	delete(d.m.Headers, ContentType)
+	delete(d.m.Headers, contentType)
 	media := d.attributes["datacontenttype"]
 	switch {
 	case data != nil && base64Data != nil:
@@ -96,7 +98,7 @@ func (d *decoder) readStructured(body []byte) {
 	default:
 		d.m.Payload = payloadOf(data, media)
 		if media == "" {
-			d.m.Headers[ContentType] = "application/json"
+			d.m.Headers[contentType] = "application/json"
 		}
 	}
 }
@@ -118,11 +120,11 @@ func (d *decoder) readMember(name string, value json.RawMessage) error {
 			return err
 		}
 		if strings.ContainsRune(text, utf8.RuneError) && strings.Contains(strings.ToLower(string(value)), `\ud`) { // as with a body that is not UTF-8
-			return fmt.Errorf("the attribute %q has half of a surrogate pair", cut(name))
+			return fmt.Errorf("the attribute %q has half of a surrogate pair", printable.Short(name))
 		}
 		d.attributes[name] = text
 	case '{', '[':
-		return fmt.Errorf("the attribute %q is an object or an array", cut(name))
+		return fmt.Errorf("the attribute %q is an object or an array", printable.Short(name))
 	default: // a number or a boolean
 		d.attributes[name] = string(value)
 	}
@@ -161,7 +163,7 @@ func eachMember(body []byte, f func(name string, value json.RawMessage) error) e
 			return err
 		}
 		if known[name] {
-			return fmt.Errorf("%q is there twice", cut(name))
+			return fmt.Errorf("%q is there twice", printable.Short(name))
 		}
 		known[name] = true
 		if string(value) == "null" {

@@ -9,20 +9,20 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/oncelib/once"
-	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/message"
 )
 
-// keyHeader and NATSID are names of headers that hold the ID of a message which is no CloudEvent.
+// Names of headers that hold the ID of a message which is no CloudEvent.
 const (
 	keyHeader = "idempotency-key"
-	NATSID    = "nats-msg-id" // NATS drops messages with an ID that it knows
+	natsID    = "nats-msg-id" // NATS drops messages with an ID that it knows
 )
 
-// Prefix is before the names of attributes in Message.Headers that have no field of their own, whatever
+// prefix is before the names of attributes in Message.Headers that have no field of their own, whatever
 // the transport has before them.
-const Prefix = "ce-"
+const prefix = "ce-"
 
 // Decode is the way back from [Headers]. It returns the message whose headers and body have arrived: a CloudEvent 1.0 in
 // binary mode; or one in structured mode, in JSON; or any message with a header Idempotency-Key or Nats-Msg-Id, which is then
@@ -34,18 +34,18 @@ const Prefix = "ce-"
 // are left to the caller.
 //
 // With an error the message holds what is valid of it, and its whole body.
-func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (inbox.Message, error) {
+func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (message.Message, error) {
 	d := decoder{label: b.prefix}
 	d.m.Payload = body
 	d.m.Headers = map[string]string{}
 	d.readHeaders(headers, b)
-	switch mode, format := contentMode(d.m.Headers[ContentType]); {
+	switch mode, format := contentMode(d.m.Headers[contentType]); {
 	case mode == structured && format == "json", b.bare && d.isBare(body):
 		d.label, d.attributes, d.err = "", map[string]string{}, nil // headers may repeat attributes: the body is right
 		d.readStructured(body)
 		d.event()
 	case mode != binary:
-		d.failf("the content type %q is not supported. Try: one event in application/cloudevents+json, or in binary mode", d.m.Headers[ContentType])
+		d.failf("the content type %q is not supported. Try: one event in application/cloudevents+json, or in binary mode", d.m.Headers[contentType])
 	case d.has("id") || d.has("specversion"):
 		d.event()
 	default:
@@ -60,7 +60,7 @@ func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (inbox.Me
 }
 
 type decoder struct {
-	m             inbox.Message
+	m             message.Message
 	attributes    map[string]string // that were not yet moved to m, by name
 	keys, natsIDs []string
 	label         string // before the name of an attribute in errors
@@ -93,14 +93,14 @@ func (d *decoder) readHeaders(headers iter.Seq2[string, string], b Binding) {
 		switch {
 		case isAttribute:
 			d.readAttribute(attribute, value, b.escaped)
-		case name == TraceParent:
+		case name == traceParent:
 			d.setTrace(value)
 		case name == keyHeader:
 			d.keys = append(d.keys, value)
-		case name == NATSID:
+		case name == natsID:
 			d.natsIDs = append(d.natsIDs, value)
-		case name == "", ofDelivery(name), !isText(name), !isText(value):
-		case len(d.m.Headers[name]) > inbox.MaxHeaders: // it is refused: a hundred thousand more lines would only take time
+		case name == "", message.IsOfDelivery(name), !isText(name), !isText(value):
+		case len(d.m.Headers[name]) > message.MaxReceivedHeaders: // it is refused: a hundred thousand more lines would only take time
 		case d.m.Headers[name] != "": // as HTTP reads lines of one name
 			d.m.Headers[name] += ", " + value
 		default:
@@ -114,7 +114,7 @@ func (d *decoder) readAttribute(name, value string, escaped bool) {
 		value = Unescape(value)
 	}
 	if d.has(name) {
-		d.failf("the header %s%s is there twice. Try: one of them", d.label, cut(name))
+		d.failf("the header %s%s is there twice. Try: one of them", d.label, printable.Short(name))
 		value = ""
 	}
 	d.attributes[name] = value
@@ -123,7 +123,7 @@ func (d *decoder) readAttribute(name, value string, escaped bool) {
 // event moves the attributes to m.
 func (d *decoder) event() {
 	if version := d.take("specversion"); version != "1.0" {
-		d.failf("the attribute %sspecversion is %q. Try: \"1.0\", a CloudEvent of version 1.0", d.label, cut(version))
+		d.failf("the attribute %sspecversion is %q. Try: \"1.0\", a CloudEvent of version 1.0", d.label, printable.Short(version))
 	}
 	d.m.ID = d.required("id", `an ID that is the same in every delivery, such as a UUID`)
 	d.m.Source = d.required("source", `the name of the sender, such as "payments"`)
@@ -132,12 +132,12 @@ func (d *decoder) event() {
 	d.setSeq(d.take("sequence"))
 	d.setKey(d.take("partitionkey"))
 	d.setTrace(d.take("traceparent")) // of the event; the header may be that of a part of its way
-	if media := d.text("datacontenttype", d.take("datacontenttype")); media != "" && (d.label == "" || d.m.Headers[ContentType] == "") {
-		d.m.Headers[ContentType] = media
+	if media := d.text("datacontenttype", d.take("datacontenttype")); media != "" && (d.label == "" || d.m.Headers[contentType] == "") {
+		d.m.Headers[contentType] = media
 	}
 	for name, value := range d.attributes {
 		if isAttributeName(name) {
-			d.m.Headers[Prefix+name] = d.text(name, value)
+			d.m.Headers[prefix+name] = d.text(name, value)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (d *decoder) event() {
 // text returns a value that may be long, or "" if it is no text. Left out, it would be an event that its sender has not sent.
 func (d *decoder) text(name, value string) string {
 	if !isText(value) {
-		d.failf("the attribute %s%s %q contains control characters or is not UTF-8. Try: printable text, or base64", d.label, name, cut(value))
+		d.failf("the attribute %s%s %q contains control characters or is not UTF-8. Try: printable text, or base64", d.label, name, printable.Short(value))
 		return ""
 	}
 	return value
@@ -162,22 +162,11 @@ func (d *decoder) required(name, try string) string {
 
 // checked returns value if it can be stored, or "".
 func (d *decoder) checked(name, value string) string {
-	if err := CheckText(d.label+name, value); err != nil {
+	if err := message.CheckText("attribute "+d.label+name, value, message.MaxText); err != nil {
 		d.failf("%w", err)
 		return ""
 	}
 	return value
-}
-
-// CheckText says what is wrong with an ID, source, type or key that every database is to take.
-func CheckText(name, value string) error {
-	switch {
-	case len(value) > inbox.MaxKey: // all of them have the same bound
-		return fmt.Errorf("the attribute %s has %d bytes, at most %d are allowed. Try: a shorter one, such as a hash of it", name, len(value), inbox.MaxKey)
-	case !isText(value), strings.Contains(value, "\t"):
-		return fmt.Errorf("the attribute %s %q contains control characters or is not UTF-8. Try: printable text", name, cut(value))
-	}
-	return nil
 }
 
 func (d *decoder) setTime(value string) {
@@ -186,7 +175,7 @@ func (d *decoder) setTime(value string) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, strings.ToUpper(value))
 	if at = at.UTC(); err != nil || at.Year() < 1 || at.Year() > 9999 {
-		d.failf("the attribute %stime %q is no time of RFC 3339. Try: such as 2026-01-01T00:00:00Z", d.label, cut(value))
+		d.failf("the attribute %stime %q is no time of RFC 3339. Try: such as 2026-01-01T00:00:00Z", d.label, printable.Short(value))
 		return
 	}
 	d.m.CreatedAt = at
@@ -199,7 +188,7 @@ func (d *decoder) setSeq(value string) {
 	}
 	seq, err := strconv.ParseUint(value, 10, 63)
 	if err != nil || seq == 0 {
-		d.failf("the attribute %ssequence %q is no number from 1 to %d. Try: the number of the message within its key, or no sequence", d.label, cut(value), uint64(1<<63-1))
+		d.failf("the attribute %ssequence %q is no number from 1 to %d. Try: the number of the message within its key, or no sequence", d.label, printable.Short(value), uint64(1<<63-1))
 		return
 	}
 	d.m.Seq = int64(seq)
@@ -209,7 +198,7 @@ func (d *decoder) setSeq(value string) {
 // then if nothing is ordered by it.
 func (d *decoder) setKey(key string) {
 	subject := d.attributes["subject"]
-	if key == "" && (len(subject) <= inbox.MaxKey || d.m.Seq > 0) {
+	if key == "" && (len(subject) <= message.MaxText || d.m.Seq > 0) {
 		key = subject
 	}
 	if d.m.Key = d.checked("partitionkey or subject", key); d.m.Key == subject {
@@ -219,7 +208,7 @@ func (d *decoder) setKey(key string) {
 
 // setTrace sets a trace that can be stored. A message is not refused for what a tracer says.
 func (d *decoder) setTrace(trace string) {
-	if trace != "" && len(trace) <= once.MaxTrace && isText(trace) {
+	if trace != "" && len(trace) <= message.MaxText && isText(trace) {
 		d.m.Trace = trace
 	}
 }
@@ -237,7 +226,7 @@ func (d *decoder) plain() {
 		}
 		d.m.ID = d.checked(keyHeader, key)
 	case len(d.natsIDs) == 1:
-		if d.m.ID = d.checked(NATSID, d.natsIDs[0]); d.m.ID == "" {
+		if d.m.ID = d.checked(natsID, d.natsIDs[0]); d.m.ID == "" {
 			d.failf("the header Nats-Msg-Id is empty. Try: an ID that is the same in every delivery")
 		}
 	default:
@@ -246,25 +235,10 @@ func (d *decoder) plain() {
 }
 
 func (d *decoder) checkHeaders() {
-	size := 0
-	for name, value := range d.m.Headers {
-		size += len(name) + len(value)
-	}
-	if size > inbox.MaxHeaders {
+	if err := message.CheckHeadersSize(d.m.Headers, message.MaxReceivedHeaders); err != nil {
 		d.m.Headers = nil
-		d.failf("the headers have %d bytes, at most %d are allowed. Try: the payload", size, inbox.MaxHeaders)
+		d.failf("%w", err)
 	}
-}
-
-// ofDelivery reports whether a header is one of the delivery and not of the message: no outbox sends it as a header of
-// a message.
-func ofDelivery(name string) bool {
-	switch name {
-	case "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect":
-		return true
-	}
-	return strings.HasPrefix(name, "once-") || strings.HasPrefix(name, "nats-") || strings.HasPrefix(name, "proxy-") ||
-		strings.HasPrefix(name, "ce-") || strings.HasPrefix(name, "ce_")
 }
 
 // Unescape is the way back from [Escape]. It also takes a value in quotation marks, as the binding of HTTP
@@ -306,12 +280,4 @@ func isText(s string) bool {
 // isAttributeName reports whether s is a name that CloudEvents allows.
 func isAttributeName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
-}
-
-// cut is enough of s to be recognised in an error.
-func cut(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "..."
-	}
-	return s
 }
