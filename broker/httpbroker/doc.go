@@ -36,17 +36,24 @@
 //	go in.Run(ctx, book) // what needs no request: parked messages, redriven dead letters, expired rows
 //
 //	answer                    the message
-//	200 {"outcome":"..."}     is applied, now or before (duplicate, stale), or kept: parked or a dead letter
+//	200 {"outcome":"..."}     is applied, now or before (duplicate, stale), or kept: parked or a dead letter; several: {"outcomes":["...", ...]}
+//	204                       is none: the decoder finds nothing to apply in the body
+//	401                       is not verified ([ReceiverConfig.Verify]); nothing of it is kept
 //	400                       is no event; a dead letter of class "malformed" if it has an ID
 //	405                       was not sent with POST
 //	408                       was cut on its way: send it again
-//	413                       is larger than inbox.Config.MaxPayload; a dead letter of class "too_large" if it has an ID
+//	413                       is larger than inbox.Config.MaxPayload; a dead letter of class "too_large" if it has an ID and
+//	                          needs no Verify
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or it is not known because the database was not reached: send it again
 //
 // Answers other than 200 are problems of RFC 9457. They do not tell what the handler said: the observer of the inbox does.
 //
-// Put authentication around a receiver. It believes what a sender says of source, ID and key, and who can send to it can
+// Other webhooks, such as those of Stripe and GitHub, are received with [ReceiverConfig.Verify], which checks the signature of the raw bytes, and
+// [ReceiverConfig.Decode], which makes messages of them. A secret that is asked of a database may be missing for a moment: return
+// [retry.After] then, and the sender comes again.
+//
+// Without Verify, put authentication around a receiver. It believes what a sender says of source, ID and key, and who can send to it can
 // have letters stored. If several tenants send to it, [ReceiverConfig.Source] keeps their messages apart. To bound how many requests wait for the database at once, put the middleware of package limit around
 // it: it answers 429 or 503 with Retry-After, which [Publisher] and other senders obey.
 // [http.Server.Shutdown] drains a receiver: it waits for the requests that are being served.
@@ -55,5 +62,5 @@
 // back. A relay should try more often than the inbox: then the inbox decides when a message is given up, and
 // the key goes on.
 //
-// Authorization, API keys, cookies and headers of proxies are not headers of the message.
+// Authorization, signatures, API keys, cookies and headers of proxies are not headers of the message.
 package httpbroker

@@ -2,12 +2,16 @@ package httpbroker_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"time"
 
 	"github.com/oncelib/once"
@@ -68,4 +72,32 @@ func ExampleReceiver() { //nolint:testableexamples // it needs a database: inter
 	}
 	stop()
 	fmt.Println(<-ended)
+}
+
+// Webhooks of GitHub: the signature is of the raw bytes, and the ID of a delivery is in a header.
+func ExampleReceiver_webhook() { //nolint:testableexamples // it needs a database: internal/torture/push has one that runs
+	in := inbox.New(engine, inbox.Config{Consumer: "deploy", Retain: 30 * 24 * time.Hour, ReportSameBody: true}) // the ID is not signed
+	deploy := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
+		_, err := tx.ExecContext(ctx, "insert into deployment (id, event) values (?, ?)", m.ID, string(m.Payload))
+		return err
+	}
+	secret := []byte(os.Getenv("GITHUB_SECRET"))
+	receiver := httpbroker.Receiver(in, deploy, httpbroker.ReceiverConfig{
+		Verify: func(r *http.Request, body []byte) error {
+			mac := hmac.New(sha256.New, secret)
+			mac.Write(body)
+			if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); !hmac.Equal([]byte(r.Header.Get("X-Hub-Signature-256")), []byte(want)) {
+				return errors.New("the signature is wrong")
+			}
+			return nil
+		},
+		Decode: func(r *http.Request, body []byte) ([]message.Message, error) {
+			kind := r.Header.Get("X-Github-Event")
+			if kind == "ping" {
+				return nil, nil
+			}
+			return []message.Message{{ID: r.Header.Get("X-Github-Delivery"), Source: "github", Type: kind, Payload: body}}, nil
+		},
+	})
+	http.Handle("POST /hooks/github", receiver)
 }

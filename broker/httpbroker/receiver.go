@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ const (
 
 // Codes of problems.
 const (
+	codeUnverified = "AUTH.unauthenticated"
 	codeMethod     = "VALIDATION.method"
 	codeMalformed  = "VALIDATION.event_malformed"
 	codeTooLarge   = "VALIDATION.body_too_large"
@@ -38,8 +40,18 @@ const (
 	codeStore      = "TRANSIENT.store_unavailable"
 )
 
-// ReceiverConfig of a [Receiver].
+// ReceiverConfig of a [Receiver]. The zero value receives CloudEvents, and believes whoever sends them.
 type ReceiverConfig struct {
+	// Verify checks by the bytes of the body who has sent a request, before anything of it is decoded or stored. After an error the
+	// sender gets 401, or 503 if the error is of the database, the end of the context or from [retry.After]: it could not be checked.
+	// r.Body is read already. Default: none; authenticate around the receiver.
+	Verify func(r *http.Request, body []byte) error
+
+	// Decode makes messages of the bytes of a body: none if there is nothing to apply, such as for a ping. Each needs an ID that is the same when
+	// the sender sends it again. What it leaves out of Topic and Source gets the default of a CloudEvent. With an error the first
+	// message is what is valid of it: if it has an ID, it becomes a dead letter. r.Body is read already. Default: [Decode].
+	Decode func(r *http.Request, body []byte) ([]message.Message, error)
+
 	// Source returns the source of a message: two messages with different sources are different, also if their IDs are the same. A service
 	// with several tenants puts the authenticated tenant in front of m.Source. Default, also of "": m.Source, which is that of
 	// the CloudEvent; a message that is no CloudEvent and names none has its topic there.
@@ -54,20 +66,32 @@ type ReceiverConfig struct {
 //
 // When the request ends, so does the context of fn, and nothing of it is committed.
 func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ReceiverConfig) http.Handler {
-	return &receiver{
-		source:     cfg.Source,
-		maxPayload: in.Config().MaxPayload,
-		refuse:     in.Refuse,
-		handle:     func(ctx context.Context, m message.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, fn) },
+	return newReceiver(cfg, in.Config().MaxPayload, in.Refuse, func(ctx context.Context, messages []message.Message) []inbox.Result {
+		return in.HandleBatch(ctx, messages, fn)
+	})
+}
+
+type (
+	handle = func(ctx context.Context, messages []message.Message) []inbox.Result
+	refuse = func(ctx context.Context, m message.Message, class string, reason error) error
+)
+
+func newReceiver(cfg ReceiverConfig, maxPayload int, refuse refuse, handle handle) *receiver {
+	if cfg.Decode == nil {
+		cfg.Decode = Decode
 	}
+	return &receiver{cfg, maxPayload, refuse, handle}
 }
 
 type receiver struct {
-	source     func(r *http.Request, m message.Message) string
+	cfg        ReceiverConfig
 	maxPayload int
-	handle     func(ctx context.Context, m message.Message) (inbox.Outcome, error)
-	refuse     func(ctx context.Context, m message.Message, class string, reason error) error
+	refuse     refuse
+	handle     handle
 }
+
+// atOnce is how many messages of one request are applied in one transaction.
+const atOnce = 100
 
 // ServeHTTP implements [http.Handler].
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -85,29 +109,63 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem{Status: http.StatusRequestTimeout, Code: codeUnreadable, Detail: "The request ended before its body did.", Retryable: true})
 		return
 	}
-	m, malformed := rc.decode(r, body)
-	if tooLarge != nil || len(m.Payload) > rc.maxPayload {
-		m.Payload = nil
-		rc.reject(w, r, m, classTooLarge, fmt.Errorf("httpbroker: the event is larger than %d bytes. Try: a reference to the data in place of the data, or inbox.Config.MaxPayload", rc.maxPayload))
-		return
+	if rc.cfg.Verify != nil {
+		if tooLarge != nil { // half of a body proves nothing of its sender, and is not stored
+			writeProblem(w, problem{Status: http.StatusRequestEntityTooLarge, Code: codeTooLarge, Detail: rc.errTooLarge().Error()})
+			return
+		}
+		if err := rc.cfg.Verify(r, body); err != nil {
+			writeUnverified(w, r, err)
+			return
+		}
 	}
-	if malformed != nil {
-		rc.reject(w, r, m, classMalformed, malformed)
-		return
+	messages, malformed := rc.decode(r, body)
+	switch {
+	case tooLarge != nil, len(messages) == 1 && len(messages[0].Payload) > rc.maxPayload:
+		rc.reject(w, r, messages, classTooLarge, rc.errTooLarge())
+	case malformed != nil:
+		rc.reject(w, r, messages, classMalformed, malformed)
+	default:
+		rc.apply(w, r, messages)
 	}
-	outcome, err := rc.handle(r.Context(), m)
-	if err != nil {
-		writeFailure(w, err)
+}
+
+func (rc *receiver) errTooLarge() error {
+	return fmt.Errorf("httpbroker: the event is larger than %d bytes. Try: a reference to the data in place of the data, or inbox.Config.MaxPayload", rc.maxPayload)
+}
+
+// apply applies messages and answers.
+func (rc *receiver) apply(w http.ResponseWriter, r *http.Request, messages []message.Message) {
+	var outcomes []string
+	for some := range slices.Chunk(messages, atOnce) {
+		for _, result := range rc.handle(r.Context(), some) {
+			if result.Err != nil { // the sender sends all again, and the inbox knows those that were applied
+				writeFailure(w, result.Err)
+				return
+			}
+			outcomes = append(outcomes, strconv.Quote(string(result.Outcome)))
+		}
+	}
+	text := `{"outcomes":[` + strings.Join(outcomes, ",") + "]}\n"
+	switch len(outcomes) {
+	case 0:
+		w.WriteHeader(http.StatusNoContent)
 		return
+	case 1:
+		text = `{"outcome":` + outcomes[0] + "}\n"
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, "{\"outcome\":%q}\n", outcome)
+	_, _ = io.WriteString(w, text)
 }
 
 // reject answers to what can never be applied. If it has an ID, it is kept as a dead letter first: the
 // answer says that the sender need not come again.
-func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, m message.Message, class string, reason error) {
-	if m.ID != "" {
+func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, messages []message.Message, class string, reason error) {
+	if len(messages) > 0 && messages[0].ID != "" {
+		m := messages[0]
+		if class == classTooLarge {
+			m.Payload = nil
+		}
 		if err := rc.refuse(r.Context(), m, class, reason); err != nil {
 			writeFailure(w, err)
 			return
@@ -120,21 +178,29 @@ func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, m message.Mes
 	writeProblem(w, p)
 }
 
-// decode returns the message of a request. With an error it is what is valid of it.
-func (rc *receiver) decode(r *http.Request, body []byte) (message.Message, error) {
+// Decode returns the CloudEvent in a request, in binary mode or in JSON, or any message with a header Idempotency-Key, which is its
+// ID. With an error the message is what is valid of it.
+func Decode(r *http.Request, body []byte) ([]message.Message, error) {
 	m, err := cloudevent.Decode(headersOf(r.Header), cloudevent.HTTP, body)
-	m.Delivery = wire.Attempt(r.Header[wire.AttemptHeader])
+	return []message.Message{m}, err
+}
+
+// decode returns the messages of a request, with what Decode leaves out.
+func (rc *receiver) decode(r *http.Request, body []byte) ([]message.Message, error) {
+	messages, err := rc.cfg.Decode(r, body)
 	topic, wrong := topicOf(r)
-	if wrong == nil {
-		m.Topic = topic
-	} else if err == nil {
-		err = wrong
+	for i := range messages {
+		m := &messages[i]
+		m.Delivery = cmp.Or(m.Delivery, wire.Attempt(r.Header[wire.AttemptHeader]))
+		if m.Topic == "" {
+			m.Topic, err = topic, cmp.Or(err, wrong)
+		}
+		m.Source = cmp.Or(m.Source, m.Topic)
+		if rc.cfg.Source != nil {
+			m.Source = cmp.Or(rc.cfg.Source(r, *m), m.Source)
+		}
 	}
-	m.Source = cmp.Or(m.Source, m.Topic)
-	if rc.source != nil {
-		m.Source = cmp.Or(rc.source(r, m), m.Source)
-	}
-	return m, err
+	return messages, err
 }
 
 func topicOf(r *http.Request) (topic string, err error) {
@@ -147,7 +213,10 @@ func topicOf(r *http.Request) (topic string, err error) {
 	if topic == "" {
 		topic = r.URL.Path
 	}
-	return topic, message.CheckText("topic", topic, message.MaxText)
+	if err := message.CheckText("topic", topic, message.MaxText); err != nil {
+		return "", err
+	}
+	return topic, nil
 }
 
 // headersOf returns the headers that may be those of a message. What is for the server or a proxy is left out:
@@ -173,6 +242,9 @@ func ofRequest(name string) bool {
 		"X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Amz-Security-Token", "X-Csrf-Token", "X-Gitlab-Token", "X-Functions-Key", "Ocp-Apim-Subscription-Key":
 		return true
 	}
+	if strings.Contains(name, "Signature") || strings.HasSuffix(name, "-Sig") || strings.Contains(name, "-Hmac-") { // of a verifier
+		return true
+	}
 	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "Sec-")
 }
 
@@ -184,6 +256,17 @@ func writeFailure(w http.ResponseWriter, err error) {
 		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, codeStore, "It is not known whether the event was applied. Send it again: it takes effect once."
 	}
 	writeProblem(w, p)
+}
+
+// writeUnverified answers to a request that Verify has refused, or could not check. The sender is not told why.
+func writeUnverified(w http.ResponseWriter, r *http.Request, err error) {
+	_, after := retry.Classify(err)
+	if after > 0 || ofDatabase(err) || r.Context().Err() != nil {
+		writeProblem(w, problem{Status: http.StatusServiceUnavailable, Code: codeStore, Detail: "It could not be checked who has sent the event. Send it again.", Retryable: true, after: after})
+		return
+	}
+	w.Header().Set("WWW-Authenticate", "Signature")
+	writeProblem(w, problem{Status: http.StatusUnauthorized, Code: codeUnverified, Detail: "It is not known who has sent the event: its signature is missing or wrong."})
 }
 
 // ofDatabase reports whether err says nothing about the one event, and something about all of them.

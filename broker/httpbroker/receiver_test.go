@@ -27,21 +27,24 @@ type calls struct {
 	failure          error // of both
 }
 
-func (c *calls) receiver(maxPayload int) *receiver {
-	return &receiver{
-		maxPayload: maxPayload,
-		handle: func(_ context.Context, m message.Message) (inbox.Outcome, error) {
-			c.handled = append(c.handled, m)
-			return inbox.Applied, c.failure
-		},
-		refuse: func(_ context.Context, m message.Message, class string, reason error) error {
-			c.refused, c.classes = append(c.refused, m), append(c.classes, class)
-			if reason == nil {
-				return errors.New("no reason")
-			}
-			return c.failure
-		},
+func (c *calls) receiver(maxPayload int) *receiver { return c.with(ReceiverConfig{}, maxPayload) }
+
+func (c *calls) with(cfg ReceiverConfig, maxPayload int) *receiver {
+	refuse := func(_ context.Context, m message.Message, class string, reason error) error {
+		c.refused, c.classes = append(c.refused, m), append(c.classes, class)
+		if reason == nil {
+			return errors.New("no reason")
+		}
+		return c.failure
 	}
+	return newReceiver(cfg, maxPayload, refuse, func(_ context.Context, messages []message.Message) []inbox.Result {
+		c.handled = append(c.handled, messages...)
+		results := make([]inbox.Result, len(messages))
+		for i := range results {
+			results[i] = inbox.Result{Outcome: inbox.Applied, Err: c.failure}
+		}
+		return results
+	})
 }
 
 func event(body io.Reader, changes ...string) *http.Request {
