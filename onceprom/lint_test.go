@@ -16,6 +16,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/instrument"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/onceprom"
@@ -51,7 +52,7 @@ func TestPromtoolCheckMetrics(t *testing.T) {
 func exposition(t *testing.T) string {
 	watch := gauge.NewWatch(gauge.Config{}, gauge.Func(func(context.Context) (all []gauge.Value, err error) {
 		for _, in := range gauge.Instruments() {
-			if in.Name != gauge.Age { // it is the watch's own
+			if in.Name != gaugename.Age { // it is the watch's own
 				all = append(all, gauge.Value{Name: in.Name, Label: in.Label, Number: 1})
 			}
 		}

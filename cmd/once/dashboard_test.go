@@ -26,6 +26,7 @@ import (
 	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/message"
@@ -221,7 +222,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 }
 
 func noBreakerOpen(context.Context) ([]gauge.Value, error) {
-	return []gauge.Value{{Name: gauge.BreakerOpen, Label: "service"}}, nil
+	return []gauge.Value{{Name: gaugename.BreakerOpen, Label: "service"}}, nil
 }
 
 // losing is a network that loses one answer in five.

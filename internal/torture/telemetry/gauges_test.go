@@ -13,10 +13,12 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
 )
 
 // read asks sources and returns the values without a label by name.
@@ -58,7 +60,7 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 				t.Errorf("%s is %v (there: %v), want %v", name, v, ok, n)
 			}
 		}
-		for _, name := range []string{gauge.OutboxOldestAge, gauge.InboxParkedOldestAge} {
+		for _, name := range []string{gaugename.OutboxOldestAge, gaugename.InboxParkedOldestAge} {
 			grows := false
 			for _, a := range ages {
 				grows = grows || a == name
@@ -68,7 +70,7 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 			}
 		}
 	}
-	wantGauges(map[string]float64{gauge.OutboxMessages: 0, gauge.OutboxFailingMessages: 0, gauge.OutboxBlockedKeys: 0, gauge.InboxParkedMessages: 0, gauge.DeadLetters: 0})
+	wantGauges(map[string]float64{gaugename.OutboxMessages: 0, gaugename.OutboxFailingMessages: 0, gaugename.OutboxBlockedKeys: 0, gaugename.InboxParkedMessages: 0, gaugename.DeadLetters: 0})
 
 	_, err := once.Do(t.Context(), e, operation("add"), func(ctx context.Context, tx TX) (string, error) {
 		var list []message.Message
@@ -94,10 +96,10 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 	}
 	g.exec(t, "update once_inbox_position set moved_at = AGO(?)", int64(60_000_000)) // a key that waits for a minute
 	g.exec(t, "update once_outbox set created_at = AGO(?)", int64(60_000_000))
-	wantGauges(map[string]float64{gauge.OutboxMessages: 3, gauge.OutboxFailingMessages: 2, gauge.OutboxBlockedKeys: 2, gauge.OutboxTopics + " failing": 1, gauge.OutboxTopics + " down": 0, gauge.ConsumerHangingHandlers: 0, gauge.InboxParkedMessages: 5, gauge.DeadLetters: 2},
-		gauge.OutboxOldestAge, gauge.InboxParkedOldestAge)
+	wantGauges(map[string]float64{gaugename.OutboxMessages: 3, gaugename.OutboxFailingMessages: 2, gaugename.OutboxBlockedKeys: 2, gaugename.OutboxTopics + " failing": 1, gaugename.OutboxTopics + " down": 0, gaugename.ConsumerHangingHandlers: 0, gaugename.InboxParkedMessages: 5, gaugename.DeadLetters: 2},
+		gaugename.OutboxOldestAge, gaugename.InboxParkedOldestAge)
 	got := read(t, box, in)
-	for _, name := range []string{gauge.OutboxOldestAge, gauge.OutboxReadyOldestAge, gauge.InboxParkedOldestAge} {
+	for _, name := range []string{gaugename.OutboxOldestAge, gaugename.OutboxReadyOldestAge, gaugename.InboxParkedOldestAge} {
 		if got[name] < 59 || got[name] > 3600 {
 			t.Errorf("%s is %v, want a minute", name, got[name])
 		}
@@ -106,7 +108,7 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 		_, err := letters.Discard(t.Context(), deadletter.Filter{Topic: "paid"}, "test", "they are not needed")
 		return err
 	}())
-	wantGauges(map[string]float64{gauge.DeadLetters: 0}, gauge.OutboxOldestAge, gauge.InboxParkedOldestAge)
+	wantGauges(map[string]float64{gaugename.DeadLetters: 0}, gaugename.OutboxOldestAge, gaugename.InboxParkedOldestAge)
 }
 
 // TestGaugesAreBounded: no gauge counts more than 100,000, so that none reads more.
@@ -122,9 +124,9 @@ func TestGaugesAreBounded(t *testing.T) {
  select 'u' || i, 'inbox', 'c', 's', 'e' || i, x'', 't', 'k', 0, '', x'', x'', 0, '', '', '', '', 1, 1, 1, 'dead', '', '' from n`)
 	e := once.New(g.store, once.Config{Observer: once.Discard})
 	got := read(t, outbox.New(g.store, outbox.Config{}), inbox.New(e, inbox.Config{Consumer: "billing"}), deadletter.New(g.store, deadletter.Config{}))
-	for _, name := range []string{gauge.OutboxMessages, gauge.OutboxFailingMessages, gauge.OutboxBlockedKeys, gauge.InboxParkedMessages, gauge.DeadLetters} {
-		if got[name] != gauge.Most {
-			t.Errorf("%s is %v, want %d", name, got[name], gauge.Most)
+	for _, name := range []string{gaugename.OutboxMessages, gaugename.OutboxFailingMessages, gaugename.OutboxBlockedKeys, gaugename.InboxParkedMessages, gaugename.DeadLetters} {
+		if got[name] != store.MaxBacklog {
+			t.Errorf("%s is %v, want %d", name, got[name], store.MaxBacklog)
 		}
 	}
 }
