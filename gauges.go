@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 )
 
 // Gauges implements [gauge.Source]: how well Config.Cache does. Without a cache there is nothing to tell.
@@ -13,8 +14,8 @@ func (e *Engine[TX]) Gauges(context.Context) ([]gauge.Value, error) {
 	}
 	u := e.cache.Usage()
 	return []gauge.Value{
-		{Name: gauge.CacheHits, Number: float64(u.Hits)},
-		{Name: gauge.CacheMisses, Number: float64(u.Misses)},
-		{Name: gauge.CacheBytes, Number: float64(u.Bytes)},
+		{Name: gaugename.CacheHits, Number: float64(u.Hits)},
+		{Name: gaugename.CacheMisses, Number: float64(u.Misses)},
+		{Name: gaugename.CacheBytes, Number: float64(u.Bytes)},
 	}, nil
 }

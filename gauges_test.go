@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -22,8 +23,8 @@ func TestCacheGauges(t *testing.T) {
 	}
 	values, err := e.Gauges(t.Context())
 	must(t, err)
-	if len(values) != 3 || values[2].Name != gauge.CacheBytes || values[2].Number <= 0 ||
-		!slices.Equal(values[:2], []gauge.Value{{Name: gauge.CacheHits, Number: 2}, {Name: gauge.CacheMisses, Number: 1}}) {
+	if len(values) != 3 || values[2].Name != gaugename.CacheBytes || values[2].Number <= 0 ||
+		!slices.Equal(values[:2], []gauge.Value{{Name: gaugename.CacheHits, Number: 2}, {Name: gaugename.CacheMisses, Number: 1}}) {
 		t.Errorf("%+v", values)
 	}
 	if values, err := once.New(memstore.New(), once.Config{}).Gauges(t.Context()); err != nil || values != nil {

@@ -4,9 +4,10 @@ import (
 	"context"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 )
 
 // Gauges implements [gauge.Source] with [Log.Dropped].
 func (l *Log) Gauges(context.Context) ([]gauge.Value, error) {
-	return []gauge.Value{{Name: gauge.AttemptLogDropped, Number: float64(l.Dropped())}}, nil
+	return []gauge.Value{{Name: gaugename.AttemptLogDropped, Number: float64(l.Dropped())}}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/sql/attempts"
 )
 
@@ -78,7 +79,7 @@ func TestCloseEnds(t *testing.T) {
 		if n := j.tried(); n != 1 || l.Dropped() != 1 {
 			t.Errorf("%d writes, %d dropped", n, l.Dropped())
 		}
-		if values, err := l.Gauges(t.Context()); err != nil || len(values) != 1 || values[0] != (gauge.Value{Name: gauge.AttemptLogDropped, Number: 1}) {
+		if values, err := l.Gauges(t.Context()); err != nil || len(values) != 1 || values[0] != (gauge.Value{Name: gaugename.AttemptLogDropped, Number: 1}) {
 			t.Errorf("%v, %v", values, err)
 		}
 	})

@@ -12,7 +12,9 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -136,7 +138,7 @@ func (b *bench) openInbox(ctx context.Context, present int, o inbox.Observer) (*
 func (f *inboxField) field() []*contestant {
 	return []*contestant{
 		{name: nameRawInsert, run: f.rawInsert},
-		{name: nameDedupe, run: f.batches(func(context.Context, pgx.Tx, inbox.Message) error { return nil })},
+		{name: nameDedupe, run: f.batches(func(context.Context, pgx.Tx, message.Message) error { return nil })},
 		{name: nameRawEffects, run: f.rawEffects},
 		{name: nameInboxEffects, run: f.batches(inboxEffect)},
 		{name: nameAppended, run: f.batches(f.appendedEffect)},
@@ -147,29 +149,29 @@ func (f *inboxField) field() []*contestant {
 	}
 }
 
-func newInboxMessages() []inbox.Message {
-	list := make([]inbox.Message, inboxBatch)
+func newInboxMessages() []message.Message {
+	list := make([]message.Message, inboxBatch)
 	for i := range list {
 		payload := make([]byte, 300)
 		id := once.NewKey()
 		copy(payload, id)
-		list[i] = inbox.Message{ID: id, Source: inboxSource, Topic: "charges", Type: "charge.succeeded", Payload: payload}
+		list[i] = message.Message{ID: id, Source: inboxSource, Topic: "charges", Type: "charge.succeeded", Payload: payload}
 	}
 	return list
 }
 
 // effect is what a message does: one statement.
-func effect(m inbox.Message) store.Statement {
+func effect(m message.Message) store.Statement {
 	return store.Statement{SQL: insertEntryText, Args: []any{"le_" + m.ID, m.ID, "receivable", "debit", int64(1000)}}
 }
 
-func inboxEffect(ctx context.Context, tx pgx.Tx, m inbox.Message) error {
+func inboxEffect(ctx context.Context, tx pgx.Tx, m message.Message) error {
 	s := effect(m)
 	_, err := tx.Exec(ctx, s.SQL, s.Args...)
 	return err
 }
 
-func (f *inboxField) appendedEffect(ctx context.Context, tx pgx.Tx, m inbox.Message) error {
+func (f *inboxField) appendedEffect(ctx context.Context, tx pgx.Tx, m message.Message) error {
 	return f.store.On(tx).Append(ctx, effect(m))
 }
 
@@ -200,7 +202,7 @@ var errOnce = errors.New("the first attempt fails")
 // each with a savepoint, and none becomes a dead letter.
 func (f *inboxField) withSavepoints(ctx context.Context) error {
 	n := 0
-	return f.batches(func(ctx context.Context, tx pgx.Tx, m inbox.Message) error {
+	return f.batches(func(ctx context.Context, tx pgx.Tx, m message.Message) error {
 		if n++; n == 10 {
 			return errOnce
 		}
@@ -215,12 +217,12 @@ func (f *inboxField) poisoned(ctx context.Context) error {
 	for i := 9; i < len(list); i += 10 {
 		poison[list[i].ID] = true
 	}
-	results := f.in.HandleBatch(ctx, list, func(ctx context.Context, tx pgx.Tx, m inbox.Message) error {
+	results := f.in.HandleBatch(ctx, list, func(ctx context.Context, tx pgx.Tx, m message.Message) error {
 		if err := inboxEffect(ctx, tx, m); err != nil {
 			return err
 		}
 		if poison[m.ID] {
-			return inbox.Permanent(errors.New("the account is closed"))
+			return retry.Permanent(errors.New("the account is closed"))
 		}
 		return nil
 	})
@@ -236,7 +238,7 @@ func (f *inboxField) poisoned(ctx context.Context) error {
 	return nil
 }
 
-func hashes(list []inbox.Message) (ids []string, sums [][]byte) {
+func hashes(list []message.Message) (ids []string, sums [][]byte) {
 	for _, m := range list {
 		sum := sha256.Sum256(m.Payload)
 		ids, sums = append(ids, m.ID), append(sums, sum[:])

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -146,7 +147,7 @@ func (f *relayField) beside(ctx context.Context, t trouble, window time.Duration
 // addHealthy adds a healthy message that does not count.
 func (f *relayField) addHealthy(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-		return f.box.Add(ctx, tx, outbox.Message{Topic: healthyTopic, Type: outboxEventType, Payload: []byte("first")})
+		return f.box.Add(ctx, tx, message.Message{Topic: healthyTopic, Type: outboxEventType, Payload: []byte("first")})
 	})
 }
 
@@ -175,7 +176,7 @@ func (h *healthy) write(ctx context.Context, f *relayField) error {
 		payload := make([]byte, 200)
 		binary.BigEndian.PutUint64(payload, uint64(n))
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			return f.box.Add(ctx, tx, outbox.Message{Topic: healthyTopic, Key: account(), Type: outboxEventType, Payload: payload})
+			return f.box.Add(ctx, tx, message.Message{Topic: healthyTopic, Key: account(), Type: outboxEventType, Payload: payload})
 		})
 		if err != nil {
 			return err
@@ -207,13 +208,13 @@ func (h *healthy) result(ctx context.Context) (list []time.Duration, undelivered
 	return list, undelivered
 }
 
-func newHealthy(answer func(topic string, messages []outbox.Message, over <-chan struct{}) []error, messages time.Duration) *healthy {
+func newHealthy(answer func(topic string, messages []message.Message, over <-chan struct{}) []error, messages time.Duration) *healthy {
 	n := int(messages.Seconds())
 	return &healthy{answer: answer, began: time.Now(), committed: make([]time.Duration, n), arrived: make([]time.Duration, n), left: n, all: make(chan struct{}), over: make(chan struct{}), first: make(chan struct{})}
 }
 
 // Publish implements outbox.Publisher.
-func (h *healthy) Publish(_ context.Context, messages []outbox.Message) []error {
+func (h *healthy) Publish(_ context.Context, messages []message.Message) []error {
 	if topic := messages[0].Topic; topic != healthyTopic {
 		var errs []error
 		if h.answer != nil {

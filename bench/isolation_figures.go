@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -49,7 +50,7 @@ func lateCommit(ctx context.Context, f *relayField, n *isolation) (bar isolation
 		return bar, err
 	}
 	late := make(chan struct{})
-	to := newHealthy(func(topic string, messages []outbox.Message, over <-chan struct{}) []error {
+	to := newHealthy(func(topic string, messages []message.Message, over <-chan struct{}) []error {
 		if topic == "late" {
 			close(late)
 		}
@@ -197,7 +198,7 @@ func newDrained(messages int) *drained {
 }
 
 // Publish implements outbox.Publisher.
-func (d *drained) Publish(_ context.Context, messages []outbox.Message) []error {
+func (d *drained) Publish(_ context.Context, messages []message.Message) []error {
 	now := time.Now()
 	d.began.CompareAndSwap(nil, &now)
 	if left := d.left.Add(-int64(len(messages))); left <= 0 && left > -int64(len(messages)) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -21,13 +22,13 @@ type trouble struct {
 	most   time.Duration // p99 of the healthy topic; 0: as it is alone
 	fill   func(ctx context.Context, pool *pgxpool.Pool) error
 	config outbox.RelayConfig
-	burst  time.Duration                                                               // how long what was saved of a rate lasts
-	answer func(topic string, messages []outbox.Message, over <-chan struct{}) []error // nil: all are delivered
+	burst  time.Duration                                                                // how long what was saved of a rate lasts
+	answer func(topic string, messages []message.Message, over <-chan struct{}) []error // nil: all are delivered
 }
 
 // healthy is a destination that measures its healthy topic.
 type healthy struct {
-	answer func(topic string, messages []outbox.Message, over <-chan struct{}) []error
+	answer func(topic string, messages []message.Message, over <-chan struct{}) []error
 	began  time.Time
 	others atomic.Int64 // messages of other topics that were delivered
 
@@ -64,7 +65,7 @@ func all(fills ...func(ctx context.Context, pool *pgxpool.Pool) error) func(ctx 
 	}
 }
 
-func refuse(messages []outbox.Message, err error) []error {
+func refuse(messages []message.Message, err error) []error {
 	errs := make([]error, len(messages))
 	for i := range errs {
 		errs[i] = err
@@ -73,7 +74,7 @@ func refuse(messages []outbox.Message, err error) []error {
 }
 
 // isDown says of topics whose name begins with "down" that they cannot be reached.
-func isDown(topic string, messages []outbox.Message, _ <-chan struct{}) []error {
+func isDown(topic string, messages []message.Message, _ <-chan struct{}) []error {
 	if strings.HasPrefix(topic, "down") {
 		return refuse(messages, outbox.Unavailable(errTrouble))
 	}
@@ -89,7 +90,7 @@ func troubles(scale int) []trouble {
 		{
 			name: thousands(int64(400_000/scale)) + " messages of a topic that is down, and one that flaps",
 			fill: all(backlogOf(1, "down", 400_000/scale, 1000), backlogOf(1, "flaps", 20_000/scale, 100)),
-			answer: func(topic string, messages []outbox.Message, over <-chan struct{}) []error {
+			answer: func(topic string, messages []message.Message, over <-chan struct{}) []error {
 				if topic == "flaps0" && flaps.Add(1)%2 == 0 {
 					return refuse(messages, outbox.Unavailable(errTrouble))
 				}
@@ -98,14 +99,14 @@ func troubles(scale int) []trouble {
 		},
 		{
 			name: thousands(int64(3000/scale)) + " topics whose receivers hang", fill: backlogOf(3000/scale, "stuck", 8, 4),
-			answer: func(_ string, messages []outbox.Message, over <-chan struct{}) []error {
+			answer: func(_ string, messages []message.Message, over <-chan struct{}) []error {
 				<-over
 				return refuse(messages, outbox.Unavailable(errTrouble))
 			},
 		},
 		{
 			name: "a hot key, 50 ms for each call", fill: backlogOf(1, "hot", 100_000/scale, 1),
-			answer: func(_ string, _ []outbox.Message, over <-chan struct{}) []error {
+			answer: func(_ string, _ []message.Message, over <-chan struct{}) []error {
 				select {
 				case <-over:
 				case <-time.After(50 * time.Millisecond):
@@ -115,7 +116,7 @@ func troubles(scale int) []trouble {
 		},
 		{
 			name: thousands(int64(80_000/scale)) + " messages that fail", fill: backlogOf(1, "fails", 80_000/scale, 0),
-			answer: func(_ string, messages []outbox.Message, _ <-chan struct{}) []error {
+			answer: func(_ string, messages []message.Message, _ <-chan struct{}) []error {
 				errs := refuse(messages, errTrouble)
 				for i := range messages {
 					if crc32.ChecksumIEEE([]byte(messages[i].ID))%10 == 0 { // the destination is there

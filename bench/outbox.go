@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -70,9 +71,9 @@ type publisher struct {
 	box *outbox.Box[pgx.Tx]
 }
 
-func (r receipt) message() (outbox.Message, error) {
+func (r receipt) message() (message.Message, error) {
 	body, err := json.Marshal(r)
-	return outbox.Message{Topic: outboxTopic, Key: account(), Type: outboxEventType, Payload: body}, err
+	return message.Message{Topic: outboxTopic, Key: account(), Type: outboxEventType, Payload: body}, err
 }
 
 func (p publisher) do(first bool) func(context.Context) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -167,7 +168,7 @@ func newTraffic(length time.Duration) *traffic {
 
 // publisher notes when a message arrives. Its number is in the payload.
 func (t *traffic) publisher() outbox.Publisher {
-	return outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+	return outbox.PublisherFunc(func(_ context.Context, messages []message.Message) []error {
 		now := int64(time.Since(t.began))
 		for i := range messages {
 			n := binary.BigEndian.Uint64(messages[i].Payload)
@@ -191,7 +192,7 @@ func (t *traffic) write(ctx context.Context, f *relayField, woken func()) error 
 				payload := make([]byte, 300)
 				binary.BigEndian.PutUint64(payload, uint64(n))
 				errs[w] = pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-					return f.box.Add(ctx, tx, outbox.Message{Topic: outboxTopic, Key: account(), Type: outboxEventType, Payload: payload})
+					return f.box.Add(ctx, tx, message.Message{Topic: outboxTopic, Key: account(), Type: outboxEventType, Payload: payload})
 				})
 				t.committed[n].Store(int64(time.Since(t.began)))
 				if woken != nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -148,7 +149,7 @@ func (b *bench) drain(ctx context.Context, f *relayField, d drainer) (l lap, err
 	var left atomic.Int64
 	left.Store(int64(d.rows))
 	emptied := make(chan struct{})
-	nothing := outbox.PublisherFunc(func(context.Context, []outbox.Message) []error {
+	nothing := outbox.PublisherFunc(func(context.Context, []message.Message) []error {
 		start()
 		return nil
 	})

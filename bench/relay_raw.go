@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -51,13 +52,13 @@ func (f *relayField) rawBatch(ctx context.Context, p outbox.Publisher) (int, err
 	defer rows.Close()
 	var ids []int64
 	var parts []int16
-	var messages []outbox.Message
+	var messages []message.Message
 	for rows.Next() {
 		var id int64
 		var part int16
 		var seq *int64
 		var headers []byte
-		var m outbox.Message
+		var m message.Message
 		if err := rows.Scan(&id, &part, &m.Topic, &m.Key, &seq, &m.ID, &m.Type, &m.Source, &headers, &m.Payload, &m.Trace, &m.CreatedAt); err != nil {
 			return 0, err
 		}

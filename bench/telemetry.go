@@ -22,6 +22,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/onceotel"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/store/memstore"
@@ -128,8 +129,8 @@ func poolGauges(pool *pgxpool.Pool) gauge.Func {
 	return func(context.Context) ([]gauge.Value, error) {
 		s := pool.Stat()
 		return []gauge.Value{
-			{Name: gauge.PoolConnections, Label: "in_use", Number: float64(s.AcquiredConns())},
-			{Name: gauge.PoolConnections, Label: "idle", Number: float64(s.IdleConns())},
+			{Name: gaugename.PoolConnections, Label: "in_use", Number: float64(s.AcquiredConns())},
+			{Name: gaugename.PoolConnections, Label: "idle", Number: float64(s.IdleConns())},
 		}, nil
 	}
 }

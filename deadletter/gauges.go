@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -11,9 +13,9 @@ import (
 func (l *Letters) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	const query = "select count(*) from (select 1 from once_deadletter where state = ? limit ?) d"
 	var dead int64
-	err := l.db.Pool().Query(ctx, l.statement(query, string(StateDead), int64(gauge.Most)), func(row sqlplane.Row) error { return row.Scan(&dead) })
+	err := l.db.Pool().Query(ctx, l.statement(query, string(StateDead), int64(store.MaxBacklog)), func(row sqlplane.Row) error { return row.Scan(&dead) })
 	if err != nil {
 		return nil, err
 	}
-	return []gauge.Value{{Name: gauge.DeadLetters, Number: float64(dead)}}, nil
+	return []gauge.Value{{Name: gaugename.DeadLetters, Number: float64(dead)}}, nil
 }

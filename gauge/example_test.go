@@ -10,7 +10,7 @@ import (
 
 func Example() {
 	letters := gauge.Func(func(context.Context) ([]gauge.Value, error) {
-		return []gauge.Value{{Name: gauge.DeadLetters, Number: 2}}, nil // a deadletter.Letters is a source, too
+		return []gauge.Value{{Name: "once_dead_letters", Number: 2}}, nil // a deadletter.Letters is a source, too
 	})
 	watch := gauge.NewWatch(gauge.Config{Every: time.Minute}, letters)
 	ctx, stop := context.WithCancel(context.Background())

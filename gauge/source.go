@@ -4,7 +4,7 @@ import "context"
 
 // Value is how one thing stands.
 type Value struct {
-	Name   string // one of the names of this package
+	Name   string // such as "once_dead_letters": one of [Instruments]
 	Label  string // the value of its label, if it has one
 	Number float64
 }

@@ -3,6 +3,7 @@ package gauge
 import (
 	"context"
 
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/store"
 )
 
@@ -14,11 +15,11 @@ func Operations(s store.Backlogger) Func {
 			return nil, err //nolint:wrapcheck // it is of the store
 		}
 		return []Value{
-			{Name: UnfinishedOperations, Number: float64(min(b.Running.Number+b.Waiting.Number, store.MaxBacklog))},
-			{Name: UnfinishedOldestAge, Number: max(b.Running.Oldest, b.Waiting.Oldest).Seconds()},
-			{Name: WaitingOperations, Number: float64(b.Waiting.Number)}, {Name: WaitingOldestAge, Number: b.Waiting.Oldest.Seconds()},
-			{Name: UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
-			{Name: ExpiredOperations, Number: float64(b.Expired.Number)}, {Name: ExpiredOldestAge, Number: b.Expired.Oldest.Seconds()},
+			{Name: gaugename.UnfinishedOperations, Number: float64(min(b.Running.Number+b.Waiting.Number, store.MaxBacklog))},
+			{Name: gaugename.UnfinishedOldestAge, Number: max(b.Running.Oldest, b.Waiting.Oldest).Seconds()},
+			{Name: gaugename.WaitingOperations, Number: float64(b.Waiting.Number)}, {Name: gaugename.WaitingOldestAge, Number: b.Waiting.Oldest.Seconds()},
+			{Name: gaugename.UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: gaugename.UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
+			{Name: gaugename.ExpiredOperations, Number: float64(b.Expired.Number)}, {Name: gaugename.ExpiredOldestAge, Number: b.Expired.Oldest.Seconds()},
 		}, nil
 	}
 }
@@ -29,11 +30,11 @@ func Pool(s store.Pooled) Func {
 	return func(context.Context) ([]Value, error) {
 		c := s.Connections()
 		values := []Value{
-			{Name: PoolConnections, Label: "in_use", Number: float64(c.InUse)},
-			{Name: PoolConnections, Label: "idle", Number: float64(c.Idle)},
+			{Name: gaugename.PoolConnections, Label: "in_use", Number: float64(c.InUse)},
+			{Name: gaugename.PoolConnections, Label: "idle", Number: float64(c.Idle)},
 		}
 		if c.Max > 0 {
-			values = append(values, Value{Name: PoolMaxConnections, Number: float64(c.Max)})
+			values = append(values, Value{Name: gaugename.PoolMaxConnections, Number: float64(c.Max)})
 		}
 		return values, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/store"
 )
 
@@ -26,7 +27,7 @@ func TestOperations(t *testing.T) {
 		got[v.Name] = v.Number
 	}
 	for name, want := range map[string]float64{
-		gauge.UnfinishedOperations: 1, gauge.UnfinishedOldestAge: 1, gauge.UnknownOperations: 2, gauge.UnknownOldestAge: 60, gauge.ExpiredOperations: 3, gauge.ExpiredOldestAge: 3600,
+		gaugename.UnfinishedOperations: 1, gaugename.UnfinishedOldestAge: 1, gaugename.UnknownOperations: 2, gaugename.UnknownOldestAge: 60, gaugename.ExpiredOperations: 3, gaugename.ExpiredOldestAge: 3600,
 	} {
 		if got[name] != want || err != nil {
 			t.Errorf("%s is %v, want %v, %v", name, got[name], want, err)

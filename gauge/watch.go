@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/base/label"
 )
 
@@ -167,7 +168,7 @@ func (w *Watch) Values() []Value {
 		for _, v := range values {
 			add(v)
 		}
-		add(Value{Name: Age, Number: age.Seconds()})
+		add(Value{Name: gaugename.Age, Number: age.Seconds()})
 	}
 	keys := slices.SortedFunc(maps.Keys(found), func(a, b series) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.label, b.label)) })
 	values := make([]Value, 0, len(keys))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 )
 
 // run runs w until the test is over.
@@ -56,7 +57,7 @@ func TestWatchKeepsTheLastValues(t *testing.T) {
 		asked := 0
 		w := gauge.NewWatch(gauge.Config{}, gauge.Func(func(context.Context) ([]gauge.Value, error) {
 			asked++
-			return []gauge.Value{{Name: gauge.DeadLetters, Number: float64(asked)}}, nil
+			return []gauge.Value{{Name: gaugename.DeadLetters, Number: float64(asked)}}, nil
 		}))
 		want(t, w, "watch_age_seconds  0")
 		run(t, w)
@@ -85,10 +86,10 @@ func TestStaleGaugesAreDropped(t *testing.T) {
 				<-ctx.Done() // the database does not answer
 				return nil, ctx.Err()
 			}
-			return []gauge.Value{{Name: gauge.DeadLetters, Number: 1}}, nil
+			return []gauge.Value{{Name: gaugename.DeadLetters, Number: 1}}, nil
 		})
 		well := gauge.Func(func(context.Context) ([]gauge.Value, error) {
-			return []gauge.Value{{Name: gauge.CacheBytes, Number: 5}}, nil
+			return []gauge.Value{{Name: gaugename.CacheBytes, Number: 5}}, nil
 		})
 		w := gauge.NewWatch(gauge.Config{Every: 10 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}, failing, well)
 		run(t, w)
@@ -136,8 +137,8 @@ func TestGaugesOfSeveralSources(t *testing.T) {
 		source := func(n float64) gauge.Source {
 			return gauge.Func(func(context.Context) ([]gauge.Value, error) {
 				return []gauge.Value{
-					{Name: gauge.OutboxMessages, Number: n}, {Name: gauge.OutboxOldestAge, Number: n},
-					{Name: gauge.RetryBudgetBalance, Label: "api", Number: n}, {Name: "once_of_a_newer_version", Number: n},
+					{Name: gaugename.OutboxMessages, Number: n}, {Name: gaugename.OutboxOldestAge, Number: n},
+					{Name: gaugename.RetryBudgetBalance, Label: "api", Number: n}, {Name: "once_of_a_newer_version", Number: n},
 				}, nil
 			})
 		}
@@ -154,7 +155,7 @@ func TestGaugesHaveBoundedLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := gauge.NewWatch(gauge.Config{}, gauge.Func(func(context.Context) (values []gauge.Value, _ error) {
 			for i := range 10_000 {
-				values = append(values, gauge.Value{Name: gauge.RetryBudgetBalance, Label: strconv.Itoa(i), Number: float64(20_000 - i)})
+				values = append(values, gauge.Value{Name: gaugename.RetryBudgetBalance, Label: strconv.Itoa(i), Number: float64(20_000 - i)})
 			}
 			return values, nil
 		}))
@@ -164,7 +165,7 @@ func TestGaugesHaveBoundedLabels(t *testing.T) {
 		if n := len(values); n != 102 {
 			t.Errorf("%d series, want 100 destinations, one for the others and the age", n)
 		}
-		if v := (gauge.Value{Name: gauge.RetryBudgetBalance, Label: "other", Number: 10_001}); !slices.Contains(values, v) {
+		if v := (gauge.Value{Name: gaugename.RetryBudgetBalance, Label: "other", Number: 10_001}); !slices.Contains(values, v) {
 			t.Errorf("%v is missing in %v", v, values)
 		}
 	})

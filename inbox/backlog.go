@@ -3,6 +3,8 @@ package inbox
 import (
 	"sync"
 	"time"
+
+	"github.com/oncelib/once/message"
 )
 
 // Backlog is the messages that the consumers of an inbox have in this process and that are not applied, and what holds them up. Each kind
@@ -32,7 +34,7 @@ func (w Waiting) Older(other Waiting) Waiting {
 }
 
 // waitingOf is a message that waits.
-func waitingOf(m *Message, since time.Time) Waiting {
+func waitingOf(m *message.Message, since time.Time) Waiting {
 	return Waiting{Source: m.Source, Topic: m.Topic, Key: m.Key, Since: since}
 }
 
@@ -99,7 +101,7 @@ type hangingCall struct {
 }
 
 // begin notes a handler that began at a time, unless it has ended meanwhile.
-func (h *hanging) begin(m *Message, ended *bool, began time.Time) {
+func (h *hanging) begin(m *message.Message, ended *bool, began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if *ended {
@@ -112,7 +114,7 @@ func (h *hanging) begin(m *Message, ended *bool, began time.Time) {
 }
 
 // end notes that a handler has ended.
-func (h *hanging) end(m *Message, ended *bool) {
+func (h *hanging) end(m *message.Message, ended *bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*ended = true
@@ -122,7 +124,7 @@ func (h *hanging) end(m *Message, ended *bool) {
 }
 
 // since reports whether a handler of a message hangs, and when it has begun.
-func (h *hanging) since(m *Message) (time.Time, bool) {
+func (h *hanging) since(m *message.Message) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c, hangs := h.list[identity{m.Source, m.ID}]

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/oncelib/once/message"
 )
 
 // ErrHandlerTimeout says that a handler has not returned within Config.HandlerTimeout. Its transaction was rolled back.
@@ -19,7 +21,7 @@ var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit)
 // call calls the handler, in a goroutine of its own: a panic, runtime.Goexit and the end of its time are its failure, and take no
 // consumer with them. A handler that does not return then is left alone: the store keeps it out of the transaction. While it goes on,
 // the message fails without a call: each message has one handler at a time, so that one message that hangs takes one place.
-func (in *Inbox[TX]) call(ctx context.Context, tx TX, m Message, fn Handler[TX]) error {
+func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Handler[TX]) error {
 	if since, hangs := in.hanging.since(&m); hangs {
 		return stillRunsError{since}
 	}

@@ -4,77 +4,45 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/message"
 )
 
-// checked returns m with what it leaves open, or what is wrong with it. ok is false if it cannot be stored
-// as it is: see storable.
-func (c *Config) checked(m Message) (Message, error) {
+// checked returns m with what it leaves open, or what is wrong with it. Then it is stored as storable returns it.
+func (c *Config) checked(m message.Message) (message.Message, error) {
 	if m.Source == "" {
 		m.Source = defaultSource
 	}
-	if !validText(m.Trace, once.MaxTrace) { // a message is not refused for what a tracer says
+	if !validText(m.Trace) { // a message is not refused for what a tracer says
 		m.Trace = ""
 	}
 	m.CreatedAt = storableTime(m.CreatedAt) // nor for what a clock says
-	switch {
-	case m.ID == "":
+	if m.ID == "" {
 		return m, errors.New("the message has no ID. Try: a sender that gives every message one, and keeps it when it sends again")
-	case m.Seq < 0:
-		return m, fmt.Errorf("the Seq is %d. Try: 1, 2, 3, ... or 0 for none", m.Seq)
 	}
-	for _, text := range [...]struct {
-		name, value string
-		most        int
-	}{{"ID", m.ID, MaxID}, {"source", m.Source, MaxSource}, {"topic", m.Topic, MaxTopic}, {"key", m.Key, MaxKey}, {"type", m.Type, MaxType}} {
-		if err := checkText(text.name, text.value, text.most); err != nil {
-			return m, err
-		}
+	if err := m.Check(); err != nil {
+		return m, err
 	}
-	if n := headersSize(m.Headers); n > MaxHeaders {
-		return m, fmt.Errorf("the headers have %d bytes, at most %d are allowed. Try: the payload", n, MaxHeaders)
-	}
-	return m, nil
+	return m, message.CheckHeadersSize(m.Headers, message.MaxReceivedHeaders)
 }
 
 const defaultSource = "once"
 
-func headersSize(h map[string]string) (n int) {
-	for name, value := range h {
-		n += len(name) + len(value)
-	}
-	return n
-}
-
-// checkText says what is wrong with a text that every database is to take.
-func checkText(name, s string, most int) error {
-	switch {
-	case len(s) > most:
-		return fmt.Errorf("the %s has %d bytes, at most %d are allowed. Try: a shorter one, such as a hash of it", name, len(s), most)
-	case !validText(s, most):
-		return fmt.Errorf("the %s %q contains control characters or is not UTF-8. Try: printable text", name, cut(s, 64))
-	}
-	return nil
-}
-
-func validText(s string, most int) bool { return len(s) <= most && printable.Is(s) }
+func validText(s string) bool { return len(s) <= message.MaxText && printable.Is(s) }
 
 // storable returns m as a dead letter can be stored, whatever is wrong with it. The same message gives the
 // same one.
-func storable(m Message) Message {
-	const most = 255 // of all texts
+func storable(m message.Message) message.Message {
 	text := func(s string) string {
-		if validText(s, most) {
+		if validText(s) {
 			return s
 		}
-		printable := strings.Map(func(r rune) rune {
+		shown := strings.Map(func(r rune) rune {
 			if r == utf8.RuneError || unicode.IsControl(r) {
 				return '?'
 			}
@@ -82,9 +50,9 @@ func storable(m Message) Message {
 		}, s)
 		h := sha256.Sum256([]byte(s)) // two keys that are alike after a cut are still two
 		mark := "#" + hex.EncodeToString(h[:8])
-		return cut(printable, most-len(mark)) + mark
+		return printable.Cut(shown, message.MaxText-len(mark)) + mark
 	}
-	if !validText(m.ID, MaxID) || m.ID == "" { // two that are alike after a cut are still two
+	if !validText(m.ID) || m.ID == "" { // two that are alike after a cut are still two
 		h := sha256.New()
 		h.Write([]byte(m.ID))
 		h.Write([]byte{0})
@@ -98,7 +66,7 @@ func storable(m Message) Message {
 	m.Trace = text(m.Trace)
 	m.Seq = max(0, m.Seq)
 	m.CreatedAt = storableTime(m.CreatedAt)
-	if headersSize(m.Headers) > MaxHeaders {
+	if message.CheckHeadersSize(m.Headers, message.MaxReceivedHeaders) != nil {
 		m.Headers = nil
 	}
 	return m
@@ -110,15 +78,4 @@ func storableTime(t time.Time) time.Time {
 		return time.Time{}
 	}
 	return t
-}
-
-// cut returns at most the first bytes of s, as whole characters.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
 }

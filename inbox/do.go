@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )
 
@@ -18,20 +20,20 @@ var ErrDeadLettered = errors.New("inbox: the message is a dead letter")
 // [Once]. A redrive of a dead letter, by [Inbox.Run], keeps no result: then a duplicate gets an error of [once.CodeNoResult].
 //
 // If the error is nil, is [ErrDeadLettered] or is of [once.CodeNoResult], acknowledge the message. Otherwise it must
-// be delivered again. A marker (see [TypeSkipped]) has no result either.
-func Do[T, TX any](ctx context.Context, in *Inbox[TX], m Message, fn func(ctx context.Context, tx TX, m Message) (T, error)) (once.Result[T], error) {
+// be delivered again. A marker (see [message.TypeSkipped]) has no result either.
+func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn func(ctx context.Context, tx TX, m message.Message) (T, error)) (once.Result[T], error) {
 	var r once.Result[T]
 	if in.cfg.Order != Once {
 		return r, errors.New("inbox: Do keeps results of messages without an order. Try: an inbox with Config.Order Once, or Handle")
 	}
 	var value T
-	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx TX, m Message) (err error) {
+	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx TX, m message.Message) (err error) {
 		if value, err = fn(ctx, tx, m); err != nil {
 			return err
 		}
 		result, err := json.Marshal(value)
 		if err != nil {
-			return Permanent(fmt.Errorf("the result cannot be stored: %w", err))
+			return retry.Permanent(fmt.Errorf("the result cannot be stored: %w", err))
 		}
 		return in.db.On(tx).Append(ctx, store.Statement{SQL: in.sql.setResult, Args: []any{result, in.cfg.Consumer, m.Source, m.ID}, Rows: 1})
 	})

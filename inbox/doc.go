@@ -2,7 +2,7 @@
 // one commit, and the message is acknowledged after it.
 //
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing"})
-//	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx, m inbox.Message) error {
+//	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx, m message.Message) error {
 //		return book(ctx, tx, m)
 //	})
 //	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/traceparent"
+	"github.com/oncelib/once/message"
 )
 
 // Outcome is what has become of a message that is to be acknowledged.
@@ -17,7 +18,7 @@ const (
 	Duplicate    Outcome = "duplicate"     // it was applied before
 	Stale        Outcome = "stale"         // LatestVersion: a later version was applied before
 	Parked       Outcome = "parked"        // InOrder: it is stored, and is applied when its turn has come
-	Skipped      Outcome = "skipped"       // it is a marker: see TypeSkipped
+	Skipped      Outcome = "skipped"       // it is a marker: see message.TypeSkipped
 	DeadLettered Outcome = "dead_lettered" // it is given up, now or before, and waits for a person
 )
 
@@ -69,8 +70,8 @@ const (
 type Event struct {
 	Type     EventType
 	Consumer string
-	Message  Message // without its payload
-	From, To State   // of the message
+	Message  message.Message // without its payload
+	From, To State           // of the message
 	Err      error
 	Attempt  int           // EventFailed, EventDeadLettered: how many have failed
 	After    time.Duration // EventFailed: until the next attempt

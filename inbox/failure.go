@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -37,13 +38,13 @@ func errReusedSeq(seq int64) error {
 }
 
 func errTooLarge(size, most int) error {
-	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (MaxPayload), and was not kept. Try: a larger Config.MaxPayload, and have it sent again", size, most)
+	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), and was not kept. Try: a larger Config.MaxPayload, and have it sent again", size, most)
 }
 
 // Refuse makes a message a dead letter that cannot be handled, because it cannot be decoded for example. class is the
 // class of the letter, such as "malformed". Acknowledge the message if the error is nil. What is
 // missing in m is made up, so that the same message is the same letter when it is delivered again.
-func (in *Inbox[TX]) Refuse(ctx context.Context, m Message, class string, reason error) error {
+func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string, reason error) error {
 	if reason == nil {
 		reason = errors.New("it was refused")
 	}
@@ -227,7 +228,7 @@ func (in *Inbox[TX]) firstPause() time.Duration {
 	return 100 * time.Millisecond
 }
 
-func (in *Inbox[TX]) letterID(m *Message) letter.ID {
+func (in *Inbox[TX]) letterID(m *message.Message) letter.ID {
 	return letter.ID{Origin: letter.OriginInbox, Consumer: in.cfg.Consumer, Source: m.Source, EventID: m.ID, Topic: m.Topic, Key: m.Key, Seq: m.Seq}
 }
 

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/sql/audit"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -135,7 +137,7 @@ func checkSigned(who, reason string) error {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("inbox: the %s is empty. Try: %s", field.name, field.try)
 		}
-		if err := checkText(field.name, field.value, maxSigned); err != nil {
+		if err := message.CheckText(field.name, field.value, maxSigned); err != nil {
 			return fmt.Errorf("inbox: %w", err)
 		}
 	}
@@ -144,7 +146,7 @@ func checkSigned(who, reason string) error {
 
 // audit notes what an operator has done to a key.
 func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string, s stream, who, reason, detail string) error {
-	scope := cut(in.cfg.Consumer+" "+s.source+" "+s.topic, once.MaxScope)
+	scope := printable.Cut(in.cfg.Consumer+" "+s.source+" "+s.topic, once.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
 		Who: who, Action: action, Scope: scope, KeyHash: once.KeyHash(s.key), Reason: reason, Detail: detail,
 	}))
@@ -156,7 +158,7 @@ func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error
 	if in.cfg.Order != InOrder {
 		return stream{}, errors.New("inbox: this inbox has no order. Try: Config.Order InOrder")
 	}
-	m, err := in.cfg.checked(Message{ID: "-", Source: source, Topic: topic, Key: key, Seq: seq})
+	m, err := in.cfg.checked(message.Message{ID: "-", Source: source, Topic: topic, Key: key, Seq: seq})
 	switch {
 	case err != nil:
 		return stream{}, fmt.Errorf("inbox: %w", err)

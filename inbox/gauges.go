@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -24,7 +26,7 @@ func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
  (select min(moved_at) from (select moved_at from once_inbox_position where consumer = ? and parked > 0 limit ?) p)`
 	var parked int64
 	var now, since time.Time
-	err := in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, int64(gauge.Most), in.cfg.Consumer, int64(gauge.Most)), func(row sqlplane.Row) error {
+	err := in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, int64(store.MaxBacklog), in.cfg.Consumer, int64(store.MaxBacklog)), func(row sqlplane.Row) error {
 		return row.Scan(&parked, (*dialect.Time)(&now), (*dialect.Time)(&since))
 	})
 	if err != nil {
@@ -36,13 +38,13 @@ func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	}
 	c := in.Backlog()
 	return []gauge.Value{
-		{Name: gauge.ConsumerReadyMessages, Number: float64(c.Ready)},
-		{Name: gauge.ConsumerReadyOldestAge, Number: c.ReadyOldest.age().Seconds()},
-		{Name: gauge.ConsumerPostponedMessages, Number: float64(c.Postponed)},
-		{Name: gauge.ConsumerPostponedOldestAge, Number: c.PostponedOldest.age().Seconds()},
-		{Name: gauge.ConsumerPausedPartitions, Number: float64(c.Paused)},
-		{Name: gauge.ConsumerHangingHandlers, Number: float64(c.Hanging)},
-		{Name: gauge.InboxParkedMessages, Number: float64(parked)},
-		{Name: gauge.InboxParkedOldestAge, Number: age.Seconds()},
+		{Name: gaugename.ConsumerReadyMessages, Number: float64(c.Ready)},
+		{Name: gaugename.ConsumerReadyOldestAge, Number: c.ReadyOldest.age().Seconds()},
+		{Name: gaugename.ConsumerPostponedMessages, Number: float64(c.Postponed)},
+		{Name: gaugename.ConsumerPostponedOldestAge, Number: c.PostponedOldest.age().Seconds()},
+		{Name: gaugename.ConsumerPausedPartitions, Number: float64(c.Paused)},
+		{Name: gaugename.ConsumerHangingHandlers, Number: float64(c.Hanging)},
+		{Name: gaugename.InboxParkedMessages, Number: float64(parked)},
+		{Name: gaugename.InboxParkedOldestAge, Number: age.Seconds()},
 	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )
@@ -17,8 +18,8 @@ import (
 //
 // Cancelling ctx ends fn's statements, not a COMMIT. A message whose COMMIT was not answered is
 // looked up before Handle returns.
-func (in *Inbox[TX]) Handle(ctx context.Context, m Message, fn Handler[TX]) (Outcome, error) {
-	r := in.HandleBatch(ctx, []Message{m}, fn)[0]
+func (in *Inbox[TX]) Handle(ctx context.Context, m message.Message, fn Handler[TX]) (Outcome, error) {
+	r := in.HandleBatch(ctx, []message.Message{m}, fn)[0]
 	return r.Outcome, r.Err
 }
 
@@ -29,7 +30,7 @@ func (in *Inbox[TX]) Handle(ctx context.Context, m Message, fn Handler[TX]) (Out
 //
 // fn is called for one message after the other, in the order of messages; InOrder and LatestVersion, those of one
 // key by their Seq.
-func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []Message, fn Handler[TX]) []Result {
+func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message, fn Handler[TX]) []Result {
 	items := make([]*item, len(messages))
 	first := make(map[identity]*item, len(messages))
 	var pending, large []*item

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -60,7 +61,7 @@ func (in *Inbox[TX]) addIDs(ctx context.Context, r sqlplane.Runner, items []*ite
 	return nil
 }
 
-func compareIDs(a, b *Message) int {
+func compareIDs(a, b *message.Message) int {
 	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.ID, b.ID))
 }
 
@@ -85,7 +86,7 @@ func (k *known) outcome(it *item) (o Outcome, same bool) {
 func sameBody(a, b []byte) bool { return len(a) == 0 || len(b) == 0 || bytes.Equal(a, b) }
 
 // find reads the row of a message; nil if there is none.
-func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *Message) (k *known, err error) {
+func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *message.Message) (k *known, err error) {
 	s := in.statement("select payload_hash, envelope, case when processed_at is null then 0 else 1 end, result from once_inbox where consumer = ? and source = ? and event_id = ?",
 		in.cfg.Consumer, m.Source, m.ID)
 	err = r.Query(ctx, s, func(row sqlplane.Row) error {

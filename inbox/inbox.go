@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -34,6 +35,9 @@ const (
 	// of the source, topic and key. Gaps are allowed, and an older version is told as [Stale].
 	LatestVersion
 )
+
+// MaxConsumer is the longest name of a consumer, in bytes.
+const MaxConsumer = 64
 
 // Config of an inbox.
 type Config struct {
@@ -109,9 +113,9 @@ type Config struct {
 // message was applied, or not at all. It may run more than once, but only one run commits. Messages for an
 // outbox are added to tx as well.
 //
-// After an error the message is tried again, unless it is [Permanent] or the attempts of Config.Policy are
+// After an error the message is tried again, unless it is [retry.Permanent] or the attempts of Config.Policy are
 // used up. An error of the database that is not the message's fault, and the end of ctx, are no attempts.
-type Handler[TX any] = func(ctx context.Context, tx TX, m Message) error
+type Handler[TX any] = func(ctx context.Context, tx TX, m message.Message) error
 
 // Inbox applies messages. Its methods can be called concurrently, and from any number of processes.
 type Inbox[TX any] struct {
@@ -157,7 +161,7 @@ func (c *Config) complete() Config {
 	full.MaxJump = cmp.Or(full.MaxJump, defaultJump)
 	full.GapAlarm = cmp.Or(full.GapAlarm, time.Minute)
 	full.HandlerTimeout = cmp.Or(full.HandlerTimeout, 30*time.Second)
-	full.MaxPayload = cmp.Or(full.MaxPayload, MaxPayload)
+	full.MaxPayload = cmp.Or(full.MaxPayload, message.MaxPayload)
 	policy := retry.Policy{Attempts: 10, Base: time.Second, Cap: 5 * time.Minute, Total: -1}
 	if full.Policy != nil {
 		policy = *full.Policy
@@ -184,7 +188,7 @@ func (c *Config) check() error {
 	case c.Retain < 0, c.Redelivery < 0, c.MaxJump < 0, c.GapAlarm < 0, c.MaxPayload < 0, c.HandlerTimeout < 0:
 		return fmt.Errorf("negative Retain %v, Redelivery %v, MaxJump %d, GapAlarm %v, MaxPayload %d or HandlerTimeout %v", c.Retain, c.Redelivery, c.MaxJump, c.GapAlarm, c.MaxPayload, c.HandlerTimeout)
 	}
-	if err := checkText("consumer", c.Consumer, MaxConsumer); err != nil {
+	if err := message.CheckText("consumer", c.Consumer, MaxConsumer); err != nil {
 		return err
 	}
 	if err := c.checkRetain("Retain", c.Retain); err != nil {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
 )
 
 func TestConfigIsChecked(t *testing.T) {
@@ -35,9 +36,9 @@ func TestConfigIsChecked(t *testing.T) {
 
 func FuzzStorable(f *testing.F) {
 	f.Add("id", "source", "topic", "key", "type", "trace", int64(1), []byte("payload"), "name", "value")
-	f.Add("", "\xff", "a\x00b", strings.Repeat("ü", 200), "\n", "\x7f", int64(-1), []byte(nil), "\xff", strings.Repeat("x", MaxHeaders))
+	f.Add("", "\xff", "a\x00b", strings.Repeat("ü", 200), "\n", "\x7f", int64(-1), []byte(nil), "\xff", strings.Repeat("x", message.MaxReceivedHeaders))
 	f.Fuzz(func(t *testing.T, id, source, topic, key, kind, trace string, seq int64, payload []byte, name, value string) {
-		m := Message{ID: id, Source: source, Topic: topic, Key: key, Type: kind, Trace: trace, Seq: seq, Payload: payload, Headers: map[string]string{name: value}}
+		m := message.Message{ID: id, Source: source, Topic: topic, Key: key, Type: kind, Trace: trace, Seq: seq, Payload: payload, Headers: map[string]string{name: value}}
 		c := (&Config{Consumer: "c"}).complete()
 		checked, err := c.checked(m)
 		s := storable(m)

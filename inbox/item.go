@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/message"
 )
 
 // item is a message on its way through the inbox.
 type item struct {
-	m        Message
+	m        message.Message
 	hash     []byte // of the payload; empty of a marker
 	envelope []byte // of the topic, key and type; empty of a marker
 
@@ -40,7 +41,7 @@ func (it *item) identity() identity { return identity{it.m.Source, it.m.ID} }
 // stream is that of the message. Without a key it has none.
 func (it *item) stream() stream { return stream{it.m.Source, it.m.Topic, it.m.Key} }
 
-func (it *item) isMarker() bool { return it.m.Type == TypeSkipped }
+func (it *item) isMarker() bool { return it.m.Type == message.TypeSkipped }
 
 // usesID reports whether the message is known by its ID.
 func (it *item) usesID() bool { return !it.ordered && it.twin == nil }
@@ -65,7 +66,7 @@ func (it *item) refuse(class string, err error) {
 }
 
 // newItem returns the item of m, which has been checked.
-func (in *Inbox[TX]) newItem(m Message) *item {
+func (in *Inbox[TX]) newItem(m message.Message) *item {
 	it := &item{m: m, from: StateNew, result: new(Result)}
 	it.ordered = in.cfg.Order != Once && m.Key != "" && m.Seq > 0
 	it.hash, it.envelope = []byte{}, []byte{}
@@ -113,19 +114,4 @@ func inTurn(items []*item) []*item {
 // failed reports whether the last pass has tried the message and its handler has failed.
 func (it *item) failed() bool {
 	return it.err != nil && !it.behind && !errors.Is(it.err, ErrTooFarAhead)
-}
-
-// permanentError is what Permanent returns.
-type permanentError struct{ error }
-
-func (e *permanentError) Unwrap() error   { return e.error }
-func (e *permanentError) Retryable() bool { return false }
-
-// Permanent returns err as one that will not go away: the message becomes a dead letter now. Permanent of
-// nil is nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{err}
 }

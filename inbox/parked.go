@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -162,7 +163,7 @@ func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) 
 var errEncrypted = errors.New("it is encrypted, and Config.Encrypter is not set. Try: the key under which it was stored")
 
 // seal encrypts headers and payload, if an Encrypter is set.
-func (in *Inbox[TX]) seal(m *Message, headers []byte) (sealedHeaders, sealedPayload []byte, err error) {
+func (in *Inbox[TX]) seal(m *message.Message, headers []byte) (sealedHeaders, sealedPayload []byte, err error) {
 	payload := m.Payload
 	if payload == nil {
 		payload = []byte{}
@@ -181,7 +182,7 @@ func (in *Inbox[TX]) seal(m *Message, headers []byte) (sealedHeaders, sealedPayl
 }
 
 // open decrypts what seal has encrypted.
-func (in *Inbox[TX]) open(m *Message, headers, sealed []byte, encrypted bool) (payload []byte, h map[string]string, err error) {
+func (in *Inbox[TX]) open(m *message.Message, headers, sealed []byte, encrypted bool) (payload []byte, h map[string]string, err error) {
 	payload = sealed
 	if encrypted {
 		e := in.cfg.Encrypter
@@ -200,7 +201,7 @@ func (in *Inbox[TX]) open(m *Message, headers, sealed []byte, encrypted bool) (p
 }
 
 // label binds what is encrypted to its message: moved to another row or column it does not open.
-func (in *Inbox[TX]) label(m *Message, column string) []byte {
+func (in *Inbox[TX]) label(m *message.Message, column string) []byte {
 	return []byte("inbox\x00" + in.cfg.Consumer + "\x00" + m.Source + "\x00" + m.ID + "\x00" + column)
 }
 

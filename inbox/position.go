@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -41,7 +42,7 @@ func (c *Config) beginsAt(p *position) bool {
 }
 
 // move moves p to a message that was applied.
-func (p *position) move(m *Message) {
+func (p *position) move(m *message.Message) {
 	p.seq, p.dead, p.recent = m.Seq, false, p.recent.with(m.Seq, m.ID)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -51,7 +52,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 // itemOf returns the message of a letter. The error says why it cannot be applied.
 func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	it := &item{from: StateDeadLettered, hash: l.Hash, envelope: letter.Envelope(l.Topic, l.Key, l.Type), result: new(Result)}
-	it.m = Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
+	it.m = message.Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
 	it.ordered = in.cfg.Order != Once && l.Key != "" && l.Seq > 0
 	switch {
 	case l.Class == classMismatch:

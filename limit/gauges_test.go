@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/limit"
 )
 
@@ -29,8 +30,8 @@ func TestLimiterGauges(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []gauge.Value{
-			{Name: gauge.LimiterRunning, Number: 1}, {Name: gauge.LimiterWaiting, Number: 1}, {Name: gauge.LimiterCapacity, Number: 1},
-			{Name: gauge.LimiterRefused, Label: "exceeded"}, {Name: gauge.LimiterRefused, Label: "full", Number: 1}, {Name: gauge.LimiterRefused, Label: "late"},
+			{Name: gaugename.LimiterRunning, Number: 1}, {Name: gaugename.LimiterWaiting, Number: 1}, {Name: gaugename.LimiterCapacity, Number: 1},
+			{Name: gaugename.LimiterRefused, Label: "exceeded"}, {Name: gaugename.LimiterRefused, Label: "full", Number: 1}, {Name: gaugename.LimiterRefused, Label: "late"},
 		}
 		if !slices.Equal(values, want) {
 			t.Errorf("%v, want %v", values, want)

@@ -151,7 +151,7 @@ func TestInFlight(t *testing.T) {
 	client.Policy.Budget.Burst, client.Policy.Budget.Percent = 1, -1
 	waits := 0
 	client.Policy.Observe = func(_ context.Context, e retry.Event) {
-		if e.Kind == retry.EventDone {
+		if e.Type == retry.EventDone {
 			return
 		}
 		waits++

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/onceotel"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/sqlstore"
@@ -38,8 +39,8 @@ func ExampleTelemetry_Publisher() {
 	check(err)
 	spans := tracetest.NewInMemoryExporter()
 	tp := trace.NewTracerProvider(trace.WithSyncer(spans))
-	applied := make(chan inbox.Message, 1)
-	book := func(_ context.Context, _ *sql.Tx, m inbox.Message) error { applied <- m; return nil }
+	applied := make(chan message.Message, 1)
+	book := func(_ context.Context, _ *sql.Tx, m message.Message) error { applied <- m; return nil }
 
 	tel, err := onceotel.New(onceotel.Config{TracerProvider: tp})
 	check(err)
@@ -48,7 +49,7 @@ func ExampleTelemetry_Publisher() {
 	// The producer: its messages carry the trace context of the operation.
 	box := outbox.New(s, outbox.Config{Trace: onceotel.Trace})
 	refund := func(ctx context.Context, tx *sql.Tx) (string, error) {
-		return "re_1", box.Add(ctx, tx, outbox.Message{Topic: "refunds", Type: "refund.succeeded"})
+		return "re_1", box.Add(ctx, tx, message.Message{Topic: "refunds", Type: "refund.succeeded"})
 	}
 
 	// The consumer: a span for each message.
@@ -56,10 +57,10 @@ func ExampleTelemetry_Publisher() {
 	handle := onceotel.Handler(tel, in, book, "nats")
 
 	// The relay: a span for each delivery.
-	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		errs := make([]error, len(messages)) // your publisher is that of package natsbroker, say
 		for i, m := range messages {
-			_, errs[i] = in.Handle(ctx, inbox.Message{ID: m.ID, Topic: m.Topic, Type: m.Type, Trace: m.Trace}, handle)
+			_, errs[i] = in.Handle(ctx, message.Message{ID: m.ID, Topic: m.Topic, Type: m.Type, Trace: m.Trace}, handle)
 		}
 		return errs
 	})

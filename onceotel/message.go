@@ -10,7 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 )
 
 // system is messaging.system of messages that no broker carries.
@@ -26,7 +28,7 @@ const outcomeKey = attribute.Key("once.outcome")
 // messages, the contexts of outbox.Config.Trace: to those of the first 128. broker is the messaging.system, such as "kafka", "nats" or
 // "rabbitmq"; "" is "once", for messages that no broker carries.
 func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publisher {
-	return outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	return outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		if len(messages) == 0 {
 			return p.Publish(ctx, messages)
 		}
@@ -36,7 +38,7 @@ func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publishe
 		}
 		attrs := append(messaging("send", topic, broker), semconv.MessagingOperationTypeSend)
 		if len(messages) == 1 {
-			attrs = append(attrs, semconv.MessagingMessageID(ids[0]), attemptKey.Int(messages[0].Attempt))
+			attrs = append(attrs, semconv.MessagingMessageID(ids[0]), attemptKey.Int(messages[0].Delivery))
 		} else {
 			attrs = append(attrs, semconv.MessagingBatchMessageCount(len(messages)))
 		}
@@ -62,7 +64,7 @@ func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publishe
 // errorTypeOf is the error.type of a delivery: what the error means for the message, or its Go type if it says nothing.
 func errorTypeOf(err error) attribute.KeyValue {
 	switch {
-	case outbox.IsPermanent(err):
+	case retry.IsPermanent(err):
 		return semconv.ErrorTypeKey.String("permanent")
 	case outbox.IsUnavailable(err):
 		return semconv.ErrorTypeKey.String("unavailable")
@@ -75,7 +77,7 @@ func errorTypeOf(err error) attribute.KeyValue {
 // inbox, if t observes the engine. broker is the messaging.system that the messages come from: see [Telemetry.Publisher].
 func Handler[TX any](t *Telemetry, in *inbox.Inbox[TX], fn inbox.Handler[TX], broker string) inbox.Handler[TX] {
 	consumer := in.Config().Consumer
-	return func(ctx context.Context, tx TX, m inbox.Message) error {
+	return func(ctx context.Context, tx TX, m message.Message) error {
 		ctx, span := t.process(ctx, consumer, broker, &m)
 		defer span.End()
 		err := fn(ctx, tx, m)
@@ -87,7 +89,7 @@ func Handler[TX any](t *Telemetry, in *inbox.Inbox[TX], fn inbox.Handler[TX], br
 }
 
 // process starts the span of a message that was received.
-func (t *Telemetry) process(ctx context.Context, consumer, broker string, m *inbox.Message) (context.Context, trace.Span) {
+func (t *Telemetry) process(ctx context.Context, consumer, broker string, m *message.Message) (context.Context, trace.Span) {
 	attrs := append(messaging("process", m.Topic, broker), semconv.MessagingOperationTypeProcess,
 		semconv.MessagingConsumerGroupName(consumer), semconv.MessagingMessageID(m.ID))
 	if m.Delivery > 0 {

@@ -16,11 +16,13 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/onceotel"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -60,19 +62,19 @@ func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
 	engine := once.New(s, once.Config{Observer: tel})
 	box := outbox.New(s, outbox.Config{Trace: onceotel.Trace})
 	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox("http")})
-	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+	book := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into booking (id) values (?)", m.ID)
 		return err
 	}
-	received := make(chan inbox.Message, 10)
-	receiver := httptest.NewServer(httpbroker.Receiver(in, onceotel.Handler(tel.Telemetry, in, func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+	received := make(chan message.Message, 10)
+	receiver := httptest.NewServer(httpbroker.Receiver(in, onceotel.Handler(tel.Telemetry, in, func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		received <- m
 		return book(ctx, tx, m)
 	}, "http"), httpbroker.ReceiverConfig{}))
 	defer receiver.Close()
 
 	_, err := once.Do(t.Context(), engine, refund, func(ctx context.Context, tx *sql.Tx) (string, error) {
-		return "paid", box.Add(ctx, tx, outbox.Message{Topic: "refunds", Type: "refund.succeeded"})
+		return "paid", box.Add(ctx, tx, message.Message{Topic: "refunds", Type: "refund.succeeded"})
 	})
 	must(t, err)
 
@@ -158,11 +160,11 @@ func TestFailedMessages(t *testing.T) {
 	t.Parallel()
 	tel := newTelemetry(t, onceotel.Config{})
 	refused := errors.New("refused")
-	p := tel.Publisher(outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+	p := tel.Publisher(outbox.PublisherFunc(func(_ context.Context, messages []message.Message) []error {
 		clear(messages) // they are the publisher's
 		return []error{nil, refused}
 	}), "")
-	messages := []outbox.Message{{Topic: "refunds", ID: "1", Trace: original}, {Topic: "refunds", ID: "2", Trace: original}}
+	messages := []message.Message{{Topic: "refunds", ID: "1", Trace: original}, {Topic: "refunds", ID: "2", Trace: original}}
 	if errs := p.Publish(t.Context(), messages); len(errs) != 2 || !errors.Is(errs[1], refused) {
 		t.Errorf("%v", errs)
 	}
@@ -178,8 +180,8 @@ func TestFailedMessages(t *testing.T) {
 	}
 
 	in := inbox.New(once.New(database(t), once.Config{Observer: once.Discard}), inbox.Config{Consumer: "billing", Observer: tel.Inbox("")})
-	m := inbox.Message{ID: "1", Topic: "refunds", Type: "refund.succeeded", Trace: "no traceparent"}
-	outcome, err := in.Handle(t.Context(), m, onceotel.Handler(tel.Telemetry, in, func(context.Context, *sql.Tx, inbox.Message) error { return inbox.Permanent(refused) }, ""))
+	m := message.Message{ID: "1", Topic: "refunds", Type: "refund.succeeded", Trace: "no traceparent"}
+	outcome, err := in.Handle(t.Context(), m, onceotel.Handler(tel.Telemetry, in, func(context.Context, *sql.Tx, message.Message) error { return retry.Permanent(refused) }, ""))
 	if err != nil || outcome != inbox.DeadLettered {
 		t.Fatal(outcome, err)
 	}
@@ -203,12 +205,12 @@ func TestErrorTypeOfADelivery(t *testing.T) {
 	tel, refused := newTelemetry(t, onceotel.Config{}), errors.New("refused")
 	for want, errs := range map[string][]error{
 		"":                    nil,
-		"permanent":           {nil, outbox.Permanent(refused), outbox.Unavailable(refused)},
-		"unavailable":         {outbox.Unavailable(refused), outbox.Permanent(refused), nil},
+		"permanent":           {nil, retry.Permanent(refused), outbox.Unavailable(refused)},
+		"unavailable":         {outbox.Unavailable(refused), retry.Permanent(refused), nil},
 		"*errors.errorString": {fmt.Errorf("nats: %w", refused), nil, nil},
 	} {
-		publish := func(context.Context, []outbox.Message) []error { return errs }
-		tel.Publisher(outbox.PublisherFunc(publish), "rabbitmq").Publish(t.Context(), make([]outbox.Message, 3))
+		publish := func(context.Context, []message.Message) []error { return errs }
+		tel.Publisher(outbox.PublisherFunc(publish), "rabbitmq").Publish(t.Context(), make([]message.Message, 3))
 		send := named(t, tel.take(), "send ")
 		if got := text(send.Attributes, "error.type"); got != want || (send.Status.Code == codes.Error) != (want != "") || text(send.Attributes, "messaging.system") != "rabbitmq" {
 			t.Errorf("%v: error.type %q, want %q: %v", errs, got, want, send.Attributes)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/instrument"
 	"github.com/oncelib/once/onceotel"
 	"github.com/oncelib/once/store"
@@ -90,7 +91,7 @@ func TestGaugesAreThoseOfTheWatch(t *testing.T) {
 		n++ // a race, if a collection asked the source
 		defer close(asked)
 		return []gauge.Value{
-			{Name: gauge.OutboxMessages, Number: 7}, {Name: gauge.CacheHits, Number: 3}, {Name: gauge.PoolConnections, Label: "idle", Number: 2},
+			{Name: gaugename.OutboxMessages, Number: 7}, {Name: gaugename.CacheHits, Number: 3}, {Name: gaugename.PoolConnections, Label: "idle", Number: 2},
 		}, nil
 	})
 	watch := gauge.NewWatch(gauge.Config{}, source)

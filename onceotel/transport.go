@@ -161,13 +161,13 @@ func addRetry(span trace.Span, e *retry.Event) {
 		return
 	}
 	attrs := []attribute.KeyValue{attemptKey.Int(e.Attempt)}
-	if e.Kind == retry.EventFailed {
+	if e.Type == retry.EventFailed {
 		attrs = append(attrs, milliseconds(waitKey, e.Wait))
 	}
 	if e.Err != nil {
 		attrs = append(attrs, errorKey.String(e.Err.Error()))
 	}
-	span.AddEvent("once.retry."+string(e.Kind), trace.WithAttributes(attrs...))
+	span.AddEvent("once.retry."+string(e.Type), trace.WithAttributes(attrs...))
 }
 
 // fail says that the work of a span has failed; that its caller has gone away is no failure.

@@ -230,7 +230,7 @@ func TestDoHasASpanForEachAttempt(t *testing.T) {
 	if spans[0].Status.Code != codes.Error || spans[1].Status.Code == codes.Error || spans[2].Status.Code == codes.Error || text(spans[2].Attributes, "once.attempts") != "2" {
 		t.Errorf("%v, %v, %v: %v", spans[0].Status, spans[1].Status, spans[2].Status, spans[2].Attributes)
 	}
-	if err := tel.Do(t.Context(), "mail", nil, func(context.Context, int) error { return retry.Stop(errors.New("no")) }); err == nil {
+	if err := tel.Do(t.Context(), "mail", nil, func(context.Context, int) error { return retry.Permanent(errors.New("no")) }); err == nil {
 		t.Error("no error")
 	}
 	if call := named(t, tel.take(), "call mail"); call.Status.Code != codes.Error || text(call.Attributes, "once.stop") == "" {

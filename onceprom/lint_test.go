@@ -16,6 +16,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/instrument"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/onceprom"
@@ -51,7 +52,7 @@ func TestPromtoolCheckMetrics(t *testing.T) {
 func exposition(t *testing.T) string {
 	watch := gauge.NewWatch(gauge.Config{}, gauge.Func(func(context.Context) (all []gauge.Value, err error) {
 		for _, in := range gauge.Instruments() {
-			if in.Name != gauge.Age { // it is the watch's own
+			if in.Name != gaugename.Age { // it is the watch's own
 				all = append(all, gauge.Value{Name: in.Name, Label: in.Label, Number: 1})
 			}
 		}
@@ -71,8 +72,8 @@ func exposition(t *testing.T) string {
 	}
 	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered})
 	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied})
-	m.Retry(t.Context(), retry.Event{Kind: retry.EventFailed, Wait: time.Second})
-	m.Retry(t.Context(), retry.Event{Kind: retry.EventFailed, Stop: retry.ReasonExhausted})
+	m.Retry(t.Context(), retry.Event{Type: retry.EventFailed, Wait: time.Second})
+	m.Retry(t.Context(), retry.Event{Type: retry.EventFailed, Stop: retry.ReasonExhausted})
 
 	registry := prometheus.NewPedanticRegistry()
 	must(t, registry.Register(m))

@@ -16,6 +16,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/gaugename"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -131,8 +133,8 @@ func TestRareCountersAreExportedAtZero(t *testing.T) {
 // TestOtherObservers: relays, inboxes and the retry client count, too.
 func TestOtherObservers(t *testing.T) {
 	m := onceprom.New(onceprom.Config{})
-	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: outbox.Message{Topic: "paid"}})
-	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: inbox.Message{Source: "shop"}})
+	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: "paid"}})
+	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: "shop"}})
 	failed := 0
 	p := retry.Policy{Base: -1, Observe: m.Retry}
 	must(t, retry.Do(t.Context(), &p, func(context.Context, int) error {
@@ -204,7 +206,7 @@ func TestScrapeAsksNoSource(t *testing.T) {
 				return nil, errors.New("down")
 			}
 			return []gauge.Value{
-				{Name: gauge.DeadLetters, Number: 3}, {Name: gauge.CacheHits, Number: 4}, {Name: gauge.PoolConnections, Label: "idle", Number: 5},
+				{Name: gaugename.DeadLetters, Number: 3}, {Name: gaugename.CacheHits, Number: 4}, {Name: gaugename.PoolConnections, Label: "idle", Number: 5},
 			}, nil
 		}))
 		ctx, stop := context.WithCancel(t.Context())
@@ -218,8 +220,8 @@ func TestScrapeAsksNoSource(t *testing.T) {
 		if n := asked.Load(); n != 1 {
 			t.Errorf("the source was asked %d times", n)
 		}
-		if kind := gather(t, m)[gauge.CacheHits].GetType(); kind != dto.MetricType_COUNTER {
-			t.Errorf("%s is a %s", gauge.CacheHits, kind)
+		if kind := gather(t, m)[gaugename.CacheHits].GetType(); kind != dto.MetricType_COUNTER {
+			t.Errorf("%s is a %s", gaugename.CacheHits, kind)
 		}
 		down.Store(1)
 		<-time.After(time.Minute)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 )
@@ -99,7 +100,7 @@ func (b listBox) List(_ context.Context, f outbox.Filter) (list []outbox.Entry, 
 		if len(list) == f.Limit {
 			return list, i - 1, nil
 		}
-		list = append(list, outbox.Entry{Message: outbox.Message{Seq: i}})
+		list = append(list, outbox.Entry{Message: message.Message{Seq: i}})
 	}
 	return list, 0, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/message"
 )
 
 // board knows which topics have something to do, and whose turn it is. Nothing in it reads the database.
@@ -46,7 +47,7 @@ type heldPart struct {
 // stream is a topic and a key that orders messages.
 type stream struct{ topic, key string }
 
-func streamOf(m *Message) stream { return stream{m.Topic, m.Key} }
+func streamOf(m *message.Message) stream { return stream{m.Topic, m.Key} }
 
 func newBoard(cfg *RelayConfig) *board {
 	b := &board{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/retry"
 )
 
 // boardOf is a board that holds all parts, and knows all of their failures.
@@ -403,7 +404,7 @@ func TestOutage(t *testing.T) {
 		"many":             {probeRows, func([]*item) {}, true},
 		"few":              {probeRows - 1, func([]*item) {}, false},
 		"second attempts":  {probeRows, func(items []*item) { items[3].failure = new(failure) }, false},
-		"permanent errors": {probeRows, func(items []*item) { items[3].err = Permanent(errDown) }, false},
+		"permanent errors": {probeRows, func(items []*item) { items[3].err = retry.Permanent(errDown) }, false},
 	} {
 		var items []*item
 		for range c.n {

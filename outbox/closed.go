@@ -9,7 +9,7 @@ import (
 // Closed returns err as one after which a [Publisher] can deliver nothing any more, because its client library has closed the
 // connection for good: with a password that is refused, for example. It counts as no attempt, and [Relay.Run] ends with it.
 // err names the host and the cause.
-func Closed(err error) error { return &closedError{&publishError{err, unavailable}} }
+func Closed(err error) error { return &closedError{&unavailableError{err}} }
 
 // IsClosed reports whether err is from [Closed].
 func IsClosed(err error) bool { return errors.As(err, new(*closedError)) }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
@@ -65,7 +66,7 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 		r.board.isDown(u.topic, after > 0, probe, func(times int) time.Duration { return r.wait(times, down) })
 		r.board.because(u.topic, down)
 	}
-	r.tell(ctx, Event{Type: EventUnavailable, Message: Message{Topic: u.topic.name}, Err: down})
+	r.tell(ctx, Event{Type: EventUnavailable, Message: message.Message{Topic: u.topic.name}, Err: down})
 }
 
 // outage returns an error if many messages were tried for the first time and all have failed: then it is their destination that is not
@@ -75,7 +76,7 @@ func outage(items []*item) error {
 	var last error
 	for _, it := range items {
 		switch {
-		case it.outcome == outcomeFailed && (it.failure != nil || !it.sent || IsPermanent(it.err)):
+		case it.outcome == outcomeFailed && (it.failure != nil || !it.sent || retry.IsPermanent(it.err)):
 			return nil
 		case it.outcome == outcomeFailed:
 			failed, last = failed+1, it.err
@@ -111,7 +112,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 		return true
 	}
 	var sent []*item
-	var messages []Message
+	var messages []message.Message
 	for _, it := range items {
 		it.attempt = 1
 		if it.failure != nil {
@@ -125,7 +126,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 			undelivered(it, outcomeFailed, err)
 			continue
 		}
-		m.Attempt, it.sent = it.attempt, true
+		m.Delivery, it.sent = it.attempt, true
 		sent, messages = append(sent, it), append(messages, m)
 	}
 	if len(sent) == 0 {
@@ -153,7 +154,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 }
 
 // publish calls the publisher, and returns an error for each message, or nil if all are delivered. unanswered is that of answer.
-func (r *Relay) publish(ctx context.Context, messages []Message) (errs []error, unanswered <-chan []error) {
+func (r *Relay) publish(ctx context.Context, messages []message.Message) (errs []error, unanswered <-chan []error) {
 	all := func(err error) []error {
 		errs := make([]error, len(messages))
 		for i := range errs {
@@ -183,7 +184,7 @@ func (r *Relay) publish(ctx context.Context, messages []Message) (errs []error, 
 
 // answer calls Publish and waits for its answer, but not for ever: a Publish that does not return keeps one of its topic's calls, and no
 // messages. Then unanswered tells when it has returned.
-func (r *Relay) answer(ended context.Context, messages []Message, all func(error) []error) (errs []error, unanswered <-chan []error) {
+func (r *Relay) answer(ended context.Context, messages []message.Message, all func(error) []error) (errs []error, unanswered <-chan []error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout) // when Run ends, deliveries on their way have their time
 	defer cancel()
 	answered := make(chan []error, 1)
@@ -242,7 +243,7 @@ func (r *Relay) longest() time.Duration {
 // next decides what follows a failure: another attempt when wait is over, or none.
 func (r *Relay) next(f *failure, err error) (wait time.Duration, stopped bool) {
 	class, after := retry.Classify(err)
-	if IsPermanent(err) {
+	if retry.IsPermanent(err) {
 		class = retry.ClassFinal
 	}
 	wait, stop := r.cfg.Policy.Next(retry.Failure{

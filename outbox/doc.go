@@ -12,7 +12,7 @@
 //		if err != nil {
 //			return r, err
 //		}
-//		return r, box.Add(ctx, tx, outbox.Message{Topic: "refunds", Key: r.Account, Type: "refund.succeeded", Payload: body})
+//		return r, box.Add(ctx, tx, message.Message{Topic: "refunds", Key: r.Account, Type: "refund.succeeded", Payload: body})
 //	})
 //
 // [Relay.Run] ends with nil when ctx ends. Its error says that it cannot work at all, for example because

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -25,7 +27,7 @@ const (
 
 // Entry is a message as operators see it.
 type Entry struct {
-	Message // List leaves Payload and Headers out
+	message.Message // List leaves Payload and Headers out
 
 	State        State
 	Paused       bool // the topic or the key: see Box.Pause
@@ -119,7 +121,7 @@ func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 	id = strings.ToLower(id)
 	if !isUUID(id) {
-		return Entry{}, stored{}, fmt.Errorf("outbox: %q is not the ID of a message. Try: a UUID that once outbox list has shown", cut(id))
+		return Entry{}, stored{}, fmt.Errorf("outbox: %q is not the ID of a message. Try: a UUID that once outbox list has shown", printable.Short(id))
 	}
 	for _, table := range []string{"once_outbox", "once_outbox_sent"} {
 		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? order by o.id limit 1", id)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/traceparent"
+	"github.com/oncelib/once/message"
 )
 
 // Observer is told what a relay does. Observe must be quick. Its ctx has the values of that of
@@ -30,7 +31,7 @@ const (
 // Event is one thing that has happened to a relay.
 type Event struct {
 	Type    EventType
-	Message Message // without its payload; EventDelivered, EventFailed, EventStopped; only its topic: EventUnavailable
+	Message message.Message // without its payload; EventDelivered, EventFailed, EventStopped; only its topic: EventUnavailable
 	Err     error
 	NextAt  time.Time // of the next attempt
 	Backlog Backlog   // EventBacklog
@@ -80,7 +81,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	if m := e.Message; e.Type == EventUnavailable {
 		attrs = append(attrs, slog.String("topic", m.Topic))
 	} else if m.ID != "" {
-		attrs = append(attrs, slog.String("topic", m.Topic), slog.String("event_id", m.ID), slog.Int64("seq", m.Seq), slog.Int("attempt", m.Attempt))
+		attrs = append(attrs, slog.String("topic", m.Topic), slog.String("event_id", m.ID), slog.Int64("seq", m.Seq), slog.Int("attempt", m.Delivery))
 		if trace := traceparent.TraceID(m.Trace); trace != "" {
 			attrs = append(attrs, slog.String("trace_id", trace))
 		}

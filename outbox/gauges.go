@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 )
 
 // Gauges implements [gauge.Source] with [Box.Backlog] and [Box.Topics].
@@ -17,10 +18,10 @@ func (b *Box[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 		return nil, err
 	}
 	values := []gauge.Value{
-		{Name: gauge.OutboxMessages, Number: float64(l.Messages)},
-		{Name: gauge.OutboxOldestAge, Number: l.Oldest.Seconds()},
-		{Name: gauge.OutboxFailingMessages, Number: float64(l.Failing)},
-		{Name: gauge.OutboxBlockedKeys, Number: float64(l.Blocked)},
+		{Name: gaugename.OutboxMessages, Number: float64(l.Messages)},
+		{Name: gaugename.OutboxOldestAge, Number: l.Oldest.Seconds()},
+		{Name: gaugename.OutboxFailingMessages, Number: float64(l.Failing)},
+		{Name: gaugename.OutboxBlockedKeys, Number: float64(l.Blocked)},
 	}
 	oldest, states := 0.0, map[Wait]int{}
 	for i := range topics {
@@ -36,9 +37,9 @@ func (b *Box[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 			}
 		}
 	}
-	values = append(values, gauge.Value{Name: gauge.OutboxReadyOldestAge, Number: oldest})
+	values = append(values, gauge.Value{Name: gaugename.OutboxReadyOldestAge, Number: oldest})
 	for _, w := range Waits() { // also 0, so that it is known that it is 0
-		values = append(values, gauge.Value{Name: gauge.OutboxTopics, Label: string(w), Number: float64(states[w])})
+		values = append(values, gauge.Value{Name: gaugename.OutboxTopics, Label: string(w), Number: float64(states[w])})
 	}
 	return values, nil
 }

@@ -5,11 +5,13 @@ import (
 
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-func letterID(m *Message) letter.ID {
+func letterID(m *message.Message) letter.ID {
 	return letter.ID{Origin: letter.OriginOutbox, Source: m.Source, EventID: m.ID, Topic: m.Topic, Key: m.Key, Seq: m.Seq}
 }
 
@@ -20,7 +22,7 @@ func (r *Relay) removeWithLetters(ctx context.Context, items []*item, held []hol
 	failed := false
 	for _, it := range items {
 		id := messageID{it.part, it.id}
-		if !r.cfg.DeadLetters || (it.failure == nil && it.message.Type != TypeSkipped) {
+		if !r.cfg.DeadLetters || (it.failure == nil && it.message.Type != message.TypeSkipped) {
 			ids, failed = append(ids, id), failed || it.failure != nil
 			continue
 		}
@@ -37,9 +39,9 @@ func (r *Relay) removeWithLetters(ctx context.Context, items []*item, held []hol
 	return removed + n, err
 }
 
-func (r *Relay) removeWithLetter(ctx context.Context, id messageID, m *Message, held []hold.Part) (removed int64, err error) {
+func (r *Relay) removeWithLetter(ctx context.Context, id messageID, m *message.Message, held []hold.Part) (removed int64, err error) {
 	state := letter.StateApplied
-	if m.Type == TypeSkipped {
+	if m.Type == message.TypeSkipped {
 		state = letter.StateDiscarded
 	}
 	err = letter.Within(ctx, r.db, func(ctx context.Context, tx sqlplane.Runner) (err error) {
@@ -79,7 +81,7 @@ func (r *Relay) note(ctx context.Context, tx sqlplane.Runner, it *item) error {
 		return err
 	}
 	class := "exhausted"
-	if IsPermanent(it.err) {
+	if retry.IsPermanent(it.err) {
 		class = "permanent"
 	}
 	return letter.Bury(ctx, tx, r.db.Dialect(), &letter.Letter{ // the payload stays in the outbox

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -46,8 +47,8 @@ type Box[TX any] struct {
 // New returns the outbox of s, whose database needs [Migrations]. It panics if cfg is invalid.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	cfg.Source = cmp.Or(cfg.Source, "once")
-	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, MaxPayload)
-	err := checkText("source", cfg.Source, MaxSource)
+	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, message.MaxPayload)
+	err := message.CheckText("source", cfg.Source, message.MaxText)
 	if err == nil {
 		err = checkSource(cfg.Source)
 	}
@@ -73,7 +74,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 // deadlock. On other servers transactions that call Add several times may: that is an error of
 // [store.KindRetry], with which an operation runs again. So is a conflict at REPEATABLE READ or
 // SERIALIZABLE: use READ COMMITTED for keys that many transactions have in common.
-func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...Message) error {
+func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
 	statements, parts, err := b.statements(ctx, messages)
 	if err != nil {
 		return err
@@ -89,7 +90,7 @@ func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...Message) error {
 }
 
 // Declare is [Box.Add] for a batch. After an error nothing has been declared. ctx is for Config.Trace.
-func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...Message) error {
+func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...message.Message) error {
 	statements, parts, err := b.statements(ctx, messages)
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func (b *Box[TX]) note(parts uint64) {
 
 // statements are those that store messages, in the order of their locks. The bits of addedTo are the
 // parts to which they add.
-func (b *Box[TX]) statements(ctx context.Context, messages []Message) (list []store.Statement, addedTo uint64, err error) {
+func (b *Box[TX]) statements(ctx context.Context, messages []message.Message) (list []store.Statement, addedTo uint64, err error) {
 	var trace string
 	if b.cfg.Trace != nil {
 		trace = b.cfg.Trace(ctx)
@@ -131,7 +132,7 @@ func (b *Box[TX]) statements(ctx context.Context, messages []Message) (list []st
 }
 
 // append appends the statements that store m, which has been checked.
-func (b *Box[TX]) append(list []store.Statement, part int, m *Message) ([]store.Statement, error) {
+func (b *Box[TX]) append(list []store.Statement, part int, m *message.Message) ([]store.Statement, error) {
 	headers, err := encodeHeaders(m.Headers)
 	if err != nil {
 		return nil, err

@@ -10,44 +10,47 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-func good() Message { return Message{Topic: "t", Key: "k", Type: "type", Payload: []byte("p")} }
+func good() message.Message {
+	return message.Message{Topic: "t", Key: "k", Type: "type", Payload: []byte("p")}
+}
 
 // TestChecks: every bound has an error that says what to do, and nothing of the Add is stored.
 func TestChecks(t *testing.T) {
 	long := strings.Repeat("x", 256)
-	for name, change := range map[string]func(*Message){
-		"no topic":            func(m *Message) { m.Topic = "" },
-		"long topic":          func(m *Message) { m.Topic = long },
-		"topic with NUL":      func(m *Message) { m.Topic = "a\x00b" },
-		"topic not UTF-8":     func(m *Message) { m.Topic = "\xff" },
-		"long key":            func(m *Message) { m.Key = long },
-		"key with a line":     func(m *Message) { m.Key = "a\nb" },
-		"key with C1":         func(m *Message) { m.Key = "a\u0085b" },
-		"no type":             func(m *Message) { m.Type = "" },
-		"long type":           func(m *Message) { m.Type = long },
-		"type with DEL":       func(m *Message) { m.Type = "a\x7f" },
-		"skipped":             func(m *Message) { m.Type = TypeSkipped },
-		"long source":         func(m *Message) { m.Source = long },
-		"source with a blank": func(m *Message) { m.Source = "a b" },
-		"source is no URI":    func(m *Message) { m.Source = "http://[" },
-		"long trace":          func(m *Message) { m.Trace = long },
-		"trace not UTF-8":     func(m *Message) { m.Trace = "\xff" },
-		"long payload":        func(m *Message) { m.Payload = make([]byte, MaxPayload+1) },
-		"ID":                  func(m *Message) { m.ID = "4711" },
-		"ID with a brace":     func(m *Message) { m.ID = "{e7a1f5a0-0000-7000-8000-00000000000}" },
-		"ID without hyphens":  func(m *Message) { m.ID = "e7a1f5a0-0000-7000-8000x000000000000" },
-		"header name":         func(m *Message) { m.Headers = map[string]string{"a b": ""} },
-		"header name é":       func(m *Message) { m.Headers = map[string]string{"é": ""} },
-		"no header name":      func(m *Message) { m.Headers = map[string]string{"": ""} },
-		"header twice":        func(m *Message) { m.Headers = map[string]string{"a": "", "A": ""} },
-		"header with a line":  func(m *Message) { m.Headers = map[string]string{"a": "x\r\ny: z"} },
-		"header with a blank": func(m *Message) { m.Headers = map[string]string{"a": "x "} },
-		"header not UTF-8":    func(m *Message) { m.Headers = map[string]string{"a": "\xff"} },
-		"reserved header":     func(m *Message) { m.Headers = map[string]string{"CE-ID": "1"} },
-		"long headers":        func(m *Message) { m.Headers = map[string]string{"a": strings.Repeat("x", MaxHeaders)} },
+	for name, change := range map[string]func(*message.Message){
+		"no topic":            func(m *message.Message) { m.Topic = "" },
+		"long topic":          func(m *message.Message) { m.Topic = long },
+		"topic with NUL":      func(m *message.Message) { m.Topic = "a\x00b" },
+		"topic not UTF-8":     func(m *message.Message) { m.Topic = "\xff" },
+		"long key":            func(m *message.Message) { m.Key = long },
+		"key with a line":     func(m *message.Message) { m.Key = "a\nb" },
+		"key with C1":         func(m *message.Message) { m.Key = "a\u0085b" },
+		"no type":             func(m *message.Message) { m.Type = "" },
+		"long type":           func(m *message.Message) { m.Type = long },
+		"type with DEL":       func(m *message.Message) { m.Type = "a\x7f" },
+		"skipped":             func(m *message.Message) { m.Type = message.TypeSkipped },
+		"long source":         func(m *message.Message) { m.Source = long },
+		"source with a blank": func(m *message.Message) { m.Source = "a b" },
+		"source is no URI":    func(m *message.Message) { m.Source = "http://[" },
+		"long trace":          func(m *message.Message) { m.Trace = long },
+		"trace not UTF-8":     func(m *message.Message) { m.Trace = "\xff" },
+		"long payload":        func(m *message.Message) { m.Payload = make([]byte, message.MaxPayload+1) },
+		"ID":                  func(m *message.Message) { m.ID = "4711" },
+		"ID with a brace":     func(m *message.Message) { m.ID = "{e7a1f5a0-0000-7000-8000-00000000000}" },
+		"ID without hyphens":  func(m *message.Message) { m.ID = "e7a1f5a0-0000-7000-8000x000000000000" },
+		"header name":         func(m *message.Message) { m.Headers = map[string]string{"a b": ""} },
+		"header name é":       func(m *message.Message) { m.Headers = map[string]string{"é": ""} },
+		"no header name":      func(m *message.Message) { m.Headers = map[string]string{"": ""} },
+		"header twice":        func(m *message.Message) { m.Headers = map[string]string{"a": "", "A": ""} },
+		"header with a line":  func(m *message.Message) { m.Headers = map[string]string{"a": "x\r\ny: z"} },
+		"header with a blank": func(m *message.Message) { m.Headers = map[string]string{"a": "x "} },
+		"header not UTF-8":    func(m *message.Message) { m.Headers = map[string]string{"a": "\xff"} },
+		"reserved header":     func(m *message.Message) { m.Headers = map[string]string{"CE-ID": "1"} },
+		"long headers":        func(m *message.Message) { m.Headers = map[string]string{"a": strings.Repeat("x", message.MaxHeaders)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := good()
@@ -63,11 +66,11 @@ func TestChecks(t *testing.T) {
 			}
 		})
 	}
-	most := Message{
-		Topic: long[1:], Key: long[1:], Type: long[1:], Source: long[1:], Trace: long[1:], ID: strings.ToUpper(once.NewKey()), Payload: make([]byte, MaxPayload),
-		Headers: map[string]string{"A": strings.Repeat("ü", (MaxHeaders-10)/2), "b": "", "c": "x\ty"},
+	most := message.Message{
+		Topic: long[1:], Key: long[1:], Type: long[1:], Source: long[1:], Trace: long[1:], ID: strings.ToUpper(once.NewKey()), Payload: make([]byte, message.MaxPayload),
+		Headers: map[string]string{"A": strings.Repeat("ü", (message.MaxHeaders-10)/2), "b": "", "c": "x\ty"},
 	}
-	if err := New(&fakeSQL{dialect: sqlplane.SQLite}, Config{}).Add(t.Context(), fakeTx{}, most, Message{Topic: "ü", Type: "ü"}); err != nil {
+	if err := New(&fakeSQL{dialect: sqlplane.SQLite}, Config{}).Add(t.Context(), fakeTx{}, most, message.Message{Topic: "ü", Type: "ü"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -92,10 +95,10 @@ func TestOneOrder(t *testing.T) {
 	for _, d := range []sqlplane.Dialect{sqlplane.PostgreSQL, sqlplane.SQLite, sqlplane.MySQL} {
 		s := &fakeSQL{dialect: d}
 		box := New(s, Config{})
-		var messages []Message
+		var messages []message.Message
 		for i, where := range []string{"b/k", "a/l", "b/k", "a/", "a/k", "a/b/c", "a/k"} {
 			topic, key, _ := strings.Cut(where, "/")
-			messages = append(messages, Message{Topic: topic, Key: key, Type: fmt.Sprint(i)})
+			messages = append(messages, message.Message{Topic: topic, Key: key, Type: fmt.Sprint(i)})
 		}
 		if err := box.Add(t.Context(), fakeTx{}, messages...); err != nil {
 			t.Fatal(err)
@@ -118,7 +121,7 @@ func TestOneOrder(t *testing.T) {
 // TestLocksDiffer: rows of two keys never have the same name, or their order would be that of the caller.
 func TestLocksDiffer(t *testing.T) {
 	s := &fakeSQL{dialect: sqlplane.PostgreSQL}
-	if err := New(s, Config{}).Add(t.Context(), fakeTx{}, Message{Topic: "a/b", Key: "c", Type: "t"}, Message{Topic: "a", Key: "b/c", Type: "t"}); err != nil {
+	if err := New(s, Config{}).Add(t.Context(), fakeTx{}, message.Message{Topic: "a/b", Key: "c", Type: "t"}, message.Message{Topic: "a", Key: "b/c", Type: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	if s.appended[0].Locks == s.appended[1].Locks {
@@ -131,7 +134,7 @@ func TestWhatIsStoredIsFrozen(t *testing.T) {
 	s := &fakeSQL{dialect: sqlplane.PostgreSQL}
 	m := good()
 	m.Headers = map[string]string{"a": "before"}
-	messages := []Message{m}
+	messages := []message.Message{m}
 	if err := New(s, Config{}).Add(t.Context(), fakeTx{}, messages...); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +163,7 @@ func TestTrace(t *testing.T) {
 func TestAddedParts(t *testing.T) {
 	s := &fakeSQL{dialect: sqlplane.SQLite}
 	box := New(s, Config{})
-	unordered := Message{Topic: "t", Type: "t", ID: "0190a2d1-7c54-7cc0-8f0a-3f1b2a9c4d5e"} // in another part
+	unordered := message.Message{Topic: "t", Type: "t", ID: "0190a2d1-7c54-7cc0-8f0a-3f1b2a9c4d5e"} // in another part
 	if err := box.Add(t.Context(), fakeTx{}, good(), unordered); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +229,7 @@ func TestSealed(t *testing.T) {
 	m := good()
 	m.ID = once.NewKey()
 	m.Headers = map[string]string{"a": "secret"}
-	store := func(m Message) stored {
+	store := func(m message.Message) stored {
 		headers, err := encodeHeaders(m.Headers)
 		if err != nil {
 			t.Fatal(err)
@@ -282,7 +285,7 @@ func FuzzHeaders(f *testing.F) {
 		if h, err := decodeHeaders(raw); err != nil && h != nil {
 			t.Errorf("%v and %v", h, err)
 		}
-		h, err := checkedHeaders(map[string]string{name: value, name2: value2})
+		h, err := message.CheckHeaders(map[string]string{name: value, name2: value2})
 		if err != nil {
 			return
 		}
@@ -303,7 +306,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add("\u0085", "\x00", "\xff", "a b", "E7A1F5A0-0000-7000-8000-000000000000", "\u009f")
 	f.Fuzz(func(t *testing.T, topic, key, kind, source, id, trace string) {
 		c := Config{Source: "once", MaxPayload: 1}
-		m, err := c.checked(Message{Topic: topic, Key: key, Type: kind, Source: source, ID: id}, trace)
+		m, err := c.checked(message.Message{Topic: topic, Key: key, Type: kind, Source: source, ID: id}, trace)
 		if err != nil {
 			if !strings.Contains(err.Error(), "Try: ") || strings.ContainsAny(err.Error(), "\x00\n") {
 				t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -96,7 +97,7 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 }
 
 // Skip gives a message up that waits for its delivery, whether it has failed or not. A message of
-// type [TypeSkipped] takes its place, with the reason in the header "once-skip-reason", and is
+// type [message.TypeSkipped] takes its place, with the reason in the header "once-skip-reason", and is
 // delivered as any other: so consumers see no gap. The payload is gone.
 //
 // Either Skip or the end of a delivery comes first: after [ErrNotFound], the message was delivered. A
@@ -126,9 +127,9 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 		payload = []byte{}
 	}
 	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
-		if m.Type != TypeSkipped {
+		if m.Type != message.TypeSkipped {
 			n, err := r.Exec(ctx, b.statement("update once_outbox set event_type = ?, headers = ?, payload = ?, encrypted = ? where part = ? and id = ?",
-				TypeSkipped, headers, payload, b.cfg.Encrypter != nil, int64(s.part), s.id))
+				message.TypeSkipped, headers, payload, b.cfg.Encrypter != nil, int64(s.part), s.id))
 			if err != nil {
 				return err
 			}
@@ -158,18 +159,18 @@ func checkTarget(topic, key string) error {
 	if topic == "" {
 		return errors.New("outbox: the topic is empty. Try: a topic that once outbox list has shown")
 	}
-	if err := errors.Join(checkText("topic", topic, MaxTopic), checkText("key", key, MaxKey)); err != nil {
+	if err := errors.Join(message.CheckText("topic", topic, message.MaxText), message.CheckText("key", key, message.MaxText)); err != nil {
 		return err
 	}
 	return nil
 }
 
 func checkReason(reason string) error {
-	switch {
-	case reason == "":
+	if reason == "" {
 		return errors.New("outbox: the reason is empty. Try: why, for those who look later")
-	case !isHeaderValue(reason):
+	}
+	if _, err := message.CheckHeaders(map[string]string{"reason": reason}); err != nil { // it becomes a header of the marker
 		return errors.New("outbox: the reason contains control characters, begins or ends with a blank, or is not UTF-8. Try: one line of text")
 	}
-	return checkText("reason", reason, MaxReason)
+	return message.CheckText("reason", reason, MaxReason)
 }

@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"errors"
+
+	"github.com/oncelib/once/message"
 )
 
 // Publisher delivers messages to a broker or a service.
@@ -12,49 +14,27 @@ type Publisher interface {
 	// order; after one of them has failed, Publish delivers no later one of that topic and key in this call,
 	// and returns an error for it as well.
 	//
-	// An error is [Permanent] if the destination will never take the message, [Unavailable] if the
+	// An error is [retry.Permanent] if the destination will never take the message, [Unavailable] if the
 	// destination cannot be reached, [Closed] if this publisher can reach it no more, and of this message otherwise. Publish returns soon after ctx has ended.
-	Publish(ctx context.Context, messages []Message) []error
+	Publish(ctx context.Context, messages []message.Message) []error
 }
 
 // PublisherFunc is a function that is a [Publisher].
-type PublisherFunc func(ctx context.Context, messages []Message) []error
+type PublisherFunc func(ctx context.Context, messages []message.Message) []error
 
 // Publish implements [Publisher].
-func (f PublisherFunc) Publish(ctx context.Context, messages []Message) []error {
+func (f PublisherFunc) Publish(ctx context.Context, messages []message.Message) []error {
 	return f(ctx, messages)
 }
-
-// Permanent returns err as one that no other attempt can change: the relay does not try again, and
-// the key of the message is stopped until the message is skipped or resumed.
-func Permanent(err error) error { return &publishError{err, permanent} }
 
 // Unavailable returns err as one that says nothing about the message: the destination cannot be
 // reached, or takes nothing now. It counts as no attempt. All messages of the topic wait, for as long as [retry.After]
 // in err says at least, and the topic is tried again. Other topics go on.
-func Unavailable(err error) error { return &publishError{err, unavailable} }
-
-// IsPermanent reports whether err is from [Permanent].
-func IsPermanent(err error) bool { return is(err, permanent) }
+func Unavailable(err error) error { return &unavailableError{err} }
 
 // IsUnavailable reports whether err is from [Unavailable].
-func IsUnavailable(err error) bool { return is(err, unavailable) }
+func IsUnavailable(err error) bool { return errors.As(err, new(*unavailableError)) }
 
-type publishClass uint8
+type unavailableError struct{ error }
 
-const (
-	permanent publishClass = iota + 1
-	unavailable
-)
-
-type publishError struct {
-	error
-	class publishClass
-}
-
-func (e *publishError) Unwrap() error { return e.error }
-
-func is(err error, class publishClass) bool {
-	var e *publishError
-	return errors.As(err, &e) && e.class == class
-}
+func (e *unavailableError) Unwrap() error { return e.error }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/message"
 )
 
 // Bounds of a queue.
@@ -125,7 +126,7 @@ func (q *queue) free(key string) {
 }
 
 // delivered remembers the number of a message that is done.
-func (q *queue) delivered(m *Message) {
+func (q *queue) delivered(m *message.Message) {
 	if m.Key == "" {
 		return
 	}

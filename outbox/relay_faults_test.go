@@ -9,12 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
 var errDown = errors.New("down")
 
-func takesAll(context.Context, []Message) []error { return nil }
+func takesAll(context.Context, []message.Message) []error { return nil }
 
 func emptyRelay(cfg RelayConfig) *Relay {
 	return newRelay(new(emptyDatabase), PublisherFunc(takesAll), cfg)
@@ -46,11 +47,11 @@ func TestWaitForDestination(t *testing.T) {
 // TestPublisherEndsItsGoroutine: what a publisher has not answered is not delivered.
 func TestPublisherEndsItsGoroutine(t *testing.T) {
 	r := emptyRelay(RelayConfig{})
-	r.publisher = PublisherFunc(func(context.Context, []Message) []error {
+	r.publisher = PublisherFunc(func(context.Context, []message.Message) []error {
 		runtime.Goexit()
 		return nil
 	})
-	errs, _ := r.publish(t.Context(), make([]Message, 2))
+	errs, _ := r.publish(t.Context(), make([]message.Message, 2))
 	if len(errs) != 2 || errs[0] == nil || errs[1] == nil || !strings.Contains(errs[0].Error(), "runtime.Goexit") {
 		t.Errorf("the answer is %v", errs)
 	}
@@ -61,8 +62,8 @@ func TestSilentPublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})
 		b := new(toldBreaker)
-		r := newRelay(new(emptyDatabase), PublisherFunc(func(context.Context, []Message) []error { <-never; return nil }), RelayConfig{Breaker: b})
-		if errs, unanswered := r.publish(t.Context(), make([]Message, 1)); !errors.Is(errs[0], errSilent) || unanswered == nil {
+		r := newRelay(new(emptyDatabase), PublisherFunc(func(context.Context, []message.Message) []error { <-never; return nil }), RelayConfig{Breaker: b})
+		if errs, unanswered := r.publish(t.Context(), make([]message.Message, 1)); !errors.Is(errs[0], errSilent) || unanswered == nil {
 			t.Error(errs)
 		}
 		close(never)

@@ -368,7 +368,7 @@ func (r *Relay) tellFull(ctx context.Context, t *topic) {
 // told tells the observer what has become of a message.
 func (r *Relay) told(ctx context.Context, what EventType, it *item, err error, next time.Time) {
 	m := it.message
-	m.Attempt = it.attempt
+	m.Delivery = it.attempt
 	r.tell(ctx, Event{Type: what, Message: m, Err: err, NextAt: next})
 }
 

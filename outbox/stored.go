@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -17,8 +18,8 @@ const storedColumns = "part, id, topic, KEY, seq, event_id, event_type, source, 
 // stored is a row of once_outbox.
 type stored struct {
 	part    int
-	id      int64   // grows in the order in which the messages of a key were added
-	message Message // without its headers; its payload is as it is stored
+	id      int64           // grows in the order in which the messages of a key were added
+	message message.Message // without its headers; its payload is as it is stored
 
 	headers   []byte
 	encrypted bool
@@ -40,29 +41,29 @@ var errEncrypted = errors.New("it is encrypted, and Config.Encrypter is not set.
 
 // open returns the message that was added. Its error is of this message only, and stays until e
 // is another one.
-func (s *stored) open(e once.Encrypter) (m Message, err error) {
+func (s *stored) open(e once.Encrypter) (m message.Message, err error) {
 	m = s.message
 	headers := s.headers
 	if s.encrypted {
 		if e == nil {
-			return Message{}, fmt.Errorf("outbox: message %s of topic %s: %w", m.ID, m.Topic, errEncrypted)
+			return message.Message{}, fmt.Errorf("outbox: message %s of topic %s: %w", m.ID, m.Topic, errEncrypted)
 		}
 		m.Payload, err = e.Decrypt(m.Payload, label(&m, "payload"))
 		if err == nil && len(headers) > 0 {
 			headers, err = e.Decrypt(headers, label(&m, "headers"))
 		}
 		if err != nil {
-			return Message{}, fmt.Errorf("outbox: message %s of topic %s: %w. Try: the key under which it was added", m.ID, m.Topic, err)
+			return message.Message{}, fmt.Errorf("outbox: message %s of topic %s: %w. Try: the key under which it was added", m.ID, m.Topic, err)
 		}
 	}
 	if m.Headers, err = decodeHeaders(headers); err != nil {
-		return Message{}, fmt.Errorf("outbox: message %s of topic %s: %w", m.ID, m.Topic, err)
+		return message.Message{}, fmt.Errorf("outbox: message %s of topic %s: %w", m.ID, m.Topic, err)
 	}
 	return m, nil
 }
 
 // seal encrypts the payload of m and its encoded headers, if e is set.
-func seal(e once.Encrypter, m *Message, headers []byte) (sealedHeaders, sealedPayload []byte, err error) {
+func seal(e once.Encrypter, m *message.Message, headers []byte) (sealedHeaders, sealedPayload []byte, err error) {
 	if e == nil {
 		return headers, m.Payload, nil
 	}
@@ -73,7 +74,7 @@ func seal(e once.Encrypter, m *Message, headers []byte) (sealedHeaders, sealedPa
 }
 
 // label binds what is encrypted to its message: moved to another row or column it does not open.
-func label(m *Message, column string) []byte {
+func label(m *message.Message, column string) []byte {
 	return []byte("outbox\x00" + m.ID + "\x00" + m.Topic + "\x00" + column)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -40,7 +41,7 @@ func (d *keptDatabase) Exec(_ context.Context, s store.Statement) (int64, error)
 func TestSweepKeepsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &keptDatabase{fakeSQL: fakeSQL{dialect: sqlplane.SQLite}}
-		r := newRelay(db, PublisherFunc(func(context.Context, []Message) []error { return nil }), RelayConfig{})
+		r := newRelay(db, PublisherFunc(func(context.Context, []message.Message) []error { return nil }), RelayConfig{})
 		r.holder, r.keep = firstPart{}, time.Hour
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -115,18 +116,23 @@ func classifyClassed(e classed) (Class, time.Duration) {
 // classOf returns the class of that name. A name that a newer version has is unknown to this one.
 func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
-// Stop returns err as one that is not retried. [Do] returns what it was made of.
-func Stop(err error) error {
+// Permanent returns err as one that no other attempt can change. [Do] does not try again, and returns what it was made of; an inbox makes
+// the message a dead letter at once; a relay does not deliver the message again, and its key waits for a person. Permanent of nil
+// is nil.
+func Permanent(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &stopped{err}
+	return &permanentError{err}
 }
 
-type stopped struct{ error }
+// IsPermanent reports whether err is from [Permanent].
+func IsPermanent(err error) bool { return errors.As(err, new(*permanentError)) }
 
-func (s *stopped) Unwrap() error   { return s.error }
-func (s *stopped) Retryable() bool { return false }
+type permanentError struct{ error }
+
+func (e *permanentError) Unwrap() error   { return e.error }
+func (e *permanentError) Retryable() bool { return false }
 
 // After returns err as one that is retried, but not before d has passed.
 func After(err error, d time.Duration) error {

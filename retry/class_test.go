@@ -40,8 +40,8 @@ func TestClassify(t *testing.T) {
 		{"wrapped", fmt.Errorf("w: %w", knows(false)), retry.ClassFinal, 0},
 		{"joined", errors.Join(plain, knows(false)), retry.ClassFinal, 0},
 		{"the outermost is believed", retry.After(knows(false), time.Second), retry.ClassThrottled, time.Second},
-		{"Stop", retry.Stop(plain), retry.ClassFinal, 0},
-		{"Stop around After", retry.Stop(retry.After(plain, time.Second)), retry.ClassFinal, 0},
+		{"Permanent", retry.Permanent(plain), retry.ClassFinal, 0},
+		{"Stop around After", retry.Permanent(retry.After(plain, time.Second)), retry.ClassFinal, 0},
 		{"in flight", of(once.CodeInFlight, once.EffectInDoubt, nil), retry.ClassInFlight, time.Second},
 		{"mismatch", of(once.CodeMismatch, once.EffectNotApplied, nil), retry.ClassFinal, 0},
 		{"stale", of(once.CodeStale, once.EffectInDoubt, nil), retry.ClassFinal, 0},
@@ -62,7 +62,7 @@ func TestClassify(t *testing.T) {
 }
 
 func TestNilStaysNil(t *testing.T) {
-	if retry.Stop(nil) != nil || retry.After(nil, time.Second) != nil {
+	if retry.Permanent(nil) != nil || retry.After(nil, time.Second) != nil {
 		t.Error("an error out of nothing")
 	}
 }

@@ -43,14 +43,14 @@ func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int
 func (p *Policy) succeeded(ctx context.Context, attempt int) {
 	p.budget().Succeed()
 	if p.Observe != nil {
-		p.Observe(ctx, Event{Kind: EventDone, Attempt: attempt})
+		p.Observe(ctx, Event{Type: EventDone, Attempt: attempt})
 	}
 }
 
 // ended tells of an end that no failure is followed by at once.
 func (p *Policy) ended(ctx context.Context, why *Error) error {
 	if p.Observe != nil {
-		p.Observe(ctx, Event{Kind: EventEnded, Attempt: why.Attempts, Err: why, Stop: why.Reason})
+		p.Observe(ctx, Event{Type: EventEnded, Attempt: why.Attempts, Err: why, Stop: why.Reason})
 	}
 	return why
 }
@@ -76,7 +76,7 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 			until = lazy.Never // the caller's time is
 		}
 		if p.Observe != nil {
-			p.Observe(ctx, Event{Kind: EventFailed, Attempt: attempt, Class: f.Class, Err: failed, Wait: wait, Stop: stop})
+			p.Observe(ctx, Event{Type: EventFailed, Attempt: attempt, Class: f.Class, Err: failed, Wait: wait, Stop: stop})
 		}
 		switch {
 		case stop == ReasonPointless:
@@ -182,9 +182,9 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// unmark undoes Stop.
+// unmark undoes Permanent.
 func unmark(err error) error {
-	if s, ok := err.(*stopped); ok { //nolint:errorlint // only what Stop itself has returned
+	if s, ok := err.(*permanentError); ok { //nolint:errorlint // only what Permanent itself has returned
 		return s.error
 	}
 	return err

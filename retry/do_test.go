@@ -48,7 +48,7 @@ func TestDoSucceedsLater(t *testing.T) {
 		if err != nil || !slices.Equal(seen, []int{1, 2, 3}) {
 			t.Errorf("%v after attempts %v", err, seen)
 		}
-		if len(events) != 3 || events[0].Final() || !events[2].Final() || events[2].Kind != retry.EventDone || events[2].Attempt != 3 || events[0].Attempt != 1 || events[1].Attempt != 2 || !errors.Is(events[1].Err, errDown) || events[1].Stop != "" {
+		if len(events) != 3 || events[0].Final() || !events[2].Final() || events[2].Type != retry.EventDone || events[2].Attempt != 3 || events[0].Attempt != 1 || events[1].Attempt != 2 || !errors.Is(events[1].Err, errDown) || events[1].Stop != "" {
 			t.Errorf("observed %+v", events)
 		}
 		if s := p.Budget.State(); s.Left != 8.1 {
@@ -233,7 +233,7 @@ func TestDoStops(t *testing.T) {
 		if attempt > 1 {
 			t.Error("retried")
 		}
-		return retry.Stop(errDown)
+		return retry.Permanent(errDown)
 	})
 	if err != errDown { //nolint:errorlint // it comes back as it was
 		t.Errorf("%v", err)
@@ -304,7 +304,7 @@ func TestDoTellsTheBreaker(t *testing.T) {
 	}
 	do(func() error { return nil })
 	do(func() error { return errDown })
-	do(func() error { return retry.Stop(errDown) })
+	do(func() error { return retry.Permanent(errDown) })
 	do(func() error { panic("a bug") })
 	do(func() error { cancel(); return ctx.Err() })
 	want := []retry.Health{retry.HealthGood, retry.HealthBad, retry.HealthGood, retry.HealthBad, retry.HealthUnknown}

@@ -29,7 +29,7 @@
 //	  causeFirst bool)             true: what the cause says, if it says something, is believed instead
 //
 // The outermost error that says something is believed. One that says nothing is
-// [ClassUnknown]: it may have taken effect. [Stop], [After] and [AfterLimit] give an error these
+// [ClassUnknown]: it may have taken effect. [Permanent], [After] and [AfterLimit] give an error these
 // abilities.
 //
 // # HTTP

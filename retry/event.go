@@ -2,21 +2,21 @@ package retry
 
 import "time"
 
-// EventKind is what an [Event] tells. The set may grow.
-type EventKind string
+// EventType is what an [Event] tells. The set may grow.
+type EventType string
 
 const (
-	EventFailed EventKind = "failed" // an attempt; Wait or Stop says what follows
-	EventResent EventKind = "resent" // it failed on a dead connection, and is sent again for free
-	EventHedged EventKind = "hedged" // a second attempt was sent in parallel
-	EventDone   EventKind = "done"   // the call: it has succeeded, or, with Err, got an answer that is final
-	EventEnded  EventKind = "ended"  // the call, without another attempt: in a pause, or by a breaker
+	EventFailed EventType = "failed" // an attempt; Wait or Stop says what follows
+	EventResent EventType = "resent" // it failed on a dead connection, and is sent again for free
+	EventHedged EventType = "hedged" // a second attempt was sent in parallel
+	EventDone   EventType = "done"   // the call: it has succeeded, or, with Err, got an answer that is final
+	EventEnded  EventType = "ended"  // the call, without another attempt: in a pause, or by a breaker
 )
 
 // Event is what a call has come to. The last one of each call is [Event.Final]; one that
 // cannot begin, because its key has expired, say, has none.
 type Event struct {
-	Kind    EventKind
+	Type    EventType
 	Attempt int // 1, 2, ...: so many were made
 	Class   Class
 	Err     error
@@ -28,4 +28,4 @@ type Event struct {
 }
 
 // Final reports whether no other event of the call follows.
-func (e Event) Final() bool { return e.Kind == EventDone || e.Stop != "" }
+func (e Event) Final() bool { return e.Type == EventDone || e.Stop != "" }

@@ -25,10 +25,10 @@ func ExampleDo() {
 	// <nil>
 }
 
-func ExampleStop() {
+func ExamplePermanent() {
 	declined := errors.New("card declined")
 	err := retry.Do(context.Background(), nil, func(context.Context, int) error {
-		return retry.Stop(declined)
+		return retry.Permanent(declined)
 	})
 	fmt.Println(err)
 	// Output: card declined

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/retry"
 )
 
@@ -14,7 +15,7 @@ func TestBudgetGauges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := (gauge.Value{Name: gauge.RetryBudgetBalance, Label: "gauges.example.com", Number: 9}); !slices.Contains(values, v) {
+	if v := (gauge.Value{Name: gaugename.RetryBudgetBalance, Label: "gauges.example.com", Number: 9}); !slices.Contains(values, v) {
 		t.Errorf("%v is missing in %v", v, values)
 	}
 }

@@ -115,7 +115,7 @@ func TestABrokenConnectionIsNoCrowd(t *testing.T) {
 			if attempt == 1 {
 				return io.ErrUnexpectedEOF
 			}
-			return retry.Stop(errors.New("enough")) // not a success
+			return retry.Permanent(errors.New("enough")) // not a success
 		})
 		if err == nil || err.Error() != "enough" {
 			t.Errorf("call %d is not retried: %v", i+1, err)

@@ -28,6 +28,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -118,10 +119,10 @@ func used() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-func (p process) message(topic, key, number int) outbox.Message {
+func (p process) message(topic, key, number int) message.Message {
 	payload := make([]byte, 200)
 	binary.BigEndian.PutUint64(payload, uint64(number))
-	return outbox.Message{Topic: "refunds" + strconv.Itoa(topic), Key: "k" + strconv.Itoa(key), Type: "refund.succeeded", Payload: payload}
+	return message.Message{Topic: "refunds" + strconv.Itoa(topic), Key: "k" + strconv.Itoa(key), Type: "refund.succeeded", Payload: payload}
 }
 
 // parallel runs fn of 0 to n-1, of which writers run at once.
@@ -139,14 +140,14 @@ func parallel(n int, fn func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-func (p process) commit(ctx context.Context, list ...outbox.Message) error {
+func (p process) commit(ctx context.Context, list ...message.Message) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.box.Add(ctx, tx, list...) })
 }
 
 func (p process) fill(ctx context.Context, messages, topics int) error {
 	const each = 500
 	for first := 0; first < messages; first += each {
-		var list []outbox.Message
+		var list []message.Message
 		for i := first; i < min(first+each, messages); i++ {
 			list = append(list, p.message(i%topics, i/topics%keys, i))
 		}
@@ -207,7 +208,7 @@ func (p process) drain(ctx context.Context, messages int) error {
 	left.Store(int64(messages))
 	emptied := make(chan struct{})
 	begin := sync.OnceFunc(func() { end = measure() })
-	stop := p.relay(ctx, outbox.PublisherFunc(func(context.Context, []outbox.Message) []error {
+	stop := p.relay(ctx, outbox.PublisherFunc(func(context.Context, []message.Message) []error {
 		begin()
 		return nil
 	}), func() {
@@ -228,7 +229,7 @@ func (p process) delay(ctx context.Context, seconds int) error {
 	var missing atomic.Int64
 	missing.Store(int64(n))
 	everything := make(chan struct{})
-	stop := p.relay(ctx, outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+	stop := p.relay(ctx, outbox.PublisherFunc(func(_ context.Context, messages []message.Message) []error {
 		now := int64(time.Since(start))
 		for i := range messages {
 			if at := &arrived[binary.BigEndian.Uint64(messages[i].Payload)]; at.CompareAndSwap(0, now) && missing.Add(-1) == 0 {

@@ -23,11 +23,13 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/limit"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/breaker"
@@ -202,7 +204,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	limiter := limit.New(limit.Config{Limit: 1})
 	sources = append(sources, in, attempts, limiter, p.cached, gauge.Func(retry.BudgetGauges), gauge.Func(noBreakerOpen))
 
-	p.receiver = httptest.NewServer(limiter.Middleware(httpbroker.Receiver(in, func(context.Context, *sql.Tx, inbox.Message) error { return nil }, httpbroker.ReceiverConfig{})))
+	p.receiver = httptest.NewServer(limiter.Middleware(httpbroker.Receiver(in, func(context.Context, *sql.Tx, message.Message) error { return nil }, httpbroker.ReceiverConfig{})))
 	t.Cleanup(p.receiver.Close)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(counted)
@@ -220,7 +222,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 }
 
 func noBreakerOpen(context.Context) ([]gauge.Value, error) {
-	return []gauge.Value{{Name: gauge.BreakerOpen, Label: "service"}}, nil
+	return []gauge.Value{{Name: gaugename.BreakerOpen, Label: "service"}}, nil
 }
 
 // losing is a network that loses one answer in five.

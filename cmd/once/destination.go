@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/outbox"
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	kafkabroker "github.com/oncelib/once/broker/kafka"
+	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 // certificate returns one for 127.0.0.1, and the file by which it is trusted.
@@ -72,7 +72,7 @@ func TestKafkaURL(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, query := range []string{"?tls=true&ca=" + ca, "?tls=true&sasl=scram-sha-256&ca=" + ca, "/?sasl=plain&tls=true&ca=" + ca} {
-		if err := errors.Join(open(password, query).Publish(ctx, []outbox.Message{{ID: "1", Topic: "refunds", Key: "k", Type: "t", Payload: []byte("{}")}})...); err != nil {
+		if err := errors.Join(open(password, query).Publish(ctx, []message.Message{{ID: "1", Topic: "refunds", Key: "k", Type: "t", Payload: []byte("{}")}})...); err != nil {
 			t.Errorf("%s: %v", query, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/natsbroker"
 )
 
 func openNATS(to, name string) (*destination, error) {

@@ -9,8 +9,8 @@ require (
 	github.com/nats-io/nats-server/v2 v2.14.3
 	github.com/nats-io/nats.go v1.53.1
 	github.com/oncelib/once v0.0.0
-	github.com/oncelib/once/broker/kafka v0.0.0
-	github.com/oncelib/once/broker/nats v0.0.0
+	github.com/oncelib/once/broker/kafkabroker v0.0.0
+	github.com/oncelib/once/broker/natsbroker v0.0.0
 	github.com/oncelib/once/onceotel v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/retry/breaker v0.0.0
@@ -85,8 +85,8 @@ require (
 
 replace (
 	github.com/oncelib/once => ../..
-	github.com/oncelib/once/broker/kafka => ../../broker/kafka
-	github.com/oncelib/once/broker/nats => ../../broker/nats
+	github.com/oncelib/once/broker/kafkabroker => ../../broker/kafkabroker
+	github.com/oncelib/once/broker/natsbroker => ../../broker/natsbroker
 	github.com/oncelib/once/onceotel => ../../onceotel
 	github.com/oncelib/once/onceprom => ../../onceprom
 	github.com/oncelib/once/retry/breaker => ../../retry/breaker

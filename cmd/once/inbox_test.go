@@ -13,6 +13,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
 )
 
 // inboxOf is the inbox of a service, which notes in applied what it has applied.
@@ -20,9 +22,9 @@ func (o opened) inboxOf(t *testing.T, consumer string) (deliver func(key string,
 	t.Helper()
 	in := inbox.New(once.New(o.Store, once.Config{}), inbox.Config{Consumer: consumer, Order: inbox.InOrder, Observer: quiet{}})
 	applied = new([]string)
-	apply := func(_ context.Context, _ *sql.Tx, m inbox.Message) error {
+	apply := func(_ context.Context, _ *sql.Tx, m message.Message) error {
 		if m.Key == "poison" && m.Seq == 1 {
-			return inbox.Permanent(errors.New("it cannot be booked"))
+			return retry.Permanent(errors.New("it cannot be booked"))
 		}
 		*applied = append(*applied, m.ID)
 		return nil
@@ -30,7 +32,7 @@ func (o opened) inboxOf(t *testing.T, consumer string) (deliver func(key string,
 	deliver = func(key string, seq int64) inbox.Outcome {
 		t.Helper()
 		id := key + "-" + string(rune('0'+seq))
-		outcome, err := in.Handle(t.Context(), inbox.Message{ID: id, Source: "/shop", Topic: "refunds", Key: key, Type: "refund.succeeded", Seq: seq, Payload: []byte(id)}, apply)
+		outcome, err := in.Handle(t.Context(), message.Message{ID: id, Source: "/shop", Topic: "refunds", Key: key, Type: "refund.succeeded", Seq: seq, Payload: []byte(id)}, apply)
 		if err != nil {
 			t.Fatal(err)
 		}

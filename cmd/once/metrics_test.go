@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -96,7 +97,7 @@ func TestRelayMetrics(t *testing.T) {
 	url := sqliteURL(t)
 	db := open(t, url)
 	for i := range 3 {
-		db.add(t, outbox.Config{}, outbox.Message{Topic: "refunds", Key: "acct_1", Type: "n", Payload: fmt.Append(nil, i)})
+		db.add(t, outbox.Config{}, message.Message{Topic: "refunds", Key: "acct_1", Type: "n", Payload: fmt.Append(nil, i)})
 	}
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); string(body) == "1" {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
@@ -15,7 +16,7 @@ import (
 var outboxSkipEntry = cli.Entry{
 	Quick: true, Name: "outbox skip", Args: "ID", Brief: "give a message up, so that its key goes on",
 	Help: `Replaces a message that cannot be delivered. A marker takes its place: a message of the type
-` + outbox.TypeSkipped + ` with the same topic, key, ID and sequence number, without the payload, and with
+` + message.TypeSkipped + ` with the same topic, key, ID and sequence number, without the payload, and with
 the reason in a header. A consumer that expects every sequence number goes on behind it.
 
 Without --yes nothing is changed. The payload is deleted: it cannot be got back.`,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -24,7 +25,7 @@ import (
 func messageID(n int) string { return fmt.Sprintf("01945a00-0000-7000-8000-%012d", n) }
 
 // add adds messages in one transaction.
-func (o opened) add(t *testing.T, cfg outbox.Config, messages ...outbox.Message) {
+func (o opened) add(t *testing.T, cfg outbox.Config, messages ...message.Message) {
 	t.Helper()
 	tx, err := o.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -53,10 +54,10 @@ func (o opened) failed(t *testing.T, id, next string) {
 func outboxData(t *testing.T, db opened) {
 	t.Helper()
 	db.add(t, outbox.Config{},
-		outbox.Message{ID: messageID(1), Topic: "refunds", Key: "acct_1", Type: "refund.succeeded", Payload: []byte(`{"amount":7}`), Headers: map[string]string{"content-type": "application/json"}},
-		outbox.Message{ID: messageID(2), Topic: "refunds", Key: "acct_1", Type: "refund.voided", Source: "/payments", Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
-	db.add(t, outbox.Config{}, outbox.Message{ID: messageID(3), Topic: "mails", Type: "welcome", Payload: []byte{0, 1, 2}})
-	db.add(t, outbox.Config{}, outbox.Message{ID: messageID(4), Topic: "charges", Key: "a  b", Type: "charge.succeeded"})
+		message.Message{ID: messageID(1), Topic: "refunds", Key: "acct_1", Type: "refund.succeeded", Payload: []byte(`{"amount":7}`), Headers: map[string]string{"content-type": "application/json"}},
+		message.Message{ID: messageID(2), Topic: "refunds", Key: "acct_1", Type: "refund.voided", Source: "/payments", Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
+	db.add(t, outbox.Config{}, message.Message{ID: messageID(3), Topic: "mails", Type: "welcome", Payload: []byte{0, 1, 2}})
+	db.add(t, outbox.Config{}, message.Message{ID: messageID(4), Topic: "charges", Key: "a  b", Type: "charge.succeeded"})
 	db.failed(t, messageID(1), "null")
 	db.failed(t, messageID(3), "NOW")
 	db.set(t, "once_outbox", "created_at", begun, "1 = 1")
@@ -90,7 +91,7 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "nothing was changed yet", "skip", messageID(1), "--reason", "broken")
 		says(0, "stopped", "show", messageID(1))
 		says(0, "message 1 of the key acct_1", "skip", messageID(1), "--reason", "broken", "--by", "ada", "--yes")
-		says(0, outbox.TypeSkipped, "show", messageID(1))
+		says(0, message.TypeSkipped, "show", messageID(1))
 		says(0, "ada: broken", "show", messageID(1), "--payload")
 		says(0, "blocked", "show", messageID(2)) // until a relay has delivered the marker
 		says(3, "no such message", "skip", messageID(9), "--reason", "broken", "--yes")
@@ -181,7 +182,7 @@ func TestOutboxEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := open(t, sqliteURL(t))
-	db.add(t, outbox.Config{Encrypter: encrypter}, outbox.Message{ID: messageID(1), Topic: "t", Type: "x", Payload: []byte("secret")})
+	db.add(t, outbox.Config{Encrypter: encrypter}, message.Message{ID: messageID(1), Topic: "t", Type: "x", Payload: []byte("secret")})
 	show := func(code int, args ...string) string {
 		t.Helper()
 		o := run(t, append([]string{"outbox", "show", messageID(1), "--db", db.url}, args...)...).want(t, code)
@@ -211,7 +212,7 @@ func TestRelay(t *testing.T) {
 		db := open(t, url)
 		const messages = 20
 		add := func(i int) {
-			db.add(t, outbox.Config{}, outbox.Message{Topic: "refunds", Key: "acct_1", Type: "n", Payload: fmt.Append(nil, i)})
+			db.add(t, outbox.Config{}, message.Message{Topic: "refunds", Key: "acct_1", Type: "n", Payload: fmt.Append(nil, i)})
 		}
 		for i := range messages - 1 {
 			add(i)
@@ -288,7 +289,7 @@ func TestDoctorOutbox(t *testing.T) {
 func TestDoctorAsksNATS(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqliteURL(t))
-	db.add(t, outbox.Config{}, outbox.Message{Topic: "refunds", Key: "k", Type: "x"})
+	db.add(t, outbox.Config{}, message.Message{Topic: "refunds", Key: "k", Type: "x"})
 	address := natsServer(t)
 	examined(t, db.url, "--to", address)["outbox_destination"].want(t, "no stream", warn, "No stream has the subject refunds")
 	examined(t, db.url, "--to", "nats://127.0.0.1:1")["outbox_destination"].want(t, "no server", warn, "nats://127.0.0.1:1")

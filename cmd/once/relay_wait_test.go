@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -25,7 +26,7 @@ func TestRelayWaitsForItsDatabase(t *testing.T) {
 		if strings.HasPrefix(dsn, "sqlite:") {
 			t.Skip("a file is there or is not")
 		}
-		open(t, dsn).add(t, outbox.Config{}, outbox.Message{Topic: "refunds", Type: "n"})
+		open(t, dsn).add(t, outbox.Config{}, message.Message{Topic: "refunds", Type: "n"})
 		u, err := url.Parse(dsn)
 		if err != nil {
 			t.Fatal(err)

@@ -19,9 +19,11 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -70,13 +72,13 @@ func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], erro
 }
 
 // book applies an event. What it writes commits with the note that the event was applied.
-func book(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+func book(ctx context.Context, tx *sql.Tx, m message.Message) error {
 	var refund struct {
 		Account string `json:"account"`
 		Amount  int64  `json:"amount"`
 	}
 	if err := json.Unmarshal(m.Payload, &refund); err != nil {
-		return inbox.Permanent(err) // a dead letter now: no other attempt can change it
+		return retry.Permanent(err) // a dead letter now: no other attempt can change it
 	}
 	_, err := tx.ExecContext(ctx, "insert into booking (account, amount) values (?, ?)", refund.Account, refund.Amount)
 	return err

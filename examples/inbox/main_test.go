@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	httpbroker "github.com/oncelib/once/broker/http"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/broker/httpbroker"
+	"github.com/oncelib/once/message"
 )
 
 // TestBookedOnce: the sender loses answers and sends events again, and out of order. Each is booked once, in the order of
@@ -39,19 +39,19 @@ func TestBookedOnce(t *testing.T) {
 	defer server.Close()
 
 	publisher := httpbroker.Publisher(server.URL, httpbroker.Config{})
-	event := func(seq int64, payload string) outbox.Message {
-		return outbox.Message{
+	event := func(seq int64, payload string) message.Message {
+		return message.Message{
 			ID: fmt.Sprint("e", seq), Source: "payments", Topic: "refunds", Key: "acct_1", Seq: seq, Type: "refund.succeeded", Payload: []byte(payload),
 		}
 	}
-	for _, m := range []outbox.Message{
+	for _, m := range []message.Message{
 		event(1, `{"account":"acct_1","amount":1000}`),
 		event(3, `{"account":"acct_1","amount":3000}`),
 		event(2, `{"account":"acct_1","amount":2000}`),
 		event(2, `{"account":"acct_1","amount":2000}`),
 		{ID: "bad", Source: "payments", Topic: "refunds", Type: "refund.succeeded", Payload: []byte("no refund")},
 	} {
-		for errors.Join(publisher.Publish(ctx, []outbox.Message{m})...) != nil {
+		for errors.Join(publisher.Publish(ctx, []message.Message{m})...) != nil {
 			if ctx.Err() != nil {
 				t.Fatal("the message is not delivered:", m.ID)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -72,7 +73,7 @@ func work(ctx context.Context, db *sql.DB, in *inbox.Inbox[*sql.Tx]) (worked boo
 	}
 	defer func() { _ = tx.Rollback() }()
 	var id int64
-	m := inbox.Message{Source: "jobs"}
+	m := message.Message{Source: "jobs"}
 	err = tx.QueryRowContext(ctx, `select id, kind, payload from job where run_at <= clock_timestamp()
 		order by run_at, id limit 1 for update skip locked`).Scan(&id, &m.Type, &m.Payload)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -91,10 +92,10 @@ func work(ctx context.Context, db *sql.DB, in *inbox.Inbox[*sql.Tx]) (worked boo
 	return true, errors.Join(err, tx.Commit())
 }
 
-func book(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+func book(ctx context.Context, tx *sql.Tx, m message.Message) error {
 	amount, err := strconv.ParseInt(string(m.Payload), 10, 64)
 	if err != nil {
-		return inbox.Permanent(err) // no other attempt can change it
+		return retry.Permanent(err) // no other attempt can change it
 	}
 	_, err = tx.ExecContext(ctx, "insert into booking (amount) values ($1)", amount)
 	return err

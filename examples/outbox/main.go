@@ -19,7 +19,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncelib/once"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/sqlstore"
@@ -89,7 +90,7 @@ func createRefund(box *outbox.Box[*sql.Tx]) func(w http.ResponseWriter, r *http.
 		}
 		body, err := json.Marshal(f)
 		if err == nil {
-			err = box.Add(r.Context(), tx, outbox.Message{
+			err = box.Add(r.Context(), tx, message.Message{
 				Topic: "refunds", Key: f.Account, Type: "refund.succeeded", Payload: body,
 				Headers: map[string]string{"content-type": "application/json"},
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
@@ -29,7 +30,7 @@ type booker struct {
 }
 
 func (b *booker) Work(ctx context.Context, job *river.Job[Booking]) error {
-	m := inbox.Message{ID: strconv.FormatInt(job.ID, 10), Source: "river", Type: job.Kind, Payload: job.EncodedArgs, Delivery: job.Attempt}
+	m := message.Message{ID: strconv.FormatInt(job.ID, 10), Source: "river", Type: job.Kind, Payload: job.EncodedArgs, Delivery: job.Attempt}
 	if _, err := b.in.Handle(ctx, m, book); err != nil {
 		_, after := retry.Classify(err)
 		return river.JobSnooze(after) // counts no attempt of River
@@ -37,10 +38,10 @@ func (b *booker) Work(ctx context.Context, job *river.Job[Booking]) error {
 	return nil // applied, now or before, or a dead letter
 }
 
-func book(ctx context.Context, tx pgx.Tx, m inbox.Message) error {
+func book(ctx context.Context, tx pgx.Tx, m message.Message) error {
 	var b Booking
 	if err := json.Unmarshal(m.Payload, &b); err != nil {
-		return inbox.Permanent(err) // no other attempt can change it
+		return retry.Permanent(err) // no other attempt can change it
 	}
 	_, err := tx.Exec(ctx, "insert into booking (amount) values ($1)", b.Amount)
 	return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
@@ -25,7 +26,7 @@ func TestFailedCountApart(t *testing.T) {
 		for i := range 3 * places {
 			tries[fmt.Sprint("sick ", i)] = new(atomic.Int64)
 		}
-		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 			if n := tries[m.ID]; n != nil {
 				if n.Add(1) > 1 {
 					most.Store(max(most.Load(), sick.Add(1)))
@@ -75,7 +76,7 @@ func TestSlowKey(t *testing.T) {
 		t.Run(fmt.Sprintf("keeps=%v", keeps), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				free := make(chan struct{})
-				sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+				sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 					if m.ID == "0" {
 						<-free
 					}
@@ -126,7 +127,7 @@ func testHangingHandlers(t *testing.T, hanging, wanted int64) {
 	for i := range bad {
 		tries[fmt.Sprint("hangs ", i)] = new(atomic.Int64)
 	}
-	sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+	sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 		switch n := tries[m.ID]; {
 		case m.ID == "fails":
 			failed.Add(1)
@@ -182,7 +183,7 @@ func TestTroubleShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places, healthy, fail = 4, 4000, 600
 		var failures, applied atomic.Int64
-		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 			<-time.After(10 * time.Millisecond)
 			if strings.HasPrefix(m.ID, "fails") {
 				failures.Add(1)
@@ -214,7 +215,7 @@ func TestTroubleShare(t *testing.T) {
 func TestBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 			switch m.Key {
 			case "fails":
 				return retry.After(errFailed, time.Hour)

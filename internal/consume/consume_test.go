@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )
@@ -25,7 +26,7 @@ var (
 
 // fakeSink is a sink in memory: handle says what becomes of a message.
 type fakeSink struct {
-	handle func(ctx context.Context, m inbox.Message) error
+	handle func(ctx context.Context, m message.Message) error
 	run    func(ctx context.Context) error
 	wait   time.Duration // that each batch tells
 
@@ -36,7 +37,7 @@ type fakeSink struct {
 	refused []string
 }
 
-func (s *fakeSink) HandleBatch(ctx context.Context, messages []inbox.Message) []inbox.Result {
+func (s *fakeSink) HandleBatch(ctx context.Context, messages []message.Message) []inbox.Result {
 	var ids []string
 	results := make([]inbox.Result, len(messages))
 	for i, m := range messages {
@@ -52,7 +53,7 @@ func (s *fakeSink) HandleBatch(ctx context.Context, messages []inbox.Message) []
 	return results
 }
 
-func (s *fakeSink) Refuse(_ context.Context, m inbox.Message, class string, reason error) error {
+func (s *fakeSink) Refuse(_ context.Context, m message.Message, class string, reason error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused = append(s.refused, fmt.Sprint(m.ID, " ", class, " ", reason))
@@ -123,7 +124,7 @@ func (r fakeReceipt) Apart(int) {}
 func (r fakeReceipt) Extend() { r.broker.notef("extend %s", r.id) }
 
 func (b *fakeBroker) delivery(id, key string, seq int64) *Delivery {
-	return &Delivery{Message: inbox.Message{ID: id, Source: "test", Topic: "refunds", Key: key, Seq: seq}, Receipt: fakeReceipt{b, id}}
+	return &Delivery{Message: message.Message{ID: id, Source: "test", Topic: "refunds", Key: key, Seq: seq}, Receipt: fakeReceipt{b, id}}
 }
 
 // start runs a pool until stop is called, which returns what Run does.
@@ -163,7 +164,7 @@ func TestOneWorkerForAKey(t *testing.T) {
 		var mu sync.Mutex
 		running, most := map[string]bool{}, 0
 		last := map[string]int64{}
-		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 			mu.Lock()
 			if running[m.Key] {
 				t.Errorf("key %s is in two workers", m.Key)
@@ -207,7 +208,7 @@ func TestKeyInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		begun := make(chan string, 3)
-		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error { begun <- m.ID; <-free; return nil }}
+		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error { begun <- m.ID; <-free; return nil }}
 		b := &fakeBroker{}
 		p, _ := start(t, sink, Config{Concurrency: 3, Batch: 1})
 		p.Add(b.delivery("a1", "a", 1))
@@ -228,7 +229,7 @@ func TestKeyInHand(t *testing.T) {
 // TestBrokerDeliversAgain: a failed message goes back to the broker with the pause that its error says.
 func TestBrokerDeliversAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 			if m.ID == "2" {
 				return retry.After(errFailed, 7*time.Second)
 			}
@@ -249,7 +250,7 @@ func TestBrokerDeliversAgain(t *testing.T) {
 func TestHandlerEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
-		sink := &fakeSink{handle: func(context.Context, inbox.Message) error {
+		sink := &fakeSink{handle: func(context.Context, message.Message) error {
 			if times++; times <= 3 {
 				runtime.Goexit()
 			}
@@ -273,7 +274,7 @@ func TestInPlace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tries := 0
 				began := time.Now()
-				sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+				sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 					if m.ID != "a1" {
 						return nil
 					}
@@ -315,7 +316,7 @@ func TestInPlace(t *testing.T) {
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		sink := &fakeSink{handle: func(context.Context, inbox.Message) error { <-free; return nil }}
+		sink := &fakeSink{handle: func(context.Context, message.Message) error { <-free; return nil }}
 		b := &fakeBroker{}
 		p, _ := start(t, sink, Config{Prefetch: 4, PrefetchBytes: 10000, Concurrency: 1, Batch: 1})
 		room := func(size, want int) {
@@ -352,7 +353,7 @@ func TestRoom(t *testing.T) {
 func TestDrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		sink := &fakeSink{handle: func(context.Context, inbox.Message) error { <-free; return nil }}
+		sink := &fakeSink{handle: func(context.Context, message.Message) error { <-free; return nil }}
 		b := &fakeBroker{}
 		p, _ := start(t, sink, Config{Concurrency: 1, Batch: 1})
 		first, second := b.delivery("1", "a", 1), b.delivery("2", "a", 2)
@@ -386,7 +387,7 @@ func TestDrop(t *testing.T) {
 // TestDrain: at the end, what is in hand is ended, and the rest goes back to the broker.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sink := &fakeSink{handle: func(ctx context.Context, _ inbox.Message) error {
+		sink := &fakeSink{handle: func(ctx context.Context, _ message.Message) error {
 			select {
 			case <-time.After(10 * time.Second):
 				return nil
@@ -421,7 +422,7 @@ func TestDrain(t *testing.T) {
 func TestExtend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		sink := &fakeSink{handle: func(context.Context, inbox.Message) error { <-free; return nil }}
+		sink := &fakeSink{handle: func(context.Context, message.Message) error { <-free; return nil }}
 		b := &fakeBroker{}
 		p, _ := start(t, sink, Config{Concurrency: 1, Batch: 1, Extend: 10 * time.Second})
 		p.Add(b.delivery("1", "", 0), b.delivery("2", "", 0))

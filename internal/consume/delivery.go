@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 )
 
 // Delivery is one message that a broker has delivered.
 type Delivery struct {
-	Message   inbox.Message
+	Message   message.Message
 	Malformed error // why Message could not be decoded; it is a dead letter then
 	Receipt   Receipt
 
@@ -55,7 +56,7 @@ func (d *Delivery) size() int {
 
 // Decode sets the message to what decode returns. If decode panics, it is raw and malformed: a panic must not end the
 // process with every delivery.
-func (d *Delivery) Decode(raw inbox.Message, decode func() (inbox.Message, error)) {
+func (d *Delivery) Decode(raw message.Message, decode func() (message.Message, error)) {
 	d.Message = raw
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,8 +68,8 @@ func (d *Delivery) Decode(raw inbox.Message, decode func() (inbox.Message, error
 
 // Sink applies messages.
 type Sink interface {
-	HandleBatch(ctx context.Context, messages []inbox.Message) []inbox.Result
-	Refuse(ctx context.Context, m inbox.Message, class string, reason error) error
+	HandleBatch(ctx context.Context, messages []message.Message) []inbox.Result
+	Refuse(ctx context.Context, m message.Message, class string, reason error) error
 	Run(ctx context.Context) error
 
 	// Hanging returns how many handlers go on although their time is over.
@@ -89,7 +90,7 @@ type sink[TX any] struct {
 	fn inbox.Handler[TX]
 }
 
-func (s *sink[TX]) HandleBatch(ctx context.Context, messages []inbox.Message) []inbox.Result {
+func (s *sink[TX]) HandleBatch(ctx context.Context, messages []message.Message) []inbox.Result {
 	return s.Inbox.HandleBatch(ctx, messages, s.fn)
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
@@ -20,7 +20,7 @@ func TestDatabaseIsDown(t *testing.T) {
 		back := time.Now().Add(10 * time.Minute)
 		tries := 0
 		var mu sync.Mutex
-		sink := &fakeSink{handle: func(context.Context, inbox.Message) error {
+		sink := &fakeSink{handle: func(context.Context, message.Message) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if time.Now().Before(back) {
@@ -55,7 +55,7 @@ func TestDatabaseIsDown(t *testing.T) {
 func TestDropWhileDatabaseIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := true
-		sink := &fakeSink{handle: func(_ context.Context, m inbox.Message) error {
+		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
 			switch {
 			case m.ID == "bad":
 				return retry.After(errFailed, 5*time.Minute)
@@ -92,7 +92,7 @@ func TestDropWhileDatabaseIsDown(t *testing.T) {
 // TestBadMessageIsNoPressure: an error of a handler says nothing about the database.
 func TestBadMessageIsNoPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sink := &fakeSink{handle: func(context.Context, inbox.Message) error { return retry.After(errFailed, time.Second) }}
+		sink := &fakeSink{handle: func(context.Context, message.Message) error { return retry.After(errFailed, time.Second) }}
 		b := &fakeBroker{keeps: true}
 		p, _ := start(t, sink, Config{Concurrency: 8, Batch: 1})
 		for i := range 40 {
@@ -109,7 +109,7 @@ func TestBadMessageIsNoPressure(t *testing.T) {
 // time count once. When they do not wait any more, all workers come back.
 func TestSlowAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sink := &fakeSink{wait: DefaultSlowAcquire + 1, handle: func(context.Context, inbox.Message) error { <-time.After(time.Second); return nil }}
+		sink := &fakeSink{wait: DefaultSlowAcquire + 1, handle: func(context.Context, message.Message) error { <-time.After(time.Second); return nil }}
 		b := &fakeBroker{}
 		added := 0
 		for _, never := range []bool{true, false} {
@@ -184,7 +184,7 @@ func TestCapacity(t *testing.T) {
 		c := &fakeCapacity{}
 		var mu sync.Mutex
 		running, most := 0, 0
-		sink := &fakeSink{handle: func(context.Context, inbox.Message) error {
+		sink := &fakeSink{handle: func(context.Context, message.Message) error {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -211,7 +211,7 @@ func TestCapacity(t *testing.T) {
 		if most != 3 || len(b.told()) != 20 || c.taken != 0 || c.refused != 0 {
 			t.Errorf("%d batches at once, %d answers, %d places taken, %d refused", most, len(b.told()), c.taken, c.refused)
 		}
-		sink.handle = func(context.Context, inbox.Message) error { return errDown }
+		sink.handle = func(context.Context, message.Message) error { return errDown }
 		b.keeps = true
 		p.Add(b.delivery("20", "", 0))
 		pass(time.Minute)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 )
 
 // poll is how often a worker asks a capacity that has no place, while no batch of this pool ends.
@@ -113,7 +114,7 @@ func (p *Pool) wakeAt(now, at time.Time) {
 // handle gives a batch to the sink. Messages that could not be decoded go there one by one.
 func (p *Pool) handle(ctx context.Context, batch []*Delivery) []inbox.Result {
 	results := make([]inbox.Result, len(batch))
-	messages := make([]inbox.Message, 0, len(batch))
+	messages := make([]message.Message, 0, len(batch))
 	at := make([]int, 0, len(batch))
 	for i, d := range batch {
 		if d.Malformed != nil {
@@ -134,7 +135,7 @@ func (p *Pool) handle(ctx context.Context, batch []*Delivery) []inbox.Result {
 var errGoexit = errors.New("consume: the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
 // apply gives messages to the sink, in a goroutine that a handler may end: the worker stays.
-func (p *Pool) apply(ctx context.Context, messages []inbox.Message) []inbox.Result {
+func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Result {
 	ended := make(chan []inbox.Result, 1)
 	n := len(messages)
 	go func() {

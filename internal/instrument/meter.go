@@ -122,7 +122,7 @@ const (
 // Retry calls record for each measurement of e.
 func (m *Meter) Retry(e *retry.Event, record func(Measurement)) {
 	to, _ := m.destinations.Value(Destination(e.URL))
-	if e.Kind == retry.EventFailed {
+	if e.Type == retry.EventFailed {
 		record(one(RetryAttempts, to, underscored(e.Class.String())))
 		if e.Stop == "" {
 			record(took(RetryDelay, e.Wait, to))
@@ -130,9 +130,9 @@ func (m *Meter) Retry(e *retry.Event, record func(Measurement)) {
 	}
 	switch {
 	case !e.Final():
-	case e.Kind == retry.EventDone && e.Err == nil:
+	case e.Type == retry.EventDone && e.Err == nil:
 		record(one(RetryCalls, to, CallSucceeded))
-	case e.Kind == retry.EventDone, e.Stop == retry.ReasonPointless:
+	case e.Type == retry.EventDone, e.Stop == retry.ReasonPointless:
 		record(one(RetryCalls, to, CallRefused))
 	default:
 		record(one(RetryCalls, to, CallGivenUp))

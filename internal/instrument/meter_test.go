@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )
@@ -84,31 +85,31 @@ func TestMeasurements(t *testing.T) {
 			[]string{"operations_total{pay,conflict_retry,not_applied} 1", "operation_duration_seconds{pay,conflict_retry} 0", "handler_duration_seconds{pay} 0", "deadlocks_total{pay} 1"},
 		},
 
-		{outbox.Event{Type: outbox.EventDelivered, Message: outbox.Message{Topic: "paid"}}, []string{"outbox_deliveries_total{paid,delivered} 1"}},
-		{outbox.Event{Type: outbox.EventFailed, Message: outbox.Message{Topic: "paid"}}, []string{"outbox_deliveries_total{paid,failed} 1"}},
-		{outbox.Event{Type: outbox.EventStopped, Message: outbox.Message{Topic: "paid"}}, []string{"outbox_deliveries_total{paid,stopped} 1"}},
-		{outbox.Event{Type: outbox.EventUnavailable, Message: outbox.Message{Topic: "paid"}}, []string{"outbox_deliveries_total{paid,unavailable} 1"}},
+		{outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: "paid"}}, []string{"outbox_deliveries_total{paid,delivered} 1"}},
+		{outbox.Event{Type: outbox.EventFailed, Message: message.Message{Topic: "paid"}}, []string{"outbox_deliveries_total{paid,failed} 1"}},
+		{outbox.Event{Type: outbox.EventStopped, Message: message.Message{Topic: "paid"}}, []string{"outbox_deliveries_total{paid,stopped} 1"}},
+		{outbox.Event{Type: outbox.EventUnavailable, Message: message.Message{Topic: "paid"}}, []string{"outbox_deliveries_total{paid,unavailable} 1"}},
 		{outbox.Event{Type: outbox.EventStopped}, nil},
 		{outbox.Event{Type: outbox.EventBacklog}, nil},
 
-		{inbox.Event{Type: inbox.EventApplied, Message: inbox.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,applied} 1"}},
-		{inbox.Event{Type: inbox.EventDeadLettered, Message: inbox.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,dead_lettered} 1"}},
-		{inbox.Event{Type: inbox.EventReusedSeq, Message: inbox.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,reused_seq} 1"}},
+		{inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,applied} 1"}},
+		{inbox.Event{Type: inbox.EventDeadLettered, Message: message.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,dead_lettered} 1"}},
+		{inbox.Event{Type: inbox.EventReusedSeq, Message: message.Message{Source: "shop"}}, []string{"inbox_messages_total{shop,reused_seq} 1"}},
 		{inbox.Event{Type: inbox.EventGap}, nil},
 
 		{
-			retry.Event{Kind: retry.EventFailed, Class: retry.ClassInFlight, Wait: second, URL: "https://API.example.com:443/v1?x"},
+			retry.Event{Type: retry.EventFailed, Class: retry.ClassInFlight, Wait: second, URL: "https://API.example.com:443/v1?x"},
 			[]string{"retry_attempts_total{api.example.com,in_flight} 1", "retry_delay_seconds{api.example.com} 1"},
 		},
 		{
-			retry.Event{Kind: retry.EventFailed, Stop: retry.ReasonOverBudget},
+			retry.Event{Type: retry.EventFailed, Stop: retry.ReasonOverBudget},
 			[]string{"retry_attempts_total{(default),unknown} 1", "retry_calls_total{(default),given_up} 1", "retry_suppressed_total{(default),over_budget} 1"},
 		},
-		{retry.Event{Kind: retry.EventFailed, Class: retry.ClassFinal, Stop: retry.ReasonPointless}, []string{"retry_attempts_total{(default),final} 1", "retry_calls_total{(default),refused} 1"}},
-		{retry.Event{Kind: retry.EventDone}, []string{"retry_calls_total{(default),succeeded} 1"}},
-		{retry.Event{Kind: retry.EventDone, Err: down}, []string{"retry_calls_total{(default),refused} 1"}},
-		{retry.Event{Kind: retry.EventEnded, Stop: retry.ReasonOpen}, []string{"retry_calls_total{(default),given_up} 1", "retry_suppressed_total{(default),open} 1"}},
-		{retry.Event{Kind: retry.EventHedged}, nil},
+		{retry.Event{Type: retry.EventFailed, Class: retry.ClassFinal, Stop: retry.ReasonPointless}, []string{"retry_attempts_total{(default),final} 1", "retry_calls_total{(default),refused} 1"}},
+		{retry.Event{Type: retry.EventDone}, []string{"retry_calls_total{(default),succeeded} 1"}},
+		{retry.Event{Type: retry.EventDone, Err: down}, []string{"retry_calls_total{(default),refused} 1"}},
+		{retry.Event{Type: retry.EventEnded, Stop: retry.ReasonOpen}, []string{"retry_calls_total{(default),given_up} 1", "retry_suppressed_total{(default),open} 1"}},
+		{retry.Event{Type: retry.EventHedged}, nil},
 	} {
 		if got := measured(tt.event); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v:\n%q, want\n%q", tt.event, got, tt.want)
@@ -128,9 +129,9 @@ func TestMeasurementsAreBounded(t *testing.T) {
 	for i := range 10_000 {
 		s := strconv.Itoa(i)
 		m.Operation(&once.Event{Type: once.EventRerun, Name: s, Scope: s, KeyHash: s}, add)
-		m.Outbox(&outbox.Event{Type: outbox.EventDelivered, Message: outbox.Message{Topic: s, Key: s}}, add)
-		m.Inbox(&inbox.Event{Type: inbox.EventApplied, Message: inbox.Message{Source: s, Key: s}}, add)
-		m.Retry(&retry.Event{Kind: retry.EventDone, URL: "https://" + s}, add)
+		m.Outbox(&outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: s, Key: s}}, add)
+		m.Inbox(&inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: s, Key: s}}, add)
+		m.Retry(&retry.Event{Type: retry.EventDone, URL: "https://" + s}, add)
 	}
 	if n := len(series); n != 4*101+5*100 {
 		t.Errorf("%d series, want 101 of each, and 100 of the other five counters of operations that begin at 0", n)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -24,7 +25,7 @@ func NewSender(limit int) *Sender { return &Sender{make(chan struct{}, limit)} }
 //
 // send returns what the destination says. Publish does not wait for it when ctx has ended; a send that
 // goes on holds its place among those that the sender allows.
-func (s *Sender) Publish(ctx context.Context, messages []outbox.Message, send func(m *outbox.Message) error) []error {
+func (s *Sender) Publish(ctx context.Context, messages []message.Message, send func(m *message.Message) error) []error {
 	p := &publication{
 		messages: messages,
 		errs:     make([]error, len(messages)),
@@ -49,7 +50,7 @@ func (s *Sender) Publish(ctx context.Context, messages []outbox.Message, send fu
 
 // publication is one call of Publish.
 type publication struct {
-	messages []outbox.Message
+	messages []message.Message
 	errs     []error
 	failed   bool  // one of errs is set
 	stop     error // Unavailable: the destination cannot be reached
@@ -101,7 +102,7 @@ func (p *publication) wanted(ctx context.Context) bool {
 	return ctx.Err() == nil && (p.onTheWay > 0 || len(p.ready) > 0)
 }
 
-func (p *publication) start(send func(*outbox.Message) error, slots chan struct{}) {
+func (p *publication) start(send func(*message.Message) error, slots chan struct{}) {
 	i, results := p.ready[0], p.results
 	p.ready = p.ready[1:]
 	p.errs[i] = errUnknown

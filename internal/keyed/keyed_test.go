@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 )
 
 // TestContract: random batches, failures and ends of the context against the contract of a publisher.
@@ -25,7 +27,7 @@ func contract(t *testing.T, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
 	limit := 1 + r.IntN(8)
-	messages := make([]outbox.Message, r.IntN(60))
+	messages := make([]message.Message, r.IntN(60))
 	fails := make(map[string]error)
 	for i := range messages {
 		m := &messages[i]
@@ -35,7 +37,7 @@ func contract(t *testing.T, seed uint64) {
 		}
 		switch r.IntN(60) {
 		case 0:
-			fails[m.ID] = outbox.Permanent(errors.New("permanent"))
+			fails[m.ID] = retry.Permanent(errors.New("permanent"))
 		case 1:
 			fails[m.ID] = errors.New("of the message")
 		case 2:
@@ -50,7 +52,7 @@ func contract(t *testing.T, seed uint64) {
 	var sends, now atomic.Int64
 	began := map[string]bool{}
 	busy := map[string]bool{}
-	errs := NewSender(limit).Publish(ctx, messages, func(m *outbox.Message) error {
+	errs := NewSender(limit).Publish(ctx, messages, func(m *message.Message) error {
 		if now.Add(1) > int64(limit) {
 			t.Errorf("seed %d: more than %d at once", seed, limit)
 		}
@@ -75,7 +77,7 @@ func contract(t *testing.T, seed uint64) {
 	judge(t, seed, messages, errs, began, fails)
 }
 
-func judge(t *testing.T, seed uint64, messages []outbox.Message, errs []error, began map[string]bool, fails map[string]error) {
+func judge(t *testing.T, seed uint64, messages []message.Message, errs []error, began map[string]bool, fails map[string]error) {
 	t.Helper()
 	if errs == nil {
 		errs = make([]error, len(messages))
@@ -88,7 +90,7 @@ func judge(t *testing.T, seed uint64, messages []outbox.Message, errs []error, b
 			t.Errorf("seed %d: message %d is confirmed: %v, %v", seed, i, began[m.ID], fails[m.ID])
 		case m.Key != "" && stopped[key] && (began[m.ID] || errs[i] == nil):
 			t.Errorf("seed %d: message %d follows one that has failed, and is sent", seed, i)
-		case !began[m.ID] && outbox.IsPermanent(errs[i]):
+		case !began[m.ID] && retry.IsPermanent(errs[i]):
 			t.Errorf("seed %d: message %d was not sent, and has failed for good", seed, i)
 		}
 		if errs[i] != nil {
@@ -108,9 +110,9 @@ func testEndOfContext(t *testing.T) {
 	release, ended := make(chan struct{}), make(chan struct{})
 	why := errors.New("the reason")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	messages := []outbox.Message{{ID: "hangs", Key: "a"}, {ID: "follows", Key: "a"}, {ID: "is sent"}, {ID: "too"}}
+	messages := []message.Message{{ID: "hangs", Key: "a"}, {ID: "follows", Key: "a"}, {ID: "is sent"}, {ID: "too"}}
 	var sent atomic.Int64
-	errs := s.Publish(ctx, messages, func(m *outbox.Message) error {
+	errs := s.Publish(ctx, messages, func(m *message.Message) error {
 		if m.ID == "hangs" {
 			<-release
 			defer close(ended)
@@ -132,7 +134,7 @@ func testEndOfContext(t *testing.T) {
 	if len(s.slots) != 1 {
 		t.Errorf("%d slots are held", len(s.slots))
 	}
-	if errs := s.Publish(t.Context(), messages[2:], func(*outbox.Message) error { return nil }); errs != nil {
+	if errs := s.Publish(t.Context(), messages[2:], func(*message.Message) error { return nil }); errs != nil {
 		t.Error(errs)
 	}
 	close(release)
@@ -142,13 +144,13 @@ func testEndOfContext(t *testing.T) {
 func BenchmarkPublish(b *testing.B) {
 	for _, keys := range []int{1, 1000} {
 		b.Run(fmt.Sprint(keys, " keys"), func(b *testing.B) {
-			messages := make([]outbox.Message, 1000)
+			messages := make([]message.Message, 1000)
 			for i := range messages {
 				messages[i].Key = fmt.Sprint(i % keys)
 			}
 			s := NewSender(512)
 			for b.Loop() {
-				s.Publish(b.Context(), messages, func(*outbox.Message) error { return nil })
+				s.Publish(b.Context(), messages, func(*message.Message) error { return nil })
 			}
 		})
 	}

@@ -105,7 +105,7 @@ type Fault struct {
 // engine has said comes as the error that it was there.
 func (f *Fault) judge(method, key string, repeatable bool) error {
 	if f.Replayed {
-		return retry.Stop(f.Err) // the key has that answer for good
+		return retry.Permanent(f.Err) // the key has that answer for good
 	}
 	if f.Reason != "" {
 		return f.engineError(method, key)
@@ -113,7 +113,7 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 	if len(f.Pushback) > 0 {
 		ms, err := strconv.ParseUint(f.Pushback[0], 10, 31)
 		if err != nil {
-			return retry.Stop(f.Err)
+			return retry.Permanent(f.Err)
 		}
 		f.After = time.Duration(ms) * time.Millisecond
 	}
@@ -128,7 +128,7 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 			return retry.AfterLimit(f.Err, f.After)
 		}
 	}
-	return retry.Stop(f.Err)
+	return retry.Permanent(f.Err)
 }
 
 // engineError returns the error of the engine on the other side, as far as the client may rely on it.
@@ -138,7 +138,7 @@ func (f *Fault) engineError(method, key string) error {
 		if f.Retryable {
 			return f.Err
 		}
-		return retry.Stop(f.Err)
+		return retry.Permanent(f.Err)
 	}
 	e := &once.Error{Code: code, Scope: method, Key: key, After: f.After, Err: f.Err} // in doubt: of an earlier attempt nothing is known, or not whether its writes were kept
 	return e

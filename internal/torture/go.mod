@@ -13,9 +13,9 @@ require (
 	github.com/nats-io/nats-server/v2 v2.14.3
 	github.com/nats-io/nats.go v1.53.1
 	github.com/oncelib/once v0.0.0
-	github.com/oncelib/once/broker/kafka v0.0.0
-	github.com/oncelib/once/broker/nats v0.0.0
-	github.com/oncelib/once/broker/watermill v0.0.0
+	github.com/oncelib/once/broker/kafkabroker v0.0.0
+	github.com/oncelib/once/broker/natsbroker v0.0.0
+	github.com/oncelib/once/broker/watermillbroker v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
 	github.com/pb33f/libopenapi v0.36.6
@@ -82,11 +82,11 @@ require (
 
 replace github.com/oncelib/once => ../..
 
-replace github.com/oncelib/once/broker/kafka => ../../broker/kafka
+replace github.com/oncelib/once/broker/kafkabroker => ../../broker/kafkabroker
 
-replace github.com/oncelib/once/broker/nats => ../../broker/nats
+replace github.com/oncelib/once/broker/natsbroker => ../../broker/natsbroker
 
-replace github.com/oncelib/once/broker/watermill => ../../broker/watermill
+replace github.com/oncelib/once/broker/watermillbroker => ../../broker/watermillbroker
 
 replace github.com/oncelib/once/onceprom => ../../onceprom
 

@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
@@ -202,8 +203,8 @@ func besideInbox[TX any](t *testing.T, g *testDB, s store.Store[TX]) {
 	handle := func(order inbox.Order, id string, seq int64, want inbox.Outcome) {
 		t.Helper()
 		in := inbox.New(e, inbox.Config{Consumer: "billing", Order: order, Observer: told})
-		m := inbox.Message{ID: id, Source: "s", Topic: "t", Key: "k", Seq: seq, Type: "e", Payload: []byte("x")}
-		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, inbox.Message) error { return nil }); o != want || err != nil {
+		m := message.Message{ID: id, Source: "s", Topic: "t", Key: "k", Seq: seq, Type: "e", Payload: []byte("x")}
+		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, message.Message) error { return nil }); o != want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", id, o, err, want)
 		}
 	}

@@ -21,7 +21,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 )
 
 // Destination is a publisher and what is behind it.
@@ -33,10 +35,10 @@ type Destination struct {
 
 	// Received returns every message that has arrived since it was last called, in the order of
 	// arrival. All that were confirmed before are among them. [Message] makes one from headers.
-	Received func(t *testing.T) []outbox.Message
+	Received func(t *testing.T) []message.Message
 
 	// Reject changes m so that the destination refuses it, and only it. nil: there is no such message.
-	Reject func(m *outbox.Message)
+	Reject func(m *message.Message)
 
 	// Break makes the destination unreachable until restore is called. nil: it cannot be broken.
 	Break func(t *testing.T) (restore func())
@@ -62,8 +64,8 @@ func Run(t *testing.T, d Destination) {
 // Message returns the message of which a destination has received the topic, headers and payload: a
 // CloudEvent in binary mode, whose attributes have names that begin with prefix. escaped says that their values
 // are in percent encoding.
-func Message(topic, prefix string, escaped bool, headers iterator, payload []byte) (outbox.Message, error) {
-	m := outbox.Message{Topic: topic, Payload: payload, Headers: map[string]string{}}
+func Message(topic, prefix string, escaped bool, headers iterator, payload []byte) (message.Message, error) {
+	m := message.Message{Topic: topic, Payload: payload, Headers: map[string]string{}}
 	for name, value := range headers {
 		name = strings.ToLower(name)
 		attribute, is := strings.CutPrefix(name, prefix)
@@ -86,7 +88,7 @@ func Message(topic, prefix string, escaped bool, headers iterator, payload []byt
 
 type iterator = func(yield func(name, value string) bool)
 
-func set(m *outbox.Message, attribute, value string) (err error) {
+func set(m *message.Message, attribute, value string) (err error) {
 	switch attribute {
 	case "id":
 		m.ID = value
@@ -107,12 +109,12 @@ func set(m *outbox.Message, attribute, value string) (err error) {
 }
 
 // batch makes n messages. They belong to the given number of keys in turn, or have none.
-func (d *Destination) batch(n, keys int) []outbox.Message {
+func (d *Destination) batch(n, keys int) []message.Message {
 	run := once.NewKey()[24:]
-	messages := make([]outbox.Message, n)
+	messages := make([]message.Message, n)
 	for i := range messages {
-		messages[i] = outbox.Message{
-			Topic: d.Topics[0], Type: "test.done", Source: "outboxtest", ID: once.NewKey(), Attempt: 1,
+		messages[i] = message.Message{
+			Topic: d.Topics[0], Type: "test.done", Source: "outboxtest", ID: once.NewKey(), Delivery: 1,
 			Payload: fmt.Appendf(nil, `{"message":%d}`, i), CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
 		}
 		if keys > 0 {
@@ -124,7 +126,7 @@ func (d *Destination) batch(n, keys int) []outbox.Message {
 }
 
 // publish publishes all messages and fails the test unless all are confirmed.
-func (d *Destination) publish(t *testing.T, messages []outbox.Message) {
+func (d *Destination) publish(t *testing.T, messages []message.Message) {
 	t.Helper()
 	errs := d.Publisher.Publish(t.Context(), messages)
 	d.checkLength(t, errs, messages)
@@ -135,7 +137,7 @@ func (d *Destination) publish(t *testing.T, messages []outbox.Message) {
 	}
 }
 
-func (d *Destination) checkLength(t *testing.T, errs []error, messages []outbox.Message) {
+func (d *Destination) checkLength(t *testing.T, errs []error, messages []message.Message) {
 	t.Helper()
 	if errs != nil && len(errs) != len(messages) {
 		t.Fatalf("Publish returns %d errors for %d messages", len(errs), len(messages))
@@ -144,7 +146,7 @@ func (d *Destination) checkLength(t *testing.T, errs []error, messages []outbox.
 
 // check fails the test unless what arrived begins, key by key, with the messages in their order, and
 // everything is there that errs says is confirmed.
-func (d *Destination) check(t *testing.T, messages []outbox.Message, errs []error) {
+func (d *Destination) check(t *testing.T, messages []message.Message, errs []error) {
 	t.Helper()
 	d.checkLength(t, errs, messages)
 	arrived := map[string]int{} // place of the first arrival, by ID
@@ -178,7 +180,7 @@ func (d *Destination) check(t *testing.T, messages []outbox.Message, errs []erro
 }
 
 func (d *Destination) empty(t *testing.T) {
-	for _, none := range [][]outbox.Message{nil, {}} {
+	for _, none := range [][]message.Message{nil, {}} {
 		if errs := d.Publisher.Publish(t.Context(), none); len(errs) != 0 {
 			t.Errorf("errors: %v", errs)
 		}
@@ -200,7 +202,7 @@ func (d *Destination) content(t *testing.T) {
 	sent[2].Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	sent[3].Key, sent[3].Seq = "", 0
 	d.publish(t, sent)
-	got := map[string]outbox.Message{}
+	got := map[string]message.Message{}
 	for _, m := range d.Received(t) {
 		got[m.ID] = m
 	}
@@ -258,11 +260,11 @@ func (d *Destination) rejected(t *testing.T) {
 			t.Fatalf("message %d, whose key has the refused message: %v; errors: %v", i, of, errs)
 		case of && outbox.IsUnavailable(errs[i]):
 			t.Errorf("message %d is refused, and the error says that the destination cannot be reached: %v", i, errs[i])
-		case i > refused && outbox.IsPermanent(errs[i]):
+		case i > refused && retry.IsPermanent(errs[i]):
 			t.Errorf("message %d only follows the refused one, and the error is permanent: %v", i, errs[i])
 		}
 	}
-	var later []outbox.Message
+	var later []message.Message
 	for i, m := range messages {
 		if i > refused && m.Key == messages[refused].Key {
 			later = append(later, m)
@@ -313,7 +315,7 @@ func (d *Destination) contextEnds(t *testing.T) {
 func (d *Destination) concurrent(t *testing.T) {
 	d.Received(t)
 	const calls = 4
-	var all []outbox.Message
+	var all []message.Message
 	done := make(chan []error, calls)
 	for range calls {
 		messages := d.batch(100, 7)
@@ -350,7 +352,7 @@ func (d *Destination) unreachable(t *testing.T) {
 	for waiting := messages; len(waiting) > 0; { // the client may need some calls until it has a connection again
 		errs = d.Publisher.Publish(t.Context(), waiting)
 		d.checkLength(t, errs, waiting)
-		var failed []outbox.Message
+		var failed []message.Message
 		for i, err := range errs {
 			switch {
 			case err == nil:

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/instrument"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/breaker"
@@ -178,7 +178,7 @@ func TestGauges(t *testing.T) {
 			got := map[string]float64{}
 			values, err := hosts.Gauges(t.Context())
 			for _, v := range values {
-				if got[v.Label] = v.Number; v.Name != gauge.BreakerOpen {
+				if got[v.Label] = v.Number; v.Name != gaugename.BreakerOpen {
 					t.Errorf("%s: %s", when, v.Name)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/base/hostname"
 	"github.com/oncelib/once/retry"
 )
@@ -51,7 +52,7 @@ func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 		if b.State() != gobreaker.StateClosed {
 			open = 1
 		}
-		values = append(values, gauge.Value{Name: gauge.BreakerOpen, Label: host, Number: open})
+		values = append(values, gauge.Value{Name: gaugename.BreakerOpen, Label: host, Number: open})
 	}
 	return values, nil
 }

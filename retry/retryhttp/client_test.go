@@ -222,7 +222,7 @@ func TestEvents(t *testing.T) {
 			final := 0
 			c.rt.Policy.Budget, c.rt.Policy.Base = &retry.Budget{}, -1
 			c.rt.Policy.Observe = func(_ context.Context, e retry.Event) {
-				text := fmt.Sprint(e.Kind, " ", e.Attempt)
+				text := fmt.Sprint(e.Type, " ", e.Attempt)
 				if e.Err != nil {
 					text += " " + e.Err.Error()
 				}

@@ -64,7 +64,7 @@ func ExampleTransport() {
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Keys: true, // the server knows idempotency keys
 		Policy: retry.Policy{Attempts: 3, Observe: func(_ context.Context, e retry.Event) {
-			fmt.Println(e.Attempt, e.Kind, e.Err)
+			fmt.Println(e.Attempt, e.Type, e.Err)
 		}},
 	}}
 	service := flaky()

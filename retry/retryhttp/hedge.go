@@ -22,7 +22,7 @@ func (c *call) attempt() answer {
 		case <-timer.C:
 			if !c.expired() && !c.impatient() && c.policy.Budget.Spend(retry.ClassUnknown) {
 				c.hedged = true
-				c.tell(retry.Event{Kind: retry.EventHedged})
+				c.tell(retry.Event{Type: retry.EventHedged})
 				r.start()
 			}
 		case a := <-r.answers:

@@ -188,9 +188,9 @@ func TestRecipeMetrics(t *testing.T) {
 
 	client := retryhttp.NewClient(&retryhttp.Transport{Base: rt, Policy: retry.Policy{Observe: func(_ context.Context, e retry.Event) {
 		if e.Final() {
-			add(calls, e.Kind, " ", e.Stop) // and a histogram of e.Attempt
+			add(calls, e.Type, " ", e.Stop) // and a histogram of e.Attempt
 		} else {
-			add(retries, e.Kind, " ", e.Class)
+			add(retries, e.Type, " ", e.Class)
 		}
 	}}})
 

@@ -74,7 +74,7 @@ func TestStaleConnectionIsNoAttempt(t *testing.T) {
 	var waits, resent int
 	budget, breaker := &retry.Budget{}, new(toldBreaker)
 	rt := &Transport{Base: base, Policy: retry.Policy{Attempts: -1, Budget: budget, Breaker: breaker, Observe: func(_ context.Context, e retry.Event) {
-		if e.Kind == retry.EventResent {
+		if e.Type == retry.EventResent {
 			resent++
 		}
 		waits += int(e.Wait)

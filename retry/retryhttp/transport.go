@@ -109,7 +109,7 @@ func (c *call) answer() (*http.Response, error) {
 		a := c.attempt()
 		if a.good {
 			c.policy.Budget.Answered(a.number)
-			c.tell(retry.Event{Kind: retry.EventDone, Class: a.class, Err: a.refusal()})
+			c.tell(retry.Event{Type: retry.EventDone, Class: a.class, Err: a.refusal()})
 			return c.hand(a, nil)
 		}
 		resent := c.stale
@@ -118,7 +118,7 @@ func (c *call) answer() (*http.Response, error) {
 		if c.stale > resent {
 			kind = retry.EventResent
 		}
-		c.tell(retry.Event{Kind: kind, Class: a.class, Err: a.failure(), Wait: wait, Stop: stop})
+		c.tell(retry.Event{Type: kind, Class: a.class, Err: a.failure(), Wait: wait, Stop: stop})
 		if stop != "" {
 			return c.end(a, stop)
 		}
@@ -139,7 +139,7 @@ func (c *call) answer() (*http.Response, error) {
 // ended is the end of the call between two attempts.
 func (c *call) ended(reason retry.Reason) error {
 	why := c.gaveUp(reason, c.last)
-	c.tell(retry.Event{Kind: retry.EventEnded, Err: why, Stop: reason})
+	c.tell(retry.Event{Type: retry.EventEnded, Err: why, Stop: reason})
 	return why
 }
 

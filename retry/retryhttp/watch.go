@@ -98,7 +98,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 		s.cancel(errUnseen)
 	default:
 		s.call.countFree()
-		s.call.tell(retry.Event{Kind: retry.EventResent})
+		s.call.tell(retry.Event{Type: retry.EventResent})
 	}
 }
 

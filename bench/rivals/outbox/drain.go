@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/oncelib/once"
+	oncemessage "github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -84,16 +85,16 @@ func fillOnce(ctx context.Context, pool *pgxpool.Pool, n int) (func(context.Cont
 	}
 	box := outbox.New(pgxstore.New(pool), outbox.Config{})
 	for left := n; left > 0; left -= 1000 {
-		messages := make([]outbox.Message, min(left, 1000))
+		messages := make([]oncemessage.Message, min(left, 1000))
 		for i := range messages {
-			messages[i] = outbox.Message{Topic: topic, Key: account(), Type: event, Payload: body}
+			messages[i] = oncemessage.Message{Topic: topic, Key: account(), Type: event, Payload: body}
 		}
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return box.Add(ctx, tx, messages...) }); err != nil {
 			return nil, err
 		}
 	}
 	return func(ctx context.Context, handled func()) error {
-		return box.Relay(outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+		return box.Relay(outbox.PublisherFunc(func(_ context.Context, messages []oncemessage.Message) []error {
 			for range messages {
 				handled()
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/oncelib/once"
+	oncemessage "github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -132,7 +133,7 @@ func ours(pool *pgxpool.Pool) []*producer {
 				if err := business(ctx, tx); err != nil {
 					return "", err
 				}
-				return "succeeded", box.Add(ctx, tx, outbox.Message{Topic: topic, Key: account(), Type: event, Payload: body})
+				return "succeeded", box.Add(ctx, tx, oncemessage.Message{Topic: topic, Key: account(), Type: event, Payload: body})
 			})
 			return err
 		}

@@ -19,3 +19,23 @@ func Is(s string) bool {
 	}
 	return true
 }
+
+// Cut returns at most the first bytes of s, as whole characters.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
+
+// Short returns enough of s to be recognised in an error.
+func Short(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return s
+	}
+	return Cut(s, most) + "..."
+}

@@ -13,11 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	kafkabroker "github.com/oncelib/once/broker/kafka"
+	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
+	"github.com/oncelib/once/retry"
 )
 
 // kafka is a model of a Kafka broker in this process, behind a proxy.
@@ -66,13 +68,13 @@ func (k *kafka) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
 }
 
 // received reads what has come since the last call.
-func (k *kafka) received(t *testing.T) []outbox.Message {
+func (k *kafka) received(t *testing.T) []message.Message {
 	t.Helper()
 	ends, err := kadm.NewClient(k.direct).ListEndOffsets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var arrived []outbox.Message
+	var arrived []message.Message
 	for k.behind(ends) {
 		fetches := k.direct.PollFetches(t.Context())
 		if err := fetches.Err(); err != nil {
@@ -110,7 +112,7 @@ func TestKafka(t *testing.T) {
 	k := newKafka(t, "refunds", "payouts")
 	outboxtest.Run(t, outboxtest.Destination{
 		Publisher: kafkabroker.Publisher(k.client(t)), Topics: []string{"refunds", "payouts"}, Received: k.received,
-		Reject: func(m *outbox.Message) { m.Payload = make([]byte, 2<<20) },
+		Reject: func(m *message.Message) { m.Payload = make([]byte, 2<<20) },
 		Break: func(t *testing.T) func() {
 			t.Helper()
 			k.proxy.SetUpstream("127.0.0.1:1")
@@ -126,9 +128,9 @@ func TestKafkaConnectionsAreCut(t *testing.T) {
 	k := newKafka(t, "refunds")
 	p := kafkabroker.Publisher(k.client(t))
 	const keys, each = 20, 100
-	var waiting []outbox.Message
+	var waiting []message.Message
 	for i := range keys * each {
-		waiting = append(waiting, outbox.Message{
+		waiting = append(waiting, message.Message{
 			Topic: "refunds", Key: fmt.Sprint("key ", i%keys), Seq: int64(i/keys) + 1, ID: fmt.Sprint("id", i), Type: "test",
 			CreatedAt: time.Now(),
 		})
@@ -143,7 +145,7 @@ func TestKafkaConnectionsAreCut(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			errs := p.Publish(ctx, batch)
 			cancel()
-			var failed []outbox.Message
+			var failed []message.Message
 			for i, m := range batch {
 				if errs != nil && errs[i] != nil {
 					failed = append(failed, m)
@@ -195,9 +197,9 @@ func TestKafkaConnectionsAreCut(t *testing.T) {
 // TestKafkaRefusals: which errors are of the message, and which of the destination.
 func TestKafkaRefusals(t *testing.T) {
 	k := newKafka(t, "refunds")
-	of := func(err error) bool { return err != nil && !outbox.IsPermanent(err) && !outbox.IsUnavailable(err) }
+	of := func(err error) bool { return err != nil && !retry.IsPermanent(err) && !outbox.IsUnavailable(err) }
 	for code, is := range map[*kerr.Error]func(error) bool{
-		kerr.MessageTooLarge: outbox.IsPermanent, kerr.InvalidRecord: outbox.IsPermanent,
+		kerr.MessageTooLarge: retry.IsPermanent, kerr.InvalidRecord: retry.IsPermanent,
 		kerr.TopicAuthorizationFailed: of,
 	} {
 		p := kafkabroker.Publisher(k.client(t))
@@ -224,7 +226,7 @@ func TestKafkaRefusals(t *testing.T) {
 			}
 			return answer, nil, true
 		})
-		messages := []outbox.Message{{Topic: "refunds", Key: "a", ID: "1", Seq: 1, CreatedAt: time.Now()}, {Topic: "refunds", Key: "a", ID: "2", Seq: 2, CreatedAt: time.Now()}}
+		messages := []message.Message{{Topic: "refunds", Key: "a", ID: "1", Seq: 1, CreatedAt: time.Now()}, {Topic: "refunds", Key: "a", ID: "2", Seq: 2, CreatedAt: time.Now()}}
 		errs := p.Publish(t.Context(), messages)
 		if errs == nil || !is(errs[0]) || errs[1] == nil {
 			t.Errorf("%v: %v", code, errs)
@@ -238,17 +240,17 @@ func TestKafkaRefusals(t *testing.T) {
 		k.received(t)
 	}
 	p := kafkabroker.Publisher(k.client(t, kgo.UnknownTopicRetries(0)))
-	if errs := p.Publish(t.Context(), []outbox.Message{{Topic: "nowhere", ID: "1"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
+	if errs := p.Publish(t.Context(), []message.Message{{Topic: "nowhere", ID: "1"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
 		t.Errorf("no such topic: %v", errs)
 	}
 	closed := k.client(t)
 	closed.Close()
-	if errs := kafkabroker.Publisher(closed).Publish(t.Context(), []outbox.Message{{Topic: "refunds", ID: "1"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
+	if errs := kafkabroker.Publisher(closed).Publish(t.Context(), []message.Message{{Topic: "refunds", ID: "1"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
 		t.Errorf("a closed client: %v", errs)
 	}
 	for _, acks := range []kgo.Acks{kgo.LeaderAck(), kgo.NoAck()} {
 		p := kafkabroker.Publisher(k.client(t, kgo.RequiredAcks(acks), kgo.DisableIdempotentWrite()))
-		if errs := p.Publish(t.Context(), []outbox.Message{{Topic: "refunds", ID: "1"}}); errs == nil || !outbox.IsUnavailable(errs[0]) || !strings.Contains(errs[0].Error(), "Try: ") {
+		if errs := p.Publish(t.Context(), []message.Message{{Topic: "refunds", ID: "1"}}); errs == nil || !outbox.IsUnavailable(errs[0]) || !strings.Contains(errs[0].Error(), "Try: ") {
 			t.Errorf("a client that does not wait: %v", errs)
 		}
 	}

@@ -13,10 +13,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
+	"github.com/oncelib/once/retry"
 )
 
 // embedded starts a nats-server in this process and returns a connection to it.
@@ -64,7 +66,7 @@ func realNATS(t *testing.T) (*testenv.NATS, *nats.Conn) {
 }
 
 // stream makes a stream for subjects, and a function that reads what has come to it since the last call.
-func stream(t *testing.T, nc *nats.Conn, subjects ...string) (jetstream.JetStream, func(*testing.T) []outbox.Message) {
+func stream(t *testing.T, nc *nats.Conn, subjects ...string) (jetstream.JetStream, func(*testing.T) []message.Message) {
 	t.Helper()
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
@@ -74,7 +76,7 @@ func stream(t *testing.T, nc *nats.Conn, subjects ...string) (jetstream.JetStrea
 		t.Fatal(err)
 	}
 	var read uint64
-	return js, func(t *testing.T) []outbox.Message {
+	return js, func(t *testing.T) []message.Message {
 		t.Helper()
 		s, err := js.Stream(t.Context(), "EVENTS")
 		if err != nil {
@@ -88,7 +90,7 @@ func stream(t *testing.T, nc *nats.Conn, subjects ...string) (jetstream.JetStrea
 		if err != nil {
 			t.Fatal(err)
 		}
-		var arrived []outbox.Message
+		var arrived []message.Message
 		for read < newest {
 			batch, err := consumer.Fetch(int(newest - read))
 			if err != nil {
@@ -114,7 +116,7 @@ func stream(t *testing.T, nc *nats.Conn, subjects ...string) (jetstream.JetStrea
 	}
 }
 
-func parse(m jetstream.Msg) (outbox.Message, error) {
+func parse(m jetstream.Msg) (message.Message, error) {
 	return outboxtest.Message(m.Subject(), "ce-", true, func(yield func(name, value string) bool) {
 		for name, values := range m.Headers() {
 			if !yield(name, values[0]) {
@@ -124,7 +126,7 @@ func parse(m jetstream.Msg) (outbox.Message, error) {
 	}, m.Data())
 }
 
-func tooLarge(m *outbox.Message) { m.Payload = make([]byte, 65<<10) }
+func tooLarge(m *message.Message) { m.Payload = make([]byte, 65<<10) }
 
 func TestNATS(t *testing.T) {
 	js, received := stream(t, embedded(t), "refunds", "payouts.>")
@@ -189,9 +191,9 @@ func TestNATSIsKilledWhilePublishing(t *testing.T) {
 			}
 		}
 	}()
-	var waiting []outbox.Message
+	var waiting []message.Message
 	for i := range keys * each {
-		waiting = append(waiting, outbox.Message{
+		waiting = append(waiting, message.Message{
 			Topic: "refunds", Key: fmt.Sprint("key ", i%keys), Seq: int64(i/keys) + 1, ID: fmt.Sprint("id", i), Type: "test", Source: "test",
 		})
 	}
@@ -200,7 +202,7 @@ func TestNATSIsKilledWhilePublishing(t *testing.T) {
 		calls++
 		batch := waiting[:min(len(waiting), 1000)]
 		errs := p.Publish(t.Context(), batch)
-		var failed []outbox.Message
+		var failed []message.Message
 		for i, m := range batch {
 			switch {
 			case errs == nil || errs[i] == nil:
@@ -251,20 +253,20 @@ func TestNATSRefusals(t *testing.T) {
 	js, _ := stream(t, nc, "refunds.>")
 	p := natsbroker.Publisher(js)
 	for name, c := range map[string]struct {
-		message outbox.Message
+		message message.Message
 		is      func(error) bool
 	}{
-		"no stream":         {outbox.Message{Topic: "nowhere"}, outbox.IsUnavailable},
-		"wildcard":          {outbox.Message{Topic: "refunds.*"}, outbox.IsPermanent},
-		"full wildcard":     {outbox.Message{Topic: "refunds.>"}, outbox.IsPermanent},
-		"empty word":        {outbox.Message{Topic: "refunds..eu"}, outbox.IsPermanent},
-		"space":             {outbox.Message{Topic: "refunds.e u"}, outbox.IsPermanent},
-		"line break":        {outbox.Message{Topic: "refunds.eu", Headers: map[string]string{"x": "a\nb"}}, outbox.IsPermanent},
-		"larger than max":   {outbox.Message{Topic: "refunds.eu", Payload: make([]byte, 2<<20)}, outbox.IsPermanent},
-		"larger than limit": {outbox.Message{Topic: "refunds.eu", Payload: make([]byte, 65<<10)}, outbox.IsPermanent},
+		"no stream":         {message.Message{Topic: "nowhere"}, outbox.IsUnavailable},
+		"wildcard":          {message.Message{Topic: "refunds.*"}, retry.IsPermanent},
+		"full wildcard":     {message.Message{Topic: "refunds.>"}, retry.IsPermanent},
+		"empty word":        {message.Message{Topic: "refunds..eu"}, retry.IsPermanent},
+		"space":             {message.Message{Topic: "refunds.e u"}, retry.IsPermanent},
+		"line break":        {message.Message{Topic: "refunds.eu", Headers: map[string]string{"x": "a\nb"}}, retry.IsPermanent},
+		"larger than max":   {message.Message{Topic: "refunds.eu", Payload: make([]byte, 2<<20)}, retry.IsPermanent},
+		"larger than limit": {message.Message{Topic: "refunds.eu", Payload: make([]byte, 65<<10)}, retry.IsPermanent},
 	} {
 		c.message.ID = name
-		errs := p.Publish(t.Context(), []outbox.Message{c.message})
+		errs := p.Publish(t.Context(), []message.Message{c.message})
 		if errs == nil || !c.is(errs[0]) {
 			t.Errorf("%s: %v", name, errs)
 		}
@@ -273,14 +275,14 @@ func TestNATSRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := []outbox.Message{{Topic: "full", ID: "1"}}
+	one := []message.Message{{Topic: "full", ID: "1"}}
 	if errs := p.Publish(t.Context(), one); errs != nil {
 		t.Fatal(errs)
 	}
 	if errs := p.Publish(t.Context(), one); errs != nil {
 		t.Errorf("a duplicate is confirmed: %v", errs)
 	}
-	if errs := p.Publish(t.Context(), []outbox.Message{{Topic: "full", ID: "2"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
+	if errs := p.Publish(t.Context(), []message.Message{{Topic: "full", ID: "2"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
 		t.Errorf("a full stream: %v", errs)
 	}
 	if n := full.CachedInfo().State.Msgs; n > 1 {
@@ -297,10 +299,10 @@ func TestNATSRefusals(t *testing.T) {
 func TestNATSReusedID(t *testing.T) {
 	js, received := stream(t, embedded(t), "refunds", "ledger")
 	p := natsbroker.Publisher(js)
-	all := []outbox.Message{
+	all := []message.Message{
 		{Topic: "refunds", Payload: []byte("1")}, {Topic: "refunds", Payload: []byte("2")}, {Topic: "ledger", Payload: []byte("1")},
 		{Topic: "refunds", Key: "a", Seq: 1}, {Topic: "refunds", Key: "a", Seq: 2}, {Topic: "refunds", Key: "b", Seq: 1},
-		{Topic: "refunds", Key: "a", Seq: 1, Type: outbox.TypeSkipped}, {Topic: "refunds", Key: "a", Seq: 1, Source: "other"},
+		{Topic: "refunds", Key: "a", Seq: 1, Type: message.TypeSkipped}, {Topic: "refunds", Key: "a", Seq: 1, Source: "other"},
 		{Topic: "refunds", Key: "a", Seq: 1, Headers: map[string]string{"a": "1", "b": "2", "c": "3"}},
 	}
 	for i := range all {
@@ -308,7 +310,7 @@ func TestNATSReusedID(t *testing.T) {
 	}
 	for attempt := range 5 { // of a relay that gets no answers
 		for i := range all {
-			all[i].Attempt = attempt + 1
+			all[i].Delivery = attempt + 1
 			if errs := p.Publish(t.Context(), all[i:i+1]); errs != nil {
 				t.Fatal(errs)
 			}
@@ -397,14 +399,14 @@ func TestNATSSendsNothingLater(t *testing.T) {
 	nc.RemoveStatusListener(lost)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if errs := p.Publish(ctx, []outbox.Message{{Topic: "refunds", ID: "early"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
+	if errs := p.Publish(ctx, []message.Message{{Topic: "refunds", ID: "early"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
 		t.Error(errs)
 	}
 	if err := n.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	reconnected(t, nc)
-	if errs := p.Publish(t.Context(), []outbox.Message{{Topic: "refunds", ID: "late"}}); errs != nil {
+	if errs := p.Publish(t.Context(), []message.Message{{Topic: "refunds", ID: "late"}}); errs != nil {
 		t.Fatal(errs)
 	}
 	if arrived := received(t); len(arrived) != 1 || arrived[0].ID != "late" {

@@ -13,15 +13,15 @@ import (
 	watermillhttp "github.com/ThreeDotsLabs/watermill-http/v2/pkg/http"
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	watermillbroker "github.com/oncelib/once/broker/watermill"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/broker/watermillbroker"
+	oncemessage "github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox/outboxtest"
 )
 
 // TestWatermillHTTP: a publisher of Watermill that goes over the network.
 func TestWatermillHTTP(t *testing.T) {
 	var mu sync.Mutex
-	var arrived []outbox.Message
+	var arrived []oncemessage.Message
 	var receiver *httptest.Server
 	receiver = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -53,13 +53,13 @@ func TestWatermillHTTP(t *testing.T) {
 	}
 	outboxtest.Run(t, outboxtest.Destination{
 		Publisher: watermillbroker.Publisher(publisher), Topics: []string{receiver.URL + "/refunds", receiver.URL + "/payouts"},
-		Received: func(*testing.T) []outbox.Message {
+		Received: func(*testing.T) []oncemessage.Message {
 			mu.Lock()
 			defer mu.Unlock()
 			received := arrived
 			arrived = nil
 			return received
 		},
-		Reject: func(m *outbox.Message) { m.Headers = map[string]string{"refuse": "yes"} },
+		Reject: func(m *oncemessage.Message) { m.Headers = map[string]string{"refuse": "yes"} },
 	})
 }

@@ -20,7 +20,7 @@ var brokerMutants = []Mutant{
 	{
 		Name:  "what was not sent when the context ended is confirmed",
 		Edits: []Edit{{In: "(*publication).end", Old: "err == errUnsent || err == errUnknown", New: "err == errUnknown"}},
-		Tests: in("broker/http", "TestPublisher$/^ContextHasEnded$"),
+		Tests: in("broker/httpbroker", "TestPublisher$/^ContextHasEnded$"),
 	},
 	{
 		Name:  "calls that hang give their place away",
@@ -40,12 +40,12 @@ var brokerMutants = []Mutant{
 	{
 		Name:  "a redirect is followed",
 		Edits: []Edit{{In: "httpbroker.Publisher", Old: "return http.ErrUseLastResponse", New: "return nil"}},
-		Tests: in("broker/http", "TestAnswers"),
+		Tests: in("broker/httpbroker", "TestAnswers"),
 	},
 	{
 		Name:  "a receiver that is overloaded is taken for one that refuses a message",
 		Edits: []Edit{{In: "httpbroker.refused", Old: "if said {\nreturn outbox.Unavailable(retry.After(err, after))\n}", New: "_ = outbox.Unavailable"}},
-		Tests: in("broker/http", "TestAnswers"),
+		Tests: in("broker/httpbroker", "TestAnswers"),
 	},
 	{
 		Name:  "a NATS publisher gives messages to a connection that is lost",

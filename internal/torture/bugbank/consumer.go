@@ -19,7 +19,7 @@ var consumerMutants = []Mutant{
 	{
 		Name:  "an offset is committed beyond a record that is not done",
 		Edits: []Edit{{In: "kafkabroker.(*receipt).Ack", Old: "len(p.records) > 0 && p.records[0].done", New: "len(p.records) > 0"}},
-		Tests: []Killer{{Module: "broker/kafka", Package: ".", Test: "TestLowestOffset"}},
+		Tests: []Killer{{Module: "broker/kafkabroker", Package: ".", Test: "TestLowestOffset"}},
 	},
 	{
 		Name:  "a partition is given away while its records are in hand",
@@ -29,7 +29,7 @@ var consumerMutants = []Mutant{
 	{
 		Name:  "the offset of a partition that is lost is committed",
 		Edits: []Edit{{In: "kafkabroker.(*receipt).Ack", Old: "r.done || p.lost", New: "r.done"}, {In: "kafkabroker.(*partition).end", Old: "p.records = nil", New: ""}},
-		Tests: []Killer{{Module: "broker/kafka", Package: ".", Test: "TestLostPartition"}},
+		Tests: []Killer{{Module: "broker/kafkabroker", Package: ".", Test: "TestLostPartition"}},
 	},
 	{
 		Name:  "messages of a key are in two workers",
@@ -89,12 +89,12 @@ var consumerMutants = []Mutant{
 	{
 		Name:  "records that have failed pause their partition before its share is used",
 		Edits: []Edit{{In: "kafkabroker.(*partition).pause", Old: "work, share := p.open-p.apart, p.share()", New: "work, share := p.open, p.share()"}},
-		Tests: []Killer{{Module: "broker/kafka", Package: ".", Test: "TestPauseApart"}},
+		Tests: []Killer{{Module: "broker/kafkabroker", Package: ".", Test: "TestPauseApart"}},
 	},
 	{
 		Name:  "records that have failed are held without a bound",
 		Edits: []Edit{{In: "kafkabroker.(*receipt).Apart", Old: "p.bytes += bytes", New: ""}},
-		Tests: []Killer{{Module: "broker/kafka", Package: ".", Test: "TestPauseApart"}},
+		Tests: []Killer{{Module: "broker/kafkabroker", Package: ".", Test: "TestPauseApart"}},
 	},
 	{
 		Name:  "the broker hears nothing of messages that wait for a worker",

@@ -24,7 +24,7 @@ var identityMutants = []Mutant{
 	},
 	{
 		Name:  "malformed messages whose texts are alike after a cut are one letter",
-		Edits: []Edit{{In: "inbox.storable", Old: "cut(printable, most-len(mark)) + mark", New: "cut(printable, most-len(mark))"}},
+		Edits: []Edit{{In: "inbox.storable", Old: "printable.Cut(shown, message.MaxText-len(mark)) + mark", New: "printable.Cut(shown, message.MaxText-len(mark))"}},
 		Tests: inboxOn("TestMalformedKeys"),
 	},
 	{

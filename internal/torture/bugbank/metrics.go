@@ -58,7 +58,7 @@ var metricsMutants = []Mutant{
 	},
 	{
 		Name:  "gauges count all rows of a table",
-		Edits: []Edit{{In: "deadletter.(*Letters).Gauges", Old: "int64(gauge.Most)", New: "int64(10*gauge.Most)"}},
+		Edits: []Edit{{In: "deadletter.(*Letters).Gauges", Old: "int64(store.MaxBacklog)", New: "int64(10*store.MaxBacklog)"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "telemetry", Test: "TestGaugesAreBounded"}},
 	},
 	{
@@ -88,7 +88,7 @@ var metricsMutants = []Mutant{
 	},
 	{
 		Name:  "the name of an instrument is against the rules of Prometheus",
-		Edits: []Edit{{In: "gauge.Age", Old: `"once_watch_age_seconds"`, New: `"once_gauge_age_seconds"`}},
+		Edits: []Edit{{In: "gaugename.Age", Old: `"once_watch_age_seconds"`, New: `"once_gauge_age_seconds"`}},
 		Tests: []Killer{{Module: "onceprom", Test: "TestPromtoolCheckMetrics"}},
 	},
 	{

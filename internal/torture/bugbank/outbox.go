@@ -76,7 +76,7 @@ var outboxMutants = []Mutant{
 	},
 	{
 		Name:  "a header of HTTP itself can be added",
-		Edits: []Edit{{In: "outbox.isReserved", Old: `strings.HasPrefix(name, "ce-") ||`, New: ""}},
+		Edits: []Edit{{In: "message.IsOfDelivery", Old: `strings.HasPrefix(name, "ce-") ||`, New: ""}},
 		Tests: outboxTest("TestChecks"),
 	},
 	{

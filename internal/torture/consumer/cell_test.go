@@ -3,19 +3,20 @@ package consumer
 import (
 	"testing"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
-	"github.com/oncelib/once/outbox"
 )
 
 // broker delivers to consumer processes.
 type broker interface {
-	into(p *plan)                                // says how a process reaches it
-	points() []int64                             // at which a process is killed: in handlers, after commits, around acknowledgements
-	publish(t *testing.T, list []outbox.Message) // until it has them
-	repeat(t *testing.T, list []outbox.Message)  // publishes them once more, as other messages
-	disturb() error                              // breaks something
-	waitDone(t *testing.T)                       // waits until all messages are acknowledged
+	into(p *plan)                                 // says how a process reaches it
+	points() []int64                              // at which a process is killed: in handlers, after commits, around acknowledgements
+	publish(t *testing.T, list []message.Message) // until it has them
+	repeat(t *testing.T, list []message.Message)  // publishes them once more, as other messages
+	disturb() error                               // breaks something
+	waitDone(t *testing.T)                        // waits until all messages are acknowledged
 }
 
 var brokers = map[string]func(t *testing.T) broker{

@@ -14,13 +14,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	kafkabroker "github.com/oncelib/once/broker/kafka"
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/kafkabroker"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/torture/harness"
 )
@@ -130,7 +132,7 @@ func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
 		g.idle = 2 * time.Second // other workers of a process that stops may have transactions, too
 	}
 	in := g.inbox(at)
-	handle := func(ctx context.Context, tx TX, m inbox.Message) error {
+	handle := func(ctx context.Context, tx TX, m message.Message) error {
 		at.pass()
 		defer at.pass()
 		if err := g.apply(ctx, tx, m); err != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
@@ -90,7 +92,7 @@ func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
 }
 
 // apply is what a handler does.
-func (g *ground[TX]) apply(ctx context.Context, tx TX, m inbox.Message) error {
+func (g *ground[TX]) apply(ctx context.Context, tx TX, m message.Message) error {
 	_, err := g.store.On(tx).Exec(ctx, g.text("insert into applied (id, name, seq) values (?, ?, ?)", m.ID, m.Key, m.Seq))
 	return err
 }
@@ -149,11 +151,11 @@ func (g *ground[TX]) check(t *testing.T, n, keys int) {
 }
 
 // batch returns messages of keys, each with the numbers from first to last.
-func batch(keys int, first, last int64) (list []outbox.Message) {
+func batch(keys int, first, last int64) (list []message.Message) {
 	for seq := first; seq <= last; seq++ {
 		for k := range keys {
 			key := fmt.Sprint("key ", k)
-			list = append(list, outbox.Message{
+			list = append(list, message.Message{
 				ID: fmt.Sprint(key, "/", seq), Source: "test", Topic: topic, Key: key, Seq: seq, Type: "refund.succeeded",
 				Payload: fmt.Append(nil, seq), CreatedAt: time.Unix(seq, 0),
 			})
@@ -163,13 +165,13 @@ func batch(keys int, first, last int64) (list []outbox.Message) {
 }
 
 // publish publishes until all messages are delivered.
-func publish(t *testing.T, p outbox.Publisher, list []outbox.Message) {
+func publish(t *testing.T, p outbox.Publisher, list []message.Message) {
 	t.Helper()
 	for end := time.Now().Add(patience); len(list) > 0; {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		errs := p.Publish(ctx, list)
 		cancel()
-		var failed []outbox.Message
+		var failed []message.Message
 		for i, m := range list {
 			if errs != nil && errs[i] != nil {
 				failed = append(failed, m)

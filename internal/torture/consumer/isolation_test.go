@@ -14,12 +14,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	kafkabroker "github.com/oncelib/once/broker/kafka"
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/kafkabroker"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/cloudevent"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/retry"
 )
 
@@ -27,9 +27,9 @@ import (
 // of the others is still in trouble.
 
 // eventsOf returns messages of a key with the numbers from first to last.
-func eventsOf(key string, first, last int64) (list []outbox.Message) {
+func eventsOf(key string, first, last int64) (list []message.Message) {
 	for seq := first; seq <= last; seq++ {
-		list = append(list, outbox.Message{
+		list = append(list, message.Message{
 			ID: fmt.Sprint(key, "/", seq), Source: "test", Topic: topic, Key: key, Seq: seq, Type: "refund.succeeded", CreatedAt: time.Unix(seq, 0),
 		})
 	}
@@ -37,7 +37,7 @@ func eventsOf(key string, first, last int64) (list []outbox.Message) {
 }
 
 // publishTo publishes to one partition.
-func (k *kafka) publishTo(t *testing.T, partition int32, list []outbox.Message) {
+func (k *kafka) publishTo(t *testing.T, partition int32, list []message.Message) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.address), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	must(t, err)
@@ -62,7 +62,7 @@ func (g *ground[TX]) patient(observer inbox.Observer, order inbox.Order) *inbox.
 }
 
 // isSick reports whether a message is one in trouble.
-func isSick(m *inbox.Message) bool { return strings.HasPrefix(m.Key, "sick") }
+func isSick(m *message.Message) bool { return strings.HasPrefix(m.Key, "sick") }
 
 // distinct is the IDs of messages.
 type distinct struct {
@@ -103,7 +103,7 @@ func testKafkaManyFail[TX any](t *testing.T, g *ground[TX]) {
 	var tried distinct
 	var healed atomic.Bool
 	start(t, func(ctx context.Context) error {
-		return kafkabroker.Consume(ctx, g.patient(&events{}, inbox.InOrder), func(ctx context.Context, tx TX, m inbox.Message) error {
+		return kafkabroker.Consume(ctx, g.patient(&events{}, inbox.InOrder), func(ctx context.Context, tx TX, m message.Message) error {
 			if isSick(&m) && !healed.Load() {
 				tried.add(m.ID)
 				return errNow
@@ -179,7 +179,7 @@ func testHandlerHangs[TX any](t *testing.T, g *ground[TX], b broker) {
 	e := &events{}
 	b.publish(t, eventsOf("sick", 1, behind))
 	in := g.patient(e, inbox.InOrder)
-	startOn(t, b, in, func(ctx context.Context, tx TX, m inbox.Message) error {
+	startOn(t, b, in, func(ctx context.Context, tx TX, m message.Message) error {
 		if isSick(&m) && m.Seq == 1 && tried.Add(1) == 1 {
 			<-free
 			return errNow
@@ -224,7 +224,7 @@ func testHandlerReturnsLate[TX any](t *testing.T, g *ground[TX]) {
 	k.publish(t, eventsOf("sick", 1, behind))
 	var tried atomic.Int64
 	var healed atomic.Bool
-	startOn(t, k, g.patient(&events{}, inbox.InOrder), func(ctx context.Context, tx TX, m inbox.Message) error {
+	startOn(t, k, g.patient(&events{}, inbox.InOrder), func(ctx context.Context, tx TX, m message.Message) error {
 		if isSick(&m) && !healed.Load() {
 			tried.Add(1)
 			<-ctx.Done()
@@ -256,7 +256,7 @@ func TestKafkaSlowKey(t *testing.T) {
 	k.publish(t, eventsOf("slow", 1, behind))
 	k.publish(t, batch(3, 1, healthy/3))
 	free := make(chan struct{})
-	startOn(t, k, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+	startOn(t, k, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m message.Message) error {
 		if m.Key == "slow" {
 			<-free
 		}
@@ -282,7 +282,7 @@ func TestHandlersHangAndEnd(t *testing.T) {
 		k.publish(t, eventsOf(fmt.Sprint("sick, hangs ", i), 1, 1))
 		k.publish(t, eventsOf(fmt.Sprint("sick, ends ", i), 1, 1))
 	}
-	startOn(t, k, g.patient(&events{}, inbox.Once), func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+	startOn(t, k, g.patient(&events{}, inbox.Once), func(ctx context.Context, tx pgxTx, m message.Message) error {
 		if isSick(&m) {
 			tried.add(m.ID)
 			if strings.Contains(m.Key, "ends") {

@@ -11,11 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	kafkabroker "github.com/oncelib/once/broker/kafka"
+	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 // kafka is a model of a Kafka broker in this process, with one topic.
@@ -44,7 +44,7 @@ func (k *kafka) into(p *plan) { p.Kafka = k.address }
 func (k *kafka) points() []int64 { return []int64{1, 2, 7, 9, 12, 13} }
 
 // repeat implements broker.
-func (k *kafka) repeat(t *testing.T, list []outbox.Message) {
+func (k *kafka) repeat(t *testing.T, list []message.Message) {
 	t.Helper()
 	k.publish(t, list)
 }
@@ -53,7 +53,7 @@ func (k *kafka) repeat(t *testing.T, list []outbox.Message) {
 func (k *kafka) disturb() error { return nil }
 
 // publish implements broker.
-func (k *kafka) publish(t *testing.T, list []outbox.Message) {
+func (k *kafka) publish(t *testing.T, list []message.Message) {
 	t.Helper()
 	publish(t, kafkabroker.Publisher(k.client), list)
 }
@@ -120,7 +120,7 @@ func TestKafka(t *testing.T) {
 	in := g.inbox(e)
 	var failed sync.Map
 	stop := start(t, func(ctx context.Context) error {
-		return kafkabroker.Consume(ctx, in, func(ctx context.Context, tx sqlTx, m inbox.Message) error {
+		return kafkabroker.Consume(ctx, in, func(ctx context.Context, tx sqlTx, m message.Message) error {
 			if _, before := failed.LoadOrStore(m.ID, true); !before && m.Seq%4 == 0 {
 				return errNow
 			}
@@ -156,12 +156,12 @@ func TestKafkaSendersLie(t *testing.T) {
 	number, far := event("a number as key"), event("a far time", kgo.RecordHeader{Key: "ce_sequence", Value: []byte("2")}, kgo.RecordHeader{Key: "ce_partitionkey", Value: []byte("k")})
 	number.Key = []byte{0, 0, 0, 0, 0, 0, 0, 42}
 	malformed := &kgo.Record{Topic: topic, Value: []byte("this is no event"), Key: number.Key}
-	large := event("large headers", kgo.RecordHeader{Key: "x", Value: make([]byte, inbox.MaxHeaders)}, kgo.RecordHeader{Key: "y", Value: bytes.Repeat([]byte("y"), inbox.MaxHeaders)})
+	large := event("large headers", kgo.RecordHeader{Key: "x", Value: make([]byte, message.MaxReceivedHeaders)}, kgo.RecordHeader{Key: "y", Value: bytes.Repeat([]byte("y"), message.MaxReceivedHeaders)})
 	for _, r := range []*kgo.Record{number, far, malformed, large, event("panics"), event("last")} {
 		must(t, k.client.ProduceSync(t.Context(), r).FirstErr())
 	}
 	cfg := k.config()
-	cfg.Decode = func(r *kgo.Record) (inbox.Message, error) {
+	cfg.Decode = func(r *kgo.Record) (message.Message, error) {
 		m, err := kafkabroker.Decode(r)
 		if m.ID == "panics" {
 			panic("the decoder panics")
@@ -202,7 +202,7 @@ func TestKafkaOffsetWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- kafkabroker.Consume(ctx, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+		ended <- kafkabroker.Consume(ctx, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m message.Message) error {
 			if m.Key == "key 3" && m.Seq == 1 {
 				<-free
 			}
@@ -249,7 +249,7 @@ func TestKafkaRebalance(t *testing.T) {
 	k.publish(t, batch(40, 1, 1))
 	free, begun := make(chan struct{}), make(chan string, 100)
 	start(t, func(ctx context.Context) error {
-		return kafkabroker.Consume(ctx, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+		return kafkabroker.Consume(ctx, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m message.Message) error {
 			begun <- m.ID
 			<-free
 			return g.apply(ctx, tx, m)
@@ -295,7 +295,7 @@ func TestKafkaConnectionsAreCut(t *testing.T) {
 	cfg.Client = append(kafkaOptions(k.address, 5*time.Second), kgo.Dialer(proxy.DialContext))
 	handled := make(chan struct{}, 100000)
 	start(t, func(ctx context.Context) error {
-		return kafkabroker.Consume(ctx, g.inbox(&events{}), func(ctx context.Context, tx sqlTx, m inbox.Message) error {
+		return kafkabroker.Consume(ctx, g.inbox(&events{}), func(ctx context.Context, tx sqlTx, m message.Message) error {
 			handled <- struct{}{}
 			return g.apply(ctx, tx, m)
 		}, cfg)

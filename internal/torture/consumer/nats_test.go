@@ -15,12 +15,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/cloudevent"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 )
 
 // jetStream is a nats-server that can be killed, with one stream.
@@ -53,7 +53,7 @@ func connect(t *testing.T, url string) jetstream.JetStream {
 }
 
 // duplicate publishes a message once more, so that the stream does not know it again.
-func (n *jetStream) duplicate(t *testing.T, m outbox.Message) {
+func (n *jetStream) duplicate(t *testing.T, m message.Message) {
 	t.Helper()
 	message := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
 	for name, value := range cloudevent.Headers(&m, cloudevent.NATS) {
@@ -81,13 +81,13 @@ func (n *jetStream) into(p *plan) { p.NATS = n.URL() }
 func (n *jetStream) points() []int64 { return []int64{1, 2, 5, 8, 9, 12, 13, 14} }
 
 // publish implements broker.
-func (n *jetStream) publish(t *testing.T, list []outbox.Message) {
+func (n *jetStream) publish(t *testing.T, list []message.Message) {
 	t.Helper()
 	publish(t, natsbroker.Publisher(n.js), list)
 }
 
 // repeat implements broker.
-func (n *jetStream) repeat(t *testing.T, list []outbox.Message) {
+func (n *jetStream) repeat(t *testing.T, list []message.Message) {
 	t.Helper()
 	for _, m := range list {
 		n.duplicate(t, m)
@@ -134,7 +134,7 @@ func TestNATS(t *testing.T) {
 	in := g.inbox(e)
 	var failed sync.Map
 	stop := start(t, func(ctx context.Context) error {
-		return natsbroker.Consume(ctx, n.js, in, func(ctx context.Context, tx sqlTx, m inbox.Message) error {
+		return natsbroker.Consume(ctx, n.js, in, func(ctx context.Context, tx sqlTx, m message.Message) error {
 			if _, before := failed.LoadOrStore(m.ID, true); !before && m.Seq%4 == 0 {
 				return errNow
 			}
@@ -190,7 +190,7 @@ func TestNATSHandlerIsSlow(t *testing.T) {
 	cfg := natsConfig
 	cfg.AckWait, cfg.Concurrency, cfg.Batch = time.Second, 1, 1
 	start(t, func(ctx context.Context) error {
-		return natsbroker.Consume(ctx, n.js, g.inbox(&events{}), func(ctx context.Context, tx sqlTx, m inbox.Message) error {
+		return natsbroker.Consume(ctx, n.js, g.inbox(&events{}), func(ctx context.Context, tx sqlTx, m message.Message) error {
 			<-enough
 			return g.apply(ctx, tx, m)
 		}, cfg)
@@ -217,11 +217,11 @@ func TestNATSDrains(t *testing.T) {
 	cfg := natsConfig
 	cfg.Concurrency, cfg.Batch = 1, 1
 	arrived := make(chan string, 100)
-	cfg.Decode = func(m jetstream.Msg) (inbox.Message, error) { arrived <- m.Subject(); return natsbroker.Decode(m) }
+	cfg.Decode = func(m jetstream.Msg) (message.Message, error) { arrived <- m.Subject(); return natsbroker.Decode(m) }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- natsbroker.Consume(ctx, n.js, g.inbox(&events{}), func(ctx context.Context, tx sqlTx, m inbox.Message) error {
+		ended <- natsbroker.Consume(ctx, n.js, g.inbox(&events{}), func(ctx context.Context, tx sqlTx, m message.Message) error {
 			begun <- m.ID
 			<-free
 			return g.apply(ctx, tx, m)
@@ -268,7 +268,7 @@ func TestNATSServerIsKilled(t *testing.T) {
 	var handled atomic.Int64
 	resumed := make(chan struct{}, len(list)*100)
 	start(t, func(ctx context.Context) error {
-		return natsbroker.Consume(ctx, js, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+		return natsbroker.Consume(ctx, js, g.inbox(&events{}), func(ctx context.Context, tx pgxTx, m message.Message) error {
 			if handled.Add(1)%20 == 0 {
 				resumed <- struct{}{}
 			}

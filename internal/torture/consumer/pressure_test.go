@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	natsbroker "github.com/oncelib/once/broker/nats"
-	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 )
@@ -89,7 +90,7 @@ func TestConcurrencyFollowsThePool(t *testing.T) {
 		c := natsConfig
 		c.SlowAcquire = longest
 		c.Concurrency, c.Batch, c.Log = most, 1, slog.New(allowed)
-		return natsbroker.Consume(ctx, n.js, in, func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+		return natsbroker.Consume(ctx, n.js, in, func(ctx context.Context, tx pgxTx, m message.Message) error {
 			switch {
 			case m.Type == "gate":
 				running.Add(1)

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	kafkabroker "github.com/oncelib/once/broker/kafka"
+	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
@@ -26,9 +26,9 @@ func TestKafkaRate(t *testing.T) {
 	if os.Getenv("ONCE_TORTURE") == "long" {
 		pairs, healthy = 5, 10000
 	}
-	for name, trouble := range map[string]func(i int) []outbox.Message{
-		"600 fail":       func(i int) []outbox.Message { return eventsOf(fmt.Sprint("sick ", i), 1, 1) },
-		"gaps of 2 keys": func(i int) []outbox.Message { return eventsOf(fmt.Sprint("sick ", i%2), int64(i/2+2), int64(i/2+2)) },
+	for name, trouble := range map[string]func(i int) []message.Message{
+		"600 fail":       func(i int) []message.Message { return eventsOf(fmt.Sprint("sick ", i), 1, 1) },
+		"gaps of 2 keys": func(i int) []message.Message { return eventsOf(fmt.Sprint("sick ", i%2), int64(i/2+2), int64(i/2+2)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ratios []float64
@@ -43,7 +43,7 @@ func TestKafkaRate(t *testing.T) {
 }
 
 // testKafkaRate returns how long healthy messages take.
-func testKafkaRate(t *testing.T, healthy int, trouble func(i int) []outbox.Message) time.Duration {
+func testKafkaRate(t *testing.T, healthy int, trouble func(i int) []message.Message) time.Duration {
 	t.Helper()
 	const failing, keys = 600, 50
 	k, g := newKafka(t, 4), newPgx(t)
@@ -55,7 +55,7 @@ func testKafkaRate(t *testing.T, healthy int, trouble func(i int) []outbox.Messa
 	var attempts atomic.Int64
 	k.publishTo(t, 2, eventsOf("warm", 1, 10))
 	stop := start(t, func(ctx context.Context) error {
-		return kafkabroker.Consume(ctx, in, func(ctx context.Context, tx pgxTx, m inbox.Message) error {
+		return kafkabroker.Consume(ctx, in, func(ctx context.Context, tx pgxTx, m message.Message) error {
 			if isSick(&m) {
 				tried.add(m.ID)
 				attempts.Add(1)
@@ -68,7 +68,7 @@ func testKafkaRate(t *testing.T, healthy int, trouble func(i int) []outbox.Messa
 	g.waitFor(t, 10)
 	if trouble != nil {
 		for p := range 2 {
-			var list []outbox.Message
+			var list []message.Message
 			for i := p; i < failing; i += 2 {
 				list = append(list, trouble(i)...)
 			}
@@ -78,7 +78,7 @@ func testKafkaRate(t *testing.T, healthy int, trouble func(i int) []outbox.Messa
 			return tried.count() == failing || g.count(t, "select count(*) from once_inbox_parked") == failing
 		})
 	}
-	lists := make([][]outbox.Message, 2)
+	lists := make([][]message.Message, 2)
 	for i := range healthy {
 		key := fmt.Sprint("key ", i%keys)
 		lists[i%2] = append(lists[i%2], eventsOf(key, int64(i/keys+1), int64(i/keys+1))...)

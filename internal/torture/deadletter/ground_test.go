@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
@@ -28,11 +30,11 @@ type ground struct {
 }
 
 // handler applies a message of an inbox.
-type handler func(ctx context.Context, r sqlplane.Runner, m inbox.Message) error
+type handler func(ctx context.Context, r sqlplane.Runner, m message.Message) error
 
 // consumer is an inbox with its handler.
 type consumer struct {
-	handle func(ctx context.Context, m inbox.Message) (inbox.Outcome, error)
+	handle func(ctx context.Context, m message.Message) (inbox.Outcome, error)
 	run    func(ctx context.Context) error
 }
 
@@ -40,9 +42,9 @@ func newGround[TX any](s harness.Store[TX]) *ground {
 	engine := once.New(s, once.Config{Observer: once.Discard})
 	return &ground{s, outbox.New(s, outbox.Config{}), func(cfg inbox.Config, fn handler) consumer {
 		in := inbox.New(engine, cfg)
-		apply := func(ctx context.Context, tx TX, m inbox.Message) error { return fn(ctx, s.On(tx), m) }
+		apply := func(ctx context.Context, tx TX, m message.Message) error { return fn(ctx, s.On(tx), m) }
 		return consumer{
-			func(ctx context.Context, m inbox.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, apply) },
+			func(ctx context.Context, m message.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, apply) },
 			func(ctx context.Context) error { return in.Run(ctx, apply) },
 		}
 	}}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
@@ -51,7 +53,7 @@ func testRelayLettersOfOneID(t *testing.T, g *ground) {
 type refusing struct{ mended atomic.Bool }
 
 // Publish implements outbox.Publisher.
-func (d *refusing) Publish(_ context.Context, messages []outbox.Message) []error {
+func (d *refusing) Publish(_ context.Context, messages []message.Message) []error {
 	errs := make([]error, len(messages))
 	for i := range errs {
 		if !d.mended.Load() {

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -37,25 +38,25 @@ func (g *ground) orders(t *testing.T, order inbox.Order) *orders {
 	}
 	o := new(orders)
 	once := retry.Policy{Attempts: 1}
-	o.consumer = g.consumer(inbox.Config{Consumer: "billing", Order: order, Policy: &once}, func(ctx context.Context, r sqlplane.Runner, m inbox.Message) error {
+	o.consumer = g.consumer(inbox.Config{Consumer: "billing", Order: order, Policy: &once}, func(ctx context.Context, r sqlplane.Runner, m message.Message) error {
 		if _, err := r.Exec(ctx, g.text("insert into effect (event) values (?)", m.ID)); err != nil {
 			return err
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if m.Type == "bad" && !o.mended {
-			return inbox.Permanent(errors.New("customer 17 is unknown"))
+			return retry.Permanent(errors.New("customer 17 is unknown"))
 		}
 		return nil
 	})
 	return o
 }
 
-func event(n int, kind string) inbox.Message {
-	return inbox.Message{ID: fmt.Sprintf("event-%d", n), Source: "shop", Topic: "t", Key: "k", Seq: int64(n), Type: kind, Payload: []byte("x")}
+func event(n int, kind string) message.Message {
+	return message.Message{ID: fmt.Sprintf("event-%d", n), Source: "shop", Topic: "t", Key: "k", Seq: int64(n), Type: kind, Payload: []byte("x")}
 }
 
-func (g *ground) handled(t *testing.T, o *orders, m inbox.Message, wanted inbox.Outcome) {
+func (g *ground) handled(t *testing.T, o *orders, m message.Message, wanted inbox.Outcome) {
 	t.Helper()
 	got, err := o.handle(t.Context(), m)
 	must(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )
@@ -22,7 +23,7 @@ type destination struct {
 }
 
 // Publish implements outbox.Publisher.
-func (d *destination) Publish(_ context.Context, messages []outbox.Message) []error {
+func (d *destination) Publish(_ context.Context, messages []message.Message) []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	errs := make([]error, len(messages))
@@ -130,7 +131,7 @@ func testRelayLetters(t *testing.T, g *ground) {
 	want(t, g.progress(t, r.UID), "done total 1 waiting 0 applied 1 failed 0 discarded 0") // in the same commit
 	eventually(t, "[good 1 e good 2 e good 3 e bad 1 e bad 2 e bad 3 e]", func() any { return to.arrived() })
 
-	to.set(outbox.Permanent(errors.New("unknown field")))
+	to.set(retry.Permanent(errors.New("unknown field")))
 	messages(4, 5)
 	eventually(t, 1, func() any { return g.count(t, stopped) })
 	want(t, state(), "[outbox t/bad 4 permanent 1 unknown field]")

@@ -15,6 +15,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -27,11 +29,11 @@ func TestBatch(t *testing.T) {
 
 func testBatch[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{})
-	var batch []inbox.Message
+	var batch []message.Message
 	var ids []string
 	for i := range 70 {
 		ids = append(ids, fmt.Sprint("m", i))
-		batch = append(batch, message(ids[i]))
+		batch = append(batch, event(ids[i]))
 	}
 	must(t, errorsOf(in.HandleBatch(t.Context(), batch[:10], g.book)))
 	twin, liar := batch[20], batch[21]
@@ -89,8 +91,8 @@ func testPoisonInBatch[TX any](t *testing.T, g *ground[TX]) {
 		g.exec(t, "delete from effect")
 		in, _ := g.inbox(t, inbox.Config{Consumer: fmt.Sprint(c.order), Order: c.order})
 		broken := true
-		fn := g.failing(func(m inbox.Message) bool { return broken && (m.ID == "a-2" || m.ID == "free") })
-		batch := []inbox.Message{ordered("a", 1), ordered("a", 2), ordered("a", 3), ordered("b", 1), ordered("c", 2), message("other"), message("free")}
+		fn := g.failing(func(m message.Message) bool { return broken && (m.ID == "a-2" || m.ID == "free") })
+		batch := []message.Message{ordered("a", 1), ordered("a", 2), ordered("a", 3), ordered("b", 1), ordered("c", 2), event("other"), event("free")}
 		if got := outcomes(in.HandleBatch(t.Context(), batch, fn)); got != c.first {
 			t.Errorf("order %d: %s, want %s", c.order, got, c.first)
 		}
@@ -100,7 +102,7 @@ func testPoisonInBatch[TX any](t *testing.T, g *ground[TX]) {
 		}
 		g.wantBooked(t, booked...)
 		broken = false
-		if got := outcomes(in.HandleBatch(t.Context(), []inbox.Message{batch[1], batch[2], batch[6]}, fn)); got != c.second {
+		if got := outcomes(in.HandleBatch(t.Context(), []message.Message{batch[1], batch[2], batch[6]}, fn)); got != c.second {
 			t.Errorf("order %d: %s, want %s", c.order, got, c.second)
 		}
 		g.wantBooked(t, append(booked, "a-2", "a-3", "free")...)
@@ -119,14 +121,14 @@ func TestBatchOrder(t *testing.T) {
 
 func testBatchOrder[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder})
-	batch := []inbox.Message{ordered("a", 3), ordered("b", 1), ordered("a", 1), ordered("a", 2), ordered("b", 1), ordered("c", 3), ordered("c", 3), ordered("c", 2)}
+	batch := []message.Message{ordered("a", 3), ordered("b", 1), ordered("a", 1), ordered("a", 2), ordered("b", 1), ordered("c", 3), ordered("c", 3), ordered("c", 2)}
 	if got := outcomes(in.HandleBatch(t.Context(), batch, g.book)); got != "applied applied applied applied duplicate parked parked parked" {
 		t.Error(got)
 	}
 	if n := g.parked(t); n != 2 {
 		t.Errorf("%d parked", n)
 	}
-	if got := outcomes(in.HandleBatch(t.Context(), []inbox.Message{ordered("c", 1), ordered("a", 4), ordered("c", 4)}, g.book)); got != "applied applied parked" {
+	if got := outcomes(in.HandleBatch(t.Context(), []message.Message{ordered("c", 1), ordered("a", 4), ordered("c", 4)}, g.book)); got != "applied applied parked" {
 		t.Error(got)
 	}
 	g.exec(t, "delete from effect where k = 'b'")
@@ -144,25 +146,25 @@ func testDo[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{})
 	type receipt struct{ Number int }
 	runs := 0
-	fn := func(ctx context.Context, tx TX, m inbox.Message) (receipt, error) {
+	fn := func(ctx context.Context, tx TX, m message.Message) (receipt, error) {
 		runs++
 		return receipt{runs}, g.book(ctx, tx, m)
 	}
 	for try := range 3 {
-		r, err := inbox.Do(t.Context(), in, message("a"), fn)
+		r, err := inbox.Do(t.Context(), in, event("a"), fn)
 		if err != nil || r.Value.Number != 1 || r.Replayed != (try > 0) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
 	g.wantBooked(t, "a")
-	if _, err := inbox.Do(t.Context(), in, message("b"), func(context.Context, TX, inbox.Message) (int, error) {
-		return 0, inbox.Permanent(errRefused)
+	if _, err := inbox.Do(t.Context(), in, event("b"), func(context.Context, TX, message.Message) (int, error) {
+		return 0, retry.Permanent(errRefused)
 	}); !errors.Is(err, inbox.ErrDeadLettered) {
 		t.Error(err)
 	}
-	o, err := in.Handle(t.Context(), message("c"), g.book)
+	o, err := in.Handle(t.Context(), event("c"), g.book)
 	want(t, o, err, inbox.Applied)
-	if _, err := inbox.Do(t.Context(), in, message("c"), fn); once.CodeOf(err) != once.CodeNoResult {
+	if _, err := inbox.Do(t.Context(), in, event("c"), fn); once.CodeOf(err) != once.CodeNoResult {
 		t.Error(err)
 	}
 }
@@ -177,15 +179,15 @@ func TestRetention(t *testing.T) {
 func testRetention[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Retain: time.Hour, RetainOf: map[string]time.Duration{"long": 24 * time.Hour}, Policy: soon(1)})
 	other, _ := g.inbox(t, inbox.Config{Consumer: "other", Retain: 1000 * time.Hour})
-	long := message("a")
+	long := event("a")
 	long.Source = "long"
-	for _, m := range []inbox.Message{message("a"), message("dead"), long} {
+	for _, m := range []message.Message{event("a"), event("dead"), long} {
 		o, err := in.Handle(t.Context(), m, g.failing(named("dead")))
 		if err != nil || (o == inbox.DeadLettered) != (m.ID == "dead") {
 			t.Errorf("%s: %q, %v", m.ID, o, err)
 		}
 	}
-	o, err := other.Handle(t.Context(), message("a"), g.book)
+	o, err := other.Handle(t.Context(), event("a"), g.book)
 	want(t, o, err, inbox.Applied)
 	left := func(w int) {
 		t.Helper()
@@ -201,22 +203,22 @@ func testRetention[TX any](t *testing.T, g *ground[TX]) {
 	left(4)
 	age()
 	left(3) // that of the short source is gone
-	o, err = in.Handle(t.Context(), message("a"), g.book)
+	o, err = in.Handle(t.Context(), event("a"), g.book)
 	want(t, o, err, inbox.Applied)
-	o, err = in.Handle(t.Context(), message("dead"), g.book)
+	o, err = in.Handle(t.Context(), event("dead"), g.book)
 	want(t, o, err, inbox.DeadLettered)
 	o, err = in.Handle(t.Context(), long, g.book)
 	want(t, o, err, inbox.Duplicate)
-	var many []inbox.Message // more than one statement deletes
+	var many []message.Message // more than one statement deletes
 	for i := range 1100 {
-		many = append(many, message(fmt.Sprint("old", i)))
+		many = append(many, event(fmt.Sprint("old", i)))
 	}
-	must(t, errorsOf(in.HandleBatch(t.Context(), many, func(context.Context, TX, inbox.Message) error { return nil })))
+	must(t, errorsOf(in.HandleBatch(t.Context(), many, func(context.Context, TX, message.Message) error { return nil })))
 	age()
 	left(3)
 	g.exec(t, "update once_deadletter set redrive_at = NOW")
 	run(t, in, g.book, func() bool { return g.letters(t) == 0 })
-	o, err = in.Handle(t.Context(), message("dead"), g.book)
+	o, err = in.Handle(t.Context(), event("dead"), g.book)
 	want(t, o, err, inbox.Duplicate)
 }
 
@@ -231,12 +233,12 @@ func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
 	encrypter, err := once.NewEncrypter(bytes.Repeat([]byte{1}, 32))
 	must(t, err)
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Encrypter: encrypter, Policy: soon(1)})
-	secret := func(m inbox.Message) inbox.Message {
+	secret := func(m message.Message) message.Message {
 		m.Payload, m.Headers = []byte("the secret"), map[string]string{"name": "a secret name"}
 		m.CreatedAt, m.Trace = time.UnixMilli(1700000000000).UTC(), "00-11-22-01"
 		return m
 	}
-	check := func(ctx context.Context, tx TX, m inbox.Message) error {
+	check := func(ctx context.Context, tx TX, m message.Message) error {
 		if string(m.Payload) != "the secret" || m.Headers["name"] != "a secret name" || m.Type != "refund.succeeded" || m.Topic != "refunds" || m.Trace != "00-11-22-01" || !m.CreatedAt.Equal(time.UnixMilli(1700000000000)) {
 			t.Errorf("%+v", m)
 		}
@@ -244,7 +246,7 @@ func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
 	}
 	o, err := in.Handle(t.Context(), secret(ordered("k", 2)), check)
 	want(t, o, err, inbox.Parked)
-	o, err = in.Handle(t.Context(), secret(ordered("k", 1)), func(context.Context, TX, inbox.Message) error { return errRefused })
+	o, err = in.Handle(t.Context(), secret(ordered("k", 1)), func(context.Context, TX, message.Message) error { return errRefused })
 	want(t, o, err, inbox.DeadLettered)
 	for _, table := range []string{"once_inbox_parked", "once_deadletter"} {
 		must(t, g.store.Pool().Query(t.Context(), g.text("select payload, headers from "+table), func(row sqlplane.Row) error {

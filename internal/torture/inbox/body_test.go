@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 )
 
 // TestSameBody: a message whose body was applied under another ID is told, and applied all the same: one by one, in a batch,
@@ -23,11 +24,11 @@ func TestSameBody(t *testing.T) {
 }
 
 func testSameBody[TX any](t *testing.T, g *ground[TX]) {
-	with := func(body string, m inbox.Message) inbox.Message {
+	with := func(body string, m message.Message) message.Message {
 		m.Payload = []byte(body)
 		return m
 	}
-	elsewhere := with("body", message("source"))
+	elsewhere := with("body", event("source"))
 	elsewhere.Source = "another"
 	in, told := g.inbox(t, inbox.Config{ReportSameBody: true, Retain: time.Hour})
 	silent, untold := g.inbox(t, inbox.Config{Consumer: "silent"})
@@ -43,26 +44,26 @@ func testSameBody[TX any](t *testing.T, g *ground[TX]) {
 			t.Errorf("%s: %q is told, want %q", what, got, want)
 		}
 	}
-	must(t, errorsOf(other.HandleBatch(t.Context(), []inbox.Message{with("body", message("0"))}, g.book)))
+	must(t, errorsOf(other.HandleBatch(t.Context(), []message.Message{with("body", event("0"))}, g.book)))
 	for _, in := range []*inbox.Inbox[TX]{in, silent} {
-		for _, m := range []inbox.Message{with("body", message("a")), with("body", message("a")), elsewhere, with("", message("e")), with("", message("f"))} {
+		for _, m := range []message.Message{with("body", event("a")), with("body", event("a")), elsewhere, with("", event("e")), with("", event("f"))} {
 			_, err := in.Handle(t.Context(), m, g.book)
 			must(t, err)
 		}
 	}
 	wantTold("no other ID", told)
 	for _, in := range []*inbox.Inbox[TX]{in, silent} {
-		o, err := in.Handle(t.Context(), with("body", message("b")), g.book)
+		o, err := in.Handle(t.Context(), with("body", event("b")), g.book)
 		want(t, o, err, inbox.Applied)
 	}
 	wantTold("another ID", told, "b as a")
 	wantTold("it is off", untold)
 
-	var batch []inbox.Message
+	var batch []message.Message
 	wanted := []string{"b as a"}
 	for i := range 40 { // more than one look-up
 		id := fmt.Sprintf("x%02d", i)
-		batch = append(batch, with(id, message(id)))
+		batch = append(batch, with(id, event(id)))
 	}
 	must(t, errorsOf(in.HandleBatch(t.Context(), batch, g.book)))
 	for i := range batch {
@@ -79,7 +80,7 @@ func testSameBody[TX any](t *testing.T, g *ground[TX]) {
 	}
 	wantTold("a parked message", sortedTold, "k-2 as k-1")
 
-	g.exec(t, "update once_inbox_body set applied_at = AGO(?) where source = ?", (2 * time.Hour).Microseconds(), message("").Source)
+	g.exec(t, "update once_inbox_body set applied_at = AGO(?) where source = ?", (2 * time.Hour).Microseconds(), event("").Source)
 	must(t, in.Sweep(t.Context()))
 	if n := g.count(t, "select count(*) from once_inbox_body where consumer = ?", "billing"); n != 1 {
 		t.Errorf("%d bodies are left", n)
@@ -87,7 +88,7 @@ func testSameBody[TX any](t *testing.T, g *ground[TX]) {
 	if n := g.count(t, "select count(*) from once_inbox_body where consumer <> ?", "billing"); n != 3 {
 		t.Errorf("%d bodies of other consumers are left", n)
 	}
-	o, err := in.Handle(t.Context(), with("body", message("c")), g.book)
+	o, err := in.Handle(t.Context(), with("body", event("c")), g.book)
 	want(t, o, err, inbox.Applied)
 	wantTold("beyond the retention", told, wanted...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
@@ -28,7 +29,7 @@ func testHandlerTimeout[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, HandlerTimeout: 100 * time.Millisecond, Policy: soon(2)})
 	free, late := make(chan struct{}), make(chan error, 10)
 	calls := map[string]int{}
-	hangs := func(ctx context.Context, tx TX, m inbox.Message) error {
+	hangs := func(ctx context.Context, tx TX, m message.Message) error {
 		calls[m.ID]++
 		if err := g.book(ctx, tx, m); err != nil || m.Key == "k" {
 			return err
@@ -43,13 +44,13 @@ func testHandlerTimeout[TX any](t *testing.T, g *ground[TX]) {
 	}
 	for i, key := range []string{"waits", "never"} {
 		before, behind := ordered("k", int64(2*i+1)), ordered("k", int64(2*i+2))
-		list := []inbox.Message{before, ordered(key, 1), ordered(key, 2), ordered("behind "+key, 1)}
+		list := []message.Message{before, ordered(key, 1), ordered(key, 2), ordered("behind "+key, 1)}
 		results := in.HandleBatch(t.Context(), list, hangs)
 		want(t, results[0].Outcome, results[0].Err, inbox.Applied)
 		if !errors.Is(results[1].Err, inbox.ErrHandlerTimeout) || results[2].Err == nil || results[3].Err == nil {
 			t.Errorf("%s: %+v", key, results)
 		}
-		results = in.HandleBatch(t.Context(), []inbox.Message{list[1], behind}, hangs) // the last attempt
+		results = in.HandleBatch(t.Context(), []message.Message{list[1], behind}, hangs) // the last attempt
 		want(t, results[0].Outcome, results[0].Err, inbox.DeadLettered)
 		if key == "waits" { // it was called once more, and the other one is behind it
 			o, err := in.Handle(t.Context(), behind, hangs)
@@ -80,14 +81,14 @@ func TestHandlerGoexit(t *testing.T) {
 
 func testHandlerGoexit[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(2)})
-	ends := func(ctx context.Context, tx TX, m inbox.Message) error {
+	ends := func(ctx context.Context, tx TX, m message.Message) error {
 		if err := g.book(ctx, tx, m); err != nil || m.Key == "k" {
 			return err
 		}
 		runtime.Goexit()
 		return nil
 	}
-	results := in.HandleBatch(t.Context(), []inbox.Message{ordered("k", 1), ordered("ends", 1)}, ends)
+	results := in.HandleBatch(t.Context(), []message.Message{ordered("k", 1), ordered("ends", 1)}, ends)
 	want(t, results[0].Outcome, results[0].Err, inbox.Applied)
 	if results[1].Err == nil {
 		t.Errorf("%+v", results[1])
@@ -104,7 +105,7 @@ func TestParkedBesideSlow(t *testing.T) {
 	g := newPgx(t)
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, HandlerTimeout: time.Hour, Policy: &retry.Policy{Attempts: 5, Base: 200 * time.Millisecond, Cap: 200 * time.Millisecond, Total: -1}})
 	keys := []string{"a", "m slow", "z"}
-	fails := g.failing(func(m inbox.Message) bool { return m.Seq == 2 })
+	fails := g.failing(func(m message.Message) bool { return m.Seq == 2 })
 	for _, key := range keys {
 		for _, seq := range []int64{2, 1} { // the failed attempt is of the parked one
 			if _, err := in.Handle(t.Context(), ordered(key, seq), fails); err != nil {
@@ -115,7 +116,7 @@ func TestParkedBesideSlow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	free, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- in.Run(ctx, func(ctx context.Context, tx pgx.Tx, m inbox.Message) error {
+		ended <- in.Run(ctx, func(ctx context.Context, tx pgx.Tx, m message.Message) error {
 			if m.Key == "m slow" {
 				<-free
 			}

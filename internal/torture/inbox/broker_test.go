@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 )
 
 // broker delivers messages until they are acknowledged.
 type broker struct {
-	unacked []inbox.Message
+	unacked []message.Message
 	batch   int             // how many are delivered at once
 	acked   func(id string) // called for each
 }
@@ -22,7 +23,7 @@ func deliver[TX any](ctx context.Context, b *broker, in *inbox.Inbox[TX], fn inb
 		if time.Now().After(end) {
 			return fmt.Errorf("%d messages are never acknowledged", len(b.unacked))
 		}
-		var again []inbox.Message
+		var again []message.Message
 		for rest := b.unacked; len(rest) > 0; {
 			n := min(b.batch, len(rest))
 			var results []inbox.Result
@@ -51,10 +52,10 @@ func deliver[TX any](ctx context.Context, b *broker, in *inbox.Inbox[TX], fn inb
 }
 
 // scenario is messages in an order in which a broker may deliver them. Two of them are broken.
-func scenario(order inbox.Order) (messages []inbox.Message, broken []string) {
-	messages = []inbox.Message{ordered("a", 1), message("x"), ordered("b", 2), ordered("a", 2), ordered("b", 1), message("poison"), ordered("a", 3), message("x"), ordered("a", 4), ordered("b", 3), ordered("b", 2)}
+func scenario(order inbox.Order) (messages []message.Message, broken []string) {
+	messages = []message.Message{ordered("a", 1), event("x"), ordered("b", 2), ordered("a", 2), ordered("b", 1), event("poison"), ordered("a", 3), event("x"), ordered("a", 4), ordered("b", 3), ordered("b", 2)}
 	if order == inbox.LatestVersion { // what comes late is not applied
-		messages = slices.DeleteFunc(messages, func(m inbox.Message) bool { return m.Key == "b" })
+		messages = slices.DeleteFunc(messages, func(m message.Message) bool { return m.Key == "b" })
 	}
 	return messages, []string{"poison", "a-3"}
 }
@@ -69,7 +70,7 @@ func expected(order inbox.Order) []string {
 
 // brokenUntil fails for these messages until fixed.
 func (g *ground[TX]) brokenUntil(ids []string, fixed *bool) inbox.Handler[TX] {
-	return func(ctx context.Context, tx TX, m inbox.Message) error {
+	return func(ctx context.Context, tx TX, m message.Message) error {
 		if err := g.book(ctx, tx, m); err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
@@ -27,7 +29,7 @@ type childPlan struct {
 	Consumer string
 	Order    inbox.Order
 	Batch    int
-	Messages []inbox.Message
+	Messages []message.Message
 	At       int            // the point at which it sends itself the signal; 0: never
 	Signal   syscall.Signal // SIGKILL or SIGSTOP
 }
@@ -69,8 +71,8 @@ func (p childPlan) consumed(t *testing.T) (acked []string, killed bool) {
 }
 
 // killScenario is a scenario without broken messages.
-func killScenario() []inbox.Message {
-	return []inbox.Message{ordered("a", 2), message("x"), ordered("a", 1), message("y"), ordered("a", 3), message("x")}
+func killScenario() []message.Message {
+	return []message.Message{ordered("a", 2), event("x"), ordered("a", 1), event("y"), ordered("a", 3), event("x")}
 }
 
 // TestConsumerKilled: a process is killed at its N-th point, N = 1, 2, ... until it survives. Its successor gets what was not
@@ -97,7 +99,7 @@ func testConsumerKilled[TX any](t *testing.T, g *ground[TX], d harness.Database)
 				g.exec(t, "delete from effect")
 				p := childPlan{Database: d, Consumer: fmt.Sprint("killed ", batch, at), Order: inbox.InOrder, Batch: batch, Messages: killScenario(), At: at, Signal: syscall.SIGKILL}
 				acked, struck := p.consumed(t)
-				p.Messages = slices.DeleteFunc(killScenario(), func(m inbox.Message) bool { return slices.Contains(acked, m.ID) })
+				p.Messages = slices.DeleteFunc(killScenario(), func(m message.Message) bool { return slices.Contains(acked, m.ID) })
 				p.At = 0
 				if _, killed := p.consumed(t); killed {
 					t.Error("the successor was killed")

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -35,11 +36,11 @@ func Example() {
 	engine := once.New(s, once.Config{})
 
 	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
-	book := func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+	book := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into booking (id, amount) values (?, ?)", m.ID, string(m.Payload))
 		return err
 	}
-	for _, m := range []inbox.Message{
+	for _, m := range []message.Message{
 		{ID: "e1", Topic: "refunds", Key: "account 42", Seq: 1, Type: "refund.succeeded", Payload: []byte("1000")},
 		{ID: "e1", Topic: "refunds", Key: "account 42", Seq: 1, Type: "refund.succeeded", Payload: []byte("1000")},
 		{ID: "e3", Topic: "refunds", Key: "account 42", Seq: 3, Type: "refund.succeeded", Payload: []byte("3000")},
@@ -90,7 +91,7 @@ func ExampleDo() {
 	in := inbox.New(once.New(s, once.Config{}), inbox.Config{Consumer: "billing"})
 	runs := 0
 	for range 2 {
-		r, err := inbox.Do(ctx, in, inbox.Message{ID: "e1"}, func(context.Context, *sql.Tx, inbox.Message) (string, error) {
+		r, err := inbox.Do(ctx, in, message.Message{ID: "e1"}, func(context.Context, *sql.Tx, message.Message) (string, error) {
 			runs++
 			return fmt.Sprint("receipt ", runs), nil
 		})

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -162,7 +164,7 @@ func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
 }
 
 // book is a handler: it writes an effect for each message.
-func (g *ground[TX]) book(ctx context.Context, tx TX, m inbox.Message) error {
+func (g *ground[TX]) book(ctx context.Context, tx TX, m message.Message) error {
 	_, err := g.store.On(tx).Exec(ctx, g.text(`insert into effect (event, k, seq, before_seq)
  select ?, ?, ?, coalesce(max(seq), 0) from effect where k = ?`, m.ID, m.Key, m.Seq, m.Key))
 	return err
@@ -243,13 +245,13 @@ func want(tb testing.TB, got inbox.Outcome, err error, wanted inbox.Outcome) {
 }
 
 // message is one without an order.
-func message(id string) inbox.Message {
-	return inbox.Message{ID: id, Source: "s", Topic: "refunds", Type: "refund.succeeded", Payload: []byte("payload of " + id)}
+func event(id string) message.Message {
+	return message.Message{ID: id, Source: "s", Topic: "refunds", Type: "refund.succeeded", Payload: []byte("payload of " + id)}
 }
 
 // ordered is message seq of a key.
-func ordered(key string, seq int64) inbox.Message {
-	m := message(fmt.Sprintf("%s-%d", key, seq))
+func ordered(key string, seq int64) message.Message {
+	m := event(fmt.Sprintf("%s-%d", key, seq))
 	m.Key, m.Seq = key, seq
 	return m
 }
@@ -257,8 +259,8 @@ func ordered(key string, seq int64) inbox.Message {
 var errRefused = errors.New("the handler does not like it")
 
 // failing is book that fails while fails says so.
-func (g *ground[TX]) failing(fails func(m inbox.Message) bool) inbox.Handler[TX] {
-	return func(ctx context.Context, tx TX, m inbox.Message) error {
+func (g *ground[TX]) failing(fails func(m message.Message) bool) inbox.Handler[TX] {
+	return func(ctx context.Context, tx TX, m message.Message) error {
 		if err := g.book(ctx, tx, m); err != nil {
 			return err
 		}
@@ -269,8 +271,8 @@ func (g *ground[TX]) failing(fails func(m inbox.Message) bool) inbox.Handler[TX]
 	}
 }
 
-func named(ids ...string) func(m inbox.Message) bool {
-	return func(m inbox.Message) bool { return slices.Contains(ids, m.ID) }
+func named(ids ...string) func(m message.Message) bool {
+	return func(m message.Message) bool { return slices.Contains(ids, m.ID) }
 }
 
 // outcomes describes results: outcomes, "retry" for an error.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
 
@@ -26,13 +27,13 @@ func testOnce[TX any](t *testing.T, g *ground[TX]) {
 	in, told := g.inbox(t, inbox.Config{})
 	other, _ := g.inbox(t, inbox.Config{Consumer: "search"})
 	for _, w := range []inbox.Outcome{inbox.Applied, inbox.Duplicate, inbox.Duplicate} {
-		o, err := in.Handle(t.Context(), message("a"), g.book)
+		o, err := in.Handle(t.Context(), event("a"), g.book)
 		want(t, o, err, w)
 	}
 	g.wantBooked(t, "a")
-	o, err := other.Handle(t.Context(), message("a"), g.book)
+	o, err := other.Handle(t.Context(), event("a"), g.book)
 	want(t, o, err, inbox.Applied)
-	elsewhere := message("a")
+	elsewhere := event("a")
 	elsewhere.Source = "t"
 	o, err = in.Handle(t.Context(), elsewhere, g.book)
 	want(t, o, err, inbox.Applied)
@@ -42,7 +43,7 @@ func testOnce[TX any](t *testing.T, g *ground[TX]) {
 	}
 
 	// The same ID with another body is refused and kept.
-	changed := message("a")
+	changed := event("a")
 	changed.Payload = []byte("another one")
 	for range 2 {
 		o, err = in.Handle(t.Context(), changed, g.book)
@@ -54,11 +55,11 @@ func testOnce[TX any](t *testing.T, g *ground[TX]) {
 	g.wantBooked(t, "a", "a", "a")
 
 	// A marker takes an ID, and calls no handler.
-	marker := message("b")
-	marker.Type, marker.Payload = inbox.TypeSkipped, nil
+	marker := event("b")
+	marker.Type, marker.Payload = message.TypeSkipped, nil
 	o, err = in.Handle(t.Context(), marker, g.book)
 	want(t, o, err, inbox.Skipped)
-	o, err = in.Handle(t.Context(), message("b"), g.book)
+	o, err = in.Handle(t.Context(), event("b"), g.book)
 	want(t, o, err, inbox.Duplicate)
 	o, err = in.Handle(t.Context(), marker, g.book)
 	want(t, o, err, inbox.Duplicate)
@@ -109,11 +110,11 @@ func testFailures[TX any](t *testing.T, g *ground[TX]) {
 	}
 
 	in, told := g.inbox(t, inbox.Config{Policy: soon(100)})
-	o, err := in.Handle(t.Context(), message("p"), func(ctx context.Context, tx TX, m inbox.Message) error {
-		return inbox.Permanent(errRefused)
+	o, err := in.Handle(t.Context(), event("p"), func(ctx context.Context, tx TX, m message.Message) error {
+		return retry.Permanent(errRefused)
 	})
 	want(t, o, err, inbox.DeadLettered)
-	o, err = in.Handle(t.Context(), message("panic"), func(context.Context, TX, inbox.Message) error { panic("ouch") })
+	o, err = in.Handle(t.Context(), event("panic"), func(context.Context, TX, message.Message) error { panic("ouch") })
 	if err == nil || !strings.Contains(err.Error(), "ouch") {
 		t.Errorf("%q, %v", o, err)
 	}
@@ -124,11 +125,11 @@ func testFailures[TX any](t *testing.T, g *ground[TX]) {
 	// The end of the context is no attempt.
 	before := g.count(t, "select count(*) from once_deadletter_attempt")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = in.Handle(ctx, message("c"), func(context.Context, TX, inbox.Message) error { cancel(); return errRefused })
+	_, err = in.Handle(ctx, event("c"), func(context.Context, TX, message.Message) error { cancel(); return errRefused })
 	if after := g.count(t, "select count(*) from once_deadletter_attempt"); err == nil || after != before {
 		t.Errorf("%v, %d attempts", err, after-before)
 	}
-	o, err = in.Handle(t.Context(), message("c"), g.book)
+	o, err = in.Handle(t.Context(), event("c"), g.book)
 	want(t, o, err, inbox.Applied)
 }
 
@@ -142,33 +143,33 @@ func TestMalformed(t *testing.T) {
 func testMalformed[TX any](t *testing.T, g *ground[TX]) {
 	in, told := g.inbox(t, inbox.Config{MaxPayload: 100, Order: inbox.InOrder})
 	n := 0
-	edit := func(f func(m *inbox.Message)) inbox.Message {
+	edit := func(f func(m *message.Message)) message.Message {
 		n++
 		m := ordered("k", 1)
 		m.ID = fmt.Sprint("bad-", n)
 		f(&m)
 		return m
 	}
-	bad := []inbox.Message{
-		edit(func(m *inbox.Message) { m.ID = "" }),
-		edit(func(m *inbox.Message) { m.ID = strings.Repeat("x", 256) }),
-		edit(func(m *inbox.Message) { m.ID = "a\x00b" }),
-		edit(func(m *inbox.Message) { m.Key = "a\nb" }),
-		edit(func(m *inbox.Message) { m.Topic = strings.Repeat("ü", 200) }),
-		edit(func(m *inbox.Message) { m.Source = "\xff" }),
-		edit(func(m *inbox.Message) { m.Seq = -1 }),
-		edit(func(m *inbox.Message) { m.Headers = map[string]string{"h": strings.Repeat("x", 70000)} }),
+	bad := []message.Message{
+		edit(func(m *message.Message) { m.ID = "" }),
+		edit(func(m *message.Message) { m.ID = strings.Repeat("x", 256) }),
+		edit(func(m *message.Message) { m.ID = "a\x00b" }),
+		edit(func(m *message.Message) { m.Key = "a\nb" }),
+		edit(func(m *message.Message) { m.Topic = strings.Repeat("ü", 200) }),
+		edit(func(m *message.Message) { m.Source = "\xff" }),
+		edit(func(m *message.Message) { m.Seq = -1 }),
+		edit(func(m *message.Message) { m.Headers = map[string]string{"h": strings.Repeat("x", 70000)} }),
 	}
 	for range 2 {
 		for _, r := range in.HandleBatch(t.Context(), bad, g.book) {
 			want(t, r.Outcome, r.Err, inbox.DeadLettered)
 		}
-		must(t, in.Refuse(t.Context(), inbox.Message{Payload: []byte{0xff, 0}}, "malformed", errRefused))
+		must(t, in.Refuse(t.Context(), message.Message{Payload: []byte{0xff, 0}}, "malformed", errRefused))
 	}
 	if n, all := g.count(t, "select count(*) from once_deadletter where class = 'malformed'"), g.letters(t); n != len(bad)+1 || n != all {
 		t.Errorf("%d letters of %d are malformed", n, all)
 	}
-	large := edit(func(m *inbox.Message) { m.Payload = make([]byte, 101) })
+	large := edit(func(m *message.Message) { m.Payload = make([]byte, 101) })
 	o, err := in.Handle(t.Context(), large, g.book)
 	want(t, o, err, inbox.DeadLettered)
 	o, err = in.Handle(t.Context(), ordered("k", 2), g.book)

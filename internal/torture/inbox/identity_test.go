@@ -11,11 +11,12 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 )
 
 // numbered is message seq of a key, by a sender that numbers its messages per key and repeats its payloads.
-func numbered(key, id string, seq int64) inbox.Message {
-	return inbox.Message{ID: id, Source: "s", Topic: "refunds", Key: key, Seq: seq, Type: "refund.succeeded", Payload: []byte("x")}
+func numbered(key, id string, seq int64) message.Message {
+	return message.Message{ID: id, Source: "s", Topic: "refunds", Key: key, Seq: seq, Type: "refund.succeeded", Payload: []byte("x")}
 }
 
 // TestKeysShareAnID: messages of two keys with the same source, ID and payload are two letters, with attempts of their own.
@@ -27,7 +28,7 @@ func TestKeysShareAnID(t *testing.T) {
 
 func testKeysShareAnID[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(2)})
-	refuses := g.failing(func(inbox.Message) bool { return true })
+	refuses := g.failing(func(message.Message) bool { return true })
 	for _, key := range []string{"k", "l"} {
 		if o, err := in.Handle(t.Context(), numbered(key, "1", 1), refuses); err == nil {
 			t.Errorf("%s: %q after one attempt of two", key, o)
@@ -61,10 +62,10 @@ func TestPlaceOfALetter(t *testing.T) {
 
 func testPlaceOfALetter[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(1)})
-	refuses := g.failing(func(inbox.Message) bool { return true })
+	refuses := g.failing(func(message.Message) bool { return true })
 	changed := numbered("k", "1", 1)
 	changed.Payload = []byte("y")
-	for _, m := range []inbox.Message{numbered("k", "1", 1), numbered("k", "one", 1), changed, numbered("k", "1", 1)} {
+	for _, m := range []message.Message{numbered("k", "1", 1), numbered("k", "one", 1), changed, numbered("k", "1", 1)} {
 		o, err := in.Handle(t.Context(), m, refuses)
 		want(t, o, err, inbox.DeadLettered)
 	}
@@ -89,7 +90,7 @@ func testEnvelope[TX any](t *testing.T, g *ground[TX]) {
 	m := numbered("k", "1", 1)
 	topic, key, kind, again := m, m, m, m
 	topic.Topic, key.Key, kind.Type, again.Seq = "charges", "l", "refund.failed", 2
-	batch := []inbox.Message{m, topic, key, kind, again}
+	batch := []message.Message{m, topic, key, kind, again}
 	for i, w := range []inbox.Outcome{inbox.Applied, inbox.DeadLettered, inbox.DeadLettered, inbox.DeadLettered, inbox.Duplicate} {
 		o, err := in.Handle(t.Context(), batch[i], g.book)
 		want(t, o, err, w)
@@ -140,7 +141,7 @@ func TestReusedSeq(t *testing.T) {
 func testReusedSeq[TX any](t *testing.T, g *ground[TX]) {
 	for _, order := range []inbox.Order{inbox.InOrder, inbox.LatestVersion} {
 		in, told := g.inbox(t, inbox.Config{Consumer: fmt.Sprint(order), Order: order})
-		first := make([]inbox.Message, 12)
+		first := make([]message.Message, 12)
 		for i := range first {
 			first[i] = numbered("k", fmt.Sprintf("%d-%d", order, i+1), int64(i+1))
 		}
@@ -162,7 +163,7 @@ func testReusedSeq[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // handle handles messages, each alone.
-func (g *ground[TX]) handle(t *testing.T, in *inbox.Inbox[TX], messages ...inbox.Message) {
+func (g *ground[TX]) handle(t *testing.T, in *inbox.Inbox[TX], messages ...message.Message) {
 	t.Helper()
 	for _, m := range messages {
 		_, err := in.Handle(t.Context(), m, g.book)
@@ -190,7 +191,7 @@ func testMaxJump[TX any](t *testing.T, g *ground[TX]) {
 		large := forged
 		large.ID, large.Payload = name+"-large", make([]byte, 101)
 		for range 2 {
-			for _, m := range []inbox.Message{forged, large} {
+			for _, m := range []message.Message{forged, large} {
 				o, err := in.Handle(t.Context(), m, g.book)
 				want(t, o, err, inbox.DeadLettered)
 			}

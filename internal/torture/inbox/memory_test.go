@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 )
 
 // TestParkedMemory: many large messages of a key wait for a missing one. When it comes, they are applied in order, each in a
@@ -31,7 +32,7 @@ func TestParkedMemory(t *testing.T) {
 func testParkedMemory[TX comparable](t *testing.T, g *ground[TX]) {
 	const messages, size, most = 120, 256 << 10, 20
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, MaxPayload: size})
-	large := func(seq int64) inbox.Message {
+	large := func(seq int64) message.Message {
 		m := ordered("k", seq)
 		m.Payload = bytes.Repeat([]byte{byte(seq)}, size)
 		return m
@@ -48,7 +49,7 @@ func testParkedMemory[TX comparable](t *testing.T, g *ground[TX]) {
 	interrupted, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var applied atomic.Int64
-	measured := func(ctx context.Context, tx TX, m inbox.Message) error {
+	measured := func(ctx context.Context, tx TX, m message.Message) error {
 		if len(m.Payload) != size || m.Payload[0] != byte(m.Seq) || m.Payload[size-1] != byte(m.Seq) {
 			t.Errorf("the payload of message %d is another one", m.Seq)
 		}

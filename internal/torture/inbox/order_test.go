@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 )
 
 // TestInOrder: messages of a key are applied in their order, whatever the order of deliveries is.
@@ -47,7 +48,7 @@ func testInOrder[TX any](t *testing.T, g *ground[TX]) {
 	give(4, inbox.Applied)
 	give(6, inbox.Parked)
 	marker := ordered("k", 5)
-	marker.Type, marker.Payload = inbox.TypeSkipped, nil
+	marker.Type, marker.Payload = message.TypeSkipped, nil
 	o, err = in.Handle(t.Context(), marker, g.book)
 	want(t, o, err, inbox.Skipped)
 	give(7, inbox.Applied)
@@ -61,7 +62,7 @@ func testInOrder[TX any](t *testing.T, g *ground[TX]) {
 
 	// Messages without a place are applied once.
 	for _, w := range []inbox.Outcome{inbox.Applied, inbox.Duplicate} {
-		m := message("free")
+		m := event("free")
 		m.Seq = 9
 		o, err := in.Handle(t.Context(), m, g.book)
 		want(t, o, err, w)
@@ -78,7 +79,7 @@ func TestFailingHead(t *testing.T) {
 func testFailingHead[TX any](t *testing.T, g *ground[TX]) {
 	in, told := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(2)})
 	broken := true
-	fn := g.failing(func(m inbox.Message) bool { return broken && (m.ID == "k-1" || m.ID == "l-2") })
+	fn := g.failing(func(m message.Message) bool { return broken && (m.ID == "k-1" || m.ID == "l-2") })
 	if o, err := in.Handle(t.Context(), ordered("k", 1), fn); !errors.Is(err, errRefused) {
 		t.Errorf("%q, %v", o, err)
 	}
@@ -258,24 +259,24 @@ func testTwoNodes[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // mixed are messages 1 to n of each key, and as many without an order.
-func mixed(keys []string, n int64) (all []inbox.Message) {
+func mixed(keys []string, n int64) (all []message.Message) {
 	for _, k := range keys {
 		for seq := range n {
-			all = append(all, ordered(k, seq+1), message(fmt.Sprintf("free-%s-%d", k, seq)))
+			all = append(all, ordered(k, seq+1), event(fmt.Sprintf("free-%s-%d", k, seq)))
 		}
 	}
 	return all
 }
 
 // onNodes delivers all messages to each of several nodes, in disorder and in batches of up to most, until they are acknowledged.
-func (g *ground[TX]) onNodes(t *testing.T, all []inbox.Message, nodes, most int) {
+func (g *ground[TX]) onNodes(t *testing.T, all []message.Message, nodes, most int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for node := range nodes {
 		random := rand.New(rand.NewPCG(uint64(node), 1))
 		in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder})
 		wg.Go(func() {
-			left := append([]inbox.Message{}, all...)
+			left := append([]message.Message{}, all...)
 			for end := time.Now().Add(patience); len(left) > 0; {
 				if time.Now().After(end) {
 					t.Errorf("%d messages are left, and none is acknowledged any more", len(left))
@@ -283,7 +284,7 @@ func (g *ground[TX]) onNodes(t *testing.T, all []inbox.Message, nodes, most int)
 				}
 				random.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
 				size := min(1+random.IntN(most), len(left))
-				var again []inbox.Message
+				var again []message.Message
 				for i, r := range in.HandleBatch(t.Context(), left[:size], g.book) {
 					if r.Err != nil {
 						again = append(again, left[i])
@@ -300,7 +301,7 @@ func (g *ground[TX]) onNodes(t *testing.T, all []inbox.Message, nodes, most int)
 }
 
 // wantMixed expects messages of mixed to be applied, each once, those of a key in order, and nothing to be left.
-func (g *ground[TX]) wantMixed(t *testing.T, all []inbox.Message, keys []string, n int) {
+func (g *ground[TX]) wantMixed(t *testing.T, all []message.Message, keys []string, n int) {
 	t.Helper()
 	if t.Failed() {
 		return

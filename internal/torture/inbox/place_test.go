@@ -12,6 +12,8 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )
 
@@ -33,7 +35,7 @@ func testFirstMessageFails[TX any](t *testing.T, g *ground[TX]) {
 	o, err = in.Handle(t.Context(), ordered("k", 41), g.book)
 	want(t, o, err, inbox.Applied)
 
-	permanent := func(context.Context, TX, inbox.Message) error { return inbox.Permanent(errRefused) }
+	permanent := func(context.Context, TX, message.Message) error { return retry.Permanent(errRefused) }
 	o, err = in.Handle(t.Context(), ordered("l", 41), permanent)
 	want(t, o, err, inbox.DeadLettered)
 	large := ordered("m", 41)
@@ -64,7 +66,7 @@ func testTooLargeInOrder[TX any](t *testing.T, g *ground[TX]) {
 	if n := g.letters(t); n != 0 {
 		t.Errorf("%d letters", n)
 	}
-	if got := outcomes(in.HandleBatch(t.Context(), []inbox.Message{large, ordered("k", 1), ordered("k", 3)}, g.book)); got != "dead_lettered applied parked" {
+	if got := outcomes(in.HandleBatch(t.Context(), []message.Message{large, ordered("k", 1), ordered("k", 3)}, g.book)); got != "dead_lettered applied parked" {
 		t.Error(got)
 	}
 	if list, err := in.Gaps(t.Context()); err != nil || len(list) != 1 || !list[0].Dead || list[0].Seq != 2 {
@@ -89,9 +91,9 @@ func testMismatchHasNoPlace[TX any](t *testing.T, g *ground[TX]) {
 	impostor := ordered("k", 2)
 	impostor.ID = "impostor"
 	marker := ordered("k", 2)
-	marker.Type, marker.Payload = inbox.TypeSkipped, nil
+	marker.Type, marker.Payload = message.TypeSkipped, nil
 	for _, c := range []struct {
-		m inbox.Message
+		m message.Message
 		o inbox.Outcome
 	}{{ordered("k", 2), inbox.Parked}, {impostor, inbox.DeadLettered}, {marker, inbox.Parked}, {ordered("k", 1), inbox.Applied}} {
 		o, err := in.Handle(t.Context(), c.m, fn)
@@ -119,7 +121,7 @@ func TestMalformedIsNotRedriven(t *testing.T) {
 
 func testMalformedIsNotRedriven[TX any](t *testing.T, g *ground[TX]) {
 	in, told := g.inbox(t, inbox.Config{})
-	m := message("a")
+	m := event("a")
 	m.Key = "a\nb"
 	o, err := in.Handle(t.Context(), m, g.book)
 	want(t, o, err, inbox.DeadLettered)
@@ -141,16 +143,16 @@ func TestBusyMessage(t *testing.T) {
 func testBusyMessage[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Policy: soon(1)})
 	broken := g.failing(named("busy", "other"))
-	if got := outcomes(in.HandleBatch(t.Context(), []inbox.Message{message("busy"), message("other")}, broken)); got != "dead_lettered dead_lettered" {
+	if got := outcomes(in.HandleBatch(t.Context(), []message.Message{event("busy"), event("other")}, broken)); got != "dead_lettered dead_lettered" {
 		t.Error(got)
 	}
-	busy := func(ctx context.Context, tx TX, m inbox.Message) error {
+	busy := func(ctx context.Context, tx TX, m message.Message) error {
 		if m.ID == "busy" || m.ID == "busy too" {
 			return &store.Error{Kind: store.KindBusy, Err: errRefused}
 		}
 		return g.book(ctx, tx, m)
 	}
-	if got := outcomes(in.HandleBatch(t.Context(), []inbox.Message{message("a"), message("busy too"), message("b")}, busy)); got != "applied retry applied" {
+	if got := outcomes(in.HandleBatch(t.Context(), []message.Message{event("a"), event("busy too"), event("b")}, busy)); got != "applied retry applied" {
 		t.Error(got)
 	}
 	g.exec(t, "update once_deadletter set redrive_at = AGO(?) where event_id = 'busy'", time.Hour.Microseconds())

@@ -14,6 +14,8 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -106,7 +108,7 @@ func (s *storm[TX]) behind(i int) bool {
 }
 
 // message is the i-th one.
-func (s *storm[TX]) message(i int) inbox.Message {
+func (s *storm[TX]) event(i int) message.Message {
 	m := ordered(fmt.Sprint("key", i%s.keys), int64(i/s.keys)+1)
 	m.ID = fmt.Sprint("m", i)
 	if s.isPoison(i) {
@@ -115,12 +117,12 @@ func (s *storm[TX]) message(i int) inbox.Message {
 	return m
 }
 
-func (s *storm[TX]) handle(ctx context.Context, tx TX, m inbox.Message) error {
+func (s *storm[TX]) handle(ctx context.Context, tx TX, m message.Message) error {
 	if err := s.g.book(ctx, tx, m); err != nil || m.Type != "poison" {
 		return err
 	}
 	if m.Seq%2 == 0 {
-		return inbox.Permanent(errRefused)
+		return retry.Permanent(errRefused)
 	}
 	return errRefused
 }
@@ -133,14 +135,14 @@ func (s *storm[TX]) deliver(t *testing.T) float64 {
 	var wg sync.WaitGroup
 	for worker := range workers {
 		wg.Go(func() {
-			var batch []inbox.Message
+			var batch []message.Message
 			for i, last := 0, time.Now(); i < s.n || len(batch) > 0; {
 				for ; i < s.n && len(batch) < most; i++ {
 					if i%s.keys%workers == worker {
-						batch = append(batch, s.message(i))
+						batch = append(batch, s.event(i))
 					}
 				}
-				var again []inbox.Message
+				var again []message.Message
 				for j, r := range s.in.HandleBatch(t.Context(), batch, s.handle) {
 					if r.Err != nil {
 						again = append(again, batch[j])
@@ -183,8 +185,8 @@ func (s *storm[TX]) check(t *testing.T, letters, waiting int) {
 		if s.isPoison(i) || waiting > 0 && s.behind(i) {
 			wanted = 0
 		}
-		if applied += wanted; effects[s.message(i).ID] != wanted {
-			t.Errorf("message %d was applied %d times, want %d", i, effects[s.message(i).ID], wanted)
+		if applied += wanted; effects[s.event(i).ID] != wanted {
+			t.Errorf("message %d was applied %d times, want %d", i, effects[s.event(i).ID], wanted)
 		}
 	}
 	if len(effects) != applied {

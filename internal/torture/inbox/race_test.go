@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 )
 
 // TestSameMessageAtOnce: two nodes handle the same message at the same time. The second one waits for the end of the first one's
@@ -34,7 +35,7 @@ func testSameMessageAtOnce[TX any](t *testing.T, g *ground[TX]) {
 		var outcomes [2]inbox.Outcome
 		for node := range outcomes {
 			wg.Go(func() {
-				o, err := in.Handle(t.Context(), m, func(ctx context.Context, tx TX, m inbox.Message) error {
+				o, err := in.Handle(t.Context(), m, func(ctx context.Context, tx TX, m message.Message) error {
 					err := g.book(ctx, tx, m)
 					entered <- struct{}{}
 					return err
@@ -65,14 +66,14 @@ func TestRedriveFails(t *testing.T) {
 func testRedriveFails[TX any](t *testing.T, g *ground[TX]) {
 	in, told := g.inbox(t, inbox.Config{Policy: soon(1)})
 	fn := g.failing(named("a"))
-	o, err := in.Handle(t.Context(), message("a"), fn)
+	o, err := in.Handle(t.Context(), event("a"), fn)
 	want(t, o, err, inbox.DeadLettered)
-	liar := message("b")
+	liar := event("b")
 	liar.Payload = []byte("another body")
 	for _, c := range []struct {
-		m inbox.Message
+		m message.Message
 		o inbox.Outcome
-	}{{message("b"), inbox.Applied}, {liar, inbox.DeadLettered}} {
+	}{{event("b"), inbox.Applied}, {liar, inbox.DeadLettered}} {
 		o, err := in.Handle(t.Context(), c.m, fn)
 		want(t, o, err, c.o)
 	}
@@ -82,12 +83,12 @@ func testRedriveFails[TX any](t *testing.T, g *ground[TX]) {
 		t.Errorf("%d letters", n)
 	}
 	g.wantBooked(t, "b")
-	o, err = in.Handle(t.Context(), message("a"), g.book) // a late delivery of what is dead does nothing
+	o, err = in.Handle(t.Context(), event("a"), g.book) // a late delivery of what is dead does nothing
 	want(t, o, err, inbox.DeadLettered)
 	g.exec(t, "update once_deadletter set redrive_at = NOW where event_id = 'a'")
 	run(t, in, g.book, func() bool { return g.letters(t) == 1 })
 	g.wantBooked(t, "a", "b")
-	o, err = in.Handle(t.Context(), message("a"), g.book)
+	o, err = in.Handle(t.Context(), event("a"), g.book)
 	want(t, o, err, inbox.Duplicate)
 }
 
@@ -108,7 +109,7 @@ func testDatabaseFaultsAreNoAttempts[TX any](t *testing.T, g *ground[TX]) {
 	}}
 	in, told := g.inboxOn(once.New(s, once.Config{Observer: once.Discard}), inbox.Config{Policy: soon(1)})
 	for range 3 {
-		if o, err := in.Handle(t.Context(), message("a"), g.book); !errors.Is(err, errInjected) {
+		if o, err := in.Handle(t.Context(), event("a"), g.book); !errors.Is(err, errInjected) {
 			t.Errorf("%q, %v", o, err)
 		}
 	}
@@ -116,7 +117,7 @@ func testDatabaseFaultsAreNoAttempts[TX any](t *testing.T, g *ground[TX]) {
 		t.Errorf("%d attempts", n)
 	}
 	down = false
-	o, err := in.Handle(t.Context(), message("a"), g.book)
+	o, err := in.Handle(t.Context(), event("a"), g.book)
 	want(t, o, err, inbox.Applied)
 	g.wantBooked(t, "a")
 }

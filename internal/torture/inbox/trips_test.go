@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/message"
 )
 
 // TestRoundTrips: with pgx, a message costs one round trip beside BEGIN, the handler's statement and COMMIT, and so does a batch.
@@ -16,7 +17,7 @@ func TestRoundTrips(t *testing.T) {
 	var wire faultnet.Wire
 	g := newPgx(t, func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.DialFunc = 1, wire.DialContext })
 	seq := int64(0)
-	next := func(key string) inbox.Message { seq++; return ordered(key, seq) }
+	next := func(key string) message.Message { seq++; return ordered(key, seq) }
 	for _, c := range []struct {
 		order inbox.Order
 		keyed bool
@@ -27,12 +28,12 @@ func TestRoundTrips(t *testing.T) {
 		var trips int64
 		seq = 0
 		for range 3 { // the first times prepare
-			var batch []inbox.Message
+			var batch []message.Message
 			for range c.batch {
 				if m := next("k"); c.keyed {
 					batch = append(batch, m)
 				} else {
-					batch = append(batch, message(m.ID))
+					batch = append(batch, event(m.ID))
 				}
 			}
 			before := wire.Counts().RoundTrips

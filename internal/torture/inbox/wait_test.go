@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 )
 
 // TestResultTellsTheWait: the result of a message says how long its transaction has waited for a connection.
@@ -19,7 +20,7 @@ func TestResultTellsTheWait(t *testing.T) {
 		c.BeforeAcquire = func(context.Context, *pgx.Conn) bool { <-time.After(slow); return true } //nolint:staticcheck // it is there, and it is short
 	})
 	in, _ := g.inbox(t, inbox.Config{})
-	for i, r := range in.HandleBatch(t.Context(), []inbox.Message{message("a"), message("b"), message("")}, g.book) {
+	for i, r := range in.HandleBatch(t.Context(), []message.Message{event("a"), event("b"), event("")}, g.book) {
 		if malformed := i == 2; r.Err != nil || r.Wait < slow != malformed {
 			t.Errorf("message %d: %+v", i, r)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 // TestAddCommits: messages stand and fall with the transaction in which they are added.
@@ -18,17 +18,17 @@ func TestAddCommits(t *testing.T) { on(t, testAddCommits[pgx.Tx], testAddCommits
 func testAddCommits[TX any](t *testing.T, g *ground[TX]) {
 	failed := errors.New("failed")
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
-		return errors.Join(g.box.Add(ctx, tx), g.box.Add(ctx, tx, message("b", "k", "1"), message("a", "k", "2"), message("a", "", "3")), g.charge(ctx, tx, "x"), g.box.Add(ctx, tx, message("a", "k", "4")))
+		return errors.Join(g.box.Add(ctx, tx), g.box.Add(ctx, tx, event("b", "k", "1"), event("a", "k", "2"), event("a", "", "3")), g.charge(ctx, tx, "x"), g.box.Add(ctx, tx, event("a", "k", "4")))
 	}))
 	err := g.do(t.Context(), func(ctx context.Context, tx TX) error {
-		return errors.Join(g.box.Add(ctx, tx, message("a", "k", "rolled back")), failed)
+		return errors.Join(g.box.Add(ctx, tx, event("a", "k", "rolled back")), failed)
 	})
 	if !errors.Is(err, failed) {
 		t.Error(err)
 	}
 	for _, commit := range []bool{false, true} {
 		tx, end := g.begin(t)
-		must(t, g.box.Add(t.Context(), tx, message("a", "k", "own"), message("c", "k", "own")))
+		must(t, g.box.Add(t.Context(), tx, event("a", "k", "own"), event("c", "k", "own")))
 		must(t, end(commit))
 	}
 	want := []string{"a 3", "a k 1 2", "b k 1 1", "a k 2 4", "a k 3 own", "c k 1 own"}
@@ -45,17 +45,17 @@ func TestAddInSavepoints(t *testing.T) {
 
 func testAddInSavepoints[TX any](t *testing.T, g *ground[TX]) {
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
-		must(t, g.box.Add(ctx, tx, message("a", "k", "1")))
+		must(t, g.box.Add(ctx, tx, event("a", "k", "1")))
 		for _, keep := range []bool{true, false, true} {
 			inner, end := g.savepoint(t, tx)
 			kind := "kept"
 			if !keep {
 				kind = "lost"
 			}
-			must(t, g.box.Add(ctx, inner, message("a", "k", kind)))
+			must(t, g.box.Add(ctx, inner, event("a", "k", kind)))
 			must(t, end(keep))
 		}
-		return g.box.Add(ctx, tx, message("a", "k", "5"))
+		return g.box.Add(ctx, tx, event("a", "k", "5"))
 	}))
 	g.wantRows(t, "a k 1 1", "a k 2 kept", "a k 3 kept", "a k 4 5")
 }
@@ -66,7 +66,7 @@ func TestAddInJoins(t *testing.T) { on(t, testAddInJoins[pgx.Tx], testAddInJoins
 
 func testAddInJoins[TX any](t *testing.T, g *ground[TX]) {
 	failed := errors.New("failed")
-	join := func(ctx context.Context, tx TX, want error, m outbox.Message) {
+	join := func(ctx context.Context, tx TX, want error, m message.Message) {
 		op := once.Operation{Scope: "join", Key: once.NewKey()}
 		_, err := once.Join(ctx, g.engine, tx, op, func(ctx context.Context, tx TX) (string, error) {
 			return "", errors.Join(g.box.Add(ctx, tx, m), want)
@@ -76,21 +76,21 @@ func testAddInJoins[TX any](t *testing.T, g *ground[TX]) {
 		}
 	}
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
-		join(ctx, tx, nil, message("b", "k", "1"))
-		join(ctx, tx, failed, message("b", "k", "lost"))
-		join(ctx, tx, nil, message("a", "k", "2"))
-		return g.box.Add(ctx, tx, message("b", "k", "3"))
+		join(ctx, tx, nil, event("b", "k", "1"))
+		join(ctx, tx, failed, event("b", "k", "lost"))
+		join(ctx, tx, nil, event("a", "k", "2"))
+		return g.box.Add(ctx, tx, event("b", "k", "3"))
 	}))
 	want := []string{"b k 1 1", "a k 1 2", "b k 2 3"}
 	if g.name == "pgxstore" {
 		want = []string{"a k 1 2", "b k 1 1", "b k 2 3"}
 	}
 	tx, end := g.begin(t)
-	join(t.Context(), tx, nil, message("b", "k", "4"))
-	join(t.Context(), tx, failed, message("b", "k", "lost"))
+	join(t.Context(), tx, nil, event("b", "k", "4"))
+	join(t.Context(), tx, failed, event("b", "k", "lost"))
 	must(t, end(true))
 	tx, end = g.begin(t)
-	join(t.Context(), tx, nil, message("b", "k", "lost"))
+	join(t.Context(), tx, nil, event("b", "k", "lost"))
 	must(t, end(false))
 	g.wantRows(t, append(want, "b k 3 4")...)
 }
@@ -101,11 +101,11 @@ func TestDeclare(t *testing.T) { on(t, testDeclare[pgx.Tx], testDeclare[*sql.Tx]
 func testDeclare[TX any](t *testing.T, g *ground[TX]) {
 	batch := func(key string, rows int) error {
 		_, err := once.DoBatch(t.Context(), g.engine, once.Operation{Scope: "batch", Key: key}, func(b *once.Batch) (string, error) {
-			if err := g.box.Declare(t.Context(), b, message("b", "k", key), message("a", "k", key), message("b", "k", key)); err != nil {
+			if err := g.box.Declare(t.Context(), b, event("b", "k", key), event("a", "k", key), event("b", "k", key)); err != nil {
 				return "", err
 			}
 			b.ExecRows(rows, g.text("insert into charge (id) values (?)").SQL, key)
-			return "", g.box.Declare(t.Context(), b, message("a", "", key))
+			return "", g.box.Declare(t.Context(), b, event("a", "", key))
 		})
 		return err
 	}
@@ -125,7 +125,7 @@ func testAddIsReplayed[TX any](t *testing.T, g *ground[TX]) {
 	for range 3 {
 		engine := once.New[TX](g.store, once.Config{Observer: once.Discard})
 		_, err := once.Do(t.Context(), engine, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx TX) (string, error) {
-			return "", g.box.Add(ctx, tx, message("a", "k", "1"))
+			return "", g.box.Add(ctx, tx, event("a", "k", "1"))
 		})
 		must(t, err)
 	}

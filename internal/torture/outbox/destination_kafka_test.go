@@ -15,8 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	kafkabroker "github.com/oncelib/once/broker/kafka"
+	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
 )
@@ -97,7 +98,7 @@ func (k *kafkaLog) met() (int, string) {
 }
 
 // arrived returns all records, those of a partition in their order.
-func (k *kafkaLog) arrived(t *testing.T) (list []outbox.Message) {
+func (k *kafkaLog) arrived(t *testing.T) (list []message.Message) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.cluster.ListenAddrs()...), kgo.ConsumeTopics("refunds", "mails", "audit"))
 	must(t, err)

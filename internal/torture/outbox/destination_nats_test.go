@@ -10,8 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
 )
@@ -83,7 +84,7 @@ func (n *jetStream) met() (int, string) {
 }
 
 // arrived returns all that the stream holds, in its order.
-func (n *jetStream) arrived(t *testing.T) []outbox.Message {
+func (n *jetStream) arrived(t *testing.T) []message.Message {
 	t.Helper()
 	nc := n.js.Conn()
 	connected := nc.StatusChanged(nats.CONNECTED)
@@ -95,7 +96,7 @@ func (n *jetStream) arrived(t *testing.T) []outbox.Message {
 	must(t, err)
 	consumer, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
 	must(t, err)
-	var list []outbox.Message
+	var list []message.Message
 	for want := stream.CachedInfo().State.Msgs; uint64(len(list)) < want; {
 		m, err := consumer.Next(jetstream.FetchMaxWait(patience))
 		if errors.Is(err, jetstream.ErrNoHeartbeat) { // the server has had no time to send one

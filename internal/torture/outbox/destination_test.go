@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 )
 
 // destination is where relay processes deliver to. It fails now and then until it is calm.
 type destination interface {
-	disturb(t *testing.T)                  // is called again and again, and breaks something
-	met() (failures int, says string)      // what relays have met
-	setCalm()                              // from now on nothing fails
-	arrived(t *testing.T) []outbox.Message // all deliveries, in their order
+	disturb(t *testing.T)                   // is called again and again, and breaks something
+	met() (failures int, says string)       // what relays have met
+	setCalm()                               // from now on nothing fails
+	arrived(t *testing.T) []message.Message // all deliveries, in their order
 }
 
 // destinations are made by their name. Each tells in the plan how a relay reaches it.
@@ -43,7 +43,7 @@ const (
 type verdict struct{ lost, outOfOrder, duplicates int }
 
 // judge reads deliveries as a consumer does that discards what is not newer than the last message of its key.
-func judge(committed map[string]bool, arrived []outbox.Message) (v verdict) {
+func judge(committed map[string]bool, arrived []message.Message) (v verdict) {
 	last, seen := map[string]int64{}, map[string]bool{}
 	for _, m := range arrived {
 		if seen[m.ID] {
@@ -73,7 +73,7 @@ type consumer struct {
 	calm atomic.Bool // it only takes
 
 	mu       sync.Mutex
-	taken    []outbox.Message
+	taken    []message.Message
 	refused  map[string]int // how often, by ID
 	refusals int
 	late     int
@@ -98,7 +98,7 @@ func (c *consumer) met() (int, string) {
 	return c.refusals, fmt.Sprintf("%d refusals, %d late or lost answers", c.refusals, c.late)
 }
 
-func (c *consumer) arrived(*testing.T) []outbox.Message {
+func (c *consumer) arrived(*testing.T) []message.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.taken)
@@ -106,7 +106,7 @@ func (c *consumer) arrived(*testing.T) []outbox.Message {
 
 // ServeHTTP takes a batch.
 func (c *consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var messages []outbox.Message
+	var messages []message.Message
 	if err := json.NewDecoder(r.Body).Decode(&messages); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
@@ -132,7 +132,7 @@ func (c *consumer) count(n *int) {
 	*n++
 }
 
-func (c *consumer) take(messages []outbox.Message) []string {
+func (c *consumer) take(messages []message.Message) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	answers := make([]string, len(messages))

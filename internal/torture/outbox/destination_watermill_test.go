@@ -6,7 +6,8 @@ import (
 
 	watermillmessage "github.com/ThreeDotsLabs/watermill/message"
 
-	watermillbroker "github.com/oncelib/once/broker/watermill"
+	"github.com/oncelib/once/broker/watermillbroker"
+	oncemessage "github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/outbox/outboxtest"
 )
@@ -25,7 +26,7 @@ func (c toConsumer) Publish(topic string, messages ...*watermillmessage.Message)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(post(m.Context(), c.url, []outbox.Message{sent})...); err != nil {
+		if err := errors.Join(post(m.Context(), c.url, []oncemessage.Message{sent})...); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -39,7 +40,7 @@ func Example() {
 			if _, err := tx.ExecContext(ctx, "insert into refund (id, amount) values ($1, 1000)", id); err != nil {
 				return "", err
 			}
-			return id, box.Add(ctx, tx, outbox.Message{
+			return id, box.Add(ctx, tx, message.Message{
 				Topic: "refunds", Key: "account 42", Type: "refund.succeeded", Payload: []byte(`{"id":"` + id + `"}`),
 			})
 		})

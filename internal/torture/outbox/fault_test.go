@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -16,7 +18,6 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
-	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store/storetest"
 )
 
@@ -28,13 +29,13 @@ type flow[TX any] struct {
 
 func flows[TX any]() []flow[TX] {
 	add := func(ctx context.Context, g *ground[TX], tx TX, key string) error {
-		if err := g.box.Add(ctx, tx, message("b", "k", key)); err != nil {
+		if err := g.box.Add(ctx, tx, event("b", "k", key)); err != nil {
 			return err
 		}
 		if err := g.charge(ctx, tx, key); err != nil {
 			return err
 		}
-		return g.box.Add(ctx, tx, message("a", "", key))
+		return g.box.Add(ctx, tx, event("a", "", key))
 	}
 	do := func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error {
 		_, err := once.Do(ctx, e, op, func(ctx context.Context, tx TX) (string, error) { return "", add(ctx, g, tx, op.Key) })
@@ -58,7 +59,7 @@ func flows[TX any]() []flow[TX] {
 		{"DoBatch", func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error {
 			_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (string, error) {
 				b.Exec(g.text("insert into charge (id) values (?)").SQL, op.Key)
-				return "", g.box.Declare(ctx, b, message("b", "k", op.Key), message("a", "", op.Key))
+				return "", g.box.Declare(ctx, b, event("b", "k", op.Key), event("a", "", op.Key))
 			})
 			return err
 		}},
@@ -177,7 +178,7 @@ func TestRoundTripsOfAdd(t *testing.T) {
 		return func(op once.Operation) error {
 			_, err := once.Do(t.Context(), g.engine, op, func(ctx context.Context, tx pgx.Tx) (string, error) {
 				for i := range n {
-					if err := g.box.Add(ctx, tx, message("a", fmt.Sprint(i%2), "t"), message("a", "", "t")); err != nil {
+					if err := g.box.Add(ctx, tx, event("a", fmt.Sprint(i%2), "t"), event("a", "", "t")); err != nil {
 						return "", err
 					}
 				}
@@ -190,7 +191,7 @@ func TestRoundTripsOfAdd(t *testing.T) {
 		return func(op once.Operation) error {
 			_, err := once.DoBatch(t.Context(), g.engine, op, func(b *once.Batch) (string, error) {
 				b.Exec("insert into charge (id) values ($1)", op.Key)
-				return "", g.box.Declare(t.Context(), b, []outbox.Message{message("a", "k", "t"), message("a", "", "t")}[:n]...)
+				return "", g.box.Declare(t.Context(), b, []message.Message{event("a", "k", "t"), event("a", "", "t")}[:n]...)
 			})
 			return err
 		}
@@ -222,7 +223,7 @@ func TestErrorOfAnAddIsThatOfTheCommit(t *testing.T) {
 	g.exec(t, "alter table once_outbox add constraint no check (topic <> 'refused')")
 	err := g.do(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		must(t, g.charge(ctx, tx, "x"))
-		return g.box.Add(ctx, tx, message("refused", "k", "t"))
+		return g.box.Add(ctx, tx, event("refused", "k", "t"))
 	})
 	if once.EffectOf(err) != once.EffectNotApplied || !strings.Contains(fmt.Sprint(errors.Unwrap(err)), "check constraint") {
 		t.Errorf("%v", err)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
@@ -22,7 +24,7 @@ import (
 func TestAddFreezes(t *testing.T) { on(t, testAddFreezes[pgx.Tx], testAddFreezes[*sql.Tx]) }
 
 func testAddFreezes[TX any](t *testing.T, g *ground[TX]) {
-	m, id := withID(message("a", "k", "before"))
+	m, id := withID(event("a", "k", "before"))
 	m.Headers = map[string]string{"h": "before"}
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
 		err := g.box.Add(ctx, tx, m)
@@ -42,16 +44,16 @@ func TestAddRefuses(t *testing.T) { on(t, testAddRefuses[pgx.Tx], testAddRefuses
 
 func testAddRefuses[TX any](t *testing.T, g *ground[TX]) {
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
-		if err := g.box.Add(ctx, tx, message("a", "k", "1"), message("", "k", "2"), message("a", "k", "3")); err == nil || errors.As(err, new(*store.Error)) {
+		if err := g.box.Add(ctx, tx, event("a", "k", "1"), event("", "k", "2"), event("a", "k", "3")); err == nil || errors.As(err, new(*store.Error)) {
 			t.Errorf("%v is of no message", err)
 		}
-		return errors.Join(g.charge(ctx, tx, "x"), g.box.Add(ctx, tx, message("a", "k", "4")))
+		return errors.Join(g.charge(ctx, tx, "x"), g.box.Add(ctx, tx, event("a", "k", "4")))
 	}))
 	_, err := once.DoBatch(t.Context(), g.engine, once.Operation{Scope: "s", Key: "batch"}, func(b *once.Batch) (string, error) {
-		if err := g.box.Declare(t.Context(), b, message("a", "k", "5"), message("a", "k", "")); err == nil {
+		if err := g.box.Declare(t.Context(), b, event("a", "k", "5"), event("a", "k", "")); err == nil {
 			t.Error("taken")
 		}
-		return "", g.box.Declare(t.Context(), b, message("a", "k", "6"))
+		return "", g.box.Declare(t.Context(), b, event("a", "k", "6"))
 	})
 	must(t, err)
 	g.wantRows(t, "a k 1 4", "a k 2 6")
@@ -59,13 +61,13 @@ func testAddRefuses[TX any](t *testing.T, g *ground[TX]) {
 	g.exec(t, "drop table once_outbox")
 	err = g.do(t.Context(), func(ctx context.Context, tx TX) error {
 		must(t, g.charge(ctx, tx, "y"))
-		_ = g.box.Add(ctx, tx, message("a", "k", "7")) // swallowed
+		_ = g.box.Add(ctx, tx, event("a", "k", "7")) // swallowed
 		return nil
 	})
 	if once.EffectOf(err) != once.EffectNotApplied {
 		t.Errorf("%v, want an operation that is not applied", err)
 	}
-	err = g.do(t.Context(), func(ctx context.Context, tx TX) error { return g.box.Add(ctx, tx, message("a", "k", "8")) })
+	err = g.do(t.Context(), func(ctx context.Context, tx TX) error { return g.box.Add(ctx, tx, event("a", "k", "8")) })
 	if !errors.Is(err, store.ErrNotMigrated) || !strings.Contains(err.Error(), "Try: ") {
 		t.Errorf("%v, want %v", err, store.ErrNotMigrated)
 	}
@@ -89,7 +91,7 @@ func TestAddNeedsAGuard(t *testing.T) {
 			defer func() { _ = plain.Close() }()
 			tx, err := plain.BeginTx(t.Context(), nil)
 			must(t, err)
-			err = g.box.Add(t.Context(), tx, message("a", "k", "1"))
+			err = g.box.Add(t.Context(), tx, event("a", "k", "1"))
 			if store.KindOf(err) != store.KindMisused || !strings.Contains(err.Error(), "Try: ") {
 				t.Errorf("%v, want an error of kind %q", err, store.KindMisused)
 			}
@@ -109,8 +111,8 @@ func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
 		return outbox.New[TX](g.store, outbox.Config{Encrypter: e})
 	}
 	box := boxOf(1)
-	m, id := withID(outbox.Message{Topic: "a", Key: "k", Type: "t", Payload: []byte("secret payload"), Headers: map[string]string{"secret-name": "secret value"}})
-	empty, emptyID := withID(outbox.Message{Topic: "a", Key: "k", Type: "t"})
+	m, id := withID(message.Message{Topic: "a", Key: "k", Type: "t", Payload: []byte("secret payload"), Headers: map[string]string{"secret-name": "secret value"}})
+	empty, emptyID := withID(message.Message{Topic: "a", Key: "k", Type: "t"})
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error { return box.Add(ctx, tx, m, empty) }))
 	must(t, g.store.Pool().Query(t.Context(), g.text("select headers, payload from once_outbox"), func(row sqlplane.Row) error {
 		var headers, payload []byte
@@ -150,7 +152,7 @@ func TestIdsAreNeverReused(t *testing.T) {
 func testIdsAreNeverReused[TX any](t *testing.T, g *ground[TX]) {
 	last := 0
 	for range 3 {
-		g.mustAdd(t, message("a", "k", "1"), message("a", "", "1"))
+		g.mustAdd(t, event("a", "k", "1"), event("a", "", "1"))
 		first := g.count(t, "select min(id) from once_outbox")
 		if first <= last {
 			t.Errorf("id %d comes after %d", first, last)

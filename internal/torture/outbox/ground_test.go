@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -145,7 +147,7 @@ func (g *ground[TX]) doAt(ctx context.Context, level store.Isolation, fn func(ct
 }
 
 // must adds messages in an operation of their own.
-func (g *ground[TX]) mustAdd(t *testing.T, messages ...outbox.Message) {
+func (g *ground[TX]) mustAdd(t *testing.T, messages ...message.Message) {
 	t.Helper()
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error { return g.box.Add(ctx, tx, messages...) }))
 }
@@ -197,6 +199,6 @@ func (g *ground[TX]) wantRows(t *testing.T, want ...string) {
 
 func must(tb testing.TB, err error) { tb.Helper(); harness.Must(tb, err) }
 
-func message(topic, key, kind string) outbox.Message {
-	return outbox.Message{Topic: topic, Key: key, Type: kind, Payload: []byte(kind)}
+func event(topic, key, kind string) message.Message {
+	return message.Message{Topic: topic, Key: key, Type: kind, Payload: []byte(kind)}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -48,13 +49,13 @@ func testIsolationColdStart[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
 	parked := i.size(6000)
 	for _, topic := range []string{"down-1", "paused-1", "stopped-1"} {
-		i.addKeyed(parked, func(k int) outbox.Message { return message(topic, "", "t") })
+		i.addKeyed(parked, func(k int) message.Message { return event(topic, "", "t") })
 	}
 	statement := g.text("insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error) select part, id, topic, KEY, 1, null, NOW, '' from once_outbox where topic = ?", "stopped-1")
 	g.exec(t, statement.SQL, statement.Args...)
 	must(t, g.box.Pause(t.Context(), "paused-1", "", "the server moves"))
 	const waiting = 20
-	i.addKeyed(waiting, func(int) outbox.Message { return message(healthyTopic, "k", "t") })
+	i.addKeyed(waiting, func(int) message.Message { return event(healthyTopic, "k", "t") })
 	i.to.set("down", down)
 	// Each scan, turn and settlement takes some statements, whatever is parked.
 	i.start(outbox.RelayConfig{})
@@ -129,9 +130,9 @@ func TestIsolationHotKey(t *testing.T) {
 func testIsolationHotKey[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
 	const hot = 2000
-	i.addKeyed(hot, func(int) outbox.Message { return message("hot", "k", "t") })
+	i.addKeyed(hot, func(int) message.Message { return event("hot", "k", "t") })
 	release := make(chan struct{})
-	i.to.set("hot", func(context.Context, []outbox.Message) []error {
+	i.to.set("hot", func(context.Context, []message.Message) []error {
 		before := i.to.delivered(healthyTopic)
 		for i.to.delivered(healthyTopic) < before+2 {
 			i.to.inbox.mu.Lock()
@@ -168,8 +169,8 @@ func testIsolationDrain[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
 	const topics, each = 500, 10
 	for k := range each {
-		i.addKeyed(topics, func(n int) outbox.Message {
-			return message(fmt.Sprintf("drain-%d", n), strings.Repeat("k", k%2), "t")
+		i.addKeyed(topics, func(n int) message.Message {
+			return event(fmt.Sprintf("drain-%d", n), strings.Repeat("k", k%2), "t")
 		})
 	}
 	i.start(outbox.RelayConfig{Batch: 1000})

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/testenv"
@@ -91,19 +93,19 @@ func (i *isolation[TX]) size(n int) int {
 // add adds n messages to a topic; of each ten, five have one of a hundred keys.
 func (i *isolation[TX]) add(topic string, n int) {
 	i.t.Helper()
-	i.addKeyed(n, func(k int) outbox.Message {
+	i.addKeyed(n, func(k int) message.Message {
 		key := ""
 		if k%2 == 0 {
 			key = fmt.Sprintf("k%d", k/2%100)
 		}
-		return message(topic, key, "t")
+		return event(topic, key, "t")
 	})
 }
 
 // addKeyed adds n messages in transactions of at most 1000.
-func (i *isolation[TX]) addKeyed(n int, of func(k int) outbox.Message) {
+func (i *isolation[TX]) addKeyed(n int, of func(k int) message.Message) {
 	i.t.Helper()
-	var list []outbox.Message
+	var list []message.Message
 	for k := range n {
 		if list = append(list, of(k)); len(list) == 1000 || k == n-1 {
 			i.g.mustAdd(i.t, list...)
@@ -122,7 +124,7 @@ func (i *isolation[TX]) neighbor(n int, spent func() int, most int, what string)
 		if k%2 == 0 {
 			key = fmt.Sprint(k / 2 % 16)
 		}
-		i.g.mustAdd(i.t, message(healthyTopic, key, "t"))
+		i.g.mustAdd(i.t, event(healthyTopic, key, "t"))
 		i.to.wait(i.t, fmt.Sprintf("healthy message %d of %d", k+1, n), func() bool {
 			if s := spent(); s > most {
 				i.t.Fatalf("healthy message %d of %d has not arrived after %d %s, want at most %d for all", k+1, n, s, what, most)
@@ -136,7 +138,7 @@ func (i *isolation[TX]) neighbor(n int, spent func() int, most int, what string)
 func noLimit() int { return 0 }
 
 // behavior answers for a topic that is in trouble. nil answers deliver the message.
-type behavior func(ctx context.Context, messages []outbox.Message) []error
+type behavior func(ctx context.Context, messages []message.Message) []error
 
 // street is a destination with a house for each kind of topic: what stands before the first "-" of its name.
 type street struct {
@@ -166,7 +168,7 @@ func (s *street) set(kind string, b behavior) {
 }
 
 // Publish implements outbox.Publisher.
-func (s *street) Publish(ctx context.Context, messages []outbox.Message) []error {
+func (s *street) Publish(ctx context.Context, messages []message.Message) []error {
 	topic := messages[0].Topic
 	kind := topicKind(topic)
 	s.mu.Lock()
@@ -289,14 +291,16 @@ func (s *street) checkCalls(t *testing.T, most int) {
 }
 
 // down refuses everything as unavailable.
-func down(_ context.Context, messages []outbox.Message) []error {
+func down(_ context.Context, messages []message.Message) []error {
 	return answer(messages, outbox.Unavailable(errRefused))
 }
 
 // fails refuses everything with an error of the message.
-func fails(_ context.Context, messages []outbox.Message) []error { return answer(messages, errRefused) }
+func fails(_ context.Context, messages []message.Message) []error {
+	return answer(messages, errRefused)
+}
 
-func answer(messages []outbox.Message, err error) []error {
+func answer(messages []message.Message, err error) []error {
 	errs := make([]error, len(messages))
 	for k := range errs {
 		errs[k] = err
@@ -306,7 +310,7 @@ func answer(messages []outbox.Message, err error) []error {
 
 // hangs answers nothing until release is closed, or the test ends. It does not care for its context.
 func (s *street) hangs(release <-chan struct{}) behavior {
-	return func(context.Context, []outbox.Message) []error {
+	return func(context.Context, []message.Message) []error {
 		select {
 		case <-release:
 		case <-s.ended:

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )
@@ -29,7 +30,7 @@ func testIsolationFailing[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
 	sick := max(i.size(4000), 2000)
 	i.add("sick", sick)
-	i.to.set("sick", func(_ context.Context, messages []outbox.Message) []error {
+	i.to.set("sick", func(_ context.Context, messages []message.Message) []error {
 		errs := answer(messages, errRefused)
 		for k, m := range messages {
 			if last := m.ID[len(m.ID)-1]; last == '0' || last == '1' { // one in eight arrives: the destination is there
@@ -78,12 +79,12 @@ func testIsolationHanging[TX any](t *testing.T, g *ground[TX], h hanging) {
 	i.start(outbox.RelayConfig{})
 	i.neighbor(healthyEach, noLimit, 0, "") // a topic that has never answered may be one that hangs
 	add := func(each int) {
-		i.addKeyed(h.topics*each, func(k int) outbox.Message {
+		i.addKeyed(h.topics*each, func(k int) message.Message {
 			key := ""
 			if k/h.topics%2 == 0 {
 				key = fmt.Sprint(k / h.topics % 4)
 			}
-			return message(fmt.Sprintf("hang-%d", k%h.topics), key, "t")
+			return event(fmt.Sprintf("hang-%d", k%h.topics), key, "t")
 		})
 	}
 	all := h.topics*h.each + 2*healthyEach
@@ -123,7 +124,7 @@ func testIsolationDown[TX any](t *testing.T, g *ground[TX]) {
 	i.add("flaps", flapping)
 	i.to.set("down", down)
 	calls := 0
-	i.to.set("flaps", func(ctx context.Context, messages []outbox.Message) []error {
+	i.to.set("flaps", func(ctx context.Context, messages []message.Message) []error {
 		i.to.mu.Lock()
 		defer i.to.mu.Unlock()
 		if calls++; calls%2 == 0 {
@@ -170,16 +171,16 @@ func testIsolationLateCommit[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
 	topics, each := 300, i.size(10)
 	for k := range each {
-		i.addKeyed(topics, func(n int) outbox.Message { return message(fmt.Sprintf("down-%d", n), fmt.Sprint(k%2), "t") })
+		i.addKeyed(topics, func(n int) message.Message { return event(fmt.Sprintf("down-%d", n), fmt.Sprint(k%2), "t") })
 	}
 	i.to.set("down", down)
 	i.start(outbox.RelayConfig{})
 	i.to.wait(t, "every topic to be down", func() bool { return i.to.called("down") >= topics })
 	tx, end := g.begin(t)
-	must(t, g.box.Add(t.Context(), tx, message(healthyTopic, "late", "late"), message(healthyTopic, "", "late"), message("new", "k", "late"), message("down-7", "late", "late")))
+	must(t, g.box.Add(t.Context(), tx, event(healthyTopic, "late", "late"), event(healthyTopic, "", "late"), event("new", "k", "late"), event("down-7", "late", "late")))
 	i.neighbor(healthyEach, noLimit, 0, "")
 	busy := i.size(2000)
-	i.addKeyed(busy, func(n int) outbox.Message { return message("busy", fmt.Sprint(n%100), "t") })
+	i.addKeyed(busy, func(n int) message.Message { return event("busy", fmt.Sprint(n%100), "t") })
 	i.to.wait(t, "later ids", func() bool { return i.to.delivered("busy") == busy })
 	must(t, end(true))
 	// A look at everything takes its turn, while a healthy topic is delivered at once.
@@ -188,7 +189,7 @@ func testIsolationLateCommit[TX any](t *testing.T, g *ground[TX]) {
 		if arrived > 1000 {
 			t.Fatal("what has committed late has not arrived after 1000 messages that have committed later")
 		}
-		i.g.mustAdd(t, message(healthyTopic, "", "t"))
+		i.g.mustAdd(t, event(healthyTopic, "", "t"))
 		i.to.wait(t, "a healthy message", func() bool { return i.to.delivered(healthyTopic) > arrived })
 	}
 	i.to.set("down", nil)
@@ -221,7 +222,7 @@ type outage struct {
 func testIsolationOutage[TX any](t *testing.T, g *ground[TX], o outage) {
 	i := isolate(t, g)
 	const topics, each = 3, 400
-	i.addKeyed(topics*each, func(k int) outbox.Message { return message(fmt.Sprintf("out-%d", k%topics), fmt.Sprint(k%100), "t") })
+	i.addKeyed(topics*each, func(k int) message.Message { return event(fmt.Sprintf("out-%d", k%topics), fmt.Sprint(k%100), "t") })
 	i.to.set("out", o.behavior)
 	i.start(outbox.RelayConfig{DeadLetters: true, Policy: &retry.Policy{Attempts: 1, Base: time.Hour, Cap: time.Hour, Total: -1}})
 	i.to.wait(t, "several tries", func() bool { return i.to.called("out") >= 4*topics })
@@ -252,9 +253,9 @@ func TestIsolationPoisonFirst(t *testing.T) {
 func testIsolationPoisonFirst[TX any](t *testing.T, g *ground[TX]) {
 	i := isolate(t, g)
 	const poison, good = 40, 100
-	i.addKeyed(poison, func(int) outbox.Message { return message("mixed", "", "poison") })
-	i.addKeyed(good, func(k int) outbox.Message { return message("mixed", fmt.Sprint(k%10), "good") })
-	i.to.set("mixed", func(_ context.Context, messages []outbox.Message) []error {
+	i.addKeyed(poison, func(int) message.Message { return event("mixed", "", "poison") })
+	i.addKeyed(good, func(k int) message.Message { return event("mixed", fmt.Sprint(k%10), "good") })
+	i.to.set("mixed", func(_ context.Context, messages []message.Message) []error {
 		errs := make([]error, len(messages))
 		for k, m := range messages {
 			if strings.HasPrefix(m.Type, "poison") {

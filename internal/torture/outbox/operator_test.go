@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
@@ -35,7 +36,7 @@ func (g *ground[TX]) delivered(t *testing.T, id string) {
 	g.exec(t, "delete from once_outbox where event_id = ?", id)
 }
 
-func withID(m outbox.Message) (_ outbox.Message, id string) {
+func withID(m message.Message) (_ message.Message, id string) {
 	m.ID = once.NewKey()
 	return m, m.ID
 }
@@ -44,15 +45,15 @@ func withID(m outbox.Message) (_ outbox.Message, id string) {
 func TestListAndShow(t *testing.T) { on(t, testListAndShow[pgx.Tx], testListAndShow[*sql.Tx]) }
 
 func testListAndShow[TX any](t *testing.T, g *ground[TX]) {
-	first, firstID := withID(outbox.Message{
+	first, firstID := withID(message.Message{
 		Topic: "a", Key: "Zürich", Type: "t", Source: "/s", Payload: []byte{0, 1, 255}, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Headers: map[string]string{"Content-Type": "text/plain; charset=\"utf-8\"", "x-name": "<é>"},
 	})
-	stopped, stoppedID := withID(message("a", "", "t"))
-	failing, failingID := withID(message("b", "k", "t"))
-	sent, sentID := withID(message("a", "k", "t"))
-	blocked, blockedID := withID(message("b", "k", "t"))
-	for _, m := range []outbox.Message{first, stopped, failing, blocked, sent} {
+	stopped, stoppedID := withID(event("a", "", "t"))
+	failing, failingID := withID(event("b", "k", "t"))
+	sent, sentID := withID(event("a", "k", "t"))
+	blocked, blockedID := withID(event("b", "k", "t"))
+	for _, m := range []message.Message{first, stopped, failing, blocked, sent} {
 		g.mustAdd(t, m)
 	}
 	g.failed(t, failingID, "NOW")
@@ -133,12 +134,12 @@ func testPauseAndResume[TX any](t *testing.T, g *ground[TX]) {
 	ids := map[string]string{}
 	for _, where := range []string{"a k", "a l", "a ", "b k"} {
 		topic, key, _ := strings.Cut(where, " ")
-		m, id := withID(message(topic, key, "t"))
+		m, id := withID(event(topic, key, "t"))
 		ids[where] = id
 		g.mustAdd(t, m)
 		g.failed(t, id, "null")
 	}
-	failing, failingID := withID(message("a", "m", "t"))
+	failing, failingID := withID(event("a", "m", "t"))
 	g.mustAdd(t, failing)
 	g.failed(t, failingID, "AGO(?)", -time.Hour.Microseconds())
 	paused := func() (list []string) {
@@ -202,9 +203,9 @@ func testSkip[TX any](t *testing.T, g *ground[TX]) {
 	must(t, err)
 	encrypted := outbox.New[TX](g.store, outbox.Config{Encrypter: encrypter})
 	for _, box := range []*outbox.Box[TX]{g.box, encrypted} {
-		m, id := withID(message("a", "k", "t"))
+		m, id := withID(event("a", "k", "t"))
 		m.Headers = map[string]string{"secret": "s"}
-		must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error { return box.Add(ctx, tx, m, message("a", "k", "next")) }))
+		must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error { return box.Add(ctx, tx, m, event("a", "k", "next")) }))
 		before, err := box.Show(t.Context(), id)
 		must(t, err)
 		g.failed(t, id, "null")
@@ -212,7 +213,7 @@ func testSkip[TX any](t *testing.T, g *ground[TX]) {
 			must(t, box.Skip(t.Context(), id, "customer 42 <é> is gone"))
 			e, err := box.Show(t.Context(), id)
 			must(t, err)
-			if e.Type != outbox.TypeSkipped || len(e.Payload) > 0 || fmt.Sprint(e.Headers) != "map[once-skip-reason:customer 42 <é> is gone]" ||
+			if e.Type != message.TypeSkipped || len(e.Payload) > 0 || fmt.Sprint(e.Headers) != "map[once-skip-reason:customer 42 <é> is gone]" ||
 				e.Seq != before.Seq || e.Key != "k" || !e.CreatedAt.Equal(before.CreatedAt) || e.State != outbox.StateFailing || e.NextAt.IsZero() {
 				t.Errorf("%+v", e)
 			}
@@ -237,7 +238,7 @@ func TestSkipMeetsADelivery(t *testing.T) {
 }
 
 func testSkipMeetsADelivery[TX any](t *testing.T, g *ground[TX]) {
-	m, id := withID(message("a", "k", "t"))
+	m, id := withID(event("a", "k", "t"))
 	g.mustAdd(t, m)
 	tx, end := g.begin(t)
 	_, err := g.store.On(tx).Exec(t.Context(), g.text("delete from once_outbox where event_id = ?", id))
@@ -264,7 +265,7 @@ func testBacklog[TX any](t *testing.T, g *ground[TX]) {
 	}
 	ids := make([]string, 5)
 	for i := range ids {
-		m, id := withID(message("a", fmt.Sprint(i), "t"))
+		m, id := withID(event("a", fmt.Sprint(i), "t"))
 		g.mustAdd(t, m)
 		ids[i] = id
 	}
@@ -294,7 +295,7 @@ func testBacklogSnapshot[TX any](t *testing.T, g *ground[TX]) {
 		return b.OldestSnapshot > 0
 	}
 	tx, end := g.begin(t)
-	must(t, g.box.Add(t.Context(), tx, message("a", "k", "t")))
+	must(t, g.box.Add(t.Context(), tx, event("a", "k", "t")))
 	_, err := g.store.On(tx).Exec(t.Context(), g.text("insert into charge (id) values (?)", "x")) // sends all
 	must(t, err)
 	if got, want := snapshot(), g.store.Dialect() == sqlplane.PostgreSQL; got != want {
@@ -316,7 +317,7 @@ func testForget[TX any](t *testing.T, g *ground[TX]) {
 	ids := map[string]string{}
 	for _, what := range []string{"a k delivered", "a k waiting", "a l delivered", "b k delivered"} {
 		words := strings.Fields(what)
-		m, id := withID(message(words[0], words[1], "t"))
+		m, id := withID(event(words[0], words[1], "t"))
 		m.Headers = map[string]string{"h": "v"}
 		ids[what] = id
 		g.mustAdd(t, m)
@@ -350,7 +351,7 @@ func TestOperatorsAreAudited(t *testing.T) {
 }
 
 func testOperatorsAreAudited[TX any](t *testing.T, g *ground[TX]) {
-	m, id := withID(message("a", "k", "t"))
+	m, id := withID(event("a", "k", "t"))
 	g.mustAdd(t, m)
 	ada := g.box.By("ada", "r0")
 	must(t, g.box.Pause(t.Context(), "a", "", "without a name"))

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/torture/harness"
@@ -45,7 +47,7 @@ func (p relayPlan) CarryOut(opening context.Context) error {
 		return err
 	}
 	defer closeTo()
-	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		point()
 		defer point()
 		return to.Publish(ctx, messages)
@@ -70,7 +72,7 @@ func (p relayPlan) publisher() (outbox.Publisher, func(), error) {
 	case toWatermill:
 		return watermillPublisher(p.URL), func() {}, nil
 	}
-	return outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error { return post(ctx, p.URL, messages) }), func() {}, nil
+	return outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error { return post(ctx, p.URL, messages) }), func() {}, nil
 }
 
 func watch[TX any](s sqlplane.SQL[TX], before, after func()) *watchedStore[TX] {
@@ -105,7 +107,7 @@ func (r watchedRunner[TX]) Query(ctx context.Context, st store.Statement, each f
 }
 
 // post delivers messages to a consumer over HTTP, which answers with an error text for each.
-func post(ctx context.Context, url string, messages []outbox.Message) []error {
+func post(ctx context.Context, url string, messages []message.Message) []error {
 	failed := func(err error) []error {
 		errs := make([]error, len(messages))
 		for i := range errs {

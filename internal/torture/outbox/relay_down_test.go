@@ -9,7 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 )
 
 // TestRelayTopicDown: a topic whose destination does not exist waits alone, however many of its messages come first.
@@ -21,15 +23,15 @@ func TestRelayTopicDown(t *testing.T) {
 func testRelayTopicDown[TX any](t *testing.T, g *ground[TX]) {
 	const n, keys = 40, 5
 	for i := range n {
-		list := []outbox.Message{message("gone", "", "t")}
+		list := []message.Message{event("gone", "", "t")}
 		for k := range keys {
-			list = append(list, message("gone", fmt.Sprintf("k%d", k), fmt.Sprintf("t%d", i+1)))
+			list = append(list, event("gone", fmt.Sprintf("k%d", k), fmt.Sprintf("t%d", i+1)))
 		}
 		g.mustAdd(t, list...)
 	}
 	g.fill(t, n, "k0", "k1")
 	b, e := newInbox(), newEvents()
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Topic == "gone" {
 			return outbox.Unavailable(errors.New("no such topic"))
 		}
@@ -38,7 +40,7 @@ func testRelayTopicDown[TX any](t *testing.T, g *ground[TX]) {
 	start(t, g.relay(b, outbox.RelayConfig{Batch: 16, Concurrency: 1, Policy: soon(2), Observer: e}))
 	b.waitFor(t, 3*n)
 	e.wait(t, "the topic to be down", func(e outbox.Event) bool { return unavailable(e) && e.Message.Topic == "gone" })
-	g.mustAdd(t, message("refunds", "k0", fmt.Sprintf("t%d", n+1)), message("gone", "k0", fmt.Sprintf("t%d", n+1)))
+	g.mustAdd(t, event("refunds", "k0", fmt.Sprintf("t%d", n+1)), event("gone", "k0", fmt.Sprintf("t%d", n+1)))
 	b.waitFor(t, 3*n+1)
 	if rows := g.count(t, "select count(*) from once_outbox_failed"); rows != 0 {
 		t.Errorf("%d failures are stored", rows)
@@ -58,8 +60,8 @@ func testRelayTopicDown[TX any](t *testing.T, g *ground[TX]) {
 		}
 	}
 	for _, m := range b.arrived() {
-		if m.Attempt != 1 {
-			t.Errorf("%s %s is attempt %d", m.Key, m.Type, m.Attempt)
+		if m.Delivery != 1 {
+			t.Errorf("%s %s is attempt %d", m.Key, m.Type, m.Delivery)
 		}
 	}
 }
@@ -71,9 +73,9 @@ func TestRelayResumeCountsAnew(t *testing.T) {
 }
 
 func testRelayResumeCountsAnew[TX any](t *testing.T, g *ground[TX]) {
-	g.mustAdd(t, message("refunds", "k", "t1"))
+	g.mustAdd(t, event("refunds", "k", "t1"))
 	b, e := newInbox(), newEvents()
-	b.setRefuse(func(outbox.Message) error { return outbox.Permanent(errRefused) })
+	b.setRefuse(func(message.Message) error { return retry.Permanent(errRefused) })
 	stop := start(t, g.relay(b, outbox.RelayConfig{Observer: e}))
 	e.wait(t, "the message to stop", func(e outbox.Event) bool { return e.Type == outbox.EventStopped })
 	must(t, stop())
@@ -82,7 +84,7 @@ func testRelayResumeCountsAnew[TX any](t *testing.T, g *ground[TX]) {
 	_, err := g.box.Resume(t.Context(), "refunds", "k")
 	must(t, err)
 	e = newEvents()
-	b.setRefuse(func(outbox.Message) error { return errRefused })
+	b.setRefuse(func(message.Message) error { return errRefused })
 	policy := soon(forever)
 	policy.Total = time.Hour
 	start(t, g.relay(b, outbox.RelayConfig{Observer: e, Policy: policy}))
@@ -99,11 +101,11 @@ func testRelayResumeCountsAnew[TX any](t *testing.T, g *ground[TX]) {
 func TestRelaySkipMeanwhile(t *testing.T) {
 	t.Parallel()
 	g := newPgx(t)
-	g.mustAdd(t, message("refunds", "k", "t1"), message("refunds", "k", "t2"))
+	g.mustAdd(t, event("refunds", "k", "t1"), event("refunds", "k", "t2"))
 	b, e := newInbox(), newEvents()
 	called, answer := make(chan struct{}), make(chan struct{})
 	first := true
-	p := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	p := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		if !first {
 			return b.Publish(ctx, messages)
 		}
@@ -112,7 +114,7 @@ func TestRelaySkipMeanwhile(t *testing.T) {
 		<-answer
 		errs := make([]error, len(messages))
 		for i := range errs {
-			errs[i] = outbox.Permanent(errRefused)
+			errs[i] = retry.Permanent(errRefused)
 		}
 		return errs
 	})
@@ -123,7 +125,7 @@ func TestRelaySkipMeanwhile(t *testing.T) {
 		_, err := tx.Exec(t.Context(), query, args...)
 		must(t, err)
 	}
-	skip(tx, "update once_outbox set event_type = $1, payload = '' where event_type = 't1'", outbox.TypeSkipped) // as Skip does
+	skip(tx, "update once_outbox set event_type = $1, payload = '' where event_type = 't1'", message.TypeSkipped) // as Skip does
 	skip(tx, "update once_outbox_failed set next_at = statement_timestamp()")
 	close(answer)
 	stopped := func(e outbox.Event) bool { return e.Type == outbox.EventStopped || e.Type == outbox.EventFailed }
@@ -133,7 +135,7 @@ func TestRelaySkipMeanwhile(t *testing.T) {
 	must(t, end(true))
 	b.waitFor(t, 2)
 	g.waitEmpty(t)
-	if got := b.types("refunds", "k"); got != outbox.TypeSkipped+" t2" {
+	if got := b.types("refunds", "k"); got != message.TypeSkipped+" t2" {
 		t.Error(got)
 	}
 	if n := e.count(stopped); n > 0 {
@@ -149,7 +151,7 @@ func TestRelayGivesItsPartsUp(t *testing.T) {
 
 func testRelayGivesItsPartsUp[TX any](t *testing.T, g *ground[TX]) {
 	b, e := newInbox(), newEvents()
-	down := outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+	down := outbox.PublisherFunc(func(_ context.Context, messages []message.Message) []error {
 		errs := make([]error, len(messages))
 		for i := range errs {
 			errs[i] = outbox.Unavailable(errors.New("no route"))
@@ -164,7 +166,7 @@ func testRelayGivesItsPartsUp[TX any](t *testing.T, g *ground[TX]) {
 	yielded := func(e outbox.Event) bool { return e.Type == outbox.EventTaken && e.Parts == 0 }
 	for end := time.Now().Add(patience); e.count(yielded) == 0; {
 		for i := range 8 {
-			g.mustAdd(t, message(fmt.Sprint("topic", i), fmt.Sprint(n), "t"))
+			g.mustAdd(t, event(fmt.Sprint("topic", i), fmt.Sprint(n), "t"))
 			n++
 		}
 		if <-time.After(20 * time.Millisecond); time.Now().After(end) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 )
@@ -26,9 +27,9 @@ func soon(attempts int) *retry.Policy {
 func (g *ground[TX]) fill(t *testing.T, n int, keys ...string) {
 	t.Helper()
 	for i := range n {
-		list := []outbox.Message{message("mails", "", fmt.Sprintf("t%d", i+1))}
+		list := []message.Message{event("mails", "", fmt.Sprintf("t%d", i+1))}
 		for _, k := range keys {
-			list = append(list, message("refunds", k, fmt.Sprintf("t%d", i+1)))
+			list = append(list, event("refunds", k, fmt.Sprintf("t%d", i+1)))
 		}
 		g.mustAdd(t, list...)
 	}
@@ -52,22 +53,22 @@ func testRelayBlockedKey[TX any](t *testing.T, g *ground[TX]) {
 	g.fill(t, n, "bad", "good", "fine")
 	b, e := newInbox(), newEvents()
 	var attempts atomic.Int64
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Key != "bad" {
 			return nil
 		}
 		if m.Type != "t1" || m.Seq != 1 {
 			t.Errorf("%s is delivered before the head of its key", m.Type)
 		}
-		if want := attempts.Add(1); m.Attempt != int(want) {
-			t.Errorf("attempt %d, want %d", m.Attempt, want)
+		if want := attempts.Add(1); m.Delivery != int(want) {
+			t.Errorf("attempt %d, want %d", m.Delivery, want)
 		}
 		return errors.New("refused\x00" + strings.Repeat("ä", 3000))
 	})
 	// A batch has room for several messages of the key.
 	stop := start(t, g.relay(b, outbox.RelayConfig{Policy: soon(forever), Observer: e}))
 	b.waitFor(t, 3*n)
-	e.wait(t, "a third attempt", func(e outbox.Event) bool { return e.Type == outbox.EventFailed && e.Message.Attempt == 3 })
+	e.wait(t, "a third attempt", func(e outbox.Event) bool { return e.Type == outbox.EventFailed && e.Message.Delivery == 3 })
 	must(t, stop())
 	if got := b.types("refunds", "good"); got != upTo(n) {
 		t.Errorf("the other key: %s", got)
@@ -81,15 +82,15 @@ func testRelayBlockedKey[TX any](t *testing.T, g *ground[TX]) {
 	// Another relay, and then the destination takes the message.
 	before := attempts.Load()
 	start(t, g.relay(b, outbox.RelayConfig{Batch: 16, Policy: soon(forever), Observer: e}))
-	e.wait(t, "an attempt of the second relay", func(e outbox.Event) bool { return e.Type == outbox.EventFailed && int64(e.Message.Attempt) > before })
+	e.wait(t, "an attempt of the second relay", func(e outbox.Event) bool { return e.Type == outbox.EventFailed && int64(e.Message.Delivery) > before })
 	b.setRefuse(nil)
 	b.waitFor(t, 4*n)
 	g.waitEmpty(t)
 	if got := b.types("refunds", "bad"); got != upTo(n) {
 		t.Errorf("the key that has failed: %s", got)
 	}
-	if got := b.arrived()[3*n]; got.Key != "bad" || got.Attempt <= int(before) {
-		t.Errorf("attempt %d after %d", got.Attempt, before)
+	if got := b.arrived()[3*n]; got.Key != "bad" || got.Delivery <= int(before) {
+		t.Errorf("attempt %d after %d", got.Delivery, before)
 	}
 	b.check(t, 4*n)
 }
@@ -101,10 +102,10 @@ func testRelayStops[TX any](t *testing.T, g *ground[TX]) {
 	const n = 5
 	g.fill(t, n, "permanent", "tired", "fine")
 	b, e := newInbox(), newEvents()
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		switch {
-		case m.Key == "permanent" && m.Type != outbox.TypeSkipped:
-			return outbox.Permanent(errors.New("never"))
+		case m.Key == "permanent" && m.Type != message.TypeSkipped:
+			return retry.Permanent(errors.New("never"))
 		case m.Key == "tired":
 			return errors.New("not now")
 		}
@@ -113,7 +114,7 @@ func testRelayStops[TX any](t *testing.T, g *ground[TX]) {
 	start(t, g.relay(b, outbox.RelayConfig{Policy: soon(3), Observer: e}))
 	stopped := func(key string, attempt int) outbox.Event {
 		return e.wait(t, key+" to stop", func(e outbox.Event) bool {
-			return e.Type == outbox.EventStopped && e.Message.Key == key && e.Message.Attempt == attempt
+			return e.Type == outbox.EventStopped && e.Message.Key == key && e.Message.Delivery == attempt
 		})
 	}
 	head := stopped("permanent", 1).Message
@@ -128,7 +129,7 @@ func testRelayStops[TX any](t *testing.T, g *ground[TX]) {
 	must(t, err)
 	b.waitFor(t, 4*n)
 	g.waitEmpty(t)
-	if got := b.types("refunds", "permanent"); got != strings.Replace(upTo(n), "t1", outbox.TypeSkipped, 1) {
+	if got := b.types("refunds", "permanent"); got != strings.Replace(upTo(n), "t1", message.TypeSkipped, 1) {
 		t.Errorf("a skipped message: %s", got)
 	}
 	if got := b.types("refunds", "tired"); got != upTo(n) {
@@ -136,7 +137,7 @@ func testRelayStops[TX any](t *testing.T, g *ground[TX]) {
 	}
 	b.check(t, 4*n)
 	for _, m := range b.arrived() {
-		if m.Type == outbox.TypeSkipped && m.ID != head.ID {
+		if m.Type == message.TypeSkipped && m.ID != head.ID {
 			t.Errorf("%s was skipped, not %s", m.ID, head.ID)
 		}
 	}
@@ -152,7 +153,7 @@ func testRelayUnavailable[TX any](t *testing.T, g *ground[TX]) {
 	const n = 20
 	g.fill(t, n, "a", "b")
 	b, e := newInbox(), newEvents()
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Seq > 7 {
 			return fmt.Errorf("wrapped: %w", outbox.Unavailable(errors.New("down")))
 		}
@@ -160,7 +161,7 @@ func testRelayUnavailable[TX any](t *testing.T, g *ground[TX]) {
 	})
 	start(t, g.relay(b, outbox.RelayConfig{Batch: 16, Concurrency: 2, Policy: soon(2), Observer: e}))
 	e.wait(t, "the destination to be down", unavailable)
-	b.wait(t, "what is not refused", func(got []outbox.Message) bool {
+	b.wait(t, "what is not refused", func(got []message.Message) bool {
 		keyed := 0
 		for _, m := range got {
 			if m.Key != "" {
@@ -177,8 +178,8 @@ func testRelayUnavailable[TX any](t *testing.T, g *ground[TX]) {
 	g.waitEmpty(t)
 	b.check(t, 3*n)
 	for _, m := range b.arrived() {
-		if m.Attempt != 1 {
-			t.Errorf("%s %s is attempt %d", m.Key, m.Type, m.Attempt)
+		if m.Delivery != 1 {
+			t.Errorf("%s %s is attempt %d", m.Key, m.Type, m.Delivery)
 		}
 	}
 }
@@ -197,7 +198,7 @@ func TestRelayBreaker(t *testing.T) {
 	if n := len(b.arrived()); n > 0 {
 		t.Errorf("%d messages have arrived", n)
 	}
-	b.setRefuse(func(outbox.Message) error { return outbox.Unavailable(errors.New("down")) })
+	b.setRefuse(func(message.Message) error { return outbox.Unavailable(errors.New("down")) })
 	breaker.open.Store(false)
 	for breaker.bad.Load() == 0 {
 		<-time.After(time.Millisecond)
@@ -244,7 +245,7 @@ func testRelayBadPublisher[TX any](t *testing.T, g *ground[TX]) {
 	var hangs atomic.Bool
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
-	p := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	p := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		switch mood.Load() {
 		case panics:
 			panic("a bug")
@@ -269,7 +270,7 @@ func testRelayBadPublisher[TX any](t *testing.T, g *ground[TX]) {
 		})
 		mood.Store(int64(after) + 1)
 	}
-	b.wait(t, "every message", func(got []outbox.Message) bool {
+	b.wait(t, "every message", func(got []message.Message) bool {
 		ids := map[string]bool{}
 		for _, m := range got {
 			ids[m.ID] = true
@@ -291,18 +292,18 @@ func TestRelayScheduleIsKept(t *testing.T) {
 func testRelayScheduleIsKept[TX any](t *testing.T, g *ground[TX]) {
 	b, e := newInbox(), newEvents()
 	var attempts atomic.Int64
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Key != "bad" {
 			return nil
 		}
 		attempts.Add(1)
 		return retry.After(errRefused, time.Hour)
 	})
-	g.mustAdd(t, message("refunds", "bad", "t1"))
+	g.mustAdd(t, event("refunds", "bad", "t1"))
 	start(t, g.relay(b, outbox.RelayConfig{Concurrency: 1, Policy: soon(forever), Observer: e}))
 	e.wait(t, "the failure", func(e outbox.Event) bool { return e.Type == outbox.EventFailed })
 	for i := range 5 { // each is delivered after another look at the key
-		g.mustAdd(t, message("refunds", "bad", "later"), message("refunds", "fine", "t"))
+		g.mustAdd(t, event("refunds", "bad", "later"), event("refunds", "fine", "t"))
 		b.waitFor(t, i+1)
 	}
 	if n := attempts.Load(); n != 1 {

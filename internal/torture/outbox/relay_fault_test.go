@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/testenv"
@@ -77,15 +79,15 @@ func testRelayEveryStatementFails[TX any](t *testing.T, g *ground[TX]) {
 				g.exec(t, "delete from once_hold where 1 = 1")
 			}
 			b := newInbox()
-			b.setRefuse(func(m outbox.Message) error {
-				if m.Key == "a" && m.Type == "t2" && m.Attempt == 1 {
+			b.setRefuse(func(m message.Message) error {
+				if m.Key == "a" && m.Type == "t2" && m.Delivery == 1 {
 					return errors.New("the first time")
 				}
 				return nil
 			})
 			s := &faultyStore[TX]{SQL: g.store, at: at, applied: applied}
 			stop := start(t, outbox.New[TX](s, outbox.Config{}).Relay(b, outbox.RelayConfig{Policy: soon(forever), Observer: newEvents(), Concurrency: 1, TTL: 3 * time.Second}))
-			b.wait(t, "all", func(got []outbox.Message) bool { return distinct(got) == 9 })
+			b.wait(t, "all", func(got []message.Message) bool { return distinct(got) == 9 })
 			g.waitEmpty(t)
 			must(t, stop())
 			last := map[string]int64{}
@@ -103,7 +105,7 @@ func testRelayEveryStatementFails[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-func distinct(list []outbox.Message) int {
+func distinct(list []message.Message) int {
 	ids := map[string]bool{}
 	for _, m := range list {
 		ids[m.ID] = true
@@ -130,8 +132,8 @@ func testKilledAtEveryPoint[TX any](t *testing.T, g *ground[TX], plan relayPlan,
 	committed := map[string]bool{}
 	const points = 60
 	for at := int64(1); at <= points; at++ {
-		var list []outbox.Message
-		for _, m := range []outbox.Message{message("refunds", "a", "t"), message("refunds", "b", "t"), message("mails", "", "t"), message("refunds", "a", "t")} {
+		var list []message.Message
+		for _, m := range []message.Message{event("refunds", "a", "t"), event("refunds", "b", "t"), event("mails", "", "t"), event("refunds", "a", "t")} {
 			m, id := withID(m)
 			list, committed[id] = append(list, m), true
 		}
@@ -159,12 +161,12 @@ func TestRelayBatchBytes(t *testing.T) { t.Parallel(); on(t, testRelayBatchBytes
 func testRelayBatchBytes[TX any](t *testing.T, g *ground[TX]) {
 	const n = 40
 	for i := range n {
-		m := message("files", fmt.Sprint(i%3), "file")
+		m := event("files", fmt.Sprint(i%3), "file")
 		m.Payload = make([]byte, 900<<10)
 		g.mustAdd(t, m)
 	}
 	b := newInbox()
-	p := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	p := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		bytes := 0
 		for i := range messages {
 			bytes += len(messages[i].Payload)

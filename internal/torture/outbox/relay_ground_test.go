@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 )
@@ -22,17 +23,17 @@ const patience = 60 * time.Second
 
 // inbox is a destination in this process, and an in-order consumer.
 type inbox struct {
-	refuse func(m outbox.Message) error // before a message is taken; nil: nothing is refused
+	refuse func(m message.Message) error // before a message is taken; nil: nothing is refused
 
 	mu      sync.Mutex
-	got     []outbox.Message // in the order of arrival
-	changed chan struct{}    // closed with the next change
+	got     []message.Message // in the order of arrival
+	changed chan struct{}     // closed with the next change
 }
 
 func newInbox() *inbox { return &inbox{changed: make(chan struct{})} }
 
 // Publish implements outbox.Publisher.
-func (b *inbox) Publish(_ context.Context, messages []outbox.Message) []error {
+func (b *inbox) Publish(_ context.Context, messages []message.Message) []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	errs := make([]error, len(messages))
@@ -57,14 +58,14 @@ func (b *inbox) Publish(_ context.Context, messages []outbox.Message) []error {
 }
 
 // setRefuse changes what is refused.
-func (b *inbox) setRefuse(refuse func(m outbox.Message) error) {
+func (b *inbox) setRefuse(refuse func(m message.Message) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refuse = refuse
 }
 
 // wait waits until what has arrived is as it should be.
-func (b *inbox) wait(t *testing.T, what string, done func(got []outbox.Message) bool) {
+func (b *inbox) wait(t *testing.T, what string, done func(got []message.Message) bool) {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -84,10 +85,10 @@ func (b *inbox) wait(t *testing.T, what string, done func(got []outbox.Message) 
 
 func (b *inbox) waitFor(t *testing.T, n int) {
 	t.Helper()
-	b.wait(t, fmt.Sprintf("%d messages", n), func(got []outbox.Message) bool { return len(got) >= n })
+	b.wait(t, fmt.Sprintf("%d messages", n), func(got []message.Message) bool { return len(got) >= n })
 }
 
-func (b *inbox) arrived() []outbox.Message {
+func (b *inbox) arrived() []message.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.got)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
@@ -84,7 +86,7 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 	var rolledBack, slow int
 	write := func(early bool) error {
 		var ids []string
-		add := func(ctx context.Context, tx TX, m outbox.Message) error {
+		add := func(ctx context.Context, tx TX, m message.Message) error {
 			m.ID = once.NewKey()
 			ids = append(ids, m.ID)
 			return box.Add(ctx, tx, m)
@@ -93,12 +95,12 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 		work := func(ctx context.Context, tx TX) error {
 			ids = nil
 			if early {
-				if err := add(ctx, tx, message("audit", "", "early")); err != nil {
+				if err := add(ctx, tx, event("audit", "", "early")); err != nil {
 					return err
 				}
 				<-time.After(rand.N(7 * time.Millisecond))
 			}
-			err := add(ctx, tx, message("refunds", fmt.Sprintf("k%d", rand.IntN(lossKeys)), "refund"))
+			err := add(ctx, tx, event("refunds", fmt.Sprintf("k%d", rand.IntN(lossKeys)), "refund"))
 			if err == nil && g.isServer() { // the key is locked, and ids behind it commit
 				wait := rand.N(7 * time.Millisecond)
 				if chance < 2 { // until relays have passed its id for long

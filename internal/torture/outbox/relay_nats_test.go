@@ -13,7 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -43,7 +43,7 @@ func testRelayNATSIsKilled[TX any](t *testing.T, g *ground[TX]) {
 		group.Go(func() {
 			for i := range each {
 				added <- g.do(t.Context(), func(ctx context.Context, tx TX) error {
-					return g.box.Add(ctx, tx, message("refunds", fmt.Sprint((w+i)%keys), "keyed"), message("mails", "", "free"))
+					return g.box.Add(ctx, tx, event("refunds", fmt.Sprint((w+i)%keys), "keyed"), event("mails", "", "free"))
 				})
 			}
 		})
@@ -72,7 +72,7 @@ func TestRelayNATSIsClosed(t *testing.T) {
 	go func() { ended <- g.relay(natsbroker.Publisher(n.js), outbox.RelayConfig{}).Run(t.Context()) }()
 	n.Configure(`authorization { user: other, password: "unknown" }`)
 	must(t, n.Restart(t.Context()))
-	g.mustAdd(t, message("refunds", "a", "late"))
+	g.mustAdd(t, event("refunds", "a", "late"))
 	err := <-ended
 	if !outbox.IsClosed(err) || !errors.Is(err, nats.ErrAuthorization) || !strings.Contains(err.Error(), n.Addr()) || !strings.Contains(err.Error(), "Try: ") {
 		t.Errorf("Run has ended with %v", err)

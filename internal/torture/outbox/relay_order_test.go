@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -23,7 +24,7 @@ func newGate() gate {
 	return gate{reached, make(chan struct{}), sync.OnceFunc(func() { close(reached) })}
 }
 
-func (g gate) refuse(m outbox.Message) error {
+func (g gate) refuse(m message.Message) error {
 	if m.Type == "gate" {
 		g.reach()
 		<-g.open
@@ -32,9 +33,9 @@ func (g gate) refuse(m outbox.Message) error {
 }
 
 // everyPart are messages of which each part gets some.
-func everyPart() (list []outbox.Message) {
+func everyPart() (list []message.Message) {
 	for i := range 1000 {
-		list = append(list, message("mails", "", fmt.Sprintf("mail %d", i)))
+		list = append(list, event("mails", "", fmt.Sprintf("mail %d", i)))
 	}
 	return list
 }
@@ -55,10 +56,10 @@ func testRelayLatePredecessor[TX any](t *testing.T, g *ground[TX]) {
 	start(t, g.relay(b, outbox.RelayConfig{Concurrency: 1}))
 	slow, endSlow := g.begin(t)
 	for k := range keys {
-		must(t, g.box.Add(t.Context(), slow, message("refunds", fmt.Sprint(k), "first")))
+		must(t, g.box.Add(t.Context(), slow, event("refunds", fmt.Sprint(k), "first")))
 	}
 	other, endOther := g.begin(t)
-	must(t, g.box.Add(t.Context(), other, message("mails", "", "gate")))
+	must(t, g.box.Add(t.Context(), other, event("mails", "", "gate")))
 	list := everyPart() // their ids are behind those of both transactions
 	g.mustAdd(t, list...)
 	b.waitFor(t, len(list))
@@ -70,7 +71,7 @@ func testRelayLatePredecessor[TX any](t *testing.T, g *ground[TX]) {
 	<-stop.reached
 	must(t, endSlow(true))
 	for k := range keys {
-		g.mustAdd(t, message("refunds", fmt.Sprint(k), "second"), message("refunds", fmt.Sprint(k), "third"))
+		g.mustAdd(t, event("refunds", fmt.Sprint(k), "second"), event("refunds", fmt.Sprint(k), "third"))
 	}
 	close(stop.open)
 	b.waitFor(t, len(list)+1+3*keys)
@@ -95,7 +96,7 @@ func testRelayLateCommit[TX any](t *testing.T, g *ground[TX]) {
 	b := newInbox()
 	start(t, g.relay(b, outbox.RelayConfig{}))
 	tx, end := g.begin(t)
-	must(t, g.box.Add(t.Context(), tx, message("mails", "", "late"), message("refunds", "k", "late")))
+	must(t, g.box.Add(t.Context(), tx, event("mails", "", "late"), event("refunds", "k", "late")))
 	list := everyPart()
 	g.mustAdd(t, list...)
 	b.waitFor(t, len(list))
@@ -135,8 +136,8 @@ func testRelayPause[TX any](t *testing.T, g *ground[TX]) {
 	must(t, g.box.Pause(t.Context(), "refunds", "", "it stays"))
 	for i := 0; ; i++ { // until the relay knows
 		before := len(b.arrived())
-		g.mustAdd(t, message("refunds", "c", "t"), message("mails", "", "mail"))
-		b.wait(t, "the mail", func(got []outbox.Message) bool {
+		g.mustAdd(t, event("refunds", "c", "t"), event("mails", "", "mail"))
+		b.wait(t, "the mail", func(got []message.Message) bool {
 			return len(got) > before && got[len(got)-1].Topic == "mails" || len(got) > before+1
 		})
 		<-time.After(50 * time.Millisecond)
@@ -157,11 +158,11 @@ func testRelayFence[TX any](t *testing.T, g *ground[TX]) {
 	reached, open, done := make(chan string), make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	attempts := map[string][]int{}
-	p := outbox.PublisherFunc(func(_ context.Context, messages []outbox.Message) []error {
+	p := outbox.PublisherFunc(func(_ context.Context, messages []message.Message) []error {
 		errs := make([]error, len(messages))
 		for i, m := range messages {
 			mu.Lock()
-			attempts[m.Type] = append(attempts[m.Type], m.Attempt)
+			attempts[m.Type] = append(attempts[m.Type], m.Delivery)
 			first := len(attempts[m.Type]) == 1
 			mu.Unlock()
 			select {
@@ -178,7 +179,7 @@ func testRelayFence[TX any](t *testing.T, g *ground[TX]) {
 	})
 	start(t, g.relay(p, outbox.RelayConfig{Concurrency: 1, TTL: time.Second, Policy: soon(forever), Observer: newEvents()}))
 	for _, kind := range []string{"taken", "refused"} {
-		g.mustAdd(t, message("mails", "", kind))
+		g.mustAdd(t, event("mails", "", kind))
 		for n := 0; n < 2; { // the second time by the next holder, which is the same process
 			select {
 			case got := <-reached:
@@ -215,7 +216,7 @@ func testRelayDrains[TX any](t *testing.T, g *ground[TX]) {
 	b.setRefuse(at.refuse)
 	type mark struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), mark{}, "v"))
-	p := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	p := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		if ctx.Value(mark{}) != "v" || ctx.Err() != nil {
 			t.Errorf("the context of Publish: %v", ctx)
 		}
@@ -227,7 +228,7 @@ func testRelayDrains[TX any](t *testing.T, g *ground[TX]) {
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- g.relay(p, outbox.RelayConfig{}).Run(ctx) }()
-	g.mustAdd(t, message("mails", "", "gate"))
+	g.mustAdd(t, event("mails", "", "gate"))
 	<-at.reached
 	cancel()
 	close(at.open)
@@ -254,7 +255,7 @@ func testRelayTopicBounds[TX any](t *testing.T, g *ground[TX]) {
 	began := time.Now()
 	var last time.Time
 	underWay := make(chan struct{}, 1)
-	p := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	p := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		if messages[0].Topic == "refunds" {
 			select {
 			case underWay <- struct{}{}:
@@ -267,7 +268,7 @@ func testRelayTopicBounds[TX any](t *testing.T, g *ground[TX]) {
 		return b.Publish(ctx, messages)
 	})
 	start(t, g.relay(p, outbox.RelayConfig{Topics: map[string]outbox.TopicConfig{"refunds": {Rate: 40, Concurrency: 1}}}))
-	b.wait(t, "the other topic", func([]outbox.Message) bool { return b.typesOf("mails") == n })
+	b.wait(t, "the other topic", func([]message.Message) bool { return b.typesOf("mails") == n })
 	b.waitFor(t, 4*n)
 	g.waitEmpty(t)
 	b.check(t, 4*n)

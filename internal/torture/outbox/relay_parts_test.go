@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -40,9 +41,9 @@ func testRelayKeyInTwoParts[TX any](t *testing.T, g *ground[TX]) {
 	box := outbox.New[TX](partedStore[TX]{g.store}, outbox.Config{})
 	for i := range each {
 		must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
-			var list []outbox.Message
+			var list []message.Message
 			for k := range keys {
-				list = append(list, message("refunds", fmt.Sprint(k), fmt.Sprintf("t%d", i+1)))
+				list = append(list, event("refunds", fmt.Sprint(k), fmt.Sprintf("t%d", i+1)))
 			}
 			return box.Add(ctx, tx, list...)
 		}))
@@ -51,8 +52,8 @@ func testRelayKeyInTwoParts[TX any](t *testing.T, g *ground[TX]) {
 		t.Errorf("vacuous: %d keys are in two parts", n)
 	}
 	b := newInbox()
-	b.setRefuse(func(m outbox.Message) error {
-		if m.Seq%5 == 3 && m.Attempt < 3 {
+	b.setRefuse(func(m message.Message) error {
+		if m.Seq%5 == 3 && m.Delivery < 3 {
 			return errRefused
 		}
 		return nil

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
@@ -87,9 +89,9 @@ func TestRelayPlansElsewhere(t *testing.T) {
 // fillSome adds messages of four topics, with and without a key.
 func (g *ground[TX]) fillSome(t *testing.T, n int) {
 	t.Helper()
-	var list []outbox.Message
+	var list []message.Message
 	for i := range n {
-		list = append(list, message(fmt.Sprint("topic", i%4), []string{"", "k1", "k2", "k3"}[i/4%4], "t"))
+		list = append(list, event(fmt.Sprint("topic", i%4), []string{"", "k1", "k2", "k3"}[i/4%4], "t"))
 		if len(list) == 500 || i == n-1 {
 			g.mustAdd(t, list...)
 			list = nil
@@ -102,7 +104,7 @@ func (g *ground[TX]) useAll(t *testing.T, box *outbox.Box[TX]) {
 	t.Helper()
 	b := newInbox()
 	var mended atomic.Bool
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Key == "k3" && m.Seq < 3 && !mended.Load() {
 			return errRefused
 		}
@@ -111,7 +113,7 @@ func (g *ground[TX]) useAll(t *testing.T, box *outbox.Box[TX]) {
 	e := newEvents()
 	stop := start(t, g.relayOf(box, b, outbox.RelayConfig{Batch: 50, Policy: soon(forever), Observer: e}))
 	b.waitFor(t, 700)
-	e.wait(t, "some attempts", func(e outbox.Event) bool { return e.Message.Attempt >= 3 })
+	e.wait(t, "some attempts", func(e outbox.Event) bool { return e.Message.Delivery >= 3 })
 	must(t, stop())
 	stop = start(t, g.relayOf(box, b, outbox.RelayConfig{Batch: 50, Policy: soon(forever), Observer: e}))
 	mended.Store(true)

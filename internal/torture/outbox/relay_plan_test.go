@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
@@ -155,7 +156,7 @@ func runPlans(t *testing.T, g *ground[pgxTx], w *readStore[pgxTx]) {
 	t.Helper()
 	b := newInbox()
 	var mended atomic.Bool
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Key == "k3" && m.Seq == 1 && !mended.Load() {
 			return errRefused
 		}
@@ -215,7 +216,7 @@ func TestRelayReadsNoOtherTopics(t *testing.T) {
 	g.exec(t, "insert into once_outbox_failed select part, id, topic, key, 1, now() + interval '1 hour', now(), 'no' from once_outbox where topic = 'topic4'")
 	const n = 50
 	for i := range n {
-		g.mustAdd(t, message("healthy", fmt.Sprint(i%5), "t"))
+		g.mustAdd(t, event("healthy", fmt.Sprint(i%5), "t"))
 	}
 	w := &readStore[pgxTx]{SQL: g.store, kinds: map[string]store.Statement{}}
 	b := newInbox()
@@ -236,13 +237,13 @@ func TestRelayBatchIsTwoStatements(t *testing.T) {
 	t.Parallel()
 	g := newPgx(t)
 	const n = 200
-	var list []outbox.Message
+	var list []message.Message
 	for i := range n {
-		list = append(list, message("bad", fmt.Sprint(i), "t"), message("good", fmt.Sprint(i), "t"))
+		list = append(list, event("bad", fmt.Sprint(i), "t"), event("good", fmt.Sprint(i), "t"))
 	}
 	w := &readStore[pgxTx]{SQL: g.store, kinds: map[string]store.Statement{}}
 	b, e := newInbox(), newEvents()
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Topic == "bad" && m.Key != "0" {
 			return retry.After(errRefused, time.Hour)
 		}
@@ -250,7 +251,7 @@ func TestRelayBatchIsTwoStatements(t *testing.T) {
 	})
 	g.mustAdd(t, list...)
 	stop := start(t, g.relayOf(outbox.New[pgxTx](w, outbox.Config{}), b, outbox.RelayConfig{Observer: e, Policy: soon(forever)}))
-	b.wait(t, "the good ones", func([]outbox.Message) bool { return b.typesOf("good") == n && b.typesOf("bad") == 1 })
+	b.wait(t, "the good ones", func([]message.Message) bool { return b.typesOf("good") == n && b.typesOf("bad") == 1 })
 	e.wait(t, "a failure", func(e outbox.Event) bool { return e.Type == outbox.EventFailed })
 	must(t, stop())
 	w.mu.Lock()
@@ -276,7 +277,7 @@ func TestRelayBlockedKeyReads(t *testing.T) {
 	w := &readStore[pgxTx]{SQL: g.store}
 	b, e := newInbox(), newEvents()
 	tries := 0
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Key == "bad" {
 			tries++
 			return errRefused
@@ -285,7 +286,7 @@ func TestRelayBlockedKeyReads(t *testing.T) {
 	})
 	stop := start(t, g.relayOf(outbox.New(w, outbox.Config{}), b, outbox.RelayConfig{Batch: 100, Policy: soon(forever), Observer: e}))
 	b.waitFor(t, n-n/10)
-	e.wait(t, "ten attempts", func(e outbox.Event) bool { return e.Message.Attempt >= 10 })
+	e.wait(t, "ten attempts", func(e outbox.Event) bool { return e.Message.Delivery >= 10 })
 	must(t, stop())
 	if most := n + tries + 100; w.rows > most {
 		t.Errorf("%d rows were read for %d messages and %d attempts", w.rows, n, tries)

@@ -49,8 +49,8 @@ func testRelayProperty[TX any](t *testing.T, g *ground[TX], plan relayPlan, setC
 	committed, counts := map[string]bool{}, map[string]int{}
 	var relays []*harness.Child
 	add := func() {
-		m, id := withID(message("refunds", fmt.Sprint(random.IntN(keys)), "t"))
-		free, freeID := withID(message("mails", "", "t"))
+		m, id := withID(event("refunds", fmt.Sprint(random.IntN(keys)), "t"))
+		free, freeID := withID(event("mails", "", "t"))
 		g.mustAdd(t, m, free)
 		committed[id], committed[freeID] = true, true
 	}

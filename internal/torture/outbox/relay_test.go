@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -15,9 +16,9 @@ func TestRelay(t *testing.T) { t.Parallel(); on(t, testRelay, testRelay) }
 func testRelay[TX any](t *testing.T, g *ground[TX]) {
 	const keys, each = 20, 30
 	for i := range each {
-		var list []outbox.Message
+		var list []message.Message
 		for k := range keys {
-			list = append(list, message("refunds", fmt.Sprintf("k%d", k), fmt.Sprintf("t%d", i)), message("mails", "", fmt.Sprintf("mail %d %d", k, i)))
+			list = append(list, event("refunds", fmt.Sprintf("k%d", k), fmt.Sprintf("t%d", i)), event("mails", "", fmt.Sprintf("mail %d %d", k, i)))
 		}
 		g.mustAdd(t, list...)
 	}
@@ -25,7 +26,7 @@ func testRelay[TX any](t *testing.T, g *ground[TX]) {
 	stop := start(t, g.relay(b, outbox.RelayConfig{Observer: e, Batch: 70}))
 	b.waitFor(t, 2*keys*each)
 	g.waitEmpty(t)
-	late := message("refunds", "k3", "late")
+	late := event("refunds", "k3", "late")
 	late.Headers = map[string]string{"content-type": "text/plain"}
 	late.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	g.mustAdd(t, late)
@@ -38,11 +39,11 @@ func testRelay[TX any](t *testing.T, g *ground[TX]) {
 		t.Errorf("%d messages have arrived", len(got))
 	}
 	last := got[len(got)-1]
-	if last.Seq != each+1 || last.Attempt != 1 || string(last.Payload) != "late" || last.Headers["content-type"] != "text/plain" || last.Trace != late.Trace || last.CreatedAt.IsZero() {
+	if last.Seq != each+1 || last.Delivery != 1 || string(last.Payload) != "late" || last.Headers["content-type"] != "text/plain" || last.Trace != late.Trace || last.CreatedAt.IsZero() {
 		t.Errorf("%+v", last)
 	}
 	delivered := func(m outbox.Event) bool {
-		return m.Type == outbox.EventDelivered && m.Message.Payload == nil && m.Message.Attempt == 1
+		return m.Type == outbox.EventDelivered && m.Message.Payload == nil && m.Message.Delivery == 1
 	}
 	if n := e.count(delivered); n != len(got) {
 		t.Errorf("%d deliveries were told", n)
@@ -58,7 +59,7 @@ func TestRelayKeeps(t *testing.T) { t.Parallel(); on(t, testRelayKeeps, testRela
 func testRelayKeeps[TX any](t *testing.T, g *ground[TX]) {
 	box := outbox.New[TX](g.store, outbox.Config{Keep: 24 * time.Hour})
 	for i := range 10 {
-		g.mustAdd(t, message("refunds", "k", fmt.Sprintf("t%d", i)), message("mails", "", "mail"))
+		g.mustAdd(t, event("refunds", "k", fmt.Sprintf("t%d", i)), event("mails", "", "mail"))
 	}
 	b := newInbox()
 	stop := start(t, g.relayOf(box, b, outbox.RelayConfig{}))

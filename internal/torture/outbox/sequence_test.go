@@ -13,7 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
-	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -58,7 +58,7 @@ func testSequenceHasNoGaps[TX any](t *testing.T, g *ground[TX]) {
 				var err error
 				for refused := true; refused; refused = g.store.Dialect() == sqlplane.MySQL && once.CodeOf(err) == once.CodeConflict {
 					err = g.doAt(t.Context(), store.ReadCommitted, func(ctx context.Context, tx TX) error {
-						return errors.Join(g.box.Add(ctx, tx, message("hot", "k", "t")), g.charge(ctx, tx, once.NewKey()), want)
+						return errors.Join(g.box.Add(ctx, tx, event("hot", "k", "t")), g.charge(ctx, tx, once.NewKey()), want)
 					})
 				}
 				if !errors.Is(err, want) {
@@ -87,7 +87,7 @@ func testHotKeyAtEachLevel[TX any](t *testing.T, g *ground[TX]) {
 		for range writers {
 			all.Go(func() {
 				for range each {
-					err := g.doAt(t.Context(), level, func(ctx context.Context, tx TX) error { return g.box.Add(ctx, tx, message(topic, "k", "t")) })
+					err := g.doAt(t.Context(), level, func(ctx context.Context, tx TX) error { return g.box.Add(ctx, tx, event(topic, "k", "t")) })
 					switch {
 					case err == nil:
 						done.Add(1)
@@ -116,7 +116,7 @@ func testAddRunsAgain[TX any](t *testing.T, g *ground[TX]) {
 		runs := 0
 		must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
 			runs++
-			must(t, g.box.Add(ctx, tx, message("a", "k", fmt.Sprint(i, runs)), message("a", "", fmt.Sprint(i, runs))))
+			must(t, g.box.Add(ctx, tx, event("a", "k", fmt.Sprint(i, runs)), event("a", "", fmt.Sprint(i, runs))))
 			if runs < 3 {
 				return &store.Error{Kind: store.KindRetry, Err: errors.New("serialization failure")}
 			}
@@ -133,12 +133,12 @@ func TestOneAddNeverDeadlocks(t *testing.T) {
 
 func testOneAddNeverDeadlocks[TX any](t *testing.T, g *ground[TX]) {
 	const keys, writers, each = 6, 6, 8
-	list := func(reversed bool) (list []outbox.Message) {
+	list := func(reversed bool) (list []message.Message) {
 		for i := range keys {
 			if reversed {
 				i = keys - 1 - i
 			}
-			list = append(list, message("a", fmt.Sprint(i), "t"))
+			list = append(list, event("a", fmt.Sprint(i), "t"))
 		}
 		return list
 	}
@@ -169,7 +169,7 @@ func testOppositeOrder[TX any](t *testing.T, g *ground[TX]) {
 	if !g.isServer() {
 		return // one transaction at a time
 	}
-	g.mustAdd(t, message("a", "0", "t"), message("a", "1", "t"))
+	g.mustAdd(t, event("a", "0", "t"), event("a", "1", "t"))
 	var runs atomic.Int64
 	var both, all sync.WaitGroup
 	both.Add(2)
@@ -179,11 +179,11 @@ func testOppositeOrder[TX any](t *testing.T, g *ground[TX]) {
 			for {
 				err := g.doAt(t.Context(), store.ReadCommitted, func(ctx context.Context, tx TX) error {
 					runs.Add(1)
-					if err := g.box.Add(ctx, tx, message("a", fmt.Sprint(w), "t")); err != nil {
+					if err := g.box.Add(ctx, tx, event("a", fmt.Sprint(w), "t")); err != nil {
 						return err
 					}
 					first()
-					return g.box.Add(ctx, tx, message("a", fmt.Sprint(1-w), "t"))
+					return g.box.Add(ctx, tx, event("a", fmt.Sprint(1-w), "t"))
 				})
 				if once.CodeOf(err) == once.CodeConflict { // it was the victim in all of its runs
 					continue

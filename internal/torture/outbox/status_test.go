@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/torture/harness"
@@ -56,7 +58,7 @@ func TestTopics(t *testing.T) { on(t, testTopics[pgx.Tx], testTopics[*sql.Tx]) }
 
 func testTopics[TX any](t *testing.T, g *ground[TX]) {
 	aged := func(topic, key string, age time.Duration) string {
-		m, id := withID(message(topic, key, "t"))
+		m, id := withID(event(topic, key, "t"))
 		g.mustAdd(t, m)
 		g.exec(t, "update once_outbox set created_at = AGO(?) where event_id = ?", age.Microseconds(), id)
 		return id
@@ -109,7 +111,7 @@ func TestRelayTellsOfTopics(t *testing.T) {
 func testRelayTellsOfTopics[TX any](t *testing.T, g *ground[TX]) {
 	b := newInbox()
 	up := make(chan struct{})
-	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []outbox.Message) []error {
+	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		errs := make([]error, len(messages))
 		switch messages[0].Topic {
 		case "down":
@@ -127,7 +129,7 @@ func testRelayTellsOfTopics[TX any](t *testing.T, g *ground[TX]) {
 		return b.Publish(ctx, messages)
 	})
 	for i := range 40 {
-		g.mustAdd(t, message("down", fmt.Sprint(i), "t"), message("fine", fmt.Sprint(i), "t"), message("slow", fmt.Sprint(i), "t"), message("hangs", fmt.Sprint(i), "t"))
+		g.mustAdd(t, event("down", fmt.Sprint(i), "t"), event("fine", fmt.Sprint(i), "t"), event("slow", fmt.Sprint(i), "t"), event("hangs", fmt.Sprint(i), "t"))
 	}
 	stop := start(t, g.relay(publisher, outbox.RelayConfig{Topics: map[string]outbox.TopicConfig{"slow": {Rate: 0.01}, "hangs": {Concurrency: 1}}}))
 	list := g.topicsUntil(t, "what relays know", func(list []outbox.Topic) bool {
@@ -165,13 +167,13 @@ func testTopicsReadLittle[TX any](t *testing.T, g *ground[TX]) {
 	const doubled = 12 // 16,384 messages of a topic
 	columns := "part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, created_at"
 	for _, topic := range []string{"down", "failing"} {
-		g.mustAdd(t, message(topic, "", "t"), message(topic, "", "t"), message(topic, "", "t"), message(topic, "", "t"))
+		g.mustAdd(t, event(topic, "", "t"), event(topic, "", "t"), event(topic, "", "t"), event(topic, "", "t"))
 		for range doubled {
 			g.exec(t, "insert into once_outbox ("+columns+") select (id + 1) % 4, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, created_at from once_outbox where topic = ?", topic)
 		}
 	}
 	g.exec(t, "insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error) select part, id, topic, KEY, 1, NOW, NOW, 'e' from once_outbox where topic = 'failing'")
-	g.mustAdd(t, message("fine", "k", "t"))
+	g.mustAdd(t, event("fine", "k", "t"))
 	w := &queryStore[TX]{SQL: g.store}
 	list, err := outbox.New(w, outbox.Config{}).Topics(t.Context())
 	must(t, err)
@@ -261,14 +263,14 @@ func TestRelayTellsThatATopicIsFull(t *testing.T) {
 
 func testRelayTellsThatATopicIsFull[TX any](t *testing.T, g *ground[TX]) {
 	const n = 1500
-	var list []outbox.Message
+	var list []message.Message
 	for i := range n {
-		list = append(list, message("full", fmt.Sprint(i), "t"))
+		list = append(list, event("full", fmt.Sprint(i), "t"))
 	}
 	g.mustAdd(t, list...)
 	b := newInbox()
 	var mended atomic.Bool
-	b.setRefuse(func(m outbox.Message) error {
+	b.setRefuse(func(m message.Message) error {
 		if m.Topic == "full" && !mended.Load() {
 			return errRefused
 		}
@@ -277,10 +279,10 @@ func testRelayTellsThatATopicIsFull[TX any](t *testing.T, g *ground[TX]) {
 	// An outage would be told where all of a first batch fail: here some do, and then others.
 	stop := start(t, g.relay(b, outbox.RelayConfig{Batch: 10, Policy: &retry.Policy{Attempts: forever, Base: 200 * time.Millisecond, Cap: 500 * time.Millisecond, Total: -1}}))
 	g.topicsUntil(t, "that the topic is full", func(list []outbox.Topic) bool { return strings.Contains(waitsOf(list, "full"), "full") })
-	g.mustAdd(t, message("fine", "", "t"))
-	b.wait(t, "a message of another topic", func([]outbox.Message) bool { return b.typesOf("fine") == 1 })
+	g.mustAdd(t, event("fine", "", "t"))
+	b.wait(t, "a message of another topic", func([]message.Message) bool { return b.typesOf("fine") == 1 })
 	mended.Store(true)
-	b.wait(t, "all messages of the topic", func([]outbox.Message) bool { return b.typesOf("full") == n })
+	b.wait(t, "all messages of the topic", func([]message.Message) bool { return b.typesOf("full") == n })
 	g.topicsUntil(t, "that it is over", func(list []outbox.Topic) bool { return waitsOf(list, "full") == "" })
 	must(t, stop())
 }

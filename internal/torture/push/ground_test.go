@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite"
 
@@ -72,7 +74,7 @@ func (g *ground[TX]) inbox(order inbox.Order) *inbox.Inbox[TX] {
 }
 
 // book is a handler: it writes an effect for each message.
-func (g *ground[TX]) book(ctx context.Context, tx TX, m inbox.Message) error {
+func (g *ground[TX]) book(ctx context.Context, tx TX, m message.Message) error {
 	_, err := g.store.On(tx).Exec(ctx, g.text(`insert into effect (event, k, seq, before_seq)
  select ?, ?, ?, coalesce(max(seq), 0) from effect where k = ?`, m.ID, m.Topic+" "+m.Key, m.Seq, m.Topic+" "+m.Key))
 	return err

@@ -5,8 +5,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 )
 
 // TestPlainPosts: an Idempotency-Key names a message within its topic, and Source keeps tenants apart.
@@ -16,7 +17,7 @@ func TestPlainPosts(t *testing.T) {
 	plain := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
 	defer plain.Close()
 	tenants := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{
-		Source: func(r *http.Request, m inbox.Message) string { return r.Header.Get("Tenant") + "/" + m.Source },
+		Source: func(r *http.Request, m message.Message) string { return r.Header.Get("Tenant") + "/" + m.Source },
 	}))
 	defer tenants.Close()
 	event := []string{"ce-specversion", "1.0", "ce-id", "1", "ce-source", "payments", "ce-type", "paid"}

@@ -14,10 +14,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
@@ -25,21 +28,21 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-func message(topic, key string, seq int64) outbox.Message {
-	return outbox.Message{ID: once.NewKey(), Source: "payments", Topic: topic, Key: key, Seq: seq, Type: "refund.succeeded", Payload: []byte(`{"amount":700}`)}
+func event(topic, key string, seq int64) message.Message {
+	return message.Message{ID: once.NewKey(), Source: "payments", Topic: topic, Key: key, Seq: seq, Type: "refund.succeeded", Payload: []byte(`{"amount":700}`)}
 }
 
 // send publishes a message until it is confirmed.
-func send(t *testing.T, p outbox.Publisher, m outbox.Message) (tries int) {
+func send(t *testing.T, p outbox.Publisher, m message.Message) (tries int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for tries = 1; ; tries++ {
-		errs := p.Publish(ctx, []outbox.Message{m})
+		errs := p.Publish(ctx, []message.Message{m})
 		if errs == nil {
 			return tries
 		}
-		if outbox.IsPermanent(errs[0]) || ctx.Err() != nil {
+		if retry.IsPermanent(errs[0]) || ctx.Err() != nil {
 			t.Errorf("try %d: %v", tries, errs[0])
 			return tries
 		}
@@ -57,17 +60,17 @@ func testReceiver[TX any](t *testing.T, g *ground[TX]) {
 	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	const keys, each, copies = 3, 8, 3
-	var all []outbox.Message
+	var all []message.Message
 	for _, topic := range []string{"refunds", "payouts"} {
 		for k := range keys {
 			for seq := range each {
-				m := message(topic, key(k), int64(seq+1))
+				m := event(topic, key(k), int64(seq+1))
 				for range copies {
 					all = append(all, m)
 				}
 			}
 		}
-		all = append(all, message(topic, "", 0))
+		all = append(all, event(topic, "", 0))
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -106,7 +109,7 @@ func testReceiverLosesConnections[TX any](t *testing.T, g *ground[TX]) {
 			p := httpbroker.Publisher("http://"+proxy.Addr()+"/events", httpbroker.Config{})
 			trigger := proxy.Arm(fault(n))
 			messages++
-			m := message(name, key(0), n/17+1)
+			m := event(name, key(0), n/17+1)
 			m.Payload = bytes.Repeat([]byte("x"), 300)
 			send(t, p, m)
 			proxy.Disarm()
@@ -150,7 +153,7 @@ func TestReceiverGivesUp(t *testing.T) {
 
 func testReceiverGivesUp[TX any](t *testing.T, g *ground[TX]) {
 	attempts := 0
-	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), func(ctx context.Context, tx TX, m inbox.Message) error {
+	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), func(ctx context.Context, tx TX, m message.Message) error {
 		if err := g.book(ctx, tx, m); err != nil || m.Type != "poison" {
 			return err
 		}
@@ -193,7 +196,7 @@ func testReceiverGivesUp[TX any](t *testing.T, g *ground[TX]) {
 		if status, answer := post(t, url, "{}", event("m", "good", "no number")...); status != http.StatusBadRequest || !strings.Contains(answer, "Try: ") {
 			t.Errorf("%d %s", status, answer)
 		}
-		if status, _ := post(t, url, string(bytes.Repeat([]byte("x"), inbox.MaxPayload+1)), event("l", "good", "3")...); status != http.StatusRequestEntityTooLarge {
+		if status, _ := post(t, url, string(bytes.Repeat([]byte("x"), message.MaxPayload+1)), event("l", "good", "3")...); status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%d", status)
 		}
 	}
@@ -210,7 +213,7 @@ func TestReceiverDrains(t *testing.T) {
 	t.Parallel()
 	g := newSQLite(t)
 	begun, release := make(chan struct{}), make(chan struct{})
-	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), func(ctx context.Context, tx *sql.Tx, m inbox.Message) error {
+	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		close(begun)
 		<-release
 		return g.book(ctx, tx, m)
@@ -219,7 +222,7 @@ func TestReceiverDrains(t *testing.T) {
 	server.Config.RegisterOnShutdown(func() { close(release) })
 	answered := make(chan []error, 1)
 	go func() {
-		answered <- httpbroker.Publisher(server.URL, httpbroker.Config{}).Publish(context.Background(), []outbox.Message{message("refunds", "", 0)})
+		answered <- httpbroker.Publisher(server.URL, httpbroker.Config{}).Publish(context.Background(), []message.Message{event("refunds", "", 0)})
 	}()
 	<-begun
 	must(t, server.Config.Shutdown(t.Context()))
@@ -238,11 +241,11 @@ func TestReceiverWithoutDatabase(t *testing.T) {
 	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	p := httpbroker.Publisher(server.URL, httpbroker.Config{})
-	m := message("refunds", "", 0)
+	m := event("refunds", "", 0)
 	must(t, db.Close())
 	for range 5 {
-		errs := p.Publish(t.Context(), []outbox.Message{m})
-		if errs == nil || outbox.IsPermanent(errs[0]) {
+		errs := p.Publish(t.Context(), []message.Message{m})
+		if errs == nil || retry.IsPermanent(errs[0]) {
 			t.Fatalf("%v", errs)
 		}
 	}

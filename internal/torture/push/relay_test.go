@@ -15,10 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/message"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	httpbroker "github.com/oncelib/once/broker/http"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
@@ -51,7 +53,7 @@ func serve[TX any](g *ground[TX], p receiverPlan) error {
 			select {} // nothing follows
 		}
 	}
-	receiver := httpbroker.Receiver(g.inbox(inbox.InOrder), func(ctx context.Context, tx TX, m inbox.Message) error {
+	receiver := httpbroker.Receiver(g.inbox(inbox.InOrder), func(ctx context.Context, tx TX, m message.Message) error {
 		point()
 		defer point()
 		return g.book(ctx, tx, m)
@@ -103,9 +105,9 @@ func testRelayToReceiver[TX any](t *testing.T, g *ground[TX]) {
 	must(t, err)
 	defer func() { _ = proxy.Close() }()
 	for i := range each {
-		list := []outbox.Message{{Topic: "mails", Type: "mail"}}
+		list := []message.Message{{Topic: "mails", Type: "mail"}}
 		for k := range keys {
-			list = append(list, outbox.Message{Topic: []string{"refunds", "payouts"}[k%2], Key: key(k / 2), Type: "refund.succeeded", Payload: fmt.Appendf(nil, "%d", i)})
+			list = append(list, message.Message{Topic: []string{"refunds", "payouts"}[k%2], Key: key(k / 2), Type: "refund.succeeded", Payload: fmt.Appendf(nil, "%d", i)})
 		}
 		sender.add(t, list...)
 	}
@@ -155,7 +157,7 @@ func newSender(t *testing.T) *sender {
 	return &sender{s, once.New(s, once.Config{Observer: once.Discard}), outbox.New(s, outbox.Config{Source: "payments"})}
 }
 
-func (s *sender) add(t *testing.T, messages ...outbox.Message) {
+func (s *sender) add(t *testing.T, messages ...message.Message) {
 	t.Helper()
 	_, err := once.Do(t.Context(), s.engine, once.Operation{Scope: "test", Key: once.NewKey()}, func(ctx context.Context, tx *sql.Tx) (string, error) {
 		return "", s.box.Add(ctx, tx, messages...)

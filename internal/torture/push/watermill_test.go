@@ -11,9 +11,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 	"github.com/jackc/pgx/v5"
 
-	watermillbroker "github.com/oncelib/once/broker/watermill"
+	"github.com/oncelib/once/broker/watermillbroker"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/outbox"
+	oncemessage "github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 )
 
@@ -66,10 +66,10 @@ func testWatermill[TX any](t *testing.T, g *ground[TX]) {
 	p := watermillbroker.Publisher(channel)
 	payloads := []string{"good", "fails", "panics", "acknowledged late", "poison"}
 	for i, payload := range payloads {
-		m := message("refunds", payload, 1)
+		m := event("refunds", payload, 1)
 		m.Payload = []byte(payload)
 		for range 1 + i%2 { // some twice
-			if errs := p.Publish(ctx, []outbox.Message{m}); errs != nil {
+			if errs := p.Publish(ctx, []oncemessage.Message{m}); errs != nil {
 				t.Error(errs)
 			}
 		}

@@ -13,10 +13,13 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
 )
 
 // read asks sources and returns the values without a label by name.
@@ -58,7 +61,7 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 				t.Errorf("%s is %v (there: %v), want %v", name, v, ok, n)
 			}
 		}
-		for _, name := range []string{gauge.OutboxOldestAge, gauge.InboxParkedOldestAge} {
+		for _, name := range []string{gaugename.OutboxOldestAge, gaugename.InboxParkedOldestAge} {
 			grows := false
 			for _, a := range ages {
 				grows = grows || a == name
@@ -68,12 +71,12 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 			}
 		}
 	}
-	wantGauges(map[string]float64{gauge.OutboxMessages: 0, gauge.OutboxFailingMessages: 0, gauge.OutboxBlockedKeys: 0, gauge.InboxParkedMessages: 0, gauge.DeadLetters: 0})
+	wantGauges(map[string]float64{gaugename.OutboxMessages: 0, gaugename.OutboxFailingMessages: 0, gaugename.OutboxBlockedKeys: 0, gaugename.InboxParkedMessages: 0, gaugename.DeadLetters: 0})
 
 	_, err := once.Do(t.Context(), e, operation("add"), func(ctx context.Context, tx TX) (string, error) {
-		var list []outbox.Message
+		var list []message.Message
 		for i := range 3 {
-			list = append(list, outbox.Message{Topic: "paid", Key: fmt.Sprint("k", i), Type: "paid"})
+			list = append(list, message.Message{Topic: "paid", Key: fmt.Sprint("k", i), Type: "paid"})
 		}
 		return "", box.Add(ctx, tx, list...)
 	})
@@ -81,23 +84,23 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 	g.exec(t, `insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error)
  select part, id, topic, KEY, 1, NOW, NOW, 'down' from once_outbox where KEY <> 'k0'`)
 	for seq := range int64(5) {
-		m := inbox.Message{ID: fmt.Sprint("k-", seq), Source: "shop", Topic: "paid", Key: "k", Seq: 2 + seq, Type: "paid"}
-		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, inbox.Message) error { return nil }); err != nil || o != inbox.Parked {
+		m := message.Message{ID: fmt.Sprint("k-", seq), Source: "shop", Topic: "paid", Key: "k", Seq: 2 + seq, Type: "paid"}
+		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, message.Message) error { return nil }); err != nil || o != inbox.Parked {
 			t.Fatal(o, err)
 		}
 	}
 	for i := range 2 {
-		m := inbox.Message{ID: fmt.Sprint("dead-", i), Source: "shop", Topic: "paid", Type: "paid"}
-		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, inbox.Message) error { return retry.Stop(errors.New("no")) }); err != nil || o != inbox.DeadLettered {
+		m := message.Message{ID: fmt.Sprint("dead-", i), Source: "shop", Topic: "paid", Type: "paid"}
+		if o, err := in.Handle(t.Context(), m, func(context.Context, TX, message.Message) error { return retry.Permanent(errors.New("no")) }); err != nil || o != inbox.DeadLettered {
 			t.Fatal(o, err)
 		}
 	}
 	g.exec(t, "update once_inbox_position set moved_at = AGO(?)", int64(60_000_000)) // a key that waits for a minute
 	g.exec(t, "update once_outbox set created_at = AGO(?)", int64(60_000_000))
-	wantGauges(map[string]float64{gauge.OutboxMessages: 3, gauge.OutboxFailingMessages: 2, gauge.OutboxBlockedKeys: 2, gauge.OutboxTopics + " failing": 1, gauge.OutboxTopics + " down": 0, gauge.ConsumerHangingHandlers: 0, gauge.InboxParkedMessages: 5, gauge.DeadLetters: 2},
-		gauge.OutboxOldestAge, gauge.InboxParkedOldestAge)
+	wantGauges(map[string]float64{gaugename.OutboxMessages: 3, gaugename.OutboxFailingMessages: 2, gaugename.OutboxBlockedKeys: 2, gaugename.OutboxTopics + " failing": 1, gaugename.OutboxTopics + " down": 0, gaugename.ConsumerHangingHandlers: 0, gaugename.InboxParkedMessages: 5, gaugename.DeadLetters: 2},
+		gaugename.OutboxOldestAge, gaugename.InboxParkedOldestAge)
 	got := read(t, box, in)
-	for _, name := range []string{gauge.OutboxOldestAge, gauge.OutboxReadyOldestAge, gauge.InboxParkedOldestAge} {
+	for _, name := range []string{gaugename.OutboxOldestAge, gaugename.OutboxReadyOldestAge, gaugename.InboxParkedOldestAge} {
 		if got[name] < 59 || got[name] > 3600 {
 			t.Errorf("%s is %v, want a minute", name, got[name])
 		}
@@ -106,7 +109,7 @@ func testGauges[TX any](t *testing.T, g ground[TX]) {
 		_, err := letters.Discard(t.Context(), deadletter.Filter{Topic: "paid"}, "test", "they are not needed")
 		return err
 	}())
-	wantGauges(map[string]float64{gauge.DeadLetters: 0}, gauge.OutboxOldestAge, gauge.InboxParkedOldestAge)
+	wantGauges(map[string]float64{gaugename.DeadLetters: 0}, gaugename.OutboxOldestAge, gaugename.InboxParkedOldestAge)
 }
 
 // TestGaugesAreBounded: no gauge counts more than 100,000, so that none reads more.
@@ -122,9 +125,9 @@ func TestGaugesAreBounded(t *testing.T) {
  select 'u' || i, 'inbox', 'c', 's', 'e' || i, x'', 't', 'k', 0, '', x'', x'', 0, '', '', '', '', 1, 1, 1, 'dead', '', '' from n`)
 	e := once.New(g.store, once.Config{Observer: once.Discard})
 	got := read(t, outbox.New(g.store, outbox.Config{}), inbox.New(e, inbox.Config{Consumer: "billing"}), deadletter.New(g.store, deadletter.Config{}))
-	for _, name := range []string{gauge.OutboxMessages, gauge.OutboxFailingMessages, gauge.OutboxBlockedKeys, gauge.InboxParkedMessages, gauge.DeadLetters} {
-		if got[name] != gauge.Most {
-			t.Errorf("%s is %v, want %d", name, got[name], gauge.Most)
+	for _, name := range []string{gaugename.OutboxMessages, gaugename.OutboxFailingMessages, gaugename.OutboxBlockedKeys, gaugename.InboxParkedMessages, gaugename.DeadLetters} {
+		if got[name] != store.MaxBacklog {
+			t.Errorf("%s is %v, want %d", name, got[name], store.MaxBacklog)
 		}
 	}
 }

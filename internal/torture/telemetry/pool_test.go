@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/pgxstore"
@@ -22,7 +23,7 @@ func TestPoolGaugesWhereNoConnectionIsFree(t *testing.T) {
 		values, err := source.Gauges(t.Context())
 		must(t, err)
 		want := []gauge.Value{
-			{Name: gauge.PoolConnections, Label: "in_use", Number: 1}, {Name: gauge.PoolConnections, Label: "idle"}, {Name: gauge.PoolMaxConnections, Number: 1},
+			{Name: gaugename.PoolConnections, Label: "in_use", Number: 1}, {Name: gaugename.PoolConnections, Label: "idle"}, {Name: gaugename.PoolMaxConnections, Number: 1},
 		}
 		if !slices.Equal(values, want) {
 			t.Errorf("%v, want %v", values, want)

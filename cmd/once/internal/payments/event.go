@@ -8,6 +8,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -29,7 +30,7 @@ type emitting[TX any] struct {
 	box *outbox.Box[TX]
 }
 
-func (e emitting[TX]) emit(ctx context.Context, m outbox.Message) error {
+func (e emitting[TX]) emit(ctx context.Context, m message.Message) error {
 	return e.box.Add(ctx, e.tx, m)
 }
 
@@ -62,7 +63,7 @@ func withEvents[TX any](s sqlplane.SQL[TX], view func(TX) queries, events bool) 
 // emit adds an event about a charge to the transaction. It does nothing in a service without events.
 func emit(ctx context.Context, tx queries, topic, kind, charge string, body any) error {
 	e, ok := tx.(interface {
-		emit(ctx context.Context, m outbox.Message) error
+		emit(ctx context.Context, m message.Message) error
 	})
 	if !ok {
 		return nil
@@ -71,7 +72,7 @@ func emit(ctx context.Context, tx queries, topic, kind, charge string, body any)
 	if err != nil {
 		return err
 	}
-	return e.emit(ctx, outbox.Message{
+	return e.emit(ctx, message.Message{
 		Topic: topic, Key: charge, Type: kind, Payload: payload,
 		Headers: map[string]string{"content-type": "application/json"},
 	})

@@ -12,8 +12,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/oncelib/once"
-	natsbroker "github.com/oncelib/once/broker/nats"
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )
@@ -61,7 +62,7 @@ func receiving[TX any](s store.Store[TX], view func(TX) queries) func(context.Co
 		consume := func(in *inbox.Inbox[TX], fn func(context.Context, queries, *received) error, from natsbroker.ConsumerConfig) {
 			from.AckWait, from.Log = receiverAckWait, cfg.Log
 			consumers.Go(func() {
-				err := natsbroker.Consume(ctx, js, in, func(ctx context.Context, tx TX, m inbox.Message) error {
+				err := natsbroker.Consume(ctx, js, in, func(ctx context.Context, tx TX, m message.Message) error {
 					r, err := cfg.read(&m)
 					if err != nil {
 						return err
@@ -84,7 +85,7 @@ func receiving[TX any](s store.Store[TX], view func(TX) queries) func(context.Co
 
 // received is one event.
 type received struct {
-	*inbox.Message
+	*message.Message
 
 	topic   string // without its prefix
 	subject string // the id of the charge or refund
@@ -92,13 +93,13 @@ type received struct {
 }
 
 // read reads an event.
-func (cfg *ReceiverConfig) read(m *inbox.Message) (*received, error) {
+func (cfg *ReceiverConfig) read(m *message.Message) (*received, error) {
 	var body struct {
 		ID     string `json:"id"`
 		Amount int64  `json:"amount"`
 	}
 	if err := json.Unmarshal(m.Payload, &body); err != nil {
-		return nil, inbox.Permanent(fmt.Errorf("the event is no charge and no refund: %w", err))
+		return nil, retry.Permanent(fmt.Errorf("the event is no charge and no refund: %w", err))
 	}
 	return &received{m, strings.TrimPrefix(m.Topic, cfg.Prefix), body.ID, body.Amount}, nil
 }

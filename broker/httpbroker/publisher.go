@@ -1,0 +1,204 @@
+package httpbroker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
+)
+
+// Config of a publisher. The zero value is a good one.
+type Config struct {
+	// Client sends the requests; its redirects are never followed. Default: a client with bounds on
+	// connecting and on idle connections.
+	Client *http.Client
+
+	// Concurrency is how many requests are on their way at once. Default: 16.
+	Concurrency int
+
+	// Timeout of one request, until the answer is read. Default: 10 s.
+	Timeout time.Duration
+
+	// Prepare changes a request before it is sent: it adds a token or a signature. An error of it is one of
+	// the message. Default: none.
+	Prepare func(*http.Request) error
+
+	// Quoted sends the idempotency key as the Internet draft has it, "k" and not k, for receivers that
+	// accept nothing else.
+	Quoted bool
+}
+
+const (
+	defaultConcurrency = 16
+	defaultTimeout     = 10 * time.Second
+
+	topicMark   = "{topic}"
+	topicHeader = "Once-Topic" // in percent encoding: the order of messages is that of topic and key
+	longestRead = 64 << 10     // of an answer; a longer one costs its connection
+	longestText = 200          // of an answer, in an error
+)
+
+// Publisher returns a publisher that sends each message in a POST to target. The text {topic} in it stands for the
+// topic of the message.
+func Publisher(target string, cfg Config) outbox.Publisher {
+	p := &publisher{target: target, cfg: cfg}
+	if cfg.Concurrency <= 0 {
+		p.cfg.Concurrency = defaultConcurrency
+	}
+	if cfg.Client != nil {
+		p.client = *cfg.Client
+	} else {
+		p.client.Transport = newTransport(p.cfg.Concurrency)
+	}
+	if p.cfg.Timeout <= 0 {
+		p.cfg.Timeout = defaultTimeout
+	}
+	p.sender = keyed.NewSender(p.cfg.Concurrency)
+	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return p
+}
+
+func newTransport(connections int) *http.Transport {
+	const dial, idle = 5 * time.Second, 60 * time.Second
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
+		TLSHandshakeTimeout: dial,
+		IdleConnTimeout:     idle,
+		MaxIdleConnsPerHost: connections,
+		ForceAttemptHTTP2:   true,
+	}
+}
+
+type publisher struct {
+	target string
+	cfg    Config
+	client http.Client
+	sender *keyed.Sender
+}
+
+// Publish implements [outbox.Publisher].
+func (p *publisher) Publish(ctx context.Context, messages []message.Message) []error {
+	return p.sender.Publish(ctx, messages, func(m *message.Message) error { return p.send(ctx, m) })
+}
+
+func (p *publisher) send(ctx context.Context, m *message.Message) error {
+	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	req, err := p.request(limited, m)
+	if err != nil {
+		return err
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return unanswered(ctx, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, longestRead))
+	if confirmed(resp.StatusCode) {
+		return nil // the status says it, also if the rest of the answer is lost
+	}
+	if err != nil {
+		text = nil
+	}
+	return refused(resp, text)
+}
+
+func (p *publisher) request(ctx context.Context, m *message.Message) (*http.Request, error) {
+	target := p.target
+	if strings.Contains(target, topicMark) {
+		if m.Topic == "." || m.Topic == ".." {
+			return nil, retry.Permanent(fmt.Errorf("httpbroker: the topic %q is no part of a path. Try: another topic", m.Topic))
+		}
+		target = strings.ReplaceAll(target, topicMark, url.PathEscape(m.Topic))
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(m.Payload))
+	if err != nil {
+		return nil, outbox.Unavailable(fmt.Errorf("httpbroker: %w. Try: a URL such as https://example.com/events/{topic}", err))
+	}
+	for name, value := range cloudevent.Headers(m, cloudevent.HTTP) {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set(topicHeader, cloudevent.Escape(m.Topic))
+	key := m.ID
+	if m.Type == message.TypeSkipped { // another request: under the key of the message a receiver would refuse another body
+		key += ".skipped"
+	}
+	if p.cfg.Quoted {
+		key = wire.QuoteKey(key)
+	}
+	req.Header.Set(wire.KeyHeader, key)
+	if p.cfg.Prepare != nil {
+		if err := p.cfg.Prepare(req); err != nil {
+			return nil, fmt.Errorf("httpbroker: Config.Prepare: %w", err)
+		}
+	}
+	return req, nil
+}
+
+// unanswered returns the error of a request that got no answer. A receiver that was connected and then said
+// nothing may have a problem with this one message. One that could not be connected, or has reset the connection, has none.
+func unanswered(ctx context.Context, err error) error {
+	var ofConnection *net.OpError
+	switch {
+	case ctx.Err() != nil, // of Publish
+		errors.As(err, &ofConnection) && (ofConnection.Op == "dial" || ofConnection.Op == "proxyconnect"),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		strings.Contains(err.Error(), "tls: "), strings.Contains(err.Error(), "x509: "),
+		strings.Contains(err.Error(), "unsupported protocol scheme"), strings.Contains(err.Error(), "no Host in request URL"):
+		return outbox.Unavailable(fmt.Errorf("httpbroker: %w", err))
+	case strings.Contains(err.Error(), "invalid header field"):
+		return retry.Permanent(fmt.Errorf("httpbroker: %w. Try: headers without control characters", err))
+	}
+	return fmt.Errorf("httpbroker: %w", err)
+}
+
+func confirmed(status int) bool { return status >= 200 && status < 300 }
+
+// refused returns the error of an answer that is no confirmation.
+func refused(resp *http.Response, text []byte) error {
+	err := fmt.Errorf("httpbroker: the receiver answered %s: %.*q", resp.Status, longestText, text)
+	after, said := retryAfter(resp.Header.Get("Retry-After"))
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // it speaks for all messages
+		if said {
+			return outbox.Unavailable(retry.After(err, after))
+		}
+		if resp.StatusCode != http.StatusTooManyRequests {
+			return outbox.Unavailable(err)
+		}
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
+		return retry.Permanent(err)
+	}
+	if said {
+		return retry.After(err, after)
+	}
+	return err
+}
+
+func retryAfter(value string) (time.Duration, bool) {
+	const longest = 24 * 60 * 60
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return time.Duration(min(seconds, longest)) * time.Second, true
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(time.Until(at), 0), true
+	}
+	return 0, false
+}

@@ -1,0 +1,105 @@
+package kafkabroker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/oncelib/once/message"
+)
+
+// Names of settings of a topic.
+const (
+	minInSync       = "min.insync.replicas"
+	uncleanElection = "unclean.leader.election.enable"
+	maxMessageBytes = "max.message.bytes"
+)
+
+// Check returns what in the settings of the client and of the topics endangers the promises of an outbox, one sentence for
+// each finding. An error says that they cannot be asked.
+func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string, error) {
+	var findings []string
+	if !waitsForAll(client) {
+		findings = append(findings, errAcks.Error())
+	}
+	if len(topics) == 0 { // Kafka would tell of all
+		return findings, nil
+	}
+	metadata := kmsg.NewPtrMetadataRequest()
+	settings := kmsg.NewPtrDescribeConfigsRequest()
+	for _, topic := range topics {
+		asked := kmsg.NewMetadataRequestTopic()
+		asked.Topic = kmsg.StringPtr(topic)
+		metadata.Topics = append(metadata.Topics, asked)
+	}
+	found, err := metadata.RequestWith(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("kafkabroker: ask for the topics: %w", err)
+	}
+	for _, topic := range found.Topics {
+		name := *topic.Topic
+		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
+			findings = append(findings, fmt.Sprintf("Topic %s cannot be used, and its messages wait: %v. Try: create the topic", name, err))
+			continue
+		}
+		if replicas := fewestReplicas(topic.Partitions); replicas < 2 {
+			findings = append(findings, fmt.Sprintf("Topic %s has one replica: the loss of one disk loses its messages. Try: three replicas", name))
+		}
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, name
+		resource.ConfigNames = []string{minInSync, uncleanElection, maxMessageBytes}
+		settings.Resources = append(settings.Resources, resource)
+	}
+	if len(settings.Resources) == 0 {
+		return findings, nil
+	}
+	for _, shard := range client.RequestSharded(ctx, settings) {
+		if shard.Err != nil {
+			return nil, fmt.Errorf("kafkabroker: ask for the settings of the topics: %w", shard.Err)
+		}
+		described, ok := shard.Resp.(*kmsg.DescribeConfigsResponse)
+		if !ok {
+			continue
+		}
+		for _, topic := range described.Resources {
+			if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
+				return nil, fmt.Errorf("kafkabroker: ask for the settings of topic %s: %w", topic.ResourceName, err)
+			}
+			findings = append(findings, checkTopic(&topic)...)
+		}
+	}
+	return findings, nil
+}
+
+func fewestReplicas(partitions []kmsg.MetadataResponseTopicPartition) int {
+	fewest := 0
+	for i, p := range partitions {
+		if i == 0 || len(p.Replicas) < fewest {
+			fewest = len(p.Replicas)
+		}
+	}
+	return fewest
+}
+
+func checkTopic(topic *kmsg.DescribeConfigsResponseResource) (findings []string) {
+	for _, setting := range topic.Configs {
+		if setting.Value == nil {
+			continue
+		}
+		number, err := strconv.Atoi(*setting.Value)
+		switch isNumber := err == nil; {
+		case setting.Name == minInSync && isNumber && number < 2:
+			findings = append(findings, fmt.Sprintf("Topic %s confirms records that only one broker has. Try: min.insync.replicas=2", topic.ResourceName))
+		case setting.Name == uncleanElection && *setting.Value == "true":
+			findings = append(findings, fmt.Sprintf("Topic %s may drop confirmed records when its leader is lost. Try: unclean.leader.election.enable=false", topic.ResourceName))
+		case setting.Name == maxMessageBytes && isNumber && number < message.MaxPayload+message.MaxHeaders:
+			findings = append(findings, fmt.Sprintf("Topic %s refuses records above %d bytes, and their keys stop."+
+				" Try: max.message.bytes=2000000 and kgo.ProducerBatchMaxBytes, or a smaller MaxPayload of the outbox", topic.ResourceName, number))
+		}
+	}
+	return findings
+}

@@ -1,0 +1,294 @@
+package kafkabroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/consume"
+	"github.com/oncelib/once/message"
+)
+
+// ConsumerConfig says what [Consume] reads. Client and Topics are required.
+type ConsumerConfig struct {
+	Client []kgo.Opt // how brokers are reached, such as kgo.SeedBrokers("kafka:9092")
+	Topics []string
+	Group  string // the consumer group. Default: Consumer of the inbox
+
+	// Window is how many records of a partition may be fetched beyond the first one that is not done. When a message waits
+	// for its next attempt, those of other keys go on until then, and other partitions go on in any case. A process that takes the
+	// partition over reads as many again. Default 10,000.
+	Window int
+
+	Concurrency int // transactions at once, at most. Default 8
+	Batch       int // messages in one transaction, at most. Default 64
+	Prefetch    int // messages in memory, at most, beside the buffer of the client and those that wait (see PrefetchBytes). Default 512
+
+	// PrefetchBytes is how many bytes these messages may have, and those in the buffer of the client. Messages that have failed, or wait for
+	// another one of their key, may have as many again. Each partition has an equal share of that; it is not fetched while its share is
+	// used. Default 64 MiB.
+	PrefetchBytes int
+
+	Capacity consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
+	Drain    time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
+
+	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
+	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
+	SlowAcquire time.Duration
+
+	Decode func(r *kgo.Record) (message.Message, error) // default: [Decode]
+	Log    *slog.Logger                                 // default: slog.Default()
+}
+
+const (
+	defaultWindow  = 10000
+	commitInterval = time.Second
+	leaveTimeout   = 10 * time.Second
+)
+
+// Consume applies the records of topics to in, by fn, until ctx ends. Any number of processes share the consumer group.
+// The offset of a partition is committed after the commits that apply all records before it. A message that fails
+// is tried again by the same process, after the pause that the policy of the inbox says. It runs in.Run beside.
+//
+// When a partition goes to another process, it takes no more of it, waits for handlers that run, and commits the offset. When ctx
+// ends, it does the same with all partitions, leaves the group, and returns nil. After Drain it cancels the
+// contexts of handlers. It returns an error if the client cannot be made, or if in.Run ends with one.
+func Consume[TX any](ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
+	if cfg.Group == "" {
+		cfg.Group = in.Config().Consumer
+	}
+	c, err := newConsumer(consume.Into(in, fn), cfg)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx)
+}
+
+type place struct {
+	topic  string
+	number int32
+}
+
+type consumer struct {
+	cfg    ConsumerConfig
+	client *kgo.Client
+	pool   *consume.Pool
+	log    *slog.Logger
+
+	mu         sync.Mutex
+	partitions map[place]*partition
+	assigned   atomic.Int64 // partitions that this process has
+}
+
+func newConsumer(sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
+	if len(cfg.Topics) == 0 || cfg.Group == "" {
+		return nil, errors.New("kafkabroker: no Topics or no Group. Try: Topics: []string{\"refunds\"}, Group: \"billing\"")
+	}
+	if cfg.Window < 0 {
+		return nil, errors.New("kafkabroker: a negative Window. Try: leave it out")
+	}
+	if cfg.Window == 0 {
+		cfg.Window = defaultWindow
+	}
+	if cfg.Decode == nil {
+		cfg.Decode = Decode
+	}
+	c := &consumer{cfg: cfg, partitions: map[place]*partition{}}
+	pool, err := consume.New(sink, consume.Config{
+		Concurrency: cfg.Concurrency, Batch: cfg.Batch, Prefetch: cfg.Prefetch, PrefetchBytes: cfg.PrefetchBytes,
+		Capacity: cfg.Capacity, Drain: cfg.Drain, SlowAcquire: cfg.SlowAcquire, Log: cfg.Log, Paused: c.paused,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kafkabroker: %w", err)
+	}
+	c.pool, c.log = pool, pool.Config().Log
+	buffer := int32(min(pool.Config().PrefetchBytes, 32<<20))
+	options := slices.Concat([]kgo.Opt{
+		kgo.FetchMaxBytes(buffer), kgo.FetchMaxPartitionBytes(min(buffer, 1<<20)), kgo.MaxConcurrentFetches(1),
+	}, cfg.Client, []kgo.Opt{
+		kgo.ConsumerGroup(cfg.Group), kgo.ConsumeTopics(cfg.Topics...),
+		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(commitInterval), kgo.AutoCommitCallback(c.committed),
+		kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsAssigned(c.gained), kgo.OnPartitionsRevoked(c.revoked), kgo.OnPartitionsLost(c.lost),
+	})
+	if c.client, err = kgo.NewClient(options...); err != nil {
+		return nil, fmt.Errorf("kafkabroker: make the client of a consumer: %w", err)
+	}
+	return c, nil
+}
+
+func (c *consumer) run(ctx context.Context) error {
+	err := c.pool.Run(ctx, c.pollAll)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	c.client.AllowRebalance()
+	c.commit(leaving, c.client)
+	_ = c.client.LeaveGroupContext(leaving) // a member that does not say so is missed later
+	c.client.Close()
+	return err
+}
+
+// pollAll fills the pool until ctx ends.
+func (c *consumer) pollAll(ctx context.Context) error {
+	for failures := 0; ; {
+		n, err := c.pool.Room(ctx, 1)
+		if err != nil {
+			return nil //nolint:nilerr // ctx has ended
+		}
+		fetches := c.client.PollRecords(ctx, n)
+		c.add(fetches)
+		c.client.AllowRebalance()
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // ctx has ended
+		}
+		errs := fetches.Errors()
+		if len(errs) == 0 {
+			failures = 0
+			continue
+		}
+		failures++
+		for _, e := range errs {
+			c.log.Warn("once: kafkabroker: a partition cannot be read now. Try: look at the brokers and the topic",
+				"group", c.cfg.Group, "topic", e.Topic, "partition", e.Partition, "error", e.Err)
+		}
+		consume.Pause(ctx, failures)
+	}
+}
+
+// add puts records into the pool. No partition can be revoked meanwhile.
+func (c *consumer) add(fetches kgo.Fetches) {
+	var list []*consume.Delivery
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		if len(f.Records) == 0 {
+			return
+		}
+		p := c.partition(place{f.Topic, f.Partition})
+		for _, r := range f.Records {
+			d := &consume.Delivery{Receipt: p.add(r)}
+			d.Decode(message.Message{Topic: r.Topic, Payload: r.Value}, func() (message.Message, error) { return c.cfg.Decode(r) })
+			if d.Malformed != nil && d.Message.ID == "" { // its place names it
+				d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset), "kafka"
+			}
+			list = append(list, d)
+		}
+	})
+	c.pool.Add(list...)
+}
+
+func (c *consumer) partition(at place) *partition {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.partitions[at]
+	if p == nil {
+		prefetch := c.pool.Config().Prefetch
+		p = &partition{client: c.client, topic: at.topic, number: at.number, most: max(1, prefetch/2), window: c.cfg.Window, share: c.share, log: c.log}
+		c.partitions[at] = p
+	}
+	return p
+}
+
+// share is how many bytes of records that wait for long a partition may have: all of them together may have as many as those that do not.
+func (c *consumer) share() int {
+	return max(1, c.pool.Config().PrefetchBytes/int(max(1, c.assigned.Load())))
+}
+
+// paused returns how many partitions are not fetched because of what waits in them for long, and the first of these.
+func (c *consumer) paused() (n int, oldest inbox.Waiting) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, p := range c.partitions {
+		if since := p.stuckSince(); !since.IsZero() {
+			n++
+			oldest = oldest.Older(inbox.Waiting{Topic: at.topic, Partition: at.number, Since: since})
+		}
+	}
+	return n, oldest
+}
+
+// gained is called when this process gets partitions.
+func (c *consumer) gained(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	for _, numbers := range partitions {
+		c.assigned.Add(int64(len(numbers)))
+	}
+}
+
+// revoked is called before partitions go to another process. What is in hand is ended and committed, so that the other
+// process does not begin with it as well.
+func (c *consumer) revoked(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
+	timeout, _ := client.OptValue(kgo.RebalanceTimeout).(time.Duration)
+	waiting, cancel := context.WithTimeout(ctx, timeout*3/4)
+	defer cancel()
+	ended := c.forget(partitions)
+	if err := c.drop(waiting, ended); err != nil {
+		c.log.Warn("once: kafkabroker: a handler goes on with messages of a partition that another process gets; the inbox applies them once."+
+			" Try: a longer kgo.RebalanceTimeout", "group", c.cfg.Group)
+	}
+	for p := range ended {
+		p.end()
+	}
+	c.commit(ctx, client)
+}
+
+// lost is called when another process may have the partitions already.
+func (c *consumer) lost(ctx context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	ended := c.forget(partitions)
+	for p := range ended {
+		p.end()
+	}
+	dropping, cancel := context.WithCancel(ctx)
+	cancel() // there is nothing to wait for
+	_ = c.drop(dropping, ended)
+}
+
+// forget removes partitions from those that this process has.
+func (c *consumer) forget(partitions map[string][]int32) map[*partition]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ended := map[*partition]bool{}
+	for topic, numbers := range partitions {
+		c.assigned.Add(-int64(len(numbers)))
+		for _, number := range numbers {
+			at := place{topic, number}
+			if p := c.partitions[at]; p != nil {
+				ended[p] = true
+				delete(c.partitions, at)
+			}
+		}
+	}
+	return ended
+}
+
+// drop takes messages of partitions out of the pool.
+func (c *consumer) drop(ctx context.Context, ended map[*partition]bool) error {
+	return c.pool.Drop(ctx, func(d *consume.Delivery) bool {
+		r, ok := d.Receipt.(*receipt)
+		return ok && ended[r.partition]
+	})
+}
+
+// commit commits what is done.
+func (c *consumer) commit(ctx context.Context, client *kgo.Client) {
+	if err := client.CommitMarkedOffsets(ctx); err != nil {
+		c.tellCommit(err)
+	}
+}
+
+// committed is called after each commit that the client makes by itself.
+func (c *consumer) committed(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		c.tellCommit(err)
+	}
+}
+
+func (c *consumer) tellCommit(err error) {
+	c.log.Warn("once: kafkabroker: an offset was not committed; the records behind it may come again, and the inbox applies them once",
+		"group", c.cfg.Group, "error", err)
+}

@@ -1,0 +1,42 @@
+package kafkabroker_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/broker/kafkabroker"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func ExampleConsume() { //nolint:testableexamples // it needs a broker
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	db, err := sqlstore.Open("pgx", "postgres://localhost/shop")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	store, err := sqlstore.New(ctx, db)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	in := inbox.New(once.New(store, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder})
+	book := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
+		_, err := tx.ExecContext(ctx, "insert into ledger (refund) values ($1)", m.Payload)
+		return err
+	}
+	// It returns after SIGTERM, when the handlers that run have returned.
+	err = kafkabroker.Consume(ctx, in, book, kafkabroker.ConsumerConfig{
+		Client: []kgo.Opt{kgo.SeedBrokers("localhost:9092")}, Topics: []string{"refunds"},
+	})
+	fmt.Println(err)
+}

@@ -1,0 +1,84 @@
+package kafkabroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
+)
+
+const onTheWay = 512 // messages at once
+
+var errAcks = errors.New("kafkabroker: the client does not wait until all replicas in sync have a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
+
+// Publisher returns a publisher that writes messages with client.
+func Publisher(client *kgo.Client) outbox.Publisher {
+	return &publisher{client: client, sender: keyed.NewSender(onTheWay), waits: waitsForAll(client)}
+}
+
+func waitsForAll(client *kgo.Client) bool {
+	return client.OptValue(kgo.RequiredAcks) == kgo.AllISRAcks()
+}
+
+type publisher struct {
+	client *kgo.Client
+	sender *keyed.Sender
+	waits  bool // for all replicas in sync
+}
+
+// Publish implements [outbox.Publisher].
+func (p *publisher) Publish(ctx context.Context, messages []message.Message) []error {
+	return p.sender.Publish(ctx, messages, func(m *message.Message) error { return p.send(ctx, m) })
+}
+
+func (p *publisher) send(ctx context.Context, m *message.Message) error {
+	if !p.waits {
+		return outbox.Unavailable(errAcks)
+	}
+	// A record that the client has sent cannot be taken back: ProduceSync then waits for its
+	// result, also after the end of ctx.
+	return classify(m, p.client.ProduceSync(ctx, newRecord(m)).FirstErr())
+}
+
+func newRecord(m *message.Message) *kgo.Record {
+	record := &kgo.Record{Topic: m.Topic, Value: m.Payload, Timestamp: m.CreatedAt}
+	if m.Key != "" {
+		record.Key = []byte(m.Key)
+	}
+	for name, value := range cloudevent.Headers(m, cloudevent.Kafka) {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	return record
+}
+
+func classify(m *message.Message, err error) error {
+	if err == nil {
+		return nil
+	}
+	told := fmt.Errorf("kafkabroker: topic %s: %w", m.Topic, err)
+	switch {
+	case errors.Is(err, kgo.ErrClientClosed): // only the program closes it: the client library itself always connects again
+		return outbox.Closed(fmt.Errorf("%w. Try: close the client after Run has returned", told))
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		return retry.Permanent(fmt.Errorf("%w. Try: a larger max.message.bytes of the topic, and kgo.ProducerBatchMaxBytes", told))
+	case errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidTimestamp):
+		return retry.Permanent(told)
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+		return outbox.Unavailable(fmt.Errorf("%w. Try: create the topic", told))
+	}
+	// What else the broker says of a record, such as a missing right, it may take back; of what it
+	// says nothing, it has not decided.
+	var refusal *kerr.Error
+	if errors.As(err, &refusal) && !refusal.Retriable {
+		return told
+	}
+	return outbox.Unavailable(told)
+}

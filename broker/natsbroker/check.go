@@ -1,0 +1,78 @@
+package natsbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncelib/once/message"
+)
+
+const (
+	// redelivery is how long after its first delivery a message may be delivered again, with
+	// the defaults of a relay: the longest wait for a destination, and the take-over from a process that is dead.
+	redelivery = 10 * time.Minute
+
+	shortAge = 24 * time.Hour
+)
+
+// Check returns what in the settings of the server and of the streams for topics endangers the
+// promises of an outbox, one sentence for each finding. An error says that they cannot be asked. How often the server
+// calls fsync (sync_interval) cannot be asked.
+func Check(ctx context.Context, js jetstream.JetStream, topics ...string) ([]string, error) {
+	var findings []string
+	if most := js.Conn().MaxPayload(); most < message.MaxPayload+message.MaxHeaders {
+		findings = append(findings, fmt.Sprintf("The server refuses messages above %d bytes, headers included, and their keys stop."+
+			" Try: max_payload: 2MB in its configuration, or a smaller MaxPayload of the outbox", most))
+	}
+	checked := map[string]bool{}
+	for _, topic := range topics {
+		name, err := js.StreamNameBySubject(ctx, topic)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			findings = append(findings, fmt.Sprintf("No stream has the subject %s, and its messages wait. Try: add the subject to a stream", topic))
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("natsbroker: look for the stream of %s: %w", topic, err)
+		}
+		if checked[name] {
+			continue
+		}
+		checked[name] = true
+		stream, err := js.Stream(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("natsbroker: ask for the settings of stream %s: %w", name, err)
+		}
+		for _, finding := range checkStream(stream.CachedInfo()) {
+			findings = append(findings, fmt.Sprintf("Stream %s %s", name, finding))
+		}
+	}
+	return findings, nil
+}
+
+func checkStream(info *jetstream.StreamInfo) (findings []string) {
+	c := info.Config
+	add := func(is bool, finding string, args ...any) {
+		if is {
+			findings = append(findings, fmt.Sprintf(finding, args...))
+		}
+	}
+	add(c.Storage == jetstream.MemoryStorage, "is in memory: a restart of the server loses its messages. Try: a stream with file storage")
+	add(c.PersistMode == jetstream.AsyncPersistMode, "confirms messages before it has written them. Try: the default persist mode")
+	add(c.NoAck, "confirms nothing, and no message is ever delivered. Try: no_ack: false")
+	add(c.Replicas <= 1, "has one replica: the loss of one disk loses its messages, and so does a power failure. Try: three replicas,"+
+		" or sync_interval: always in the server's configuration")
+	add(c.Duplicates < redelivery, "forgets message IDs after %v, and stores a message twice that is delivered again later."+
+		" Try: a duplicate window of %v", c.Duplicates, redelivery)
+	add(c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0),
+		"deletes old messages when it is full, also those that no consumer has read. Try: discard: new")
+	add(c.MaxAge > 0 && c.MaxAge < shortAge, "deletes messages after %v, also those that no consumer has read. Try: max_age of a day or more", c.MaxAge)
+	add(c.MaxMsgSize > 0 && c.MaxMsgSize < message.MaxPayload+message.MaxHeaders, "refuses messages above %d bytes, headers included, and their keys stop."+
+		" Try: a larger max_msg_size, or a smaller MaxPayload of the outbox", c.MaxMsgSize)
+	add(c.Retention == jetstream.InterestPolicy && info.State.Consumers == 0, "keeps messages only for its consumers, and has none: all are deleted at once."+
+		" Try: create the consumers first")
+	return findings
+}

@@ -1,0 +1,267 @@
+package natsbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/consume"
+	"github.com/oncelib/once/message"
+)
+
+// ConsumerConfig says what [Consume] reads. Subjects or Stream is required.
+type ConsumerConfig struct {
+	Stream   string   // default: the stream that has the first of Subjects
+	Subjects []string // default: all of the stream
+	Durable  string   // the consumer of the stream. Default: Consumer of the inbox
+
+	// AckWait is how long the server waits for a process that does not tell that it still works on a message, because it is
+	// dead or stopped, until it delivers the message again. Default 30 s.
+	AckWait time.Duration
+
+	// MaxAckPending is how many messages may be on their way to all processes of the consumer, or wait for another delivery.
+	// When so many are, the server delivers no other one. Default 10,000.
+	MaxAckPending int
+
+	Concurrency   int              // transactions at once, at most. Default 8
+	Batch         int              // messages in one transaction, at most. Default 64
+	Prefetch      int              // messages in memory, at most, and as many that have failed or wait for their key. Default 512
+	PrefetchBytes int              // the bytes of these, at most, and of those. Default 64 MiB
+	Capacity      consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
+	Drain         time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
+
+	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
+	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
+	SlowAcquire time.Duration
+
+	Decode func(m jetstream.Msg) (message.Message, error) // default: [Decode]
+	Log    *slog.Logger                                   // default: slog.Default()
+}
+
+const (
+	defaultAckWait = 30 * time.Second
+	maxAckPending  = 10000
+	leastPause     = 250 * time.Millisecond
+	fetchWait      = 5 * time.Second // how long a request for messages waits for them at the server
+)
+
+// Consume applies the messages of a stream to in, by fn, until ctx ends. It creates or updates a durable pull consumer; any
+// number of processes share it. Each message is acknowledged after the commit that applies it, and delivered again
+// after the pause that the policy of the inbox says. It runs in.Run beside.
+//
+// When ctx ends, it takes no more messages, waits for handlers that run, gives back what they have not
+// begun, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if the server refuses the consumer, if the
+// client has closed the connection for good, or if in.Run ends with one.
+func Consume[TX any](ctx context.Context, js jetstream.JetStream, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
+	if cfg.Durable == "" {
+		cfg.Durable = in.Config().Consumer
+	}
+	c, err := newConsumer(js, consume.Into(in, fn), cfg)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx)
+}
+
+type consumer struct {
+	js   jetstream.JetStream
+	cfg  ConsumerConfig
+	pool *consume.Pool
+	log  *slog.Logger
+}
+
+func newConsumer(js jetstream.JetStream, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
+	if cfg.Stream == "" && len(cfg.Subjects) == 0 {
+		return nil, errors.New("natsbroker: no Stream and no Subjects. Try: Subjects: []string{\"refunds\"}")
+	}
+	if cfg.Durable == "" || strings.ContainsAny(cfg.Durable, " \t\r\n.*>/\\") {
+		return nil, fmt.Errorf("natsbroker: %q cannot be the name of a consumer. Try: a Durable of letters, digits and hyphens", cfg.Durable)
+	}
+	if cfg.AckWait < 0 || cfg.MaxAckPending < 0 {
+		return nil, errors.New("natsbroker: a negative AckWait or MaxAckPending. Try: leave it out")
+	}
+	if cfg.AckWait == 0 {
+		cfg.AckWait = defaultAckWait
+	}
+	if cfg.MaxAckPending == 0 {
+		cfg.MaxAckPending = maxAckPending
+	}
+	if cfg.Decode == nil {
+		cfg.Decode = Decode
+	}
+	pool, err := consume.New(sink, consume.Config{
+		Concurrency: cfg.Concurrency, Batch: cfg.Batch, Prefetch: cfg.Prefetch, PrefetchBytes: cfg.PrefetchBytes,
+		Capacity: cfg.Capacity, Extend: cfg.AckWait / 3, Drain: cfg.Drain, SlowAcquire: cfg.SlowAcquire, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("natsbroker: %w", err)
+	}
+	return &consumer{js: js, cfg: cfg, pool: pool, log: pool.Config().Log}, nil
+}
+
+func (c *consumer) run(ctx context.Context) error {
+	err := c.pool.Run(ctx, c.fetchAll)
+	// The last acknowledgements are in a buffer of the client.
+	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = c.js.Conn().FlushWithContext(flushing) // one that is lost costs another delivery
+	return err
+}
+
+// fetchAll fills the pool until ctx ends. While the server cannot be reached it tries again. It returns an error if
+// the server refuses the consumer, or if the connection is closed for good.
+func (c *consumer) fetchAll(ctx context.Context) error {
+	var consumer jetstream.Consumer
+	created := false // by this process, once
+	for failures := 0; ctx.Err() == nil; {
+		var err error
+		if consumer != nil {
+			err = c.fetch(ctx, consumer)
+		} else if consumer, err = c.create(ctx); err != nil && !created && ctx.Err() == nil && mustChange(err) {
+			return err
+		}
+		if err == nil {
+			created = true
+			failures = 0
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if nc := c.js.Conn(); nc.IsClosed() {
+			return closed(nc)
+		}
+		failures++
+		consumer = nil
+		c.log.Warn("once: natsbroker: the server delivers no messages now. Try: look at the server and the stream",
+			"consumer", c.cfg.Durable, "error", err)
+		consume.Pause(ctx, failures)
+	}
+	return nil //nolint:nilerr // ctx has ended
+}
+
+// mustChange reports whether a consumer cannot be created before its configuration is changed.
+func mustChange(err error) bool {
+	var refusal *jetstream.APIError
+	if errors.As(err, &refusal) { // what is wrong with a configuration has the code 400 or 500
+		return refusal.Code != http.StatusServiceUnavailable && refusal.Code != http.StatusNotFound
+	}
+	return !isPassing(err) && !errors.Is(err, errNoStream)
+}
+
+// create creates the consumer, or changes it as the configuration says.
+func (c *consumer) create(ctx context.Context) (jetstream.Consumer, error) {
+	stream := c.cfg.Stream
+	if stream == "" {
+		var err error
+		stream, err = c.js.StreamNameBySubject(ctx, c.cfg.Subjects[0])
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil, fmt.Errorf("natsbroker: %w %s. Try: create the stream", errNoStream, c.cfg.Subjects[0])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("natsbroker: look for the stream of %s: %w", c.cfg.Subjects[0], err)
+		}
+	}
+	settings := jetstream.ConsumerConfig{
+		Durable: c.cfg.Durable, FilterSubjects: c.cfg.Subjects,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.cfg.AckWait, MaxDeliver: -1, MaxAckPending: c.cfg.MaxAckPending,
+	}
+	if len(c.cfg.Subjects) == 1 { // servers before 2.10 know no list
+		settings.FilterSubject, settings.FilterSubjects = c.cfg.Subjects[0], nil
+	}
+	consumer, err := c.js.CreateOrUpdateConsumer(ctx, stream, settings)
+	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, nats.ErrNoResponders) {
+		return nil, fmt.Errorf("natsbroker: %w: %s does not answer. Try: create the stream, or wait until its leader is back", errNoStream, stream)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("natsbroker: create the consumer %s of stream %s: %w", c.cfg.Durable, stream, err)
+	}
+	return consumer, nil
+}
+
+var errNoStream = errors.New("no stream for the subject")
+
+// fetch asks for as many messages as there is room for, and puts into the pool what comes.
+func (c *consumer) fetch(ctx context.Context, consumer jetstream.Consumer) error {
+	nc := c.js.Conn()
+	// A message is at most as large as the server takes, so that what is asked for fits.
+	n, err := c.pool.Room(ctx, int(nc.MaxPayload()))
+	if err != nil {
+		return nil
+	}
+	fetching, cancel := context.WithTimeoutCause(ctx, fetchWait, nil)
+	defer cancel()
+	// What the server sends to a connection that is lost does not come, and the answer that nothing comes does not either.
+	lost := nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	defer nc.RemoveStatusListener(lost)
+	if status := nc.Status(); status != nats.CONNECTED {
+		return notConnected(status)
+	}
+	batch, err := consumer.Fetch(n, jetstream.FetchContext(fetching))
+	if err != nil {
+		return fmt.Errorf("natsbroker: ask for messages: %w", err)
+	}
+	messages := batch.Messages()
+	for {
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				if err := batch.Error(); err != nil && fetching.Err() == nil && !errors.Is(err, nats.ErrTimeout) {
+					return fmt.Errorf("natsbroker: wait for messages: %w", err)
+				}
+				return nil
+			}
+			c.pool.Add(c.delivery(m))
+		case status := <-lost:
+			cancel()
+			for m := range messages { // what has come before
+				c.pool.Add(c.delivery(m))
+			}
+			return notConnected(status)
+		}
+	}
+}
+
+// delivery decodes a message.
+func (c *consumer) delivery(m jetstream.Msg) *consume.Delivery {
+	d := &consume.Delivery{Receipt: receipt{m}}
+	d.Decode(message.Message{Topic: m.Subject(), Payload: m.Data()}, func() (message.Message, error) { return c.cfg.Decode(m) })
+	delivery := 0
+	place := ""
+	if at, err := m.Metadata(); err == nil {
+		delivery = int(min(at.NumDelivered, 1<<30))
+		place = fmt.Sprintf("%s/%d", at.Stream, at.Sequence.Stream)
+	}
+	d.Message.Delivery = delivery
+	if d.Malformed != nil && d.Message.ID == "" { // its place in the stream names it
+		d.Message.ID, d.Message.Source = place, "nats"
+	}
+	return d
+}
+
+// receipt answers the server. An answer that is lost costs another delivery, which the inbox knows.
+type receipt struct{ m jetstream.Msg }
+
+// Ack implements [consume.Receipt].
+func (r receipt) Ack() { _ = r.m.Ack() }
+
+// Again implements [consume.Receipt].
+func (r receipt) Again(after time.Duration) bool {
+	// A shorter pause would send it to this process, whose request for messages may not be withdrawn yet at the end.
+	_ = r.m.NakWithDelay(max(after, leastPause))
+	return true
+}
+
+// Apart implements [consume.Receipt]: the server delivers again what is given back.
+func (r receipt) Apart(int) {}
+
+// Extend implements [consume.Receipt].
+func (r receipt) Extend() { _ = r.m.InProgress() }

@@ -1,0 +1,160 @@
+package natsbroker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
+)
+
+const onTheWay = 512 // messages at once
+
+// Publisher returns a publisher that stores messages in the streams behind js.
+func Publisher(js jetstream.JetStream) outbox.Publisher {
+	return &publisher{js: js, sender: keyed.NewSender(onTheWay)}
+}
+
+type publisher struct {
+	js     jetstream.JetStream
+	sender *keyed.Sender
+}
+
+// Publish implements [outbox.Publisher].
+func (p *publisher) Publish(ctx context.Context, messages []message.Message) []error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	nc := p.js.Conn()
+	if nc.IsClosed() {
+		return all(messages, outbox.Closed(closed(nc)))
+	}
+
+	// No confirmation comes over a connection that is lost. While there is none, the client would keep
+	// messages in memory and send them long after this call.
+	lost := nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	defer nc.RemoveStatusListener(lost)
+	if status := nc.Status(); status != nats.CONNECTED {
+		cancel(notConnected(status))
+	}
+	go func() {
+		select {
+		case status := <-lost:
+			cancel(notConnected(status))
+		case <-ctx.Done():
+		}
+	}()
+	return p.sender.Publish(ctx, messages, func(m *message.Message) error { return p.send(ctx, m) })
+}
+
+// closed says that the client connects no more, and why: the server has refused its user twice in a row, or the program has
+// closed the connection, for example.
+func closed(nc *nats.Conn) error {
+	hosts := strings.Join(nc.Servers(), ", ") // without users
+	if err := nc.LastError(); err != nil {
+		return fmt.Errorf("natsbroker: the client has closed the connection to %s for good: %w. Try: another user or password, and a new connection", hosts, err)
+	}
+	return fmt.Errorf("natsbroker: the connection to %s was closed. Try: close it after Run or Consume has returned", hosts)
+}
+
+func all(messages []message.Message, err error) []error {
+	errs := make([]error, len(messages))
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+func notConnected(status nats.Status) error {
+	return fmt.Errorf("natsbroker: the connection to the server is %s", strings.ToLower(status.String()))
+}
+
+func (p *publisher) send(ctx context.Context, m *message.Message) error {
+	if !isSubject(m.Topic) {
+		return retry.Permanent(fmt.Errorf("natsbroker: the topic %q is no subject. Try: words with dots between them, such as orders.created", m.Topic))
+	}
+	message := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
+	for name, value := range cloudevent.Headers(m, cloudevent.NATS) {
+		if strings.ContainsAny(value, "\r\n") {
+			return retry.Permanent(fmt.Errorf("natsbroker: the header %q has a line break, which NATS cannot carry", name))
+		}
+		message.Header[name] = []string{value}
+	}
+	// The relay says when a message is sent again.
+	_, err := p.js.PublishMsg(ctx, message, jetstream.WithMsgID(msgID(m)), jetstream.WithRetryAttempts(0))
+	return classify(m, err)
+}
+
+// msgID returns the Nats-Msg-Id of m: its ID and a hash of the rest. A stream drops what has the Nats-Msg-Id of a message that it
+// has, and confirms it. The hash is the same in every delivery, so that a stream drops a second delivery of m, and not
+// another message to which an application has given the same ID, such as the one for another subject of the stream.
+func msgID(m *message.Message) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%q %q %d %q %q %q ", m.Topic, m.Key, m.Seq, m.Type, m.Source, m.Headers) // a map is printed in order
+	h.Write(m.Payload)
+	return m.ID + "-" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// isSubject reports whether a message can be published to topic: it has no wildcards and no empty word.
+func isSubject(topic string) bool {
+	for word := range strings.SplitSeq(topic, ".") {
+		if word == "" || word == "*" || word == ">" || strings.ContainsFunc(word, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Error codes of the server that the client's library does not name.
+const (
+	codeMessageTooLarge = 10054
+	codeHeaderTooLarge  = 10097
+)
+
+func classify(m *message.Message, err error) error {
+	if err == nil {
+		return nil
+	}
+	var refusal *jetstream.APIError
+	isRefusal := errors.As(err, &refusal)
+	told := fmt.Errorf("natsbroker: subject %s: %w", m.Topic, err)
+	switch {
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
+		return outbox.Unavailable(fmt.Errorf("%w. Try: create a stream for this subject, or wait until its leader is back", told))
+	case errors.Is(err, nats.ErrMaxPayload):
+		return retry.Permanent(fmt.Errorf("%w. Try: a larger max_payload of the server", told))
+	case isRefusal && (refusal.ErrorCode == codeMessageTooLarge || refusal.ErrorCode == codeHeaderTooLarge):
+		return retry.Permanent(fmt.Errorf("%w. Try: a larger max_msg_size of the stream", told))
+	case isPassing(err):
+		return outbox.Unavailable(told)
+	}
+	return told
+}
+
+// isPassing reports whether an error is of the server or the connection, and not of what was asked for.
+func isPassing(err error) bool {
+	var refusal *jetstream.APIError
+	if errors.As(err, &refusal) && refusal.Code >= http.StatusInternalServerError { // a full stream or disk, a cluster without a leader
+		return true
+	}
+	for _, passing := range []error{
+		context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrConnectionDraining,
+		nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package watermillbroker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/oncelib/once/inbox"
+	oncemessage "github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
+	"github.com/oncelib/once/retry"
+)
+
+// longestWait bounds how long a failed message is held before it is given back: a broker gives one that is held for
+// too long to another consumer.
+const longestWait = 10 * time.Second
+
+// Handler returns a handler for a router that applies each message once: fn and the note that the message was applied
+// are one commit, and the message is acknowledged after it. A message that fails is given back after a pause: see the
+// package documentation.
+//
+//	router.AddConsumerHandler("billing", "refunds", subscriber, watermillbroker.Handler(in, book))
+//	go in.Run(ctx, book)
+func Handler[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) message.NoPublishHandlerFunc {
+	return (&consumer{
+		wait:   wait,
+		refuse: in.Refuse,
+		handle: func(ctx context.Context, m oncemessage.Message) (inbox.Outcome, error) { return in.Handle(ctx, m, fn) },
+	}).consume
+}
+
+// Middleware returns a middleware with which a handler of Watermill applies each message once. The handler finds its transaction
+// with [Tx]. It returns no messages: they would be lost if the process ended after the commit. It
+// adds them to an outbox, in the same transaction.
+//
+// The message that the handler gets is made from the event: its UUID is the ID.
+func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {
+	return func(h message.HandlerFunc) message.HandlerFunc {
+		consume := Handler(in, Apply[TX](h))
+		return func(m *message.Message) ([]*message.Message, error) { return nil, consume(m) }
+	}
+}
+
+// Apply returns h as a handler of an inbox, which [Middleware] calls, and which [inbox.Inbox.Run] is given beside it.
+func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
+	return func(ctx context.Context, tx TX, m oncemessage.Message) error {
+		event := oncemessage.Message{
+			Topic: m.Topic, Key: m.Key, Type: m.Type, Source: m.Source, Payload: m.Payload, Headers: m.Headers, Trace: m.Trace,
+			ID: m.ID, Seq: m.Seq, CreatedAt: m.CreatedAt,
+		}
+		produced, err := h(newMessage(context.WithValue(ctx, txKey[TX]{}, tx), &event))
+		if err == nil && len(produced) > 0 {
+			return retry.Permanent(fmt.Errorf("watermillbroker: the handler returns %d messages, which could be lost. Try: outbox.Box.Add, in the transaction of watermillbroker.Tx", len(produced)))
+		}
+		return err
+	}
+}
+
+type txKey[TX any] struct{}
+
+// Tx returns the transaction in which the handler of a [Middleware] runs. ctx is the context of the message. It
+// panics if there is none.
+func Tx[TX any](ctx context.Context) TX {
+	tx, ok := ctx.Value(txKey[TX]{}).(TX)
+	if !ok {
+		panic("watermillbroker: Tx: the context is not that of a message that a Middleware has passed on, or has another type of transaction. Try: message.Context()")
+	}
+	return tx
+}
+
+type consumer struct {
+	wait   func(ctx context.Context, d time.Duration)
+	handle func(ctx context.Context, m oncemessage.Message) (inbox.Outcome, error)
+	refuse func(ctx context.Context, m oncemessage.Message, class string, reason error) error
+}
+
+// consume applies a message. The router acknowledges it if there is no error, and gives it back otherwise.
+func (c *consumer) consume(arrived *message.Message) error {
+	ctx := arrived.Context()
+	m, err := decode(arrived)
+	if err != nil {
+		err = c.refuse(ctx, m, "malformed", err)
+	} else {
+		_, err = c.handle(ctx, m)
+	}
+	if err == nil {
+		return nil
+	}
+	_, after := retry.Classify(err)
+	c.wait(ctx, min(max(after, shortestWait), longestWait))
+	return fmt.Errorf("watermillbroker: message %s: %w", arrived.UUID, err)
+}
+
+// shortestWait is for errors that name no time, such as those of a database that cannot be reached.
+const shortestWait = 200 * time.Millisecond
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// natsID is the header of a message that is no CloudEvent and has an ID.
+const natsID = "nats-msg-id"
+
+// decode returns the message of the inbox that has arrived. One that is no event has the UUID as its ID.
+func decode(arrived *message.Message) (oncemessage.Message, error) {
+	m, err := cloudevent.Decode(func(yield func(name, value string) bool) {
+		for name, value := range arrived.Metadata {
+			if !yield(name, value) {
+				return
+			}
+		}
+		if arrived.UUID != "" && arrived.Metadata.Get(natsID) == "" {
+			yield(natsID, arrived.UUID)
+		}
+	}, cloudevent.Kafka, arrived.Payload)
+	m.Topic = message.SubscribeTopicFromCtx(arrived.Context())
+	return m, err
+}

@@ -1,0 +1,48 @@
+// Package gaugename has the names of the gauges, in the form of Prometheus. What each one tells is in package gauge.
+package gaugename
+
+// The names.
+const (
+	UnfinishedOperations = "once_unfinished_operations"
+	UnfinishedOldestAge  = "once_unfinished_oldest_age_seconds"
+	WaitingOperations    = "once_waiting_operations"
+	WaitingOldestAge     = "once_waiting_oldest_age_seconds"
+	UnknownOperations    = "once_unknown_operations"
+	UnknownOldestAge     = "once_unknown_oldest_age_seconds"
+	ExpiredOperations    = "once_expired_operations"
+	ExpiredOldestAge     = "once_expired_oldest_age_seconds"
+
+	OutboxMessages        = "once_outbox_messages"
+	OutboxReadyOldestAge  = "once_outbox_ready_oldest_age_seconds"
+	OutboxTopics          = "once_outbox_topics"
+	OutboxOldestAge       = "once_outbox_oldest_age_seconds"
+	OutboxFailingMessages = "once_outbox_failing_messages"
+	OutboxBlockedKeys     = "once_outbox_blocked_keys"
+	InboxParkedMessages   = "once_inbox_parked_messages"
+	InboxParkedOldestAge  = "once_inbox_parked_oldest_age_seconds"
+	DeadLetters           = "once_dead_letters"
+
+	ConsumerReadyMessages      = "once_consumer_ready_messages"
+	ConsumerReadyOldestAge     = "once_consumer_ready_oldest_age_seconds"
+	ConsumerPostponedMessages  = "once_consumer_postponed_messages"
+	ConsumerPostponedOldestAge = "once_consumer_postponed_oldest_age_seconds"
+	ConsumerPausedPartitions   = "once_consumer_paused_partitions"
+	ConsumerHangingHandlers    = "once_consumer_hanging_handlers"
+
+	AttemptLogDropped = "once_attempt_log_dropped_total"
+
+	CacheHits   = "once_cache_hits_total"
+	CacheMisses = "once_cache_misses_total"
+	CacheBytes  = "once_cache_bytes"
+
+	RetryBudgetBalance = "once_retry_budget_balance"
+	BreakerOpen        = "once_breaker_open"
+	LimiterRunning     = "once_limiter_running"
+	LimiterWaiting     = "once_limiter_waiting"
+	LimiterCapacity    = "once_limiter_capacity"
+	LimiterRefused     = "once_limiter_refused_total"
+	PoolConnections    = "once_pool_connections"
+	PoolMaxConnections = "once_pool_max_connections"
+
+	Age = "once_watch_age_seconds"
+)

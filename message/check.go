@@ -1,0 +1,102 @@
+package message
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oncelib/once/internal/base/printable"
+)
+
+// Check says what is wrong with the texts of m and with its Seq: what not every database and broker can carry. It looks at neither
+// payload nor headers.
+func (m *Message) Check() error {
+	for _, text := range [...]struct{ name, value string }{
+		{"ID", m.ID}, {"source", m.Source}, {"topic", m.Topic}, {"key", m.Key}, {"type", m.Type}, {"trace", m.Trace},
+	} {
+		if err := CheckText(text.name, text.value, MaxText); err != nil {
+			return err
+		}
+	}
+	if m.Seq < 0 {
+		return fmt.Errorf("the Seq is %d. Try: 1, 2, 3, ... or 0 for none", m.Seq)
+	}
+	return nil
+}
+
+// CheckText says what is wrong with a text of at most so many bytes that every database and broker is to carry.
+func CheckText(name, s string, most int) error {
+	switch {
+	case len(s) > most:
+		return fmt.Errorf("the %s has %d bytes, at most %d are allowed. Try: a shorter one, such as a hash of it", name, len(s), most)
+	case !printable.Is(s):
+		return fmt.Errorf("the %s %q contains control characters or is not UTF-8. Try: printable text", name, printable.Short(s))
+	}
+	return nil
+}
+
+// headersSize returns how many bytes the names and values of headers have.
+func headersSize(h map[string]string) (n int) {
+	for name, value := range h {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
+// CheckHeadersSize says that headers have more than so many bytes.
+func CheckHeadersSize(h map[string]string, most int) error {
+	if n := headersSize(h); n > most {
+		return fmt.Errorf("the headers have %d bytes, at most %d are allowed. Try: the payload", n, most)
+	}
+	return nil
+}
+
+// CheckHeaders returns a copy of headers that are to be sent, with names in lower case, or says what is wrong with them: names and values are those of
+// HTTP, and names that belong to the delivery are refused, see [IsOfDelivery].
+func CheckHeaders(h map[string]string) (map[string]string, error) {
+	if len(h) == 0 {
+		return h, nil
+	}
+	lower := make(map[string]string, len(h))
+	for _, name := range slices.Sorted(maps.Keys(h)) { // so that the same headers give the same error
+		value := h[name]
+		key := strings.ToLower(name)
+		switch _, twice := lower[key]; {
+		case !isToken(name):
+			return nil, fmt.Errorf("the header name %q is not one of HTTP. Try: letters, digits and hyphens", printable.Short(name))
+		case IsOfDelivery(key):
+			return nil, fmt.Errorf("the header %q belongs to the delivery. Try: another name", name)
+		case twice:
+			return nil, fmt.Errorf("the header %q is there twice, in capitals and in lower case. Try: one of them", name)
+		case !isHeaderValue(value):
+			return nil, fmt.Errorf("the value of the header %q contains control characters, begins or ends with a blank, or is not UTF-8. Try: printable text, or the payload", name)
+		}
+		lower[key] = value
+	}
+	return lower, CheckHeadersSize(lower, MaxHeaders)
+}
+
+// isToken reports whether s can be the name of an HTTP header.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r >= utf8.RuneSelf || !strings.ContainsRune("!#$%&'*+-.^_`|~", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+}
+
+// isHeaderValue reports whether s can be the value of an HTTP header.
+func isHeaderValue(s string) bool {
+	return utf8.ValidString(s) && strings.Trim(s, " \t") == s && !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && unicode.IsControl(r) })
+}
+
+// IsOfDelivery reports whether a header, with its name in lower case, belongs to the delivery and not to the message: a publisher or HTTP
+// itself writes it.
+func IsOfDelivery(name string) bool {
+	switch name {
+	case "traceparent", "idempotency-key", "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect":
+		return true
+	}
+	return strings.HasPrefix(name, "ce-") || strings.HasPrefix(name, "ce_") || strings.HasPrefix(name, "once-") || strings.HasPrefix(name, "nats-") || strings.HasPrefix(name, "proxy-")
+}

@@ -1,0 +1,52 @@
+package cloudevent
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/message"
+)
+
+// Attributes returns those of m as a CloudEvent 1.0, by name and without the prefix that a protocol adds: specversion, id,
+// source, type, time; if they are known subject, which is the key, and datacontenttype; and the extensions partitionkey, sequence and
+// traceparent. The values of sequence have one length, as the specification of that extension asks for, so that they sort
+// as text.
+func Attributes(m *message.Message) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		var created, sequence string
+		if !m.CreatedAt.IsZero() {
+			created = m.CreatedAt.UTC().Format(time.RFC3339Nano)
+		}
+		if m.Seq > 0 {
+			sequence = fmt.Sprintf("%019d", m.Seq)
+		}
+		for _, attribute := range [...]struct{ name, value string }{
+			{"specversion", "1.0"},
+			{"id", m.ID},
+			{"source", m.Source},
+			{"type", m.Type},
+			{"time", created},
+			{"subject", m.Key},
+			{"datacontenttype", typeOfPayload(m)},
+			{"partitionkey", m.Key},
+			{"sequence", sequence},
+			{"traceparent", m.Trace},
+		} {
+			if attribute.value != "" && !yield(attribute.name, attribute.value) {
+				return
+			}
+		}
+	}
+}
+
+// typeOfPayload is the media type of the payload, "" if it is not known.
+func typeOfPayload(m *message.Message) string {
+	for name, value := range m.Headers {
+		if strings.EqualFold(name, contentType) {
+			return value
+		}
+	}
+	return ""
+}
