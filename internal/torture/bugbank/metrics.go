@@ -93,7 +93,7 @@ var metricsMutants = []Mutant{
 	},
 	{
 		Name:  "the size of a pool is added to its connections",
-		Edits: []Edit{{In: "gauge.Pool", Old: "Name: PoolMaxConnections,", New: `Name: PoolConnections, Label: "max",`}},
+		Edits: []Edit{{In: "gauge.Pool", Old: "Name: gaugename.PoolMaxConnections,", New: `Name: gaugename.PoolConnections, Label: "max",`}},
 		Tests: []Killer{{Module: "internal/torture", Package: "telemetry", Test: "TestPoolGaugesWhereNoConnectionIsFree"}},
 	},
 }
