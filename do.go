@@ -62,7 +62,7 @@ func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), val
 				return Answer{}, errNilFailure // err itself may not even be printed
 			}
 			b, err := marshal(f, limit)
-			return Answer{Result: store.Result{Kind: store.ResultFailure, Body: b}, Rollback: !f.Keep}, err
+			return Answer{Result: store.Result{Kind: store.ResultFailure, Body: b}, Rollback: !f.CommitWrites}, err
 		}
 		if err != nil {
 			return Answer{}, err
@@ -99,7 +99,7 @@ func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value *T) (r
 		} else if final, err = decodeInto(&r.Value, v.rec.Result); err != nil {
 			v.err = c.fail(CodeNoResult, v.effect(), err)
 		} else if final != nil {
-			final.Keep = v.effect() == EffectApplied
+			final.CommitWrites = v.effect() == EffectApplied
 		}
 	}
 	c.finish(ctx, v)

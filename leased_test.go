@@ -108,14 +108,14 @@ func (r *leasedRun) write(ctx context.Context, c store.Change) error {
 func (r *leasedRun) step(ctx context.Context, key string) error {
 	next := r.rec
 	next.RecoveryPoint, next.CallStarted = key, false
-	return r.write(ctx, store.Change{Next: next, Lease: leaseTime, Keep: true, Writes: []store.Statement{{SQL: "insert", Args: []any{key, "1"}}}})
+	return r.write(ctx, store.Change{Next: next, Lease: leaseTime, KeepRequest: true, Writes: []store.Statement{{SQL: "insert", Args: []any{key, "1"}}}})
 }
 
 // call begins an external call, and does not learn how it ends.
 func (r *leasedRun) call(ctx context.Context) error {
 	next := r.rec
 	next.CallStarted = true
-	return r.write(ctx, store.Change{Next: next, Lease: leaseTime, Keep: true})
+	return r.write(ctx, store.Change{Next: next, Lease: leaseTime, KeepRequest: true})
 }
 
 // standing is what stands of a run that does not come to its end.

@@ -88,7 +88,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		{"executed", empty, once.Operation{}, pay, []string{"claimed", "finished executed, applied"}},
 		{"effect outside", empty, once.Operation{}, fail(nil), []string{"claimed", "effect_outside_tx", "finished executed, applied"}},
 		{"declined", empty, once.Operation{}, fail(&once.Failure{Code: "declined"}), []string{"claimed", "finished declined, not applied"}},
-		{"declined, kept", empty, once.Operation{}, fail(&once.Failure{Code: "declined", Keep: true}), []string{"claimed", "finished declined, applied"}},
+		{"declined, kept", empty, once.Operation{}, fail(&once.Failure{Code: "declined", CommitWrites: true}), []string{"claimed", "finished declined, applied"}},
 		{"failed", empty, once.Operation{}, fail(errors.New("x")), []string{"claimed", "finished failed, not applied"}},
 		{"handler asks for a rerun", empty, once.Operation{}, fail(&store.Error{Kind: store.KindRetry, Err: errors.New("deadlock")}),
 			[]string{"claimed", "rerun", "claimed", "rerun", "claimed", "finished conflict, not applied"}},

@@ -61,7 +61,7 @@ var recordings = map[string]recording{
 		value: declined(once.Failure{Code: "card_declined", Message: "insufficient funds", Detail: json.RawMessage(`{"balance":9007199254740993}`)}),
 	},
 	"0-failure-bare": {about: "a final failure with nothing but a code", asked: asked{Scope: "s", Key: "k"}, value: declined(once.Failure{Code: "x"})},
-	"0-failure-kept": {about: "a final failure whose writes stand", asked: asked{Scope: "s", Key: "k"}, value: declined(once.Failure{Code: "x", Keep: true})},
+	"0-failure-kept": {about: "a final failure whose writes stand", asked: asked{Scope: "s", Key: "k"}, value: declined(once.Failure{Code: "x", CommitWrites: true})},
 	"0-response": {
 		about: "an HTTP response", asked: asked{Scope: "acme POST /refunds", Key: "k", Fingerprint: parts},
 		answer: response(store.Result{

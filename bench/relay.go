@@ -114,7 +114,7 @@ func (f *relayField) relayBy(keep time.Duration, seen func(), made func(*outbox.
 				fault.CompareAndSwap(nil, &e.Err)
 			}
 		})}
-		r := outbox.New(pgxstore.New(f.pool), outbox.Config{Keep: keep}).Relay(p, cfg)
+		r := outbox.New(pgxstore.New(f.pool), outbox.Config{RetainDelivered: keep}).Relay(p, cfg)
 		if made != nil {
 			made(r)
 		}

@@ -122,7 +122,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 	if err != nil {
 		return misused(err)
 	}
-	c.ID, c.Keep = id, true
+	c.ID, c.KeepRequest = id, true
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
 		c.Next.Fence, c.Next.Nonce = rec.Fence+1, held.NewNonce()

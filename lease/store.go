@@ -203,7 +203,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run]
 		return nil, rec, nil
 	}
 	c := store.Change{
-		ID: r.id, Next: next, Lease: r.s.cfg.TTL, Keep: true,
+		ID: r.id, Next: next, Lease: r.s.cfg.TTL, KeepRequest: true,
 		Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning},
 	}
 	switch err := r.swap(ctx, c); {

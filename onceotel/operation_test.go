@@ -79,7 +79,7 @@ func TestEveryDecisionIsInASpan(t *testing.T) {
 	}{
 		"executed":       {store: memstore.New(), decision: "new_execution", effect: "applied", runs: "1"},
 		"declined":       {store: memstore.New(), handler: failing(&once.Failure{Code: "declined"}), decision: "new_execution", effect: "not_applied", runs: "1"},
-		"declined, kept": {store: memstore.New(), handler: failing(&once.Failure{Code: "declined", Keep: true}), decision: "new_execution", effect: "applied", runs: "1"},
+		"declined, kept": {store: memstore.New(), handler: failing(&once.Failure{Code: "declined", CommitWrites: true}), decision: "new_execution", effect: "applied", runs: "1"},
 		"failed":         {store: memstore.New(), handler: failing(errors.New("x")), decision: "failed", effect: "not_applied", runs: "1", errored: "failed"},
 		"replayed":       {store: done(t), decision: "db_hit", effect: "applied", runs: "0", links: true},
 		"mismatch":       {store: done(t), op: another, decision: "mismatch", effect: "not_applied", runs: "0", errored: "mismatch", links: true},

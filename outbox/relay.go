@@ -103,7 +103,7 @@ var allParts = func() (numbers []int) {
 // Relay returns a relay that delivers messages with p.
 func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
 	r := newRelay(b.db, p, cfg)
-	r.keep, r.encrypter, r.added = b.cfg.Keep, b.cfg.Encrypter, b.added
+	r.keep, r.encrypter, r.added = b.cfg.RetainDelivered, b.cfg.Encrypter, b.added
 	return r
 }
 
@@ -326,7 +326,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 				r.tell(ctx, Event{Type: EventBacklog, Backlog: b})
 			}
 			if err == nil && r.cfg.DeadLetters {
-				err = letter.Sweep(ctx, r.db, letter.Keep, sweepBatch)
+				err = letter.Sweep(ctx, r.db, letter.Retain, sweepBatch)
 			}
 			return err
 		})

@@ -24,17 +24,17 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultBatch     = 100
-	DefaultBatchKept = 5000 // with Keep: each batch costs a few flushes of the disk, but locks nothing meanwhile
-	DefaultRate      = 10_000
-	DefaultEvery     = time.Minute
+	DefaultBatch         = 100
+	DefaultBatchArchived = 5000 // with Archive: each batch costs a few flushes of the disk, but locks nothing meanwhile
+	DefaultRate          = 10_000
+	DefaultEvery         = time.Minute
 )
 
 // Config of a [Sweeper]. The zero value is ready to use.
 type Config struct {
 	// Batch is how many rows one transaction deletes at most. While transactions are
 	// slow, which is what a busy database looks like from here, it is less. Default 100,
-	// with Keep 5000.
+	// with Archive 5000.
 	Batch int
 
 	// Rate is how many rows a second are deleted at most. At least half of the time is
@@ -47,10 +47,10 @@ type Config struct {
 	// so that nodes which have started together part. Default a minute.
 	Every time.Duration
 
-	// Keep is called with the rows of a batch before they are deleted, such as
-	// (*archive.Writer).Keep. They are deleted only if it returns nil, and so may come
+	// Archive is called with the rows of a batch before they are deleted, such as
+	// (*archive.Writer).Write. They are deleted only if it returns nil, and so may come
 	// again: the process may die in between. Default: nothing is kept.
-	Keep func(ctx context.Context, rows []store.Expired) error
+	Archive func(ctx context.Context, rows []store.Expired) error
 
 	// Observe is called after each batch and at the end of each pass, synchronously.
 	// Default: nobody looks.
@@ -82,8 +82,8 @@ func New(s store.Operations, cfg Config) (*Sweeper, error) {
 	}
 	if cfg.Batch == 0 {
 		cfg.Batch = DefaultBatch
-		if cfg.Keep != nil {
-			cfg.Batch = DefaultBatchKept
+		if cfg.Archive != nil {
+			cfg.Batch = DefaultBatchArchived
 		}
 	}
 	if cfg.Rate == 0 {
@@ -99,8 +99,8 @@ func New(s store.Operations, cfg Config) (*Sweeper, error) {
 // early, with what was done so far, on the first error and when ctx is over.
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
-	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Keep != nil}
-	req := store.Sweep{Keep: s.cfg.Keep}
+	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}
+	req := store.Sweep{Archive: s.cfg.Archive}
 	for {
 		req.Limit = p.batch
 		swept, took, err := s.batch(ctx, req)

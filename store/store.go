@@ -103,9 +103,9 @@ type Change struct {
 	Retain time.Duration // Done: expires at the store's clock + Retain; 0: never
 	Writes []Statement   // commit with it, or not at all; [KindMisused] if the store keeps no tables
 
-	// Keep leaves Fingerprint, Request, Trace and Name of the record as they are stored, whatever Next
+	// KeepRequest leaves Fingerprint, Request, Trace and Name of the record as they are stored, whatever Next
 	// says: the update is a narrow one. It needs a record, so a Fence to expect.
-	Keep bool
+	KeepRequest bool
 
 	// Held are other operations that must be running under these claims when c commits, whether
 	// their leases are over or not. Otherwise nothing is applied and the error is [KindTaken].

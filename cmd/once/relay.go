@@ -119,7 +119,7 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	defer to.close()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
-	db, err := waitForRelay(ctx, log, c.db, outbox.Config{Keep: c.keep, Encrypter: encrypter})
+	db, err := waitForRelay(ctx, log, c.db, outbox.Config{RetainDelivered: c.keep, Encrypter: encrypter})
 	if ctx.Err() != nil {
 		log.InfoContext(ctx, "the relay has ended before it reached the database")
 		return nil

@@ -78,7 +78,7 @@ func underFire(t *testing.T, g *testDB) {
 		s := open()
 		req := store.Sweep{Limit: 1 + 4*i}
 		if i == 2 {
-			req.Keep = func(_ context.Context, rows []store.Expired) error {
+			req.Archive = func(_ context.Context, rows []store.Expired) error {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, e := range rows {
@@ -180,7 +180,7 @@ func sweepLost(t *testing.T, c *cutter, applied, keeps bool) {
 	kept := map[store.ID]int{}
 	req := store.Sweep{Limit: 100}
 	if keeps {
-		req.Keep = func(_ context.Context, rows []store.Expired) error {
+		req.Archive = func(_ context.Context, rows []store.Expired) error {
 			for _, e := range rows {
 				kept[e.ID]++
 			}

@@ -3,7 +3,7 @@
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...
-//	sweeper, err := retention.New(engine.Store(), retention.Config{Keep: files.Keep})
+//	sweeper, err := retention.New(engine.Store(), retention.Config{Archive: files.Write})
 //
 // An archive is a directory of segments, gzipped lines of JSON, and a manifest that
 // lists them with their sums. A segment is written under another name, flushed to the
@@ -80,9 +80,9 @@ func (w *Writer) Close() error {
 	return w.manifest.Close()
 }
 
-// Keep writes rows into a segment of their own. When it returns nil they are on the
+// Write writes rows into a segment of their own. When it returns nil they are on the
 // disk. It is made for retention.Config and store.Sweep.
-func (w *Writer) Keep(ctx context.Context, rows []store.Expired) error {
+func (w *Writer) Write(ctx context.Context, rows []store.Expired) error {
 	if err := ctx.Err(); err != nil || len(rows) == 0 {
 		return err
 	}

@@ -64,7 +64,7 @@ func mustOpen(t *testing.T, dir string) *Writer {
 
 func mustKeep(t *testing.T, w *Writer, rows []store.Expired) {
 	t.Helper()
-	if err := w.Keep(t.Context(), rows); err != nil {
+	if err := w.Write(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,7 +89,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	bad := operations(1)
 	bad[0].Key = "\xff"
-	if err := mustOpen(t, t.TempDir()).Keep(t.Context(), bad); err == nil {
+	if err := mustOpen(t, t.TempDir()).Write(t.Context(), bad); err == nil {
 		t.Error("a key that JSON would change was kept")
 	}
 }
@@ -264,7 +264,7 @@ func ExampleWriter() {
 	_, _ = once.Do(context.Background(), engine, op, func(context.Context, *memstore.Tx) (string, error) { return "queued", nil })
 	s.Advance(100 * time.Hour)
 
-	sweeper, err := retention.New(s, retention.Config{Keep: files.Keep})
+	sweeper, err := retention.New(s, retention.Config{Archive: files.Write})
 	if err != nil {
 		panic(err)
 	}

@@ -50,7 +50,7 @@ func fullDisk(t *testing.T, disk *testenv.Disk, room int64) {
 		want[op.Key] = true
 	}
 	s.Advance(2 * time.Hour)
-	sweeper, err := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Keep: w.Keep})
+	sweeper, err := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Archive: w.Write})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func fullDisk(t *testing.T, disk *testenv.Disk, room int64) {
 // fewer drops nothing: what is in the store while the disk is full was not deleted.
 func fewer(s *memstore.Store, want map[string]bool) error {
 	found := 0
-	_, err := s.Sweep(context.Background(), store.Sweep{Limit: 100, Keep: func(_ context.Context, rows []store.Expired) error {
+	_, err := s.Sweep(context.Background(), store.Sweep{Limit: 100, Archive: func(_ context.Context, rows []store.Expired) error {
 		for _, e := range rows {
 			if want[e.Key] {
 				found++

@@ -19,7 +19,7 @@ func newRow(c *store.Change, old *row, now time.Time) *row {
 	r.rec.LeaseExpired, r.rec.Since = false, now
 	if old != nil {
 		r.rec.Since = old.rec.Since
-		if c.Keep {
+		if c.KeepRequest {
 			r.rec.Fingerprint, r.rec.Request, r.rec.Trace, r.rec.Name = old.rec.Fingerprint, old.rec.Request, old.rec.Trace, old.rec.Name
 		}
 	}

@@ -15,8 +15,8 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 		return store.Swept{}, down(err)
 	}
 	found := s.expired(req)
-	if len(found) > 0 && req.Keep != nil {
-		if err := req.Keep(ctx, records(found)); err != nil {
+	if len(found) > 0 && req.Archive != nil {
+		if err := req.Archive(ctx, records(found)); err != nil {
 			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func ordinary(c store.Change) bool {
 	n := c.Next
 	return n.State == store.StateDone && n.Fence == 1 && n.RecoveryPoint == "" && !n.CallStarted && n.Data == nil &&
-		c.Expect.Fence == 0 && !c.Keep && len(c.Held) == 0 && c.StaleAfter.IsZero()
+		c.Expect.Fence == 0 && !c.KeepRequest && len(c.Held) == 0 && c.StaleAfter.IsZero()
 }
 
 // queueChange queues the record of c in a transaction that claimed describes.
@@ -78,7 +78,7 @@ func queueSwap(b *pipeline, c store.Change) {
 
 // checkKeep refuses a change that keeps a part of a record that must be absent.
 func checkKeep(c store.Change) error {
-	if c.Keep && c.Expect.Fence == 0 {
+	if c.KeepRequest && c.Expect.Fence == 0 {
 		return &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	return nil
@@ -107,7 +107,7 @@ func queueRecord(b *pipeline, c store.Change) {
 	case expect.Fence == 0:
 		b.queue(pgsql.Expired, key...)
 		b.refusing(store.KindTaken, pgsql.SwapInsert, slices.Concat(key, []any{pgsql.LockID(c.ID)}, who, asked, result, origin, lease)...)
-	case c.Keep:
+	case c.KeepRequest:
 		b.refusing(store.KindTaken, pgsql.SwapKeep, slices.Concat(key, who, result, lease, expected)...)
 	default:
 		b.refusing(store.KindTaken, pgsql.SwapUpdate, slices.Concat(key, who, asked, result, origin, lease, expected)...)

@@ -172,7 +172,7 @@ func TestAClaimThatWasPutOff(t *testing.T) {
 		"hides it":     func(error) error { return errors.New("something went wrong") },
 		"swallows it":  func(error) error { return nil },
 		"fails":        func(error) error { return &once.Failure{Code: "declined"} },
-		"fails, kept":  func(error) error { return &once.Failure{Code: "declined", Keep: true} },
+		"fails, kept":  func(error) error { return &once.Failure{Code: "declined", CommitWrites: true} },
 	}
 	for _, b := range beginnings {
 		for how, end := range endings {

@@ -16,7 +16,7 @@ var _ store.Sweeper = (*Store)(nil)
 
 // Sweep implements [store.Sweeper].
 func (s *Store) Sweep(ctx context.Context, req store.Sweep) (swept store.Swept, err error) {
-	if req.Keep == nil {
+	if req.Archive == nil {
 		return s.sweepOut(ctx, req)
 	}
 	over := false
@@ -95,7 +95,7 @@ func sweepKept(ctx context.Context, tx pgx.Tx, req store.Sweep) (store.Swept, er
 	if err != nil || len(found) == 0 {
 		return swept, err
 	}
-	if err := req.Keep(ctx, found); err != nil {
+	if err := req.Archive(ctx, found); err != nil {
 		return swept, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	var b pgx.Batch

@@ -23,7 +23,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 		return &store.Error{Kind: store.KindMisused, Err: errOtherOperation}
 	case !t.id.IsZero() && c.Expect.Fence != 0: // it was absent when it was claimed
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
-	case c.Keep && c.Expect.Fence == 0:
+	case c.KeepRequest && c.Expect.Fence == 0:
 		return &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	ctx := t.s.ownContext(caller)
@@ -123,7 +123,7 @@ func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
 			}
 		}
 		query, args = d.swapInsert, append(append(args, pgsql.LockID(c.ID)), fields(c)...)
-	case c.Keep:
+	case c.KeepRequest:
 		query, args = d.swapKeep, append(args, fields(c)...)
 	default:
 		query, args = d.swapUpdate, append(args, fields(c)...)

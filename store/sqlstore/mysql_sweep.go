@@ -46,7 +46,7 @@ const mysqlPart = 100
 // an expired key, the rows are locked one by one, and those that are locked are left out.
 func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
-	if req.Keep != nil {
+	if req.Archive != nil {
 		query, scan = mysqlKept, scanExpired
 	} else if s.compound {
 		if swept, done, err := s.sweepAtOnce(ctx, req); done {
@@ -60,13 +60,13 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 	if len(found) == 0 {
 		return store.Swept{Mark: req.After}, nil
 	}
-	if req.Keep != nil {
-		if err := req.Keep(ctx, found); err != nil {
+	if req.Archive != nil {
+		if err := req.Archive(ctx, found); err != nil {
 			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
 	return sweepParts(ctx, req, found, func(part []store.Expired) (int, error) {
-		if s.compound && req.Keep != nil {
+		if s.compound && req.Archive != nil {
 			if rows, done, err := s.deleteMySQL(ctx, thoseKept(part)); done {
 				return rows, err
 			}

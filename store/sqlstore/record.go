@@ -50,7 +50,7 @@ func fields(c store.Change) []any {
 	case store.StateDone:
 		retain = millis(c.Retain)
 	}
-	if c.Keep {
+	if c.KeepRequest {
 		return []any{int64(n.State), n.Fence, n.Nonce, int64(n.Result.Status), int64(n.Result.Kind), head, n.Result.Body,
 			n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
 	}

@@ -36,7 +36,7 @@ const (
 // sweepSQLite is Sweep in as many transactions as are needed.
 func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swept, err error) {
 	query, scan := sqliteSwept, scanSwept
-	if req.Keep != nil {
+	if req.Archive != nil {
 		query, scan = sqliteKept, scanExpired
 	}
 	found, err := collectExpired(ctx, s.db, query, scan, req.After.UnixMilli(), req.Limit)
@@ -47,8 +47,8 @@ func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swe
 	if len(found) == 0 {
 		return all, nil
 	}
-	if req.Keep != nil {
-		if err := req.Keep(ctx, found); err != nil {
+	if req.Archive != nil {
+		if err := req.Archive(ctx, found); err != nil {
 			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}

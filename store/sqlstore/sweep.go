@@ -45,7 +45,7 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 		return s.sweepMySQL(ctx, req)
 	case s.dialect.name == sqlplane.SQLite:
 		return s.sweepSQLite(ctx, req)
-	case req.Keep == nil:
+	case req.Archive == nil:
 		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.deleteExpired(ctx, tx, req) })
 	}
 	return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) {
@@ -81,7 +81,7 @@ func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (stor
 }
 
 func (s *Store) notSwept(err error) error {
-	if errors.As(err, new(*store.Error)) { // Keep's
+	if errors.As(err, new(*store.Error)) { // of Archive
 		return err
 	}
 	return s.down(err)
@@ -117,7 +117,7 @@ func (d sweeping) readExpired(ctx context.Context, from querier, req store.Sweep
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(found) == 0 {
 		return nil, err
 	}
-	if err := req.Keep(ctx, found); err != nil {
+	if err := req.Archive(ctx, found); err != nil {
 		return nil, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	return found, nil

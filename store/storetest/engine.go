@@ -54,7 +54,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 			id := newID()
 			fn := func(ctx context.Context, tx TX) (string, error) {
 				v, err := u.charge(id.Key)(ctx, tx)
-				return v, errors.Join(err, &once.Failure{Code: "declined", Message: v, Detail: []byte(`{"n":9007199254740993}`), Keep: keep})
+				return v, errors.Join(err, &once.Failure{Code: "declined", Message: v, Detail: []byte(`{"n":9007199254740993}`), CommitWrites: keep})
 			}
 			var first *once.Failure
 			for i, e := range []*once.Engine[TX]{e, e, other} {
@@ -66,7 +66,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 				if i == 0 {
 					first = f
 				}
-				if f.Code != first.Code || f.Message != first.Message || !bytes.Equal(f.Detail, first.Detail) || f.Keep != keep {
+				if f.Code != first.Code || f.Message != first.Message || !bytes.Equal(f.Detail, first.Detail) || f.CommitWrites != keep {
 					t.Errorf("replayed %+v, want %+v", f, first)
 				}
 				if applied := once.EffectOf(err) == once.EffectApplied; applied != keep {

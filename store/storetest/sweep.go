@@ -25,7 +25,7 @@ func testSweep[TX any](t *testing.T, u *suite[TX]) {
 		test func(*testing.T, *suite[TX])
 	}{
 		{"Expired", sweepExpired[TX]},
-		{"Keep", sweepKeep[TX]},
+		{"Archive", sweepArchive[TX]},
 		{"KeepFails", sweepKeepFails[TX]},
 		{"Replaced", sweepReplaced[TX]},
 		{"Claimed", sweepClaimed[TX]},
@@ -53,7 +53,7 @@ func (u *suite[TX]) sweep(t *testing.T, s store.Store[TX], req store.Sweep) stor
 // sweepAll sweeps until nothing is left and returns how many rows there were.
 func (u *suite[TX]) sweepAll(t *testing.T, s store.Store[TX], keep func(context.Context, []store.Expired) error) (rows int) {
 	t.Helper()
-	req := store.Sweep{Limit: 7, Keep: keep}
+	req := store.Sweep{Limit: 7, Archive: keep}
 	for more := true; more; {
 		swept := u.sweep(t, s, req)
 		if swept.Rows > req.Limit {
@@ -100,7 +100,7 @@ func sweepExpired[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-func sweepKeep[TX any](t *testing.T, u *suite[TX]) {
+func sweepArchive[TX any](t *testing.T, u *suite[TX]) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	want := map[store.ID]store.Record{}
@@ -135,12 +135,12 @@ func sweepKeepFails[TX any](t *testing.T, u *suite[TX]) {
 	full := errors.New("the disk is full")
 	sweeper, _ := store.As[store.Sweeper](u.s)
 	calls := 0
-	swept, err := sweeper.Sweep(bounded(t), store.Sweep{Limit: 3, Keep: func(context.Context, []store.Expired) error {
+	swept, err := sweeper.Sweep(bounded(t), store.Sweep{Limit: 3, Archive: func(context.Context, []store.Expired) error {
 		calls++
 		return full
 	}})
 	if !errors.Is(err, full) || store.KindOf(err) != store.KindOther || swept.Rows != 0 || calls != 1 {
-		t.Errorf("%+v, %v after %d calls of Keep", swept, err, calls)
+		t.Errorf("%+v, %v after %d calls of Archive", swept, err, calls)
 	}
 	if n := u.sweepAll(t, u.s, func(context.Context, []store.Expired) error { return nil }); n != 5 {
 		t.Errorf("%d rows were left of 5", n)
@@ -153,7 +153,7 @@ func sweepReplaced[TX any](t *testing.T, u *suite[TX]) {
 	old := u.expire(t, 3)
 	next := done(old[1].ID, "executed again")
 	next.Next.Nonce = []byte("another's claim.")
-	swept := u.sweep(t, u.s, store.Sweep{Limit: 10, Keep: func(context.Context, []store.Expired) error {
+	swept := u.sweep(t, u.s, store.Sweep{Limit: 10, Archive: func(context.Context, []store.Expired) error {
 		txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: next.ID})
 		if err != nil || txn == nil {
 			return fmt.Errorf("a request meanwhile: record %+v: %w", rec, err)
@@ -212,7 +212,7 @@ func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	t.Helper()
 	req := store.Sweep{Limit: 100}
 	if keeps {
-		req.Keep = func(context.Context, []store.Expired) error { return nil }
+		req.Archive = func(context.Context, []store.Expired) error { return nil }
 	}
 	ctx := bounded(t)
 	if u.OneWriter {

@@ -93,7 +93,7 @@ var wrongs = map[string]wrong{
 	"clock of its own": {caught: "Clock/TruthTable", stopped: true},
 	"takes over early": {caught: "Clock/TruthTable", swap: func(c *store.Change, _ store.Record) { c.Expect.LeaseExpired = false }},
 	"never too late":   {caught: "Swap/StaleAfter", swap: func(c *store.Change, _ store.Record) { c.StaleAfter = time.Time{} }},
-	"keeps nothing":    {caught: "Clock/TruthTable", swap: func(c *store.Change, _ store.Record) { c.Keep = false }},
+	"keeps nothing":    {caught: "Clock/TruthTable", swap: func(c *store.Change, _ store.Record) { c.KeepRequest = false }},
 	"forgets holds":    {caught: "Clock/Held", swap: func(c *store.Change, _ store.Record) { c.Held = nil }},
 	"never expires":    {caught: "Clock/Retain", swap: func(c *store.Change, _ store.Record) { c.Retain = 0 }},
 	"folds keys":       {caught: "Record/Keys", swap: func(c *store.Change, _ store.Record) { c.ID.Key = strings.ToLower(c.ID.Key) }},

@@ -30,7 +30,7 @@ const (
  where scope = $1 and key = $2 and state <> 2 and fence = $19 and (not $20 or (state = 1 and lease_until <= clock_timestamp()))
  and (coalesce(length($21::bytea), 0) = 0 or claim = $21) returning 1) select 1 / count(*)::int from u`
 
-	// SwapKeep is SwapUpdate for Change.Keep, without fingerprint, request, trace and name: the record is in
+	// SwapKeep is SwapUpdate for Change.KeepRequest, without fingerprint, request, trace and name: the record is in
 	// $3 to $12, its times in $13 and $14, and what is expected in $15 to $17.
 	SwapKeep = `with u as (update once_operation set state = $3, fence = $4, claim = $5, status = $6, kind = $7, head = $8, body = $9,
  point = $10, calling = $11, data = $12,

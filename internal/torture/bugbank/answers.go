@@ -55,7 +55,7 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "a replayed failure has lost that its writes were kept",
-		Edits: []Edit{{In: "once.decode", Old: "final.Keep = v.effect() == EffectApplied", New: "final.Keep = false"}},
+		Edits: []Edit{{In: "once.decode", Old: "final.CommitWrites = v.effect() == EffectApplied", New: "final.CommitWrites = false"}},
 		Tests: in("store/memstore", "TestConformance$/^Engine$/^Failure$"),
 	},
 	{

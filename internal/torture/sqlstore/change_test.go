@@ -320,7 +320,7 @@ func TestOwnClaim(t *testing.T) {
 			"another operation": {func(store.ID) store.Change { return finished(store.ID{Scope: "own", Key: "other"}, 0) }, store.KindMisused},
 			"none":              {func(store.ID) store.Change { return store.Change{} }, store.KindMisused},
 			"a fence":           {func(id store.ID) store.Change { return finished(id, 1) }, store.KindTaken},
-			"keeps":             {func(id store.ID) store.Change { c := finished(id, 0); c.Keep = true; return c }, store.KindMisused},
+			"keeps":             {func(id store.ID) store.Change { c := finished(id, 0); c.KeepRequest = true; return c }, store.KindMisused},
 		} {
 			id := store.ID{Scope: "own", Key: name}
 			for range 2 { // it has left no claim

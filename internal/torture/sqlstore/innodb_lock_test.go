@@ -45,7 +45,7 @@ func (b beside) swap(ctx context.Context, expect store.Expect, id store.ID) erro
 }
 
 func (b beside) sweep(ctx context.Context, keep func(context.Context, []store.Expired) error) error {
-	swept, err := b.s.Sweep(ctx, store.Sweep{Limit: 10, Keep: keep})
+	swept, err := b.s.Sweep(ctx, store.Sweep{Limit: 10, Archive: keep})
 	if err == nil && swept.Rows == 0 {
 		err = errNothingSwept
 	}

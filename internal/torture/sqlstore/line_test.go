@@ -183,7 +183,7 @@ func TestSweepStandsInLine(t *testing.T) {
 				}, nil)
 				req := store.Sweep{Limit: 100}
 				if keeps {
-					req.Keep = func(context.Context, []store.Expired) error { return nil }
+					req.Archive = func(context.Context, []store.Expired) error { return nil }
 				}
 				swept, err := c.s.Sweep(context.Background(), req)
 				requests.Wait()

@@ -57,12 +57,12 @@ func TestSQLiteSweepsInParts(t *testing.T) {
 			expire()
 			run(t, db, "create trigger stop before delete on once_operation when old.key = 'k55' begin select raise(abort, 'stop'); end")
 			const before = 40 // of two parts
-			first := swept(store.Sweep{Limit: 1000, Keep: keep}, before, true)
-			if _, err := s.Sweep(t.Context(), store.Sweep{Limit: 1000, Keep: keep, After: first.Mark}); err == nil {
+			first := swept(store.Sweep{Limit: 1000, Archive: keep}, before, true)
+			if _, err := s.Sweep(t.Context(), store.Sweep{Limit: 1000, Archive: keep, After: first.Mark}); err == nil {
 				t.Error("a part that has failed is no error")
 			}
 			run(t, db, "drop trigger stop")
-			swept(store.Sweep{Limit: 1000, Keep: keep, After: first.Mark}, 60-before, false)
+			swept(store.Sweep{Limit: 1000, Archive: keep, After: first.Mark}, 60-before, false)
 		}
 		if n := count(t, db, "select count(*) from once_operation"); n != 0 || len(kept) != 60 {
 			t.Errorf("%d rows are left, %d were kept", n, len(kept))
